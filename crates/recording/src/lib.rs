@@ -1,0 +1,26 @@
+//! The waist of tcpwhy: what a recording is, and the only code that reads or writes one.
+//!
+//! A recording is a directory `NAME.tcpwhy/` with a `manifest.json` and, per table, Parquet
+//! segments that are sealed by rename. Producers (`observe`) append rows; consumers (`explain`,
+//! `view`) scan them; neither knows the other. Every table is declared once, in [`tables`]: its
+//! Rust row, its Arrow schema, its writer, its reader and its page in the book come from that one
+//! declaration.
+
+mod cell;
+mod docs;
+mod error;
+mod manifest;
+mod read;
+mod table;
+pub mod tables;
+mod write;
+
+pub use cell::{Addr, Cell, Text};
+pub use docs::tables_page;
+pub use error::Error;
+pub use manifest::{
+    FORMAT, Host, Intent, Manifest, Namespace, OwnCost, Source, Verdict, monotonic_ns,
+};
+pub use read::{Batch, Recording, RowRef};
+pub use table::{Column, Table, TableInfo, Unit};
+pub use write::{TableWriter, Writer};

@@ -1,0 +1,165 @@
+//! Writing a recording: rows become columns, columns become segments, segments appear by rename.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::compute::{SortColumn, lexsort_to_indices, take_record_batch};
+use arrow::datatypes::UInt64Type;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::file::properties::{WriterProperties, WriterVersion};
+use parquet::schema::types::ColumnPath;
+
+use crate::table::Table;
+use crate::{Error, Manifest};
+
+/// A crash loses at most this much.
+const SEAL_EVERY: Duration = Duration::from_secs(3);
+/// Rows held in memory before they are compressed into the open segment.
+const GROUP_ROWS: usize = 65_536;
+
+/// A recording being written. Tables are written through [`TableWriter`]s, one owner each, so
+/// that threads need no lock.
+#[derive(Clone)]
+pub struct Writer {
+    dir: Arc<PathBuf>,
+}
+
+impl Writer {
+    /// Makes the directory `dir` and its first manifest.
+    pub fn create(dir: &Path, manifest: &Manifest) -> Result<Writer, Error> {
+        fs::create_dir(dir).map_err(|e| match e.kind() {
+            std::io::ErrorKind::AlreadyExists => Error::Exists(dir.to_path_buf()),
+            _ => Error::io(dir)(e),
+        })?;
+        manifest.write(dir)?;
+        Ok(Writer {
+            dir: Arc::new(dir.to_path_buf()),
+        })
+    }
+
+    /// The recording's directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The writer of one table; ask once per table.
+    pub fn table<T: Table>(&self) -> Result<TableWriter<T>, Error> {
+        let dir = self.dir.join(T::INFO.name);
+        fs::create_dir(&dir).map_err(Error::io(&dir))?;
+        Ok(TableWriter {
+            dir,
+            builder: T::Builder::default(),
+            rows: 0,
+            last_ns: 0,
+            sorted: true,
+            next_segment: 1,
+            open: None,
+            opened: Instant::now(),
+        })
+    }
+}
+
+/// Appends rows to one table.
+pub struct TableWriter<T: Table> {
+    dir: PathBuf,
+    builder: T::Builder,
+    rows: usize,
+    last_ns: u64,
+    sorted: bool,
+    next_segment: u32,
+    open: Option<(PathBuf, ArrowWriter<File>)>,
+    opened: Instant,
+}
+
+impl<T: Table> TableWriter<T> {
+    /// Adds a row. Rows come roughly in order of time; small disorder is sorted away.
+    pub fn push(&mut self, row: T) -> Result<(), Error> {
+        let time = row.time_ns();
+        self.sorted &= time >= self.last_ns;
+        self.last_ns = time;
+        row.append(&mut self.builder);
+        self.rows += 1;
+        if self.rows >= GROUP_ROWS {
+            self.write_group()?;
+        }
+        Ok(())
+    }
+
+    /// Seals the open segment when it is old enough. Call it on every turn of the producer's loop.
+    pub fn seal_if_due(&mut self) -> Result<(), Error> {
+        if self.opened.elapsed() >= SEAL_EVERY {
+            self.seal()?;
+        }
+        Ok(())
+    }
+
+    /// Makes everything pushed so far readable. A segment without rows is not written.
+    pub fn seal(&mut self) -> Result<(), Error> {
+        self.opened = Instant::now();
+        self.write_group()?;
+        let Some((open, writer)) = self.open.take() else {
+            return Ok(());
+        };
+        writer.close().map_err(|e| write_error(&open, e))?;
+        let sealed = open.with_extension("parquet");
+        fs::rename(&open, &sealed).map_err(Error::io(&sealed))
+    }
+
+    fn write_group(&mut self) -> Result<(), Error> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        self.rows = 0;
+        let mut batch = RecordBatch::try_new(T::schema(), T::finish(&mut self.builder))
+            .map_err(|e| write_error(&self.dir, e))?;
+        if !std::mem::replace(&mut self.sorted, true) {
+            batch = sort_by_time(&batch).map_err(|e| write_error(&self.dir, e))?;
+        }
+        if self.open.is_none() {
+            let path = self.dir.join(format!("{:06}.open", self.next_segment));
+            self.next_segment += 1;
+            let file = File::create(&path).map_err(Error::io(&path))?;
+            let writer = ArrowWriter::try_new(file, T::schema(), Some(properties()))
+                .map_err(|e| write_error(&path, e))?;
+            self.open = Some((path, writer));
+        }
+        let Some((path, writer)) = &mut self.open else {
+            return Ok(());
+        };
+        writer
+            .write(&batch)
+            .and_then(|()| writer.flush())
+            .map_err(|e| write_error(path, e))
+    }
+}
+
+fn sort_by_time(batch: &RecordBatch) -> Result<RecordBatch, arrow::error::ArrowError> {
+    debug_assert!(batch.column(0).as_primitive_opt::<UInt64Type>().is_some());
+    let by_time = [SortColumn {
+        values: batch.column(0).clone(),
+        options: None,
+    }];
+    take_record_batch(batch, &lexsort_to_indices(&by_time, None)?)
+}
+
+fn properties() -> WriterProperties {
+    let time = ColumnPath::from("time_ns");
+    WriterProperties::builder()
+        .set_writer_version(WriterVersion::PARQUET_2_0)
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        // Times never repeat: a dictionary of them only costs.
+        .set_column_dictionary_enabled(time.clone(), false)
+        .set_column_encoding(time, Encoding::DELTA_BINARY_PACKED)
+        .build()
+}
+
+fn write_error(path: &Path, e: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::Io {
+        path: path.to_path_buf(),
+        source: std::io::Error::other(e),
+    }
+}
