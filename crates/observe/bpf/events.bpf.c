@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Source `events`: what the kernel does to TCP connections, from BTF tracepoints. */
+#include "common.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#define STACK_FRAMES 16
+#define COOKIE_FRAMES 10 /* cookie_v4_check is the eighth; this is done for every connection */
+
+/* Set before load. */
+const volatile struct tw_range ranges[TW_RANGES];
+const volatile u32 n_ranges;
+const volatile u32 n_cookie_ranges; /* they come first */
+const volatile u32 state_wanted[16]; /* bit N of [old]: the change old -> N is recorded */
+const volatile bool filter_netns;
+const volatile bool reset_has_reason;
+const volatile bool kfree_has_sock;
+const volatile s32 reason_unspecified = -1;
+const volatile s32 reason_consumed = -1;
+const volatile s32 reason_queue_purge = -1;
+
+TW_SHARE(struct, tw_event);
+TW_SHARE(enum, tw_kind);
+TW_SHARE(enum, tw_bits);
+TW_SHARE(enum, tw_caller);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 16 << 20); /* set anew before load */
+} ring SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, u32);
+	__type(value, u8);
+	__uint(max_entries, 4096);
+} netns_wanted SEC(".maps");
+
+/* Records that found the ring full, per kind. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, u32);
+	__type(value, u64);
+	__uint(max_entries, TW_KINDS);
+} lost SEC(".maps");
+
+/* The child that this CPU made last from a SYN, and whether from a cookie. */
+struct born {
+	u64 sk;
+	u32 caller;
+	u32 zero;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, u32);
+	__type(value, struct born);
+	__uint(max_entries, 1);
+} last_born SEC(".maps");
+
+struct stack {
+	u64 ip[STACK_FRAMES];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, u32);
+	__type(value, struct stack);
+	__uint(max_entries, 1);
+} stacks SEC(".maps");
+
+static __always_inline u32 netns_of(const struct sock_common *skc)
+{
+	return BPF_CORE_READ(skc, skc_net.net, ns.inum);
+}
+
+static __always_inline bool netns_ok(u32 inum)
+{
+	return !filter_netns || bpf_map_lookup_elem(&netns_wanted, &inum);
+}
+
+/* Who called: the greatest of the ranges `first`..`end` that a frame of the stack lies in. Without
+ * branches, which would multiply the verifier's work and make it a matter of seconds. */
+static __always_inline u32 caller(void *ctx, u32 frames, u32 first, u32 end)
+{
+	u32 zero = 0, found = 0;
+	struct stack *st = bpf_map_lookup_elem(&stacks, &zero);
+
+	if (!n_ranges || !st)
+		return TW_CALLER_UNKNOWN;
+	__builtin_memset(st, 0, sizeof(*st));
+	if (bpf_get_stack(ctx, st->ip, frames * sizeof(u64), 0) <= 0)
+		return TW_CALLER_UNKNOWN;
+	for (u32 i = 0; i < frames; i++) {
+		for (u32 r = first; r < end && r < TW_RANGES; r++) {
+			u64 into = st->ip[i] - ranges[r].start;
+			/* 1 when 0 <= into < size, in two's complement */
+			u64 inside = ((into - ranges[r].size) & ~into) >> 63;
+
+			found |= inside << ranges[r].caller;
+		}
+	}
+	for (u32 c = TW_CALLER_COOKIE; c > TW_CALLER_OTHER; c--)
+		if (found & (1u << c))
+			return c;
+	return TW_CALLER_OTHER;
+}
+
+static __always_inline struct tw_event *begin(u32 kind, u32 netns)
+{
+	struct tw_event *e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+
+	if (!e) {
+		u64 *n = bpf_map_lookup_elem(&lost, &kind);
+
+		if (n)
+			*n += 1;
+		return NULL;
+	}
+	__builtin_memset(e, 0, sizeof(*e));
+	e->time_ns = bpf_ktime_get_ns();
+	e->kind = kind;
+	e->netns = netns;
+	return e;
+}
+
+static __always_inline void end(struct tw_event *e)
+{
+	/* User space drains on a timer: a wakeup per event would cost a third of the rate. */
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void fill_sock(struct tw_event *e, const struct sock *sk)
+{
+	const struct sock_common *skc = &sk->__sk_common;
+
+	e->family = fill_addrs(e->local_addr, e->remote_addr, skc);
+	e->remote_port = bpf_ntohs(BPF_CORE_READ(skc, skc_dport));
+	e->state = BPF_CORE_READ(skc, skc_state);
+	e->sock = sock_id(sk);
+	e->bits |= TW_HAS_SOCK;
+	if (e->state == TCP_TIME_WAIT || e->state == TCP_NEW_SYN_RECV)
+		e->local_port = BPF_CORE_READ(skc, skc_num);
+	else
+		/* skc_num is cleared before the change to CLOSE is announced; inet_sport is not. */
+		e->local_port = bpf_ntohs(BPF_CORE_READ((const struct inet_sock *)sk, inet_sport));
+}
+
+static __always_inline void fill_tcp(struct tw_event *e, const struct tcp_sock *tp)
+{
+	e->rtt_us = BPF_CORE_READ(tp, srtt_us) >> 3;
+	e->cwnd = BPF_CORE_READ(tp, snd_cwnd);
+	e->retransmits = BPF_CORE_READ(tp, total_retrans);
+}
+
+/* Addresses, ports, flags and sequence number from the headers of a packet as it came in: its
+ * destination is the local side. False when it is not TCP. */
+static __always_inline bool fill_packet(struct tw_event *e, const struct sk_buff *skb)
+{
+	unsigned char *ip = BPF_CORE_READ(skb, head) + BPF_CORE_READ(skb, network_header);
+	u16 protocol = BPF_CORE_READ(skb, protocol);
+	u8 first, next, tcp[14];
+	u32 header;
+
+	if (protocol == bpf_htons(ETH_P_IP)) {
+		__be32 addr[2];
+
+		if (bpf_probe_read_kernel(&first, 1, ip) || first >> 4 != 4 ||
+		    bpf_probe_read_kernel(&next, 1, ip + 9) || next != IPPROTO_TCP ||
+		    bpf_probe_read_kernel(addr, 8, ip + 12))
+			return false;
+		v4_mapped(e->remote_addr, addr[0]);
+		v4_mapped(e->local_addr, addr[1]);
+		e->family = 4;
+		header = (first & 15) * 4;
+	} else if (protocol == bpf_htons(ETH_P_IPV6)) {
+		/* Extension headers before TCP are not followed. */
+		if (bpf_probe_read_kernel(&first, 1, ip) || first >> 4 != 6 ||
+		    bpf_probe_read_kernel(&next, 1, ip + 6) || next != IPPROTO_TCP ||
+		    bpf_probe_read_kernel(e->remote_addr, 16, ip + 8) ||
+		    bpf_probe_read_kernel(e->local_addr, 16, ip + 24))
+			return false;
+		e->family = 6;
+		header = 40;
+	} else {
+		return false;
+	}
+	if (bpf_probe_read_kernel(tcp, sizeof(tcp), ip + header))
+		return false;
+	e->remote_port = tcp[0] << 8 | tcp[1];
+	e->local_port = tcp[2] << 8 | tcp[3];
+	e->seq = (u32)tcp[4] << 24 | tcp[5] << 16 | tcp[6] << 8 | tcp[7];
+	e->flags = tcp[13];
+	e->bits |= TW_HAS_PACKET;
+	return true;
+}
+
+static __always_inline u32 netns_of_packet(const struct sk_buff *skb)
+{
+	struct net_device *dev = BPF_CORE_READ(skb, dev);
+	struct dst_entry *dst;
+
+	if (!dev) {
+		/* TCP clears skb->dev once the packet has a socket; its route still knows. */
+		dst = (struct dst_entry *)(BPF_CORE_READ(skb, _skb_refdst) & ~1UL);
+		dev = BPF_CORE_READ(dst, dev);
+	}
+	return BPF_CORE_READ(dev, nd_net.net, ns.inum);
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_state, struct sock *sk, int old, int new)
+{
+	u32 zero = 0, netns;
+	struct tcp_sock *tp;
+	struct tw_event *e;
+	struct born *born;
+
+	if (sk->sk_protocol != IPPROTO_TCP)
+		return 0;
+	if (old == TCP_LISTEN && new == TCP_SYN_RECV) {
+		/* The child is made: by tcp_check_req, or by cookie_v4_check? It is reported when
+		 * it is established, a moment later on this CPU. */
+		born = bpf_map_lookup_elem(&last_born, &zero);
+		if (born) {
+			born->sk = (u64)sk;
+			born->caller = caller(ctx, COOKIE_FRAMES, 0, n_cookie_ranges);
+		}
+		return 0;
+	}
+	if (!(state_wanted[old & 15] & (1u << (new & 15))))
+		return 0;
+	netns = sk->__sk_common.skc_net.net->ns.inum;
+	if (!netns_ok(netns))
+		return 0;
+	e = begin(TW_STATE, netns);
+	if (!e)
+		return 0;
+	fill_sock(e, sk);
+	e->old_state = old;
+	e->state = new;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (old == TCP_CLOSE) {
+		/* connect() or listen(): the only changes made by the owner itself. */
+		e->pid = bpf_get_current_pid_tgid() >> 32;
+		e->cgroup = bpf_get_current_cgroup_id();
+		bpf_get_current_comm(e->comm, sizeof(e->comm));
+		e->backlog = sk->sk_max_ack_backlog;
+	}
+	if (tp && (new == TCP_ESTABLISHED || new == TCP_CLOSE)) {
+		fill_tcp(e, tp);
+		e->bytes_acked = tp->bytes_acked;
+		e->bytes_received = tp->bytes_received;
+	}
+	if (tp && new == TCP_ESTABLISHED) {
+		e->mss = tp->mss_cache;
+		e->bits |= BPF_CORE_READ_BITFIELD(tp, rx_opt.sack_ok) ? TW_SACK : 0;
+		e->bits |= BPF_CORE_READ_BITFIELD(tp, rx_opt.wscale_ok) ? TW_WSCALE : 0;
+		e->bits |= BPF_CORE_READ_BITFIELD(tp, rx_opt.tstamp_ok) ? TW_TIMESTAMPS : 0;
+	}
+	if (old == TCP_SYN_RECV && new == TCP_ESTABLISHED) {
+		born = bpf_map_lookup_elem(&last_born, &zero);
+		if (born && born->sk == (u64)sk && born->caller != TW_CALLER_UNKNOWN) {
+			e->bits |= TW_HAS_COOKIE;
+			e->bits |= born->caller == TW_CALLER_COOKIE ? TW_COOKIE : 0;
+			born->sk = 0;
+		}
+	}
+	end(e);
+	return 0;
+}
+
+SEC("tp_btf/tcp_retransmit_skb")
+int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
+{
+	u32 netns = netns_of(&sk->__sk_common);
+	struct tcp_skb_cb *cb = (struct tcp_skb_cb *)&skb->cb;
+	struct tcp_sock *tp;
+	struct tw_event *e;
+
+	if (!netns_ok(netns))
+		return 0;
+	e = begin(TW_RETRANSMIT, netns);
+	if (!e)
+		return 0;
+	fill_sock(e, sk);
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (tp) {
+		fill_tcp(e, tp);
+		e->attempt = tp->inet_conn.icsk_retransmits;
+	}
+	e->seq = BPF_CORE_READ(cb, seq);
+	e->flags = BPF_CORE_READ(cb, tcp_flags);
+	e->bits |= TW_HAS_PACKET;
+	e->caller = caller(ctx, STACK_FRAMES, n_cookie_ranges, n_ranges);
+	end(e);
+	return 0;
+}
+
+SEC("tp_btf/tcp_retransmit_synack")
+int BPF_PROG(on_retransmit_synack, struct sock *sk, struct request_sock *req)
+{
+	const struct sock_common *skc = &req->__req_common;
+	u32 netns = netns_of(&sk->__sk_common);
+	struct tw_event *e;
+
+	if (!netns_ok(netns))
+		return 0;
+	e = begin(TW_SYNACK_RETRANSMIT, netns);
+	if (!e)
+		return 0;
+	e->family = fill_addrs(e->local_addr, e->remote_addr, skc);
+	e->local_port = BPF_CORE_READ(skc, skc_num);
+	e->remote_port = bpf_ntohs(BPF_CORE_READ(skc, skc_dport));
+	e->state = TCP_NEW_SYN_RECV;
+	e->sock = sock_id(req);
+	e->bits |= TW_HAS_SOCK;
+	e->attempt = BPF_CORE_READ_BITFIELD_PROBED(req, num_timeout);
+	end(e);
+	return 0;
+}
+
+SEC("tp_btf/tcp_send_reset")
+int on_send_reset(u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	struct sk_buff *skb = (struct sk_buff *)ctx[1];
+	struct tw_event *e;
+	u32 netns;
+
+	/* Either may be absent: no socket for a stray packet, no packet when the socket aborts. */
+	if (sk)
+		netns = netns_of(&sk->__sk_common);
+	else if (skb)
+		netns = netns_of_packet(skb);
+	else
+		return 0;
+	if (!netns_ok(netns))
+		return 0;
+	e = begin(TW_RESET_SENT, netns);
+	if (!e)
+		return 0;
+	if (sk)
+		fill_sock(e, sk);
+	/* A listener's own addresses are not the connection's; the packet's are. */
+	if (skb)
+		fill_packet(e, skb);
+	if (reset_has_reason) {
+		e->reason = ctx[2];
+		e->bits |= TW_HAS_REASON;
+	}
+	end(e);
+	return 0;
+}
+
+SEC("tp_btf/tcp_receive_reset")
+int BPF_PROG(on_receive_reset, struct sock *sk)
+{
+	u32 netns = netns_of(&sk->__sk_common);
+	struct tw_event *e;
+
+	if (!netns_ok(netns))
+		return 0;
+	e = begin(TW_RESET_RECEIVED, netns);
+	if (!e)
+		return 0;
+	fill_sock(e, sk);
+	end(e);
+	return 0;
+}
+
+SEC("tp_btf/kfree_skb")
+int on_drop(u64 *ctx)
+{
+	struct sk_buff *skb = (struct sk_buff *)ctx[0];
+	struct sock *sk = NULL;
+	struct tw_event *e;
+	s32 reason = ctx[2];
+	u32 netns = 0;
+	u8 state = 0;
+	u16 protocol;
+
+	if (reason == reason_consumed || reason == reason_queue_purge)
+		return 0;
+	protocol = skb->protocol;
+	if (protocol != bpf_htons(ETH_P_IP) && protocol != bpf_htons(ETH_P_IPV6))
+		return 0;
+	if (kfree_has_sock) {
+		sk = (struct sock *)ctx[3];
+		if (sk) {
+			state = BPF_CORE_READ(sk, __sk_common.skc_state);
+			netns = netns_of(&sk->__sk_common);
+		}
+	}
+	/* "Not specified" is how packets end that were used up, too. The one that matters is a
+	 * SYN that a TIME_WAIT socket refused. */
+	if (reason == reason_unspecified && state != TCP_TIME_WAIT)
+		return 0;
+	if (!netns)
+		netns = netns_of_packet(skb);
+	if (!netns_ok(netns))
+		return 0;
+	e = begin(TW_DROP, netns);
+	if (!e)
+		return 0;
+	if (!fill_packet(e, skb) || (reason == reason_unspecified && (e->flags & 0x12) != 2)) {
+		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
+		return 0;
+	}
+	if (sk) {
+		e->state = state;
+		e->sock = sock_id(sk);
+		e->bits |= TW_HAS_SOCK;
+	}
+	e->reason = reason;
+	e->bits |= TW_HAS_REASON;
+	e->location = ctx[1];
+	end(e);
+	return 0;
+}

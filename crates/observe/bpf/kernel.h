@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The few kernel types we read, as far as we read them; CO-RE finds the real offsets at load. */
+#ifndef __VMLINUX_H__ /* the name that the libbpf headers look for */
+#define __VMLINUX_H__
+
+typedef unsigned char __u8;
+typedef short __s16;
+typedef unsigned short __u16;
+typedef int __s32;
+typedef unsigned int __u32;
+typedef long long __s64;
+typedef unsigned long long __u64;
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef _Bool bool;
+#define true 1
+#define false 0
+#define NULL ((void *)0)
+
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_RINGBUF = 27,
+};
+enum { BPF_RB_NO_WAKEUP = 1 };
+
+#define AF_INET 2
+#define AF_INET6 10
+#define SOCK_STREAM 1
+#define IPPROTO_TCP 6
+#define ETH_P_IP 0x0800
+#define ETH_P_IPV6 0x86dd
+
+enum {
+	TCP_ESTABLISHED = 1,
+	TCP_SYN_SENT = 2,
+	TCP_SYN_RECV = 3,
+	TCP_TIME_WAIT = 6,
+	TCP_CLOSE = 7,
+	TCP_LISTEN = 10,
+	TCP_NEW_SYN_RECV = 12,
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct in6_addr {
+	union {
+		__u8 u6_addr8[16];
+	} in6_u;
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+struct net {
+	struct ns_common ns;
+};
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	__be16 skc_dport;
+	__u16 skc_num;
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	unsigned char skc_reuseport : 1;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+	u32 skc_tw_rcv_nxt;
+};
+
+struct kernfs_node {
+	u64 id;
+};
+struct cgroup {
+	struct kernfs_node *kn;
+};
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+};
+
+struct inode {
+	unsigned long i_ino;
+};
+struct file {
+	struct inode *f_inode;
+};
+struct sock;
+struct socket {
+	short type;
+	struct sock *sk;
+};
+struct socket_alloc {
+	struct socket socket;
+	struct inode vfs_inode;
+};
+
+struct sk_buff;
+struct sock {
+	struct sock_common __sk_common;
+	atomic_t sk_drops;
+	struct {
+		atomic_t rmem_alloc;
+	} sk_backlog;
+	int sk_rcvbuf;
+	int sk_sndbuf;
+	struct socket *sk_socket;
+	int sk_wmem_queued;
+	unsigned long sk_pacing_rate;
+	unsigned long sk_max_pacing_rate;
+	u16 sk_protocol;
+	u32 sk_ack_backlog;
+	u32 sk_max_ack_backlog;
+	unsigned long sk_ino;
+	struct sock_cgroup_data sk_cgrp_data;
+};
+
+struct inet_sock {
+	struct sock sk;
+	__be16 inet_sport;
+};
+
+struct request_sock_queue {
+	u8 synflood_warned;
+	atomic_t qlen;
+	atomic_t young;
+};
+
+struct tcp_congestion_ops {
+	char name[16];
+};
+
+struct inet_connection_sock {
+	struct inet_sock icsk_inet;
+	struct request_sock_queue icsk_accept_queue;
+	__u32 icsk_rto;
+	__u32 icsk_pmtu_cookie;
+	const struct tcp_congestion_ops *icsk_ca_ops;
+	__u8 icsk_ca_state : 5;
+	__u8 icsk_retransmits;
+	__u8 icsk_backoff;
+	__u8 icsk_probes_out;
+	struct {
+		__u32 ato : 8;
+		__u32 lrcvtime;
+		__u16 rcv_mss;
+	} icsk_ack;
+};
+
+struct tcp_options_received {
+	u16 tstamp_ok : 1;
+	u16 wscale_ok : 1;
+	u16 sack_ok : 3;
+	u16 snd_wscale : 4;
+	u16 rcv_wscale : 4;
+};
+
+struct minmax_sample {
+	u32 t;
+	u32 v;
+};
+struct minmax {
+	struct minmax_sample s[3];
+};
+
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	u32 rcv_ssthresh;
+	u32 reordering;
+	u32 snd_wnd;
+	u32 mss_cache;
+	u32 snd_cwnd;
+	u32 lost_out;
+	u32 sacked_out;
+	u32 copied_seq;
+	u32 rttvar_us;
+	u32 mdev_us;
+	u32 retrans_out;
+	u16 advmss;
+	u32 snd_ssthresh;
+	struct minmax rtt_min;
+	u32 segs_out;
+	u32 data_segs_out;
+	u64 bytes_sent;
+	u8 chrono_type;
+	u32 chrono_start;
+	u32 chrono_stat[3];
+	u32 write_seq;
+	u32 lsndtime;
+	u8 ecn_flags;
+	u8 rate_app_limited : 1;
+	u32 rcv_nxt;
+	u32 snd_nxt;
+	u32 snd_una;
+	u32 srtt_us;
+	u32 packets_out;
+	u32 delivered;
+	u32 delivered_ce;
+	u32 rcv_wnd;
+	u32 rcv_tstamp;
+	struct tcp_options_received rx_opt;
+	u64 bytes_received;
+	u32 segs_in;
+	u32 data_segs_in;
+	u32 rate_delivered;
+	u32 rate_interval_us;
+	u64 bytes_acked;
+	struct {
+		u32 rtt_us;
+	} rcv_rtt_est;
+	struct {
+		int space;
+	} rcvq_space;
+	u32 dsack_dups;
+	u32 reord_seen;
+	u64 bytes_retrans;
+	u32 total_retrans;
+	u32 rcv_ooopack;
+};
+
+struct inet_timewait_sock {
+	struct sock_common __tw_common;
+	__be16 tw_sport;
+};
+struct tcp_timewait_sock {
+	struct inet_timewait_sock tw_sk;
+};
+
+struct request_sock {
+	struct sock_common __req_common;
+	__u8 num_timeout : 7;
+};
+struct inet_request_sock {
+	struct request_sock req;
+};
+struct tcp_request_sock {
+	struct inet_request_sock req;
+};
+
+struct tcp_skb_cb {
+	__u32 seq;
+	__u16 tcp_flags;
+};
+
+struct net_device {
+	possible_net_t nd_net;
+};
+struct dst_entry {
+	struct net_device *dev;
+};
+struct sk_buff {
+	struct net_device *dev;
+	char cb[48];
+	unsigned long _skb_refdst;
+	__be16 protocol;
+	__u16 network_header;
+	unsigned char *head;
+};
+
+struct task_struct {
+	int tgid;
+	char comm[16];
+	struct task_struct *group_leader;
+};
+
+struct seq_file;
+struct bpf_iter_meta {
+	struct seq_file *seq;
+	u64 session_id;
+	u64 seq_num;
+};
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
+	unsigned int uid;
+};
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	u32 fd;
+	struct file *file;
+};
+
+#pragma clang attribute pop
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#endif

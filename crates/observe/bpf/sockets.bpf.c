@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Source `sockets`: every TCP socket of the reader's network namespace, as fixed-size records. */
+#include "common.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#define TCP_ECN_OK 1
+
+/* User space sets these between runs. */
+u32 full_dump; /* report idle connections, too */
+u32 since;     /* jiffies of the previous run */
+/* The program sets this: jiffies at the start of this run. */
+u32 now;
+
+TW_SHARE(struct, tw_listener);
+TW_SHARE(struct, tw_socket);
+TW_SHARE(enum, tw_record);
+TW_SHARE(enum, tw_bits);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, u32);
+	__type(value, struct tw_socket);
+	__uint(max_entries, 1);
+} scratch SEC(".maps");
+
+static __always_inline u64 file_inode(const struct sock *sk)
+{
+	const struct socket_alloc *alloc;
+
+	/* Linux 6.17 keeps it in the socket itself. */
+	if (bpf_core_field_exists(sk->sk_ino))
+		return sk->sk_ino;
+	alloc = (const void *)sk->sk_socket;
+	return alloc ? BPF_CORE_READ(alloc, vfs_inode.i_ino) : 0;
+}
+
+static __always_inline bool idle(const struct tcp_sock *tp)
+{
+	return (s32)(tp->lsndtime - since) < 0 && (s32)(tp->inet_conn.icsk_ack.lrcvtime - since) < 0 &&
+	       (s32)(tp->rcv_tstamp - since) < 0 && !tp->packets_out && tp->write_seq == tp->snd_nxt;
+}
+
+static __always_inline int emit_listener(struct bpf_iter__tcp *ctx, struct tcp_sock *tp, u32 netns)
+{
+	struct inet_connection_sock *icsk = &tp->inet_conn;
+	struct sock *sk = &icsk->icsk_inet.sk;
+	struct tw_listener l = {};
+	u8 nobody[16];
+
+	l.record = TW_RECORD_LISTENER;
+	l.netns = netns;
+	l.sock = sock_id(sk);
+	l.inode = file_inode(sk);
+	l.cgroup = sock_cgroup(sk);
+	l.family = fill_addrs(l.local_addr, nobody, &sk->__sk_common);
+	l.local_port = sk->__sk_common.skc_num;
+	l.accept_queue = sk->sk_ack_backlog;
+	l.backlog = sk->sk_max_ack_backlog;
+	l.syn_queue = icsk->icsk_accept_queue.qlen.counter;
+	l.syn_queue_young = icsk->icsk_accept_queue.young.counter;
+	l.synflood_warned = icsk->icsk_accept_queue.synflood_warned;
+	l.drops = sk->sk_drops.counter;
+	l.reuseport = BPF_CORE_READ_BITFIELD(sk, __sk_common.skc_reuseport);
+	l.uid = ctx->uid;
+	bpf_seq_write(ctx->meta->seq, &l, sizeof(l));
+	return 0;
+}
+
+static __always_inline void fill_chrono(struct tw_socket *s, const struct tcp_sock *tp)
+{
+	u32 running = now - tp->chrono_start;
+	u8 type = tp->chrono_type;
+
+	/* enum tcp_chrono: 1 busy, 2 limited by the peer's window, 3 by the send buffer. The
+	 * kernel counts each apart; tcp_info's busy time is their sum. */
+	s->rwnd_limited = tp->chrono_stat[1] + (type == 2 ? running : 0);
+	s->sndbuf_limited = tp->chrono_stat[2] + (type == 3 ? running : 0);
+	s->busy = tp->chrono_stat[0] + (type == 1 ? running : 0) + s->rwnd_limited + s->sndbuf_limited;
+}
+
+static __always_inline void fill_full(struct tw_socket *s, struct tcp_sock *tp)
+{
+	struct inet_connection_sock *icsk = &tp->inet_conn;
+	struct sock *sk = &icsk->icsk_inet.sk;
+
+	s->full = 1;
+	s->inode = file_inode(sk);
+	s->cgroup = sock_cgroup(sk);
+	s->pacing_rate = sk->sk_pacing_rate;
+	s->max_pacing_rate = sk->sk_max_pacing_rate;
+	s->bytes_acked = tp->bytes_acked;
+	s->bytes_received = tp->bytes_received;
+	s->bytes_sent = tp->bytes_sent;
+	s->bytes_retrans = tp->bytes_retrans;
+	BPF_CORE_READ_STR_INTO(&s->congestion, icsk, icsk_ca_ops, name);
+	s->rto = icsk->icsk_rto;
+	s->ato = BPF_CORE_READ_BITFIELD(icsk, icsk_ack.ato);
+	s->since_data_sent = now - tp->lsndtime;
+	s->since_data_recv = now - icsk->icsk_ack.lrcvtime;
+	s->since_ack_recv = now - tp->rcv_tstamp;
+	fill_chrono(s, tp);
+	s->snd_mss = tp->mss_cache;
+	s->rcv_mss = icsk->icsk_ack.rcv_mss;
+	s->advmss = tp->advmss;
+	s->pmtu = icsk->icsk_pmtu_cookie;
+	s->unacked = tp->packets_out;
+	s->sacked = tp->sacked_out;
+	s->lost = tp->lost_out;
+	s->retrans = tp->retrans_out;
+	s->total_retrans = tp->total_retrans;
+	s->rtt_us = tp->srtt_us >> 3;
+	s->rttvar_us = tp->mdev_us >> 2;
+	s->min_rtt_us = tp->rtt_min.s[0].v;
+	s->rcv_rtt_us = tp->rcv_rtt_est.rtt_us >> 3;
+	s->rcv_space = tp->rcvq_space.space;
+	s->rcv_ssthresh = tp->rcv_ssthresh;
+	s->snd_ssthresh = tp->snd_ssthresh;
+	s->cwnd = tp->snd_cwnd;
+	s->snd_wnd = tp->snd_wnd;
+	s->rcv_wnd = tp->rcv_wnd;
+	s->reordering = tp->reordering;
+	s->rate_delivered = tp->rate_delivered;
+	s->rate_interval_us = tp->rate_interval_us;
+	s->app_limited = BPF_CORE_READ_BITFIELD(tp, rate_app_limited);
+	s->segs_out = tp->segs_out;
+	s->segs_in = tp->segs_in;
+	s->data_segs_out = tp->data_segs_out;
+	s->data_segs_in = tp->data_segs_in;
+	s->delivered = tp->delivered;
+	s->delivered_ce = tp->delivered_ce;
+	s->dsack_dups = tp->dsack_dups;
+	s->reord_seen = tp->reord_seen;
+	s->rcv_ooopack = tp->rcv_ooopack;
+	s->notsent_bytes = tp->write_seq - tp->snd_nxt;
+	s->recv_queue = tp->rcv_nxt - tp->copied_seq;
+	s->send_queue = tp->write_seq - tp->snd_una;
+	s->rcvbuf = sk->sk_rcvbuf;
+	s->sndbuf = sk->sk_sndbuf;
+	s->rmem_alloc = sk->sk_backlog.rmem_alloc.counter;
+	s->wmem_queued = sk->sk_wmem_queued;
+	s->drops = sk->sk_drops.counter;
+	s->ca_state = BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state);
+	s->rto_count = icsk->icsk_retransmits;
+	s->probes = icsk->icsk_probes_out;
+	s->backoff = icsk->icsk_backoff;
+	s->options |= BPF_CORE_READ_BITFIELD(tp, rx_opt.sack_ok) ? TW_SACK : 0;
+	s->options |= BPF_CORE_READ_BITFIELD(tp, rx_opt.wscale_ok) ? TW_WSCALE : 0;
+	s->options |= BPF_CORE_READ_BITFIELD(tp, rx_opt.tstamp_ok) ? TW_TIMESTAMPS : 0;
+	s->snd_wscale = BPF_CORE_READ_BITFIELD(tp, rx_opt.snd_wscale);
+	s->rcv_wscale = BPF_CORE_READ_BITFIELD(tp, rx_opt.rcv_wscale);
+	s->ecn = tp->ecn_flags & TCP_ECN_OK;
+}
+
+SEC("iter/tcp")
+int dump(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *skc = ctx->sk_common;
+	struct tcp_timewait_sock *tw;
+	struct tcp_sock *tp;
+	struct tw_socket *s;
+	u32 zero = 0, netns;
+
+	if (!skc)
+		return 0;
+	if (ctx->meta->seq_num == 0)
+		now = bpf_jiffies64();
+	netns = skc->skc_net.net->ns.inum;
+	tp = bpf_skc_to_tcp_sock(skc);
+	if (tp && skc->skc_state == TCP_LISTEN)
+		return emit_listener(ctx, tp, netns);
+	if (tp && skc->skc_state == TCP_ESTABLISHED && !full_dump && idle(tp))
+		return 0;
+	s = bpf_map_lookup_elem(&scratch, &zero);
+	if (!s)
+		return 0;
+	__builtin_memset(s, 0, sizeof(*s));
+	s->record = TW_RECORD_SOCKET;
+	s->netns = netns;
+	s->sock = sock_id(skc);
+	s->family = fill_addrs(s->local_addr, s->remote_addr, skc);
+	s->local_port = skc->skc_num;
+	s->remote_port = bpf_ntohs(skc->skc_dport);
+	s->state = skc->skc_state;
+	s->uid = ctx->uid;
+	if (tp) {
+		fill_full(s, tp);
+	} else {
+		tw = bpf_skc_to_tcp_timewait_sock(skc);
+		if (tw)
+			s->tw_rcv_nxt = tw->tw_sk.__tw_common.skc_tw_rcv_nxt;
+	}
+	bpf_seq_write(ctx->meta->seq, s, sizeof(*s));
+	return 0;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The records that the programs hand to user space; Rust takes these types from the object's BTF. */
+#ifndef TCPWHY_WIRE_H
+#define TCPWHY_WIRE_H
+
+enum tw_kind {
+	TW_STATE,
+	TW_RETRANSMIT,
+	TW_SYNACK_RETRANSMIT,
+	TW_RESET_SENT,
+	TW_RESET_RECEIVED,
+	TW_DROP,
+	TW_KINDS,
+};
+
+/* Facts of an event that are yes or no. */
+enum tw_bits {
+	TW_HAS_SOCK = 1,
+	TW_HAS_PACKET = 2,
+	TW_HAS_COOKIE = 4, /* TW_COOKIE is known */
+	TW_COOKIE = 8,
+	TW_SACK = 16,
+	TW_WSCALE = 32,
+	TW_TIMESTAMPS = 64,
+	TW_HAS_REASON = 128,
+};
+
+/* Who called: found in the kernel stack, by the symbols that user space looked up. Where a stack
+ * holds several, the greatest says most: the timer calls what ACKs call, too. */
+enum tw_caller {
+	TW_CALLER_UNKNOWN, /* no symbols */
+	TW_CALLER_OTHER,
+	TW_CALLER_FAST,
+	TW_CALLER_RACK,
+	TW_CALLER_TLP,
+	TW_CALLER_RTO,
+	TW_CALLER_COOKIE,
+};
+
+struct tw_event {
+	u64 time_ns;
+	u64 sock;
+	u64 location;
+	u64 cgroup;
+	u64 bytes_acked;
+	u64 bytes_received;
+	u8 local_addr[16];
+	u8 remote_addr[16];
+	u32 netns;
+	u32 pid;
+	u32 reason;
+	u32 seq;
+	u32 rtt_us;
+	u32 cwnd;
+	u32 retransmits;
+	u32 mss;
+	u32 backlog;
+	u32 attempt;
+	u16 local_port;
+	u16 remote_port;
+	u8 kind;
+	u8 family;
+	u8 state;
+	u8 old_state;
+	u8 flags;
+	u8 caller;
+	u8 bits;
+	u8 zero;
+	char comm[16];
+	u32 zero2;
+};
+_Static_assert(sizeof(struct tw_event) == 152, "tw_event is shared with Rust");
+
+struct tw_range {
+	u64 start;
+	u64 size;
+	u64 caller;
+};
+_Static_assert(sizeof(struct tw_range) == 24, "tw_range is shared with Rust");
+#define TW_RANGES 24
+
+/* What follows in the output of the socket iterator. */
+enum tw_record { TW_RECORD_LISTENER = 1, TW_RECORD_SOCKET = 2 };
+
+struct tw_listener {
+	u32 record;
+	u32 netns;
+	u64 sock;
+	u64 inode;
+	u64 cgroup;
+	u8 local_addr[16];
+	u32 accept_queue;
+	u32 backlog;
+	u32 syn_queue;
+	u32 syn_queue_young;
+	u32 drops;
+	u32 uid;
+	u16 local_port;
+	u8 family;
+	u8 synflood_warned;
+	u8 reuseport;
+	u8 zero[3];
+};
+_Static_assert(sizeof(struct tw_listener) == 80, "tw_listener is shared with Rust");
+
+struct tw_socket {
+	u32 record;
+	u32 netns;
+	u64 sock;
+	u64 inode;
+	u64 cgroup;
+	u64 pacing_rate;
+	u64 max_pacing_rate;
+	u64 bytes_acked;
+	u64 bytes_received;
+	u64 bytes_sent;
+	u64 bytes_retrans;
+	u8 local_addr[16];
+	u8 remote_addr[16];
+	char congestion[16];
+	/* durations in jiffies; user space knows HZ */
+	u32 rto;
+	u32 ato;
+	u32 since_data_sent;
+	u32 since_data_recv;
+	u32 since_ack_recv;
+	u32 busy;
+	u32 rwnd_limited;
+	u32 sndbuf_limited;
+	u32 snd_mss;
+	u32 rcv_mss;
+	u32 advmss;
+	u32 pmtu;
+	u32 unacked;
+	u32 sacked;
+	u32 lost;
+	u32 retrans;
+	u32 total_retrans;
+	u32 rtt_us;
+	u32 rttvar_us;
+	u32 min_rtt_us; /* ~0 when none was measured */
+	u32 rcv_rtt_us;
+	u32 rcv_space;
+	u32 rcv_ssthresh;
+	u32 snd_ssthresh;
+	u32 cwnd;
+	u32 snd_wnd;
+	u32 rcv_wnd;
+	u32 reordering;
+	u32 rate_delivered;
+	u32 rate_interval_us;
+	u32 segs_out;
+	u32 segs_in;
+	u32 data_segs_out;
+	u32 data_segs_in;
+	u32 delivered;
+	u32 delivered_ce;
+	u32 dsack_dups;
+	u32 reord_seen;
+	u32 rcv_ooopack;
+	u32 notsent_bytes;
+	u32 recv_queue;
+	u32 send_queue;
+	u32 rcvbuf;
+	u32 sndbuf;
+	u32 rmem_alloc;
+	u32 wmem_queued;
+	u32 drops;
+	u32 uid;
+	u32 tw_rcv_nxt;
+	u16 local_port;
+	u16 remote_port;
+	u8 family;
+	u8 state;
+	u8 full; /* a full socket: not TIME_WAIT, not a request */
+	u8 ca_state;
+	u8 rto_count;
+	u8 probes;
+	u8 backoff;
+	u8 options; /* tw_bits */
+	u8 ecn;
+	u8 snd_wscale;
+	u8 rcv_wscale;
+	u8 app_limited;
+	u32 zero;
+};
+_Static_assert(sizeof(struct tw_socket) == 344, "tw_socket is shared with Rust");
+
+struct tw_holder {
+	u64 inode;
+	u32 pid;
+	u32 fd;
+	char comm[16];
+};
+_Static_assert(sizeof(struct tw_holder) == 32, "tw_holder is shared with Rust");
+
+/* A global of a type makes it part of the object's data in BTF, and so of the Rust skeleton. */
+#define TW_SHARE(kind, type) kind type *share_##type __attribute__((unused))
+
+#endif

@@ -1,0 +1,123 @@
+//! Source `counters`: every SNMP, TcpExt, IpExt and MPTcpExt counter of a namespace.
+
+use std::collections::HashMap;
+use std::fs;
+
+use recording::tables::Counter;
+use recording::{TableWriter, Text, monotonic_ns};
+
+use crate::error::Error;
+
+/// Pairs of a line of names and a line of values, as the calling thread's namespace has them.
+const FILES: &[&str] = &[
+    "/proc/thread-self/net/snmp",
+    "/proc/thread-self/net/netstat",
+];
+
+/// The values seen last, per namespace.
+#[derive(Default)]
+pub struct Counters {
+    last: HashMap<u32, HashMap<(Text, Text), i64>>,
+}
+
+impl Counters {
+    /// Writes the counters of the calling thread's namespace `netns` that changed.
+    pub fn sample(&mut self, netns: u32, rows: &mut TableWriter<Counter>) -> Result<(), Error> {
+        for path in FILES {
+            let text = fs::read_to_string(path).map_err(|why| Error::System {
+                what: format!("reading {path}"),
+                why,
+            })?;
+            self.update(netns, monotonic_ns(), &text, |row| rows.push(row))?;
+        }
+        Ok(())
+    }
+
+    fn update<E>(
+        &mut self,
+        netns: u32,
+        time_ns: u64,
+        text: &str,
+        mut push: impl FnMut(Counter) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let last = self.last.entry(netns).or_default();
+        for (group, name, value) in parse(text) {
+            let key = (Text::from(group), Text::from(name));
+            let before = last.get(&key).copied();
+            // A counter that was never seen is told unless it is zero: then nothing happened.
+            if before.map_or(value != 0, |before| before != value) {
+                push(Counter {
+                    time_ns,
+                    netns,
+                    group: key.0.clone(),
+                    name: key.1.clone(),
+                    value,
+                    delta: before.map(|before| value.wrapping_sub(before)),
+                })?;
+            }
+            last.insert(key, value);
+        }
+        Ok(())
+    }
+}
+
+/// `Group: name name …` followed by `Group: value value …`. Signed, as `Tcp MaxConn` is -1.
+fn parse(text: &str) -> impl Iterator<Item = (&str, &str, i64)> {
+    let mut lines = text.lines();
+    let pairs = std::iter::from_fn(move || Some((lines.next()?, lines.next()?)));
+    pairs.flat_map(|(names, values)| {
+        let (group, names) = names.split_once(':').unwrap_or(("", ""));
+        let (again, values) = values.split_once(':').unwrap_or((" ", ""));
+        let fits = group == again;
+        let cells = names
+            .split_ascii_whitespace()
+            .zip(values.split_ascii_whitespace());
+        cells
+            .filter(move |_| fits)
+            .filter_map(move |(name, value)| Some((group, name, value.parse().ok()?)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SNMP: &str = "Tcp: RtoMin MaxConn ActiveOpens\nTcp: 200 -1 7\n\
+                        TcpExt: A B\nTcpExt: 0 3\n";
+
+    fn rows(c: &mut Counters, text: &str) -> Vec<(String, i64, Option<i64>)> {
+        let mut rows = Vec::new();
+        let push = |r: Counter| -> Result<(), ()> {
+            rows.push((format!("{}.{}", r.group, r.name), r.value, r.delta));
+            Ok(())
+        };
+        c.update(1, 0, text, push).unwrap();
+        rows
+    }
+
+    #[test]
+    fn first_sample_has_no_delta_and_later_ones_only_changes() {
+        let mut c = Counters::default();
+        let first = rows(&mut c, SNMP);
+        assert!(first.contains(&("Tcp.MaxConn".into(), -1, None)));
+        assert!(first.contains(&("TcpExt.B".into(), 3, None)));
+        assert!(
+            !first.iter().any(|r| r.0 == "TcpExt.A"),
+            "zero says nothing"
+        );
+        let later = rows(&mut c, &SNMP.replace("-1 7", "-1 9").replace("0 3", "1 3"));
+        assert_eq!(
+            later,
+            [
+                ("Tcp.ActiveOpens".into(), 9, Some(2)),
+                ("TcpExt.A".into(), 1, Some(1))
+            ]
+        );
+    }
+
+    #[test]
+    fn lines_that_do_not_pair_are_passed_over() {
+        assert_eq!(parse("Tcp: A\nUdp: 1\nTcp: B\n").count(), 0);
+        assert_eq!(parse("no colon\nat all").count(), 0);
+    }
+}

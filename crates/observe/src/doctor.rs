@@ -1,0 +1,74 @@
+//! What this kernel allows: tries every source as a recording would, and lets go again.
+
+use std::mem::MaybeUninit;
+
+use recording::{Host, Intent, Source, Verdict};
+
+use crate::error::{Error, quiet_libbpf};
+use crate::events::EventOptions;
+use crate::holders::Holders;
+use crate::host;
+use crate::kernel::{KernelBtf, Names, hz};
+use crate::sampler::sources;
+use crate::sockets::{Decoder, Sockets};
+use crate::watcher::attach;
+
+/// The result.
+#[derive(Debug, serde::Serialize)]
+pub struct Checkup {
+    /// The host.
+    pub host: Host,
+    /// Why nothing can be recorded; `None` when it can.
+    pub obstacle: Option<String>,
+    /// Every source with its verdict; empty when there is an obstacle.
+    pub sources: Vec<Source>,
+}
+
+/// Tries every source.
+pub fn checkup() -> Checkup {
+    let (sources, obstacle) = match try_sources() {
+        Ok(sources) => (sources, None),
+        Err(e) => (Vec::new(), Some(e.to_string())),
+    };
+    Checkup {
+        host: host::host(hz()),
+        obstacle,
+        sources,
+    }
+}
+
+fn try_sources() -> Result<Vec<Source>, Error> {
+    host::require_root()?;
+    quiet_libbpf();
+    let sock_key = host::sock_key()?;
+    let options = EventOptions {
+        netns: Vec::new(),
+        ring_bytes: 1 << 16,
+        all_states: false,
+        sock_key,
+    };
+    let mut objects = [MaybeUninit::uninit(), MaybeUninit::uninit()];
+    let mut found = attach(&mut objects, &options)?.0.sources;
+    let (mut sockets, mut holders) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    let btf = KernelBtf::load().map_err(Error::Kernel)?;
+    let decoder = Decoder::new(Names::load(&btf), hz().unwrap_or(250));
+    Sockets::load(&mut sockets, sock_key, decoder)?;
+    let holders = match Holders::load(&mut holders) {
+        Ok(_) => Verdict::Attached,
+        Err(e) => Verdict::Failed(e.to_string()),
+    };
+    found.extend(sources(holders));
+    found.push(Source {
+        name: "hz".into(),
+        gives: "durations that the kernel keeps in ticks".into(),
+        intent: Intent::Optional,
+        verdict: match hz() {
+            Some(_) => Verdict::Attached,
+            None => Verdict::Unsupported(
+                "neither /proc/config.gz nor /boot/config-* can be read; 250 is assumed".into(),
+            ),
+        },
+        lost: 0,
+    });
+    Ok(found)
+}

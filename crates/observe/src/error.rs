@@ -1,0 +1,106 @@
+//! Why recording a live host failed, in one line that says what to do.
+
+use std::sync::Mutex;
+
+use libbpf_rs::PrintLevel;
+
+/// Why a recording could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Not enough rights.
+    #[error("recording a live host needs root: run it with sudo{0}")]
+    NotRoot(String),
+    /// The kernel cannot do it.
+    #[error("this kernel cannot be recorded: {0}; `tcpwhy doctor` says what it allows")]
+    Kernel(String),
+    /// A BPF call failed.
+    #[error("{what} failed: {why}; `tcpwhy doctor` says what this kernel allows")]
+    Bpf {
+        /// What was tried.
+        what: String,
+        /// The reason, from libbpf or the kernel.
+        why: String,
+    },
+    /// A file or namespace could not be read.
+    #[error("{what}: {why}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// The system's reason.
+        why: std::io::Error,
+    },
+    /// A wrong option.
+    #[error("{0}")]
+    Usage(String),
+    /// The recording could not be written.
+    #[error(transparent)]
+    Recording(#[from] recording::Error),
+    /// A part of the recorder ended unexpectedly.
+    #[error("the recorder's {0} thread ended unexpectedly; this is a bug in tcpwhy")]
+    Thread(&'static str),
+}
+
+/// Warnings of libbpf since the last [`bpf_error`]; they say more than its error numbers.
+static WARNINGS: Mutex<String> = Mutex::new(String::new());
+
+/// A verifier's log can be megabytes; its verdict is at the end.
+const MAX_WARNINGS: usize = 256 << 10;
+
+/// Keeps libbpf's messages off the terminal, and its warnings for [`bpf_error`].
+pub fn quiet_libbpf() {
+    fn keep(_: PrintLevel, message: String) {
+        let mut warnings = WARNINGS.lock().unwrap_or_else(|p| p.into_inner());
+        if warnings.len() + message.len() > MAX_WARNINGS {
+            warnings.clear();
+        }
+        warnings.push_str(&message);
+    }
+    libbpf_rs::set_print(Some((PrintLevel::Warn, keep)));
+}
+
+/// An error of libbpf in one line, with the verifier's verdict where there is one.
+pub fn bpf_error(e: &libbpf_rs::Error) -> String {
+    let mut warnings = WARNINGS.lock().unwrap_or_else(|p| p.into_inner());
+    let why = match telling_line(&warnings) {
+        Some(line) => format!("{e} ({line})"),
+        None => e.to_string(),
+    };
+    warnings.clear();
+    why
+}
+
+/// The verifier's last word stands before its statistics; without it, libbpf's first warning is
+/// nearest to the trouble.
+fn telling_line(warnings: &str) -> Option<&str> {
+    let lines = || warnings.lines().map(str::trim).filter(|l| !l.is_empty());
+    let mut verdict = None;
+    for line in lines() {
+        if line.starts_with("processed ") && line.contains(" insns") {
+            return verdict;
+        }
+        verdict = Some(line);
+    }
+    lines().next().map(|l| l.trim_start_matches("libbpf: "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verifiers_verdict_is_preferred() {
+        let log = "libbpf: prog 'x': BPF program load failed: EACCES\n0: R1=ctx()\n\
+                   R3 bitwise operator ^= on pointer prohibited\n\
+                   processed 167 insns (limit 1000000)\n-- END --\nlibbpf: failed to load\n";
+        assert_eq!(
+            telling_line(log),
+            Some("R3 bitwise operator ^= on pointer prohibited")
+        );
+        let plain = "libbpf: map 'ring': failed to create: EPERM\nlibbpf: failed to load\n";
+        assert_eq!(
+            telling_line(plain),
+            Some("map 'ring': failed to create: EPERM")
+        );
+        assert_eq!(telling_line(""), None);
+    }
+}

@@ -1,0 +1,347 @@
+//! Loads and attaches the tracepoints, drains the ring, counts what was lost.
+
+use std::mem::MaybeUninit;
+
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
+use recording::{Intent, Source, Verdict};
+
+use crate::error::{Error, bpf_error};
+use crate::kernel::{KernelBtf, Names, Symbols};
+use crate::wire::events::{EventsSkel, EventsSkelBuilder, OpenEventsSkel};
+use crate::wire::{read, tw_caller, tw_event, tw_kind, tw_range};
+
+/// What to watch and how.
+#[derive(Clone, Debug)]
+pub struct EventOptions {
+    /// Namespaces to watch; empty means all.
+    pub netns: Vec<u32>,
+    /// Size of the ring buffer, bytes: a power of two, at least a page.
+    pub ring_bytes: u32,
+    /// Record every state change, also those between ESTABLISHED and CLOSE.
+    pub all_states: bool,
+    /// Random numbers behind the ids of sockets.
+    pub sock_key: [u64; 2],
+}
+
+/// One tracepoint: its program, what it gives, what the kernel must pass.
+struct Tracepoint {
+    source: &'static str,
+    gives: &'static str,
+    intent: Intent,
+    tracepoint: &'static str,
+    program: &'static str,
+    kind: tw_kind,
+    /// Arguments without which the program is of no use, and why.
+    args: usize,
+    needs: &'static str,
+}
+
+const TRACEPOINTS: &[Tracepoint] = &[
+    Tracepoint {
+        source: "state",
+        gives: "connections opened, accepted, refused and closed; SYN cookies; lost options",
+        intent: Intent::Required,
+        tracepoint: "inet_sock_set_state",
+        program: "on_state",
+        kind: tw_kind::TW_STATE,
+        args: 3,
+        needs: "Linux 4.16",
+    },
+    Tracepoint {
+        source: "retransmit",
+        gives: "retransmitted segments and what sent them",
+        intent: Intent::Optional,
+        tracepoint: "tcp_retransmit_skb",
+        program: "on_retransmit",
+        kind: tw_kind::TW_RETRANSMIT,
+        args: 2,
+        needs: "Linux 4.16",
+    },
+    Tracepoint {
+        source: "synack-retransmit",
+        gives: "SYN-ACKs sent again",
+        intent: Intent::Optional,
+        tracepoint: "tcp_retransmit_synack",
+        program: "on_retransmit_synack",
+        kind: tw_kind::TW_SYNACK_RETRANSMIT,
+        args: 2,
+        needs: "Linux 4.16",
+    },
+    Tracepoint {
+        source: "reset-sent",
+        gives: "resets sent by this host, with the reason where the kernel gives it (6.10)",
+        intent: Intent::Optional,
+        tracepoint: "tcp_send_reset",
+        program: "on_send_reset",
+        kind: tw_kind::TW_RESET_SENT,
+        args: 2,
+        needs: "Linux 4.16",
+    },
+    Tracepoint {
+        source: "reset-received",
+        gives: "resets received",
+        intent: Intent::Optional,
+        tracepoint: "tcp_receive_reset",
+        program: "on_receive_reset",
+        kind: tw_kind::TW_RESET_RECEIVED,
+        args: 1,
+        needs: "Linux 4.16",
+    },
+    Tracepoint {
+        source: "drop",
+        gives: "packets dropped by this host, with reason and place",
+        intent: Intent::Optional,
+        tracepoint: "kfree_skb",
+        program: "on_drop",
+        kind: tw_kind::TW_DROP,
+        args: 3,
+        needs: "drop reasons: Linux 5.17",
+    },
+];
+
+/// State changes that the default recording leaves out: the steps of an orderly close, which
+/// the last change tells as well (FIN_WAIT2 → CLOSE closed first, LAST_ACK → CLOSE second).
+const ORDERLY_CLOSE: &[(u32, u32)] = &[(1, 4), (1, 8), (4, 5), (4, 11), (8, 9)];
+
+/// The loaded tracepoint programs.
+pub struct Events<'o> {
+    skel: EventsSkel<'o>,
+    /// Drop them to stop watching; what is in the ring stays.
+    pub links: Vec<Link>,
+    /// What each tracepoint gives and whether it works.
+    pub sources: Vec<Source>,
+}
+
+/// Records lost so far, per tracepoint.
+#[derive(Default)]
+pub struct Losses([u64; TRACEPOINTS.len()]);
+
+impl<'o> Events<'o> {
+    /// Loads and attaches what this kernel allows. Fails only when a required one does not work.
+    pub fn attach(
+        objects: &'o mut [MaybeUninit<OpenObject>; 2],
+        options: &EventOptions,
+        btf: &KernelBtf,
+        names: &Names,
+        symbols: Result<&Symbols, &String>,
+    ) -> Result<Events<'o>, Error> {
+        let ranges = symbols.map(Symbols::caller_ranges).unwrap_or_default();
+        let mut verdicts: Vec<Verdict> = TRACEPOINTS
+            .iter()
+            .map(|t| supported(t, btf, names))
+            .collect();
+
+        let [first, second] = objects;
+        let open_all = open(first, options, btf, names, &ranges, wanted(&verdicts))?;
+        let mut skel = match open_all.load() {
+            Ok(skel) => skel,
+            Err(_) => {
+                // A program that this kernel's verifier rejects must not take the others with it:
+                // try each alone, then load those that it accepts.
+                for (t, verdict) in TRACEPOINTS.iter().zip(&mut verdicts) {
+                    if *verdict == Verdict::Attached {
+                        let mut alone = MaybeUninit::uninit();
+                        let only = |program: &str| program == t.program;
+                        let open = open(&mut alone, options, btf, names, &ranges, only)?;
+                        if let Err(e) = open.load() {
+                            *verdict = Verdict::Failed(bpf_error(&e));
+                        }
+                    }
+                }
+                let open = open(second, options, btf, names, &ranges, wanted(&verdicts))?;
+                open.load().map_err(|e| Error::Bpf {
+                    what: "loading the tracepoint programs".into(),
+                    why: bpf_error(&e),
+                })?
+            }
+        };
+        for inode in &options.netns {
+            let key = inode.to_ne_bytes();
+            skel.maps
+                .netns_wanted
+                .update(&key, &[1], MapFlags::ANY)
+                .map_err(|e| Error::Bpf {
+                    what: "setting the namespace filter".into(),
+                    why: bpf_error(&e),
+                })?;
+        }
+
+        let mut links = Vec::new();
+        for program in skel.object_mut().progs_mut() {
+            let i = TRACEPOINTS.iter().position(|t| program.name() == t.program);
+            if let Some(verdict) = i.map(|i| &mut verdicts[i])
+                && *verdict == Verdict::Attached
+            {
+                match program.attach() {
+                    Ok(link) => links.push(link),
+                    Err(e) => *verdict = Verdict::Failed(bpf_error(&e)),
+                }
+            }
+        }
+        let mut sources = Vec::new();
+        for (t, verdict) in TRACEPOINTS.iter().zip(verdicts) {
+            if let (Intent::Required, Verdict::Unsupported(why) | Verdict::Failed(why)) =
+                (t.intent, &verdict)
+            {
+                return Err(Error::Bpf {
+                    what: format!("attaching tracepoint {}", t.tracepoint),
+                    why: why.clone(),
+                });
+            }
+            sources.push(Source {
+                name: t.source.into(),
+                gives: t.gives.into(),
+                intent: t.intent,
+                verdict,
+                lost: 0,
+            });
+        }
+        sources.push(Source {
+            name: "symbols".into(),
+            gives: "who called: SYN cookies told from normal handshakes, kinds of retransmits, \
+                    where packets were dropped"
+                .into(),
+            intent: Intent::Optional,
+            verdict: match symbols {
+                Ok(_) => Verdict::Attached,
+                Err(why) => Verdict::Unsupported(why.clone()),
+            },
+            lost: 0,
+        });
+        Ok(Events {
+            skel,
+            links,
+            sources,
+        })
+    }
+
+    /// The ring; each `consume` hands the records that are in it to `each`. (Not `poll`: records
+    /// without a wakeup never make it return.)
+    pub fn ring<'r>(
+        &'r self,
+        mut each: impl FnMut(&tw_event) + 'r,
+    ) -> Result<RingBuffer<'r>, Error> {
+        let mapping = |e: libbpf_rs::Error| Error::Bpf {
+            what: "mapping the ring buffer".into(),
+            why: bpf_error(&e),
+        };
+        let mut ring = RingBufferBuilder::new();
+        ring.add(&self.skel.maps.ring, move |bytes| {
+            if let Some(event) = read::<tw_event>(bytes) {
+                each(&event);
+            }
+            0
+        })
+        .map_err(mapping)?;
+        ring.build().map_err(mapping)
+    }
+
+    /// Records lost since the last call, per source that lost some.
+    pub fn newly_lost(&self, losses: &mut Losses) -> Result<Vec<(&'static str, u64)>, Error> {
+        let mut news = Vec::new();
+        for (t, known) in TRACEPOINTS.iter().zip(&mut losses.0) {
+            let key = t.kind.0.to_ne_bytes();
+            let per_cpu = self.skel.maps.lost.lookup_percpu(&key, MapFlags::ANY);
+            let per_cpu = per_cpu.map_err(|e| Error::Bpf {
+                what: "reading the loss counters".into(),
+                why: bpf_error(&e),
+            })?;
+            let counts = per_cpu.iter().flatten();
+            let counts = counts.filter_map(|b| b.first_chunk().map(|b| u64::from_ne_bytes(*b)));
+            let total: u64 = counts.sum();
+            if total > *known {
+                news.push((t.source, total - *known));
+                *known = total;
+            }
+        }
+        Ok(news)
+    }
+
+    /// The sources with what each has lost.
+    pub fn sources_with(&self, losses: &Losses) -> Vec<Source> {
+        let mut sources = self.sources.clone();
+        for (source, lost) in sources.iter_mut().zip(losses.0) {
+            source.lost = lost;
+        }
+        sources
+    }
+}
+
+/// Whether a program is among those with a good verdict.
+fn wanted(verdicts: &[Verdict]) -> impl Fn(&str) -> bool + '_ {
+    move |program| {
+        let verdict = TRACEPOINTS
+            .iter()
+            .zip(verdicts)
+            .find(|(t, _)| t.program == program);
+        verdict.is_some_and(|(_, verdict)| *verdict == Verdict::Attached)
+    }
+}
+
+fn supported(t: &Tracepoint, btf: &KernelBtf, names: &Names) -> Verdict {
+    match btf.tracepoint_args(t.tracepoint) {
+        None => Verdict::Unsupported(format!(
+            "this kernel has no tracepoint {} ({})",
+            t.tracepoint, t.needs
+        )),
+        Some(n) if n < t.args => Verdict::Unsupported(format!(
+            "this kernel's {} passes {n} of {} arguments ({})",
+            t.tracepoint, t.args, t.needs
+        )),
+        Some(_) if t.program == "on_drop" && !names.has_drop_reasons() => {
+            Verdict::Unsupported(format!("this kernel gives no {}", t.needs))
+        }
+        Some(_) => Verdict::Attached,
+    }
+}
+
+fn open<'o>(
+    object: &'o mut MaybeUninit<OpenObject>,
+    options: &EventOptions,
+    btf: &KernelBtf,
+    names: &Names,
+    ranges: &[tw_range],
+    wanted: impl Fn(&str) -> bool,
+) -> Result<OpenEventsSkel<'o>, Error> {
+    let opening = |e: libbpf_rs::Error| Error::Bpf {
+        what: "opening the tracepoint programs".into(),
+        why: bpf_error(&e),
+    };
+    let mut open = EventsSkelBuilder::default().open(object).map_err(opening)?;
+    open.maps
+        .ring
+        .set_max_entries(options.ring_bytes)
+        .map_err(opening)?;
+    for mut program in open.open_object_mut().progs_mut() {
+        let wanted = program.name().to_str().is_some_and(&wanted);
+        program.set_autoload(wanted);
+    }
+    let Some(rodata) = open.maps.rodata_data.as_deref_mut() else {
+        return Err(Error::Bpf {
+            what: "opening the tracepoint programs".into(),
+            why: "their read-only data is missing".into(),
+        });
+    };
+    rodata.sock_key = options.sock_key;
+    let n = ranges.len().min(rodata.ranges.len());
+    rodata.ranges[..n].copy_from_slice(&ranges[..n]);
+    rodata.n_ranges = n as u32;
+    let cookie = u64::from(tw_caller::TW_CALLER_COOKIE.0);
+    rodata.n_cookie_ranges = ranges[..n].iter().filter(|r| r.caller == cookie).count() as u32;
+    rodata.filter_netns = !options.netns.is_empty();
+    rodata.state_wanted = [!0; 16];
+    if !options.all_states {
+        for &(old, new) in ORDERLY_CLOSE {
+            rodata.state_wanted[old as usize] &= !(1 << new);
+        }
+    }
+    // Arguments that came later: the kernel's BTF says whether they are there.
+    rodata.reset_has_reason = btf.tracepoint_args("tcp_send_reset") >= Some(3);
+    rodata.kfree_has_sock = btf.tracepoint_args("kfree_skb") >= Some(4);
+    let reason = |name| names.drop_reason_number(name).unwrap_or(-1);
+    rodata.reason_unspecified = reason("NOT_SPECIFIED");
+    rodata.reason_consumed = reason("SKB_CONSUMED");
+    rodata.reason_queue_purge = reason("QUEUE_PURGE");
+    Ok(open)
+}

@@ -1,0 +1,89 @@
+//! Source `holders`: which process holds which TCP socket, from the kernel's open-file iterator.
+
+use std::collections::HashSet;
+use std::io::Read;
+use std::mem::MaybeUninit;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Iter, Link, OpenObject};
+use recording::tables::Holder;
+use recording::{TableWriter, Text, monotonic_ns};
+
+use crate::error::{Error, bpf_error};
+use crate::wire::holders::{HoldersSkel, HoldersSkelBuilder};
+use crate::wire::{read, text, tw_holder};
+
+/// The loaded iterator, and what it has told already.
+pub struct Holders<'o> {
+    // The link needs the loaded object.
+    _skel: HoldersSkel<'o>,
+    link: Link,
+    known: HashSet<(u64, u32)>,
+}
+
+/// Pairs remembered so that they are not told twice. Past this, memory matters more.
+const MAX_KNOWN: usize = 1 << 20;
+
+impl<'o> Holders<'o> {
+    /// Loads the iterator.
+    pub fn load(object: &'o mut MaybeUninit<OpenObject>) -> Result<Holders<'o>, Error> {
+        let failed = |e: libbpf_rs::Error| Error::Bpf {
+            what: "loading the open-file iterator".into(),
+            why: bpf_error(&e),
+        };
+        let open = HoldersSkelBuilder::default().open(object).map_err(failed)?;
+        let skel = open.load().map_err(failed)?;
+        let link = skel.progs.dump.attach().map_err(failed)?;
+        Ok(Holders {
+            _skel: skel,
+            link,
+            known: HashSet::new(),
+        })
+    }
+
+    /// Writes a row for every pair of process and socket not told before; calls `each` with the
+    /// inode and the process of every pair there is now.
+    pub fn dump(
+        &mut self,
+        rows: &mut TableWriter<Holder>,
+        mut each: impl FnMut(u64, u32),
+    ) -> Result<(), Error> {
+        let mut iter = Iter::new(&self.link).map_err(|e| Error::Bpf {
+            what: "starting the open-file iterator".into(),
+            why: bpf_error(&e),
+        })?;
+        if self.known.len() > MAX_KNOWN {
+            self.known.clear();
+        }
+        let mut buffer = vec![0; 64 << 10];
+        let mut filled = 0;
+        loop {
+            let n = iter
+                .read(&mut buffer[filled..])
+                .map_err(|why| Error::System {
+                    what: "reading the open-file iterator".into(),
+                    why,
+                })?;
+            if n == 0 {
+                return Ok(());
+            }
+            filled += n;
+            let mut used = 0;
+            while let Some(h) = read::<tw_holder>(&buffer[used..filled]) {
+                used += size_of::<tw_holder>();
+                each(h.inode, h.pid);
+                if self.known.insert((h.inode, h.pid)) {
+                    rows.push(Holder {
+                        time_ns: monotonic_ns(),
+                        inode: h.inode,
+                        pid: h.pid,
+                        comm: Text::from(text(&h.comm)),
+                        fd: h.fd,
+                    })?;
+                }
+            }
+            buffer.copy_within(used..filled, 0);
+            filled -= used;
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Facts of the host and of this process that the manifest holds.
+
+use std::fs;
+
+use recording::{Host, OwnCost, monotonic_ns};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::error::Error;
+use crate::processes::Stat;
+
+/// The host, as far as it can be read.
+pub fn host(hz: Option<u32>) -> Host {
+    let uname = rustix::system::uname();
+    let online = fs::read_to_string("/proc/stat").unwrap_or_default();
+    Host {
+        name: uname.nodename().to_string_lossy().into_owned(),
+        kernel: uname.release().to_string_lossy().into_owned(),
+        machine: uname.machine().to_string_lossy().into_owned(),
+        boot_id: fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .unwrap_or_default()
+            .trim()
+            .to_string(),
+        hz,
+        cpus: online
+            .lines()
+            .filter(|l| l.starts_with("cpu") && !l.starts_with("cpu "))
+            .count() as u32,
+    }
+}
+
+/// CLOCK_REALTIME minus CLOCK_MONOTONIC, ns.
+pub fn clock_offset_ns() -> i64 {
+    let wall = clock_gettime(ClockId::Realtime);
+    let wall = wall.tv_sec * 1_000_000_000 + wall.tv_nsec;
+    wall - monotonic_ns() as i64
+}
+
+/// What this process has used so far.
+pub fn own_cost(ring_bytes: u32) -> OwnCost {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let stat = Stat::parse(&stat);
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let max_rss_kib = status.lines().find_map(|l| {
+        let rest = l.strip_prefix("VmHWM:")?;
+        rest.split_ascii_whitespace().next()?.parse::<u64>().ok()
+    });
+    OwnCost {
+        user_ms: stat.as_ref().map_or(0, |s| s.user_ms),
+        system_ms: stat.as_ref().map_or(0, |s| s.system_ms),
+        max_rss_bytes: max_rss_kib.unwrap_or(0).saturating_mul(1024),
+        ring_bytes: ring_bytes.into(),
+    }
+}
+
+/// CAP_SYS_ADMIN: what entering other namespaces takes; it implies the rights of BPF.
+const CAP_SYS_ADMIN: u32 = 21;
+
+/// Fails unless this process may record the host.
+pub fn require_root() -> Result<(), Error> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status
+        .lines()
+        .find_map(|l| u64::from_str_radix(l.strip_prefix("CapEff:")?.trim(), 16).ok());
+    match effective {
+        Some(caps) if caps & (1 << CAP_SYS_ADMIN) != 0 => Ok(()),
+        _ if rustix::process::geteuid().is_root() => Err(Error::NotRoot(
+            " outside the container (this root lacks CAP_SYS_ADMIN)".into(),
+        )),
+        _ => Err(Error::NotRoot(String::new())),
+    }
+}
+
+/// Random numbers for the ids of sockets.
+pub fn sock_key() -> Result<[u64; 2], Error> {
+    let mut bytes = [0; 16];
+    let read = fs::File::open("/dev/urandom")
+        .and_then(|mut f| std::io::Read::read_exact(&mut f, &mut bytes));
+    read.map_err(|why| Error::System {
+        what: "reading /dev/urandom".into(),
+        why,
+    })?;
+    let (a, b) = bytes.split_at(8);
+    let number = |b: &[u8]| b.iter().fold(0, |n, &b| n << 8 | u64::from(b));
+    // Odd, so that multiplying loses nothing.
+    Ok([number(a), number(b) | 1])
+}

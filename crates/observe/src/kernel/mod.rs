@@ -1,0 +1,9 @@
+//! What the running kernel says of itself: names from its BTF, symbols, configuration.
+
+mod btf;
+mod config;
+mod symbols;
+
+pub use btf::{KernelBtf, Names};
+pub use config::hz;
+pub use symbols::Symbols;

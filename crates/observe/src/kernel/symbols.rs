@@ -1,0 +1,141 @@
+//! Kernel functions by address, from /proc/kallsyms: who called, and where a packet was dropped.
+
+use std::fs;
+
+use recording::Text;
+
+use crate::wire::{tw_caller, tw_range};
+
+/// The functions whose presence in a stack tells who called. Compilers split functions: suffixes
+/// such as `.part.0` count as the function.
+const CALLERS: &[(&str, tw_caller)] = &[
+    ("cookie_v4_check", tw_caller::TW_CALLER_COOKIE),
+    ("cookie_v6_check", tw_caller::TW_CALLER_COOKIE),
+    ("tcp_retransmit_timer", tw_caller::TW_CALLER_RTO),
+    ("tcp_send_loss_probe", tw_caller::TW_CALLER_TLP),
+    ("tcp_rack_reo_timeout", tw_caller::TW_CALLER_RACK),
+    ("tcp_xmit_retransmit_queue", tw_caller::TW_CALLER_FAST),
+    ("tcp_simple_retransmit", tw_caller::TW_CALLER_FAST),
+];
+
+/// The kernel's functions, sorted by address.
+pub struct Symbols {
+    starts: Vec<(u64, u32)>,
+    names: String,
+}
+
+impl Symbols {
+    /// Reads /proc/kallsyms; the error says why it tells nothing.
+    pub fn load() -> Result<Symbols, String> {
+        let text = fs::read_to_string("/proc/kallsyms")
+            .map_err(|e| format!("/proc/kallsyms cannot be read: {e}"))?;
+        Symbols::parse(&text)
+    }
+
+    fn parse(text: &str) -> Result<Symbols, String> {
+        let mut symbols = Symbols {
+            starts: Vec::new(),
+            names: String::new(),
+        };
+        for line in text.lines() {
+            let mut words = line.split_ascii_whitespace();
+            let (Some(address), Some(kind), Some(name)) =
+                (words.next(), words.next(), words.next())
+            else {
+                continue;
+            };
+            let Ok(address) = u64::from_str_radix(address, 16) else {
+                continue;
+            };
+            if address != 0 && matches!(kind, "t" | "T" | "w" | "W") {
+                symbols.starts.push((address, symbols.names.len() as u32));
+                symbols.names.push_str(name);
+                symbols.names.push('\n');
+            }
+        }
+        if symbols.starts.is_empty() {
+            return Err("addresses are hidden (sysctl kernel.kptr_restrict)".into());
+        }
+        symbols.starts.sort_unstable();
+        symbols.starts.dedup_by_key(|s| s.0);
+        Ok(symbols)
+    }
+
+    fn name_at(&self, offset: u32) -> &str {
+        let rest = &self.names[offset as usize..];
+        rest.split('\n').next().unwrap_or_default()
+    }
+
+    /// The function that `address` lies in.
+    pub fn function(&self, address: u64) -> Option<Text> {
+        let after = self.starts.partition_point(|s| s.0 <= address);
+        let (_, offset) = self.starts.get(after.checked_sub(1)?)?;
+        Some(base(self.name_at(*offset)).into())
+    }
+
+    /// The address ranges of the functions that tell who called; those of SYN cookies first.
+    pub fn caller_ranges(&self) -> Vec<tw_range> {
+        let mut ranges = Vec::new();
+        for (i, &(start, offset)) in self.starts.iter().enumerate() {
+            let name = base(self.name_at(offset));
+            let caller = CALLERS.iter().find(|(function, _)| *function == name);
+            if let (Some((_, caller)), Some(&(end, _))) = (caller, self.starts.get(i + 1)) {
+                ranges.push(tw_range {
+                    start,
+                    size: end - start,
+                    caller: caller.0.into(),
+                });
+            }
+        }
+        ranges.sort_by_key(|r| r.caller != u64::from(tw_caller::TW_CALLER_COOKIE.0));
+        ranges
+    }
+}
+
+/// The function's name in the source, without the compiler's suffix.
+fn base(name: &str) -> &str {
+    name.split('.').next().unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KALLSYMS: &str = "\
+ffffffff81000000 T _text
+ffffffff81000100 t tcp_xmit_retransmit_queue.part.0
+ffffffff81000200 T tcp_xmit_retransmit_queue
+ffffffff81000300 d some_data
+ffffffff81000400 T cookie_v4_check\t[mod]
+ffffffff81000500 T last
+";
+
+    #[test]
+    fn finds_functions_and_their_split_parts() {
+        let s = Symbols::parse(KALLSYMS).unwrap();
+        assert_eq!(
+            s.function(0xffffffff81000150).unwrap(),
+            "tcp_xmit_retransmit_queue"
+        );
+        assert_eq!(s.function(0xffffffff81000400).unwrap(), "cookie_v4_check");
+        assert_eq!(s.function(1), None);
+        let ranges = s.caller_ranges();
+        assert_eq!(ranges.len(), 3);
+        assert_eq!(
+            (ranges[2].start, ranges[2].end),
+            (0xffffffff81000400, 0xffffffff81000500)
+        );
+        assert_eq!(ranges[2].caller, u64::from(tw_caller::TW_CALLER_COOKIE.0));
+    }
+
+    #[test]
+    fn hidden_addresses_are_said() {
+        let hidden = "0000000000000000 T _text\n0000000000000000 T cookie_v4_check\n";
+        assert!(
+            Symbols::parse(hidden)
+                .err()
+                .unwrap()
+                .contains("kptr_restrict")
+        );
+    }
+}

@@ -1,0 +1,26 @@
+//! The live producer: watches a Linux host with eBPF and /proc and writes a recording.
+//!
+//! Needs no kprobe and no fentry, which hardened hosts refuse: BTF tracepoints, iterators and
+//! kernel stacks taken inside a tracepoint tell the same. Changes nothing on the host.
+
+mod counters;
+mod doctor;
+mod error;
+mod events;
+mod health;
+mod holders;
+mod host;
+mod kernel;
+mod netns;
+mod processes;
+mod sampler;
+mod session;
+mod settings;
+mod sockets;
+mod watcher;
+mod wire;
+
+pub use doctor::{Checkup, checkup};
+pub use error::Error;
+pub use netns::resolve as resolve_netns;
+pub use session::{Options, Session};

@@ -1,0 +1,292 @@
+//! The thread that samples: visits every namespace and reads sockets, counters and settings.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::mem::MaybeUninit;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
+
+use libbpf_rs::OpenObject;
+use recording::tables::{Counter, Holder, Process, Setting};
+use recording::{Intent, Namespace, Source, TableWriter, Verdict, Writer};
+
+use crate::counters::Counters;
+use crate::error::Error;
+use crate::health::HealthLog;
+use crate::holders::Holders;
+use crate::kernel::{KernelBtf, Names, hz};
+use crate::netns::{self, Found, Home};
+use crate::processes;
+use crate::settings::Settings;
+use crate::sockets::{Decoder, SocketRows, Sockets};
+
+/// What to sample and how often.
+#[derive(Clone, Debug)]
+pub struct SampleOptions {
+    /// Namespaces to visit; empty means all.
+    pub netns: Vec<u32>,
+    /// Time between samples.
+    pub interval: Duration,
+    /// Random numbers behind the ids of sockets.
+    pub sock_key: [u64; 2],
+}
+
+/// What the thread tells when it has sampled once, and again at the end.
+pub struct Sampled {
+    /// The sources with their verdicts.
+    pub sources: Vec<Source>,
+    /// Every namespace seen so far.
+    pub namespaces: Vec<Namespace>,
+}
+
+/// A round of samples may take this share of the time; a host with a million sockets is sampled
+/// less often rather than slowed down.
+const MOST_OF_THE_TIME: u32 = 50;
+/// Open files of all tasks are walked every so many rounds: holders of listeners rarely change.
+const HOLDERS_EVERY: u64 = 5;
+
+/// Samples until `stop` hears something or hangs up; answers `ready` after the first round.
+pub fn sample(
+    options: &SampleOptions,
+    writer: &Writer,
+    health: &HealthLog,
+    ready: &SyncSender<Result<Sampled, Error>>,
+    stop: &Receiver<()>,
+) -> Result<Option<Sampled>, Error> {
+    let (mut sockets, mut holders) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    let first = Sampler::new(options, writer, health, &mut sockets, &mut holders)
+        .and_then(|mut s| s.round().map(|()| s));
+    let mut sampler = match first {
+        Ok(sampler) => sampler,
+        Err(e) => {
+            let _ = ready.send(Err(e));
+            return Ok(None);
+        }
+    };
+    let _ = ready.send(Ok(sampler.sampled()));
+    let mut interval = options.interval;
+    loop {
+        let stopping = stop.recv_timeout(interval) != Err(RecvTimeoutError::Timeout);
+        let began = Instant::now();
+        if stopping {
+            sampler.rounds = 0; // a last complete look at the holders, too
+        }
+        sampler.round()?;
+        if stopping {
+            sampler.seal()?;
+            return Ok(Some(sampler.sampled()));
+        }
+        let needed = options.interval.max(began.elapsed() * MOST_OF_THE_TIME);
+        if needed > interval * 2 {
+            let detail = format!(
+                "a round of samples takes {} ms: sampling every {:.0} s",
+                began.elapsed().as_millis(),
+                needed.as_secs_f64()
+            );
+            health.say("sockets", "slowed", 0, detail)?;
+        }
+        interval = needed;
+    }
+}
+
+struct Sampler<'a, 'o> {
+    options: &'a SampleOptions,
+    health: &'a HealthLog,
+    home: Home,
+    sockets: Sockets<'o>,
+    holders: Result<Holders<'o>, Error>,
+    counters: Counters,
+    settings: Settings,
+    socket_rows: SocketRows,
+    holder_rows: TableWriter<Holder>,
+    process_rows: TableWriter<Process>,
+    counter_rows: TableWriter<Counter>,
+    setting_rows: TableWriter<Setting>,
+    seen: BTreeMap<u32, Namespace>,
+    /// Namespaces that could not be visited, told once each.
+    told: HashSet<u32>,
+    /// Inodes of the listeners of the current round.
+    listeners: HashSet<u64>,
+    /// Processes that hold listeners.
+    servers: BTreeSet<u32>,
+    rounds: u64,
+    /// Jiffies at the start of the previous round; each round of dumps compares with it.
+    last_round: Option<u32>,
+}
+
+impl<'a, 'o> Sampler<'a, 'o> {
+    fn new(
+        options: &'a SampleOptions,
+        writer: &Writer,
+        health: &'a HealthLog,
+        sockets: &'o mut MaybeUninit<OpenObject>,
+        holders: &'o mut MaybeUninit<OpenObject>,
+    ) -> Result<Self, Error> {
+        let btf = KernelBtf::load().map_err(Error::Kernel)?;
+        // Without HZ durations in jiffies are told as of 250, the commonest; the manifest says so.
+        let decoder = Decoder::new(Names::load(&btf), hz().unwrap_or(250));
+        Ok(Sampler {
+            options,
+            health,
+            home: Home::remember().map_err(|why| Error::System {
+                what: "opening the own network namespace".into(),
+                why,
+            })?,
+            sockets: Sockets::load(sockets, options.sock_key, decoder)?,
+            holders: Holders::load(holders),
+            counters: Counters::default(),
+            settings: Settings::default(),
+            socket_rows: SocketRows {
+                sockets: writer.table()?,
+                listeners: writer.table()?,
+            },
+            holder_rows: writer.table()?,
+            process_rows: writer.table()?,
+            counter_rows: writer.table()?,
+            setting_rows: writer.table()?,
+            seen: BTreeMap::new(),
+            told: HashSet::new(),
+            listeners: HashSet::new(),
+            servers: BTreeSet::new(),
+            rounds: 0,
+            last_round: None,
+        })
+    }
+
+    /// One sample of everything.
+    fn round(&mut self) -> Result<(), Error> {
+        let mut began = None;
+        self.listeners.clear();
+        for found in netns::find().into_values() {
+            let inode = found.namespace.inode;
+            let wanted = &self.options.netns;
+            if wanted.is_empty() || wanted.contains(&inode) {
+                self.namespace(&found)?;
+                began = began.or(Some(self.sockets.last_dump()));
+            }
+        }
+        self.last_round = began.or(self.last_round);
+        self.settings.of_host(&mut self.setting_rows)?;
+        if self.rounds.is_multiple_of(HOLDERS_EVERY)
+            && let Ok(holders) = &mut self.holders
+        {
+            self.servers.clear();
+            let (listeners, servers) = (&self.listeners, &mut self.servers);
+            holders.dump(&mut self.holder_rows, |inode, pid| {
+                if listeners.contains(&inode) {
+                    servers.insert(pid);
+                }
+            })?;
+        }
+        processes::sample(&self.servers, &mut self.process_rows)?;
+        self.rounds += 1;
+        self.seal_if_due()
+    }
+
+    /// One sample of one namespace, from inside it.
+    fn namespace(&mut self, found: &Found) -> Result<(), Error> {
+        let inode = found.namespace.inode;
+        let new = !self.seen.contains_key(&inode);
+        // A namespace that is new to us is dumped whole, like all in the first round.
+        let since = self.last_round.filter(|_| !new);
+        let (sockets, counters) = (&mut self.sockets, &mut self.counters);
+        let (settings, listeners) = (&mut self.settings, &mut self.listeners);
+        let (socket_rows, counter_rows) = (&mut self.socket_rows, &mut self.counter_rows);
+        let setting_rows = &mut self.setting_rows;
+        let visited = self.home.visit(found, || {
+            counters.sample(inode, counter_rows)?;
+            settings.of_namespace(inode, setting_rows)?;
+            sockets.dump(since.is_none(), since.unwrap_or(0), socket_rows, |inode| {
+                listeners.insert(inode);
+            })
+        });
+        match visited {
+            Ok(result) => result?,
+            // It may have ended between finding and visiting it.
+            Err(why) => {
+                if self.told.insert(inode) {
+                    let name = &found.namespace.name;
+                    let detail = format!("namespace {name} could not be visited: {why}");
+                    self.health.say("sockets", "partial", 1, detail)?;
+                }
+                return Ok(());
+            }
+        }
+        if new {
+            self.seen.insert(inode, found.namespace.clone());
+        }
+        Ok(())
+    }
+
+    fn seal_if_due(&mut self) -> Result<(), Error> {
+        self.socket_rows.sockets.seal_if_due()?;
+        self.socket_rows.listeners.seal_if_due()?;
+        self.holder_rows.seal_if_due()?;
+        self.process_rows.seal_if_due()?;
+        self.counter_rows.seal_if_due()?;
+        Ok(self.setting_rows.seal_if_due()?)
+    }
+
+    fn seal(&mut self) -> Result<(), Error> {
+        self.socket_rows.sockets.seal()?;
+        self.socket_rows.listeners.seal()?;
+        self.holder_rows.seal()?;
+        self.process_rows.seal()?;
+        self.counter_rows.seal()?;
+        Ok(self.setting_rows.seal()?)
+    }
+
+    fn sampled(&self) -> Sampled {
+        let holders = match &self.holders {
+            Ok(_) => Verdict::Attached,
+            Err(e) => Verdict::Failed(e.to_string()),
+        };
+        Sampled {
+            sources: sources(holders),
+            namespaces: self.seen.values().cloned().collect(),
+        }
+    }
+}
+
+/// The sampled sources; all but the holders work whenever sampling works at all.
+pub fn sources(holders: Verdict) -> Vec<Source> {
+    let source = |name: &str, gives: &str, intent, verdict| Source {
+        name: name.into(),
+        gives: gives.into(),
+        intent,
+        verdict,
+        lost: 0,
+    };
+    use Intent::{Optional, Required};
+    vec![
+        source(
+            "sockets",
+            "every TCP socket with all of tcp_info, listeners with their queues, TIME_WAIT",
+            Required,
+            Verdict::Attached,
+        ),
+        source(
+            "holders",
+            "which processes hold which sockets, also those older than the recording",
+            Optional,
+            holders,
+        ),
+        source(
+            "counters",
+            "every SNMP and TcpExt counter of every network namespace",
+            Required,
+            Verdict::Attached,
+        ),
+        source(
+            "settings",
+            "the sysctls that matter to TCP",
+            Required,
+            Verdict::Attached,
+        ),
+        source(
+            "processes",
+            "state and CPU time of the processes that listen",
+            Optional,
+            Verdict::Attached,
+        ),
+    ]
+}

@@ -1,0 +1,77 @@
+//! The records that the BPF programs write, as Rust sees them: types from the objects' own BTF.
+
+use std::mem::{offset_of, size_of};
+
+#[allow(
+    missing_docs,
+    unused_qualifications,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks
+)]
+pub mod events {
+    include!(concat!(env!("OUT_DIR"), "/events.skel.rs"));
+}
+#[allow(
+    missing_docs,
+    unused_qualifications,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks
+)]
+pub mod sockets {
+    include!(concat!(env!("OUT_DIR"), "/sockets.skel.rs"));
+}
+#[allow(
+    missing_docs,
+    unused_qualifications,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks
+)]
+pub mod holders {
+    include!(concat!(env!("OUT_DIR"), "/holders.skel.rs"));
+}
+
+pub use events::types::{tw_bits, tw_caller, tw_event, tw_kind, tw_range};
+pub use holders::types::tw_holder;
+pub use sockets::types::{tw_listener, tw_record, tw_socket};
+
+// The same numbers are asserted in bpf/wire.h: a change on one side alone does not build.
+const _: () = {
+    assert!(size_of::<tw_event>() == 152 && offset_of!(tw_event, comm) == 132);
+    assert!(size_of::<tw_range>() == 24);
+    assert!(size_of::<tw_listener>() == 80 && offset_of!(tw_listener, local_port) == 72);
+    assert!(size_of::<tw_socket>() == 344 && offset_of!(tw_socket, local_port) == 324);
+    assert!(size_of::<tw_holder>() == 32);
+};
+
+/// A type that any bytes are a value of, written by our own programs.
+///
+/// # Safety
+/// `#[repr(C)]`, only integers and arrays of integers.
+pub unsafe trait Record: Copy {}
+// SAFETY: see the structs in bpf/wire.h: integers and arrays of integers only.
+unsafe impl Record for tw_event {}
+// SAFETY: as above.
+unsafe impl Record for tw_listener {}
+// SAFETY: as above.
+unsafe impl Record for tw_socket {}
+// SAFETY: as above.
+unsafe impl Record for tw_holder {}
+
+/// The record at the start of `bytes`; `None` when they are too few.
+pub fn read<R: Record>(bytes: &[u8]) -> Option<R> {
+    if bytes.len() < size_of::<R>() {
+        return None;
+    }
+    // SAFETY: there are enough bytes, any of them make an R, and alignment is not assumed.
+    Some(unsafe { bytes.as_ptr().cast::<R>().read_unaligned() })
+}
+
+/// A C string in a fixed array, as text; what is not UTF-8 is replaced.
+pub fn text(chars: &[i8]) -> String {
+    let bytes: Vec<u8> = chars
+        .iter()
+        .take_while(|&&c| c != 0)
+        .map(|&c| c as u8)
+        .collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}

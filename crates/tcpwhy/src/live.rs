@@ -1,0 +1,158 @@
+//! Records the live host until its time is up, its command ends, or someone presses Ctrl-C.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use observe::{Options, Session};
+use recording::Manifest;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Options of every verb that records.
+#[derive(Args, Debug)]
+pub struct LiveArgs {
+    /// Record only these network namespaces: names as in `ip netns`, `host`, or inode numbers
+    #[arg(long, value_name = "NS", value_delimiter = ',')]
+    pub netns: Vec<String>,
+    /// Time between samples of sockets and counters
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+    pub interval: Duration,
+    /// Size of the ring buffer between kernel and recorder, KiB, a power of two
+    #[arg(long, value_name = "KIB", default_value_t = 16 << 10)]
+    pub ring_kib: u32,
+    /// Record every state change, also the steps of an orderly close
+    #[arg(long)]
+    pub all_states: bool,
+    /// Create this file when recording has begun
+    #[arg(long, value_name = "FILE")]
+    pub ready_file: Option<PathBuf>,
+    /// Run this command and record until it ends
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long a command may take to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Records into `dir` for `time`, or, when there is a command and no `time`, until it ends.
+pub fn record(dir: PathBuf, time: Option<Duration>, args: &LiveArgs) -> Result<Manifest> {
+    let netns = observe::resolve_netns(&args.netns).map_err(|why| anyhow!(why))?;
+    let stop = stop_flag()?;
+    let session = Session::start(Options {
+        dir: dir.clone(),
+        netns,
+        interval: args.interval.max(Duration::from_millis(10)),
+        ring_bytes: args.ring_kib.saturating_mul(1024),
+        all_states: args.all_states,
+        command_line: std::env::args().collect(),
+    })?;
+    if let Some(file) = &args.ready_file {
+        File::create(file).with_context(|| format!("creating {}", file.display()))?;
+    }
+    let child = match start(&args.command) {
+        Ok(child) => child,
+        Err(e) => {
+            // Nothing worth keeping was recorded.
+            session.stop()?;
+            let _ = std::fs::remove_dir_all(&dir);
+            return Err(e);
+        }
+    };
+    wait(&session, child, time, &stop)?;
+    Ok(session.stop()?)
+}
+
+/// Set by Ctrl-C and by SIGTERM.
+fn stop_flag() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone()).context("installing signal handlers")?;
+    }
+    Ok(stop)
+}
+
+fn start(command: &[String]) -> Result<Option<Child>> {
+    let Some((program, args)) = command.split_first() else {
+        return Ok(None);
+    };
+    let child = Command::new(program).args(args).spawn();
+    let child = child.map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => anyhow!("{program}: command not found"),
+        _ => anyhow!("{program}: {e}"),
+    })?;
+    Ok(Some(child))
+}
+
+fn wait(
+    session: &Session,
+    mut child: Option<Child>,
+    time: Option<Duration>,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let began = Instant::now();
+    let bar = progress(time);
+    loop {
+        bar.set_position(began.elapsed().as_millis() as u64);
+        let ended = match &mut child {
+            Some(child) => child
+                .try_wait()
+                .context("waiting for the command")?
+                .is_some(),
+            None => false,
+        };
+        let time_is_up = time.is_some_and(|time| began.elapsed() >= time);
+        if ended || time_is_up || stop.load(Ordering::Relaxed) || session.failed() {
+            break;
+        }
+        sleep(LOOK_EVERY);
+    }
+    bar.finish_and_clear();
+    if let Some(mut child) = child {
+        end(&mut child)?;
+    }
+    Ok(())
+}
+
+/// Ends the command we started, by pid, if it still runs.
+fn end(child: &mut Child) -> Result<()> {
+    let since = Instant::now();
+    while child.try_wait()?.is_none() {
+        let signal = if since.elapsed() < GRACE {
+            Signal::TERM
+        } else {
+            Signal::KILL
+        };
+        if let Some(pid) = Pid::from_raw(child.id() as i32) {
+            // It may have ended in between.
+            let _ = kill_process(pid, signal);
+        }
+        sleep(LOOK_EVERY * 5);
+    }
+    Ok(())
+}
+
+/// A bar on a terminal; nothing in a pipe.
+fn progress(time: Option<Duration>) -> ProgressBar {
+    match time {
+        Some(time) => {
+            let style = ProgressStyle::with_template(
+                "recording [{bar:30}] {elapsed}/{msg}  Ctrl-C ends it early",
+            );
+            let bar = ProgressBar::new(time.as_millis() as u64);
+            bar.set_message(format!("{}s", time.as_secs_f32()));
+            match style {
+                Ok(style) => bar.with_style(style),
+                Err(_) => bar,
+            }
+        }
+        None => ProgressBar::new_spinner().with_message("recording; Ctrl-C ends it"),
+    }
+}

@@ -1,0 +1,55 @@
+//! The command: reads its arguments, hands each verb its own, turns errors into one line.
+
+mod live;
+mod verbs;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Says why TCP on a Linux host is slow: records it, and walks from the symptom to the cause.
+#[derive(Parser, Debug)]
+#[command(name = "tcpwhy", version, propagate_version = true)]
+#[command(
+    after_help = "Exit codes: 0 done, 1 error, 2 wrong usage, 10 findings with --fail-on-finding."
+)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand, Debug)]
+enum Verb {
+    /// Record the live host into a directory
+    Record(verbs::record::RecordArgs),
+    /// Say what this kernel allows, what each source will get, and why not
+    Doctor(verbs::doctor::DoctorArgs),
+}
+
+fn main() -> ExitCode {
+    let verb = Cli::parse().verb;
+    let out = &mut io::stdout().lock();
+    match run(verb, out).and_then(|code| Ok(out.flush().map(|()| code)?)) {
+        Ok(code) => code,
+        // Whoever read our output has seen enough.
+        Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("tcpwhy: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(verb: Verb, out: &mut impl Write) -> Result<ExitCode> {
+    match verb {
+        Verb::Record(args) => verbs::record::run(args),
+        Verb::Doctor(args) => verbs::doctor::run(args, out),
+    }
+}
+
+fn is_broken_pipe(e: &anyhow::Error) -> bool {
+    let io = e.downcast_ref::<io::Error>();
+    io.is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,86 @@
+//! `tcpwhy doctor`: what this kernel allows, what each source will get, and why not.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use recording::{Intent, Verdict};
+
+/// Arguments of `tcpwhy doctor`.
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the verb.
+pub fn run(args: DoctorArgs, out: &mut impl Write) -> Result<ExitCode> {
+    let checkup = observe::checkup();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&checkup)?)?;
+    } else {
+        text(&checkup, out)?;
+    }
+    let fine = checkup.obstacle.is_none();
+    Ok(if fine {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn text(checkup: &observe::Checkup, out: &mut impl Write) -> Result<()> {
+    let host = &checkup.host;
+    writeln!(
+        out,
+        "{}: Linux {} on {}, {} CPUs, HZ {}\n",
+        host.name,
+        host.kernel,
+        host.machine,
+        host.cpus,
+        host.hz.map_or("unknown".into(), |hz| hz.to_string()),
+    )?;
+    if let Some(obstacle) = &checkup.obstacle {
+        writeln!(out, "Nothing can be recorded here: {obstacle}.")?;
+        writeln!(
+            out,
+            "Recordings made elsewhere can be read: tcpwhy explain RECORDING."
+        )?;
+        return Ok(());
+    }
+    let mut missing = 0;
+    for s in &checkup.sources {
+        let (mark, why) = match &s.verdict {
+            Verdict::Attached => ("yes", None),
+            Verdict::Unsupported(why) => ("no", Some(why)),
+            Verdict::Failed(why) => ("FAILED", Some(why)),
+        };
+        writeln!(out, "{mark:>6}  {:<18} {}", s.name, s.gives)?;
+        if let Some(why) = why {
+            missing += 1;
+            let must = match s.intent {
+                Intent::Required => "required",
+                Intent::Optional => "findings that rest on it will be less certain, or missing",
+            };
+            writeln!(out, "{:>6}  {:<18} because {why}; {must}", "", "")?;
+        }
+    }
+    writeln!(
+        out,
+        "\n{}",
+        match missing {
+            0 => "This kernel gives everything that tcpwhy asks for.".to_string(),
+            n => format!(
+                "{n} of {} sources are missing; the rest works.",
+                checkup.sources.len()
+            ),
+        }
+    )?;
+    writeln!(
+        out,
+        "Not needed, and not used: kprobes, fentry, the function tracer, kernel modules."
+    )?;
+    Ok(())
+}
