@@ -4,7 +4,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-#define STACK_FRAMES 16
+#define STACK_FRAMES  16
 #define COOKIE_FRAMES 10 /* cookie_v4_check is the eighth; this is done for every connection */
 
 /* Set before load. */

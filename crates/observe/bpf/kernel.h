@@ -31,12 +31,12 @@ enum {
 };
 enum { BPF_RB_NO_WAKEUP = 1 };
 
-#define AF_INET 2
-#define AF_INET6 10
+#define AF_INET	    2
+#define AF_INET6    10
 #define SOCK_STREAM 1
 #define IPPROTO_TCP 6
-#define ETH_P_IP 0x0800
-#define ETH_P_IPV6 0x86dd
+#define ETH_P_IP    0x0800
+#define ETH_P_IPV6  0x86dd
 
 enum {
 	TCP_ESTABLISHED = 1,

@@ -8,7 +8,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* User space sets these between runs. */
 u32 full_dump; /* report idle connections, too */
-u32 since;     /* jiffies of the previous run */
+u32 since; /* jiffies of the previous run */
 /* The program sets this: jiffies at the start of this run. */
 u32 now;
 
@@ -37,8 +37,10 @@ static __always_inline u64 file_inode(const struct sock *sk)
 
 static __always_inline bool idle(const struct tcp_sock *tp)
 {
-	return (s32)(tp->lsndtime - since) < 0 && (s32)(tp->inet_conn.icsk_ack.lrcvtime - since) < 0 &&
-	       (s32)(tp->rcv_tstamp - since) < 0 && !tp->packets_out && tp->write_seq == tp->snd_nxt;
+	return (s32)(tp->lsndtime - since) < 0 &&
+	       (s32)(tp->inet_conn.icsk_ack.lrcvtime - since) < 0 &&
+	       (s32)(tp->rcv_tstamp - since) < 0 && !tp->packets_out &&
+	       tp->write_seq == tp->snd_nxt;
 }
 
 static __always_inline int emit_listener(struct bpf_iter__tcp *ctx, struct tcp_sock *tp, u32 netns)
@@ -76,7 +78,8 @@ static __always_inline void fill_chrono(struct tw_socket *s, const struct tcp_so
 	 * kernel counts each apart; tcp_info's busy time is their sum. */
 	s->rwnd_limited = tp->chrono_stat[1] + (type == 2 ? running : 0);
 	s->sndbuf_limited = tp->chrono_stat[2] + (type == 3 ? running : 0);
-	s->busy = tp->chrono_stat[0] + (type == 1 ? running : 0) + s->rwnd_limited + s->sndbuf_limited;
+	s->busy =
+	    tp->chrono_stat[0] + (type == 1 ? running : 0) + s->rwnd_limited + s->sndbuf_limited;
 }
 
 static __always_inline void fill_full(struct tw_socket *s, struct tcp_sock *tp)

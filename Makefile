@@ -1,0 +1,54 @@
+# The two commands of the README are `make demo` and `make test`; the rest serves them.
+
+BUILD_DEBS := build-essential pkg-config clang libelf-dev zlib1g-dev
+RUN_DEBS   := iproute2
+TEST_DEBS  := clang-format nginx-light apache2-utils wrk
+BENCH_DEBS := $(TEST_DEBS)
+
+# Recording a host takes root. As another user, only the programs run under sudo, not the build.
+ROOT := $(if $(filter 0,$(shell id -u)),,sudo -E)
+TCPWHY := target/debug/tcpwhy
+BPF_SOURCES := $(wildcard crates/observe/bpf/*.c crates/observe/bpf/*.h)
+
+.PHONY: demo test build lint unit docs bench need-build need-run need-test clean
+
+demo: need-build need-run
+	@cargo build -q -p tcpwhy || { echo "make demo: the build failed" >&2; exit 1; }
+	@$(ROOT) $(TCPWHY) lab run syn-cookies || { echo "make demo: the lab run failed" >&2; exit 1; }
+
+test: need-build need-run need-test lint unit
+
+# Debug assertions on; privileged tests need root, which `cargo test` gives to test programs only.
+unit:
+	@$(if $(ROOT),CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER='$(ROOT)' CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER='$(ROOT)') \
+	    cargo test --workspace --no-fail-fast -- --test-threads=1 \
+	    || { echo "make test: tests failed (above)" >&2; exit 1; }
+
+lint:
+	@cargo fmt --all --check || { echo "make lint: run cargo fmt --all" >&2; exit 1; }
+	@cargo clippy -q --workspace --all-targets -- -D warnings || { echo "make lint: clippy has complaints (above)" >&2; exit 1; }
+	@clang-format --dry-run -Werror $(BPF_SOURCES) || { echo "make lint: run clang-format -i $(BPF_SOURCES)" >&2; exit 1; }
+
+build: need-build
+	@cargo build --release -p tcpwhy || { echo "make build: the build failed" >&2; exit 1; }
+	@echo "built target/release/tcpwhy"
+
+# Writes the generated pages of the book anew; tests check that they are current.
+docs: need-build
+	@BLESS=1 cargo test -q -p tcpwhy --test book
+
+bench: need-build need-run need-test build
+	@$(ROOT) bench/run
+
+need-build:
+	@command -v cargo >/dev/null || { echo "make: cargo not found; install Rust first (rustup or apt-get install cargo)" >&2; exit 1; }
+	@tools/need $(BUILD_DEBS)
+
+need-run:
+	@tools/need $(RUN_DEBS)
+
+need-test:
+	@tools/need $(TEST_DEBS)
+
+clean:
+	cargo clean
