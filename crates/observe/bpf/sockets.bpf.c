@@ -172,8 +172,13 @@ int dump(struct bpf_iter__tcp *ctx)
 	tp = bpf_skc_to_tcp_sock(skc);
 	if (tp && skc->skc_state == TCP_LISTEN)
 		return emit_listener(ctx, tp, netns);
-	if (tp && skc->skc_state == TCP_ESTABLISHED && !full_dump && idle(tp))
-		return 0;
+	if (!full_dump) {
+		/* A TIME_WAIT does not change, and the end of its connection was an event. */
+		if (skc->skc_state == TCP_TIME_WAIT)
+			return 0;
+		if (tp && skc->skc_state == TCP_ESTABLISHED && idle(tp))
+			return 0;
+	}
 	s = bpf_map_lookup_elem(&scratch, &zero);
 	if (!s)
 		return 0;

@@ -1,13 +1,14 @@
 //! The types that a column may have, and how each becomes Arrow and comes back.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Deref;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, BooleanBuilder, FixedSizeBinaryArray,
-    FixedSizeBinaryBuilder, PrimitiveArray, PrimitiveBuilder, StringDictionaryBuilder,
+    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, BooleanBuilder, DictionaryArray,
+    PrimitiveArray, PrimitiveBuilder, StringArray,
 };
 use arrow::datatypes as adt;
 use arrow::datatypes::DataType;
@@ -53,11 +54,18 @@ macro_rules! primitive {
         impl Cell for Option<$rust> {
             const NULLABLE: bool = true;
             const TYPE: &'static str = stringify!($rust);
-            type Builder = PrimitiveBuilder<$arrow>;
+            type Builder = SparseBuilder<PrimitiveBuilder<$arrow>>;
             type Reader = PrimitiveArray<$arrow>;
             fn data_type() -> DataType { $data }
-            fn append(self, builder: &mut Self::Builder) { builder.append_option(self) }
-            fn finish(builder: &mut Self::Builder) -> ArrayRef { Arc::new(builder.finish()) }
+            fn append(self, builder: &mut Self::Builder) {
+                match self {
+                    Some(value) => builder.dense(PrimitiveBuilder::append_nulls).append_value(value),
+                    None => builder.null(PrimitiveBuilder::append_null),
+                }
+            }
+            fn finish(builder: &mut Self::Builder) -> ArrayRef {
+                Arc::new(builder.dense(PrimitiveBuilder::append_nulls).finish())
+            }
             fn reader(array: &ArrayRef) -> Option<Self::Reader> {
                 array.as_primitive_opt::<$arrow>().cloned()
             }
@@ -105,16 +113,22 @@ impl Cell for bool {
 impl Cell for Option<bool> {
     const NULLABLE: bool = true;
     const TYPE: &'static str = "bool";
-    type Builder = BoolBuilder;
+    type Builder = SparseBuilder<BoolBuilder>;
     type Reader = BooleanArray;
     fn data_type() -> DataType {
         DataType::Boolean
     }
     fn append(self, builder: &mut Self::Builder) {
-        builder.0.append_option(self);
+        match self {
+            Some(value) => builder
+                .dense(BoolBuilder::append_nulls)
+                .0
+                .append_value(value),
+            None => builder.null(|b| b.0.append_null()),
+        }
     }
     fn finish(builder: &mut Self::Builder) -> ArrayRef {
-        Arc::new(builder.0.finish())
+        Arc::new(builder.dense(BoolBuilder::append_nulls).0.finish())
     }
     fn reader(array: &ArrayRef) -> Option<Self::Reader> {
         array.as_boolean_opt().cloned()
@@ -124,8 +138,40 @@ impl Cell for Option<bool> {
     }
 }
 
+/// A column being written that is mostly null: most columns are, in most rows, and the recorder
+/// pays for every row on a busy host. Nulls before the first value only count.
+#[derive(Default)]
+pub struct SparseBuilder<B> {
+    leading_nulls: usize,
+    dense: Option<B>,
+}
+
+impl<B: Default> SparseBuilder<B> {
+    /// The builder, with the nulls so far in it.
+    fn dense(&mut self, append_nulls: impl FnOnce(&mut B, usize)) -> &mut B {
+        let leading_nulls = std::mem::take(&mut self.leading_nulls);
+        let dense = self.dense.get_or_insert_default();
+        if leading_nulls > 0 {
+            append_nulls(dense, leading_nulls);
+        }
+        dense
+    }
+    fn null(&mut self, append_null: impl FnOnce(&mut B)) {
+        match &mut self.dense {
+            Some(dense) => append_null(dense),
+            None => self.leading_nulls += 1,
+        }
+    }
+}
+
 /// A boolean column being written (Arrow's own builder has no `Default`).
 pub struct BoolBuilder(BooleanBuilder);
+
+impl BoolBuilder {
+    fn append_nulls(&mut self, n: usize) {
+        self.0.append_nulls(n);
+    }
+}
 
 impl Default for BoolBuilder {
     fn default() -> Self {
@@ -141,6 +187,11 @@ impl Deref for Text {
     type Target = str;
     fn deref(&self) -> &str {
         &self.0
+    }
+}
+impl std::borrow::Borrow<str> for Text {
+    fn borrow(&self) -> &str {
+        self
     }
 }
 impl From<&str> for Text {
@@ -193,33 +244,89 @@ fn text_reader(array: &ArrayRef, nullable: bool) -> Option<TextReader> {
     let dict = array.as_dictionary_opt::<adt::Int32Type>()?;
     let strings = dict.values().as_string_opt::<i32>()?;
     // A null hides either in the keys or in the dictionary's values; ours are only in the keys.
-    if strings.null_count() > 0 || (!nullable && dict.null_count() > 0) {
-        return None;
-    }
-    let keys = dict.keys().clone();
-    let in_range = |k: i32| usize::try_from(k).is_ok_and(|k| k < strings.len());
-    if !keys.iter().flatten().all(in_range) {
+    if strings.null_count() > 0 {
         return None;
     }
     Some(TextReader {
         values: strings.iter().flatten().map(Text::from).collect(),
-        keys,
+        keys: checked_keys(dict, strings.len(), nullable)?,
     })
+}
+
+/// A power of two, several times the number of texts in common use.
+const RECENT: usize = 128;
+
+/// A text column being written: each distinct value once, and per row which one it is.
+pub struct TextBuilder {
+    keys: SparseBuilder<PrimitiveBuilder<adt::Int32Type>>,
+    known: HashMap<Text, i32>,
+    values: Vec<Text>,
+    /// The texts used last, by the address of their bytes: producers use the same few again and
+    /// again, and comparing an address is cheaper than hashing a text.
+    recent: [Option<(usize, i32)>; RECENT],
+}
+
+impl Default for TextBuilder {
+    fn default() -> Self {
+        TextBuilder {
+            keys: SparseBuilder::default(),
+            known: HashMap::new(),
+            values: Vec::new(),
+            recent: [None; RECENT],
+        }
+    }
+}
+
+impl TextBuilder {
+    fn value(&mut self, text: Text) {
+        let address = text.0.as_ptr() as usize;
+        let slot = (address >> 4).wrapping_mul(0x9e37_79b9) >> 8 & (RECENT - 1);
+        let key = match self.recent[slot] {
+            Some((known, key)) if known == address => key,
+            _ => self.look_up(text, address, slot),
+        };
+        self.keys
+            .dense(PrimitiveBuilder::append_nulls)
+            .append_value(key);
+    }
+
+    fn look_up(&mut self, text: Text, address: usize, slot: usize) -> i32 {
+        if let Some(&key) = self.known.get(&*text) {
+            return key;
+        }
+        let key = self.values.len() as i32;
+        // Kept in `values`, the text stays alive, so its address stays its own.
+        self.recent[slot] = Some((address, key));
+        self.values.push(text.clone());
+        self.known.insert(text, key);
+        key
+    }
+
+    fn null(&mut self) {
+        self.keys.null(PrimitiveBuilder::append_null);
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        let keys = self.keys.dense(PrimitiveBuilder::append_nulls).finish();
+        let values = StringArray::from_iter_values(self.values.iter().map(|t| &**t));
+        *self = TextBuilder::default();
+        dictionary(keys, Arc::new(values))
+    }
 }
 
 impl Cell for Text {
     const NULLABLE: bool = false;
     const TYPE: &'static str = "text";
-    type Builder = StringDictionaryBuilder<adt::Int32Type>;
+    type Builder = TextBuilder;
     type Reader = TextReader;
     fn data_type() -> DataType {
         text_type()
     }
     fn append(self, builder: &mut Self::Builder) {
-        builder.append_value(&*self);
+        builder.value(self);
     }
     fn finish(builder: &mut Self::Builder) -> ArrayRef {
-        Arc::new(builder.finish())
+        builder.finish()
     }
     fn reader(array: &ArrayRef) -> Option<Self::Reader> {
         text_reader(array, false)
@@ -232,16 +339,19 @@ impl Cell for Text {
 impl Cell for Option<Text> {
     const NULLABLE: bool = true;
     const TYPE: &'static str = "text";
-    type Builder = StringDictionaryBuilder<adt::Int32Type>;
+    type Builder = TextBuilder;
     type Reader = TextReader;
     fn data_type() -> DataType {
         text_type()
     }
     fn append(self, builder: &mut Self::Builder) {
-        builder.append_option(self.as_deref());
+        match self {
+            Some(text) => builder.value(text),
+            None => builder.null(),
+        }
     }
     fn finish(builder: &mut Self::Builder) -> ArrayRef {
-        Arc::new(builder.finish())
+        builder.finish()
     }
     fn reader(array: &ArrayRef) -> Option<Self::Reader> {
         text_reader(array, true)
@@ -290,39 +400,74 @@ impl fmt::Debug for Addr {
     }
 }
 
-/// An address column being written.
-pub struct AddrBuilder(FixedSizeBinaryBuilder);
+/// An address column being written: each distinct address once. (Parquet writes fixed-size binary
+/// with an allocation per value; of all columns of `event` these two cost the most that way.)
+#[derive(Default)]
+pub struct AddrBuilder {
+    keys: PrimitiveBuilder<adt::Int32Type>,
+    known: HashMap<Addr, i32>,
+    values: Vec<Addr>,
+    recent: Option<(Addr, i32)>,
+}
 
-impl Default for AddrBuilder {
-    fn default() -> Self {
-        AddrBuilder(FixedSizeBinaryBuilder::new(16))
-    }
+/// An address column being read.
+pub struct AddrReader {
+    values: Vec<Addr>,
+    keys: PrimitiveArray<adt::Int32Type>,
 }
 
 impl Cell for Addr {
     const NULLABLE: bool = false;
     const TYPE: &'static str = "address";
     type Builder = AddrBuilder;
-    type Reader = FixedSizeBinaryArray;
+    type Reader = AddrReader;
     fn data_type() -> DataType {
-        DataType::FixedSizeBinary(16)
+        DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Binary))
     }
     fn append(self, builder: &mut Self::Builder) {
-        let sixteen = builder.0.append_value(self.0);
-        debug_assert!(sixteen.is_ok(), "the builder was made for 16 bytes");
+        let key = match builder.recent {
+            Some((recent, key)) if recent == self => key,
+            _ => *builder.known.entry(self).or_insert_with(|| {
+                builder.values.push(self);
+                builder.values.len() as i32 - 1
+            }),
+        };
+        builder.recent = Some((self, key));
+        builder.keys.append_value(key);
     }
     fn finish(builder: &mut Self::Builder) -> ArrayRef {
-        Arc::new(builder.0.finish())
+        let values = BinaryArray::from_iter_values(builder.values.iter().map(|a| a.0));
+        dictionary(std::mem::take(builder).keys.finish(), Arc::new(values))
     }
     fn reader(array: &ArrayRef) -> Option<Self::Reader> {
-        array
-            .as_fixed_size_binary_opt()
-            .filter(|a| a.value_length() == 16 && a.null_count() == 0)
-            .cloned()
+        let dict = array.as_dictionary_opt::<adt::Int32Type>()?;
+        let binary = dict.values().as_binary_opt::<i32>()?;
+        let values: Option<Vec<Addr>> = binary
+            .iter()
+            .map(|bytes| Some(Addr(bytes?.try_into().ok()?)))
+            .collect();
+        let values = values?;
+        let keys = checked_keys(dict, values.len(), false)?;
+        Some(AddrReader { values, keys })
     }
     fn get(reader: &Self::Reader, row: usize) -> Self {
-        let mut bytes = [0; 16];
-        bytes.copy_from_slice(reader.value(row));
-        Addr(bytes)
+        reader.values[reader.keys.value(row) as usize]
     }
+}
+
+/// A dictionary of our own making: every key was made from the number of values.
+fn dictionary(keys: PrimitiveArray<adt::Int32Type>, values: ArrayRef) -> ArrayRef {
+    Arc::new(DictionaryArray::try_new(keys, values).expect("keys lie within the values"))
+}
+
+/// The keys of a dictionary that may be hostile: all within `values`, null only where allowed.
+fn checked_keys(
+    dict: &DictionaryArray<adt::Int32Type>,
+    values: usize,
+    nullable: bool,
+) -> Option<PrimitiveArray<adt::Int32Type>> {
+    let keys = dict.keys();
+    let in_range = |k: i32| usize::try_from(k).is_ok_and(|k| k < values);
+    let fine = (nullable || keys.null_count() == 0) && keys.iter().flatten().all(in_range);
+    fine.then(|| keys.clone())
 }

@@ -67,6 +67,13 @@ pub struct Column {
     pub null: Option<&'static str>,
 }
 
+impl Column {
+    /// Whether the values are numbers: neither texts nor addresses, which are dictionaries.
+    pub fn is_number(&self) -> bool {
+        !matches!(self.unit, Unit::Name | Unit::Address)
+    }
+}
+
 /// A table's name, documentation and columns, without its row type.
 #[derive(Clone, Copy, Debug)]
 pub struct TableInfo {

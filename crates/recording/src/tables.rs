@@ -87,7 +87,7 @@ table! {
 }
 
 table! {
-    /// One sample of a socket that is not a listener. The first sample holds every socket; later ones those that sent or received since, and all that are not ESTABLISHED.
+    /// One sample of a socket that is not a listener. The first sample of a namespace holds every socket; later ones leave out connections that neither sent nor received nor have anything in flight, and TIME_WAIT, which the end of a connection in `event` tells.
     Socket = "socket" {
         /// When it was sampled.
         time_ns: u64, Ns;

@@ -22,10 +22,18 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Verb {
+    /// Record the live host, or read a recording, and say why its TCP is slow
+    Explain(verbs::explain::ExplainArgs),
     /// Record the live host into a directory
     Record(verbs::record::RecordArgs),
     /// Say what this kernel allows, what each source will get, and why not
     Doctor(verbs::doctor::DoctorArgs),
+    /// Plant a fault in network namespaces of its own, record it, explain it, and check the answer
+    #[command(subcommand)]
+    Lab(verbs::lab::LabVerb),
+    /// The lab's client and server
+    #[command(hide = true)]
+    LabWorkload(lab::WorkloadArgs),
 }
 
 fn main() -> ExitCode {
@@ -44,8 +52,14 @@ fn main() -> ExitCode {
 
 fn run(verb: Verb, out: &mut impl Write) -> Result<ExitCode> {
     match verb {
+        Verb::Explain(args) => verbs::explain::run(args, out),
         Verb::Record(args) => verbs::record::run(args),
         Verb::Doctor(args) => verbs::doctor::run(args, out),
+        Verb::Lab(verb) => verbs::lab::run(verb, out),
+        Verb::LabWorkload(args) => {
+            lab::workload_main(args)?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 

@@ -58,7 +58,7 @@ impl KernelBtf {
 /// The kernel's names for the numbers in our records.
 #[derive(Clone)]
 pub struct Names {
-    states: HashMap<i64, Text>,
+    states: [Text; 16],
     ca_states: HashMap<i64, Text>,
     drop_reasons: HashMap<i64, Text>,
     reset_reasons: HashMap<i64, Text>,
@@ -67,16 +67,17 @@ pub struct Names {
 impl Names {
     /// Looks all of them up once.
     pub fn load(btf: &KernelBtf) -> Names {
+        let states = btf.constants_beside("TCP_ESTABLISHED", "TCP_");
         Names {
-            states: btf.constants_beside("TCP_ESTABLISHED", "TCP_"),
+            states: std::array::from_fn(|i| name(&states, i as i64)),
             ca_states: btf.constants("tcp_ca_state", "TCP_CA_"),
             drop_reasons: btf.constants("skb_drop_reason", "SKB_DROP_REASON_"),
             reset_reasons: btf.constants("sk_rst_reason", "SK_RST_REASON_"),
         }
     }
-    /// A TCP state.
+    /// A TCP state. There are twelve; every state change asks.
     pub fn state(&self, number: u8) -> Text {
-        name(&self.states, number.into())
+        self.states[usize::from(number & 15)].clone()
     }
     /// A congestion control state.
     pub fn ca_state(&self, number: u8) -> Text {

@@ -1,4 +1,6 @@
 //! One file per verb.
 
 pub mod doctor;
+pub mod explain;
+pub mod lab;
 pub mod record;

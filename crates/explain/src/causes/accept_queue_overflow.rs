@@ -1,0 +1,450 @@
+//! C04: connections wait for accept() until the queue is full, and further ones are dropped.
+
+use super::Cause;
+use super::lost_syn::{
+    ConnectTimes, DROPS, FULL_COOKIES, FULL_DROPS, OVERFLOWS, drops_check, dropped_elsewhere,
+    matters,
+};
+use super::scene::{
+    SOMAXCONN, Scene, doubts, named, named_short, namespace, process, raise_backlog,
+    roomy_backlog, scenes, weigh_checks,
+};
+use crate::finding::{
+    Advice, Change, Check, Confidence, Doing, Finding, Level, RuledOut, Scope, Step,
+};
+use crate::story::stats::most_within;
+use crate::story::{Rise, Story, source};
+use crate::words::{count, duration, figure, fitting, plural};
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: "accept-queue-overflow",
+    number: "C04",
+    title: "the accept queue is full",
+    page: PAGE,
+    find,
+};
+
+const PAGE: &str = "
+**Symptom.** Some connects take 1, 2, 3 … s longer (1, 3, 7 s before Linux 6.5), or succeed at
+once and the first request hangs. The server looks idle, or it is plainly busy.
+
+**Mechanism.** A connection whose handshake is complete waits in the listener's accept queue until
+the application calls accept(). The queue holds `listen()` backlog + 1. When it is full, Linux drops
+further SYNs, without an answer and without a drop event: only `ListenOverflows`, `ListenDrops` and
+the listener's own drop count rise. The client sends its SYN again after 1 s. The last ACK of a
+handshake that was begun earlier is dropped too; then the client believes that it is connected
+and its first request is sent again and again (a ghost connection). So the application is slow to
+accept: stopped, blocked, out of CPU, or the burst was larger than the backlog.
+
+**Distinguish.** A full SYN queue (`syn-queue-overflow`) counts `TCPReqQFullDrop`, not
+`ListenOverflows`, and the accept queue is short. A firewall (`local-firewall-drop`) and the path
+(`path-drops-syn`) drop SYNs before the listener, whose counters stay. When the accept queue is
+full, requests that cannot complete fill the SYN queue as well: that is a consequence, and told
+here.
+";
+
+/// When at least this share of samples shows a full queue, the application is too slow; when
+/// fewer do, bursts are too large.
+const SUSTAINED: f64 = 0.3;
+/// Clients that arrive within this time of each other are one burst: a dropped one is back then.
+const BURST_NS: u64 = 1_000_000_000;
+
+/// A listener whose accept queue overflowed.
+struct Case<'a> {
+    scene: Scene<'a>,
+    /// SYNs and last ACKs that its full queue dropped.
+    dropped: u64,
+    overflows: Rise,
+    times: ConnectTimes,
+}
+
+fn find(story: &Story) -> Vec<Finding> {
+    let cases = scenes(story).filter_map(Case::of);
+    cases.map(|case| case.finding()).collect()
+}
+
+/// Whether the listener's accept queue overflowed so often that what follows from it needs no
+/// cause of its own.
+pub(super) fn holds(scene: Scene) -> bool {
+    dropped(scene).is_some()
+}
+
+/// How much the full accept queue dropped, if it matters.
+fn dropped(scene: Scene) -> Option<u64> {
+    let overflows = scene.rise(OVERFLOWS).by;
+    let dropped = match scene.listener.drops() {
+        // Several listeners may share the namespace's counter: each has its own drops.
+        Some(own) if overflows > 0 => own.min(overflows),
+        // Not sampled, or not counted: only the late ACKs say which listener it was.
+        _ => scene.ghosts().0,
+    };
+    matters(dropped, scene.accepted()).then_some(dropped)
+}
+
+impl<'a> Case<'a> {
+    fn of(scene: Scene<'a>) -> Option<Case<'a>> {
+        Some(Case {
+            scene,
+            dropped: dropped(scene)?,
+            overflows: scene.rise(OVERFLOWS),
+            times: ConnectTimes::of(scene),
+        })
+    }
+
+    fn finding(&self) -> Finding {
+        let scope = self.scene.scope();
+        let checks = self.arithmetic();
+        Finding {
+            cause: CAUSE.id,
+            number: CAUSE.number,
+            title: self.title(&scope),
+            fix: self.fix(&scope),
+            impact: self.times.impact(self.dropped, self.scene.accepted()),
+            confidence: self.confidence(&checks),
+            evidence: self.evidence(&scope),
+            arithmetic: checks,
+            ruled_out: self.ruled_out(),
+            advice: self.advice(&scope),
+            verify: format!(
+                "Under the same load `nstat -az TcpExtListenOverflows` no longer rises, and \
+                 `ss -ltn 'sport = :{}'` shows Recv-Q below Send-Q.",
+                self.scene.listener.local.port
+            ),
+            scope,
+        }
+    }
+
+    fn title(&self, scope: &Scope) -> String {
+        let why = match (culprit(scope), self.sustained()) {
+            (Some(Doing { pid, state: "stopped", .. }), _) => format!(": pid {pid} is stopped"),
+            (Some(Doing { pid, state: "blocked", .. }), _) => {
+                format!(": pid {pid} is blocked in the kernel")
+            }
+            (Some(Doing { pid, state: "on-cpu", .. }), _) => format!(": pid {pid} is out of CPU"),
+            (_, true) => ": it accepts too slowly".into(),
+            (_, false) => " in bursts".into(),
+        };
+        let backlog = match scope.backlog {
+            Some(b) => format!(" (backlog {})", count(b.into())),
+            None => String::new(),
+        };
+        fitting([
+            format!("{}: its accept queue{backlog} is full{why}.", named(scope)),
+            format!("{}: its accept queue{backlog} is full{why}.", named_short(scope)),
+            format!("{}: accept queue full{why}.", named_short(scope)),
+        ])
+    }
+
+    fn fix(&self, scope: &Scope) -> String {
+        let who = process(scope);
+        match (culprit(scope).map(|p| p.state), self.sustained()) {
+            (Some("stopped"), _) => {
+                format!("Let {who} run again (kill -CONT), and find out what stopped it.")
+            }
+            (_, true) => fitting([
+                format!("Make {who} call accept() sooner; a larger backlog only absorbs bursts."),
+                format!("Make {who} call accept() sooner."),
+            ]),
+            (_, false) => format!(
+                "Raise the listen() backlog of {who} to {}.",
+                count(self.new_backlog().into())
+            ),
+        }
+    }
+
+    /// The queue stays full: not a burst.
+    fn sustained(&self) -> bool {
+        let (full, samples) = self.scene.listener.full_samples();
+        full > 0 && full as f64 >= SUSTAINED * samples as f64
+    }
+
+    /// Arrivals and accepts per second; `None` when no client is on this host, for a SYN that is
+    /// sent again cannot be told from a new one.
+    fn rates(&self) -> Option<(f64, f64)> {
+        let began = &self.times.began;
+        let first = *began.iter().min()?;
+        let seconds = (self.scene.story.end_ns.saturating_sub(first) as f64 / 1e9).max(1.0);
+        let grown = self.scene.listener.queue_growth();
+        let established = i64::try_from(self.scene.accepted()).unwrap_or(i64::MAX);
+        let taken = established.saturating_sub(grown).max(0);
+        Some((self.times.total() as f64 / seconds, taken as f64 / seconds))
+    }
+
+    fn confidence(&self, checks: &[Check]) -> Confidence {
+        let mut c = Confidence::high();
+        let (full, samples) = self.scene.listener.full_samples();
+        match self.overflows.by {
+            0 => c.at_most(
+                Level::Medium,
+                "the counter ListenOverflows was not seen to rise; dropped ACKs show it",
+            ),
+            n => c.because(format!(
+                "ListenOverflows rises only when an accept queue is full; it rose by {}",
+                count(n)
+            )),
+        }
+        match self.scene.listener.drops() {
+            None => c.at_most(Level::Medium, "the listener itself was not sampled"),
+            Some(_) if full > 0 => c.because(format!(
+                "its queue was full in {} of {}",
+                count(full),
+                plural(samples, "sample")
+            )),
+            Some(_) => c.because("its own drop count rose, though no sample caught the queue full"),
+        }
+        weigh_checks(&mut c, checks);
+        let used = [source::COUNTERS, source::LISTENERS];
+        doubts(self.scene.story, &mut c, &used);
+        if self.times.total() > 0 {
+            doubts(self.scene.story, &mut c, &[source::EVENTS]);
+        }
+        c
+    }
+
+    fn evidence(&self, scope: &Scope) -> Vec<Step> {
+        let mut steps = Vec::new();
+        steps.extend(self.times.step());
+        steps.push(self.drops_step());
+        steps.extend(self.queue_step(scope));
+        steps.extend(self.process_step(scope));
+        steps.extend(self.rates_step());
+        steps.extend(self.ghosts_step());
+        steps.extend(self.consequence_step());
+        steps
+    }
+
+    fn drops_step(&self) -> Step {
+        let own = self.scene.listener.drops();
+        let drops = self.scene.rise(DROPS);
+        let own_says = match own {
+            Some(n) => format!("{} of them at this listener", count(n)),
+            None => "this listener was not sampled".into(),
+        };
+        Step::new(format!(
+            "In its namespace {} were dropped because an accept queue was full (ListenOverflows), \
+             {} by listeners in all (ListenDrops), {own_says}.",
+            plural(self.overflows.by, "packet"),
+            count(drops.by)
+        ))
+        .number("ListenOverflows", self.overflows.by)
+        .number("ListenDrops", drops.by)
+        .number_if("listener_drops", own)
+        .rows(self.overflows.rows())
+        .rows(self.scene.listener.fullest().map(|s| s.last_row))
+        .rows(self.scene.ghosts().1)
+    }
+
+    fn queue_step(&self, scope: &Scope) -> Option<Step> {
+        let sock = self.scene.listener.fullest()?;
+        let (longest, row) = sock.longest_accept_queue;
+        let (full, samples) = self.scene.listener.full_samples();
+        let somaxconn = self.scene.setting(SOMAXCONN);
+        let cut = match somaxconn {
+            Some(max) if u64::from(sock.backlog) == max => ", as net.core.somaxconn cuts it",
+            _ => "",
+        };
+        let step = Step::new(format!(
+            "Up to {} waited for accept(); the backlog that {} gave to listen() is {}{cut}. The \
+             queue was full in {} of {}.",
+            plural(longest.into(), "connection"),
+            process(scope),
+            count(sock.backlog.into()),
+            count(full),
+            plural(samples, "sample")
+        ))
+        .number("longest_accept_queue", longest)
+        .number("backlog", sock.backlog)
+        .number_if("somaxconn", somaxconn)
+        .number("full_samples", full)
+        .number("samples", samples)
+        .rows([row])
+        .rows(self.scene.call_row());
+        Some(step)
+    }
+
+    fn process_step(&self, scope: &Scope) -> Option<Step> {
+        let doing = culprit(scope)?;
+        let mut says = format!("{} (pid {}): {}.", doing.comm, doing.pid, doing.says);
+        let others: Vec<_> = scope.processes.iter().filter(|p| p.pid != doing.pid).collect();
+        if !others.is_empty() {
+            let shown = others.iter().take(4).map(|p| format!("{} {}", p.pid, p.state));
+            let shown: Vec<String> = shown.collect();
+            let more = match others.len() {
+                n if n > 4 => format!(" and {} more", n - 4),
+                _ => String::new(),
+            };
+            says += &format!(" The socket is also held by {}{more}.", shown.join(", "));
+        }
+        let step = Step::new(says)
+            .number("pid", doing.pid)
+            .number("state", doing.state)
+            .number_if("cpu_share", doing.cpu_share)
+            .rows(self.scene.holder_rows(scope.pid));
+        Some(step)
+    }
+
+    fn rates_step(&self) -> Option<Step> {
+        let (arrived, taken) = self.rates()?;
+        let step = Step::new(format!(
+            "{} connections per second arrived, {} per second were accepted.",
+            figure(arrived),
+            figure(taken)
+        ))
+        .number("arrivals_per_s", arrived)
+        .number("accepts_per_s", taken)
+        .rows(self.scene.listener.fullest().map(|s| s.last_row))
+        .rows(self.times.rows.first().copied());
+        Some(step)
+    }
+
+    fn ghosts_step(&self) -> Option<Step> {
+        let (ghosts, rows) = self.scene.ghosts();
+        (ghosts > 0).then(|| {
+            Step::new(format!(
+                "{} of handshakes came to the full queue and were dropped: those clients believe \
+                 that they are connected, and send their first request again and again.",
+                plural(ghosts, "last ACK")
+            ))
+            .number("late_acks", ghosts)
+            .rows(rows)
+        })
+    }
+
+    fn consequence_step(&self) -> Option<Step> {
+        let (full, cookies) = (self.scene.rise(FULL_DROPS), self.scene.rise(FULL_COOKIES));
+        if full.by == 0 && cookies.by == 0 {
+            return None;
+        }
+        let step = Step::new(format!(
+            "The SYN queue was full as well ({} dropped, {} answered with a cookie): requests \
+             whose last ACK is dropped keep their place. It follows from the full accept queue.",
+            plural(full.by, "SYN"),
+            count(cookies.by)
+        ))
+        .number("TCPReqQFullDrop", full.by)
+        .number("TCPReqQFullDoCookies", cookies.by)
+        .rows(full.rows())
+        .rows(cookies.rows());
+        Some(step)
+    }
+
+    fn arithmetic(&self) -> Vec<Check> {
+        let full = self.scene.listener.fullest().filter(|s| s.full_samples > 0);
+        let limit = full.map(|sock| {
+            let (backlog, longest) = (f64::from(sock.backlog), sock.longest_accept_queue.0.into());
+            Check {
+                formula: "backlog + 1 = most connections that wait".into(),
+                expected: backlog + 1.0,
+                measured: longest,
+                unit: "connections",
+                // Handshakes that complete on several CPUs at once can exceed it.
+                agrees: longest <= backlog * 1.1 + 3.0,
+                tolerance: "not above it by more than 10 % and 2".into(),
+            }
+        });
+        let checks = limit.into_iter().chain(drops_check(self.scene));
+        checks.chain(self.times.retry_check()).collect()
+    }
+
+    fn ruled_out(&self) -> Vec<RuledOut> {
+        let full = self.scene.rise(FULL_DROPS).by;
+        let because = match full {
+            0 => "TCPReqQFullDrop did not rise: no SYN was dropped for a full SYN queue".into(),
+            n => format!(
+                "TCPReqQFullDrop rose by {}, a consequence: {} overflowed the accept queue",
+                count(n),
+                plural(self.overflows.by, "packet")
+            ),
+        };
+        let mut out = vec![RuledOut {
+            cause: "syn-queue-overflow",
+            because,
+        }];
+        out.extend(dropped_elsewhere(self.scene, self.dropped));
+        out
+    }
+
+    fn new_backlog(&self) -> u32 {
+        let peak = self.scene.listener.fullest().map_or(0, |s| s.longest_accept_queue.0);
+        let burst = match self.sustained() {
+            true => 0,
+            false => most_within(&mut self.times.began.clone(), BURST_NS),
+        };
+        roomy_backlog(self.scene, burst.max(peak.into()))
+    }
+
+    fn advice(&self, scope: &Scope) -> Vec<Advice> {
+        let mut advice = self.backlog_advice(scope);
+        let at = match self.sustained() {
+            true => 0,
+            false => advice.len(),
+        };
+        advice.insert(at, self.faster_advice(scope));
+        advice
+    }
+
+    fn faster_advice(&self, scope: &Scope) -> Advice {
+        let who = process(scope);
+        let (action, command) = match (culprit(scope).map(|d| d.state), scope.pid) {
+            (Some("stopped"), Some(pid)) => (
+                format!("Let {who} run again, and find out what stopped it."),
+                Some(format!("kill -CONT {pid}")),
+            ),
+            (Some("blocked"), Some(pid)) => (
+                format!("Find out what {who} waits for in the kernel."),
+                Some(format!("cat /proc/{pid}/wchan /proc/{pid}/stack")),
+            ),
+            (Some("on-cpu"), Some(pid)) => (
+                format!("Give {who} more CPU, or start more workers that accept."),
+                Some(format!("perf top -p {pid}")),
+            ),
+            (_, Some(pid)) => (
+                format!("Make {who} call accept() whenever one waits, not between other work."),
+                Some(format!("strace -f -e trace=accept,accept4 -p {pid}")),
+            ),
+            (_, None) => ("Make the application call accept() sooner.".into(), None),
+        };
+        let expected = match self.rates() {
+            Some((arrived, taken)) if arrived > taken => format!(
+                "The queue stays short once it accepts {} connections per second, not {}.",
+                figure(arrived),
+                figure(taken)
+            ),
+            _ => "The queue drains, and SYNs are answered at once.".into(),
+        };
+        Advice {
+            action,
+            command,
+            r#where: format!("{who} in {}", namespace(&scope.netns)),
+            risk: "None for TCP; the application has more connections in hand at a time.".into(),
+            expected,
+            change: Some(Change::AcceptFaster {
+                listener: scope.listener.clone(),
+            }),
+        }
+    }
+
+    fn backlog_advice(&self, scope: &Scope) -> Vec<Advice> {
+        let backlog = self.new_backlog();
+        let expected = match self.rates() {
+            Some((arrived, taken)) if arrived > taken => format!(
+                "It absorbs {} of this overload ({} arriving, {} accepted per second), not more.",
+                duration((f64::from(backlog) / (arrived - taken) * 1e9) as u64),
+                figure(arrived),
+                figure(taken)
+            ),
+            _ => format!("A burst of {} connections fits.", count(backlog.into())),
+        };
+        let risk = "Clients wait in the queue instead of trying again: under lasting overload they \
+                    wait longer, and some have given up when they are accepted.";
+        raise_backlog(self.scene, scope, backlog, risk, expected)
+    }
+}
+
+/// What the process does that keeps the others waiting.
+fn culprit(scope: &Scope) -> Option<&Doing> {
+    scope.processes.iter().find(|p| Some(p.pid) == scope.pid)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,505 @@
+//! C10: connects are refused, because nothing listens at the address they go to.
+
+use std::collections::BTreeMap;
+
+use recording::{Addr, RowRef, Text};
+
+use super::scene::{SHOWN_ROWS, command_in, doubts, same_count, weigh_checks};
+use super::{Cause, accept_queue_overflow};
+use crate::finding::{
+    Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
+};
+use crate::story::stats::median;
+use crate::story::{Conn, ConnId, Endpoint, Group, Listener, Side, Story, What, source};
+use crate::words::{count, duration, fitting, list, percent, plural};
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: "connection-refused",
+    number: "C10",
+    title: "nothing listens there",
+    page: PAGE,
+    find,
+};
+
+const PAGE: &str = "
+**Symptom.** connect() fails at once with ECONNREFUSED.
+
+**Mechanism.** A SYN to a port on which no socket listens is answered with a reset. The service is
+not running, crashed, has not come up yet, listens on another address (127.0.0.1 instead of all),
+another port, in another network namespace, or only on IPv6 or IPv4.
+
+**Distinguish.** Where the server side is on this host, the kernel says that it sent the reset and
+that it found no socket (`NO_SOCKET`). A firewall that rejects with a reset (`injected-reset`), here
+or on the path, looks the same to the client, but the server's kernel sends none. A full accept
+queue (`accept-queue-overflow`) lets SYNs wait; it does not refuse them.
+";
+
+/// Fewer are somebody trying, or a service that was starting.
+const MIN_REFUSED: u64 = 10;
+/// Health checks and retry loops come once a second or slower: isolated ones are no outage.
+const MIN_PER_SECOND: f64 = 2.0;
+/// When the clients are not on this host, one of them must insist: scanners knock once or twice.
+const MIN_PER_CLIENT: u64 = 5;
+/// Places that refuse, looked at one by one.
+const MAX_PLACES: usize = 65_536;
+
+/// Where connects go, in one namespace if the address is a loopback address.
+type Key = (Option<u32>, Endpoint);
+
+/// A place that refuses connects.
+#[derive(Default)]
+struct Refusals<'a> {
+    /// Resets that a kernel here sent for want of a socket.
+    groups: Vec<&'a Group>,
+    /// Connects from here that a reset answered.
+    refused: Vec<ConnId>,
+    /// All connects from here.
+    tried: u64,
+}
+
+struct Case<'a> {
+    story: &'a Story,
+    at: Endpoint,
+    place: Refusals<'a>,
+}
+
+fn find(story: &Story) -> Vec<Finding> {
+    let places = places(story).into_iter();
+    let cases = places.filter_map(|((_, at), place)| Case::of(story, at, place));
+    cases.map(|case| case.finding()).collect()
+}
+
+fn places(story: &Story) -> BTreeMap<Key, Refusals<'_>> {
+    let mut places: BTreeMap<Key, Refusals> = BTreeMap::new();
+    let key = |netns, at: Endpoint| (at.is_loopback().then_some(netns), at);
+    for group in story.packets.all() {
+        // Kernels before 6.10 give no reason; a SYN for a listener is never answered so.
+        let unlistened = group.reason.is_none() || group.is_for("NO_SOCKET");
+        if group.what == What::SynRefused && unlistened && places.len() < MAX_PLACES {
+            let place = places.entry(key(group.netns, group.local)).or_default();
+            place.groups.push(group);
+        }
+    }
+    for (id, conn) in story.conns.iter().enumerate() {
+        if conn.refused.is_some() && conn.side == Side::Opened {
+            let key = key(conn.netns, conn.remote);
+            if places.len() < MAX_PLACES || places.contains_key(&key) {
+                places.entry(key).or_default().refused.push(id as ConnId);
+            }
+        }
+    }
+    for conn in story.conns.iter().filter(|c| c.side == Side::Opened) {
+        if let Some(place) = places.get_mut(&key(conn.netns, conn.remote)) {
+            place.tried += 1;
+        }
+    }
+    places
+}
+
+impl<'a> Case<'a> {
+    fn of(story: &'a Story, at: Endpoint, place: Refusals<'a>) -> Option<Case<'a>> {
+        let case = Case { story, at, place };
+        let count = case.refused();
+        let enough = count >= MIN_REFUSED && count as f64 >= MIN_PER_SECOND * case.seconds();
+        // Something listens there, or a firewall here threw the SYNs away: another's reset.
+        let anothers = case.place.groups.is_empty() && (case.listened() || case.firewalled() > 0);
+        (enough && case.insisted() && !anothers).then_some(case)
+    }
+
+    fn refused(&self) -> u64 {
+        let sent: u64 = self.place.groups.iter().map(|g| g.count).sum();
+        sent.max(self.place.refused.len() as u64)
+    }
+
+    /// First and last refusal, ns.
+    fn span(&self) -> (u64, u64) {
+        let clients = self.story.all(&self.place.refused);
+        let clients = clients.map(|(_, c)| c.ended_ns.unwrap_or(c.start_ns));
+        let first = self.place.groups.iter().map(|g| g.first_ns).chain(clients.clone());
+        let last = self.place.groups.iter().map(|g| g.last_ns).chain(clients);
+        (first.min().unwrap_or(0), last.max().unwrap_or(0))
+    }
+
+    /// From the first to the last refusal, s; a second at least.
+    fn seconds(&self) -> f64 {
+        let (first, last) = self.span();
+        (last.saturating_sub(first) as f64 / 1e9).max(1.0)
+    }
+
+    /// A client here, or one away that tried often.
+    fn insisted(&self) -> bool {
+        let mut remotes = self.place.groups.iter().flat_map(|g| &g.remotes);
+        !self.place.refused.is_empty() || remotes.any(|(_, n)| *n >= MIN_PER_CLIENT)
+    }
+
+    /// A listener of this host takes connections to the address, though it refused none.
+    fn listened(&self) -> bool {
+        let mut clients = self.story.all(&self.place.refused);
+        clients.any(|(_, c)| c.listener.is_some())
+    }
+
+    /// SYNs to the address that netfilter dropped on this host.
+    fn firewalled(&self) -> u64 {
+        let clients = self.story.all(&self.place.refused).map(|(_, c)| c.netns);
+        let servers = self.place.groups.iter().map(|g| g.netns);
+        let mut netns: Vec<u32> = clients.chain(servers).collect();
+        netns.sort_unstable();
+        netns.dedup();
+        let groups = netns.iter().flat_map(|n| self.story.packets.at_port(*n, self.at.port));
+        let dropped = groups.filter(|g| {
+            g.what == What::SynDropped && g.local == self.at && g.is_for("NETFILTER_DROP")
+        });
+        dropped.map(|g| g.count).sum()
+    }
+
+    /// The server's namespace, when it is on this host.
+    fn server(&self) -> Option<u32> {
+        self.place.groups.first().map(|g| g.netns)
+    }
+
+    fn finding(&self) -> Finding {
+        let scope = self.scope();
+        let checks = self.arithmetic();
+        let (n, of) = (self.refused(), self.place.tried.max(self.refused()));
+        let by = match (&scope.comm, scope.pid) {
+            (Some(comm), Some(pid)) => format!(" from {comm} (pid {pid})"),
+            _ => String::new(),
+        };
+        let refused = format!("{} of {} connects", count(n), count(of));
+        let title = match self.server() {
+            Some(_) => fitting([
+                format!("Nothing listens on {}: {refused}{by} were refused.", self.at),
+                format!("Nothing listens on {}: {refused} were refused.", self.at),
+            ]),
+            None => fitting([
+                format!("{} refuses connects: {refused}{by} failed.", self.at),
+                format!("{} refuses connects: {refused} failed.", self.at),
+            ]),
+        };
+        Finding {
+            cause: CAUSE.id,
+            number: CAUSE.number,
+            title,
+            fix: self.fix(),
+            impact: Impact {
+                says: self.impact(n, of),
+                affected: n,
+                of,
+                counted: "connections",
+                share: n as f64 / of as f64,
+                ..Impact::default()
+            },
+            confidence: self.confidence(&checks),
+            evidence: self.evidence(),
+            arithmetic: checks,
+            ruled_out: self.ruled_out(),
+            advice: self.advice(&scope),
+            verify: format!(
+                "`ss -ltn 'sport = :{}'` shows a listener on the server, and connects to {} succeed.",
+                self.at.port, self.at
+            ),
+            scope,
+        }
+    }
+
+    fn fix(&self) -> String {
+        match &self.other_addresses()[..] {
+            [] => fitting([
+                format!("Start the service that should listen on {}, or correct the address.", self.at),
+                "Start the service that should listen there, or correct the address.".into(),
+            ]),
+            [other, ..] => fitting([
+                format!("It listens on {other}: bind it to {} too, or connect there.", self.at),
+                format!("It listens on {other}: connect there."),
+            ]),
+        }
+    }
+
+    fn impact(&self, n: u64, of: u64) -> String {
+        let mut says = format!(
+            "{} of {} ({}) failed",
+            count(n),
+            plural(of, "connect"),
+            percent(n as f64 / of as f64)
+        );
+        if let Some(took) = self.took() {
+            says += &format!(", each after {} (median)", duration(took));
+        }
+        says + "."
+    }
+
+    /// How long a client here waited for the refusal.
+    fn took(&self) -> Option<u64> {
+        let clients = self.story.all(&self.place.refused);
+        let took = clients.filter_map(|(_, c)| Some(c.ended_ns?.saturating_sub(c.start_ns)));
+        median(&mut took.collect::<Vec<_>>())
+    }
+
+    /// Processes that connect, the busiest first.
+    fn callers(&self) -> Vec<((u32, Option<Text>), u64)> {
+        let mut callers: BTreeMap<u32, (Option<Text>, u64)> = BTreeMap::new();
+        for (_, conn) in self.story.all(&self.place.refused) {
+            if let Some(pid) = conn.pid {
+                let known = callers.entry(pid).or_insert((conn.comm.clone(), 0));
+                known.1 += 1;
+            }
+        }
+        let callers = callers.into_iter().map(|(pid, (comm, n))| ((pid, comm), n));
+        let mut callers: Vec<_> = callers.collect();
+        callers.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        callers
+    }
+
+    fn scope(&self) -> Scope {
+        let callers = self.callers();
+        let first = callers.first().map(|(caller, _)| caller.clone());
+        let netns = self.server().or_else(|| Some(self.first_client()?.netns));
+        Scope {
+            netns: self.story.netns(netns.unwrap_or(0)),
+            listener: self.at.to_string(),
+            role: Role::Client,
+            pid: first.as_ref().map(|(pid, _)| *pid),
+            pids: callers.iter().map(|((pid, _), _)| *pid).collect(),
+            comm: first.and_then(|(_, comm)| Some(comm?.to_string())),
+            ..Scope::default()
+        }
+    }
+
+    fn first_client(&self) -> Option<&Conn> {
+        self.story.conn(*self.place.refused.first()?)
+    }
+
+    /// What listens on the same port of the server, at other addresses.
+    fn other_addresses(&self) -> Vec<String> {
+        let Some(netns) = self.server() else {
+            return Vec::new();
+        };
+        let (_, last) = self.span();
+        let others = self.story.listeners.at_port(netns, self.at.port);
+        let others = others.filter(|l| !l.local.addr.is_any() && l.local != self.at);
+        let open = others.filter(|l| l.closed_ns.is_none_or(|closed| closed > last));
+        open.take(3).map(|l| l.local.to_string()).collect()
+    }
+
+    /// The listener that takes such connects before or after the refusals.
+    fn at_other_times(&self) -> Option<&Listener> {
+        let group = self.place.groups.first()?;
+        let index = self.story.listeners.taking(group.netns, self.at, group.family)?;
+        self.story.listeners.all.get(index as usize)
+    }
+
+    fn confidence(&self, checks: &[Check]) -> Confidence {
+        let mut c = Confidence::high();
+        let sent: u64 = self.place.groups.iter().map(|g| g.count).sum();
+        match self.server() {
+            Some(_) => c.because(format!(
+                "the server's kernel sent {} and found no socket for the SYN",
+                plural(sent, "reset")
+            )),
+            None => c.at_most(
+                Level::Medium,
+                "the server is not on this host: a firewall that rejects looks the same from here",
+            ),
+        }
+        weigh_checks(&mut c, checks);
+        doubts(self.story, &mut c, &[source::EVENTS]);
+        c
+    }
+
+    fn evidence(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        steps.extend(self.clients_step());
+        steps.extend(self.resets_step());
+        steps.extend(self.listener_step());
+        steps
+    }
+
+    fn clients_step(&self) -> Option<Step> {
+        let n = self.place.refused.len() as u64;
+        if n == 0 {
+            return None;
+        }
+        let callers = self.callers();
+        let by = callers.iter().take(3).map(|((pid, comm), n)| {
+            let comm = comm.as_deref().unwrap_or("unknown");
+            format!("{comm} (pid {pid}) {}", count(*n))
+        });
+        let by = match callers.is_empty() {
+            true => String::new(),
+            false => format!(": {}", list(&by.collect::<Vec<_>>())),
+        };
+        let refused = self.story.all(&self.place.refused);
+        let rows = refused.filter_map(|(_, c)| c.refused.map(RowRef::from));
+        let took = self.took();
+        let step = Step::new(format!(
+            "{} in SYN_SENT got a reset{by}.",
+            match n {
+                1 => "1 socket".into(),
+                n => format!("{} sockets", count(n)),
+            }
+        ))
+        .number("refused", n)
+        .number("tried", self.place.tried)
+        .number_if("median_ms", took.map(|ns| ns as f64 / 1e6))
+        .rows(rows.take(SHOWN_ROWS));
+        Some(step)
+    }
+
+    fn resets_step(&self) -> Option<Step> {
+        let first = self.place.groups.first()?;
+        let n: u64 = self.place.groups.iter().map(|g| g.count).sum();
+        let mut remotes: BTreeMap<Addr, u64> = BTreeMap::new();
+        for (addr, n) in self.place.groups.iter().flat_map(|g| &g.remotes) {
+            *remotes.entry(*addr).or_default() += n;
+        }
+        let most = remotes.iter().max_by_key(|(_, n)| **n);
+        let most = most.map_or(String::new(), |(addr, n)| format!(", {} to {addr}", count(*n)));
+        let (began, ended) = self.span();
+        let since = |ns: u64| duration(ns.saturating_sub(self.story.start_ns));
+        let rows = self.place.groups.iter().flat_map(|g| g.rows.iter().copied());
+        let reason = first.reason.as_deref().unwrap_or("none given");
+        let step = Step::new(format!(
+            "The kernel answered {} with a reset, reason {reason}{most}; from {} to {} after the \
+             start of the recording.",
+            plural(n, "SYN"),
+            since(began),
+            since(ended)
+        ))
+        .number("resets", n)
+        .number("addresses", remotes.len())
+        .number("per_second", n as f64 / self.seconds())
+        .rows(rows.take(SHOWN_ROWS));
+        Some(step)
+    }
+
+    /// What listens nearby, or did at other times.
+    fn listener_step(&self) -> Option<Step> {
+        let group = self.place.groups.first()?;
+        let since = |ns: u64| duration(ns.saturating_sub(self.story.start_ns));
+        let row = |l: &Listener| {
+            let call = l.call.as_ref().map(|c| RowRef::from(c.row));
+            call.or(l.socks.first().map(|s| s.last_row))
+        };
+        let mut rows: Vec<RowRef> = group.rows.first().copied().into_iter().collect();
+        let mut says = Vec::new();
+        if let Some(listener) = self.at_other_times() {
+            rows.extend(row(listener));
+            if let Some(closed) = listener.closed_ns {
+                says.push(format!("a socket stopped to listen there at {}", since(closed)));
+            }
+            if let Some(call) = &listener.call {
+                says.push(format!("one began to at {}", since(call.time_ns)));
+            }
+        }
+        let others = self.other_addresses();
+        if !others.is_empty() {
+            let near = self.story.listeners.at_port(group.netns, self.at.port);
+            rows.extend(near.filter_map(row).take(1));
+            says.push(format!("the port is listened on, but only at {}", list(&others)));
+        }
+        if says.is_empty() {
+            says.push("no socket listens on the port, at any address".into());
+        }
+        let says = format!("In that namespace {}.", list(&says));
+        Some(Step::new(says).number("port", u64::from(self.at.port)).rows(rows))
+    }
+
+    fn arithmetic(&self) -> Vec<Check> {
+        let mut checks = Vec::new();
+        let sent: u64 = self.place.groups.iter().map(|g| g.count).sum();
+        let here = self.place.refused.len() as u64;
+        if sent > 0 && here > 0 {
+            let formula = "resets that the server sent for want of a socket = connects refused";
+            checks.push(same_count(formula, sent, here, "connections"));
+        }
+        let netns = self.first_client().map(|c| c.netns);
+        if let Some(netns) = netns
+            && self.story.counters.covers(netns)
+        {
+            let mine = self.story.conns.iter().filter(|c| c.netns == netns);
+            let failed = mine.filter(|c| c.side == Side::Opened && c.failed()).count() as u64;
+            let counted = self.story.counters.rise(netns, "Tcp.AttemptFails").by;
+            let formula = "AttemptFails of the clients' namespace = their connects that failed";
+            checks.push(same_count(formula, counted, failed, "connections"));
+        }
+        if let (Some(netns), true) = (self.server(), checks.is_empty()) {
+            let resets = self.story.counters.rise(netns, "Tcp.OutRsts").by as f64;
+            checks.push(Check {
+                formula: "resets sent by the namespace (OutRsts) ≥ SYNs refused".into(),
+                expected: sent as f64,
+                measured: resets,
+                unit: "resets",
+                agrees: resets * 1.1 + 2.0 >= sent as f64,
+                tolerance: "not below it by more than 10 %".into(),
+            });
+        }
+        checks
+    }
+
+    fn ruled_out(&self) -> Vec<RuledOut> {
+        let sent: u64 = self.place.groups.iter().map(|g| g.count).sum();
+        let injected = match self.server() {
+            Some(_) => format!(
+                "the server's own kernel sent {}, and netfilter dropped {} for that address",
+                plural(sent, "reset"),
+                plural(self.firewalled(), "SYN")
+            ),
+            None => format!(
+                "not on this host: netfilter here dropped {} for that address; on the path it \
+                 cannot be seen",
+                plural(self.firewalled(), "SYN")
+            ),
+        };
+        let waited = self.took().map_or(String::new(), |took| {
+            format!("; the answer came after {}, without a SYN sent again", duration(took))
+        });
+        vec![
+            RuledOut {
+                cause: "injected-reset",
+                because: injected,
+            },
+            RuledOut {
+                cause: accept_queue_overflow::CAUSE.id,
+                because: format!("a full queue lets SYNs wait, it does not refuse them{waited}"),
+            },
+        ]
+    }
+
+    fn advice(&self, scope: &Scope) -> Vec<Advice> {
+        let look = format!("ss -ltnp 'sport = :{}'", self.at.port);
+        let mut advice = vec![Advice {
+            action: format!("Start the service that should listen on {}.", self.at),
+            command: match self.server() {
+                Some(_) => command_in(&scope.netns, &look),
+                None => Some(look),
+            },
+            r#where: match self.server() {
+                Some(_) => super::scene::namespace(&scope.netns),
+                None => format!("the host that has the address {}", self.at.addr),
+            },
+            risk: "None, if it is meant to run there.".into(),
+            expected: format!(
+                "The {} would have been accepted.",
+                plural(self.refused(), "connect")
+            ),
+            change: Some(Change::StartListener {
+                at: self.at.to_string(),
+            }),
+        }];
+        let others = self.other_addresses();
+        if !others.is_empty() {
+            advice.push(Advice {
+                action: format!("Or let the clients connect to {}.", list(&others)),
+                command: None,
+                r#where: "the clients' configuration".into(),
+                risk: "None.".into(),
+                expected: "They reach the service as it runs now.".into(),
+                change: None,
+            });
+        }
+        advice
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,461 @@
+//! C07: something on the path removes TCP options from handshakes, without any cookie.
+
+use std::collections::BTreeMap;
+
+use recording::RowRef;
+
+use super::options::{Pace, SYNCOOKIES_RECEIVED, Sorted, any_lasts};
+use super::scene::{
+    SHOWN_ROWS, Scene, command_in, doubts, named, named_short, scenes, weigh_checks,
+};
+use super::{Cause, syn_cookie_options_lost};
+use crate::finding::{
+    Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
+};
+use crate::story::{Agreed, Conn, ConnId, Endpoint, Side, Story, source};
+use crate::words::{count, fitting, list, percent, plural};
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: "middlebox-strips-options",
+    number: "C07",
+    title: "a box on the path strips TCP options",
+    page: PAGE,
+    find,
+};
+
+const PAGE: &str = "
+**Symptom.** Connections are slow although nothing is lost: they run at 65,535 bytes per round trip,
+or recover from each loss with a time-out. `ss -tie` shows them without `wscale` or `sack`. All
+connections over one path have it, from their first to their last, at any load.
+
+**Mechanism.** SACK, window scaling and timestamps are offered in the SYN and confirmed in the
+SYN-ACK. A firewall, load balancer or modem that rewrites the options of either (iptables
+`TCPOPTSTRIP`, nft `reset tcp option`, a \"normalizer\") leaves both ends with the TCP of 1981.
+
+**Distinguish.** SYN cookies (`syn-cookie-options-lost`) cost the same options, but only while the
+SYN queue is full; those connections are made from a cookie, which the kernel's stack and
+`SyncookiesRecv` show. When both ends are on this host and both have the options switched on, only
+something between them can have removed them. When one end is visible, the other end may simply
+not have offered them: tcpwhy says so, and reports it only if the small window holds a transfer up.
+";
+
+/// A transfer is held up by the window if it waits for it this share of its busy time…
+const MIN_WAITED: f64 = 0.2;
+/// … or, seen from the receiver, if it reaches this share of 65,535 bytes per round trip.
+const MIN_OF_CEILING: f64 = 0.5;
+const SACK: &str = "net.ipv4.tcp_sack";
+const SCALING: &str = "net.ipv4.tcp_window_scaling";
+/// Servers that clients of this host connect to, looked at one by one.
+const MAX_PLACES: usize = 65_536;
+
+/// Connections to one place that lack options.
+struct Case<'a> {
+    story: &'a Story,
+    /// The listener, when it is on this host.
+    scene: Option<Scene<'a>>,
+    at: Endpoint,
+    netns: u32,
+    lacking: Vec<ConnId>,
+    kept: Vec<ConnId>,
+    /// Connections whose two ends are on this host, both with the options switched on.
+    proven: u64,
+    pace: Pace,
+}
+
+fn find(story: &Story) -> Vec<Finding> {
+    let here = scenes(story).filter_map(|scene| {
+        let sorted = Sorted::of(scene);
+        let (at, netns) = (scene.listener.local, scene.listener.netns);
+        Case::of(story, Some(scene), at, netns, sorted.plain, sorted.kept)
+    });
+    let away = elsewhere(story).into_iter().filter_map(|((netns, at), place)| {
+        Case::of(story, None, at, netns, place.lacking, place.kept)
+    });
+    here.chain(away).map(|case| case.finding()).collect()
+}
+
+#[derive(Default)]
+struct Place {
+    lacking: Vec<ConnId>,
+    kept: Vec<ConnId>,
+}
+
+/// Connections that were opened here to servers on other hosts, by server.
+fn elsewhere(story: &Story) -> BTreeMap<(u32, Endpoint), Place> {
+    let mut places: BTreeMap<(u32, Endpoint), Place> = BTreeMap::new();
+    for (id, conn) in story.conns.iter().enumerate() {
+        let away = conn.peer.is_none() && conn.listener.is_none() && conn.side != Side::Accepted;
+        let (Some(agreed), true) = (conn.agreed, away) else {
+            continue;
+        };
+        let key = (conn.netns, conn.remote);
+        if places.len() >= MAX_PLACES && !places.contains_key(&key) {
+            continue;
+        }
+        let place = places.entry(key).or_default();
+        match agreed.sack && agreed.window_scaling {
+            true => place.kept.push(id as ConnId),
+            false => place.lacking.push(id as ConnId),
+        }
+    }
+    places
+}
+
+impl<'a> Case<'a> {
+    fn of(
+        story: &'a Story,
+        scene: Option<Scene<'a>>,
+        at: Endpoint,
+        netns: u32,
+        mut lacking: Vec<ConnId>,
+        kept: Vec<ConnId>,
+    ) -> Option<Case<'a>> {
+        lacking.retain(|id| story.conn(*id).is_some_and(|c| stripped(story, c)));
+        let pairs = story.all(&lacking).filter(|(_, c)| c.peer.is_some()).count() as u64;
+        let pace = Pace::of(story, &lacking, &kept);
+        let matters = match pairs {
+            // The other end may never have offered them: that is no fault unless it hurts.
+            0 => held_up(&pace),
+            _ => !pace.slow.is_empty() || any_lasts(story, &lacking),
+        };
+        (!lacking.is_empty() && matters).then_some(Case {
+            story,
+            scene,
+            at,
+            netns,
+            lacking,
+            kept,
+            proven: pairs,
+            pace,
+        })
+    }
+
+    fn finding(&self) -> Finding {
+        let scope = self.scope();
+        let checks: Vec<Check> = self.pace.rate_check().into_iter().collect();
+        let (n, of) = (self.affected(), self.of_all());
+        let who = match self.proven {
+            0 => "The peers, or a box on the path, refuse",
+            _ => "A box on the path strips",
+        };
+        let missing = list(&self.missing());
+        let cases = format!("{} of {} connections", count(n), count(of));
+        let share = n as f64 / of as f64;
+        let verb = if scope.role == Role::Client { "to" } else { "at" };
+        Finding {
+            cause: CAUSE.id,
+            number: CAUSE.number,
+            title: fitting([
+                format!("{who} {missing} of {cases} {verb} {}.", named(&scope)),
+                format!("{who} {missing} of {cases} {verb} {}.", named_short(&scope)),
+                format!("{who} {missing} of {cases} {verb} {}.", scope.listener),
+            ]),
+            fix: match self.proven {
+                0 => "Compare a SYN at both ends; make the firewall between leave TCP options alone."
+                    .into(),
+                _ => "Make the firewall or load balancer between the ends leave TCP options alone."
+                    .into(),
+            },
+            impact: Impact {
+                says: format!(
+                    "{} of {} ({}) {}.",
+                    count(n),
+                    plural(of, "connection"),
+                    percent(share),
+                    self.cost()
+                ),
+                affected: n,
+                of,
+                counted: "connections",
+                share,
+                added_latency_ms: None,
+                throughput_ratio: self.pace.throughput_ratio(),
+                cwnd_ratio: self.pace.cwnd_ratio(),
+            },
+            confidence: self.confidence(&checks),
+            evidence: self.evidence(&missing),
+            arithmetic: checks,
+            ruled_out: self.ruled_out(),
+            advice: self.advice(&scope),
+            verify: format!(
+                "Connect again: `ss -tien '( sport = :{0} or dport = :{0} )'` shows sack and wscale \
+                 at both ends.",
+                self.at.port
+            ),
+            scope,
+        }
+    }
+
+    fn affected(&self) -> u64 {
+        self.lacking.len() as u64
+    }
+
+    fn of_all(&self) -> u64 {
+        self.affected() + self.kept.len() as u64
+    }
+
+    fn scope(&self) -> Scope {
+        if let Some(scene) = self.scene {
+            return scene.scope();
+        }
+        let callers = self.story.all(&self.lacking);
+        let caller = callers.filter_map(|(_, c)| Some((c.pid?, c.comm.clone()))).next();
+        Scope {
+            netns: self.story.netns(self.netns),
+            listener: self.at.to_string(),
+            role: Role::Client,
+            pid: caller.as_ref().map(|(pid, _)| *pid),
+            pids: caller.iter().map(|(pid, _)| *pid).collect(),
+            comm: caller.and_then(|(_, comm)| Some(comm?.to_string())),
+            ..Scope::default()
+        }
+    }
+
+    /// Names of the options that any of them lacks.
+    fn missing(&self) -> Vec<String> {
+        let lacks = |of: fn(Agreed) -> bool| {
+            let mut agreed = self.story.all(&self.lacking).filter_map(|(_, c)| c.agreed);
+            agreed.any(|a| !of(a))
+        };
+        let mut names = Vec::new();
+        if lacks(|a| a.sack) {
+            names.push("SACK".into());
+        }
+        if lacks(|a| a.window_scaling) {
+            names.push("window scaling".into());
+        }
+        names
+    }
+
+    fn scaling_lost(&self) -> bool {
+        self.missing().iter().any(|m| m == "window scaling")
+    }
+
+    fn cost(&self) -> String {
+        match self.scaling_lost() {
+            true => self.pace.cost(),
+            false => "recover from each loss with a round trip per hole, or a time-out".into(),
+        }
+    }
+
+    fn confidence(&self, checks: &[Check]) -> Confidence {
+        let mut c = Confidence::high();
+        match self.proven {
+            0 => self.one_end(&mut c),
+            n => c.because(format!(
+                "both ends of {} are on this host and have the options switched on: only something \
+                 between them can remove them",
+                plural(n, "connection")
+            )),
+        }
+        let unseen = self.story.all(&self.lacking);
+        let unseen = unseen.filter(|(_, c)| c.side == Side::Older).count();
+        if unseen as u64 == self.affected() && self.proven == 0 {
+            c.at_most(Level::Low, "all of them are older than the recording");
+        }
+        weigh_checks(&mut c, checks);
+        let used = [source::EVENTS, source::SOCKETS];
+        doubts(self.story, &mut c, &used);
+        c
+    }
+
+    fn one_end(&self, c: &mut Confidence) {
+        let Some(_) = self.scene else {
+            c.at_most(
+                Level::Low,
+                "only the client is on this host: SYN cookies at the server, or its settings, look \
+                 the same from here",
+            );
+            return;
+        };
+        let with = self.story.all(&self.kept).map(|(_, c)| c.remote.addr);
+        let with: std::collections::BTreeSet<_> = with.collect();
+        let mut lacking = self.story.all(&self.lacking);
+        match lacking.any(|(_, c)| with.contains(&c.remote.addr)) {
+            true => c.at_most(
+                Level::Medium,
+                "only the server is on this host, but the same clients have them on other \
+                 connections",
+            ),
+            false => c.at_most(
+                Level::Low,
+                "only the server is on this host: these clients may never have offered them",
+            ),
+        }
+    }
+
+    fn rows(&self, ids: &[ConnId]) -> Vec<RowRef> {
+        let row = |c: &Conn| c.row().or(self.story.samples(c).map(|s| s.last.row));
+        let rows = self.story.all(ids).filter_map(|(_, c)| row(c));
+        rows.take(SHOWN_ROWS).collect()
+    }
+
+    fn evidence(&self, missing: &str) -> Vec<Step> {
+        let kept = self.kept.len() as u64;
+        let mut steps = vec![
+            Step::new(format!(
+                "{} without {missing}; {} with.",
+                match self.affected() {
+                    1 => "1 connection runs".into(),
+                    n => format!("{} connections run", count(n)),
+                },
+                count(kept)
+            ))
+            .number("without", self.affected())
+            .number("with", kept)
+            .rows(self.rows(&self.lacking)),
+        ];
+        if self.scaling_lost() {
+            steps.extend(self.pace.rate_step(self.story, self.netns));
+            steps.extend(self.pace.window_step());
+        }
+        steps.push(self.settings_step());
+        steps.push(self.cookies_step());
+        steps
+    }
+
+    fn settings_step(&self) -> Step {
+        let mut namespaces = vec![self.netns];
+        let peers = self.story.all(&self.lacking).filter_map(|(_, c)| self.story.conn(c.peer?));
+        for peer in peers {
+            if !namespaces.contains(&peer.netns) && namespaces.len() < SHOWN_ROWS {
+                namespaces.push(peer.netns);
+            }
+        }
+        let named = namespaces.iter().map(|n| match self.story.netns(*n).name {
+            Some(name) => name,
+            None => n.to_string(),
+        });
+        let named = list(&named.collect::<Vec<_>>());
+        let rows = namespaces.iter().flat_map(|n| {
+            let row = |name| self.story.settings.get(*n, name).map(|v| v.row);
+            [row(SACK), row(SCALING)].into_iter().flatten().collect::<Vec<_>>()
+        });
+        Step::new(format!(
+            "net.ipv4.tcp_sack and net.ipv4.tcp_window_scaling are on in {named}, so {} offered \
+             them.",
+            match self.proven {
+                0 => "this end",
+                _ => "both ends",
+            }
+        ))
+        .number("namespaces", namespaces.len())
+        .rows(rows.collect::<Vec<_>>())
+    }
+
+    fn cookies_step(&self) -> Step {
+        let made = self.story.all(&self.lacking);
+        let made = made.filter(|(_, c)| c.cookie == Some(false)).count() as u64;
+        let received = self.story.counters.rise(self.netns, SYNCOOKIES_RECEIVED);
+        let says = match self.scene {
+            Some(_) => format!(
+                "No cookie was involved: the kernel's stack shows {} made the ordinary way, and \
+                 SyncookiesRecv rose by {}.",
+                count(made),
+                count(received.by)
+            ),
+            None => "Whether the server sent cookies cannot be seen from this side.".into(),
+        };
+        Step::new(says)
+            .number("made_without_cookie", made)
+            .number("SyncookiesRecv", received.by)
+            .rows(self.rows(&self.lacking).into_iter().take(1))
+            .rows(received.rows().take(1))
+    }
+
+    fn ruled_out(&self) -> Vec<RuledOut> {
+        let received = self.story.counters.rise(self.netns, SYNCOOKIES_RECEIVED).by;
+        let cookies = match self.scene {
+            Some(_) => format!(
+                "none of the {} was made from a cookie; SyncookiesRecv rose by {}",
+                plural(self.affected(), "connection"),
+                count(received)
+            ),
+            None => format!(
+                "not ruled out from this side; {} with SACK and window scaling to the same server \
+                 in the recording",
+                plural(self.kept.len() as u64, "connection")
+            ),
+        };
+        let mut out = vec![RuledOut {
+            cause: syn_cookie_options_lost::CAUSE.id,
+            because: cookies,
+        }];
+        if let Some(window) = self.pace.widest() {
+            out.push(RuledOut {
+                cause: "slow-reader",
+                because: format!(
+                    "the peers offer up to {} bytes: the window is small, not closed",
+                    count(window.into())
+                ),
+            });
+        }
+        out
+    }
+
+    fn advice(&self, scope: &Scope) -> Vec<Advice> {
+        let port = self.at.port;
+        let gain = match self.scaling_lost() {
+            true => format!("New connections can go {}.", self.pace.gain()),
+            false => "New connections repair several losses in one round trip.".into(),
+        };
+        let strip = "nft list ruleset | grep -n 'tcp option'; iptables-save | grep TCPOPTSTRIP";
+        vec![
+            Advice {
+                action: format!(
+                    "Find what rewrites the options of SYNs to port {port} and let {} pass.",
+                    list(&self.missing())
+                ),
+                command: Some(strip.into()),
+                r#where: "every firewall, load balancer and tunnel end between the two".into(),
+                risk: "The rule was made for a reason: ask who made it.".into(),
+                expected: format!("{gain} Existing ones stay as they are until they reconnect."),
+                change: Some(Change::KeepOptions {
+                    listener: scope.listener.clone(),
+                }),
+            },
+            Advice {
+                action: "Compare the options of one SYN where it leaves and where it arrives.".into(),
+                command: command_in(
+                    &scope.netns,
+                    &format!("tcpdump -nvi any 'port {port} and tcp[13] & 2 != 0'"),
+                ),
+                r#where: "both ends, at the same time".into(),
+                risk: "None.".into(),
+                expected: "The hop after which sackOK or wscale is missing is the one to fix.".into(),
+                change: None,
+            },
+        ]
+    }
+}
+
+/// Whether the connection lacks what this end, and the other if it is here, has switched on.
+fn stripped(story: &Story, conn: &Conn) -> bool {
+    let Some(agreed) = conn.agreed else {
+        return false;
+    };
+    let peer = conn.peer.and_then(|peer| story.conn(peer));
+    let on = |name| {
+        let here = story.settings.number(conn.netns, name);
+        let there = peer.map_or(Some(1), |p| story.settings.number(p.netns, name));
+        here.is_some_and(|v| v > 0) && there.is_some_and(|v| v > 0)
+    };
+    (!agreed.sack && on(SACK)) || (!agreed.window_scaling && on(SCALING))
+}
+
+/// Whether a transfer without window scaling is held up by the small window.
+fn held_up(pace: &Pace) -> bool {
+    let small = |window: Option<u32>| window.is_none_or(|w| w <= u32::from(u16::MAX));
+    let Some(ceiling) = pace.ceiling() else {
+        return false;
+    };
+    pace.slow.iter().any(|f| {
+        let waits = f.rwnd_share.is_some_and(|share| share >= MIN_WAITED);
+        let at_ceiling = f.rate >= MIN_OF_CEILING * ceiling && f.rate <= ceiling * 1.25;
+        small(f.snd_wnd) && (waits || (f.rwnd_share.is_none() && at_ceiling))
+    })
+}
+
+
+#[cfg(test)]
+mod tests;

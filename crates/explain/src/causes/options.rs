@@ -1,0 +1,248 @@
+//! Connections that lack TCP options, and what that costs them beside those that have them.
+
+use super::lost_syn::FULL_COOKIES;
+use super::scene::Scene;
+use crate::finding::{Check, Step};
+use crate::story::stats::{median, ratio};
+use crate::story::{Conn, ConnId, Flow, Outcome, Story};
+use crate::words::{bit_rate, bytes, count, duration, percent, rounded};
+
+/// The largest window without window scaling, bytes: the header's field has 16 bits.
+pub(crate) const UNSCALED_WINDOW: f64 = 65_535.0;
+/// A connection that lives longer than this carries its loss along; a shorter one, without bulk,
+/// does not notice.
+const LASTING_NS: u64 = 1_000_000_000;
+/// The smoothed RTT that divides the window varies by this much around the path's.
+const RATE_TOLERANCE: f64 = 0.25;
+
+pub(crate) const SYNCOOKIES_RECEIVED: &str = "TcpExt.SyncookiesRecv";
+const RMEM: &str = "net.ipv4.tcp_rmem";
+
+/// The connections that a listener accepted, by what became of their options.
+#[derive(Debug, Default)]
+pub(crate) struct Sorted {
+    /// Made from a SYN cookie, without SACK and window scaling.
+    pub(crate) cookie: Vec<ConnId>,
+    /// Without both; their making was not seen (older, or no kernel symbols), but the kernel
+    /// counts enough accepted cookies to cover them.
+    pub(crate) perhaps_cookie: Vec<ConnId>,
+    /// Lacking one or both, and no cookie was involved.
+    pub(crate) plain: Vec<ConnId>,
+    /// With SACK and window scaling.
+    pub(crate) kept: Vec<ConnId>,
+}
+
+impl Sorted {
+    pub(crate) fn of(scene: Scene) -> Sorted {
+        let mut sorted = Sorted::default();
+        let mut unseen = Vec::new();
+        for (id, conn) in scene.story.all(&scene.listener.accepted) {
+            let Some(agreed) = conn.agreed else { continue };
+            // With timestamps a cookie keeps the options: what lacks, the client did not offer.
+            let may_be_cookie = agreed.bare() && !agreed.timestamps;
+            match conn.cookie {
+                _ if agreed.sack && agreed.window_scaling => sorted.kept.push(id),
+                Some(true) if may_be_cookie => sorted.cookie.push(id),
+                None if may_be_cookie => unseen.push(id),
+                _ => sorted.plain.push(id),
+            }
+        }
+        let received = scene.rise(SYNCOOKIES_RECEIVED).value;
+        let seen = sorted.cookie.len() as u64;
+        let covered = received.saturating_sub(seen) >= unseen.len() as u64;
+        let warned = scene.listener.warned() || scene.rise(FULL_COOKIES).value > 0;
+        match warned && covered {
+            true => sorted.perhaps_cookie = unseen,
+            false => sorted.plain.append(&mut unseen),
+        }
+        sorted
+    }
+}
+
+/// Whether one of the connections is still there at the end, so that its loss goes on.
+pub(crate) fn any_lasts(story: &Story, ids: &[ConnId]) -> bool {
+    let lasts = |c: &Conn| {
+        let age = story.end_ns.saturating_sub(c.start_ns);
+        c.outcome == Outcome::Open && age >= LASTING_NS
+    };
+    story.all(ids).any(|(_, c)| lasts(c))
+}
+
+/// The bulk transfers over connections without options, and over their siblings with them.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    pub(crate) slow: Vec<Flow>,
+    pub(crate) fast: Vec<Flow>,
+    /// Median RTT of the slow, or of their handshakes, ns.
+    pub(crate) rtt_ns: Option<u64>,
+}
+
+impl Pace {
+    pub(crate) fn of(story: &Story, slow: &[ConnId], fast: &[ConnId]) -> Pace {
+        let flows = |ids: &[ConnId]| ids.iter().filter_map(|id| story.flow(*id)).collect();
+        let slow_flows: Vec<Flow> = flows(slow);
+        let mut rtts: Vec<u32> = slow_flows.iter().filter_map(|f| f.rtt_us).collect();
+        if rtts.is_empty() {
+            let conns = story.all(slow);
+            rtts = conns.map(|(_, c)| c.rtt_us).filter(|rtt| *rtt > 0).collect();
+        }
+        Pace {
+            slow: slow_flows,
+            fast: flows(fast),
+            rtt_ns: median(&mut rtts).map(|us| u64::from(us) * 1_000),
+        }
+    }
+
+    /// What 65,535 bytes per round trip come to, bytes/s.
+    pub(crate) fn ceiling(&self) -> Option<f64> {
+        ratio(UNSCALED_WINDOW * 1e9, self.rtt_ns? as f64)
+    }
+
+    /// Median rate of the slow, bytes/s.
+    pub(crate) fn slow_rate(&self) -> Option<f64> {
+        middle(&self.slow, |f| Some(f.rate))
+    }
+
+    /// Median rate of their siblings, bytes/s.
+    pub(crate) fn fast_rate(&self) -> Option<f64> {
+        middle(&self.fast, |f| Some(f.rate))
+    }
+
+    pub(crate) fn throughput_ratio(&self) -> Option<f64> {
+        ratio(self.slow_rate()?, self.fast_rate()?).map(rounded)
+    }
+
+    pub(crate) fn cwnd_ratio(&self) -> Option<f64> {
+        let cwnd = |f: &Flow| f.cwnd.map(f64::from);
+        ratio(middle(&self.slow, cwnd)?, middle(&self.fast, cwnd)?).map(rounded)
+    }
+
+    /// Median share of the busy time that the slow spent waiting for the peer's window.
+    pub(crate) fn waited(&self) -> Option<f64> {
+        middle(&self.slow, |f| f.rwnd_share)
+    }
+
+    /// The widest window that a peer of the slow advertised, bytes.
+    pub(crate) fn widest(&self) -> Option<u32> {
+        self.slow.iter().filter_map(|f| f.snd_wnd).max()
+    }
+
+    /// What it costs, as the end of a sentence whose subject is the connections.
+    pub(crate) fn cost(&self) -> String {
+        let mut says = match (self.throughput_ratio(), self.rtt_ns, self.ceiling()) {
+            (Some(r), ..) => format!("run at {} of the others' throughput", percent(r)),
+            (None, Some(rtt), Some(ceiling)) => format!(
+                "can move no more than {} each (65,535 bytes per round trip of {})",
+                bit_rate(ceiling),
+                duration(rtt)
+            ),
+            _ => "can have no more than 65,535 bytes in flight each".into(),
+        };
+        if let Some(r) = self.cwnd_ratio() {
+            says += &format!(", with {} of their congestion window", percent(r));
+        }
+        says
+    }
+
+    /// What the fix gains, as the end of a sentence.
+    pub(crate) fn gain(&self) -> String {
+        match (self.slow_rate(), self.fast_rate(), self.ceiling()) {
+            (Some(slow), Some(fast), _) if fast > slow => {
+                format!("from {} to the others' {}", bit_rate(slow), bit_rate(fast))
+            }
+            (_, _, Some(ceiling)) => format!("beyond the ceiling of {}", bit_rate(ceiling)),
+            _ => "beyond 65,535 bytes per round trip".into(),
+        }
+    }
+
+    /// The window that is too small, and the rate that comes of it.
+    pub(crate) fn rate_step(&self, story: &Story, netns: u32) -> Option<Step> {
+        let (rtt, ceiling) = (self.rtt_ns?, self.ceiling()?);
+        let mut says = format!(
+            "Without window scaling at most 65,535 bytes are in flight: {} at their RTT of {}.",
+            bit_rate(ceiling),
+            duration(rtt)
+        );
+        let (slow, fast) = (self.slow_rate(), self.fast_rate());
+        if let Some(slow) = slow {
+            says += &match fast {
+                Some(fast) => format!(
+                    " They moved {} in the median, the others {}.",
+                    bit_rate(slow),
+                    bit_rate(fast)
+                ),
+                None => format!(
+                    " They moved {} in the median; {}.",
+                    bit_rate(slow),
+                    allowed(story, netns)
+                ),
+            };
+        }
+        if let Some(share) = self.waited() {
+            let share = percent(share);
+            says += &format!(" For {share} of their busy time they waited for the peer's window.");
+        }
+        let rows = |flows: &[Flow]| flows.iter().filter_map(|f| f.row).take(2).collect::<Vec<_>>();
+        let step = Step::new(says)
+            .number("rtt_ms", rtt as f64 / 1e6)
+            .number("ceiling_bytes_per_s", ceiling)
+            .number_if("median_bytes_per_s", slow)
+            .number_if("others_bytes_per_s", fast)
+            .number_if("rwnd_limited_share", self.waited())
+            .number_if("widest_window_bytes", self.widest())
+            .rows(rows(&self.slow))
+            .rows(rows(&self.fast));
+        Some(step)
+    }
+
+    /// The congestion windows side by side.
+    pub(crate) fn window_step(&self) -> Option<Step> {
+        let cwnd = |f: &Flow| f.cwnd.map(f64::from);
+        let slow = middle(&self.slow, cwnd)? as u64;
+        let fast = middle(&self.fast, cwnd)? as u64;
+        let share = self.cwnd_ratio()?;
+        let rows = self.slow.iter().take(1).chain(self.fast.iter().take(1));
+        let step = Step::new(format!(
+            "Their congestion window reached {} segments in the median, the others' {}: {}.",
+            count(slow),
+            count(fast),
+            percent(share)
+        ))
+        .number("cwnd", slow)
+        .number("others_cwnd", fast)
+        .number("ratio", share)
+        .rows(rows.filter_map(|f| f.row));
+        Some(step)
+    }
+
+    /// No connection without window scaling can be faster than its ceiling.
+    pub(crate) fn rate_check(&self) -> Option<Check> {
+        let (rtt, ceiling, rate) = (self.rtt_ns?, self.ceiling()?, self.slow_rate()?);
+        let mbit = |rate: f64| rounded(rate * 8.0 / 1e6);
+        Some(Check {
+            formula: format!("65,535 bytes ÷ RTT {} = ceiling of their rate", duration(rtt)),
+            expected: mbit(ceiling),
+            measured: mbit(rate),
+            unit: "Mbit/s",
+            agrees: rate <= ceiling * (1.0 + RATE_TOLERANCE),
+            tolerance: "not more than 25 % above it".into(),
+        })
+    }
+}
+
+/// With no sibling to compare: what the receive buffer would have allowed.
+fn allowed(story: &Story, netns: u32) -> String {
+    let rmem = story.settings.get(netns, RMEM).and_then(|v| v.number(2));
+    match rmem {
+        // The kernel offers about half of the buffer as window, the rest is overhead.
+        Some(max) => format!(
+            "there is no other to compare with, but net.ipv4.tcp_rmem allows a window of about {}",
+            bytes(max / 2)
+        ),
+        None => "there is no other to compare with".into(),
+    }
+}
+
+fn middle(flows: &[Flow], of: fn(&Flow) -> Option<f64>) -> Option<f64> {
+    median(&mut flows.iter().filter_map(of).collect::<Vec<_>>())
+}

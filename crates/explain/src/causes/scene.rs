@@ -1,0 +1,320 @@
+//! What several causes say of a listener: its scope, its processes, its limits, how sure we are.
+
+use recording::RowRef;
+
+use crate::finding::{Advice, Change, Check, Confidence, Doing, Level, Netns, Role, Scope};
+use crate::story::{Listener, Side, Story, What};
+use crate::words::{count, plural};
+
+/// Rows shown per step: enough to look at, not a second recording.
+pub(crate) const SHOWN_ROWS: usize = 3;
+
+/// A listener with the story around it.
+#[derive(Clone, Copy)]
+pub(crate) struct Scene<'a> {
+    pub(crate) story: &'a Story,
+    pub(crate) index: u32,
+    pub(crate) listener: &'a Listener,
+}
+
+/// Every listener of a story.
+pub(crate) fn scenes(story: &Story) -> impl Iterator<Item = Scene<'_>> {
+    let all = story.listeners.all.iter().enumerate();
+    all.map(move |(index, listener)| Scene {
+        story,
+        index: index as u32,
+        listener,
+    })
+}
+
+impl<'a> Scene<'a> {
+    pub(crate) fn address(&self) -> String {
+        self.listener.local.to_string()
+    }
+
+    /// The rise of a counter in the listener's namespace.
+    pub(crate) fn rise(&self, name: &str) -> crate::story::Rise {
+        self.story.counters.rise(self.listener.netns, name)
+    }
+
+    /// A setting of the listener's namespace that is one number.
+    pub(crate) fn setting(&self, name: &str) -> Option<u64> {
+        self.story.settings.number(self.listener.netns, name)
+    }
+
+    /// The row of a setting.
+    pub(crate) fn setting_row(&self, name: &str) -> Option<RowRef> {
+        let value = self.story.settings.get(self.listener.netns, name)?;
+        Some(value.row)
+    }
+
+    /// Connections that it accepted during the recording.
+    pub(crate) fn accepted(&self) -> u64 {
+        let accepted = self.story.all(&self.listener.accepted);
+        accepted.filter(|(_, c)| c.side == Side::Accepted).count() as u64
+    }
+
+    /// The row of the last listen() call.
+    pub(crate) fn call_row(&self) -> Option<RowRef> {
+        self.listener.call.as_ref().map(|c| c.row.into())
+    }
+
+    /// SYNs for the listener that were dropped for the reason.
+    pub(crate) fn syns_dropped(&self, reason: &str) -> u64 {
+        let groups = self.story.packets_at(self.index, What::SynDropped);
+        groups.filter(|g| g.is_for(reason)).map(|g| g.count).sum()
+    }
+
+    /// Last ACKs of handshakes that were dropped because the accept queue was full: the client
+    /// believes it is connected. How many, and rows.
+    pub(crate) fn ghosts(&self) -> (u64, Vec<RowRef>) {
+        let groups = self.story.packets_at(self.index, What::Dropped);
+        let groups = groups.filter(|g| {
+            let of_cookie = g.is_in("cookie_v4_check") || g.is_in("cookie_v6_check");
+            g.is_for("TCP_LISTEN_OVERFLOW") || (g.is_for("NO_SOCKET") && of_cookie)
+        });
+        let count = groups.clone().map(|g| g.count).sum();
+        let rows = groups.flat_map(|g| g.rows.iter().copied());
+        (count, rows.take(SHOWN_ROWS).collect())
+    }
+
+    /// Who listens there, and what each of them did.
+    pub(crate) fn scope(&self) -> Scope {
+        let listener = self.listener;
+        let mut pids: Vec<u32> = listener.holders.iter().map(|h| h.pid).collect();
+        let call = listener.call.as_ref();
+        if pids.is_empty() {
+            pids.extend(call.and_then(|c| c.pid));
+        }
+        pids.sort_unstable();
+        let doing = |pid: &u32| self.story.processes.doing(*pid, self.comm(*pid));
+        let processes: Vec<Doing> = pids.iter().map(doing).collect();
+        let pid = self.culprit(&processes);
+        let seen = pid.and_then(|pid| self.story.processes.get(pid));
+        Scope {
+            netns: self.story.netns(listener.netns),
+            listener: self.address(),
+            role: Role::Listener,
+            pid,
+            pids,
+            comm: pid.map(|pid| match seen {
+                Some(seen) => seen.comm.to_string(),
+                None => self.comm(pid).to_string(),
+            }),
+            cmdline: seen.map(|s| s.cmdline.to_string()).filter(|c| !c.is_empty()),
+            backlog: listener.backlog(),
+            processes,
+        }
+    }
+
+    fn comm(&self, pid: u32) -> &'a str {
+        let held = self.listener.holders.iter().find(|h| h.pid == pid);
+        let call = self.listener.call.as_ref();
+        let called = call.filter(|c| c.pid == Some(pid));
+        let called = called.and_then(|c| c.comm.as_deref());
+        held.map(|h| &*h.comm).or(called).unwrap_or("")
+    }
+
+    /// Of several holders, the one that keeps the others waiting: one that is stopped or blocked,
+    /// else a worker (a child of another holder: masters do not accept), the busiest first.
+    fn culprit(&self, processes: &[Doing]) -> Option<u32> {
+        let is_worker = |pid: u32| {
+            let parent = self.story.processes.get(pid).map(|s| s.ppid);
+            parent.is_some_and(|parent| processes.iter().any(|p| p.pid == parent))
+        };
+        let stuck = |p: &Doing| match p.state {
+            "stopped" => 2,
+            "blocked" => 1,
+            _ => 0,
+        };
+        let by = processes.iter().max_by(|a, b| {
+            let rank = |p: &Doing| (stuck(p), is_worker(p.pid));
+            let cpu = |p: &Doing| p.cpu_share.unwrap_or(0.0);
+            let by_rank = rank(a).cmp(&rank(b));
+            let by_cpu = || cpu(a).total_cmp(&cpu(b));
+            // The lowest pid of equals, so that the answer does not depend on the order.
+            by_rank.then_with(by_cpu).then_with(|| b.pid.cmp(&a.pid))
+        });
+        by.map(|p| p.pid)
+    }
+
+    /// The rows that show who holds the listener, the process in question first.
+    pub(crate) fn holder_rows(&self, pid: Option<u32>) -> Vec<RowRef> {
+        let seen = pid.and_then(|pid| self.story.processes.get(pid));
+        let held = self.listener.holders.iter().filter(|h| Some(h.pid) == pid);
+        let rows = seen.map(|s| s.row).into_iter().chain(held.map(|h| h.row));
+        rows.take(SHOWN_ROWS).collect()
+    }
+}
+
+/// A listener and its process, as a title begins: `10.0.0.1:80 (nginx, pid 812)`.
+pub(crate) fn named(scope: &Scope) -> String {
+    match (scope.pid, &scope.comm) {
+        (Some(pid), Some(comm)) => format!("{} ({comm}, pid {pid})", scope.listener),
+        _ => scope.listener.clone(),
+    }
+}
+
+/// The same without the pid, for narrow lines.
+pub(crate) fn named_short(scope: &Scope) -> String {
+    match &scope.comm {
+        Some(comm) => format!("{} ({comm})", scope.listener),
+        None => scope.listener.clone(),
+    }
+}
+
+/// The process of a scope in a sentence.
+pub(crate) fn process(scope: &Scope) -> String {
+    match (scope.pid, &scope.comm) {
+        (Some(pid), Some(comm)) => format!("{comm} (pid {pid})"),
+        _ => "the application".into(),
+    }
+}
+
+/// A namespace in a sentence.
+pub(crate) fn namespace(netns: &Netns) -> String {
+    match &netns.name {
+        Some(name) => format!("network namespace {name} ({})", netns.inode),
+        None => format!("network namespace {}", netns.inode),
+    }
+}
+
+/// A command as it must be typed to act in a namespace; `None` when its name is not one that
+/// can be pasted into a shell.
+pub(crate) fn command_in(netns: &Netns, command: &str) -> Option<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    match netns.name.as_deref() {
+        None | Some("host") => Some(command.to_string()),
+        Some(name) => match name.strip_prefix("pid ").map(str::parse::<u32>) {
+            Some(Ok(pid)) => Some(format!("nsenter -t {pid} -n {command}")),
+            Some(Err(_)) => None,
+            None if name.chars().all(plain) && !name.starts_with('-') => {
+                Some(format!("ip netns exec {name} {command}"))
+            }
+            None => None,
+        },
+    }
+}
+
+/// The advice to set a sysctl in a namespace.
+pub(crate) fn set_sysctl(
+    netns: &Netns,
+    name: &'static str,
+    value: u64,
+    risk: &str,
+    expected: String,
+) -> Advice {
+    let place = match &netns.name {
+        Some(name) => format!("in namespace {name}"),
+        None => format!("in network namespace {}", netns.inode),
+    };
+    Advice {
+        action: format!("Set {name}={value} {place}."),
+        command: command_in(netns, &format!("sysctl -w {name}={value}")),
+        r#where: format!("{}; a file in /etc/sysctl.d/ keeps it", namespace(netns)),
+        risk: risk.into(),
+        expected,
+        change: Some(Change::Sysctl {
+            netns: netns.inode,
+            name,
+            value: value.to_string(),
+        }),
+    }
+}
+
+/// The advice to raise a listener's backlog, and net.core.somaxconn when that would cut it.
+pub(crate) fn raise_backlog(
+    scene: Scene,
+    scope: &Scope,
+    backlog: u32,
+    risk: &str,
+    expected: String,
+) -> Vec<Advice> {
+    let from = match scope.backlog {
+        Some(b) => format!("from {} ", count(b.into())),
+        None => String::new(),
+    };
+    let port = scene.listener.local.port;
+    let mut advice = vec![Advice {
+        action: format!(
+            "Raise the backlog that {} gives to listen() {from}to {}, and restart it.",
+            process(scope),
+            count(backlog.into())
+        ),
+        command: command_in(&scope.netns, &format!("ss -ltn 'sport = :{port}'")),
+        r#where: format!(
+            "the application's source or configuration; the command shows the limit in force as \
+             Send-Q, at {}",
+            scope.listener
+        ),
+        risk: risk.into(),
+        expected,
+        change: Some(Change::Backlog {
+            listener: scope.listener.clone(),
+            value: backlog,
+        }),
+    }];
+    if let Some(max) = scene.setting(SOMAXCONN)
+        && max < backlog.into()
+    {
+        let cut = format!("It no longer cuts the backlog to {}.", count(max));
+        let risk = "None for others: it only allows larger backlogs. listen() must be called again.";
+        let allow = set_sysctl(&scope.netns, SOMAXCONN, backlog.into(), risk, cut);
+        // Without it the larger backlog is cut: the application may ask for enough already.
+        let first = usize::from(scope.backlog.is_none_or(|b| u64::from(b) < max));
+        advice.insert(first, allow);
+    }
+    advice
+}
+
+/// A backlog that holds twice `peak` connections at once and is twice the present one, and no
+/// less than servers use today.
+pub(crate) fn roomy_backlog(scene: Scene, peak: u64) -> u32 {
+    let present = scene.listener.backlog().unwrap_or(0);
+    let twice = peak.max(present.into()).saturating_mul(2);
+    let roomy = twice.clamp(1_024, 65_535) as u32;
+    roomy.next_power_of_two().min(65_535)
+}
+
+/// Lowers the confidence for each check that does not agree, and if there is none.
+pub(crate) fn weigh_checks(confidence: &mut Confidence, checks: &[Check]) {
+    for check in checks.iter().filter(|c| !c.agrees) {
+        confidence.at_most(Level::Medium, format!("does not fit: {}", check.formula));
+    }
+    if checks.is_empty() {
+        confidence.at_most(Level::Medium, "there is no second number to check it against");
+    } else if checks.iter().all(|c| c.agrees) {
+        let n = plural(checks.len() as u64, "check");
+        confidence.because(format!("{n} of independent numbers agree"));
+    }
+}
+
+/// Lowers the confidence for each source that is not whole.
+pub(crate) fn doubts(story: &Story, confidence: &mut Confidence, sources: &[&str]) {
+    for source in sources {
+        if let Some(doubt) = story.health.doubt(source) {
+            confidence.at_most(Level::Medium, doubt);
+        }
+    }
+}
+
+/// Two counts of the same thing from different sources, read at different moments.
+pub(crate) fn same_count(formula: &str, expected: u64, measured: u64, unit: &'static str) -> Check {
+    let (a, b) = (expected as f64, measured as f64);
+    Check {
+        formula: formula.into(),
+        expected: a,
+        measured: b,
+        unit,
+        agrees: (a - b).abs() <= (a * SAME_COUNT).max(2.0),
+        tolerance: "± 10 %, at least 2: read at different moments".into(),
+    }
+}
+
+/// Counters, listeners and events are read up to a second apart while all of them rise.
+const SAME_COUNT: f64 = 0.10;
+
+/// The sysctl that cuts every listen() backlog.
+pub(crate) const SOMAXCONN: &str = "net.core.somaxconn";
+/// The sysctl for the timestamp option.
+pub(crate) const TIMESTAMPS: &str = "net.ipv4.tcp_timestamps";

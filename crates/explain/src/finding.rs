@@ -1,0 +1,381 @@
+//! What explain says: findings, each with its evidence, and the summary of the recording.
+//!
+//! These types are the JSON of `tcpwhy explain --json`, field by field; names and units are
+//! stable.
+
+use std::fmt;
+
+use recording::RowRef;
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+
+use crate::summary::Summary;
+
+/// What a recording shows: the causes that hold, the worst first, and what was looked at.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explanation {
+    /// The causes that hold, the one with the greatest impact first.
+    pub findings: Vec<Finding>,
+    /// What the recording holds and how far it can be trusted.
+    pub summary: Summary,
+}
+
+/// A cause that holds, and why we say so.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "type", rename = "finding")]
+pub struct Finding {
+    /// Stable id of the cause, as in the book.
+    pub cause: &'static str,
+    /// Its number in the book.
+    pub number: &'static str,
+    /// One sentence: what is wrong.
+    pub title: String,
+    /// One sentence: what to do.
+    pub fix: String,
+    /// Where: the listener and the processes.
+    pub scope: Scope,
+    /// How many suffer, and how much.
+    pub impact: Impact,
+    /// How sure we are, and why.
+    pub confidence: Confidence,
+    /// The chain from the symptom to the limit that was hit and who set it.
+    pub evidence: Vec<Step>,
+    /// Numbers of different sources that must fit if the cause holds.
+    pub arithmetic: Vec<Check>,
+    /// The look-alikes, and the number that rules each out.
+    pub ruled_out: Vec<RuledOut>,
+    /// What to do, the best first.
+    pub advice: Vec<Advice>,
+    /// How to check that it worked.
+    pub verify: String,
+}
+
+/// Where a finding holds.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Scope {
+    /// The network namespace it was seen in.
+    pub netns: Netns,
+    /// Address and port that are listened on, or should be.
+    pub listener: String,
+    /// Whose process `pid` is: `listener`, or `client` when only that side is on this host.
+    pub role: Role,
+    /// The process to look at: of several, the one that keeps the others waiting.
+    pub pid: Option<u32>,
+    /// All processes that hold the listening socket.
+    pub pids: Vec<u32>,
+    /// Command name of `pid`.
+    pub comm: Option<String>,
+    /// Command line of `pid`.
+    pub cmdline: Option<String>,
+    /// Limit given to listen(), after net.core.somaxconn.
+    pub backlog: Option<u32>,
+    /// What each holder did during the recording.
+    pub processes: Vec<Doing>,
+}
+
+/// A network namespace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Netns {
+    /// Inode of `/proc/PID/ns/net`.
+    pub inode: u32,
+    /// Its name, when it has one.
+    pub name: Option<String>,
+}
+
+/// Which side of the connections the process of a scope is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// It listens.
+    #[default]
+    Listener,
+    /// It connects.
+    Client,
+}
+
+/// What a process did during the recording.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Doing {
+    /// Process.
+    pub pid: u32,
+    /// Its command name.
+    pub comm: String,
+    /// `stopped`, `blocked`, `on-cpu`, `busy`, `asleep`, `zombie` or `unknown`.
+    pub state: &'static str,
+    /// Share of one CPU it used, 0..; null when it was sampled once.
+    pub cpu_share: Option<f64>,
+    /// The same in words.
+    pub says: String,
+}
+
+/// How many suffer, and how much.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Impact {
+    /// In one sentence.
+    pub says: String,
+    /// How many were affected.
+    pub affected: u64,
+    /// Of how many.
+    pub of: u64,
+    /// What was counted: `connections` or `SYNs`.
+    pub counted: &'static str,
+    /// `affected` ÷ `of`, 0..1.
+    pub share: f64,
+    /// What connecting took longer than for the others, ms; null when it cannot be measured.
+    pub added_latency_ms: Option<Latency>,
+    /// Median throughput of the affected ÷ that of the others; null when it cannot be measured.
+    pub throughput_ratio: Option<f64>,
+    /// Median congestion window of the affected ÷ that of the others; null likewise.
+    pub cwnd_ratio: Option<f64>,
+}
+
+/// A distribution of latencies.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Latency {
+    /// Median, ms.
+    pub p50: f64,
+    /// 99th percentile, ms.
+    pub p99: f64,
+}
+
+/// How sure a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// It fits, but something else would look the same.
+    Low,
+    /// A part of the chain is inferred.
+    Medium,
+    /// Every part of the chain was observed and the arithmetic agrees.
+    High,
+}
+
+/// How sure a finding is, and why.
+#[derive(Clone, Debug, Serialize)]
+pub struct Confidence {
+    /// How sure.
+    pub level: Level,
+    /// For and against.
+    pub because: Vec<String>,
+}
+
+impl Confidence {
+    /// Starts certain; what is missing lowers it.
+    pub fn high() -> Confidence {
+        Confidence {
+            level: Level::High,
+            because: Vec::new(),
+        }
+    }
+    /// Adds a reason that carries the finding.
+    pub fn because(&mut self, why: impl Into<String>) {
+        self.because.push(why.into());
+    }
+    /// Adds a reason why it can be no more than `level`.
+    pub fn at_most(&mut self, level: Level, why: impl Into<String>) {
+        self.level = self.level.min(level);
+        self.because.push(why.into());
+    }
+}
+
+/// One step of the evidence.
+#[derive(Clone, Debug, Serialize)]
+pub struct Step {
+    /// In words.
+    pub says: String,
+    /// Its numbers by name.
+    pub numbers: Numbers,
+    /// Some of the rows it rests on.
+    #[serde(serialize_with = "rows_as_text")]
+    pub rows: Vec<RowRef>,
+}
+
+impl Step {
+    /// A step in words; numbers and rows follow.
+    pub fn new(says: impl Into<String>) -> Step {
+        Step {
+            says: says.into(),
+            numbers: Numbers::default(),
+            rows: Vec::new(),
+        }
+    }
+    /// Adds a number.
+    pub fn number(mut self, name: &'static str, value: impl Into<Number>) -> Step {
+        self.numbers.0.push((name, value.into()));
+        self
+    }
+    /// Adds a number if it is known.
+    pub fn number_if(self, name: &'static str, value: Option<impl Into<Number>>) -> Step {
+        match value {
+            Some(value) => self.number(name, value),
+            None => self,
+        }
+    }
+    /// Adds rows it rests on.
+    pub fn rows(mut self, rows: impl IntoIterator<Item = RowRef>) -> Step {
+        for row in rows {
+            if !self.rows.contains(&row) {
+                self.rows.push(row);
+            }
+        }
+        self
+    }
+}
+
+/// Numbers by name, in the order in which they are told.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Numbers(pub Vec<(&'static str, Number)>);
+
+/// One number of a step.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Number {
+    /// A count.
+    Count(u64),
+    /// A measure.
+    Real(f64),
+    /// A setting's value.
+    Text(String),
+    /// A flag.
+    Flag(bool),
+}
+
+impl From<u64> for Number {
+    fn from(v: u64) -> Self {
+        Number::Count(v)
+    }
+}
+impl From<u32> for Number {
+    fn from(v: u32) -> Self {
+        Number::Count(v.into())
+    }
+}
+impl From<usize> for Number {
+    fn from(v: usize) -> Self {
+        Number::Count(v as u64)
+    }
+}
+impl From<f64> for Number {
+    fn from(v: f64) -> Self {
+        Number::Real(crate::words::rounded(v))
+    }
+}
+impl From<bool> for Number {
+    fn from(v: bool) -> Self {
+        Number::Flag(v)
+    }
+}
+impl From<&str> for Number {
+    fn from(v: &str) -> Self {
+        Number::Text(v.to_string())
+    }
+}
+
+impl Serialize for Numbers {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut map = s.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+fn rows_as_text<S: Serializer>(rows: &[RowRef], s: S) -> Result<S::Ok, S::Error> {
+    let mut seq = s.serialize_seq(Some(rows.len()))?;
+    for row in rows {
+        seq.serialize_element(&row.to_string())?;
+    }
+    seq.end()
+}
+
+/// Two numbers from different sources that must fit if the cause holds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Check {
+    /// What is compared, in words.
+    pub formula: String,
+    /// What the cause predicts.
+    pub expected: f64,
+    /// What the recording says.
+    pub measured: f64,
+    /// Unit of both.
+    pub unit: &'static str,
+    /// Whether they fit.
+    pub agrees: bool,
+    /// What counts as fitting.
+    pub tolerance: String,
+}
+
+/// A look-alike that does not hold.
+#[derive(Clone, Debug, Serialize)]
+pub struct RuledOut {
+    /// Its id in the book.
+    pub cause: &'static str,
+    /// The number that rules it out.
+    pub because: String,
+}
+
+/// Something to do about it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Advice {
+    /// What to do.
+    #[serde(rename = "do")]
+    pub action: String,
+    /// A command that does it, or shows where to.
+    pub command: Option<String>,
+    /// Where it applies.
+    pub r#where: String,
+    /// What it may cost.
+    pub risk: String,
+    /// What it will change, from this recording's numbers.
+    pub expected: String,
+    /// The same for programs; null when no change on this host does it.
+    pub change: Option<Change>,
+}
+
+/// An advice as a program can apply it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Change {
+    /// Set a sysctl.
+    Sysctl {
+        /// Inode of the namespace it is set in.
+        netns: u32,
+        /// Name, as sysctl prints it.
+        name: &'static str,
+        /// Value.
+        value: String,
+    },
+    /// Call listen() with a larger backlog.
+    Backlog {
+        /// Address and port.
+        listener: String,
+        /// The backlog.
+        value: u32,
+    },
+    /// Let the application call accept() sooner.
+    AcceptFaster {
+        /// Address and port.
+        listener: String,
+    },
+    /// Start what should listen there.
+    StartListener {
+        /// Address and port.
+        at: String,
+    },
+    /// Make the box on the path leave TCP options alone.
+    KeepOptions {
+        /// Address and port.
+        listener: String,
+    },
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Level::Low => "low",
+            Level::Medium => "medium",
+            Level::High => "high",
+        })
+    }
+}

@@ -1,0 +1,123 @@
+//! tcpwhy's judgement: reads a recording once, builds the story, asks every cause.
+//!
+//! Nothing here knows which producer made the recording, needs root, or looks at the host.
+
+mod causes;
+mod finding;
+mod story;
+mod summary;
+mod validate;
+mod words;
+
+#[cfg(any(test, feature = "fixture"))]
+pub mod fixture;
+
+use std::fmt;
+
+use recording::{Error, Recording};
+
+pub use causes::Cause;
+pub use finding::{
+    Advice, Change, Check, Confidence, Doing, Explanation, Finding, Impact, Latency, Level, Netns,
+    Number, Numbers, Role, RuledOut, Scope, Step,
+};
+pub use summary::{Connections, Facts, HealthNote, Summary, Symptom};
+
+use story::Story;
+use validate::Validator;
+
+/// What to look for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    causes: Vec<Cause>,
+}
+
+impl Default for Options {
+    /// Every cause.
+    fn default() -> Options {
+        Options {
+            causes: causes::ALL.to_vec(),
+        }
+    }
+}
+
+impl Options {
+    /// Only the named cause.
+    pub fn only(id: &str) -> Result<Options, UnknownCause> {
+        let known = causes::ALL.iter().find(|c| c.id == id);
+        let cause = known.ok_or_else(|| UnknownCause(id.to_string()))?;
+        Ok(Options {
+            causes: vec![*cause],
+        })
+    }
+}
+
+/// No cause has this id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownCause(pub String);
+
+impl fmt::Display for UnknownCause {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let known: Vec<_> = causes::ALL.iter().map(|c| c.id).collect();
+        let known = known.join(", ");
+        write!(f, "no cause is called {:?}; known are: {known}", self.0)
+    }
+}
+
+impl std::error::Error for UnknownCause {}
+
+/// Every cause that is known, by number.
+pub fn causes() -> &'static [Cause] {
+    causes::ALL
+}
+
+/// Says why TCP is slow in this recording: tests every cause.
+pub fn explain(recording: &Recording) -> Result<Explanation, Error> {
+    explain_with(recording, &Options::default())
+}
+
+/// Says why TCP is slow in this recording: tests the causes that are asked for.
+pub fn explain_with(recording: &Recording, options: &Options) -> Result<Explanation, Error> {
+    let story = Story::read(recording)?;
+    let mut summary = Summary::of(recording, &story);
+    summary.tested = options.causes.iter().map(|c| c.id).collect();
+    let (found, cut) = causes::find(&story, &options.causes);
+    let mut note = |says: String| {
+        let source = "explain".into();
+        summary.health.push(HealthNote { source, says });
+    };
+    for (cause, more) in cut {
+        note(format!("{more} further findings of {cause} are not shown"));
+    }
+    let mut validator = Validator::new(recording);
+    let mut findings = Vec::new();
+    for finding in found {
+        match validator.check(&finding) {
+            Ok(()) => findings.push(finding),
+            // A finding we cannot stand by is a bug of ours: withheld, and said.
+            Err(why) => note(format!(
+                "internal error: a finding of {} is withheld because {why}; please report this",
+                finding.cause
+            )),
+        }
+    }
+    summary.findings = findings.len();
+    Ok(Explanation { findings, summary })
+}
+
+/// The book's page of causes, as Markdown; `make docs` writes it.
+pub fn causes_page() -> String {
+    let mut page = String::from(
+        "# The causes\n\n\
+         Made from `crates/explain/src/causes/`, one file per cause; `make docs` writes it.\n\
+         `tcpwhy explain` tests each of them; `tcpwhy explain --cause ID` tests one.\n",
+    );
+    for cause in causes::ALL {
+        let Cause {
+            id, number, title, ..
+        } = cause;
+        let text = cause.page.trim();
+        page.push_str(&format!("\n## {number} `{id}`: {title}\n\n{text}\n"));
+    }
+    page
+}

@@ -1,0 +1,280 @@
+//! From state changes, retransmissions and samples, in order of time, to connections.
+
+use std::collections::hash_map::Entry;
+
+use ahash::AHashMap;
+use recording::tables::{Event, Socket};
+use recording::RowRef;
+
+use super::conn::{Agreed, Conn, ConnId, Outcome, Sample, Sampled, Side};
+use super::kinds::State;
+use super::place::{Endpoint, EventRow};
+
+/// Connections kept one by one; those beyond are counted. 2^20 of them take about 250 MB.
+const MAX_CONNECTIONS: usize = 1 << 20;
+/// Connections whose samples are kept.
+const MAX_SAMPLED: usize = 1 << 18;
+
+/// Builds connections; feed it rows in order of time.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    pub(crate) all: Vec<Conn>,
+    pub(crate) samples: Vec<Sampled>,
+    /// The latest connection of each socket. It stays after its end: a late sample of a closed
+    /// socket must not look like a new one.
+    of_sock: AHashMap<u64, ConnId>,
+    /// Established ends that wait for their other end to show up, by (local, remote).
+    unpaired: AHashMap<(Endpoint, Endpoint), ConnId>,
+    /// Connections beyond the bound.
+    pub(crate) folded: u64,
+}
+
+impl Connections {
+    /// A `state` row that is not about a listener.
+    pub(crate) fn state(&mut self, at: EventRow, row: &Event, old: State, new: State) {
+        match (old, new) {
+            (_, State::SynSent) => self.opening(at, row),
+            (State::SynSent | State::SynRecv, State::Established) => {
+                self.established(at, row, old);
+            }
+            (_, State::Close) => self.closed(at, row, old),
+            _ => {}
+        }
+    }
+
+    fn opening(&mut self, at: EventRow, row: &Event) {
+        let mut conn = Conn::new(row.netns, Side::Opened, local(row), remote(row));
+        conn.family = row.family;
+        conn.start_ns = row.time_ns;
+        conn.pid = row.pid;
+        conn.comm = row.comm.clone();
+        conn.row = Some(at);
+        self.push(row.sock, conn);
+    }
+
+    fn established(&mut self, at: EventRow, row: &Event, old: State) {
+        let pending = self.live(row.sock).filter(|id| {
+            let c = &self.all[*id as usize];
+            c.outcome == Outcome::Pending && c.remote == remote(row)
+        });
+        let id = match (pending, old) {
+            (Some(id), _) => id,
+            (None, State::SynSent) => {
+                // connect() was called before the recording began.
+                let mut conn = Conn::new(row.netns, Side::Older, local(row), remote(row));
+                conn.start_ns = row.time_ns;
+                let Some(id) = self.push(row.sock, conn) else {
+                    return;
+                };
+                id
+            }
+            (None, _) => {
+                let mut conn = Conn::new(row.netns, Side::Accepted, local(row), remote(row));
+                conn.start_ns = row.time_ns;
+                let Some(id) = self.push(row.sock, conn) else {
+                    return;
+                };
+                id
+            }
+        };
+        let conn = &mut self.all[id as usize];
+        conn.family = row.family;
+        conn.local = local(row);
+        conn.outcome = Outcome::Open;
+        conn.established_ns = Some(row.time_ns);
+        conn.row = Some(at);
+        conn.cookie = row.cookie;
+        conn.agreed = agreed(row.sack, row.window_scaling, row.timestamps);
+        conn.rtt_us = row.rtt_us.unwrap_or(0);
+        if conn.side == Side::Opened {
+            conn.syn_retries = conn.syn_retries.max(row.retransmits.unwrap_or(0));
+        }
+        self.pair(id);
+    }
+
+    fn closed(&mut self, at: EventRow, row: &Event, old: State) {
+        let Some(sock) = row.sock else { return };
+        let id = match self.live(Some(sock)) {
+            Some(id) => id,
+            // A request that was given up, or one whose beginning was lost.
+            None if matches!(old, State::SynRecv | State::SynSent | State::Listen) => return,
+            None if self.of_sock.contains_key(&sock) => return,
+            None => {
+                let conn = Conn::new(row.netns, Side::Older, local(row), remote(row));
+                let Some(id) = self.push(Some(sock), conn) else {
+                    return;
+                };
+                self.all[id as usize].outcome = Outcome::Open;
+                id
+            }
+        };
+        let conn = &mut self.all[id as usize];
+        conn.ended_ns = Some(row.time_ns);
+        conn.close_row = Some(at);
+        conn.outcome = match conn.outcome {
+            Outcome::Pending => Outcome::Failed,
+            _ => Outcome::Closed,
+        };
+        if conn.outcome == Outcome::Closed {
+            conn.close_cwnd = row.cwnd.unwrap_or(0);
+            conn.rtt_us = row.rtt_us.filter(|rtt| *rtt > 0).unwrap_or(conn.rtt_us);
+            conn.bytes_acked = conn.bytes_acked.max(row.bytes_acked.unwrap_or(0));
+            conn.bytes_received = conn.bytes_received.max(row.bytes_received.unwrap_or(0));
+            let sent_again = row.retransmits.unwrap_or(0);
+            let after_handshake = sent_again.saturating_sub(conn.syn_retries);
+            conn.retransmits = conn.retransmits.max(after_handshake);
+        }
+        let key = (conn.local, conn.remote);
+        if let Entry::Occupied(entry) = self.unpaired.entry(key)
+            && *entry.get() == id
+        {
+            entry.remove();
+        }
+    }
+
+    /// A `retransmit` row.
+    pub(crate) fn retransmit(&mut self, at: EventRow, row: &Event, state: State) {
+        let Some(id) = self.live(row.sock) else {
+            return;
+        };
+        let conn = &mut self.all[id as usize];
+        if state == State::SynSent {
+            let next = conn.syn_retries.saturating_add(1);
+            conn.syn_retries = next.max(row.attempt.unwrap_or(0));
+            conn.first_retry.get_or_insert(at);
+        } else {
+            conn.retransmits = conn.retransmits.saturating_add(1);
+        }
+    }
+
+    /// A `reset-received` row of a socket in SYN_SENT: its connect was refused.
+    pub(crate) fn refused(&mut self, at: EventRow, row: &Event) {
+        if let Some(id) = self.live(row.sock) {
+            self.all[id as usize].refused.get_or_insert(at);
+        }
+    }
+
+    /// A sample of a socket that is not a listener.
+    pub(crate) fn sample(&mut self, at: RowRef, row: &Socket) {
+        let here = Endpoint::new(row.local_addr, row.local_port);
+        let there = Endpoint::new(row.remote_addr, row.remote_port);
+        // Requests and TIME_WAIT have no tcp_info and are no connections.
+        if row.congestion.is_none() {
+            return;
+        }
+        let state = State::of(&row.state);
+        let known = self.of_sock.get(&row.sock).copied();
+        let known = known.filter(|id| {
+            let c = &self.all[*id as usize];
+            c.remote == there && (c.local == here || c.local.port == 0)
+        });
+        let id = match known {
+            Some(id) if self.all[id as usize].ended_ns.is_some() => return,
+            Some(id) => id,
+            None if !matches!(state, State::Established | State::Closing) => return,
+            None => {
+                let mut conn = Conn::new(row.netns, Side::Older, here, there);
+                conn.outcome = Outcome::Open;
+                conn.start_ns = row.time_ns;
+                let Some(id) = self.push(Some(row.sock), conn) else {
+                    return;
+                };
+                self.pair(id);
+                id
+            }
+        };
+        self.keep(id, at, row);
+    }
+
+    fn keep(&mut self, id: ConnId, at: RowRef, row: &Socket) {
+        let sample = Sample {
+            row: at,
+            time_ns: row.time_ns,
+            bytes_acked: row.bytes_acked.unwrap_or(0),
+            bytes_received: row.bytes_received.unwrap_or(0),
+            busy_us: row.busy_us.unwrap_or(0),
+            rwnd_limited_us: row.rwnd_limited_us.unwrap_or(0),
+            rtt_us: row.rtt_us.unwrap_or(0),
+        };
+        let conn = &mut self.all[id as usize];
+        conn.family = row.family;
+        conn.bytes_acked = conn.bytes_acked.max(sample.bytes_acked);
+        conn.bytes_received = conn.bytes_received.max(sample.bytes_received);
+        if State::of(&row.state) != State::SynSent && conn.agreed.is_none() {
+            conn.agreed = agreed(row.sack, row.window_scaling, row.timestamps);
+        }
+        let (cwnd, snd_wnd) = (row.cwnd.unwrap_or(0), row.snd_wnd.unwrap_or(0));
+        match conn.sampled {
+            Some(index) => {
+                let s = &mut self.samples[index as usize];
+                s.last = sample;
+                s.cwnd_max = s.cwnd_max.max(cwnd);
+                s.snd_wnd_max = s.snd_wnd_max.max(snd_wnd);
+            }
+            None if self.samples.len() < MAX_SAMPLED => {
+                conn.sampled = Some(self.samples.len() as u32);
+                self.samples.push(Sampled {
+                    first: sample,
+                    last: sample,
+                    cwnd_max: cwnd,
+                    snd_wnd_max: snd_wnd,
+                });
+            }
+            None => {}
+        }
+    }
+
+    fn push(&mut self, sock: Option<u64>, conn: Conn) -> Option<ConnId> {
+        if self.all.len() >= MAX_CONNECTIONS {
+            self.folded += 1;
+            return None;
+        }
+        let id = self.all.len() as ConnId;
+        self.all.push(conn);
+        if let Some(sock) = sock {
+            self.of_sock.insert(sock, id);
+        }
+        Some(id)
+    }
+
+    /// The connection that the socket is now; `None` after its end.
+    fn live(&self, sock: Option<u64>) -> Option<ConnId> {
+        let id = *self.of_sock.get(&sock?)?;
+        self.all[id as usize].ended_ns.is_none().then_some(id)
+    }
+
+    /// Joins the two ends of a connection when both are on this host.
+    fn pair(&mut self, id: ConnId) {
+        let conn = &self.all[id as usize];
+        let (here, there) = (conn.local, conn.remote);
+        match self.unpaired.remove(&(there, here)) {
+            Some(other) if other != id => {
+                self.all[id as usize].peer = Some(other);
+                self.all[other as usize].peer = Some(id);
+            }
+            _ => {
+                self.unpaired.insert((here, there), id);
+            }
+        }
+    }
+}
+
+fn local(row: &Event) -> Endpoint {
+    Endpoint::new(row.local_addr, row.local_port)
+}
+
+fn remote(row: &Event) -> Endpoint {
+    Endpoint::new(row.remote_addr, row.remote_port)
+}
+
+fn agreed(
+    sack: Option<bool>,
+    window_scaling: Option<bool>,
+    timestamps: Option<bool>,
+) -> Option<Agreed> {
+    Some(Agreed {
+        sack: sack?,
+        window_scaling: window_scaling?,
+        timestamps: timestamps?,
+    })
+}

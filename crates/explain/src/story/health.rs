@@ -1,0 +1,111 @@
+//! How far the recording can be trusted: sources that failed, records that were lost.
+
+use std::collections::BTreeMap;
+
+use recording::tables::Health as Row;
+use recording::{Error, Manifest, Recording, Verdict};
+
+use crate::summary::HealthNote;
+use crate::words;
+
+/// Names of the sources whose absence or losses weigh on a finding.
+pub(crate) mod source {
+    /// State changes, retransmissions, resets and drops.
+    pub(crate) const EVENTS: &str = "events";
+    /// Samples of connections.
+    pub(crate) const SOCKETS: &str = "sockets";
+    /// Samples of listeners.
+    pub(crate) const LISTENERS: &str = "listeners";
+    /// SNMP and TcpExt counters.
+    pub(crate) const COUNTERS: &str = "counters";
+}
+
+/// Health rows kept; a recorder in trouble repeats itself.
+const KEPT_NOTES: usize = 100;
+
+/// What is known of the sources.
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    absent: BTreeMap<String, String>,
+    lost: BTreeMap<String, u64>,
+    notes: Vec<HealthNote>,
+    more: u64,
+}
+
+impl Health {
+    pub(crate) fn read(recording: &Recording) -> Result<Health, Error> {
+        let mut health = Health::default();
+        health.manifest(&recording.manifest);
+        let mut lost: BTreeMap<String, u64> = BTreeMap::new();
+        for batch in recording.scan::<Row>()? {
+            for (_, row) in batch?.rows() {
+                if &*row.what == "lost" {
+                    let sum = lost.entry(row.source.to_string()).or_default();
+                    *sum = sum.saturating_add(row.count);
+                } else if health.notes.len() < KEPT_NOTES {
+                    let says = format!("{}: {}", row.what, row.detail);
+                    health.note(&row.source, says);
+                } else {
+                    health.more += 1;
+                }
+            }
+        }
+        // The manifest's sum is written at the end; after a crash only the rows tell.
+        for (source, count) in lost {
+            let known = health.lost.entry(source).or_default();
+            *known = (*known).max(count);
+        }
+        health.lost.retain(|_, count| *count > 0);
+        Ok(health)
+    }
+
+    fn manifest(&mut self, manifest: &Manifest) {
+        for source in &manifest.sources {
+            match &source.verdict {
+                Verdict::Attached => {}
+                Verdict::Unsupported(why) | Verdict::Failed(why) => {
+                    self.absent.insert(source.name.clone(), why.clone());
+                    self.note(&source.name, format!("not available: {why}"));
+                }
+            }
+            self.lost.insert(source.name.clone(), source.lost);
+        }
+    }
+
+    fn note(&mut self, source: &str, says: String) {
+        self.notes.push(HealthNote {
+            source: source.to_string(),
+            says,
+        });
+    }
+
+    /// Why a finding that rests on the source is less sure; `None` when it is whole.
+    pub(crate) fn doubt(&self, source: &str) -> Option<String> {
+        if let Some(why) = self.absent.get(source) {
+            return Some(format!("the source \"{source}\" was not available: {why}"));
+        }
+        let lost = self.lost.get(source)?;
+        Some(format!(
+            "the source \"{source}\" lost {}: its counts are lower bounds",
+            words::plural(*lost, "record")
+        ))
+    }
+
+    /// Everything there is to say, in a fixed order.
+    pub(crate) fn notes(&self) -> Vec<HealthNote> {
+        let mut notes = self.notes.clone();
+        for (source, count) in &self.lost {
+            notes.push(HealthNote {
+                source: source.clone(),
+                says: format!("lost {}", words::plural(*count, "record")),
+            });
+        }
+        if self.more > 0 {
+            notes.push(HealthNote {
+                source: "recorder".into(),
+                says: format!("{} not shown", words::plural(self.more, "further note")),
+            });
+        }
+        notes
+    }
+}

@@ -1,0 +1,211 @@
+//! The story: one pass over the raw tables makes connections, listeners, counters, processes.
+//!
+//! Everything is bounded: a recording of any size, also one made to hurt, takes a bounded amount
+//! of memory, and what was folded away is counted and said.
+
+mod conn;
+mod connections;
+mod counters;
+mod flow;
+mod health;
+mod kinds;
+mod link;
+mod listeners;
+mod packets;
+mod place;
+mod processes;
+mod settings;
+pub(crate) mod stats;
+mod tally;
+
+use std::collections::BTreeMap;
+
+use recording::tables::{Event, Socket};
+use recording::{Batch, Error, Recording, RowRef};
+
+pub(crate) use conn::{Agreed, Conn, ConnId, Outcome, Sampled, Side};
+use connections::Connections;
+pub(crate) use counters::{Counters, Rise};
+pub(crate) use flow::Flow;
+pub(crate) use health::{Health, source};
+use kinds::{Kind, State};
+pub(crate) use listeners::{Listener, Listeners};
+pub(crate) use packets::{Group, Packets, What};
+pub(crate) use place::Endpoint;
+pub(crate) use processes::Processes;
+pub(crate) use settings::Settings;
+pub(crate) use tally::Tally;
+
+use crate::finding::Netns;
+
+/// What explain derives from a recording; causes ask it.
+#[derive(Debug)]
+pub(crate) struct Story {
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+    pub(crate) conns: Vec<Conn>,
+    samples: Vec<Sampled>,
+    pub(crate) listeners: Listeners,
+    pub(crate) packets: Packets,
+    pub(crate) counters: Counters,
+    pub(crate) settings: Settings,
+    pub(crate) processes: Processes,
+    pub(crate) health: Health,
+    pub(crate) tally: Tally,
+    names: BTreeMap<u32, String>,
+}
+
+impl Story {
+    /// Reads the recording once.
+    pub(crate) fn read(recording: &Recording) -> Result<Story, Error> {
+        let manifest = &recording.manifest;
+        let named = manifest.namespaces.iter();
+        let mut story = Story {
+            start_ns: manifest.start_ns,
+            end_ns: manifest.end_ns,
+            conns: Vec::new(),
+            samples: Vec::new(),
+            listeners: Listeners::read(recording)?,
+            packets: Packets::default(),
+            counters: Counters::read(recording)?,
+            settings: Settings::read(recording)?,
+            processes: Processes::read(recording)?,
+            health: Health::read(recording)?,
+            tally: Tally::default(),
+            names: named.map(|n| (n.inode, n.name.clone())).collect(),
+        };
+        let mut connections = Connections::default();
+        story.events_and_samples(recording, &mut connections)?;
+        story.tally.folded = connections.folded;
+        story.conns = connections.all;
+        story.samples = connections.samples;
+        link::link(&mut story.conns, &mut story.listeners);
+        Ok(story)
+    }
+
+    /// Feeds events and samples in order of time: a socket's address may be used again, so a
+    /// sample belongs to the connection that the socket was at that moment.
+    fn events_and_samples(
+        &mut self,
+        recording: &Recording,
+        connections: &mut Connections,
+    ) -> Result<(), Error> {
+        let mut samples = Samples::new(recording.scan()?)?;
+        for batch in recording.scan::<Event>()? {
+            for (at, row) in batch?.rows() {
+                while let Some((at, sample)) = samples.before(row.time_ns)? {
+                    connections.sample(at, &sample);
+                }
+                self.event(at, &row, connections);
+            }
+        }
+        while let Some((at, sample)) = samples.before(u64::MAX)? {
+            connections.sample(at, &sample);
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, at: RowRef, row: &Event, connections: &mut Connections) {
+        let kind = Kind::of(&row.kind);
+        let state = row.state.as_deref().map_or(State::Unknown, State::of);
+        self.tally.event(kind, state, row);
+        match kind {
+            Kind::State => {
+                let old = row.old_state.as_deref().map_or(State::Unknown, State::of);
+                if state == State::Listen {
+                    self.listeners.began(at.into(), row);
+                } else if old == State::Listen {
+                    self.listeners.ended(row);
+                } else {
+                    connections.state(at.into(), row, old, state);
+                }
+            }
+            Kind::Retransmit => connections.retransmit(at.into(), row, state),
+            Kind::ResetReceived if state == State::SynSent => connections.refused(at.into(), row),
+            _ => self.packets.add(at, kind, row),
+        }
+    }
+
+    pub(crate) fn conn(&self, id: ConnId) -> Option<&Conn> {
+        self.conns.get(id as usize)
+    }
+
+    pub(crate) fn samples(&self, conn: &Conn) -> Option<&Sampled> {
+        self.samples.get(conn.sampled? as usize)
+    }
+
+    /// The connections of a list of ids.
+    pub(crate) fn all<'a>(
+        &'a self,
+        ids: &'a [ConnId],
+    ) -> impl Iterator<Item = (ConnId, &'a Conn)> + Clone {
+        ids.iter().filter_map(|id| Some((*id, self.conn(*id)?)))
+    }
+
+    /// The packet groups whose address the listener takes.
+    pub(crate) fn packets_at(
+        &self,
+        listener: u32,
+        what: What,
+    ) -> impl Iterator<Item = &Group> + Clone {
+        let place = self.listeners.all.get(listener as usize);
+        let groups = place.map(|l| self.packets.at_port(l.netns, l.local.port));
+        groups.into_iter().flatten().filter(move |g| {
+            let taking = || self.listeners.taking(g.netns, g.local, g.family);
+            g.what == what && taking() == Some(listener)
+        })
+    }
+
+    /// How long the recording is, s; at least a millisecond.
+    pub(crate) fn seconds(&self) -> f64 {
+        (self.end_ns.saturating_sub(self.start_ns) as f64 / 1e9).max(1e-3)
+    }
+
+    /// A namespace with its name.
+    pub(crate) fn netns(&self, inode: u32) -> Netns {
+        let name = self.names.get(&inode).filter(|n| !n.is_empty()).cloned();
+        Netns { inode, name }
+    }
+}
+
+/// The rows of the socket table, one after the other.
+struct Samples<S> {
+    scan: S,
+    rows: std::vec::IntoIter<(RowRef, Socket)>,
+    next: Option<(RowRef, Socket)>,
+}
+
+impl<S: Iterator<Item = Result<Batch<Socket>, Error>>> Samples<S> {
+    fn new(scan: S) -> Result<Samples<S>, Error> {
+        let mut samples = Samples {
+            scan,
+            rows: Vec::new().into_iter(),
+            next: None,
+        };
+        samples.advance()?;
+        Ok(samples)
+    }
+
+    /// The next sample unless it is later than `time_ns`.
+    fn before(&mut self, time_ns: u64) -> Result<Option<(RowRef, Socket)>, Error> {
+        if !matches!(&self.next, Some((_, row)) if row.time_ns <= time_ns) {
+            return Ok(None);
+        }
+        let due = self.next.take();
+        self.advance()?;
+        Ok(due)
+    }
+
+    fn advance(&mut self) -> Result<(), Error> {
+        loop {
+            if let Some(row) = self.rows.next() {
+                self.next = Some(row);
+                return Ok(());
+            }
+            match self.scan.next() {
+                Some(batch) => self.rows = batch?.rows().collect::<Vec<_>>().into_iter(),
+                None => return Ok(()),
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Settings per namespace, with those of the host behind them.
+
+use ahash::AHashMap;
+use recording::tables::Setting;
+use recording::{Error, Recording, RowRef, Text};
+
+/// More than this do not come from a host of ours: 10,000 namespaces with 30 settings.
+const MAX_SETTINGS: usize = 300_000;
+
+/// The settings in force at the end of the recording.
+#[derive(Debug, Default)]
+pub(crate) struct Settings {
+    values: AHashMap<(u32, Box<str>), (Text, RowRef)>,
+}
+
+/// A setting and the row that says so.
+#[derive(Clone, Debug)]
+pub(crate) struct Value {
+    /// As sysctl prints it.
+    pub(crate) text: Text,
+    pub(crate) row: RowRef,
+}
+
+impl Value {
+    /// The value as a number; of several, the `index`-th.
+    pub(crate) fn number(&self, index: usize) -> Option<u64> {
+        self.text.split_whitespace().nth(index)?.parse().ok()
+    }
+}
+
+impl Settings {
+    pub(crate) fn read(recording: &Recording) -> Result<Settings, Error> {
+        let mut values = AHashMap::new();
+        for batch in recording.scan::<Setting>()? {
+            for (at, row) in batch?.rows() {
+                let key = (row.netns, Box::from(&*row.name));
+                if values.len() < MAX_SETTINGS || values.contains_key(&key) {
+                    values.insert(key, (row.value, at));
+                }
+            }
+        }
+        Ok(Settings { values })
+    }
+
+    /// A setting of the namespace, else of the whole host.
+    pub(crate) fn get(&self, netns: u32, name: &str) -> Option<Value> {
+        let find = |netns| self.values.get(&(netns, Box::from(name)));
+        let (text, row) = find(netns).or_else(|| find(0))?;
+        Some(Value {
+            text: text.clone(),
+            row: *row,
+        })
+    }
+
+    /// The number that a setting of one number holds.
+    pub(crate) fn number(&self, netns: u32, name: &str) -> Option<u64> {
+        self.get(netns, name)?.number(0)
+    }
+}

@@ -1,0 +1,54 @@
+//! Totals over all events: what the summary says of a recording in which nothing is wrong.
+
+use std::collections::BTreeMap;
+
+use recording::tables::Event;
+
+use super::kinds::{Kind, State};
+
+/// Distinct reasons and kinds counted apart; a kernel has some hundred.
+const MAX_NAMES: usize = 1_000;
+
+/// Totals.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Events of every kind.
+    pub(crate) events: u64,
+    /// SYNs sent again.
+    pub(crate) syn_retries: u64,
+    /// SYN-ACKs sent again.
+    pub(crate) synack_retries: u64,
+    /// Segments sent again after the handshake, by what sent them.
+    pub(crate) retransmits: BTreeMap<String, u64>,
+    /// Resets sent, by reason.
+    pub(crate) resets_sent: BTreeMap<String, u64>,
+    pub(crate) resets_received: u64,
+    /// Packets dropped, by reason.
+    pub(crate) drops: BTreeMap<String, u64>,
+    /// Connections beyond the bound, counted and not examined.
+    pub(crate) folded: u64,
+}
+
+impl Tally {
+    pub(crate) fn event(&mut self, kind: Kind, state: State, row: &Event) {
+        self.events += 1;
+        match kind {
+            Kind::Retransmit if state == State::SynSent => self.syn_retries += 1,
+            Kind::Retransmit => count(&mut self.retransmits, row.retransmit_kind.as_deref()),
+            Kind::SynAckRetransmit => self.synack_retries += 1,
+            Kind::ResetSent => count(&mut self.resets_sent, row.reason.as_deref()),
+            Kind::ResetReceived => self.resets_received += 1,
+            Kind::Drop => count(&mut self.drops, row.reason.as_deref()),
+            Kind::State | Kind::Unknown => {}
+        }
+    }
+}
+
+fn count(names: &mut BTreeMap<String, u64>, name: Option<&str>) {
+    let name = name.unwrap_or("unknown");
+    if let Some(n) = names.get_mut(name) {
+        *n += 1;
+    } else if names.len() < MAX_NAMES {
+        names.insert(name.to_string(), 1);
+    }
+}

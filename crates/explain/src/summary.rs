@@ -1,0 +1,207 @@
+//! The summary of a recording: what was looked at, what shows without a cause, how whole it is.
+
+use serde::Serialize;
+
+use recording::Recording;
+
+use crate::story::{Outcome, Side, Story};
+use crate::words;
+
+/// What was looked at.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "type", rename = "summary")]
+pub struct Summary {
+    /// Number of findings.
+    pub findings: usize,
+    /// Length of the recording, s.
+    pub duration_s: f64,
+    /// Connections by what became of them.
+    pub connections: Connections,
+    /// Listeners seen.
+    pub listeners: u64,
+    /// Event rows read.
+    pub events: u64,
+    /// Ids of the causes that were tested.
+    pub tested: Vec<&'static str>,
+    /// What moved, whether or not a finding explains it.
+    pub symptoms: Vec<Symptom>,
+    /// What the recording lacks, and what explain itself had to leave out.
+    pub health: Vec<HealthNote>,
+    /// Whether the recorder ended the recording itself.
+    pub complete: bool,
+    /// What the recording is of.
+    pub recording: Facts,
+}
+
+/// Connections of a recording, each end on this host counted once.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Connections {
+    /// Ends that called connect().
+    pub opened: u64,
+    /// Ends that were accepted.
+    pub accepted: u64,
+    /// Ends older than the recording.
+    pub older: u64,
+    /// Connects that failed, the refused ones included.
+    pub failed: u64,
+    /// Connects that a reset answered.
+    pub refused: u64,
+    /// Connects that had no answer when the recording ended.
+    pub pending: u64,
+    /// Counted but not examined one by one, because there were too many.
+    pub folded: u64,
+}
+
+/// Something that moved.
+#[derive(Clone, Debug, Serialize)]
+pub struct Symptom {
+    /// What, in words.
+    pub says: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// What a source has to say of itself.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HealthNote {
+    /// The source.
+    pub source: String,
+    /// In plain words.
+    pub says: String,
+}
+
+/// What a recording is of.
+#[derive(Clone, Debug, Serialize)]
+pub struct Facts {
+    /// Host name.
+    pub host: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// `live`, or the model that computed it.
+    pub producer: String,
+    /// Version of the tcpwhy that recorded.
+    pub tcpwhy: String,
+    /// Start, ns since 1970.
+    pub start_unix_ns: i64,
+}
+
+/// Counters whose rise is worth a line although no finding may rest on them.
+const TELLING: &[&str] = &[
+    "TcpExt.ListenOverflows",
+    "TcpExt.ListenDrops",
+    "TcpExt.TCPReqQFullDrop",
+    "TcpExt.TCPReqQFullDoCookies",
+    "TcpExt.SyncookiesFailed",
+    "TcpExt.TCPTimeouts",
+    "TcpExt.TCPBacklogDrop",
+    "TcpExt.TCPRcvQDrop",
+    "TcpExt.PruneCalled",
+    "TcpExt.TCPMemoryPressures",
+    "TcpExt.TCPAbortOnMemory",
+    "TcpExt.TCPTimeWaitOverflow",
+    "TcpExt.PAWSEstab",
+    "TcpExt.PAWSTimewait",
+    "Tcp.AttemptFails",
+    "Tcp.EstabResets",
+    "Tcp.InErrs",
+];
+
+impl Summary {
+    pub(crate) fn of(recording: &Recording, story: &Story) -> Summary {
+        let manifest = &recording.manifest;
+        let start = i64::try_from(manifest.start_ns).unwrap_or(i64::MAX);
+        Summary {
+            findings: 0,
+            duration_s: words::rounded(story.seconds()),
+            connections: connections(story),
+            listeners: story.listeners.all.len() as u64,
+            events: story.tally.events,
+            tested: Vec::new(),
+            symptoms: symptoms(story),
+            health: health(story),
+            complete: manifest.complete,
+            recording: Facts {
+                host: manifest.host.name.clone(),
+                kernel: manifest.host.kernel.clone(),
+                producer: manifest.producer.clone(),
+                tcpwhy: manifest.tcpwhy.clone(),
+                start_unix_ns: start.saturating_add(manifest.clock_offset_ns),
+            },
+        }
+    }
+}
+
+fn connections(story: &Story) -> Connections {
+    let mut c = Connections {
+        folded: story.tally.folded,
+        ..Connections::default()
+    };
+    for conn in &story.conns {
+        match conn.side {
+            Side::Accepted => c.accepted += 1,
+            Side::Older => c.older += 1,
+            Side::Opened => c.opened += 1,
+        }
+        if conn.side == Side::Opened {
+            c.failed += u64::from(conn.outcome == Outcome::Failed);
+            c.refused += u64::from(conn.refused.is_some());
+            c.pending += u64::from(conn.outcome == Outcome::Pending);
+        }
+    }
+    c
+}
+
+fn symptoms(story: &Story) -> Vec<Symptom> {
+    let tally = &story.tally;
+    let mut all = Vec::new();
+    let mut say = |says: String, count: u64| {
+        if count > 0 {
+            all.push(Symptom { says, count });
+        }
+    };
+    say("SYNs sent again".into(), tally.syn_retries);
+    say("SYN-ACKs sent again".into(), tally.synack_retries);
+    for (kind, n) in &tally.retransmits {
+        say(format!("segments sent again ({kind})"), *n);
+    }
+    for (reason, n) in &tally.resets_sent {
+        say(format!("resets sent ({reason})"), *n);
+    }
+    say("resets received".into(), tally.resets_received);
+    for (reason, n) in &tally.drops {
+        say(format!("packets dropped ({reason})"), *n);
+    }
+    for (name, n) in story.counters.risen(TELLING) {
+        say(format!("counter {}", name.replace('.', "")), n);
+    }
+    all
+}
+
+fn health(story: &Story) -> Vec<HealthNote> {
+    let mut notes = story.health.notes();
+    let mut note = |n: u64, says: &str| {
+        if n > 0 {
+            notes.push(HealthNote {
+                source: "explain".into(),
+                says: format!("{} {says}", words::count(n)),
+            });
+        }
+    };
+    note(
+        story.tally.folded,
+        "connections beyond the first 1,048,576 were counted and not examined",
+    );
+    note(
+        story.packets.folded,
+        "drops and resets at further places were counted and not examined",
+    );
+    note(
+        story.listeners.folded,
+        "samples of further listeners were not examined",
+    );
+    note(
+        story.counters.folded,
+        "samples of further counters were not examined",
+    );
+    notes
+}

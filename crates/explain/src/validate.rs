@@ -1,0 +1,115 @@
+//! No evidence, no finding: what a finding must have before anyone sees it.
+
+use std::collections::BTreeMap;
+
+use recording::{Recording, RowRef, tables};
+
+use crate::finding::{Finding, Level, Number};
+
+/// Checks findings against the recording they came from.
+pub(crate) struct Validator<'a> {
+    recording: &'a Recording,
+    rows: BTreeMap<(&'static str, u32), Option<u64>>,
+}
+
+impl<'a> Validator<'a> {
+    pub(crate) fn new(recording: &'a Recording) -> Validator<'a> {
+        Validator {
+            recording,
+            rows: BTreeMap::new(),
+        }
+    }
+
+    /// Why the finding must not be reported; `Ok` when it may.
+    pub(crate) fn check(&mut self, finding: &Finding) -> Result<(), String> {
+        said(finding)?;
+        measured(finding)?;
+        if finding.evidence.is_empty() {
+            return Err("it has no evidence".into());
+        }
+        let rows: Vec<RowRef> = finding.evidence.iter().flat_map(|s| &s.rows).copied().collect();
+        if rows.is_empty() {
+            return Err("its evidence points to no row".into());
+        }
+        for row in rows {
+            self.resolve(row)?;
+        }
+        if finding.confidence.because.is_empty() {
+            return Err("its confidence has no reason".into());
+        }
+        let agreeing = finding.arithmetic.iter().any(|c| c.agrees);
+        if finding.confidence.level == Level::High && !agreeing {
+            return Err("its confidence is high although no arithmetic agrees".into());
+        }
+        Ok(())
+    }
+
+    fn resolve(&mut self, row: RowRef) -> Result<(), String> {
+        if tables::ALL.iter().all(|t| t.name != row.table) {
+            return Err(format!("its evidence {row} is in no table"));
+        }
+        let recording = self.recording;
+        let known = self.rows.entry((row.table, row.segment));
+        // A segment that cannot be read resolves nothing.
+        let known = known.or_insert_with(|| {
+            let rows = recording.segment_rows(row.table, row.segment);
+            rows.unwrap_or(None)
+        });
+        match *known {
+            Some(rows) if u64::from(row.row) < rows => Ok(()),
+            Some(rows) => Err(format!("its evidence {row} is beyond the {rows} rows there")),
+            None => Err(format!("its evidence {row} is in no segment of the recording")),
+        }
+    }
+}
+
+/// Everything that a reader must be told is there.
+fn said(finding: &Finding) -> Result<(), String> {
+    let blank = |s: &str| s.trim().is_empty();
+    let missing = if blank(&finding.title) {
+        "a title"
+    } else if blank(&finding.fix) {
+        "a fix"
+    } else if blank(&finding.scope.listener) {
+        "a scope"
+    } else if blank(&finding.impact.says) {
+        "an impact"
+    } else if finding.evidence.iter().any(|s| blank(&s.says)) {
+        "words for a step of its evidence"
+    } else if finding.ruled_out.iter().all(|r| blank(&r.because)) {
+        "a look-alike that is ruled out"
+    } else if finding.advice.iter().all(|a| blank(&a.action)) {
+        "advice"
+    } else if blank(&finding.verify) {
+        "a way to verify it"
+    } else {
+        return Ok(());
+    };
+    Err(format!("it lacks {missing}"))
+}
+
+/// Its numbers are numbers, and its share is one.
+fn measured(finding: &Finding) -> Result<(), String> {
+    let impact = &finding.impact;
+    if impact.affected == 0 || impact.affected > impact.of {
+        let (affected, of) = (impact.affected, impact.of);
+        return Err(format!("its impact counts {affected} of {of}"));
+    }
+    let latency = impact.added_latency_ms.iter().flat_map(|l| [l.p50, l.p99]);
+    let ratios = impact.throughput_ratio.into_iter().chain(impact.cwnd_ratio);
+    let checks = finding.arithmetic.iter();
+    let checks = checks.flat_map(|c| [c.expected, c.measured]);
+    let steps = finding.evidence.iter().flat_map(|s| &s.numbers.0);
+    let steps = steps.filter_map(|(_, n)| match n {
+        Number::Real(v) => Some(*v),
+        _ => None,
+    });
+    let all = [impact.share].into_iter().chain(latency).chain(ratios);
+    if !all.chain(checks).chain(steps).all(f64::is_finite) {
+        return Err("one of its numbers is none".into());
+    }
+    if !(0.0..=1.0).contains(&impact.share) {
+        return Err(format!("its share is {}", impact.share));
+    }
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! One run of a scenario: plant it, record it with the built binary, ask why, compare with the
+//! truth; with `fix`, apply the advice and do it again.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::judge::{Running, cause, judge};
+use crate::leftovers::clean_leftovers;
+use crate::outcome::{Fix, LinkReport, Outcome, Round, Workload, figures};
+use crate::plant::{Plant, Programs, require_root};
+use crate::recorder::{Recorder, Shelf, diagnose, explanation};
+use crate::scenario::Scenario;
+use crate::{Error, Stop, fix};
+
+/// How to run a scenario.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Its name.
+    pub scenario: String,
+    /// Repeats a run; another seed varies counts and times a little.
+    pub seed: u64,
+    /// Apply the advice of the first finding, and measure again.
+    pub fix: bool,
+    /// Keep the recordings in this directory.
+    pub keep: Option<PathBuf>,
+    /// Ask for the explanation in words too, for [`crate::render`].
+    pub explain: bool,
+    /// Say what is being done, on stderr; otherwise only if that is a terminal.
+    pub verbose: bool,
+    /// The binary to drive; the program that runs this code when absent.
+    pub programs: Option<Programs>,
+}
+
+impl RunOptions {
+    /// A run with the defaults.
+    pub fn new(scenario: impl Into<String>) -> RunOptions {
+        RunOptions {
+            scenario: scenario.into(),
+            seed: 1,
+            fix: false,
+            keep: None,
+            explain: false,
+            verbose: false,
+            programs: None,
+        }
+    }
+}
+
+/// One run under way.
+struct Run<'a> {
+    options: &'a RunOptions,
+    tcpwhy: PathBuf,
+    plant: Plant,
+    shelf: Shelf,
+    stop: Stop,
+    loud: bool,
+}
+
+/// Runs a scenario. Takes SIGINT, SIGTERM and SIGHUP from here on: they end the run, and
+/// everything it made is removed. Wants root, and the calling thread to stay: its programs die
+/// with it.
+pub fn run(options: &RunOptions) -> Result<Outcome, Error> {
+    let scenario = Scenario::load(&options.scenario, options.seed)?;
+    let programs = options
+        .programs
+        .clone()
+        .map_or_else(Programs::current, Ok)?;
+    require_root()?;
+    let stop = Stop::on_signals()?;
+    let loud = options.verbose || std::io::stderr().is_terminal();
+    let say = |what: &str| say(loud, what);
+    for leftover in clean_leftovers()? {
+        say(&format!("removed {leftover}, left behind by a killed run"));
+    }
+    say(&format!("planting {}: {}", scenario.name, scenario.title));
+    let mut run = Run {
+        options,
+        tcpwhy: programs.tcpwhy.clone(),
+        plant: Plant::new(scenario.clone(), options.seed, programs)?,
+        shelf: Shelf::new(options.keep.as_deref())?,
+        stop,
+        loud,
+    };
+    run.plant.wait_joined(&run.stop)?;
+    let name = format!("{}-{}", scenario.name, options.seed);
+    let (round, servers) = run.round(&name)?;
+    let mut why = judge(&scenario, &servers, &round.findings);
+    let fix = match round.findings.first().filter(|_| options.fix) {
+        Some(finding) => {
+            let fix = run.fix(finding, &round, &format!("{name}-fixed"))?;
+            why.extend(wrong_with(&fix, cause(finding)));
+            Some(fix)
+        }
+        None => None,
+    };
+    Ok(Outcome {
+        title: scenario.title,
+        scenario: scenario.name,
+        seed: options.seed,
+        truth: scenario.truth,
+        passed: why.is_empty(),
+        why,
+        round,
+        fix,
+    })
+}
+
+impl Run<'_> {
+    /// One recording with its load, and what tcpwhy says about it.
+    fn round(&mut self, name: &str) -> Result<(Round, Vec<Running>), Error> {
+        let recording = self.shelf.recording(name)?;
+        let first = self.plant.scenario.servers_first;
+        if first {
+            self.plant.start_servers(&self.stop)?;
+        }
+        let recorder = self.record(&recording)?;
+        if !first {
+            self.plant.start_servers(&self.stop)?;
+        }
+        say(self.loud, "recording while the load runs");
+        let clients = self.plant.run_clients(&self.stop)?;
+        recorder.finish(&self.stop)?;
+        let running = self.running()?;
+        let servers = self.plant.stop_servers(&self.stop)?;
+        say(self.loud, "explaining the recording");
+        let diagnosis = diagnose(&self.tcpwhy, &recording, &self.stop)?;
+        let explanation = match self.options.explain {
+            true => Some(explanation(&self.tcpwhy, &recording, &self.stop)?),
+            false => None,
+        };
+        let round = Round {
+            findings: diagnosis.findings,
+            summary: diagnosis.summary,
+            explanation,
+            workload: Workload {
+                clients,
+                servers,
+                links: self.plant.link_counters().map(link_report).collect(),
+            },
+            recording: self.options.keep.is_some().then_some(recording),
+        };
+        Ok((round, running))
+    }
+
+    fn record(&self, recording: &Path) -> Result<Recorder, Error> {
+        let namespaces: Vec<&str> = self.plant.nodes().values().map(|n| n.name()).collect();
+        let load = self.plant.scenario.clients.iter();
+        let longest = load
+            .map(|c| c.after_ms / 1000.0 + c.seconds)
+            .fold(0.0, f64::max);
+        let at_most = Duration::from_secs_f64(longest) + Duration::from_secs(60);
+        Recorder::start(&self.tcpwhy, recording, &namespaces, at_most, &self.stop)
+    }
+
+    /// The servers as they run, for the judge.
+    fn running(&self) -> Result<Vec<Running>, Error> {
+        let servers = self.plant.scenario.servers.iter();
+        servers
+            .map(|spec| {
+                let somaxconn = self.plant.nodes()[&spec.node].sysctl("net.core.somaxconn")?;
+                let pid = self.plant.server_pid(&spec.name).unwrap_or_default();
+                Ok(Running::new(
+                    spec,
+                    pid,
+                    somaxconn.parse().unwrap_or(u32::MAX),
+                ))
+            })
+            .collect()
+    }
+
+    /// Applies the advice of a finding, and looks again.
+    fn fix(
+        &mut self,
+        finding: &serde_json::Value,
+        before: &Round,
+        name: &str,
+    ) -> Result<Fix, Error> {
+        let changes = fix::apply(&mut self.plant, finding);
+        for change in &changes {
+            say(self.loud, &change.result);
+        }
+        self.plant.wait_joined(&self.stop)?;
+        let (after, _) = self.round(name)?;
+        Ok(Fix {
+            gone: !after.findings.iter().any(|f| cause(f) == cause(finding)),
+            figures: figures(&before.workload, &after.workload),
+            changes,
+            after,
+        })
+    }
+}
+
+fn wrong_with(fix: &Fix, cause: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if !fix.changes.iter().any(|c| c.applied) {
+        wrong.push("none of the advice could be applied".to_string());
+    }
+    if !fix.gone {
+        wrong.push(format!("{cause} is still found after the fix"));
+    }
+    wrong
+}
+
+fn link_report((between, [there, back]): ([String; 2], [crate::Counters; 2])) -> LinkReport {
+    LinkReport {
+        between,
+        there,
+        back,
+    }
+}
+
+fn say(loud: bool, what: &str) {
+    if loud {
+        eprintln!("lab: {what}");
+    }
+}

@@ -1,0 +1,165 @@
+//! Applying tcpwhy's advice to a planted scenario: each `change` of the first finding, inside
+//! the lab's namespaces and nowhere else.
+
+use serde_json::Value;
+
+use crate::judge::port_of;
+use crate::outcome::Change;
+use crate::plant::Plant;
+use crate::scenario::ServerSpec;
+
+/// Applies every change that the finding advises. Servers are changed where they are described;
+/// the next start of the servers brings it about.
+pub(crate) fn apply(plant: &mut Plant, finding: &Value) -> Vec<Change> {
+    let advice = finding["advice"].as_array().into_iter().flatten();
+    advice
+        .map(|advice| &advice["change"])
+        .filter(|change| !change.is_null())
+        .map(|change| {
+            let result = apply_one(plant, change, finding);
+            Change {
+                change: change.clone(),
+                applied: result.is_ok(),
+                result: result.unwrap_or_else(|why| why),
+            }
+        })
+        .collect()
+}
+
+/// Applies one change and says what was done, or why it cannot be.
+fn apply_one(plant: &mut Plant, change: &Value, finding: &Value) -> Result<String, String> {
+    match change["kind"].as_str() {
+        Some("sysctl") => sysctl(plant, change),
+        Some("backlog") => backlog(plant, change, finding),
+        Some("accept-faster") => accept_faster(plant, change, finding),
+        Some("start-listener") => start_listener(plant, change, finding),
+        Some("keep-options") => keep_options(plant),
+        Some(other) => Err(format!("the lab cannot do `{other}`")),
+        None => Err("the change has no kind".to_string()),
+    }
+}
+
+fn sysctl(plant: &Plant, change: &Value) -> Result<String, String> {
+    let name = change["name"]
+        .as_str()
+        .ok_or("the change names no sysctl")?;
+    let value = match &change["value"] {
+        Value::String(text) => text.clone(),
+        Value::Null => return Err("the change has no value".to_string()),
+        number => number.to_string(),
+    };
+    let inode = change["netns"]
+        .as_u64()
+        .ok_or("the change names no namespace")?;
+    let (node, netns) = plant
+        .nodes()
+        .iter()
+        .find(|(_, netns)| netns.inode() == inode)
+        .ok_or_else(|| format!("namespace {inode} is not the lab's"))?;
+    let before = netns.sysctl(name).map_err(|e| e.to_string())?;
+    netns.set_sysctl(name, &value).map_err(|e| e.to_string())?;
+    Ok(format!("{name} in {node}: {before} -> {value}"))
+}
+
+fn backlog(plant: &mut Plant, change: &Value, finding: &Value) -> Result<String, String> {
+    let value = change["value"].as_u64().and_then(|v| u32::try_from(v).ok());
+    let value = value.ok_or("the change has no backlog")?;
+    let server = server_mut(plant, change, finding)?;
+    let before = std::mem::replace(&mut server.backlog, value);
+    let (name, node) = (server.name.clone(), server.node.clone());
+    // The kernel cuts a backlog to somaxconn without a word.
+    const LIMIT: &str = "net.core.somaxconn";
+    let netns = &plant.nodes()[&node];
+    let limit = netns.sysctl(LIMIT).map_err(|e| e.to_string())?;
+    let mut done = format!("backlog of {name}: {before} -> {value}");
+    if limit.parse::<u32>().is_ok_and(|limit| limit < value) {
+        netns
+            .set_sysctl(LIMIT, &value.to_string())
+            .map_err(|e| e.to_string())?;
+        done += &format!(", {LIMIT} in {node}: {limit} -> {value}");
+    }
+    Ok(done)
+}
+
+fn accept_faster(plant: &mut Plant, change: &Value, finding: &Value) -> Result<String, String> {
+    let server = server_mut(plant, change, finding)?;
+    if server.accept_ms == 0.0 && server.stall_ms == 0.0 {
+        return Err(format!("{} accepts as fast as it can already", server.name));
+    }
+    let done = format!(
+        "{} accepts at once, not one per {} ms",
+        server.name, server.accept_ms
+    );
+    (server.accept_ms, server.stall_ms) = (0.0, 0.0);
+    Ok(done)
+}
+
+fn start_listener(plant: &mut Plant, change: &Value, finding: &Value) -> Result<String, String> {
+    let port = [
+        &change["at"],
+        &change["listener"],
+        &finding["scope"]["destination"],
+    ]
+    .into_iter()
+    .find_map(port_of)
+    .ok_or("the change names no port")?;
+    let client = plant.scenario.clients.iter().find(|c| c.port == port);
+    let node = client
+        .map(|c| c.to.clone())
+        .ok_or_else(|| format!("nobody connects to port {port}"))?;
+    if plant
+        .scenario
+        .servers
+        .iter()
+        .any(|s| s.node == node && s.port == port)
+    {
+        return Err(format!("port {port} of {node} has a listener already"));
+    }
+    plant
+        .scenario
+        .servers
+        .push(ServerSpec::plain("started", &node, port));
+    Ok(format!("a server listens on port {port} of {node}"))
+}
+
+fn keep_options(plant: &mut Plant) -> Result<String, String> {
+    let stripping: Vec<usize> = (0..plant.scenario.links.len())
+        .filter(|i| {
+            let link = &plant.scenario.links[*i];
+            link.path
+                .iter()
+                .chain(&link.back)
+                .any(|wire| wire.strip_options)
+        })
+        .collect();
+    let mut done = Vec::new();
+    for index in stripping {
+        plant
+            .rejoin(index, |wire| wire.strip_options = false)
+            .map_err(|e| e.to_string())?;
+        done.push(plant.scenario.links[index].between.join("-"));
+    }
+    match done.is_empty() {
+        true => Err("no link of the lab strips options".to_string()),
+        false => Ok(format!(
+            "the box on the path {} lets options pass",
+            done.join(", ")
+        )),
+    }
+}
+
+/// The server that a change is about: by the listener it names, or that of the finding.
+fn server_mut<'a>(
+    plant: &'a mut Plant,
+    change: &Value,
+    finding: &Value,
+) -> Result<&'a mut ServerSpec, String> {
+    let port = port_of(&change["listener"])
+        .or_else(|| port_of(&finding["scope"]["listener"]))
+        .ok_or("the change names no listener")?;
+    let servers = &mut plant.scenario.servers;
+    servers
+        .iter_mut()
+        .find(|s| s.port == port)
+        .ok_or_else(|| format!("no server of the lab listens on port {port}"))
+}

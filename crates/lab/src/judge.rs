@@ -1,0 +1,200 @@
+//! Whether what tcpwhy said is the truth.
+
+use serde_json::Value;
+
+use crate::scenario::{Scenario, ServerSpec, Truth};
+
+/// A server as it really ran: what a finding about it has to say.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub(crate) name: String,
+    pub(crate) pid: u32,
+    pub(crate) port: u16,
+    /// As the kernel has it: never above `net.core.somaxconn`.
+    pub(crate) backlog: u32,
+}
+
+impl Running {
+    pub(crate) fn new(spec: &ServerSpec, pid: u32, somaxconn: u32) -> Running {
+        Running {
+            name: spec.name.clone(),
+            pid,
+            port: spec.port,
+            backlog: spec.backlog.min(somaxconn),
+        }
+    }
+}
+
+/// What is wrong with the findings, in order of weight; nothing when they tell the truth.
+pub(crate) fn judge(scenario: &Scenario, servers: &[Running], findings: &[Value]) -> Vec<String> {
+    let truth = &scenario.truth;
+    let Some(first) = findings.first() else {
+        return match truth.is_healthy() {
+            true => Vec::new(),
+            false => vec![format!("no finding; the truth is {}", truth.cause)],
+        };
+    };
+    if truth.is_healthy() {
+        let found: Vec<&str> = findings.iter().map(cause).collect();
+        return vec![format!(
+            "nothing is wrong, and yet it found {}",
+            found.join(", ")
+        )];
+    }
+    if cause(first) != truth.cause {
+        return vec![format!(
+            "the first finding is {}; the truth is {}",
+            cause(first),
+            truth.cause
+        )];
+    }
+    let mut wrong = match truth.server.as_deref() {
+        Some(name) => match servers.iter().find(|s| s.name == name) {
+            Some(server) => wrong_scope(truth, server, &first["scope"]),
+            None => vec![format!("the server {name} does not run")],
+        },
+        None => wrong_port(truth, &first["scope"]),
+    };
+    for finding in findings {
+        let blamed = port_of(&finding["scope"]["listener"]);
+        let innocent = servers
+            .iter()
+            .find(|s| Some(s.port) == blamed && truth.server.as_deref() != Some(&s.name));
+        wrong.extend(
+            innocent.map(|s| format!("{} blames {}, which is well", cause(finding), s.name)),
+        );
+    }
+    wrong
+}
+
+/// The cause that a finding names.
+pub(crate) fn cause(finding: &Value) -> &str {
+    finding["cause"].as_str().unwrap_or("?")
+}
+
+/// The port of an address such as `0.0.0.0:7000` or `[::]:7000`.
+pub(crate) fn port_of(address: &Value) -> Option<u16> {
+    address.as_str()?.rsplit(':').next()?.parse().ok()
+}
+
+fn wrong_scope(truth: &Truth, server: &Running, scope: &Value) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for name in &truth.names {
+        let (said, right) = match name.as_str() {
+            "listener" => (
+                &scope["listener"],
+                port_of(&scope["listener"]) == Some(server.port),
+            ),
+            "pid" => (&scope["pid"], names_pid(scope, server.pid)),
+            "comm" => (&scope["comm"], scope["comm"].as_str() == Some(&server.name)),
+            "backlog" => (
+                &scope["backlog"],
+                scope["backlog"].as_u64() == Some(server.backlog.into()),
+            ),
+            other => (&scope[other], !scope[other].is_null()),
+        };
+        if !right {
+            let said = if said.is_null() {
+                "nothing".to_string()
+            } else {
+                said.to_string()
+            };
+            wrong.push(format!(
+                "as {name} the finding says {said}, not that of {server:?}"
+            ));
+        }
+    }
+    wrong
+}
+
+fn names_pid(scope: &Value, pid: u32) -> bool {
+    let pids = scope["pids"].as_array().into_iter().flatten();
+    pids.chain([&scope["pid"]])
+        .any(|p| p.as_u64() == Some(pid.into()))
+}
+
+fn wrong_port(truth: &Truth, scope: &Value) -> Vec<String> {
+    let Some(port) = truth.port else {
+        return Vec::new();
+    };
+    let values = scope.as_object().into_iter().flat_map(|s| s.values());
+    let named = values
+        .flat_map(|v| v.as_array().map_or(std::slice::from_ref(v), Vec::as_slice))
+        .any(|v| port_of(v) == Some(port) || v.as_u64() == Some(port.into()));
+    match named {
+        true => Vec::new(),
+        false => vec![format!("the finding does not name port {port}: {scope}")],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn servers() -> Vec<Running> {
+        let run = |name: &str, pid, port, backlog| Running {
+            name: name.to_string(),
+            pid,
+            port,
+            backlog,
+        };
+        vec![run("orders", 10, 7000, 8), run("stock", 11, 7001, 128)]
+    }
+
+    fn verdict(name: &str, findings: &[Value]) -> Vec<String> {
+        judge(&Scenario::load(name, 1).unwrap(), &servers(), findings)
+    }
+
+    fn right() -> Value {
+        json!({
+            "cause": "accept-queue-overflow",
+            "scope": { "listener": "0.0.0.0:7000", "pid": 10, "comm": "orders", "backlog": 8 },
+        })
+    }
+
+    #[test]
+    fn the_truth_passes() {
+        assert_eq!(verdict("accept-queue-overflow", &[right()]), [""; 0]);
+        let mut of_many = right();
+        of_many["scope"]["pid"] = Value::Null;
+        of_many["scope"]["pids"] = json!([9, 10]);
+        assert_eq!(verdict("accept-queue-overflow", &[of_many]), [""; 0]);
+        assert_eq!(verdict("healthy-churn", &[]), [""; 0]);
+        let refused =
+            json!({ "cause": "connection-refused", "scope": { "destination": "198.18.1.2:7009" } });
+        assert_eq!(verdict("refused", &[refused]), [""; 0]);
+    }
+
+    #[test]
+    fn every_error_is_told() {
+        let says = |verdict: Vec<String>, words: &str| {
+            assert!(verdict.iter().any(|v| v.contains(words)), "{verdict:?}");
+        };
+        says(verdict("accept-queue-overflow", &[]), "no finding");
+        says(verdict("healthy-churn", &[right()]), "nothing is wrong");
+        says(
+            verdict("syn-queue-overflow", &[right()]),
+            "the truth is syn-queue-overflow",
+        );
+        for (key, value) in [
+            ("listener", json!("0.0.0.0:9")),
+            ("pid", json!(9)),
+            ("comm", json!("x")),
+            ("backlog", Value::Null),
+        ] {
+            let mut wrong = right();
+            wrong["scope"][key] = value;
+            says(verdict("accept-queue-overflow", &[wrong]), key);
+        }
+        let mut sibling = right();
+        sibling["scope"]["listener"] = json!("[::]:7001");
+        says(
+            verdict("accept-queue-overflow", &[right(), sibling]),
+            "blames stock",
+        );
+        let refused =
+            json!({ "cause": "connection-refused", "scope": { "destination": "198.18.1.2:7000" } });
+        says(verdict("refused", &[refused]), "7009");
+    }
+}

@@ -1,0 +1,64 @@
+//! What runs of the lab that were killed left behind, found by its name and removed.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::Error;
+use crate::command::run;
+use crate::netns::NETNS_DIR;
+use crate::owner::Owner;
+
+/// A directory that is removed with its value, or by the next run of the lab.
+pub(crate) fn temp_dir() -> Result<TempDir, Error> {
+    tempfile::Builder::new()
+        .prefix(&Owner::new_run().name("recordings-"))
+        .tempdir()
+        .map_err(Error::io("making a directory for the recording"))
+}
+
+/// Removes what killed runs left behind, and says what it was. What belongs to a run that
+/// lives, in this process or another, is not touched.
+pub fn clean_leftovers() -> Result<Vec<String>, Error> {
+    let mut removed = Vec::new();
+    for name in orphans(Path::new(NETNS_DIR))? {
+        match run(["ip", "netns", "del", &name]) {
+            Ok(_) => removed.push(format!("namespace {name}")),
+            // Another run may be cleaning up too.
+            Err(_) if !Path::new(NETNS_DIR).join(&name).exists() => {}
+            Err(e) => return Err(e),
+        }
+    }
+    let temp = std::env::temp_dir();
+    for name in orphans(&temp)? {
+        let dir = temp.join(&name);
+        // Anybody may make files there; only our own are ours to remove.
+        let ours = fs::symlink_metadata(&dir)
+            .is_ok_and(|m| m.is_dir() && m.uid() == rustix::process::geteuid().as_raw());
+        if ours && fs::remove_dir_all(&dir).is_ok() {
+            removed.push(dir.display().to_string());
+        }
+    }
+    Ok(removed)
+}
+
+/// The entries of a directory that a run of the lab made which lives no more.
+fn orphans(dir: &Path) -> Result<Vec<String>, Error> {
+    let failed = || Error::io(dir.display().to_string());
+    let entries = match fs::read_dir(dir) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed())?,
+    };
+    let mut orphans = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(failed())?.file_name();
+        let Some(name) = name.to_str() else { continue };
+        if Owner::of(name).is_some_and(|owner| !owner.lives()) {
+            orphans.push(name.to_string());
+        }
+    }
+    Ok(orphans)
+}

@@ -1,0 +1,36 @@
+//! The lab: faults planted on the real kernel, in network namespaces of its own, with the truth
+//! about them, so that what tcpwhy says can be checked. It drives the built binary as a user
+//! does, and changes nothing outside the namespaces it made.
+
+mod command;
+mod engine;
+mod error;
+mod fix;
+mod judge;
+mod leftovers;
+mod link;
+mod netns;
+mod outcome;
+mod owner;
+mod plant;
+mod process;
+mod recorder;
+mod report;
+mod scenario;
+mod stop;
+mod workload;
+
+pub use engine::{RunOptions, run};
+pub use error::Error;
+pub use leftovers::clean_leftovers;
+pub use link::{Counters, Link, Wire};
+pub use netns::Netns;
+pub use outcome::{Change, Figure, Fix, LinkReport, Outcome, Round, Workload};
+pub use plant::{Plant, Programs};
+pub use report::render;
+pub use scenario::{ClientSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Summary, Truth, list};
+pub use stop::Stop;
+pub use workload::{
+    ClientArgs, ClientReport, Closer, Common, Connections, PortRange, Requests, Role, ServerArgs,
+    ServerReport, Spread, Stream, WorkloadArgs, workload_main,
+};

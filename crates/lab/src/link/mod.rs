@@ -1,0 +1,174 @@
+//! Joining two namespaces: by a plain cable (veth), or by a path that delays, loses, limits,
+//! reorders or mutilates packets. The kernel's own emulator (netem) is often not built in, so
+//! the path is ours: two TUN devices and a thread that carries packets between them.
+
+mod direction;
+mod pump;
+mod strip;
+
+use serde::{Deserialize, Serialize};
+use tun_rs::{DeviceBuilder, Layer, SyncDevice};
+
+pub use direction::Counters;
+use pump::Pump;
+
+use crate::Error;
+use crate::command::run;
+use crate::netns::Netns;
+
+/// Bytes of the largest IP packet on an emulated path: as on the internet.
+const MTU: usize = 1500;
+
+/// Packets the kernel may queue towards the emulator. Generous, so that a packet is only ever
+/// lost where the scenario says so, even while the emulator waits for a CPU.
+const DEVICE_QUEUE: u32 = 10_000;
+
+/// What a path does to the packets of one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Wire {
+    /// One-way delay, ms.
+    pub delay_ms: f64,
+    /// Up to so much more delay, drawn for each packet, ms. Packets stay in order.
+    pub jitter_ms: f64,
+    /// Share of packets lost, 0 to 1.
+    pub loss: f64,
+    /// Share of packets held back by `reorder_ms`, so that later ones overtake them, 0 to 1.
+    pub reorder: f64,
+    /// How long those are held back, ms.
+    pub reorder_ms: f64,
+    /// Rate of the bottleneck, Mbit/s of IP packets; none when absent.
+    pub rate_mbit: Option<f64>,
+    /// Buffer in front of the bottleneck, kB; what does not fit is lost (tail drop).
+    pub queue_kb: u64,
+    /// A middlebox: SACK-permitted, window scale and timestamps vanish from SYN and SYN-ACK.
+    pub strip_options: bool,
+}
+
+impl Default for Wire {
+    fn default() -> Self {
+        Wire {
+            delay_ms: 0.0,
+            jitter_ms: 0.0,
+            loss: 0.0,
+            reorder: 0.0,
+            reorder_ms: 5.0,
+            rate_mbit: None,
+            queue_kb: 1000,
+            strip_options: false,
+        }
+    }
+}
+
+impl Wire {
+    /// Why these figures make no sense, if so.
+    pub(crate) fn complaint(&self) -> Option<String> {
+        let share = |name: &str, v: f64| {
+            (!(0.0..=1.0).contains(&v)).then(|| format!("{name} = {v} is not a share (0 to 1)"))
+        };
+        let time = |name: &str, v: f64| {
+            (!(0.0..=60_000.0).contains(&v)).then(|| format!("{name} = {v} is not within a minute"))
+        };
+        share("loss", self.loss)
+            .or_else(|| share("reorder", self.reorder))
+            .or_else(|| time("delay_ms", self.delay_ms))
+            .or_else(|| time("jitter_ms", self.jitter_ms))
+            .or_else(|| time("reorder_ms", self.reorder_ms))
+            .or_else(|| {
+                let rate = self.rate_mbit.filter(|r| !(*r > 0.0 && r.is_finite()))?;
+                Some(format!("rate_mbit = {rate} is no rate"))
+            })
+    }
+}
+
+/// One end of a link: the namespace, and how its device and addresses are called there.
+pub(crate) struct End<'a> {
+    pub(crate) netns: &'a Netns,
+    /// At most 15 characters, the kernel's limit.
+    pub(crate) device: &'a str,
+    /// With prefix length: `198.18.1.1/24`.
+    pub(crate) addresses: &'a [String],
+}
+
+impl End<'_> {
+    /// Gives the device its addresses and starts it.
+    fn up(&self) -> Result<(), Error> {
+        for address in self.addresses {
+            let mut args = vec!["addr", "add", address.as_str(), "dev", self.device];
+            if address.contains(':') {
+                // Without it an IPv6 address cannot be used for a second or two.
+                args.push("nodad");
+            }
+            self.netns.ip(args)?;
+        }
+        self.netns.ip(["link", "set", self.device, "up"])?;
+        Ok(())
+    }
+}
+
+/// Joins two namespaces by a veth pair. It goes with the namespaces.
+pub(crate) fn join(a: &End, b: &End) -> Result<(), Error> {
+    // Made inside: the host's namespace never sees the devices.
+    run([
+        "ip",
+        "link",
+        "add",
+        a.device,
+        "netns",
+        a.netns.name(),
+        "type",
+        "veth",
+        "peer",
+        "name",
+        b.device,
+        "netns",
+        b.netns.name(),
+    ])?;
+    a.up()?;
+    b.up()
+}
+
+/// An emulated path between two namespaces, carried as long as the value lives.
+#[derive(Debug)]
+pub struct Link {
+    pump: Pump,
+}
+
+impl Link {
+    /// Joins two namespaces by a path; `there` is what happens from `a` to `b`, `back` the rest.
+    pub(crate) fn emulate(
+        a: &End,
+        b: &End,
+        there: Wire,
+        back: Wire,
+        seed: u64,
+    ) -> Result<Link, Error> {
+        let devices = [open(a)?, open(b)?];
+        Ok(Link {
+            pump: Pump::start(devices, [there, back], seed)?,
+        })
+    }
+
+    /// What has happened to the packets so far: from a to b, and back.
+    pub fn counters(&self) -> [Counters; 2] {
+        self.pump.counters()
+    }
+}
+
+/// Makes a TUN device inside the end's namespace. It vanishes with its file descriptor.
+fn open(end: &End) -> Result<SyncDevice, Error> {
+    let device = end.netns.inside(|| {
+        let device = DeviceBuilder::new()
+            .name(end.device)
+            .layer(Layer::L3)
+            .inherit_enable_state()
+            .build_sync()?;
+        device.set_nonblocking(true)?;
+        Ok(device)
+    })?;
+    let (mtu, queue) = (MTU.to_string(), DEVICE_QUEUE.to_string());
+    end.netns
+        .ip(["link", "set", end.device, "mtu", &mtu, "txqueuelen", &queue])?;
+    end.up()?;
+    Ok(device)
+}

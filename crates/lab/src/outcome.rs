@@ -1,0 +1,155 @@
+//! What a run of the lab came to, as one JSON object.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::link::Counters;
+use crate::scenario::Truth;
+use crate::workload::{ClientReport, ServerReport};
+
+/// One run of one scenario.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// The scenario.
+    pub scenario: String,
+    /// Its title.
+    pub title: String,
+    /// The seed that repeats the run.
+    pub seed: u64,
+    /// What was planted.
+    pub truth: Truth,
+    /// tcpwhy told the truth and, if asked to, mended it.
+    pub passed: bool,
+    /// What was wrong, each in a line; empty when passed.
+    pub why: Vec<String>,
+    /// What tcpwhy said and the load saw.
+    #[serde(flatten)]
+    pub round: Round,
+    /// With `--fix`: what tcpwhy's advice did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<Fix>,
+}
+
+/// One recording, with the load that ran meanwhile.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Round {
+    /// The findings of `tcpwhy explain --json`, in its order.
+    pub findings: Vec<Value>,
+    /// Its last line.
+    pub summary: Option<Value>,
+    /// What `tcpwhy explain` says to a person; only when it was asked for.
+    #[serde(skip)]
+    pub explanation: Option<String>,
+    /// The load's own figures.
+    pub workload: Workload,
+    /// The recording, when it is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recording: Option<PathBuf>,
+}
+
+/// The load's own figures.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Workload {
+    /// Per client.
+    pub clients: Vec<ClientReport>,
+    /// Per server.
+    pub servers: Vec<ServerReport>,
+    /// Per emulated link.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkReport>,
+}
+
+/// What an emulated link did to packets.
+#[derive(Clone, Debug, Serialize)]
+pub struct LinkReport {
+    /// The nodes it joins.
+    pub between: [String; 2],
+    /// From the first to the second.
+    pub there: Counters,
+    /// From the second to the first.
+    pub back: Counters,
+}
+
+/// What came of tcpwhy's advice.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fix {
+    /// The changes it advised.
+    pub changes: Vec<Change>,
+    /// No finding names the cause any more.
+    pub gone: bool,
+    /// The load's figures before and after.
+    pub figures: Vec<Figure>,
+    /// What tcpwhy said and the load saw after it.
+    pub after: Round,
+}
+
+/// One change that was advised.
+#[derive(Clone, Debug, Serialize)]
+pub struct Change {
+    /// As the advice has it.
+    pub change: Value,
+    /// It was made.
+    pub applied: bool,
+    /// What was done, or why not.
+    pub result: String,
+}
+
+/// A figure of one client, before and after.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// The client.
+    pub client: String,
+    /// What was measured, with its unit.
+    pub figure: String,
+    /// Before the changes; none when there was nothing to measure.
+    pub before: Option<f64>,
+    /// After them.
+    pub after: Option<f64>,
+}
+
+/// The figures of the clients of two rounds, side by side.
+pub(crate) fn figures(before: &Workload, after: &Workload) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for was in &before.clients {
+        let Some(is) = after.clients.iter().find(|c| c.name == was.name) else {
+            continue;
+        };
+        for (name, value) in FIGURES {
+            let (before, after) = (value(was), value(is));
+            if before.is_some() || after.is_some() {
+                figures.push(Figure {
+                    client: was.name.clone(),
+                    figure: (*name).to_string(),
+                    before,
+                    after,
+                });
+            }
+        }
+    }
+    figures
+}
+
+/// Takes a figure out of a report, if it is there.
+type Reading = fn(&ClientReport) -> Option<f64>;
+
+/// What is worth comparing of a client.
+const FIGURES: &[(&str, Reading)] = &[
+    ("connections failed", |c| {
+        Some(c.connections.failed.values().sum::<u64>() as f64)
+    }),
+    ("connections unfinished", |c| {
+        Some(c.connections.unfinished as f64)
+    }),
+    ("requests answered", |c| {
+        // A stream has no requests.
+        let r = &c.requests;
+        (r.answered + r.unfinished > 0).then_some(r.answered as f64)
+    }),
+    ("connect p50, ms", |c| c.connect_ms.map(|s| s.p50)),
+    ("connect p99, ms", |c| c.connect_ms.map(|s| s.p99)),
+    ("request p50, ms", |c| c.request_ms.map(|s| s.p50)),
+    ("request p99, ms", |c| c.request_ms.map(|s| s.p99)),
+    ("throughput, Mbit/s", |c| Some(c.mbit_per_s)),
+];

@@ -1,0 +1,100 @@
+//! The command lines of a scenario's servers and clients.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::process::Command;
+
+use super::{Plant, addresses};
+use crate::scenario::{ClientSpec, ServerSpec};
+use crate::workload::{Closer, Stream};
+
+/// A command line that grows by options.
+struct Line(Command);
+
+impl Line {
+    fn option(mut self, name: &str, value: impl ToString) -> Line {
+        self.0.arg(name).arg(value.to_string());
+        self
+    }
+
+    fn maybe(self, name: &str, value: Option<impl ToString>) -> Line {
+        match value {
+            Some(value) => self.option(name, value),
+            None => self,
+        }
+    }
+}
+
+impl Plant {
+    fn workload(&self, role: &str, name: &str, node: &str) -> Line {
+        let mut command = Command::new(&self.programs.workload[0]);
+        command.args(&self.programs.workload[1..]).arg(role);
+        Line(command)
+            .option("--name", name)
+            .option("--netns", self.nodes[node].name())
+            .option("--parent", std::process::id())
+            .option("--seed", self.seed)
+    }
+
+    pub(super) fn server_command(&self, spec: &ServerSpec) -> Command {
+        let any: IpAddr = match spec.ipv6 {
+            true => Ipv6Addr::UNSPECIFIED.into(),
+            false => Ipv4Addr::UNSPECIFIED.into(),
+        };
+        self.workload("server", &spec.name, &spec.node)
+            .option("--listen", SocketAddr::new(any, spec.port))
+            .option("--backlog", spec.backlog)
+            .option("--accept-ms", spec.accept_ms)
+            .option("--stall-after-ms", spec.stall_after_ms)
+            .option("--stall-ms", spec.stall_ms)
+            .maybe("--congestion", spec.congestion.as_ref())
+            .0
+    }
+
+    pub(super) fn client_command(&self, spec: &ClientSpec) -> Command {
+        let closes = match spec.closes {
+            Closer::Client => "client",
+            Closer::Server => "server",
+        };
+        let stream = spec.stream.map(|stream| match stream {
+            Stream::Up => "up",
+            Stream::Down => "down",
+        });
+        let congestion = (!spec.congestion.is_empty()).then(|| spec.congestion.join(","));
+        let mut command = self
+            .workload("client", &spec.name, &spec.node)
+            .option(
+                "--connect",
+                SocketAddr::new(self.address_of(spec), spec.port),
+            )
+            .option("--after-ms", spec.after_ms)
+            .option("--seconds", spec.seconds)
+            .option("--concurrency", spec.concurrency)
+            .option("--request", spec.request)
+            .option("--response", spec.response)
+            .option("--closes", closes)
+            .maybe("--connections", spec.connections)
+            .maybe("--rate", spec.rate)
+            .maybe("--active", spec.active)
+            .maybe("--stream", stream)
+            .maybe("--congestion", congestion)
+            .maybe("--local-ports", spec.local_ports.as_ref())
+            .maybe("--connect-timeout-ms", spec.connect_timeout_ms)
+            .0;
+        if spec.keep {
+            command.arg("--keep");
+        }
+        command
+    }
+
+    /// The address by which a client reaches its node.
+    fn address_of(&self, client: &ClientSpec) -> IpAddr {
+        let (link, from_first) = self
+            .scenario
+            .link_between(&client.node, &client.to)
+            .expect("checked when the scenario was read");
+        match client.ipv6 {
+            true => addresses::ipv6(link, !from_first).into(),
+            false => addresses::ipv4(link, !from_first).into(),
+        }
+    }
+}

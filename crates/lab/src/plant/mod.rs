@@ -1,0 +1,220 @@
+//! A scenario made real: its namespaces, links, sysctls, servers and clients, and their end.
+
+mod addresses;
+mod commands;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::link::{self, Counters, End, Link, Wire};
+use crate::netns::Netns;
+use crate::owner::Owner;
+use crate::process::Process;
+use crate::scenario::Scenario;
+use crate::workload::{ClientReport, ServerReport};
+use crate::{Error, Stop};
+
+/// How long anything may take that takes milliseconds on an idle machine.
+pub(crate) const BUDGET: Duration = Duration::from_secs(30);
+
+/// The programs the lab runs.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// The tcpwhy binary.
+    pub tcpwhy: PathBuf,
+    /// The workload: a program and the arguments before its own.
+    pub workload: Vec<OsString>,
+}
+
+impl Programs {
+    /// A tcpwhy binary, and the workload as its hidden verb `lab-workload`.
+    pub fn of_binary(tcpwhy: &Path) -> Programs {
+        Programs {
+            tcpwhy: tcpwhy.to_path_buf(),
+            workload: vec![tcpwhy.into(), "lab-workload".into()],
+        }
+    }
+
+    /// The program that runs this code.
+    pub fn current() -> Result<Programs, Error> {
+        let exe = std::env::current_exe().map_err(Error::io("finding the tcpwhy binary"))?;
+        Ok(Programs::of_binary(&exe))
+    }
+}
+
+/// Fails unless the lab may make namespaces.
+pub(crate) fn require_root() -> Result<(), Error> {
+    match rustix::process::geteuid().is_root() {
+        true => Ok(()),
+        false => Err(Error::NotRoot),
+    }
+}
+
+/// A planted scenario. Dropped, it goes in reverse order: servers, links, namespaces.
+#[derive(Debug)]
+pub struct Plant {
+    servers: BTreeMap<String, Process>,
+    links: Vec<Option<Link>>,
+    nodes: BTreeMap<String, Netns>,
+    /// As it runs now: a fix changes it.
+    pub(crate) scenario: Scenario,
+    programs: Programs,
+    seed: u64,
+}
+
+impl Plant {
+    /// Makes the namespaces, writes their sysctls and joins them. Nothing runs in them yet.
+    pub fn new(scenario: Scenario, seed: u64, programs: Programs) -> Result<Plant, Error> {
+        require_root()?;
+        let owner = Owner::new_run();
+        let mut plant = Plant {
+            servers: BTreeMap::new(),
+            links: Vec::new(),
+            nodes: BTreeMap::new(),
+            scenario,
+            programs,
+            seed,
+        };
+        for (name, node) in &plant.scenario.nodes {
+            let netns = Netns::create(&owner, name)?;
+            for (sysctl, value) in &node.sysctl {
+                netns.set_sysctl(sysctl, &value.to_string())?;
+            }
+            plant.nodes.insert(name.clone(), netns);
+        }
+        for index in 0..plant.scenario.links.len() {
+            let link = plant.join(index)?;
+            plant.links.push(link);
+        }
+        Ok(plant)
+    }
+
+    /// The namespaces by the names of their nodes.
+    pub fn nodes(&self) -> &BTreeMap<String, Netns> {
+        &self.nodes
+    }
+
+    /// The process of a server that runs.
+    pub fn server_pid(&self, name: &str) -> Option<u32> {
+        self.servers.get(name).map(Process::pid)
+    }
+
+    /// Joins the nodes of a link.
+    fn join(&self, index: usize) -> Result<Option<Link>, Error> {
+        let spec = &self.scenario.links[index];
+        let [a, b] = &spec.between;
+        let (device_a, device_b) = (format!("to-{b}"), format!("to-{a}"));
+        let [addresses_a, addresses_b] =
+            [true, false].map(|first| addresses::with_prefix(index, first));
+        let a = End {
+            netns: &self.nodes[a],
+            device: &device_a,
+            addresses: &addresses_a,
+        };
+        let b = End {
+            netns: &self.nodes[b],
+            device: &device_b,
+            addresses: &addresses_b,
+        };
+        let Some(there) = spec.path else {
+            return link::join(&a, &b).map(|()| None);
+        };
+        let back = spec.back.unwrap_or(there);
+        let seed = self.seed.wrapping_add(index as u64);
+        Link::emulate(&a, &b, there, back, seed).map(Some)
+    }
+
+    /// Makes an emulated link anew, with what its paths do changed by `change`. Connections
+    /// that use it do not survive.
+    pub(crate) fn rejoin(&mut self, index: usize, change: impl Fn(&mut Wire)) -> Result<(), Error> {
+        let spec = &mut self.scenario.links[index];
+        spec.path.iter_mut().chain(&mut spec.back).for_each(change);
+        // The old devices have to go first: the new ones have their names.
+        self.links[index] = None;
+        self.links[index] = self.join(index)?;
+        Ok(())
+    }
+
+    /// Starts every server and waits until all listen.
+    pub fn start_servers(&mut self, stop: &Stop) -> Result<(), Error> {
+        for spec in &self.scenario.servers {
+            let command = self.server_command(spec);
+            let process = Process::start(format!("server {}", spec.name), command)?;
+            self.servers.insert(spec.name.clone(), process);
+        }
+        for process in self.servers.values_mut() {
+            process.wait_ready(stop, BUDGET)?;
+        }
+        Ok(())
+    }
+
+    /// Runs every client to its end.
+    pub fn run_clients(&mut self, stop: &Stop) -> Result<Vec<ClientReport>, Error> {
+        let mut running = Vec::new();
+        for spec in &self.scenario.clients {
+            let command = self.client_command(spec);
+            let process = Process::start(format!("client {}", spec.name), command)?;
+            running.push((
+                process,
+                Duration::from_secs_f64(spec.after_ms / 1000.0 + spec.seconds),
+            ));
+        }
+        let reports = running.iter_mut().map(|(process, time)| {
+            let lines = process.finish(stop, *time + BUDGET)?;
+            parse(process, &lines)
+        });
+        let reports = reports.collect::<Result<_, Error>>()?;
+        for process in self.servers.values_mut() {
+            process.check_runs()?;
+        }
+        Ok(reports)
+    }
+
+    /// Ends every server.
+    pub fn stop_servers(&mut self, stop: &Stop) -> Result<Vec<ServerReport>, Error> {
+        let servers = std::mem::take(&mut self.servers);
+        let reports = servers.into_values().map(|mut process| {
+            let lines = process.end(Signal::TERM, stop, BUDGET)?;
+            parse(&process, &lines)
+        });
+        reports.collect()
+    }
+
+    /// What the emulated links did so far: the nodes each joins, and its counters.
+    pub fn link_counters(&self) -> impl Iterator<Item = ([String; 2], [Counters; 2])> {
+        let links = self.links.iter().zip(&self.scenario.links);
+        links.filter_map(|(link, spec)| Some((spec.between.clone(), link.as_ref()?.counters())))
+    }
+
+    /// Waits until every link carries packets of both families.
+    ///
+    /// A device that has just been started may drop packets for up to a second, until the kernel
+    /// has noticed its carrier; the load would blame that on TCP. So a datagram is sent to a
+    /// closed port until its refusal comes back, which fills the neighbour tables as well.
+    pub fn wait_joined(&self, stop: &Stop) -> Result<(), Error> {
+        for (index, spec) in self.scenario.links.iter().enumerate() {
+            let [from, to] = &spec.between;
+            for address in addresses::peers(index) {
+                // A socket stays in the namespace it was made in.
+                let socket = self.nodes[from].inside(|| addresses::probe_socket(address))?;
+                let what = format!("the link from {from} to {to} carrying packets");
+                stop.wait(&what, BUDGET, || {
+                    Ok(addresses::is_refused(&socket, address).then_some(()))
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn parse<R: serde::de::DeserializeOwned>(process: &Process, lines: &[String]) -> Result<R, Error> {
+    let last = lines.last().map_or("", String::as_str);
+    serde_json::from_str(last).map_err(|e| Error::Command {
+        command: process.name().to_string(),
+        why: format!("its report cannot be read: {e}"),
+    })
+}

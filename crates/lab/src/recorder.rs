@@ -1,0 +1,134 @@
+//! Driving the tcpwhy binary as a user does: `record` in the background, then `explain`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::plant::BUDGET;
+use crate::process::Process;
+use crate::{Error, Stop};
+
+/// How long sealing or explaining a recording of a few seconds may take, on a busy machine.
+const WORK: Duration = Duration::from_secs(60);
+
+/// A recording that is being made.
+pub(crate) struct Recorder {
+    process: Process,
+}
+
+impl Recorder {
+    /// Starts to record the namespaces into `recording`, and waits until it has begun. The
+    /// recorder ends by itself after `at_most`, should nobody be left to end it.
+    pub(crate) fn start(
+        tcpwhy: &Path,
+        recording: &Path,
+        namespaces: &[&str],
+        at_most: Duration,
+        stop: &Stop,
+    ) -> Result<Recorder, Error> {
+        let ready = recording.with_extension("ready");
+        let mut command = Command::new(tcpwhy);
+        command
+            .arg("record")
+            .arg("-o")
+            .arg(recording)
+            .args(["--for", &format!("{}s", at_most.as_secs().max(1))])
+            .args(["--netns", &namespaces.join(",")])
+            .arg("--ready-file")
+            .arg(&ready);
+        let mut process = Process::start("tcpwhy record", command)?;
+        stop.wait("the start of the recording", BUDGET, || {
+            if ready.exists() {
+                return Ok(Some(()));
+            }
+            process.check_runs().map(|()| None)
+        })?;
+        // It has said what it had to say; a file that cannot be removed does no harm.
+        let _ = std::fs::remove_file(&ready);
+        Ok(Recorder { process })
+    }
+
+    /// Ends the recording as Ctrl-C does.
+    pub(crate) fn finish(mut self, stop: &Stop) -> Result<(), Error> {
+        self.process.end(Signal::INT, stop, WORK).map(drop)
+    }
+}
+
+/// What tcpwhy says about a recording.
+#[derive(Debug, Default)]
+pub(crate) struct Diagnosis {
+    /// The findings, first the one that matters most.
+    pub(crate) findings: Vec<Value>,
+    /// The last line: what was looked at, and the recording's health.
+    pub(crate) summary: Option<Value>,
+}
+
+/// Asks tcpwhy for the reasons, as JSON.
+pub(crate) fn diagnose(tcpwhy: &Path, recording: &Path, stop: &Stop) -> Result<Diagnosis, Error> {
+    let mut diagnosis = Diagnosis::default();
+    for line in explain(tcpwhy, recording, &["--json"], stop)? {
+        let value: Value = serde_json::from_str(&line).map_err(|e| Error::Command {
+            command: "tcpwhy explain --json".to_string(),
+            why: format!("printed a line that is not JSON ({e}): {line}"),
+        })?;
+        if value.get("cause").is_some() {
+            diagnosis.findings.push(value);
+        } else {
+            diagnosis.summary = Some(value);
+        }
+    }
+    Ok(diagnosis)
+}
+
+/// Asks tcpwhy for the reasons, as it tells them to a person.
+pub(crate) fn explanation(tcpwhy: &Path, recording: &Path, stop: &Stop) -> Result<String, Error> {
+    Ok(explain(tcpwhy, recording, &[], stop)?.join("\n"))
+}
+
+fn explain(
+    tcpwhy: &Path,
+    recording: &Path,
+    options: &[&str],
+    stop: &Stop,
+) -> Result<Vec<String>, Error> {
+    let mut command = Command::new(tcpwhy);
+    command.arg("explain").arg(recording).args(options);
+    Process::start("tcpwhy explain", command)?.finish(stop, WORK)
+}
+
+/// Where the recordings of a run go.
+pub(crate) struct Shelf {
+    dir: PathBuf,
+    /// Removes the directory when nobody wants to keep it.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl Shelf {
+    /// In `keep`, which is made; or in a directory that goes with the value.
+    pub(crate) fn new(keep: Option<&Path>) -> Result<Shelf, Error> {
+        if let Some(dir) = keep {
+            std::fs::create_dir_all(dir).map_err(Error::io(dir.display().to_string()))?;
+            return Ok(Shelf {
+                dir: dir.to_path_buf(),
+                _temporary: None,
+            });
+        }
+        let temporary = crate::leftovers::temp_dir()?;
+        Ok(Shelf {
+            dir: temporary.path().to_path_buf(),
+            _temporary: Some(temporary),
+        })
+    }
+
+    /// The path of a recording that is yet to be made.
+    pub(crate) fn recording(&self, name: &str) -> Result<PathBuf, Error> {
+        let path = self.dir.join(format!("{name}.tcpwhy"));
+        match path.exists() {
+            false => Ok(path),
+            true => Err(Error::Exists(path)),
+        }
+    }
+}

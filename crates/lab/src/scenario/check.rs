@@ -1,0 +1,207 @@
+//! Whether a scenario makes sense: checked when it is read, so that a mistake in a file is one
+//! clear line and not a load that does nothing.
+
+use super::spec::{ClientSpec, Scenario, ServerSpec};
+
+/// Where the kernel takes local ports from by default. A server there would now and then find
+/// its port taken by somebody's connection.
+const FIRST_EPHEMERAL_PORT: u16 = 32_768;
+/// With `to-` in front the name of a node is the name of a device, which has 15 bytes.
+const NODE_NAME: usize = 12;
+/// Bytes of a command name.
+const COMMAND_NAME: usize = 15;
+/// A scenario takes seconds, whatever its file says.
+const MAX_SECONDS: f64 = 60.0;
+
+impl Scenario {
+    /// What does not fit, if anything.
+    pub(super) fn check(&self) -> Result<(), String> {
+        for name in self.nodes.keys() {
+            let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+            ensure(plain && (1..=NODE_NAME).contains(&name.len()), || {
+                format!("node `{name}`: letters, digits and `-`, at most {NODE_NAME}")
+            })?;
+        }
+        for link in &self.links {
+            let [a, b] = &link.between;
+            self.node(a)?;
+            self.node(b)?;
+            ensure(a != b, || format!("a link joins `{a}` with itself"))?;
+            for wire in link.path.iter().chain(&link.back) {
+                wire.complaint()
+                    .map_or(Ok(()), |why| Err(format!("link {a}-{b}: {why}")))?;
+            }
+            ensure(link.back.is_none() || link.path.is_some(), || {
+                format!("link {a}-{b}: `back` without `path`")
+            })?;
+        }
+        self.servers.iter().try_for_each(|s| self.check_server(s))?;
+        self.clients.iter().try_for_each(|c| self.check_client(c))?;
+        self.check_truth()
+    }
+
+    fn check_server(&self, server: &ServerSpec) -> Result<(), String> {
+        self.node(&server.node)?;
+        check_name(&server.name)?;
+        ensure((1..FIRST_EPHEMERAL_PORT).contains(&server.port), || {
+            format!(
+                "server `{}`: port {} is among the local ports",
+                server.name, server.port
+            )
+        })?;
+        let same = self
+            .servers
+            .iter()
+            .filter(|s| s.name == server.name)
+            .count();
+        ensure(same == 1, || {
+            format!("two servers are called `{}`", server.name)
+        })
+    }
+
+    fn check_client(&self, client: &ClientSpec) -> Result<(), String> {
+        self.node(&client.node)?;
+        self.node(&client.to)?;
+        check_name(&client.name)?;
+        let time = client.after_ms / 1000.0 + client.seconds;
+        ensure(
+            (0.0..=MAX_SECONDS).contains(&time) && client.seconds > 0.0,
+            || {
+                format!(
+                    "client `{}`: its time is not within {MAX_SECONDS} s",
+                    client.name
+                )
+            },
+        )?;
+        ensure(client.rate.is_none_or(|r| r > 0.0), || {
+            format!("client `{}`: no rate", client.name)
+        })?;
+        ensure(client.active.is_none() || client.keep, || {
+            format!("client `{}`: `active` without `keep`", client.name)
+        })?;
+        let same = self
+            .clients
+            .iter()
+            .filter(|c| c.name == client.name)
+            .count();
+        ensure(same == 1, || {
+            format!("two clients are called `{}`", client.name)
+        })?;
+        self.link_between(&client.node, &client.to)
+            .map(drop)
+            .ok_or_else(|| {
+                format!(
+                    "client `{}`: no link from {} to {}",
+                    client.name, client.node, client.to
+                )
+            })
+    }
+
+    fn check_truth(&self) -> Result<(), String> {
+        let truth = &self.truth;
+        if let Some(name) = &truth.server {
+            ensure(self.servers.iter().any(|s| s.name == *name), || {
+                format!("the truth speaks of a server `{name}`, and there is none")
+            })?;
+        }
+        let about = truth.server.is_some() || truth.port.is_some();
+        ensure(about != truth.is_healthy(), || {
+            "the truth names a server or a port, unless it is `healthy`".to_string()
+        })
+    }
+
+    /// The link that joins two nodes: its index, and whether `from` is its first.
+    pub(crate) fn link_between(&self, from: &str, to: &str) -> Option<(usize, bool)> {
+        self.links.iter().enumerate().find_map(|(i, link)| {
+            let [a, b] = &link.between;
+            ((a == from && b == to) || (a == to && b == from)).then_some((i, a == from))
+        })
+    }
+
+    fn node(&self, name: &str) -> Result<(), String> {
+        ensure(self.nodes.contains_key(name), || {
+            format!("there is no node `{name}`")
+        })
+    }
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    ensure((1..=COMMAND_NAME).contains(&name.len()), || {
+        format!("`{name}` is no command name: at most {COMMAND_NAME} bytes")
+    })
+}
+
+fn ensure(good: bool, why: impl FnOnce() -> String) -> Result<(), String> {
+    if good { Ok(()) } else { Err(why()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOUND: &str = r#"
+        title = "t"
+        about = "a"
+        links = [{ between = ["client", "server"] }]
+        [nodes.client]
+        [nodes.server]
+        [[servers]]
+        name = "web"
+        node = "server"
+        port = 7000
+        [[clients]]
+        name = "user"
+        node = "client"
+        to = "server"
+        port = 7000
+        seconds = 1.0
+        [truth]
+        cause = "accept-queue-overflow"
+        server = "web"
+    "#;
+
+    fn complaint(from: &str, to: &str) -> String {
+        let text = SOUND.replace(from, to);
+        assert_ne!(text, SOUND);
+        Scenario::parse("test", &text, 1).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_sound_scenario_passes() {
+        Scenario::parse("test", SOUND, 1).unwrap();
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (from, to, says) in [
+            (
+                "port = 7000\n        [[",
+                "port = 40000\n        [[",
+                "among the local ports",
+            ),
+            ("to = \"server\"", "to = \"nobody\"", "no node `nobody`"),
+            ("seconds = 1.0", "seconds = 1000.0", "not within"),
+            (
+                "seconds = 1.0",
+                "seconds = 1.0\nactive = 3",
+                "without `keep`",
+            ),
+            ("server = \"web\"", "server = \"mail\"", "`mail`"),
+            ("server = \"web\"", "", "names a server or a port"),
+            ("seconds = 1.0", "second = 1.0", "second"),
+            (
+                "name = \"web\"",
+                "name = \"a-name-that-is-too-long\"",
+                "command name",
+            ),
+            (
+                "\"server\"] }",
+                "\"server\"], path = { loss = 2.0 } }",
+                "not a share",
+            ),
+        ] {
+            let error = complaint(from, to);
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Scenarios: faults as data, each with its truth.
+
+mod check;
+mod spec;
+mod vary;
+
+use serde::Deserialize;
+
+pub use spec::{ClientSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Truth};
+
+use crate::Error;
+
+/// The name and the file of a scenario.
+macro_rules! scenario {
+    ($name:literal) => {
+        (
+            $name,
+            include_str!(concat!("../../scenarios/", $name, "/scenario.toml")),
+        )
+    };
+}
+
+/// All scenarios, healthy ones first. This is the one list of them.
+const ALL: &[(&str, &str)] = &[
+    scenario!("healthy-churn"),
+    scenario!("healthy-bulk"),
+    scenario!("accept-queue-overflow"),
+    scenario!("syn-queue-overflow"),
+    scenario!("syn-cookies"),
+    scenario!("middlebox-strips-options"),
+    scenario!("refused"),
+];
+
+/// What a list of scenarios shows.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Summary {
+    /// By which it is run.
+    pub name: &'static str,
+    /// One line.
+    pub title: String,
+    /// One paragraph.
+    pub about: String,
+    /// Id of the planted cause, or `healthy`.
+    pub cause: String,
+}
+
+/// Every scenario there is.
+pub fn list() -> Result<Vec<Summary>, Error> {
+    ALL.iter()
+        .map(|(name, _)| {
+            let scenario = Scenario::load(name, 1)?;
+            Ok(Summary {
+                name,
+                title: scenario.title,
+                about: scenario.about,
+                cause: scenario.truth.cause,
+            })
+        })
+        .collect()
+}
+
+impl Scenario {
+    /// The scenario of that name, with what varies drawn from `seed`.
+    pub fn load(name: &str, seed: u64) -> Result<Scenario, Error> {
+        let (_, text) = ALL
+            .iter()
+            .find(|(known, _)| *known == name)
+            .ok_or_else(|| Error::UnknownScenario(name.to_string()))?;
+        Scenario::parse(name, text, seed)
+    }
+
+    /// A scenario from the text of its file, with what varies drawn from `seed`.
+    pub fn parse(name: &str, text: &str, seed: u64) -> Result<Scenario, Error> {
+        let wrong = |why: String| Error::Scenario {
+            name: name.to_string(),
+            why,
+        };
+        let mut table: toml::Table = text
+            .parse()
+            .map_err(|e: toml::de::Error| wrong(e.to_string()))?;
+        vary::draw(&mut table, seed).map_err(wrong)?;
+        let mut scenario = Scenario::deserialize(table).map_err(|e| wrong(e.to_string()))?;
+        scenario.name = name.to_string();
+        scenario.about = scenario
+            .about
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        scenario.check().map_err(wrong)?;
+        Ok(scenario)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scenario_is_listed_and_sound_for_every_seed() {
+        let mut listed: Vec<String> = ALL.iter().map(|(name, _)| name.to_string()).collect();
+        for (name, _) in ALL {
+            for seed in 0..50 {
+                let scenario = Scenario::load(name, seed).unwrap();
+                assert!(scenario.about.len() > 100, "{name} wants a paragraph");
+            }
+        }
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
+        let mut there: Vec<String> = std::fs::read_dir(dir)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        listed.sort();
+        there.sort();
+        assert_eq!(listed, there);
+    }
+
+    #[test]
+    fn an_unknown_scenario_says_where_to_look() {
+        let error = Scenario::load("nonsense", 1).unwrap_err().to_string();
+        assert!(
+            error.contains("nonsense") && error.contains("lab list"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! The shape of a scenario's file.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::link::Wire;
+use crate::workload::{Closer, Stream};
+
+/// A fault, or its absence, and the load that shows it. Anywhere in the file a number may be
+/// written `{ between = [60, 100] }`: the seed then draws it, so that runs differ while the
+/// truth holds.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// By which it is run; the name of its directory.
+    #[serde(skip)]
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// One paragraph: what is planted, what a user would see, what tells it from look-alikes.
+    pub about: String,
+    /// The servers listen before the recording starts: tcpwhy must know listeners that are
+    /// older than the recording.
+    #[serde(default)]
+    pub servers_first: bool,
+    /// The network namespaces.
+    pub nodes: BTreeMap<String, NodeSpec>,
+    /// What joins them.
+    pub links: Vec<LinkSpec>,
+    /// Who listens.
+    #[serde(default)]
+    pub servers: Vec<ServerSpec>,
+    /// Who connects.
+    pub clients: Vec<ClientSpec>,
+    /// What is the matter.
+    pub truth: Truth,
+}
+
+/// One network namespace.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeSpec {
+    /// Sysctls written there: name and value.
+    #[serde(default)]
+    pub sysctl: BTreeMap<String, i64>,
+}
+
+/// What joins two nodes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkSpec {
+    /// The two nodes.
+    pub between: [String; 2],
+    /// An emulated path; without it the link is a veth pair.
+    pub path: Option<Wire>,
+    /// The path from the second node to the first, when it differs.
+    pub back: Option<Wire>,
+}
+
+/// One process that listens.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerSpec {
+    /// Command name of its process.
+    pub name: String,
+    /// Where it runs.
+    pub node: String,
+    /// Where it listens, on every address of the node.
+    pub port: u16,
+    /// Listens on IPv6 (and with it on IPv4) instead of on IPv4 alone.
+    #[serde(default)]
+    pub ipv6: bool,
+    /// Backlog given to listen(2).
+    #[serde(default = "generous_backlog")]
+    pub backlog: u32,
+    /// Time between two accepts, ms.
+    #[serde(default)]
+    pub accept_ms: f64,
+    /// Stops accepting so long after its start, ms.
+    #[serde(default)]
+    pub stall_after_ms: f64,
+    /// For how long it stops accepting, ms.
+    #[serde(default)]
+    pub stall_ms: f64,
+    /// Congestion control of its connections.
+    pub congestion: Option<String>,
+}
+
+impl ServerSpec {
+    /// A server without faults.
+    pub(crate) fn plain(name: &str, node: &str, port: u16) -> ServerSpec {
+        ServerSpec {
+            name: name.to_string(),
+            node: node.to_string(),
+            port,
+            ipv6: false,
+            backlog: generous_backlog(),
+            accept_ms: 0.0,
+            stall_after_ms: 0.0,
+            stall_ms: 0.0,
+            congestion: None,
+        }
+    }
+}
+
+fn generous_backlog() -> u32 {
+    4096
+}
+
+/// One process that connects.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientSpec {
+    /// Command name of its process.
+    pub name: String,
+    /// Where it runs.
+    pub node: String,
+    /// The node it connects to.
+    pub to: String,
+    /// The port it connects to; nobody need listen there.
+    pub port: u16,
+    /// Connects by IPv6.
+    #[serde(default)]
+    pub ipv6: bool,
+    /// Waits so long before its first connection, ms.
+    #[serde(default)]
+    pub after_ms: f64,
+    /// For how long it starts something new, s.
+    pub seconds: f64,
+    /// Connections opened at most.
+    pub connections: Option<u64>,
+    /// Connections open at one time.
+    #[serde(default = "one")]
+    pub concurrency: u64,
+    /// Connections opened per second; without it, as fast as earlier ones end.
+    pub rate: Option<f64>,
+    /// Bytes of a request.
+    #[serde(default = "small")]
+    pub request: u64,
+    /// Bytes of a response.
+    #[serde(default = "small")]
+    pub response: u64,
+    /// Which side closes first.
+    #[serde(default)]
+    pub closes: Closer,
+    /// Keeps its connections and sends request after request.
+    #[serde(default)]
+    pub keep: bool,
+    /// How many of the connections kept may have a request at one time.
+    pub active: Option<u64>,
+    /// An endless transfer per connection.
+    pub stream: Option<Stream>,
+    /// Congestion control; with several, connections take turns.
+    #[serde(default)]
+    pub congestion: Vec<String>,
+    /// Local ports to bind, `40000-40255`.
+    pub local_ports: Option<String>,
+    /// Gives a connect up after so long, ms.
+    pub connect_timeout_ms: Option<f64>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn small() -> u64 {
+    100
+}
+
+/// What is the matter, and what the first finding must say about it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Truth {
+    /// Id of the cause, or `healthy`.
+    pub cause: String,
+    /// The server concerned, by its command name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// What of the server the finding's scope has to name, and rightly: `listener`, `pid`,
+    /// `comm`, `backlog`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// The port concerned, when there is no server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+}
+
+impl Truth {
+    /// The cause that stands for none.
+    pub const HEALTHY: &str = "healthy";
+
+    /// Whether nothing is the matter.
+    pub fn is_healthy(&self) -> bool {
+        self.cause == Truth::HEALTHY
+    }
+}

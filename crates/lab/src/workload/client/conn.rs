@@ -1,0 +1,276 @@
+//! One connection of the client: what it does next, from connect to close.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_error;
+use rustix::net::{Shutdown, shutdown};
+
+use super::tally::Tally;
+use crate::workload::args::{ClientArgs, Closer, Stream};
+use crate::workload::poller::Interest;
+use crate::workload::report::errno_name;
+use crate::workload::socket::{Moved, read_some, write_some};
+use crate::workload::wire::{ENDLESS, HEADER, Header, spend};
+
+/// Chunks moved on one connection before the others are served.
+const MOVES: usize = 4;
+
+/// What every connection of a client does.
+pub(super) struct Plan {
+    header: Header,
+    keep: bool,
+}
+
+impl Plan {
+    pub(super) fn of(args: &ClientArgs) -> Plan {
+        let (request, response) = match args.stream {
+            None => (args.request.max(HEADER as u64), args.response),
+            Some(Stream::Up) => (ENDLESS, 0),
+            Some(Stream::Down) => (HEADER as u64, ENDLESS),
+        };
+        Plan {
+            header: Header {
+                request,
+                response,
+                server_closes: args.closes == Closer::Server && !args.keep,
+            },
+            keep: args.keep && args.stream.is_none(),
+        }
+    }
+}
+
+/// Where a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Connecting,
+    /// Kept, without a request.
+    Idle,
+    Sending,
+    Receiving,
+    /// Has nothing to send any more; the peer closes.
+    Ending,
+}
+
+/// What a connection needs next.
+pub(super) enum Step {
+    /// An event.
+    Wait(Interest),
+    /// Its turn for a request.
+    Idle,
+    /// Nothing: it is over.
+    Close,
+}
+
+pub(super) struct Conn {
+    pub(super) fd: OwnedFd,
+    /// Tells it from another that had the same descriptor.
+    pub(super) number: u64,
+    /// What it is watched for.
+    pub(super) interest: Interest,
+    state: State,
+    opened: Instant,
+    /// When the request, or the endless transfer, began.
+    began: Instant,
+    /// Time spent on finished requests.
+    busy: Duration,
+    answered: u64,
+    /// Bytes of the request sent.
+    sent: u64,
+    /// Bytes still to send, and to receive.
+    to_send: u64,
+    to_receive: u64,
+    /// Bytes of all requests and responses.
+    bytes: u64,
+}
+
+impl Conn {
+    pub(super) fn new(fd: OwnedFd, number: u64, now: Instant) -> Conn {
+        Conn {
+            fd,
+            number,
+            interest: Interest::Write,
+            state: State::Connecting,
+            opened: now,
+            began: now,
+            busy: Duration::ZERO,
+            answered: 0,
+            sent: 0,
+            to_send: 0,
+            to_receive: 0,
+            bytes: 0,
+        }
+    }
+
+    pub(super) fn is_connecting(&self) -> bool {
+        self.state == State::Connecting
+    }
+
+    /// Whether a request or transfer is under way.
+    pub(super) fn has_request(&self) -> bool {
+        matches!(self.state, State::Sending | State::Receiving)
+    }
+
+    /// Begins a request.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.state = State::Sending;
+        self.began = now;
+        self.sent = 0;
+    }
+
+    /// Ends an endless transfer; a request is let finish.
+    pub(super) fn end_transfer(&mut self) {
+        if self.has_request() && (self.to_send.max(self.to_receive) > ENDLESS / 2) {
+            // The peer sees the end, and closes; fails only if it has closed already.
+            let _ = shutdown(&self.fd, Shutdown::Write);
+            self.state = State::Ending;
+        }
+    }
+
+    /// Megabits per second while it had something to do, if it moved enough to say.
+    pub(super) fn rate_mbit(&self) -> Option<f32> {
+        const ENOUGH: u64 = 100_000;
+        let running = match self.state {
+            State::Sending | State::Receiving | State::Ending => self.began.elapsed(),
+            _ => Duration::ZERO,
+        };
+        let seconds = (self.busy + running).as_secs_f64();
+        (self.bytes >= ENOUGH && seconds > 0.0)
+            .then(|| (self.bytes as f64 * 8.0 / 1e6 / seconds) as f32)
+    }
+
+    /// Does what can be done now.
+    pub(super) fn advance(&mut self, plan: &Plan, scratch: &mut [u8], tally: &mut Tally) -> Step {
+        let mut moves = 0;
+        loop {
+            moves += 1;
+            if moves > MOVES {
+                break;
+            }
+            let moved = match self.state {
+                State::Connecting => match self.connected(plan, tally) {
+                    Ok(true) => continue,
+                    Ok(false) => return Step::Idle,
+                    Err(reason) => {
+                        tally.connect_failed(reason);
+                        return Step::Close;
+                    }
+                },
+                State::Sending => self.send(plan, scratch, tally),
+                State::Receiving | State::Ending | State::Idle => self.receive(scratch, tally),
+            };
+            match moved {
+                Moved::Bytes(_) if self.state == State::Receiving && self.to_receive == 0 => {
+                    if let Some(step) = self.answered(plan, tally) {
+                        return step;
+                    }
+                }
+                Moved::Bytes(_) => {}
+                Moved::Blocked => break,
+                Moved::End => return self.over(None, tally),
+                Moved::Failed(e) => return self.over(Some(e), tally),
+            }
+        }
+        Step::Wait(if self.state == State::Sending {
+            Interest::Write
+        } else {
+            Interest::Read
+        })
+    }
+
+    /// The connection stands, or not. Gives whether it has something to do at once.
+    fn connected(&mut self, plan: &Plan, tally: &mut Tally) -> Result<bool, String> {
+        match socket_error(&self.fd) {
+            Ok(Ok(())) => {}
+            Ok(Err(e)) | Err(e) => return Err(errno_name(e)),
+        }
+        tally.connected(self.opened.elapsed());
+        if plan.keep {
+            self.state = State::Idle;
+            return Ok(false);
+        }
+        self.begin(Instant::now());
+        Ok(true)
+    }
+
+    fn send(&mut self, plan: &Plan, scratch: &mut [u8], tally: &mut Tally) -> Moved {
+        if self.sent == 0 {
+            self.to_send = plan.header.request;
+            self.to_receive = plan.header.response;
+            scratch[..HEADER].copy_from_slice(&plan.header.to_bytes());
+        }
+        let header = plan.header.to_bytes();
+        let most = scratch
+            .len()
+            .min(usize::try_from(self.to_send).unwrap_or(usize::MAX));
+        let bytes = match usize::try_from(self.sent) {
+            // So small a first write is rare, but a full send buffer may take part of a header.
+            Ok(sent) if (1..HEADER).contains(&sent) => &header[sent..],
+            _ => &scratch[..most],
+        };
+        let moved = write_some(&self.fd, bytes);
+        if let Moved::Bytes(n) = moved {
+            self.sent += n as u64;
+            self.bytes += n as u64;
+            tally.bytes_sent += n as u64;
+            spend(&mut self.to_send, n);
+            if self.to_send == 0 {
+                self.state = State::Receiving;
+                if self.to_receive == 0 {
+                    // Nothing to wait for: as if the last byte had come.
+                    return Moved::Bytes(0);
+                }
+            }
+        }
+        moved
+    }
+
+    fn receive(&mut self, scratch: &mut [u8], tally: &mut Tally) -> Moved {
+        let most = match self.state {
+            State::Receiving => scratch
+                .len()
+                .min(usize::try_from(self.to_receive).unwrap_or(usize::MAX)),
+            _ => scratch.len(),
+        };
+        let moved = read_some(&self.fd, &mut scratch[..most]);
+        if let Moved::Bytes(n) = moved {
+            self.bytes += n as u64;
+            tally.bytes_received += n as u64;
+            if self.state == State::Receiving {
+                spend(&mut self.to_receive, n);
+            }
+        }
+        moved
+    }
+
+    /// The response is complete. Gives what follows, unless the server has yet to close.
+    fn answered(&mut self, plan: &Plan, tally: &mut Tally) -> Option<Step> {
+        let took = self.began.elapsed();
+        self.busy += took;
+        self.answered += 1;
+        let first = (self.answered == 1).then(|| self.opened.elapsed());
+        tally.answered(took, first);
+        if plan.keep {
+            self.state = State::Idle;
+            return Some(Step::Idle);
+        }
+        if plan.header.server_closes {
+            self.state = State::Ending;
+            return None;
+        }
+        tally.ended(self);
+        Some(Step::Close)
+    }
+
+    /// The peer has closed, or the connection broke.
+    fn over(&mut self, error: Option<Errno>, tally: &mut Tally) -> Step {
+        match (self.state, error) {
+            (State::Ending, None) => {}
+            (_, Some(e)) => tally.request_failed(errno_name(e)),
+            (_, None) => tally.request_failed("closed by the server"),
+        }
+        tally.ended(self);
+        Step::Close
+    }
+}

@@ -1,0 +1,250 @@
+//! The client: opens connections at the pace it was told, and gives them their turns.
+
+mod conn;
+mod tally;
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::{Duration, Instant};
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::args::{ClientArgs, PortRange};
+use super::poller::{Interest, Poller};
+use super::report::{ClientReport, errno_name};
+use super::socket::{CHUNK, connecting};
+use crate::{Error, Stop};
+use conn::{Conn, Plan, Step};
+use tally::Tally;
+
+/// How often the flag that ends the client is looked at.
+const TICK: Duration = Duration::from_millis(50);
+/// Pause after a connection that failed at once: without it a refusal is a busy loop.
+const BACK_OFF: Duration = Duration::from_millis(1);
+/// Connections opened in a row before the others are served.
+const OPEN_BATCH: usize = 64;
+
+struct Client<'a> {
+    args: &'a ClientArgs,
+    plan: Plan,
+    poller: Poller,
+    conns: HashMap<RawFd, Conn>,
+    /// Kept connections without a request.
+    idle: Vec<RawFd>,
+    /// Kept connections with one.
+    active: u64,
+    /// When connects give up: time, descriptor, number of the connection.
+    timeouts: VecDeque<(Instant, RawFd, u64)>,
+    opened: u64,
+    open_at: Instant,
+    start: Instant,
+    /// Nothing new after this.
+    end: Instant,
+    ending: bool,
+    rng: Pcg64Mcg,
+    scratch: Vec<u8>,
+    tally: Tally,
+}
+
+/// Runs until the connections or the time are spent, or the flag is set.
+pub(super) fn run(args: &ClientArgs, stop: &Stop) -> Result<ClientReport, Error> {
+    std::thread::sleep(ms(args.after_ms));
+    let start = Instant::now();
+    let mut client = Client {
+        args,
+        plan: Plan::of(args),
+        poller: Poller::new()?,
+        conns: HashMap::new(),
+        idle: Vec::new(),
+        active: 0,
+        timeouts: VecDeque::new(),
+        opened: 0,
+        open_at: start,
+        start,
+        end: start + Duration::from_secs_f64(args.seconds),
+        ending: false,
+        rng: Pcg64Mcg::seed_from_u64(args.common.seed),
+        scratch: vec![0; CHUNK],
+        tally: Tally::default(),
+    };
+    loop {
+        if stop.is_set() {
+            client.end = client.end.min(Instant::now());
+        }
+        let now = Instant::now();
+        let last = client.end + Duration::from_secs_f64(args.grace);
+        if now >= last || (client.is_spent(now) && client.conns.is_empty()) {
+            break;
+        }
+        client.turn(now)?;
+    }
+    client.tally.give_up(client.conns.into_values());
+    Ok(client.tally.report(args.common.name.clone(), client.start))
+}
+
+impl Client<'_> {
+    /// Nothing new is to be opened.
+    fn is_spent(&self, now: Instant) -> bool {
+        now >= self.end || self.opened >= self.args.connections
+    }
+
+    /// Whether another connection may be opened, were it time.
+    fn has_room(&self, now: Instant) -> bool {
+        !self.is_spent(now) && (self.conns.len() as u64) < self.args.concurrency
+    }
+
+    /// Opens what is due, waits once, serves what is ready.
+    fn turn(&mut self, now: Instant) -> Result<(), Error> {
+        for _ in 0..OPEN_BATCH {
+            if !self.has_room(now) || self.open_at > now {
+                break;
+            }
+            self.open(now);
+        }
+        self.expire(now);
+        if now >= self.end && !self.ending {
+            self.ending = true;
+            self.end_kept();
+        }
+        self.give_turns(now);
+        for fd in self.poller.wait(self.patience(now))? {
+            self.serve(fd);
+        }
+        Ok(())
+    }
+
+    /// How long may be waited for events before something else is due.
+    fn patience(&self, now: Instant) -> Duration {
+        let mut until = now + TICK;
+        if self.has_room(now) {
+            until = until.min(self.open_at);
+        }
+        if let Some((timeout, ..)) = self.timeouts.front() {
+            until = until.min(*timeout);
+        }
+        if now < self.end {
+            until = until.min(self.end);
+        }
+        until.saturating_duration_since(now)
+    }
+
+    fn open(&mut self, now: Instant) {
+        let congestion = &self.args.common.congestion;
+        let congestion = congestion.get(self.opened as usize % congestion.len().max(1));
+        let made = connecting(&self.args.connect, self.local(), congestion);
+        self.opened += 1;
+        self.tally.started(now);
+        if let Some(rate) = self.args.rate {
+            // From the time it was due, not from now: a late client catches up.
+            self.open_at += Duration::from_secs_f64(1.0 / rate);
+        }
+        let added = made.and_then(|fd| self.poller.add(&fd, Interest::Write).map(|()| fd));
+        match added {
+            Ok(fd) => {
+                let raw = fd.as_raw_fd();
+                let timeout = now + ms(self.args.connect_timeout_ms);
+                self.timeouts.push_back((timeout, raw, self.opened));
+                self.conns.insert(raw, Conn::new(fd, self.opened, now));
+            }
+            Err(e) => {
+                self.tally.connect_failed(errno_name(e));
+                self.open_at = self.open_at.max(now + BACK_OFF);
+            }
+        }
+    }
+
+    /// The address to bind, when one was asked for; ports in turn.
+    fn local(&self) -> Option<SocketAddr> {
+        let unspecified = match self.args.connect {
+            SocketAddr::V4(_) => [0, 0, 0, 0].into(),
+            SocketAddr::V6(_) => [0u16; 8].into(),
+        };
+        let port = self.args.local_ports.map(|PortRange { first, last }| {
+            first + (self.opened % (u64::from(last - first) + 1)) as u16
+        });
+        (self.args.local.is_some() || port.is_some())
+            .then(|| SocketAddr::new(self.args.local.unwrap_or(unspecified), port.unwrap_or(0)))
+    }
+
+    /// Gives up connects that took too long.
+    fn expire(&mut self, now: Instant) {
+        while let Some(&(at, fd, number)) = self.timeouts.front() {
+            if at > now {
+                break;
+            }
+            self.timeouts.pop_front();
+            let still = self.conns.get(&fd);
+            if still.is_some_and(|c| c.number == number && c.is_connecting()) {
+                self.conns.remove(&fd);
+                self.tally.connect_failed("timeout");
+            }
+        }
+    }
+
+    /// The time is over: transfers end, and connections that wait for a turn close.
+    fn end_kept(&mut self) {
+        for fd in std::mem::take(&mut self.idle) {
+            if let Some(conn) = self.conns.remove(&fd) {
+                self.tally.ended(&conn);
+            }
+        }
+        for conn in self.conns.values_mut() {
+            conn.end_transfer();
+        }
+    }
+
+    /// Lets kept connections begin a request, as many as may at one time.
+    fn give_turns(&mut self, now: Instant) {
+        let most = self.args.active.unwrap_or(u64::MAX);
+        while self.active < most && !self.idle.is_empty() && !self.ending {
+            let fd = self
+                .idle
+                .swap_remove(self.rng.random_range(0..self.idle.len()));
+            if let Some(conn) = self.conns.get_mut(&fd) {
+                conn.begin(now);
+                self.active += 1;
+                self.serve(fd);
+            }
+        }
+    }
+
+    /// Does what a connection can do now, and what follows from it.
+    fn serve(&mut self, fd: RawFd) {
+        let Some(conn) = self.conns.get_mut(&fd) else {
+            return;
+        };
+        let had_turn = self.args.keep && conn.has_request();
+        let step = conn.advance(&self.plan, &mut self.scratch, &mut self.tally);
+        if had_turn && !(matches!(step, Step::Wait(_)) && conn.has_request()) {
+            self.active -= 1;
+        }
+        let interest = match step {
+            Step::Wait(interest) => interest,
+            // Its peer may close it while it waits for a turn.
+            Step::Idle if !self.ending => {
+                self.idle.push(fd);
+                Interest::Read
+            }
+            Step::Idle => {
+                self.tally.ended(conn);
+                self.conns.remove(&fd);
+                return;
+            }
+            Step::Close => {
+                self.idle.retain(|idle| *idle != fd);
+                self.conns.remove(&fd);
+                return;
+            }
+        };
+        // Cannot fail for a descriptor that is watched.
+        if conn.interest != interest && self.poller.change(&conn.fd, interest).is_ok() {
+            conn.interest = interest;
+        }
+    }
+}
+
+fn ms(ms: f64) -> Duration {
+    Duration::from_secs_f64(ms / 1000.0)
+}

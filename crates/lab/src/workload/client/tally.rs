@@ -1,0 +1,91 @@
+//! What the client has seen so far, and the report it makes of it.
+
+use std::time::{Duration, Instant};
+
+use super::conn::Conn;
+use crate::workload::report::{ClientReport, Connections, Requests, Spread, count, round};
+
+/// Figures under way. Times are kept one by one: a client opens a bounded number of connections.
+#[derive(Default)]
+pub(super) struct Tally {
+    first: Option<Instant>,
+    connections: Connections,
+    requests: Requests,
+    connect_ms: Vec<f32>,
+    request_ms: Vec<f32>,
+    answer_ms: Vec<f32>,
+    rates: Vec<f32>,
+    pub(super) bytes_sent: u64,
+    pub(super) bytes_received: u64,
+}
+
+impl Tally {
+    pub(super) fn started(&mut self, now: Instant) {
+        self.first.get_or_insert(now);
+        self.connections.started += 1;
+    }
+
+    pub(super) fn connected(&mut self, took: Duration) {
+        self.connections.connected += 1;
+        self.connect_ms.push(ms(took));
+    }
+
+    pub(super) fn connect_failed(&mut self, reason: impl Into<String>) {
+        count(&mut self.connections.failed, reason);
+    }
+
+    /// A response is complete; `since_open` when it was the connection's first.
+    pub(super) fn answered(&mut self, took: Duration, since_open: Option<Duration>) {
+        self.requests.answered += 1;
+        self.request_ms.push(ms(took));
+        self.answer_ms.extend(since_open.map(ms));
+    }
+
+    pub(super) fn request_failed(&mut self, reason: impl Into<String>) {
+        count(&mut self.requests.failed, reason);
+    }
+
+    /// A connection is over.
+    pub(super) fn ended(&mut self, conn: &Conn) {
+        self.rates.extend(conn.rate_mbit());
+    }
+
+    /// The time is over for these.
+    pub(super) fn give_up(&mut self, conns: impl Iterator<Item = Conn>) {
+        for conn in conns {
+            if conn.is_connecting() {
+                self.connections.unfinished += 1;
+            } else if conn.has_request() {
+                self.requests.unfinished += 1;
+            }
+            self.ended(&conn);
+        }
+    }
+
+    pub(super) fn report(self, name: String, start: Instant) -> ClientReport {
+        let seconds = self.first.unwrap_or(start).elapsed().as_secs_f64();
+        let bits = (self.bytes_sent + self.bytes_received) as f64 * 8.0;
+        ClientReport {
+            role: "client".to_string(),
+            name,
+            seconds: round(seconds),
+            connections: self.connections,
+            requests: self.requests,
+            connect_ms: Spread::of(self.connect_ms),
+            request_ms: Spread::of(self.request_ms),
+            answer_ms: Spread::of(self.answer_ms),
+            bytes_sent: self.bytes_sent,
+            bytes_received: self.bytes_received,
+            mbit_per_s: if seconds > 0.0 {
+                round(bits / 1e6 / seconds)
+            } else {
+                0.0
+            },
+            connection_mbit_per_s: Spread::of(self.rates),
+        }
+    }
+}
+
+fn ms(took: Duration) -> f32 {
+    took.as_secs_f32() * 1000.0
+}

@@ -1,0 +1,188 @@
+//! Whatever happens to a run of the lab, nothing of it stays behind.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use common::{is_root, namespaces, pair, plant};
+use lab::{Stop, clean_leftovers};
+use rustix::process::{Pid, Signal, kill_process};
+
+const EMULATED: &str = ", path = { delay_ms = 1.0 }";
+const BUDGET: Duration = Duration::from_secs(60);
+
+const SERVER: &str = r#"
+    [[servers]]
+    name = "lab-test-server"
+    node = "server"
+    port = 7000
+"#;
+
+#[test]
+fn a_plant_goes_with_its_value() {
+    if !is_root() {
+        return;
+    }
+    let plant = plant(&pair(EMULATED, SERVER));
+    let names: Vec<String> = plant
+        .nodes()
+        .values()
+        .map(|n| n.name().to_string())
+        .collect();
+    assert_eq!(names.len(), 2);
+    assert!(names.iter().all(|n| namespaces().contains(n)));
+    drop(plant);
+    assert!(!names.iter().any(|n| namespaces().contains(n)));
+}
+
+#[test]
+fn a_panic_leaves_nothing() {
+    if !is_root() {
+        return;
+    }
+    let mut made = Vec::new();
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let mut plant = plant(&pair(EMULATED, SERVER));
+        plant.start_servers(&Stop::default()).unwrap();
+        made.push((
+            plant.server_pid("lab-test-server").unwrap(),
+            plant.nodes()["server"].name().to_string(),
+        ));
+        panic!("on purpose");
+    }));
+    assert!(panicked.is_err());
+    let (pid, name) = &made[0];
+    assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    assert!(!namespaces().contains(name));
+}
+
+#[test]
+fn a_sysctl_stays_in_its_namespace() {
+    if !is_root() {
+        return;
+    }
+    let name = "net.ipv4.tcp_syn_retries";
+    let read = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_syn_retries").unwrap();
+    let host = read();
+    let plant = plant(&pair("", ""));
+    plant.nodes()["client"].set_sysctl(name, "2").unwrap();
+    assert_eq!(plant.nodes()["client"].sysctl(name).unwrap(), "2");
+    assert_eq!(plant.nodes()["server"].sysctl(name).unwrap(), host.trim());
+    assert_eq!(read(), host);
+    let error = plant.nodes()["client"]
+        .set_sysctl("net.ipv4.no_such", "1")
+        .unwrap_err();
+    assert!(error.to_string().contains("net.ipv4.no_such"), "{error}");
+}
+
+/// Not a test by itself: the tests below run it in a process of its own, and end that.
+#[test]
+#[ignore = "a helper of other tests"]
+fn holder() {
+    let stop = Stop::on_signals().unwrap();
+    let mut plant = plant(&pair(EMULATED, SERVER));
+    plant.start_servers(&stop).unwrap();
+    println!("pid {}", plant.server_pid("lab-test-server").unwrap());
+    for node in plant.nodes().values() {
+        println!("netns {}", node.name());
+    }
+    println!("held");
+    let ended = stop.wait("a signal", BUDGET, || Ok(None::<()>));
+    assert!(matches!(ended, Err(lab::Error::Interrupted)));
+}
+
+/// A process that holds a plant.
+struct Holder {
+    child: Child,
+    /// Its server's pid.
+    server: u32,
+    /// Its namespaces.
+    names: Vec<String>,
+    /// Kept open: the helper still writes to it when it ends.
+    _output: BufReader<ChildStdout>,
+}
+
+fn hold() -> Holder {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "holder", "--ignored", "--nocapture"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut server = None;
+    let mut names = Vec::new();
+    for line in (&mut output).lines() {
+        let line = line.unwrap();
+        if let Some(name) = line.strip_prefix("netns ") {
+            names.push(name.to_string());
+        } else if let Some(number) = line.strip_prefix("pid ") {
+            server = number.parse().ok();
+        } else if line == "held" {
+            break;
+        }
+    }
+    Holder {
+        child,
+        server: server.expect("the holder says its server's pid"),
+        names,
+        _output: output,
+    }
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// Waits until a process is gone.
+fn wait_gone(pid: u32) {
+    let gone = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.is_empty() || stat.contains(") Z ") || stat.contains(") X ")
+    };
+    Stop::default()
+        .wait("the end of a server", BUDGET, || Ok(gone().then_some(())))
+        .unwrap();
+}
+
+#[test]
+fn ctrl_c_leaves_nothing() {
+    if !is_root() {
+        return;
+    }
+    for how in [Signal::INT, Signal::TERM] {
+        let mut run = hold();
+        signal(&run.child, how);
+        let status = run.child.wait().unwrap();
+        assert!(
+            status.success(),
+            "destructors run, and the helper's test passes"
+        );
+        assert!(!run.names.iter().any(|n| namespaces().contains(n)));
+        wait_gone(run.server);
+    }
+}
+
+#[test]
+fn a_killed_run_is_cleaned_up_by_the_next_and_a_live_one_is_not() {
+    if !is_root() {
+        return;
+    }
+    let mut live = hold();
+    let mut killed = hold();
+    signal(&killed.child, Signal::KILL);
+    killed.child.wait().unwrap();
+    wait_gone(killed.server);
+    assert!(killed.names.iter().all(|n| namespaces().contains(n)));
+
+    clean_leftovers().unwrap();
+    assert!(!killed.names.iter().any(|n| namespaces().contains(n)));
+    assert!(live.names.iter().all(|n| namespaces().contains(n)));
+    assert!(Path::new(&format!("/proc/{}", live.server)).exists());
+
+    signal(&live.child, Signal::TERM);
+    live.child.wait().unwrap();
+}

@@ -1,0 +1,174 @@
+//! The client and server do what their parameters say, and count right.
+
+mod common;
+
+use common::{is_root, pair, plant};
+use lab::{ClientReport, Plant, ServerReport, Stop};
+
+/// Runs one server and one client with these parameters over veth.
+fn load(server: &str, client: &str) -> (ClientReport, ServerReport) {
+    let mut plant = loaded(server, client);
+    let stop = Stop::default();
+    plant.start_servers(&stop).unwrap();
+    let mut clients = plant.run_clients(&stop).unwrap();
+    let mut servers = plant.stop_servers(&stop).unwrap();
+    (clients.remove(0), servers.remove(0))
+}
+
+fn loaded(server: &str, client: &str) -> Plant {
+    let text = pair("", "").replace("clients = []", "");
+    plant(&format!(
+        r#"{text}
+        [[servers]]
+        name = "lab-test-srv"
+        node = "server"
+        port = 7000
+        {server}
+        [[clients]]
+        name = "lab-test-cli"
+        node = "client"
+        to = "server"
+        {client}
+        "#
+    ))
+}
+
+#[test]
+fn every_connection_is_counted_once() {
+    if !is_root() {
+        return;
+    }
+    for closes in ["client", "server"] {
+        for ipv6 in [false, true] {
+            let (client, server) = load(
+                &format!("ipv6 = {ipv6}"),
+                &format!(
+                    r#"port = 7000
+                    ipv6 = {ipv6}
+                    seconds = 20.0
+                    connections = 300
+                    concurrency = 20
+                    request = 3000
+                    response = 70000
+                    closes = "{closes}""#
+                ),
+            );
+            assert_eq!(client.connections.started, 300);
+            assert_eq!(client.connections.connected, 300, "{client:?}");
+            assert_eq!(client.requests.answered, 300, "{client:?}");
+            assert!(client.connections.failed.is_empty() && client.requests.failed.is_empty());
+            assert_eq!(
+                (client.bytes_sent, client.bytes_received),
+                (300 * 3000, 300 * 70000)
+            );
+            assert_eq!((server.accepted, server.answered), (300, 300));
+            assert_eq!(
+                (server.bytes_received, server.bytes_sent),
+                (300 * 3000, 300 * 70000)
+            );
+            assert!(server.failed.is_empty(), "{server:?}");
+            let connect = client.connect_ms.unwrap();
+            assert_eq!(connect.count, 300);
+            assert!(
+                connect.min <= connect.p50
+                    && connect.p50 <= connect.p99
+                    && connect.p99 <= connect.max
+            );
+        }
+    }
+}
+
+#[test]
+fn a_closed_port_is_refused() {
+    if !is_root() {
+        return;
+    }
+    let (client, _) = load(
+        "",
+        "port = 7001\nseconds = 20.0\nconnections = 50\nconcurrency = 5",
+    );
+    assert_eq!(client.connections.started, 50);
+    assert_eq!(client.connections.failed["ECONNREFUSED"], 50);
+    assert_eq!(client.connections.connected, 0);
+}
+
+#[test]
+fn kept_connections_send_request_after_request() {
+    if !is_root() {
+        return;
+    }
+    let (client, server) = load(
+        "",
+        "port = 7000\nseconds = 1.0\nconnections = 8\nconcurrency = 8\nkeep = true\nactive = 2\nrequest = 10000",
+    );
+    assert_eq!((client.connections.connected, server.accepted), (8, 8));
+    assert!(client.requests.answered > 8, "{client:?}");
+    assert_eq!(client.requests.answered, server.answered);
+    assert!(
+        client.requests.failed.is_empty() && server.failed.is_empty(),
+        "{client:?} {server:?}"
+    );
+}
+
+#[test]
+fn streams_end_without_a_reset() {
+    if !is_root() {
+        return;
+    }
+    for stream in ["up", "down"] {
+        let (client, server) = load(
+            "",
+            &format!(
+                "port = 7000\nseconds = 0.5\nconnections = 3\nconcurrency = 3\nstream = \"{stream}\"\ncongestion = [\"reno\", \"cubic\"]"
+            ),
+        );
+        assert!(
+            client.requests.failed.is_empty() && server.failed.is_empty(),
+            "{client:?} {server:?}"
+        );
+        let (sent, received) = match stream {
+            "up" => (client.bytes_sent, server.bytes_received),
+            _ => (server.bytes_sent, client.bytes_received),
+        };
+        assert_eq!(sent, received);
+        assert!(sent > 1_000_000);
+        assert_eq!(client.connection_mbit_per_s.unwrap().count, 3);
+    }
+}
+
+#[test]
+fn a_stalled_server_makes_its_clients_wait() {
+    if !is_root() {
+        return;
+    }
+    let (client, _) = load(
+        "stall_ms = 400.0",
+        "port = 7000\nseconds = 20.0\nconnections = 1",
+    );
+    // The kernel takes the connection in at once; the answer waits for accept(2).
+    assert!(client.answer_ms.unwrap().max >= 100.0, "{client:?}");
+    assert_eq!(client.requests.answered, 1);
+}
+
+#[test]
+fn local_ports_are_bound_in_turn() {
+    if !is_root() {
+        return;
+    }
+    let (client, _) = load(
+        "",
+        "port = 7000\nseconds = 20.0\nconnections = 5\nlocal_ports = \"40000-40004\"\ncloses = \"server\"",
+    );
+    assert_eq!(client.connections.connected, 5, "{client:?}");
+    // One port for two connections at one time to one place: the second cannot be.
+    let (client, _) = load(
+        "",
+        "port = 7000\nseconds = 0.3\nconnections = 2\nconcurrency = 2\nkeep = true\nlocal_ports = \"40000-40000\"",
+    );
+    assert_eq!(client.connections.connected, 1, "{client:?}");
+    assert_eq!(
+        client.connections.failed.values().sum::<u64>(),
+        1,
+        "{client:?}"
+    );
+}

@@ -1,0 +1,162 @@
+//! What is written is what is read: every table, any values, any order, any number of segments.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use recording::tables::{Counter, Event, Holder, Listener, Socket};
+use recording::{Addr, FORMAT, Manifest, Recording, RowRef, Table, Text, Writer};
+
+fn manifest() -> Manifest {
+    Manifest {
+        format: FORMAT,
+        ..Manifest::default()
+    }
+}
+
+/// Writes `rows`, sealing after each chunk, and reads them back.
+fn there_and_back<T: Table + Clone>(chunks: &[Vec<T>]) -> Vec<(RowRef, T)> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.tcpwhy");
+    let writer = Writer::create(&path, &manifest()).unwrap();
+    let mut table = writer.table::<T>().unwrap();
+    for chunk in chunks {
+        for row in chunk {
+            table.push(row.clone()).unwrap();
+        }
+        table.seal().unwrap();
+    }
+    let recording = Recording::open(&path).unwrap();
+    let mut back = Vec::new();
+    for batch in recording.scan::<T>().unwrap() {
+        back.extend(batch.unwrap().rows());
+    }
+    for (at, _) in &back {
+        let rows = recording.segment_rows(at.table, at.segment).unwrap();
+        assert!(u64::from(at.row) < rows.unwrap());
+    }
+    back
+}
+
+/// What reading must give: each segment sorted by time, equal times in the order written.
+fn expected<T: Table + Clone>(chunks: &[Vec<T>]) -> Vec<T> {
+    let mut all = Vec::new();
+    for chunk in chunks {
+        let mut chunk = chunk.clone();
+        chunk.sort_by_key(T::time_ns);
+        all.extend(chunk);
+    }
+    all
+}
+
+fn text() -> impl Strategy<Value = Text> {
+    prop_oneof![
+        Just(Text::from("ESTABLISHED")),
+        "\\PC{0,12}".prop_map(Text::from)
+    ]
+}
+
+fn addr() -> impl Strategy<Value = Addr> {
+    any::<[u8; 16]>().prop_map(Addr)
+}
+
+prop_compose! {
+    fn event()(
+        // Distinct times: sorting need not keep the order of equal ones.
+        time_ns in any::<u64>(), kind in text(), sock in option::of(any::<u64>()),
+        addrs in (addr(), addr()), ports in any::<(u16, u16)>(), reason in option::of(text()),
+        flags in option::of(any::<u8>()), seq in option::of(any::<u32>()),
+        cookie in option::of(any::<bool>()), bytes_acked in option::of(any::<u64>()),
+    ) -> Event {
+        Event {
+            time_ns, kind, sock, reason, flags, seq, cookie, bytes_acked,
+            local_addr: addrs.0, remote_addr: addrs.1, local_port: ports.0, remote_port: ports.1,
+            ..Event::default()
+        }
+    }
+}
+
+fn distinct_times(mut chunks: Vec<Vec<Event>>) -> Vec<Vec<Event>> {
+    let mut seen = std::collections::HashSet::new();
+    for chunk in &mut chunks {
+        chunk.retain(|e| seen.insert(e.time_ns));
+    }
+    chunks
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn events(chunks in vec(vec(event(), 0..40), 0..4).prop_map(distinct_times)) {
+        let back: Vec<Event> = there_and_back(&chunks).into_iter().map(|(_, row)| row).collect();
+        prop_assert_eq!(back, expected(&chunks));
+    }
+
+    #[test]
+    fn counters(values in vec((any::<i64>(), option::of(any::<i64>()), text()), 0..50)) {
+        let rows: Vec<Counter> = values.into_iter().enumerate().map(|(i, (value, delta, name))| {
+            Counter { time_ns: i as u64, value, delta, name, ..Counter::default() }
+        }).collect();
+        let back: Vec<Counter> =
+            there_and_back(&[rows.clone()]).into_iter().map(|(_, row)| row).collect();
+        prop_assert_eq!(back, rows);
+    }
+}
+
+#[test]
+fn every_kind_of_cell_survives_null_and_extremes() {
+    let empty = Socket::default();
+    let full = Socket {
+        time_ns: 1,
+        netns: u32::MAX,
+        sock: u64::MAX,
+        inode: Some(0),
+        state: "TIME_WAIT".into(),
+        ecn: Some(true),
+        snd_wscale: Some(14),
+        min_rtt_us: Some(u32::MAX),
+        pacing_rate: Some(u64::MAX),
+        congestion: Some("bbr".into()),
+        ..Socket::default()
+    };
+    let rows = vec![empty, full];
+    let back: Vec<Socket> = there_and_back(&[rows.clone()])
+        .into_iter()
+        .map(|(_, r)| r)
+        .collect();
+    assert_eq!(back, rows);
+}
+
+#[test]
+fn many_rows_make_several_groups_and_stay_in_place() {
+    // More than a row group and more than a batch of the reader.
+    let row = |i: u64| Holder {
+        time_ns: i,
+        inode: i * 7,
+        pid: i as u32,
+        comm: Text::from(format!("c{}", i % 300)),
+        fd: 3,
+    };
+    let rows: Vec<Holder> = (0..150_000).map(row).collect();
+    let back = there_and_back(&[rows.clone()]);
+    assert_eq!(back.len(), rows.len());
+    for (i, (at, got)) in back.iter().enumerate() {
+        assert_eq!((at.segment, at.row), (1, i as u32));
+        assert_eq!(*got, rows[i]);
+    }
+}
+
+#[test]
+fn a_table_never_written_reads_as_empty() {
+    assert!(there_and_back::<Listener>(&[]).is_empty());
+}
+
+#[test]
+fn addresses_print_as_people_write_them() {
+    let v4 = Addr::from(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    assert_eq!(v4.to_string(), "10.0.0.1");
+    assert!(Addr::from(std::net::Ipv4Addr::UNSPECIFIED).is_any());
+    assert!(Addr::default().is_any());
+    let v6: std::net::IpAddr = "fe80::1".parse().unwrap();
+    assert_eq!(Addr::from(v6).to_string(), "fe80::1");
+}

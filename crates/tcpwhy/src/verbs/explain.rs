@@ -1,0 +1,97 @@
+//! `tcpwhy explain`: the main job: record (or read), then say why.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use recording::Recording;
+use view::Style;
+
+use crate::live::{self, LiveArgs};
+
+/// Arguments of `tcpwhy explain`.
+#[derive(Args, Debug)]
+pub struct ExplainArgs {
+    /// Explain this recording instead of recording the live host
+    #[arg(conflicts_with_all = ["time", "output", "command", "netns", "ready_file"])]
+    recording: Option<PathBuf>,
+    /// How long to record [default: 10s, or until COMMAND ends]
+    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    time: Option<Duration>,
+    /// Keep the recording under this name
+    #[arg(short, value_name = "NAME")]
+    output: Option<PathBuf>,
+    /// Look for this cause only
+    #[arg(long, value_name = "CAUSE")]
+    cause: Option<String>,
+    /// One JSON object per finding, and a last one with the summary
+    #[arg(long)]
+    json: bool,
+    /// Show the rows of the recording that each step rests on
+    #[arg(long)]
+    rows: bool,
+    /// Exit with 10 when there are findings
+    #[arg(long)]
+    fail_on_finding: bool,
+    #[command(flatten)]
+    live: LiveArgs,
+}
+
+const DEFAULT_TIME: Duration = Duration::from_secs(10);
+const FINDINGS: u8 = 10;
+
+/// Runs the verb.
+pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
+    let options = match &args.cause {
+        Some(id) => explain::Options::only(id)?,
+        None => explain::Options::default(),
+    };
+    // Read before it goes, when it is a temporary one.
+    let temporary;
+    let dir = match (&args.recording, &args.output) {
+        (Some(recording), _) => recording.clone(),
+        (None, kept) => {
+            temporary = tempfile::Builder::new()
+                .prefix("tcpwhy-")
+                .tempdir()
+                .context("making a temporary directory")?;
+            let dir = kept
+                .clone()
+                .unwrap_or_else(|| temporary.path().join("live.tcpwhy"));
+            let time = args
+                .time
+                .or(args.live.command.is_empty().then_some(DEFAULT_TIME));
+            live::record(dir.clone(), time, &args.live)?;
+            dir
+        }
+    };
+    let explanation = explain::explain_with(&Recording::open(&dir)?, &options)?;
+    if args.json {
+        view::json::explanation(&explanation, out)?;
+    } else {
+        let style = style(args.rows);
+        out.write_all(view::text::explanation(&explanation, &style).as_bytes())?;
+    }
+    if let (None, Some(kept)) = (&args.recording, &args.output) {
+        eprintln!("kept the recording: {}", kept.display());
+    }
+    let found = args.fail_on_finding && !explanation.findings.is_empty();
+    Ok(if found {
+        ExitCode::from(FINDINGS)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// How text is shown here: colour only on a terminal, and not against the user's wish.
+fn style(rows: bool) -> Style {
+    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    Style {
+        colour: std::io::stdout().is_terminal() && !no_colour,
+        rows,
+        ..Style::default()
+    }
+}

@@ -1,0 +1,79 @@
+//! `tcpwhy lab`: faults planted on the real kernel, in namespaces of the lab's own.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+/// What to do in the lab.
+#[derive(Subcommand, Debug)]
+pub enum LabVerb {
+    /// List the scenarios
+    List {
+        /// One JSON object per scenario
+        #[arg(long)]
+        json: bool,
+    },
+    /// Plant a scenario's fault, record it, explain it, and compare with the truth
+    Run(RunArgs),
+}
+
+/// Arguments of `tcpwhy lab run`.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// The scenario
+    name: String,
+    /// Another seed varies counts and timing a little; the truth stays
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Apply the advice inside the namespaces and measure again
+    #[arg(long)]
+    fix: bool,
+    /// Keep the recordings in this directory
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the verb.
+pub fn run(verb: LabVerb, out: &mut impl Write) -> Result<ExitCode> {
+    match verb {
+        LabVerb::List { json } => list(json, out),
+        LabVerb::Run(args) => scenario(args, out),
+    }
+}
+
+fn list(json: bool, out: &mut impl Write) -> Result<ExitCode> {
+    for scenario in lab::list()? {
+        if json {
+            writeln!(out, "{}", serde_json::to_string(&scenario)?)?;
+        } else {
+            writeln!(out, "{:<26} {}", scenario.name, scenario.title)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn scenario(args: RunArgs, out: &mut impl Write) -> Result<ExitCode> {
+    let outcome = lab::run(&lab::RunOptions {
+        seed: args.seed,
+        fix: args.fix,
+        keep: args.keep,
+        explain: !args.json,
+        ..lab::RunOptions::new(args.name)
+    })?;
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&outcome)?)?;
+    } else {
+        write!(out, "{}", lab::render(&outcome))?;
+    }
+    Ok(if outcome.passed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}

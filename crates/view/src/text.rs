@@ -1,0 +1,229 @@
+//! Explanations as text: a short case report, what is wrong and what to do in its first lines.
+
+use explain::{Advice, Check, Explanation, Finding, Level, Scope, Step, Summary};
+
+use crate::page::Page;
+use crate::style::{Look, Style};
+
+/// The whole explanation; ends with a newline.
+pub fn explanation(explanation: &Explanation, style: &Style) -> String {
+    let mut page = Page::new(style);
+    let findings = &explanation.findings;
+    if findings.is_empty() {
+        nothing(&mut page, &explanation.summary);
+    }
+    for (i, finding) in findings.iter().enumerate() {
+        if i > 0 {
+            page.blank();
+            let rule = format!("---- {} of {} ----", i + 1, findings.len());
+            page.paragraph("", Look::Faint, &rule);
+        }
+        case(&mut page, finding);
+        if i == 0 && findings.len() > 1 {
+            others(&mut page, &findings[1..]);
+        }
+    }
+    page.heading("RECORDING");
+    recording(&mut page, &explanation.summary);
+    page.end()
+}
+
+fn case(page: &mut Page, finding: &Finding) {
+    page.paragraph("", Look::Title, &finding.title);
+    page.paragraph("", Look::Fix, &finding.fix);
+    page.blank();
+    place(page, &finding.scope);
+    page.item("impact", Look::Plain, &finding.impact.says);
+    let cause = format!("{} ({})", finding.cause, finding.number);
+    page.item("cause", Look::Plain, &cause);
+    let confidence = &finding.confidence;
+    let look = match confidence.level {
+        Level::High => Look::Plain,
+        Level::Medium | Level::Low => Look::Warning,
+    };
+    let sure = format!("{}: {}", confidence.level, confidence.because.join("; "));
+    page.item("confidence", look, &sure);
+
+    page.heading("EVIDENCE");
+    for (i, step) in finding.evidence.iter().enumerate() {
+        evidence(page, i + 1, step);
+    }
+    if !finding.arithmetic.is_empty() {
+        page.heading("ARITHMETIC");
+        finding.arithmetic.iter().for_each(|c| check(page, c));
+    }
+    page.heading("RULED OUT");
+    for ruled_out in &finding.ruled_out {
+        page.paragraph("  - ", Look::Plain, &format!("{}: {}", ruled_out.cause, ruled_out.because));
+    }
+    page.heading("WHAT TO DO");
+    for (i, advice) in finding.advice.iter().enumerate() {
+        advise(page, i + 1, advice);
+    }
+    page.heading("HOW TO CHECK");
+    page.paragraph("  ", Look::Plain, &finding.verify);
+}
+
+/// The other findings in a line each, so that nobody stops reading after the first.
+fn others(page: &mut Page, others: &[Finding]) {
+    page.heading("ALSO FOUND");
+    for finding in others {
+        page.paragraph("  - ", Look::Plain, &finding.title);
+    }
+}
+
+fn place(page: &mut Page, scope: &Scope) {
+    let netns = match &scope.netns.name {
+        Some(name) => format!("network namespace {name} ({})", scope.netns.inode),
+        None => format!("network namespace {}", scope.netns.inode),
+    };
+    let backlog = match scope.backlog {
+        Some(backlog) => format!(", backlog {backlog}"),
+        None => String::new(),
+    };
+    page.item("where", Look::Plain, &format!("{}{backlog}, {netns}", scope.listener));
+    if let (Some(pid), Some(comm)) = (scope.pid, &scope.comm) {
+        let doing = scope.processes.iter().find(|p| p.pid == pid);
+        let doing = doing.map(|d| format!(": {}", d.says)).unwrap_or_default();
+        let mut who = format!("{comm}, pid {pid}{doing}");
+        let others: Vec<_> = scope.pids.iter().filter(|p| **p != pid).collect();
+        if !others.is_empty() {
+            let shown: Vec<_> = others.iter().take(6).map(|p| p.to_string()).collect();
+            let more = if others.len() > 6 { ", …" } else { "" };
+            who += &format!("; also held by {}{more}", shown.join(", "));
+        }
+        page.item("who", Look::Plain, &who);
+    }
+    if let Some(cmdline) = &scope.cmdline {
+        page.item("command", Look::Faint, cmdline);
+    }
+}
+
+fn evidence(page: &mut Page, number: usize, step: &Step) {
+    let label = format!("{number:>3}. ");
+    page.paragraph(&label, Look::Plain, &step.says);
+    if page.style().rows && !step.rows.is_empty() {
+        let rows: Vec<_> = step.rows.iter().map(|r| r.to_string()).collect();
+        page.paragraph("     ", Look::Faint, &format!("[{}]", rows.join(" ")));
+    }
+}
+
+fn check(page: &mut Page, check: &Check) {
+    let (label, look) = match check.agrees {
+        true => ("  fits  ", Look::Plain),
+        false => ("  NOT   ", Look::Warning),
+    };
+    let says = format!(
+        "{}: expected {} {unit}, measured {} {unit} ({})",
+        check.formula,
+        number(check.expected),
+        number(check.measured),
+        check.tolerance,
+        unit = check.unit,
+    );
+    page.paragraph(label, look, &says);
+}
+
+fn advise(page: &mut Page, number: usize, advice: &Advice) {
+    page.paragraph(&format!("{number:>3}. "), Look::Plain, &advice.action);
+    if let Some(command) = &advice.command {
+        page.paragraph("     $ ", Look::Command, command);
+    }
+    for (label, text) in [
+        ("where ", &advice.r#where),
+        ("effect", &advice.expected),
+        ("risk  ", &advice.risk),
+    ] {
+        page.paragraph(&format!("     {label}  "), Look::Plain, text);
+    }
+}
+
+fn nothing(page: &mut Page, summary: &Summary) {
+    let whole = match (summary.health.is_empty(), summary.complete) {
+        (true, true) => "",
+        _ => " (but see HEALTH below: the recording is not whole)",
+    };
+    let says = format!(
+        "No cause found in {} s of {}{whole}.",
+        number(summary.duration_s),
+        summary.recording.host,
+    );
+    page.paragraph("", Look::Fix, &says);
+    page.blank();
+    page.item("tested", Look::Plain, &summary.tested.join(", "));
+}
+
+fn recording(page: &mut Page, summary: &Summary) {
+    let facts = &summary.recording;
+    let of = format!(
+        "{} (kernel {}), {} s, {}, recorded by tcpwhy {}",
+        facts.host,
+        facts.kernel,
+        number(summary.duration_s),
+        facts.producer,
+        facts.tcpwhy,
+    );
+    page.item("of", Look::Plain, &of);
+    page.item("looked at", Look::Plain, &looked_at(summary));
+    let symptoms = summary.symptoms.iter();
+    let symptoms: Vec<_> = symptoms.map(|s| format!("{} {}", group(s.count), s.says)).collect();
+    let symptoms = match symptoms.is_empty() {
+        true => "no retransmission, drop or reset, and no telling counter rose".to_string(),
+        false => symptoms.join("; "),
+    };
+    page.item("symptoms", Look::Plain, &symptoms);
+    if !summary.complete {
+        let cut = "the recorder did not end this recording itself; it reads up to its last segment";
+        page.item("HEALTH", Look::Warning, cut);
+    }
+    for note in &summary.health {
+        page.item("HEALTH", Look::Warning, &format!("{}: {}", note.source, note.says));
+    }
+    if summary.complete && summary.health.is_empty() {
+        page.item("health", Look::Plain, "every source worked, nothing was lost");
+    }
+}
+
+fn looked_at(summary: &Summary) -> String {
+    let c = &summary.connections;
+    let mut says = format!(
+        "{} connects, {} accepted and {} older connections, {} listeners, {} events",
+        group(c.opened),
+        group(c.accepted),
+        group(c.older),
+        group(summary.listeners),
+        group(summary.events),
+    );
+    for (n, what) in [
+        (c.refused, "connects were refused"),
+        (c.failed.saturating_sub(c.refused), "failed otherwise"),
+        (c.pending, "still had no answer at the end"),
+    ] {
+        if n > 0 {
+            says += &format!("; {} {what}", group(n));
+        }
+    }
+    says
+}
+
+/// A count with thousands separated.
+fn group(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A measure as short as it is exact: whole numbers grouped, others with their digits.
+fn number(v: f64) -> String {
+    if v.abs() >= 1_000.0 && v.abs() < 1e15 {
+        let sign = if v < 0.0 { "-" } else { "" };
+        return format!("{sign}{}", group(v.abs().round() as u64));
+    }
+    format!("{v}")
+}

@@ -1,0 +1,97 @@
+//! Folds text to a number of columns, counting what a terminal shows, not bytes.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Units stay on the line of their number.
+const UNITS: &[&str] = &[
+    "%", "µs", "ms", "s", "bytes", "kB", "MB", "GB", "kbit/s", "Mbit/s", "Gbit/s",
+];
+
+/// The lines of a text, the first at most `first` columns wide, the others `rest`.
+pub(crate) fn wrap(text: &str, first: usize, rest: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in words(text) {
+        let columns = if lines.is_empty() { first } else { rest };
+        if !line.is_empty() && line.width() + 1 + word.width() > columns {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(&word);
+        // A word longer than a line (an argument of 500 letters) is cut.
+        loop {
+            let columns = if lines.is_empty() { first } else { rest };
+            if line.width() <= columns {
+                break;
+            }
+            let cut = cut_at(&line, columns.max(2));
+            let tail = line.split_off(cut);
+            lines.push(std::mem::replace(&mut line, tail));
+        }
+    }
+    if !line.is_empty() || lines.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
+
+/// Words, with a unit kept to the number before it.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split(' ').filter(|w| !w.is_empty()) {
+        let bare = word.trim_end_matches(['.', ',', ';', ':', ')']);
+        let after_number = words.last().is_some_and(|w| w.ends_with(|c: char| c.is_ascii_digit()));
+        match words.last_mut() {
+            Some(number) if after_number && UNITS.contains(&bare) => {
+                number.push(' ');
+                number.push_str(word);
+            }
+            _ => words.push(word.to_string()),
+        }
+    }
+    words
+}
+
+/// The byte where the text reaches `columns`; after the first character at least.
+fn cut_at(text: &str, columns: usize) -> usize {
+    let mut width = 0;
+    for (at, c) in text.char_indices() {
+        width += c.width().unwrap_or(0);
+        if width > columns && at > 0 {
+            return at;
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn units_stay_with_their_number() {
+        assert_eq!(wrap("took 1,004 ms each", 10, 10), ["took", "1,004 ms", "each"]);
+        assert_eq!(wrap("", 10, 10), [""]);
+        assert_eq!(wrap("数据库 数据库", 7, 7), ["数据库", "数据库"]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_and_no_letter_is_lost(
+            text in "[a-z数%0-9 ]{0,300}",
+            first in 2usize..50,
+            rest in 2usize..50,
+        ) {
+            let lines = wrap(&text, first, rest);
+            for (i, line) in lines.iter().enumerate() {
+                let columns = if i == 0 { first } else { rest };
+                prop_assert!(line.width() <= columns, "{line:?} over {columns}");
+            }
+            let letters = |s: &str| s.chars().filter(|c| *c != ' ').collect::<String>();
+            prop_assert_eq!(letters(&lines.concat()), letters(&text));
+        }
+    }
+}
