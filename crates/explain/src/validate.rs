@@ -27,7 +27,12 @@ impl<'a> Validator<'a> {
         if finding.evidence.is_empty() {
             return Err("it has no evidence".into());
         }
-        let rows: Vec<RowRef> = finding.evidence.iter().flat_map(|s| &s.rows).copied().collect();
+        let rows: Vec<RowRef> = finding
+            .evidence
+            .iter()
+            .flat_map(|s| &s.rows)
+            .copied()
+            .collect();
         if rows.is_empty() {
             return Err("its evidence points to no row".into());
         }
@@ -57,8 +62,12 @@ impl<'a> Validator<'a> {
         });
         match *known {
             Some(rows) if u64::from(row.row) < rows => Ok(()),
-            Some(rows) => Err(format!("its evidence {row} is beyond the {rows} rows there")),
-            None => Err(format!("its evidence {row} is in no segment of the recording")),
+            Some(rows) => Err(format!(
+                "its evidence {row} is beyond the {rows} rows there"
+            )),
+            None => Err(format!(
+                "its evidence {row} is in no segment of the recording"
+            )),
         }
     }
 }

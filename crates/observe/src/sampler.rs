@@ -41,7 +41,7 @@ pub struct Sampled {
 /// A round of samples may take this share of the time; a host with a million sockets is sampled
 /// less often rather than slowed down.
 const MOST_OF_THE_TIME: u32 = 50;
-/// Open files of all tasks are walked every so many rounds: holders of listeners rarely change.
+/// Open files of all tasks are walked every so many rounds, and whenever a listener is new.
 const HOLDERS_EVERY: u64 = 5;
 
 /// Samples until `stop` hears something or hangs up; answers `ready` after the first round.
@@ -155,7 +155,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
     /// One sample of everything.
     fn round(&mut self) -> Result<(), Error> {
         let mut began = None;
-        self.listeners.clear();
+        let known_listeners = std::mem::take(&mut self.listeners);
         for found in netns::find().into_values() {
             let inode = found.namespace.inode;
             let wanted = &self.options.netns;
@@ -166,7 +166,8 @@ impl<'a, 'o> Sampler<'a, 'o> {
         }
         self.last_round = began.or(self.last_round);
         self.settings.of_host(&mut self.setting_rows)?;
-        if self.rounds.is_multiple_of(HOLDERS_EVERY)
+        let new_listener = !self.listeners.is_subset(&known_listeners);
+        if (new_listener || self.rounds.is_multiple_of(HOLDERS_EVERY))
             && let Ok(holders) = &mut self.holders
         {
             self.servers.clear();

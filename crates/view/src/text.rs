@@ -54,7 +54,11 @@ fn case(page: &mut Page, finding: &Finding) {
     }
     page.heading("RULED OUT");
     for ruled_out in &finding.ruled_out {
-        page.paragraph("  - ", Look::Plain, &format!("{}: {}", ruled_out.cause, ruled_out.because));
+        page.paragraph(
+            "  - ",
+            Look::Plain,
+            &format!("{}: {}", ruled_out.cause, ruled_out.because),
+        );
     }
     page.heading("WHAT TO DO");
     for (i, advice) in finding.advice.iter().enumerate() {
@@ -81,7 +85,11 @@ fn place(page: &mut Page, scope: &Scope) {
         Some(backlog) => format!(", backlog {backlog}"),
         None => String::new(),
     };
-    page.item("where", Look::Plain, &format!("{}{backlog}, {netns}", scope.listener));
+    page.item(
+        "where",
+        Look::Plain,
+        &format!("{}{backlog}, {netns}", scope.listener),
+    );
     if let (Some(pid), Some(comm)) = (scope.pid, &scope.comm) {
         let doing = scope.processes.iter().find(|p| p.pid == pid);
         let doing = doing.map(|d| format!(": {}", d.says)).unwrap_or_default();
@@ -166,7 +174,9 @@ fn recording(page: &mut Page, summary: &Summary) {
     page.item("of", Look::Plain, &of);
     page.item("looked at", Look::Plain, &looked_at(summary));
     let symptoms = summary.symptoms.iter();
-    let symptoms: Vec<_> = symptoms.map(|s| format!("{} {}", group(s.count), s.says)).collect();
+    let symptoms: Vec<_> = symptoms
+        .map(|s| format!("{} {}", group(s.count), s.says))
+        .collect();
     let symptoms = match symptoms.is_empty() {
         true => "no retransmission, drop or reset, and no telling counter rose".to_string(),
         false => symptoms.join("; "),
@@ -177,33 +187,47 @@ fn recording(page: &mut Page, summary: &Summary) {
         page.item("HEALTH", Look::Warning, cut);
     }
     for note in &summary.health {
-        page.item("HEALTH", Look::Warning, &format!("{}: {}", note.source, note.says));
+        page.item(
+            "HEALTH",
+            Look::Warning,
+            &format!("{}: {}", note.source, note.says),
+        );
     }
     if summary.complete && summary.health.is_empty() {
-        page.item("health", Look::Plain, "every source worked, nothing was lost");
+        page.item(
+            "health",
+            Look::Plain,
+            "every source worked, nothing was lost",
+        );
     }
 }
 
 fn looked_at(summary: &Summary) -> String {
     let c = &summary.connections;
     let mut says = format!(
-        "{} connects, {} accepted and {} older connections, {} listeners, {} events",
-        group(c.opened),
+        "{}, {} accepted and {} older connections, {}, {}",
+        plural(c.opened, "connect"),
         group(c.accepted),
         group(c.older),
-        group(summary.listeners),
-        group(summary.events),
+        plural(summary.listeners, "listener"),
+        plural(summary.events, "event"),
     );
     for (n, what) in [
-        (c.refused, "connects were refused"),
+        (c.refused, "refused"),
         (c.failed.saturating_sub(c.refused), "failed otherwise"),
-        (c.pending, "still had no answer at the end"),
+        (c.pending, "without an answer at the end"),
     ] {
         if n > 0 {
             says += &format!("; {} {what}", group(n));
         }
     }
     says
+}
+
+/// A count and its noun.
+fn plural(n: u64, noun: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{} {noun}{s}", group(n))
 }
 
 /// A count with thousands separated.

@@ -7,6 +7,9 @@ const UNITS: &[&str] = &[
     "%", "µs", "ms", "s", "bytes", "kB", "MB", "GB", "kbit/s", "Mbit/s", "Gbit/s",
 ];
 
+/// Code in backticks longer than this may be broken after all.
+const LONGEST_CODE: usize = 60;
+
 /// The lines of a text, the first at most `first` columns wide, the others `rest`.
 pub(crate) fn wrap(text: &str, first: usize, rest: usize) -> Vec<String> {
     let mut lines = Vec::new();
@@ -37,21 +40,27 @@ pub(crate) fn wrap(text: &str, first: usize, rest: usize) -> Vec<String> {
     lines
 }
 
-/// Words, with a unit kept to the number before it.
+/// What must stay on one line: words, numbers with their unit, and short code in backticks.
 fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(' ').filter(|w| !w.is_empty()) {
-        let bare = word.trim_end_matches(['.', ',', ';', ':', ')']);
-        let after_number = words.last().is_some_and(|w| w.ends_with(|c: char| c.is_ascii_digit()));
         match words.last_mut() {
-            Some(number) if after_number && UNITS.contains(&bare) => {
-                number.push(' ');
-                number.push_str(word);
+            Some(last) if belongs(word, last) => {
+                last.push(' ');
+                last.push_str(word);
             }
             _ => words.push(word.to_string()),
         }
     }
     words
+}
+
+/// Whether the word goes with what is before it.
+fn belongs(word: &str, before: &str) -> bool {
+    let bare = word.trim_end_matches(['.', ',', ';', ':', ')']);
+    let after_number = before.ends_with(|c: char| c.is_ascii_digit());
+    let in_code = before.matches('`').count() % 2 == 1 && before.width() < LONGEST_CODE;
+    in_code || (after_number && UNITS.contains(&bare))
 }
 
 /// The byte where the text reaches `columns`; after the first character at least.
@@ -73,15 +82,26 @@ mod tests {
 
     #[test]
     fn units_stay_with_their_number() {
-        assert_eq!(wrap("took 1,004 ms each", 10, 10), ["took", "1,004 ms", "each"]);
+        assert_eq!(
+            wrap("took 1,004 ms each", 10, 10),
+            ["took", "1,004 ms", "each"]
+        );
         assert_eq!(wrap("", 10, 10), [""]);
         assert_eq!(wrap("数据库 数据库", 7, 7), ["数据库", "数据库"]);
+        assert_eq!(
+            wrap("see `ss -tien` there", 9, 9),
+            ["see", "`ss -tien", "` there"]
+        );
+        assert_eq!(
+            wrap("see `ss -tien` there", 11, 11),
+            ["see", "`ss -tien`", "there"]
+        );
     }
 
     proptest! {
         #[test]
         fn no_line_is_wider_and_no_letter_is_lost(
-            text in "[a-z数%0-9 ]{0,300}",
+            text in "[a-z数%0-9 `]{0,300}",
             first in 2usize..50,
             rest in 2usize..50,
         ) {

@@ -2,8 +2,16 @@
 use explain::fixture;
 #[test]
 fn look() {
-    for f in [fixture::syn_cookies(), fixture::accept_queue(), fixture::churn(), fixture::bulk()] {
+    for f in [
+        fixture::syn_queue(),
+        fixture::stripped(),
+        fixture::refused(),
+        fixture::stopped_worker(),
+    ] {
         let e = f.explain().expect("reads");
-        println!("{}\n==========", view::text::explanation(&e, &view::Style::default()));
+        println!(
+            "{}\n==========",
+            view::text::explanation(&e, &view::Style::default())
+        );
     }
 }

@@ -2,12 +2,12 @@
 
 use super::Cause;
 use super::lost_syn::{
-    ConnectTimes, DROPS, FULL_COOKIES, FULL_DROPS, OVERFLOWS, drops_check, dropped_elsewhere,
+    ConnectTimes, DROPS, FULL_COOKIES, FULL_DROPS, OVERFLOWS, dropped_elsewhere, drops_check,
     matters,
 };
 use super::scene::{
-    SOMAXCONN, Scene, doubts, named, named_short, namespace, process, raise_backlog,
-    roomy_backlog, scenes, weigh_checks,
+    SOMAXCONN, Scene, doubts, named, named_short, namespace, process, raise_backlog, roomy_backlog,
+    scenes, weigh_checks,
 };
 use crate::finding::{
     Advice, Change, Check, Confidence, Doing, Finding, Level, RuledOut, Scope, Step,
@@ -116,11 +116,32 @@ impl<'a> Case<'a> {
 
     fn title(&self, scope: &Scope) -> String {
         let why = match (culprit(scope), self.sustained()) {
-            (Some(Doing { pid, state: "stopped", .. }), _) => format!(": pid {pid} is stopped"),
-            (Some(Doing { pid, state: "blocked", .. }), _) => {
+            (
+                Some(Doing {
+                    pid,
+                    state: "stopped",
+                    ..
+                }),
+                _,
+            ) => format!(": pid {pid} is stopped"),
+            (
+                Some(Doing {
+                    pid,
+                    state: "blocked",
+                    ..
+                }),
+                _,
+            ) => {
                 format!(": pid {pid} is blocked in the kernel")
             }
-            (Some(Doing { pid, state: "on-cpu", .. }), _) => format!(": pid {pid} is out of CPU"),
+            (
+                Some(Doing {
+                    pid,
+                    state: "on-cpu",
+                    ..
+                }),
+                _,
+            ) => format!(": pid {pid} is out of CPU"),
             (_, true) => ": it accepts too slowly".into(),
             (_, false) => " in bursts".into(),
         };
@@ -130,7 +151,10 @@ impl<'a> Case<'a> {
         };
         fitting([
             format!("{}: its accept queue{backlog} is full{why}.", named(scope)),
-            format!("{}: its accept queue{backlog} is full{why}.", named_short(scope)),
+            format!(
+                "{}: its accept queue{backlog} is full{why}.",
+                named_short(scope)
+            ),
             format!("{}: accept queue full{why}.", named_short(scope)),
         ])
     }
@@ -163,11 +187,17 @@ impl<'a> Case<'a> {
     fn rates(&self) -> Option<(f64, f64)> {
         let began = &self.times.began;
         let first = *began.iter().min()?;
-        let seconds = (self.scene.story.end_ns.saturating_sub(first) as f64 / 1e9).max(1.0);
+        let accepted = self.scene.story.all(&self.scene.listener.accepted);
+        let last = accepted.map(|(_, c)| c.start_ns).chain(began.iter().copied());
+        let ns = last.max().unwrap_or(first).saturating_sub(first);
+        let seconds = (ns as f64 / 1e9).max(1.0);
         let grown = self.scene.listener.queue_growth();
         let established = i64::try_from(self.scene.accepted()).unwrap_or(i64::MAX);
         let taken = established.saturating_sub(grown).max(0);
-        Some((self.times.total() as f64 / seconds, taken as f64 / seconds))
+        Some((
+            self.times.total() as f64 / seconds,
+            taken as f64 / seconds,
+        ))
     }
 
     fn confidence(&self, checks: &[Check]) -> Confidence {
@@ -265,9 +295,16 @@ impl<'a> Case<'a> {
     fn process_step(&self, scope: &Scope) -> Option<Step> {
         let doing = culprit(scope)?;
         let mut says = format!("{} (pid {}): {}.", doing.comm, doing.pid, doing.says);
-        let others: Vec<_> = scope.processes.iter().filter(|p| p.pid != doing.pid).collect();
+        let others: Vec<_> = scope
+            .processes
+            .iter()
+            .filter(|p| p.pid != doing.pid)
+            .collect();
         if !others.is_empty() {
-            let shown = others.iter().take(4).map(|p| format!("{} {}", p.pid, p.state));
+            let shown = others
+                .iter()
+                .take(4)
+                .map(|p| format!("{} {}", p.pid, p.state));
             let shown: Vec<String> = shown.collect();
             let more = match others.len() {
                 n if n > 4 => format!(" and {} more", n - 4),
@@ -365,7 +402,11 @@ impl<'a> Case<'a> {
     }
 
     fn new_backlog(&self) -> u32 {
-        let peak = self.scene.listener.fullest().map_or(0, |s| s.longest_accept_queue.0);
+        let peak = self
+            .scene
+            .listener
+            .fullest()
+            .map_or(0, |s| s.longest_accept_queue.0);
         let burst = match self.sustained() {
             true => 0,
             false => most_within(&mut self.times.began.clone(), BURST_NS),

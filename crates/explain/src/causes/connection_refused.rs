@@ -115,7 +115,12 @@ impl<'a> Case<'a> {
     fn span(&self) -> (u64, u64) {
         let clients = self.story.all(&self.place.refused);
         let clients = clients.map(|(_, c)| c.ended_ns.unwrap_or(c.start_ns));
-        let first = self.place.groups.iter().map(|g| g.first_ns).chain(clients.clone());
+        let first = self
+            .place
+            .groups
+            .iter()
+            .map(|g| g.first_ns)
+            .chain(clients.clone());
         let last = self.place.groups.iter().map(|g| g.last_ns).chain(clients);
         (first.min().unwrap_or(0), last.max().unwrap_or(0))
     }
@@ -145,7 +150,9 @@ impl<'a> Case<'a> {
         let mut netns: Vec<u32> = clients.chain(servers).collect();
         netns.sort_unstable();
         netns.dedup();
-        let groups = netns.iter().flat_map(|n| self.story.packets.at_port(*n, self.at.port));
+        let groups = netns
+            .iter()
+            .flat_map(|n| self.story.packets.at_port(*n, self.at.port));
         let dropped = groups.filter(|g| {
             g.what == What::SynDropped && g.local == self.at && g.is_for("NETFILTER_DROP")
         });
@@ -168,7 +175,10 @@ impl<'a> Case<'a> {
         let refused = format!("{} of {} connects", count(n), count(of));
         let title = match self.server() {
             Some(_) => fitting([
-                format!("Nothing listens on {}: {refused}{by} were refused.", self.at),
+                format!(
+                    "Nothing listens on {}: {refused}{by} were refused.",
+                    self.at
+                ),
                 format!("Nothing listens on {}: {refused} were refused.", self.at),
             ]),
             None => fitting([
@@ -205,11 +215,17 @@ impl<'a> Case<'a> {
     fn fix(&self) -> String {
         match &self.other_addresses()[..] {
             [] => fitting([
-                format!("Start the service that should listen on {}, or correct the address.", self.at),
+                format!(
+                    "Start the service that should listen on {}, or correct the address.",
+                    self.at
+                ),
                 "Start the service that should listen there, or correct the address.".into(),
             ]),
             [other, ..] => fitting([
-                format!("It listens on {other}: bind it to {} too, or connect there.", self.at),
+                format!(
+                    "It listens on {other}: bind it to {} too, or connect there.",
+                    self.at
+                ),
                 format!("It listens on {other}: connect there."),
             ]),
         }
@@ -284,7 +300,10 @@ impl<'a> Case<'a> {
     /// The listener that takes such connects before or after the refusals.
     fn at_other_times(&self) -> Option<&Listener> {
         let group = self.place.groups.first()?;
-        let index = self.story.listeners.taking(group.netns, self.at, group.family)?;
+        let index = self
+            .story
+            .listeners
+            .taking(group.netns, self.at, group.family)?;
         self.story.listeners.all.get(index as usize)
     }
 
@@ -353,10 +372,16 @@ impl<'a> Case<'a> {
             *remotes.entry(*addr).or_default() += n;
         }
         let most = remotes.iter().max_by_key(|(_, n)| **n);
-        let most = most.map_or(String::new(), |(addr, n)| format!(", {} to {addr}", count(*n)));
+        let most = most.map_or(String::new(), |(addr, n)| {
+            format!(", {} to {addr}", count(*n))
+        });
         let (began, ended) = self.span();
         let since = |ns: u64| duration(ns.saturating_sub(self.story.start_ns));
-        let rows = self.place.groups.iter().flat_map(|g| g.rows.iter().copied());
+        let rows = self
+            .place
+            .groups
+            .iter()
+            .flat_map(|g| g.rows.iter().copied());
         let reason = first.reason.as_deref().unwrap_or("none given");
         let step = Step::new(format!(
             "The kernel answered {} with a reset, reason {reason}{most}; from {} to {} after the \
@@ -385,7 +410,10 @@ impl<'a> Case<'a> {
         if let Some(listener) = self.at_other_times() {
             rows.extend(row(listener));
             if let Some(closed) = listener.closed_ns {
-                says.push(format!("a socket stopped to listen there at {}", since(closed)));
+                says.push(format!(
+                    "a socket stopped to listen there at {}",
+                    since(closed)
+                ));
             }
             if let Some(call) = &listener.call {
                 says.push(format!("one began to at {}", since(call.time_ns)));
@@ -395,13 +423,20 @@ impl<'a> Case<'a> {
         if !others.is_empty() {
             let near = self.story.listeners.at_port(group.netns, self.at.port);
             rows.extend(near.filter_map(row).take(1));
-            says.push(format!("the port is listened on, but only at {}", list(&others)));
+            says.push(format!(
+                "the port is listened on, but only at {}",
+                list(&others)
+            ));
         }
         if says.is_empty() {
             says.push("no socket listens on the port, at any address".into());
         }
         let says = format!("In that namespace {}.", list(&says));
-        Some(Step::new(says).number("port", u64::from(self.at.port)).rows(rows))
+        Some(
+            Step::new(says)
+                .number("port", u64::from(self.at.port))
+                .rows(rows),
+        )
     }
 
     fn arithmetic(&self) -> Vec<Check> {
@@ -417,7 +452,9 @@ impl<'a> Case<'a> {
             && self.story.counters.covers(netns)
         {
             let mine = self.story.conns.iter().filter(|c| c.netns == netns);
-            let failed = mine.filter(|c| c.side == Side::Opened && c.failed()).count() as u64;
+            let failed = mine
+                .filter(|c| c.side == Side::Opened && c.failed())
+                .count() as u64;
             let counted = self.story.counters.rise(netns, "Tcp.AttemptFails").by;
             let formula = "AttemptFails of the clients' namespace = their connects that failed";
             checks.push(same_count(formula, counted, failed, "connections"));
@@ -451,7 +488,10 @@ impl<'a> Case<'a> {
             ),
         };
         let waited = self.took().map_or(String::new(), |took| {
-            format!("; the answer came after {}, without a SYN sent again", duration(took))
+            format!(
+                "; the answer came after {}, without a SYN sent again",
+                duration(took)
+            )
         });
         vec![
             RuledOut {

@@ -4,8 +4,8 @@ use recording::RowRef;
 
 use super::scene::{SHOWN_ROWS, Scene, same_count};
 use crate::finding::{Check, Impact, Latency, RuledOut, Step};
-use crate::story::stats::{median, quantile};
 use crate::story::Outcome;
+use crate::story::stats::{median, quantile};
 use crate::words::{count, duration, percent, plural};
 
 /// A client whose SYN is dropped waits a second. Fewer drops than this, in a recording of
@@ -196,9 +196,8 @@ pub(crate) fn drops_check(scene: Scene) -> Option<Check> {
     let all = scene.rise(DROPS).by;
     let own = scene.listener.drops()?;
     let listeners = scene.story.listeners.all.iter();
-    let mut dropping = listeners.filter(|l| {
-        l.netns == scene.listener.netns && l.drops().is_some_and(|n| n > 0)
-    });
+    let mut dropping =
+        listeners.filter(|l| l.netns == scene.listener.netns && l.drops().is_some_and(|n| n > 0));
     let alone = dropping.next().is_some() && dropping.next().is_none();
     let formula = "ListenDrops of the namespace = drops of the only listener there that drops";
     (all > 0 && alone).then(|| same_count(formula, all, own, "packets"))

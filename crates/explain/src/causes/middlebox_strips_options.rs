@@ -68,9 +68,11 @@ fn find(story: &Story) -> Vec<Finding> {
         let (at, netns) = (scene.listener.local, scene.listener.netns);
         Case::of(story, Some(scene), at, netns, sorted.plain, sorted.kept)
     });
-    let away = elsewhere(story).into_iter().filter_map(|((netns, at), place)| {
-        Case::of(story, None, at, netns, place.lacking, place.kept)
-    });
+    let away = elsewhere(story)
+        .into_iter()
+        .filter_map(|((netns, at), place)| {
+            Case::of(story, None, at, netns, place.lacking, place.kept)
+        });
     here.chain(away).map(|case| case.finding()).collect()
 }
 
@@ -111,7 +113,10 @@ impl<'a> Case<'a> {
         kept: Vec<ConnId>,
     ) -> Option<Case<'a>> {
         lacking.retain(|id| story.conn(*id).is_some_and(|c| stripped(story, c)));
-        let pairs = story.all(&lacking).filter(|(_, c)| c.peer.is_some()).count() as u64;
+        let pairs = story
+            .all(&lacking)
+            .filter(|(_, c)| c.peer.is_some())
+            .count() as u64;
         let pace = Pace::of(story, &lacking, &kept);
         let matters = match pairs {
             // The other end may never have offered them: that is no fault unless it hurts.
@@ -141,7 +146,11 @@ impl<'a> Case<'a> {
         let missing = list(&self.missing());
         let cases = format!("{} of {} connections", count(n), count(of));
         let share = n as f64 / of as f64;
-        let verb = if scope.role == Role::Client { "to" } else { "at" };
+        let verb = if scope.role == Role::Client {
+            "to"
+        } else {
+            "at"
+        };
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
@@ -151,8 +160,10 @@ impl<'a> Case<'a> {
                 format!("{who} {missing} of {cases} {verb} {}.", scope.listener),
             ]),
             fix: match self.proven {
-                0 => "Compare a SYN at both ends; make the firewall between leave TCP options alone."
-                    .into(),
+                0 => {
+                    "Compare a SYN at both ends; make the firewall between leave TCP options alone."
+                        .into()
+                }
                 _ => "Make the firewall or load balancer between the ends leave TCP options alone."
                     .into(),
             },
@@ -199,7 +210,9 @@ impl<'a> Case<'a> {
             return scene.scope();
         }
         let callers = self.story.all(&self.lacking);
-        let caller = callers.filter_map(|(_, c)| Some((c.pid?, c.comm.clone()))).next();
+        let caller = callers
+            .filter_map(|(_, c)| Some((c.pid?, c.comm.clone())))
+            .next();
         Scope {
             netns: self.story.netns(self.netns),
             listener: self.at.to_string(),
@@ -316,7 +329,10 @@ impl<'a> Case<'a> {
 
     fn settings_step(&self) -> Step {
         let mut namespaces = vec![self.netns];
-        let peers = self.story.all(&self.lacking).filter_map(|(_, c)| self.story.conn(c.peer?));
+        let peers = self
+            .story
+            .all(&self.lacking)
+            .filter_map(|(_, c)| self.story.conn(c.peer?));
         for peer in peers {
             if !namespaces.contains(&peer.netns) && namespaces.len() < SHOWN_ROWS {
                 namespaces.push(peer.netns);
@@ -329,7 +345,10 @@ impl<'a> Case<'a> {
         let named = list(&named.collect::<Vec<_>>());
         let rows = namespaces.iter().flat_map(|n| {
             let row = |name| self.story.settings.get(*n, name).map(|v| v.row);
-            [row(SACK), row(SCALING)].into_iter().flatten().collect::<Vec<_>>()
+            [row(SACK), row(SCALING)]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
         });
         Step::new(format!(
             "net.ipv4.tcp_sack and net.ipv4.tcp_window_scaling are on in {named}, so {} offered \
@@ -415,14 +434,16 @@ impl<'a> Case<'a> {
                 }),
             },
             Advice {
-                action: "Compare the options of one SYN where it leaves and where it arrives.".into(),
+                action: "Compare the options of one SYN where it leaves and where it arrives."
+                    .into(),
                 command: command_in(
                     &scope.netns,
                     &format!("tcpdump -nvi any 'port {port} and tcp[13] & 2 != 0'"),
                 ),
                 r#where: "both ends, at the same time".into(),
                 risk: "None.".into(),
-                expected: "The hop after which sackOK or wscale is missing is the one to fix.".into(),
+                expected: "The hop after which sackOK or wscale is missing is the one to fix."
+                    .into(),
                 change: None,
             },
         ]
@@ -455,7 +476,6 @@ fn held_up(pace: &Pace) -> bool {
         small(f.snd_wnd) && (waits || (f.rwnd_share.is_none() && at_ceiling))
     })
 }
-
 
 #[cfg(test)]
 mod tests;

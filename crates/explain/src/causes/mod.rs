@@ -72,3 +72,61 @@ fn rank(findings: &mut [Finding]) {
         by_weight.then_with(by_name)
     });
 }
+
+#[cfg(test)]
+mod testing {
+    //! What the tests of several causes share.
+
+    use crate::fixture::Fixture;
+    use crate::{Change, Finding, Number};
+
+    /// The findings of a recording; none may have been withheld.
+    pub(crate) fn found(f: &Fixture) -> Vec<Finding> {
+        let explanation = f.explain().expect("a recording of our own reads");
+        let notes = explanation.summary.health.iter();
+        let withheld: Vec<_> = notes
+            .filter(|n| n.says.contains("internal error"))
+            .collect();
+        assert!(withheld.is_empty(), "{withheld:?}");
+        for finding in &explanation.findings {
+            assert!(finding.title.ends_with('.') && finding.fix.ends_with('.'));
+            let first = finding.advice.first().expect("there is advice");
+            assert!(
+                first.change.is_some(),
+                "the best advice can be applied: {first:?}"
+            );
+        }
+        explanation.findings
+    }
+
+    /// The only finding of a recording, which must be of this cause.
+    pub(crate) fn only(f: &Fixture, cause: &str) -> Finding {
+        let mut found = found(f);
+        let ids: Vec<_> = found.iter().map(|f| f.cause).collect();
+        assert_eq!(ids, [cause]);
+        found.remove(0)
+    }
+
+    /// A number of the evidence.
+    pub(crate) fn number<'a>(finding: &'a Finding, name: &str) -> &'a Number {
+        let mut numbers = finding.evidence.iter().flat_map(|s| &s.numbers.0);
+        let (_, number) = numbers.find(|(n, _)| *n == name).expect(name);
+        number
+    }
+
+    /// The sysctls that the advice sets, as `name=value` in a namespace.
+    pub(crate) fn sysctls(finding: &Finding) -> Vec<(u32, String)> {
+        let changes = finding.advice.iter().filter_map(|a| a.change.as_ref());
+        let sysctls = changes.filter_map(|c| match c {
+            Change::Sysctl { netns, name, value } => Some((*netns, format!("{name}={value}"))),
+            _ => None,
+        });
+        sysctls.collect()
+    }
+
+    /// Why a look-alike is ruled out.
+    pub(crate) fn ruled_out<'a>(finding: &'a Finding, cause: &str) -> &'a str {
+        let out = finding.ruled_out.iter().find(|r| r.cause == cause);
+        &out.expect(cause).because
+    }
+}

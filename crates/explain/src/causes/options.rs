@@ -84,7 +84,10 @@ impl Pace {
         let mut rtts: Vec<u32> = slow_flows.iter().filter_map(|f| f.rtt_us).collect();
         if rtts.is_empty() {
             let conns = story.all(slow);
-            rtts = conns.map(|(_, c)| c.rtt_us).filter(|rtt| *rtt > 0).collect();
+            rtts = conns
+                .map(|(_, c)| c.rtt_us)
+                .filter(|rtt| *rtt > 0)
+                .collect();
         }
         Pace {
             slow: slow_flows,
@@ -182,7 +185,13 @@ impl Pace {
             let share = percent(share);
             says += &format!(" For {share} of their busy time they waited for the peer's window.");
         }
-        let rows = |flows: &[Flow]| flows.iter().filter_map(|f| f.row).take(2).collect::<Vec<_>>();
+        let rows = |flows: &[Flow]| {
+            flows
+                .iter()
+                .filter_map(|f| f.row)
+                .take(2)
+                .collect::<Vec<_>>()
+        };
         let step = Step::new(says)
             .number("rtt_ms", rtt as f64 / 1e6)
             .number("ceiling_bytes_per_s", ceiling)
@@ -220,7 +229,10 @@ impl Pace {
         let (rtt, ceiling, rate) = (self.rtt_ns?, self.ceiling()?, self.slow_rate()?);
         let mbit = |rate: f64| rounded(rate * 8.0 / 1e6);
         Some(Check {
-            formula: format!("65,535 bytes ÷ RTT {} = ceiling of their rate", duration(rtt)),
+            formula: format!(
+                "65,535 bytes ÷ RTT {} = ceiling of their rate",
+                duration(rtt)
+            ),
             expected: mbit(ceiling),
             measured: mbit(rate),
             unit: "Mbit/s",

@@ -101,7 +101,9 @@ impl<'a> Scene<'a> {
                 Some(seen) => seen.comm.to_string(),
                 None => self.comm(pid).to_string(),
             }),
-            cmdline: seen.map(|s| s.cmdline.to_string()).filter(|c| !c.is_empty()),
+            cmdline: seen
+                .map(|s| s.cmdline.to_string())
+                .filter(|c| !c.is_empty()),
             backlog: listener.backlog(),
             processes,
         }
@@ -258,7 +260,8 @@ pub(crate) fn raise_backlog(
         && max < backlog.into()
     {
         let cut = format!("It no longer cuts the backlog to {}.", count(max));
-        let risk = "None for others: it only allows larger backlogs. listen() must be called again.";
+        let risk =
+            "None for others: it only allows larger backlogs. listen() must be called again.";
         let allow = set_sysctl(&scope.netns, SOMAXCONN, backlog.into(), risk, cut);
         // Without it the larger backlog is cut: the application may ask for enough already.
         let first = usize::from(scope.backlog.is_none_or(|b| u64::from(b) < max));
@@ -282,7 +285,10 @@ pub(crate) fn weigh_checks(confidence: &mut Confidence, checks: &[Check]) {
         confidence.at_most(Level::Medium, format!("does not fit: {}", check.formula));
     }
     if checks.is_empty() {
-        confidence.at_most(Level::Medium, "there is no second number to check it against");
+        confidence.at_most(
+            Level::Medium,
+            "there is no second number to check it against",
+        );
     } else if checks.iter().all(|c| c.agrees) {
         let n = plural(checks.len() as u64, "check");
         confidence.because(format!("{n} of independent numbers agree"));

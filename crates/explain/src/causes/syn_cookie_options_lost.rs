@@ -9,9 +9,7 @@ use super::scene::{
     SHOWN_ROWS, SOMAXCONN, Scene, TIMESTAMPS, doubts, named, named_short, process, raise_backlog,
     roomy_backlog, same_count, scenes, set_sysctl, weigh_checks,
 };
-use crate::finding::{
-    Advice, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step,
-};
+use crate::finding::{Advice, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
 use crate::story::stats::most_within;
 use crate::story::{Conn, ConnId, Side, Story, source};
 use crate::words::{count, fitting, percent, plural};
@@ -171,7 +169,9 @@ impl<'a> Case<'a> {
     /// Other namespaces of this host from which its clients connect without timestamps.
     fn clients_without(&self) -> Vec<u32> {
         let story = self.scene.story;
-        let peers = story.all(&self.lost).filter_map(|(_, c)| story.conn(c.peer?));
+        let peers = story
+            .all(&self.lost)
+            .filter_map(|(_, c)| story.conn(c.peer?));
         let mut netns: Vec<u32> = peers.map(|p| p.netns).collect();
         netns.sort_unstable();
         netns.dedup();
@@ -223,7 +223,10 @@ impl<'a> Case<'a> {
 
     fn evidence(&self, process: &str) -> Vec<Step> {
         let mut steps = vec![self.options_step()];
-        steps.extend(self.pace.rate_step(self.scene.story, self.scene.listener.netns));
+        steps.extend(
+            self.pace
+                .rate_step(self.scene.story, self.scene.listener.netns),
+        );
         steps.extend(self.pace.window_step());
         steps.push(self.cookie_step());
         steps.push(self.queue_step(process));
@@ -261,7 +264,10 @@ impl<'a> Case<'a> {
         let mut says: String = match seen {
             0 => "They are older than the recording, or their making was not seen.".into(),
             n if n == self.affected() => "All of them were made from SYN cookies.".into(),
-            n => format!("{} of them were seen to be made from SYN cookies.", count(n)),
+            n => format!(
+                "{} of them were seen to be made from SYN cookies.",
+                count(n)
+            ),
         };
         says += &match (sent.by, received.by) {
             (0, 0) => format!(
@@ -362,10 +368,15 @@ impl<'a> Case<'a> {
     }
 
     fn ruled_out(&self) -> Vec<RuledOut> {
-        let (seen, plain) = (self.sorted.cookie.len() as u64, self.sorted.plain.len() as u64);
+        let (seen, plain) = (
+            self.sorted.cookie.len() as u64,
+            self.sorted.plain.len() as u64,
+        );
         let stripped = match (seen, plain) {
-            (0, _) => "the kernel has accepted at least as many cookies as connections lack options"
-                .into(),
+            (0, _) => {
+                "the kernel has accepted at least as many cookies as connections lack options"
+                    .into()
+            }
             (n, 0) => format!(
                 "{} without options came from a cookie, none lacks them without one",
                 plural(n, "connection")

@@ -3,7 +3,7 @@
 use recording::RowRef;
 
 use super::lost_syn::{
-    ConnectTimes, DROPS, FULL_DROPS, OVERFLOWS, drops_check, dropped_elsewhere, matters,
+    ConnectTimes, DROPS, FULL_DROPS, OVERFLOWS, dropped_elsewhere, drops_check, matters,
 };
 use super::scene::{
     SHOWN_ROWS, SOMAXCONN, Scene, TIMESTAMPS, doubts, named, named_short, process, raise_backlog,
@@ -71,7 +71,10 @@ impl<'a> Case<'a> {
         let full = scene.rise(FULL_DROPS);
         let overflows = scene.rise(OVERFLOWS).by;
         let early = match near_syn_limit(scene) {
-            true => scene.rise(DROPS).by.saturating_sub(overflows.saturating_add(full.by)),
+            true => scene
+                .rise(DROPS)
+                .by
+                .saturating_sub(overflows.saturating_add(full.by)),
             false => 0,
         };
         let all = full.by.saturating_add(early);
@@ -97,17 +100,17 @@ impl<'a> Case<'a> {
         let scope = self.scene.scope();
         let checks = self.arithmetic();
         let why = match self.unanswered() {
-            true => "its clients do not complete their handshakes",
-            false => "more SYNs arrive at once than fit",
+            true => "clients do not complete handshakes",
+            false => "more arrive at once than fit",
         };
-        let drops = format!("dropped {} with a full SYN queue", plural(self.dropped, "SYN"));
+        let drops = format!("SYN queue full, {} dropped", plural(self.dropped, "SYN"));
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
             title: fitting([
-                format!("{} {drops}: {why}.", named(&scope)),
-                format!("{} {drops}: {why}.", named_short(&scope)),
-                format!("{} {drops}.", named_short(&scope)),
+                format!("{}: {drops}: {why}.", named(&scope)),
+                format!("{}: {drops}: {why}.", named_short(&scope)),
+                format!("{}: {drops}.", named_short(&scope)),
             ]),
             fix: self.fix(),
             impact: self.times.impact(self.dropped, self.scene.accepted()),
@@ -316,11 +319,15 @@ impl<'a> Case<'a> {
         let sock = self.scene.listener.most_half_open();
         let limit = sock.and_then(|sock| {
             let backlog = f64::from(sock.backlog) + 1.0;
-            let three_quarters = self.scene.setting(MAX_SYN_BACKLOG).map(|max| max as f64 * 0.75);
+            let three_quarters = self
+                .scene
+                .setting(MAX_SYN_BACKLOG)
+                .map(|max| max as f64 * 0.75);
             let (formula, limit) = match three_quarters {
-                Some(limit) if self.early > self.full.by => {
-                    ("3/4 of tcp_max_syn_backlog = most half-open connections", limit)
-                }
+                Some(limit) if self.early > self.full.by => (
+                    "3/4 of tcp_max_syn_backlog = most half-open connections",
+                    limit,
+                ),
                 _ => ("backlog + 1 = most half-open connections", backlog),
             };
             let longest = f64::from(sock.longest_syn_queue.0);
@@ -339,7 +346,11 @@ impl<'a> Case<'a> {
     }
 
     fn ruled_out(&self) -> Vec<RuledOut> {
-        let longest = self.scene.listener.fullest().map(|s| s.longest_accept_queue.0);
+        let longest = self
+            .scene
+            .listener
+            .fullest()
+            .map(|s| s.longest_accept_queue.0);
         let queue = match (longest, self.scene.listener.backlog()) {
             (Some(longest), Some(backlog)) => format!(
                 ", at most {} of {} waited for accept()",
@@ -380,8 +391,10 @@ impl<'a> Case<'a> {
         }
         let backlog = self.new_backlog();
         let expected = match self.unanswered() {
-            true => "Little: requests that nobody completes fill any queue; cookies do not need it."
-                .into(),
+            true => {
+                "Little: requests that nobody completes fill any queue; cookies do not need it."
+                    .into()
+            }
             false => format!("{} half-open connections fit.", count(backlog.into())),
         };
         let risk = "Restarting breaks present connections.";
@@ -394,7 +407,13 @@ impl<'a> Case<'a> {
                 .into();
             let twice = u64::from(backlog) * 2;
             let risk = "Kernel memory for that many requests.";
-            advice.push(set_sysctl(&scope.netns, MAX_SYN_BACKLOG, twice, risk, expected));
+            advice.push(set_sysctl(
+                &scope.netns,
+                MAX_SYN_BACKLOG,
+                twice,
+                risk,
+                expected,
+            ));
         }
         advice
     }

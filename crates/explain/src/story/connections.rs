@@ -3,8 +3,8 @@
 use std::collections::hash_map::Entry;
 
 use ahash::AHashMap;
-use recording::tables::{Event, Socket};
 use recording::RowRef;
+use recording::tables::{Event, Socket};
 
 use super::conn::{Agreed, Conn, ConnId, Outcome, Sample, Sampled, Side};
 use super::kinds::State;
@@ -149,8 +149,14 @@ impl Connections {
 
     /// A `reset-received` row of a socket in SYN_SENT: its connect was refused.
     pub(crate) fn refused(&mut self, at: EventRow, row: &Event) {
-        if let Some(id) = self.live(row.sock) {
-            self.all[id as usize].refused.get_or_insert(at);
+        // Its end may carry the same time and come first.
+        let known = row.sock.and_then(|sock| self.of_sock.get(&sock));
+        let Some(conn) = known.and_then(|id| self.all.get_mut(*id as usize)) else {
+            return;
+        };
+        let connecting = matches!(conn.outcome, Outcome::Pending | Outcome::Failed);
+        if connecting && conn.remote == remote(row) {
+            conn.refused.get_or_insert(at);
         }
     }
 

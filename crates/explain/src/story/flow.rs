@@ -69,7 +69,9 @@ impl Story {
             rwnd_share: samples
                 .and_then(|s| ratio(s.last.rwnd_limited_us as f64, s.last.busy_us as f64))
                 .map(|share| share.min(1.0)),
-            row: samples.map(|s| s.last.row).or(conn.close_row.map(Into::into)),
+            row: samples
+                .map(|s| s.last.row)
+                .or(conn.close_row.map(Into::into)),
         })
     }
 
@@ -88,7 +90,9 @@ impl Story {
             cwnd: None,
             snd_wnd: None,
             rwnd_share: None,
-            row: samples.map(|s| s.last.row).or(conn.close_row.map(Into::into)),
+            row: samples
+                .map(|s| s.last.row)
+                .or(conn.close_row.map(Into::into)),
         })
     }
 

@@ -229,7 +229,10 @@ impl Listeners {
         let index = self.all.len() as u32;
         self.all.push(Listener::new(netns, local));
         self.by_place.insert((netns, local), index);
-        self.by_port.entry((netns, local.port)).or_default().push(index);
+        self.by_port
+            .entry((netns, local.port))
+            .or_default()
+            .push(index);
         Some(index)
     }
 

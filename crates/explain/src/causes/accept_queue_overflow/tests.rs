@@ -1,1 +1,170 @@
-//! tests
+//! C04 is named when the accept queue overflows, with who does not accept.
+
+use crate::causes::testing::{found, number, only, ruled_out};
+use crate::fixture::{self, CLIENT, Dial, Fate, Fixture, HOST, Listen, SERVER};
+use crate::{Change, Level, Number};
+
+const ID: &str = "accept-queue-overflow";
+
+#[test]
+fn both_ends_here() {
+    let f = only(&fixture::accept_queue(), ID);
+    assert_eq!((f.impact.affected, f.impact.of), (2_000, 3_000));
+    assert_eq!(f.confidence.level, Level::High);
+    let added = f.impact.added_latency_ms.expect("clients are here");
+    assert_eq!(added.p50.round(), 1_004.0);
+    assert_eq!(number(&f, "longest_accept_queue"), &Number::Count(9));
+    assert_eq!(number(&f, "TCPReqQFullDrop"), &Number::Count(100));
+    assert_eq!(f.arithmetic.len(), 3);
+    assert!(f.arithmetic.iter().all(|c| c.agrees), "{:?}", f.arithmetic);
+    assert!(matches!(
+        f.advice[0].change,
+        Some(Change::AcceptFaster { .. })
+    ));
+    assert!(ruled_out(&f, "syn-queue-overflow").contains("consequence"));
+    assert!(ruled_out(&f, "local-firewall-drop").contains("0 SYNs"));
+}
+
+#[test]
+fn only_the_server_here() {
+    let mut recording = fixture::accept_queue();
+    recording.seen_from(SERVER);
+    let f = only(&recording, ID);
+    assert_eq!((f.impact.affected, f.impact.counted), (2_300, "SYNs"));
+    assert_eq!(f.impact.added_latency_ms, None);
+    assert_eq!(f.confidence.level, Level::High);
+}
+
+#[test]
+fn a_client_alone_sees_slow_connects_and_no_cause() {
+    let mut recording = fixture::accept_queue();
+    recording.seen_from(CLIENT);
+    assert_eq!(found(&recording).len(), 0);
+}
+
+#[test]
+fn the_stopped_worker_is_named_not_its_master() {
+    let f = only(&fixture::stopped_worker(), ID);
+    assert_eq!(f.scope.listener, "0.0.0.0:80");
+    assert_eq!(
+        (f.scope.pid, &f.scope.pids[..]),
+        (Some(101), &[100, 101][..])
+    );
+    assert_eq!((f.impact.affected, f.impact.of), (44, 50));
+    assert_eq!(f.confidence.level, Level::High);
+    assert!(f.title.contains("pid 101 is stopped"), "{}", f.title);
+    assert_eq!(f.advice[0].command.as_deref(), Some("kill -CONT 101"));
+    assert_eq!(number(&f, "state"), &Number::Text("stopped".into()));
+}
+
+#[test]
+fn bursts_ask_for_a_backlog_first() {
+    let mut recording = fixture::accept_queue();
+    for row in &mut recording.listeners {
+        row.accept_queue = row.accept_queue.min(4);
+    }
+    let f = only(&recording, ID);
+    assert!(matches!(
+        f.advice[0].change,
+        Some(Change::Backlog { value: 1_024, .. })
+    ));
+    assert!(f.title.contains("in bursts"), "{}", f.title);
+}
+
+#[test]
+fn ghost_connections_are_told() {
+    let mut f = Fixture::new();
+    f.listen(Listen {
+        backlog: 8,
+        accept_queue: vec![9, 9, 9],
+        drops: 40,
+        ..Listen::default()
+    });
+    f.count(SERVER, "TcpExt.ListenOverflows", 0, 40);
+    f.count(SERVER, "TcpExt.ListenDrops", 0, 40);
+    for i in 0..40u16 {
+        f.dial(Dial {
+            from: format!("10.79.0.2:{}", 40_000 + i),
+            fate: Fate::Ghost,
+            ..Dial::default()
+        });
+    }
+    let f = only(&f, ID);
+    assert_eq!(number(&f, "late_acks"), &Number::Count(40));
+}
+
+#[test]
+fn without_listener_samples_dropped_acks_name_the_listener() {
+    let mut f = Fixture::new();
+    f.count(SERVER, "TcpExt.ListenOverflows", 0, 40);
+    for i in 0..60u16 {
+        f.dial(Dial {
+            client: None,
+            from: format!("10.79.0.2:{}", 40_000 + i),
+            fate: if i < 40 {
+                Fate::Ghost
+            } else {
+                Fate::Established
+            },
+            ..Dial::default()
+        });
+    }
+    f.without("listeners");
+    let f = only(&f, ID);
+    assert_eq!(f.scope.listener, "10.79.0.1:5000");
+    assert_eq!(f.confidence.level, Level::Medium);
+}
+
+#[test]
+fn a_few_overflows_at_a_start_are_none() {
+    let mut f = fixture::churn();
+    for row in &mut f.listeners {
+        row.drops += 9;
+    }
+    f.listeners[0].drops -= 9;
+    f.count(SERVER, "TcpExt.ListenOverflows", 0, 9);
+    f.count(SERVER, "TcpExt.ListenDrops", 0, 9);
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
+fn drops_of_one_listener_are_not_blamed_on_another() {
+    let mut f = fixture::accept_queue();
+    f.listen(Listen {
+        at: "10.79.0.1:6000",
+        held_by: vec![(900, 1, "idle", "S")],
+        ..Listen::default()
+    });
+    let f = only(&f, ID);
+    assert_eq!(f.scope.listener, "10.79.0.1:5000");
+}
+
+#[test]
+fn a_dual_stack_listener_owns_its_mapped_clients() {
+    let mut f = Fixture::new();
+    f.listen(Listen {
+        netns: HOST,
+        at: "[::]:80",
+        backlog: 4,
+        accept_queue: vec![0, 5, 5, 5],
+        drops: 30,
+        ..Listen::default()
+    });
+    f.count(HOST, "TcpExt.ListenOverflows", 0, 30);
+    f.count(HOST, "TcpExt.ListenDrops", 0, 30);
+    for i in 0..20u16 {
+        f.dial(Dial {
+            client: Some(HOST),
+            server: Some(HOST),
+            from: format!("127.0.0.1:{}", 40_000 + i),
+            to: "127.0.0.1:80",
+            took_ms: 1_002.0,
+            retries: 1,
+            mapped: true,
+            ..Dial::default()
+        });
+    }
+    let f = only(&f, ID);
+    assert_eq!(f.scope.listener, "[::]:80");
+    assert_eq!((f.impact.affected, f.impact.of), (20, 20));
+}

@@ -1,1 +1,153 @@
-//! tests
+//! C10 is named when nobody listens, and not for a knock on the door or a foreign reset.
+
+use recording::tables::Event;
+
+use crate::causes::testing::{found, number, only, ruled_out};
+use crate::fixture::{self, CLIENT, Dial, Fate, Fixture, HOST, Listen, SERVER};
+use crate::{Change, Level, Number, Role};
+
+const ID: &str = "connection-refused";
+
+#[test]
+fn both_ends_here() {
+    let f = only(&fixture::refused(), ID);
+    assert_eq!((f.impact.affected, f.impact.of), (300, 300));
+    assert_eq!(f.scope.listener, "10.79.0.1:7000");
+    assert_eq!((f.scope.role, f.scope.pid), (Role::Client, Some(77)));
+    assert_eq!(f.confidence.level, Level::High);
+    assert_eq!(number(&f, "median_ms"), &Number::Real(0.05));
+    assert!(f.arithmetic.iter().all(|c| c.agrees) && f.arithmetic.len() == 2);
+    let start = Change::StartListener {
+        at: "10.79.0.1:7000".into(),
+    };
+    assert_eq!(f.advice[0].change, Some(start));
+    assert!(ruled_out(&f, "injected-reset").contains("sent 300 resets"));
+}
+
+#[test]
+fn only_the_server_here() {
+    let mut recording = fixture::refused();
+    recording.seen_from(SERVER);
+    let f = only(&recording, ID);
+    assert_eq!((f.impact.affected, f.scope.pid), (300, None));
+    assert_eq!(f.confidence.level, Level::High);
+}
+
+#[test]
+fn only_the_client_here() {
+    let mut recording = fixture::refused();
+    recording.seen_from(CLIENT);
+    let f = only(&recording, ID);
+    assert_eq!((f.impact.affected, f.scope.pid), (300, Some(77)));
+    assert_eq!(f.confidence.level, Level::Medium);
+    assert!(
+        f.title.starts_with("10.79.0.1:7000 refuses connects"),
+        "{}",
+        f.title
+    );
+}
+
+/// Connects to a port, this many, this far apart, all refused.
+fn knocks(n: u32, every_ms: f64, to: &'static str) -> Fixture {
+    let mut f = Fixture::new();
+    f.count(HOST, "Tcp.AttemptFails", 0, n.into());
+    for i in 0..n {
+        f.dial(Dial {
+            client: Some(HOST),
+            server: Some(HOST),
+            from: format!("127.0.0.1:{}", 40_000 + i),
+            to,
+            at_ms: f64::from(i) * every_ms,
+            took_ms: 0.03,
+            fate: Fate::Refused,
+            ..Dial::default()
+        });
+    }
+    f
+}
+
+#[test]
+fn a_handful_and_health_checks_are_healthy() {
+    assert_eq!(found(&knocks(9, 10.0, "127.0.0.1:80")).len(), 0);
+    assert_eq!(found(&knocks(20, 1_000.0, "127.0.0.1:80")).len(), 0);
+    assert_eq!(found(&knocks(20, 100.0, "127.0.0.1:80")).len(), 1);
+}
+
+#[test]
+fn a_port_scan_is_not_an_outage() {
+    let mut f = Fixture::new();
+    for i in 0..200u32 {
+        f.dial(Dial {
+            client: None,
+            from: format!("198.51.100.{}:40000", i),
+            to: "10.79.0.1:23",
+            at_ms: f64::from(i),
+            fate: Fate::Refused,
+            ..Dial::default()
+        });
+    }
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
+fn a_service_bound_to_another_address_is_pointed_out() {
+    let mut f = fixture::refused();
+    f.listen(Listen {
+        at: "127.0.0.1:7000",
+        ..Listen::default()
+    });
+    let f = only(&f, ID);
+    assert!(
+        f.fix.starts_with("It listens on 127.0.0.1:7000"),
+        "{}",
+        f.fix
+    );
+    assert!(f.advice.len() == 2);
+}
+
+#[test]
+fn ipv6_is_written_as_it_is_typed() {
+    let mut f = knocks(30, 10.0, "[::1]:8080");
+    for event in &mut f.events {
+        event.family = 6;
+    }
+    assert_eq!(only(&f, ID).scope.listener, "[::1]:8080");
+}
+
+#[test]
+fn a_reset_where_a_listener_is_was_sent_by_another() {
+    let mut f = fixture::refused();
+    // A firewall rejects in front of a listener: no kernel of ours sends a reset.
+    f.events.retain(|e| e.netns == CLIENT);
+    f.listen(Listen {
+        at: "10.79.0.1:7000",
+        ..Listen::default()
+    });
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
+fn a_reset_by_the_local_firewall_is_not_a_missing_listener() {
+    let mut f = fixture::refused();
+    f.events.retain(|e| e.netns == CLIENT);
+    let (to, port, _) = fixture::place("10.79.0.1:7000");
+    f.events.push(Event {
+        time_ns: fixture::START_NS + 1,
+        kind: "drop".into(),
+        netns: CLIENT,
+        family: 4,
+        local_addr: to,
+        local_port: port,
+        reason: Some("NETFILTER_DROP".into()),
+        flags: Some(2),
+        ..Event::default()
+    });
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
+fn lost_events_lower_the_confidence() {
+    let mut recording = fixture::refused();
+    recording.lose("events", 5);
+    assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
+}

@@ -1,1 +1,113 @@
-//! tests
+//! C07 is named when options vanish between two ends that have them, and cookies are not it.
+
+use crate::causes::testing::{found, only, ruled_out};
+use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, SERVER};
+use crate::{Change, Level, Role};
+
+const ID: &str = "middlebox-strips-options";
+
+#[test]
+fn both_ends_here() {
+    let f = only(&fixture::stripped(), ID);
+    assert_eq!((f.impact.affected, f.impact.of), (6, 8));
+    assert_eq!(f.confidence.level, Level::High);
+    assert_eq!(f.scope.pid, Some(812));
+    assert_eq!(f.impact.throughput_ratio, Some(0.05));
+    let keep = Change::KeepOptions {
+        listener: "10.79.0.1:5000".into(),
+    };
+    assert_eq!(f.advice[0].change, Some(keep));
+    assert!(ruled_out(&f, "syn-cookie-options-lost").contains("none of the 6"));
+}
+
+#[test]
+fn only_the_server_here() {
+    let mut recording = fixture::stripped();
+    recording.seen_from(SERVER);
+    let f = only(&recording, ID);
+    assert_eq!((f.impact.affected, f.impact.of), (6, 8));
+    // Those clients may never have offered options; none of them has any elsewhere.
+    assert_eq!(f.confidence.level, Level::Low);
+}
+
+#[test]
+fn the_same_client_with_and_without_makes_it_likelier() {
+    let mut recording = fixture::stripped();
+    for socket in &mut recording.sockets {
+        if socket.netns == SERVER {
+            socket.remote_addr = fixture::place("10.79.0.2:1").0;
+        }
+    }
+    for event in &mut recording.events {
+        if event.netns == SERVER {
+            event.remote_addr = fixture::place("10.79.0.2:1").0;
+        }
+    }
+    recording.seen_from(SERVER);
+    assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
+}
+
+#[test]
+fn only_the_client_here() {
+    let mut recording = fixture::stripped();
+    recording.seen_from(CLIENT);
+    let f = only(&recording, ID);
+    assert_eq!(f.confidence.level, Level::Low);
+    assert_eq!((f.scope.role, f.scope.pid), (Role::Client, Some(77)));
+    assert_eq!(f.scope.listener, "10.79.0.1:5000");
+}
+
+#[test]
+fn cookies_are_told_apart_on_the_same_host() {
+    let ids: Vec<_> = found(&fixture::syn_cookies())
+        .iter()
+        .map(|f| f.cause)
+        .collect();
+    assert_eq!(ids, ["syn-cookie-options-lost"]);
+}
+
+#[test]
+fn settings_that_switch_options_off_are_no_box() {
+    for netns in [SERVER, CLIENT] {
+        let mut recording = fixture::stripped();
+        recording.set(netns, "net.ipv4.tcp_sack", "0");
+        recording.set(netns, "net.ipv4.tcp_window_scaling", "0");
+        assert_eq!(found(&recording).len(), 0);
+    }
+}
+
+#[test]
+fn a_peer_that_lacks_them_and_does_not_suffer_is_healthy() {
+    // A sensor with a small TCP: no options, little data, never at the window's limit.
+    let mut f = Fixture::new();
+    f.listen(Listen::default());
+    for i in 0..50u16 {
+        f.dial(Dial {
+            client: None,
+            from: format!("10.9.0.2:{}", 40_000 + i),
+            options: [false, false, false],
+            sends: if i == 0 { 400_000 } else { 2_000 },
+            rate: 50_000,
+            ..Dial::default()
+        });
+    }
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
+fn sack_alone_may_be_stripped() {
+    let mut recording = fixture::stripped();
+    for event in &mut recording.events {
+        event.window_scaling = event.window_scaling.map(|_| true);
+    }
+    let f = only(&recording, ID);
+    assert!(f.title.contains("strips SACK of 6"), "{}", f.title);
+    assert!(f.impact.says.contains("recover from each loss"));
+}
+
+#[test]
+fn a_lost_socket_source_lowers_the_confidence() {
+    let mut recording = fixture::stripped();
+    recording.lose("sockets", 9);
+    assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
+}

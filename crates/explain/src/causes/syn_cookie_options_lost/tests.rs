@@ -1,29 +1,220 @@
-//! C06 is named when cookies cost options, and not when they do not.
+//! C06 is named when cookies cost options, and not when they cost none.
 
-use crate::finding::{Change, Level, Number};
+use crate::causes::testing::{found, number, only, ruled_out, sysctls};
 use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, SERVER};
-use crate::{Explanation, Finding};
+use crate::{Change, Level, Number};
 
-fn explained(f: &Fixture) -> Explanation {
-    let e = f.explain().expect("a recording of our own reads");
-    let errors = e.summary.health.iter().filter(|n| n.says.contains("internal error"));
-    assert_eq!(errors.count(), 0, "{:?}", e.summary.health);
-    e
-}
-
-fn only(e: &Explanation) -> &Finding {
-    let ids: Vec<_> = e.findings.iter().map(|f| f.cause).collect();
-    assert_eq!(ids, ["syn-cookie-options-lost"]);
-    &e.findings[0]
-}
+const ID: &str = "syn-cookie-options-lost";
 
 #[test]
 fn both_ends_here() {
-    let e = explained(&fixture::syn_cookies());
-    let f = only(&e);
-    println!("{}", serde_json::to_string_pretty(f).expect("serialises"));
+    let f = only(&fixture::syn_cookies(), ID);
     assert_eq!((f.impact.affected, f.impact.of), (92, 98));
     assert_eq!((f.scope.pid, f.scope.backlog), (Some(812), Some(5)));
+    assert_eq!(f.scope.listener, "10.79.0.1:5000");
     assert_eq!(f.confidence.level, Level::High);
     assert_eq!(f.impact.throughput_ratio, Some(0.0504));
+    assert_eq!(f.impact.cwnd_ratio, Some(0.03929));
+    assert_eq!(number(&f, "tcp_timestamps"), &Number::Count(0));
+    assert_eq!(number(&f, "arrived_at_once"), &Number::Count(98));
+    let timestamps = "net.ipv4.tcp_timestamps=1".to_string();
+    assert_eq!(
+        sysctls(&f),
+        [(SERVER, timestamps.clone()), (CLIENT, timestamps)]
+    );
+    let backlog = Change::Backlog {
+        listener: "10.79.0.1:5000".into(),
+        value: 1_024,
+    };
+    assert_eq!(f.advice[0].change, Some(backlog));
+    assert!(f.arithmetic.iter().all(|c| c.agrees) && f.arithmetic.len() == 2);
+    assert!(ruled_out(&f, "middlebox-strips-options").contains("92 connections"));
+}
+
+#[test]
+fn only_the_server_here() {
+    let mut recording = fixture::syn_cookies();
+    recording.seen_from(SERVER);
+    let f = only(&recording, ID);
+    assert_eq!((f.impact.affected, f.impact.of), (92, 98));
+    assert_eq!(f.confidence.level, Level::High);
+    // The server receives: the rates are its own, congestion windows are the senders'.
+    assert_eq!(f.impact.throughput_ratio, Some(0.0504));
+    assert_eq!(f.impact.cwnd_ratio, None);
+}
+
+#[test]
+fn a_client_alone_cannot_blame_cookies() {
+    let mut recording = fixture::syn_cookies();
+    recording.seen_from(CLIENT);
+    let f = only(&recording, "middlebox-strips-options");
+    assert_eq!(f.confidence.level, Level::Low);
+    assert!(ruled_out(&f, ID).contains("not ruled out"));
+}
+
+#[test]
+fn one_slow_connection_among_ten_is_enough() {
+    let f = only(&one_among(10), ID);
+    assert_eq!((f.impact.affected, f.impact.of), (1, 10));
+}
+
+/// Uploads of which the last came from a cookie.
+fn one_among(n: u16) -> Fixture {
+    let mut f = Fixture::new();
+    f.set(SERVER, "net.ipv4.tcp_timestamps", "0");
+    f.listen(Listen {
+        backlog: 5,
+        ..Listen::default()
+    });
+    f.count(SERVER, "TcpExt.SyncookiesRecv", 0, 1);
+    for i in 1..=n {
+        let cookie = i == n;
+        f.dial(Dial {
+            from: format!("10.79.0.2:{}", 40_000 + i),
+            cookie: Some(cookie),
+            options: [!cookie, !cookie, false],
+            sends: if cookie { 6_000_000 } else { 60_000_000 },
+            rate: if cookie { 6_000_000 } else { 60_000_000 },
+            ..Dial::default()
+        });
+    }
+    f
+}
+
+#[test]
+fn connections_older_than_the_recording_are_covered_by_the_counters_since_boot() {
+    let mut f = Fixture::new();
+    f.set(SERVER, "net.ipv4.tcp_timestamps", "0");
+    f.listen(Listen {
+        at: "[::]:8000",
+        backlog: 5,
+        warned: true,
+        ..Listen::default()
+    });
+    f.count(SERVER, "TcpExt.SyncookiesRecv", 7, 0);
+    f.count(SERVER, "TcpExt.TCPReqQFullDoCookies", 9, 0);
+    for i in 0..4u16 {
+        let bad = i == 0;
+        f.dial(Dial {
+            client: None,
+            from: format!("[fe80::{i}]:55000"),
+            to: "[fe80::ffff]:8000",
+            older: true,
+            options: [!bad, !bad, false],
+            sends: 80_000_000,
+            rate: if bad { 5_000_000 } else { 400_000_000 },
+            at_ms: -10_000.0,
+            ..Dial::default()
+        });
+    }
+    // With the receiver's one sample alone, no rate is known: give it a second one.
+    let later: Vec<_> = f
+        .sockets
+        .iter()
+        .cloned()
+        .map(|mut s| {
+            s.time_ns += 1_000_000_000;
+            s.bytes_received = s.bytes_received.map(|b| b + 5_000_000);
+            s
+        })
+        .collect();
+    f.sockets.extend(later);
+    let f = only(&f, ID);
+    assert_eq!((f.impact.affected, f.impact.of), (1, 4));
+    assert_eq!(f.confidence.level, Level::Medium);
+    assert_eq!(f.scope.listener, "[::]:8000");
+}
+
+#[test]
+fn without_kernel_symbols_the_counters_cover_them_with_less_confidence() {
+    let mut recording = fixture::syn_cookies();
+    for event in &mut recording.events {
+        event.cookie = None;
+    }
+    let f = only(&recording, ID);
+    assert_eq!(f.impact.affected, 92);
+    assert_eq!(f.confidence.level, Level::Medium);
+}
+
+#[test]
+fn with_timestamps_cookies_cost_nothing() {
+    let mut recording = fixture::syn_cookies();
+    for event in &mut recording.events {
+        if event.sack.is_some() {
+            event.sack = Some(true);
+            event.window_scaling = Some(true);
+            event.timestamps = Some(true);
+        }
+    }
+    for socket in &mut recording.sockets {
+        socket.sack = Some(true);
+        socket.window_scaling = Some(true);
+        socket.timestamps = Some(true);
+    }
+    assert_eq!(found(&recording).len(), 0);
+}
+
+#[test]
+fn short_connections_do_not_notice() {
+    let mut f = Fixture::new();
+    f.set(SERVER, "net.ipv4.tcp_timestamps", "0");
+    f.listen(Listen {
+        backlog: 5,
+        ..Listen::default()
+    });
+    f.count(SERVER, "TcpExt.SyncookiesRecv", 0, 50);
+    for i in 0..50u16 {
+        f.dial(Dial {
+            from: format!("10.79.0.2:{}", 40_000 + i),
+            cookie: Some(true),
+            options: [false, false, false],
+            ends_ms: Some(150.0),
+            ..Dial::default()
+        });
+    }
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
+fn lost_events_lower_the_confidence() {
+    let mut recording = fixture::syn_cookies();
+    recording.lose("events", 1_234);
+    let f = only(&recording, ID);
+    assert_eq!(f.confidence.level, Level::Medium);
+    assert!(
+        f.confidence
+            .because
+            .iter()
+            .any(|b| b.contains("1,234 records"))
+    );
+}
+
+#[test]
+fn counters_that_contradict_lower_the_confidence() {
+    let mut recording = fixture::syn_cookies();
+    recording.counters.retain(|c| &*c.name != "SyncookiesRecv");
+    recording.count(SERVER, "TcpExt.SyncookiesRecv", 0, 10);
+    let f = only(&recording, ID);
+    assert_eq!(f.confidence.level, Level::Medium);
+    assert!(f.arithmetic.iter().any(|c| !c.agrees));
+}
+
+#[test]
+fn without_listener_samples_the_address_is_still_named() {
+    let mut recording = fixture::syn_cookies();
+    recording.without("listeners");
+    recording.holders.clear();
+    recording.processes.clear();
+    let f = only(&recording, ID);
+    assert_eq!(f.scope.listener, "10.79.0.1:5000");
+    assert_eq!((f.scope.backlog, f.scope.pid), (None, None));
+    assert_eq!(f.confidence.level, Level::Medium);
+}
+
+#[test]
+fn somaxconn_that_would_cut_the_backlog_is_raised_too() {
+    let mut recording = fixture::syn_cookies();
+    recording.set(SERVER, "net.core.somaxconn", "128");
+    let f = only(&recording, ID);
+    assert!(sysctls(&f).contains(&(SERVER, "net.core.somaxconn=1024".into())));
 }

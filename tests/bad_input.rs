@@ -1,0 +1,172 @@
+//! Bad input: each one clear line that names the thing, and the right exit code.
+
+mod common;
+
+use std::fs;
+
+use common::{arg, root, run, stderr, stdout, tcpwhy};
+use recording::tables::Event;
+use recording::{FORMAT, Manifest, Writer};
+
+/// One line on stderr that holds `needle`, nothing on stdout, and exit code 1.
+fn one_line(args: &[&str], needle: &str) {
+    let output = run(args);
+    let message = stderr(&output);
+    assert_eq!(message.lines().count(), 1, "{args:?}: {message}");
+    assert!(message.contains(needle), "{args:?}: {message}");
+    assert_eq!(stdout(&output), "", "{args:?}");
+    assert_eq!(output.status.code(), Some(1), "{args:?}: {message}");
+}
+
+fn recording(dir: &std::path::Path) -> std::path::PathBuf {
+    let path = dir.join("r.tcpwhy");
+    let manifest = Manifest {
+        format: FORMAT,
+        complete: true,
+        ..Manifest::default()
+    };
+    let mut events = Writer::create(&path, &manifest)
+        .unwrap()
+        .table::<Event>()
+        .unwrap();
+    events.push(Event::default()).unwrap();
+    events.seal().unwrap();
+    path
+}
+
+#[test]
+fn recordings_that_are_none() {
+    let dir = tempfile::tempdir().unwrap();
+    one_line(
+        &["explain", "/nonexistent.tcpwhy"],
+        "/nonexistent.tcpwhy: no such recording",
+    );
+
+    let text = dir.path().join("notes.txt");
+    fs::write(&text, "not a recording").unwrap();
+    one_line(
+        &["explain", arg(&text)],
+        "notes.txt: not a tcpwhy recording",
+    );
+
+    one_line(&["explain", arg(dir.path())], "manifest.json");
+}
+
+#[test]
+fn a_truncated_segment() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = recording(dir.path());
+    assert_eq!(run(&["explain", arg(&path)]).status.code(), Some(0));
+
+    let segment = path.join("event/000001.parquet");
+    let whole = fs::read(&segment).unwrap();
+    fs::write(&segment, &whole[..whole.len() / 2]).unwrap();
+    one_line(&["explain", arg(&path)], "event/000001.parquet: damaged");
+}
+
+#[test]
+fn a_newer_format() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = recording(dir.path());
+    fs::write(path.join("manifest.json"), "{\"format\": 999}").unwrap();
+    one_line(&["explain", arg(&path)], "update tcpwhy");
+}
+
+#[test]
+fn unknown_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = recording(dir.path());
+    one_line(
+        &["explain", arg(&path), "--cause", "gremlins"],
+        "no cause is called \"gremlins\"",
+    );
+    one_line(&["lab", "run", "no-such-scenario"], "no-such-scenario");
+    one_line(
+        &["explain", "--for", "1s", "--netns", "no-such-ns"],
+        "no-such-ns",
+    );
+}
+
+#[test]
+fn wrong_usage_exits_with_2() {
+    for args in [
+        &["explain", "--for", "never"] as &[&str],
+        &["explain", "x.tcpwhy", "--for", "1s"],
+        &["explain", "x.tcpwhy", "--interval", "-1s"],
+        &["no-such-verb"],
+        &["lab", "run"],
+        &[],
+    ] {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(!stderr(&output).is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn a_command_that_does_not_exist_leaves_nothing_behind() {
+    if !root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.tcpwhy");
+    let command = "/nonexistent/program";
+    one_line(
+        &["explain", "--", command],
+        "/nonexistent/program: command not found",
+    );
+    one_line(
+        &["record", "-o", arg(&path), "--", command],
+        "command not found",
+    );
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_recording_is_never_overwritten() {
+    if !root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = recording(dir.path());
+    one_line(
+        &["record", "-o", arg(&path), "--for", "1s"],
+        "exists already",
+    );
+    assert!(path.join("event/000001.parquet").exists());
+}
+
+#[test]
+fn without_root_recording_says_what_to_do() {
+    if !root() {
+        return;
+    }
+    // As nobody, who can neither read the build directory nor record.
+    let dir = tempfile::tempdir().unwrap();
+    let copy = dir.path().join("tcpwhy");
+    fs::copy(common::TCPWHY, &copy).unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(dir.path(), open).unwrap();
+    for (verb, where_to) in [("explain", true), ("doctor", false)] {
+        let mut command = std::process::Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        let output = command.arg(&copy).arg(verb).output().unwrap();
+        let text = if where_to {
+            stderr(&output)
+        } else {
+            stdout(&output)
+        };
+        assert!(text.contains("run it with sudo"), "{verb}: {text}");
+        assert_eq!(output.status.code(), Some(1), "{verb}");
+    }
+}
+
+#[test]
+fn readers_that_leave_early_are_no_error() {
+    let mut child = tcpwhy(&["lab", "list"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+}

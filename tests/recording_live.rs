@@ -1,0 +1,247 @@
+//! Recording the live host: what is kept, what is said, and that a healthy host has no findings.
+
+mod common;
+
+use std::fs;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use common::{arg, json_lines, root, run, stderr, tcpwhy, wait_until};
+use recording::tables::{Event, Health, Holder, Listener, Process, Setting};
+use recording::{Recording, Table, Verdict};
+use rustix::process::{Pid, Signal, kill_process};
+
+fn rows<T: Table>(path: &Path) -> Vec<T> {
+    let recording = Recording::open(path).unwrap();
+    let batches = recording.scan::<T>().unwrap().map(|b| b.unwrap());
+    batches
+        .flat_map(|b| b.rows().map(|(_, row)| row).collect::<Vec<_>>())
+        .collect()
+}
+
+/// A recording of this host that has begun.
+fn begin(path: &Path, more: &[&str]) -> Child {
+    let ready = path.with_extension("ready");
+    let mut args = vec![
+        "record",
+        "-o",
+        arg(path),
+        "--for",
+        "60s",
+        "--ready-file",
+        arg(&ready),
+    ];
+    args.extend(more);
+    let child = tcpwhy(&args).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the recording begins", || ready.exists());
+    child
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();
+}
+
+/// Opens and closes `n` connections to a listener of ours; the client closes first.
+fn connect(listener: &TcpListener, n: usize) {
+    for _ in 0..n {
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        drop(client);
+        // The end of the client's stream, so that it closes first.
+        assert_eq!(server.read(&mut [0; 16]).unwrap(), 0);
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_a_complete_recording() {
+    if !root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.tcpwhy");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut child = begin(&path, &[]);
+    connect(&listener, 20);
+    signal(&child, Signal::INT);
+    assert!(child.wait().unwrap().success());
+
+    let manifest = Recording::open(&path).unwrap().manifest;
+    assert!(manifest.complete && manifest.end_ns > manifest.start_ns);
+    assert!(manifest.sources.iter().all(|s| s.lost == 0));
+    assert!(
+        manifest
+            .sources
+            .iter()
+            .any(|s| s.name == "state" && s.verdict == Verdict::Attached)
+    );
+    assert!(manifest.host.hz.is_none_or(|hz| hz >= 100));
+
+    let events: Vec<Event> = rows(&path);
+    let ours = |e: &&Event| e.local_port == port || e.remote_port == port;
+    let count = |old: &str, new: &str| {
+        let is =
+            |e: &&Event| e.old_state.as_deref() == Some(old) && e.state.as_deref() == Some(new);
+        events.iter().filter(ours).filter(is).count()
+    };
+    assert_eq!(count("CLOSE", "SYN_SENT"), 20);
+    assert_eq!(count("SYN_SENT", "ESTABLISHED"), 20);
+    assert_eq!(count("SYN_RECV", "ESTABLISHED"), 20);
+    assert_eq!(count("LAST_ACK", "CLOSE"), 20, "the server closed second");
+    let connects = events
+        .iter()
+        .filter(ours)
+        .filter(|e| e.old_state.as_deref() == Some("CLOSE"));
+    for connect in connects {
+        assert_eq!(
+            connect.pid,
+            Some(std::process::id()),
+            "the owner is who called connect()"
+        );
+    }
+    let accepted = events.iter().filter(ours).filter(|e| e.cookie.is_some());
+    assert_eq!(accepted.filter(|e| e.cookie == Some(false)).count(), 20);
+    assert!(events.is_sorted_by_key(|e| e.time_ns));
+
+    // The listener is older than the recording, and so is its holder: us.
+    let listeners: Vec<Listener> = rows(&path);
+    let sample = listeners.iter().find(|l| l.local_port == port).unwrap();
+    let holders: Vec<Holder> = rows(&path);
+    let me = |h: &&Holder| h.pid == std::process::id() && Some(h.inode) == sample.inode;
+    assert_eq!(holders.iter().filter(me).count(), 1);
+    let processes: Vec<Process> = rows(&path);
+    assert!(
+        processes
+            .iter()
+            .any(|p| p.pid == std::process::id() && p.ppid > 0)
+    );
+    let settings: Vec<Setting> = rows(&path);
+    let somaxconn = fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    let recorded = settings
+        .iter()
+        .find(|s| s.name == "net.core.somaxconn")
+        .unwrap();
+    assert_eq!(&*recorded.value, somaxconn.trim());
+}
+
+#[test]
+fn a_killed_recorder_leaves_what_it_sealed() {
+    if !root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.tcpwhy");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut child = begin(&path, &[]);
+    connect(&listener, 5);
+    wait_until("a segment is sealed", || {
+        path.join("event/000001.parquet").exists()
+    });
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+
+    let recording = Recording::open(&path).unwrap();
+    assert!(!recording.manifest.complete);
+    assert!(!rows::<Event>(&path).is_empty());
+    let output = run(&["explain", arg(&path), "--json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let lines = json_lines(&output);
+    assert_eq!(lines.last().unwrap()["complete"], false);
+}
+
+#[test]
+fn a_full_ring_is_reported_with_its_count() {
+    if !root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.tcpwhy");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // 4 KiB hold 25 records; they are drained every 50 ms.
+    let mut child = begin(&path, &["--ring-kib", "4"]);
+    connect(&listener, 2_000);
+    signal(&child, Signal::INT);
+    assert!(child.wait().unwrap().success());
+    let mut message = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut message)
+        .unwrap();
+    assert!(message.contains("records lost"), "{message}");
+
+    let manifest = Recording::open(&path).unwrap().manifest;
+    let lost: u64 = manifest.sources.iter().map(|s| s.lost).sum();
+    let told: u64 = rows::<Health>(&path)
+        .iter()
+        .filter(|h| h.what == "lost")
+        .map(|h| h.count)
+        .sum();
+    assert!(lost > 0);
+    assert_eq!(lost, told, "the health table and the manifest agree");
+    // Nothing is lost unsaid: five records a connection, and as many are kept or counted.
+    let kept = rows::<Event>(&path).len() as u64;
+    assert!(kept + lost >= 5 * 2_000, "{kept} kept, {lost} lost");
+}
+
+#[test]
+fn an_idle_host_has_no_findings() {
+    if !root() {
+        return;
+    }
+    let began = std::time::Instant::now();
+    let output = run(&["explain", "--for", "5s", "--json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let lines = json_lines(&output);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert_eq!(lines[0]["findings"], 0);
+    // The bar is 7 s on a quiet machine; the test only proves that it ends.
+    assert!(began.elapsed().as_secs() < 60);
+}
+
+#[test]
+fn a_command_bounds_the_recording_and_is_ended() {
+    if !root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.tcpwhy");
+    let output = run(&["record", "-o", arg(&path), "--", "true"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    // --for ends a command that does not end by itself.
+    let output = run(&["explain", "--for", "1s", "--json", "--", "sleep", "600"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(
+        run(&["explain", arg(&path), "--fail-on-finding"])
+            .status
+            .code(),
+        Some(0)
+    );
+}
+
+#[test]
+fn doctor_names_every_source() {
+    if !root() {
+        return;
+    }
+    let output = run(&["doctor", "--json"]);
+    assert!(output.status.success());
+    let checkup = &json_lines(&output)[0];
+    let sources = checkup["sources"].as_array().unwrap();
+    for name in [
+        "state",
+        "retransmit",
+        "reset-sent",
+        "drop",
+        "sockets",
+        "counters",
+        "settings",
+    ] {
+        assert!(sources.iter().any(|s| s["name"] == name), "{name}");
+    }
+    let text = common::stdout(&run(&["doctor"]));
+    assert!(text.contains("kprobes"), "{text}");
+}
