@@ -1,0 +1,130 @@
+//! A program nobody here wrote: nginx with a short backlog and a stalled worker, under ab.
+
+mod common;
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use common::{arg, json_lines, root, stderr, tcpwhy, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// nginx in the foreground, ended when dropped.
+struct Nginx {
+    master: Child,
+    port: u16,
+}
+
+impl Nginx {
+    fn start(dir: &Path) -> Nginx {
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let config = dir.join("nginx.conf");
+        let text = format!(
+            "daemon off; worker_processes 1; pid {0}/pid; error_log {0}/error.log;
+             events {{ worker_connections 1024; }}
+             http {{ access_log off; keepalive_timeout 0;
+                     client_body_temp_path {0}/body; proxy_temp_path {0}/proxy;
+                     fastcgi_temp_path {0}/fastcgi; uwsgi_temp_path {0}/uwsgi;
+                     scgi_temp_path {0}/scgi;
+                     server {{ listen 127.0.0.1:{port} backlog=5;
+                               location / {{ return 200 ok; }} }} }}",
+            dir.display()
+        );
+        fs::write(&config, text).unwrap();
+        let master = Command::new("nginx")
+            .arg("-c")
+            .arg(&config)
+            .stderr(Stdio::null())
+            .spawn();
+        let master = master.expect("nginx runs (make test installs it)");
+        wait_until("nginx listens", || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        Nginx { master, port }
+    }
+
+    fn worker(&self) -> u32 {
+        let master = self.master.id();
+        let children = fs::read_to_string(format!("/proc/{master}/task/{master}/children"));
+        let children = children.unwrap();
+        children
+            .split_ascii_whitespace()
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap()
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        signal(self.worker(), Signal::CONT);
+        signal(self.master.id(), Signal::TERM);
+        let _ = self.master.wait();
+    }
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
+}
+
+#[test]
+fn a_stopped_worker_is_named() {
+    if !root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let nginx = Nginx::start(dir.path());
+    let worker = nginx.worker();
+    let ready = dir.path().join("ready");
+    let explain = tcpwhy(&[
+        "explain",
+        "--for",
+        "8s",
+        "--json",
+        "--ready-file",
+        arg(&ready),
+    ])
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    wait_until("the recording begins", || ready.exists());
+    let url = format!("http://127.0.0.1:{}/", nginx.port);
+    let mut ab = Command::new("ab")
+        .args(["-q", "-r", "-c", "30", "-t", "6", "-n", "1000000", &url])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("ab runs (make test installs it)");
+    sleep(Duration::from_secs(1));
+    signal(worker, Signal::STOP);
+    sleep(Duration::from_secs(4));
+    signal(worker, Signal::CONT);
+    let output = explain.wait_with_output().unwrap();
+    ab.wait().unwrap();
+
+    assert!(output.status.success(), "{}", stderr(&output));
+    let lines = json_lines(&output);
+    let finding = &lines[0];
+    assert_eq!(finding["cause"], "accept-queue-overflow", "{finding:#}");
+    let scope = &finding["scope"];
+    assert_eq!(scope["listener"], format!("127.0.0.1:{}", nginx.port));
+    assert_eq!(scope["comm"], "nginx");
+    assert_eq!(scope["backlog"], 5);
+    let pids = scope["pids"].as_array().unwrap();
+    for pid in [worker, nginx.master.id()] {
+        assert!(
+            pids.iter().any(|p| p.as_u64() == Some(pid.into())),
+            "{pid}: {scope:#}"
+        );
+    }
+    assert_eq!(scope["pid"], worker, "the one that is stopped: {scope:#}");
+}
