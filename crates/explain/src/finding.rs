@@ -61,7 +61,7 @@ pub struct Scope {
     pub role: Role,
     /// The process to look at: of several, the one that keeps the others waiting.
     pub pid: Option<u32>,
-    /// All processes that hold the listening socket.
+    /// All processes of that side: those that hold the listening socket, or those that connect.
     pub pids: Vec<u32>,
     /// Command name of `pid`.
     pub comm: Option<String>,
@@ -100,7 +100,8 @@ pub struct Doing {
     pub pid: u32,
     /// Its command name.
     pub comm: String,
-    /// `stopped`, `blocked`, `on-cpu`, `busy`, `asleep`, `zombie` or `unknown`.
+    /// `stopped` (still at the end), `was-stopped`, `blocked`, `on-cpu`, `busy`, `asleep`, `zombie`
+    /// or `unknown`.
     pub state: &'static str,
     /// Share of one CPU it used, 0..; null when it was sampled once.
     pub cpu_share: Option<f64>,

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use recording::Recording;
 
-use crate::story::{Outcome, Side, Story};
+use crate::story::{MAX_CONNECTIONS, Outcome, Side, Story};
 use crate::words;
 
 /// What was looked at.
@@ -21,6 +21,8 @@ pub struct Summary {
     pub listeners: u64,
     /// Event rows read.
     pub events: u64,
+    /// Counters read, over all namespaces.
+    pub counters: u64,
     /// Ids of the causes that were tested.
     pub tested: Vec<&'static str>,
     /// What moved, whether or not a finding explains it.
@@ -55,10 +57,12 @@ pub struct Connections {
 /// Something that moved.
 #[derive(Clone, Debug, Serialize)]
 pub struct Symptom {
-    /// What, in words.
+    /// What: an event in words, or the name of a counter as nstat prints it.
     pub says: String,
-    /// How often.
+    /// How often, over all namespaces.
     pub count: u64,
+    /// Whether it is a counter: events and counters may tell of the same thing.
+    pub counter: bool,
 }
 
 /// What a source has to say of itself.
@@ -116,6 +120,7 @@ impl Summary {
             connections: connections(story),
             listeners: story.listeners.all.len() as u64,
             events: story.tally.events,
+            counters: story.counters.len(),
             tested: Vec::new(),
             symptoms: symptoms(story),
             health: health(story),
@@ -156,7 +161,12 @@ fn symptoms(story: &Story) -> Vec<Symptom> {
     let mut all = Vec::new();
     let mut say = |says: String, count: u64| {
         if count > 0 {
-            all.push(Symptom { says, count });
+            let counter = false;
+            all.push(Symptom {
+                says,
+                count,
+                counter,
+            });
         }
     };
     say("SYNs sent again".into(), tally.syn_retries);
@@ -171,9 +181,12 @@ fn symptoms(story: &Story) -> Vec<Symptom> {
     for (reason, n) in &tally.drops {
         say(format!("packets dropped ({reason})"), *n);
     }
-    for (name, n) in story.counters.risen(TELLING) {
-        say(format!("counter {}", name.replace('.', "")), n);
-    }
+    let counters = story.counters.risen(TELLING).into_iter();
+    all.extend(counters.map(|(name, count)| Symptom {
+        says: name.replace('.', ""),
+        count,
+        counter: true,
+    }));
     all
 }
 
@@ -187,10 +200,9 @@ fn health(story: &Story) -> Vec<HealthNote> {
             });
         }
     };
-    note(
-        story.tally.folded,
-        "connections beyond the first 1,048,576 were counted and not examined",
-    );
+    let kept = words::count(MAX_CONNECTIONS as u64);
+    let folded = format!("connections beyond the first {kept} were counted and not examined");
+    note(story.tally.folded, &folded);
     note(
         story.packets.folded,
         "drops and resets at further places were counted and not examined",

@@ -122,3 +122,73 @@ fn measured(finding: &Finding) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::{Explanation, Step};
+    use crate::fixture::{self, Written};
+
+    fn a_finding() -> (Written, Finding) {
+        let written = fixture::syn_cookies().write().expect("writes");
+        let Explanation { mut findings, .. } = crate::explain(&written.recording).expect("reads");
+        (written, findings.remove(0))
+    }
+
+    /// The reason for which a finding that was spoilt is rejected.
+    fn rejected(spoil: impl FnOnce(&mut Finding)) -> String {
+        let (written, mut finding) = a_finding();
+        let mut validator = Validator::new(&written.recording);
+        assert_eq!(validator.check(&finding), Ok(()), "it is sound before");
+        spoil(&mut finding);
+        validator
+            .check(&finding)
+            .expect_err("a spoilt finding must not be reported")
+    }
+
+    #[test]
+    fn no_evidence_no_finding() {
+        assert!(rejected(|f| f.evidence.clear()).contains("no evidence"));
+        assert!(
+            rejected(|f| f.evidence.iter_mut().for_each(|s| s.rows.clear())).contains("no row")
+        );
+        let blank = |f: &mut Finding| f.evidence.push(Step::new(" "));
+        assert!(rejected(blank).contains("words"));
+    }
+
+    #[test]
+    fn rows_must_be_there() {
+        let first = |f: &mut Finding, change: fn(&mut RowRef)| change(&mut f.evidence[0].rows[0]);
+        assert!(rejected(|f| first(f, |r| r.row = 10_000)).contains("beyond"));
+        assert!(rejected(|f| first(f, |r| r.segment = 99)).contains("no segment"));
+        assert!(rejected(|f| first(f, |r| r.table = "elsewhere")).contains("no table"));
+    }
+
+    #[test]
+    fn high_confidence_needs_arithmetic_that_agrees() {
+        assert!(rejected(|f| f.arithmetic.clear()).contains("arithmetic"));
+        let disagree = |f: &mut Finding| f.arithmetic.iter_mut().for_each(|c| c.agrees = false);
+        assert!(rejected(disagree).contains("arithmetic"));
+        assert!(rejected(|f| f.confidence.because.clear()).contains("reason"));
+    }
+
+    #[test]
+    fn a_reader_is_told_everything() {
+        assert!(rejected(|f| f.title.clear()).contains("title"));
+        assert!(rejected(|f| f.fix.clear()).contains("fix"));
+        assert!(rejected(|f| f.scope.listener.clear()).contains("scope"));
+        assert!(rejected(|f| f.impact.says.clear()).contains("impact"));
+        assert!(rejected(|f| f.ruled_out.clear()).contains("ruled out"));
+        assert!(rejected(|f| f.advice.clear()).contains("advice"));
+        assert!(rejected(|f| f.verify.clear()).contains("verify"));
+    }
+
+    #[test]
+    fn numbers_are_numbers() {
+        assert!(rejected(|f| f.impact.affected = 0).contains("counts 0"));
+        assert!(rejected(|f| f.impact.affected = f.impact.of + 1).contains("counts"));
+        assert!(rejected(|f| f.impact.share = 1.5).contains("share"));
+        assert!(rejected(|f| f.impact.cwnd_ratio = Some(f64::NAN)).contains("numbers"));
+        assert!(rejected(|f| f.arithmetic[0].expected = f64::INFINITY).contains("numbers"));
+    }
+}

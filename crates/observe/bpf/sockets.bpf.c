@@ -24,6 +24,35 @@ struct {
 	__uint(max_entries, 1);
 } scratch SEC(".maps");
 
+/* As fill_addrs, by plain loads, which an iterator's pointers allow: a fifth of a dump's time was
+ * spent in probe reads. */
+static __always_inline u8 load_addrs(u8 local[16], u8 remote[16], const struct sock_common *skc)
+{
+	__be32 *l = (__be32 *)local, *r = (__be32 *)remote;
+
+	if (skc->skc_family == AF_INET6) {
+		for (int i = 0; i < 4; i++) {
+			l[i] = skc->skc_v6_rcv_saddr.in6_u.u6_addr32[i];
+			r[i] = skc->skc_v6_daddr.in6_u.u6_addr32[i];
+		}
+		return 6;
+	}
+	v4_mapped(local, skc->skc_rcv_saddr);
+	v4_mapped(remote, skc->skc_daddr);
+	return 4;
+}
+
+/* As sock_id, without a probe read: what was a pointer in a register is a number when it comes back
+ * from the memory of a map. */
+static __always_inline u64 sock_id_through(u64 *slot, const void *sk)
+{
+	u64 x;
+
+	*(volatile u64 *)slot = (u64)sk;
+	x = (*(volatile u64 *)slot ^ sock_key[0]) * sock_key[1];
+	return x ^ (x >> 32);
+}
+
 static __always_inline u64 file_inode(const struct sock *sk)
 {
 	const struct socket_alloc *alloc;
@@ -48,14 +77,14 @@ static __always_inline int emit_listener(struct bpf_iter__tcp *ctx, struct tcp_s
 	struct inet_connection_sock *icsk = &tp->inet_conn;
 	struct sock *sk = &icsk->icsk_inet.sk;
 	struct tw_listener l = {};
-	u8 nobody[16];
+	u8 nobody[16] __attribute__((aligned(8)));
 
 	l.record = TW_RECORD_LISTENER;
 	l.netns = netns;
 	l.sock = sock_id(sk);
 	l.inode = file_inode(sk);
 	l.cgroup = sock_cgroup(sk);
-	l.family = fill_addrs(l.local_addr, nobody, &sk->__sk_common);
+	l.family = load_addrs(l.local_addr, nobody, &sk->__sk_common);
 	l.local_port = sk->__sk_common.skc_num;
 	l.accept_queue = sk->sk_ack_backlog;
 	l.backlog = sk->sk_max_ack_backlog;
@@ -89,14 +118,18 @@ static __always_inline void fill_full(struct tw_socket *s, struct tcp_sock *tp)
 
 	s->full = 1;
 	s->inode = file_inode(sk);
-	s->cgroup = sock_cgroup(sk);
+	if (bpf_core_field_exists(sk->sk_cgrp_data.cgroup) && sk->sk_cgrp_data.cgroup)
+		s->cgroup = sk->sk_cgrp_data.cgroup->kn->id;
 	s->pacing_rate = sk->sk_pacing_rate;
 	s->max_pacing_rate = sk->sk_max_pacing_rate;
 	s->bytes_acked = tp->bytes_acked;
 	s->bytes_received = tp->bytes_received;
 	s->bytes_sent = tp->bytes_sent;
 	s->bytes_retrans = tp->bytes_retrans;
-	BPF_CORE_READ_STR_INTO(&s->congestion, icsk, icsk_ca_ops, name);
+	if (icsk->icsk_ca_ops) {
+		((u64 *)s->congestion)[0] = *(u64 *)&icsk->icsk_ca_ops->name[0];
+		((u64 *)s->congestion)[1] = *(u64 *)&icsk->icsk_ca_ops->name[8];
+	}
 	s->rto = icsk->icsk_rto;
 	s->ato = BPF_CORE_READ_BITFIELD(icsk, icsk_ack.ato);
 	s->since_data_sent = now - tp->lsndtime;
@@ -185,8 +218,8 @@ int dump(struct bpf_iter__tcp *ctx)
 	__builtin_memset(s, 0, sizeof(*s));
 	s->record = TW_RECORD_SOCKET;
 	s->netns = netns;
-	s->sock = sock_id(skc);
-	s->family = fill_addrs(s->local_addr, s->remote_addr, skc);
+	s->sock = sock_id_through(&s->sock, skc);
+	s->family = load_addrs(s->local_addr, s->remote_addr, skc);
 	s->local_port = skc->skc_num;
 	s->remote_port = bpf_ntohs(skc->skc_dport);
 	s->state = skc->skc_state;

@@ -7,6 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::Error;
 use crate::processes::Stat;
+use crate::sampler::Longest;
 
 /// The host, as far as it can be read.
 pub fn host(hz: Option<u32>) -> Host {
@@ -36,7 +37,7 @@ pub fn clock_offset_ns() -> i64 {
 }
 
 /// What this process has used so far.
-pub fn own_cost(ring_bytes: u32) -> OwnCost {
+pub fn own_cost(ring_bytes: u32, longest: Longest) -> OwnCost {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let stat = Stat::parse(&stat);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -49,6 +50,8 @@ pub fn own_cost(ring_bytes: u32) -> OwnCost {
         system_ms: stat.as_ref().map_or(0, |s| s.system_ms),
         max_rss_bytes: max_rss_kib.unwrap_or(0).saturating_mul(1024),
         ring_bytes: ring_bytes.into(),
+        longest_round_us: longest.round.as_micros() as u64,
+        longest_snapshot_us: longest.snapshot.as_micros() as u64,
     }
 }
 

@@ -36,6 +36,17 @@ pub struct Sampled {
     pub sources: Vec<Source>,
     /// Every namespace seen so far.
     pub namespaces: Vec<Namespace>,
+    /// The longest so far of what takes time.
+    pub longest: Longest,
+}
+
+/// The longest of what takes time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Longest {
+    /// A round of samples over all namespaces.
+    pub round: Duration,
+    /// A snapshot of the sockets of one namespace, read and decoded.
+    pub snapshot: Duration,
 }
 
 /// A round of samples may take this share of the time; a host with a million sockets is sampled
@@ -109,6 +120,7 @@ struct Sampler<'a, 'o> {
     /// Processes that hold listeners.
     servers: BTreeSet<u32>,
     rounds: u64,
+    longest: Longest,
     /// Jiffies at the start of the previous round; each round of dumps compares with it.
     last_round: Option<u32>,
 }
@@ -148,12 +160,14 @@ impl<'a, 'o> Sampler<'a, 'o> {
             listeners: HashSet::new(),
             servers: BTreeSet::new(),
             rounds: 0,
+            longest: Longest::default(),
             last_round: None,
         })
     }
 
     /// One sample of everything.
     fn round(&mut self) -> Result<(), Error> {
+        let since = Instant::now();
         let mut began = None;
         let known_listeners = std::mem::take(&mut self.listeners);
         for found in netns::find().into_values() {
@@ -180,6 +194,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
         }
         processes::sample(&self.servers, &mut self.process_rows)?;
         self.rounds += 1;
+        self.longest.round = self.longest.round.max(since.elapsed());
         self.seal_if_due()
     }
 
@@ -193,12 +208,16 @@ impl<'a, 'o> Sampler<'a, 'o> {
         let (settings, listeners) = (&mut self.settings, &mut self.listeners);
         let (socket_rows, counter_rows) = (&mut self.socket_rows, &mut self.counter_rows);
         let setting_rows = &mut self.setting_rows;
+        let longest = &mut self.longest.snapshot;
         let visited = self.home.visit(found, || {
             counters.sample(inode, counter_rows)?;
             settings.of_namespace(inode, setting_rows)?;
+            let began = Instant::now();
             sockets.dump(since.is_none(), since.unwrap_or(0), socket_rows, |inode| {
                 listeners.insert(inode);
-            })
+            })?;
+            *longest = (*longest).max(began.elapsed());
+            Ok::<(), Error>(())
         });
         match visited {
             Ok(result) => result?,
@@ -244,6 +263,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
         Sampled {
             sources: sources(holders),
             namespaces: self.seen.values().cloned().collect(),
+            longest: self.longest,
         }
     }
 }

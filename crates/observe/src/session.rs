@@ -12,7 +12,7 @@ use crate::events::EventOptions;
 use crate::health::HealthLog;
 use crate::host;
 use crate::kernel::hz;
-use crate::sampler::{SampleOptions, Sampled, sample};
+use crate::sampler::{Longest, SampleOptions, Sampled, sample};
 use crate::watcher::watch;
 
 /// What to record.
@@ -155,12 +155,14 @@ impl Session {
         // The sampler first: its last sample of counters is then within the watched time.
         let sampled = self.sampler.finish();
         let sources = self.watcher.finish();
+        let mut longest = Longest::default();
         let failed = match (sampled, sources) {
             (Ok(sampled), Ok(sources)) => {
                 self.manifest.sources = sources;
                 if let Some(sampled) = sampled {
                     self.manifest.sources.extend(sampled.sources);
                     self.manifest.namespaces = sampled.namespaces;
+                    longest = sampled.longest;
                 }
                 self.manifest.complete = true;
                 None
@@ -168,7 +170,7 @@ impl Session {
             (Err(e), _) | (_, Err(e)) => Some(e),
         };
         self.manifest.end_ns = monotonic_ns();
-        self.manifest.cost = host::own_cost(self.ring_bytes);
+        self.manifest.cost = host::own_cost(self.ring_bytes, longest);
         self.manifest.write(self.writer.dir())?;
         match failed {
             Some(e) => Err(e),

@@ -7,9 +7,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, BooleanBuilder, DictionaryArray,
-    PrimitiveArray, PrimitiveBuilder, StringArray,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, BooleanArray, BooleanBufferBuilder,
+    BooleanBuilder, DictionaryArray, PrimitiveArray, StringArray,
 };
+use arrow::buffer::NullBuffer;
 use arrow::datatypes as adt;
 use arrow::datatypes::DataType;
 
@@ -41,10 +42,11 @@ macro_rules! primitive {
         impl Cell for $rust {
             const NULLABLE: bool = false;
             const TYPE: &'static str = stringify!($rust);
-            type Builder = PrimitiveBuilder<$arrow>;
+            type Builder = Numbers<$arrow>;
             type Reader = PrimitiveArray<$arrow>;
             fn data_type() -> DataType { $data }
-            fn append(self, builder: &mut Self::Builder) { builder.append_value(self) }
+            #[inline]
+            fn append(self, builder: &mut Self::Builder) { builder.value(self) }
             fn finish(builder: &mut Self::Builder) -> ArrayRef { Arc::new(builder.finish()) }
             fn reader(array: &ArrayRef) -> Option<Self::Reader> {
                 array.as_primitive_opt::<$arrow>().filter(|a| a.null_count() == 0).cloned()
@@ -54,18 +56,17 @@ macro_rules! primitive {
         impl Cell for Option<$rust> {
             const NULLABLE: bool = true;
             const TYPE: &'static str = stringify!($rust);
-            type Builder = SparseBuilder<PrimitiveBuilder<$arrow>>;
+            type Builder = Numbers<$arrow>;
             type Reader = PrimitiveArray<$arrow>;
             fn data_type() -> DataType { $data }
+            #[inline]
             fn append(self, builder: &mut Self::Builder) {
                 match self {
-                    Some(value) => builder.dense(PrimitiveBuilder::append_nulls).append_value(value),
-                    None => builder.null(PrimitiveBuilder::append_null),
+                    Some(value) => builder.value(value),
+                    None => builder.null(),
                 }
             }
-            fn finish(builder: &mut Self::Builder) -> ArrayRef {
-                Arc::new(builder.dense(PrimitiveBuilder::append_nulls).finish())
-            }
+            fn finish(builder: &mut Self::Builder) -> ArrayRef { Arc::new(builder.finish()) }
             fn reader(array: &ArrayRef) -> Option<Self::Reader> {
                 array.as_primitive_opt::<$arrow>().cloned()
             }
@@ -74,6 +75,71 @@ macro_rules! primitive {
             }
         }
     )+};
+}
+
+/// A column of numbers being written. In most batches a column is all null or has no null at all:
+/// both cost next to nothing per row, which the recorded host pays for. Only a mixed column keeps
+/// a bitmap.
+pub struct Numbers<A: ArrowPrimitiveType> {
+    leading_nulls: usize,
+    values: Vec<A::Native>,
+    valid: Option<BooleanBufferBuilder>,
+}
+
+impl<A: ArrowPrimitiveType> Default for Numbers<A> {
+    fn default() -> Self {
+        Numbers {
+            leading_nulls: 0,
+            values: Vec::new(),
+            valid: None,
+        }
+    }
+}
+
+impl<A: ArrowPrimitiveType> Numbers<A> {
+    #[inline]
+    fn value(&mut self, value: A::Native) {
+        if self.leading_nulls > 0 {
+            self.write_leading_nulls();
+        }
+        self.values.push(value);
+        if let Some(valid) = &mut self.valid {
+            valid.append(true);
+        }
+    }
+
+    #[inline]
+    fn null(&mut self) {
+        if self.values.is_empty() {
+            self.leading_nulls += 1;
+            return;
+        }
+        let valid = self.valid.get_or_insert_with(|| {
+            let mut valid = BooleanBufferBuilder::new(self.values.capacity());
+            valid.append_n(self.values.len(), true);
+            valid
+        });
+        self.values.push(A::Native::default());
+        valid.append(false);
+    }
+
+    #[cold]
+    fn write_leading_nulls(&mut self) {
+        let n = std::mem::take(&mut self.leading_nulls);
+        self.values.resize(n, A::Native::default());
+        let mut valid = BooleanBufferBuilder::new(n);
+        valid.append_n(n, false);
+        self.valid = Some(valid);
+    }
+
+    fn finish(&mut self) -> PrimitiveArray<A> {
+        let mut all = std::mem::take(self);
+        if all.leading_nulls > 0 {
+            return PrimitiveArray::new_null(all.leading_nulls);
+        }
+        let valid = all.valid.as_mut().map(|v| NullBuffer::new(v.finish()));
+        PrimitiveArray::new(all.values.into(), valid)
+    }
 }
 
 primitive! {
@@ -113,22 +179,16 @@ impl Cell for bool {
 impl Cell for Option<bool> {
     const NULLABLE: bool = true;
     const TYPE: &'static str = "bool";
-    type Builder = SparseBuilder<BoolBuilder>;
+    type Builder = BoolBuilder;
     type Reader = BooleanArray;
     fn data_type() -> DataType {
         DataType::Boolean
     }
     fn append(self, builder: &mut Self::Builder) {
-        match self {
-            Some(value) => builder
-                .dense(BoolBuilder::append_nulls)
-                .0
-                .append_value(value),
-            None => builder.null(|b| b.0.append_null()),
-        }
+        builder.0.append_option(self);
     }
     fn finish(builder: &mut Self::Builder) -> ArrayRef {
-        Arc::new(builder.dense(BoolBuilder::append_nulls).0.finish())
+        Arc::new(builder.0.finish())
     }
     fn reader(array: &ArrayRef) -> Option<Self::Reader> {
         array.as_boolean_opt().cloned()
@@ -138,40 +198,8 @@ impl Cell for Option<bool> {
     }
 }
 
-/// A column being written that is mostly null: most columns are, in most rows, and the recorder
-/// pays for every row on a busy host. Nulls before the first value only count.
-#[derive(Default)]
-pub struct SparseBuilder<B> {
-    leading_nulls: usize,
-    dense: Option<B>,
-}
-
-impl<B: Default> SparseBuilder<B> {
-    /// The builder, with the nulls so far in it.
-    fn dense(&mut self, append_nulls: impl FnOnce(&mut B, usize)) -> &mut B {
-        let leading_nulls = std::mem::take(&mut self.leading_nulls);
-        let dense = self.dense.get_or_insert_default();
-        if leading_nulls > 0 {
-            append_nulls(dense, leading_nulls);
-        }
-        dense
-    }
-    fn null(&mut self, append_null: impl FnOnce(&mut B)) {
-        match &mut self.dense {
-            Some(dense) => append_null(dense),
-            None => self.leading_nulls += 1,
-        }
-    }
-}
-
 /// A boolean column being written (Arrow's own builder has no `Default`).
 pub struct BoolBuilder(BooleanBuilder);
-
-impl BoolBuilder {
-    fn append_nulls(&mut self, n: usize) {
-        self.0.append_nulls(n);
-    }
-}
 
 impl Default for BoolBuilder {
     fn default() -> Self {
@@ -258,7 +286,7 @@ const RECENT: usize = 128;
 
 /// A text column being written: each distinct value once, and per row which one it is.
 pub struct TextBuilder {
-    keys: SparseBuilder<PrimitiveBuilder<adt::Int32Type>>,
+    keys: Numbers<adt::Int32Type>,
     known: HashMap<Text, i32>,
     values: Vec<Text>,
     /// The texts used last, by the address of their bytes: producers use the same few again and
@@ -269,7 +297,7 @@ pub struct TextBuilder {
 impl Default for TextBuilder {
     fn default() -> Self {
         TextBuilder {
-            keys: SparseBuilder::default(),
+            keys: Numbers::default(),
             known: HashMap::new(),
             values: Vec::new(),
             recent: [None; RECENT],
@@ -285,9 +313,7 @@ impl TextBuilder {
             Some((known, key)) if known == address => key,
             _ => self.look_up(text, address, slot),
         };
-        self.keys
-            .dense(PrimitiveBuilder::append_nulls)
-            .append_value(key);
+        self.keys.value(key);
     }
 
     fn look_up(&mut self, text: Text, address: usize, slot: usize) -> i32 {
@@ -303,11 +329,11 @@ impl TextBuilder {
     }
 
     fn null(&mut self) {
-        self.keys.null(PrimitiveBuilder::append_null);
+        self.keys.null();
     }
 
     fn finish(&mut self) -> ArrayRef {
-        let keys = self.keys.dense(PrimitiveBuilder::append_nulls).finish();
+        let keys = self.keys.finish();
         let values = StringArray::from_iter_values(self.values.iter().map(|t| &**t));
         *self = TextBuilder::default();
         dictionary(keys, Arc::new(values))
@@ -404,7 +430,7 @@ impl fmt::Debug for Addr {
 /// with an allocation per value; of all columns of `event` these two cost the most that way.)
 #[derive(Default)]
 pub struct AddrBuilder {
-    keys: PrimitiveBuilder<adt::Int32Type>,
+    keys: Numbers<adt::Int32Type>,
     known: HashMap<Addr, i32>,
     values: Vec<Addr>,
     recent: Option<(Addr, i32)>,
@@ -433,7 +459,7 @@ impl Cell for Addr {
             }),
         };
         builder.recent = Some((self, key));
-        builder.keys.append_value(key);
+        builder.keys.value(key);
     }
     fn finish(builder: &mut Self::Builder) -> ArrayRef {
         let values = BinaryArray::from_iter_values(builder.values.iter().map(|a| a.0));

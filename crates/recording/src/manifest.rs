@@ -116,6 +116,12 @@ pub struct OwnCost {
     pub max_rss_bytes: u64,
     /// Kernel memory of the ring buffer, bytes.
     pub ring_bytes: u64,
+    /// The longest round of samples over all namespaces, µs; mostly the first.
+    #[serde(default)]
+    pub longest_round_us: u64,
+    /// The longest snapshot of the sockets of one namespace, read and decoded, µs.
+    #[serde(default)]
+    pub longest_snapshot_us: u64,
 }
 
 impl Manifest {

@@ -12,7 +12,7 @@ use crate::{Error, Manifest};
 
 /// Rows decoded at a time; bounds memory whatever the recording's size.
 const BATCH_ROWS: usize = 8_192;
-/// A row group we write holds 65,536 rows: a column that claims more than this is not ours.
+/// A row group we write holds 131,072 rows: a column that claims more than this is not ours.
 const MAX_COLUMN_BYTES: i64 = 256 << 20;
 
 /// Where a row is: the evidence behind a finding points to rows with this.

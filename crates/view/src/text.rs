@@ -173,13 +173,15 @@ fn recording(page: &mut Page, summary: &Summary) {
     );
     page.item("of", Look::Plain, &of);
     page.item("looked at", Look::Plain, &looked_at(summary));
-    let symptoms = summary.symptoms.iter();
-    let symptoms: Vec<_> = symptoms
-        .map(|s| format!("{} {}", group(s.count), s.says))
-        .collect();
-    let symptoms = match symptoms.is_empty() {
-        true => "no retransmission, drop or reset, and no telling counter rose".to_string(),
-        false => symptoms.join("; "),
+    let symptoms = summary.symptoms.iter().map(|s| match s.counter {
+        true => format!("{} +{}", s.says, group(s.count)),
+        false => format!("{} {}", group(s.count), s.says),
+    });
+    let symptoms: Vec<_> = symptoms.collect();
+    let symptoms = match (symptoms.is_empty(), summary.counters) {
+        (false, _) => symptoms.join("; "),
+        (true, 0) => "no retransmission, drop or reset; no counter was read".to_string(),
+        (true, _) => "no retransmission, drop or reset, and no telling counter rose".to_string(),
     };
     page.item("symptoms", Look::Plain, &symptoms);
     if !summary.complete {
@@ -205,12 +207,13 @@ fn recording(page: &mut Page, summary: &Summary) {
 fn looked_at(summary: &Summary) -> String {
     let c = &summary.connections;
     let mut says = format!(
-        "{}, {} accepted and {} older connections, {}, {}",
+        "{}, {} accepted and {} older connections, {}, {}, {}",
         plural(c.opened, "connect"),
         group(c.accepted),
         group(c.older),
         plural(summary.listeners, "listener"),
         plural(summary.events, "event"),
+        plural(summary.counters, "counter"),
     );
     for (n, what) in [
         (c.refused, "refused"),

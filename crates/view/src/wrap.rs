@@ -30,8 +30,10 @@ pub(crate) fn wrap(text: &str, first: usize, rest: usize) -> Vec<String> {
                 break;
             }
             let cut = cut_at(&line, columns.max(2));
-            let tail = line.split_off(cut);
-            lines.push(std::mem::replace(&mut line, tail));
+            // Between words if there is a place, and not with a blank at the end.
+            let space = line[..cut].rfind(' ').filter(|at| *at > 0);
+            let tail = line.split_off(space.unwrap_or(cut));
+            lines.push(std::mem::replace(&mut line, tail.trim_start().to_string()));
         }
     }
     if !line.is_empty() || lines.is_empty() {
@@ -90,7 +92,7 @@ mod tests {
         assert_eq!(wrap("数据库 数据库", 7, 7), ["数据库", "数据库"]);
         assert_eq!(
             wrap("see `ss -tien` there", 9, 9),
-            ["see", "`ss -tien", "` there"]
+            ["see", "`ss", "-tien`", "there"]
         );
         assert_eq!(
             wrap("see `ss -tien` there", 11, 11),

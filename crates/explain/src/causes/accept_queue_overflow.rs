@@ -6,8 +6,8 @@ use super::lost_syn::{
     matters,
 };
 use super::scene::{
-    SOMAXCONN, Scene, doubts, named, named_short, namespace, process, raise_backlog, roomy_backlog,
-    scenes, weigh_checks,
+    SOMAXCONN, Scene, application, doubts, named, named_short, namespace, process, raise_backlog,
+    roomy_backlog, scenes, weigh_checks,
 };
 use crate::finding::{
     Advice, Change, Check, Confidence, Doing, Finding, Level, RuledOut, Scope, Step,
@@ -43,7 +43,7 @@ full, requests that cannot complete fill the SYN queue as well: that is a conseq
 here.
 ";
 
-/// When at least this share of samples shows a full queue, the application is too slow; when
+/// When at least this share of samples shows a crowded queue, the application is too slow; when
 /// fewer do, bursts are too large.
 const SUSTAINED: f64 = 0.3;
 /// Clients that arrive within this time of each other are one burst: a dropped one is back then.
@@ -115,7 +115,7 @@ impl<'a> Case<'a> {
     }
 
     fn title(&self, scope: &Scope) -> String {
-        let why = match (culprit(scope), self.sustained()) {
+        let why = match (culprit(scope), self.sustained(scope)) {
             (
                 Some(Doing {
                     pid,
@@ -124,6 +124,14 @@ impl<'a> Case<'a> {
                 }),
                 _,
             ) => format!(": pid {pid} is stopped"),
+            (
+                Some(Doing {
+                    pid,
+                    state: "was-stopped",
+                    ..
+                }),
+                _,
+            ) => format!(": pid {pid} was stopped"),
             (
                 Some(Doing {
                     pid,
@@ -156,12 +164,14 @@ impl<'a> Case<'a> {
                 named_short(scope)
             ),
             format!("{}: accept queue full{why}.", named_short(scope)),
+            format!("{}: accept queue full{why}.", scope.listener),
         ])
     }
 
     fn fix(&self, scope: &Scope) -> String {
         let who = process(scope);
-        match (culprit(scope).map(|p| p.state), self.sustained()) {
+        match (culprit(scope).map(|p| p.state), self.sustained(scope)) {
+            (Some("was-stopped"), _) => format!("Find out what stopped {who} (SIGSTOP)."),
             (Some("stopped"), _) => {
                 format!("Let {who} run again (kill -CONT), and find out what stopped it.")
             }
@@ -171,15 +181,17 @@ impl<'a> Case<'a> {
             ]),
             (_, false) => format!(
                 "Raise the listen() backlog of {who} to {}.",
-                count(self.new_backlog().into())
+                count(self.new_backlog(scope).into())
             ),
         }
     }
 
-    /// The queue stays full: not a burst.
-    fn sustained(&self) -> bool {
-        let (full, samples) = self.scene.listener.full_samples();
-        full > 0 && full as f64 >= SUSTAINED * samples as f64
+    /// The queue stays full, or the process cannot accept: not a burst.
+    fn sustained(&self, scope: &Scope) -> bool {
+        let (crowded, samples) = self.scene.listener.crowded_samples();
+        let stuck = ["stopped", "was-stopped", "blocked", "on-cpu"];
+        let stuck = culprit(scope).is_some_and(|p| stuck.contains(&p.state));
+        crowded > 0 && (stuck || crowded as f64 >= SUSTAINED * samples as f64)
     }
 
     /// Arrivals and accepts per second; `None` when no client is on this host, for a SYN that is
@@ -188,21 +200,20 @@ impl<'a> Case<'a> {
         let began = &self.times.began;
         let first = *began.iter().min()?;
         let accepted = self.scene.story.all(&self.scene.listener.accepted);
-        let last = accepted.map(|(_, c)| c.start_ns).chain(began.iter().copied());
+        let last = accepted
+            .map(|(_, c)| c.start_ns)
+            .chain(began.iter().copied());
         let ns = last.max().unwrap_or(first).saturating_sub(first);
         let seconds = (ns as f64 / 1e9).max(1.0);
         let grown = self.scene.listener.queue_growth();
         let established = i64::try_from(self.scene.accepted()).unwrap_or(i64::MAX);
         let taken = established.saturating_sub(grown).max(0);
-        Some((
-            self.times.total() as f64 / seconds,
-            taken as f64 / seconds,
-        ))
+        Some((self.times.total() as f64 / seconds, taken as f64 / seconds))
     }
 
     fn confidence(&self, checks: &[Check]) -> Confidence {
         let mut c = Confidence::high();
-        let (full, samples) = self.scene.listener.full_samples();
+        let (crowded, samples) = self.scene.listener.crowded_samples();
         match self.overflows.by {
             0 => c.at_most(
                 Level::Medium,
@@ -215,18 +226,21 @@ impl<'a> Case<'a> {
         }
         match self.scene.listener.drops() {
             None => c.at_most(Level::Medium, "the listener itself was not sampled"),
-            Some(_) if full > 0 => c.because(format!(
-                "its queue was full in {} of {}",
-                count(full),
+            Some(_) if crowded > 0 => c.because(format!(
+                "its queue was at least three quarters full in {} of {}",
+                count(crowded),
                 plural(samples, "sample")
             )),
             Some(_) => c.because("its own drop count rose, though no sample caught the queue full"),
         }
         weigh_checks(&mut c, checks);
-        let used = [source::COUNTERS, source::LISTENERS];
-        doubts(self.scene.story, &mut c, &used);
+        let story = self.scene.story;
+        doubts(story, &mut c, &[source::COUNTERS, source::SOCKETS]);
         if self.times.total() > 0 {
-            doubts(self.scene.story, &mut c, &[source::EVENTS]);
+            doubts(story, &mut c, &[source::STATES, source::RETRANSMITS]);
+        }
+        if self.scene.ghosts().0 > 0 {
+            doubts(story, &mut c, &[source::DROPS]);
         }
         c
     }
@@ -247,12 +261,12 @@ impl<'a> Case<'a> {
         let own = self.scene.listener.drops();
         let drops = self.scene.rise(DROPS);
         let own_says = match own {
-            Some(n) => format!("{} of them at this listener", count(n)),
+            Some(n) => format!("this listener's own count rose by {}", count(n)),
             None => "this listener was not sampled".into(),
         };
         Step::new(format!(
             "In its namespace {} were dropped because an accept queue was full (ListenOverflows), \
-             {} by listeners in all (ListenDrops), {own_says}.",
+             {} by listeners in all (ListenDrops); {own_says}.",
             plural(self.overflows.by, "packet"),
             count(drops.by)
         ))
@@ -267,25 +281,25 @@ impl<'a> Case<'a> {
     fn queue_step(&self, scope: &Scope) -> Option<Step> {
         let sock = self.scene.listener.fullest()?;
         let (longest, row) = sock.longest_accept_queue;
-        let (full, samples) = self.scene.listener.full_samples();
+        let (crowded, samples) = self.scene.listener.crowded_samples();
         let somaxconn = self.scene.setting(SOMAXCONN);
         let cut = match somaxconn {
             Some(max) if u64::from(sock.backlog) == max => ", as net.core.somaxconn cuts it",
             _ => "",
         };
         let step = Step::new(format!(
-            "Up to {} waited for accept(); the backlog that {} gave to listen() is {}{cut}. The \
-             queue was full in {} of {}.",
+            "Up to {} waited for accept(); the backlog that {} gave to listen() is {}{cut}. It was \
+             at least three quarters full in {} of {}.",
             plural(longest.into(), "connection"),
-            process(scope),
+            application(scope),
             count(sock.backlog.into()),
-            count(full),
+            count(crowded),
             plural(samples, "sample")
         ))
         .number("longest_accept_queue", longest)
         .number("backlog", sock.backlog)
         .number_if("somaxconn", somaxconn)
-        .number("full_samples", full)
+        .number("crowded_samples", crowded)
         .number("samples", samples)
         .rows([row])
         .rows(self.scene.call_row());
@@ -366,7 +380,11 @@ impl<'a> Case<'a> {
     }
 
     fn arithmetic(&self) -> Vec<Check> {
-        let full = self.scene.listener.fullest().filter(|s| s.full_samples > 0);
+        let full = self
+            .scene
+            .listener
+            .fullest()
+            .filter(|s| s.longest_accept_queue.0 > s.backlog);
         let limit = full.map(|sock| {
             let (backlog, longest) = (f64::from(sock.backlog), sock.longest_accept_queue.0.into());
             Check {
@@ -401,13 +419,13 @@ impl<'a> Case<'a> {
         out
     }
 
-    fn new_backlog(&self) -> u32 {
+    fn new_backlog(&self, scope: &Scope) -> u32 {
         let peak = self
             .scene
             .listener
             .fullest()
             .map_or(0, |s| s.longest_accept_queue.0);
-        let burst = match self.sustained() {
+        let burst = match self.sustained(scope) {
             true => 0,
             false => most_within(&mut self.times.began.clone(), BURST_NS),
         };
@@ -416,7 +434,7 @@ impl<'a> Case<'a> {
 
     fn advice(&self, scope: &Scope) -> Vec<Advice> {
         let mut advice = self.backlog_advice(scope);
-        let at = match self.sustained() {
+        let at = match self.sustained(scope) {
             true => 0,
             false => advice.len(),
         };
@@ -427,6 +445,10 @@ impl<'a> Case<'a> {
     fn faster_advice(&self, scope: &Scope) -> Advice {
         let who = process(scope);
         let (action, command) = match (culprit(scope).map(|d| d.state), scope.pid) {
+            (Some("was-stopped"), _) => (
+                format!("Find out what stopped {who}: a debugger, a signal, a frozen cgroup."),
+                None,
+            ),
             (Some("stopped"), Some(pid)) => (
                 format!("Let {who} run again, and find out what stopped it."),
                 Some(format!("kill -CONT {pid}")),
@@ -466,7 +488,7 @@ impl<'a> Case<'a> {
     }
 
     fn backlog_advice(&self, scope: &Scope) -> Vec<Advice> {
-        let backlog = self.new_backlog();
+        let backlog = self.new_backlog(scope);
         let expected = match self.rates() {
             Some((arrived, taken)) if arrived > taken => format!(
                 "It absorbs {} of this overload ({} arriving, {} accepted per second), not more.",

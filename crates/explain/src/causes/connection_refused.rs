@@ -152,10 +152,8 @@ impl<'a> Case<'a> {
         netns.dedup();
         let groups = netns
             .iter()
-            .flat_map(|n| self.story.packets.at_port(*n, self.at.port));
-        let dropped = groups.filter(|g| {
-            g.what == What::SynDropped && g.local == self.at && g.is_for("NETFILTER_DROP")
-        });
+            .flat_map(|n| self.story.packets.at(*n, self.at));
+        let dropped = groups.filter(|g| g.what == What::SynDropped && g.is_for("NETFILTER_DROP"));
         dropped.map(|g| g.count).sum()
     }
 
@@ -321,7 +319,16 @@ impl<'a> Case<'a> {
             ),
         }
         weigh_checks(&mut c, checks);
-        doubts(self.story, &mut c, &[source::EVENTS]);
+        if !self.place.groups.is_empty() {
+            doubts(self.story, &mut c, &[source::RESETS_SENT]);
+        }
+        if !self.place.refused.is_empty() {
+            doubts(
+                self.story,
+                &mut c,
+                &[source::STATES, source::RESETS_RECEIVED],
+            );
+        }
         c
     }
 
@@ -451,10 +458,7 @@ impl<'a> Case<'a> {
         if let Some(netns) = netns
             && self.story.counters.covers(netns)
         {
-            let mine = self.story.conns.iter().filter(|c| c.netns == netns);
-            let failed = mine
-                .filter(|c| c.side == Side::Opened && c.failed())
-                .count() as u64;
+            let failed = self.story.sums(netns).failed;
             let counted = self.story.counters.rise(netns, "Tcp.AttemptFails").by;
             let formula = "AttemptFails of the clients' namespace = their connects that failed";
             checks.push(same_count(formula, counted, failed, "connections"));

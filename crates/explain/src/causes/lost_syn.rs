@@ -4,8 +4,8 @@ use recording::RowRef;
 
 use super::scene::{SHOWN_ROWS, Scene, same_count};
 use crate::finding::{Check, Impact, Latency, RuledOut, Step};
-use crate::story::Outcome;
 use crate::story::stats::{median, quantile};
+use crate::story::{Conn, Story};
 use crate::words::{count, duration, percent, plural};
 
 /// A client whose SYN is dropped waits a second. Fewer drops than this, in a recording of
@@ -15,6 +15,9 @@ pub(crate) const MIN_DROPS: u64 = 10;
 pub(crate) const MIN_SHARE: f64 = 0.001;
 /// Linux sends the first SYN again after this (TCP_TIMEOUT_INIT).
 const FIRST_RETRY_MS: f64 = 1_000.0;
+/// A server is ready within half a round trip of its client. One that is later than this beyond it
+/// was made by a retransmission (200 ms at least).
+const LATE_NS: u64 = 100_000_000;
 /// A timer fires up to a few ticks late, and the round trip is added.
 const RETRY_TOLERANCE: f64 = 0.15;
 
@@ -29,51 +32,62 @@ pub(crate) fn matters(dropped: u64, accepted: u64) -> bool {
     dropped >= MIN_DROPS && dropped as f64 >= MIN_SHARE * arrived
 }
 
-/// Connect times of the clients on this host, ns.
+/// What connecting took the clients on this host, ns. A client is connected when its server is:
+/// one whose last ACK was dropped only believes so.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConnectTimes {
-    /// Connects that needed one SYN.
+    /// Connects that nothing delayed.
     pub(crate) at_once: Vec<u64>,
-    /// Connects that needed more; those still without an answer count with what they waited.
-    pub(crate) retried: Vec<u64>,
+    /// Connects that were delayed; those without an answer count with what they have waited.
+    pub(crate) delayed: Vec<u64>,
     /// When each of all these connects began.
     pub(crate) began: Vec<u64>,
     /// Successful connects that needed exactly two SYNs.
     after_one: Vec<u64>,
+    /// Of the delayed, those that sent their SYN again.
+    retried: u64,
     /// SYNs sent again.
     retries: u64,
-    /// Of the retried, those that never got an answer.
+    /// Of the delayed, those whose last ACK was dropped.
+    ghosts: u64,
+    /// Of the delayed, those that never got through.
     unanswered: u64,
-    /// Of those, the ones that gave up.
-    given_up: u64,
     /// Some of the rows.
     pub(crate) rows: Vec<RowRef>,
 }
 
 impl ConnectTimes {
-    /// What connecting took, as the listener's clients on this host saw it.
     pub(crate) fn of(scene: Scene) -> ConnectTimes {
         let mut times = ConnectTimes::default();
+        let (late_acks, _) = scene.ghosts();
         for (_, conn) in scene.story.all(&scene.listener.clients) {
-            let took = conn.connect_ns();
-            if conn.refused.is_some() || (conn.syn_retries == 0 && took.is_none()) {
+            let established = conn.connect_ns();
+            if conn.refused.is_some() || (conn.syn_retries == 0 && established.is_none()) {
                 // Refused is another matter; neither answered nor sent again is too young.
                 continue;
             }
             times.began.push(conn.start_ns);
             let until = conn.ended_ns.unwrap_or(scene.story.end_ns);
             let waited = until.saturating_sub(conn.start_ns);
-            if conn.syn_retries == 0 {
-                times.at_once.extend(took);
-                continue;
+            let retried = conn.syn_retries > 0;
+            let ghost = ghost(scene.story, conn, late_acks);
+            match (established, ghost) {
+                (Some(took), None) if !retried => {
+                    times.at_once.push(took);
+                    continue;
+                }
+                (None, _) | (_, Some(Ghost::Forever)) => {
+                    times.unanswered += 1;
+                    times.delayed.push(waited);
+                }
+                (_, Some(Ghost::Until(took))) | (Some(took), None) => times.delayed.push(took),
             }
+            times.retried += u64::from(retried);
             times.retries += u64::from(conn.syn_retries);
-            times.unanswered += u64::from(took.is_none());
-            times.given_up += u64::from(conn.outcome == Outcome::Failed);
-            if conn.syn_retries == 1 {
-                times.after_one.extend(took);
+            times.ghosts += u64::from(ghost.is_some());
+            if conn.syn_retries == 1 && ghost.is_none() {
+                times.after_one.extend(established);
             }
-            times.retried.push(took.unwrap_or(waited));
             if times.rows.len() < SHOWN_ROWS {
                 let retry = conn.first_retry.map(RowRef::from);
                 times.rows.extend(retry.or(conn.row()));
@@ -86,12 +100,12 @@ impl ConnectTimes {
         self.began.len() as u64
     }
 
-    /// By how much the retried took longer than the others' median.
+    /// By how much the delayed took longer than the others' median.
     fn added(&self) -> Option<Latency> {
         let usual = median(&mut self.at_once.clone()).unwrap_or(0);
-        let mut retried = self.retried.clone();
+        let mut delayed = self.delayed.clone();
         let mut added = |share| {
-            let ns = quantile(&mut retried, share)?.saturating_sub(usual);
+            let ns = quantile(&mut delayed, share)?.saturating_sub(usual);
             Some(crate::words::rounded(ns as f64 / 1e6))
         };
         Some(Latency {
@@ -102,74 +116,94 @@ impl ConnectTimes {
 
     /// How many suffer: the clients themselves when they are here, else what was dropped.
     pub(crate) fn impact(&self, dropped: u64, accepted: u64) -> Impact {
-        let (retried, total) = (self.retried.len() as u64, self.total());
-        if retried == 0 {
-            let of = dropped.saturating_add(accepted);
-            let share = dropped as f64 / of as f64;
-            return Impact {
-                says: format!(
-                    "The full queue dropped {} while {} completed: {} of what arrived. Each costs \
-                     its client 1 s or more; the clients themselves are not on this host.",
-                    plural(dropped, "SYN or ACK"),
-                    plural(accepted, "handshake"),
-                    percent(share)
-                ),
-                affected: dropped,
-                of,
-                counted: "SYNs",
-                share,
-                ..Impact::default()
-            };
-        }
-        let share = retried as f64 / total as f64;
+        let Some(added) = self.added() else {
+            return self.unseen(dropped, accepted);
+        };
+        let (delayed, total) = (self.delayed.len() as u64, self.total());
+        let share = delayed as f64 / total as f64;
+        let time = |ms: f64| duration((ms * 1e6) as u64);
         let mut says = format!(
-            "{} of {} ({}) had to send their SYN again",
-            count(retried),
-            plural(total, "connect"),
-            percent(share)
+            "{} of {} ({}) waited {} longer in the median, {} at p99",
+            count(delayed),
+            plural(total, "client"),
+            percent(share),
+            time(added.p50),
+            time(added.p99)
         );
-        let added = self.added();
-        if let Some(l) = added {
-            let time = |ms: f64| duration((ms * 1e6) as u64);
-            let (p50, p99) = (time(l.p50), time(l.p99));
-            says += &format!(" and took {p50} longer in the median, {p99} at p99");
-        }
         if self.unanswered > 0 {
-            says += &format!("; {} of them got no answer at all", count(self.unanswered));
+            says += &format!("; {} of them in vain so far", count(self.unanswered));
         }
         Impact {
             says: says + ".",
-            affected: retried,
+            affected: delayed,
             of: total,
             counted: "connections",
             share,
-            added_latency_ms: added,
+            added_latency_ms: Some(added),
             ..Impact::default()
         }
     }
 
-    /// The symptom as the clients saw it; `None` when none is on this host.
+    /// No client on this host was delayed: what the server side dropped.
+    fn unseen(&self, dropped: u64, accepted: u64) -> Impact {
+        let of = dropped.saturating_add(accepted);
+        let share = dropped as f64 / of as f64;
+        let clients = match self.total() {
+            0 => "the clients are not on this host",
+            _ => "those clients are not on this host",
+        };
+        Impact {
+            says: format!(
+                "The full queue dropped {} while {} completed: {} of what arrived. Each costs its \
+                 client 1 s or more; {clients}.",
+                plural(dropped, "SYN or ACK"),
+                plural(accepted, "handshake"),
+                percent(share)
+            ),
+            affected: dropped,
+            of,
+            counted: "SYNs",
+            share,
+            ..Impact::default()
+        }
+    }
+
+    /// The symptom as the clients saw it; `None` when none on this host was delayed.
     pub(crate) fn step(&self) -> Option<Step> {
-        let retried = self.retried.len() as u64;
-        let took = median(&mut self.retried.clone())?;
+        let took = median(&mut self.delayed.clone())?;
         let usual = median(&mut self.at_once.clone());
-        let mut says = format!(
-            "{} got no answer to the first SYN; {} were sent again, and connecting took {} in the \
-             median",
-            plural(retried, "client"),
-            plural(self.retries, "SYN"),
+        let mut ways = Vec::new();
+        if self.retried > 0 {
+            let again = plural(self.retries, "SYN");
+            let clients = plural(self.retried, "client");
+            ways.push(format!(
+                "{clients} got no answer to the first SYN and sent {again} more"
+            ));
+        }
+        if self.ghosts > 0 {
+            let clients = plural(self.ghosts, "client");
+            ways.push(format!(
+                "{clients} connected to a server that had dropped the last ACK"
+            ));
+        }
+        let delayed = self.delayed.len() as u64;
+        ways.push(format!(
+            "{} waited {} in the median",
+            plural(delayed, "client"),
             duration(took)
-        );
+        ));
+        let mut says = ways.join("; ");
         if let Some(usual) = usual {
-            says += &format!(", {} for the others", duration(usual));
+            says += &format!(", the others {}", duration(usual));
         }
         let step = Step::new(says + ".")
-            .number("retried", retried)
+            .number("delayed", delayed)
+            .number("retried", self.retried)
             .number("syn_retries", self.retries)
+            .number("last_ack_dropped", self.ghosts)
             .number("median_ms", took as f64 / 1e6)
             .number_if("others_median_ms", usual.map(|ns| ns as f64 / 1e6))
             .number("unanswered", self.unanswered)
-            .number("given_up", self.given_up)
             .rows(self.rows.iter().copied());
         Some(step)
     }
@@ -191,14 +225,35 @@ impl ConnectTimes {
     }
 }
 
+/// A client that is established while its server is not: its last ACK was dropped.
+#[derive(Clone, Copy)]
+enum Ghost {
+    /// Until then, ns after connect() was called: its data carried the ACK again.
+    Until(u64),
+    /// Still so when it ended, or when the recording did.
+    Forever,
+}
+
+fn ghost(story: &Story, conn: &Conn, late_acks: u64) -> Option<Ghost> {
+    let established = conn.established_ns?;
+    let round_trip = u64::from(conn.rtt_us).saturating_mul(1_000);
+    match conn.peer.and_then(|peer| story.conn(peer)) {
+        Some(server) => {
+            let ready = server.established_ns?;
+            let late = ready.saturating_sub(established);
+            let is_late = late > LATE_NS.saturating_add(round_trip);
+            is_late.then(|| Ghost::Until(ready.saturating_sub(conn.start_ns)))
+        }
+        // Its other end may just not have been seen: it must try in vain where ACKs are dropped.
+        None => (late_acks > 0 && conn.retransmits > 0).then_some(Ghost::Forever),
+    }
+}
+
 /// The namespace's ListenDrops against the listener's own count, when no other listener drops.
 pub(crate) fn drops_check(scene: Scene) -> Option<Check> {
     let all = scene.rise(DROPS).by;
     let own = scene.listener.drops()?;
-    let listeners = scene.story.listeners.all.iter();
-    let mut dropping =
-        listeners.filter(|l| l.netns == scene.listener.netns && l.drops().is_some_and(|n| n > 0));
-    let alone = dropping.next().is_some() && dropping.next().is_none();
+    let alone = scene.story.sums(scene.listener.netns).dropping == 1;
     let formula = "ListenDrops of the namespace = drops of the only listener there that drops";
     (all > 0 && alone).then(|| same_count(formula, all, own, "packets"))
 }

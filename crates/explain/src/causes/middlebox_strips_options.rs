@@ -12,7 +12,7 @@ use super::{Cause, syn_cookie_options_lost};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
 };
-use crate::story::{Agreed, Conn, ConnId, Endpoint, Side, Story, source};
+use crate::story::{Agreed, Conn, ConnId, Endpoint, Rise, Side, Story, source};
 use crate::words::{count, fitting, list, percent, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -261,13 +261,19 @@ impl<'a> Case<'a> {
                 plural(n, "connection")
             )),
         }
-        let unseen = self.story.all(&self.lacking);
-        let unseen = unseen.filter(|(_, c)| c.side == Side::Older).count();
-        if unseen as u64 == self.affected() && self.proven == 0 {
+        let older = self.story.all(&self.lacking);
+        let older = older.filter(|(_, c)| c.side == Side::Older).count() as u64;
+        if older == self.affected() && self.proven == 0 {
             c.at_most(Level::Low, "all of them are older than the recording");
         }
+        if self.unseen() > 0 && self.cookies().value > 0 {
+            let n = plural(self.unseen(), "connection");
+            let why =
+                format!("whether a cookie made {n} was not seen, and there have been cookies");
+            c.at_most(Level::Medium, why);
+        }
         weigh_checks(&mut c, checks);
-        let used = [source::EVENTS, source::SOCKETS];
+        let used = [source::STATES, source::SOCKETS];
         doubts(self.story, &mut c, &used);
         c
     }
@@ -362,32 +368,51 @@ impl<'a> Case<'a> {
         .rows(rows.collect::<Vec<_>>())
     }
 
+    /// Cookies that came back to the namespace.
+    fn cookies(&self) -> Rise {
+        self.story.counters.rise(self.netns, SYNCOOKIES_RECEIVED)
+    }
+
+    /// Accepted connections of which it is not known whether a cookie made them.
+    fn unseen(&self) -> u64 {
+        let unseen = self.story.all(&self.lacking);
+        let unseen = unseen.filter(|(_, c)| c.cookie.is_none());
+        self.scene.map_or(0, |_| unseen.count() as u64)
+    }
+
     fn cookies_step(&self) -> Step {
-        let made = self.story.all(&self.lacking);
-        let made = made.filter(|(_, c)| c.cookie == Some(false)).count() as u64;
-        let received = self.story.counters.rise(self.netns, SYNCOOKIES_RECEIVED);
-        let says = match self.scene {
-            Some(_) => format!(
+        let made = self.affected() - self.unseen();
+        let received = self.cookies();
+        let counted = match received.value {
+            0 => "the namespace never accepted a cookie".into(),
+            _ => format!("SyncookiesRecv rose by {}", count(received.by)),
+        };
+        let says = match (self.scene, made) {
+            (None, _) => "Whether the server sent cookies cannot be seen from this side.".into(),
+            (Some(_), 0) => format!("Their making was not seen; {counted}."),
+            (Some(_), n) => format!(
                 "No cookie was involved: the kernel's stack shows {} made the ordinary way, and \
-                 SyncookiesRecv rose by {}.",
-                count(made),
-                count(received.by)
+                 {counted}.",
+                count(n)
             ),
-            None => "Whether the server sent cookies cannot be seen from this side.".into(),
         };
         Step::new(says)
-            .number("made_without_cookie", made)
+            .number("made_without_cookie", self.scene.map_or(0, |_| made))
             .number("SyncookiesRecv", received.by)
+            .number("SyncookiesRecv_total", received.value)
             .rows(self.rows(&self.lacking).into_iter().take(1))
             .rows(received.rows().take(1))
     }
 
     fn ruled_out(&self) -> Vec<RuledOut> {
-        let received = self.story.counters.rise(self.netns, SYNCOOKIES_RECEIVED).by;
+        let received = self.cookies().by;
         let cookies = match self.scene {
             Some(_) => format!(
-                "none of the {} was made from a cookie; SyncookiesRecv rose by {}",
-                plural(self.affected(), "connection"),
+                "{} of them were made from a cookie; SyncookiesRecv rose by {}",
+                match self.unseen() {
+                    0 => "none".into(),
+                    n => format!("at most {}", count(n)),
+                },
                 count(received)
             ),
             None => format!(

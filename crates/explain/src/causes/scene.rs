@@ -4,7 +4,7 @@ use recording::RowRef;
 
 use crate::finding::{Advice, Change, Check, Confidence, Doing, Level, Netns, Role, Scope};
 use crate::story::{Listener, Side, Story, What};
-use crate::words::{count, plural};
+use crate::words::count;
 
 /// Rows shown per step: enough to look at, not a second recording.
 pub(crate) const SHOWN_ROWS: usize = 3;
@@ -68,11 +68,7 @@ impl<'a> Scene<'a> {
     /// Last ACKs of handshakes that were dropped because the accept queue was full: the client
     /// believes it is connected. How many, and rows.
     pub(crate) fn ghosts(&self) -> (u64, Vec<RowRef>) {
-        let groups = self.story.packets_at(self.index, What::Dropped);
-        let groups = groups.filter(|g| {
-            let of_cookie = g.is_in("cookie_v4_check") || g.is_in("cookie_v6_check");
-            g.is_for("TCP_LISTEN_OVERFLOW") || (g.is_for("NO_SOCKET") && of_cookie)
-        });
+        let groups = self.story.packets_at(self.index, What::LateAckDropped);
         let count = groups.clone().map(|g| g.count).sum();
         let rows = groups.flat_map(|g| g.rows.iter().copied());
         (count, rows.take(SHOWN_ROWS).collect())
@@ -125,7 +121,7 @@ impl<'a> Scene<'a> {
             parent.is_some_and(|parent| processes.iter().any(|p| p.pid == parent))
         };
         let stuck = |p: &Doing| match p.state {
-            "stopped" => 2,
+            "stopped" | "was-stopped" => 2,
             "blocked" => 1,
             _ => 0,
         };
@@ -171,6 +167,12 @@ pub(crate) fn process(scope: &Scope) -> String {
         (Some(pid), Some(comm)) => format!("{comm} (pid {pid})"),
         _ => "the application".into(),
     }
+}
+
+/// The application of a scope in a sentence: of a prefork server any process may have called
+/// listen().
+pub(crate) fn application(scope: &Scope) -> &str {
+    scope.comm.as_deref().unwrap_or("the application")
 }
 
 /// A namespace in a sentence.
@@ -240,7 +242,7 @@ pub(crate) fn raise_backlog(
     let mut advice = vec![Advice {
         action: format!(
             "Raise the backlog that {} gives to listen() {from}to {}, and restart it.",
-            process(scope),
+            application(scope),
             count(backlog.into())
         ),
         command: command_in(&scope.netns, &format!("ss -ltn 'sport = :{port}'")),
@@ -284,14 +286,14 @@ pub(crate) fn weigh_checks(confidence: &mut Confidence, checks: &[Check]) {
     for check in checks.iter().filter(|c| !c.agrees) {
         confidence.at_most(Level::Medium, format!("does not fit: {}", check.formula));
     }
-    if checks.is_empty() {
-        confidence.at_most(
+    match checks.len() {
+        0 => confidence.at_most(
             Level::Medium,
             "there is no second number to check it against",
-        );
-    } else if checks.iter().all(|c| c.agrees) {
-        let n = plural(checks.len() as u64, "check");
-        confidence.because(format!("{n} of independent numbers agree"));
+        ),
+        _ if checks.iter().any(|c| !c.agrees) => {}
+        1 => confidence.because("the arithmetic fits"),
+        n => confidence.because(format!("{n} of {n} arithmetic checks fit")),
     }
 }
 

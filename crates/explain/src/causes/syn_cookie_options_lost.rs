@@ -6,8 +6,8 @@ use super::Cause;
 use super::lost_syn::{FULL_COOKIES, FULL_DROPS};
 use super::options::{Pace, SYNCOOKIES_RECEIVED, Sorted, UNSCALED_WINDOW, any_lasts};
 use super::scene::{
-    SHOWN_ROWS, SOMAXCONN, Scene, TIMESTAMPS, doubts, named, named_short, process, raise_backlog,
-    roomy_backlog, same_count, scenes, set_sysctl, weigh_checks,
+    SHOWN_ROWS, SOMAXCONN, Scene, TIMESTAMPS, application, doubts, named, named_short,
+    raise_backlog, roomy_backlog, same_count, scenes, set_sysctl, weigh_checks,
 };
 use crate::finding::{Advice, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
 use crate::story::stats::most_within;
@@ -91,7 +91,7 @@ impl<'a> Case<'a> {
             fix: self.fix(&scope),
             impact: self.impact(),
             confidence: self.confidence(&checks),
-            evidence: self.evidence(&process(&scope)),
+            evidence: self.evidence(application(&scope)),
             arithmetic: checks,
             ruled_out: self.ruled_out(),
             advice: self.advice(&scope),
@@ -213,15 +213,17 @@ impl<'a> Case<'a> {
             }
         }
         weigh_checks(&mut c, checks);
-        let used = [source::EVENTS, source::COUNTERS, source::LISTENERS];
+        let used = [
+            source::STATES,
+            source::SYMBOLS,
+            source::COUNTERS,
+            source::SOCKETS,
+        ];
         doubts(self.scene.story, &mut c, &used);
-        if !self.pace.slow.is_empty() {
-            doubts(self.scene.story, &mut c, &[source::SOCKETS]);
-        }
         c
     }
 
-    fn evidence(&self, process: &str) -> Vec<Step> {
+    fn evidence(&self, application: &str) -> Vec<Step> {
         let mut steps = vec![self.options_step()];
         steps.extend(
             self.pace
@@ -229,7 +231,7 @@ impl<'a> Case<'a> {
         );
         steps.extend(self.pace.window_step());
         steps.push(self.cookie_step());
-        steps.push(self.queue_step(process));
+        steps.push(self.queue_step(application));
         steps.push(self.timestamp_step());
         steps
     }
@@ -289,7 +291,7 @@ impl<'a> Case<'a> {
             .rows(received.rows())
     }
 
-    fn queue_step(&self, process: &str) -> Step {
+    fn queue_step(&self, application: &str) -> Step {
         let listener = self.scene.listener;
         let full = self.scene.rise(FULL_COOKIES);
         let at_once = self.at_once();
@@ -302,7 +304,7 @@ impl<'a> Case<'a> {
         };
         says += &match listener.backlog() {
             Some(b) => format!(
-                " Its limit is the backlog that {process} gave to listen(): {}.",
+                " Its limit is the backlog that {application} gave to listen(): {}.",
                 count(b.into())
             ),
             None => " Its limit, the listen() backlog, was not sampled.".into(),
@@ -352,15 +354,13 @@ impl<'a> Case<'a> {
     fn arithmetic(&self) -> Vec<Check> {
         let received = self.scene.rise(SYNCOOKIES_RECEIVED).by;
         let (dropped, _) = self.scene.ghosts();
-        let netns = self.scene.listener.netns;
-        let made = self.scene.story.conns.iter();
-        let made = made.filter(|c| c.netns == netns && c.cookie == Some(true));
+        let made = self.scene.story.sums(self.scene.listener.netns).cookies;
         let cookies = (received > 0 && !self.sorted.cookie.is_empty()).then(|| {
             same_count(
                 "cookies that came back (SyncookiesRecv), less those whose ACK was dropped = \
                  connections made from cookies",
                 received.saturating_sub(dropped),
-                made.count() as u64,
+                made,
                 "connections",
             )
         });

@@ -6,13 +6,13 @@ use super::lost_syn::{
     ConnectTimes, DROPS, FULL_DROPS, OVERFLOWS, dropped_elsewhere, drops_check, matters,
 };
 use super::scene::{
-    SHOWN_ROWS, SOMAXCONN, Scene, TIMESTAMPS, doubts, named, named_short, process, raise_backlog,
-    roomy_backlog, scenes, set_sysctl, weigh_checks,
+    SHOWN_ROWS, SOMAXCONN, Scene, TIMESTAMPS, application, doubts, named, named_short,
+    raise_backlog, roomy_backlog, scenes, set_sysctl, weigh_checks,
 };
 use super::{Cause, accept_queue_overflow};
 use crate::finding::{Advice, Check, Confidence, Finding, Level, RuledOut, Scope, Step};
 use crate::story::stats::most_within;
-use crate::story::{Rise, Story, What, source};
+use crate::story::{KEPT_REMOTES, Rise, Story, What, source};
 use crate::words::{count, fitting, percent, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -187,10 +187,13 @@ impl<'a> Case<'a> {
             None => c.at_most(Level::Medium, "the listener itself was not sampled"),
         }
         weigh_checks(&mut c, checks);
-        let used = [source::COUNTERS, source::LISTENERS];
-        doubts(self.scene.story, &mut c, &used);
+        let story = self.scene.story;
+        doubts(story, &mut c, &[source::COUNTERS, source::SOCKETS]);
         if self.times.total() > 0 {
-            doubts(self.scene.story, &mut c, &[source::EVENTS]);
+            doubts(story, &mut c, &[source::STATES, source::RETRANSMITS]);
+        }
+        if repeated(self.scene).0 > 0 {
+            doubts(story, &mut c, &[source::SYNACKS]);
         }
         c
     }
@@ -209,7 +212,7 @@ impl<'a> Case<'a> {
         let drops = self.scene.rise(DROPS);
         let own = self.scene.listener.drops();
         let own_says = match own {
-            Some(n) => format!(", {} of them at this listener", count(n)),
+            Some(n) => format!("; this listener's own count rose by {}", count(n)),
             None => String::new(),
         };
         Step::new(format!(
@@ -243,7 +246,7 @@ impl<'a> Case<'a> {
              The limit is the backlog that {} gave to listen(): {}{limit}.",
             plural(longest.into(), "connection"),
             count(sock.young.into()),
-            process(scope),
+            application(scope),
             count(sock.backlog.into())
         ))
         .number("longest_syn_queue", longest)
@@ -264,7 +267,11 @@ impl<'a> Case<'a> {
             let from = match (most, remotes.len()) {
                 (Some((addr, n)), many) => format!(
                     " to {}{}, {} of them ({}) to {addr}",
-                    if many >= 64 { "at least " } else { "" },
+                    if many >= KEPT_REMOTES {
+                        "at least "
+                    } else {
+                        ""
+                    },
                     match many {
                         1 => "1 address".into(),
                         many => format!("{} addresses", count(many as u64)),

@@ -11,7 +11,7 @@ use super::kinds::State;
 use super::place::{Endpoint, EventRow};
 
 /// Connections kept one by one; those beyond are counted. 2^20 of them take about 250 MB.
-const MAX_CONNECTIONS: usize = 1 << 20;
+pub(crate) const MAX_CONNECTIONS: usize = 1 << 20;
 /// Connections whose samples are kept.
 const MAX_SAMPLED: usize = 1 << 18;
 

@@ -90,6 +90,11 @@ impl Counters {
         }
     }
 
+    /// How many there are, over all namespaces.
+    pub(crate) fn len(&self) -> u64 {
+        self.series.len() as u64
+    }
+
     /// Whether any counter of the namespace was read: without, a zero says nothing.
     pub(crate) fn covers(&self, netns: u32) -> bool {
         self.namespaces.contains(&netns)

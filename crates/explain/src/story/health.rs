@@ -8,14 +8,24 @@ use recording::{Error, Manifest, Recording, Verdict};
 use crate::summary::HealthNote;
 use crate::words;
 
-/// Names of the sources whose absence or losses weigh on a finding.
+/// Names of the sources whose absence or losses weigh on a finding, as the recorder calls them.
 pub(crate) mod source {
-    /// State changes, retransmissions, resets and drops.
-    pub(crate) const EVENTS: &str = "events";
-    /// Samples of connections.
+    /// State changes.
+    pub(crate) const STATES: &str = "state";
+    /// Segments sent again.
+    pub(crate) const RETRANSMITS: &str = "retransmit";
+    /// SYN-ACKs sent again.
+    pub(crate) const SYNACKS: &str = "synack-retransmit";
+    /// Resets sent.
+    pub(crate) const RESETS_SENT: &str = "reset-sent";
+    /// Resets received.
+    pub(crate) const RESETS_RECEIVED: &str = "reset-received";
+    /// Packets dropped.
+    pub(crate) const DROPS: &str = "drop";
+    /// Kernel symbols: SYN cookies told from ordinary handshakes.
+    pub(crate) const SYMBOLS: &str = "symbols";
+    /// Samples of connections and listeners.
     pub(crate) const SOCKETS: &str = "sockets";
-    /// Samples of listeners.
-    pub(crate) const LISTENERS: &str = "listeners";
     /// SNMP and TcpExt counters.
     pub(crate) const COUNTERS: &str = "counters";
 }

@@ -38,8 +38,9 @@ pub(crate) struct ListenSock {
     pub(crate) backlog: u32,
     pub(crate) warned: bool,
     pub(crate) samples: u32,
-    /// Samples in which no further connection could be queued.
-    pub(crate) full_samples: u32,
+    /// Samples in which the accept queue was at least three quarters full: one that overflows is
+    /// often caught just after an accept().
+    pub(crate) crowded_samples: u32,
     pub(crate) first_queue: u32,
     pub(crate) last_queue: u32,
     first_drops: u32,
@@ -99,10 +100,10 @@ impl Listener {
         self.socks.iter().max_by_key(|s| s.longest_syn_queue.0)
     }
 
-    /// Samples in which the accept queue of a socket was full, of how many.
-    pub(crate) fn full_samples(&self) -> (u64, u64) {
+    /// Samples in which the accept queue of a socket was at least three quarters full, of how many.
+    pub(crate) fn crowded_samples(&self) -> (u64, u64) {
         let sum = |of: fn(&ListenSock) -> u32| self.socks.iter().map(|s| u64::from(of(s))).sum();
-        (sum(|s| s.full_samples), sum(|s| s.samples))
+        (sum(|s| s.crowded_samples), sum(|s| s.samples))
     }
 
     /// By how much the accept queues grew during the recording; negative when they shrank.
@@ -125,7 +126,7 @@ impl ListenSock {
             backlog: row.backlog,
             warned: false,
             samples: 0,
-            full_samples: 0,
+            crowded_samples: 0,
             first_queue: row.accept_queue,
             last_queue: row.accept_queue,
             first_drops: row.drops,
@@ -149,7 +150,8 @@ impl ListenSock {
         self.last_queue = row.accept_queue;
         self.last_drops = row.drops;
         self.last_row = at;
-        self.full_samples += u32::from(row.accept_queue > row.backlog);
+        let (waiting, room) = (u64::from(row.accept_queue), u64::from(row.backlog));
+        self.crowded_samples += u32::from(waiting > 0 && waiting * 4 >= room * 3);
         if row.accept_queue > self.longest_accept_queue.0 {
             self.longest_accept_queue = (row.accept_queue, at);
         }
@@ -239,14 +241,21 @@ impl Listeners {
     /// A socket began to listen.
     pub(crate) fn began(&mut self, at: EventRow, row: &Event) {
         let local = Endpoint::new(row.local_addr, row.local_port);
-        if let Some(index) = self.at(row.netns, local) {
-            self.all[index as usize].call = Some(ListenCall {
-                time_ns: row.time_ns,
-                pid: row.pid,
-                comm: row.comm.clone(),
-                backlog: row.backlog,
-                row: at,
-            });
+        let Some(index) = self.at(row.netns, local) else {
+            return;
+        };
+        let listener = &mut self.all[index as usize];
+        listener.call = Some(ListenCall {
+            time_ns: row.time_ns,
+            pid: row.pid,
+            comm: row.comm.clone(),
+            backlog: row.backlog,
+            row: at,
+        });
+        // All that it ever dropped, it dropped during the recording.
+        let new = listener.socks.iter_mut().find(|s| Some(s.sock) == row.sock);
+        if let Some(sock) = new {
+            (sock.first_drops, sock.first_queue) = (0, 0);
         }
     }
 

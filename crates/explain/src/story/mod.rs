@@ -16,24 +16,28 @@ mod place;
 mod processes;
 mod settings;
 pub(crate) mod stats;
+mod sums;
 mod tally;
 
 use std::collections::BTreeMap;
 
+use ahash::AHashMap;
 use recording::tables::{Event, Socket};
 use recording::{Batch, Error, Recording, RowRef};
 
 pub(crate) use conn::{Agreed, Conn, ConnId, Outcome, Sampled, Side};
 use connections::Connections;
+pub(crate) use connections::MAX_CONNECTIONS;
 pub(crate) use counters::{Counters, Rise};
 pub(crate) use flow::Flow;
 pub(crate) use health::{Health, source};
 use kinds::{Kind, State};
 pub(crate) use listeners::{Listener, Listeners};
-pub(crate) use packets::{Group, Packets, What};
+pub(crate) use packets::{Group, KEPT_REMOTES, Packets, What};
 pub(crate) use place::Endpoint;
 pub(crate) use processes::Processes;
 pub(crate) use settings::Settings;
+pub(crate) use sums::Sums;
 pub(crate) use tally::Tally;
 
 use crate::finding::Netns;
@@ -52,6 +56,7 @@ pub(crate) struct Story {
     pub(crate) processes: Processes,
     pub(crate) health: Health,
     pub(crate) tally: Tally,
+    sums: AHashMap<u32, Sums>,
     names: BTreeMap<u32, String>,
 }
 
@@ -72,6 +77,7 @@ impl Story {
             processes: Processes::read(recording)?,
             health: Health::read(recording)?,
             tally: Tally::default(),
+            sums: AHashMap::new(),
             names: named.map(|n| (n.inode, n.name.clone())).collect(),
         };
         let mut connections = Connections::default();
@@ -80,6 +86,8 @@ impl Story {
         story.conns = connections.all;
         story.samples = connections.samples;
         link::link(&mut story.conns, &mut story.listeners);
+        story.packets.link(&story.listeners);
+        story.sums = sums::sums(&story.conns, &story.listeners);
         Ok(story)
     }
 
@@ -142,18 +150,19 @@ impl Story {
         ids.iter().filter_map(|id| Some((*id, self.conn(*id)?)))
     }
 
-    /// The packet groups whose address the listener takes.
+    /// The packet groups of one kind whose packets were for the listener.
     pub(crate) fn packets_at(
         &self,
         listener: u32,
         what: What,
     ) -> impl Iterator<Item = &Group> + Clone {
-        let place = self.listeners.all.get(listener as usize);
-        let groups = place.map(|l| self.packets.at_port(l.netns, l.local.port));
-        groups.into_iter().flatten().filter(move |g| {
-            let taking = || self.listeners.taking(g.netns, g.local, g.family);
-            g.what == what && taking() == Some(listener)
-        })
+        let groups = self.packets.of_listener(listener);
+        groups.filter(move |g| g.what == what)
+    }
+
+    /// Sums over a namespace.
+    pub(crate) fn sums(&self, netns: u32) -> Sums {
+        self.sums.get(&netns).copied().unwrap_or_default()
     }
 
     /// How long the recording is, s; at least a millisecond.

@@ -5,20 +5,22 @@ use recording::tables::Event;
 use recording::{Addr, RowRef, Text};
 
 use super::kinds::{Kind, opens};
+use super::listeners::Listeners;
 use super::place::Endpoint;
 
 /// More groups than this (a scan over all ports) are counted together.
 const MAX_GROUPS: usize = 65_536;
 /// Rows and remote addresses kept per group; the rest is counted.
 const KEPT_ROWS: usize = 3;
-const KEPT_REMOTES: usize = 64;
+pub(crate) const KEPT_REMOTES: usize = 32;
 
 /// All groups.
 #[derive(Debug, Default)]
 pub(crate) struct Packets {
     groups: Vec<Group>,
     by_key: AHashMap<Key, u32>,
-    by_port: AHashMap<(u32, u16), Vec<u32>>,
+    by_place: AHashMap<(u32, Endpoint), Vec<u32>>,
+    by_listener: AHashMap<u32, Vec<u32>>,
     names: AHashMap<Text, u32>,
     /// Events of groups beyond the bound.
     pub(crate) folded: u64,
@@ -32,7 +34,6 @@ struct Key {
     /// established connections: their ports are too many to count each.
     local: Endpoint,
     reason: u32,
-    location: u32,
 }
 
 /// What happened to the packets of a group.
@@ -40,6 +41,8 @@ struct Key {
 pub(crate) enum What {
     /// A packet that opens a connection was dropped.
     SynDropped,
+    /// The last ACK of a handshake was dropped, because the accept queue was full.
+    LateAckDropped,
     /// Another packet was dropped.
     Dropped,
     /// A reset was sent in answer to a packet that opens a connection.
@@ -58,7 +61,6 @@ pub(crate) struct Group {
     pub(crate) local: Endpoint,
     pub(crate) family: u8,
     pub(crate) reason: Option<Text>,
-    pub(crate) location: Option<Text>,
     pub(crate) count: u64,
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
@@ -67,14 +69,24 @@ pub(crate) struct Group {
     pub(crate) remotes: Vec<(Addr, u64)>,
 }
 
+/// The last ACK of a handshake, dropped because the listener's accept queue was full: with a
+/// cookie there is no request that could say so.
+fn is_late_ack(row: &Event) -> bool {
+    let of_cookie = matches!(
+        row.location.as_deref(),
+        Some("cookie_v4_check" | "cookie_v6_check")
+    );
+    match row.reason.as_deref() {
+        Some("TCP_LISTEN_OVERFLOW") => true,
+        Some("NO_SOCKET") => of_cookie,
+        _ => false,
+    }
+}
+
 impl Group {
     /// Whether its reason is the kernel's `name`.
     pub(crate) fn is_for(&self, name: &str) -> bool {
         self.reason.as_deref() == Some(name)
-    }
-    /// Whether it happened in the kernel function `name`.
-    pub(crate) fn is_in(&self, name: &str) -> bool {
-        self.location.as_deref() == Some(name)
     }
 }
 
@@ -83,18 +95,18 @@ impl Packets {
         let opening = opens(row.flags);
         let what = match kind {
             Kind::Drop if opening => What::SynDropped,
+            Kind::Drop if is_late_ack(row) => What::LateAckDropped,
             Kind::Drop => What::Dropped,
             Kind::ResetSent if opening => What::SynRefused,
             Kind::ResetSent => What::ResetSent,
             Kind::SynAckRetransmit => What::SynAckRepeated,
             _ => return,
         };
-        // The last ACK of a handshake is lost at a listener: its address is worth keeping.
-        let at_listener = |r: &str| r == "TCP_LISTEN_OVERFLOW" || r == "NO_SOCKET";
         let placed = match what {
-            What::Dropped => row.reason.as_deref().is_some_and(at_listener),
-            What::ResetSent => false,
-            _ => true,
+            // The reset that answers it tells of it already.
+            What::SynDropped => row.reason.as_deref() != Some("NO_SOCKET"),
+            What::Dropped | What::ResetSent => false,
+            What::LateAckDropped | What::SynRefused | What::SynAckRepeated => true,
         };
         let local = match placed {
             true => Endpoint::new(row.local_addr, row.local_port),
@@ -105,7 +117,6 @@ impl Packets {
             netns: row.netns,
             local,
             reason: self.name(row.reason.as_ref()),
-            location: self.name(row.location.as_ref()),
         };
         let index = match self.by_key.get(&key) {
             Some(index) => *index,
@@ -138,7 +149,6 @@ impl Packets {
             local: key.local,
             family: row.family,
             reason: row.reason.clone(),
-            location: row.location.clone(),
             count: 0,
             first_ns: row.time_ns,
             last_ns: row.time_ns,
@@ -146,8 +156,8 @@ impl Packets {
             remotes: Vec::new(),
         });
         self.by_key.insert(key, index);
-        let place = (key.netns, key.local.port);
-        self.by_port.entry(place).or_default().push(index);
+        let place = (key.netns, key.local);
+        self.by_place.entry(place).or_default().push(index);
         index
     }
 
@@ -170,9 +180,29 @@ impl Packets {
         &self.groups
     }
 
-    /// The groups at a port of a namespace, whatever the address.
-    pub(crate) fn at_port(&self, netns: u32, port: u16) -> impl Iterator<Item = &Group> + Clone {
-        let indices = self.by_port.get(&(netns, port)).into_iter().flatten();
+    /// The groups at an address and port of a namespace.
+    pub(crate) fn at(&self, netns: u32, local: Endpoint) -> impl Iterator<Item = &Group> + Clone {
+        self.of(self.by_place.get(&(netns, local)))
+    }
+
+    /// The groups whose packets were for a listener.
+    pub(crate) fn of_listener(&self, listener: u32) -> impl Iterator<Item = &Group> + Clone {
+        self.of(self.by_listener.get(&listener))
+    }
+
+    fn of<'a>(&'a self, indices: Option<&'a Vec<u32>>) -> impl Iterator<Item = &'a Group> + Clone {
+        let indices = indices.into_iter().flatten();
         indices.filter_map(|i| self.groups.get(*i as usize))
+    }
+
+    /// Finds the listener of each group, once all listeners are known.
+    pub(super) fn link(&mut self, listeners: &Listeners) {
+        for (index, group) in self.groups.iter().enumerate() {
+            let taking = listeners.taking(group.netns, group.local, group.family);
+            if let Some(listener) = taking {
+                let groups = self.by_listener.entry(listener).or_default();
+                groups.push(index as u32);
+            }
+        }
     }
 }

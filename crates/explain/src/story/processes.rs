@@ -64,6 +64,7 @@ pub(crate) struct Seen {
     pub(crate) row: RowRef,
     samples: u32,
     stopped: u32,
+    stopped_last: bool,
     blocked: u32,
     runnable: u32,
     zombie: bool,
@@ -105,6 +106,7 @@ impl Processes {
             row: at,
             samples: 0,
             stopped: 0,
+            stopped_last: false,
             blocked: 0,
             runnable: 0,
             zombie: false,
@@ -114,6 +116,7 @@ impl Processes {
         seen.samples += 1;
         let stopped = matches!(&*row.state, "T" | "t");
         seen.stopped += u32::from(stopped);
+        seen.stopped_last = stopped;
         seen.blocked += u32::from(&*row.state == "D");
         seen.runnable += u32::from(&*row.state == "R");
         seen.zombie = &*row.state == "Z";
@@ -169,8 +172,12 @@ impl Seen {
         }
         if self.stopped > 0 {
             let n = self.stopped;
+            let state = match self.stopped_last {
+                true => "stopped",
+                false => "was-stopped",
+            };
             return (
-                "stopped",
+                state,
                 format!("stopped (state T) in {n} of {of} samples{used}"),
             );
         }

@@ -1,5 +1,7 @@
 //! C04 is named when the accept queue overflows, with who does not accept.
 
+use recording::tables::Event;
+
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, CLIENT, Dial, Fate, Fixture, HOST, Listen, SERVER};
 use crate::{Change, Level, Number};
@@ -86,11 +88,29 @@ fn ghost_connections_are_told() {
         f.dial(Dial {
             from: format!("10.79.0.2:{}", 40_000 + i),
             fate: Fate::Ghost,
+            resends: if i < 30 { 3 } else { 0 },
             ..Dial::default()
         });
     }
     let f = only(&f, ID);
     assert_eq!(number(&f, "late_acks"), &Number::Count(40));
+    // Those that sent a request wait for its answer; the others have not noticed.
+    assert_eq!((f.impact.affected, f.impact.of), (30, 40));
+    assert!(f.impact.says.ends_with("30 of them in vain so far."));
+}
+
+#[test]
+fn a_server_that_gets_ready_late_delays_its_client() {
+    let mut f = fixture::accept_queue();
+    f.events.retain(|e| &*e.kind == "state");
+    for event in &mut f.events {
+        let ends = event.state.as_deref() == Some("CLOSE");
+        if event.cookie.is_some() || ends {
+            event.time_ns += 1_000_000_000;
+        }
+    }
+    let f = only(&f, ID);
+    assert_eq!(number(&f, "last_ack_dropped"), &Number::Count(2_000));
 }
 
 #[test]
@@ -109,7 +129,7 @@ fn without_listener_samples_dropped_acks_name_the_listener() {
             ..Dial::default()
         });
     }
-    f.without("listeners");
+    f.without("sockets");
     let f = only(&f, ID);
     assert_eq!(f.scope.listener, "10.79.0.1:5000");
     assert_eq!(f.confidence.level, Level::Medium);
@@ -167,4 +187,42 @@ fn a_dual_stack_listener_owns_its_mapped_clients() {
     let f = only(&f, ID);
     assert_eq!(f.scope.listener, "[::]:80");
     assert_eq!((f.impact.affected, f.impact.of), (20, 20));
+}
+
+#[test]
+fn a_listener_made_during_the_recording_dropped_all_of_its_drops_in_it() {
+    let mut f = fixture::accept_queue();
+    // Sampled late: most of what it dropped it had dropped before.
+    for row in &mut f.listeners {
+        row.drops = 2_400;
+    }
+    assert_eq!(found(&f).len(), 0);
+    let row = f.listeners[0].clone();
+    f.events.push(Event {
+        time_ns: fixture::START_NS,
+        kind: "state".into(),
+        netns: SERVER,
+        sock: Some(row.sock),
+        family: 4,
+        local_addr: row.local_addr,
+        local_port: row.local_port,
+        old_state: Some("CLOSE".into()),
+        state: Some("LISTEN".into()),
+        pid: Some(812),
+        comm: Some("iperf3".into()),
+        backlog: Some(8),
+        ..Event::default()
+    });
+    let f = only(&f, ID);
+    assert_eq!(number(&f, "listener_drops"), &Number::Count(2_400));
+}
+
+#[test]
+fn a_queue_that_is_caught_just_after_an_accept_is_still_crowded() {
+    let mut recording = fixture::accept_queue();
+    for (i, row) in recording.listeners.iter_mut().enumerate() {
+        row.accept_queue = [0, 9, 7, 8][i % 4];
+    }
+    let f = only(&recording, ID);
+    assert!(f.title.contains("accepts too slowly"), "{}", f.title);
 }

@@ -148,6 +148,6 @@ fn a_reset_by_the_local_firewall_is_not_a_missing_listener() {
 #[test]
 fn lost_events_lower_the_confidence() {
     let mut recording = fixture::refused();
-    recording.lose("events", 5);
+    recording.lose("reset-sent", 5);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
 }

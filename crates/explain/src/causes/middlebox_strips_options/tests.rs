@@ -17,7 +17,7 @@ fn both_ends_here() {
         listener: "10.79.0.1:5000".into(),
     };
     assert_eq!(f.advice[0].change, Some(keep));
-    assert!(ruled_out(&f, "syn-cookie-options-lost").contains("none of the 6"));
+    assert!(ruled_out(&f, "syn-cookie-options-lost").starts_with("none of them were made"));
 }
 
 #[test]

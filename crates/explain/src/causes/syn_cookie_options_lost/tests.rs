@@ -178,7 +178,7 @@ fn short_connections_do_not_notice() {
 #[test]
 fn lost_events_lower_the_confidence() {
     let mut recording = fixture::syn_cookies();
-    recording.lose("events", 1_234);
+    recording.lose("state", 1_234);
     let f = only(&recording, ID);
     assert_eq!(f.confidence.level, Level::Medium);
     assert!(
@@ -202,9 +202,7 @@ fn counters_that_contradict_lower_the_confidence() {
 #[test]
 fn without_listener_samples_the_address_is_still_named() {
     let mut recording = fixture::syn_cookies();
-    recording.without("listeners");
-    recording.holders.clear();
-    recording.processes.clear();
+    recording.without("sockets");
     let f = only(&recording, ID);
     assert_eq!(f.scope.listener, "10.79.0.1:5000");
     assert_eq!((f.scope.backlog, f.scope.pid), (None, None));

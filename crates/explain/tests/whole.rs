@@ -1,0 +1,46 @@
+//! What explain promises as a whole: the same words each time, the causes asked for, its book.
+
+use explain::fixture;
+use explain::{Explanation, Options, explain, explain_with};
+
+#[test]
+fn the_same_recording_gives_the_same_words() {
+    let written = fixture::syn_cookies().write().expect("writes");
+    let once = explain(&written.recording).expect("reads");
+    let again = explain(&written.recording).expect("reads");
+    let json = |e: &Explanation| serde_json::to_string(e).expect("serialises");
+    assert_eq!(json(&once), json(&again));
+}
+
+#[test]
+fn only_the_cause_that_is_asked_for_is_tested() {
+    let written = fixture::syn_cookies().write().expect("writes");
+    let options = Options::only("connection-refused").expect("it is known");
+    let e = explain_with(&written.recording, &options).expect("reads");
+    assert_eq!(
+        (e.findings.len(), &e.summary.tested[..]),
+        (0, &["connection-refused"][..])
+    );
+    let unknown = Options::only("gremlins").expect_err("it is not known");
+    let says = unknown.to_string();
+    assert!(
+        says.contains("gremlins") && says.contains("syn-queue-overflow"),
+        "{says}"
+    );
+}
+
+#[test]
+fn the_book_has_a_page_for_each_cause() {
+    let page = explain::causes_page();
+    for cause in explain::causes() {
+        assert!(page.contains(&format!("## {} `{}`", cause.number, cause.id)));
+        for part in ["**Symptom.**", "**Mechanism.**", "**Distinguish.**"] {
+            assert!(cause.page.contains(part), "{} lacks {part}", cause.id);
+        }
+        assert!(
+            cause.page.lines().all(|l| l.chars().count() <= 100),
+            "{}",
+            cause.id
+        );
+    }
+}

@@ -1,0 +1,161 @@
+//! What people read, word by word, for one finding of each kind and for none.
+
+use explain::fixture::{self, Fixture, Listen, SERVER};
+use unicode_width::UnicodeWidthStr;
+use view::{Style, text};
+
+/// The text of a recording; whatever it says, it fits.
+fn report(f: &Fixture) -> String {
+    let explanation = f.explain().expect("a recording of our own reads");
+    for width in [100, 72, 40] {
+        let style = Style {
+            width,
+            ..Style::default()
+        };
+        let text = text::explanation(&explanation, &style);
+        for line in text.lines() {
+            assert!(line.width() <= width, "over {width}: {line}");
+            assert_eq!(line.trim_end(), line, "nothing trails");
+        }
+    }
+    let text = text::explanation(&explanation, &Style::default());
+    if let Some(first) = explanation.findings.first() {
+        // Whoever reads two lines knows what is wrong and what to do.
+        let lines: Vec<_> = text.lines().take(2).collect();
+        assert_eq!(lines, [&*first.title, &*first.fix]);
+    }
+    text
+}
+
+macro_rules! golden {
+    ($($name:ident),+ $(,)?) => {$(
+        #[test]
+        fn $name() {
+            insta::assert_snapshot!(report(&fixture::$name()));
+        }
+    )+};
+}
+
+golden!(
+    accept_queue,
+    stopped_worker,
+    syn_queue,
+    syn_cookies,
+    stripped,
+    refused,
+    churn,
+    bulk,
+);
+
+#[test]
+fn nothing_found_in_a_damaged_recording_says_so_first() {
+    let mut f = fixture::churn();
+    f.lose("state", 4_711);
+    f.without("counters");
+    f.manifest.complete = false;
+    let text = report(&f);
+    let first = text.lines().next().expect("a line");
+    assert!(first.contains("not whole"), "{first}");
+    assert!(text.contains("lost 4,711 records") && text.contains("refused by the kernel"));
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn two_findings_are_both_announced_at_the_top() {
+    let mut f = fixture::accept_queue();
+    let refused = fixture::refused();
+    f.events.extend(refused.events.into_iter().map(|mut e| {
+        e.sock = e.sock.map(|s| s + (1 << 40));
+        e
+    }));
+    let text = report(&f);
+    let also = text.split("EVIDENCE").next().expect("a head");
+    assert!(
+        text.lines()
+            .next()
+            .expect("a line")
+            .contains("accept queue")
+    );
+    assert!(
+        text.contains("ALSO FOUND\n  - Nothing listens on 10.79.0.1:7000"),
+        "{also}"
+    );
+    assert!(text.contains("---- 2 of 2 ----"));
+}
+
+#[test]
+fn names_from_the_host_cannot_act_on_the_terminal() {
+    let mut f = fixture::syn_cookies();
+    f.manifest.host.name = "db\x1b]0;owned\x07".into();
+    for namespace in &mut f.manifest.namespaces[..2] {
+        namespace.name = "x\u{202e}\x1b[31m; rm -rf /".into();
+    }
+    for process in &mut f.processes {
+        process.comm = "evil\x1b[2J".into();
+        process.cmdline = "\r\nroot@db7:~# \u{200b}".into();
+    }
+    let text = report_of_hostile(&f);
+    let acts = |c: char| c.is_control() && c != '\n' || ('\u{200b}'..='\u{202e}').contains(&c);
+    assert!(!text.chars().any(acts), "{text:?}");
+    assert!(text.contains("evil\\x1b[2J"));
+    // A name that a shell would act on is in no command.
+    let commands = text.lines().filter(|l| l.trim_start().starts_with("$ "));
+    assert!(commands.clone().count() > 0 && commands.clone().all(|c| !c.contains("rm -rf")));
+}
+
+/// Without the promise about two lines: an escaped title may be longer than a line.
+fn report_of_hostile(f: &Fixture) -> String {
+    let explanation = f.explain().expect("a recording of our own reads");
+    text::explanation(&explanation, &Style::default())
+}
+
+#[test]
+fn colour_is_only_where_it_is_asked_for() {
+    let explanation = fixture::refused().explain().expect("it reads");
+    let plain = text::explanation(&explanation, &Style::default());
+    assert!(!plain.contains('\x1b'));
+    let style = Style {
+        colour: true,
+        ..Style::default()
+    };
+    let painted = text::explanation(&explanation, &style);
+    assert!(painted.contains('\x1b'));
+    let mut bare = String::new();
+    let mut inside = false;
+    for c in painted.chars() {
+        match (inside, c) {
+            (false, '\x1b') => inside = true,
+            (true, 'm') => inside = false,
+            (false, c) => bare.push(c),
+            (true, _) => {}
+        }
+    }
+    assert_eq!(bare, plain, "colour changes no word and no fold");
+}
+
+#[test]
+fn rows_can_be_left_out() {
+    let explanation = fixture::refused().explain().expect("it reads");
+    let style = Style {
+        rows: false,
+        ..Style::default()
+    };
+    assert!(!text::explanation(&explanation, &style).contains("event/000001#"));
+}
+
+#[test]
+fn long_addresses_still_fit() {
+    let mut f = Fixture::new();
+    let at = "[2001:db8:1234:5678:9abc:def0:1234:5678]:50000";
+    f.listen(Listen {
+        at,
+        backlog: 8,
+        accept_queue: vec![9, 9, 9],
+        drops: 40,
+        held_by: vec![(4_194_304, 1, "kube-apiserver-", "S")],
+        ..Listen::default()
+    });
+    f.count(SERVER, "TcpExt.ListenOverflows", 0, 40);
+    f.count(SERVER, "TcpExt.ListenDrops", 0, 40);
+    assert!(report(&f).starts_with(at));
+}
