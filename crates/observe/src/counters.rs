@@ -21,14 +21,20 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Writes the counters of the calling thread's namespace `netns` that changed.
-    pub fn sample(&mut self, netns: u32, rows: &mut TableWriter<Counter>) -> Result<(), Error> {
+    /// Writes the counters of the calling thread's namespace `netns` that changed. In a `young`
+    /// one, made since the recording began, all that is counted is new.
+    pub fn sample(
+        &mut self,
+        netns: u32,
+        young: bool,
+        rows: &mut TableWriter<Counter>,
+    ) -> Result<(), Error> {
         for path in FILES {
             let text = fs::read_to_string(path).map_err(|why| Error::System {
                 what: format!("reading {path}"),
                 why,
             })?;
-            self.update(netns, monotonic_ns(), &text, |row| rows.push(row))?;
+            self.update(netns, young, monotonic_ns(), &text, |row| rows.push(row))?;
         }
         Ok(())
     }
@@ -36,6 +42,7 @@ impl Counters {
     fn update<E>(
         &mut self,
         netns: u32,
+        young: bool,
         time_ns: u64,
         text: &str,
         mut push: impl FnMut(Counter) -> Result<(), E>,
@@ -43,7 +50,7 @@ impl Counters {
         let last = self.last.entry(netns).or_default();
         for (group, name, value) in parse(text) {
             let key = (Text::from(group), Text::from(name));
-            let before = last.get(&key).copied();
+            let before = last.get(&key).copied().or(young.then_some(0));
             // A counter that was never seen is told unless it is zero: then nothing happened.
             if before.map_or(value != 0, |before| before != value) {
                 push(Counter {
@@ -91,7 +98,7 @@ mod tests {
             rows.push((format!("{}.{}", r.group, r.name), r.value, r.delta));
             Ok(())
         };
-        c.update(1, 0, text, push).unwrap();
+        c.update(1, false, 0, text, push).unwrap();
         rows
     }
 
@@ -113,6 +120,19 @@ mod tests {
                 ("TcpExt.A".into(), 1, Some(1))
             ]
         );
+    }
+
+    #[test]
+    fn a_young_namespace_counts_from_zero() {
+        let mut deltas = Vec::new();
+        let push = |r: Counter| -> Result<(), ()> {
+            deltas.extend(r.delta);
+            Ok(())
+        };
+        Counters::default()
+            .update(1, true, 0, "Tcp: A B\nTcp: 0 5\n", push)
+            .unwrap();
+        assert_eq!(deltas, [5]);
     }
 
     #[test]

@@ -9,6 +9,8 @@ use libbpf_rs::OpenObject;
 use recording::tables::{Counter, Holder, Process, Setting};
 use recording::{Intent, Namespace, Source, TableWriter, Verdict, Writer};
 
+use rustix::time::{ClockId, clock_gettime};
+
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::health::HealthLog;
@@ -49,7 +51,7 @@ pub struct Longest {
     pub snapshot: Duration,
 }
 
-/// A round of samples may take this share of the time; a host with a million sockets is sampled
+/// A round of samples may use one part in so many of a CPU; a host with a million sockets is sampled
 /// less often rather than slowed down.
 const MOST_OF_THE_TIME: u32 = 50;
 /// Open files of all tasks are walked every so many rounds, and whenever a listener is new.
@@ -77,7 +79,7 @@ pub fn sample(
     let mut interval = options.interval;
     loop {
         let stopping = stop.recv_timeout(interval) != Err(RecvTimeoutError::Timeout);
-        let began = Instant::now();
+        let began = thread_cpu();
         if stopping {
             sampler.rounds = 0; // a last complete look at the holders, too
         }
@@ -86,17 +88,25 @@ pub fn sample(
             sampler.seal()?;
             return Ok(Some(sampler.sampled()));
         }
-        let needed = options.interval.max(began.elapsed() * MOST_OF_THE_TIME);
+        // CPU time, not time: on a host that is busy with other things a round takes long as well.
+        let used = thread_cpu().saturating_sub(began);
+        let needed = options.interval.max(used * MOST_OF_THE_TIME);
         if needed > interval * 2 {
             let detail = format!(
-                "a round of samples takes {} ms: sampling every {:.0} s",
-                began.elapsed().as_millis(),
+                "a round of samples uses {} ms of CPU: sampling every {:.0} s",
+                used.as_millis(),
                 needed.as_secs_f64()
             );
             health.say("sockets", "slowed", 0, detail)?;
         }
         interval = needed;
     }
+}
+
+/// CPU time of the calling thread.
+fn thread_cpu() -> Duration {
+    let t = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }
 
 struct Sampler<'a, 'o> {
@@ -202,6 +212,8 @@ impl<'a, 'o> Sampler<'a, 'o> {
     fn namespace(&mut self, found: &Found) -> Result<(), Error> {
         let inode = found.namespace.inode;
         let new = !self.seen.contains_key(&inode);
+        // Made while we record: its counters began at zero.
+        let young = new && self.last_round.is_some();
         // A namespace that is new to us is dumped whole, like all in the first round.
         let since = self.last_round.filter(|_| !new);
         let (sockets, counters) = (&mut self.sockets, &mut self.counters);
@@ -210,7 +222,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
         let setting_rows = &mut self.setting_rows;
         let longest = &mut self.longest.snapshot;
         let visited = self.home.visit(found, || {
-            counters.sample(inode, counter_rows)?;
+            counters.sample(inode, young, counter_rows)?;
             settings.of_namespace(inode, setting_rows)?;
             let began = Instant::now();
             sockets.dump(since.is_none(), since.unwrap_or(0), socket_rows, |inode| {

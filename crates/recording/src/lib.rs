@@ -21,6 +21,6 @@ pub use error::Error;
 pub use manifest::{
     FORMAT, Host, Intent, Manifest, Namespace, OwnCost, Source, Verdict, monotonic_ns,
 };
-pub use read::{Batch, Recording, RowRef};
+pub use read::{Batch, Recording, RowRef, Scan};
 pub use table::{Column, Table, TableInfo, Unit};
 pub use write::{TableWriter, Writer};

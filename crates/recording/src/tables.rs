@@ -344,7 +344,7 @@ table! {
         /// Value since the namespace was made.
         value: i64, Count;
         /// Change since the previous sample.
-        delta: Option<i64>, Count, null "the first sample: there is nothing to compare with";
+        delta: Option<i64>, Count, null "the first sample of a namespace that is older than the recording: there is nothing to compare with";
     }
 }
 

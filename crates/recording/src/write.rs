@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::array::{AsArray, RecordBatch};
-use arrow::compute::{SortColumn, lexsort_to_indices, take_record_batch};
+use arrow::array::{AsArray, RecordBatch, UInt32Array};
+use arrow::compute::take_record_batch;
 use arrow::datatypes::UInt64Type;
+use arrow::error::ArrowError;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
@@ -138,13 +139,12 @@ impl<T: Table> TableWriter<T> {
     }
 }
 
-fn sort_by_time(batch: &RecordBatch) -> Result<RecordBatch, arrow::error::ArrowError> {
-    debug_assert!(batch.column(0).as_primitive_opt::<UInt64Type>().is_some());
-    let by_time = [SortColumn {
-        values: batch.column(0).clone(),
-        options: None,
-    }];
-    take_record_batch(batch, &lexsort_to_indices(&by_time, None)?)
+/// Sorts by the first column; rows of the same time keep the order in which they were pushed.
+fn sort_by_time(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let times = batch.column(0).as_primitive::<UInt64Type>().values();
+    let mut order: Vec<u32> = (0..batch.num_rows() as u32).collect();
+    order.sort_by_key(|&row| times[row as usize]);
+    take_record_batch(batch, &UInt32Array::from(order))
 }
 
 /// Chosen for the recorder's CPU time, which the recorded host pays: bytes are few either way.

@@ -65,6 +65,12 @@ impl<'a> Scene<'a> {
         groups.filter(|g| g.is_for(reason)).map(|g| g.count).sum()
     }
 
+    /// Last ACKs of handshakes that were dropped for the reason.
+    pub(crate) fn late_acks_dropped(&self, reason: &str) -> u64 {
+        let groups = self.story.packets_at(self.index, What::LateAckDropped);
+        groups.filter(|g| g.is_for(reason)).map(|g| g.count).sum()
+    }
+
     /// Last ACKs of handshakes that were dropped because the accept queue was full: the client
     /// believes it is connected. How many, and rows.
     pub(crate) fn ghosts(&self) -> (u64, Vec<RowRef>) {

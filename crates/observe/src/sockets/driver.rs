@@ -1,7 +1,9 @@
 //! Loads the socket iterator and reads it for the calling thread's namespace.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::mem::MaybeUninit;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, OpenObject};
@@ -26,11 +28,12 @@ pub struct Sockets<'o> {
     skel: SocketsSkel<'o>,
     link: Link,
     decoder: Decoder,
-    buffer: Vec<u8>,
 }
 
 /// The kernel fills at most 32 KiB a read.
 const READ_BYTES: usize = 64 << 10;
+/// Chunks read and not decoded yet; bounds memory.
+const CHUNKS_AHEAD: usize = 64;
 
 impl<'o> Sockets<'o> {
     /// Loads the iterator.
@@ -53,7 +56,6 @@ impl<'o> Sockets<'o> {
             skel,
             link,
             decoder,
-            buffer: vec![0; READ_BYTES],
         })
     }
 
@@ -76,39 +78,39 @@ impl<'o> Sockets<'o> {
             bss.full_dump = full.into();
             bss.since = since;
         }
-        let mut iter = Iter::new(&self.link).map_err(|e| Error::Bpf {
+        let iter = Iter::new(&self.link).map_err(|e| Error::Bpf {
             what: "starting the socket iterator".into(),
             why: bpf_error(&e),
         })?;
-        let mut filled = 0;
-        loop {
-            let n = iter
-                .read(&mut self.buffer[filled..])
-                .map_err(|why| Error::System {
+        // The kernel walks while we decode: a snapshot is the truer the shorter the walk.
+        let (send, chunks) = sync_channel(CHUNKS_AHEAD);
+        thread::scope(|scope| {
+            scope.spawn(move || read_all(iter, &send));
+            let mut pending = Vec::new();
+            for chunk in chunks {
+                let (time_ns, bytes) = chunk.map_err(|why| Error::System {
                     what: "reading the socket iterator".into(),
                     why,
                 })?;
-            if n == 0 {
-                return Ok(());
+                pending.extend_from_slice(&bytes);
+                let used = self.records(time_ns, &pending, rows, &mut listener)?;
+                pending.drain(..used);
             }
-            filled += n;
-            let used = self.records(monotonic_ns(), filled, rows, &mut listener)?;
-            self.buffer.copy_within(used..filled, 0);
-            filled -= used;
-        }
+            Ok(())
+        })
     }
 
-    /// Writes the whole records among the first `filled` bytes; how many bytes they were.
+    /// Writes the whole records at the start of `bytes`; how many bytes they were.
     fn records(
         &mut self,
         time_ns: u64,
-        filled: usize,
+        bytes: &[u8],
         rows: &mut SocketRows,
         listener: &mut impl FnMut(u64),
     ) -> Result<usize, Error> {
         let mut at = 0;
         loop {
-            let bytes = &self.buffer[at..filled];
+            let bytes = &bytes[at..];
             let Some(kind) = bytes.first_chunk::<4>() else {
                 return Ok(at);
             };
@@ -127,6 +129,23 @@ impl<'o> Sockets<'o> {
                 rows.sockets.push(self.decoder.socket(time_ns, &record))?;
                 at += size_of::<tw_socket>();
             }
+        }
+    }
+}
+
+/// Reads the iterator to its end, each chunk with the time it was read at.
+fn read_all(mut iter: Iter, send: &SyncSender<io::Result<(u64, Vec<u8>)>>) {
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        let chunk = match iter.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(n) => Ok((monotonic_ns(), buffer[..n].to_vec())),
+            Err(e) => Err(e),
+        };
+        let failed = chunk.is_err();
+        // Nobody listens any more when decoding has failed.
+        if send.send(chunk).is_err() || failed {
+            return;
         }
     }
 }
