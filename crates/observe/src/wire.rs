@@ -75,3 +75,26 @@ pub fn text(chars: &[i8]) -> String {
         .collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_read_where_c_put_them() {
+        let mut bytes = vec![0u8; size_of::<tw_event>() + 1];
+        // time_ns is first, comm at 132; the record starts at an odd address.
+        bytes[1..9].copy_from_slice(&7u64.to_ne_bytes());
+        bytes[1 + 132..1 + 132 + 5].copy_from_slice(b"nginx");
+        let event: tw_event = read(&bytes[1..]).unwrap();
+        assert_eq!(event.time_ns, 7);
+        assert_eq!(text(&event.comm), "nginx");
+        assert!(read::<tw_event>(&bytes[2..]).is_none(), "too short");
+    }
+
+    #[test]
+    fn names_of_the_host_may_be_any_bytes() {
+        assert_eq!(text(&[-1, 65, 0, 66]), "\u{fffd}A");
+        assert_eq!(text(&[65; 16]).len(), 16, "without a closing zero");
+    }
+}

@@ -89,7 +89,7 @@ proptest! {
             Counter { time_ns: i as u64, value, delta, name, ..Counter::default() }
         }).collect();
         let back: Vec<Counter> =
-            there_and_back(&[rows.clone()]).into_iter().map(|(_, row)| row).collect();
+            there_and_back(std::slice::from_ref(&rows)).into_iter().map(|(_, row)| row).collect();
         prop_assert_eq!(back, rows);
     }
 }
@@ -111,7 +111,7 @@ fn every_kind_of_cell_survives_null_and_extremes() {
         ..Socket::default()
     };
     let rows = vec![empty, full];
-    let back: Vec<Socket> = there_and_back(&[rows.clone()])
+    let back: Vec<Socket> = there_and_back(std::slice::from_ref(&rows))
         .into_iter()
         .map(|(_, r)| r)
         .collect();
@@ -129,7 +129,7 @@ fn many_rows_make_several_groups_and_stay_in_place() {
         fd: 3,
     };
     let rows: Vec<Holder> = (0..150_000).map(row).collect();
-    let back = there_and_back(&[rows.clone()]);
+    let back = there_and_back(std::slice::from_ref(&rows));
     assert_eq!(back.len(), rows.len());
     for (i, (at, got)) in back.iter().enumerate() {
         assert_eq!((at.segment, at.row), (1, i as u32));
