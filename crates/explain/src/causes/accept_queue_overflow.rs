@@ -287,9 +287,18 @@ impl<'a> Case<'a> {
             Some(max) if u64::from(sock.backlog) == max => ", as net.core.somaxconn cuts it",
             _ => "",
         };
+        let start = self.scene.story.start_ns;
+        let when = match self.scene.listener.crowded_ns() {
+            Some((first, last)) if last > first => format!(
+                ", from {} to {} after the start",
+                duration(first.saturating_sub(start)),
+                duration(last.saturating_sub(start)),
+            ),
+            _ => String::new(),
+        };
         let step = Step::new(format!(
             "Up to {} waited for accept(); the backlog that {} gave to listen() is {}{cut}. It was \
-             at least three quarters full in {} of {}.",
+             at least three quarters full in {} of {}{when}.",
             plural(longest.into(), "connection"),
             application(scope),
             count(sock.backlog.into()),

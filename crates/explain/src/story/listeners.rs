@@ -41,6 +41,8 @@ pub(crate) struct ListenSock {
     /// Samples in which the accept queue was at least three quarters full: one that overflows is
     /// often caught just after an accept().
     pub(crate) crowded_samples: u32,
+    /// When the first and the last of those were taken.
+    crowded_ns: Option<(u64, u64)>,
     pub(crate) first_queue: u32,
     pub(crate) last_queue: u32,
     first_drops: u32,
@@ -106,6 +108,12 @@ impl Listener {
         (sum(|s| s.crowded_samples), sum(|s| s.samples))
     }
 
+    /// When the first and the last of those samples were taken, ns of CLOCK_MONOTONIC.
+    pub(crate) fn crowded_ns(&self) -> Option<(u64, u64)> {
+        let spans = self.socks.iter().filter_map(|s| s.crowded_ns);
+        spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
     /// By how much the accept queues grew during the recording; negative when they shrank.
     pub(crate) fn queue_growth(&self) -> i64 {
         let grew = |s: &ListenSock| i64::from(s.last_queue) - i64::from(s.first_queue);
@@ -127,6 +135,7 @@ impl ListenSock {
             warned: false,
             samples: 0,
             crowded_samples: 0,
+            crowded_ns: None,
             first_queue: row.accept_queue,
             last_queue: row.accept_queue,
             first_drops: row.drops,
@@ -151,7 +160,11 @@ impl ListenSock {
         self.last_drops = row.drops;
         self.last_row = at;
         let (waiting, room) = (u64::from(row.accept_queue), u64::from(row.backlog));
-        self.crowded_samples += u32::from(waiting > 0 && waiting * 4 >= room * 3);
+        if waiting > 0 && waiting * 4 >= room * 3 {
+            self.crowded_samples += 1;
+            let (first, last) = self.crowded_ns.unwrap_or((row.time_ns, row.time_ns));
+            self.crowded_ns = Some((first.min(row.time_ns), last.max(row.time_ns)));
+        }
         if row.accept_queue > self.longest_accept_queue.0 {
             self.longest_accept_queue = (row.accept_queue, at);
         }
