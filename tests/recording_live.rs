@@ -139,6 +139,10 @@ fn a_killed_recorder_leaves_what_it_sealed() {
     wait_until("a segment is sealed", || {
         path.join("event/000001.parquet").exists()
     });
+    wait_until("the manifest follows", || {
+        let manifest = Recording::open(&path).unwrap().manifest;
+        manifest.end_ns > manifest.start_ns
+    });
     signal(&child, Signal::KILL);
     child.wait().unwrap();
 

@@ -32,6 +32,9 @@ pub struct Options {
     pub command_line: Vec<String>,
 }
 
+/// As often as segments are sealed.
+const MANIFEST_EVERY: Duration = Duration::from_secs(3);
+
 /// A recording in progress.
 pub struct Session {
     writer: Writer,
@@ -143,6 +146,17 @@ impl Session {
             watcher,
             sampler,
         })
+    }
+
+    /// Says in the manifest, now and then, how far the recording has come: what a crash leaves then
+    /// knows how long it is. Call it often.
+    pub fn tick(&mut self) -> Result<(), Error> {
+        let now = monotonic_ns();
+        if Duration::from_nanos(now.saturating_sub(self.manifest.end_ns)) >= MANIFEST_EVERY {
+            self.manifest.end_ns = now;
+            self.manifest.write(self.writer.dir())?;
+        }
+        Ok(())
     }
 
     /// Whether a thread has ended by itself, which only an error makes it do: stop then.

@@ -28,7 +28,7 @@ pub struct Manifest {
     pub host: Host,
     /// When it began, ns of CLOCK_MONOTONIC.
     pub start_ns: u64,
-    /// When it ended, ns of CLOCK_MONOTONIC; while it runs, the last time it was sealed.
+    /// When it ended, ns of CLOCK_MONOTONIC; while it runs, a moment of the last seconds.
     pub end_ns: u64,
     /// CLOCK_REALTIME minus CLOCK_MONOTONIC at the start, ns.
     pub clock_offset_ns: i64,

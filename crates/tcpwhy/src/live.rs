@@ -46,7 +46,7 @@ const GRACE: Duration = Duration::from_secs(2);
 pub fn record(dir: PathBuf, time: Option<Duration>, args: &LiveArgs) -> Result<Manifest> {
     let netns = observe::resolve_netns(&args.netns).map_err(|why| anyhow!(why))?;
     let stop = stop_flag()?;
-    let session = Session::start(Options {
+    let mut session = Session::start(Options {
         dir: dir.clone(),
         netns,
         interval: args.interval.max(Duration::from_millis(10)),
@@ -66,7 +66,7 @@ pub fn record(dir: PathBuf, time: Option<Duration>, args: &LiveArgs) -> Result<M
             return Err(e);
         }
     };
-    wait(&session, child, time, &stop)?;
+    wait(&mut session, child, time, &stop)?;
     Ok(session.stop()?)
 }
 
@@ -92,7 +92,7 @@ fn start(command: &[String]) -> Result<Option<Child>> {
 }
 
 fn wait(
-    session: &Session,
+    session: &mut Session,
     mut child: Option<Child>,
     time: Option<Duration>,
     stop: &AtomicBool,
@@ -110,6 +110,10 @@ fn wait(
         };
         let time_is_up = time.is_some_and(|time| began.elapsed() >= time);
         if ended || time_is_up || stop.load(Ordering::Relaxed) || session.failed() {
+            break;
+        }
+        if session.tick().is_err() {
+            // Ending the recording meets the same obstacle, and tells of it.
             break;
         }
         sleep(LOOK_EVERY);

@@ -152,7 +152,7 @@ fn nothing(page: &mut Page, summary: &Summary) {
         _ => " (but see HEALTH below: the recording is not whole)",
     };
     let says = format!(
-        "No cause found in {} s of {}{whole}.",
+        "No cause found in {} s of host {}{whole}.",
         number(summary.duration_s),
         summary.recording.host,
     );
