@@ -112,11 +112,13 @@ fn a_stopped_worker_is_named() {
     ab.wait().unwrap();
 
     assert!(output.status.success(), "{}", stderr(&output));
+    // The host may have other troubles of its own at the moment; ours must be told.
     let lines = json_lines(&output);
-    let finding = &lines[0];
+    let listener = format!("127.0.0.1:{}", nginx.port);
+    let ours = lines.iter().find(|f| f["scope"]["listener"] == *listener);
+    let finding = ours.unwrap_or_else(|| panic!("no finding of {listener}: {lines:#?}"));
     assert_eq!(finding["cause"], "accept-queue-overflow", "{finding:#}");
     let scope = &finding["scope"];
-    assert_eq!(scope["listener"], format!("127.0.0.1:{}", nginx.port));
     assert_eq!(scope["comm"], "nginx");
     assert_eq!(scope["backlog"], 5);
     let pids = scope["pids"].as_array().unwrap();

@@ -1,6 +1,6 @@
 //! Explanations as text: a short case report, what is wrong and what to do in its first lines.
 
-use explain::{Advice, Check, Explanation, Finding, Level, Scope, Step, Summary};
+use explain::{Advice, Check, Explanation, Finding, Level, Role, Scope, Step, Summary};
 
 use crate::page::Page;
 use crate::style::{Look, Style};
@@ -98,7 +98,11 @@ fn place(page: &mut Page, scope: &Scope) {
         if !others.is_empty() {
             let shown: Vec<_> = others.iter().take(6).map(|p| p.to_string()).collect();
             let more = if others.len() > 6 { ", …" } else { "" };
-            who += &format!("; also held by {}{more}", shown.join(", "));
+            let also = match scope.role {
+                Role::Listener => "also held by",
+                Role::Client => "and likewise",
+            };
+            who += &format!("; {also} {}{more}", shown.join(", "));
         }
         page.item("who", Look::Plain, &who);
     }
