@@ -235,9 +235,18 @@ fn a_command_bounds_the_recording_and_is_ended() {
     if !root() {
         return;
     }
+    let quiet = Quiet::new();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.tcpwhy");
-    let output = run(&["record", "-o", arg(&path), "--", "true"]);
+    let output = run(&[
+        "record",
+        "-o",
+        arg(&path),
+        "--netns",
+        &quiet.0,
+        "--",
+        "true",
+    ]);
     assert!(output.status.success(), "{}", stderr(&output));
     // --for ends a command that does not end by itself.
     let output = run(&["explain", "--for", "1s", "--json", "--", "sleep", "600"]);

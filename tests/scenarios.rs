@@ -110,6 +110,9 @@ fn a_copied_recording_means_the_same_without_root() {
     let outcome = lab(&["refused", "--keep", arg(&kept)]);
     let recording = fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
 
+    let told = run(&["explain", arg(&recording), "--fail-on-finding"]);
+    assert_eq!(told.status.code(), Some(10));
+
     let elsewhere = dir.path().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
     let copied = Command::new("cp")
