@@ -29,15 +29,15 @@ busy() { awk '$1=="cpu" {print $2+$3+$4+$7+$8; exit}' /proc/stat; }
 serve() {
     local name=$1 port=$2
     shift 2
-    "$TCPWHY" lab-workload server --name "$name" --netns "$NS" --listen "127.0.0.1:$port" "$@" \
+    "$TCPWHY" lab-workload server --name "$name" --netns "$NS" --listen "0.0.0.0:$port" "$@" \
         >"$DIR/$name.out" &
     pids+=($!)
     until grep -qs ready "$DIR/$name.out"; do sleep 0.02; done
 }
 
-# load PORT ARGS...: a client in the namespace; prints its report
+# load ADDRESS:PORT ARGS...: a client in the namespace; prints its report
 load() {
-    local port=$1
+    local to=$1
     shift
-    "$TCPWHY" lab-workload client --netns "$NS" --connect "127.0.0.1:$port" "$@"
+    "$TCPWHY" lab-workload client --netns "$NS" --connect "$to" "$@"
 }
