@@ -13,7 +13,7 @@ use crate::events::{Decoder, EventOptions, Events, Losses};
 use crate::health::HealthLog;
 use crate::kernel::{KernelBtf, Names, Symbols};
 
-/// A wakeup per event costs a third of the connection rate, a timer next to nothing. At 12,000
+/// A wakeup per event costs a third of the connection rate, a timer does not. At 12,000
 /// connections a second this leaves the default ring nine tenths empty.
 const DRAIN_EVERY: Duration = Duration::from_millis(50);
 const LOOK_FOR_LOSSES_EVERY: Duration = Duration::from_secs(1);
