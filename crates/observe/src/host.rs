@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::Error;
 use crate::processes::Stat;
-use crate::sampler::Longest;
+use crate::worker::Longest;
 
 /// The host, as far as it can be read.
 pub fn host(hz: Option<u32>) -> Host {

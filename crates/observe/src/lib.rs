@@ -12,6 +12,7 @@ mod holders;
 mod host;
 mod kernel;
 mod netns;
+mod part;
 mod processes;
 mod sampler;
 mod session;
@@ -19,8 +20,10 @@ mod settings;
 mod sockets;
 mod watcher;
 mod wire;
+mod worker;
 
 pub use doctor::{Checkup, checkup};
 pub use error::Error;
 pub use netns::resolve as resolve_netns;
+pub use part::Part;
 pub use session::{Options, Session};

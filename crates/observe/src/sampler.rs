@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::mem::MaybeUninit;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::OpenObject;
@@ -20,6 +19,7 @@ use crate::netns::{self, Found, Home};
 use crate::processes;
 use crate::settings::Settings;
 use crate::sockets::{Decoder, SocketRows, Sockets};
+use crate::worker::{Control, Longest, Report};
 
 /// What to sample and how often.
 #[derive(Clone, Debug)]
@@ -32,53 +32,26 @@ pub struct SampleOptions {
     pub sock_key: [u64; 2],
 }
 
-/// What the thread tells when it has sampled once, and again at the end.
-pub struct Sampled {
-    /// The sources with their verdicts.
-    pub sources: Vec<Source>,
-    /// Every namespace seen so far.
-    pub namespaces: Vec<Namespace>,
-    /// The longest so far of what takes time.
-    pub longest: Longest,
-}
-
-/// The longest of what takes time.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Longest {
-    /// A round of samples over all namespaces.
-    pub round: Duration,
-    /// A snapshot of the sockets of one namespace, read and decoded.
-    pub snapshot: Duration,
-}
-
 /// A round of samples may use one part in so many of a CPU; a host with a million sockets is sampled
 /// less often rather than slowed down.
 const MOST_OF_THE_TIME: u32 = 50;
 /// Open files of all tasks are walked every so many rounds, and whenever a listener is new.
 const HOLDERS_EVERY: u64 = 5;
 
-/// Samples until `stop` hears something or hangs up; answers `ready` after the first round.
+/// Samples until told to stop; ready after the first round.
 pub fn sample(
     options: &SampleOptions,
     writer: &Writer,
     health: &HealthLog,
-    ready: &SyncSender<Result<Sampled, Error>>,
-    stop: &Receiver<()>,
-) -> Result<Option<Sampled>, Error> {
+    control: &Control,
+) -> Result<Report, Error> {
     let (mut sockets, mut holders) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    let first = Sampler::new(options, writer, health, &mut sockets, &mut holders)
-        .and_then(|mut s| s.round().map(|()| s));
-    let mut sampler = match first {
-        Ok(sampler) => sampler,
-        Err(e) => {
-            let _ = ready.send(Err(e));
-            return Ok(None);
-        }
-    };
-    let _ = ready.send(Ok(sampler.sampled()));
+    let mut sampler = Sampler::new(options, writer, health, &mut sockets, &mut holders)?;
+    sampler.round()?;
+    control.ready(sampler.report());
     let mut interval = options.interval;
     loop {
-        let stopping = stop.recv_timeout(interval) != Err(RecvTimeoutError::Timeout);
+        let stopping = control.stopping(interval);
         let began = thread_cpu();
         if stopping {
             sampler.rounds = 0; // a last complete look at the holders, too
@@ -86,7 +59,7 @@ pub fn sample(
         sampler.round()?;
         if stopping {
             sampler.seal()?;
-            return Ok(Some(sampler.sampled()));
+            return Ok(sampler.report());
         }
         // CPU time, not time: on a host that is busy with other things a round takes long as well.
         let used = thread_cpu().saturating_sub(began);
@@ -267,12 +240,12 @@ impl<'a, 'o> Sampler<'a, 'o> {
         Ok(self.setting_rows.seal()?)
     }
 
-    fn sampled(&self) -> Sampled {
+    fn report(&self) -> Report {
         let holders = match &self.holders {
             Ok(_) => Verdict::Attached,
             Err(e) => Verdict::Failed(e.to_string()),
         };
-        Sampled {
+        Report {
             sources: sources(holders),
             namespaces: self.seen.values().cloned().collect(),
             longest: self.longest,

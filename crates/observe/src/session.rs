@@ -1,25 +1,23 @@
 //! A recording in progress: starts the threads, and ends them with a complete manifest.
 
-use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::{self, JoinHandle};
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
-use recording::{FORMAT, Manifest, Source, Writer, monotonic_ns};
+use recording::{FORMAT, Feed, Manifest, Writer, monotonic_ns};
 
 use crate::error::{Error, quiet_libbpf};
-use crate::events::EventOptions;
 use crate::health::HealthLog;
 use crate::host;
 use crate::kernel::hz;
-use crate::sampler::{Longest, SampleOptions, Sampled, sample};
-use crate::watcher::watch;
+use crate::part::Part;
+use crate::worker::{Longest, Report, Worker};
 
 /// What to record.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The recording's directory; must not exist.
-    pub dir: PathBuf,
+    /// What is recorded; see [`Part::by_default`].
+    pub parts: BTreeSet<Part>,
     /// Network namespaces to record, by inode; empty means all.
     pub netns: Vec<u32>,
     /// Time between samples of sockets and counters.
@@ -40,112 +38,53 @@ pub struct Session {
     writer: Writer,
     manifest: Manifest,
     ring_bytes: u32,
-    watcher: Worker<Vec<Source>>,
-    sampler: Worker<Option<Sampled>>,
-}
-
-struct Worker<T> {
-    stop: SyncSender<()>,
-    thread: JoinHandle<Result<T, Error>>,
-    name: &'static str,
-}
-
-impl<T: Send + 'static> Worker<T> {
-    /// Starts a thread and waits until it answers that it is ready.
-    fn start<R: Send + 'static>(
-        name: &'static str,
-        run: impl FnOnce(SyncSender<Result<R, Error>>, Receiver<()>) -> Result<T, Error>
-        + Send
-        + 'static,
-    ) -> Result<(Worker<T>, R), Error> {
-        let (stop, stopped) = sync_channel(1);
-        let (ready, is_ready) = sync_channel(1);
-        let thread = thread::Builder::new().name(name.into());
-        let thread = thread
-            .spawn(move || run(ready, stopped))
-            .map_err(|why| Error::System {
-                what: format!("starting the {name} thread"),
-                why,
-            })?;
-        let answer = is_ready.recv().map_err(|_| Error::Thread(name))??;
-        Ok((Worker { stop, thread, name }, answer))
-    }
-
-    fn finish(self) -> Result<T, Error> {
-        // Hanging up is the signal to stop.
-        drop(self.stop);
-        self.thread.join().map_err(|_| Error::Thread(self.name))?
-    }
+    workers: Vec<Worker>,
 }
 
 impl Session {
-    /// Attaches, takes the first sample, and returns: from now on everything is recorded.
-    pub fn start(options: Options) -> Result<Session, Error> {
-        host::require_root()?;
-        if !options.ring_bytes.is_power_of_two() || options.ring_bytes < 4096 {
-            return Err(Error::Usage(format!(
-                "the ring buffer's size must be a power of two of at least 4096 bytes, not {}",
-                options.ring_bytes
-            )));
-        }
-        quiet_libbpf();
-        let start_ns = monotonic_ns();
-        let manifest = Manifest {
-            format: FORMAT,
-            tcpwhy: env!("CARGO_PKG_VERSION").into(),
-            producer: "live".into(),
-            host: host::host(hz()),
-            start_ns,
-            end_ns: start_ns,
-            clock_offset_ns: host::clock_offset_ns(),
-            command_line: options.command_line.clone(),
-            ..Manifest::default()
-        };
-        let writer = Writer::create(&options.dir, &manifest)?;
+    /// Records into the directory `dir`, which must not exist. Attaches, takes the first samples,
+    /// and returns: from now on everything is recorded.
+    pub fn start(dir: &Path, options: &Options) -> Result<Session, Error> {
+        check(options)?;
+        let manifest = manifest(options);
+        let writer = Writer::create(dir, &manifest)?;
         let started = Session::start_in(writer.clone(), manifest, options);
         if started.is_err() {
-            // Nothing was recorded: leave nothing behind. The directory was made just now.
-            let _ = std::fs::remove_dir_all(writer.dir());
+            // Nothing was recorded: leave nothing behind.
+            writer.discard();
         }
         started
     }
 
-    fn start_in(writer: Writer, mut manifest: Manifest, options: Options) -> Result<Self, Error> {
-        let sock_key = host::sock_key()?;
-        let health = HealthLog::new(writer.table()?);
-        let watch_options = EventOptions {
-            netns: options.netns.clone(),
-            ring_bytes: options.ring_bytes,
-            all_states: options.all_states,
-            sock_key,
-        };
-        let sample_options = SampleOptions {
-            netns: options.netns,
-            interval: options.interval,
-            sock_key,
-        };
+    /// Records for a reader in this process, which must keep reading.
+    pub fn live(options: &Options) -> Result<(Session, Feed), Error> {
+        check(options)?;
+        let (writer, feed) = Feed::new();
+        Ok((Session::start_in(writer, manifest(options), options)?, feed))
+    }
 
-        let events = writer.table()?;
-        let watch_health = health.clone();
-        let (watcher, sources) = Worker::start("watcher", move |ready, stop| {
-            watch(&watch_options, events, &watch_health, &ready, &stop)
-        })?;
-        let sample_writer = writer.clone();
-        let (sampler, sampled) = Worker::start("sampler", move |ready, stop| {
-            sample(&sample_options, &sample_writer, &health, &ready, &stop)
-        })?;
-
-        manifest.sources = sources;
-        manifest.sources.extend(sampled.sources);
-        manifest.namespaces = sampled.namespaces;
-        manifest.write(writer.dir())?;
-        Ok(Session {
+    fn start_in(writer: Writer, manifest: Manifest, options: &Options) -> Result<Self, Error> {
+        let mut session = Session {
             writer,
             manifest,
             ring_bytes: options.ring_bytes,
-            watcher,
-            sampler,
-        })
+            workers: Vec::new(),
+        };
+        let sock_key = host::sock_key()?;
+        let health = HealthLog::new(session.writer.table()?);
+        for part in &options.parts {
+            let (worker, report) = part.start(options, sock_key, &session.writer, &health)?;
+            session.workers.push(worker);
+            session.take(report);
+        }
+        session.writer.manifest(&session.manifest)?;
+        Ok(session)
+    }
+
+    fn take(&mut self, report: Report) -> Longest {
+        self.manifest.sources.extend(report.sources);
+        self.manifest.namespaces.extend(report.namespaces);
+        report.longest
     }
 
     /// Says in the manifest, now and then, how far the recording has come: what a crash leaves then
@@ -154,41 +93,67 @@ impl Session {
         let now = monotonic_ns();
         if Duration::from_nanos(now.saturating_sub(self.manifest.end_ns)) >= MANIFEST_EVERY {
             self.manifest.end_ns = now;
-            self.manifest.write(self.writer.dir())?;
+            self.writer.manifest(&self.manifest)?;
         }
         Ok(())
     }
 
     /// Whether a thread has ended by itself, which only an error makes it do: stop then.
     pub fn failed(&self) -> bool {
-        self.watcher.thread.is_finished() || self.sampler.thread.is_finished()
+        self.workers.iter().any(Worker::ended)
     }
 
-    /// Takes the last sample, seals everything and completes the manifest.
+    /// Takes the last samples, seals everything and completes the manifest.
     pub fn stop(mut self) -> Result<Manifest, Error> {
-        // The sampler first: its last sample of counters is then within the watched time.
-        let sampled = self.sampler.finish();
-        let sources = self.watcher.finish();
+        let mut failed = None;
         let mut longest = Longest::default();
-        let failed = match (sampled, sources) {
-            (Ok(sampled), Ok(sources)) => {
-                self.manifest.sources = sources;
-                if let Some(sampled) = sampled {
-                    self.manifest.sources.extend(sampled.sources);
-                    self.manifest.namespaces = sampled.namespaces;
-                    longest = sampled.longest;
+        self.manifest.sources.clear();
+        self.manifest.namespaces.clear();
+        // The last started first: the last samples are then within the watched time.
+        for worker in std::mem::take(&mut self.workers).into_iter().rev() {
+            match worker.finish() {
+                Ok(report) => {
+                    let l = self.take(report);
+                    longest.round = longest.round.max(l.round);
+                    longest.snapshot = longest.snapshot.max(l.snapshot);
                 }
-                self.manifest.complete = true;
-                None
+                Err(e) => failed = failed.or(Some(e)),
             }
-            (Err(e), _) | (_, Err(e)) => Some(e),
-        };
+        }
+        self.manifest.complete = failed.is_none();
         self.manifest.end_ns = monotonic_ns();
         self.manifest.cost = host::own_cost(self.ring_bytes, longest);
-        self.manifest.write(self.writer.dir())?;
+        self.writer.manifest(&self.manifest)?;
         match failed {
             Some(e) => Err(e),
             None => Ok(self.manifest),
         }
+    }
+}
+
+fn check(options: &Options) -> Result<(), Error> {
+    host::require_root()?;
+    if !options.ring_bytes.is_power_of_two() || options.ring_bytes < 4096 {
+        return Err(Error::Usage(format!(
+            "the ring buffer's size must be a power of two of at least 4096 bytes, not {}",
+            options.ring_bytes
+        )));
+    }
+    quiet_libbpf();
+    Ok(())
+}
+
+fn manifest(options: &Options) -> Manifest {
+    let start_ns = monotonic_ns();
+    Manifest {
+        format: FORMAT,
+        tcpwhy: env!("CARGO_PKG_VERSION").into(),
+        producer: "live".into(),
+        host: host::host(hz()),
+        start_ns,
+        end_ns: start_ns,
+        clock_offset_ns: host::clock_offset_ns(),
+        command_line: options.command_line.clone(),
+        ..Manifest::default()
     }
 }

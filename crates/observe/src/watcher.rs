@@ -2,41 +2,36 @@
 
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
+use recording::TableWriter;
 use recording::tables::Event;
-use recording::{Source, TableWriter};
 
 use crate::error::{Error, bpf_error};
 use crate::events::{Decoder, EventOptions, Events, Losses};
 use crate::health::HealthLog;
 use crate::kernel::{KernelBtf, Names, Symbols};
+use crate::worker::{Control, Report};
 
 /// A wakeup per event costs a third of the connection rate, a timer does not. At 12,000
 /// connections a second this leaves the default ring nine tenths empty.
 const DRAIN_EVERY: Duration = Duration::from_millis(50);
 const LOOK_FOR_LOSSES_EVERY: Duration = Duration::from_secs(1);
 
-/// Watches until `stop` hears something or hangs up; answers `ready` once attached.
+/// Watches until told to stop; ready once attached.
 pub fn watch(
     options: &EventOptions,
     table: TableWriter<Event>,
     health: &HealthLog,
-    ready: &SyncSender<Result<Vec<Source>, Error>>,
-    stop: &Receiver<()>,
-) -> Result<Vec<Source>, Error> {
+    control: &Control,
+) -> Result<Report, Error> {
     let mut objects = [MaybeUninit::uninit(), MaybeUninit::uninit()];
-    let (mut events, decoder) = match attach(&mut objects, options) {
-        Ok(attached) => attached,
-        Err(e) => {
-            // The receiver waits for exactly this answer.
-            let _ = ready.send(Err(e));
-            return Ok(Vec::new());
-        }
-    };
+    let (mut events, decoder) = attach(&mut objects, options)?;
     let mut links = std::mem::take(&mut events.links);
-    let _ = ready.send(Ok(events.sources.clone()));
+    control.ready(Report {
+        sources: events.sources.clone(),
+        ..Report::default()
+    });
 
     let mut losses = Losses::default();
     let sink = RefCell::new(Sink {
@@ -47,7 +42,7 @@ pub fn watch(
     let ring = events.ring(|e| sink.borrow_mut().take(e))?;
     let mut looked = Instant::now();
     loop {
-        let stopping = stop.recv_timeout(DRAIN_EVERY) != Err(RecvTimeoutError::Timeout);
+        let stopping = control.stopping(DRAIN_EVERY);
         if stopping {
             // Detach first, then drain: what happened before the end is not lost.
             links.clear();
@@ -69,7 +64,10 @@ pub fn watch(
         }
         if stopping {
             sink.table.seal()?;
-            return Ok(events.sources_with(&losses));
+            return Ok(Report {
+                sources: events.sources_with(&losses),
+                ..Report::default()
+            });
         }
         sink.table.seal_if_due()?;
     }

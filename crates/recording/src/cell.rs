@@ -147,6 +147,7 @@ primitive! {
     u16, adt::UInt16Type, DataType::UInt16;
     u32, adt::UInt32Type, DataType::UInt32;
     u64, adt::UInt64Type, DataType::UInt64;
+    i32, adt::Int32Type, DataType::Int32;
     i64, adt::Int64Type, DataType::Int64;
     f64, adt::Float64Type, DataType::Float64;
 }

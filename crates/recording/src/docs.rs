@@ -8,7 +8,7 @@ use crate::tables::ALL;
 pub fn tables_page() -> String {
     let mut page = String::from(
         "# The tables of a recording\n\n\
-         Made from the declarations in `crates/recording/src/tables.rs`; `make docs` writes it.\n\n\
+         Made from the declarations in `crates/recording/src/tables/`; `make docs` writes it.\n\n\
          Times are nanoseconds of CLOCK_MONOTONIC; `clock_offset_ns` in the manifest turns them \
          into wall time.\n",
     );

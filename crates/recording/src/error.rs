@@ -37,6 +37,9 @@ pub enum Error {
     /// Refuses to write into something that exists.
     #[error("{0}: exists already; choose another name with -o, or remove it")]
     Exists(PathBuf),
+    /// Nobody reads the live recording any more.
+    #[error("the reader of the live recording has gone")]
+    Closed,
     /// The system refused.
     #[error("{path}: {source}", path = path.display())]
     Io {

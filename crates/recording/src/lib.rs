@@ -9,6 +9,7 @@
 mod cell;
 mod docs;
 mod error;
+mod feed;
 mod manifest;
 mod read;
 mod table;
@@ -18,6 +19,7 @@ mod write;
 pub use cell::{Addr, Cell, Text};
 pub use docs::tables_page;
 pub use error::Error;
+pub use feed::{Feed, Next, Segment};
 pub use manifest::{
     FORMAT, Host, Intent, Manifest, Namespace, OwnCost, Source, Verdict, monotonic_ns,
 };

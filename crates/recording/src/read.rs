@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use arrow::array::RecordBatch;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
 use crate::table::Table;
@@ -120,6 +121,27 @@ pub struct Batch<T: Table> {
 }
 
 impl<T: Table> Batch<T> {
+    /// Reads a batch; `path` is where it comes from, for the error.
+    pub(crate) fn of(
+        batch: &RecordBatch,
+        path: &Path,
+        segment: u32,
+        first_row: u32,
+    ) -> Result<Batch<T>, Error> {
+        let reader = T::reader(batch).map_err(|column| {
+            Error::damaged(
+                path,
+                format!("column {column} is missing or of another type"),
+            )
+        })?;
+        Ok(Batch {
+            reader,
+            segment,
+            first_row,
+            len: batch.num_rows(),
+        })
+    }
+
     /// The rows with where they are.
     pub fn rows(&self) -> impl Iterator<Item = (RowRef, T)> + '_ {
         (0..self.len).map(|i| {
@@ -176,24 +198,12 @@ fn next_batch<T: Table>(open: &mut OpenSegment) -> Result<Option<Batch<T>>, Erro
     let Some(batch) = guarded(path, || reader.next().transpose())? else {
         return Ok(None);
     };
-    let reader = T::reader(&batch).map_err(|column| {
-        Error::damaged(
-            path,
-            format!("column {column} is missing or of another type"),
-        )
-    })?;
-    let len = batch.num_rows();
     let first_row = open.next_row;
-    open.next_row = u32::try_from(len)
+    open.next_row = u32::try_from(batch.num_rows())
         .ok()
         .and_then(|len| first_row.checked_add(len))
         .ok_or_else(|| Error::damaged(path, "more rows than a segment can have"))?;
-    Ok(Some(Batch {
-        reader,
-        segment: open.number,
-        first_row,
-        len,
-    }))
+    Batch::of(&batch, path, open.number, first_row).map(Some)
 }
 
 fn open_segment(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>, Error> {

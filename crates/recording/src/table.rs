@@ -6,7 +6,7 @@ use arrow::datatypes::SchemaRef;
 /// The unit of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Nanoseconds of CLOCK_MONOTONIC.
+    /// Nanoseconds; a point in time is one of CLOCK_MONOTONIC.
     Ns,
     /// Microseconds.
     Us,

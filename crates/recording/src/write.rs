@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use arrow::array::{AsArray, RecordBatch, UInt32Array};
@@ -14,11 +15,14 @@ use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::schema::types::ColumnPath;
 
+use crate::feed::Segment;
 use crate::table::Table;
 use crate::{Error, Manifest};
 
 /// A crash loses at most this much.
 const SEAL_EVERY: Duration = Duration::from_secs(3);
+/// Someone watches a feed as it comes.
+const FEED_EVERY: Duration = Duration::from_millis(100);
 /// Rows held in memory before they are compressed into the open segment. A snapshot of 100,000
 /// sockets fits, so that compressing does not stretch the time it is taken over.
 const GROUP_ROWS: usize = 131_072;
@@ -27,7 +31,14 @@ const GROUP_ROWS: usize = 131_072;
 /// that threads need no lock.
 #[derive(Clone)]
 pub struct Writer {
-    dir: Arc<PathBuf>,
+    place: Place,
+}
+
+/// Where rows go: to segments on disk, or straight to a reader in this process.
+#[derive(Clone)]
+pub(crate) enum Place {
+    Dir(Arc<PathBuf>),
+    Feed(SyncSender<Segment>),
 }
 
 impl Writer {
@@ -39,21 +50,42 @@ impl Writer {
         })?;
         manifest.write(dir)?;
         Ok(Writer {
-            dir: Arc::new(dir.to_path_buf()),
+            place: Place::Dir(Arc::new(dir.to_path_buf())),
         })
     }
 
-    /// The recording's directory.
-    pub fn dir(&self) -> &Path {
-        &self.dir
+    pub(crate) fn to(place: Place) -> Writer {
+        Writer { place }
+    }
+
+    /// Replaces the manifest. A feed has none.
+    pub fn manifest(&self, manifest: &Manifest) -> Result<(), Error> {
+        match &self.place {
+            Place::Dir(dir) => manifest.write(dir),
+            Place::Feed(_) => Ok(()),
+        }
+    }
+
+    /// Removes what was written: for a recording that failed before it began.
+    pub fn discard(self) {
+        if let Place::Dir(dir) = &self.place {
+            // We made the directory; what cannot be removed is the user's to see.
+            let _ = fs::remove_dir_all(&**dir);
+        }
     }
 
     /// The writer of one table; ask once per table.
     pub fn table<T: Table>(&self) -> Result<TableWriter<T>, Error> {
-        let dir = self.dir.join(T::INFO.name);
-        fs::create_dir(&dir).map_err(Error::io(&dir))?;
+        let place = match &self.place {
+            Place::Dir(dir) => {
+                let dir = dir.join(T::INFO.name);
+                fs::create_dir(&dir).map_err(Error::io(&dir))?;
+                Place::Dir(Arc::new(dir))
+            }
+            feed => feed.clone(),
+        };
         Ok(TableWriter {
-            dir,
+            place,
             builder: T::Builder::default(),
             rows: 0,
             last_ns: 0,
@@ -67,7 +99,7 @@ impl Writer {
 
 /// Appends rows to one table.
 pub struct TableWriter<T: Table> {
-    dir: PathBuf,
+    place: Place,
     builder: T::Builder,
     rows: usize,
     last_ns: u64,
@@ -93,7 +125,11 @@ impl<T: Table> TableWriter<T> {
 
     /// Seals the open segment when it is old enough. Call it on every turn of the producer's loop.
     pub fn seal_if_due(&mut self) -> Result<(), Error> {
-        if self.opened.elapsed() >= SEAL_EVERY {
+        let every = match self.place {
+            Place::Dir(_) => SEAL_EVERY,
+            Place::Feed(_) => FEED_EVERY,
+        };
+        if self.opened.elapsed() >= every {
             self.seal()?;
         }
         Ok(())
@@ -116,13 +152,25 @@ impl<T: Table> TableWriter<T> {
             return Ok(());
         }
         self.rows = 0;
+        let dir = match &self.place {
+            Place::Dir(dir) => dir.as_path(),
+            Place::Feed(_) => Path::new(T::INFO.name),
+        };
         let mut batch = RecordBatch::try_new(T::schema(), T::finish(&mut self.builder))
-            .map_err(|e| write_error(&self.dir, e))?;
+            .map_err(|e| write_error(dir, e))?;
         if !std::mem::replace(&mut self.sorted, true) {
-            batch = sort_by_time(&batch).map_err(|e| write_error(&self.dir, e))?;
+            batch = sort_by_time(&batch).map_err(|e| write_error(dir, e))?;
+        }
+        if let Place::Feed(feed) = &self.place {
+            // A slow reader makes the producer wait; what then finds no room in the kernel is
+            // counted there.
+            let table = T::INFO.name;
+            return feed
+                .send(Segment::new(table, batch))
+                .map_err(|_| Error::Closed);
         }
         if self.open.is_none() {
-            let path = self.dir.join(format!("{:06}.open", self.next_segment));
+            let path = dir.join(format!("{:06}.open", self.next_segment));
             self.next_segment += 1;
             let file = File::create(&path).map_err(Error::io(&path))?;
             let writer = ArrowWriter::try_new(file, T::schema(), Some(properties::<T>()))

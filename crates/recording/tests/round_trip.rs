@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use recording::tables::{Counter, Event, Holder, Listener, Socket};
-use recording::{Addr, FORMAT, Manifest, Recording, RowRef, Table, Text, Writer};
+use recording::{Addr, FORMAT, Feed, Manifest, Next, Recording, RowRef, Table, Text, Writer};
 
 fn manifest() -> Manifest {
     Manifest {
@@ -150,4 +150,47 @@ fn addresses_print_as_people_write_them() {
     assert!(Addr::default().is_any());
     let v6: std::net::IpAddr = "fe80::1".parse().unwrap();
     assert_eq!(Addr::from(v6).to_string(), "fe80::1");
+}
+
+#[test]
+fn a_feed_gives_what_was_pushed_table_by_table_and_then_ends() {
+    let (writer, feed) = Feed::new();
+    let (mut events, mut counters) = (writer.table().unwrap(), writer.table().unwrap());
+    let event = Event {
+        time_ns: 7,
+        kind: "state".into(),
+        ..Event::default()
+    };
+    let counter = Counter {
+        name: "TCPSynRetrans".into(),
+        ..Counter::default()
+    };
+    events.push(event.clone()).unwrap();
+    counters.push(counter.clone()).unwrap();
+    events.seal().unwrap();
+    counters.seal().unwrap();
+    drop((writer, events, counters));
+
+    let wait = std::time::Duration::from_secs(60);
+    let Next::Segment(first) = feed.next(wait) else {
+        panic!("a segment was sent");
+    };
+    assert!(first.rows::<Counter>().is_none());
+    let batch = first.rows::<Event>().unwrap().unwrap();
+    assert_eq!(batch.rows().map(|(_, e)| e).collect::<Vec<_>>(), [event]);
+    let Next::Segment(second) = feed.next(wait) else {
+        panic!("a second segment was sent");
+    };
+    let batch = second.rows::<Counter>().unwrap().unwrap();
+    assert_eq!(batch.rows().map(|(_, c)| c).collect::<Vec<_>>(), [counter]);
+    assert!(matches!(feed.next(wait), Next::End));
+}
+
+#[test]
+fn writing_to_a_feed_that_nobody_reads_is_an_error() {
+    let (writer, feed) = Feed::new();
+    let mut table = writer.table::<Event>().unwrap();
+    drop(feed);
+    table.push(Event::default()).unwrap();
+    assert!(table.seal().is_err());
 }

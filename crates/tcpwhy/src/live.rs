@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use observe::{Options, Session};
+use observe::{Options, Part, Session};
 use recording::Manifest;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -46,14 +46,15 @@ const GRACE: Duration = Duration::from_secs(2);
 pub fn record(dir: PathBuf, time: Option<Duration>, args: &LiveArgs) -> Result<Manifest> {
     let netns = observe::resolve_netns(&args.netns).map_err(|why| anyhow!(why))?;
     let stop = stop_flag()?;
-    let mut session = Session::start(Options {
-        dir: dir.clone(),
+    let options = Options {
+        parts: Part::by_default().collect(),
         netns,
         interval: args.interval.max(Duration::from_millis(10)),
         ring_bytes: args.ring_kib.saturating_mul(1024),
         all_states: args.all_states,
         command_line: std::env::args().collect(),
-    })?;
+    };
+    let mut session = Session::start(&dir, &options)?;
     if let Some(file) = &args.ready_file {
         File::create(file).with_context(|| format!("creating {}", file.display()))?;
     }

@@ -1,90 +1,7 @@
-//! Every table of a recording, declared once: row, columns, units, what null means.
-//!
-//! Raw in, derived out: the tables hold what the kernel said; rates and judgements are computed
-//! by readers. Names of states and reasons are the running kernel's own.
+//! What sockets are: samples of connections and listeners, who holds them, the ports they use.
 
 use crate::cell::{Addr, Text};
-use crate::table::{Table, TableInfo, table};
-
-/// All tables, in the order of the documentation.
-pub const ALL: &[TableInfo] = &[
-    Event::INFO,
-    Socket::INFO,
-    Listener::INFO,
-    Holder::INFO,
-    Process::INFO,
-    Counter::INFO,
-    Setting::INFO,
-    Health::INFO,
-];
-
-table! {
-    /// One thing the kernel did to a TCP connection, in the order in which it happened.
-    Event = "event" {
-        /// When it happened.
-        time_ns: u64, Ns;
-        /// `state` (the socket changed state), `retransmit`, `synack-retransmit`, `reset-sent`, `reset-received` or `drop` (a TCP packet was thrown away).
-        kind: Text, Name;
-        /// Network namespace: the inode of `/proc/PID/ns/net`.
-        netns: u32, Id;
-        /// The socket, the same value in every table until it is closed; not an address.
-        sock: Option<u64>, Id, null "no socket was involved";
-        /// 4 or 6. An IPv4 connection of an IPv6 socket counts as 6 and has v4-mapped addresses.
-        family: u8, Id;
-        /// Address of the side that acted; for a drop, the packet's destination.
-        local_addr: Addr, Address;
-        /// Port of that side; 0 while a connecting socket has none yet.
-        local_port: u16, Id;
-        /// Address of the other side; for a drop, the packet's source.
-        remote_addr: Addr, Address;
-        /// Port of the other side; 0 for a listener.
-        remote_port: u16, Id;
-        /// State of the socket: after the change for `state`, of the receiving socket for `drop`.
-        state: Option<Text>, Name, null "no socket was involved";
-        /// State before the change.
-        old_state: Option<Text>, Name, null "not a state change";
-        /// The kernel's name for the reason of a drop or a reset.
-        reason: Option<Text>, Name, null "not a drop or reset, or the kernel gives no reason";
-        /// The kernel function that dropped the packet or sent the reset.
-        location: Option<Text>, Name, null "not a drop or reset sent, or its symbol is unknown";
-        /// What sent a retransmission: `rto` (timer), `tlp` (tail loss probe), `fast` (ACKs), `rack` (reordering timer); `other` for none of these.
-        retransmit_kind: Option<Text>, Name, null "not a retransmission, or kernel symbols cannot be read";
-        /// Which retransmission of the segment in a row this is; the first is 1.
-        attempt: Option<u32>, Count, null "not a retransmission";
-        /// TCP flags of the packet as in its header (FIN 1, SYN 2, RST 4, PSH 8, ACK 16).
-        flags: Option<u8>, Id, null "no packet was at hand";
-        /// Sequence number of the packet.
-        seq: Option<u32>, Seq, null "no packet was at hand";
-        /// Process that called connect() or listen().
-        pid: Option<u32>, Id, null "not a connect or listen: the process on the CPU is not the owner";
-        /// Its command name.
-        comm: Option<Text>, Name, null "as for pid";
-        /// Its cgroup v2 id.
-        cgroup: Option<u64>, Id, null "as for pid";
-        /// Limit given to listen(), after net.core.somaxconn.
-        backlog: Option<u32>, Count, null "not a listen";
-        /// The connection was made from a SYN cookie.
-        cookie: Option<bool>, Flag, null "not the establishment of an accepted connection, or kernel symbols cannot be read";
-        /// SACK was agreed on.
-        sack: Option<bool>, Flag, null "not the establishment of a connection";
-        /// Window scaling was agreed on.
-        window_scaling: Option<bool>, Flag, null "not the establishment of a connection";
-        /// Timestamps were agreed on.
-        timestamps: Option<bool>, Flag, null "not the establishment of a connection";
-        /// Segment size for sending.
-        mss: Option<u32>, Bytes, null "not the establishment of a connection";
-        /// Smoothed round-trip time; 0 when none was measured.
-        rtt_us: Option<u32>, Us, null "not the establishment or end of a connection, nor a retransmission";
-        /// Congestion window.
-        cwnd: Option<u32>, Segments, null "as for rtt_us";
-        /// Segments retransmitted so far by this socket.
-        retransmits: Option<u32>, Segments, null "as for rtt_us";
-        /// Bytes sent and acknowledged over the connection's life.
-        bytes_acked: Option<u64>, Bytes, null "not the end of a connection";
-        /// Bytes received over the connection's life.
-        bytes_received: Option<u64>, Bytes, null "not the end of a connection";
-    }
-}
+use crate::table::table;
 
 table! {
     /// One sample of a socket that is not a listener. The first sample of a namespace holds every socket; later ones leave out connections that neither sent nor received nor have anything in flight, and TIME_WAIT, which the end of a connection in `event` tells.
@@ -303,77 +220,31 @@ table! {
 }
 
 table! {
-    /// One sample of a process that holds a listening socket.
-    Process = "process" {
-        /// When it was sampled.
-        time_ns: u64, Ns;
-        /// Process.
-        pid: u32, Id;
-        /// Its parent.
-        ppid: u32, Id;
-        /// Command name.
-        comm: Text, Name;
-        /// Command line, arguments joined by spaces, cut at 512 characters.
-        cmdline: Text, Name;
-        /// Scheduler state of its main thread: R running, S sleeping, D uninterruptible, T stopped, t traced, Z zombie.
-        state: Text, Name;
-        /// CPU time in user mode since it started.
-        user_ms: u64, Ms;
-        /// CPU time in the kernel since it started.
-        system_ms: u64, Ms;
-        /// Time its main thread waited for a CPU since it started.
-        runqueue_ms: Option<u64>, Ms, null "the kernel keeps no schedstat";
-        /// File descriptors it may open (RLIMIT_NOFILE, soft).
-        fd_limit: Option<u64>, Count, null "unlimited or not readable";
-        /// cgroup v2 path.
-        cgroup_path: Text, Name;
-    }
-}
-
-table! {
-    /// A network counter of a namespace: all that are not zero in the first sample, then each that changed.
-    Counter = "counter" {
-        /// When it was read.
+    /// How many local ports connections to one destination hold, against the range they are chosen from. Only destinations that hold at least 16.
+    PortUse = "port_use" {
+        /// When it was counted.
         time_ns: u64, Ns;
         /// Network namespace: the inode of `/proc/PID/ns/net`.
         netns: u32, Id;
-        /// Group: Ip, Icmp, Tcp, TcpExt, IpExt, MPTcpExt.
-        group: Text, Name;
-        /// Name, the kernel's.
-        name: Text, Name;
-        /// Value since the namespace was made.
-        value: i64, Count;
-        /// Change since the previous sample.
-        delta: Option<i64>, Count, null "the first sample of a namespace that is older than the recording: there is nothing to compare with";
-    }
-}
-
-table! {
-    /// A setting that matters to TCP: all at the start, then each that changed.
-    Setting = "setting" {
-        /// When it was read.
-        time_ns: u64, Ns;
-        /// Network namespace; 0 for settings of the whole host.
-        netns: u32, Id;
-        /// Name, as sysctl prints it.
-        name: Text, Name;
-        /// Value, blanks folded.
-        value: Text, Name;
-    }
-}
-
-table! {
-    /// What the recorder says of itself: losses and changes of plan.
-    Health = "health" {
-        /// When it was noticed.
-        time_ns: u64, Ns;
-        /// Source concerned.
-        source: Text, Name;
-        /// `lost` (count records), `partial` (something could not be read), `slowed` (sampled less often).
-        what: Text, Name;
-        /// How many.
-        count: u64, Count;
-        /// In plain words.
-        detail: Text, Name;
+        /// 4 or 6.
+        family: u8, Id;
+        /// Source address.
+        local_addr: Addr, Address;
+        /// Destination address.
+        remote_addr: Addr, Address;
+        /// Destination port.
+        remote_port: u16, Id;
+        /// Local ports of the range in use by sockets to this destination, in whatever state.
+        ports_used: u32, Count;
+        /// Of those, in TIME_WAIT at this side.
+        time_wait: u32, Count;
+        /// Of those, ESTABLISHED.
+        established: u32, Count;
+        /// Lowest port of net.ipv4.ip_local_port_range.
+        range_low: u16, Id;
+        /// Highest port of the range.
+        range_high: u16, Id;
+        /// Ports of the range set aside by net.ipv4.ip_local_reserved_ports.
+        reserved: u32, Count;
     }
 }

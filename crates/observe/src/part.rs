@@ -1,0 +1,81 @@
+//! The parts of a recording that can be asked for, each with the thread that fills it.
+
+use recording::Writer;
+
+use crate::error::Error;
+use crate::events::EventOptions;
+use crate::health::HealthLog;
+use crate::sampler::{SampleOptions, sample};
+use crate::session::Options;
+use crate::watcher::watch;
+use crate::worker::{Report, Worker};
+
+/// A part of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Connections opened and closed, retransmissions, resets, drops.
+    Events,
+    /// Samples of sockets, listeners, counters and settings in every namespace.
+    Sockets,
+}
+
+impl Part {
+    /// All parts: name, whether it is recorded unless the user says otherwise, what it gives.
+    pub const ALL: &[(Part, &str, bool, &str)] = &[
+        (
+            Part::Events,
+            "events",
+            true,
+            "connections opened and closed, retransmissions, resets, drops",
+        ),
+        (
+            Part::Sockets,
+            "sockets",
+            true,
+            "samples of sockets, listeners, counters and settings in every namespace",
+        ),
+    ];
+
+    /// The parts recorded unless the user says otherwise.
+    pub fn by_default() -> impl Iterator<Item = Part> {
+        let parts = Part::ALL.iter();
+        parts.filter(|(_, _, default, _)| *default).map(|p| p.0)
+    }
+
+    /// The part of this name.
+    pub fn named(name: &str) -> Option<Part> {
+        Part::ALL.iter().find(|p| p.1 == name).map(|p| p.0)
+    }
+
+    /// Starts the thread that fills it.
+    pub(crate) fn start(
+        self,
+        options: &Options,
+        sock_key: [u64; 2],
+        writer: &Writer,
+        health: &HealthLog,
+    ) -> Result<(Worker, Report), Error> {
+        let health = health.clone();
+        match self {
+            Part::Events => {
+                let options = EventOptions {
+                    netns: options.netns.clone(),
+                    ring_bytes: options.ring_bytes,
+                    all_states: options.all_states,
+                    sock_key,
+                };
+                let table = writer.table()?;
+                Worker::start("watcher", move |c| watch(&options, table, &health, &c))
+            }
+            Part::Sockets => {
+                let options = SampleOptions {
+                    netns: options.netns.clone(),
+                    interval: options.interval,
+                    sock_key,
+                };
+                let writer = writer.clone();
+                Worker::start("sampler", move |c| sample(&options, &writer, &health, &c))
+            }
+        }
+    }
+}

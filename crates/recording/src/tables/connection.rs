@@ -1,0 +1,162 @@
+//! What happens to connections: events, control packets, system calls.
+
+use crate::cell::{Addr, Text};
+use crate::table::table;
+
+table! {
+    /// One thing the kernel did to a TCP connection, in the order in which it happened.
+    Event = "event" {
+        /// When it happened.
+        time_ns: u64, Ns;
+        /// `state` (the socket changed state), `retransmit`, `synack-retransmit`, `reset-sent`, `reset-received` or `drop` (a TCP packet was thrown away).
+        kind: Text, Name;
+        /// Network namespace: the inode of `/proc/PID/ns/net`.
+        netns: u32, Id;
+        /// The socket, the same value in every table until it is closed; not an address.
+        sock: Option<u64>, Id, null "no socket was involved";
+        /// 4 or 6. An IPv4 connection of an IPv6 socket counts as 6 and has v4-mapped addresses.
+        family: u8, Id;
+        /// Address of the side that acted; for a drop, the packet's destination.
+        local_addr: Addr, Address;
+        /// Port of that side; 0 while a connecting socket has none yet.
+        local_port: u16, Id;
+        /// Address of the other side; for a drop, the packet's source.
+        remote_addr: Addr, Address;
+        /// Port of the other side; 0 for a listener.
+        remote_port: u16, Id;
+        /// State of the socket: after the change for `state`, of the receiving socket for `drop`.
+        state: Option<Text>, Name, null "no socket was involved";
+        /// State before the change.
+        old_state: Option<Text>, Name, null "not a state change";
+        /// The kernel's name for the reason of a drop or a reset.
+        reason: Option<Text>, Name, null "not a drop or reset, or the kernel gives no reason";
+        /// The kernel function that dropped the packet or sent the reset.
+        location: Option<Text>, Name, null "not a drop or reset sent, or its symbol is unknown";
+        /// What sent a retransmission: `rto` (timer), `tlp` (tail loss probe), `fast` (ACKs), `rack` (reordering timer); `other` for none of these.
+        retransmit_kind: Option<Text>, Name, null "not a retransmission, or kernel symbols cannot be read";
+        /// Which retransmission of the segment in a row this is; the first is 1.
+        attempt: Option<u32>, Count, null "not a retransmission";
+        /// TCP flags of the packet as in its header (FIN 1, SYN 2, RST 4, PSH 8, ACK 16).
+        flags: Option<u8>, Id, null "no packet was at hand";
+        /// Sequence number of the packet.
+        seq: Option<u32>, Seq, null "no packet was at hand";
+        /// Process that called connect() or listen().
+        pid: Option<u32>, Id, null "not a connect or listen: the process on the CPU is not the owner";
+        /// Its command name.
+        comm: Option<Text>, Name, null "as for pid";
+        /// Its cgroup v2 id.
+        cgroup: Option<u64>, Id, null "as for pid";
+        /// Limit given to listen(), after net.core.somaxconn.
+        backlog: Option<u32>, Count, null "not a listen";
+        /// The connection was made from a SYN cookie.
+        cookie: Option<bool>, Flag, null "not the establishment of an accepted connection, or kernel symbols cannot be read";
+        /// SACK was agreed on.
+        sack: Option<bool>, Flag, null "not the establishment of a connection";
+        /// Window scaling was agreed on.
+        window_scaling: Option<bool>, Flag, null "not the establishment of a connection";
+        /// Timestamps were agreed on.
+        timestamps: Option<bool>, Flag, null "not the establishment of a connection";
+        /// Segment size for sending.
+        mss: Option<u32>, Bytes, null "not the establishment of a connection";
+        /// Smoothed round-trip time; 0 when none was measured.
+        rtt_us: Option<u32>, Us, null "not the establishment or end of a connection, nor a retransmission";
+        /// Congestion window.
+        cwnd: Option<u32>, Segments, null "as for rtt_us";
+        /// Segments retransmitted so far by this socket.
+        retransmits: Option<u32>, Segments, null "as for rtt_us";
+        /// Bytes sent and acknowledged over the connection's life.
+        bytes_acked: Option<u64>, Bytes, null "not the end of a connection";
+        /// Bytes received over the connection's life.
+        bytes_received: Option<u64>, Bytes, null "not the end of a connection";
+    }
+}
+
+table! {
+    /// One control packet seen on the wire of a namespace: SYN, SYN-ACK, RST or FIN, with the TCP options it carried. A packet that crosses several interfaces appears at each.
+    Packet = "packet" {
+        /// When it was seen.
+        time_ns: u64, Ns;
+        /// Network namespace: the inode of `/proc/PID/ns/net`.
+        netns: u32, Id;
+        /// Index of the interface within the namespace.
+        ifindex: u32, Id;
+        /// It was leaving the host (false: coming in).
+        outgoing: bool, Flag;
+        /// 4 or 6.
+        family: u8, Id;
+        /// Source address.
+        src_addr: Addr, Address;
+        /// Source port.
+        src_port: u16, Id;
+        /// Destination address.
+        dst_addr: Addr, Address;
+        /// Destination port.
+        dst_port: u16, Id;
+        /// TCP flags as in the header (FIN 1, SYN 2, RST 4, PSH 8, ACK 16).
+        flags: u8, Id;
+        /// Sequence number.
+        seq: u32, Seq;
+        /// Acknowledgment number.
+        ack: u32, Seq;
+        /// Window as in the header, not scaled.
+        window: u16, Count;
+        /// Time to live, or hop limit.
+        ttl: u8, Count;
+        /// Payload.
+        payload: u32, Bytes;
+        /// Maximum segment size offered.
+        mss: Option<u16>, Bytes, null "the packet has no such option";
+        /// Window scaling offered: the shift.
+        window_scale: Option<u8>, Count, null "the packet has no such option";
+        /// SACK permitted.
+        sack_permitted: bool, Flag;
+        /// Timestamp value.
+        tsval: Option<u32>, Count, null "the packet has no timestamps option";
+        /// Timestamp echo reply.
+        tsecr: Option<u32>, Count, null "the packet has no timestamps option";
+    }
+}
+
+table! {
+    /// One system call on a TCP socket that took longer than the threshold, failed, or is of a kind recorded always (listen).
+    Call = "call" {
+        /// When it returned.
+        time_ns: u64, Ns;
+        /// Process.
+        pid: u32, Id;
+        /// Thread.
+        tid: u32, Id;
+        /// Command name of the thread.
+        comm: Text, Name;
+        /// cgroup v2 id of the thread.
+        cgroup: u64, Id;
+        /// Network namespace of the socket; of the thread when there is no socket.
+        netns: u32, Id;
+        /// `connect`, `accept`, `bind`, `listen`, `close`, `epoll_wait`, `poll`, `sendmsg`, `recvmsg`, …: the family of calls by its best-known name.
+        call: Text, Name;
+        /// How long it took.
+        duration_ns: u64, Ns;
+        /// The kernel's name of its error (`EADDRNOTAVAIL`, `EINPROGRESS`).
+        error: Option<Text>, Name, null "it succeeded";
+        /// What it returned: bytes, a file descriptor, a number of events.
+        result: Option<i64>, Count, null "it failed";
+        /// File descriptor it was called on.
+        fd: Option<i32>, Id, null "the call takes none";
+        /// The socket, as in `event`.
+        sock: Option<u64>, Id, null "the descriptor was not seen to be a TCP socket";
+        /// 4 or 6; 0 when no address is known.
+        family: u8, Id;
+        /// Local address; unspecified when not known.
+        local_addr: Addr, Address;
+        /// Local port; 0 when not known.
+        local_port: u16, Id;
+        /// Remote address; unspecified when not known.
+        remote_addr: Addr, Address;
+        /// Remote port; 0 when not known.
+        remote_port: u16, Id;
+        /// The backlog asked for, before net.core.somaxconn.
+        backlog: Option<i32>, Count, null "not a listen()";
+        /// Of the duration of connect(): from the choice of the route to the first SYN sent, i.e. the search for a free local port.
+        port_search_ns: Option<u64>, Ns, null "not a connect(), or no SYN was sent";
+    }
+}

@@ -1,0 +1,20 @@
+//! What the recorder says of itself.
+
+use crate::cell::Text;
+use crate::table::table;
+
+table! {
+    /// What the recorder says of itself: losses and changes of plan.
+    Health = "health" {
+        /// When it was noticed.
+        time_ns: u64, Ns;
+        /// Source concerned.
+        source: Text, Name;
+        /// `lost` (count records), `partial` (something could not be read), `slowed` (sampled less often).
+        what: Text, Name;
+        /// How many.
+        count: u64, Count;
+        /// In plain words.
+        detail: Text, Name;
+    }
+}

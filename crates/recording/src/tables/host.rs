@@ -1,0 +1,102 @@
+//! What the host gives: CPUs, interrupts, resources, the kernel's lookup structures.
+
+use crate::cell::Text;
+use crate::table::table;
+
+table! {
+    /// Time and softnet of one CPU since boot, as in /proc/stat and /proc/net/softnet_stat.
+    Cpu = "cpu" {
+        /// When it was read.
+        time_ns: u64, Ns;
+        /// CPU.
+        cpu: u32, Id;
+        /// User mode.
+        user_ms: u64, Ms;
+        /// User mode at low priority.
+        nice_ms: u64, Ms;
+        /// Kernel.
+        system_ms: u64, Ms;
+        /// Idle.
+        idle_ms: u64, Ms;
+        /// Idle while a disk was busy for it.
+        iowait_ms: u64, Ms;
+        /// Hardware interrupts.
+        irq_ms: u64, Ms;
+        /// Softirqs.
+        softirq_ms: u64, Ms;
+        /// Taken by the hypervisor.
+        steal_ms: u64, Ms;
+        /// Packets taken from the backlog (softnet: processed).
+        softnet_processed: Option<u64>, Count, null "/proc/net/softnet_stat cannot be read";
+        /// Packets dropped because the backlog was full (net.core.netdev_max_backlog).
+        softnet_dropped: Option<u64>, Count, null "/proc/net/softnet_stat cannot be read";
+        /// Times that the budget ran out with work left (net.core.netdev_budget).
+        softnet_squeezed: Option<u64>, Count, null "/proc/net/softnet_stat cannot be read";
+    }
+}
+
+table! {
+    /// An interrupt line or a kind of softirq on one CPU: all that are not zero at first, then each that changed.
+    Interrupt = "interrupt" {
+        /// When it was read.
+        time_ns: u64, Ns;
+        /// CPU.
+        cpu: u32, Id;
+        /// `irq` or `softirq`.
+        kind: Text, Name;
+        /// Number or name of the line (`24`, `LOC`), or of the softirq (`NET_RX`).
+        line: Text, Name;
+        /// What is behind it: driver and queue, e.g. `virtio1-input.0`.
+        device: Text, Name;
+        /// Count since boot.
+        count: u64, Count;
+    }
+}
+
+table! {
+    /// One line of the USE checklist: how much of a resource is used, whether work queues for it, whether it fails.
+    Resource = "resource" {
+        /// When it was read.
+        time_ns: u64, Ns;
+        /// Network namespace; 0 for resources of the whole host.
+        netns: u32, Id;
+        /// `cpu`, `memory`, `disk`, `network`, `socket-memory`, `descriptors`, `cgroup`.
+        resource: Text, Name;
+        /// Which one: a disk, an interface, a cgroup path; empty when there is one only.
+        instance: Text, Name;
+        /// `utilisation`, `saturation` or `errors`.
+        aspect: Text, Name;
+        /// What is measured, e.g. `load1`, `psi_some_avg10`, `rx_dropped`.
+        metric: Text, Name;
+        /// Its value.
+        value: f64, Count;
+        /// The unit of the value: `%`, `bytes`, `ms`, `count`.
+        unit: Text, Name;
+        /// The value counts up since boot: readers want its difference.
+        cumulative: bool, Flag;
+        /// The limit it is to be seen against, in the same unit.
+        limit: Option<f64>, Count, null "there is none";
+    }
+}
+
+table! {
+    /// One lookup structure on the TCP path: how full it is. A structure that cannot be counted is not here.
+    TableSize = "table_size" {
+        /// When it was read.
+        time_ns: u64, Ns;
+        /// Network namespace; 0 for structures of the whole host.
+        netns: u32, Id;
+        /// `ehash`, `bhash`, `listener-hash`, `time-wait`, `requests`, `conntrack`, `neighbours`, `tcp-metrics`, `route-exceptions`, `nft-rules`, `ip-rules`, or `slab:NAME`.
+        structure: Text, Name;
+        /// Entries now.
+        entries: u64, Count;
+        /// Buckets of the hash table; mean chain = entries ÷ buckets.
+        buckets: Option<u64>, Count, null "not a hash table, or its size cannot be had";
+        /// Entries at which the kernel refuses or begins to throw away.
+        limit: Option<u64>, Count, null "there is none";
+        /// Longest chain seen.
+        longest_chain: Option<u64>, Count, null "the chains were not walked";
+        /// Memory it takes.
+        bytes: Option<u64>, Bytes, null "not known";
+    }
+}

@@ -1,0 +1,45 @@
+//! Every table of a recording, declared once: row, columns, units, what null means.
+//!
+//! Raw in, derived out: the tables hold what the kernel said; rates and judgements are computed
+//! by readers. Names of states and reasons are the running kernel's own.
+
+mod connection;
+mod health;
+mod host;
+mod namespace;
+mod socket;
+mod task;
+
+pub use connection::{Call, Event, Packet};
+pub use health::Health;
+pub use host::{Cpu, Interrupt, Resource, TableSize};
+pub use namespace::{Counter, Setting};
+pub use socket::{Holder, Listener, PortUse, Socket};
+pub use task::{Frame, Process, Sample, Stack, Thread, ThreadSleep, Wait};
+
+use crate::table::{Table, TableInfo};
+
+/// All tables, in the order of the documentation.
+pub const ALL: &[TableInfo] = &[
+    Event::INFO,
+    Packet::INFO,
+    Call::INFO,
+    Socket::INFO,
+    Listener::INFO,
+    Holder::INFO,
+    PortUse::INFO,
+    Process::INFO,
+    Thread::INFO,
+    ThreadSleep::INFO,
+    Wait::INFO,
+    Sample::INFO,
+    Stack::INFO,
+    Frame::INFO,
+    Cpu::INFO,
+    Interrupt::INFO,
+    Resource::INFO,
+    TableSize::INFO,
+    Counter::INFO,
+    Setting::INFO,
+    Health::INFO,
+];

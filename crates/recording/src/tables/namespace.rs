@@ -1,0 +1,36 @@
+//! What a network namespace counts and how it is set.
+
+use crate::cell::Text;
+use crate::table::table;
+
+table! {
+    /// A network counter of a namespace: all that are not zero in the first sample, then each that changed.
+    Counter = "counter" {
+        /// When it was read.
+        time_ns: u64, Ns;
+        /// Network namespace: the inode of `/proc/PID/ns/net`.
+        netns: u32, Id;
+        /// Group: Ip, Icmp, Tcp, TcpExt, IpExt, MPTcpExt.
+        group: Text, Name;
+        /// Name, the kernel's.
+        name: Text, Name;
+        /// Value since the namespace was made.
+        value: i64, Count;
+        /// Change since the previous sample.
+        delta: Option<i64>, Count, null "the first sample of a namespace that is older than the recording: there is nothing to compare with";
+    }
+}
+
+table! {
+    /// A setting that matters to TCP: all at the start, then each that changed.
+    Setting = "setting" {
+        /// When it was read.
+        time_ns: u64, Ns;
+        /// Network namespace; 0 for settings of the whole host.
+        netns: u32, Id;
+        /// Name, as sysctl prints it.
+        name: Text, Name;
+        /// Value, blanks folded.
+        value: Text, Name;
+    }
+}

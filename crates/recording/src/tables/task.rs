@@ -1,0 +1,200 @@
+//! What processes and threads do: CPU time, waits and what ended them, the CPU profile.
+
+use crate::cell::{Addr, Text};
+use crate::table::table;
+
+table! {
+    /// One sample of a process that holds a listening socket.
+    Process = "process" {
+        /// When it was sampled.
+        time_ns: u64, Ns;
+        /// Process.
+        pid: u32, Id;
+        /// Its parent.
+        ppid: u32, Id;
+        /// Command name.
+        comm: Text, Name;
+        /// Command line, arguments joined by spaces, cut at 512 characters.
+        cmdline: Text, Name;
+        /// Scheduler state of its main thread: R running, S sleeping, D uninterruptible, T stopped, t traced, Z zombie.
+        state: Text, Name;
+        /// CPU time in user mode since it started.
+        user_ms: u64, Ms;
+        /// CPU time in the kernel since it started.
+        system_ms: u64, Ms;
+        /// Time its main thread waited for a CPU since it started.
+        runqueue_ms: Option<u64>, Ms, null "the kernel keeps no schedstat";
+        /// File descriptors it may open (RLIMIT_NOFILE, soft).
+        fd_limit: Option<u64>, Count, null "unlimited or not readable";
+        /// cgroup v2 path.
+        cgroup_path: Text, Name;
+    }
+}
+
+table! {
+    /// A thread was off the CPU for longer than the threshold, and what ended that.
+    Wait = "wait" {
+        /// When it was woken.
+        time_ns: u64, Ns;
+        /// Process.
+        pid: u32, Id;
+        /// Thread.
+        tid: u32, Id;
+        /// Command name of the thread.
+        comm: Text, Name;
+        /// cgroup v2 id of the thread.
+        cgroup: u64, Id;
+        /// Network namespace of the thread.
+        netns: u32, Id;
+        /// The kernel's letter for how it waited: S interruptible, D uninterruptible, T stopped, I idle.
+        state: Text, Name;
+        /// System call in which it waited.
+        syscall: Option<Text>, Name, null "not in a system call: a page fault, or a kernel thread";
+        /// First argument of that call, where it is a file descriptor.
+        fd: Option<i32>, Id, null "the call takes no file descriptor";
+        /// How long it was off the CPU before it was woken.
+        waited_ns: u64, Ns;
+        /// How long it then waited for a CPU.
+        runqueue_ns: Option<u64>, Ns, null "it had not run again when the recording ended";
+        /// Who woke it: `task`, `softirq`, `irq`, or `timer` (a timer that ran out, in whatever context).
+        waker: Text, Name;
+        /// Process on the waker's CPU: the waker for `task`, a bystander otherwise.
+        waker_pid: u32, Id;
+        /// Its thread.
+        waker_tid: u32, Id;
+        /// Its command name.
+        waker_comm: Text, Name;
+        /// CPU on which the waker ran.
+        waker_cpu: u32, Id;
+        /// Kernel stack of the waker, as in `stack`.
+        waker_stack: Option<u64>, Id, null "the stack could not be read";
+        /// Socket that the packet was for whose arrival woke it, as in `event`.
+        cause_sock: Option<u64>, Id, null "not woken by the arrival of a TCP packet";
+        /// 4 or 6; 0 when not woken by a TCP packet. The connection is told from the receiver's side.
+        cause_family: u8, Id;
+        /// Receiver's address.
+        cause_local_addr: Addr, Address;
+        /// Receiver's port.
+        cause_local_port: u16, Id;
+        /// Sender's address.
+        cause_remote_addr: Addr, Address;
+        /// Sender's port.
+        cause_remote_port: u16, Id;
+        /// Which retransmission of its segment the packet was: 1 the first; 0 when it was not a retransmission that this host sent.
+        cause_attempt: Option<u32>, Count, null "not woken by the arrival of a TCP packet";
+        /// State of the sender when it retransmitted, e.g. SYN_SENT.
+        cause_sender_state: Option<Text>, Name, null "the packet was not a retransmission that this host sent";
+        /// From the retransmission to the wakeup.
+        cause_sent_ago_ns: Option<u64>, Ns, null "the packet was not a retransmission that this host sent";
+    }
+}
+
+table! {
+    /// What a thread did with its time since its previous row (or since it was first seen). The parts sum to the interval; user and system are what the kernel's tick says, scaled to the time on CPU.
+    Thread = "thread" {
+        /// End of the interval.
+        time_ns: u64, Ns;
+        /// Its length.
+        interval_ns: u64, Ns;
+        /// Process.
+        pid: u32, Id;
+        /// Thread.
+        tid: u32, Id;
+        /// Command name.
+        comm: Text, Name;
+        /// cgroup v2 id.
+        cgroup: u64, Id;
+        /// On a CPU in user mode.
+        user_ns: u64, Ns;
+        /// On a CPU in the kernel.
+        system_ns: u64, Ns;
+        /// Runnable, waiting for a CPU (LAT).
+        runqueue_ns: u64, Ns;
+        /// Asleep in a system call other than futex (SLP).
+        sleep_ns: u64, Ns;
+        /// Asleep in futex (LCK).
+        lock_ns: u64, Ns;
+        /// Uninterruptible: mostly disk (DSK).
+        disk_ns: u64, Ns;
+        /// Blocked in a page fault (FLT).
+        fault_ns: u64, Ns;
+        /// Stopped or traced (STP).
+        stopped_ns: u64, Ns;
+        /// Voluntary context switches.
+        voluntary: u64, Count;
+        /// Involuntary context switches.
+        involuntary: u64, Count;
+        /// System calls made.
+        syscalls: Option<u64>, Count, null "not counted: that costs every system call of the host";
+    }
+}
+
+table! {
+    /// In which system calls a thread slept during an interval of `thread`.
+    ThreadSleep = "thread_sleep" {
+        /// End of the interval, as in `thread`.
+        time_ns: u64, Ns;
+        /// Process.
+        pid: u32, Id;
+        /// Thread.
+        tid: u32, Id;
+        /// System call.
+        syscall: Text, Name;
+        /// Time asleep in it.
+        sleep_ns: u64, Ns;
+        /// How often it slept in it.
+        count: u64, Count;
+    }
+}
+
+table! {
+    /// One sample of the CPU profile.
+    Sample = "sample" {
+        /// When it was taken.
+        time_ns: u64, Ns;
+        /// CPU.
+        cpu: u32, Id;
+        /// Process that was on it; 0 when the CPU was idle.
+        pid: u32, Id;
+        /// Its thread.
+        tid: u32, Id;
+        /// Its command name.
+        comm: Text, Name;
+        /// The CPU was in a softirq, whoever was interrupted by it.
+        softirq: bool, Flag;
+        /// Kernel stack, as in `stack`.
+        kernel_stack: Option<u64>, Id, null "the CPU was in user mode or idle";
+        /// User stack, as in `stack`.
+        user_stack: Option<u64>, Id, null "a kernel thread, idle, or user stacks were not asked for";
+    }
+}
+
+table! {
+    /// One frame of a stack that `sample` and `wait` refer to; every stack once.
+    Stack = "stack" {
+        /// When the stack was first seen.
+        time_ns: u64, Ns;
+        /// The stack.
+        stack: u64, Id;
+        /// Depth: 0 is the innermost function.
+        depth: u32, Count;
+        /// The frame, as in `frame`.
+        frame: u64, Id;
+    }
+}
+
+table! {
+    /// A place in code that a stack passes through; every one once. Functions inlined at the place are frames of their own.
+    Frame = "frame" {
+        /// When it was first seen.
+        time_ns: u64, Ns;
+        /// The frame.
+        frame: u64, Id;
+        /// Function; its address in hexadecimal when the symbol is not known.
+        function: Text, Name;
+        /// `kernel`, a kernel module, or the file that was executed.
+        module: Text, Name;
+        /// Distance from the function's start.
+        offset: u64, Bytes;
+    }
+}
