@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Source `events`: what the kernel does to TCP connections, from BTF tracepoints. */
 #include "common.h"
+#include "filter.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -12,7 +13,6 @@ const volatile struct tw_range ranges[TW_RANGES];
 const volatile u32 n_ranges;
 const volatile u32 n_cookie_ranges; /* they come first */
 const volatile u32 state_wanted[16]; /* bit N of [old]: the change old -> N is recorded */
-const volatile bool filter_netns;
 const volatile bool reset_has_reason;
 const volatile bool kfree_has_sock;
 const volatile s32 reason_unspecified = -1;
@@ -28,13 +28,6 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 16 << 20); /* set anew before load */
 } ring SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__type(key, u32);
-	__type(value, u8);
-	__uint(max_entries, 4096);
-} netns_wanted SEC(".maps");
 
 /* Records that found the ring full, per kind. */
 struct {
@@ -70,11 +63,6 @@ struct {
 static __always_inline u32 netns_of(const struct sock_common *skc)
 {
 	return BPF_CORE_READ(skc, skc_net.net, ns.inum);
-}
-
-static __always_inline bool netns_ok(u32 inum)
-{
-	return !filter_netns || bpf_map_lookup_elem(&netns_wanted, &inum);
 }
 
 /* Who called: the greatest of the ranges `first`..`end` that a frame of the stack lies in. Without

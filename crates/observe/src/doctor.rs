@@ -6,6 +6,7 @@ use recording::{Host, Intent, Source, Verdict};
 
 use crate::error::{Error, quiet_libbpf};
 use crate::events::EventOptions;
+use crate::filter::Filter;
 use crate::holders::Holders;
 use crate::host;
 use crate::kernel::{KernelBtf, Names, hz};
@@ -42,7 +43,7 @@ fn try_sources() -> Result<Vec<Source>, Error> {
     quiet_libbpf();
     let sock_key = host::sock_key()?;
     let options = EventOptions {
-        netns: Vec::new(),
+        filter: Filter::default(),
         ring_bytes: 1 << 16,
         all_states: false,
         sock_key,

@@ -7,6 +7,7 @@ mod counters;
 mod doctor;
 mod error;
 mod events;
+mod filter;
 mod health;
 mod holders;
 mod host;
@@ -24,6 +25,7 @@ mod worker;
 
 pub use doctor::{Checkup, checkup};
 pub use error::Error;
+pub use filter::{Filter, Prefix};
 pub use netns::resolve as resolve_netns;
 pub use part::Part;
 pub use session::{Options, Session};

@@ -59,7 +59,7 @@ impl Part {
         match self {
             Part::Events => {
                 let options = EventOptions {
-                    netns: options.netns.clone(),
+                    filter: options.filter.clone(),
                     ring_bytes: options.ring_bytes,
                     all_states: options.all_states,
                     sock_key,
@@ -69,7 +69,7 @@ impl Part {
             }
             Part::Sockets => {
                 let options = SampleOptions {
-                    netns: options.netns.clone(),
+                    netns: options.filter.netns.clone(),
                     interval: options.interval,
                     sock_key,
                 };

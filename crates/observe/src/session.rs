@@ -7,6 +7,7 @@ use std::time::Duration;
 use recording::{FORMAT, Feed, Manifest, Writer, monotonic_ns};
 
 use crate::error::{Error, quiet_libbpf};
+use crate::filter::Filter;
 use crate::health::HealthLog;
 use crate::host;
 use crate::kernel::hz;
@@ -18,8 +19,8 @@ use crate::worker::{Longest, Report, Worker};
 pub struct Options {
     /// What is recorded; see [`Part::by_default`].
     pub parts: BTreeSet<Part>,
-    /// Network namespaces to record, by inode; empty means all.
-    pub netns: Vec<u32>,
+    /// Which namespaces, tasks, ports and addresses.
+    pub filter: Filter,
     /// Time between samples of sockets and counters.
     pub interval: Duration,
     /// Size of the ring buffer, bytes: a power of two, at least a page.

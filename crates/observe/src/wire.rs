@@ -30,7 +30,7 @@ pub mod holders {
     include!(concat!(env!("OUT_DIR"), "/holders.skel.rs"));
 }
 
-pub use events::types::{tw_bits, tw_caller, tw_event, tw_kind, tw_range};
+pub use events::types::{tw_bits, tw_caller, tw_event, tw_filter, tw_kind, tw_prefix, tw_range};
 pub use holders::types::tw_holder;
 pub use sockets::types::{tw_listener, tw_record, tw_socket};
 
@@ -56,6 +56,8 @@ unsafe impl Record for tw_listener {}
 unsafe impl Record for tw_socket {}
 // SAFETY: as above.
 unsafe impl Record for tw_holder {}
+// SAFETY: see bpf/filter.h: integers and arrays of integers only.
+unsafe impl Record for tw_filter {}
 
 /// The record at the start of `bytes`; `None` when they are too few.
 pub fn read<R: Record>(bytes: &[u8]) -> Option<R> {

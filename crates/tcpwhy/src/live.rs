@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use observe::{Options, Part, Session};
+use observe::{Filter, Options, Part, Session};
 use recording::Manifest;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -48,7 +48,10 @@ pub fn record(dir: PathBuf, time: Option<Duration>, args: &LiveArgs) -> Result<M
     let stop = stop_flag()?;
     let options = Options {
         parts: Part::by_default().collect(),
-        netns,
+        filter: Filter {
+            netns,
+            ..Filter::default()
+        },
         interval: args.interval.max(Duration::from_millis(10)),
         ring_bytes: args.ring_kib.saturating_mul(1024),
         all_states: args.all_states,

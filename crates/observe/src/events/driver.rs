@@ -7,6 +7,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuild
 use recording::{Intent, Source, Verdict};
 
 use crate::error::{Error, bpf_error};
+use crate::filter::Filter;
 use crate::kernel::{KernelBtf, Names, Symbols};
 use crate::wire::events::{EventsSkel, EventsSkelBuilder, OpenEventsSkel};
 use crate::wire::{read, tw_caller, tw_event, tw_kind, tw_range};
@@ -14,8 +15,8 @@ use crate::wire::{read, tw_caller, tw_event, tw_kind, tw_range};
 /// What to watch and how.
 #[derive(Clone, Debug)]
 pub struct EventOptions {
-    /// Namespaces to watch; empty means all.
-    pub netns: Vec<u32>,
+    /// What to watch.
+    pub filter: Filter,
     /// Size of the ring buffer, bytes: a power of two, at least a page.
     pub ring_bytes: u32,
     /// Record every state change, also those between ESTABLISHED and CLOSE.
@@ -156,17 +157,6 @@ impl<'o> Events<'o> {
                 })?
             }
         };
-        for inode in &options.netns {
-            let key = inode.to_ne_bytes();
-            skel.maps
-                .netns_wanted
-                .update(&key, &[1], MapFlags::ANY)
-                .map_err(|e| Error::Bpf {
-                    what: "setting the namespace filter".into(),
-                    why: bpf_error(&e),
-                })?;
-        }
-
         let mut links = Vec::new();
         for program in skel.object_mut().progs_mut() {
             let i = TRACEPOINTS.iter().position(|t| program.name() == t.program);
@@ -329,7 +319,7 @@ fn open<'o>(
     rodata.n_ranges = n as u32;
     let cookie = u64::from(tw_caller::TW_CALLER_COOKIE.0);
     rodata.n_cookie_ranges = ranges[..n].iter().filter(|r| r.caller == cookie).count() as u32;
-    rodata.filter_netns = !options.netns.is_empty();
+    rodata.filter = options.filter.wire().map_err(Error::Usage)?;
     rodata.state_wanted = [!0; 16];
     if !options.all_states {
         for &(old, new) in ORDERLY_CLOSE {
