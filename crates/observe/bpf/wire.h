@@ -194,6 +194,47 @@ struct tw_holder {
 };
 _Static_assert(sizeof(struct tw_holder) == 32, "tw_holder is shared with Rust");
 
+struct tw_owner {
+	u32 pid;
+	u32 files;
+	u32 sockets;
+	u32 listeners;
+};
+_Static_assert(sizeof(struct tw_owner) == 16, "tw_owner is shared with Rust");
+
+/* A destination of connections: the key of a count. */
+struct tw_destination {
+	u8 local_addr[16];
+	u8 remote_addr[16];
+	u32 remote_port;
+};
+_Static_assert(sizeof(struct tw_destination) == 36, "tw_destination is shared with Rust");
+
+struct tw_port_count {
+	u32 used;
+	u32 time_wait;
+	u32 established;
+};
+_Static_assert(sizeof(struct tw_port_count) == 12, "tw_port_count is shared with Rust");
+
+/* What a walk over the sockets of a namespace finds. */
+struct tw_census {
+	u64 uncounted; /* sockets to destinations for which there was no room */
+	u32 range_low; /* user space sets the range, all else is zero at first */
+	u32 range_high;
+	u32 listeners;
+	u32 requests;
+	u32 time_wait;
+	u32 connections; /* none of the above */
+	u32 ports; /* different local ports */
+	u32 longest_chain;
+	u32 ehash_buckets;
+	u32 bhash_buckets;
+	u32 lhash2_buckets;
+	u32 zero;
+};
+_Static_assert(sizeof(struct tw_census) == 56, "tw_census is shared with Rust");
+
 /* A global of a type makes it part of the object's data in BTF, and so of the Rust skeleton. */
 #define TW_SHARE(kind, type) kind type *share_##type __attribute__((unused))
 

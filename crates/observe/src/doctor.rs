@@ -13,6 +13,7 @@ use crate::kernel::{KernelBtf, Names, hz};
 use crate::sampler::sources;
 use crate::sockets::{Decoder, Sockets};
 use crate::watcher::attach;
+use crate::{census, usage};
 
 /// The result.
 #[derive(Debug, serde::Serialize)]
@@ -59,6 +60,8 @@ fn try_sources() -> Result<Vec<Source>, Error> {
         Err(e) => Verdict::Failed(e.to_string()),
     };
     found.extend(sources(holders));
+    found.extend(usage::checkup());
+    found.extend(census::checkup());
     found.push(Source {
         name: "hz".into(),
         gives: "durations that the kernel keeps in ticks".into(),

@@ -83,6 +83,11 @@ impl Home {
         File::open("/proc/thread-self/ns/net").map(Home)
     }
 
+    /// The inode of that namespace.
+    pub fn inode(&self) -> Option<u32> {
+        self.0.metadata().ok()?.ino().try_into().ok()
+    }
+
     /// Runs `visit` with the calling thread inside `there`, then returns.
     ///
     /// The namespace is held open only for the visit: a recording does not keep a container's

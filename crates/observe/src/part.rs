@@ -2,11 +2,13 @@
 
 use recording::Writer;
 
+use crate::census::take_census;
 use crate::error::Error;
 use crate::events::EventOptions;
 use crate::health::HealthLog;
 use crate::sampler::{SampleOptions, sample};
 use crate::session::Options;
+use crate::usage::{UsageOptions, watch_usage};
 use crate::watcher::watch;
 use crate::worker::{Report, Worker};
 
@@ -17,6 +19,10 @@ pub enum Part {
     Events,
     /// Samples of sockets, listeners, counters and settings in every namespace.
     Sockets,
+    /// How much of the host is used.
+    Host,
+    /// How full port ranges and lookup structures are.
+    Ports,
 }
 
 impl Part {
@@ -33,6 +39,18 @@ impl Part {
             "sockets",
             true,
             "samples of sockets, listeners, counters and settings in every namespace",
+        ),
+        (
+            Part::Host,
+            "host",
+            true,
+            "CPUs, interrupts, and the USE checklist of every resource",
+        ),
+        (
+            Part::Ports,
+            "ports",
+            true,
+            "local ports in use to each destination, and how full the lookup structures are",
         ),
     ];
 
@@ -75,6 +93,18 @@ impl Part {
                 };
                 let writer = writer.clone();
                 Worker::start("sampler", move |c| sample(&options, &writer, &health, &c))
+            }
+            Part::Host => {
+                let options = UsageOptions {
+                    netns: options.filter.netns.clone(),
+                    interval: options.interval,
+                };
+                let writer = writer.clone();
+                Worker::start("host", move |c| watch_usage(&options, &writer, &health, &c))
+            }
+            Part::Ports => {
+                let (filter, writer) = (options.filter.clone(), writer.clone());
+                Worker::start("ports", move |c| take_census(&filter, &writer, &health, &c))
             }
         }
     }
