@@ -3,6 +3,7 @@
 //! Needs no kprobe and no fentry, which hardened hosts refuse: BTF tracepoints, iterators and
 //! kernel stacks taken inside a tracepoint tell the same. Changes nothing on the host.
 
+mod calls;
 mod counters;
 mod doctor;
 mod error;
@@ -13,8 +14,10 @@ mod holders;
 mod host;
 mod kernel;
 mod netns;
+mod packets;
 mod part;
 mod processes;
+mod ring;
 mod sampler;
 mod session;
 mod settings;

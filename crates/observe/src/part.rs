@@ -2,9 +2,11 @@
 
 use recording::Writer;
 
+use crate::calls::{self, CallOptions};
 use crate::error::Error;
 use crate::events::EventOptions;
 use crate::health::HealthLog;
+use crate::packets::{self, PacketOptions};
 use crate::sampler::{SampleOptions, sample};
 use crate::session::Options;
 use crate::watcher::watch;
@@ -17,6 +19,10 @@ pub enum Part {
     Events,
     /// Samples of sockets, listeners, counters and settings in every namespace.
     Sockets,
+    /// System calls on TCP sockets that take long or fail.
+    Calls,
+    /// SYN, SYN-ACK, RST and FIN on the wire.
+    Packets,
 }
 
 impl Part {
@@ -33,6 +39,18 @@ impl Part {
             "sockets",
             true,
             "samples of sockets, listeners, counters and settings in every namespace",
+        ),
+        (
+            Part::Calls,
+            "calls",
+            false,
+            "system calls on TCP sockets that take long or fail, and every listen()",
+        ),
+        (
+            Part::Packets,
+            "packets",
+            false,
+            "SYN, SYN-ACK, RST and FIN with their options, on the wire of every namespace",
         ),
     ];
 
@@ -75,6 +93,27 @@ impl Part {
                 };
                 let writer = writer.clone();
                 Worker::start("sampler", move |c| sample(&options, &writer, &health, &c))
+            }
+            Part::Calls => {
+                let options = CallOptions {
+                    filter: options.filter.clone(),
+                    ring_bytes: options.ring_bytes,
+                    over: options.call_over,
+                    sock_key,
+                };
+                let table = writer.table()?;
+                Worker::start("calls", move |c| calls::watch(&options, table, &health, &c))
+            }
+            Part::Packets => {
+                let options = PacketOptions {
+                    filter: options.filter.clone(),
+                    ring_bytes: options.ring_bytes,
+                    interval: options.interval,
+                };
+                let table = writer.table()?;
+                Worker::start("packets", move |c| {
+                    packets::watch(&options, table, &health, &c)
+                })
             }
         }
     }
