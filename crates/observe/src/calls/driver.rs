@@ -30,12 +30,13 @@ pub struct CallOptions {
 /// Records are rare unless all are asked for; this holds 30,000.
 const MAX_RING_BYTES: u32 = 4 << 20;
 
-/// A tracepoint: its name, the program, and whether it serves `port-search` only.
+/// A tracepoint: its name, the program, and whether it serves `port-search` only. Calls are seen to
+/// begin last: else one whose end is not watched yet would be missed.
 const TRACEPOINTS: &[(&str, &str, bool)] = &[
-    ("sys_enter", "on_enter", false),
     ("sys_exit", "on_exit", false),
-    ("inet_sock_set_state", "on_state", true),
     ("net_dev_queue", "on_packet", true),
+    ("inet_sock_set_state", "on_state", true),
+    ("sys_enter", "on_enter", false),
 ];
 
 /// The attached programs.
@@ -65,8 +66,9 @@ impl<'o> Calls<'o> {
             }
         };
         let mut links = Vec::new();
-        for program in skel.object_mut().progs_mut() {
-            let Some(t) = TRACEPOINTS.iter().find(|t| program.name() == t.1) else {
+        for t in TRACEPOINTS {
+            let mut programs = skel.object_mut().progs_mut();
+            let Some(program) = programs.find(|p| p.name() == t.1) else {
                 continue;
             };
             if t.2 && search != Verdict::Attached {
