@@ -235,6 +235,76 @@ struct tw_census {
 };
 _Static_assert(sizeof(struct tw_census) == 56, "tw_census is shared with Rust");
 
+/* The families of calls, by the name that the table gives them. */
+enum tw_call_kind {
+	TW_CALL_NONE,
+	TW_CALL_CONNECT,
+	TW_CALL_ACCEPT,
+	TW_CALL_BIND,
+	TW_CALL_LISTEN,
+	TW_CALL_CLOSE,
+	TW_CALL_SHUTDOWN,
+	TW_CALL_SENDMSG,
+	TW_CALL_RECVMSG,
+	TW_CALL_EPOLL, /* from here on without a socket */
+	TW_CALL_POLL,
+	TW_CALL_SELECT,
+	TW_CALL_KINDS,
+};
+
+struct tw_call {
+	u64 time_ns;
+	u64 duration_ns;
+	s64 result;
+	u64 sock; /* 0: none */
+	u64 cgroup;
+	u64 search_ns;
+	u8 local_addr[16];
+	u8 remote_addr[16];
+	u32 netns;
+	u32 pid;
+	u32 tid;
+	s32 fd;
+	s32 backlog;
+	u16 local_port;
+	u16 remote_port;
+	u8 kind;
+	u8 family; /* 0: no address is known */
+	u8 searched; /* search_ns is known */
+	u8 zero[5];
+	char comm[16];
+};
+_Static_assert(sizeof(struct tw_call) == 128, "tw_call is shared with Rust");
+#define TW_SYSCALLS 512
+
+/* Why a call is missing from the table. */
+enum tw_call_loss { TW_CALL_LOST_RING, TW_CALL_LOST_TASK, TW_CALL_LOSSES };
+
+/* A control packet: the TCP header with its options as it was on the wire. */
+#define TW_TCP_HEADER 60
+struct tw_packet {
+	u64 time_ns;
+	u8 src_addr[16];
+	u8 dst_addr[16];
+	u32 netns;
+	u32 ifindex;
+	u32 payload;
+	u8 family;
+	u8 ttl;
+	u8 outgoing;
+	u8 tcp_len; /* bytes of tcp[] that are the header's */
+	u8 tcp[TW_TCP_HEADER];
+	u32 zero;
+};
+_Static_assert(sizeof(struct tw_packet) == 120, "tw_packet is shared with Rust");
+
+/* Why a control packet is missing from the table. */
+enum tw_packet_loss {
+	TW_PACKET_LOST_RING, /* the ring was full */
+	TW_PACKET_UNREADABLE, /* headers that are cut short, or too many before TCP's */
+	TW_PACKET_LOSSES,
+};
+
 /* A global of a type makes it part of the object's data in BTF, and so of the Rust skeleton. */
 #define TW_SHARE(kind, type) kind type *share_##type __attribute__((unused))
 

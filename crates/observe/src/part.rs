@@ -2,10 +2,12 @@
 
 use recording::Writer;
 
+use crate::calls::{self, CallOptions};
 use crate::census::take_census;
 use crate::error::Error;
 use crate::events::EventOptions;
 use crate::health::HealthLog;
+use crate::packets::{self, PacketOptions};
 use crate::sampler::{SampleOptions, sample};
 use crate::session::Options;
 use crate::usage::{UsageOptions, watch_usage};
@@ -23,6 +25,10 @@ pub enum Part {
     Host,
     /// How full port ranges and lookup structures are.
     Ports,
+    /// System calls on TCP sockets that take long or fail.
+    Calls,
+    /// SYN, SYN-ACK, RST and FIN on the wire.
+    Packets,
 }
 
 impl Part {
@@ -51,6 +57,18 @@ impl Part {
             "ports",
             true,
             "local ports in use to each destination, and how full the lookup structures are",
+        ),
+        (
+            Part::Calls,
+            "calls",
+            false,
+            "system calls on TCP sockets that take long or fail, and every listen()",
+        ),
+        (
+            Part::Packets,
+            "packets",
+            false,
+            "SYN, SYN-ACK, RST and FIN with their options, on the wire of every namespace",
         ),
     ];
 
@@ -105,6 +123,27 @@ impl Part {
             Part::Ports => {
                 let (filter, writer) = (options.filter.clone(), writer.clone());
                 Worker::start("ports", move |c| take_census(&filter, &writer, &health, &c))
+            }
+            Part::Calls => {
+                let options = CallOptions {
+                    filter: options.filter.clone(),
+                    ring_bytes: options.ring_bytes,
+                    over: options.call_over,
+                    sock_key,
+                };
+                let table = writer.table()?;
+                Worker::start("calls", move |c| calls::watch(&options, table, &health, &c))
+            }
+            Part::Packets => {
+                let options = PacketOptions {
+                    filter: options.filter.clone(),
+                    ring_bytes: options.ring_bytes,
+                    interval: options.interval,
+                };
+                let table = writer.table()?;
+                Worker::start("packets", move |c| {
+                    packets::watch(&options, table, &health, &c)
+                })
             }
         }
     }
