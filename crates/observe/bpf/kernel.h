@@ -198,7 +198,7 @@ struct tcp_sock {
 	u32 segs_out;
 	u32 data_segs_out;
 	u64 bytes_sent;
-	u8 chrono_type;
+	u8 chrono_type : 2; /* a whole byte since Linux 6.18 */
 	u32 chrono_start;
 	u32 chrono_stat[3];
 	u32 write_seq;

@@ -101,7 +101,7 @@ static __always_inline int emit_listener(struct bpf_iter__tcp *ctx, struct tcp_s
 static __always_inline void fill_chrono(struct tw_socket *s, const struct tcp_sock *tp)
 {
 	u32 running = now - tp->chrono_start;
-	u8 type = tp->chrono_type;
+	u8 type = BPF_CORE_READ_BITFIELD(tp, chrono_type);
 
 	/* enum tcp_chrono: 1 busy, 2 limited by the peer's window, 3 by the send buffer. The
 	 * kernel counts each apart; tcp_info's busy time is their sum. */

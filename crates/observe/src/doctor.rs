@@ -66,7 +66,9 @@ fn try_sources() -> Result<Vec<Source>, Error> {
         verdict: match hz() {
             Some(_) => Verdict::Attached,
             None => Verdict::Unsupported(
-                "neither /proc/config.gz nor /boot/config-* can be read; 250 is assumed".into(),
+                "no configuration of this kernel can be read (/proc/config.gz, /boot/config-*, \
+                 /lib/modules/*/config); 250 is assumed"
+                    .into(),
             ),
         },
         lost: 0,
