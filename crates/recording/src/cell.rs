@@ -29,6 +29,11 @@ pub trait Cell: Sized {
     fn data_type() -> DataType;
     /// Adds one value to the column being written.
     fn append(self, builder: &mut Self::Builder);
+    /// Adds values to the column being written; the loop over one column is what is fast.
+    #[inline]
+    fn extend(builder: &mut Self::Builder, values: impl Iterator<Item = Self>) {
+        values.for_each(|value| value.append(builder));
+    }
     /// Ends the column being written and leaves the builder empty.
     fn finish(builder: &mut Self::Builder) -> ArrayRef;
     /// Opens a column for reading; `None` when its type is not this cell's.
@@ -307,7 +312,9 @@ impl Default for TextBuilder {
 }
 
 impl TextBuilder {
-    fn value(&mut self, text: Text) {
+    /// Adds a text.
+    #[inline]
+    pub fn push(&mut self, text: &Text) {
         let address = text.0.as_ptr() as usize;
         let slot = (address >> 4).wrapping_mul(0x9e37_79b9) >> 8 & (RECENT - 1);
         let key = match self.recent[slot] {
@@ -317,19 +324,22 @@ impl TextBuilder {
         self.keys.value(key);
     }
 
-    fn look_up(&mut self, text: Text, address: usize, slot: usize) -> i32 {
-        if let Some(&key) = self.known.get(&*text) {
+    #[cold]
+    fn look_up(&mut self, text: &Text, address: usize, slot: usize) -> i32 {
+        if let Some(&key) = self.known.get(&**text) {
             return key;
         }
         let key = self.values.len() as i32;
         // Kept in `values`, the text stays alive, so its address stays its own.
         self.recent[slot] = Some((address, key));
         self.values.push(text.clone());
-        self.known.insert(text, key);
+        self.known.insert(text.clone(), key);
         key
     }
 
-    fn null(&mut self) {
+    /// Adds a null, which the column must allow.
+    #[inline]
+    pub fn push_null(&mut self) {
         self.keys.null();
     }
 
@@ -350,7 +360,7 @@ impl Cell for Text {
         text_type()
     }
     fn append(self, builder: &mut Self::Builder) {
-        builder.value(self);
+        builder.push(&self);
     }
     fn finish(builder: &mut Self::Builder) -> ArrayRef {
         builder.finish()
@@ -373,8 +383,8 @@ impl Cell for Option<Text> {
     }
     fn append(self, builder: &mut Self::Builder) {
         match self {
-            Some(text) => builder.value(text),
-            None => builder.null(),
+            Some(text) => builder.push(&text),
+            None => builder.push_null(),
         }
     }
     fn finish(builder: &mut Self::Builder) -> ArrayRef {

@@ -9,6 +9,7 @@
 mod cell;
 mod docs;
 mod error;
+mod events;
 mod feed;
 mod manifest;
 mod read;
@@ -16,9 +17,10 @@ mod table;
 pub mod tables;
 mod write;
 
-pub use cell::{Addr, Cell, Text};
+pub use cell::{Addr, Cell, Text, TextBuilder};
 pub use docs::tables_page;
 pub use error::Error;
+pub use events::Events;
 pub use feed::{Feed, Next, Segment};
 pub use manifest::{
     FORMAT, Host, Intent, Manifest, Namespace, OwnCost, Source, Verdict, monotonic_ns,

@@ -123,13 +123,37 @@ impl<T: Table> TableWriter<T> {
         Ok(())
     }
 
-    /// Seals the open segment when it is old enough. Call it on every turn of the producer's loop.
-    pub fn seal_if_due(&mut self) -> Result<(), Error> {
+    /// Adds rows column by column, which costs a fraction of a row at a time: `times` are the rows'
+    /// times, and `fill` adds as many values to every column.
+    pub fn extend(
+        &mut self,
+        times: impl ExactSizeIterator<Item = u64>,
+        fill: impl FnOnce(&mut T::Builder),
+    ) -> Result<(), Error> {
+        self.rows += times.len();
+        for time in times {
+            self.sorted &= time >= self.last_ns;
+            self.last_ns = time;
+        }
+        fill(&mut self.builder);
+        if self.rows >= GROUP_ROWS {
+            self.write_group()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the open segment is old enough to be sealed.
+    pub fn is_due(&self) -> bool {
         let every = match self.place {
             Place::Dir(_) => SEAL_EVERY,
             Place::Feed(_) => FEED_EVERY,
         };
-        if self.opened.elapsed() >= every {
+        self.opened.elapsed() >= every
+    }
+
+    /// Seals the open segment when it is old enough. Call it on every turn of the producer's loop.
+    pub fn seal_if_due(&mut self) -> Result<(), Error> {
+        if self.is_due() {
             self.seal()?;
         }
         Ok(())
