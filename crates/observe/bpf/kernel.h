@@ -30,6 +30,8 @@ enum {
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 enum { BPF_RB_NO_WAKEUP = 1 };
+/* As the kernel numbers its helpers; asked for by CO-RE where a helper may be missing. */
+enum bpf_func_id { BPF_FUNC_sock_from_file = 162 };
 
 #define AF_INET	    2
 #define AF_INET6    10
@@ -92,14 +94,20 @@ struct cgroup {
 	struct kernfs_node *kn;
 };
 struct sock_cgroup_data {
-	struct cgroup *cgroup;
+	struct cgroup *cgroup; /* since Linux 5.15 */
+	u64 val; /* before */
 };
 
+struct super_block {
+	unsigned long s_magic;
+};
 struct inode {
+	struct super_block *i_sb;
 	unsigned long i_ino;
 };
 struct file {
 	struct inode *f_inode;
+	void *private_data;
 };
 struct sock;
 struct socket {

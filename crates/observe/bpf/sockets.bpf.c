@@ -89,8 +89,7 @@ static __always_inline void fill_full(struct tw_socket *s, struct tcp_sock *tp)
 
 	s->full = 1;
 	s->inode = file_inode(sk);
-	if (bpf_core_field_exists(sk->sk_cgrp_data.cgroup) && sk->sk_cgrp_data.cgroup)
-		s->cgroup = sk->sk_cgrp_data.cgroup->kn->id;
+	s->cgroup = sock_cgroup(sk);
 	s->pacing_rate = sk->sk_pacing_rate;
 	s->max_pacing_rate = sk->sk_max_pacing_rate;
 	s->bytes_acked = tp->bytes_acked;
