@@ -85,12 +85,12 @@ pub fn page(matrix: &Matrix, guests: &[Guest]) -> String {
         row(&mut page, &format!("`{}`", scenario.name), cells);
     }
 
-    page += "\n## Restricted hosts\n\nMade in the same guests; the words of `tcpwhy doctor`.\n\n";
+    page += "\n## Restricted hosts\n\nMade in the same guests: what `tcpwhy doctor` then says.\n\n";
     for (i, situation) in matrix.situation.iter().enumerate() {
         let _ = writeln!(page, "- **{}**", situation.name);
         let mut said: Vec<(String, Vec<&str>)> = Vec::new();
         for guest in guests {
-            let line = telling(&guest.answer(i));
+            let line = escape(&guest.answer(i));
             match said.iter_mut().find(|(known, _)| *known == line) {
                 Some((_, suites)) => suites.push(&guest.kernel.suite),
                 None => said.push((line, vec![&guest.kernel.suite])),
@@ -141,24 +141,6 @@ fn verdict(sources: &[Source], name: &str, notes: &mut Vec<String>) -> String {
         notes.len() - 1
     });
     format!("{word} ({})", at + 1)
-}
-
-/// The lines of doctor's answer that say what is missing; else its last word on the sources.
-fn telling(answer: &str) -> String {
-    let lines = || answer.lines().map(str::trim).filter(|l| !l.is_empty());
-    let missing = lines().filter(|l| {
-        l.starts_with("because") || l.starts_with("Nothing can be recorded") || l.contains("FAILED")
-    });
-    let missing: Vec<&str> = missing.collect();
-    let summary = lines().filter(|l| l.contains("sources are missing") || l.contains("everything"));
-    let said = match missing.is_empty() {
-        true => summary.collect::<Vec<_>>(),
-        false => missing,
-    };
-    match said.is_empty() {
-        true => escape(lines().next().unwrap_or("nothing")),
-        false => escape(&said.join(" / ")),
-    }
 }
 
 fn head(page: &mut String, first: &str, columns: &[String]) {

@@ -44,7 +44,7 @@ pub struct Situation {
     pub setup: String,
     pub run: String,
     pub undo: String,
-    /// Words that the answer must contain; `|` between alternatives.
+    /// Words that the answer must contain.
     pub says: String,
 }
 

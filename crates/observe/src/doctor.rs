@@ -29,7 +29,7 @@ pub struct Checkup {
 pub fn checkup() -> Checkup {
     let (sources, obstacle) = match try_sources() {
         Ok(sources) => (sources, None),
-        Err(e) => (Vec::new(), Some(e.to_string())),
+        Err(e) => (Vec::new(), Some(e.reason())),
     };
     Checkup {
         host: host::host(hz()),
@@ -56,7 +56,7 @@ fn try_sources() -> Result<Vec<Source>, Error> {
     Sockets::load(&mut sockets, sock_key, decoder)?;
     let holders = match Holders::load(&mut holders) {
         Ok(_) => Verdict::Attached,
-        Err(e) => Verdict::Failed(e.to_string()),
+        Err(e) => Verdict::Failed(e.reason()),
     };
     found.extend(sources(holders));
     found.push(Source {

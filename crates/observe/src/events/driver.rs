@@ -187,6 +187,7 @@ impl<'o> Events<'o> {
                 lost: 0,
             });
         }
+        sources.push(refusals(btf, &sources));
         sources.push(Source {
             name: "symbols".into(),
             gives: "who called: SYN cookies told from normal handshakes, kinds of retransmits, \
@@ -255,6 +256,28 @@ impl<'o> Events<'o> {
             source.lost = lost;
         }
         sources
+    }
+}
+
+/// Resets for packets that no socket took, such as refused connects: older kernels pass them over.
+fn refusals(btf: &KernelBtf, sources: &[Source]) -> Source {
+    let sent = sources.iter().find(|s| s.name == "reset-sent");
+    let sent = sent.map_or(Verdict::Attached, |s| s.verdict.clone());
+    // The kernel reports them since it tells reasons.
+    let told = btf.tracepoint_args("tcp_send_reset") >= Some(3);
+    Source {
+        name: "reset-unmatched".into(),
+        gives: "resets sent for packets that belong to no socket, such as refused connects".into(),
+        intent: Intent::Optional,
+        verdict: match sent {
+            Verdict::Attached if !told => Verdict::Unsupported(
+                "this kernel's tcp_send_reset tells only of resets sent by sockets (all: Linux \
+                 6.10)"
+                    .into(),
+            ),
+            sent => sent,
+        },
+        lost: 0,
     }
 }
 
