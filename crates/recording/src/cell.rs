@@ -1,11 +1,11 @@
 //! The types that a column may have, and how each becomes Arrow and comes back.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Deref;
 use std::sync::Arc;
 
+use ahash::AHashMap;
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, BooleanArray, BooleanBufferBuilder,
     BooleanBuilder, DictionaryArray, PrimitiveArray, StringArray,
@@ -293,7 +293,7 @@ const RECENT: usize = 128;
 /// A text column being written: each distinct value once, and per row which one it is.
 pub struct TextBuilder {
     keys: Numbers<adt::Int32Type>,
-    known: HashMap<Text, i32>,
+    known: AHashMap<Text, i32>,
     values: Vec<Text>,
     /// The texts used last, by the address of their bytes: producers use the same few again and
     /// again, and comparing an address is cheaper than hashing a text.
@@ -304,7 +304,7 @@ impl Default for TextBuilder {
     fn default() -> Self {
         TextBuilder {
             keys: Numbers::default(),
-            known: HashMap::new(),
+            known: AHashMap::new(),
             values: Vec::new(),
             recent: [None; RECENT],
         }
@@ -442,7 +442,7 @@ impl fmt::Debug for Addr {
 #[derive(Default)]
 pub struct AddrBuilder {
     keys: Numbers<adt::Int32Type>,
-    known: HashMap<Addr, i32>,
+    known: AHashMap<Addr, i32>,
     values: Vec<Addr>,
     recent: Option<(Addr, i32)>,
 }
