@@ -97,7 +97,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         program: "on_drop",
         kind: tw_kind::TW_DROP,
         args: 3,
-        needs: "drop reasons: Linux 5.17",
+        needs: "Linux 5.17",
     },
 ];
 
@@ -298,13 +298,13 @@ fn supported(t: &Tracepoint, btf: &KernelBtf, names: &Names) -> Verdict {
             "this kernel has no tracepoint {} ({})",
             t.tracepoint, t.needs
         )),
+        Some(_) if t.program == "on_drop" && !names.has_drop_reasons() => {
+            Verdict::Unsupported(format!("this kernel gives no drop reasons ({})", t.needs))
+        }
         Some(n) if n < t.args => Verdict::Unsupported(format!(
             "this kernel's {} passes {n} of {} arguments ({})",
             t.tracepoint, t.args, t.needs
         )),
-        Some(_) if t.program == "on_drop" && !names.has_drop_reasons() => {
-            Verdict::Unsupported(format!("this kernel gives no {}", t.needs))
-        }
         Some(_) => Verdict::Attached,
     }
 }

@@ -56,8 +56,11 @@ fn without(sources: &[&str]) -> Fixture {
         }
     }
     recording.events.retain(|e| {
-        !(sources.contains(&"reset-unmatched") && &*e.kind == "reset-sent")
-            && !(sources.contains(&"drop") && &*e.kind == "drop")
+        let source = match &*e.kind {
+            "reset-sent" => "reset-unmatched",
+            other => other,
+        };
+        !sources.contains(&source)
     });
     recording
 }
