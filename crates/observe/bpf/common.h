@@ -72,10 +72,15 @@ static __always_inline u8 fill_addrs(u8 local[16], u8 remote[16], const struct s
 
 static __always_inline u64 sock_cgroup(const struct sock *sk)
 {
-	/* Before Linux 5.15 the pointer shares its word with flags: not worth guessing. */
-	if (bpf_core_field_exists(sk->sk_cgrp_data.cgroup) && sk->sk_cgrp_data.cgroup)
-		return sk->sk_cgrp_data.cgroup->kn->id;
-	return 0;
+	u64 word;
+
+	if (bpf_core_field_exists(sk->sk_cgrp_data.cgroup))
+		return sk->sk_cgrp_data.cgroup ? sk->sk_cgrp_data.cgroup->kn->id : 0;
+	/* With one of its low bits set the word is the class or priority of cgroup v1. */
+	word = sk->sk_cgrp_data.val;
+	if (!word || word & 3)
+		return 0;
+	return BPF_CORE_READ((const struct cgroup *)word, kn, id);
 }
 
 #endif

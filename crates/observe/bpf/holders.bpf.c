@@ -5,7 +5,19 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
+#define SOCKFS_MAGIC 0x534f434b
+
 TW_SHARE(struct, tw_holder);
+
+static __always_inline struct socket *socket_of(struct file *file)
+{
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_sock_from_file))
+		return bpf_sock_from_file(file);
+	/* Before Linux 5.11 the file system tells what it is; only sockets live in this one. */
+	if (BPF_CORE_READ(file, f_inode, i_sb, s_magic) != SOCKFS_MAGIC)
+		return NULL;
+	return BPF_CORE_READ(file, private_data);
+}
 
 SEC("iter/task_file")
 int dump(struct bpf_iter__task_file *ctx)
@@ -18,8 +30,8 @@ int dump(struct bpf_iter__task_file *ctx)
 
 	if (!task || !file)
 		return 0;
-	sock = bpf_sock_from_file(file);
-	if (!sock || sock->type != SOCK_STREAM || !sock->sk)
+	sock = socket_of(file);
+	if (!sock || BPF_CORE_READ(sock, type) != SOCK_STREAM || !BPF_CORE_READ(sock, sk))
 		return 0;
 	family = BPF_CORE_READ(sock, sk, __sk_common.skc_family);
 	if (family != AF_INET && family != AF_INET6)

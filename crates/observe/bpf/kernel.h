@@ -34,6 +34,8 @@ enum {
 enum { BPF_RB_NO_WAKEUP = 1 };
 enum { BPF_F_NO_PREALLOC = 1 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
+/* As the kernel numbers its helpers; asked for by CO-RE where a helper may be missing. */
+enum bpf_func_id { BPF_FUNC_sock_from_file = 162 };
 
 #define AF_INET	    2
 #define AF_INET6    10
@@ -96,11 +98,16 @@ struct cgroup {
 	struct kernfs_node *kn;
 };
 struct sock_cgroup_data {
-	struct cgroup *cgroup;
+	struct cgroup *cgroup; /* since Linux 5.15 */
+	u64 val; /* before */
 };
 
+struct super_block {
+	unsigned long s_magic;
+};
 struct inode {
 	unsigned short i_mode;
+	struct super_block *i_sb;
 	unsigned long i_ino;
 };
 struct file {
@@ -212,7 +219,7 @@ struct tcp_sock {
 	u32 segs_out;
 	u32 data_segs_out;
 	u64 bytes_sent;
-	u8 chrono_type;
+	u8 chrono_type : 2; /* a whole byte since Linux 6.18 */
 	u32 chrono_start;
 	u32 chrono_stat[3];
 	u32 write_seq;

@@ -33,7 +33,7 @@ pub struct Checkup {
 pub fn checkup() -> Checkup {
     let (sources, obstacle) = match try_sources() {
         Ok(sources) => (sources, None),
-        Err(e) => (Vec::new(), Some(e.to_string())),
+        Err(e) => (Vec::new(), Some(e.reason())),
     };
     Checkup {
         host: host::host(hz()),
@@ -60,7 +60,7 @@ fn try_sources() -> Result<Vec<Source>, Error> {
     Sockets::load(&mut sockets, sock_key, decoder)?;
     let holders = match Holders::load(&mut holders) {
         Ok(_) => Verdict::Attached,
-        Err(e) => Verdict::Failed(e.to_string()),
+        Err(e) => Verdict::Failed(e.reason()),
     };
     found.extend(sources(holders));
     found.extend(usage::checkup());
@@ -73,7 +73,9 @@ fn try_sources() -> Result<Vec<Source>, Error> {
         verdict: match hz() {
             Some(_) => Verdict::Attached,
             None => Verdict::Unsupported(
-                "neither /proc/config.gz nor /boot/config-* can be read; 250 is assumed".into(),
+                "no configuration of this kernel can be read (/proc/config.gz, /boot/config-*, \
+                 /lib/modules/*/config); 250 is assumed"
+                    .into(),
             ),
         },
         lost: 0,

@@ -40,6 +40,17 @@ pub enum Error {
     Thread(&'static str),
 }
 
+impl Error {
+    /// The reason alone, for doctor and for verdicts: without the advice to ask doctor.
+    pub fn reason(&self) -> String {
+        match self {
+            Error::Kernel(why) => why.clone(),
+            Error::Bpf { what, why } => format!("{what} failed: {why}"),
+            other => other.to_string(),
+        }
+    }
+}
+
 /// Warnings of libbpf since the last [`bpf_error`]; they say more than its error numbers.
 static WARNINGS: Mutex<String> = Mutex::new(String::new());
 
@@ -62,6 +73,12 @@ pub fn quiet_libbpf() {
 pub fn bpf_error(e: &libbpf_rs::Error) -> String {
     let mut warnings = WARNINGS.lock().unwrap_or_else(|p| p.into_inner());
     let why = match telling_line(&warnings) {
+        // Every program reads kernel memory, and every kernel that runs BPF can let it.
+        Some(line) if line.starts_with("unknown func bpf_probe_read") => {
+            "the kernel is locked down in confidentiality mode \
+             (/sys/kernel/security/lockdown): no program may read its memory"
+                .into()
+        }
         Some(line) => format!("{e} ({line})"),
         None => e.to_string(),
     };

@@ -243,7 +243,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
     fn report(&self) -> Report {
         let holders = match &self.holders {
             Ok(_) => Verdict::Attached,
-            Err(e) => Verdict::Failed(e.to_string()),
+            Err(e) => Verdict::Failed(e.reason()),
         };
         Report {
             sources: sources(holders),

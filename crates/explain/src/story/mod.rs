@@ -133,7 +133,10 @@ impl Story {
             }
             Kind::Retransmit => connections.retransmit(at.into(), row, state),
             Kind::ResetReceived if state == State::SynSent => connections.refused(at.into(), row),
-            _ => self.packets.add(at, kind, row),
+            _ => {
+                let resets_tell = self.health.sees(source::REFUSALS);
+                self.packets.add(at, kind, row, resets_tell);
+            }
         }
     }
 
