@@ -1,6 +1,6 @@
 //! The records that the BPF programs write, as Rust sees them: types from the objects' own BTF.
 
-use std::mem::{offset_of, size_of};
+use std::mem::{MaybeUninit, offset_of, size_of};
 
 #[allow(
     missing_docs,
@@ -29,10 +29,30 @@ pub mod sockets {
 pub mod holders {
     include!(concat!(env!("OUT_DIR"), "/holders.skel.rs"));
 }
+#[allow(
+    missing_docs,
+    unused_qualifications,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks
+)]
+pub mod tasks {
+    include!(concat!(env!("OUT_DIR"), "/tasks.skel.rs"));
+}
+#[allow(
+    missing_docs,
+    unused_qualifications,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks
+)]
+pub mod profile {
+    include!(concat!(env!("OUT_DIR"), "/profile.skel.rs"));
+}
 
 pub use events::types::{tw_bits, tw_caller, tw_event, tw_filter, tw_kind, tw_prefix, tw_range};
 pub use holders::types::tw_holder;
+pub use profile::types::tw_sample;
 pub use sockets::types::{tw_listener, tw_record, tw_socket};
+pub use tasks::types::{tw_on, tw_sleep, tw_state, tw_task_kind, tw_thread, tw_wait, tw_wait_bits};
 
 // The same numbers are asserted in bpf/wire.h: a change on one side alone does not build.
 const _: () = {
@@ -41,6 +61,10 @@ const _: () = {
     assert!(size_of::<tw_listener>() == 80 && offset_of!(tw_listener, local_port) == 72);
     assert!(size_of::<tw_socket>() == 344 && offset_of!(tw_socket, local_port) == 324);
     assert!(size_of::<tw_holder>() == 32);
+    assert!(size_of::<tw_wait>() == 1176 && offset_of!(tw_wait, frames) == 160);
+    assert!(size_of::<tw_on>() == 24 && offset_of!(tw_on, runqueue_ns) == 16);
+    assert!(size_of::<tw_thread>() == 280 && offset_of!(tw_thread, comm) == 264);
+    assert!(size_of::<tw_sample>() == 2080 && offset_of!(tw_sample, frames) == 48);
 };
 
 /// A type that any bytes are a value of, written by our own programs.
@@ -56,6 +80,14 @@ unsafe impl Record for tw_listener {}
 unsafe impl Record for tw_socket {}
 // SAFETY: as above.
 unsafe impl Record for tw_holder {}
+// SAFETY: as above.
+unsafe impl Record for tw_wait {}
+// SAFETY: as above.
+unsafe impl Record for tw_on {}
+// SAFETY: as above.
+unsafe impl Record for tw_thread {}
+// SAFETY: as above.
+unsafe impl Record for tw_sample {}
 // SAFETY: see bpf/filter.h: integers and arrays of integers only.
 unsafe impl Record for tw_filter {}
 
@@ -66,6 +98,29 @@ pub fn read<R: Record>(bytes: &[u8]) -> Option<R> {
     }
     // SAFETY: there are enough bytes, any of them make an R, and alignment is not assumed.
     Some(unsafe { bytes.as_ptr().cast::<R>().read_unaligned() })
+}
+
+/// The record at the start of `bytes`, of whose end only what was used was passed; the rest is zero.
+pub fn read_partly<R: Record>(bytes: &[u8], least: usize) -> Option<R> {
+    if bytes.len() < least || bytes.len() > size_of::<R>() {
+        return None;
+    }
+    let mut record = MaybeUninit::<R>::zeroed();
+    // SAFETY: there is room for the bytes, and any bytes make an R.
+    unsafe {
+        let to = record.as_mut_ptr().cast::<u8>();
+        to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        Some(record.assume_init())
+    }
+}
+
+/// A struct that another object's skeleton declares under the same name, from ours.
+///
+/// Each skeleton has its own type for what a header shares between programs.
+pub fn same<A: Record, B: Copy>(ours: A) -> B {
+    const { assert!(size_of::<A>() == size_of::<B>()) };
+    // SAFETY: both come from one declaration in C: integers only, and of one size.
+    unsafe { std::mem::transmute_copy(&ours) }
 }
 
 /// A C string in a fixed array, as text; what is not UTF-8 is replaced.

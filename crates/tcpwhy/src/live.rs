@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use observe::{Filter, Options, Part, Session};
+use observe::{Filter, Options, Part, ProfileOptions, Session};
 use recording::Manifest;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -30,6 +30,24 @@ pub struct LiveArgs {
     /// Record every state change, also the steps of an orderly close
     #[arg(long)]
     pub all_states: bool,
+    /// Record these parts, too: waits, threads, profile
+    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = part)]
+    pub with: Vec<Part>,
+    /// With waits: those at least this long; 0s means all
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = humantime::parse_duration)]
+    pub wait_over: Duration,
+    /// With profile: samples per second and CPU
+    #[arg(long, value_name = "HZ", default_value_t = 997)]
+    pub profile_hz: u32,
+    /// With profile: only these CPUs
+    #[arg(long, value_name = "CPU", value_delimiter = ',')]
+    pub profile_cpus: Vec<u32>,
+    /// With profile: only the kernel
+    #[arg(long)]
+    pub kernel_only: bool,
+    /// With profile: only softirqs
+    #[arg(long)]
+    pub softirq_only: bool,
     /// Create this file when recording has begun
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<PathBuf>,
@@ -47,7 +65,9 @@ pub fn record(dir: PathBuf, time: Option<Duration>, args: &LiveArgs) -> Result<M
     let netns = observe::resolve_netns(&args.netns).map_err(|why| anyhow!(why))?;
     let stop = stop_flag()?;
     let options = Options {
-        parts: Part::by_default().collect(),
+        parts: Part::by_default()
+            .chain(args.with.iter().copied())
+            .collect(),
         filter: Filter {
             netns,
             ..Filter::default()
@@ -55,6 +75,13 @@ pub fn record(dir: PathBuf, time: Option<Duration>, args: &LiveArgs) -> Result<M
         interval: args.interval.max(Duration::from_millis(10)),
         ring_bytes: args.ring_kib.saturating_mul(1024),
         all_states: args.all_states,
+        wait_over: args.wait_over,
+        profile: ProfileOptions {
+            hz: args.profile_hz,
+            cpus: args.profile_cpus.clone(),
+            kernel_only: args.kernel_only,
+            softirq_only: args.softirq_only,
+        },
         command_line: std::env::args().collect(),
     };
     let mut session = Session::start(&dir, &options)?;
@@ -72,6 +99,13 @@ pub fn record(dir: PathBuf, time: Option<Duration>, args: &LiveArgs) -> Result<M
     };
     wait(&mut session, child, time, &stop)?;
     Ok(session.stop()?)
+}
+
+fn part(name: &str) -> Result<Part, String> {
+    Part::named(name).ok_or_else(|| {
+        let names: Vec<_> = Part::ALL.iter().map(|p| p.1).collect();
+        format!("no such part; these are: {}", names.join(", "))
+    })
 }
 
 /// Set by Ctrl-C and by SIGTERM.
