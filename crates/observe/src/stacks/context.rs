@@ -44,7 +44,13 @@ const TIMER: &[&str] = &[
 ];
 /// Functions that handle one TCP packet: from the wire, or from the backlog of a socket in use.
 const TCP_PACKET: &[&str] = &["tcp_v4_rcv", "tcp_v6_rcv", "tcp_v4_do_rcv", "tcp_v6_do_rcv"];
+/// Packets are received in softirqs; a TUN device does so on its writer's time, softirqs held off.
 const SOFTIRQ: &[&str] = &[
+    "netif_receive_skb",
+    "netif_receive_skb_core",
+    "netif_receive_skb_list_internal",
+    "__netif_receive_skb_one_core",
+    "__netif_receive_skb_list_core",
     "handle_softirqs",
     "__do_softirq",
     "do_softirq",
@@ -152,6 +158,9 @@ mod tests {
         let irq = stack("try_to_wake_up virtio_done handle_irq_event_percpu tcp_v4_rcv");
         let c = Context::of(&irq);
         assert_eq!((c.by, c.tcp_packet), (By::Irq, false));
+
+        let tun = stack("try_to_wake_up tcp_v4_rcv __netif_receive_skb_one_core tun_get_user");
+        assert_eq!(Context::of(&tun).by, By::Softirq);
 
         let backlog = stack("try_to_wake_up tcp_v6_do_rcv __release_sock release_sock tcp_sendmsg");
         let c = Context::of(&backlog);

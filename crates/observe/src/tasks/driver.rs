@@ -376,3 +376,74 @@ fn open<'o>(
     }
     Ok(open)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> TaskOptions {
+        TaskOptions {
+            filter: Filter::default(),
+            waits: true,
+            threads: true,
+            wait_over: Duration::ZERO,
+            interval: Duration::from_secs(1),
+            ring_bytes: 1 << 20,
+            sock_key: [1, 3],
+        }
+    }
+
+    /// What kernels get that cannot keep state with a thread.
+    #[test]
+    fn the_hash_by_thread_and_every_filter_pass_the_verifier() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: needs root");
+            return;
+        }
+        crate::error::quiet_libbpf();
+        let btf = KernelBtf::load().unwrap();
+        let verdicts: Vec<Verdict> = PROGRAMS.iter().map(|p| supported(p, &btf)).collect();
+        let filter = Filter {
+            netns: vec![1, 2],
+            pids: vec![1, 2],
+            comms: vec!["a".into(), "b".into()],
+            cgroups: vec![1, 2],
+            ..Filter::default()
+        };
+        for storage in [false, true] {
+            for filter in [Filter::default(), filter.clone()] {
+                let options = TaskOptions {
+                    filter,
+                    ..options()
+                };
+                let mut object = MaybeUninit::uninit();
+                let open = open(&mut object, &options, &btf, storage, &verdicts).unwrap();
+                if let Err(e) = open.load() {
+                    panic!("storage {storage}: {}", bpf_error(&e));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_thread_of_ours_is_taken_up_and_told() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        crate::error::quiet_libbpf();
+        let btf = KernelBtf::load().unwrap();
+        let mut objects = [const { MaybeUninit::uninit() }; 3];
+        let mut tasks = Tasks::attach(&mut objects, &options(), &btf).unwrap();
+        let me = std::process::id();
+        let mut mine = Vec::new();
+        let mut each = |t: &tw_thread| {
+            if t.pid == me {
+                mine.push(t.tid);
+            }
+            Ok(())
+        };
+        tasks.threads(0, &mut each).unwrap();
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        assert!(mine.contains(&tid) && mine.contains(&me), "{mine:?}");
+    }
+}
