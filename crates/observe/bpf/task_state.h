@@ -125,13 +125,19 @@ static __always_inline u32 state_bits(struct task_struct *t)
 	return BPF_CORE_READ((struct task_struct___old *)t, state);
 }
 
-/* Registers of a thread that is in the kernel, as it entered. */
+#if defined(__TARGET_ARCH_x86)
+#define SYSCALL_NR  orig_ax
+#define SYSCALL_ARG di
+#elif defined(__TARGET_ARCH_arm64)
+#define SYSCALL_NR  syscallno
+#define SYSCALL_ARG orig_x0
+#endif
+
+/* Registers of a thread as it entered the kernel, where no helper tells: before Linux 5.15. They
+ * end its stack; that of x86 has 16 KiB. */
 static __always_inline struct pt_regs *entry_regs(struct task_struct *t)
 {
-	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
-		return (struct pt_regs *)bpf_task_pt_regs(t);
 #if defined(__TARGET_ARCH_x86)
-	/* The end of its stack of 16 KiB: so from 3.15 on, and only needed before 5.15. */
 	return (struct pt_regs *)(BPF_CORE_READ(t, stack) + (16 << 10) -
 				  bpf_core_type_size(struct pt_regs));
 #else
@@ -139,24 +145,28 @@ static __always_inline struct pt_regs *entry_regs(struct task_struct *t)
 #endif
 }
 
-/* The system call that a thread is in, and its first argument. */
-static __always_inline s32 syscall_of(struct task_struct *t, s32 *arg)
+/* The system call that a thread is in. */
+static __always_inline s32 syscall_of(struct task_struct *t)
 {
 	struct pt_regs *regs;
 
-	*arg = 0;
 	if (t->flags & PF_NO_USER)
 		return TW_NO_SYSCALL;
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return ((struct pt_regs *)bpf_task_pt_regs(t))->SYSCALL_NR;
 	regs = entry_regs(t);
-	if (!regs)
-		return TW_NO_SYSCALL;
-#if defined(__TARGET_ARCH_x86)
-	*arg = BPF_CORE_READ(regs, di);
-	return BPF_CORE_READ(regs, orig_ax);
-#elif defined(__TARGET_ARCH_arm64)
-	*arg = BPF_CORE_READ(regs, orig_x0);
-	return BPF_CORE_READ(regs, syscallno);
-#endif
+	return regs ? (s32)BPF_CORE_READ(regs, SYSCALL_NR) : TW_NO_SYSCALL;
+}
+
+/* Its first argument. */
+static __always_inline s32 first_arg(struct task_struct *t)
+{
+	struct pt_regs *regs;
+
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return ((struct pt_regs *)bpf_task_pt_regs(t))->SYSCALL_ARG;
+	regs = entry_regs(t);
+	return regs ? (s32)BPF_CORE_READ(regs, SYSCALL_ARG) : 0;
 }
 
 /* What a blocked thread waits for, in the words of microstates. */
@@ -194,7 +204,7 @@ static __always_inline void count_sleep(struct tw_sleep *sleeps, s32 syscall, u6
 static __always_inline void count_wait(struct task_struct *t, u32 blocked, u64 *ns,
 				       struct tw_sleep *sleeps, u64 waited)
 {
-	s32 arg, syscall = syscall_of(t, &arg);
+	s32 syscall = syscall_of(t);
 	u32 kind = wait_kind(t, blocked, syscall);
 
 	if (kind < TW_STATES)

@@ -189,7 +189,9 @@ static __always_inline void tell_wait(void *ctx, struct task_struct *t, struct t
 	w->cgroup = task_cgroup(t);
 	w->netns = task_netns(t);
 	w->blocked = th->blocked;
-	w->syscall = syscall_of(t, &w->arg);
+	w->syscall = syscall_of(t);
+	if (w->syscall >= 0)
+		w->arg = first_arg(t);
 	BPF_CORE_READ_INTO(&w->comm, t, comm);
 	w->waker_pid = waker >> 32;
 	w->waker_tid = waker;

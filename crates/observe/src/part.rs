@@ -123,7 +123,9 @@ impl Part {
             }
             Part::Profile => {
                 let (how, filter) = (options.profile.clone(), options.filter.clone());
-                let (ring, table) = (options.ring_bytes, writer.table()?);
+                // A thousand samples a second and CPU are few beside the events of a busy host.
+                let ring = (options.ring_bytes / 4).max(4096);
+                let table = writer.table()?;
                 Worker::start("profiler", move |c| {
                     profile::watch(&how, &filter, ring, table, stacks, &health, &c)
                 })

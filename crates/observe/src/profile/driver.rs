@@ -73,7 +73,7 @@ impl<'o> Profile<'o> {
         open.maps.by_tid.set_autocreate(false).map_err(opening)?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             rodata.filter = same(filter.wire().map_err(Error::Usage)?);
-            rodata.kernel_only = options.kernel_only.into();
+            rodata.kernel_only = options.kernel_only;
         }
         let skel = open.load().map_err(|e| failed("loading", e))?;
         let mut links = Vec::new();

@@ -157,7 +157,7 @@ impl UserSymbols {
             }
         };
         let found = self.symbolizer.symbolize_single(&source, input);
-        let place = match found.ok().and_then(|s| s.into_sym().map(Sym::into_owned)) {
+        match found.ok().and_then(|s| s.into_sym().map(Sym::into_owned)) {
             Some(sym) => Place {
                 function: (&*sym.name).into(),
                 module,
@@ -170,8 +170,7 @@ impl UserSymbols {
                 offset: 0,
             },
             None => unknown(within.name),
-        };
-        place
+        }
     }
 }
 

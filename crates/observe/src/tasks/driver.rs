@@ -190,7 +190,7 @@ impl<'o> Tasks<'o> {
                 why: "its data is missing".into(),
             });
         };
-        bss.seeding = seeding.into();
+        bss.seeding = seeding;
         bss.changed_since = changed_since;
         let mut iter = Iter::new(&self.dump).map_err(|e| Error::Bpf {
             what: "starting the thread iterator".into(),
@@ -365,11 +365,11 @@ fn open<'o>(
     };
     rodata.filter = same(options.filter.wire().map_err(Error::Usage)?);
     rodata.sock_key = options.sock_key;
-    rodata.use_storage = storage.into();
-    rodata.want_waits = options.waits.into();
-    rodata.want_threads = options.threads.into();
+    rodata.use_storage = storage;
+    rodata.want_waits = options.waits;
+    rodata.want_threads = options.threads;
     rodata.wait_over_ns = options.wait_over.as_nanos() as u64;
-    rodata.switch_has_state = (btf.tracepoint_args("sched_switch") >= Some(4)).into();
+    rodata.switch_has_state = btf.tracepoint_args("sched_switch") >= Some(4);
     rodata.lock_calls = [-1; 4];
     for (to, call) in rodata.lock_calls.iter_mut().zip(lock_calls()) {
         *to = call;

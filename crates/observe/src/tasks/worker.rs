@@ -32,10 +32,12 @@ pub fn watch(
     let btf = KernelBtf::load().map_err(Error::Kernel)?;
     let mut objects = [const { MaybeUninit::uninit() }; 3];
     let mut tasks = Tasks::attach(&mut objects, options, &btf)?;
+    let names = Names::load(&btf);
+    drop(btf); // megabytes
     let symbols = stacks.verdict();
     let rows = RefCell::new(Rows {
         waits: match options.waits {
-            true => Some(Waits::new(writer.table()?, stacks, Names::load(&btf))),
+            true => Some(Waits::new(writer.table()?, stacks, names)),
             false => None,
         },
         threads: match options.threads {
