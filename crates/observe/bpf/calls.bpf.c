@@ -138,7 +138,7 @@ int BPF_PROG(on_enter, struct pt_regs *regs, long id)
 	if (bpf_core_field_exists(task->thread_info.status) && task->thread_info.status & TS_COMPAT)
 		return 0;
 	if (kind < TW_CALL_EPOLL) {
-		sk = tcp_socket(task, SYSCALL_ARG1(regs));
+		sk = tcp_socket(task, regs->SYSCALL_ARG1);
 		if (!sk)
 			return 0;
 	} else if (filter.n_ports || filter.n_addrs) {
@@ -152,8 +152,8 @@ int BPF_PROG(on_enter, struct pt_regs *regs, long id)
 	if (in->start)
 		count_lost(TW_CALL_LOST_TASK); /* its return was not seen */
 	in->sk = (u64)sk;
-	in->fd = SYSCALL_ARG1(regs);
-	in->arg2 = SYSCALL_ARG2(regs);
+	in->fd = regs->SYSCALL_ARG1;
+	in->arg2 = regs->SYSCALL_ARG2;
 	in->kind = kind;
 	in->family = 0;
 	in->search_start = 0;
@@ -309,7 +309,7 @@ static __always_inline void fill(struct tw_call *c, struct inside *in, struct ta
 SEC("tp_btf/sys_exit")
 int BPF_PROG(on_exit, struct pt_regs *regs, long ret)
 {
-	u64 id = SYSCALL_NR(regs), now, start;
+	u64 id = regs->SYSCALL_NR, now, start;
 	struct task_struct *task;
 	struct inside *in;
 	struct tw_call *c;

@@ -28,14 +28,20 @@ enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 enum { BPF_RB_NO_WAKEUP = 1 };
+enum { BPF_ANY = 0 };
 enum { BPF_F_NO_PREALLOC = 1 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
-/* As the kernel numbers its helpers; asked for by CO-RE where a helper may be missing. */
-enum bpf_func_id { BPF_FUNC_sock_from_file = 162 };
+enum { BPF_F_USER_STACK = 1 << 8 };
+/* As the kernel numbers its helpers; CO-RE is asked by name where a helper may be missing. */
+enum bpf_func_id {
+	BPF_FUNC_sock_from_file = 162,
+	BPF_FUNC_task_pt_regs = 175,
+};
 
 #define AF_INET	    2
 #define AF_INET6    10
@@ -48,6 +54,8 @@ enum {
 	TCP_ESTABLISHED = 1,
 	TCP_SYN_SENT = 2,
 	TCP_SYN_RECV = 3,
+	TCP_FIN_WAIT1 = 4,
+	TCP_FIN_WAIT2 = 5,
 	TCP_TIME_WAIT = 6,
 	TCP_CLOSE = 7,
 	TCP_LISTEN = 10,
@@ -131,9 +139,30 @@ struct socket_alloc {
 	struct inode vfs_inode;
 };
 
+/* Spin locks are told apart by what they are made of; where this is missing, nobody can say
+ * whether one is held. */
+struct qspinlock {
+	atomic_t val;
+};
+struct raw_spinlock {
+	struct qspinlock raw_lock;
+};
+struct spinlock {
+	struct raw_spinlock rlock;
+};
+
 struct sk_buff;
+struct sk_buff_head {
+	struct sk_buff *prev;
+	__u32 qlen;
+};
 struct sock {
 	struct sock_common __sk_common;
+	struct {
+		struct spinlock slock;
+		int owned;
+	} sk_lock;
+	struct sk_buff_head sk_receive_queue;
 	atomic_t sk_drops;
 	struct {
 		atomic_t rmem_alloc;
@@ -273,6 +302,7 @@ struct inet_request_sock {
 };
 struct tcp_request_sock {
 	struct inet_request_sock req;
+	u32 snt_isn;
 };
 
 struct tcp_skb_cb {
@@ -299,16 +329,34 @@ struct sk_buff {
 struct nsproxy {
 	struct net *net_ns;
 };
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
 struct thread_info {
 	u32 status; /* x86 only */
 };
 struct task_struct {
 	struct thread_info thread_info;
 	struct files_struct *files;
-	struct nsproxy *nsproxy;
+	unsigned int __state;
+	void *stack;
+	unsigned int flags;
+	int on_cpu;
+	int pid;
 	int tgid;
+	u64 utime;
+	u64 stime;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+	u64 start_time;
 	char comm[16];
 	struct task_struct *group_leader;
+	struct nsproxy *nsproxy;
+	struct css_set *cgroups;
+};
+/* Before Linux 5.14. */
+struct task_struct___old {
+	long state;
 };
 
 #if defined(__TARGET_ARCH_x86)
@@ -317,18 +365,19 @@ struct pt_regs {
 	unsigned long si;
 	unsigned long orig_ax;
 };
-#define SYSCALL_NR(regs)   ((regs)->orig_ax)
-#define SYSCALL_ARG1(regs) ((regs)->di)
-#define SYSCALL_ARG2(regs) ((regs)->si)
+/* Fields of pt_regs, by what they are at the entry of a system call. */
+#define SYSCALL_NR   orig_ax
+#define SYSCALL_ARG1 di
+#define SYSCALL_ARG2 si
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	u64 regs[31];
 	u64 orig_x0;
 	s32 syscallno;
 };
-#define SYSCALL_NR(regs)   ((u64)(regs)->syscallno)
-#define SYSCALL_ARG1(regs) ((regs)->orig_x0)
-#define SYSCALL_ARG2(regs) ((regs)->regs[1])
+#define SYSCALL_NR   syscallno
+#define SYSCALL_ARG1 orig_x0
+#define SYSCALL_ARG2 regs[1]
 #endif
 
 struct seq_file;
@@ -341,6 +390,10 @@ struct bpf_iter__tcp {
 	struct bpf_iter_meta *meta;
 	struct sock_common *sk_common;
 	unsigned int uid;
+};
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
 };
 struct bpf_iter__task_file {
 	struct bpf_iter_meta *meta;

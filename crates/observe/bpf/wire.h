@@ -305,6 +305,116 @@ enum tw_packet_loss {
 	TW_PACKET_LOSSES,
 };
 
+/* What the programs of `tasks` put into their ring; each record starts with one of these. */
+enum tw_task_kind {
+	TW_TASK_WAIT, /* a thread was woken after a long wait */
+	TW_TASK_ON, /* it runs again */
+	TW_TASK_THREAD, /* what a thread did so far, at its end */
+	TW_TASK_KINDS,
+};
+
+/* What a thread does with its time. */
+enum tw_state {
+	TW_RUN,
+	TW_RUNQUEUE,
+	TW_SLEEP,
+	TW_LOCK,
+	TW_DISK,
+	TW_FAULT,
+	TW_STOPPED,
+	TW_STATES,
+};
+
+enum tw_wait_bits {
+	TW_WAIT_CAUSE = 1, /* the socket and the addresses are known */
+	TW_WAIT_RESENT = 2, /* the packet was a retransmission that this host sent */
+	TW_WAIT_COMPAT = 4, /* a system call of the 32-bit kind: other numbers */
+};
+
+#define TW_FRAMES     127
+#define TW_SLEEPS     8
+#define TW_NO_SYSCALL -1
+#define TW_MANY	      -2 /* system calls for which there was no room */
+
+struct tw_wait {
+	u32 kind;
+	u32 tid;
+	u64 time_ns; /* of the wakeup */
+	u64 waited_ns;
+	u64 cgroup;
+	u64 sock;
+	u64 sent_ago_ns;
+	u8 local_addr[16];
+	u8 remote_addr[16];
+	u32 pid;
+	u32 netns;
+	u32 blocked; /* the kernel's bits of the state in which it waited */
+	s32 syscall;
+	s32 arg;
+	u32 waker_pid;
+	u32 waker_tid;
+	u32 waker_cpu;
+	u32 attempt;
+	u16 local_port;
+	u16 remote_port;
+	u8 family;
+	u8 sender_state;
+	u8 bits;
+	u8 zero;
+	char comm[16];
+	char waker_comm[16];
+	u32 n_frames;
+	u64 frames[TW_FRAMES]; /* only n_frames of them are passed */
+};
+_Static_assert(sizeof(struct tw_wait) == 1176, "tw_wait is shared with Rust");
+
+struct tw_on {
+	u32 kind;
+	u32 tid;
+	u64 woken_ns; /* of its tw_wait */
+	u64 runqueue_ns;
+};
+_Static_assert(sizeof(struct tw_on) == 24, "tw_on is shared with Rust");
+
+struct tw_sleep {
+	s32 syscall;
+	u32 count;
+	u64 ns;
+};
+
+/* What a thread did since it was first seen. */
+struct tw_thread {
+	u32 kind;
+	u32 tid;
+	u64 time_ns;
+	u64 first_ns;
+	u64 start; /* tells it from another thread of the same number */
+	u64 cgroup;
+	u64 ns[TW_STATES];
+	u64 user_ns; /* what the kernel's tick says */
+	u64 system_ns;
+	u64 voluntary;
+	u64 involuntary;
+	struct tw_sleep sleeps[TW_SLEEPS];
+	u32 pid;
+	u32 ended;
+	char comm[16];
+};
+_Static_assert(sizeof(struct tw_thread) == 280, "tw_thread is shared with Rust");
+
+struct tw_sample {
+	u64 time_ns;
+	u32 cpu;
+	u32 pid;
+	u32 tid;
+	u32 n_kernel;
+	u32 n_user;
+	u32 zero;
+	char comm[16];
+	u64 frames[2 * TW_FRAMES]; /* kernel, then user; only those that there are */
+};
+_Static_assert(sizeof(struct tw_sample) == 2080, "tw_sample is shared with Rust");
+
 /* A global of a type makes it part of the object's data in BTF, and so of the Rust skeleton. */
 #define TW_SHARE(kind, type) kind type *share_##type __attribute__((unused))
 

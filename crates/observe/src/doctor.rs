@@ -11,10 +11,12 @@ use crate::events::EventOptions;
 use crate::filter::Filter;
 use crate::holders::Holders;
 use crate::host;
-use crate::kernel::{KernelBtf, Names, hz};
+use crate::kernel::{KernelBtf, Names, Symbols, hz};
 use crate::packets::{self, PacketOptions};
+use crate::profile::{self, Profile, ProfileOptions};
 use crate::sampler::sources;
 use crate::sockets::{Decoder, Sockets};
+use crate::tasks::{self, Losses, TaskOptions, Tasks};
 use crate::watcher::attach;
 use crate::{census, usage};
 
@@ -28,6 +30,9 @@ pub struct Checkup {
     /// Every source with its verdict; empty when there is an obstacle.
     pub sources: Vec<Source>,
 }
+
+/// Enough to try.
+const RING_BYTES: u32 = 1 << 16;
 
 /// Tries every source.
 pub fn checkup() -> Checkup {
@@ -48,7 +53,7 @@ fn try_sources() -> Result<Vec<Source>, Error> {
     let sock_key = host::sock_key()?;
     let options = EventOptions {
         filter: Filter::default(),
-        ring_bytes: 1 << 16,
+        ring_bytes: RING_BYTES,
         all_states: false,
         sock_key,
     };
@@ -66,6 +71,8 @@ fn try_sources() -> Result<Vec<Source>, Error> {
     found.extend(usage::checkup());
     found.extend(census::checkup());
     found.extend(calls_and_packets(sock_key)?);
+    found.extend(try_tasks(sock_key, &btf));
+    found.extend(try_profile());
     found.push(Source {
         name: "hz".into(),
         gives: "durations that the kernel keeps in ticks".into(),
@@ -102,4 +109,40 @@ fn calls_and_packets(sock_key: [u64; 2]) -> Result<Vec<Source>, Error> {
     };
     found.extend(packets::checkup(&options)?);
     Ok(found)
+}
+
+fn try_tasks(sock_key: [u64; 2], btf: &KernelBtf) -> Vec<Source> {
+    let options = TaskOptions {
+        filter: Filter::default(),
+        waits: true,
+        threads: true,
+        wait_over: Duration::from_secs(1),
+        interval: Duration::from_secs(1),
+        ring_bytes: RING_BYTES,
+        sock_key,
+    };
+    let mut objects = [const { MaybeUninit::uninit() }; 3];
+    let attached = Tasks::attach(&mut objects, &options, btf);
+    match attached {
+        Ok(tasks) => tasks.sources(&Losses::default(), symbols()),
+        Err(e) => tasks::failed_sources(&e),
+    }
+}
+
+fn try_profile() -> Vec<Source> {
+    let how = ProfileOptions::default();
+    let mut object = MaybeUninit::uninit();
+    let attached = Profile::attach(&mut object, &how, &Filter::default(), RING_BYTES);
+    let verdict = match attached {
+        Ok(_) => Verdict::Attached,
+        Err(e) => Verdict::Failed(e.to_string()),
+    };
+    profile::sources(verdict, symbols(), 0)
+}
+
+fn symbols() -> Verdict {
+    match Symbols::load() {
+        Ok(_) => Verdict::Attached,
+        Err(why) => Verdict::Unsupported(why),
+    }
 }

@@ -8,8 +8,11 @@ use crate::error::Error;
 use crate::events::EventOptions;
 use crate::health::HealthLog;
 use crate::packets::{self, PacketOptions};
+use crate::profile;
 use crate::sampler::{SampleOptions, sample};
 use crate::session::Options;
+use crate::stacks::Stacks;
+use crate::tasks::{self, TaskOptions};
 use crate::usage::{UsageOptions, watch_usage};
 use crate::watcher::watch;
 use crate::worker::{Report, Worker};
@@ -29,6 +32,12 @@ pub enum Part {
     Calls,
     /// SYN, SYN-ACK, RST and FIN on the wire.
     Packets,
+    /// Long waits of threads, and the packet, timer or thread that ended each.
+    Waits,
+    /// What each thread does with its time.
+    Threads,
+    /// What each CPU is at, many times a second.
+    Profile,
 }
 
 impl Part {
@@ -70,6 +79,24 @@ impl Part {
             false,
             "SYN, SYN-ACK, RST and FIN with their options, on the wire of every namespace",
         ),
+        (
+            Part::Waits,
+            "waits",
+            false,
+            "long waits of threads, and the packet, timer or thread that ended each",
+        ),
+        (
+            Part::Threads,
+            "threads",
+            false,
+            "what each thread does with its time: running, runnable, asleep, locked, on disk",
+        ),
+        (
+            Part::Profile,
+            "profile",
+            false,
+            "what each CPU is at, many times a second: functions of the kernel and of programs",
+        ),
     ];
 
     /// The parts recorded unless the user says otherwise.
@@ -83,16 +110,17 @@ impl Part {
         Part::ALL.iter().find(|p| p.1 == name).map(|p| p.0)
     }
 
-    /// Starts the thread that fills it.
+    /// Starts the thread that fills it; `None` when the thread of another part does.
     pub(crate) fn start(
         self,
         options: &Options,
         sock_key: [u64; 2],
         writer: &Writer,
+        stacks: &Stacks,
         health: &HealthLog,
-    ) -> Result<(Worker, Report), Error> {
-        let health = health.clone();
-        match self {
+    ) -> Result<Option<(Worker, Report)>, Error> {
+        let (health, stacks) = (health.clone(), stacks.clone());
+        let started = match self {
             Part::Events => {
                 let options = EventOptions {
                     filter: options.filter.clone(),
@@ -145,6 +173,33 @@ impl Part {
                     packets::watch(&options, table, &health, &c)
                 })
             }
-        }
+            // Both rest on the same tracepoints.
+            Part::Threads if options.parts.contains(&Part::Waits) => return Ok(None),
+            Part::Waits | Part::Threads => {
+                let options = TaskOptions {
+                    filter: options.filter.clone(),
+                    waits: self == Part::Waits,
+                    threads: options.parts.contains(&Part::Threads),
+                    wait_over: options.wait_over,
+                    interval: options.interval,
+                    ring_bytes: options.ring_bytes,
+                    sock_key,
+                };
+                let writer = writer.clone();
+                Worker::start("tasks", move |c| {
+                    tasks::watch(&options, &writer, stacks, &health, &c)
+                })
+            }
+            Part::Profile => {
+                let (how, filter) = (options.profile.clone(), options.filter.clone());
+                // A thousand samples a second and CPU are few beside the events of a busy host.
+                let ring = (options.ring_bytes / 4).max(4096);
+                let table = writer.table()?;
+                Worker::start("profiler", move |c| {
+                    profile::watch(&how, &filter, ring, table, stacks, &health, &c)
+                })
+            }
+        };
+        started.map(Some)
     }
 }
