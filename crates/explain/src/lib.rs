@@ -4,6 +4,7 @@
 
 mod causes;
 mod finding;
+pub mod owners;
 mod story;
 mod summary;
 mod validate;

@@ -3,6 +3,7 @@
 //! Needs no kprobe and no fentry, which hardened hosts refuse: BTF tracepoints, iterators and
 //! kernel stacks taken inside a tracepoint tell the same. Changes nothing on the host.
 
+mod cgroups;
 mod counters;
 mod doctor;
 mod error;
@@ -23,9 +24,11 @@ mod watcher;
 mod wire;
 mod worker;
 
+pub use cgroups::resolve as resolve_cgroups;
 pub use doctor::{Checkup, checkup};
 pub use error::Error;
-pub use filter::{Filter, Prefix};
+pub use host::boot_id;
 pub use netns::resolve as resolve_netns;
 pub use part::Part;
+pub use recording::{Filter, Prefix};
 pub use session::{Options, Session};

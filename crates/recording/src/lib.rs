@@ -10,8 +10,10 @@ mod cell;
 mod docs;
 mod error;
 mod feed;
+mod filter;
 mod manifest;
 mod read;
+mod rows;
 mod table;
 pub mod tables;
 mod write;
@@ -20,9 +22,11 @@ pub use cell::{Addr, Cell, Text};
 pub use docs::tables_page;
 pub use error::Error;
 pub use feed::{Feed, Next, Segment};
+pub use filter::{Filter, Prefix};
 pub use manifest::{
     FORMAT, Host, Intent, Manifest, Namespace, OwnCost, Source, Verdict, monotonic_ns,
 };
 pub use read::{Batch, Recording, RowRef, Scan};
+pub use rows::{Row, Rows};
 pub use table::{Column, Table, TableInfo, Unit};
 pub use write::{TableWriter, Writer};

@@ -142,6 +142,16 @@ impl<T: Table> Batch<T> {
         })
     }
 
+    /// How many rows it has.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The row at `row`, which must be within the batch.
+    pub(crate) fn get(&self, row: usize) -> T {
+        T::get(&self.reader, row)
+    }
+
     /// The rows with where they are.
     pub fn rows(&self) -> impl Iterator<Item = (RowRef, T)> + '_ {
         (0..self.len).map(|i| {
