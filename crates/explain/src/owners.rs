@@ -123,8 +123,9 @@ impl Owners {
                 }
             }
             (Some("SYN_RECV"), Some("ESTABLISHED")) => {
-                if let (Some(sock), Some(owner)) = (e.sock, self.listening(e)) {
-                    let made_by = Some(owner);
+                if let Some(sock) = e.sock {
+                    // Also when nothing is known: the id may have been another socket's.
+                    let made_by = self.listening(e);
                     self.remember(sock, Sock { made_by, ..Sock::default() });
                 }
             }

@@ -24,6 +24,11 @@ macro_rules! rows {
             pub fn time_ns(&self) -> u64 {
                 match self { $( Row::$table(row) => row.time_ns, )+ }
             }
+
+            /// Whether it is of a table whose rows are given ahead of their time.
+            pub fn comes_ahead(&self) -> bool {
+                match self { $( Row::$table(_) => AHEAD.contains(&tables::$table::INFO.name), )+ }
+            }
         }
 
         $( impl From<tables::$table> for Row {

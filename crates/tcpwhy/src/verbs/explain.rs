@@ -16,7 +16,7 @@ use crate::live::{self, LiveArgs};
 #[derive(Args, Debug)]
 pub struct ExplainArgs {
     /// Explain this recording instead of recording the live host
-    #[arg(conflicts_with_all = ["time", "output", "command", "netns", "ready_file"])]
+    #[arg(conflicts_with_all = ["time", "output", "command", "ready_file"])]
     recording: Option<PathBuf>,
     /// How long to record [default: 10s, or until COMMAND ends]
     #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
