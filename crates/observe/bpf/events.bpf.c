@@ -6,13 +6,14 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define STACK_FRAMES  16
-#define COOKIE_FRAMES 10 /* cookie_v4_check is the eighth; this is done for every connection */
+#define COOKIE_FRAMES 10 /* cookie_v4_check is the eighth */
 
 /* Set before load. */
 const volatile struct tw_range ranges[TW_RANGES];
 const volatile u32 n_ranges;
 const volatile u32 n_cookie_ranges; /* they come first */
 const volatile u32 state_wanted[16]; /* bit N of [old]: the change old -> N is recorded */
+const volatile u32 cookie_jiffies; /* a cookie sent longer ago is not accepted */
 const volatile bool reset_has_reason;
 const volatile bool kfree_has_sock;
 const volatile s32 reason_unspecified = -1;
@@ -62,7 +63,7 @@ struct {
 
 static __always_inline u32 netns_of(const struct sock_common *skc)
 {
-	return BPF_CORE_READ(skc, skc_net.net, ns.inum);
+	return skc->skc_net.net->ns.inum;
 }
 
 /* Who called: the greatest of the ranges `first`..`end` that a frame of the stack lies in. Without
@@ -110,33 +111,47 @@ static __always_inline struct tw_event *begin(u32 kind, u32 netns)
 	return e;
 }
 
-static __always_inline void end(struct tw_event *e)
+/* Whether the user asked for this connection; pids and names are asked of its owner, by readers. */
+static __always_inline bool wanted(const struct tw_event *e)
 {
-	/* User space drains on a timer: a wakeup per event would cost a third of the rate. */
-	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	return ports_ok(e->local_port, e->remote_port) && addrs_ok(e->local_addr, e->remote_addr);
 }
 
-static __always_inline void fill_sock(struct tw_event *e, const struct sock *sk)
+/* User space drains on a timer: a wakeup per event would cost a third of the rate. */
+static __always_inline void end(struct tw_event *e)
+{
+	if (wanted(e))
+		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	else
+		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void fill_sock(struct tw_event *e, const struct sock *sk,
+				      const struct tcp_sock *tp)
 {
 	const struct sock_common *skc = &sk->__sk_common;
 
-	e->family = fill_addrs(e->local_addr, e->remote_addr, skc);
-	e->remote_port = bpf_ntohs(BPF_CORE_READ(skc, skc_dport));
-	e->state = BPF_CORE_READ(skc, skc_state);
-	e->sock = sock_id(sk);
+	e->family = load_addrs(e->local_addr, e->remote_addr, skc);
+	e->remote_port = bpf_ntohs(skc->skc_dport);
+	e->state = skc->skc_state;
+	e->sock = sock_id_through(&e->sock, sk);
 	e->bits |= TW_HAS_SOCK;
-	if (e->state == TCP_TIME_WAIT || e->state == TCP_NEW_SYN_RECV)
-		e->local_port = BPF_CORE_READ(skc, skc_num);
-	else
-		/* skc_num is cleared before the change to CLOSE is announced; inet_sport is not. */
-		e->local_port = bpf_ntohs(BPF_CORE_READ((const struct inet_sock *)sk, inet_sport));
+	/* skc_num is cleared before the change to CLOSE is announced; inet_sport is not. TIME_WAIT
+	 * and requests have only the former. */
+	e->local_port = tp ? bpf_ntohs(tp->inet_conn.icsk_inet.inet_sport) : skc->skc_num;
 }
 
 static __always_inline void fill_tcp(struct tw_event *e, const struct tcp_sock *tp)
 {
-	e->rtt_us = BPF_CORE_READ(tp, srtt_us) >> 3;
-	e->cwnd = BPF_CORE_READ(tp, snd_cwnd);
-	e->retransmits = BPF_CORE_READ(tp, total_retrans);
+	e->rtt_us = tp->srtt_us >> 3;
+	e->cwnd = tp->snd_cwnd;
+	e->retransmits = tp->total_retrans;
+}
+
+static __always_inline bool sock_ok(const struct sock *sk)
+{
+	return netns_ok(netns_of(&sk->__sk_common)) &&
+	       (!filter.n_cgroups || cgroup_ok(sock_cgroup(sk)));
 }
 
 /* Addresses, ports, flags and sequence number from the headers of a packet as it came in: its
@@ -194,46 +209,57 @@ static __always_inline u32 netns_of_packet(const struct sk_buff *skb)
 	return BPF_CORE_READ(dev, nd_net.net, ns.inum);
 }
 
+/* A child of a listener is being made. By tcp_check_req, or by cookie_v4_check? The kernel accepts
+ * cookies only within two minutes after the listener sent one, and the child, at this moment still
+ * the listener's copy, tells when that was: only then the stack is worth its price. Listeners that
+ * share a port keep the time elsewhere. */
+static __always_inline u32 born_of(void *ctx, struct sock *sk)
+{
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+
+	if (!n_cookie_ranges)
+		return TW_CALLER_UNKNOWN;
+	if (tp && !BPF_CORE_READ_BITFIELD(sk, __sk_common.skc_reuseport) &&
+	    (u32)bpf_jiffies64() - (u32)tp->rx_opt.ts_recent_stamp > cookie_jiffies)
+		return TW_CALLER_OTHER;
+	return caller(ctx, COOKIE_FRAMES, 0, n_cookie_ranges);
+}
+
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(on_state, struct sock *sk, int old, int new)
 {
-	u32 zero = 0, netns;
 	struct tcp_sock *tp;
 	struct tw_event *e;
 	struct born *born;
+	u32 zero = 0;
 
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return 0;
 	if (old == TCP_LISTEN && new == TCP_SYN_RECV) {
-		/* The child is made: by tcp_check_req, or by cookie_v4_check? It is reported when
-		 * it is established, a moment later on this CPU. */
+		/* It is reported when it is established, a moment later on this CPU. */
 		born = bpf_map_lookup_elem(&last_born, &zero);
 		if (born) {
 			born->sk = (u64)sk;
-			born->caller = caller(ctx, COOKIE_FRAMES, 0, n_cookie_ranges);
+			born->caller = born_of(ctx, sk);
 		}
 		return 0;
 	}
-	if (!(state_wanted[old & 15] & (1u << (new & 15))))
+	if (!(state_wanted[old & 15] & (1u << (new & 15))) || !sock_ok(sk))
 		return 0;
-	netns = sk->__sk_common.skc_net.net->ns.inum;
-	if (!netns_ok(netns))
-		return 0;
-	e = begin(TW_STATE, netns);
+	e = begin(TW_STATE, netns_of(&sk->__sk_common));
 	if (!e)
 		return 0;
-	fill_sock(e, sk);
+	tp = bpf_skc_to_tcp_sock(sk);
+	fill_sock(e, sk, tp);
 	e->old_state = old;
 	e->state = new;
-	tp = bpf_skc_to_tcp_sock(sk);
 	if (old == TCP_CLOSE) {
 		/* connect() or listen(): the only changes made by the owner itself. */
 		e->pid = bpf_get_current_pid_tgid() >> 32;
 		e->cgroup = bpf_get_current_cgroup_id();
 		bpf_get_current_comm(e->comm, sizeof(e->comm));
 		e->backlog = sk->sk_max_ack_backlog;
-	}
-	if (tp && (new == TCP_ESTABLISHED || new == TCP_CLOSE)) {
+	} else if (tp && (new == TCP_ESTABLISHED || new == TCP_CLOSE)) {
 		fill_tcp(e, tp);
 		e->bytes_acked = tp->bytes_acked;
 		e->bytes_received = tp->bytes_received;
@@ -259,18 +285,17 @@ int BPF_PROG(on_state, struct sock *sk, int old, int new)
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
 {
-	u32 netns = netns_of(&sk->__sk_common);
 	struct tcp_skb_cb *cb = (struct tcp_skb_cb *)&skb->cb;
 	struct tcp_sock *tp;
 	struct tw_event *e;
 
-	if (!netns_ok(netns))
+	if (!sock_ok(sk))
 		return 0;
-	e = begin(TW_RETRANSMIT, netns);
+	e = begin(TW_RETRANSMIT, netns_of(&sk->__sk_common));
 	if (!e)
 		return 0;
-	fill_sock(e, sk);
 	tp = bpf_skc_to_tcp_sock(sk);
+	fill_sock(e, sk, tp);
 	if (tp) {
 		fill_tcp(e, tp);
 		e->attempt = tp->inet_conn.icsk_retransmits;
@@ -287,21 +312,20 @@ SEC("tp_btf/tcp_retransmit_synack")
 int BPF_PROG(on_retransmit_synack, struct sock *sk, struct request_sock *req)
 {
 	const struct sock_common *skc = &req->__req_common;
-	u32 netns = netns_of(&sk->__sk_common);
 	struct tw_event *e;
 
-	if (!netns_ok(netns))
+	if (!sock_ok(sk))
 		return 0;
-	e = begin(TW_SYNACK_RETRANSMIT, netns);
+	e = begin(TW_SYNACK_RETRANSMIT, netns_of(&sk->__sk_common));
 	if (!e)
 		return 0;
-	e->family = fill_addrs(e->local_addr, e->remote_addr, skc);
-	e->local_port = BPF_CORE_READ(skc, skc_num);
-	e->remote_port = bpf_ntohs(BPF_CORE_READ(skc, skc_dport));
+	e->family = load_addrs(e->local_addr, e->remote_addr, skc);
+	e->local_port = skc->skc_num;
+	e->remote_port = bpf_ntohs(skc->skc_dport);
 	e->state = TCP_NEW_SYN_RECV;
-	e->sock = sock_id(req);
+	e->sock = sock_id_through(&e->sock, req);
 	e->bits |= TW_HAS_SOCK;
-	e->attempt = BPF_CORE_READ_BITFIELD_PROBED(req, num_timeout);
+	e->attempt = BPF_CORE_READ_BITFIELD(req, num_timeout);
 	end(e);
 	return 0;
 }
@@ -321,13 +345,13 @@ int on_send_reset(u64 *ctx)
 		netns = netns_of_packet(skb);
 	else
 		return 0;
-	if (!netns_ok(netns))
+	if (sk ? !sock_ok(sk) : !netns_ok(netns))
 		return 0;
 	e = begin(TW_RESET_SENT, netns);
 	if (!e)
 		return 0;
 	if (sk)
-		fill_sock(e, sk);
+		fill_sock(e, sk, bpf_skc_to_tcp_sock(sk));
 	/* A listener's own addresses are not the connection's; the packet's are. */
 	if (skb)
 		fill_packet(e, skb);
@@ -342,15 +366,14 @@ int on_send_reset(u64 *ctx)
 SEC("tp_btf/tcp_receive_reset")
 int BPF_PROG(on_receive_reset, struct sock *sk)
 {
-	u32 netns = netns_of(&sk->__sk_common);
 	struct tw_event *e;
 
-	if (!netns_ok(netns))
+	if (!sock_ok(sk))
 		return 0;
-	e = begin(TW_RESET_RECEIVED, netns);
+	e = begin(TW_RESET_RECEIVED, netns_of(&sk->__sk_common));
 	if (!e)
 		return 0;
-	fill_sock(e, sk);
+	fill_sock(e, sk, bpf_skc_to_tcp_sock(sk));
 	end(e);
 	return 0;
 }
@@ -374,7 +397,7 @@ int on_drop(u64 *ctx)
 	if (kfree_has_sock) {
 		sk = (struct sock *)ctx[3];
 		if (sk) {
-			state = BPF_CORE_READ(sk, __sk_common.skc_state);
+			state = sk->__sk_common.skc_state;
 			netns = netns_of(&sk->__sk_common);
 		}
 	}
@@ -395,7 +418,7 @@ int on_drop(u64 *ctx)
 	}
 	if (sk) {
 		e->state = state;
-		e->sock = sock_id(sk);
+		e->sock = sock_id_through(&e->sock, sk);
 		e->bits |= TW_HAS_SOCK;
 	}
 	e->reason = reason;

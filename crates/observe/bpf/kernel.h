@@ -164,6 +164,7 @@ struct inet_connection_sock {
 };
 
 struct tcp_options_received {
+	int ts_recent_stamp;
 	u16 tstamp_ok : 1;
 	u16 wscale_ok : 1;
 	u16 sack_ok : 3;

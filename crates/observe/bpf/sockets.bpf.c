@@ -24,35 +24,6 @@ struct {
 	__uint(max_entries, 1);
 } scratch SEC(".maps");
 
-/* As fill_addrs, by plain loads, which an iterator's pointers allow: a fifth of a dump's time was
- * spent in probe reads. */
-static __always_inline u8 load_addrs(u8 local[16], u8 remote[16], const struct sock_common *skc)
-{
-	__be32 *l = (__be32 *)local, *r = (__be32 *)remote;
-
-	if (skc->skc_family == AF_INET6) {
-		for (int i = 0; i < 4; i++) {
-			l[i] = skc->skc_v6_rcv_saddr.in6_u.u6_addr32[i];
-			r[i] = skc->skc_v6_daddr.in6_u.u6_addr32[i];
-		}
-		return 6;
-	}
-	v4_mapped(local, skc->skc_rcv_saddr);
-	v4_mapped(remote, skc->skc_daddr);
-	return 4;
-}
-
-/* As sock_id, without a probe read: what was a pointer in a register is a number when it comes back
- * from the memory of a map. */
-static __always_inline u64 sock_id_through(u64 *slot, const void *sk)
-{
-	u64 x;
-
-	*(volatile u64 *)slot = (u64)sk;
-	x = (*(volatile u64 *)slot ^ sock_key[0]) * sock_key[1];
-	return x ^ (x >> 32);
-}
-
 static __always_inline u64 file_inode(const struct sock *sk)
 {
 	const struct socket_alloc *alloc;

@@ -8,7 +8,7 @@ use recording::TableWriter;
 use recording::tables::Event;
 
 use crate::error::{Error, bpf_error};
-use crate::events::{Decoder, EventOptions, Events, Losses};
+use crate::events::{Decoder, EventOptions, Events, Fold, Losses, Step};
 use crate::health::HealthLog;
 use crate::kernel::{KernelBtf, Names, Symbols};
 use crate::worker::{Control, Report};
@@ -37,6 +37,8 @@ pub fn watch(
     let sink = RefCell::new(Sink {
         decoder,
         table,
+        fold: Fold::new(!options.all_states),
+        steps: Vec::with_capacity(STEPS_AT_ONCE),
         failed: None,
     });
     let ring = events.ring(|e| sink.borrow_mut().take(e))?;
@@ -58,34 +60,56 @@ pub fn watch(
         if stopping || looked.elapsed() >= LOOK_FOR_LOSSES_EVERY {
             looked = Instant::now();
             for (source, count) in events.newly_lost(&mut losses)? {
-                let detail = "the ring buffer was full; record with a larger --ring";
+                let detail = "the ring buffer was full; record with a larger --ring-kib";
                 health.say(source, "lost", count, detail)?;
             }
         }
+        if stopping || sink.table.is_due() {
+            sink.seal()?;
+        }
         if stopping {
-            sink.table.seal()?;
             return Ok(Report {
                 sources: events.sources_with(&losses),
                 ..Report::default()
             });
         }
-        sink.table.seal_if_due()?;
     }
 }
+
+/// Records made columns at a time: few enough to stay in the CPU's cache while each column is
+/// picked from them.
+const STEPS_AT_ONCE: usize = 1024;
 
 struct Sink {
     decoder: Decoder,
     table: TableWriter<Event>,
+    fold: Fold,
+    steps: Vec<Step>,
     failed: Option<recording::Error>,
 }
 
 impl Sink {
     fn take(&mut self, event: &crate::wire::tw_event) {
-        if self.failed.is_none()
-            && let Some(row) = self.decoder.row(event)
-        {
-            self.failed = self.table.push(row).err();
+        if self.decoder.knows(event) {
+            self.fold.take(event, &mut self.steps);
         }
+        if self.steps.len() >= STEPS_AT_ONCE && self.failed.is_none() {
+            self.failed = self.write().err();
+        }
+    }
+
+    fn write(&mut self) -> Result<(), recording::Error> {
+        let (decoder, steps) = (&mut self.decoder, &self.steps);
+        let times = steps.iter().map(|s| s.event.time_ns);
+        let written = self.table.extend(times, |to| decoder.append(steps, to));
+        self.steps.clear();
+        written
+    }
+
+    fn seal(&mut self) -> Result<(), recording::Error> {
+        self.fold.flush(&mut self.steps);
+        self.write()?;
+        self.table.seal()
     }
 }
 

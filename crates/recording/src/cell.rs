@@ -1,11 +1,11 @@
 //! The types that a column may have, and how each becomes Arrow and comes back.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Deref;
 use std::sync::Arc;
 
+use ahash::AHashMap;
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, BooleanArray, BooleanBufferBuilder,
     BooleanBuilder, DictionaryArray, PrimitiveArray, StringArray,
@@ -29,6 +29,11 @@ pub trait Cell: Sized {
     fn data_type() -> DataType;
     /// Adds one value to the column being written.
     fn append(self, builder: &mut Self::Builder);
+    /// Adds values to the column being written; the loop over one column is what is fast.
+    #[inline]
+    fn extend(builder: &mut Self::Builder, values: impl Iterator<Item = Self>) {
+        values.for_each(|value| value.append(builder));
+    }
     /// Ends the column being written and leaves the builder empty.
     fn finish(builder: &mut Self::Builder) -> ArrayRef;
     /// Opens a column for reading; `None` when its type is not this cell's.
@@ -293,7 +298,7 @@ const RECENT: usize = 128;
 /// A text column being written: each distinct value once, and per row which one it is.
 pub struct TextBuilder {
     keys: Numbers<adt::Int32Type>,
-    known: HashMap<Text, i32>,
+    known: AHashMap<Text, i32>,
     values: Vec<Text>,
     /// The texts used last, by the address of their bytes: producers use the same few again and
     /// again, and comparing an address is cheaper than hashing a text.
@@ -304,7 +309,7 @@ impl Default for TextBuilder {
     fn default() -> Self {
         TextBuilder {
             keys: Numbers::default(),
-            known: HashMap::new(),
+            known: AHashMap::new(),
             values: Vec::new(),
             recent: [None; RECENT],
         }
@@ -312,7 +317,9 @@ impl Default for TextBuilder {
 }
 
 impl TextBuilder {
-    fn value(&mut self, text: Text) {
+    /// Adds a text.
+    #[inline]
+    pub fn push(&mut self, text: &Text) {
         let address = text.0.as_ptr() as usize;
         let slot = (address >> 4).wrapping_mul(0x9e37_79b9) >> 8 & (RECENT - 1);
         let key = match self.recent[slot] {
@@ -322,19 +329,22 @@ impl TextBuilder {
         self.keys.value(key);
     }
 
-    fn look_up(&mut self, text: Text, address: usize, slot: usize) -> i32 {
-        if let Some(&key) = self.known.get(&*text) {
+    #[cold]
+    fn look_up(&mut self, text: &Text, address: usize, slot: usize) -> i32 {
+        if let Some(&key) = self.known.get(&**text) {
             return key;
         }
         let key = self.values.len() as i32;
         // Kept in `values`, the text stays alive, so its address stays its own.
         self.recent[slot] = Some((address, key));
         self.values.push(text.clone());
-        self.known.insert(text, key);
+        self.known.insert(text.clone(), key);
         key
     }
 
-    fn null(&mut self) {
+    /// Adds a null, which the column must allow.
+    #[inline]
+    pub fn push_null(&mut self) {
         self.keys.null();
     }
 
@@ -355,7 +365,7 @@ impl Cell for Text {
         text_type()
     }
     fn append(self, builder: &mut Self::Builder) {
-        builder.value(self);
+        builder.push(&self);
     }
     fn finish(builder: &mut Self::Builder) -> ArrayRef {
         builder.finish()
@@ -378,8 +388,8 @@ impl Cell for Option<Text> {
     }
     fn append(self, builder: &mut Self::Builder) {
         match self {
-            Some(text) => builder.value(text),
-            None => builder.null(),
+            Some(text) => builder.push(&text),
+            None => builder.push_null(),
         }
     }
     fn finish(builder: &mut Self::Builder) -> ArrayRef {
@@ -443,7 +453,7 @@ impl serde::Serialize for Addr {
 #[derive(Default)]
 pub struct AddrBuilder {
     keys: Numbers<adt::Int32Type>,
-    known: HashMap<Addr, i32>,
+    known: AHashMap<Addr, i32>,
     values: Vec<Addr>,
     recent: Option<(Addr, i32)>,
 }

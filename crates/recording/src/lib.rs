@@ -9,6 +9,7 @@
 mod cell;
 mod docs;
 mod error;
+mod events;
 mod feed;
 mod filter;
 mod manifest;
@@ -18,9 +19,10 @@ mod table;
 pub mod tables;
 mod write;
 
-pub use cell::{Addr, Cell, Text};
+pub use cell::{Addr, Cell, Text, TextBuilder};
 pub use docs::tables_page;
 pub use error::Error;
+pub use events::Events;
 pub use feed::{Feed, Next, Segment};
 pub use filter::{Filter, Prefix};
 pub use manifest::{

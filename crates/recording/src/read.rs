@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use arrow::array::RecordBatch;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
+use crate::events::Events;
 use crate::table::Table;
 use crate::{Error, Manifest};
 
@@ -87,6 +88,11 @@ impl Recording {
         })
     }
 
+    /// All events in order of time, whole lives taken apart into the changes they were made of.
+    pub fn events(&self) -> Result<Events, Error> {
+        Ok(Events::new(self.scan()?))
+    }
+
     /// How many rows a segment of a table has; `None` when there is no such segment.
     pub fn segment_rows(&self, table: &str, segment: u32) -> Result<Option<u64>, Error> {
         let path = self.dir.join(table).join(format!("{segment:06}.parquet"));
@@ -114,8 +120,8 @@ struct OpenSegment {
 
 /// Some consecutive rows of one segment.
 pub struct Batch<T: Table> {
-    reader: T::Reader,
-    segment: u32,
+    pub(crate) reader: T::Reader,
+    pub(crate) segment: u32,
     first_row: u32,
     len: usize,
 }
@@ -142,26 +148,25 @@ impl<T: Table> Batch<T> {
         })
     }
 
-    /// How many rows it has.
-    pub(crate) fn len(&self) -> usize {
+    /// The rows with where they are.
+    pub fn rows(&self) -> impl Iterator<Item = (RowRef, T)> + '_ {
+        (0..self.len).map(|i| self.row(i))
+    }
+
+    /// How many rows.
+    #[allow(clippy::len_without_is_empty, reason = "a batch is never empty")]
+    pub fn len(&self) -> usize {
         self.len
     }
 
-    /// The row at `row`, which must be within the batch.
-    pub(crate) fn get(&self, row: usize) -> T {
-        T::get(&self.reader, row)
-    }
-
-    /// The rows with where they are.
-    pub fn rows(&self) -> impl Iterator<Item = (RowRef, T)> + '_ {
-        (0..self.len).map(|i| {
-            let at = RowRef {
-                table: T::INFO.name,
-                segment: self.segment,
-                row: self.first_row + i as u32,
-            };
-            (at, T::get(&self.reader, i))
-        })
+    /// Row `i` of the batch, which must be less than [`Batch::len`].
+    pub fn row(&self, i: usize) -> (RowRef, T) {
+        let at = RowRef {
+            table: T::INFO.name,
+            segment: self.segment,
+            row: self.first_row + i as u32,
+        };
+        (at, T::get(&self.reader, i))
     }
 }
 

@@ -3,15 +3,23 @@
 
 use std::collections::VecDeque;
 
+use crate::events::Events;
 use crate::table::Table;
-use crate::{Batch, Error, Recording, Scan, Segment, tables};
+use crate::tables::{self, Event};
+use crate::{Batch, Error, Recording, RowRef, Scan, Segment};
 
 /// Tables that explain rows of others by id. Their rows are given as soon as there are any,
 /// whatever their time: who asks for a name wants it before the row that refers to it.
 const AHEAD: &[&str] = &["holder", "process", "stack", "frame"];
 
+/// What reads a table: events come as the steps of lives, the others as they are.
+macro_rules! lane {
+    (Steps, $table:ident) => { Steps };
+    (Plain, $table:ident) => { Plain::<tables::$table> };
+}
+
 macro_rules! rows {
-    ($($table:ident),+ $(,)?) => {
+    ($($table:ident: $lane:ident),+ $(,)?) => {
         /// A row of any table.
         #[derive(Clone, Debug)]
         pub enum Row { $(
@@ -41,16 +49,34 @@ macro_rules! rows {
         ) -> Result<Vec<Box<dyn Lane>>, Error> {
             let mut lanes: Vec<Box<dyn Lane>> = Vec::new();
             $( if wanted.contains(&tables::$table::INFO.name) {
-                let scan = recording.map(|r| r.scan::<tables::$table>()).transpose()?;
-                lanes.push(Box::new(Of { scan, batches: VecDeque::new(), next: 0, head: None }));
+                lanes.push(Box::new(<lane!($lane, $table)>::open(recording)?));
             } )+
             Ok(lanes)
         }
     };
 }
 rows!(
-    Event, Packet, Call, Socket, Listener, Holder, PortUse, Process, Thread, ThreadSleep, Wait,
-    Sample, Stack, Frame, Cpu, Interrupt, Resource, TableSize, Counter, Setting, Health,
+    Event: Steps,
+    Packet: Plain,
+    Call: Plain,
+    Socket: Plain,
+    Listener: Plain,
+    Holder: Plain,
+    PortUse: Plain,
+    Process: Plain,
+    Thread: Plain,
+    ThreadSleep: Plain,
+    Wait: Plain,
+    Sample: Plain,
+    Stack: Plain,
+    Frame: Plain,
+    Cpu: Plain,
+    Interrupt: Plain,
+    Resource: Plain,
+    TableSize: Plain,
+    Counter: Plain,
+    Setting: Plain,
+    Health: Plain,
 );
 
 /// Rows of some tables, merged by time.
@@ -103,7 +129,8 @@ trait Lane {
     fn pop(&mut self) -> Option<Row>;
 }
 
-struct Of<T: Table> {
+/// Rows as they are.
+struct Plain<T: Table> {
     scan: Option<Scan<T>>,
     batches: VecDeque<Batch<T>>,
     /// Next row of the first batch.
@@ -111,7 +138,18 @@ struct Of<T: Table> {
     head: Option<T>,
 }
 
-impl<T: Table> Lane for Of<T>
+impl<T: Table> Plain<T> {
+    fn open(recording: Option<&Recording>) -> Result<Plain<T>, Error> {
+        Ok(Plain {
+            scan: recording.map(Recording::scan).transpose()?,
+            batches: VecDeque::new(),
+            next: 0,
+            head: None,
+        })
+    }
+}
+
+impl<T: Table> Lane for Plain<T>
 where
     Row: From<T>,
 {
@@ -130,7 +168,7 @@ where
         while self.head.is_none() {
             match self.batches.front() {
                 Some(batch) if self.next < batch.len() => {
-                    self.head = Some(batch.get(self.next));
+                    self.head = Some(batch.row(self.next).1);
                     self.next += 1;
                 }
                 Some(_) => {
@@ -144,6 +182,59 @@ where
             }
         }
         Ok(self.head.as_ref().map(T::time_ns))
+    }
+
+    fn pop(&mut self) -> Option<Row> {
+        self.head.take().map(Row::from)
+    }
+}
+
+/// Events, whole lives taken apart.
+struct Steps {
+    read: Option<Events>,
+    live: VecDeque<Box<dyn Iterator<Item = (RowRef, Event)>>>,
+    head: Option<Event>,
+}
+
+impl Steps {
+    fn open(recording: Option<&Recording>) -> Result<Steps, Error> {
+        Ok(Steps {
+            read: recording.map(Recording::events).transpose()?,
+            live: VecDeque::new(),
+            head: None,
+        })
+    }
+}
+
+impl Lane for Steps {
+    fn table(&self) -> &'static str {
+        Event::INFO.name
+    }
+
+    fn add(&mut self, segment: &Segment) -> Result<(), Error> {
+        if let Some(batch) = segment.rows() {
+            self.live.push_back(Box::new(Events::of(batch?)));
+        }
+        Ok(())
+    }
+
+    fn head(&mut self) -> Result<Option<u64>, Error> {
+        while self.head.is_none() {
+            if let Some(events) = &mut self.read {
+                match events.next().transpose()? {
+                    Some((_, event)) => self.head = Some(event),
+                    None => return Ok(None),
+                }
+            } else if let Some(events) = self.live.front_mut() {
+                match events.next() {
+                    Some((_, event)) => self.head = Some(event),
+                    None => drop(self.live.pop_front()),
+                }
+            } else {
+                return Ok(None);
+            }
+        }
+        Ok(self.head.as_ref().map(|e| e.time_ns))
     }
 
     fn pop(&mut self) -> Option<Row> {

@@ -149,8 +149,8 @@ macro_rules! table {
             });
 
             #[derive(Default)]
-            pub struct Builder { $( $col: <$ty as Cell>::Builder, )+ }
-            pub struct Reader { $( $col: <$ty as Cell>::Reader, )+ }
+            pub struct Builder { $( pub $col: <$ty as Cell>::Builder, )+ }
+            pub struct Reader { $( pub $col: <$ty as Cell>::Reader, )+ }
 
             impl Table for $row {
                 const INFO: TableInfo = TableInfo {

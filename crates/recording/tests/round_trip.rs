@@ -194,3 +194,51 @@ fn writing_to_a_feed_that_nobody_reads_is_an_error() {
     table.push(Event::default()).unwrap();
     assert!(table.seal().is_err());
 }
+
+#[test]
+fn a_whole_life_comes_apart_in_order_among_the_other_events() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.tcpwhy");
+    let writer = Writer::create(&path, &manifest()).unwrap();
+    let mut table = writer.table::<Event>().unwrap();
+    let life = Event {
+        time_ns: 90,
+        kind: "state".into(),
+        sock: Some(1),
+        state: Some("CLOSE".into()),
+        old_state: Some("LAST_ACK".into()),
+        pid: Some(7),
+        mss: Some(1460),
+        bytes_acked: Some(100),
+        connect_ns: Some(10),
+        established_ns: Some(30),
+        ..Event::default()
+    };
+    let drop = |time_ns| Event {
+        time_ns,
+        kind: "drop".into(),
+        ..Event::default()
+    };
+    for row in [drop(20), drop(40), life, drop(95)] {
+        table.push(row).unwrap();
+    }
+    table.seal().unwrap();
+    // A segment of its own: nothing of it comes before the end of the first.
+    table.push(drop(5)).unwrap();
+    table.seal().unwrap();
+
+    let events = Recording::open(&path).unwrap().events().unwrap();
+    let events: Vec<_> = events.map(Result::unwrap).collect();
+    let times: Vec<_> = events.iter().map(|(_, e)| e.time_ns).collect();
+    assert_eq!(times, [10, 20, 30, 40, 90, 95, 5]);
+    let (connect, established, end) = (&events[0].1, &events[2].1, &events[4].1);
+    assert_eq!(connect.state, Some("SYN_SENT".into()));
+    assert_eq!((connect.pid, connect.mss), (Some(7), None));
+    assert_eq!(established.old_state, Some("SYN_SENT".into()));
+    assert_eq!((established.pid, established.mss), (None, Some(1460)));
+    assert_eq!(end.old_state, Some("LAST_ACK".into()));
+    assert_eq!((end.pid, end.bytes_acked), (None, Some(100)));
+    assert_eq!(end.established_ns, None);
+    let places = [0, 2, 4].map(|i: usize| events[i].0.row);
+    assert_eq!(places, [2, 2, 2], "each step is in the row of the life");
+}

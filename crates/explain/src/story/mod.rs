@@ -99,13 +99,12 @@ impl Story {
         connections: &mut Connections,
     ) -> Result<(), Error> {
         let mut samples = Samples::new(recording.scan()?)?;
-        for batch in recording.scan::<Event>()? {
-            for (at, row) in batch?.rows() {
-                while let Some((at, sample)) = samples.before(row.time_ns)? {
-                    connections.sample(at, &sample);
-                }
-                self.event(at, &row, connections);
+        for event in recording.events()? {
+            let (at, row) = event?;
+            while let Some((at, sample)) = samples.before(row.time_ns)? {
+                connections.sample(at, &sample);
             }
+            self.event(at, &row, connections);
         }
         while let Some((at, sample)) = samples.before(u64::MAX)? {
             connections.sample(at, &sample);

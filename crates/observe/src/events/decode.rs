@@ -1,33 +1,39 @@
-//! From the kernel's event record to a row of the `event` table.
+//! From the kernel's event records to columns of the `event` table.
 
 use std::collections::HashMap;
 
 use recording::tables::Event;
-use recording::{Addr, Text};
+use recording::{Addr, Cell, Table, Text, TextBuilder};
 
+use crate::events::fold::Step;
 use crate::kernel::{Names, Symbols};
 use crate::wire::{text, tw_bits, tw_caller, tw_event, tw_kind};
 
-/// Turns records into rows; remembers the texts it made.
+/// Turns records into columns; remembers the texts it made.
 pub struct Decoder {
     names: Names,
     symbols: Option<Symbols>,
     kinds: [Text; 6],
     callers: [Text; 5],
+    states: [Text; 16],
     locations: HashMap<u64, Option<Text>>,
     comms: HashMap<[i8; 16], Text>,
+    /// The command seen last: the same few open connections again and again.
+    comm: ([i8; 16], Text),
 }
 
 /// Beyond this many distinct command names, texts are made anew: memory stays bounded.
 const MAX_COMMS: usize = 4096;
 
-const CLOSE: &str = "CLOSE";
-const ESTABLISHED: &str = "ESTABLISHED";
+const ESTABLISHED: u8 = 1;
+const CLOSE: u8 = 7;
+const LISTEN: u8 = 10;
 
 impl Decoder {
     /// A decoder for the running kernel.
     pub fn new(names: Names, symbols: Option<Symbols>) -> Decoder {
         Decoder {
+            states: std::array::from_fn(|state| names.state(state as u8)),
             names,
             symbols,
             kinds: [
@@ -42,79 +48,147 @@ impl Decoder {
             callers: ["other", "fast", "rack", "tlp", "rto"].map(Text::from),
             locations: HashMap::new(),
             comms: HashMap::new(),
+            comm: ([0; 16], Text::default()),
         }
     }
 
-    /// The row; `None` when the record is of a kind that we do not know.
-    pub fn row(&mut self, e: &tw_event) -> Option<Event> {
-        let kind = self.kinds.get(usize::from(e.kind))?.clone();
-        let mut row = Event {
-            time_ns: e.time_ns,
-            kind,
-            netns: e.netns,
-            sock: bit(e, tw_bits::TW_HAS_SOCK).then_some(e.sock),
-            family: e.family,
-            local_addr: Addr(e.local_addr),
-            local_port: e.local_port,
-            remote_addr: Addr(e.remote_addr),
-            remote_port: e.remote_port,
-            state: bit(e, tw_bits::TW_HAS_SOCK).then(|| self.names.state(e.state)),
-            flags: bit(e, tw_bits::TW_HAS_PACKET).then_some(e.flags),
-            seq: bit(e, tw_bits::TW_HAS_PACKET).then_some(e.seq),
-            ..Event::default()
+    /// Whether the record is of a kind that we know.
+    pub fn knows(&self, e: &tw_event) -> bool {
+        usize::from(e.kind) < self.kinds.len()
+    }
+
+    /// Adds rows, one loop per column: what each column holds and when it is null. All records must
+    /// be of a kind that [`Decoder::knows`].
+    pub fn append(&mut self, steps: &[Step], to: &mut <Event as Table>::Builder) {
+        let rows = || steps.iter().map(|s| &s.event);
+        let lives = || steps.iter().map(|s| (&s.event, s.established_ns != 0));
+
+        Cell::extend(&mut to.time_ns, rows().map(|e| e.time_ns));
+        rows().for_each(|e| to.kind.push(&self.kinds[usize::from(e.kind)]));
+        Cell::extend(&mut to.netns, rows().map(|e| e.netns));
+        let has_sock = |e: &tw_event| bit(e, tw_bits::TW_HAS_SOCK);
+        Cell::extend(&mut to.sock, rows().map(|e| has_sock(e).then_some(e.sock)));
+        Cell::extend(&mut to.family, rows().map(|e| e.family));
+        Cell::extend(&mut to.local_addr, rows().map(|e| Addr(e.local_addr)));
+        Cell::extend(&mut to.local_port, rows().map(|e| e.local_port));
+        Cell::extend(&mut to.remote_addr, rows().map(|e| Addr(e.remote_addr)));
+        Cell::extend(&mut to.remote_port, rows().map(|e| e.remote_port));
+        let state = |state: u8| &self.states[usize::from(state & 15)];
+        put(
+            &mut to.state,
+            rows().map(|e| has_sock(e).then(|| state(e.state))),
+        );
+        put(
+            &mut to.old_state,
+            rows().map(|e| is_change(e).then(|| state(e.old_state))),
+        );
+        self.why(steps, to);
+        let callers = &self.callers;
+        put(&mut to.retransmit_kind, rows().map(|e| caller(callers, e)));
+        // The kernel counts timeouts; ACK-driven retransmissions do not raise it.
+        let attempt = |e: &tw_event| is_retransmit(e).then_some(e.attempt.max(1));
+        Cell::extend(&mut to.attempt, rows().map(attempt));
+        let has_packet = |e: &tw_event| bit(e, tw_bits::TW_HAS_PACKET);
+        Cell::extend(
+            &mut to.flags,
+            rows().map(|e| has_packet(e).then_some(e.flags)),
+        );
+        Cell::extend(&mut to.seq, rows().map(|e| has_packet(e).then_some(e.seq)));
+
+        // Of the owner's call, which is the connect of a life that has one.
+        let owner = |s: &Step| match s.established_ns {
+            0 => is_change(&s.event) && s.event.old_state == CLOSE,
+            _ => s.connect_ns != 0,
         };
-        match tw_kind(e.kind.into()) {
-            tw_kind::TW_STATE => self.state_change(e, &mut row),
-            tw_kind::TW_RETRANSMIT => {
-                row.retransmit_kind = self.caller(e.caller);
-                // The kernel counts timeouts; ACK-driven retransmissions do not raise it.
-                row.attempt = Some(e.attempt.max(1));
-                tcp(e, &mut row);
+        let owned = || steps.iter().map(|s| (&s.event, owner(s)));
+        Cell::extend(
+            &mut to.pid,
+            owned().map(|(e, owned)| owned.then_some(e.pid)),
+        );
+        for (e, owned) in owned() {
+            match owned {
+                true => to.comm.push(self.comm(&e.comm)),
+                false => to.comm.push_null(),
             }
-            tw_kind::TW_SYNACK_RETRANSMIT => row.attempt = Some(e.attempt.max(1)),
-            tw_kind::TW_RESET_SENT => {
-                row.reason =
-                    bit(e, tw_bits::TW_HAS_REASON).then(|| self.names.reset_reason(e.reason));
-            }
-            tw_kind::TW_DROP => {
-                row.reason =
-                    bit(e, tw_bits::TW_HAS_REASON).then(|| self.names.drop_reason(e.reason));
-                row.location = self.location(e.location);
-            }
-            _ => {}
         }
-        Some(row)
+        Cell::extend(
+            &mut to.cgroup,
+            owned().map(|(e, owned)| owned.then_some(e.cgroup)),
+        );
+        let listens = |e: &tw_event| is_change(e) && e.old_state == CLOSE && e.state == LISTEN;
+        Cell::extend(
+            &mut to.backlog,
+            rows().map(|e| listens(e).then_some(e.backlog)),
+        );
+
+        // Of the establishment, which a life has in it.
+        let agreed = |(e, life): (&tw_event, bool), flag: tw_bits| {
+            (life || is_change(e) && e.state == ESTABLISHED).then(|| bit(e, flag))
+        };
+        Cell::extend(
+            &mut to.cookie,
+            lives().map(|row| {
+                agreed(row, tw_bits::TW_COOKIE).filter(|_| bit(row.0, tw_bits::TW_HAS_COOKIE))
+            }),
+        );
+        Cell::extend(
+            &mut to.sack,
+            lives().map(|row| agreed(row, tw_bits::TW_SACK)),
+        );
+        let window_scaling = lives().map(|row| agreed(row, tw_bits::TW_WSCALE));
+        Cell::extend(&mut to.window_scaling, window_scaling);
+        let timestamps = lives().map(|row| agreed(row, tw_bits::TW_TIMESTAMPS));
+        Cell::extend(&mut to.timestamps, timestamps);
+        let mss = lives().map(|row| agreed(row, tw_bits::TW_SACK).map(|_| row.0.mss));
+        Cell::extend(&mut to.mss, mss);
+
+        // Of the end, or of wherever the kernel's estimates are looked at.
+        let ends = |e: &tw_event| is_change(e) && e.state == CLOSE && e.old_state != LISTEN;
+        let tells = |e: &tw_event| {
+            is_change(e) && e.state == ESTABLISHED
+                || ends(e)
+                || u32::from(e.kind) == tw_kind::TW_RETRANSMIT.0
+        };
+        Cell::extend(&mut to.rtt_us, rows().map(|e| tells(e).then_some(e.rtt_us)));
+        Cell::extend(&mut to.cwnd, rows().map(|e| tells(e).then_some(e.cwnd)));
+        Cell::extend(
+            &mut to.retransmits,
+            rows().map(|e| tells(e).then_some(e.retransmits)),
+        );
+        Cell::extend(
+            &mut to.bytes_acked,
+            rows().map(|e| ends(e).then_some(e.bytes_acked)),
+        );
+        Cell::extend(
+            &mut to.bytes_received,
+            rows().map(|e| ends(e).then_some(e.bytes_received)),
+        );
+        let began = |ns: u64| (ns != 0).then_some(ns);
+        Cell::extend(
+            &mut to.connect_ns,
+            steps.iter().map(|s| began(s.connect_ns)),
+        );
+        Cell::extend(
+            &mut to.established_ns,
+            steps.iter().map(|s| began(s.established_ns)),
+        );
     }
 
-    fn state_change(&mut self, e: &tw_event, row: &mut Event) {
-        let old = self.names.state(e.old_state);
-        let new = row.state.clone().unwrap_or_default();
-        if old == CLOSE {
-            row.pid = Some(e.pid);
-            row.comm = Some(self.comm(&e.comm));
-            row.cgroup = Some(e.cgroup);
-            row.backlog = (new == "LISTEN").then_some(e.backlog);
+    /// Reasons and places of drops and resets.
+    fn why(&mut self, steps: &[Step], to: &mut <Event as Table>::Builder) {
+        for Step { event: e, .. } in steps {
+            let reset = u32::from(e.kind) == tw_kind::TW_RESET_SENT.0;
+            let drop = u32::from(e.kind) == tw_kind::TW_DROP.0;
+            match bit(e, tw_bits::TW_HAS_REASON) {
+                true if reset => to.reason.push(&self.names.reset_reason(e.reason)),
+                true if drop => to.reason.push(&self.names.drop_reason(e.reason)),
+                _ => to.reason.push_null(),
+            }
+            match drop.then(|| self.location(e.location)).flatten() {
+                Some(location) => to.location.push(&location),
+                None => to.location.push_null(),
+            }
         }
-        if new == ESTABLISHED {
-            row.cookie = bit(e, tw_bits::TW_HAS_COOKIE).then(|| bit(e, tw_bits::TW_COOKIE));
-            row.sack = Some(bit(e, tw_bits::TW_SACK));
-            row.window_scaling = Some(bit(e, tw_bits::TW_WSCALE));
-            row.timestamps = Some(bit(e, tw_bits::TW_TIMESTAMPS));
-            row.mss = Some(e.mss);
-            tcp(e, row);
-        }
-        if new == CLOSE && old != "LISTEN" {
-            row.bytes_acked = Some(e.bytes_acked);
-            row.bytes_received = Some(e.bytes_received);
-            tcp(e, row);
-        }
-        row.old_state = Some(old);
-    }
-
-    fn caller(&self, caller: u8) -> Option<Text> {
-        let first = tw_caller::TW_CALLER_OTHER.0 as u8;
-        let index = usize::from(caller.checked_sub(first)?);
-        self.callers.get(index).cloned()
     }
 
     fn location(&mut self, address: u64) -> Option<Text> {
@@ -125,22 +199,45 @@ impl Decoder {
             .clone()
     }
 
-    fn comm(&mut self, comm: &[i8; 16]) -> Text {
-        if let Some(known) = self.comms.get(comm) {
-            return known.clone();
+    fn comm(&mut self, comm: &[i8; 16]) -> &Text {
+        if self.comm.0 != *comm {
+            let name = match self.comms.get(comm) {
+                Some(known) => known.clone(),
+                None => {
+                    let new = Text::from(text(comm));
+                    if self.comms.len() < MAX_COMMS {
+                        self.comms.insert(*comm, new.clone());
+                    }
+                    new
+                }
+            };
+            self.comm = (*comm, name);
         }
-        let new = Text::from(text(comm));
-        if self.comms.len() < MAX_COMMS {
-            self.comms.insert(*comm, new.clone());
-        }
-        new
+        &self.comm.1
     }
 }
 
-fn tcp(e: &tw_event, row: &mut Event) {
-    row.rtt_us = Some(e.rtt_us);
-    row.cwnd = Some(e.cwnd);
-    row.retransmits = Some(e.retransmits);
+fn put<'t>(to: &mut TextBuilder, texts: impl Iterator<Item = Option<&'t Text>>) {
+    texts.for_each(|text| match text {
+        Some(text) => to.push(text),
+        None => to.push_null(),
+    });
+}
+
+fn is_change(e: &tw_event) -> bool {
+    u32::from(e.kind) == tw_kind::TW_STATE.0
+}
+
+fn is_retransmit(e: &tw_event) -> bool {
+    let kind = u32::from(e.kind);
+    kind == tw_kind::TW_RETRANSMIT.0 || kind == tw_kind::TW_SYNACK_RETRANSMIT.0
+}
+
+fn caller<'t>(callers: &'t [Text], e: &tw_event) -> Option<&'t Text> {
+    let first = tw_caller::TW_CALLER_OTHER.0 as u8;
+    let retransmit = u32::from(e.kind) == tw_kind::TW_RETRANSMIT.0;
+    let index = usize::from(e.caller.checked_sub(first).filter(|_| retransmit)?);
+    callers.get(index)
 }
 
 fn bit(e: &tw_event, bit: tw_bits) -> bool {

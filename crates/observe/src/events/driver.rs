@@ -8,7 +8,7 @@ use recording::{Intent, Source, Verdict};
 
 use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
-use crate::kernel::{KernelBtf, Names, Symbols};
+use crate::kernel::{KernelBtf, Names, Symbols, hz};
 use crate::wire::events::{EventsSkel, EventsSkelBuilder, OpenEventsSkel};
 use crate::wire::{read, tw_caller, tw_event, tw_kind, tw_range};
 
@@ -320,6 +320,8 @@ fn open<'o>(
     let cookie = u64::from(tw_caller::TW_CALLER_COOKIE.0);
     rodata.n_cookie_ranges = ranges[..n].iter().filter(|r| r.caller == cookie).count() as u32;
     rodata.filter = options.filter.wire().map_err(Error::Usage)?;
+    // TCP_SYNCOOKIE_VALID is two minutes; the second is for rounding. Without HZ, never too old.
+    rodata.cookie_jiffies = hz().map_or(u32::MAX, |hz| hz.saturating_mul(121));
     rodata.state_wanted = [!0; 16];
     if !options.all_states {
         for &(old, new) in ORDERLY_CLOSE {

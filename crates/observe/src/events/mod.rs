@@ -2,6 +2,8 @@
 
 mod decode;
 mod driver;
+mod fold;
 
 pub use decode::Decoder;
 pub use driver::{EventOptions, Events, Losses};
+pub use fold::{Fold, Step};
