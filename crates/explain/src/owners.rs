@@ -20,6 +20,9 @@ const MAX_LISTENERS: usize = 1 << 16;
 /// Tables that it wants to see.
 pub const TABLES: &[&str] = &["event", "socket", "listener", "holder"];
 
+/// Namespace, address and port that something listens at.
+pub type Place = (u32, Addr, u16);
+
 /// The process that owns a socket, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Owner {
@@ -46,7 +49,7 @@ pub struct Owners {
     closed: VecDeque<u64>,
     /// The process that holds a file, by its inode.
     holders: AHashMap<u64, (u32, Text)>,
-    listeners: AHashMap<(u32, Addr, u16), Sock>,
+    listeners: AHashMap<Place, Sock>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -112,21 +115,36 @@ impl Owners {
                 let place = (e.netns, e.local_addr, e.local_port);
                 if self.listeners.len() < MAX_LISTENERS || self.listeners.contains_key(&place) {
                     let made_by = Some(made_by);
-                    let sock = Sock { made_by, ..Sock::default() };
+                    let sock = Sock {
+                        made_by,
+                        ..Sock::default()
+                    };
                     self.listeners.insert(place, sock);
                 }
             }
             (Some("CLOSE"), Some(_)) => {
                 if let Some(sock) = e.sock {
                     let made_by = Some(made_by);
-                    self.remember(sock, Sock { made_by, ..Sock::default() });
+                    self.remember(
+                        sock,
+                        Sock {
+                            made_by,
+                            ..Sock::default()
+                        },
+                    );
                 }
             }
             (Some("SYN_RECV"), Some("ESTABLISHED")) => {
                 if let Some(sock) = e.sock {
                     // Also when nothing is known: the id may have been another socket's.
                     let made_by = self.listening(e);
-                    self.remember(sock, Sock { made_by, ..Sock::default() });
+                    self.remember(
+                        sock,
+                        Sock {
+                            made_by,
+                            ..Sock::default()
+                        },
+                    );
                 }
             }
             (_, Some("CLOSE")) => self.ended(e.sock),
@@ -194,14 +212,15 @@ impl Owners {
 
     /// The owner of what listens at a place, or on every address at its port.
     pub fn of_listener(&self, netns: u32, addr: Addr, port: u16) -> Option<Owner> {
-        use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-        let any = [
-            addr,
-            IpAddr::from(Ipv4Addr::UNSPECIFIED).into(),
-            IpAddr::from(Ipv6Addr::UNSPECIFIED).into(),
-        ];
-        let found = any.iter().filter_map(|a| self.listeners.get(&(netns, *a, port)));
+        let found = places(netns, addr, port).into_iter();
+        let found = found.filter_map(|place| self.listeners.get(&place));
         found.filter_map(|s| self.owner(s)).next()
+    }
+
+    /// Where something listens for connections to a local address: there, or on every address.
+    pub fn listening_place(&self, netns: u32, addr: Addr, port: u16) -> Option<Place> {
+        let mut places = places(netns, addr, port).into_iter();
+        places.find(|place| self.listeners.contains_key(place))
     }
 
     fn listening(&self, e: &Event) -> Option<Owner> {
@@ -222,6 +241,16 @@ impl Owners {
             cgroup: sock.cgroup,
         })
     }
+}
+
+fn places(netns: u32, addr: Addr, port: u16) -> [Place; 3] {
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+    let any = [
+        addr,
+        IpAddr::from(Ipv4Addr::UNSPECIFIED).into(),
+        IpAddr::from(Ipv6Addr::UNSPECIFIED).into(),
+    ];
+    any.map(|addr| (netns, addr, port))
 }
 
 #[cfg(test)]

@@ -22,7 +22,10 @@ pub fn resolve(words: &[String]) -> Result<Vec<u64>, String> {
             Err(_) => directory(&root, word),
         };
         let dir = dir.ok_or_else(|| {
-            format!("no cgroup {word:?} in {}; `systemd-cgls` lists them", root.display())
+            format!(
+                "no cgroup {word:?} in {}; `systemd-cgls` lists them",
+                root.display()
+            )
         })?;
         below(&dir, &mut ids).map_err(|e| format!("{}: {e}", dir.display()))?;
         if ids.len() > MOST {

@@ -167,7 +167,10 @@ mod tests {
         };
         assert!(filter.task_ok(Some(8), Some("a-very-long-com"), None));
         assert!(!filter.task_ok(Some(9), Some("a-very-long-com"), None));
-        assert!(!filter.task_ok(Some(8), None, None), "an unknown name is not the asked one");
+        assert!(
+            !filter.task_ok(Some(8), None, None),
+            "an unknown name is not the asked one"
+        );
         assert!(filter.ports_ok(1, 80) && !filter.ports_ok(1, 2));
         assert!(Filter::default().task_ok(None, None, None));
     }

@@ -14,8 +14,12 @@ const AHEAD: &[&str] = &["holder", "process", "stack", "frame"];
 
 /// What reads a table: events come as the steps of lives, the others as they are.
 macro_rules! lane {
-    (Steps, $table:ident) => { Steps };
-    (Plain, $table:ident) => { Plain::<tables::$table> };
+    (Steps, $table:ident) => {
+        Steps
+    };
+    (Plain, $table:ident) => {
+        Plain::<tables::$table>
+    };
 }
 
 macro_rules! rows {

@@ -82,7 +82,9 @@ impl FilterArgs {
 fn ids(words: &[String]) -> Result<Vec<u64>> {
     let one = |word: &String| {
         word.parse().map_err(|_| {
-            anyhow!("--cgroup {word:?}: a recording of another host or boot knows cgroups by id only")
+            anyhow!(
+                "--cgroup {word:?}: a recording of another host or boot knows cgroups by id only"
+            )
         })
     };
     words.iter().map(one).collect()

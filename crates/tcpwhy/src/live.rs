@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use observe::{Options, Part, Session};
+use observe::{Filter, Options, Part, Session};
 use recording::Manifest;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -44,11 +44,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Records into `dir` for `time`, or, when there is a command and no `time`, until it ends.
-pub fn record(dir: PathBuf, time: Option<Duration>, args: &LiveArgs) -> Result<Manifest> {
+pub fn record(
+    dir: PathBuf,
+    time: Option<Duration>,
+    filter: Filter,
+    args: &LiveArgs,
+) -> Result<Manifest> {
     let stop = stop_flag()?;
     let options = Options {
         parts: Part::by_default().collect(),
-        filter: args.filters.live()?,
+        filter,
         interval: args.interval.max(Duration::from_millis(10)),
         ring_bytes: args.ring_kib.saturating_mul(1024),
         all_states: args.all_states,

@@ -31,6 +31,9 @@ enum Verb {
     /// Print one line per event, live or from a recording
     #[command(subcommand)]
     Trace(verbs::trace::TraceVerb),
+    /// Show what is and how fast it changes, live or from a recording
+    #[command(subcommand)]
+    Stat(verbs::stat::StatVerb),
     /// Say what this kernel allows, what each source will get, and why not
     Doctor(verbs::doctor::DoctorArgs),
     /// Plant a fault in network namespaces of its own, record it, explain it, and check the answer
@@ -60,6 +63,7 @@ fn run(verb: Verb, out: &mut impl Write) -> Result<ExitCode> {
         Verb::Explain(args) => verbs::explain::run(args, out),
         Verb::Record(args) => verbs::record::run(args),
         Verb::Trace(verb) => verbs::trace::run(verb, out),
+        Verb::Stat(verb) => verbs::stat::run(verb, out),
         Verb::Doctor(args) => verbs::doctor::run(args, out),
         Verb::Lab(verb) => verbs::lab::run(verb, out),
         Verb::LabWorkload(args) => {

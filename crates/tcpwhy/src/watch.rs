@@ -54,24 +54,33 @@ pub struct Need {
     pub owners: bool,
 }
 
+/// When a view ends by itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stop {
+    /// After so many reports.
+    pub count: Option<u64>,
+    /// Live, after this time, with the samples that ending takes.
+    pub most: Option<Duration>,
+}
+
 /// How long rows are held back, so that rows of several tables come in order of time: a table is
 /// drained every 50 ms and handed over every 100 ms.
 const HOLD: Duration = Duration::from_millis(250);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const BUFFER: usize = 64 << 10;
 
-/// Shows it until the end; with `count`, until so many reports were shown.
+/// Shows it until the end, or until it shall stop.
 pub fn watch(
     view: &mut dyn View,
     need: &Need,
-    count: Option<u64>,
+    stop: Stop,
     args: &WatchArgs,
     out: &mut impl Write,
 ) -> Result<()> {
     let mut out = BufWriter::with_capacity(BUFFER, out);
     match &args.from {
-        Some(from) => replay(view, &Recording::open(from)?, count, args, &mut out),
-        None => live(view, need, count, args, &mut out),
+        Some(from) => replay(view, &Recording::open(from)?, stop.count, args, &mut out),
+        None => live(view, need, stop, args, &mut out),
     }
 }
 
@@ -87,7 +96,10 @@ fn replay(
     let mut screen = Screen::new(out, &how);
     let mut reader = Reader::new(view);
     let mut rows = Rows::of(recording, &reader.tables())?;
-    if !reader.show(&mut rows, u64::MAX, count, &mut screen).map_err(plain)? {
+    if !reader
+        .show(&mut rows, u64::MAX, count, &mut screen)
+        .map_err(plain)?
+    {
         reader.end(&mut screen).map_err(plain)?;
     }
     finish(&reader, &mut screen)
@@ -96,13 +108,13 @@ fn replay(
 fn live(
     view: &mut dyn View,
     need: &Need,
-    count: Option<u64>,
+    stop: Stop,
     args: &WatchArgs,
     out: &mut impl Write,
 ) -> Result<()> {
     let filter = args.filters.live()?;
     let options = options(need, args, &filter)?;
-    let stop = stop_flag()?;
+    let pressed = stop_flag()?;
     let (session, feed) = Session::live(&options)?;
     let how = how(args, session.manifest(), filter);
     let mut screen = Screen::new(out, &how);
@@ -115,10 +127,14 @@ fn live(
     loop {
         take(&feed, &mut rows)?;
         let until = monotonic_ns().saturating_sub(HOLD.as_nanos() as u64);
-        enough = enough || reader.show(&mut rows, until, count, &mut screen).map_err(plain)?;
+        enough = enough
+            || reader
+                .show(&mut rows, until, stop.count, &mut screen)
+                .map_err(plain)?;
         screen.flush()?;
-        let time_is_up = args.time.is_some_and(|time| began.elapsed() >= time);
-        if enough || time_is_up || stop.load(Ordering::Relaxed) || session.failed() {
+        let most = [args.time, stop.most].into_iter().flatten().min();
+        let time_is_up = most.is_some_and(|time| began.elapsed() >= time);
+        if enough || time_is_up || pressed.load(Ordering::Relaxed) || session.failed() {
             break;
         }
     }
@@ -132,7 +148,11 @@ fn live(
         }
     }
     let stopped = stopping.join();
-    if !enough && !reader.show(&mut rows, u64::MAX, count, &mut screen).map_err(plain)? {
+    if !enough
+        && !reader
+            .show(&mut rows, u64::MAX, stop.count, &mut screen)
+            .map_err(plain)?
+    {
         reader.end(&mut screen).map_err(plain)?;
     }
     finish(&reader, &mut screen)?;
@@ -153,7 +173,8 @@ fn take(feed: &Feed, rows: &mut Rows) -> Result<()> {
 fn options(need: &Need, args: &WatchArgs, filter: &observe::Filter) -> Result<Options> {
     let mut parts = std::collections::BTreeSet::new();
     for name in need.parts {
-        let missing = || anyhow!("this build of tcpwhy cannot record {name:?}, which this view shows");
+        let missing =
+            || anyhow!("this build of tcpwhy cannot record {name:?}, which this view shows");
         parts.insert(Part::named(name).ok_or_else(missing)?);
     }
     parts.extend(need.also.iter().filter_map(|name| Part::named(name)));
@@ -177,7 +198,9 @@ fn options(need: &Need, args: &WatchArgs, filter: &observe::Filter) -> Result<Op
 
 fn how(args: &WatchArgs, manifest: &recording::Manifest, filter: observe::Filter) -> How {
     let terminal = io::stdout().is_terminal();
-    let width = tcgetwinsize(io::stdout()).ok().map(|w| usize::from(w.ws_col));
+    let width = tcgetwinsize(io::stdout())
+        .ok()
+        .map(|w| usize::from(w.ws_col));
     How {
         json: args.json,
         width: width.filter(|w| terminal && *w > 0),

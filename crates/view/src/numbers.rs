@@ -57,7 +57,10 @@ pub(crate) fn flags(flags: Option<u8>) -> String {
     let Some(flags) = flags else {
         return "-".into();
     };
-    let set = NAMES.iter().enumerate().filter(|(i, _)| flags & 1 << i != 0);
+    let set = NAMES
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| flags & 1 << i != 0);
     let set: Vec<&str> = set.map(|(_, name)| *name).collect();
     match set.is_empty() {
         true => "0".into(),

@@ -230,7 +230,10 @@ mod tests {
     #[test]
     fn columns_are_aligned_and_what_acts_is_escaped() {
         let text = shown(None, &[["a", "1"], ["数据", "23"], ["\x1b[2J", "4"]]);
-        assert_eq!(text, "NAME      N\na         1\n数据     23\n\\x1b[2J    4\n");
+        assert_eq!(
+            text,
+            "NAME      N\na         1\n数据     23\n\\x1b[2J    4\n"
+        );
     }
 
     #[test]

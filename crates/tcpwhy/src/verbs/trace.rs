@@ -10,7 +10,7 @@ use observe::Part;
 use recording::Recording;
 use view::trace::{What, view};
 
-use crate::watch::{Need, WatchArgs, watch};
+use crate::watch::{Need, Stop, WatchArgs, watch};
 
 /// What to trace.
 #[derive(Subcommand, Debug)]
@@ -78,7 +78,14 @@ pub fn run(verb: TraceVerb, out: &mut impl Write) -> Result<ExitCode> {
         }
         TraceVerb::States(args) => {
             let all_states = true;
-            (What::States, Need { all_states, ..EVENTS }, args)
+            (
+                What::States,
+                Need {
+                    all_states,
+                    ..EVENTS
+                },
+                args,
+            )
         }
         TraceVerb::Connects(args) => {
             let also = &["calls"];
@@ -86,10 +93,14 @@ pub fn run(verb: TraceVerb, out: &mut impl Write) -> Result<ExitCode> {
         }
         TraceVerb::Accepts(args) => {
             let also = &["calls"];
-            (What::Accepts(has_calls(&args)?), Need { also, ..EVENTS }, args)
+            (
+                What::Accepts(has_calls(&args)?),
+                Need { also, ..EVENTS },
+                args,
+            )
         }
     };
-    watch(&mut *view(what), &need, None, &args, out)?;
+    watch(&mut *view(what), &need, Stop::default(), &args, out)?;
     Ok(ExitCode::SUCCESS)
 }
 

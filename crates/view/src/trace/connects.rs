@@ -165,7 +165,12 @@ impl Connects {
             }
             let filter = &screen.how.filter;
             if event_ok(&opened.event, filter) && opened.owner.passes(filter) {
-                line(opened, call.clone().unwrap_or_default(), call.is_some(), screen)?;
+                line(
+                    opened,
+                    call.clone().unwrap_or_default(),
+                    call.is_some(),
+                    screen,
+                )?;
             }
             if let Some(sock) = opened.event.sock {
                 self.printed.push_back(sock);

@@ -125,7 +125,11 @@ impl TimeWait {
                     return None;
                 }
                 let paws = e.reason.as_deref().is_some_and(|r| r.contains("PAWS"));
-                let verdict = if paws { "refused-paws" } else { "refused-sequence" };
+                let verdict = if paws {
+                    "refused-paws"
+                } else {
+                    "refused-sequence"
+                };
                 // The reset that follows ends it; a later SYN finds nothing in its way.
                 Some((verdict, self.since.remove(&tuple(e))))
             }

@@ -163,7 +163,9 @@ fn cause(w: &Wait) -> Option<Cause<'_>> {
             let state = w.cause_sender_state.as_deref();
             let state = state.map(|s| format!(" ({s})")).unwrap_or_default();
             let ago = w.cause_sent_ago_ns.map(duration);
-            let ago = ago.map(|t| format!(", sent {t} before")).unwrap_or_default();
+            let ago = ago
+                .map(|t| format!(", sent {t} before"))
+                .unwrap_or_default();
             format!("woken by retransmission {n}{state} of {from} → {to}{ago}")
         }
         None => format!("woken by a segment of {from} → {to}, no retransmission of this host"),
