@@ -93,15 +93,13 @@ fn replay(
 ) -> Result<()> {
     let manifest = &recording.manifest;
     let how = how(args, manifest, args.filters.of(manifest)?);
-    let mut screen = Screen::new(out, &how);
+    let mut screen = Screen::new(out, &how).at_most(count);
     let mut reader = Reader::new(view);
     let mut rows = Rows::of(recording, &reader.tables())?;
-    if !reader
-        .show(&mut rows, u64::MAX, count, &mut screen)
-        .map_err(plain)?
-    {
-        reader.end(&mut screen).map_err(plain)?;
-    }
+    reader
+        .show(&mut rows, u64::MAX, &mut screen)
+        .map_err(plain)?;
+    reader.end(&mut screen).map_err(plain)?;
     finish(&reader, &mut screen)
 }
 
@@ -117,24 +115,20 @@ fn live(
     let pressed = stop_flag()?;
     let (session, feed) = Session::live(&options)?;
     let how = how(args, session.manifest(), filter);
-    let mut screen = Screen::new(out, &how);
+    let mut screen = Screen::new(out, &how).at_most(stop.count);
     let mut reader = Reader::new(view);
     let mut rows = Rows::live(&reader.tables())?;
     ready(args.ready_file.as_deref())?;
 
     let began = Instant::now();
-    let mut enough = false;
     loop {
         take(&feed, &mut rows)?;
         let until = monotonic_ns().saturating_sub(HOLD.as_nanos() as u64);
-        enough = enough
-            || reader
-                .show(&mut rows, until, stop.count, &mut screen)
-                .map_err(plain)?;
+        reader.show(&mut rows, until, &mut screen).map_err(plain)?;
         screen.flush()?;
         let most = [args.time, stop.most].into_iter().flatten().min();
         let time_is_up = most.is_some_and(|time| began.elapsed() >= time);
-        if enough || time_is_up || pressed.load(Ordering::Relaxed) || session.failed() {
+        if screen.is_full() || time_is_up || pressed.load(Ordering::Relaxed) || session.failed() {
             break;
         }
     }
@@ -148,13 +142,11 @@ fn live(
         }
     }
     let stopped = stopping.join();
-    if !enough
-        && !reader
-            .show(&mut rows, u64::MAX, stop.count, &mut screen)
-            .map_err(plain)?
-    {
-        reader.end(&mut screen).map_err(plain)?;
-    }
+    reader
+        .show(&mut rows, u64::MAX, &mut screen)
+        .map_err(plain)?;
+    reader.end(&mut screen).map_err(plain)?;
+    reader.only_health(&mut rows)?;
     finish(&reader, &mut screen)?;
     stopped.map_err(|_| anyhow!("the recorder ended unexpectedly; this is a bug in tcpwhy"))??;
     Ok(())

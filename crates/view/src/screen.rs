@@ -101,6 +101,8 @@ pub struct Screen<'a> {
     since_header: Option<usize>,
     /// Reports that were completed: what COUNT counts.
     reports: u64,
+    /// After so many, nothing more is printed.
+    most: Option<u64>,
 }
 
 impl<'a> Screen<'a> {
@@ -111,12 +113,18 @@ impl<'a> Screen<'a> {
             how,
             since_header: None,
             reports: 0,
+            most: None,
         }
     }
 
-    /// Reports that were completed.
-    pub fn reports(&self) -> u64 {
-        self.reports
+    /// Prints at most so many reports.
+    pub fn at_most(self, most: Option<u64>) -> Screen<'a> {
+        Screen { most, ..self }
+    }
+
+    /// Whether as many reports were printed as were asked for.
+    pub fn is_full(&self) -> bool {
+        self.most.is_some_and(|most| self.reports >= most)
     }
 
     /// Whether it prints JSON.
@@ -133,8 +141,17 @@ impl<'a> Screen<'a> {
         self.reports += 1;
     }
 
+    /// One object on a line of its own, whatever was printed before.
+    pub(crate) fn last(&mut self, object: &impl Serialize) -> io::Result<()> {
+        self.most = None;
+        self.json(object)
+    }
+
     /// One object on a line of its own.
     pub(crate) fn json(&mut self, object: &impl Serialize) -> io::Result<()> {
+        if self.is_full() {
+            return Ok(());
+        }
         serde_json::to_writer(&mut *self.out, object)?;
         self.out.write_all(b"\n")
     }
@@ -166,6 +183,9 @@ impl<'a> Screen<'a> {
     }
 
     fn put(&mut self, line: &str) -> io::Result<()> {
+        if self.is_full() {
+            return Ok(());
+        }
         let line = line.trim_end();
         let shown = match self.how.width {
             Some(width) => cut(line, width),

@@ -87,7 +87,7 @@ impl HealthNotes {
 
     /// As the last line of JSON output.
     pub fn print(&self, screen: &mut Screen) -> io::Result<()> {
-        screen.json(self)
+        screen.last(self)
     }
 }
 
@@ -114,16 +114,16 @@ impl<'v> Reader<'v> {
         tables
     }
 
-    /// Shows the rows up to a time; stops early after `count` reports. Says whether it did.
+    /// Shows the rows up to a time, or until the screen is full.
     pub fn show(
         &mut self,
         rows: &mut Rows,
         until_ns: u64,
-        count: Option<u64>,
         screen: &mut Screen,
-    ) -> Result<bool, Error> {
-        let enough = |screen: &Screen| count.is_some_and(|c| screen.reports() >= c);
-        while let Some(row) = rows.next(until_ns)? {
+    ) -> Result<(), Error> {
+        while !screen.is_full()
+            && let Some(row) = rows.next(until_ns)?
+        {
             if let Row::Health(row) = &row {
                 self.health.add(row);
                 continue;
@@ -131,16 +131,23 @@ impl<'v> Reader<'v> {
             // Rows that come ahead of their time do not move it.
             if !row.comes_ahead() {
                 self.view.passed(row.time_ns(), screen)?;
-                if enough(screen) {
-                    return Ok(true);
-                }
             }
             self.view.take(&row, screen)?;
         }
         if until_ns < u64::MAX {
             self.view.passed(until_ns, screen)?;
         }
-        Ok(enough(screen))
+        Ok(())
+    }
+
+    /// Reads on for what the recorder says of itself: nothing else is wanted any more.
+    pub fn only_health(&mut self, rows: &mut Rows) -> Result<(), recording::Error> {
+        while let Some(row) = rows.next(u64::MAX)? {
+            if let Row::Health(row) = &row {
+                self.health.add(row);
+            }
+        }
+        Ok(())
     }
 
     /// Shows what is left after the last row.

@@ -7,7 +7,7 @@ use recording::tables::Counter;
 use recording::{Row, Text};
 use serde::Serialize;
 
-use super::definitions::{definition, is_gauge};
+use super::definitions::{definition, is_gauge, is_setting};
 use super::rounds::{Rounds, per_s};
 use crate::numbers::{or_dash, rounded, tenth};
 use crate::screen::{Column, Screen, When};
@@ -150,17 +150,18 @@ impl Counters {
         let all = self.all;
         self.samples.report(|name, moved, over_ns| {
             let delta = moved.delta.unwrap_or(0);
-            if result.is_ok() && compares && (all || delta != 0) {
+            let moved_at_all = delta != 0 && !is_setting(&format!("{}.{}", name.1, name.2));
+            if result.is_ok() && compares && (all || moved_at_all) {
                 shown += 1;
                 result = line(time_ns, name, moved.value, delta, over_ns, screen);
             }
         });
         if compares {
-            screen.end_report();
             if shown == 0 && !screen.how.json {
                 let time = screen.how.time(time_ns);
                 screen.more(&format!("{time} no counter moved"))?;
             }
+            screen.end_report();
         }
         result
     }

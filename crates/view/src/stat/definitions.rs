@@ -272,16 +272,19 @@ pub(super) fn definition(name: &str) -> Option<Definition> {
 
 /// Whether it tells a present state, of which a rate makes no sense.
 pub(super) fn is_gauge(name: &str) -> bool {
+    is_setting(name) || matches!(name, "Tcp.CurrEstab" | "MPTcpExt.MPCurrEstab")
+}
+
+/// Whether it is a setting that stands among the counters.
+pub(super) fn is_setting(name: &str) -> bool {
     matches!(
         name,
-        "Tcp.CurrEstab"
-            | "Tcp.RtoAlgorithm"
+        "Tcp.RtoAlgorithm"
             | "Tcp.RtoMin"
             | "Tcp.RtoMax"
             | "Tcp.MaxConn"
             | "Ip.Forwarding"
             | "Ip.DefaultTTL"
-            | "MPTcpExt.MPCurrEstab"
     )
 }
 

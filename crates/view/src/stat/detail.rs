@@ -6,6 +6,9 @@ use serde::Serialize;
 /// A slow-start threshold that was never set.
 const NO_SSTHRESH: u32 = 0x7fff_ffff;
 
+/// The time since something that never happened.
+const NEVER_MS: u32 = u32::MAX / 1000;
+
 /// What the kernel does not say but its numbers tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Derived {
@@ -98,9 +101,10 @@ pub(super) fn words(s: &Socket, d: &Derived) -> String {
     all.some("data_segs_out", s.data_segs_out);
     all.some("data_segs_in", s.data_segs_in);
     all.rate("send", d.send_bits_per_s);
-    all.some("lastsnd", s.last_data_sent_ms);
-    all.some("lastrcv", s.last_data_recv_ms);
-    all.some("lastack", s.last_ack_recv_ms);
+    let ever = |ms: Option<u32>| ms.filter(|ms| *ms < NEVER_MS);
+    all.some("lastsnd", ever(s.last_data_sent_ms));
+    all.some("lastrcv", ever(s.last_data_recv_ms));
+    all.some("lastack", ever(s.last_ack_recv_ms));
     let paced = s.pacing_rate.filter(|r| *r != u64::MAX && *r > 0);
     all.rate("pacing_rate", paced.map(|r| r.saturating_mul(8)));
     if let Some(ratio) = d.pacing_ratio {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use ahash::AHashMap;
-use explain::owners::{self, Owner, Owners};
+use explain::owners::{self, Owner, Owners, Place};
 use recording::tables::Listener;
 use recording::{Addr, Row};
 use serde::Serialize;
@@ -40,8 +40,10 @@ pub(super) struct Listeners {
     now: BTreeMap<(u32, u16, Addr, u64), Listener>,
     /// Drops and time of each socket in the last report.
     shown: AHashMap<(u32, u64), (u32, u64)>,
-    /// Connections established since the last report, by where they were accepted.
-    opened: AHashMap<(u32, Addr, u16), u64>,
+    /// Connections established between the last two rounds, by where they were accepted; and those
+    /// established since this round was sampled, which count for the next.
+    opened: AHashMap<Place, u64>,
+    opened_since: AHashMap<Place, u64>,
     /// State changes were seen: without any, nothing is known of connections.
     events: bool,
 }
@@ -67,23 +69,29 @@ impl Listeners {
             now: BTreeMap::new(),
             shown: AHashMap::new(),
             opened: AHashMap::new(),
+            opened_since: AHashMap::new(),
             events: false,
         }
     }
 
     fn close(&mut self, screen: &mut Screen) -> io::Result<()> {
-        let Some(_) = self.rounds.close() else {
-            return Ok(());
-        };
+        let shown = self.rounds.close().is_some();
         let now = std::mem::take(&mut self.now);
+        let since = std::mem::take(&mut self.opened_since);
+        if !shown {
+            for (place, n) in since {
+                *self.opened.entry(place).or_default() += n;
+            }
+            return Ok(());
+        }
         // Of several sockets at one place it is not known which one took a connection.
-        let mut sharing: AHashMap<(u32, Addr, u16), u32> = AHashMap::new();
+        let mut sharing: AHashMap<Place, u32> = AHashMap::new();
         for l in now.values() {
             *sharing
                 .entry((l.netns, l.local_addr, l.local_port))
                 .or_default() += 1;
         }
-        let opened = std::mem::take(&mut self.opened);
+        let opened = std::mem::replace(&mut self.opened, since);
         for l in now.values() {
             let owner = self.owners.of_listener(l.netns, l.local_addr, l.local_port);
             let held = self.owners.of_sock(l.sock, l.inode, l.cgroup);
@@ -184,9 +192,15 @@ impl View for Listeners {
                 self.events = true;
                 if e.old_state.as_deref() == Some("SYN_RECV")
                     && e.state.as_deref() == Some("ESTABLISHED")
-                    && let Some(place) = self.place(e.netns, e.local_addr, e.local_port)
+                    && let Some(place) =
+                        self.owners
+                            .listening_place(e.netns, e.local_addr, e.local_port)
                 {
-                    *self.opened.entry(place).or_default() += 1;
+                    let opened = match self.rounds.is_open() {
+                        true => &mut self.opened_since,
+                        false => &mut self.opened,
+                    };
+                    *opened.entry(place).or_default() += 1;
                 }
             }
             Row::Listener(l) if screen.how.filter.netns_ok(l.netns) => {
@@ -214,12 +228,5 @@ impl View for Listeners {
 
     fn end(&mut self, screen: &mut Screen) -> io::Result<()> {
         self.close(screen)
-    }
-}
-
-impl Listeners {
-    /// The place that listens for a local address; bounded by what listens.
-    fn place(&self, netns: u32, addr: Addr, port: u16) -> Option<(u32, Addr, u16)> {
-        self.owners.listening_place(netns, addr, port)
     }
 }

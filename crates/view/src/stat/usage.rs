@@ -128,12 +128,20 @@ fn line(r: &Resource, rate: Option<f64>, screen: &mut Screen) -> io::Result<()> 
         instance,
         r.aspect.to_string(),
         r.metric.to_string(),
-        or_dash(shown.map(tenth)),
+        or_dash(shown.map(number)),
         unit,
-        or_dash(limit.map(tenth)),
+        or_dash(limit.map(number)),
         or_dash(percent.map(tenth)),
     ];
     screen.line(COLUMNS, &cells)
+}
+
+/// Whole numbers as they are, others with a digit.
+fn number(value: f64) -> String {
+    match value.fract() == 0.0 && value.abs() < 1e15 {
+        true => format!("{value:.0}"),
+        false => tenth(value),
+    }
 }
 
 impl View for Usage {

@@ -29,8 +29,8 @@ const COLUMNS: &[Column] = &[
 
 #[derive(Default)]
 pub(super) struct States {
-    /// When each socket came into its state.
-    since: AHashMap<u64, u64>,
+    /// When each socket came into which state.
+    since: AHashMap<u64, (u64, Option<Text>)>,
     /// How long the state lasted that the event at hand ends.
     lasted_ns: Option<u64>,
 }
@@ -55,14 +55,12 @@ impl EventLines for States {
             return false;
         }
         let Some(sock) = e.sock else { return true };
+        // Of a change that was not seen, or of a socket that had the same id, nothing is told.
         let since = self.since.remove(&sock);
-        self.lasted_ns = since.and_then(|since| e.time_ns.checked_sub(since));
-        if e.old_state.as_deref() == Some("CLOSE") {
-            // The socket may have had the same id as one that is long gone.
-            self.lasted_ns = None;
-        }
+        let since = since.filter(|(_, state)| *state == e.old_state);
+        self.lasted_ns = since.and_then(|(since, _)| e.time_ns.checked_sub(since));
         if e.state.as_deref() != Some("CLOSE") && self.since.len() < MAX_SOCKETS {
-            self.since.insert(sock, e.time_ns);
+            self.since.insert(sock, (e.time_ns, e.state.clone()));
         }
         true
     }
