@@ -4,6 +4,8 @@
 
 mod causes;
 mod finding;
+mod narrow;
+pub mod owners;
 mod story;
 mod summary;
 mod validate;
@@ -15,7 +17,7 @@ pub mod fixture;
 
 use std::fmt;
 
-use recording::{Error, Recording};
+use recording::{Error, Filter, Recording};
 
 pub use causes::Cause;
 pub use finding::{
@@ -32,6 +34,7 @@ use validate::Validator;
 #[derive(Clone, Debug)]
 pub struct Options {
     causes: Vec<Cause>,
+    filter: Filter,
 }
 
 impl Default for Options {
@@ -39,6 +42,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             causes: causes::ALL.to_vec(),
+            filter: Filter::default(),
         }
     }
 }
@@ -50,7 +54,15 @@ impl Options {
         let cause = known.ok_or_else(|| UnknownCause(id.to_string()))?;
         Ok(Options {
             causes: vec![*cause],
+            filter: Filter::default(),
         })
+    }
+}
+
+impl Options {
+    /// Reports only findings about what the filter asks for.
+    pub fn about(self, filter: Filter) -> Options {
+        Options { filter, ..self }
     }
 }
 
@@ -83,7 +95,8 @@ pub fn explain_with(recording: &Recording, options: &Options) -> Result<Explanat
     let story = Story::read(recording)?;
     let mut summary = Summary::of(recording, &story);
     summary.tested = options.causes.iter().map(|c| c.id).collect();
-    let (found, cut) = causes::find(&story, &options.causes);
+    let (mut found, cut) = causes::find(&story, &options.causes);
+    narrow::narrow(&mut found, recording, &options.filter)?;
     let mut note = |says: String| {
         let source = "explain".into();
         summary.health.push(HealthNote { source, says });

@@ -14,6 +14,10 @@ const FILES: &[&str] = &[
     "/proc/thread-self/net/netstat",
 ];
 
+/// Told in every sample, changed or not: readers learn from it when samples were taken, which a
+/// rate needs.
+const ALWAYS: (&str, &str) = ("Tcp", "InSegs");
+
 /// The values seen last, per namespace.
 #[derive(Default)]
 pub struct Counters {
@@ -52,7 +56,8 @@ impl Counters {
             let key = (Text::from(group), Text::from(name));
             let before = last.get(&key).copied().or(young.then_some(0));
             // A counter that was never seen is told unless it is zero: then nothing happened.
-            if before.map_or(value != 0, |before| before != value) {
+            let changed = before.map_or(value != 0, |before| before != value);
+            if changed || (group, name) == ALWAYS {
                 push(Counter {
                     time_ns,
                     netns,
@@ -120,6 +125,14 @@ mod tests {
                 ("TcpExt.A".into(), 1, Some(1))
             ]
         );
+    }
+
+    #[test]
+    fn every_sample_leaves_a_row() {
+        let mut c = Counters::default();
+        let text = "Tcp: InSegs OutSegs\nTcp: 0 0\n";
+        assert_eq!(rows(&mut c, text), [("Tcp.InSegs".into(), 0, None)]);
+        assert_eq!(rows(&mut c, text), [("Tcp.InSegs".into(), 0, Some(0))]);
     }
 
     #[test]

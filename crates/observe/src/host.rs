@@ -17,16 +17,19 @@ pub fn host(hz: Option<u32>) -> Host {
         name: uname.nodename().to_string_lossy().into_owned(),
         kernel: uname.release().to_string_lossy().into_owned(),
         machine: uname.machine().to_string_lossy().into_owned(),
-        boot_id: fs::read_to_string("/proc/sys/kernel/random/boot_id")
-            .unwrap_or_default()
-            .trim()
-            .to_string(),
+        boot_id: boot_id(),
         hz,
         cpus: online
             .lines()
             .filter(|l| l.starts_with("cpu") && !l.starts_with("cpu "))
             .count() as u32,
     }
+}
+
+/// The running host's boot id; empty when it cannot be read.
+pub fn boot_id() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    id.unwrap_or_default().trim().to_string()
 }
 
 /// CLOCK_REALTIME minus CLOCK_MONOTONIC, ns.

@@ -5,6 +5,7 @@
 
 mod calls;
 mod census;
+mod cgroups;
 mod counters;
 mod doctor;
 mod error;
@@ -33,10 +34,12 @@ mod watcher;
 mod wire;
 mod worker;
 
+pub use cgroups::resolve as resolve_cgroups;
 pub use doctor::{Checkup, checkup};
 pub use error::Error;
-pub use filter::{Filter, Prefix};
+pub use host::boot_id;
 pub use netns::resolve as resolve_netns;
 pub use part::Part;
 pub use profile::ProfileOptions;
+pub use recording::{Filter, Prefix};
 pub use session::{Options, Session};

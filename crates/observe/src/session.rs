@@ -115,6 +115,11 @@ impl Session {
         Ok(())
     }
 
+    /// What is known of it so far: the host, the clock, namespaces and sources.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
     /// Whether a thread has ended by itself, which only an error makes it do: stop then.
     pub fn failed(&self) -> bool {
         self.workers.iter().any(Worker::ended)

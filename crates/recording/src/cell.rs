@@ -253,6 +253,11 @@ impl fmt::Debug for Text {
         fmt::Debug::fmt(&**self, f)
     }
 }
+impl serde::Serialize for Text {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self)
+    }
+}
 impl PartialEq<str> for Text {
     fn eq(&self, other: &str) -> bool {
         &**self == other
@@ -434,6 +439,12 @@ impl fmt::Display for Addr {
 impl fmt::Debug for Addr {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         fmt::Display::fmt(&self.ip(), f)
+    }
+}
+
+impl serde::Serialize for Addr {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }
 

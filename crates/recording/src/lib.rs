@@ -11,8 +11,10 @@ mod docs;
 mod error;
 mod events;
 mod feed;
+mod filter;
 mod manifest;
 mod read;
+mod rows;
 mod table;
 pub mod tables;
 mod write;
@@ -22,9 +24,11 @@ pub use docs::tables_page;
 pub use error::Error;
 pub use events::Events;
 pub use feed::{Feed, Next, Segment};
+pub use filter::{Filter, Prefix};
 pub use manifest::{
     FORMAT, Host, Intent, Manifest, Namespace, OwnCost, Source, Verdict, monotonic_ns,
 };
 pub use read::{Batch, Recording, RowRef, Scan};
+pub use rows::{Row, Rows};
 pub use table::{Column, Table, TableInfo, Unit};
 pub use write::{TableWriter, Writer};

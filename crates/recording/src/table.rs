@@ -119,7 +119,7 @@ macro_rules! table {
         }
     ) => {
         #[doc = $table_doc] $(#[doc = $table_more])*
-        #[derive(Clone, Debug, Default, PartialEq)]
+        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
         pub struct $row { $( $(#[doc = $doc])+ pub $col: $ty, )+ }
 
         const _: () = {

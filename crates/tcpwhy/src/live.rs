@@ -1,7 +1,7 @@
 //! Records the live host until its time is up, its command ends, or someone presses Ctrl-C.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,12 +15,11 @@ use observe::{Filter, Options, Part, ProfileOptions, Session};
 use recording::Manifest;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::filters::FilterArgs;
+
 /// Options of every verb that records.
 #[derive(Args, Debug)]
 pub struct LiveArgs {
-    /// Record only these network namespaces: names as in `ip netns`, `host`, or inode numbers
-    #[arg(long, value_name = "NS", value_delimiter = ',')]
-    pub netns: Vec<String>,
     /// Time between samples of sockets and counters
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
     pub interval: Duration,
@@ -54,6 +53,8 @@ pub struct LiveArgs {
     /// Create this file when recording has begun
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub filters: FilterArgs,
     /// Run this command and record until it ends
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
@@ -69,17 +70,18 @@ fn part(name: &str) -> Result<Part, String> {
 }
 
 /// Records into `dir` for `time`, or, when there is a command and no `time`, until it ends.
-pub fn record(dir: PathBuf, time: Option<Duration>, args: &LiveArgs) -> Result<Manifest> {
-    let netns = observe::resolve_netns(&args.netns).map_err(|why| anyhow!(why))?;
+pub fn record(
+    dir: PathBuf,
+    time: Option<Duration>,
+    filter: Filter,
+    args: &LiveArgs,
+) -> Result<Manifest> {
     let stop = stop_flag()?;
     let options = Options {
         parts: Part::by_default()
             .chain(args.with.iter().copied())
             .collect(),
-        filter: Filter {
-            netns,
-            ..Filter::default()
-        },
+        filter,
         interval: args.interval.max(Duration::from_millis(10)),
         ring_bytes: args.ring_kib.saturating_mul(1024),
         all_states: args.all_states,
@@ -94,9 +96,7 @@ pub fn record(dir: PathBuf, time: Option<Duration>, args: &LiveArgs) -> Result<M
         command_line: std::env::args().collect(),
     };
     let mut session = Session::start(&dir, &options)?;
-    if let Some(file) = &args.ready_file {
-        File::create(file).with_context(|| format!("creating {}", file.display()))?;
-    }
+    ready(args.ready_file.as_deref())?;
     let child = match start(&args.command) {
         Ok(child) => child,
         Err(e) => {
@@ -110,8 +110,16 @@ pub fn record(dir: PathBuf, time: Option<Duration>, args: &LiveArgs) -> Result<M
     Ok(session.stop()?)
 }
 
+/// Creates the file that says that recording has begun.
+pub fn ready(file: Option<&Path>) -> Result<()> {
+    if let Some(file) = file {
+        File::create(file).with_context(|| format!("creating {}", file.display()))?;
+    }
+    Ok(())
+}
+
 /// Set by Ctrl-C and by SIGTERM.
-fn stop_flag() -> Result<Arc<AtomicBool>> {
+pub fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, stop.clone()).context("installing signal handlers")?;

@@ -1,7 +1,9 @@
 //! The command: reads its arguments, hands each verb its own, turns errors into one line.
 
+mod filters;
 mod live;
 mod verbs;
+mod watch;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -26,6 +28,12 @@ enum Verb {
     Explain(verbs::explain::ExplainArgs),
     /// Record the live host into a directory
     Record(verbs::record::RecordArgs),
+    /// Print one line per event, live or from a recording
+    #[command(subcommand)]
+    Trace(verbs::trace::TraceVerb),
+    /// Show what is and how fast it changes, live or from a recording
+    #[command(subcommand)]
+    Stat(verbs::stat::StatVerb),
     /// Say what this kernel allows, what each source will get, and why not
     Doctor(verbs::doctor::DoctorArgs),
     /// Plant a fault in network namespaces of its own, record it, explain it, and check the answer
@@ -54,6 +62,8 @@ fn run(verb: Verb, out: &mut impl Write) -> Result<ExitCode> {
     match verb {
         Verb::Explain(args) => verbs::explain::run(args, out),
         Verb::Record(args) => verbs::record::run(args),
+        Verb::Trace(verb) => verbs::trace::run(verb, out),
+        Verb::Stat(verb) => verbs::stat::run(verb, out),
         Verb::Doctor(args) => verbs::doctor::run(args, out),
         Verb::Lab(verb) => verbs::lab::run(verb, out),
         Verb::LabWorkload(args) => {

@@ -1,13 +1,21 @@
 //! How tcpwhy shows what it found: text for people, JSON lines for programs.
 //!
-//! Nothing is judged here: the words and numbers come from `explain`.
+//! Nothing is judged here: the words and numbers of findings come from `explain`; views show what
+//! the tables say.
 
 mod escape;
 pub mod json;
+mod numbers;
 mod page;
+mod screen;
+pub mod stat;
 mod style;
 pub mod text;
+pub mod trace;
+mod view;
 mod wrap;
 
 pub use escape::escape;
+pub use screen::{How, Screen, local_zone};
 pub use style::Style;
+pub use view::{Error, HealthNotes, Reader, View};

@@ -9,7 +9,7 @@ use recording::{Intent, Source, Verdict};
 
 use super::syscalls;
 use crate::error::{Error, bpf_error};
-use crate::filter::Filter;
+use crate::filter::{Filter, WireFilter};
 use crate::kernel::KernelBtf;
 use crate::wire::calls::{CallsSkel, CallsSkelBuilder};
 use crate::wire::same;

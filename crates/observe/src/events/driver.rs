@@ -7,7 +7,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuild
 use recording::{Intent, Source, Verdict};
 
 use crate::error::{Error, bpf_error};
-use crate::filter::Filter;
+use crate::filter::{Filter, WireFilter};
 use crate::kernel::{KernelBtf, Names, Symbols, hz};
 use crate::wire::events::{EventsSkel, EventsSkelBuilder, OpenEventsSkel};
 use crate::wire::{read, tw_caller, tw_event, tw_kind, tw_range};

@@ -9,7 +9,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use recording::{Intent, Source, Verdict};
 
 use crate::error::{Error, bpf_error};
-use crate::filter::Filter;
+use crate::filter::{Filter, WireFilter};
 use crate::wire::packets::{PacketsSkel, PacketsSkelBuilder};
 use crate::wire::same;
 

@@ -12,7 +12,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuild
 use recording::{Intent, Source, Verdict};
 
 use crate::error::{Error, bpf_error};
-use crate::filter::Filter;
+use crate::filter::{Filter, WireFilter};
 use crate::wire::profile::{ProfileSkel, ProfileSkelBuilder};
 use crate::wire::same;
 

@@ -9,7 +9,7 @@ use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBuffe
 use recording::{Intent, Source, Verdict};
 
 use crate::error::{Error, bpf_error};
-use crate::filter::Filter;
+use crate::filter::{Filter, WireFilter};
 use crate::kernel::{KernelBtf, lock_calls};
 use crate::wire::tasks::{OpenTasksSkel, TasksSkel, TasksSkelBuilder};
 use crate::wire::{read, same, tw_task_kind, tw_thread};

@@ -4,7 +4,7 @@ use crate::cell::Text;
 use crate::table::table;
 
 table! {
-    /// A network counter of a namespace: all that are not zero in the first sample, then each that changed.
+    /// A network counter of a namespace: all that are not zero in the first sample, then each that changed; `Tcp.InSegs` in every sample, so that its rows tell when samples were taken.
     Counter = "counter" {
         /// When it was read.
         time_ns: u64, Ns;

@@ -16,7 +16,7 @@ use crate::live::{self, LiveArgs};
 #[derive(Args, Debug)]
 pub struct ExplainArgs {
     /// Explain this recording instead of recording the live host
-    #[arg(conflicts_with_all = ["time", "output", "command", "netns", "ready_file"])]
+    #[arg(conflicts_with_all = ["time", "output", "command", "ready_file"])]
     recording: Option<PathBuf>,
     /// How long to record [default: 10s, or until COMMAND ends]
     #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -51,6 +51,7 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     };
     // Read before it goes, when it is a temporary one.
     let temporary;
+    let mut filter = None;
     let dir = match (&args.recording, &args.output) {
         (Some(recording), _) => recording.clone(),
         (None, kept) => {
@@ -64,11 +65,18 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
             let time = args
                 .time
                 .or(args.live.command.is_empty().then_some(DEFAULT_TIME));
-            live::record(dir.clone(), time, &args.live)?;
+            // Resolved once: namespaces and cgroups may be gone when the recording ends.
+            let asked = filter.insert(args.live.filters.live()?);
+            live::record(dir.clone(), time, asked.clone(), &args.live)?;
             dir
         }
     };
-    let explanation = explain::explain_with(&Recording::open(&dir)?, &options)?;
+    let recording = Recording::open(&dir)?;
+    let filter = match filter {
+        Some(filter) => filter,
+        None => args.live.filters.of(&recording.manifest)?,
+    };
+    let explanation = explain::explain_with(&recording, &options.about(filter))?;
     if args.json {
         view::json::explanation(&explanation, out)?;
     } else {

@@ -4,3 +4,5 @@ pub mod doctor;
 pub mod explain;
 pub mod lab;
 pub mod record;
+pub mod stat;
+pub mod trace;

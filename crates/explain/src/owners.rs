@@ -1,0 +1,350 @@
+//! Whose a socket is: the process that made it, never the one that happens to be on the CPU.
+//!
+//! Feed it the rows of `event`, `socket`, `listener` and `holder` in order of time; ask it about a
+//! row after feeding it that row.
+
+use std::collections::VecDeque;
+
+use ahash::AHashMap;
+use recording::tables::Event;
+use recording::{Addr, Filter, Row, Text};
+use serde::Serialize;
+
+/// Sockets and files followed at a time; a host in trouble has some hundred thousand.
+const MAX_SOCKETS: usize = 1 << 20;
+/// Closed sockets remembered: a reset may be told after the end of the socket that it ended.
+const KEPT_CLOSED: usize = 1 << 16;
+/// Listening places followed.
+const MAX_LISTENERS: usize = 1 << 16;
+
+/// Tables that it wants to see.
+pub const TABLES: &[&str] = &["event", "socket", "listener", "holder"];
+
+/// Namespace, address and port that something listens at.
+pub type Place = (u32, Addr, u16);
+
+/// The process that owns a socket, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Owner {
+    /// Process.
+    pub pid: Option<u32>,
+    /// Its command name.
+    pub comm: Option<Text>,
+    /// Its cgroup v2 id.
+    pub cgroup: Option<u64>,
+}
+
+impl Owner {
+    /// Whether the filter asks for it.
+    pub fn passes(&self, filter: &Filter) -> bool {
+        filter.task_ok(self.pid, self.comm.as_deref(), self.cgroup)
+    }
+}
+
+/// Owners of sockets, learnt row by row.
+#[derive(Debug, Default)]
+pub struct Owners {
+    /// Connections seen to begin, with whether they have ended; and those only sampled.
+    socks: AHashMap<u64, Sock>,
+    closed: VecDeque<u64>,
+    /// The process that holds a file, by its inode.
+    holders: AHashMap<u64, (u32, Text)>,
+    listeners: AHashMap<Place, Sock>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Sock {
+    /// Fixed when the socket was made, if that was seen.
+    made_by: Option<Owner>,
+    inode: Option<u64>,
+    cgroup: Option<u64>,
+    ended: bool,
+}
+
+impl Owners {
+    /// Learns from a row; of other tables, nothing.
+    pub fn learn(&mut self, row: &Row) {
+        match row {
+            Row::Event(e) if &*e.kind == "state" => self.state(e),
+            Row::Socket(s) if s.inode.is_some() || s.cgroup.is_some() => {
+                let known = self.socks.get_mut(&s.sock).filter(|k| !k.ended);
+                match known {
+                    Some(known) => known.inode = known.inode.or(s.inode),
+                    None => self.remember(
+                        s.sock,
+                        Sock {
+                            inode: s.inode,
+                            cgroup: s.cgroup,
+                            ..Sock::default()
+                        },
+                    ),
+                }
+            }
+            Row::Listener(l) => {
+                let place = (l.netns, l.local_addr, l.local_port);
+                if let Some(known) = self.listeners.get_mut(&place) {
+                    known.inode = l.inode;
+                    known.cgroup = l.cgroup.or(known.cgroup);
+                } else if self.listeners.len() < MAX_LISTENERS {
+                    let sock = Sock {
+                        inode: l.inode,
+                        cgroup: l.cgroup,
+                        ..Sock::default()
+                    };
+                    self.listeners.insert(place, sock);
+                }
+            }
+            Row::Holder(h) if self.holders.len() < MAX_SOCKETS => {
+                // Of several, the first told: the parent of a server's workers has the least pid.
+                let holder = (h.pid, h.comm.clone());
+                self.holders.entry(h.inode).or_insert(holder);
+            }
+            _ => {}
+        }
+    }
+
+    fn state(&mut self, e: &Event) {
+        let (old, new) = (e.old_state.as_deref(), e.state.as_deref());
+        let made_by = Owner {
+            pid: e.pid,
+            comm: e.comm.clone(),
+            cgroup: e.cgroup,
+        };
+        match (old, new) {
+            (Some("CLOSE"), Some("LISTEN")) => {
+                let place = (e.netns, e.local_addr, e.local_port);
+                if self.listeners.len() < MAX_LISTENERS || self.listeners.contains_key(&place) {
+                    let made_by = Some(made_by);
+                    let sock = Sock {
+                        made_by,
+                        ..Sock::default()
+                    };
+                    self.listeners.insert(place, sock);
+                }
+            }
+            (Some("CLOSE"), Some(_)) => {
+                if let Some(sock) = e.sock {
+                    let made_by = Some(made_by);
+                    self.remember(
+                        sock,
+                        Sock {
+                            made_by,
+                            ..Sock::default()
+                        },
+                    );
+                }
+            }
+            (Some("SYN_RECV"), Some("ESTABLISHED")) => {
+                if let Some(sock) = e.sock {
+                    // Also when nothing is known: the id may have been another socket's.
+                    let made_by = self.listening(e);
+                    self.remember(
+                        sock,
+                        Sock {
+                            made_by,
+                            ..Sock::default()
+                        },
+                    );
+                }
+            }
+            (_, Some("CLOSE")) => self.ended(e.sock),
+            _ => {}
+        }
+    }
+
+    fn remember(&mut self, id: u64, sock: Sock) {
+        if self.socks.len() < MAX_SOCKETS || self.socks.contains_key(&id) {
+            self.socks.insert(id, sock);
+        }
+    }
+
+    fn ended(&mut self, sock: Option<u64>) {
+        let Some(id) = sock else { return };
+        let Some(known) = self.socks.get_mut(&id) else {
+            return;
+        };
+        known.ended = true;
+        self.closed.push_back(id);
+        if self.closed.len() > KEPT_CLOSED
+            && let Some(oldest) = self.closed.pop_front()
+            && self.socks.get(&oldest).is_some_and(|s| s.ended)
+        {
+            self.socks.remove(&oldest);
+        }
+    }
+
+    /// The owner of the socket that a row is about.
+    pub fn of_event(&self, e: &Event) -> Owner {
+        if e.pid.is_some() {
+            return Owner {
+                pid: e.pid,
+                comm: e.comm.clone(),
+                cgroup: e.cgroup,
+            };
+        }
+        let known = e.sock.and_then(|id| self.socks.get(&id));
+        if let Some(owner) = known.and_then(|s| self.owner(s)) {
+            return owner;
+        }
+        // A request, a listener, or an accepted connection that is older: the listener's. A
+        // socket that connects is not, nor is one in TIME_WAIT, which nobody owns.
+        match e.state.as_deref() {
+            None | Some("SYN_SENT" | "TIME_WAIT") => Owner::default(),
+            Some(_) => self.listening(e).unwrap_or_default(),
+        }
+    }
+
+    /// The owner of a sampled socket.
+    pub fn of_sock(&self, sock: u64, inode: Option<u64>, cgroup: Option<u64>) -> Owner {
+        let seen = Sock {
+            inode,
+            cgroup,
+            ..Sock::default()
+        };
+        let held = inode.and_then(|i| self.holders.get(&i));
+        // Who holds it now says more than who made it: servers hand connections to workers.
+        let known = self.socks.get(&sock).filter(|_| held.is_none());
+        known
+            .and_then(|s| self.owner(s))
+            .or_else(|| self.owner(&seen))
+            .unwrap_or_default()
+    }
+
+    /// The owner of what listens at a place, or on every address at its port.
+    pub fn of_listener(&self, netns: u32, addr: Addr, port: u16) -> Option<Owner> {
+        let found = places(netns, addr, port).into_iter();
+        let found = found.filter_map(|place| self.listeners.get(&place));
+        found.filter_map(|s| self.owner(s)).next()
+    }
+
+    /// Where something listens for connections to a local address: there, or on every address.
+    pub fn listening_place(&self, netns: u32, addr: Addr, port: u16) -> Option<Place> {
+        let mut places = places(netns, addr, port).into_iter();
+        places.find(|place| self.listeners.contains_key(place))
+    }
+
+    fn listening(&self, e: &Event) -> Option<Owner> {
+        self.of_listener(e.netns, e.local_addr, e.local_port)
+    }
+
+    fn owner(&self, sock: &Sock) -> Option<Owner> {
+        if let Some(owner) = &sock.made_by {
+            return Some(owner.clone());
+        }
+        let held = sock.inode.and_then(|i| self.holders.get(&i));
+        if held.is_none() && sock.cgroup.is_none() {
+            return None;
+        }
+        Some(Owner {
+            pid: held.map(|h| h.0),
+            comm: held.map(|h| h.1.clone()),
+            cgroup: sock.cgroup,
+        })
+    }
+}
+
+fn places(netns: u32, addr: Addr, port: u16) -> [Place; 3] {
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+    let any = [
+        addr,
+        IpAddr::from(Ipv4Addr::UNSPECIFIED).into(),
+        IpAddr::from(Ipv6Addr::UNSPECIFIED).into(),
+    ];
+    any.map(|addr| (netns, addr, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use recording::tables::{Holder, Listener, Socket};
+
+    fn state(sock: u64, old: &str, new: &str, port: u16) -> Event {
+        Event {
+            kind: "state".into(),
+            sock: Some(sock),
+            old_state: Some(old.into()),
+            state: Some(new.into()),
+            local_port: port,
+            ..Event::default()
+        }
+    }
+
+    fn pid(owners: &Owners, e: &Event) -> Option<u32> {
+        owners.of_event(e).pid
+    }
+
+    #[test]
+    fn fixed_when_the_socket_was_made() {
+        let mut owners = Owners::default();
+        let connect = Event {
+            pid: Some(7),
+            comm: Some("curl".into()),
+            ..state(1, "CLOSE", "SYN_SENT", 0)
+        };
+        owners.learn(&connect.into());
+        let close = state(1, "SYN_SENT", "CLOSE", 0);
+        owners.learn(&close.clone().into());
+        assert_eq!(pid(&owners, &close), Some(7), "also after its end");
+    }
+
+    #[test]
+    fn accepted_sockets_are_the_listeners() {
+        let mut owners = Owners::default();
+        let listen = Event {
+            pid: Some(9),
+            comm: Some("nginx".into()),
+            ..state(1, "CLOSE", "LISTEN", 80)
+        };
+        owners.learn(&listen.into());
+        let accepted = state(2, "SYN_RECV", "ESTABLISHED", 80);
+        owners.learn(&accepted.into());
+        assert_eq!(pid(&owners, &state(2, "ESTABLISHED", "CLOSE", 80)), Some(9));
+        assert_eq!(pid(&owners, &state(3, "x", "NEW_SYN_RECV", 80)), Some(9));
+        assert_eq!(pid(&owners, &state(4, "x", "SYN_SENT", 80)), None);
+        assert_eq!(pid(&owners, &state(5, "x", "ESTABLISHED", 81)), None);
+    }
+
+    #[test]
+    fn older_sockets_are_their_holders() {
+        let mut owners = Owners::default();
+        let holder = |inode, pid, comm: &str| Holder {
+            inode,
+            pid,
+            comm: comm.into(),
+            ..Holder::default()
+        };
+        owners.learn(&holder(11, 5, "sshd").into());
+        owners.learn(&holder(11, 6, "child").into());
+        owners.learn(&holder(12, 8, "redis").into());
+        let socket = Socket {
+            sock: 1,
+            inode: Some(11),
+            cgroup: Some(3),
+            ..Socket::default()
+        };
+        owners.learn(&socket.into());
+        let listener = Listener {
+            inode: Some(12),
+            local_port: 6379,
+            ..Listener::default()
+        };
+        owners.learn(&listener.into());
+        let owner = owners.of_event(&state(1, "x", "ESTABLISHED", 22));
+        assert_eq!((owner.pid, owner.cgroup), (Some(5), Some(3)));
+        assert_eq!(pid(&owners, &state(2, "x", "ESTABLISHED", 6379)), Some(8));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut owners = Owners::default();
+        for sock in 0..200_000 {
+            let connect = Event {
+                pid: Some(7),
+                ..state(sock, "CLOSE", "SYN_SENT", 0)
+            };
+            owners.learn(&connect.into());
+            owners.learn(&state(sock, "SYN_SENT", "CLOSE", 0).into());
+        }
+        assert!(owners.socks.len() <= KEPT_CLOSED + 1);
+    }
+}

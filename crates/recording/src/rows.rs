@@ -1,0 +1,247 @@
+//! Rows of several tables in one order of time, from a finished recording or a live one: a view
+//! that reads these cannot tell which.
+
+use std::collections::VecDeque;
+
+use crate::events::Events;
+use crate::table::Table;
+use crate::tables::{self, Event};
+use crate::{Batch, Error, Recording, RowRef, Scan, Segment};
+
+/// Tables that explain rows of others by id. Their rows are given as soon as there are any,
+/// whatever their time: who asks for a name wants it before the row that refers to it.
+const AHEAD: &[&str] = &["holder", "process", "stack", "frame"];
+
+/// What reads a table: events come as the steps of lives, the others as they are.
+macro_rules! lane {
+    (Steps, $table:ident) => {
+        Steps
+    };
+    (Plain, $table:ident) => {
+        Plain::<tables::$table>
+    };
+}
+
+macro_rules! rows {
+    ($($table:ident: $lane:ident),+ $(,)?) => {
+        /// A row of any table.
+        #[derive(Clone, Debug)]
+        pub enum Row { $(
+            #[doc = concat!("A row of [`tables::", stringify!($table), "`].")]
+            $table(Box<tables::$table>),
+        )+ }
+
+        impl Row {
+            /// When it happened or was sampled, ns of CLOCK_MONOTONIC.
+            pub fn time_ns(&self) -> u64 {
+                match self { $( Row::$table(row) => row.time_ns, )+ }
+            }
+
+            /// Whether it is of a table whose rows are given ahead of their time.
+            pub fn comes_ahead(&self) -> bool {
+                match self { $( Row::$table(_) => AHEAD.contains(&tables::$table::INFO.name), )+ }
+            }
+        }
+
+        $( impl From<tables::$table> for Row {
+            fn from(row: tables::$table) -> Row { Row::$table(Box::new(row)) }
+        } )+
+
+        fn lanes(
+            wanted: &[&str],
+            recording: Option<&Recording>,
+        ) -> Result<Vec<Box<dyn Lane>>, Error> {
+            let mut lanes: Vec<Box<dyn Lane>> = Vec::new();
+            $( if wanted.contains(&tables::$table::INFO.name) {
+                lanes.push(Box::new(<lane!($lane, $table)>::open(recording)?));
+            } )+
+            Ok(lanes)
+        }
+    };
+}
+rows!(
+    Event: Steps,
+    Packet: Plain,
+    Call: Plain,
+    Socket: Plain,
+    Listener: Plain,
+    Holder: Plain,
+    PortUse: Plain,
+    Process: Plain,
+    Thread: Plain,
+    ThreadSleep: Plain,
+    Wait: Plain,
+    Sample: Plain,
+    Stack: Plain,
+    Frame: Plain,
+    Cpu: Plain,
+    Interrupt: Plain,
+    Resource: Plain,
+    TableSize: Plain,
+    Counter: Plain,
+    Setting: Plain,
+    Health: Plain,
+);
+
+/// Rows of some tables, merged by time.
+pub struct Rows(Vec<Box<dyn Lane>>);
+
+impl Rows {
+    /// Of a recording on disk; the names of the tables that are wanted.
+    pub fn of(recording: &Recording, tables: &[&str]) -> Result<Rows, Error> {
+        Ok(Rows(lanes(tables, Some(recording))?))
+    }
+
+    /// Of a live recording, whose segments are [`add`](Rows::add)ed as they come.
+    pub fn live(tables: &[&str]) -> Result<Rows, Error> {
+        Ok(Rows(lanes(tables, None)?))
+    }
+
+    /// Adds a segment; of a table that is not wanted, nothing.
+    pub fn add(&mut self, segment: &Segment) -> Result<(), Error> {
+        let mut lanes = self.0.iter_mut();
+        match lanes.find(|l| l.table() == segment.table()) {
+            Some(lane) => lane.add(segment),
+            None => Ok(()),
+        }
+    }
+
+    /// The next row in order of time that is not later than `until_ns`. Rows of the same time come
+    /// in the order in which the tables are declared.
+    pub fn next(&mut self, until_ns: u64) -> Result<Option<Row>, Error> {
+        let mut first: Option<(u64, usize)> = None;
+        for (i, lane) in self.0.iter_mut().enumerate() {
+            let Some(time) = lane.head()? else { continue };
+            if AHEAD.contains(&lane.table()) {
+                return Ok(lane.pop());
+            }
+            if time <= until_ns && first.is_none_or(|(least, _)| time < least) {
+                first = Some((time, i));
+            }
+        }
+        Ok(first.and_then(|(_, i)| self.0[i].pop()))
+    }
+}
+
+/// The rows of one table.
+trait Lane {
+    fn table(&self) -> &'static str;
+    fn add(&mut self, segment: &Segment) -> Result<(), Error>;
+    /// The time of the next row.
+    fn head(&mut self) -> Result<Option<u64>, Error>;
+    /// The row whose time `head` told.
+    fn pop(&mut self) -> Option<Row>;
+}
+
+/// Rows as they are.
+struct Plain<T: Table> {
+    scan: Option<Scan<T>>,
+    batches: VecDeque<Batch<T>>,
+    /// Next row of the first batch.
+    next: usize,
+    head: Option<T>,
+}
+
+impl<T: Table> Plain<T> {
+    fn open(recording: Option<&Recording>) -> Result<Plain<T>, Error> {
+        Ok(Plain {
+            scan: recording.map(Recording::scan).transpose()?,
+            batches: VecDeque::new(),
+            next: 0,
+            head: None,
+        })
+    }
+}
+
+impl<T: Table> Lane for Plain<T>
+where
+    Row: From<T>,
+{
+    fn table(&self) -> &'static str {
+        T::INFO.name
+    }
+
+    fn add(&mut self, segment: &Segment) -> Result<(), Error> {
+        if let Some(batch) = segment.rows() {
+            self.batches.push_back(batch?);
+        }
+        Ok(())
+    }
+
+    fn head(&mut self) -> Result<Option<u64>, Error> {
+        while self.head.is_none() {
+            match self.batches.front() {
+                Some(batch) if self.next < batch.len() => {
+                    self.head = Some(batch.row(self.next).1);
+                    self.next += 1;
+                }
+                Some(_) => {
+                    self.batches.pop_front();
+                    self.next = 0;
+                }
+                None => match self.scan.as_mut().and_then(Iterator::next) {
+                    Some(batch) => self.batches.push_back(batch?),
+                    None => return Ok(None),
+                },
+            }
+        }
+        Ok(self.head.as_ref().map(T::time_ns))
+    }
+
+    fn pop(&mut self) -> Option<Row> {
+        self.head.take().map(Row::from)
+    }
+}
+
+/// Events, whole lives taken apart.
+struct Steps {
+    read: Option<Events>,
+    live: VecDeque<Box<dyn Iterator<Item = (RowRef, Event)>>>,
+    head: Option<Event>,
+}
+
+impl Steps {
+    fn open(recording: Option<&Recording>) -> Result<Steps, Error> {
+        Ok(Steps {
+            read: recording.map(Recording::events).transpose()?,
+            live: VecDeque::new(),
+            head: None,
+        })
+    }
+}
+
+impl Lane for Steps {
+    fn table(&self) -> &'static str {
+        Event::INFO.name
+    }
+
+    fn add(&mut self, segment: &Segment) -> Result<(), Error> {
+        if let Some(batch) = segment.rows() {
+            self.live.push_back(Box::new(Events::of(batch?)));
+        }
+        Ok(())
+    }
+
+    fn head(&mut self) -> Result<Option<u64>, Error> {
+        while self.head.is_none() {
+            if let Some(events) = &mut self.read {
+                match events.next().transpose()? {
+                    Some((_, event)) => self.head = Some(event),
+                    None => return Ok(None),
+                }
+            } else if let Some(events) = self.live.front_mut() {
+                match events.next() {
+                    Some((_, event)) => self.head = Some(event),
+                    None => drop(self.live.pop_front()),
+                }
+            } else {
+                return Ok(None);
+            }
+        }
+        Ok(self.head.as_ref().map(|e| e.time_ns))
+    }
+
+    fn pop(&mut self) -> Option<Row> {
+        self.head.take().map(Row::from)
+    }
+}

@@ -1,0 +1,91 @@
+//! The filters of the command line: the same for every verb, live and on a recording.
+
+use anyhow::{Result, anyhow, bail};
+use clap::Args;
+use observe::{Filter, Prefix};
+use recording::Manifest;
+
+/// Each may be repeated or hold a list with commas: any of a kind will do, all kinds must match.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Filters")]
+pub struct FilterArgs {
+    /// Only these processes
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    pub pid: Vec<u32>,
+    /// Only processes with these command names
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub comm: Vec<String>,
+    /// Only these cgroups (v2) and all below them: paths, or ids
+    #[arg(long, value_name = "CGROUP", value_delimiter = ',')]
+    pub cgroup: Vec<String>,
+    /// Only these network namespaces: names as in `ip netns`, `host`, or inode numbers
+    #[arg(long, value_name = "NS", value_delimiter = ',')]
+    pub netns: Vec<String>,
+    /// Only connections with one of these ports at either end
+    #[arg(long, value_name = "PORT", value_delimiter = ',')]
+    pub port: Vec<u16>,
+    /// Only connections with one of these addresses or networks at either end
+    #[arg(long, value_name = "ADDR", value_delimiter = ',')]
+    pub addr: Vec<Prefix>,
+}
+
+impl FilterArgs {
+    /// For the running host.
+    pub fn live(&self) -> Result<Filter> {
+        let netns = observe::resolve_netns(&self.netns).map_err(|why| anyhow!(why))?;
+        let cgroups = observe::resolve_cgroups(&self.cgroup).map_err(|why| anyhow!(why))?;
+        Ok(self.with(netns, cgroups))
+    }
+
+    /// For a recording, whose namespaces have the names they had.
+    pub fn of(&self, manifest: &Manifest) -> Result<Filter> {
+        let netns = manifest.resolve_netns(&self.netns);
+        let netns = netns.map_err(|why| anyhow!(why))?;
+        let here = manifest.host.boot_id == observe::boot_id();
+        let cgroups = match here {
+            true => observe::resolve_cgroups(&self.cgroup).map_err(|why| anyhow!(why))?,
+            false => ids(&self.cgroup)?,
+        };
+        Ok(self.with(netns, cgroups))
+    }
+
+    fn with(&self, netns: Vec<u32>, cgroups: Vec<u64>) -> Filter {
+        Filter {
+            netns,
+            pids: self.pid.clone(),
+            comms: self.comm.clone(),
+            cgroups,
+            ports: self.port.clone(),
+            addrs: self.addr.clone(),
+        }
+    }
+
+    /// An error when a filter is given that the view cannot apply.
+    pub fn only(&self, view: &str, known: &[&str]) -> Result<()> {
+        for (name, given) in [
+            ("--pid", !self.pid.is_empty()),
+            ("--comm", !self.comm.is_empty()),
+            ("--cgroup", !self.cgroup.is_empty()),
+            ("--netns", !self.netns.is_empty()),
+            ("--port", !self.port.is_empty()),
+            ("--addr", !self.addr.is_empty()),
+        ] {
+            if given && !known.contains(&name) {
+                bail!("{name} cannot be applied to {view}: its rows do not tell");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A recording of another host or boot has ids only.
+fn ids(words: &[String]) -> Result<Vec<u64>> {
+    let one = |word: &String| {
+        word.parse().map_err(|_| {
+            anyhow!(
+                "--cgroup {word:?}: a recording of another host or boot knows cgroups by id only"
+            )
+        })
+    };
+    words.iter().map(one).collect()
+}

@@ -1,0 +1,190 @@
+//! `tcpwhy stat`: what is and how fast it changes, live or from a recording.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use clap::{Args, Subcommand};
+use observe::Part;
+use view::stat::{What, view};
+
+use crate::watch::{Need, Stop, WatchArgs, watch};
+
+/// What to show.
+#[derive(Subcommand, Debug)]
+pub enum StatVerb {
+    /// Counters of the network stack: how fast they move and what they mean
+    Counters(CounterArgs),
+    /// Where each CPU's time goes, and its softnet
+    Cpus(CpuArgs),
+    /// What threads do with their time
+    Threads(ThreadArgs),
+    /// Connections with all that the kernel knows of them
+    Sockets(StatArgs),
+    /// Listeners: their queues, drops and owners
+    Listeners(StatArgs),
+    /// Local ports in use, per destination
+    Ports(StatArgs),
+    /// The kernel's lookup structures on the TCP path: entries, chains, limits
+    Tables(StatArgs),
+    /// The USE checklist: utilisation, saturation and errors of every resource
+    Use(StatArgs),
+}
+
+/// Arguments of every `stat`.
+#[derive(Args, Debug)]
+pub struct StatArgs {
+    /// Time between reports: 500ms, 2s, or a number of seconds; without it, one report
+    #[arg(value_name = "INTERVAL", value_parser = interval)]
+    interval: Option<Duration>,
+    /// End after so many reports
+    #[arg(value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    #[command(flatten)]
+    watch: WatchArgs,
+}
+
+/// Arguments of `stat counters`.
+#[derive(Args, Debug)]
+pub struct CounterArgs {
+    /// Also counters that did not move
+    #[arg(long)]
+    all: bool,
+    /// Rank all counters by how they move with this one, at the end
+    #[arg(long, value_name = "NAME")]
+    rank: Option<String>,
+    #[command(flatten)]
+    stat: StatArgs,
+}
+
+/// Arguments of `stat cpus`.
+#[derive(Args, Debug)]
+pub struct CpuArgs {
+    /// Interrupts and softirqs by line and CPU instead
+    #[arg(long)]
+    interrupts: bool,
+    #[command(flatten)]
+    stat: StatArgs,
+}
+
+/// Arguments of `stat threads`.
+#[derive(Args, Debug)]
+pub struct ThreadArgs {
+    /// All threads, not only the twenty that ran or wanted to run most
+    #[arg(long)]
+    all: bool,
+    /// In which system calls each slept
+    #[arg(long)]
+    sleeps: bool,
+    #[command(flatten)]
+    stat: StatArgs,
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+const HOST: Need = Need {
+    parts: &[Part::Host],
+    interval: SECOND,
+    all_states: false,
+    over: Duration::ZERO,
+    owners: false,
+};
+const SOCKETS: Need = Need {
+    parts: &[Part::Sockets],
+    owners: true,
+    ..HOST
+};
+
+/// Runs the verb.
+pub fn run(verb: StatVerb, out: &mut impl Write) -> Result<ExitCode> {
+    let tasks: &[&str] = &["--pid", "--comm", "--cgroup"];
+    let netns: &[&str] = &["--netns"];
+    let ends: &[&str] = &["--netns", "--port", "--addr"];
+    let all = [tasks, ends].concat();
+    let ports = Need {
+        parts: &[Part::Ports],
+        ..HOST
+    };
+    let (what, need, known, args) = match verb {
+        StatVerb::Counters(args) => {
+            let what = match args.rank {
+                Some(name) => What::Rank {
+                    name,
+                    all: args.all,
+                },
+                None => What::Counters { all: args.all },
+            };
+            (what, SOCKETS, netns, args.stat)
+        }
+        StatVerb::Cpus(args) => match args.interrupts {
+            true => (What::Interrupts, HOST, &[] as &[&str], args.stat),
+            false => (What::Cpus, HOST, &[] as &[&str], args.stat),
+        },
+        StatVerb::Threads(args) => {
+            let what = What::Threads {
+                all: args.all,
+                sleeps: args.sleeps,
+            };
+            let parts = &[Part::Threads];
+            (what, Need { parts, ..HOST }, tasks, args.stat)
+        }
+        StatVerb::Sockets(args) => (What::Sockets, SOCKETS, &all[..], args),
+        StatVerb::Listeners(args) => {
+            let parts = &[Part::Events, Part::Sockets];
+            (What::Listeners, Need { parts, ..SOCKETS }, &all[..], args)
+        }
+        StatVerb::Ports(args) => (What::Ports, ports, ends, args),
+        StatVerb::Tables(args) => (What::Tables, ports, netns, args),
+        StatVerb::Use(args) => (What::Use, HOST, netns, args),
+    };
+    args.watch.filters.only("this view", known)?;
+    show(what, need, &args, out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(what: What, need: Need, args: &StatArgs, out: &mut impl Write) -> Result<()> {
+    let live = args.watch.from.is_none();
+    let ranks = matches!(what, What::Rank { .. });
+    let interval = args.interval.unwrap_or(need.interval);
+    let need = Need { interval, ..need };
+    // A recording was sampled as it was: an interval can only leave samples out.
+    let every = args.interval.filter(|_| !live).unwrap_or_default();
+    let every_ns = u64::try_from(every.as_nanos()).map_err(|_| anyhow!("too long an interval"))?;
+    // As vmstat: without an interval, one report. Of a recording, and for a rank, all there is.
+    let once = live && args.interval.is_none() && !ranks && args.watch.time.is_none();
+    let count = args.count.or(once.then_some(1));
+    let most = match (once, count) {
+        (true, _) if what.is_state() => Some(Duration::ZERO),
+        (true, _) => Some(interval),
+        // Samples in which nothing is to be shown are no reports: end all the same.
+        (false, Some(count)) if live => {
+            let count = u32::try_from(count).unwrap_or(u32::MAX).saturating_add(1);
+            Some(interval.saturating_mul(count).saturating_mul(2))
+        }
+        _ => None,
+    };
+    watch(
+        &mut *view(what, every_ns),
+        &need,
+        Stop { count, most },
+        &args.watch,
+        out,
+    )
+}
+
+/// `500ms`, `2s`, or as of old a number of seconds.
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds = text
+        .parse::<f64>()
+        .ok()
+        .and_then(|s| Duration::try_from_secs_f64(s).ok());
+    let interval = match seconds {
+        Some(seconds) => seconds,
+        None => humantime::parse_duration(text).map_err(|e| e.to_string())?,
+    };
+    match interval < Duration::from_millis(10) {
+        true => Err("the least interval is 10ms".into()),
+        false => Ok(interval),
+    }
+}

@@ -1,0 +1,114 @@
+//! `tcpwhy trace`: one line per event, live or from a recording.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use observe::Part;
+use recording::Recording;
+use view::trace::{What, view};
+
+use crate::watch::{Need, Stop, WatchArgs, watch};
+
+/// What to trace.
+#[derive(Subcommand, Debug)]
+pub enum TraceVerb {
+    /// Segments sent again: whose, what sent them, which attempt
+    Retransmits(WatchArgs),
+    /// Resets: who sent them, why, from where in the kernel
+    Resets(WatchArgs),
+    /// SYNs that met a TIME_WAIT socket: accepted, or refused and why
+    Timewait(WatchArgs),
+    /// Threads woken from a long sleep: by whom, with which stack, and the segment behind it
+    Wakeups(WakeupArgs),
+    /// Connections established or not: how long it took, attempts, options agreed on
+    Handshakes(WatchArgs),
+    /// TCP packets that this host threw away: why and where
+    Drops(WatchArgs),
+    /// Changes of state, with the time spent in the old one
+    States(WatchArgs),
+    /// connect() calls: how long they took, the search for a port, what came of them
+    Connects(WatchArgs),
+    /// Connections accepted, and how long they waited for it
+    Accepts(WatchArgs),
+}
+
+/// Arguments of `trace wakeups`.
+#[derive(Args, Debug)]
+pub struct WakeupArgs {
+    /// Sleeps at least this long; 0s means all
+    #[arg(value_name = "THRESHOLD", default_value = "10ms", value_parser = humantime::parse_duration)]
+    least: Duration,
+    #[command(flatten)]
+    watch: WatchArgs,
+}
+
+/// Owners of sockets that are older are looked up this often.
+const OWNERS_EVERY: Duration = Duration::from_secs(5);
+
+const EVENTS: Need = Need {
+    parts: &[Part::Events, Part::Sockets],
+    interval: OWNERS_EVERY,
+    all_states: false,
+    over: Duration::ZERO,
+    owners: true,
+};
+
+/// Runs the verb.
+pub fn run(verb: TraceVerb, out: &mut impl Write) -> Result<ExitCode> {
+    let (what, need, args) = match verb {
+        TraceVerb::Retransmits(args) => (What::Retransmits, EVENTS, args),
+        TraceVerb::Resets(args) => (What::Resets, EVENTS, args),
+        TraceVerb::Timewait(args) => (What::TimeWait, EVENTS, args),
+        TraceVerb::Drops(args) => (What::Drops, EVENTS, args),
+        TraceVerb::Wakeups(args) => {
+            let least_ns = u64::try_from(args.least.as_nanos()).unwrap_or(u64::MAX);
+            let need = Need {
+                parts: &[Part::Waits],
+                owners: false,
+                over: args.least,
+                ..EVENTS
+            };
+            (What::Wakeups(least_ns), need, args.watch)
+        }
+        TraceVerb::Handshakes(args) => {
+            let parts = &[Part::Events, Part::Sockets, Part::Packets];
+            (What::Handshakes, Need { parts, ..EVENTS }, args)
+        }
+        TraceVerb::States(args) => {
+            let all_states = true;
+            (
+                What::States,
+                Need {
+                    all_states,
+                    ..EVENTS
+                },
+                args,
+            )
+        }
+        TraceVerb::Connects(args) => {
+            let parts = &[Part::Events, Part::Sockets, Part::Calls];
+            (What::Connects, Need { parts, ..EVENTS }, args)
+        }
+        TraceVerb::Accepts(args) => {
+            let parts = &[Part::Events, Part::Sockets, Part::Calls];
+            (
+                What::Accepts(has_calls(&args)?),
+                Need { parts, ..EVENTS },
+                args,
+            )
+        }
+    };
+    watch(&mut *view(what), &need, Stop::default(), &args, out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether accept() calls are, or will be, recorded.
+fn has_calls(args: &WatchArgs) -> Result<bool> {
+    match &args.from {
+        Some(from) => Ok(!Recording::open(from)?.segments("call")?.is_empty()),
+        None => Ok(true),
+    }
+}

@@ -1,0 +1,217 @@
+//! Shows a view: of a finished recording, or of the live host until its time is up, it has shown
+//! as many reports as were asked for, or someone presses Ctrl-C.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+use clap::Args;
+use observe::{Options, Part, ProfileOptions, Session};
+use recording::{Feed, Next, Recording, Rows, monotonic_ns};
+use rustix::termios::tcgetwinsize;
+use view::{How, Reader, Screen, View};
+
+use crate::filters::FilterArgs;
+use crate::live::{ready, stop_flag};
+
+/// Options of every view.
+#[derive(Args, Debug)]
+pub struct WatchArgs {
+    /// Read this recording instead of the live host
+    #[arg(long, value_name = "RECORDING", conflicts_with_all = ["time", "ready_file"])]
+    pub from: Option<PathBuf>,
+    /// End after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub time: Option<Duration>,
+    /// One JSON object per line; the last says what was lost
+    #[arg(long)]
+    pub json: bool,
+    /// Size of the ring buffer between kernel and recorder, KiB, a power of two
+    #[arg(long, value_name = "KIB", default_value_t = 16 << 10, hide_short_help = true)]
+    pub ring_kib: u32,
+    /// Create this file when watching has begun
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub ready_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub filters: FilterArgs,
+}
+
+/// What a view needs of a live recording.
+pub struct Need {
+    /// The parts that it reads.
+    pub parts: &'static [Part],
+    /// Of waits and calls, those at least this long.
+    pub over: Duration,
+    /// Time between samples.
+    pub interval: Duration,
+    /// All changes of state.
+    pub all_states: bool,
+    /// Owners are found by the view from rows of every socket, so the kernel may not leave out
+    /// what the filter does not ask for.
+    pub owners: bool,
+}
+
+/// When a view ends by itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stop {
+    /// After so many reports.
+    pub count: Option<u64>,
+    /// Live, after this time, with the samples that ending takes.
+    pub most: Option<Duration>,
+}
+
+/// How long rows are held back, so that rows of several tables come in order of time: a table is
+/// drained every 50 ms and handed over every 100 ms.
+const HOLD: Duration = Duration::from_millis(250);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const BUFFER: usize = 64 << 10;
+
+/// Shows it until the end, or until it shall stop.
+pub fn watch(
+    view: &mut dyn View,
+    need: &Need,
+    stop: Stop,
+    args: &WatchArgs,
+    out: &mut impl Write,
+) -> Result<()> {
+    let mut out = BufWriter::with_capacity(BUFFER, out);
+    match &args.from {
+        Some(from) => replay(view, &Recording::open(from)?, stop.count, args, &mut out),
+        None => live(view, need, stop, args, &mut out),
+    }
+}
+
+fn replay(
+    view: &mut dyn View,
+    recording: &Recording,
+    count: Option<u64>,
+    args: &WatchArgs,
+    out: &mut impl Write,
+) -> Result<()> {
+    let manifest = &recording.manifest;
+    let how = how(args, manifest, args.filters.of(manifest)?);
+    let mut screen = Screen::new(out, &how).at_most(count);
+    let mut reader = Reader::new(view);
+    let mut rows = Rows::of(recording, &reader.tables())?;
+    reader
+        .show(&mut rows, u64::MAX, &mut screen)
+        .map_err(plain)?;
+    reader.end(&mut screen).map_err(plain)?;
+    finish(&reader, &mut screen)
+}
+
+fn live(
+    view: &mut dyn View,
+    need: &Need,
+    stop: Stop,
+    args: &WatchArgs,
+    out: &mut impl Write,
+) -> Result<()> {
+    let filter = args.filters.live()?;
+    let options = options(need, args, &filter)?;
+    let pressed = stop_flag()?;
+    let (session, feed) = Session::live(&options)?;
+    let how = how(args, session.manifest(), filter);
+    let mut screen = Screen::new(out, &how).at_most(stop.count);
+    let mut reader = Reader::new(view);
+    let mut rows = Rows::live(&reader.tables())?;
+    ready(args.ready_file.as_deref())?;
+
+    let began = Instant::now();
+    loop {
+        take(&feed, &mut rows)?;
+        let until = monotonic_ns().saturating_sub(HOLD.as_nanos() as u64);
+        reader.show(&mut rows, until, &mut screen).map_err(plain)?;
+        screen.flush()?;
+        let most = [args.time, stop.most].into_iter().flatten().min();
+        let time_is_up = most.is_some_and(|time| began.elapsed() >= time);
+        if screen.is_full() || time_is_up || pressed.load(Ordering::Relaxed) || session.failed() {
+            break;
+        }
+    }
+    // Stopping seals the last segments into the feed, which must be read meanwhile.
+    let stopping = thread::spawn(move || session.stop());
+    loop {
+        match feed.next(LOOK_EVERY) {
+            Next::Segment(segment) => rows.add(&segment)?,
+            Next::Nothing => {}
+            Next::End => break,
+        }
+    }
+    let stopped = stopping.join();
+    reader
+        .show(&mut rows, u64::MAX, &mut screen)
+        .map_err(plain)?;
+    reader.end(&mut screen).map_err(plain)?;
+    reader.only_health(&mut rows)?;
+    finish(&reader, &mut screen)?;
+    stopped.map_err(|_| anyhow!("the recorder ended unexpectedly; this is a bug in tcpwhy"))??;
+    Ok(())
+}
+
+/// Takes what has come, waiting a moment for the first of it.
+fn take(feed: &Feed, rows: &mut Rows) -> Result<()> {
+    let mut wait = LOOK_EVERY;
+    while let Next::Segment(segment) = feed.next(wait) {
+        rows.add(&segment)?;
+        wait = Duration::ZERO;
+    }
+    Ok(())
+}
+
+fn options(need: &Need, args: &WatchArgs, filter: &observe::Filter) -> Result<Options> {
+    let mut filter = filter.clone();
+    if need.owners {
+        let asks = filter.asks_for_tasks();
+        (filter.pids, filter.comms, filter.cgroups) = Default::default();
+        if asks {
+            (filter.ports, filter.addrs) = Default::default();
+        }
+    }
+    Ok(Options {
+        parts: need.parts.iter().copied().collect(),
+        filter,
+        interval: need.interval.max(Duration::from_millis(10)),
+        ring_bytes: args.ring_kib.saturating_mul(1024),
+        all_states: need.all_states,
+        call_over: need.over,
+        wait_over: need.over,
+        profile: ProfileOptions::default(),
+        command_line: std::env::args().collect(),
+    })
+}
+
+fn how(args: &WatchArgs, manifest: &recording::Manifest, filter: observe::Filter) -> How {
+    let terminal = io::stdout().is_terminal();
+    let width = tcgetwinsize(io::stdout())
+        .ok()
+        .map(|w| usize::from(w.ws_col));
+    How {
+        json: args.json,
+        width: width.filter(|w| terminal && *w > 0),
+        filter,
+        zone: view::local_zone(),
+        ..How::of(manifest)
+    }
+}
+
+fn finish(reader: &Reader, screen: &mut Screen) -> Result<()> {
+    if screen.is_json() {
+        reader.health.print(screen)?;
+    }
+    screen.flush()?;
+    if let Some(says) = reader.health.says() {
+        eprintln!("tcpwhy: {says}");
+    }
+    Ok(())
+}
+
+fn plain(e: view::Error) -> anyhow::Error {
+    match e {
+        view::Error::Recording(e) => e.into(),
+        view::Error::Output(e) => e.into(),
+    }
+}

@@ -1,0 +1,86 @@
+//! Numbers as the columns of views show them: as short as they are exact, `-` for what is not known.
+
+use recording::Addr;
+
+/// The value, or a dash.
+pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
+    value.map_or("-".into(), |v| v.to_string())
+}
+
+/// A text, or a dash when there is none.
+pub(crate) fn text_or_dash(text: Option<&str>) -> String {
+    text.filter(|t| !t.is_empty()).unwrap_or("-").to_string()
+}
+
+/// Nanoseconds as milliseconds with three digits behind the point.
+pub(crate) fn ms(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1_000_000, ns / 1_000 % 1_000)
+}
+
+/// A rate or share with one digit behind the point.
+pub(crate) fn tenth(value: f64) -> String {
+    // Adding 0 makes a negative zero positive.
+    format!("{:.1}", (value * 10.0).round() / 10.0 + 0.0)
+}
+
+/// A number for JSON: six digits at most behind the point.
+pub(crate) fn rounded(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
+
+/// A duration with the unit that suits it.
+pub(crate) fn duration(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{} µs", ns / 1_000),
+        1_000_000..10_000_000_000 => format!("{} ms", ns / 1_000_000),
+        _ => format!("{} s", ns / 1_000_000_000),
+    }
+}
+
+/// Address and port; an IPv6 address in brackets, a port that is not known as `*`.
+pub(crate) fn endpoint(addr: Addr, port: u16) -> String {
+    let ip = addr.ip();
+    let port = match port {
+        0 => "*".to_string(),
+        port => port.to_string(),
+    };
+    match ip.is_ipv6() {
+        true => format!("[{ip}]:{port}"),
+        false => format!("{ip}:{port}"),
+    }
+}
+
+/// TCP flags by name.
+pub(crate) fn flags(flags: Option<u8>) -> String {
+    const NAMES: [&str; 8] = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"];
+    let Some(flags) = flags else {
+        return "-".into();
+    };
+    let set = NAMES
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| flags & 1 << i != 0);
+    let set: Vec<&str> = set.map(|(_, name)| *name).collect();
+    match set.is_empty() {
+        true => "0".into(),
+        false => set.join(","),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short_and_exact() {
+        assert_eq!(ms(1_234_567), "1.234");
+        assert_eq!(ms(u64::MAX), "18446744073709.551");
+        assert_eq!(tenth(-0.01), "0.0");
+        assert_eq!(tenth(12.25), "12.3");
+        assert_eq!(duration(164_000), "164 µs");
+        assert_eq!(flags(Some(18)), "SYN,ACK");
+        let v6: std::net::IpAddr = "::1".parse().unwrap();
+        assert_eq!(endpoint(v6.into(), 80), "[::1]:80");
+    }
+}

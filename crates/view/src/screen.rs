@@ -1,0 +1,277 @@
+//! Where a view prints: fixed columns under a header, or one JSON object per line.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use jiff::tz::TimeZone;
+use recording::{Filter, Manifest};
+use serde::Serialize;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::escape::escape;
+
+/// On a terminal the header is shown again after so many lines.
+const HEADER_EVERY: usize = 25;
+
+/// How a view prints and what of.
+#[derive(Clone, Debug)]
+pub struct How {
+    /// JSON lines instead of text.
+    pub json: bool,
+    /// Columns of the terminal; `None` in a pipe, where lines are as long as they are.
+    pub width: Option<usize>,
+    /// Which rows are shown.
+    pub filter: Filter,
+    /// CLOCK_REALTIME minus CLOCK_MONOTONIC, ns.
+    pub clock_offset_ns: i64,
+    /// Time zone of the times in text.
+    pub zone: TimeZone,
+    /// Names of network namespaces.
+    pub names: BTreeMap<u32, String>,
+}
+
+impl How {
+    /// Text in a pipe, times in UTC, everything shown, of the recording with this manifest.
+    pub fn of(manifest: &Manifest) -> How {
+        let names = manifest.namespaces.iter();
+        How {
+            json: false,
+            width: None,
+            filter: Filter::default(),
+            clock_offset_ns: manifest.clock_offset_ns,
+            zone: TimeZone::UTC,
+            names: names.map(|n| (n.inode, n.name.clone())).collect(),
+        }
+    }
+
+    /// Nanoseconds since 1970.
+    pub(crate) fn unix_ns(&self, time_ns: u64) -> i64 {
+        let time = i64::try_from(time_ns).unwrap_or(i64::MAX);
+        time.saturating_add(self.clock_offset_ns)
+    }
+
+    /// The time of day with microseconds.
+    pub(crate) fn time(&self, time_ns: u64) -> String {
+        let unix = i128::from(self.unix_ns(time_ns));
+        let Ok(stamp) = jiff::Timestamp::from_nanosecond(unix) else {
+            return "-".into();
+        };
+        let at = self.zone.to_datetime(stamp);
+        let us = at.subsec_nanosecond() / 1_000;
+        let (h, m, s) = (at.hour(), at.minute(), at.second());
+        format!("{h:02}:{m:02}:{s:02}.{us:06}")
+    }
+
+    /// The name of a network namespace, or its number.
+    pub(crate) fn netns(&self, inode: u32) -> String {
+        let name = self.names.get(&inode).filter(|n| !n.is_empty());
+        name.cloned().unwrap_or_else(|| inode.to_string())
+    }
+}
+
+/// The time zone of this machine; UTC where it has none.
+pub fn local_zone() -> TimeZone {
+    TimeZone::try_system().unwrap_or(TimeZone::UTC)
+}
+
+/// A moment, on the recording's clock and on the wall's.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct When {
+    pub(crate) time_ns: u64,
+    pub(crate) unix_ns: i64,
+}
+
+impl When {
+    pub(crate) fn of(time_ns: u64, how: &How) -> When {
+        When {
+            time_ns,
+            unix_ns: how.unix_ns(time_ns),
+        }
+    }
+}
+
+/// One column: its header, with the unit, and its least width. Negative: flush left.
+pub(crate) type Column = (&'static str, i8);
+
+/// Prints lines.
+pub struct Screen<'a> {
+    out: &'a mut dyn Write,
+    pub(crate) how: &'a How,
+    /// Lines since the header; `None` before the first.
+    since_header: Option<usize>,
+    /// Reports that were completed: what COUNT counts.
+    reports: u64,
+    /// After so many, nothing more is printed.
+    most: Option<u64>,
+}
+
+impl<'a> Screen<'a> {
+    /// Prints to `out`.
+    pub fn new(out: &'a mut dyn Write, how: &'a How) -> Screen<'a> {
+        Screen {
+            out,
+            how,
+            since_header: None,
+            reports: 0,
+            most: None,
+        }
+    }
+
+    /// Prints at most so many reports.
+    pub fn at_most(self, most: Option<u64>) -> Screen<'a> {
+        Screen { most, ..self }
+    }
+
+    /// Whether as many reports were printed as were asked for.
+    pub fn is_full(&self) -> bool {
+        self.most.is_some_and(|most| self.reports >= most)
+    }
+
+    /// Whether it prints JSON.
+    pub fn is_json(&self) -> bool {
+        self.how.json
+    }
+
+    /// Makes what was printed visible.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    pub(crate) fn end_report(&mut self) {
+        self.reports += 1;
+    }
+
+    /// One object on a line of its own, whatever was printed before.
+    pub(crate) fn last(&mut self, object: &impl Serialize) -> io::Result<()> {
+        self.most = None;
+        self.json(object)
+    }
+
+    /// One object on a line of its own.
+    pub(crate) fn json(&mut self, object: &impl Serialize) -> io::Result<()> {
+        if self.is_full() {
+            return Ok(());
+        }
+        serde_json::to_writer(&mut *self.out, object)?;
+        self.out.write_all(b"\n")
+    }
+
+    /// A line of cells under their header. Cells may hold anything.
+    pub(crate) fn line(&mut self, columns: &[Column], cells: &[String]) -> io::Result<()> {
+        let due = match self.since_header {
+            None => true,
+            Some(lines) => self.how.width.is_some() && lines >= HEADER_EVERY,
+        };
+        if due {
+            self.header(columns)?;
+        }
+        let line = aligned(columns, cells.iter().map(|c| escape(c)));
+        self.put(&line)
+    }
+
+    /// The header, now.
+    pub(crate) fn header(&mut self, columns: &[Column]) -> io::Result<()> {
+        let names = columns.iter().map(|c| c.0.into());
+        self.put(&aligned(columns, names))?;
+        self.since_header = Some(0);
+        Ok(())
+    }
+
+    /// A line that belongs to the one before it.
+    pub(crate) fn more(&mut self, text: &str) -> io::Result<()> {
+        self.put(&escape(text))
+    }
+
+    fn put(&mut self, line: &str) -> io::Result<()> {
+        if self.is_full() {
+            return Ok(());
+        }
+        let line = line.trim_end();
+        let shown = match self.how.width {
+            Some(width) => cut(line, width),
+            None => line,
+        };
+        self.since_header = self.since_header.map(|n| n + 1);
+        self.out.write_all(shown.as_bytes())?;
+        self.out.write_all(b"\n")
+    }
+}
+
+fn aligned<'t>(
+    columns: &[Column],
+    cells: impl Iterator<Item = std::borrow::Cow<'t, str>>,
+) -> String {
+    let mut line = String::new();
+    for ((_, width), cell) in columns.iter().zip(cells) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        let pad = usize::from(width.unsigned_abs()).saturating_sub(cell.width());
+        if *width > 0 {
+            line.extend(std::iter::repeat_n(' ', pad));
+        }
+        line.push_str(&cell);
+        if *width < 0 {
+            line.extend(std::iter::repeat_n(' ', pad));
+        }
+    }
+    line
+}
+
+/// As much of the line as fits.
+fn cut(line: &str, columns: usize) -> &str {
+    let mut used = 0;
+    for (at, c) in line.char_indices() {
+        used += c.width().unwrap_or(0);
+        if used > columns {
+            return line[..at].trim_end();
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: &[Column] = &[("NAME", -6), ("N", 4)];
+
+    fn shown(width: Option<usize>, cells: &[[&str; 2]]) -> String {
+        let mut how = How::of(&Manifest::default());
+        how.width = width;
+        let mut out = Vec::new();
+        let mut screen = Screen::new(&mut out, &how);
+        for cells in cells {
+            screen.line(COLUMNS, &cells.map(String::from)).unwrap();
+        }
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn columns_are_aligned_and_what_acts_is_escaped() {
+        let text = shown(None, &[["a", "1"], ["数据", "23"], ["\x1b[2J", "4"]]);
+        assert_eq!(
+            text,
+            "NAME      N\na         1\n数据     23\n\\x1b[2J    4\n"
+        );
+    }
+
+    #[test]
+    fn a_terminal_is_never_overrun_and_sees_the_header_again() {
+        let text = shown(Some(8), &[["a", "1"]; 60]);
+        assert!(text.lines().all(|l| l.width() <= 8));
+        assert_eq!(text.lines().filter(|l| l.starts_with("NAME")).count(), 3);
+        let piped = shown(None, &[["a", "1"]; 60]);
+        assert_eq!(piped.lines().filter(|l| l.starts_with("NAME")).count(), 1);
+    }
+
+    #[test]
+    fn times_of_any_recording_can_be_shown() {
+        let mut how = How::of(&Manifest::default());
+        assert_eq!(how.time(1_234_567_000), "00:00:01.234567");
+        how.clock_offset_ns = i64::MAX;
+        for extreme in [0, u64::MAX] {
+            assert!(!how.time(extreme).is_empty());
+        }
+    }
+}

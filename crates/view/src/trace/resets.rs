@@ -1,0 +1,85 @@
+//! `trace resets`: every reset, who sent it, why, and from where in the kernel.
+
+use std::io;
+
+use explain::owners::Owner;
+use recording::Text;
+use recording::tables::Event;
+use serde::Serialize;
+
+use super::{Ends, EventLines};
+use crate::numbers::{endpoint, or_dash, text_or_dash};
+use crate::screen::{Column, Screen, When};
+
+const COLUMNS: &[Column] = &[
+    ("TIME", -15),
+    ("PID", 7),
+    ("COMM", -15),
+    ("SENT-BY", -9),
+    ("LOCAL", -21),
+    ("REMOTE", -21),
+    ("STATE", -12),
+    ("REASON", -24),
+    ("FROM", -1),
+];
+
+pub(super) struct Resets;
+
+#[derive(Serialize)]
+struct Line<'e> {
+    r#type: &'static str,
+    #[serde(flatten)]
+    when: When,
+    #[serde(flatten)]
+    owner: &'e Owner,
+    sent_by: &'static str,
+    #[serde(flatten)]
+    ends: Ends,
+    state: &'e Option<Text>,
+    reason: &'e Option<Text>,
+    location: &'e Option<Text>,
+    answered_flags: Option<u8>,
+    answered_seq: Option<u32>,
+}
+
+fn sent_by(e: &Event) -> &'static str {
+    match &*e.kind {
+        "reset-sent" => "this-host",
+        _ => "peer",
+    }
+}
+
+impl EventLines for Resets {
+    fn shows(&mut self, e: &Event) -> bool {
+        matches!(&*e.kind, "reset-sent" | "reset-received")
+    }
+
+    fn line(&mut self, e: &Event, owner: &Owner, screen: &mut Screen) -> io::Result<()> {
+        if screen.how.json {
+            return screen.json(&Line {
+                r#type: "reset",
+                when: When::of(e.time_ns, screen.how),
+                owner,
+                sent_by: sent_by(e),
+                ends: Ends::of(e, screen.how),
+                state: &e.state,
+                reason: &e.reason,
+                location: &e.location,
+                answered_flags: e.flags,
+                answered_seq: e.seq,
+            });
+        }
+        let cells = [
+            screen.how.time(e.time_ns),
+            or_dash(owner.pid),
+            text_or_dash(owner.comm.as_deref()),
+            sent_by(e).into(),
+            endpoint(e.local_addr, e.local_port),
+            endpoint(e.remote_addr, e.remote_port),
+            text_or_dash(e.state.as_deref()),
+            text_or_dash(e.reason.as_deref()),
+            text_or_dash(e.location.as_deref()),
+        ];
+        screen.line(COLUMNS, &cells)
+    }
+}

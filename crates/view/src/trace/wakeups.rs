@@ -1,0 +1,220 @@
+//! `trace wakeups`: who slept, who woke it, with which kernel stack, and the segment behind it.
+
+use std::io;
+
+use ahash::AHashMap;
+use recording::tables::Wait;
+use recording::{Addr, Row, Text};
+use serde::Serialize;
+
+use crate::numbers::{duration, endpoint, ms, or_dash, text_or_dash};
+use crate::screen::{Column, Screen, When};
+use crate::view::View;
+
+/// Stacks and frames kept; a host has some thousand.
+const MAX_STACKS: usize = 1 << 16;
+/// The kernel gives 127 frames at most.
+const MAX_DEPTH: usize = 128;
+
+const COLUMNS: &[Column] = &[
+    ("TIME", -15),
+    ("PID", 7),
+    ("TID", 7),
+    ("COMM", -15),
+    ("SLEPT(ms)", 10),
+    ("SYSCALL", -12),
+    ("FD", 4),
+    ("RUNQ(ms)", 8),
+    ("CPU", 3),
+    ("WAKER", -1),
+];
+
+pub(super) struct Wakeups {
+    least_ns: u64,
+    frames: AHashMap<u64, (Text, u64)>,
+    /// Frames of a stack with their depth.
+    stacks: AHashMap<u64, Vec<(u32, u64)>>,
+}
+
+#[derive(Serialize)]
+struct Line<'w> {
+    r#type: &'static str,
+    #[serde(flatten)]
+    when: When,
+    pid: u32,
+    tid: u32,
+    comm: &'w Text,
+    cgroup: u64,
+    netns: u32,
+    state: &'w Text,
+    syscall: &'w Option<Text>,
+    fd: Option<i32>,
+    waited_ns: u64,
+    runqueue_ns: Option<u64>,
+    waker: &'w Text,
+    waker_pid: u32,
+    waker_tid: u32,
+    waker_comm: &'w Text,
+    waker_cpu: u32,
+    waker_stack: Option<Vec<String>>,
+    cause: Option<Cause<'w>>,
+}
+
+/// The segment behind a wakeup.
+#[derive(Serialize)]
+struct Cause<'w> {
+    sender_addr: Addr,
+    sender_port: u16,
+    receiver_addr: Addr,
+    receiver_port: u16,
+    retransmission: Option<u32>,
+    sender_state: &'w Option<Text>,
+    sent_ago_ns: Option<u64>,
+    says: String,
+}
+
+impl Wakeups {
+    pub(super) fn new(least_ns: u64) -> Wakeups {
+        Wakeups {
+            least_ns,
+            frames: AHashMap::new(),
+            stacks: AHashMap::new(),
+        }
+    }
+
+    /// The functions of a stack, the innermost first.
+    fn functions(&self, stack: u64) -> Option<Vec<String>> {
+        let mut frames = self.stacks.get(&stack)?.clone();
+        frames.sort_unstable();
+        let name = |(_, frame): &(u32, u64)| match self.frames.get(frame) {
+            Some((function, offset)) => format!("{function}+{offset:#x}"),
+            None => "?".into(),
+        };
+        Some(frames.iter().map(name).collect())
+    }
+
+    fn line(&self, w: &Wait, screen: &mut Screen) -> io::Result<()> {
+        let functions = w.waker_stack.and_then(|s| self.functions(s));
+        let cause = cause(w);
+        if screen.how.json {
+            return screen.json(&Line {
+                r#type: "wakeup",
+                when: When::of(w.time_ns, screen.how),
+                pid: w.pid,
+                tid: w.tid,
+                comm: &w.comm,
+                cgroup: w.cgroup,
+                netns: w.netns,
+                state: &w.state,
+                syscall: &w.syscall,
+                fd: w.fd,
+                waited_ns: w.waited_ns,
+                runqueue_ns: w.runqueue_ns,
+                waker: &w.waker,
+                waker_pid: w.waker_pid,
+                waker_tid: w.waker_tid,
+                waker_comm: &w.waker_comm,
+                waker_cpu: w.waker_cpu,
+                waker_stack: functions,
+                cause,
+            });
+        }
+        let cells = [
+            screen.how.time(w.time_ns),
+            w.pid.to_string(),
+            w.tid.to_string(),
+            w.comm.to_string(),
+            ms(w.waited_ns),
+            text_or_dash(w.syscall.as_deref()),
+            or_dash(w.fd),
+            or_dash(w.runqueue_ns.map(ms)),
+            w.waker_cpu.to_string(),
+            waker(w),
+        ];
+        screen.line(COLUMNS, &cells)?;
+        for function in functions.iter().flatten() {
+            screen.more(&format!("              {function}"))?;
+        }
+        match cause {
+            Some(cause) => screen.more(&format!("    {}", cause.says)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Who woke it. In a softirq or an interrupt the task on the CPU is a bystander.
+fn waker(w: &Wait) -> String {
+    match &*w.waker {
+        "task" => format!("{}/{}", w.waker_comm, w.waker_tid),
+        waker => format!("{waker} on {}/{}", w.waker_comm, w.waker_tid),
+    }
+}
+
+fn cause(w: &Wait) -> Option<Cause<'_>> {
+    let attempt = w.cause_attempt;
+    if attempt.is_none() && w.cause_sock.is_none() {
+        return None;
+    }
+    let from = endpoint(w.cause_remote_addr, w.cause_remote_port);
+    let to = endpoint(w.cause_local_addr, w.cause_local_port);
+    let retransmission = attempt.filter(|n| *n > 0);
+    let says = match retransmission {
+        Some(n) => {
+            let state = w.cause_sender_state.as_deref();
+            let state = state.map(|s| format!(" ({s})")).unwrap_or_default();
+            let ago = w.cause_sent_ago_ns.map(duration);
+            let ago = ago
+                .map(|t| format!(", sent {t} before"))
+                .unwrap_or_default();
+            format!("woken by retransmission {n}{state} of {from} → {to}{ago}")
+        }
+        None => format!("woken by a segment of {from} → {to}, no retransmission of this host"),
+    };
+    Some(Cause {
+        sender_addr: w.cause_remote_addr,
+        sender_port: w.cause_remote_port,
+        receiver_addr: w.cause_local_addr,
+        receiver_port: w.cause_local_port,
+        retransmission,
+        sender_state: &w.cause_sender_state,
+        sent_ago_ns: w.cause_sent_ago_ns,
+        says,
+    })
+}
+
+impl View for Wakeups {
+    fn tables(&self) -> Vec<&'static str> {
+        vec!["wait", "stack", "frame"]
+    }
+
+    fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
+        match row {
+            Row::Frame(f) if self.frames.len() < MAX_STACKS => {
+                let frame = (f.function.clone(), f.offset);
+                self.frames.insert(f.frame, frame);
+            }
+            Row::Stack(s) => {
+                let room = self.stacks.len() < MAX_STACKS;
+                if room || self.stacks.contains_key(&s.stack) {
+                    let frames = self.stacks.entry(s.stack).or_default();
+                    if frames.len() < MAX_DEPTH {
+                        frames.push((s.depth, s.frame));
+                    }
+                }
+            }
+            Row::Wait(w) if w.waited_ns >= self.least_ns && asked(w, screen) => {
+                return self.line(w, screen);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn asked(w: &Wait, screen: &Screen) -> bool {
+    let f = &screen.how.filter;
+    f.netns_ok(w.netns)
+        && f.task_ok(Some(w.pid), Some(&w.comm), Some(w.cgroup))
+        && f.ports_ok(w.cause_local_port, w.cause_remote_port)
+        && f.addrs_ok(w.cause_local_addr, w.cause_remote_addr)
+}
