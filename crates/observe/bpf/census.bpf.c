@@ -82,8 +82,9 @@ static __always_inline void find_tables(const struct sock_common *skc)
 
 static __always_inline void count_chain(struct bpf_iter__tcp *ctx)
 {
-	struct seq_file___private *seq = (void *)ctx->meta->seq;
-	struct tcp_iter_state *state = BPF_CORE_READ(seq, private);
+	/* A plain load where the verifier knows the type: this runs for every socket. */
+	const struct seq_file___private *seq = (const void *)ctx->meta->seq;
+	const struct tcp_iter_state *state = seq->private;
 	u32 bucket = BPF_CORE_READ(state, bucket);
 
 	if (bucket != chain_bucket) {
