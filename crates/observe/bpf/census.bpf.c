@@ -7,9 +7,6 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Most destinations of a namespace that are counted; others are counted as uncounted. */
-#define DESTINATIONS (1 << 16)
-
 TW_SHARE(struct, tw_destination);
 TW_SHARE(struct, tw_port_count);
 
@@ -18,7 +15,7 @@ struct {
 	__uint(map_flags, 1); /* BPF_F_NO_PREALLOC: memory only for what there is */
 	__type(key, struct tw_destination);
 	__type(value, struct tw_port_count);
-	__uint(max_entries, DESTINATIONS);
+	__uint(max_entries, 1); /* set before load */
 } destinations SEC(".maps");
 
 struct tw_census census;

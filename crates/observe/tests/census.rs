@@ -216,7 +216,7 @@ fn a_structure_without_a_row_has_a_verdict_that_says_why() {
     let (manifest, dir) = record(Part::Ports, &[netns.inode], || {});
     let sizes: Vec<TableSize> = last_round(&dir);
     for source in &manifest.sources {
-        let has = sizes.iter().any(|r| r.structure == &*source.name);
+        let has = sizes.iter().any(|r| r.structure == *source.name);
         match &source.verdict {
             Verdict::Attached => {
                 assert!(has || ["ports", "tables", "slabs"].contains(&&*source.name))

@@ -8,7 +8,7 @@ use recording::{Namespace, Writer, monotonic_ns};
 
 use super::counts::Counts;
 use super::sources::sources;
-use super::walk::Walk;
+use super::walk::{MOST_DESTINATIONS, Walk};
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::health::HealthLog;
@@ -29,7 +29,7 @@ pub fn take_census(
     control: &Control,
 ) -> Result<Report, Error> {
     let mut object = MaybeUninit::uninit();
-    let walk = Walk::load(&mut object, filter);
+    let walk = Walk::load(&mut object, filter, MOST_DESTINATIONS);
     let mut census = Census {
         filter,
         health,
