@@ -50,7 +50,6 @@ pub fn take_census(
         pace.begin();
         census.round(stopping || rounds % SLABS_EVERY == 0)?;
         if stopping {
-            census.counts.seal()?;
             break;
         }
         if let Some(detail) = pace.end() {
@@ -102,7 +101,7 @@ impl Census<'_, '_> {
             }
         }
         self.counts.of_host(wanted.is_empty(), with_slabs)?;
-        self.counts.seal_if_due()
+        self.counts.seal()
     }
 
     fn report(&self) -> Report {
