@@ -333,6 +333,12 @@ fn doctor_names_every_source() {
         "sockets",
         "counters",
         "settings",
+        "cpus",
+        "interrupts",
+        "resources",
+        "ports",
+        "tables",
+        "conntrack",
     ] {
         assert!(sources.iter().any(|s| s["name"] == name), "{name}");
     }

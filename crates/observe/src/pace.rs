@@ -1,4 +1,5 @@
-//! How often a sampling thread may work: a busy host is sampled less often, never slowed down.
+//! How often a sampling thread may work: a host with a million sockets is sampled less often rather
+//! than slowed down.
 
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ impl Pace {
         self.interval = needed;
         slowed.then(|| {
             format!(
-                "a round uses {} ms of CPU: sampling every {:.0} s",
+                "a round of samples uses {} ms of CPU: sampling every {:.0} s",
                 used.as_millis(),
                 needed.as_secs_f64()
             )

@@ -7,7 +7,7 @@ use recording::{Intent, Source, Verdict};
 use super::slabs;
 use super::structures::STRUCTURES;
 use super::verdicts::Verdicts;
-use super::walk::Walk;
+use super::walk::{MOST_DESTINATIONS, Walk};
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::procfile::ProcFile;
@@ -53,7 +53,7 @@ pub fn checkup() -> Vec<Source> {
     let mut object = MaybeUninit::uninit();
     let mut file = ProcFile::default();
     let mut verdicts = Verdicts::default();
-    let walk = Walk::load(&mut object, &Filter::default());
+    let walk = Walk::load(&mut object, &Filter::default(), MOST_DESTINATIONS);
     for s in STRUCTURES {
         verdicts.note(s.name, s.without, &(s.count)(&mut file));
     }

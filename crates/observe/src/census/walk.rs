@@ -17,14 +17,19 @@ pub struct Walk<'o> {
     link: Link,
 }
 
+/// Destinations of a namespace that are counted; sockets to others are counted as uncounted. The map
+/// takes memory only for what there is, 7 MiB at most.
+pub const MOST_DESTINATIONS: u32 = 1 << 16;
 /// Destinations taken out of the map with one call.
 const BATCH: u32 = 4096;
 
 impl<'o> Walk<'o> {
-    /// Loads the iterator. Ports are counted of sockets that `filter` wants, tables of all.
+    /// Loads the iterator. Ports are counted of sockets that `filter` wants, to at most `most`
+    /// destinations; tables of all.
     pub fn load(
         object: &'o mut MaybeUninit<OpenObject>,
         filter: &Filter,
+        most: u32,
     ) -> Result<Walk<'o>, Error> {
         let failed = |e: libbpf_rs::Error| Error::Bpf {
             what: "loading the socket counter".into(),
@@ -34,6 +39,8 @@ impl<'o> Walk<'o> {
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             rodata.filter = same(&filter.wire().map_err(Error::Usage)?);
         }
+        let destinations = &mut open.maps.destinations;
+        destinations.set_max_entries(most).map_err(failed)?;
         let skel = open.load().map_err(failed)?;
         let link = skel.progs.count.attach().map_err(failed)?;
         Ok(Walk { skel, link })
@@ -102,3 +109,39 @@ impl<'o> Walk<'o> {
 }
 
 const EAGAIN: i32 = rustix::io::Errno::AGAIN.raw_os_error();
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn sockets_beyond_the_most_destinations_are_counted_as_such() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: loading a BPF program needs root");
+            return;
+        }
+        crate::error::quiet_libbpf();
+        let conns: Vec<_> = (0..20)
+            .map(|_| {
+                let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+                let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+                (listener, client)
+            })
+            .collect();
+        let mut object = MaybeUninit::uninit();
+        let mut walk = Walk::load(&mut object, &Filter::default(), 8).unwrap();
+        for _ in 0..2 {
+            let mut counted = 0;
+            let census = walk.count((1, 65535), |_, _| {
+                counted += 1;
+                Ok(())
+            });
+            // Other tests and programs have connections here, too.
+            assert_eq!(counted, 8, "the map is emptied after each walk");
+            assert!(census.unwrap().uncounted >= 12);
+        }
+        drop(conns);
+    }
+}

@@ -8,7 +8,7 @@ use recording::{Namespace, Writer, monotonic_ns};
 
 use super::counts::Counts;
 use super::sources::sources;
-use super::walk::Walk;
+use super::walk::{MOST_DESTINATIONS, Walk};
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::health::HealthLog;
@@ -29,7 +29,7 @@ pub fn take_census(
     control: &Control,
 ) -> Result<Report, Error> {
     let mut object = MaybeUninit::uninit();
-    let walk = Walk::load(&mut object, filter);
+    let walk = Walk::load(&mut object, filter, MOST_DESTINATIONS);
     let mut census = Census {
         filter,
         health,
@@ -50,7 +50,6 @@ pub fn take_census(
         pace.begin();
         census.round(stopping || rounds % SLABS_EVERY == 0)?;
         if stopping {
-            census.counts.seal()?;
             break;
         }
         if let Some(detail) = pace.end() {
@@ -102,7 +101,7 @@ impl Census<'_, '_> {
             }
         }
         self.counts.of_host(wanted.is_empty(), with_slabs)?;
-        self.counts.seal_if_due()
+        self.counts.seal()
     }
 
     fn report(&self) -> Report {

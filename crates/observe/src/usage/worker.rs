@@ -49,10 +49,15 @@ pub fn watch_usage(
     let mut usage = Usage::new(options, writer, health, &mut owners)?;
     let mut pace = Pace::new(options.interval);
     usage.round()?;
+    // Someone may be watching: the first round holds what later ones only change.
+    usage.seal()?;
     control.ready(usage.report());
     loop {
         let stopping = control.stopping(pace.interval);
         pace.begin();
+        if stopping {
+            usage.looked_around = None; // a last look at processes and cgroups, too
+        }
         usage.round()?;
         if stopping {
             usage.seal()?;
