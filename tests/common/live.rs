@@ -39,6 +39,11 @@ impl Live {
         }
     }
 
+    /// The recorder's process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends the recorder a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_raw(self.child.id() as i32).unwrap(), signal).unwrap();
