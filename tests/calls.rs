@@ -58,7 +58,7 @@ fn calls_that_fail_are_told_with_their_addresses() {
         client.set_nonblocking(true).unwrap();
         drop(client);
         let done = live.end();
-        assert!(done.manifest().sources.iter().all(|s| s.lost == 0));
+        done.assert_whole();
 
         let calls: Vec<Call> = done.rows();
         let mine = of(&calls, this_thread());
@@ -270,7 +270,7 @@ fn the_search_for_a_port_grows_until_there_is_none() {
         assert_eq!(open.len(), PORTS);
     });
     let done = live.end();
-    assert!(done.manifest().sources.iter().all(|s| s.lost == 0));
+    done.assert_whole();
     let calls: Vec<Call> = done.rows();
     let connects = |c: &&Call| c.netns == space.inode() && c.call == "connect";
     let connects: Vec<_> = calls.iter().filter(connects).collect();

@@ -65,7 +65,7 @@ fn a_handshake_is_seen_with_its_options() {
         space.inside(|| traffic(ip));
     }
     let done = live.end();
-    assert!(done.manifest().sources.iter().all(|s| s.lost == 0));
+    done.assert_whole();
     let seen = &done.manifest().namespaces;
     assert!(seen.iter().any(|n| n.inode == after.inode()));
     let packets: Vec<Packet> = done.rows();
