@@ -15,9 +15,13 @@ use common::root;
 use recording::tables::{Call, Event};
 use rustix::net::{AddressFamily, SocketType, connect, listen, socket, sockopt};
 
-/// Calls of this process, or of another.
-fn of(calls: &[Call], pid: u32) -> Vec<&Call> {
-    calls.iter().filter(|c| c.pid == pid).collect()
+/// Calls of a thread; tests of one process may run side by side.
+fn of(calls: &[Call], tid: u32) -> Vec<&Call> {
+    calls.iter().filter(|c| c.tid == tid).collect()
+}
+
+fn this_thread() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u32
 }
 
 /// A port of this address that nobody listens on.
@@ -54,10 +58,10 @@ fn calls_that_fail_are_told_with_their_addresses() {
         client.set_nonblocking(true).unwrap();
         drop(client);
         let done = live.end();
-        assert!(done.manifest().sources.iter().all(|s| s.lost == 0));
+        done.assert_whole();
 
         let calls: Vec<Call> = done.rows();
-        let mine = of(&calls, std::process::id());
+        let mine = of(&calls, this_thread());
         let find = |call: &str, error: &str| {
             let one = |c: &&&Call| c.call == call && c.error.as_deref() == Some(error);
             let found: Vec<_> = mine.iter().filter(one).collect();
@@ -75,14 +79,15 @@ fn calls_that_fail_are_told_with_their_addresses() {
         let search = refused.port_search_ns.unwrap();
         assert!(search > 0 && search < refused.duration_ns);
         let host = fs::metadata("/proc/self/ns/net").unwrap().ino() as u32;
-        assert!(mine.iter().all(|c| c.netns == host));
-        // The same socket as the event that says who connected where.
-        let events: Vec<Event> = done.rows();
-        let event = events.iter().find(|e| e.sock == refused.sock).unwrap();
-        assert_eq!(
-            (event.remote_port, event.pid),
-            (closed.port(), Some(std::process::id()))
+        assert!(
+            mine.iter()
+                .all(|c| c.netns == host && c.pid == std::process::id())
         );
+        // The same socket as in the event that says who connected where.
+        let events: Vec<Event> = done.rows();
+        let connected = |e: &&Event| e.sock == refused.sock && e.remote_port == closed.port();
+        let event = events.iter().find(connected).unwrap();
+        assert_eq!(event.pid, Some(std::process::id()));
 
         let in_use = find("bind", "EADDRINUSE");
         assert_eq!(
@@ -128,8 +133,7 @@ fn calls_that_wait_are_told_with_how_long() {
     let done = live.end();
 
     let calls: Vec<Call> = done.rows();
-    let mine = of(&calls, std::process::id());
-    let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+    let mine = of(&calls, this_thread());
     for call in ["accept", "recvmsg"] {
         let one = |c: &&&Call| c.call == call && c.local_port == to.port();
         let found: Vec<_> = mine.iter().filter(one).collect();
@@ -137,7 +141,7 @@ fn calls_that_wait_are_told_with_how_long() {
         let call = found[0];
         assert!(call.duration_ns >= 50_000_000, "{call:?}");
         assert!(call.result.is_some() && call.error.is_none());
-        assert_eq!((call.remote_port, call.tid), (client_port, tid));
+        assert_eq!((call.remote_port, call.tid), (client_port, this_thread()));
     }
 }
 
@@ -266,7 +270,7 @@ fn the_search_for_a_port_grows_until_there_is_none() {
         assert_eq!(open.len(), PORTS);
     });
     let done = live.end();
-    assert!(done.manifest().sources.iter().all(|s| s.lost == 0));
+    done.assert_whole();
     let calls: Vec<Call> = done.rows();
     let connects = |c: &&Call| c.netns == space.inode() && c.call == "connect";
     let connects: Vec<_> = calls.iter().filter(connects).collect();

@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use recording::tables::Health;
 use recording::{Manifest, Recording, Table};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -39,6 +40,11 @@ impl Live {
         }
     }
 
+    /// The recorder's process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends the recorder a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_raw(self.child.id() as i32).unwrap(), signal).unwrap();
@@ -67,6 +73,12 @@ impl Done {
     /// Its manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.0.manifest
+    }
+
+    /// Fails, with what the recorder said of itself, when a source lost something.
+    pub fn assert_whole(&self) {
+        let lost: u64 = self.manifest().sources.iter().map(|s| s.lost).sum();
+        assert_eq!(lost, 0, "{:#?}", self.rows::<Health>());
     }
 
     /// All rows of a table.

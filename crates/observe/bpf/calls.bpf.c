@@ -146,11 +146,11 @@ int BPF_PROG(on_enter, struct pt_regs *regs, long id)
 	}
 	in = bpf_task_storage_get(&tasks, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!in) {
-		count_lost(TW_CALL_LOST_TASK);
+		count_lost(TW_CALL_LOST_NOTE);
 		return 0;
 	}
 	if (in->start)
-		count_lost(TW_CALL_LOST_TASK); /* its return was not seen */
+		count_lost(TW_CALL_LOST_RETURN);
 	in->sk = (u64)sk;
 	in->fd = regs->SYSCALL_ARG1;
 	in->arg2 = regs->SYSCALL_ARG2;

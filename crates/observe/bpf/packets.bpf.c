@@ -132,21 +132,35 @@ static __always_inline bool is_vlan(u16 protocol)
 	return protocol == bpf_htons(ETH_P_8021Q) || protocol == bpf_htons(ETH_P_8021AD);
 }
 
-/* A packet comes here without its link header; a tag that the device left in it precedes IP. */
+/* Whether IP begins here and not a tag, which lies about lengths when it is read as IP. */
+static __always_inline bool is_ip(struct __sk_buff *skb, u32 at)
+{
+	u8 ip[6];
+
+	if (bpf_skb_load_bytes(skb, at, ip, sizeof(ip)))
+		return false;
+	return (ip[0] >> 4 == 4 && at + (ip[2] << 8 | ip[3]) <= skb->len) ||
+	       (ip[0] >> 4 == 6 && at + (ip[4] << 8 | ip[5]) + 40 <= skb->len);
+}
+
+/* A packet comes here without its link header. A tag that the device did not take out precedes IP;
+ * of an outgoing packet the kernel mostly passes over it, without saying so. */
 static __always_inline int find_tcp(struct __sk_buff *skb, struct layout *at)
 {
+	bool outgoing = skb->pkt_type == PACKET_OUTGOING;
 	u16 protocol = skb->protocol;
 	u8 first;
 
 	at->ip = 0;
-	for (int i = 0; i < 2 && is_vlan(protocol) && skb->pkt_type != PACKET_OUTGOING; i++) {
+	for (int i = 0; i < 2 && is_vlan(protocol); i++) {
+		if (outgoing && is_ip(skb, at->ip))
+			break;
 		if (bpf_skb_load_bytes(skb, at->ip + 2, &protocol, sizeof(protocol)))
 			return -1;
 		at->ip += 4;
 	}
-	/* An outgoing one begins at IP, whatever tags are before it. */
 	if (protocol != bpf_htons(ETH_P_IP) && protocol != bpf_htons(ETH_P_IPV6) &&
-	    !is_vlan(protocol))
+	    !(is_vlan(protocol) && outgoing))
 		return 0;
 	if (bpf_skb_load_bytes(skb, at->ip, &first, sizeof(first)))
 		return -1;

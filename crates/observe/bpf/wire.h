@@ -278,7 +278,12 @@ _Static_assert(sizeof(struct tw_call) == 128, "tw_call is shared with Rust");
 #define TW_SYSCALLS 512
 
 /* Why a call is missing from the table. */
-enum tw_call_loss { TW_CALL_LOST_RING, TW_CALL_LOST_TASK, TW_CALL_LOSSES };
+enum tw_call_loss {
+	TW_CALL_LOST_RING, /* the ring was full */
+	TW_CALL_LOST_NOTE, /* no memory for a note with the task */
+	TW_CALL_LOST_RETURN, /* it began, and then the next one did */
+	TW_CALL_LOSSES,
+};
 
 /* A control packet: the TCP header with its options as it was on the wire. */
 #define TW_TCP_HEADER 60

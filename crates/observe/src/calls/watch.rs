@@ -19,6 +19,22 @@ use crate::worker::{Control, Report};
 const DRAIN_EVERY: Duration = Duration::from_millis(50);
 const LOOK_FOR_LOSSES_EVERY: Duration = Duration::from_secs(1);
 
+/// Why calls are missing.
+const LOSSES: [(tw_call_loss, &str); 3] = [
+    (
+        tw_call_loss::TW_CALL_LOST_RING,
+        "the ring buffer was full; record with a larger --ring-kib or --call-over",
+    ),
+    (
+        tw_call_loss::TW_CALL_LOST_NOTE,
+        "the kernel had no memory at hand to note when a call began",
+    ),
+    (
+        tw_call_loss::TW_CALL_LOST_RETURN,
+        "calls whose return was not seen",
+    ),
+];
+
 /// Watches until told to stop; ready once attached. A kernel that cannot do it gets a verdict.
 pub fn watch(
     options: &CallOptions,
@@ -69,13 +85,14 @@ fn run(
         failed: None,
     });
     let ring = ring(&calls.skel.maps.ring, |c| sink.borrow_mut().take(c))?;
-    let (mut full, mut unseen) = (Count::default(), Count::default());
+    let mut lost: [Count; LOSSES.len()] = Default::default();
     let mut looked = Instant::now();
     loop {
         let stopping = control.stopping(DRAIN_EVERY);
         if stopping {
-            // Detach first, then drain: what returned before the end is not lost.
-            links.clear();
+            // Detach first, then drain: what returned before the end is not lost. In reverse: a
+            // call that is seen to begin is seen to end.
+            while links.pop().is_some() {}
         }
         drain(&ring)?;
         let mut sink = sink.borrow_mut();
@@ -84,26 +101,17 @@ fn run(
         }
         if stopping || looked.elapsed() >= LOOK_FOR_LOSSES_EVERY {
             looked = Instant::now();
-            let lost = &calls.skel.maps.lost;
-            let n = full.news(lost, tw_call_loss::TW_CALL_LOST_RING.0)?;
-            if n > 0 {
-                let detail =
-                    "the ring buffer was full; record with a larger --ring-kib or --call-over";
-                health.say("calls", "lost", n, detail)?;
-            }
-            let n = unseen.news(lost, tw_call_loss::TW_CALL_LOST_TASK.0)?;
-            if n > 0 {
-                health.say(
-                    "calls",
-                    "lost",
-                    n,
-                    "calls that could not be followed to their end",
-                )?;
+            let map = &calls.skel.maps.lost;
+            for ((why, detail), count) in LOSSES.iter().zip(&mut lost) {
+                let n = count.news(map, why.0)?;
+                if n > 0 {
+                    health.say("calls", "lost", n, *detail)?;
+                }
             }
         }
         if stopping {
             sink.table.seal()?;
-            calls.sources[0].lost = full.total + unseen.total;
+            calls.sources[0].lost = lost.iter().map(|c| c.total).sum();
             return Ok(Report {
                 sources: calls.sources.clone(),
                 ..Report::default()
