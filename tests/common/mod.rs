@@ -1,6 +1,8 @@
 //! What the end-to-end tests share: the built binary, and lines of JSON.
 #![allow(dead_code)]
 
+pub mod live;
+
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};

@@ -57,6 +57,19 @@ static __always_inline u8 load_addrs(u8 local[16], u8 remote[16], const struct s
 	return 4;
 }
 
+/* The same of a pointer that was itself read from memory, which the verifier does not know. */
+static __always_inline u8 fill_addrs(u8 local[16], u8 remote[16], const struct sock_common *skc)
+{
+	if (BPF_CORE_READ(skc, skc_family) == AF_INET6) {
+		BPF_CORE_READ_INTO((struct in6_addr *)local, skc, skc_v6_rcv_saddr);
+		BPF_CORE_READ_INTO((struct in6_addr *)remote, skc, skc_v6_daddr);
+		return 6;
+	}
+	v4_mapped(local, BPF_CORE_READ(skc, skc_rcv_saddr));
+	v4_mapped(remote, BPF_CORE_READ(skc, skc_daddr));
+	return 4;
+}
+
 static __always_inline u64 sock_cgroup(const struct sock *sk)
 {
 	u64 word;

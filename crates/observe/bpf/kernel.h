@@ -15,6 +15,7 @@ typedef __u16 u16;
 typedef __u32 u32;
 typedef __u64 u64;
 typedef __s32 s32;
+typedef __s64 s64;
 typedef __u16 __be16;
 typedef __u32 __be32;
 typedef __u32 __wsum;
@@ -28,8 +29,11 @@ enum {
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 enum { BPF_RB_NO_WAKEUP = 1 };
+enum { BPF_F_NO_PREALLOC = 1 };
+enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 /* As the kernel numbers its helpers; asked for by CO-RE where a helper may be missing. */
 enum bpf_func_id { BPF_FUNC_sock_from_file = 162 };
 
@@ -102,12 +106,20 @@ struct super_block {
 	unsigned long s_magic;
 };
 struct inode {
+	unsigned short i_mode;
 	struct super_block *i_sb;
 	unsigned long i_ino;
 };
 struct file {
 	struct inode *f_inode;
 	void *private_data;
+};
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+struct files_struct {
+	struct fdtable *fdt;
 };
 struct sock;
 struct socket {
@@ -223,6 +235,7 @@ struct tcp_sock {
 	u32 delivered_ce;
 	u32 rcv_wnd;
 	u32 rcv_tstamp;
+	u64 tcp_clock_cache;
 	struct tcp_options_received rx_opt;
 	u64 bytes_received;
 	u32 segs_in;
@@ -274,6 +287,7 @@ struct dst_entry {
 	struct net_device *dev;
 };
 struct sk_buff {
+	struct sock *sk;
 	struct net_device *dev;
 	char cb[48];
 	unsigned long _skb_refdst;
@@ -282,11 +296,40 @@ struct sk_buff {
 	unsigned char *head;
 };
 
+struct nsproxy {
+	struct net *net_ns;
+};
+struct thread_info {
+	u32 status; /* x86 only */
+};
 struct task_struct {
+	struct thread_info thread_info;
+	struct files_struct *files;
+	struct nsproxy *nsproxy;
 	int tgid;
 	char comm[16];
 	struct task_struct *group_leader;
 };
+
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long di;
+	unsigned long si;
+	unsigned long orig_ax;
+};
+#define SYSCALL_NR(regs)   ((regs)->orig_ax)
+#define SYSCALL_ARG1(regs) ((regs)->di)
+#define SYSCALL_ARG2(regs) ((regs)->si)
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs {
+	u64 regs[31];
+	u64 orig_x0;
+	s32 syscallno;
+};
+#define SYSCALL_NR(regs)   ((u64)(regs)->syscallno)
+#define SYSCALL_ARG1(regs) ((regs)->orig_x0)
+#define SYSCALL_ARG2(regs) ((regs)->regs[1])
+#endif
 
 struct seq_file;
 struct bpf_iter_meta {

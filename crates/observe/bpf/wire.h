@@ -194,6 +194,117 @@ struct tw_holder {
 };
 _Static_assert(sizeof(struct tw_holder) == 32, "tw_holder is shared with Rust");
 
+struct tw_owner {
+	u32 pid;
+	u32 files;
+	u32 sockets;
+	u32 listeners;
+};
+_Static_assert(sizeof(struct tw_owner) == 16, "tw_owner is shared with Rust");
+
+/* A destination of connections: the key of a count. */
+struct tw_destination {
+	u8 local_addr[16];
+	u8 remote_addr[16];
+	u32 remote_port;
+};
+_Static_assert(sizeof(struct tw_destination) == 36, "tw_destination is shared with Rust");
+
+struct tw_port_count {
+	u32 used;
+	u32 time_wait;
+	u32 established;
+};
+_Static_assert(sizeof(struct tw_port_count) == 12, "tw_port_count is shared with Rust");
+
+/* What a walk over the sockets of a namespace finds. */
+struct tw_census {
+	u64 uncounted; /* sockets to destinations for which there was no room */
+	u32 range_low; /* user space sets the range, all else is zero at first */
+	u32 range_high;
+	u32 listeners;
+	u32 requests;
+	u32 time_wait;
+	u32 connections; /* none of the above */
+	u32 ports; /* different local ports */
+	u32 longest_chain;
+	u32 ehash_buckets;
+	u32 bhash_buckets;
+	u32 lhash2_buckets;
+	u32 zero;
+};
+_Static_assert(sizeof(struct tw_census) == 56, "tw_census is shared with Rust");
+
+/* The families of calls, by the name that the table gives them. */
+enum tw_call_kind {
+	TW_CALL_NONE,
+	TW_CALL_CONNECT,
+	TW_CALL_ACCEPT,
+	TW_CALL_BIND,
+	TW_CALL_LISTEN,
+	TW_CALL_CLOSE,
+	TW_CALL_SHUTDOWN,
+	TW_CALL_SENDMSG,
+	TW_CALL_RECVMSG,
+	TW_CALL_EPOLL, /* from here on without a socket */
+	TW_CALL_POLL,
+	TW_CALL_SELECT,
+	TW_CALL_KINDS,
+};
+
+struct tw_call {
+	u64 time_ns;
+	u64 duration_ns;
+	s64 result;
+	u64 sock; /* 0: none */
+	u64 cgroup;
+	u64 search_ns;
+	u8 local_addr[16];
+	u8 remote_addr[16];
+	u32 netns;
+	u32 pid;
+	u32 tid;
+	s32 fd;
+	s32 backlog;
+	u16 local_port;
+	u16 remote_port;
+	u8 kind;
+	u8 family; /* 0: no address is known */
+	u8 searched; /* search_ns is known */
+	u8 zero[5];
+	char comm[16];
+};
+_Static_assert(sizeof(struct tw_call) == 128, "tw_call is shared with Rust");
+#define TW_SYSCALLS 512
+
+/* Why a call is missing from the table. */
+enum tw_call_loss { TW_CALL_LOST_RING, TW_CALL_LOST_TASK, TW_CALL_LOSSES };
+
+/* A control packet: the TCP header with its options as it was on the wire. */
+#define TW_TCP_HEADER 60
+struct tw_packet {
+	u64 time_ns;
+	u8 src_addr[16];
+	u8 dst_addr[16];
+	u32 netns;
+	u32 ifindex;
+	u32 payload;
+	u8 family;
+	u8 ttl;
+	u8 outgoing;
+	u8 tcp_len; /* bytes of tcp[] that are the header's */
+	u8 tcp[TW_TCP_HEADER];
+	u32 zero;
+};
+_Static_assert(sizeof(struct tw_packet) == 120, "tw_packet is shared with Rust");
+
+/* Why a control packet is missing from the table. */
+enum tw_packet_loss {
+	TW_PACKET_LOST_RING, /* the ring was full */
+	TW_PACKET_UNREADABLE, /* headers that are cut short, or too many before TCP's */
+	TW_PACKET_LOSSES,
+};
+
 /* A global of a type makes it part of the object's data in BTF, and so of the Rust skeleton. */
 #define TW_SHARE(kind, type) kind type *share_##type __attribute__((unused))
 

@@ -1,18 +1,22 @@
 //! What this kernel allows: tries every source as a recording would, and lets go again.
 
 use std::mem::MaybeUninit;
+use std::time::Duration;
 
 use recording::{Host, Intent, Source, Verdict};
 
+use crate::calls::{self, CallOptions};
 use crate::error::{Error, quiet_libbpf};
 use crate::events::EventOptions;
 use crate::filter::Filter;
 use crate::holders::Holders;
 use crate::host;
 use crate::kernel::{KernelBtf, Names, hz};
+use crate::packets::{self, PacketOptions};
 use crate::sampler::sources;
 use crate::sockets::{Decoder, Sockets};
 use crate::watcher::attach;
+use crate::{census, usage};
 
 /// The result.
 #[derive(Debug, serde::Serialize)]
@@ -59,6 +63,9 @@ fn try_sources() -> Result<Vec<Source>, Error> {
         Err(e) => Verdict::Failed(e.reason()),
     };
     found.extend(sources(holders));
+    found.extend(usage::checkup());
+    found.extend(census::checkup());
+    found.extend(calls_and_packets(sock_key)?);
     found.push(Source {
         name: "hz".into(),
         gives: "durations that the kernel keeps in ticks".into(),
@@ -73,5 +80,26 @@ fn try_sources() -> Result<Vec<Source>, Error> {
         },
         lost: 0,
     });
+    Ok(found)
+}
+
+fn calls_and_packets(sock_key: [u64; 2]) -> Result<Vec<Source>, Error> {
+    let options = CallOptions {
+        filter: Filter::default(),
+        ring_bytes: 1 << 16,
+        over: Duration::MAX,
+        sock_key,
+    };
+    let mut objects = [MaybeUninit::uninit(), MaybeUninit::uninit()];
+    let mut found = match calls::try_attach(&mut objects, &options)? {
+        Ok(calls) => calls.sources,
+        Err(sources) => sources,
+    };
+    let options = PacketOptions {
+        filter: Filter::default(),
+        ring_bytes: 1 << 16,
+        interval: Duration::MAX,
+    };
+    found.extend(packets::checkup(&options)?);
     Ok(found)
 }

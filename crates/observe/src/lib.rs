@@ -3,6 +3,8 @@
 //! Needs no kprobe and no fentry, which hardened hosts refuse: BTF tracepoints, iterators and
 //! kernel stacks taken inside a tracepoint tell the same. Changes nothing on the host.
 
+mod calls;
+mod census;
 mod counters;
 mod doctor;
 mod error;
@@ -13,12 +15,17 @@ mod holders;
 mod host;
 mod kernel;
 mod netns;
+mod pace;
+mod packets;
 mod part;
 mod processes;
+mod procfile;
+mod ring;
 mod sampler;
 mod session;
 mod settings;
 mod sockets;
+mod usage;
 mod watcher;
 mod wire;
 mod worker;

@@ -2,11 +2,15 @@
 
 use recording::Writer;
 
+use crate::calls::{self, CallOptions};
+use crate::census::take_census;
 use crate::error::Error;
 use crate::events::EventOptions;
 use crate::health::HealthLog;
+use crate::packets::{self, PacketOptions};
 use crate::sampler::{SampleOptions, sample};
 use crate::session::Options;
+use crate::usage::{UsageOptions, watch_usage};
 use crate::watcher::watch;
 use crate::worker::{Report, Worker};
 
@@ -17,6 +21,14 @@ pub enum Part {
     Events,
     /// Samples of sockets, listeners, counters and settings in every namespace.
     Sockets,
+    /// How much of the host is used.
+    Host,
+    /// How full port ranges and lookup structures are.
+    Ports,
+    /// System calls on TCP sockets that take long or fail.
+    Calls,
+    /// SYN, SYN-ACK, RST and FIN on the wire.
+    Packets,
 }
 
 impl Part {
@@ -33,6 +45,30 @@ impl Part {
             "sockets",
             true,
             "samples of sockets, listeners, counters and settings in every namespace",
+        ),
+        (
+            Part::Host,
+            "host",
+            true,
+            "CPUs, interrupts, and the USE checklist of every resource",
+        ),
+        (
+            Part::Ports,
+            "ports",
+            true,
+            "local ports in use to each destination, and how full the lookup structures are",
+        ),
+        (
+            Part::Calls,
+            "calls",
+            false,
+            "system calls on TCP sockets that take long or fail, and every listen()",
+        ),
+        (
+            Part::Packets,
+            "packets",
+            false,
+            "SYN, SYN-ACK, RST and FIN with their options, on the wire of every namespace",
         ),
     ];
 
@@ -75,6 +111,39 @@ impl Part {
                 };
                 let writer = writer.clone();
                 Worker::start("sampler", move |c| sample(&options, &writer, &health, &c))
+            }
+            Part::Host => {
+                let options = UsageOptions {
+                    netns: options.filter.netns.clone(),
+                    interval: options.interval,
+                };
+                let writer = writer.clone();
+                Worker::start("host", move |c| watch_usage(&options, &writer, &health, &c))
+            }
+            Part::Ports => {
+                let (filter, writer) = (options.filter.clone(), writer.clone());
+                Worker::start("ports", move |c| take_census(&filter, &writer, &health, &c))
+            }
+            Part::Calls => {
+                let options = CallOptions {
+                    filter: options.filter.clone(),
+                    ring_bytes: options.ring_bytes,
+                    over: options.call_over,
+                    sock_key,
+                };
+                let table = writer.table()?;
+                Worker::start("calls", move |c| calls::watch(&options, table, &health, &c))
+            }
+            Part::Packets => {
+                let options = PacketOptions {
+                    filter: options.filter.clone(),
+                    ring_bytes: options.ring_bytes,
+                    interval: options.interval,
+                };
+                let table = writer.table()?;
+                Worker::start("packets", move |c| {
+                    packets::watch(&options, table, &health, &c)
+                })
             }
         }
     }

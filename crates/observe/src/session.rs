@@ -27,6 +27,8 @@ pub struct Options {
     pub ring_bytes: u32,
     /// Record every state change, also the steps of an orderly close.
     pub all_states: bool,
+    /// Record calls that take at least so long; zero means all.
+    pub call_over: Duration,
     /// The command line, for the manifest.
     pub command_line: Vec<String>,
 }

@@ -29,9 +29,50 @@ pub mod sockets {
 pub mod holders {
     include!(concat!(env!("OUT_DIR"), "/holders.skel.rs"));
 }
+#[allow(
+    missing_docs,
+    unused_qualifications,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks
+)]
+pub mod calls {
+    include!(concat!(env!("OUT_DIR"), "/calls.skel.rs"));
+}
+#[allow(
+    missing_docs,
+    unused_qualifications,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks
+)]
+pub mod packets {
+    include!(concat!(env!("OUT_DIR"), "/packets.skel.rs"));
+}
 
+#[allow(
+    missing_docs,
+    unused_qualifications,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks
+)]
+pub mod owners {
+    include!(concat!(env!("OUT_DIR"), "/owners.skel.rs"));
+}
+#[allow(
+    missing_docs,
+    unused_qualifications,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks
+)]
+pub mod census {
+    include!(concat!(env!("OUT_DIR"), "/census.skel.rs"));
+}
+
+pub use calls::types::{tw_call, tw_call_kind, tw_call_loss};
+pub use census::types::{tw_census, tw_destination, tw_port_count};
 pub use events::types::{tw_bits, tw_caller, tw_event, tw_filter, tw_kind, tw_prefix, tw_range};
 pub use holders::types::tw_holder;
+pub use owners::types::tw_owner;
+pub use packets::types::{tw_packet, tw_packet_loss};
 pub use sockets::types::{tw_listener, tw_record, tw_socket};
 
 // The same numbers are asserted in bpf/wire.h: a change on one side alone does not build.
@@ -41,6 +82,11 @@ const _: () = {
     assert!(size_of::<tw_listener>() == 80 && offset_of!(tw_listener, local_port) == 72);
     assert!(size_of::<tw_socket>() == 344 && offset_of!(tw_socket, local_port) == 324);
     assert!(size_of::<tw_holder>() == 32);
+    assert!(size_of::<tw_owner>() == 16);
+    assert!(size_of::<tw_destination>() == 36 && size_of::<tw_port_count>() == 12);
+    assert!(size_of::<tw_census>() == 56 && offset_of!(tw_census, listeners) == 16);
+    assert!(size_of::<tw_call>() == 128 && offset_of!(tw_call, comm) == 112);
+    assert!(size_of::<tw_packet>() == 120 && offset_of!(tw_packet, tcp) == 56);
 };
 
 /// A type that any bytes are a value of, written by our own programs.
@@ -56,8 +102,32 @@ unsafe impl Record for tw_listener {}
 unsafe impl Record for tw_socket {}
 // SAFETY: as above.
 unsafe impl Record for tw_holder {}
+// SAFETY: as above.
+unsafe impl Record for tw_owner {}
+// SAFETY: as above.
+unsafe impl Record for tw_destination {}
+// SAFETY: as above.
+unsafe impl Record for tw_port_count {}
 // SAFETY: see bpf/filter.h: integers and arrays of integers only.
 unsafe impl Record for tw_filter {}
+// SAFETY: as above.
+unsafe impl Record for census::types::tw_filter {}
+// SAFETY: as above.
+unsafe impl Record for tw_call {}
+// SAFETY: as above.
+unsafe impl Record for tw_packet {}
+// SAFETY: as above.
+unsafe impl Record for calls::types::tw_filter {}
+// SAFETY: as above.
+unsafe impl Record for packets::types::tw_filter {}
+
+/// The same record as another object's type: each skeleton has types of its own for what the
+/// programs share.
+pub fn same<A: Record, B: Record>(a: &A) -> B {
+    const { assert!(size_of::<A>() == size_of::<B>()) };
+    // SAFETY: both are as large, any bytes make a B, and alignment is not assumed.
+    unsafe { std::ptr::from_ref(a).cast::<B>().read_unaligned() }
+}
 
 /// The record at the start of `bytes`; `None` when they are too few.
 pub fn read<R: Record>(bytes: &[u8]) -> Option<R> {

@@ -30,6 +30,12 @@ pub struct LiveArgs {
     /// Record every state change, also the steps of an orderly close
     #[arg(long)]
     pub all_states: bool,
+    /// Record these parts, too: `calls`, `packets`
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = part)]
+    pub with: Vec<Part>,
+    /// With `calls`: record those that take at least so long; 0s records all
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = humantime::parse_duration)]
+    pub call_over: Duration,
     /// Create this file when recording has begun
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<PathBuf>,
@@ -42,12 +48,19 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long a command may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 
+fn part(name: &str) -> Result<Part, String> {
+    let names: Vec<_> = Part::ALL.iter().map(|p| p.1).collect();
+    Part::named(name).ok_or_else(|| format!("the parts are {}", names.join(", ")))
+}
+
 /// Records into `dir` for `time`, or, when there is a command and no `time`, until it ends.
 pub fn record(dir: PathBuf, time: Option<Duration>, args: &LiveArgs) -> Result<Manifest> {
     let netns = observe::resolve_netns(&args.netns).map_err(|why| anyhow!(why))?;
     let stop = stop_flag()?;
     let options = Options {
-        parts: Part::by_default().collect(),
+        parts: Part::by_default()
+            .chain(args.with.iter().copied())
+            .collect(),
         filter: Filter {
             netns,
             ..Filter::default()
@@ -55,6 +68,7 @@ pub fn record(dir: PathBuf, time: Option<Duration>, args: &LiveArgs) -> Result<M
         interval: args.interval.max(Duration::from_millis(10)),
         ring_bytes: args.ring_kib.saturating_mul(1024),
         all_states: args.all_states,
+        call_over: args.call_over,
         command_line: std::env::args().collect(),
     };
     let mut session = Session::start(&dir, &options)?;
