@@ -2,7 +2,7 @@
 /* Source `owners`: per process that holds TCP sockets, how many files it has open. The iterator
  * gives one file after the other, those of a process together: counting them here, not in user
  * space, costs a few loads per file. */
-#include "kernel.h"
+#include "file.h"
 #include "wire.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -18,7 +18,6 @@ int count(struct bpf_iter__task_file *ctx)
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
 	struct socket *sock;
-	u16 family;
 	u32 pid;
 
 	pid = task && file ? task->tgid : 0;
@@ -34,11 +33,8 @@ int count(struct bpf_iter__task_file *ctx)
 	if (!task || !file)
 		return 0;
 	current.files++;
-	sock = bpf_sock_from_file(file);
-	if (!sock || sock->type != SOCK_STREAM || !sock->sk)
-		return 0;
-	family = BPF_CORE_READ(sock, sk, __sk_common.skc_family);
-	if (family != AF_INET && family != AF_INET6)
+	sock = stream_socket(file);
+	if (!sock)
 		return 0;
 	current.sockets++;
 	if (BPF_CORE_READ(sock, sk, __sk_common.skc_state) == TCP_LISTEN)

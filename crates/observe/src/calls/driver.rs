@@ -61,7 +61,7 @@ impl<'o> Calls<'o> {
             Err(Error::Usage(why)) => return Err(Error::Usage(why)),
             // Without what tells the search for a port, the rest may still load.
             Err(e) => {
-                let why = e.to_string();
+                let why = e.reason();
                 (load(second, options, false)?, Verdict::Failed(why))
             }
         };

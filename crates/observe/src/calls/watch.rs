@@ -62,7 +62,7 @@ pub fn try_attach<'o>(
         None => match Calls::attach(objects, options) {
             Ok(calls) => return Ok(Ok(calls)),
             Err(Error::Usage(why)) => return Err(Error::Usage(why)),
-            Err(e) => Verdict::Failed(e.to_string()),
+            Err(e) => Verdict::Failed(e.reason()),
         },
     };
     Ok(Err(sources(verdict.clone(), verdict)))

@@ -24,7 +24,7 @@ pub fn sources(obstacle: Option<&Error>, verdicts: &Verdicts, uncounted: u64) ->
     };
     let walked = match obstacle {
         None => Verdict::Attached,
-        Some(e) => Verdict::Failed(e.to_string()),
+        Some(e) => Verdict::Failed(e.reason()),
     };
     let mut sources = vec![
         source(

@@ -73,7 +73,7 @@ pub fn checkup() -> Vec<Source> {
     let mut object = MaybeUninit::uninit();
     let owners = match Owners::load(&mut object) {
         Ok(_) => Verdict::Attached,
-        Err(e) => Verdict::Failed(e.to_string()),
+        Err(e) => Verdict::Failed(e.reason()),
     };
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     sources(owners, &hierarchy::find(&mounts))

@@ -227,7 +227,7 @@ impl<'a, 'o> Usage<'a, 'o> {
     fn report(&self) -> Report {
         let owners = match &self.owners {
             Ok(_) => Verdict::Attached,
-            Err(e) => Verdict::Failed(e.to_string()),
+            Err(e) => Verdict::Failed(e.reason()),
         };
         Report {
             sources: sources(owners, &self.hierarchies),
