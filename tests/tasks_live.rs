@@ -442,20 +442,18 @@ fn a_timer_is_not_blamed_on_the_packet_before_it() {
             "{wait:#?}"
         );
     }
-    // The other side of it: every read of the echo is ended by a packet of its connection.
+    // The other side of it: every read of the echo is ended by a packet of its connection. (Waits
+    // in state D are for locks of the kernel.)
     let reads = waits_of(&path, echo);
-    let reads = reads
-        .iter()
-        .filter(|w| matches!(w.syscall.as_deref(), Some("read" | "recvfrom")));
-    let reads: Vec<_> = reads.collect();
+    let is_read =
+        |w: &&Wait| matches!(w.syscall.as_deref(), Some("read" | "recvfrom")) && w.state == *"S";
+    let reads: Vec<_> = reads.iter().filter(is_read).collect();
     assert!(reads.len() > 100, "{}", reads.len());
     for wait in reads {
         assert_eq!(wait.cause_local_port, to.port(), "{wait:#?}");
-        assert_eq!(
-            (wait.cause_attempt, &*wait.waker),
-            (Some(0), "softirq"),
-            "{wait:#?}"
-        );
+        assert_eq!(wait.cause_attempt, Some(0), "{wait:#?}");
+        // A task where the packet found the socket in use: by ourselves, who sample it.
+        assert!(matches!(&*wait.waker, "softirq" | "task"), "{wait:#?}");
     }
 }
 
