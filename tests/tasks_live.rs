@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use common::{begin, finish, root, rows, stacks};
 use lab::{Plant, Programs, Scenario, Stop};
 use recording::tables::{Event, Thread, ThreadSleep, Wait};
-use recording::{Addr, Text};
+use recording::{Addr, Recording, Text};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::gettid;
 
@@ -434,7 +434,11 @@ fn a_timer_is_not_blamed_on_the_packet_before_it() {
         .iter()
         .filter(|w| w.syscall.as_deref() == Some("clock_nanosleep"));
     let sleeps: Vec<_> = sleeps.collect();
-    assert!(sleeps.len() >= 390, "{}", sleeps.len());
+    // On a busy host a timer can be due before its thread has left the CPU: then there was no wait.
+    assert!(sleeps.len() > 50, "{}", sleeps.len());
+    let manifest = Recording::open(&path).unwrap().manifest;
+    let waits = manifest.sources.iter().find(|s| s.name == "waits");
+    assert_eq!(waits.unwrap().lost, 0);
     for wait in sleeps {
         assert_eq!(
             (&*wait.waker, wait.cause_sock),

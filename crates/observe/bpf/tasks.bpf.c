@@ -97,7 +97,8 @@ static __always_inline void leave(struct task_struct *t, u32 blocked, u64 now)
 		count_lost(TW_TASK_NO_ROOM);
 		return;
 	}
-	th->turns++;
+	now = not_before(now, th);
+	begin_change(th);
 	if (!th->since)
 		meet(th, t, now);
 	else
@@ -110,7 +111,7 @@ static __always_inline void leave(struct task_struct *t, u32 blocked, u64 now)
 	th->now = blocked ? NOW_BLOCKED : NOW_RUNNABLE;
 	if (blocked & TASK_DEAD)
 		th->dead = 1;
-	th->turns++;
+	end_change(th);
 	if (!th->dead)
 		return;
 	r = bpf_map_lookup_elem(&end_scratch, &zero);
@@ -133,7 +134,8 @@ static __always_inline void enter(struct task_struct *t, u64 now)
 		count_lost(TW_TASK_NO_ROOM);
 		return;
 	}
-	th->turns++;
+	now = not_before(now, th);
+	begin_change(th);
 	off = since(th->since, now);
 	if (!th->since)
 		meet(th, t, now);
@@ -149,7 +151,7 @@ static __always_inline void enter(struct task_struct *t, u64 now)
 		th->ns[TW_RUN] += off;
 	th->since = now;
 	th->now = NOW_RUNNING;
-	th->turns++;
+	end_change(th);
 	if (want_waits && th->to_tell) {
 		struct tw_on on = {
 		    .kind = TW_TASK_ON,
@@ -237,12 +239,13 @@ int on_waking(u64 *ctx)
 		th->early = now;
 	if (th->now != NOW_BLOCKED)
 		return 0;
+	now = not_before(now, th);
 	waited = since(th->since, now);
-	th->turns++;
+	begin_change(th);
 	count_wait(t, th->blocked, th->ns, th->sleeps, waited);
 	th->since = now;
 	th->now = NOW_RUNNABLE;
-	th->turns++;
+	end_change(th);
 	if (want_waits && waited >= wait_over_ns)
 		tell_wait(ctx, t, th, waited, now);
 	return 0;
@@ -388,7 +391,7 @@ int dump(struct bpf_iter__task *ctx)
 	for (u32 i = 0; i < 4; i++) {
 		turns = th->turns;
 		barrier();
-		now = bpf_ktime_get_ns();
+		now = not_before(bpf_ktime_get_ns(), th);
 		fill_thread(&r, t, th, now);
 		then = th->since;
 		state = th->now;
