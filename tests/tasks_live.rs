@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use common::{begin, finish, root, rows, stacks};
 use lab::{Plant, Programs, Scenario, Stop};
 use recording::tables::{Event, Thread, ThreadSleep, Wait};
-use recording::{Addr, Text};
+use recording::{Addr, Recording, Text};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::gettid;
 
@@ -434,7 +434,11 @@ fn a_timer_is_not_blamed_on_the_packet_before_it() {
         .iter()
         .filter(|w| w.syscall.as_deref() == Some("clock_nanosleep"));
     let sleeps: Vec<_> = sleeps.collect();
-    assert!(sleeps.len() >= 390, "{}", sleeps.len());
+    // On a busy host a timer can be due before its thread has left the CPU: then there was no wait.
+    assert!(sleeps.len() > 50, "{}", sleeps.len());
+    let manifest = Recording::open(&path).unwrap().manifest;
+    let waits = manifest.sources.iter().find(|s| s.name == "waits");
+    assert_eq!(waits.unwrap().lost, 0);
     for wait in sleeps {
         assert_eq!(
             (&*wait.waker, wait.cause_sock),
@@ -442,20 +446,18 @@ fn a_timer_is_not_blamed_on_the_packet_before_it() {
             "{wait:#?}"
         );
     }
-    // The other side of it: every read of the echo is ended by a packet of its connection.
+    // The other side of it: every read of the echo is ended by a packet of its connection. (Waits
+    // in state D are for locks of the kernel.)
     let reads = waits_of(&path, echo);
-    let reads = reads
-        .iter()
-        .filter(|w| matches!(w.syscall.as_deref(), Some("read" | "recvfrom")));
-    let reads: Vec<_> = reads.collect();
+    let is_read =
+        |w: &&Wait| matches!(w.syscall.as_deref(), Some("read" | "recvfrom")) && w.state == *"S";
+    let reads: Vec<_> = reads.iter().filter(is_read).collect();
     assert!(reads.len() > 100, "{}", reads.len());
     for wait in reads {
         assert_eq!(wait.cause_local_port, to.port(), "{wait:#?}");
-        assert_eq!(
-            (wait.cause_attempt, &*wait.waker),
-            (Some(0), "softirq"),
-            "{wait:#?}"
-        );
+        assert_eq!(wait.cause_attempt, Some(0), "{wait:#?}");
+        // A task where the packet found the socket in use: by ourselves, who sample it.
+        assert!(matches!(&*wait.waker, "softirq" | "task"), "{wait:#?}");
     }
 }
 

@@ -212,6 +212,27 @@ static __always_inline void meet(struct thread *th, struct task_struct *t, u64 n
 	th->involuntary_before = t->nivcsw;
 }
 
+/* Around each change, so that who reads in between notices. Two may write at once, a waker and the
+ * CPU that the thread is leaving: each leaves the number even whatever the other did. */
+static __always_inline void begin_change(struct thread *th)
+{
+	th->turns = (th->turns + 1) | 1;
+	barrier();
+}
+
+static __always_inline void end_change(struct thread *th)
+{
+	barrier();
+	th->turns = (th->turns + 1) & ~1;
+}
+
+/* A CPU can look at the clock and then be kept waiting by its hypervisor, while another goes on:
+ * no time is counted twice. */
+static __always_inline u64 not_before(u64 now, const struct thread *th)
+{
+	return now > th->since ? now : th->since;
+}
+
 static __always_inline u64 since(u64 then, u64 now)
 {
 	return now > then ? now - then : 0;

@@ -13,6 +13,7 @@ const volatile bool switch_has_state;
 /* Set before each dump of the threads. */
 u64 changed_since; /* threads asleep since before that are left out; 0: none are */
 bool seeding; /* takes up the threads that there are, tells nothing */
+u64 complete_since; /* from when on all programs run; 0: they do not yet */
 
 TW_SHARE(enum, tw_task_kind);
 TW_SHARE(enum, tw_state);
@@ -48,15 +49,19 @@ struct {
 	__uint(max_entries, 1);
 } end_scratch SEC(".maps");
 
+static __always_inline void count_lost(u32 kind)
+{
+	u64 *n = bpf_map_lookup_elem(&lost, &kind);
+
+	if (n)
+		*n += 1;
+}
+
 static __always_inline void tell(u32 kind, void *record, u64 size)
 {
 	/* User space drains on a timer, as for events. */
-	if (bpf_ringbuf_output(&ring, record, size, BPF_RB_NO_WAKEUP)) {
-		u64 *n = bpf_map_lookup_elem(&lost, &kind);
-
-		if (n)
-			*n += 1;
-	}
+	if (bpf_ringbuf_output(&ring, record, size, BPF_RB_NO_WAKEUP))
+		count_lost(kind);
 }
 
 static __always_inline void fill_thread(struct tw_thread *r, struct task_struct *t,
@@ -88,9 +93,12 @@ static __always_inline void leave(struct task_struct *t, u32 blocked, u64 now)
 	if (!task_ok(t))
 		return;
 	th = known_or_new(t);
-	if (!th)
+	if (!th) {
+		count_lost(TW_TASK_NO_ROOM);
 		return;
-	th->turns++;
+	}
+	now = not_before(now, th);
+	begin_change(th);
 	if (!th->since)
 		meet(th, t, now);
 	else
@@ -103,7 +111,7 @@ static __always_inline void leave(struct task_struct *t, u32 blocked, u64 now)
 	th->now = blocked ? NOW_BLOCKED : NOW_RUNNABLE;
 	if (blocked & TASK_DEAD)
 		th->dead = 1;
-	th->turns++;
+	end_change(th);
 	if (!th->dead)
 		return;
 	r = bpf_map_lookup_elem(&end_scratch, &zero);
@@ -122,22 +130,28 @@ static __always_inline void enter(struct task_struct *t, u64 now)
 	if (!task_ok(t))
 		return;
 	th = known_or_new(t);
-	if (!th)
+	if (!th) {
+		count_lost(TW_TASK_NO_ROOM);
 		return;
-	th->turns++;
+	}
+	now = not_before(now, th);
+	begin_change(th);
 	off = since(th->since, now);
 	if (!th->since)
 		meet(th, t, now);
 	else if (th->now == NOW_RUNNABLE || (th->now == NOW_BLOCKED && th->was_early))
 		th->ns[TW_RUNQUEUE] += off;
-	else if (th->now == NOW_BLOCKED)
+	else if (th->now == NOW_BLOCKED) {
 		/* Its wakeup was missed: an interrupt came in the middle of another's. */
 		count_wait(t, th->blocked, th->ns, th->sleeps, off);
-	else
+		if (want_waits && off >= wait_over_ns && complete_since &&
+		    th->since > complete_since)
+			count_lost(TW_TASK_MISSED);
+	} else
 		th->ns[TW_RUN] += off;
 	th->since = now;
 	th->now = NOW_RUNNING;
-	th->turns++;
+	end_change(th);
 	if (want_waits && th->to_tell) {
 		struct tw_on on = {
 		    .kind = TW_TASK_ON,
@@ -225,12 +239,13 @@ int on_waking(u64 *ctx)
 		th->early = now;
 	if (th->now != NOW_BLOCKED)
 		return 0;
+	now = not_before(now, th);
 	waited = since(th->since, now);
-	th->turns++;
+	begin_change(th);
 	count_wait(t, th->blocked, th->ns, th->sleeps, waited);
 	th->since = now;
 	th->now = NOW_RUNNABLE;
-	th->turns++;
+	end_change(th);
 	if (want_waits && waited >= wait_over_ns)
 		tell_wait(ctx, t, th, waited, now);
 	return 0;
@@ -376,7 +391,7 @@ int dump(struct bpf_iter__task *ctx)
 	for (u32 i = 0; i < 4; i++) {
 		turns = th->turns;
 		barrier();
-		now = bpf_ktime_get_ns();
+		now = not_before(bpf_ktime_get_ns(), th);
 		fill_thread(&r, t, th, now);
 		then = th->since;
 		state = th->now;

@@ -44,7 +44,7 @@ pub fn watch(
         failed: None,
     });
     let ring = profile.ring(|record| sink.borrow_mut().take(record))?;
-    let (mut looked, mut lost, mut dropped) = (Instant::now(), 0, 0);
+    let (mut looked, mut lost) = (Instant::now(), 0);
     loop {
         let stopping = control.stopping(DRAIN_EVERY);
         if stopping {
@@ -62,16 +62,11 @@ pub fn watch(
             looked = Instant::now();
             let now = profile.lost()?;
             if now > lost {
-                let detail = "the ring buffer was full; record with a larger --ring";
+                let detail = "the ring buffer was full; record with a larger --ring-kib";
                 health.say("profile", "lost", now - lost, detail)?;
                 lost = now;
             }
-            let now = sink.stacks.dropped();
-            if now > dropped {
-                let detail = "too many different stacks: these samples have none";
-                health.say("stacks", "dropped", now - dropped, detail)?;
-                dropped = now;
-            }
+            sink.stacks.say_dropped(health)?;
         }
         // Rows refer to stacks: these come first.
         if stopping {

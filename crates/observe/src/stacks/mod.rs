@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use recording::tables::{Frame, Stack};
 use recording::{Error, TableWriter, Text, Verdict, Writer, monotonic_ns};
 
+use crate::health::HealthLog;
 use crate::kernel::Symbols;
 pub use context::{By, Context};
 pub use user::UserSymbols;
@@ -94,9 +95,12 @@ impl Stacks {
         }
     }
 
-    /// How many stacks were not kept because there were too many different ones.
-    pub fn dropped(&self) -> u64 {
-        self.book().dropped
+    /// Says how many stacks were not kept since this was asked last.
+    pub fn say_dropped(&self, health: &HealthLog) -> Result<(), Error> {
+        match std::mem::take(&mut self.book().dropped) {
+            0 => Ok(()),
+            n => health.say("stacks", "dropped", n, "too many different stacks"),
+        }
     }
 
     /// Makes what was added readable when it is time; a reader that follows gets it at once, so

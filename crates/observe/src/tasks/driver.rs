@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
-use recording::{Intent, Source, Verdict};
+use recording::{Intent, Source, Verdict, monotonic_ns};
 
 use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
@@ -80,12 +80,23 @@ pub struct Tasks<'o> {
 #[derive(Clone, Copy, Default)]
 pub struct Losses([u64; KINDS.len()]);
 
-/// Which source a record that was lost belongs to.
-const KINDS: [(tw_task_kind, &str); 3] = [
-    (tw_task_kind::TW_TASK_WAIT, "waits"),
-    (tw_task_kind::TW_TASK_ON, "waits"),
-    (tw_task_kind::TW_TASK_THREAD, "threads"),
+/// Which source a record that was lost belongs to, and why it was lost.
+const KINDS: [(tw_task_kind, &str, &str); 5] = [
+    (tw_task_kind::TW_TASK_WAIT, "waits", RING_FULL),
+    (tw_task_kind::TW_TASK_ON, "waits", RING_FULL),
+    (tw_task_kind::TW_TASK_THREAD, "threads", RING_FULL),
+    (
+        tw_task_kind::TW_TASK_MISSED,
+        "waits",
+        "wakeups came in the middle of others",
+    ),
+    (
+        tw_task_kind::TW_TASK_NO_ROOM,
+        "threads",
+        "more threads than this kernel lets us keep account of",
+    ),
 ];
+const RING_FULL: &str = "the ring buffer was full; record with a larger --ring-kib";
 
 impl<'o> Tasks<'o> {
     /// Loads and attaches what this kernel allows, and takes up the threads that there are.
@@ -166,6 +177,9 @@ impl<'o> Tasks<'o> {
             verdicts,
         };
         tasks.read_threads(true, 0, |_| Ok(()))?;
+        if let Some(bss) = tasks.skel.maps.bss_data.as_deref_mut() {
+            bss.complete_since = monotonic_ns();
+        }
         Ok(tasks)
     }
 
@@ -234,10 +248,13 @@ impl<'o> Tasks<'o> {
         ring.build().map_err(mapping)
     }
 
-    /// Records lost since the last call, per source that lost some.
-    pub fn newly_lost(&self, losses: &mut Losses) -> Result<Vec<(&'static str, u64)>, Error> {
+    /// What was lost since the last call: source, how many, why.
+    pub fn newly_lost(
+        &self,
+        losses: &mut Losses,
+    ) -> Result<Vec<(&'static str, u64, &'static str)>, Error> {
         let mut news = Vec::new();
-        for ((kind, source), known) in KINDS.iter().zip(&mut losses.0) {
+        for ((kind, source, why), known) in KINDS.iter().zip(&mut losses.0) {
             let key = kind.0.to_ne_bytes();
             let per_cpu = self.skel.maps.lost.lookup_percpu(&key, MapFlags::ANY);
             let per_cpu = per_cpu.map_err(|e| Error::Bpf {
@@ -248,7 +265,7 @@ impl<'o> Tasks<'o> {
             let counts = counts.filter_map(|b| b.first_chunk().map(|b| u64::from_ne_bytes(*b)));
             let total: u64 = counts.sum();
             if total > *known {
-                news.push((*source, total - *known));
+                news.push((*source, total - *known, *why));
                 *known = total;
             }
         }
@@ -286,7 +303,10 @@ impl<'o> Tasks<'o> {
 
 impl Losses {
     fn of(&self, source: &str) -> u64 {
-        let of = KINDS.iter().zip(self.0).filter(|((_, s), _)| *s == source);
+        let of = KINDS
+            .iter()
+            .zip(self.0)
+            .filter(|((_, s, _), _)| *s == source);
         of.map(|(_, lost)| lost).sum()
     }
 }

@@ -32,6 +32,7 @@ pub fn watch(
     let btf = KernelBtf::load().map_err(Error::Kernel)?;
     let mut objects = [const { MaybeUninit::uninit() }; 3];
     let mut tasks = Tasks::attach(&mut objects, options, &btf)?;
+    let told = stacks.clone();
     let names = Names::load(&btf);
     drop(btf); // megabytes
     let symbols = stacks.verdict();
@@ -82,10 +83,10 @@ pub fn watch(
         }
         if stopping || looked.elapsed() >= LOOK_FOR_LOSSES_EVERY {
             looked = Instant::now();
-            for (source, count) in tasks.newly_lost(&mut losses)? {
-                let detail = "the ring buffer was full; record with a larger --ring";
-                health.say(source, "lost", count, detail)?;
+            for (source, count, why) in tasks.newly_lost(&mut losses)? {
+                health.say(source, "lost", count, why)?;
             }
+            told.say_dropped(health)?;
         }
         if stopping {
             rows.borrow_mut().finish()?;
