@@ -39,6 +39,23 @@ pub struct Options {
     pub command_line: Vec<String>,
 }
 
+impl Default for Options {
+    /// What a recording holds unless the user says otherwise.
+    fn default() -> Options {
+        Options {
+            parts: Part::by_default().collect(),
+            filter: Filter::default(),
+            interval: Duration::from_secs(1),
+            ring_bytes: 16 << 20,
+            all_states: false,
+            call_over: Duration::from_millis(10),
+            wait_over: Duration::from_millis(10),
+            profile: ProfileOptions::default(),
+            command_line: Vec::new(),
+        }
+    }
+}
+
 /// As often as segments are sealed.
 const MANIFEST_EVERY: Duration = Duration::from_secs(3);
 

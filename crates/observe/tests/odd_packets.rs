@@ -146,11 +146,7 @@ fn packets_are_understood_or_counted() {
             netns: vec![space.inode()],
             ..Filter::default()
         },
-        interval: Duration::from_secs(1),
-        ring_bytes: 1 << 20,
-        all_states: false,
-        call_over: Duration::ZERO,
-        command_line: Vec::new(),
+        ..Options::default()
     };
     let session = Session::start(&path, &options).unwrap();
     space.send(&packets());
