@@ -5,7 +5,6 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
-use std::time::Duration;
 
 use observe::{Filter, Options, Part, Session};
 use recording::Recording;

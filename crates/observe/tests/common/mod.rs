@@ -102,9 +102,7 @@ pub fn start(dir: &Path, part: Part, netns: &[u32]) -> Session {
             ..Filter::default()
         },
         interval: Duration::from_millis(100),
-        ring_bytes: 4096,
-        all_states: false,
-        command_line: Vec::new(),
+        ..Options::default()
     };
     Session::start(dir, &options).unwrap()
 }
