@@ -205,6 +205,59 @@ fn resets_of_refused_connects_name_both_sides() {
     assert_eq!((sent, count(&lines, received)), (10, 10), "{lines:?}");
 }
 
+/// Connections one after the other from port 40000; the server closes first and waits.
+fn from_one_port(netns: &Netns, n: usize, bytes: usize) {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, ipproto, socket, sockopt};
+    netns.run(|| {
+        fs::write("/proc/sys/net/ipv4/tcp_timestamps", "0").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:7000").unwrap();
+        let server = listener.try_clone().unwrap();
+        let serving = thread::spawn(move || {
+            for _ in 0..n {
+                let (mut conn, _) = server.accept().unwrap();
+                conn.read_exact(&mut vec![0; bytes]).unwrap();
+            }
+        });
+        for _ in 0..n {
+            let tcp = Some(ipproto::TCP);
+            let client = socket(AddressFamily::INET, SocketType::STREAM, tcp).unwrap();
+            sockopt::set_socket_reuseaddr(&client, true).unwrap();
+            bind(&client, &SocketAddr::from(([127, 0, 0, 1], 40_000))).unwrap();
+            connect(&client, &listener.local_addr().unwrap()).unwrap();
+            let mut client = TcpStream::from(client);
+            client.write_all(&vec![7; bytes]).unwrap();
+            assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
+        }
+        serving.join().unwrap();
+    });
+}
+
+/// Without timestamps a SYN is judged by its sequence number, which the kernel moves on by one in
+/// 64 ns: after an upload faster than that it lies below what the TIME_WAIT socket expects.
+#[test]
+fn syns_that_meet_time_wait_make_it_go_or_are_refused() {
+    if !root() {
+        return;
+    }
+    for (bytes, verdict) in [(50_000_000, "refused-sequence"), (100, "accepted")] {
+        let netns = Netns::new();
+        let view = Watching::begin(&["trace", "timewait", "--json", "--netns", &netns.0]);
+        from_one_port(&netns, 4, bytes);
+        let lines = view.whole();
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        for line in &lines {
+            assert_eq!(line["verdict"], verdict, "{line}");
+            assert_eq!(
+                (&line["src_port"], &line["dst_port"]),
+                (&40_000.into(), &7000.into())
+            );
+            assert_eq!(line["pid"], std::process::id());
+            assert_eq!(line["flags"], 2);
+            assert!(line["time_wait_age_ms"].as_u64().unwrap() < 60_000);
+        }
+    }
+}
+
 #[test]
 fn handshakes_connects_accepts_and_states_of_plain_connections() {
     if !root() {
