@@ -793,7 +793,7 @@ fn listeners_with_their_queues() {
             comm: HOSTILE.into(),
             fd: 6,
         }]);
-    insta::assert_snapshot!(rec.both(|| stat::view(stat::What::Listeners, 0)));
+    insta::assert_snapshot!(rec.both(|| stat::view(stat::What::Listeners { events: true }, 0)));
 }
 
 #[test]
@@ -848,6 +848,10 @@ fn ports_tables_and_the_checklist() {
             memory(0, 1e9),
             memory(1, 3e9),
             drops(1, 1e6 + 25.0),
+            // Not told while it does not change: the rate is that of the last second.
+            memory(5, 3e9),
+            memory(6, 3e9),
+            drops(6, 1e6 + 32.0),
         ]);
     insta::assert_snapshot!(rec.both(|| stat::view(stat::What::Ports, 0)));
     insta::assert_snapshot!(rec.both(|| stat::view(stat::What::Tables, 0)));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use observe::Part;
+use recording::Recording;
 use view::stat::{What, view};
 
 use crate::watch::{Need, Stop, WatchArgs, watch};
@@ -132,7 +133,9 @@ pub fn run(verb: StatVerb, out: &mut impl Write) -> Result<ExitCode> {
         StatVerb::Sockets(args) => (What::Sockets, SOCKETS, &all[..], args),
         StatVerb::Listeners(args) => {
             let parts = &[Part::Events, Part::Sockets];
-            (What::Listeners, Need { parts, ..SOCKETS }, &all[..], args)
+            let events = has_events(&args.watch)?;
+            let what = What::Listeners { events };
+            (what, Need { parts, ..SOCKETS }, &all[..], args)
         }
         StatVerb::Ports(args) => (What::Ports, ports, ends, args),
         StatVerb::Tables(args) => (What::Tables, ports, netns, args),
@@ -171,6 +174,14 @@ fn show(what: What, need: Need, args: &StatArgs, out: &mut impl Write) -> Result
         &args.watch,
         out,
     )
+}
+
+/// Whether state changes are, or will be, recorded.
+fn has_events(args: &WatchArgs) -> Result<bool> {
+    match &args.from {
+        Some(from) => Ok(!Recording::open(from)?.segments("event")?.is_empty()),
+        None => Ok(true),
+    }
 }
 
 /// `500ms`, `2s`, or as of old a number of seconds.

@@ -44,7 +44,7 @@ pub(super) struct Listeners {
     /// established since this round was sampled, which count for the next.
     opened: AHashMap<Place, u64>,
     opened_since: AHashMap<Place, u64>,
-    /// State changes were seen: without any, nothing is known of connections.
+    /// State changes are recorded, too.
     events: bool,
 }
 
@@ -62,7 +62,7 @@ struct Line<'l> {
 }
 
 impl Listeners {
-    pub(super) fn new(every_ns: u64) -> Listeners {
+    pub(super) fn new(events: bool, every_ns: u64) -> Listeners {
         Listeners {
             owners: Owners::default(),
             rounds: Rounds::new(every_ns),
@@ -70,7 +70,7 @@ impl Listeners {
             shown: AHashMap::new(),
             opened: AHashMap::new(),
             opened_since: AHashMap::new(),
-            events: false,
+            events,
         }
     }
 
@@ -110,7 +110,7 @@ impl Listeners {
                 drops: before
                     .and_then(|(drops, _)| per_s(l.drops.saturating_sub(drops).into(), over_ns?)),
                 opened: over_ns
-                    .filter(|_| alone && (self.events || n > 0))
+                    .filter(|_| alone && self.events)
                     .and_then(|ns| per_s(n as f64, ns)),
             };
             line(l, &owner, rates, screen)?;
@@ -189,7 +189,6 @@ impl View for Listeners {
         self.owners.learn(row);
         match row {
             Row::Event(e) if &*e.kind == "state" => {
-                self.events = true;
                 if e.old_state.as_deref() == Some("SYN_RECV")
                     && e.state.as_deref() == Some("ESTABLISHED")
                     && let Some(place) =

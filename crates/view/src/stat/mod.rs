@@ -45,7 +45,10 @@ pub enum What {
     /// Connections.
     Sockets,
     /// Listeners and their queues.
-    Listeners,
+    Listeners {
+        /// State changes are recorded, too: connections can be counted.
+        events: bool,
+    },
     /// Local ports in use per destination.
     Ports,
     /// Lookup structures of the kernel.
@@ -59,7 +62,7 @@ impl What {
     pub fn is_state(&self) -> bool {
         matches!(
             self,
-            What::Sockets | What::Listeners | What::Ports | What::Tables
+            What::Sockets | What::Listeners { .. } | What::Ports | What::Tables
         )
     }
 }
@@ -73,7 +76,7 @@ pub fn view(what: What, every_ns: u64) -> Box<dyn View> {
         What::Interrupts => Box::new(cpus::Cpus::new(true, every_ns)),
         What::Threads { all, sleeps } => Box::new(threads::Threads::new(all, sleeps, every_ns)),
         What::Sockets => Box::new(sockets::Sockets::new(every_ns)),
-        What::Listeners => Box::new(listeners::Listeners::new(every_ns)),
+        What::Listeners { events } => Box::new(listeners::Listeners::new(events, every_ns)),
         What::Ports => Box::new(ports::Ports::new(every_ns)),
         What::Tables => Box::new(tables::Tables::new(every_ns)),
         What::Use => Box::new(usage::Usage::new(every_ns)),

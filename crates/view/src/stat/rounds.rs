@@ -4,8 +4,9 @@ use std::hash::Hash;
 
 use ahash::AHashSet;
 
-/// After a pause of this length a round is over.
-const PAUSE_NS: u64 = 250_000_000;
+/// After a pause of this length a round is over. Between two namespaces there may be a pause in a
+/// round, too: a snapshot of 100,000 sockets takes 150 ms.
+const PAUSE_NS: u64 = 900_000_000;
 
 /// Groups rows into rounds.
 #[derive(Debug)]

@@ -32,9 +32,11 @@ type Key = (Text, Text, u32, u8, Text);
 
 pub(super) struct Usage {
     rounds: Rounds<Key>,
+    /// What this round holds; what counts up stays, as it is told only when it has changed.
     now: BTreeMap<Key, Resource>,
-    /// Value and time of what counts up, in the last report.
-    shown: BTreeMap<Key, (f64, u64)>,
+    /// What counts up: its values in the last report.
+    shown: BTreeMap<Key, f64>,
+    shown_ns: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -69,31 +71,35 @@ impl Usage {
             rounds: Rounds::new(every_ns),
             now: BTreeMap::new(),
             shown: BTreeMap::new(),
+            shown_ns: None,
         }
     }
 
     fn close(&mut self, screen: &mut Screen) -> io::Result<()> {
-        if self.rounds.close().is_none() {
+        let Some(time_ns) = self.rounds.close() else {
             return Ok(());
-        }
-        let now = std::mem::take(&mut self.now);
+        };
         // The first round has nothing to tell the speed of what counts up.
-        let first = self.shown.is_empty() && now.values().any(|r| r.cumulative);
-        for (key, row) in now {
-            let before = self.shown.get(&key).copied();
-            let rate = before.and_then(|(value, time_ns)| {
-                let over_ns = row.time_ns.saturating_sub(time_ns);
+        let counts = self.now.values().any(|r| r.cumulative);
+        let since_ns = self.shown_ns.replace(time_ns);
+        let compares = since_ns.is_some() || !counts;
+        for (key, row) in &mut self.now {
+            row.time_ns = time_ns;
+            let before = self.shown.get(key);
+            let rate = before.zip(since_ns).and_then(|(before, since)| {
                 // A counter that went back began anew.
-                per_s((row.value - value).max(0.0), over_ns)
+                let grew = (row.value - before).max(0.0);
+                per_s(grew, time_ns.saturating_sub(since))
             });
-            if !first {
-                line(&row, rate.filter(|_| row.cumulative), screen)?;
+            if compares {
+                line(row, rate.filter(|_| row.cumulative), screen)?;
             }
             if row.cumulative {
-                self.shown.insert(key, (row.value, row.time_ns));
+                self.shown.insert(key.clone(), row.value);
             }
         }
-        if !first {
+        self.now.retain(|_, row| row.cumulative);
+        if compares {
             screen.end_report();
         }
         Ok(())
@@ -161,7 +167,7 @@ impl View for Usage {
             self.close(screen)?;
         }
         self.rounds.add(key.clone(), row.time_ns);
-        if self.now.len() < MAX_ROWS {
+        if self.now.len() < MAX_ROWS || self.now.contains_key(&key) {
             self.now.insert(key, (**row).clone());
         }
         Ok(())
