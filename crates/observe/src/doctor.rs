@@ -95,6 +95,7 @@ fn calls_and_packets(sock_key: [u64; 2]) -> Result<Vec<Source>, Error> {
         filter: Filter::default(),
         ring_bytes: 1 << 16,
         over: Duration::MAX,
+        only: &[],
         sock_key,
     };
     let mut objects = [MaybeUninit::uninit(), MaybeUninit::uninit()];

@@ -157,6 +157,7 @@ impl Part {
                     filter: options.filter.clone(),
                     ring_bytes: options.ring_bytes,
                     over: options.call_over,
+                    only: options.calls_only,
                     sock_key,
                 };
                 let table = writer.table()?;

@@ -31,6 +31,8 @@ pub struct Options {
     pub all_states: bool,
     /// Record calls that take at least so long; zero means all.
     pub call_over: Duration,
+    /// Of calls only these families, by the names of the table; empty means all.
+    pub calls_only: &'static [&'static str],
     /// Waits of threads at least this long are recorded; zero means all.
     pub wait_over: Duration,
     /// How the CPUs are sampled.
@@ -49,6 +51,7 @@ impl Default for Options {
             ring_bytes: 16 << 20,
             all_states: false,
             call_over: Duration::from_millis(10),
+            calls_only: &[],
             wait_over: Duration::from_millis(10),
             profile: ProfileOptions::default(),
             command_line: Vec::new(),

@@ -94,6 +94,7 @@ pub fn record(
             softirq_only: args.softirq_only,
         },
         command_line: std::env::args().collect(),
+        ..Options::default()
     };
     let mut session = Session::start(&dir, &options)?;
     ready(args.ready_file.as_deref())?;

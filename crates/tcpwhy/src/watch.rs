@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use observe::{Options, Part, ProfileOptions, Session};
+use observe::{Options, Part, Session};
 use recording::{Feed, Next, Recording, Rows, monotonic_ns};
 use rustix::termios::tcgetwinsize;
 use view::{How, Reader, Screen, View};
@@ -45,6 +45,8 @@ pub struct Need {
     pub parts: &'static [Part],
     /// Of waits and calls, those at least this long.
     pub over: Duration,
+    /// Of calls, these families.
+    pub calls: &'static [&'static str],
     /// Time between samples.
     pub interval: Duration,
     /// All changes of state.
@@ -178,9 +180,10 @@ fn options(need: &Need, args: &WatchArgs, filter: &observe::Filter) -> Result<Op
         ring_bytes: args.ring_kib.saturating_mul(1024),
         all_states: need.all_states,
         call_over: need.over,
+        calls_only: need.calls,
         wait_over: need.over,
-        profile: ProfileOptions::default(),
         command_line: std::env::args().collect(),
+        ..Options::default()
     })
 }
 

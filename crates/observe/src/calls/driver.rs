@@ -23,6 +23,8 @@ pub struct CallOptions {
     pub ring_bytes: u32,
     /// Those that take at least so long; zero means all.
     pub over: Duration,
+    /// Only these families, by the names of the table; empty means all.
+    pub only: &'static [&'static str],
     /// Random numbers behind the ids of sockets.
     pub sock_key: [u64; 2],
 }
@@ -151,7 +153,7 @@ fn load<'o>(
     };
     rodata.sock_key = options.sock_key;
     rodata.filter = same(&options.filter.wire().map_err(Error::Usage)?);
-    rodata.kinds = syscalls::kinds();
+    rodata.kinds = syscalls::kinds(options.only);
     rodata.call_over_ns = u64::try_from(options.over.as_nanos()).unwrap_or(u64::MAX);
     open.load().map_err(failed)
 }

@@ -52,12 +52,14 @@ const CALLS: &[(c_long, tw_call_kind)] = &[
     (libc::SYS_select, tw_call_kind::TW_CALL_SELECT),
 ];
 
-/// The family of every call by its number, as the program reads it.
-pub fn kinds<const N: usize>() -> [u8; N] {
+/// The family of every call by its number, as the program reads it: of all families, or only of
+/// those named.
+pub fn kinds<const N: usize>(only: &[&str]) -> [u8; N] {
     let mut kinds = [0; N];
     for &(number, kind) in CALLS {
         let place = usize::try_from(number).ok().and_then(|n| kinds.get_mut(n));
-        if let Some(place) = place {
+        let asked = only.is_empty() || only.contains(&NAMES[kind.0 as usize]);
+        if let Some(place) = place.filter(|_| asked) {
             *place = kind.0 as u8;
         }
     }
@@ -70,7 +72,7 @@ mod tests {
 
     #[test]
     fn every_call_has_its_place_and_its_name() {
-        let kinds = kinds::<512>();
+        let kinds = kinds::<512>(&[]);
         let watched = kinds.iter().filter(|&&k| k != 0).count();
         assert_eq!(watched, CALLS.len(), "no number is beyond the table");
         let name = |number: c_long| NAMES[usize::from(kinds[number as usize])];
@@ -78,6 +80,8 @@ mod tests {
         assert_eq!(name(libc::SYS_accept4), "accept");
         assert_eq!(name(libc::SYS_write), "sendmsg");
         assert_eq!(name(libc::SYS_read), "recvmsg");
+        let few = super::kinds::<512>(&["connect"]);
+        assert_eq!(few.iter().filter(|&&k| k != 0).count(), 1);
         assert_eq!(name(libc::SYS_epoll_pwait2), "epoll_wait");
         assert_eq!(name(libc::SYS_pselect6), "select");
         assert_eq!(name(libc::SYS_getppid), "");

@@ -89,6 +89,7 @@ const HOST: Need = Need {
     interval: SECOND,
     all_states: false,
     over: Duration::ZERO,
+    calls: &[],
     owners: false,
 };
 const SOCKETS: Need = Need {

@@ -53,7 +53,14 @@ const EVENTS: Need = Need {
     interval: OWNERS_EVERY,
     all_states: false,
     over: Duration::ZERO,
+    calls: &[],
     owners: true,
+};
+
+/// Every call, not only the slow ones.
+const CALLS: Need = Need {
+    parts: &[Part::Events, Part::Sockets, Part::Calls],
+    ..EVENTS
 };
 
 /// Runs the verb.
@@ -89,16 +96,13 @@ pub fn run(verb: TraceVerb, out: &mut impl Write) -> Result<ExitCode> {
             )
         }
         TraceVerb::Connects(args) => {
-            let parts = &[Part::Events, Part::Sockets, Part::Calls];
-            (What::Connects, Need { parts, ..EVENTS }, args)
+            let calls = &["connect"];
+            (What::Connects, Need { calls, ..CALLS }, args)
         }
         TraceVerb::Accepts(args) => {
-            let parts = &[Part::Events, Part::Sockets, Part::Calls];
-            (
-                What::Accepts(has_calls(&args)?),
-                Need { parts, ..EVENTS },
-                args,
-            )
+            let what = What::Accepts(has_calls(&args)?);
+            let calls = &["accept"];
+            (what, Need { calls, ..CALLS }, args)
         }
     };
     watch(&mut *view(what), &need, Stop::default(), &args, out)?;

@@ -5,8 +5,8 @@ use std::io;
 
 use ahash::AHashMap;
 use explain::owners::{self, Owner};
-use recording::tables::Call;
-use recording::{Row, Text};
+use recording::tables::{Call, Event};
+use recording::{Addr, Row, Text};
 use serde::Serialize;
 
 use super::opening::{Opened, Opening, Side};
@@ -36,8 +36,22 @@ const COLUMNS: &[Column] = &[
 pub(super) struct Accepts {
     opening: Opening,
     calls_seen: bool,
-    queued: AHashMap<u64, Opened>,
-    order: VecDeque<u64>,
+    queued: AHashMap<Tuple, Opened>,
+    order: VecDeque<Tuple>,
+}
+
+/// What an accept() call and the connection it returns have in common: the namespace and both ends.
+/// (The call's socket is the listener.)
+type Tuple = (u32, Addr, u16, Addr, u16);
+
+fn tuple(e: &Event) -> Tuple {
+    (
+        e.netns,
+        e.local_addr,
+        e.local_port,
+        e.remote_addr,
+        e.remote_port,
+    )
 }
 
 #[derive(Serialize)]
@@ -66,7 +80,7 @@ impl View for Accepts {
         match row {
             Row::Call(call) if &*call.call == "accept" => return self.called(call, screen),
             Row::Event(e) if &*e.kind == "state" && e.state.as_deref() == Some("CLOSE") => {
-                if let Some(opened) = e.sock.and_then(|s| self.queued.remove(&s)) {
+                if let Some(opened) = self.queued.remove(&tuple(e)) {
                     line(&opened, None, screen)?;
                 }
             }
@@ -75,16 +89,16 @@ impl View for Accepts {
         let Some(opened) = self.opening.take(row) else {
             return Ok(());
         };
-        match opened.event.sock {
-            _ if opened.side == Side::Connect => Ok(()),
-            Some(sock) if self.calls_seen => self.queue(sock, opened, screen),
+        match opened.side {
+            Side::Connect => Ok(()),
+            _ if self.calls_seen => self.queue(opened, screen),
             _ => line(&opened, None, screen),
         }
     }
 
     fn end(&mut self, screen: &mut Screen) -> io::Result<()> {
-        for sock in std::mem::take(&mut self.order) {
-            if let Some(opened) = self.queued.remove(&sock) {
+        for tuple in std::mem::take(&mut self.order) {
+            if let Some(opened) = self.queued.remove(&tuple) {
                 line(&opened, None, screen)?;
             }
         }
@@ -101,12 +115,13 @@ impl Accepts {
         }
     }
 
-    fn queue(&mut self, sock: u64, opened: Opened, screen: &mut Screen) -> io::Result<()> {
-        self.queued.insert(sock, opened);
-        self.order.push_back(sock);
+    fn queue(&mut self, opened: Opened, screen: &mut Screen) -> io::Result<()> {
+        let tuple = tuple(&opened.event);
+        self.queued.insert(tuple, opened);
+        self.order.push_back(tuple);
         while self.order.len() > MAX_QUEUED {
             let oldest = self.order.pop_front();
-            if let Some(opened) = oldest.and_then(|s| self.queued.remove(&s)) {
+            if let Some(opened) = oldest.and_then(|t| self.queued.remove(&t)) {
                 line(&opened, None, screen)?;
             }
         }
@@ -115,7 +130,13 @@ impl Accepts {
 
     fn called(&mut self, call: &Call, screen: &mut Screen) -> io::Result<()> {
         self.calls_seen = true;
-        let opened = call.sock.and_then(|s| self.queued.remove(&s));
+        let opened = self.queued.remove(&(
+            call.netns,
+            call.local_addr,
+            call.local_port,
+            call.remote_addr,
+            call.remote_port,
+        ));
         match (opened, call.error.as_deref()) {
             (Some(mut opened), None) => {
                 // Who accepted it owns it, be it a worker or the one that listens.
@@ -146,7 +167,7 @@ fn of_call(call: &Call) -> Opened {
         took_ns: None,
         sent_again: 0,
         result: "",
-        event: recording::tables::Event {
+        event: Event {
             netns: call.netns,
             family: call.family,
             local_addr: call.local_addr,
