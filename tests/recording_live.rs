@@ -5,46 +5,13 @@ mod common;
 use std::fs;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::Duration;
 
-use common::{arg, json_lines, root, run, stderr, tcpwhy, wait_until};
+use common::{arg, begin, json_lines, root, rows, run, stderr, steps, wait_until};
 use recording::tables::{Event, Health, Holder, Listener, Process, Setting};
-use recording::{Recording, Table, Verdict};
+use recording::{Recording, Verdict};
 use rustix::process::{Pid, Signal, kill_process};
-
-fn rows<T: Table>(path: &Path) -> Vec<T> {
-    let recording = Recording::open(path).unwrap();
-    let batches = recording.scan::<T>().unwrap().map(|b| b.unwrap());
-    batches
-        .flat_map(|b| b.rows().map(|(_, row)| row).collect::<Vec<_>>())
-        .collect()
-}
-
-/// Every event, whole lives taken apart.
-fn steps(path: &Path) -> Vec<Event> {
-    let events = Recording::open(path).unwrap().events().unwrap();
-    events.map(|e| e.unwrap().1).collect()
-}
-
-/// A recording of this host that has begun.
-fn begin(path: &Path, more: &[&str]) -> Child {
-    let ready = path.with_extension("ready");
-    let mut args = vec![
-        "record",
-        "-o",
-        arg(path),
-        "--for",
-        "60s",
-        "--ready-file",
-        arg(&ready),
-    ];
-    args.extend(more);
-    let child = tcpwhy(&args).stderr(Stdio::piped()).spawn().unwrap();
-    wait_until("the recording begins", || ready.exists());
-    child
-}
 
 fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();

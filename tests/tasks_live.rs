@@ -12,7 +12,7 @@ use std::sync::mpsc::channel;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-use common::{begin, finish, root, rows, stacks};
+use common::{arg, begin, finish, root, rows, stacks, stderr, stdout, steps, tcpwhy, wait_until};
 use lab::{Plant, Programs, Scenario, Stop};
 use recording::tables::{Event, Thread, ThreadSleep, Wait};
 use recording::{Addr, Recording, Text};
@@ -290,7 +290,7 @@ fn a_lost_syn_is_named_behind_the_wait_of_who_accepts() {
         assert_eq!(from.ip().to_string(), ours);
 
         let stacks = stacks(&path);
-        let events: Vec<Event> = rows(&path);
+        let events: Vec<Event> = steps(&path);
         let syn = |e: &&Event| e.kind == *"retransmit" && e.local_port == from.port();
         let syn = events.iter().find(syn).expect("the SYN sent again");
         for (tid, call) in [(accepting, "accept4"), (client, "connect")] {
@@ -336,6 +336,59 @@ fn a_lost_syn_is_named_behind_the_wait_of_who_accepts() {
             }
         }
     }
+}
+
+/// As in the case of the clumsy kernel, and one line more: the segment behind the wakeup.
+#[test]
+fn trace_wakeups_prints_the_stack_and_the_lost_syn_behind_it() {
+    if !root() {
+        return;
+    }
+    let plant = joined("{ delay_ms = 1.0, lose_first_syn = true }");
+    let server: SocketAddr = SERVER[0].parse().unwrap();
+    let listener = plant.nodes()["server"].inside(|| TcpListener::bind(server));
+    let listener = listener.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let ready = dir.path().join("ready");
+    let pid = std::process::id().to_string();
+    let child = tcpwhy(&["trace", "wakeups", "10ms", "--pid", &pid])
+        .args(["--ready-file", arg(&ready)])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("watching begins", || ready.exists());
+    let accepting = thread::spawn(move || {
+        listener.accept().unwrap();
+        tid()
+    });
+    let client = plant.nodes()["client"].inside(|| TcpStream::connect(server)?.local_addr());
+    let client = client.unwrap();
+    let accepting = accepting.join().unwrap();
+    kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+
+    let text = stdout(&output);
+    let lines: Vec<&str> = text.lines().collect();
+    let is_ours = |line: &str| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        words.get(2) == Some(&&*accepting.to_string()) && words.contains(&"accept4")
+    };
+    let at = lines.iter().position(|l| is_ours(l));
+    let at = at.unwrap_or_else(|| panic!("thread {accepting} is not in\n{text}"));
+    let words: Vec<&str> = lines[at].split_ascii_whitespace().collect();
+    let slept_ms: f64 = words[4].parse().unwrap();
+    assert!(slept_ms > 900.0, "{}", lines[at]);
+    assert!(words.contains(&"softirq"), "{}", lines[at]);
+    let below = lines[at + 1..].iter().take_while(|l| l.starts_with(' '));
+    let below: Vec<&str> = below.copied().collect();
+    let stack = below.join("\n");
+    for function in ["sock_def_readable+0x", "tcp_v4_rcv+0x"] {
+        assert!(stack.contains(function), "{function} is not in\n{stack}");
+    }
+    let behind = format!("woken by retransmission 1 (SYN_SENT) of {client} → {server}, sent ");
+    assert!(below.last().unwrap().contains(&behind), "{stack}");
 }
 
 #[test]
@@ -464,7 +517,7 @@ fn a_timer_is_not_blamed_on_the_packet_before_it() {
 #[test]
 fn a_part_that_does_not_exist_is_said() {
     let output = common::run(&["record", "--with", "wait"]);
-    let error = common::stderr(&output);
+    let error = stderr(&output);
     assert_eq!(output.status.code(), Some(2));
     assert!(error.contains("waits, threads, profile"), "{error}");
 }

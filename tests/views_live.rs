@@ -7,6 +7,8 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -471,6 +473,76 @@ fn a_process_that_exits_at_once_is_known_and_filters_are_for_owners() {
             "{}",
             stderr(&by_cgroup)
         );
+    }
+}
+
+/// Where cgroup v2 is mounted.
+fn cgroup2() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let mut mounts = mounts.lines().map(|l| l.split(' ').collect::<Vec<_>>());
+    let v2 = mounts.find(|m| m.get(2) == Some(&"cgroup2"))?;
+    Some(PathBuf::from(v2[1]))
+}
+
+#[test]
+fn a_process_in_another_cgroup_and_namespace_is_the_owner() {
+    if !root() {
+        return;
+    }
+    let Some(cgroup2) = cgroup2() else {
+        eprintln!("skipped: this host has no cgroup v2");
+        return;
+    };
+    let netns = Netns::new();
+    let cgroup = cgroup2.join(format!("tcpwhy-test-{}", std::process::id()));
+    fs::create_dir(&cgroup).unwrap();
+    let id = fs::metadata(&cgroup).unwrap().ino();
+    let listener = netns.run(|| TcpListener::bind("[::1]:0").unwrap());
+    let port = listener.local_addr().unwrap().port();
+    let all = Watching::begin(&["trace", "handshakes", "--json", "--netns", &netns.0]);
+    let path = cgroup.to_str().unwrap();
+    let only = ["--netns", &netns.0, "--cgroup", path];
+    let only = Watching::begin(&[&["trace", "handshakes", "--json"], &only[..]].concat());
+    let script = format!(
+        "echo $$ > {path}/cgroup.procs; exec ip netns exec {} bash -c 'exec 3<>/dev/tcp/::1/{port}'",
+        netns.0
+    );
+    let mut child = Command::new("bash").args(["-c", &script]).spawn().unwrap();
+    listener.accept().unwrap();
+    assert!(child.wait().unwrap().success());
+    for lines in [all.whole(), only.whole()] {
+        let connects = lines.iter().filter(|l| l["side"] == "connect");
+        let connects: Vec<_> = connects.collect();
+        assert_eq!(connects.len(), 1, "{lines:?}");
+        assert_eq!(connects[0]["cgroup"], id, "{connects:?}");
+        assert_eq!(connects[0]["pid"], child.id());
+        assert_eq!(connects[0]["comm"], "bash");
+        assert_eq!(connects[0]["family"], 6);
+    }
+    wait_until("its cgroup is empty", || fs::remove_dir(&cgroup).is_ok());
+}
+
+#[test]
+fn a_connection_older_than_the_recorder_has_its_owner() {
+    if !root() {
+        return;
+    }
+    for host in ["127.0.0.1", "::1"] {
+        let netns = Netns::new();
+        let (client, server) = netns.run(|| {
+            let listener = TcpListener::bind((host, 0)).unwrap();
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            (client, listener.accept().unwrap().0)
+        });
+        let port = client.local_addr().unwrap().port();
+        let states = Watching::begin(&["trace", "states", "--json", "--netns", &netns.0]);
+        drop(client);
+        drop(server);
+        let lines = states.whole();
+        let ours = |l: &&Value| l["local_port"] == port && l["state"] == "FIN_WAIT1";
+        let closed: Vec<_> = lines.iter().filter(ours).collect();
+        assert_eq!(closed.len(), 1, "{lines:?}");
+        assert_eq!(closed[0]["pid"], std::process::id(), "{closed:?}");
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use recording::tables::{Frame, Stack};
+use recording::tables::{Event, Frame, Stack};
 use recording::{Recording, Table};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -87,6 +87,12 @@ pub fn rows<T: Table>(path: &Path) -> Vec<T> {
     batches
         .flat_map(|b| b.rows().map(|(_, row)| row).collect::<Vec<_>>())
         .collect()
+}
+
+/// Every event of a recording, whole lives taken apart.
+pub fn steps(path: &Path) -> Vec<Event> {
+    let events = Recording::open(path).unwrap().events().unwrap();
+    events.map(|e| e.unwrap().1).collect()
 }
 
 /// The functions of each stack of a recording, innermost first.
