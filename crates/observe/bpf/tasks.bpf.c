@@ -13,6 +13,7 @@ const volatile bool switch_has_state;
 /* Set before each dump of the threads. */
 u64 changed_since; /* threads asleep since before that are left out; 0: none are */
 bool seeding; /* takes up the threads that there are, tells nothing */
+u32 skipped; /* threads that changed all the while they were looked at */
 u64 complete_since; /* from when on all programs run; 0: they do not yet */
 
 TW_SHARE(enum, tw_task_kind);
@@ -375,6 +376,7 @@ int dump(struct bpf_iter__task *ctx)
 	struct thread *th;
 	u64 now, then = 0;
 	u32 turns, state = NOW_RUNNING, blocked = 0;
+	bool whole = false;
 
 	if (!t || !task_ok(t))
 		return 0;
@@ -397,8 +399,14 @@ int dump(struct bpf_iter__task *ctx)
 		state = th->now;
 		blocked = th->blocked;
 		barrier();
-		if (turns == th->turns && !(turns & 1))
+		whole = turns == th->turns && !(turns & 1);
+		if (whole)
 			break;
+	}
+	if (!whole) {
+		/* Its CPU is kept waiting in the middle of a change: its next row covers this. */
+		skipped++;
+		return 0;
 	}
 	then = since(then, r.time_ns);
 	if (state == NOW_RUNNING)

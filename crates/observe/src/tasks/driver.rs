@@ -183,6 +183,11 @@ impl<'o> Tasks<'o> {
         Ok(tasks)
     }
 
+    /// Threads that could not be read the last time; their next row covers that time as well.
+    pub fn skipped(&self) -> u32 {
+        self.skel.maps.bss_data.as_deref().map_or(0, |b| b.skipped)
+    }
+
     /// Hands every thread that did something since `changed_since` (ns; 0: all) to `each`.
     pub fn threads(
         &mut self,
@@ -205,6 +210,7 @@ impl<'o> Tasks<'o> {
             });
         };
         bss.seeding = seeding;
+        bss.skipped = 0;
         bss.changed_since = changed_since;
         let mut iter = Iter::new(&self.dump).map_err(|e| Error::Bpf {
             what: "starting the thread iterator".into(),

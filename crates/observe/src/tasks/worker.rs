@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use recording::{Writer, monotonic_ns};
@@ -20,6 +21,9 @@ const DRAIN_EVERY: Duration = Duration::from_millis(50);
 const LOOK_FOR_LOSSES_EVERY: Duration = Duration::from_secs(1);
 /// Threads that stay asleep have a row only every so many intervals.
 const ALL_EVERY: u64 = 10;
+
+/// The last look at the threads is repeated so often while some could not be read.
+const LAST_TRIES: u32 = 20;
 
 /// Watches until told to stop; ready once attached.
 pub fn watch(
@@ -72,7 +76,15 @@ pub fn watch(
             let all = stopping || rounds % ALL_EVERY == 0;
             let mut rows = rows.borrow_mut();
             tasks.threads(if all { 0 } else { last_round }, |t| rows.thread(t))?;
-            if let (true, Some(threads)) = (all, &mut rows.threads) {
+            // There is no next row to cover what was skipped.
+            let mut tries = 0;
+            while stopping && tasks.skipped() > 0 && tries < LAST_TRIES {
+                tries += 1;
+                sleep(Duration::from_millis(1));
+                tasks.threads(0, |t| rows.thread(t))?;
+            }
+            let complete = all && tasks.skipped() == 0;
+            if let (true, Some(threads)) = (complete, &mut rows.threads) {
                 threads.forget_before(began);
             }
             (last_round, rounds) = (began, rounds + 1);
