@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use recording::{Source, Verdict};
+use recording::{Recording, Source, Verdict};
 use serde_json::Value;
 
 use crate::spec::{Kernel, Matrix};
@@ -48,6 +48,7 @@ impl Guest {
                 .args([&script, &out])
                 .arg(matrix.guest_seconds.to_string())
                 .args(&matrix.modules)
+                .env("GUEST_CPU", &kernel.cpu)
                 .output()
                 .map_err(|e| format!("tools/kernels: {e}"))?;
             if run.status.success() {
@@ -130,8 +131,40 @@ impl Guest {
 
     /// The sources of the recording with all optional parts; `None` when there was none.
     pub fn parts(&self) -> Option<Vec<Source>> {
-        let manifest: Value = serde_json::from_str(&read(&self.out, "parts.json")).ok()?;
-        serde_json::from_value(manifest["sources"].clone()).ok()
+        Some(self.recording()?.manifest.sources)
+    }
+
+    /// Records that it lost.
+    pub fn lost(&self) -> Option<u64> {
+        Some(self.parts()?.iter().map(|s| s.lost).sum())
+    }
+
+    /// The recording with all optional parts.
+    fn recording(&self) -> Option<Recording> {
+        Recording::open(&self.out.join("parts.tcpwhy")).ok()
+    }
+
+    /// Tables without a row though their source is attached.
+    fn empty(&self, matrix: &Matrix) -> Vec<String> {
+        let Some(recording) = self.recording() else {
+            return vec!["no recording with all parts".into()];
+        };
+        let attached = |name: &String| {
+            let mut sources = recording.manifest.sources.iter();
+            sources.any(|s| s.name == *name && s.verdict == Verdict::Attached)
+        };
+        let rows = |table: &str| -> u64 {
+            let segments = recording.segments(table).unwrap_or_default();
+            let rows = segments
+                .iter()
+                .filter_map(|(n, _)| recording.segment_rows(table, *n).ok()?);
+            rows.sum()
+        };
+        let tables = matrix.rows.iter();
+        let empty = tables.filter(|(table, source)| attached(source) && rows(table) == 0);
+        empty
+            .map(|(table, source)| format!("{source} is attached, but table {table} has no rows"))
+            .collect()
     }
 
     /// Seconds that doctor took.
@@ -188,6 +221,7 @@ impl Guest {
             }
         }
         wrong.extend(self.elsewhere());
+        wrong.extend(self.empty(matrix));
         for step in ["parts", "parts-explain"] {
             let code = read(&self.out, &format!("{step}.code"));
             if !code.is_empty() && code != "0" {

@@ -46,19 +46,6 @@ pub fn page(matrix: &Matrix, guests: &[Guest]) -> String {
             .map(|sources| verdict(sources, &name, &mut notes));
         row(&mut page, &format!("`{name}`"), cells);
     }
-    let parts: Vec<Vec<Source>> = guests.iter().filter_map(Guest::parts).collect();
-    if parts.len() == guests.len() && !parts.is_empty() {
-        page +=
-            "\nThe same, in a recording with every part that has to be asked for (`--with`):\n\n";
-        head(&mut page, "source", &columns);
-        let known = names(&doctors);
-        for name in names(&parts).into_iter().filter(|n| !known.contains(n)) {
-            let cells = parts
-                .iter()
-                .map(|sources| verdict(sources, &name, &mut notes));
-            row(&mut page, &format!("`{name}`"), cells);
-        }
-    }
     for (i, note) in notes.iter().enumerate() {
         let _ = write!(page, "\n{}. {note}", i + 1);
     }
@@ -84,6 +71,14 @@ pub fn page(matrix: &Matrix, guests: &[Guest]) -> String {
         });
         row(&mut page, &format!("`{}`", scenario.name), cells);
     }
+
+    let parts = crate::spec::optional_parts().join(",");
+    let recorded = guests.iter().map(|g| match g.lost() {
+        None => "failed".into(),
+        Some(0) => "recorded, nothing lost".into(),
+        Some(lost) => format!("recorded, {lost} records lost"),
+    });
+    row(&mut page, &format!("`record --with {parts}`"), recorded);
 
     page += "\n## Restricted hosts\n\nMade in the same guests: what `tcpwhy doctor` then says.\n\n";
     for (i, situation) in matrix.situation.iter().enumerate() {

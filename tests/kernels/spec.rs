@@ -13,6 +13,8 @@ pub struct Matrix {
     pub step_seconds: u64,
     pub modules: Vec<String>,
     pub scenario: Vec<Scenario>,
+    /// Tables that must have rows where the source is attached.
+    pub rows: BTreeMap<String, String>,
     pub kernel: Vec<Kernel>,
     pub situation: Vec<Situation>,
 }
@@ -30,6 +32,8 @@ pub struct Scenario {
 #[serde(deny_unknown_fields)]
 pub struct Kernel {
     pub suite: String,
+    /// The processor, as qemu names it.
+    pub cpu: String,
     /// What its release begins with.
     pub series: String,
     /// Sources that it does not have, each with words of the reason that doctor gives.
@@ -90,7 +94,7 @@ impl Matrix {
                 "step parts tcpwhy record -o /tmp/parts.tcpwhy --with {parts} -- tcpwhy lab run {load} --json"
             ));
             lines.push("step parts-explain tcpwhy explain /tmp/parts.tcpwhy".into());
-            lines.push("cp /tmp/parts.tcpwhy/manifest.json /out/parts.json".into());
+            lines.push("cp -r /tmp/parts.tcpwhy /out/parts.tcpwhy".into());
             lines.push("fi".into());
         }
         for (i, situation) in self.situation.iter().enumerate() {
