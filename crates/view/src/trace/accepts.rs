@@ -10,7 +10,7 @@ use recording::{Row, Text};
 use serde::Serialize;
 
 use super::opening::{Opened, Opening, Side};
-use super::{Ends, event_ok};
+use super::{Ends, Tuple, event_ok, tuple};
 use crate::numbers::{endpoint, ms, or_dash, text_or_dash};
 use crate::screen::{Column, Screen, When};
 use crate::view::View;
@@ -36,8 +36,8 @@ const COLUMNS: &[Column] = &[
 pub(super) struct Accepts {
     opening: Opening,
     calls_seen: bool,
-    queued: AHashMap<u64, Opened>,
-    order: VecDeque<u64>,
+    queued: AHashMap<Tuple, Opened>,
+    order: VecDeque<Tuple>,
 }
 
 #[derive(Serialize)]
@@ -66,7 +66,7 @@ impl View for Accepts {
         match row {
             Row::Call(call) if &*call.call == "accept" => return self.called(call, screen),
             Row::Event(e) if &*e.kind == "state" && e.state.as_deref() == Some("CLOSE") => {
-                if let Some(opened) = e.sock.and_then(|s| self.queued.remove(&s)) {
+                if let Some(opened) = self.queued.remove(&tuple(e)) {
                     line(&opened, None, screen)?;
                 }
             }
@@ -75,16 +75,16 @@ impl View for Accepts {
         let Some(opened) = self.opening.take(row) else {
             return Ok(());
         };
-        match opened.event.sock {
-            _ if opened.side == Side::Connect => Ok(()),
-            Some(sock) if self.calls_seen => self.queue(sock, opened, screen),
-            _ => line(&opened, None, screen),
+        match opened.side {
+            Side::Connect => Ok(()),
+            Side::Accept if self.calls_seen => self.queue(opened, screen),
+            Side::Accept => line(&opened, None, screen),
         }
     }
 
     fn end(&mut self, screen: &mut Screen) -> io::Result<()> {
-        for sock in std::mem::take(&mut self.order) {
-            if let Some(opened) = self.queued.remove(&sock) {
+        for tuple in std::mem::take(&mut self.order) {
+            if let Some(opened) = self.queued.remove(&tuple) {
                 line(&opened, None, screen)?;
             }
         }
@@ -101,12 +101,13 @@ impl Accepts {
         }
     }
 
-    fn queue(&mut self, sock: u64, opened: Opened, screen: &mut Screen) -> io::Result<()> {
-        self.queued.insert(sock, opened);
-        self.order.push_back(sock);
+    fn queue(&mut self, opened: Opened, screen: &mut Screen) -> io::Result<()> {
+        let tuple = tuple(&opened.event);
+        self.queued.insert(tuple, opened);
+        self.order.push_back(tuple);
         while self.order.len() > MAX_QUEUED {
             let oldest = self.order.pop_front();
-            if let Some(opened) = oldest.and_then(|s| self.queued.remove(&s)) {
+            if let Some(opened) = oldest.and_then(|t| self.queued.remove(&t)) {
                 line(&opened, None, screen)?;
             }
         }
@@ -115,7 +116,10 @@ impl Accepts {
 
     fn called(&mut self, call: &Call, screen: &mut Screen) -> io::Result<()> {
         self.calls_seen = true;
-        let opened = call.sock.and_then(|s| self.queued.remove(&s));
+        // The call's socket is the listener; its ends are those of the connection.
+        let local = (call.local_addr, call.local_port);
+        let remote = (call.remote_addr, call.remote_port);
+        let opened = self.queued.remove(&(call.netns, local, remote));
         match (opened, call.error.as_deref()) {
             (Some(mut opened), None) => {
                 // Who accepted it owns it, be it a worker or the one that listens.
