@@ -327,6 +327,7 @@ fn connects_with_their_calls() {
     };
     let refused = Call {
         error: Some("ECONNREFUSED".into()),
+        remote_port: 81,
         ..call(2_001_040, "connect", 4)
     };
     let no_port = Call {
