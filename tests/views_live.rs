@@ -629,7 +629,7 @@ fn sockets_are_those_of_ss() {
             .count(),
         40
     );
-    assert!(text.lines().nth(2).unwrap().contains(" cwnd:10 "), "{text}");
+    assert!(text.lines().nth(2).unwrap().contains(" cwnd:"), "{text}");
 }
 
 #[test]
