@@ -4,13 +4,14 @@ BUILD_DEBS := build-essential pkg-config clang libelf-dev zlib1g-dev
 RUN_DEBS   := iproute2
 TEST_DEBS  := clang-format nginx-light apache2-utils wrk
 BENCH_DEBS := $(TEST_DEBS)
+KERNEL_DEBS := qemu-system-x86 busybox-static cpio kmod xz-utils binutils
 
 # Recording a host takes root. As another user, only the programs run under sudo, not the build.
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo -E)
 TCPWHY := target/debug/tcpwhy
 BPF_SOURCES := $(wildcard crates/observe/bpf/*.c crates/observe/bpf/*.h)
 
-.PHONY: demo test build lint unit docs bench need-build need-run need-test clean
+.PHONY: demo test test-kernels build lint unit docs bench need-build need-run need-test need-kernels clean
 
 demo: need-build need-run
 	@cargo build -q -p tcpwhy || { echo "make demo: the build failed" >&2; exit 1; }
@@ -37,6 +38,11 @@ build: need-build
 docs: need-build
 	@BLESS=1 cargo test -q -p tcpwhy --test book
 
+# Boots older and newer kernels under emulation, some minutes each, and writes docs/kernels.md.
+test-kernels: need-build need-run need-kernels
+	@cargo test -q -p tcpwhy --test kernels -- --ignored --nocapture \
+	    || { echo "make test-kernels: a kernel gives something else than expected (above)" >&2; exit 1; }
+
 bench: need-build need-run need-test build
 	@$(ROOT) bench/run
 
@@ -49,6 +55,9 @@ need-run:
 
 need-test:
 	@tools/need $(TEST_DEBS)
+
+need-kernels:
+	@tools/need $(KERNEL_DEBS)
 
 clean:
 	cargo clean

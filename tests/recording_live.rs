@@ -7,6 +7,7 @@ use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use common::{arg, json_lines, root, run, stderr, tcpwhy, wait_until};
 use recording::tables::{Event, Health, Holder, Listener, Process, Setting};
@@ -202,6 +203,51 @@ fn a_full_ring_is_reported_with_its_count() {
     assert!(kept + lost >= 5 * 2_000, "{kept} kept, {lost} lost");
 }
 
+#[test]
+fn a_stopped_recorder_reports_what_it_missed_and_the_rest_is_right() {
+    if !root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.tcpwhy");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut child = begin(&path, &["--ring-kib", "64"]);
+    connect(&listener, 50);
+    // Drained every 50 ms: a second is enough for the first fifty to leave the ring.
+    wait_until("a segment is sealed", || {
+        path.join("event/000001.parquet").exists()
+    });
+    signal(&child, Signal::STOP);
+    let stopped = std::time::Instant::now();
+    connect(&listener, 3_000);
+    std::thread::sleep(Duration::from_secs(3).saturating_sub(stopped.elapsed()));
+    signal(&child, Signal::CONT);
+    wait_until("the loss is told", || {
+        rows::<Health>(&path).iter().any(|h| h.what == "lost")
+    });
+    let last = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = last.local_addr().unwrap().port();
+    connect(&last, 50);
+    signal(&child, Signal::INT);
+    assert!(child.wait().unwrap().success());
+
+    let manifest = Recording::open(&path).unwrap().manifest;
+    assert!(manifest.complete);
+    let lost: u64 = manifest.sources.iter().map(|s| s.lost).sum();
+    let events = steps(&path);
+    let kept = events.len() as u64;
+    assert!(
+        lost > 0 && kept + lost >= 5 * 3_100,
+        "{kept} kept, {lost} lost"
+    );
+    let ends = |e: &&Event| e.local_port == port && e.old_state.as_deref() == Some("LAST_ACK");
+    assert_eq!(events.iter().filter(ends).count(), 50, "the rest is right");
+    let explained = run(&["explain", arg(&path)]);
+    assert!(explained.status.success());
+    let text = String::from_utf8_lossy(&explained.stdout);
+    assert!(text.contains("HEALTH") && text.contains("lost"), "{text}");
+}
+
 /// A network namespace in which nothing happens, removed when dropped.
 struct Quiet(String);
 
@@ -287,6 +333,12 @@ fn doctor_names_every_source() {
         "sockets",
         "counters",
         "settings",
+        "cpus",
+        "interrupts",
+        "resources",
+        "ports",
+        "tables",
+        "conntrack",
     ] {
         assert!(sources.iter().any(|s| s["name"] == name), "{name}");
     }

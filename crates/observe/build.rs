@@ -15,7 +15,9 @@ fn main() {
         Err(e) => panic!("cargo sets CARGO_CFG_TARGET_ARCH: {e}"),
     };
     println!("cargo:rerun-if-changed=bpf");
-    for name in ["events", "sockets", "holders"] {
+    for name in [
+        "events", "sockets", "holders", "owners", "census", "calls", "packets", "tasks", "profile",
+    ] {
         let source = root.join("bpf").join(format!("{name}.bpf.c"));
         let built = SkeletonBuilder::new()
             .source(&source)

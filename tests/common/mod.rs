@@ -1,10 +1,16 @@
 //! What the end-to-end tests share: the built binary, and lines of JSON.
 #![allow(dead_code)]
 
+pub mod live;
+
+use std::collections::HashMap;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use recording::tables::{Frame, Stack};
+use recording::{Recording, Table};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// The binary under test.
@@ -54,6 +60,52 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// A recording of this host in progress, with more arguments; it has begun.
+pub fn begin(path: &Path, more: &[&str]) -> Child {
+    let ready = path.with_extension("ready");
+    let mut args = vec!["record", "-o", arg(path), "--for", "120s"];
+    args.extend(["--ready-file", arg(&ready)]);
+    args.extend(more);
+    let child = tcpwhy(&args).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the recording begins", || ready.exists());
+    child
+}
+
+/// Ends it as Ctrl-C does.
+pub fn finish(mut child: Child) {
+    let pid = Pid::from_raw(child.id() as i32).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+/// All rows of a table of a recording.
+pub fn rows<T: Table>(path: &Path) -> Vec<T> {
+    let recording = Recording::open(path).unwrap();
+    let batches = recording.scan::<T>().unwrap().map(|b| b.unwrap());
+    batches
+        .flat_map(|b| b.rows().map(|(_, row)| row).collect::<Vec<_>>())
+        .collect()
+}
+
+/// The functions of each stack of a recording, innermost first.
+pub fn stacks(path: &Path) -> HashMap<u64, Vec<String>> {
+    let frames: HashMap<u64, String> = rows::<Frame>(path)
+        .into_iter()
+        .map(|f| (f.frame, f.function.to_string()))
+        .collect();
+    let mut stacks: HashMap<u64, Vec<String>> = HashMap::new();
+    for row in rows::<Stack>(path) {
+        let stack = stacks.entry(row.stack).or_default();
+        assert_eq!(
+            stack.len(),
+            row.depth as usize,
+            "every stack once, in order"
+        );
+        stack.push(frames[&row.frame].clone());
+    }
+    stacks
 }
 
 /// A path as an argument.

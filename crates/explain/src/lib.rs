@@ -9,6 +9,7 @@ pub mod owners;
 mod story;
 mod summary;
 mod validate;
+mod waits;
 mod words;
 
 #[cfg(any(test, feature = "fixture"))]
@@ -24,6 +25,7 @@ pub use finding::{
     Number, Numbers, Role, RuledOut, Scope, Step,
 };
 pub use summary::{Connections, Facts, HealthNote, Summary, Symptom};
+pub use waits::{EndedBy, WaitSummary, Walk, WalkHop};
 
 use story::Story;
 use validate::Validator;

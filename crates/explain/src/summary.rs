@@ -5,6 +5,7 @@ use serde::Serialize;
 use recording::Recording;
 
 use crate::story::{MAX_CONNECTIONS, Outcome, Side, Story};
+use crate::waits::WaitSummary;
 use crate::words;
 
 /// What was looked at.
@@ -27,6 +28,8 @@ pub struct Summary {
     pub tested: Vec<&'static str>,
     /// What moved, whether or not a finding explains it.
     pub symptoms: Vec<Symptom>,
+    /// What threads waited for; `None` when waits were not recorded.
+    pub waits: Option<WaitSummary>,
     /// What the recording lacks, and what explain itself had to leave out.
     pub health: Vec<HealthNote>,
     /// Whether the recorder ended the recording itself.
@@ -123,6 +126,7 @@ impl Summary {
             counters: story.counters.len(),
             tested: Vec::new(),
             symptoms: symptoms(story),
+            waits: crate::waits::summary(&story.waits),
             health: health(story),
             complete: manifest.complete,
             recording: Facts {
@@ -215,5 +219,6 @@ fn health(story: &Story) -> Vec<HealthNote> {
         story.counters.folded,
         "samples of further counters were not examined",
     );
+    note(story.waits.folded, "further waits were not examined");
     notes
 }

@@ -57,12 +57,30 @@ static __always_inline u8 load_addrs(u8 local[16], u8 remote[16], const struct s
 	return 4;
 }
 
+/* The same of a pointer that was itself read from memory, which the verifier does not know. */
+static __always_inline u8 fill_addrs(u8 local[16], u8 remote[16], const struct sock_common *skc)
+{
+	if (BPF_CORE_READ(skc, skc_family) == AF_INET6) {
+		BPF_CORE_READ_INTO((struct in6_addr *)local, skc, skc_v6_rcv_saddr);
+		BPF_CORE_READ_INTO((struct in6_addr *)remote, skc, skc_v6_daddr);
+		return 6;
+	}
+	v4_mapped(local, BPF_CORE_READ(skc, skc_rcv_saddr));
+	v4_mapped(remote, BPF_CORE_READ(skc, skc_daddr));
+	return 4;
+}
+
 static __always_inline u64 sock_cgroup(const struct sock *sk)
 {
-	/* Before Linux 5.15 the pointer shares its word with flags: not worth guessing. */
-	if (bpf_core_field_exists(sk->sk_cgrp_data.cgroup) && sk->sk_cgrp_data.cgroup)
-		return sk->sk_cgrp_data.cgroup->kn->id;
-	return 0;
+	u64 word;
+
+	if (bpf_core_field_exists(sk->sk_cgrp_data.cgroup))
+		return sk->sk_cgrp_data.cgroup ? sk->sk_cgrp_data.cgroup->kn->id : 0;
+	/* With one of its low bits set the word is the class or priority of cgroup v1. */
+	word = sk->sk_cgrp_data.val;
+	if (!word || word & 3)
+		return 0;
+	return BPF_CORE_READ((const struct cgroup *)word, kn, id);
 }
 
 #endif

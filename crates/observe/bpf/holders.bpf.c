@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Source `holders`: which process holds which TCP socket, from the open files of every task. */
-#include "kernel.h"
+#include "file.h"
 #include "wire.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -13,16 +13,8 @@ int dump(struct bpf_iter__task_file *ctx)
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
 	struct tw_holder h = {};
-	struct socket *sock;
-	u16 family;
 
-	if (!task || !file)
-		return 0;
-	sock = bpf_sock_from_file(file);
-	if (!sock || sock->type != SOCK_STREAM || !sock->sk)
-		return 0;
-	family = BPF_CORE_READ(sock, sk, __sk_common.skc_family);
-	if (family != AF_INET && family != AF_INET6)
+	if (!task || !file || !stream_socket(file))
 		return 0;
 	h.inode = file->f_inode->i_ino;
 	h.pid = task->tgid;

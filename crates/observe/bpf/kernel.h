@@ -15,6 +15,7 @@ typedef __u16 u16;
 typedef __u32 u32;
 typedef __u64 u64;
 typedef __s32 s32;
+typedef __s64 s64;
 typedef __u16 __be16;
 typedef __u32 __be32;
 typedef __u32 __wsum;
@@ -27,9 +28,20 @@ enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 enum { BPF_RB_NO_WAKEUP = 1 };
+enum { BPF_ANY = 0 };
+enum { BPF_F_NO_PREALLOC = 1 };
+enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
+enum { BPF_F_USER_STACK = 1 << 8 };
+/* As the kernel numbers its helpers; CO-RE is asked by name where a helper may be missing. */
+enum bpf_func_id {
+	BPF_FUNC_sock_from_file = 162,
+	BPF_FUNC_task_pt_regs = 175,
+};
 
 #define AF_INET	    2
 #define AF_INET6    10
@@ -42,6 +54,8 @@ enum {
 	TCP_ESTABLISHED = 1,
 	TCP_SYN_SENT = 2,
 	TCP_SYN_RECV = 3,
+	TCP_FIN_WAIT1 = 4,
+	TCP_FIN_WAIT2 = 5,
 	TCP_TIME_WAIT = 6,
 	TCP_CLOSE = 7,
 	TCP_LISTEN = 10,
@@ -92,14 +106,28 @@ struct cgroup {
 	struct kernfs_node *kn;
 };
 struct sock_cgroup_data {
-	struct cgroup *cgroup;
+	struct cgroup *cgroup; /* since Linux 5.15 */
+	u64 val; /* before */
 };
 
+struct super_block {
+	unsigned long s_magic;
+};
 struct inode {
+	unsigned short i_mode;
+	struct super_block *i_sb;
 	unsigned long i_ino;
 };
 struct file {
 	struct inode *f_inode;
+	void *private_data;
+};
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+struct files_struct {
+	struct fdtable *fdt;
 };
 struct sock;
 struct socket {
@@ -111,9 +139,30 @@ struct socket_alloc {
 	struct inode vfs_inode;
 };
 
+/* Spin locks are told apart by what they are made of; where this is missing, nobody can say
+ * whether one is held. */
+struct qspinlock {
+	atomic_t val;
+};
+struct raw_spinlock {
+	struct qspinlock raw_lock;
+};
+struct spinlock {
+	struct raw_spinlock rlock;
+};
+
 struct sk_buff;
+struct sk_buff_head {
+	struct sk_buff *prev;
+	__u32 qlen;
+};
 struct sock {
 	struct sock_common __sk_common;
+	struct {
+		struct spinlock slock;
+		int owned;
+	} sk_lock;
+	struct sk_buff_head sk_receive_queue;
 	atomic_t sk_drops;
 	struct {
 		atomic_t rmem_alloc;
@@ -199,7 +248,7 @@ struct tcp_sock {
 	u32 segs_out;
 	u32 data_segs_out;
 	u64 bytes_sent;
-	u8 chrono_type;
+	u8 chrono_type : 2; /* a whole byte since Linux 6.18 */
 	u32 chrono_start;
 	u32 chrono_stat[3];
 	u32 write_seq;
@@ -215,6 +264,7 @@ struct tcp_sock {
 	u32 delivered_ce;
 	u32 rcv_wnd;
 	u32 rcv_tstamp;
+	u64 tcp_clock_cache;
 	struct tcp_options_received rx_opt;
 	u64 bytes_received;
 	u32 segs_in;
@@ -252,6 +302,7 @@ struct inet_request_sock {
 };
 struct tcp_request_sock {
 	struct inet_request_sock req;
+	u32 snt_isn;
 };
 
 struct tcp_skb_cb {
@@ -266,6 +317,7 @@ struct dst_entry {
 	struct net_device *dev;
 };
 struct sk_buff {
+	struct sock *sk;
 	struct net_device *dev;
 	char cb[48];
 	unsigned long _skb_refdst;
@@ -274,11 +326,59 @@ struct sk_buff {
 	unsigned char *head;
 };
 
+struct nsproxy {
+	struct net *net_ns;
+};
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+struct thread_info {
+	u32 status; /* x86 only */
+};
 struct task_struct {
+	struct thread_info thread_info;
+	struct files_struct *files;
+	unsigned int __state;
+	void *stack;
+	unsigned int flags;
+	int on_cpu;
+	int pid;
 	int tgid;
+	u64 utime;
+	u64 stime;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+	u64 start_time;
 	char comm[16];
 	struct task_struct *group_leader;
+	struct nsproxy *nsproxy;
+	struct css_set *cgroups;
 };
+/* Before Linux 5.14. */
+struct task_struct___old {
+	long state;
+};
+
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long di;
+	unsigned long si;
+	unsigned long orig_ax;
+};
+/* Fields of pt_regs, by what they are at the entry of a system call. */
+#define SYSCALL_NR   orig_ax
+#define SYSCALL_ARG1 di
+#define SYSCALL_ARG2 si
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs {
+	u64 regs[31];
+	u64 orig_x0;
+	s32 syscallno;
+};
+#define SYSCALL_NR   syscallno
+#define SYSCALL_ARG1 orig_x0
+#define SYSCALL_ARG2 regs[1]
+#endif
 
 struct seq_file;
 struct bpf_iter_meta {
@@ -290,6 +390,10 @@ struct bpf_iter__tcp {
 	struct bpf_iter_meta *meta;
 	struct sock_common *sk_common;
 	unsigned int uid;
+};
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
 };
 struct bpf_iter__task_file {
 	struct bpf_iter_meta *meta;

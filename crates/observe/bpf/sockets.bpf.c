@@ -72,7 +72,7 @@ static __always_inline int emit_listener(struct bpf_iter__tcp *ctx, struct tcp_s
 static __always_inline void fill_chrono(struct tw_socket *s, const struct tcp_sock *tp)
 {
 	u32 running = now - tp->chrono_start;
-	u8 type = tp->chrono_type;
+	u8 type = BPF_CORE_READ_BITFIELD(tp, chrono_type);
 
 	/* enum tcp_chrono: 1 busy, 2 limited by the peer's window, 3 by the send buffer. The
 	 * kernel counts each apart; tcp_info's busy time is their sum. */
@@ -89,8 +89,7 @@ static __always_inline void fill_full(struct tw_socket *s, struct tcp_sock *tp)
 
 	s->full = 1;
 	s->inode = file_inode(sk);
-	if (bpf_core_field_exists(sk->sk_cgrp_data.cgroup) && sk->sk_cgrp_data.cgroup)
-		s->cgroup = sk->sk_cgrp_data.cgroup->kn->id;
+	s->cgroup = sock_cgroup(sk);
 	s->pacing_rate = sk->sk_pacing_rate;
 	s->max_pacing_rate = sk->sk_max_pacing_rate;
 	s->bytes_acked = tp->bytes_acked;

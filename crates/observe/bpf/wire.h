@@ -194,6 +194,235 @@ struct tw_holder {
 };
 _Static_assert(sizeof(struct tw_holder) == 32, "tw_holder is shared with Rust");
 
+struct tw_owner {
+	u32 pid;
+	u32 files;
+	u32 sockets;
+	u32 listeners;
+};
+_Static_assert(sizeof(struct tw_owner) == 16, "tw_owner is shared with Rust");
+
+/* A destination of connections: the key of a count. */
+struct tw_destination {
+	u8 local_addr[16];
+	u8 remote_addr[16];
+	u32 remote_port;
+};
+_Static_assert(sizeof(struct tw_destination) == 36, "tw_destination is shared with Rust");
+
+struct tw_port_count {
+	u32 used;
+	u32 time_wait;
+	u32 established;
+};
+_Static_assert(sizeof(struct tw_port_count) == 12, "tw_port_count is shared with Rust");
+
+/* What a walk over the sockets of a namespace finds. */
+struct tw_census {
+	u64 uncounted; /* sockets to destinations for which there was no room */
+	u32 range_low; /* user space sets the range, all else is zero at first */
+	u32 range_high;
+	u32 listeners;
+	u32 requests;
+	u32 time_wait;
+	u32 connections; /* none of the above */
+	u32 ports; /* different local ports */
+	u32 longest_chain;
+	u32 ehash_buckets;
+	u32 bhash_buckets;
+	u32 lhash2_buckets;
+	u32 zero;
+};
+_Static_assert(sizeof(struct tw_census) == 56, "tw_census is shared with Rust");
+
+/* The families of calls, by the name that the table gives them. */
+enum tw_call_kind {
+	TW_CALL_NONE,
+	TW_CALL_CONNECT,
+	TW_CALL_ACCEPT,
+	TW_CALL_BIND,
+	TW_CALL_LISTEN,
+	TW_CALL_CLOSE,
+	TW_CALL_SHUTDOWN,
+	TW_CALL_SENDMSG,
+	TW_CALL_RECVMSG,
+	TW_CALL_EPOLL, /* from here on without a socket */
+	TW_CALL_POLL,
+	TW_CALL_SELECT,
+	TW_CALL_KINDS,
+};
+
+struct tw_call {
+	u64 time_ns;
+	u64 duration_ns;
+	s64 result;
+	u64 sock; /* 0: none */
+	u64 cgroup;
+	u64 search_ns;
+	u8 local_addr[16];
+	u8 remote_addr[16];
+	u32 netns;
+	u32 pid;
+	u32 tid;
+	s32 fd;
+	s32 backlog;
+	u16 local_port;
+	u16 remote_port;
+	u8 kind;
+	u8 family; /* 0: no address is known */
+	u8 searched; /* search_ns is known */
+	u8 zero[5];
+	char comm[16];
+};
+_Static_assert(sizeof(struct tw_call) == 128, "tw_call is shared with Rust");
+#define TW_SYSCALLS 512
+
+/* Why a call is missing from the table. */
+enum tw_call_loss {
+	TW_CALL_LOST_RING, /* the ring was full */
+	TW_CALL_LOST_NOTE, /* no memory for a note with the task */
+	TW_CALL_LOST_RETURN, /* it began, and then the next one did */
+	TW_CALL_LOSSES,
+};
+
+/* A control packet: the TCP header with its options as it was on the wire. */
+#define TW_TCP_HEADER 60
+struct tw_packet {
+	u64 time_ns;
+	u8 src_addr[16];
+	u8 dst_addr[16];
+	u32 netns;
+	u32 ifindex;
+	u32 payload;
+	u8 family;
+	u8 ttl;
+	u8 outgoing;
+	u8 tcp_len; /* bytes of tcp[] that are the header's */
+	u8 tcp[TW_TCP_HEADER];
+	u32 zero;
+};
+_Static_assert(sizeof(struct tw_packet) == 120, "tw_packet is shared with Rust");
+
+/* Why a control packet is missing from the table. */
+enum tw_packet_loss {
+	TW_PACKET_LOST_RING, /* the ring was full */
+	TW_PACKET_UNREADABLE, /* headers that are cut short, or too many before TCP's */
+	TW_PACKET_LOSSES,
+};
+
+/* What the programs of `tasks` put into their ring; each record starts with one of these. */
+enum tw_task_kind {
+	TW_TASK_WAIT, /* a thread was woken after a long wait */
+	TW_TASK_ON, /* it runs again */
+	TW_TASK_THREAD, /* what a thread did so far, at its end */
+	/* Never in the ring, only among what was lost: */
+	TW_TASK_MISSED, /* a long wait whose end nobody saw */
+	TW_TASK_NO_ROOM, /* switches of threads of which nothing could be kept */
+	TW_TASK_KINDS,
+};
+
+/* What a thread does with its time. */
+enum tw_state {
+	TW_RUN,
+	TW_RUNQUEUE,
+	TW_SLEEP,
+	TW_LOCK,
+	TW_DISK,
+	TW_FAULT,
+	TW_STOPPED,
+	TW_STATES,
+};
+
+enum tw_wait_bits {
+	TW_WAIT_CAUSE = 1, /* the socket and the addresses are known */
+	TW_WAIT_RESENT = 2, /* the packet was a retransmission that this host sent */
+	TW_WAIT_COMPAT = 4, /* a system call of the 32-bit kind: other numbers */
+};
+
+#define TW_FRAMES     127
+#define TW_SLEEPS     8
+#define TW_NO_SYSCALL -1
+#define TW_MANY	      -2 /* system calls for which there was no room */
+
+struct tw_wait {
+	u32 kind;
+	u32 tid;
+	u64 time_ns; /* of the wakeup */
+	u64 waited_ns;
+	u64 cgroup;
+	u64 sock;
+	u64 sent_ago_ns;
+	u8 local_addr[16];
+	u8 remote_addr[16];
+	u32 pid;
+	u32 netns;
+	u32 blocked; /* the kernel's bits of the state in which it waited */
+	s32 syscall;
+	s32 arg;
+	u32 waker_pid;
+	u32 waker_tid;
+	u32 waker_cpu;
+	u32 attempt;
+	u16 local_port;
+	u16 remote_port;
+	u8 family;
+	u8 sender_state;
+	u8 bits;
+	u8 zero;
+	char comm[16];
+	char waker_comm[16];
+	u32 n_frames;
+	u64 frames[TW_FRAMES]; /* only n_frames of them are passed */
+};
+_Static_assert(sizeof(struct tw_wait) == 1176, "tw_wait is shared with Rust");
+
+struct tw_on {
+	u32 kind;
+	u32 tid;
+	u64 woken_ns; /* of its tw_wait */
+	u64 runqueue_ns;
+};
+_Static_assert(sizeof(struct tw_on) == 24, "tw_on is shared with Rust");
+
+struct tw_sleep {
+	s32 syscall;
+	u32 count;
+	u64 ns;
+};
+
+/* What a thread did since it was first seen. */
+struct tw_thread {
+	u32 kind;
+	u32 tid;
+	u64 time_ns;
+	u64 first_ns;
+	u64 start; /* tells it from another thread of the same number */
+	u64 cgroup;
+	u64 ns[TW_STATES];
+	u64 user_ns; /* what the kernel's tick says */
+	u64 system_ns;
+	u64 voluntary;
+	u64 involuntary;
+	struct tw_sleep sleeps[TW_SLEEPS];
+	u32 pid;
+	u32 ended;
+	char comm[16];
+};
+_Static_assert(sizeof(struct tw_thread) == 280, "tw_thread is shared with Rust");
+
+struct tw_sample {
+	u64 time_ns;
+	u32 cpu;
+	u32 pid;
+	u32 tid;
+	u32 n_kernel;
+	u32 n_user;
+	u32 zero;
+	char comm[16];
+	u64 frames[2 * TW_FRAMES]; /* kernel, then user; only those that there are */
+};
+_Static_assert(sizeof(struct tw_sample) == 2080, "tw_sample is shared with Rust");
+
 /* A global of a type makes it part of the object's data in BTF, and so of the Rust skeleton. */
 #define TW_SHARE(kind, type) kind type *share_##type __attribute__((unused))
 

@@ -1,18 +1,24 @@
 //! What this kernel allows: tries every source as a recording would, and lets go again.
 
 use std::mem::MaybeUninit;
+use std::time::Duration;
 
 use recording::{Host, Intent, Source, Verdict};
 
+use crate::calls::{self, CallOptions};
 use crate::error::{Error, quiet_libbpf};
 use crate::events::EventOptions;
 use crate::filter::Filter;
 use crate::holders::Holders;
 use crate::host;
-use crate::kernel::{KernelBtf, Names, hz};
+use crate::kernel::{KernelBtf, Names, Symbols, hz};
+use crate::packets::{self, PacketOptions};
+use crate::profile::{self, Profile, ProfileOptions};
 use crate::sampler::sources;
 use crate::sockets::{Decoder, Sockets};
+use crate::tasks::{self, Losses, TaskOptions, Tasks};
 use crate::watcher::attach;
+use crate::{census, usage};
 
 /// The result.
 #[derive(Debug, serde::Serialize)]
@@ -25,11 +31,14 @@ pub struct Checkup {
     pub sources: Vec<Source>,
 }
 
+/// Enough to try.
+const RING_BYTES: u32 = 1 << 16;
+
 /// Tries every source.
 pub fn checkup() -> Checkup {
     let (sources, obstacle) = match try_sources() {
         Ok(sources) => (sources, None),
-        Err(e) => (Vec::new(), Some(e.to_string())),
+        Err(e) => (Vec::new(), Some(e.reason())),
     };
     Checkup {
         host: host::host(hz()),
@@ -44,7 +53,7 @@ fn try_sources() -> Result<Vec<Source>, Error> {
     let sock_key = host::sock_key()?;
     let options = EventOptions {
         filter: Filter::default(),
-        ring_bytes: 1 << 16,
+        ring_bytes: RING_BYTES,
         all_states: false,
         sock_key,
     };
@@ -56,9 +65,14 @@ fn try_sources() -> Result<Vec<Source>, Error> {
     Sockets::load(&mut sockets, sock_key, decoder)?;
     let holders = match Holders::load(&mut holders) {
         Ok(_) => Verdict::Attached,
-        Err(e) => Verdict::Failed(e.to_string()),
+        Err(e) => Verdict::Failed(e.reason()),
     };
     found.extend(sources(holders));
+    found.extend(usage::checkup());
+    found.extend(census::checkup());
+    found.extend(calls_and_packets(sock_key)?);
+    found.extend(try_tasks(sock_key, &btf));
+    found.extend(try_profile());
     found.push(Source {
         name: "hz".into(),
         gives: "durations that the kernel keeps in ticks".into(),
@@ -66,10 +80,69 @@ fn try_sources() -> Result<Vec<Source>, Error> {
         verdict: match hz() {
             Some(_) => Verdict::Attached,
             None => Verdict::Unsupported(
-                "neither /proc/config.gz nor /boot/config-* can be read; 250 is assumed".into(),
+                "no configuration of this kernel can be read (/proc/config.gz, /boot/config-*, \
+                 /lib/modules/*/config); 250 is assumed"
+                    .into(),
             ),
         },
         lost: 0,
     });
     Ok(found)
+}
+
+fn calls_and_packets(sock_key: [u64; 2]) -> Result<Vec<Source>, Error> {
+    let options = CallOptions {
+        filter: Filter::default(),
+        ring_bytes: 1 << 16,
+        over: Duration::MAX,
+        sock_key,
+    };
+    let mut objects = [MaybeUninit::uninit(), MaybeUninit::uninit()];
+    let mut found = match calls::try_attach(&mut objects, &options)? {
+        Ok(calls) => calls.sources,
+        Err(sources) => sources,
+    };
+    let options = PacketOptions {
+        filter: Filter::default(),
+        ring_bytes: 1 << 16,
+        interval: Duration::MAX,
+    };
+    found.extend(packets::checkup(&options)?);
+    Ok(found)
+}
+
+fn try_tasks(sock_key: [u64; 2], btf: &KernelBtf) -> Vec<Source> {
+    let options = TaskOptions {
+        filter: Filter::default(),
+        waits: true,
+        threads: true,
+        wait_over: Duration::from_secs(1),
+        interval: Duration::from_secs(1),
+        ring_bytes: RING_BYTES,
+        sock_key,
+    };
+    let mut objects = [const { MaybeUninit::uninit() }; 3];
+    let attached = Tasks::attach(&mut objects, &options, btf);
+    match attached {
+        Ok(tasks) => tasks.sources(&Losses::default(), symbols()),
+        Err(e) => tasks::failed_sources(&e),
+    }
+}
+
+fn try_profile() -> Vec<Source> {
+    let how = ProfileOptions::default();
+    let mut object = MaybeUninit::uninit();
+    let attached = Profile::attach(&mut object, &how, &Filter::default(), RING_BYTES);
+    let verdict = match attached {
+        Ok(_) => Verdict::Attached,
+        Err(e) => Verdict::Failed(e.to_string()),
+    };
+    profile::sources(verdict, symbols(), 0)
+}
+
+fn symbols() -> Verdict {
+    match Symbols::load() {
+        Ok(_) => Verdict::Attached,
+        Err(why) => Verdict::Unsupported(why),
+    }
 }

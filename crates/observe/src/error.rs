@@ -40,6 +40,17 @@ pub enum Error {
     Thread(&'static str),
 }
 
+impl Error {
+    /// The reason alone, for doctor and for verdicts: without the advice to ask doctor.
+    pub fn reason(&self) -> String {
+        match self {
+            Error::Kernel(why) => why.clone(),
+            Error::Bpf { what, why } => format!("{what} failed: {why}"),
+            other => other.to_string(),
+        }
+    }
+}
+
 /// Warnings of libbpf since the last [`bpf_error`]; they say more than its error numbers.
 static WARNINGS: Mutex<String> = Mutex::new(String::new());
 
@@ -62,11 +73,30 @@ pub fn quiet_libbpf() {
 pub fn bpf_error(e: &libbpf_rs::Error) -> String {
     let mut warnings = WARNINGS.lock().unwrap_or_else(|p| p.into_inner());
     let why = match telling_line(&warnings) {
+        Some(line) if refuses_reading(line) && locked_down() => format!(
+            "the kernel is locked down in confidentiality mode ({LOCKDOWN}): no program may read \
+             its memory"
+        ),
         Some(line) => format!("{e} ({line})"),
         None => e.to_string(),
     };
     warnings.clear();
     why
+}
+
+/// Every kernel that runs BPF knows the helper; in this mode it is offered to none.
+const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
+
+/// What the verifier says, in old words and new, where the helper is not offered.
+fn refuses_reading(line: &str) -> bool {
+    line.contains("bpf_probe_read")
+        && (line.starts_with("unknown func") || line.contains("cannot use helper"))
+}
+
+/// Whether it is so, as far as it can be read.
+fn locked_down() -> bool {
+    let mode = std::fs::read_to_string(LOCKDOWN);
+    mode.map_or(true, |mode| mode.contains("[confidentiality]"))
 }
 
 /// The verifier's last word stands before its statistics; without it, libbpf's first warning is
@@ -102,5 +132,16 @@ mod tests {
             Some("map 'ring': failed to create: EPERM")
         );
         assert_eq!(telling_line(""), None);
+    }
+
+    #[test]
+    fn lockdown_is_known_by_the_helper_that_is_missing() {
+        for line in [
+            "unknown func bpf_probe_read#4",
+            "program of this type cannot use helper bpf_probe_read#4",
+        ] {
+            assert!(refuses_reading(line), "{line}");
+        }
+        assert!(!refuses_reading("invalid func unknown#162"));
     }
 }

@@ -3,6 +3,8 @@
 //! Needs no kprobe and no fentry, which hardened hosts refuse: BTF tracepoints, iterators and
 //! kernel stacks taken inside a tracepoint tell the same. Changes nothing on the host.
 
+mod calls;
+mod census;
 mod cgroups;
 mod counters;
 mod doctor;
@@ -14,12 +16,20 @@ mod holders;
 mod host;
 mod kernel;
 mod netns;
+mod pace;
+mod packets;
 mod part;
 mod processes;
+mod procfile;
+mod profile;
+mod ring;
 mod sampler;
 mod session;
 mod settings;
 mod sockets;
+mod stacks;
+mod tasks;
+mod usage;
 mod watcher;
 mod wire;
 mod worker;
@@ -30,5 +40,6 @@ pub use error::Error;
 pub use host::boot_id;
 pub use netns::resolve as resolve_netns;
 pub use part::Part;
+pub use profile::ProfileOptions;
 pub use recording::{Filter, Prefix};
 pub use session::{Options, Session};

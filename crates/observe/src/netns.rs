@@ -18,6 +18,14 @@ pub struct Found {
     path: PathBuf,
 }
 
+impl Found {
+    /// Whether the path still leads to the namespace.
+    pub fn is_there(&self) -> bool {
+        let inode = fs::metadata(&self.path).map(|meta| meta.ino());
+        inode.is_ok_and(|inode| inode == u64::from(self.namespace.inode))
+    }
+}
+
 /// Every network namespace that a process lives in or that has a name in /run/netns, by inode.
 pub fn find() -> BTreeMap<u32, Found> {
     let mut found = BTreeMap::new();
@@ -81,6 +89,11 @@ impl Home {
     /// Remembers the calling thread's namespace.
     pub fn remember() -> io::Result<Home> {
         File::open("/proc/thread-self/ns/net").map(Home)
+    }
+
+    /// The inode of that namespace.
+    pub fn inode(&self) -> Option<u32> {
+        self.0.metadata().ok()?.ino().try_into().ok()
     }
 
     /// Runs `visit` with the calling thread inside `there`, then returns.

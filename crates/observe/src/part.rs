@@ -2,11 +2,18 @@
 
 use recording::Writer;
 
+use crate::calls::{self, CallOptions};
+use crate::census::take_census;
 use crate::error::Error;
 use crate::events::EventOptions;
 use crate::health::HealthLog;
+use crate::packets::{self, PacketOptions};
+use crate::profile;
 use crate::sampler::{SampleOptions, sample};
 use crate::session::Options;
+use crate::stacks::Stacks;
+use crate::tasks::{self, TaskOptions};
+use crate::usage::{UsageOptions, watch_usage};
 use crate::watcher::watch;
 use crate::worker::{Report, Worker};
 
@@ -17,6 +24,20 @@ pub enum Part {
     Events,
     /// Samples of sockets, listeners, counters and settings in every namespace.
     Sockets,
+    /// How much of the host is used.
+    Host,
+    /// How full port ranges and lookup structures are.
+    Ports,
+    /// System calls on TCP sockets that take long or fail.
+    Calls,
+    /// SYN, SYN-ACK, RST and FIN on the wire.
+    Packets,
+    /// Long waits of threads, and the packet, timer or thread that ended each.
+    Waits,
+    /// What each thread does with its time.
+    Threads,
+    /// What each CPU is at, many times a second.
+    Profile,
 }
 
 impl Part {
@@ -34,6 +55,48 @@ impl Part {
             true,
             "samples of sockets, listeners, counters and settings in every namespace",
         ),
+        (
+            Part::Host,
+            "host",
+            true,
+            "CPUs, interrupts, and the USE checklist of every resource",
+        ),
+        (
+            Part::Ports,
+            "ports",
+            true,
+            "local ports in use to each destination, and how full the lookup structures are",
+        ),
+        (
+            Part::Calls,
+            "calls",
+            false,
+            "system calls on TCP sockets that take long or fail, and every listen()",
+        ),
+        (
+            Part::Packets,
+            "packets",
+            false,
+            "SYN, SYN-ACK, RST and FIN with their options, on the wire of every namespace",
+        ),
+        (
+            Part::Waits,
+            "waits",
+            false,
+            "long waits of threads, and the packet, timer or thread that ended each",
+        ),
+        (
+            Part::Threads,
+            "threads",
+            false,
+            "what each thread does with its time: running, runnable, asleep, locked, on disk",
+        ),
+        (
+            Part::Profile,
+            "profile",
+            false,
+            "what each CPU is at, many times a second: functions of the kernel and of programs",
+        ),
     ];
 
     /// The parts recorded unless the user says otherwise.
@@ -47,16 +110,17 @@ impl Part {
         Part::ALL.iter().find(|p| p.1 == name).map(|p| p.0)
     }
 
-    /// Starts the thread that fills it.
+    /// Starts the thread that fills it; `None` when the thread of another part does.
     pub(crate) fn start(
         self,
         options: &Options,
         sock_key: [u64; 2],
         writer: &Writer,
+        stacks: &Stacks,
         health: &HealthLog,
-    ) -> Result<(Worker, Report), Error> {
-        let health = health.clone();
-        match self {
+    ) -> Result<Option<(Worker, Report)>, Error> {
+        let (health, stacks) = (health.clone(), stacks.clone());
+        let started = match self {
             Part::Events => {
                 let options = EventOptions {
                     filter: options.filter.clone(),
@@ -76,6 +140,66 @@ impl Part {
                 let writer = writer.clone();
                 Worker::start("sampler", move |c| sample(&options, &writer, &health, &c))
             }
-        }
+            Part::Host => {
+                let options = UsageOptions {
+                    netns: options.filter.netns.clone(),
+                    interval: options.interval,
+                };
+                let writer = writer.clone();
+                Worker::start("host", move |c| watch_usage(&options, &writer, &health, &c))
+            }
+            Part::Ports => {
+                let (filter, writer) = (options.filter.clone(), writer.clone());
+                Worker::start("ports", move |c| take_census(&filter, &writer, &health, &c))
+            }
+            Part::Calls => {
+                let options = CallOptions {
+                    filter: options.filter.clone(),
+                    ring_bytes: options.ring_bytes,
+                    over: options.call_over,
+                    sock_key,
+                };
+                let table = writer.table()?;
+                Worker::start("calls", move |c| calls::watch(&options, table, &health, &c))
+            }
+            Part::Packets => {
+                let options = PacketOptions {
+                    filter: options.filter.clone(),
+                    ring_bytes: options.ring_bytes,
+                    interval: options.interval,
+                };
+                let table = writer.table()?;
+                Worker::start("packets", move |c| {
+                    packets::watch(&options, table, &health, &c)
+                })
+            }
+            // Both rest on the same tracepoints.
+            Part::Threads if options.parts.contains(&Part::Waits) => return Ok(None),
+            Part::Waits | Part::Threads => {
+                let options = TaskOptions {
+                    filter: options.filter.clone(),
+                    waits: self == Part::Waits,
+                    threads: options.parts.contains(&Part::Threads),
+                    wait_over: options.wait_over,
+                    interval: options.interval,
+                    ring_bytes: options.ring_bytes,
+                    sock_key,
+                };
+                let writer = writer.clone();
+                Worker::start("tasks", move |c| {
+                    tasks::watch(&options, &writer, stacks, &health, &c)
+                })
+            }
+            Part::Profile => {
+                let (how, filter) = (options.profile.clone(), options.filter.clone());
+                // A thousand samples a second and CPU are few beside the events of a busy host.
+                let ring = (options.ring_bytes / 4).max(4096);
+                let table = writer.table()?;
+                Worker::start("profiler", move |c| {
+                    profile::watch(&how, &filter, ring, table, stacks, &health, &c)
+                })
+            }
+        };
+        started.map(Some)
     }
 }

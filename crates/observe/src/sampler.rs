@@ -8,14 +8,13 @@ use libbpf_rs::OpenObject;
 use recording::tables::{Counter, Holder, Process, Setting};
 use recording::{Intent, Namespace, Source, TableWriter, Verdict, Writer};
 
-use rustix::time::{ClockId, clock_gettime};
-
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::health::HealthLog;
 use crate::holders::Holders;
 use crate::kernel::{KernelBtf, Names, hz};
 use crate::netns::{self, Found, Home};
+use crate::pace::Pace;
 use crate::processes;
 use crate::settings::Settings;
 use crate::sockets::{Decoder, SocketRows, Sockets};
@@ -32,9 +31,6 @@ pub struct SampleOptions {
     pub sock_key: [u64; 2],
 }
 
-/// A round of samples may use one part in so many of a CPU; a host with a million sockets is sampled
-/// less often rather than slowed down.
-const MOST_OF_THE_TIME: u32 = 50;
 /// Open files of all tasks are walked every so many rounds, and whenever a listener is new.
 const HOLDERS_EVERY: u64 = 5;
 
@@ -49,10 +45,10 @@ pub fn sample(
     let mut sampler = Sampler::new(options, writer, health, &mut sockets, &mut holders)?;
     sampler.round()?;
     control.ready(sampler.report());
-    let mut interval = options.interval;
+    let mut pace = Pace::new(options.interval);
     loop {
-        let stopping = control.stopping(interval);
-        let began = thread_cpu();
+        let stopping = control.stopping(pace.interval);
+        pace.begin();
         if stopping {
             sampler.rounds = 0; // a last complete look at the holders, too
         }
@@ -61,25 +57,10 @@ pub fn sample(
             sampler.seal()?;
             return Ok(sampler.report());
         }
-        // CPU time, not time: on a host that is busy with other things a round takes long as well.
-        let used = thread_cpu().saturating_sub(began);
-        let needed = options.interval.max(used * MOST_OF_THE_TIME);
-        if needed > interval * 2 {
-            let detail = format!(
-                "a round of samples uses {} ms of CPU: sampling every {:.0} s",
-                used.as_millis(),
-                needed.as_secs_f64()
-            );
+        if let Some(detail) = pace.end() {
             health.say("sockets", "slowed", 0, detail)?;
         }
-        interval = needed;
     }
-}
-
-/// CPU time of the calling thread.
-fn thread_cpu() -> Duration {
-    let t = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }
 
 struct Sampler<'a, 'o> {
@@ -243,7 +224,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
     fn report(&self) -> Report {
         let holders = match &self.holders {
             Ok(_) => Verdict::Attached,
-            Err(e) => Verdict::Failed(e.to_string()),
+            Err(e) => Verdict::Failed(e.reason()),
         };
         Report {
             sources: sources(holders),

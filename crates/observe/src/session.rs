@@ -12,6 +12,8 @@ use crate::health::HealthLog;
 use crate::host;
 use crate::kernel::hz;
 use crate::part::Part;
+use crate::profile::ProfileOptions;
+use crate::stacks::Stacks;
 use crate::worker::{Longest, Report, Worker};
 
 /// What to record.
@@ -27,12 +29,38 @@ pub struct Options {
     pub ring_bytes: u32,
     /// Record every state change, also the steps of an orderly close.
     pub all_states: bool,
+    /// Record calls that take at least so long; zero means all.
+    pub call_over: Duration,
+    /// Waits of threads at least this long are recorded; zero means all.
+    pub wait_over: Duration,
+    /// How the CPUs are sampled.
+    pub profile: ProfileOptions,
     /// The command line, for the manifest.
     pub command_line: Vec<String>,
 }
 
+impl Default for Options {
+    /// What a recording holds unless the user says otherwise.
+    fn default() -> Options {
+        Options {
+            parts: Part::by_default().collect(),
+            filter: Filter::default(),
+            interval: Duration::from_secs(1),
+            ring_bytes: 16 << 20,
+            all_states: false,
+            call_over: Duration::from_millis(10),
+            wait_over: Duration::from_millis(10),
+            profile: ProfileOptions::default(),
+            command_line: Vec::new(),
+        }
+    }
+}
+
 /// As often as segments are sealed.
 const MANIFEST_EVERY: Duration = Duration::from_secs(3);
+
+/// More would cost what it is to measure.
+const MAX_PROFILE_HZ: u32 = 9_999;
 
 /// A recording in progress.
 pub struct Session {
@@ -73,10 +101,15 @@ impl Session {
         };
         let sock_key = host::sock_key()?;
         let health = HealthLog::new(session.writer.table()?);
+        let stacks = Stacks::new(&session.writer);
         for part in &options.parts {
-            let (worker, report) = part.start(options, sock_key, &session.writer, &health)?;
-            session.workers.push(worker);
-            session.take(report);
+            let writer = &session.writer;
+            if let Some((worker, report)) =
+                part.start(options, sock_key, writer, &stacks, &health)?
+            {
+                session.workers.push(worker);
+                session.take(report);
+            }
         }
         session.writer.manifest(&session.manifest)?;
         Ok(session)
@@ -143,6 +176,12 @@ fn check(options: &Options) -> Result<(), Error> {
         return Err(Error::Usage(format!(
             "the ring buffer's size must be a power of two of at least 4096 bytes, not {}",
             options.ring_bytes
+        )));
+    }
+    if !(1..=MAX_PROFILE_HZ).contains(&options.profile.hz) {
+        return Err(Error::Usage(format!(
+            "the CPUs can be sampled 1 to {MAX_PROFILE_HZ} times a second, not {}",
+            options.profile.hz
         )));
     }
     quiet_libbpf();

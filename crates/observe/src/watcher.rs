@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use recording::TableWriter;
 use recording::tables::Event;
+use rustix::process::setpriority_process;
+use rustix::thread::gettid;
 
 use crate::error::{Error, bpf_error};
 use crate::events::{Decoder, EventOptions, Events, Fold, Losses, Step};
@@ -33,6 +35,9 @@ pub fn watch(
         ..Report::default()
     });
 
+    // On a host that is short of CPU the ring must be drained all the same; this thread needs little.
+    // Where it is not allowed, nothing is worse than before.
+    let _ = setpriority_process(Some(gettid()), -10);
     let mut losses = Losses::default();
     let sink = RefCell::new(Sink {
         decoder,

@@ -1,38 +1,32 @@
 //! The records that the BPF programs write, as Rust sees them: types from the objects' own BTF.
 
-use std::mem::{offset_of, size_of};
+use std::mem::{MaybeUninit, offset_of, size_of};
 
-#[allow(
-    missing_docs,
-    unused_qualifications,
-    clippy::all,
-    clippy::undocumented_unsafe_blocks
-)]
-pub mod events {
-    include!(concat!(env!("OUT_DIR"), "/events.skel.rs"));
+/// The skeleton that libbpf-cargo made of `bpf/NAME.bpf.c`.
+macro_rules! skeleton {
+    ($($name:ident)+) => { $(
+        #[allow(
+            missing_docs,
+            unused_qualifications,
+            clippy::all,
+            clippy::undocumented_unsafe_blocks
+        )]
+        pub mod $name {
+            include!(concat!(env!("OUT_DIR"), "/", stringify!($name), ".skel.rs"));
+        }
+    )+ };
 }
-#[allow(
-    missing_docs,
-    unused_qualifications,
-    clippy::all,
-    clippy::undocumented_unsafe_blocks
-)]
-pub mod sockets {
-    include!(concat!(env!("OUT_DIR"), "/sockets.skel.rs"));
-}
-#[allow(
-    missing_docs,
-    unused_qualifications,
-    clippy::all,
-    clippy::undocumented_unsafe_blocks
-)]
-pub mod holders {
-    include!(concat!(env!("OUT_DIR"), "/holders.skel.rs"));
-}
+skeleton! { events sockets holders owners census calls packets tasks profile }
 
+pub use calls::types::{tw_call, tw_call_kind, tw_call_loss};
+pub use census::types::{tw_census, tw_destination, tw_port_count};
 pub use events::types::{tw_bits, tw_caller, tw_event, tw_filter, tw_kind, tw_prefix, tw_range};
 pub use holders::types::tw_holder;
+pub use owners::types::tw_owner;
+pub use packets::types::{tw_packet, tw_packet_loss};
+pub use profile::types::tw_sample;
 pub use sockets::types::{tw_listener, tw_record, tw_socket};
+pub use tasks::types::{tw_on, tw_sleep, tw_state, tw_task_kind, tw_thread, tw_wait, tw_wait_bits};
 
 // The same numbers are asserted in bpf/wire.h: a change on one side alone does not build.
 const _: () = {
@@ -41,6 +35,15 @@ const _: () = {
     assert!(size_of::<tw_listener>() == 80 && offset_of!(tw_listener, local_port) == 72);
     assert!(size_of::<tw_socket>() == 344 && offset_of!(tw_socket, local_port) == 324);
     assert!(size_of::<tw_holder>() == 32);
+    assert!(size_of::<tw_owner>() == 16);
+    assert!(size_of::<tw_destination>() == 36 && size_of::<tw_port_count>() == 12);
+    assert!(size_of::<tw_census>() == 56 && offset_of!(tw_census, listeners) == 16);
+    assert!(size_of::<tw_call>() == 128 && offset_of!(tw_call, comm) == 112);
+    assert!(size_of::<tw_packet>() == 120 && offset_of!(tw_packet, tcp) == 56);
+    assert!(size_of::<tw_wait>() == 1176 && offset_of!(tw_wait, frames) == 160);
+    assert!(size_of::<tw_on>() == 24 && offset_of!(tw_on, runqueue_ns) == 16);
+    assert!(size_of::<tw_thread>() == 280 && offset_of!(tw_thread, comm) == 264);
+    assert!(size_of::<tw_sample>() == 2080 && offset_of!(tw_sample, frames) == 48);
 };
 
 /// A type that any bytes are a value of, written by our own programs.
@@ -48,16 +51,28 @@ const _: () = {
 /// # Safety
 /// `#[repr(C)]`, only integers and arrays of integers.
 pub unsafe trait Record: Copy {}
-// SAFETY: see the structs in bpf/wire.h: integers and arrays of integers only.
-unsafe impl Record for tw_event {}
-// SAFETY: as above.
-unsafe impl Record for tw_listener {}
-// SAFETY: as above.
-unsafe impl Record for tw_socket {}
-// SAFETY: as above.
-unsafe impl Record for tw_holder {}
-// SAFETY: see bpf/filter.h: integers and arrays of integers only.
-unsafe impl Record for tw_filter {}
+/// Promises for many types at once.
+macro_rules! records {
+    ($($record:path),+ $(,)?) => { $(
+        // SAFETY: see bpf/wire.h and bpf/filter.h: integers and arrays of integers only.
+        unsafe impl Record for $record {}
+    )+ };
+}
+records! {
+    tw_event, tw_listener, tw_socket, tw_holder, tw_owner, tw_destination, tw_port_count, tw_census,
+    tw_call, tw_packet, tw_wait, tw_on, tw_thread, tw_sample, tw_filter,
+    // The same struct, which each object has anew.
+    census::types::tw_filter, calls::types::tw_filter, packets::types::tw_filter,
+    tasks::types::tw_filter, profile::types::tw_filter,
+}
+
+/// The same record as another object's type: each skeleton has types of its own for what the
+/// programs share.
+pub fn same<A: Record, B: Record>(a: &A) -> B {
+    const { assert!(size_of::<A>() == size_of::<B>()) };
+    // SAFETY: both are as large, any bytes make a B, and alignment is not assumed.
+    unsafe { std::ptr::from_ref(a).cast::<B>().read_unaligned() }
+}
 
 /// The record at the start of `bytes`; `None` when they are too few.
 pub fn read<R: Record>(bytes: &[u8]) -> Option<R> {
@@ -66,6 +81,20 @@ pub fn read<R: Record>(bytes: &[u8]) -> Option<R> {
     }
     // SAFETY: there are enough bytes, any of them make an R, and alignment is not assumed.
     Some(unsafe { bytes.as_ptr().cast::<R>().read_unaligned() })
+}
+
+/// The record at the start of `bytes`, of whose end only what was used was passed; the rest is zero.
+pub fn read_partly<R: Record>(bytes: &[u8], least: usize) -> Option<R> {
+    if bytes.len() < least || bytes.len() > size_of::<R>() {
+        return None;
+    }
+    let mut record = MaybeUninit::<R>::zeroed();
+    // SAFETY: there is room for the bytes, and any bytes make an R.
+    unsafe {
+        let to = record.as_mut_ptr().cast::<u8>();
+        to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        Some(record.assume_init())
+    }
 }
 
 /// A C string in a fixed array, as text; what is not UTF-8 is replaced.

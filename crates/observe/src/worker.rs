@@ -41,6 +41,17 @@ impl Control {
         let _ = self.ready.send(report);
     }
 
+    /// For a part that this kernel does not allow: says why, and waits for the end.
+    pub fn idle(&self, sources: Vec<Source>) -> Result<Report, Error> {
+        let report = Report {
+            sources,
+            ..Report::default()
+        };
+        self.ready(report.clone());
+        while !self.stopping(Duration::from_secs(3600)) {}
+        Ok(report)
+    }
+
     /// Sleeps for `time` or until told to stop; whether it was.
     pub fn stopping(&self, time: Duration) -> bool {
         self.stop.recv_timeout(time) != Err(RecvTimeoutError::Timeout)

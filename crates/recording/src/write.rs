@@ -159,6 +159,15 @@ impl<T: Table> TableWriter<T> {
         Ok(())
     }
 
+    /// Like [`seal_if_due`](Self::seal_if_due), but a reader that follows gets at once what was
+    /// pushed: for rows that rows of other tables refer to.
+    pub fn hand_over(&mut self) -> Result<(), Error> {
+        match self.place {
+            Place::Feed(_) => self.seal(),
+            Place::Dir(_) => self.seal_if_due(),
+        }
+    }
+
     /// Makes everything pushed so far readable. A segment without rows is not written.
     pub fn seal(&mut self) -> Result<(), Error> {
         self.opened = Instant::now();

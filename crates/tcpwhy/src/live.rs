@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use observe::{Filter, Options, Part, Session};
+use observe::{Filter, Options, Part, ProfileOptions, Session};
 use recording::Manifest;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -29,6 +29,27 @@ pub struct LiveArgs {
     /// Record every state change, also the steps of an orderly close
     #[arg(long)]
     pub all_states: bool,
+    /// Record these parts, too: calls, packets, waits, threads, profile
+    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = part)]
+    pub with: Vec<Part>,
+    /// With calls: those that take at least so long; 0s means all
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = humantime::parse_duration)]
+    pub call_over: Duration,
+    /// With waits: those at least this long; 0s means all
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = humantime::parse_duration)]
+    pub wait_over: Duration,
+    /// With profile: samples per second and CPU
+    #[arg(long, value_name = "HZ", default_value_t = 997)]
+    pub profile_hz: u32,
+    /// With profile: only these CPUs
+    #[arg(long, value_name = "CPU", value_delimiter = ',')]
+    pub profile_cpus: Vec<u32>,
+    /// With profile: only the kernel
+    #[arg(long)]
+    pub kernel_only: bool,
+    /// With profile: only softirqs
+    #[arg(long)]
+    pub softirq_only: bool,
     /// Create this file when recording has begun
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<PathBuf>,
@@ -44,6 +65,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long a command may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 
+fn part(name: &str) -> Result<Part, String> {
+    let names: Vec<_> = Part::ALL.iter().map(|p| p.1).collect();
+    Part::named(name).ok_or_else(|| format!("the parts are {}", names.join(", ")))
+}
+
 /// Records into `dir` for `time`, or, when there is a command and no `time`, until it ends.
 pub fn record(
     dir: PathBuf,
@@ -53,11 +79,21 @@ pub fn record(
 ) -> Result<Manifest> {
     let stop = stop_flag()?;
     let options = Options {
-        parts: Part::by_default().collect(),
+        parts: Part::by_default()
+            .chain(args.with.iter().copied())
+            .collect(),
         filter,
         interval: args.interval.max(Duration::from_millis(10)),
         ring_bytes: args.ring_kib.saturating_mul(1024),
         all_states: args.all_states,
+        call_over: args.call_over,
+        wait_over: args.wait_over,
+        profile: ProfileOptions {
+            hz: args.profile_hz,
+            cpus: args.profile_cpus.clone(),
+            kernel_only: args.kernel_only,
+            softirq_only: args.softirq_only,
+        },
         command_line: std::env::args().collect(),
     };
     let mut session = Session::start(&dir, &options)?;

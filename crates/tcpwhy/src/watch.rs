@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use observe::{Options, Part, Session};
+use observe::{Options, Part, ProfileOptions, Session};
 use recording::{Feed, Next, Recording, Rows, monotonic_ns};
 use rustix::termios::tcgetwinsize;
 use view::{How, Reader, Screen, View};
@@ -41,10 +41,10 @@ pub struct WatchArgs {
 
 /// What a view needs of a live recording.
 pub struct Need {
-    /// Names of the parts without which it shows nothing.
-    pub parts: &'static [&'static str],
-    /// Names of parts that add to it.
-    pub also: &'static [&'static str],
+    /// The parts that it reads.
+    pub parts: &'static [Part],
+    /// Of waits and calls, those at least this long.
+    pub over: Duration,
     /// Time between samples.
     pub interval: Duration,
     /// All changes of state.
@@ -163,13 +163,6 @@ fn take(feed: &Feed, rows: &mut Rows) -> Result<()> {
 }
 
 fn options(need: &Need, args: &WatchArgs, filter: &observe::Filter) -> Result<Options> {
-    let mut parts = std::collections::BTreeSet::new();
-    for name in need.parts {
-        let missing =
-            || anyhow!("this build of tcpwhy cannot record {name:?}, which this view shows");
-        parts.insert(Part::named(name).ok_or_else(missing)?);
-    }
-    parts.extend(need.also.iter().filter_map(|name| Part::named(name)));
     let mut filter = filter.clone();
     if need.owners {
         let asks = filter.asks_for_tasks();
@@ -179,11 +172,14 @@ fn options(need: &Need, args: &WatchArgs, filter: &observe::Filter) -> Result<Op
         }
     }
     Ok(Options {
-        parts,
+        parts: need.parts.iter().copied().collect(),
         filter,
         interval: need.interval.max(Duration::from_millis(10)),
         ring_bytes: args.ring_kib.saturating_mul(1024),
         all_states: need.all_states,
+        call_over: need.over,
+        wait_over: need.over,
+        profile: ProfileOptions::default(),
         command_line: std::env::args().collect(),
     })
 }

@@ -1,6 +1,8 @@
 //! Explanations as text: a short case report, what is wrong and what to do in its first lines.
 
-use explain::{Advice, Check, Explanation, Finding, Level, Role, Scope, Step, Summary};
+use explain::{
+    Advice, Check, Explanation, Finding, Level, Role, Scope, Step, Summary, WaitSummary,
+};
 
 use crate::page::Page;
 use crate::style::{Look, Style};
@@ -22,6 +24,10 @@ pub fn explanation(explanation: &Explanation, style: &Style) -> String {
         if i == 0 && findings.len() > 1 {
             others(&mut page, &findings[1..]);
         }
+    }
+    if let Some(waits) = &explanation.summary.waits {
+        page.heading("WAITS");
+        waited(&mut page, waits);
     }
     page.heading("RECORDING");
     recording(&mut page, &explanation.summary);
@@ -163,6 +169,28 @@ fn nothing(page: &mut Page, summary: &Summary) {
     page.paragraph("", Look::Fix, &says);
     page.blank();
     page.item("tested", Look::Plain, &summary.tested.join(", "));
+}
+
+/// How waits ended, and the longest that a retransmission ended, walked from waker to waker.
+fn waited(page: &mut Page, waits: &WaitSummary) {
+    let ended = waits.ended_by.iter();
+    let ended = ended.map(|e| {
+        let (count, longest) = (group(e.count), number(e.longest_ms));
+        format!("{count} by {} (longest {longest} ms)", e.what)
+    });
+    let ended: Vec<_> = ended.collect();
+    let says = format!(
+        "{} ended: {}",
+        plural(waits.count, "wait"),
+        ended.join(", ")
+    );
+    page.paragraph("  ", Look::Plain, &says);
+    for walk in &waits.walks {
+        for (i, hop) in walk.hops.iter().enumerate() {
+            let label = if i == 0 { "  - " } else { "    ← " };
+            page.paragraph(label, Look::Plain, &hop.says);
+        }
+    }
 }
 
 fn recording(page: &mut Page, summary: &Summary) {

@@ -157,6 +157,12 @@ impl<'a> Case<'a> {
         dropped.map(|g| g.count).sum()
     }
 
+    /// Whether this kernel tells when it refuses a connect, in one way or another.
+    fn told(&self) -> bool {
+        let health = &self.story.health;
+        health.sees(source::REFUSALS) || health.sees(source::DROPS)
+    }
+
     /// The server's namespace, when it is on this host.
     fn server(&self) -> Option<u32> {
         self.place.groups.first().map(|g| g.netns)
@@ -313,6 +319,11 @@ impl<'a> Case<'a> {
                 "the server's kernel sent {} and found no socket for the SYN",
                 plural(sent, "reset")
             )),
+            None if !self.told() => c.at_most(
+                Level::Medium,
+                "this kernel does not tell whether it sent the resets itself: a firewall that \
+                 rejects looks the same from here",
+            ),
             None => c.at_most(
                 Level::Medium,
                 "the server is not on this host: a firewall that rejects looks the same from here",
@@ -320,7 +331,11 @@ impl<'a> Case<'a> {
         }
         weigh_checks(&mut c, checks);
         if !self.place.groups.is_empty() {
-            doubts(self.story, &mut c, &[source::RESETS_SENT]);
+            let told_by = match self.story.health.sees(source::REFUSALS) {
+                true => source::RESETS_SENT,
+                false => source::DROPS,
+            };
+            doubts(self.story, &mut c, &[told_by]);
         }
         if !self.place.refused.is_empty() {
             doubts(
@@ -336,6 +351,7 @@ impl<'a> Case<'a> {
         let mut steps = Vec::new();
         steps.extend(self.clients_step());
         steps.extend(self.resets_step());
+        steps.extend(self.counted_step());
         steps.extend(self.listener_step());
         steps
     }
@@ -402,6 +418,26 @@ impl<'a> Case<'a> {
         .number("per_second", n as f64 / self.seconds())
         .rows(rows.take(SHOWN_ROWS));
         Some(step)
+    }
+
+    /// The namespace that counted as many resets sent, when nothing else tells who sent them.
+    fn counted_step(&self) -> Option<Step> {
+        if self.told() {
+            return None;
+        }
+        let refused = self.place.refused.len() as u64;
+        let rises = self.story.counters.rises("Tcp.OutRsts").into_iter();
+        let (netns, rise) = rises.min_by_key(|(_, rise)| rise.by.abs_diff(refused))?;
+        (rise.by * 10 >= refused * 9).then(|| {
+            Step::new(format!(
+                "As many resets were sent by this host: {} in {} (OutRsts), for {} refused.",
+                count(rise.by),
+                super::scene::namespace(&self.story.netns(netns)),
+                plural(refused, "connect")
+            ))
+            .number("resets", rise.by)
+            .rows(rise.rows())
+        })
     }
 
     /// What listens nearby, or did at other times.
@@ -497,16 +533,17 @@ impl<'a> Case<'a> {
                 duration(took)
             )
         });
-        vec![
-            RuledOut {
-                cause: "injected-reset",
-                because: injected,
-            },
-            RuledOut {
-                cause: accept_queue_overflow::CAUSE.id,
-                because: format!("a full queue lets SYNs wait, it does not refuse them{waited}"),
-            },
-        ]
+        let mut ruled_out = vec![RuledOut {
+            cause: accept_queue_overflow::CAUSE.id,
+            because: format!("a full queue lets SYNs wait, it does not refuse them{waited}"),
+        }];
+        // Without drops nobody knows what netfilter dropped.
+        if self.told() {
+            let cause = "injected-reset";
+            let because = injected;
+            ruled_out.insert(0, RuledOut { cause, because });
+        }
+        ruled_out
     }
 
     fn advice(&self, scope: &Scope) -> Vec<Advice> {

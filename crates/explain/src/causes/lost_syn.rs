@@ -5,7 +5,7 @@ use recording::RowRef;
 use super::scene::{SHOWN_ROWS, Scene, same_count};
 use crate::finding::{Check, Impact, Latency, RuledOut, Step};
 use crate::story::stats::{median, quantile};
-use crate::story::{Conn, Story};
+use crate::story::{Conn, Story, source};
 use crate::words::{count, duration, percent, plural};
 
 /// A client whose SYN is dropped waits a second. Fewer drops than this, in a recording of
@@ -264,7 +264,9 @@ pub(crate) fn drops_check(scene: Scene) -> Option<Check> {
         }
     };
     let expected = all.saturating_add(late);
-    (all > 0 && alone).then(|| same_count(formula, expected, own, "packets"))
+    // Without drops the last ACKs among them are not known.
+    let whole = scene.story.health.sees(source::DROPS);
+    (all > 0 && alone && whole).then(|| same_count(formula, expected, own, "packets"))
 }
 
 /// The look-alikes that drop SYNs before the listener sees them.
@@ -273,11 +275,18 @@ pub(crate) fn dropped_elsewhere(scene: Scene, dropped: u64) -> Vec<RuledOut> {
     vec![
         RuledOut {
             cause: "local-firewall-drop",
-            because: format!(
-                "netfilter dropped {} for this listener, the listener itself {}",
-                plural(firewall, "SYN"),
-                count(dropped)
-            ),
+            because: match scene.story.health.sees(source::DROPS) {
+                true => format!(
+                    "netfilter dropped {} for this listener, the listener itself {}",
+                    plural(firewall, "SYN"),
+                    count(dropped)
+                ),
+                false => format!(
+                    "the listener itself dropped {}, which netfilter had let pass; whether it \
+                     dropped others this kernel does not tell",
+                    plural(dropped, "packet")
+                ),
+            },
         },
         RuledOut {
             cause: "path-drops-syn",

@@ -355,7 +355,9 @@ impl<'a> Case<'a> {
         let received = self.scene.rise(SYNCOOKIES_RECEIVED).by;
         let (dropped, _) = self.scene.ghosts();
         let made = self.scene.story.sums(self.scene.listener.netns).cookies;
-        let cookies = (received > 0 && !self.sorted.cookie.is_empty()).then(|| {
+        // Without drops the ACKs among them that led to nothing are not known.
+        let whole = self.scene.story.health.sees(source::DROPS);
+        let cookies = (whole && received > 0 && !self.sorted.cookie.is_empty()).then(|| {
             same_count(
                 "cookies that came back (SyncookiesRecv), less those whose ACK was dropped = \
                  connections made from cookies",

@@ -90,6 +90,13 @@ impl Counters {
         }
     }
 
+    /// The rise of a counter in each namespace that has it, in a fixed order.
+    pub(crate) fn rises(&self, name: &str) -> BTreeMap<u32, Rise> {
+        let with = self.series.keys().filter(|(_, known)| &**known == name);
+        with.map(|(netns, _)| (*netns, self.rise(*netns, name)))
+            .collect()
+    }
+
     /// How many there are, over all namespaces.
     pub(crate) fn len(&self) -> u64 {
         self.series.len() as u64

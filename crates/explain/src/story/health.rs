@@ -18,6 +18,8 @@ pub(crate) mod source {
     pub(crate) const SYNACKS: &str = "synack-retransmit";
     /// Resets sent.
     pub(crate) const RESETS_SENT: &str = "reset-sent";
+    /// Resets sent for packets of no socket: refused connects.
+    pub(crate) const REFUSALS: &str = "reset-unmatched";
     /// Resets received.
     pub(crate) const RESETS_RECEIVED: &str = "reset-received";
     /// Packets dropped.
@@ -87,6 +89,11 @@ impl Health {
             source: source.to_string(),
             says,
         });
+    }
+
+    /// Whether the source worked: of what it would have told, nothing seen means nothing otherwise.
+    pub(crate) fn sees(&self, source: &str) -> bool {
+        !self.absent.contains_key(source)
     }
 
     /// Why a finding that rests on the source is less sure; `None` when it is whole.

@@ -18,6 +18,7 @@ mod settings;
 pub(crate) mod stats;
 mod sums;
 mod tally;
+mod waits;
 
 use std::collections::BTreeMap;
 
@@ -39,6 +40,7 @@ pub(crate) use processes::Processes;
 pub(crate) use settings::Settings;
 pub(crate) use sums::Sums;
 pub(crate) use tally::Tally;
+pub(crate) use waits::{Waited, Waits, Waker};
 
 use crate::finding::Netns;
 
@@ -54,6 +56,7 @@ pub(crate) struct Story {
     pub(crate) counters: Counters,
     pub(crate) settings: Settings,
     pub(crate) processes: Processes,
+    pub(crate) waits: Waits,
     pub(crate) health: Health,
     pub(crate) tally: Tally,
     sums: AHashMap<u32, Sums>,
@@ -75,6 +78,7 @@ impl Story {
             counters: Counters::read(recording)?,
             settings: Settings::read(recording)?,
             processes: Processes::read(recording)?,
+            waits: Waits::read(recording)?,
             health: Health::read(recording)?,
             tally: Tally::default(),
             sums: AHashMap::new(),
@@ -129,7 +133,10 @@ impl Story {
             }
             Kind::Retransmit => connections.retransmit(at.into(), row, state),
             Kind::ResetReceived if state == State::SynSent => connections.refused(at.into(), row),
-            _ => self.packets.add(at, kind, row),
+            _ => {
+                let resets_tell = self.health.sees(source::REFUSALS);
+                self.packets.add(at, kind, row, resets_tell);
+            }
         }
     }
 

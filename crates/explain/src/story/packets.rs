@@ -91,9 +91,12 @@ impl Group {
 }
 
 impl Packets {
-    pub(crate) fn add(&mut self, at: RowRef, kind: Kind, row: &Event) {
+    /// Where resets do not tell of refused connects (`resets_tell`), the drop of the SYN does.
+    pub(crate) fn add(&mut self, at: RowRef, kind: Kind, row: &Event, resets_tell: bool) {
         let opening = opens(row.flags);
+        let no_socket = row.reason.as_deref() == Some("NO_SOCKET");
         let what = match kind {
+            Kind::Drop if opening && no_socket && !resets_tell => What::SynRefused,
             Kind::Drop if opening => What::SynDropped,
             Kind::Drop if is_late_ack(row) => What::LateAckDropped,
             Kind::Drop => What::Dropped,
@@ -104,7 +107,7 @@ impl Packets {
         };
         let placed = match what {
             // The reset that answers it tells of it already.
-            What::SynDropped => row.reason.as_deref() != Some("NO_SOCKET"),
+            What::SynDropped => !no_socket,
             What::Dropped | What::ResetSent => false,
             What::LateAckDropped | What::SynRefused | What::SynAckRepeated => true,
         };

@@ -8,6 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
+use super::syn::Syns;
 use super::{MTU, Wire, strip};
 
 /// Packets that may be under way at once: 64 MB, or 330 ms of 1 Gbit/s.
@@ -20,7 +21,7 @@ pub struct Counters {
     pub packets: u64,
     /// Came in, bytes.
     pub bytes: u64,
-    /// Lost at random, as the scenario wants.
+    /// Lost at random, or as first SYN of a connection, as the scenario wants.
     pub lost: u64,
     /// Lost because the buffer in front of the bottleneck was full.
     pub queue_full: u64,
@@ -50,6 +51,7 @@ impl Packet {
 pub(super) struct Direction {
     wire: Wire,
     rng: Pcg64Mcg,
+    syns: Syns,
     /// By due time, then by arrival: equal times keep their order.
     under_way: BinaryHeap<Reverse<(u64, u64, Packet)>>,
     arrivals: u64,
@@ -66,6 +68,7 @@ impl Direction {
         Direction {
             wire,
             rng: Pcg64Mcg::seed_from_u64(seed),
+            syns: Syns::default(),
             under_way: BinaryHeap::new(),
             arrivals: 0,
             free_at: 0,
@@ -90,6 +93,10 @@ impl Direction {
         let wire = self.wire;
         self.counters.packets += 1;
         self.counters.bytes += packet.len as u64;
+        if wire.lose_first_syn && self.syns.is_first(packet.bytes()) {
+            self.counters.lost += 1;
+            return self.recycle(packet.buffer);
+        }
         if wire.loss > 0.0 && self.rng.random_bool(wire.loss) {
             self.counters.lost += 1;
             return self.recycle(packet.buffer);

@@ -5,6 +5,7 @@
 mod direction;
 mod pump;
 mod strip;
+mod syn;
 
 use serde::{Deserialize, Serialize};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
@@ -43,6 +44,8 @@ pub struct Wire {
     pub queue_kb: u64,
     /// A middlebox: SACK-permitted, window scale and timestamps vanish from SYN and SYN-ACK.
     pub strip_options: bool,
+    /// The first SYN of each connection is lost; the one sent again a second later passes.
+    pub lose_first_syn: bool,
 }
 
 impl Default for Wire {
@@ -56,6 +59,7 @@ impl Default for Wire {
             rate_mbit: None,
             queue_kb: 1000,
             strip_options: false,
+            lose_first_syn: false,
         }
     }
 }

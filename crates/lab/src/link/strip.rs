@@ -64,7 +64,7 @@ fn blank(options: &mut [u8]) -> bool {
 }
 
 /// Where the TCP header begins, in a packet that has one whole.
-fn tcp_offset(packet: &[u8]) -> Option<usize> {
+pub(super) fn tcp_offset(packet: &[u8]) -> Option<usize> {
     match packet.first()? >> 4 {
         4 => {
             let header = usize::from(packet[0] & 0x0f) * 4;

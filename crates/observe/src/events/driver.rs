@@ -97,7 +97,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         program: "on_drop",
         kind: tw_kind::TW_DROP,
         args: 3,
-        needs: "drop reasons: Linux 5.17",
+        needs: "Linux 5.17",
     },
 ];
 
@@ -187,6 +187,7 @@ impl<'o> Events<'o> {
                 lost: 0,
             });
         }
+        sources.push(refusals(btf, &sources));
         sources.push(Source {
             name: "symbols".into(),
             gives: "who called: SYN cookies told from normal handshakes, kinds of retransmits, \
@@ -258,6 +259,28 @@ impl<'o> Events<'o> {
     }
 }
 
+/// Resets for packets that no socket took, such as refused connects: older kernels pass them over.
+fn refusals(btf: &KernelBtf, sources: &[Source]) -> Source {
+    let sent = sources.iter().find(|s| s.name == "reset-sent");
+    let sent = sent.map_or(Verdict::Attached, |s| s.verdict.clone());
+    // The kernel reports them since it tells reasons.
+    let told = btf.tracepoint_args("tcp_send_reset") >= Some(3);
+    Source {
+        name: "reset-unmatched".into(),
+        gives: "resets sent for packets that belong to no socket, such as refused connects".into(),
+        intent: Intent::Optional,
+        verdict: match sent {
+            Verdict::Attached if !told => Verdict::Unsupported(
+                "this kernel's tcp_send_reset tells only of resets sent by sockets (all: Linux \
+                 6.10)"
+                    .into(),
+            ),
+            sent => sent,
+        },
+        lost: 0,
+    }
+}
+
 /// Whether a program is among those with a good verdict.
 fn wanted(verdicts: &[Verdict]) -> impl Fn(&str) -> bool + '_ {
     move |program| {
@@ -275,13 +298,13 @@ fn supported(t: &Tracepoint, btf: &KernelBtf, names: &Names) -> Verdict {
             "this kernel has no tracepoint {} ({})",
             t.tracepoint, t.needs
         )),
+        Some(_) if t.program == "on_drop" && !names.has_drop_reasons() => {
+            Verdict::Unsupported(format!("this kernel gives no drop reasons ({})", t.needs))
+        }
         Some(n) if n < t.args => Verdict::Unsupported(format!(
             "this kernel's {} passes {n} of {} arguments ({})",
             t.tracepoint, t.args, t.needs
         )),
-        Some(_) if t.program == "on_drop" && !names.has_drop_reasons() => {
-            Verdict::Unsupported(format!("this kernel gives no {}", t.needs))
-        }
         Some(_) => Verdict::Attached,
     }
 }

@@ -5,9 +5,12 @@ use std::io::Read;
 
 /// Timer ticks per second; `None` when no configuration can be read.
 pub fn hz() -> Option<u32> {
-    let release = rustix::system::uname();
-    let boot = format!("/boot/config-{}", release.release().to_string_lossy());
-    let text = read_gzip("/proc/config.gz").or_else(|| fs::read_to_string(boot).ok())?;
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy();
+    let text = read_gzip("/proc/config.gz")
+        .or_else(|| fs::read_to_string(format!("/boot/config-{release}")).ok())
+        // Where distributions have moved it to: Fedora, Debian since Linux 7.
+        .or_else(|| fs::read_to_string(format!("/lib/modules/{release}/config")).ok())?;
     parse_hz(&text)
 }
 

@@ -3,7 +3,9 @@
 mod btf;
 mod config;
 mod symbols;
+mod syscalls;
 
 pub use btf::{KernelBtf, Names};
 pub use config::hz;
 pub use symbols::Symbols;
+pub use syscalls::{Syscalls, lock_calls, takes_fd};

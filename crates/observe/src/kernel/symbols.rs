@@ -50,6 +50,10 @@ impl Symbols {
             if address != 0 && matches!(kind, "t" | "T" | "w" | "W") {
                 symbols.starts.push((address, symbols.names.len() as u32));
                 symbols.names.push_str(name);
+                if let Some(module) = words.next() {
+                    symbols.names.push(' ');
+                    symbols.names.push_str(module.trim_matches(['[', ']']));
+                }
                 symbols.names.push('\n');
             }
         }
@@ -61,16 +65,36 @@ impl Symbols {
         Ok(symbols)
     }
 
-    fn name_at(&self, offset: u32) -> &str {
+    /// Name and module of the function whose entry starts there.
+    fn entry_at(&self, offset: u32) -> (&str, Option<&str>) {
         let rest = &self.names[offset as usize..];
-        rest.split('\n').next().unwrap_or_default()
+        let entry = rest.split('\n').next().unwrap_or_default();
+        match entry.split_once(' ') {
+            Some((name, module)) => (name, Some(module)),
+            None => (entry, None),
+        }
+    }
+
+    fn name_at(&self, offset: u32) -> &str {
+        self.entry_at(offset).0
     }
 
     /// The function that `address` lies in.
     pub fn function(&self, address: u64) -> Option<Text> {
+        Some(self.place(address)?.function.into())
+    }
+
+    /// The function, its module and the distance from its start.
+    pub fn place(&self, address: u64) -> Option<Place<'_>> {
         let after = self.starts.partition_point(|s| s.0 <= address);
-        let (_, offset) = self.starts.get(after.checked_sub(1)?)?;
-        Some(base(self.name_at(*offset)).into())
+        let (start, offset) = self.starts.get(after.checked_sub(1)?)?;
+        let (name, module) = self.entry_at(*offset);
+        let offset = address - start;
+        (offset < MAX_FUNCTION).then(|| Place {
+            function: base(name),
+            module,
+            offset,
+        })
     }
 
     /// The address ranges of the functions that tell who called; those of SYN cookies first.
@@ -90,6 +114,21 @@ impl Symbols {
         ranges.sort_by_key(|r| r.caller != u64::from(tw_caller::TW_CALLER_COOKIE.0));
         ranges
     }
+}
+
+/// No function is this large: an address farther away lies in code that came after the symbols were
+/// read.
+const MAX_FUNCTION: u64 = 1 << 20;
+
+/// A place in the kernel's code.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// The function's name in the source.
+    pub function: &'a str,
+    /// Its module; `None` for the kernel itself.
+    pub module: Option<&'a str>,
+    /// Distance from the function's start, bytes.
+    pub offset: u64,
 }
 
 /// The function's name in the source, without the compiler's suffix.
@@ -119,6 +158,10 @@ ffffffff81000500 T last
         );
         assert_eq!(s.function(0xffffffff81000400).unwrap(), "cookie_v4_check");
         assert_eq!(s.function(1), None);
+        let place = s.place(0xffffffff81000403).unwrap();
+        assert_eq!((place.module, place.offset), (Some("mod"), 3));
+        assert_eq!(s.place(0xffffffff81000150).unwrap().module, None);
+        assert_eq!(s.place(0xffffffffc1000000), None, "far behind the last");
         let ranges = s.caller_ranges();
         assert_eq!(ranges.len(), 3);
         let first = &ranges[0];

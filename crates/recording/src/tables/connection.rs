@@ -76,7 +76,7 @@ table! {
 }
 
 table! {
-    /// One control packet seen on the wire of a namespace: SYN, SYN-ACK, RST or FIN, with the TCP options it carried. A packet that crosses several interfaces appears at each.
+    /// One control packet seen on the wire of a namespace: SYN, SYN-ACK, RST or FIN, with the TCP options it carried. A packet that crosses several interfaces appears at each, one on loopback as it leaves and again as it comes in. Packets are seen before a firewall drops what comes in, and after it has dropped what leaves.
     Packet = "packet" {
         /// When it was seen.
         time_ns: u64, Ns;
@@ -106,7 +106,7 @@ table! {
         window: u16, Count;
         /// Time to live, or hop limit.
         ttl: u8, Count;
-        /// Payload.
+        /// Payload. Segments that the host merged, or has yet to split, are one packet here.
         payload: u32, Bytes;
         /// Maximum segment size offered.
         mss: Option<u16>, Bytes, null "the packet has no such option";
@@ -122,7 +122,8 @@ table! {
 }
 
 table! {
-    /// One system call on a TCP socket that took longer than the threshold, failed, or is of a kind recorded always (listen).
+    /// One system call on a TCP socket that took at least as long as the threshold or failed; every listen(); and waits for many sockets (`epoll_wait`, `poll`, `select`), whatever they wait for.
+    /// A call that would have to wait (EAGAIN), goes on by itself (EINPROGRESS) or was interrupted (EINTR, ERESTART…) has not failed: it is here only if it took long. A call has a row once it returns: one that lasts beyond the end of the recording has none, nor has one that began before. Calls of 32-bit programs, and those made through io_uring, are not seen. Before Linux 6.6 the time that close() lingers comes after what can be seen.
     Call = "call" {
         /// When it returned.
         time_ns: u64, Ns;
@@ -136,32 +137,32 @@ table! {
         cgroup: u64, Id;
         /// Network namespace of the socket; of the thread when there is no socket.
         netns: u32, Id;
-        /// `connect`, `accept`, `bind`, `listen`, `close`, `epoll_wait`, `poll`, `sendmsg`, `recvmsg`, …: the family of calls by its best-known name.
+        /// The family of calls by its best-known name: `connect`, `accept` (accept4), `bind`, `listen`, `close`, `shutdown`, `sendmsg` (sendto, sendmmsg, write, writev, sendfile), `recvmsg` (recvfrom, recvmmsg, read, readv), `epoll_wait` (epoll_pwait, epoll_pwait2), `poll` (ppoll), `select` (pselect6).
         call: Text, Name;
         /// How long it took.
         duration_ns: u64, Ns;
-        /// The kernel's name of its error (`EADDRNOTAVAIL`, `EINPROGRESS`).
+        /// The name of its error (`EADDRNOTAVAIL`, `EINPROGRESS`). `ERESTARTSYS` and the like stay within the kernel: the call begins again, or the program gets EINTR.
         error: Option<Text>, Name, null "it succeeded";
         /// What it returned: bytes, a file descriptor, a number of events.
         result: Option<i64>, Count, null "it failed";
         /// File descriptor it was called on.
         fd: Option<i32>, Id, null "the call takes none";
-        /// The socket, as in `event`.
-        sock: Option<u64>, Id, null "the descriptor was not seen to be a TCP socket";
-        /// 4 or 6; 0 when no address is known.
+        /// The socket it was called on, as in `event`; of accept() the listener.
+        sock: Option<u64>, Id, null "a wait for many sockets";
+        /// 4 or 6, as in `event`; 0 when no address is known.
         family: u8, Id;
-        /// Local address; unspecified when not known.
+        /// Local address; unspecified when not known. Of a bind() that failed, the address asked for.
         local_addr: Addr, Address;
         /// Local port; 0 when not known.
         local_port: u16, Id;
-        /// Remote address; unspecified when not known.
+        /// Remote address; unspecified when not known. Of accept(), that of the accepted connection.
         remote_addr: Addr, Address;
         /// Remote port; 0 when not known.
         remote_port: u16, Id;
         /// The backlog asked for, before net.core.somaxconn.
         backlog: Option<i32>, Count, null "not a listen()";
-        /// Of the duration of connect(): from the choice of the route to the first SYN sent, i.e. the search for a free local port.
-        port_search_ns: Option<u64>, Ns, null "not a connect(), or no SYN was sent";
+        /// Of the duration of connect(): from the choice of the route to the first SYN, i.e. the search for a free local port; with EADDRNOTAVAIL, until the search was given up. (A bind() to port 0 searches as long as it lasts.)
+        port_search_ns: Option<u64>, Ns, null "not a connect(), or it came to no search, or no SYN was seen to leave, as when the next hop's address is never found";
     }
 }
 

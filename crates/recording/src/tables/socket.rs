@@ -220,13 +220,13 @@ table! {
 }
 
 table! {
-    /// How many local ports connections to one destination hold, against the range they are chosen from. Only destinations that hold at least 16.
+    /// How many local ports connections to one destination hold, against the range they are chosen from. Only destinations that hold at least 16. Counted are sockets whose local port lies in the range and has no listener: those of a server are none that connect() chose. A port that bind() holds without a connection is not seen here, though connect() passes it over, too. The rows of a round carry the same time.
     PortUse = "port_use" {
         /// When it was counted.
         time_ns: u64, Ns;
         /// Network namespace: the inode of `/proc/PID/ns/net`.
         netns: u32, Id;
-        /// 4 or 6.
+        /// 4 or 6; 4 also for an IPv4 connection of an IPv6 socket, which takes its port from the same range.
         family: u8, Id;
         /// Source address.
         local_addr: Addr, Address;

@@ -32,7 +32,7 @@ table! {
 }
 
 table! {
-    /// A thread was off the CPU for longer than the threshold, and what ended that.
+    /// A thread was off the CPU for at least the threshold, and what ended that. A wait that had begun before the recording counts from the recording's start; one that has not ended has no row.
     Wait = "wait" {
         /// When it was woken.
         time_ns: u64, Ns;
@@ -46,9 +46,9 @@ table! {
         cgroup: u64, Id;
         /// Network namespace of the thread.
         netns: u32, Id;
-        /// The kernel's letter for how it waited: S interruptible, D uninterruptible, T stopped, I idle.
+        /// The kernel's letter for how it waited: S interruptible, D uninterruptible, T stopped, t traced, I idle, P parked.
         state: Text, Name;
-        /// System call in which it waited.
+        /// System call in which it waited, as a 64-bit program names it.
         syscall: Option<Text>, Name, null "not in a system call: a page fault, or a kernel thread";
         /// First argument of that call, where it is a file descriptor.
         fd: Option<i32>, Id, null "the call takes no file descriptor";
@@ -56,9 +56,9 @@ table! {
         waited_ns: u64, Ns;
         /// How long it then waited for a CPU.
         runqueue_ns: Option<u64>, Ns, null "it had not run again when the recording ended";
-        /// Who woke it: `task`, `softirq`, `irq`, or `timer` (a timer that ran out, in whatever context).
+        /// Who woke it: `task`, `softirq` (mostly a packet), `irq`, or `timer` (a timer that ran out, in whatever context); `unknown` when kernel symbols cannot be read.
         waker: Text, Name;
-        /// Process on the waker's CPU: the waker for `task`, a bystander otherwise.
+        /// Process on the waker's CPU: the waker for `task`, a bystander otherwise (0 when the CPU was idle).
         waker_pid: u32, Id;
         /// Its thread.
         waker_tid: u32, Id;
@@ -80,17 +80,17 @@ table! {
         cause_remote_addr: Addr, Address;
         /// Sender's port.
         cause_remote_port: u16, Id;
-        /// Which retransmission of its segment the packet was: 1 the first; 0 when it was not a retransmission that this host sent.
+        /// Which retransmission of its segment the packet was: 1 the first; 0 when it was not a retransmission that this host sent. Where the packet completed a handshake, what counts is the SYN (or SYN-ACK) of that handshake, of either side: the segment that was waited for.
         cause_attempt: Option<u32>, Count, null "not woken by the arrival of a TCP packet";
-        /// State of the sender when it retransmitted, e.g. SYN_SENT.
-        cause_sender_state: Option<Text>, Name, null "the packet was not a retransmission that this host sent";
+        /// State of the sender when it retransmitted: SYN_SENT for a SYN, NEW_SYN_RECV for a SYN-ACK.
+        cause_sender_state: Option<Text>, Name, null "cause_attempt is 0 or null";
         /// From the retransmission to the wakeup.
-        cause_sent_ago_ns: Option<u64>, Ns, null "the packet was not a retransmission that this host sent";
+        cause_sent_ago_ns: Option<u64>, Ns, null "cause_attempt is 0 or null";
     }
 }
 
 table! {
-    /// What a thread did with its time since its previous row (or since it was first seen). The parts sum to the interval; user and system are what the kernel's tick says, scaled to the time on CPU.
+    /// What a thread did with its time since its previous row (or since it was first seen). The parts sum to the interval; user and system are what the kernel's tick says, scaled to the time on CPU. A thread that stayed asleep or stopped for a whole interval has no row for it: its next row covers that time, at the latest after ten intervals, at its end and at the recording's end.
     Thread = "thread" {
         /// End of the interval.
         time_ns: u64, Ns;
@@ -114,9 +114,9 @@ table! {
         sleep_ns: u64, Ns;
         /// Asleep in futex (LCK).
         lock_ns: u64, Ns;
-        /// Uninterruptible: mostly disk (DSK).
+        /// Uninterruptible: mostly disk, also vfork and the kernel's own locks (DSK).
         disk_ns: u64, Ns;
-        /// Blocked in a page fault (FLT).
+        /// Blocked outside of a system call: in a page fault (FLT).
         fault_ns: u64, Ns;
         /// Stopped or traced (STP).
         stopped_ns: u64, Ns;
@@ -130,7 +130,7 @@ table! {
 }
 
 table! {
-    /// In which system calls a thread slept during an interval of `thread`.
+    /// In which system calls a thread slept during an interval of `thread`, locks and disk included.
     ThreadSleep = "thread_sleep" {
         /// End of the interval, as in `thread`.
         time_ns: u64, Ns;
@@ -138,7 +138,7 @@ table! {
         pid: u32, Id;
         /// Thread.
         tid: u32, Id;
-        /// System call.
+        /// System call; `other` for those beyond the first seven of a thread.
         syscall: Text, Name;
         /// Time asleep in it.
         sleep_ns: u64, Ns;
@@ -170,7 +170,7 @@ table! {
 }
 
 table! {
-    /// One frame of a stack that `sample` and `wait` refer to; every stack once.
+    /// One frame of a stack that `sample` and `wait` refer to; every stack once. Stacks taken inside a tracepoint begin with the function that the tracepoint stands in.
     Stack = "stack" {
         /// When the stack was first seen.
         time_ns: u64, Ns;
@@ -184,17 +184,17 @@ table! {
 }
 
 table! {
-    /// A place in code that a stack passes through; every one once. Functions inlined at the place are frames of their own.
+    /// A place in code that a stack passes through; every one once.
     Frame = "frame" {
         /// When it was first seen.
         time_ns: u64, Ns;
         /// The frame.
         frame: u64, Id;
-        /// Function; its address in hexadecimal when the symbol is not known.
+        /// Function; in hexadecimal, where its symbol is not known, the offset in the file, or the address where there is no file.
         function: Text, Name;
-        /// `kernel`, a kernel module, or the file that was executed.
+        /// `kernel`, a kernel module, or the file that was executed; empty when the process had gone before it was looked at.
         module: Text, Name;
-        /// Distance from the function's start.
+        /// Distance from the function's start; 0 when that is not known.
         offset: u64, Bytes;
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
+use observe::Part;
 use recording::Recording;
 use view::stat::{What, view};
 
@@ -84,14 +85,14 @@ pub struct ThreadArgs {
 const SECOND: Duration = Duration::from_secs(1);
 
 const HOST: Need = Need {
-    parts: &["host"],
-    also: &[],
+    parts: &[Part::Host],
     interval: SECOND,
     all_states: false,
+    over: Duration::ZERO,
     owners: false,
 };
 const SOCKETS: Need = Need {
-    parts: &["sockets"],
+    parts: &[Part::Sockets],
     owners: true,
     ..HOST
 };
@@ -103,7 +104,7 @@ pub fn run(verb: StatVerb, out: &mut impl Write) -> Result<ExitCode> {
     let ends: &[&str] = &["--netns", "--port", "--addr"];
     let all = [tasks, ends].concat();
     let ports = Need {
-        parts: &["ports"],
+        parts: &[Part::Ports],
         ..HOST
     };
     let (what, need, known, args) = match verb {
@@ -126,12 +127,12 @@ pub fn run(verb: StatVerb, out: &mut impl Write) -> Result<ExitCode> {
                 all: args.all,
                 sleeps: args.sleeps,
             };
-            let parts = &["threads"];
+            let parts = &[Part::Threads];
             (what, Need { parts, ..HOST }, tasks, args.stat)
         }
         StatVerb::Sockets(args) => (What::Sockets, SOCKETS, &all[..], args),
         StatVerb::Listeners(args) => {
-            let parts = &["events", "sockets"];
+            let parts = &[Part::Events, Part::Sockets];
             let events = has_events(&args.watch)?;
             let what = What::Listeners { events };
             (what, Need { parts, ..SOCKETS }, &all[..], args)

@@ -49,10 +49,10 @@ pub struct WakeupArgs {
 const OWNERS_EVERY: Duration = Duration::from_secs(5);
 
 const EVENTS: Need = Need {
-    parts: &["events", "sockets"],
-    also: &[],
+    parts: &[Part::Events, Part::Sockets],
     interval: OWNERS_EVERY,
     all_states: false,
+    over: Duration::ZERO,
     owners: true,
 };
 
@@ -66,15 +66,16 @@ pub fn run(verb: TraceVerb, out: &mut impl Write) -> Result<ExitCode> {
         TraceVerb::Wakeups(args) => {
             let least_ns = u64::try_from(args.least.as_nanos()).unwrap_or(u64::MAX);
             let need = Need {
-                parts: &["waits"],
+                parts: &[Part::Waits],
                 owners: false,
+                over: args.least,
                 ..EVENTS
             };
             (What::Wakeups(least_ns), need, args.watch)
         }
         TraceVerb::Handshakes(args) => {
-            let also = &["packets"];
-            (What::Handshakes, Need { also, ..EVENTS }, args)
+            let parts = &[Part::Events, Part::Sockets, Part::Packets];
+            (What::Handshakes, Need { parts, ..EVENTS }, args)
         }
         TraceVerb::States(args) => {
             let all_states = true;
@@ -88,14 +89,14 @@ pub fn run(verb: TraceVerb, out: &mut impl Write) -> Result<ExitCode> {
             )
         }
         TraceVerb::Connects(args) => {
-            let also = &["calls"];
-            (What::Connects, Need { also, ..EVENTS }, args)
+            let parts = &[Part::Events, Part::Sockets, Part::Calls];
+            (What::Connects, Need { parts, ..EVENTS }, args)
         }
         TraceVerb::Accepts(args) => {
-            let also = &["calls"];
+            let parts = &[Part::Events, Part::Sockets, Part::Calls];
             (
                 What::Accepts(has_calls(&args)?),
-                Need { also, ..EVENTS },
+                Need { parts, ..EVENTS },
                 args,
             )
         }
@@ -108,6 +109,6 @@ pub fn run(verb: TraceVerb, out: &mut impl Write) -> Result<ExitCode> {
 fn has_calls(args: &WatchArgs) -> Result<bool> {
     match &args.from {
         Some(from) => Ok(!Recording::open(from)?.segments("call")?.is_empty()),
-        None => Ok(Part::named("calls").is_some()),
+        None => Ok(true),
     }
 }

@@ -47,6 +47,44 @@ fn only_the_client_here() {
     );
 }
 
+/// As a kernel records it that lacks these sources.
+fn without(sources: &[&str]) -> Fixture {
+    let mut recording = fixture::refused();
+    for source in &mut recording.manifest.sources {
+        if sources.contains(&source.name.as_str()) {
+            source.verdict = recording::Verdict::Unsupported("too old".into());
+        }
+    }
+    recording.events.retain(|e| {
+        let source = match &*e.kind {
+            "reset-sent" => "reset-unmatched",
+            other => other,
+        };
+        !sources.contains(&source)
+    });
+    recording
+}
+
+#[test]
+fn before_linux_6_10_the_drop_tells_of_the_refusal() {
+    let f = only(&without(&["reset-unmatched"]), ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert!(f.title.starts_with("Nothing listens on 10.79.0.1:7000"));
+    assert!(ruled_out(&f, "injected-reset").contains("sent 300 resets"));
+}
+
+#[test]
+fn before_linux_5_17_only_the_counter_hints_at_who_refused() {
+    let recording = without(&["reset-unmatched", "drop"]);
+    let f = only(&recording, ID);
+    assert_eq!(f.confidence.level, Level::Medium);
+    let because = f.confidence.because.join("; ");
+    assert!(because.contains("does not tell whether"), "{because}");
+    assert!(f.ruled_out.iter().all(|r| r.cause != "injected-reset"));
+    let counted = f.evidence.iter().find(|s| s.says.contains("OutRsts"));
+    assert!(counted.is_some_and(|s| s.says.contains("300 in")));
+}
+
 /// Connects to a port, this many, this far apart, all refused.
 fn knocks(n: u32, every_ms: f64, to: &'static str) -> Fixture {
     let mut f = Fixture::new();

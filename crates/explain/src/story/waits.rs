@@ -1,0 +1,209 @@
+//! Waits and what ended them, walked from waker to waker until something else than a task is found.
+
+use ahash::AHashMap;
+use recording::tables::Wait;
+use recording::{Error, Recording, RowRef, Text};
+
+use super::place::Endpoint;
+
+/// Waits kept; beyond, they are counted. About 100 MB.
+const MAX_WAITS: usize = 1 << 19;
+/// A chain of wakers longer than this is cut: two tasks may wake each other for ever.
+const MAX_HOPS: usize = 8;
+
+/// One wait.
+#[derive(Clone, Debug)]
+pub(crate) struct Waited {
+    pub(crate) row: RowRef,
+    pub(crate) pid: u32,
+    pub(crate) tid: u32,
+    pub(crate) comm: Text,
+    pub(crate) state: Text,
+    pub(crate) syscall: Option<Text>,
+    pub(crate) waited_ns: u64,
+    pub(crate) runqueue_ns: Option<u64>,
+    /// When it was woken.
+    pub(crate) end_ns: u64,
+    pub(crate) waker: Waker,
+    waker_tid: u32,
+    pub(crate) waker_comm: Text,
+    pub(crate) cause: Option<Box<Arrival>>,
+}
+
+/// What woke a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Waker {
+    Task,
+    Softirq,
+    Irq,
+    Timer,
+}
+
+/// The TCP packet whose arrival woke a thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) to: Endpoint,
+    pub(crate) from: Endpoint,
+    /// 0 when it was not a retransmission of this host.
+    pub(crate) attempt: u32,
+    pub(crate) sender_state: Option<Text>,
+    pub(crate) sent_ago_ns: Option<u64>,
+}
+
+/// All waits of a recording.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    pub(crate) all: Vec<Waited>,
+    /// Of each thread, in order of their ends.
+    of_tid: AHashMap<u32, Vec<u32>>,
+    pub(crate) folded: u64,
+}
+
+impl Waits {
+    pub(crate) fn read(recording: &Recording) -> Result<Waits, Error> {
+        let mut waits = Waits::default();
+        for batch in recording.scan::<Wait>()? {
+            for (at, row) in batch?.rows() {
+                waits.add(at, row);
+            }
+        }
+        let ends: Vec<u64> = waits.all.iter().map(|w| w.end_ns).collect();
+        for of_one in waits.of_tid.values_mut() {
+            of_one.sort_by_key(|i| ends[*i as usize]);
+        }
+        Ok(waits)
+    }
+
+    fn add(&mut self, at: RowRef, row: Wait) {
+        if self.all.len() >= MAX_WAITS {
+            self.folded += 1;
+            return;
+        }
+        let of_one = self.of_tid.entry(row.tid).or_default();
+        of_one.push(self.all.len() as u32);
+        let cause = row.cause_attempt.map(|attempt| {
+            Box::new(Arrival {
+                to: Endpoint::new(row.cause_local_addr, row.cause_local_port),
+                from: Endpoint::new(row.cause_remote_addr, row.cause_remote_port),
+                attempt,
+                sender_state: row.cause_sender_state,
+                sent_ago_ns: row.cause_sent_ago_ns,
+            })
+        });
+        self.all.push(Waited {
+            row: at,
+            pid: row.pid,
+            tid: row.tid,
+            comm: row.comm,
+            state: row.state,
+            syscall: row.syscall,
+            waited_ns: row.waited_ns,
+            runqueue_ns: row.runqueue_ns,
+            end_ns: row.time_ns,
+            waker: match &*row.waker {
+                "softirq" => Waker::Softirq,
+                "irq" => Waker::Irq,
+                "timer" => Waker::Timer,
+                _ => Waker::Task,
+            },
+            waker_tid: row.waker_tid,
+            waker_comm: row.waker_comm,
+            cause,
+        });
+    }
+
+    /// Who woke the waker: the wait itself, then the wait of the task that ended it, if that task
+    /// was itself asleep for a part of that time, and so on.
+    pub(crate) fn walk<'w>(&'w self, wait: &'w Waited) -> Vec<&'w Waited> {
+        let mut hops = vec![wait];
+        let mut last = wait;
+        while last.waker == Waker::Task && hops.len() < MAX_HOPS {
+            let Some(next) = self.latest(last.waker_tid, last.end_ns) else {
+                break;
+            };
+            // Woken before our thread fell asleep, or a walk in a circle: it explains nothing.
+            let began = last.end_ns.saturating_sub(last.waited_ns);
+            if next.end_ns <= began || hops.iter().any(|h| h.row == next.row) {
+                break;
+            }
+            hops.push(next);
+            last = next;
+        }
+        hops
+    }
+
+    /// The last wait of a thread that ended by `before_ns`.
+    fn latest(&self, tid: u32, before_ns: u64) -> Option<&Waited> {
+        let of_one = self.of_tid.get(&tid)?;
+        let n = of_one.partition_point(|i| self.all[*i as usize].end_ns <= before_ns);
+        Some(&self.all[*of_one.get(n.checked_sub(1)?)? as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(tid: u32, from_ns: u64, end_ns: u64, waker: &str, waker_tid: u32) -> Wait {
+        Wait {
+            time_ns: end_ns,
+            tid,
+            waited_ns: end_ns - from_ns,
+            waker: waker.into(),
+            waker_tid,
+            ..Wait::default()
+        }
+    }
+
+    fn waits(rows: Vec<Wait>) -> Waits {
+        let mut waits = Waits::default();
+        for (i, row) in rows.into_iter().enumerate() {
+            let at = RowRef {
+                table: "wait",
+                segment: 1,
+                row: i as u32,
+            };
+            waits.add(at, row);
+        }
+        waits
+    }
+
+    fn walk(waits: &Waits, i: usize) -> Vec<u32> {
+        waits.walk(&waits.all[i]).iter().map(|w| w.tid).collect()
+    }
+
+    #[test]
+    fn the_walk_goes_from_waker_to_waker_to_the_packet() {
+        // 3 slept from 10 to 100, woken by 2, which slept from 20 to 90, woken by 1, woken by softirq.
+        let waits = waits(vec![
+            row(1, 30, 80, "softirq", 0),
+            row(2, 20, 90, "task", 1),
+            row(3, 10, 100, "task", 2),
+        ]);
+        assert_eq!(walk(&waits, 2), [3, 2, 1]);
+        assert_eq!(walk(&waits, 0), [1]);
+    }
+
+    #[test]
+    fn a_waker_that_was_awake_all_the_time_ends_the_walk() {
+        let waits = waits(vec![row(2, 1, 5, "softirq", 0), row(3, 10, 100, "task", 2)]);
+        assert_eq!(walk(&waits, 1), [3]);
+    }
+
+    #[test]
+    fn two_that_wake_each_other_do_not_walk_for_ever() {
+        let rows = (0..100)
+            .map(|i| {
+                row(
+                    i % 2,
+                    u64::from(i) * 10,
+                    u64::from(i) * 10 + 15,
+                    "task",
+                    (i + 1) % 2,
+                )
+            })
+            .collect();
+        let waits = waits(rows);
+        assert!(walk(&waits, 99).len() <= MAX_HOPS);
+    }
+}

@@ -1,0 +1,158 @@
+//! What threads waited for, for the summary: how their waits ended, and the longest ones walked.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::story::{Waited, Waits, Waker};
+use crate::words;
+
+/// Walks that are told; the others are in the counts.
+const TOLD: usize = 3;
+
+/// How waits ended.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct WaitSummary {
+    /// Waits recorded.
+    pub count: u64,
+    /// What ended them, the commonest first.
+    pub ended_by: Vec<EndedBy>,
+    /// The longest waits that a retransmitted segment ended, at whatever distance, one per thread.
+    pub walks: Vec<Walk>,
+}
+
+/// One kind of end.
+#[derive(Clone, Debug, Serialize)]
+pub struct EndedBy {
+    /// `retransmission`, `packet`, `timer`, `task`, `softirq` or `irq`.
+    pub what: &'static str,
+    /// How many waits.
+    pub count: u64,
+    /// Their longest, ms.
+    pub longest_ms: f64,
+}
+
+/// A wait walked to its end.
+#[derive(Clone, Debug, Serialize)]
+pub struct Walk {
+    /// How long the first thread waited, ms.
+    pub waited_ms: f64,
+    /// Each hop in words: who waited, in what, and what ended it.
+    pub hops: Vec<WalkHop>,
+}
+
+/// One hop.
+#[derive(Clone, Debug, Serialize)]
+pub struct WalkHop {
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Command name.
+    pub comm: String,
+    /// In words.
+    pub says: String,
+    /// The row of `wait` that says so.
+    pub row: String,
+}
+
+/// `None` when no waits were recorded.
+pub(crate) fn summary(waits: &Waits) -> Option<WaitSummary> {
+    let mut kinds: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
+    // The longest wait per thread that a retransmission ended.
+    let mut longest: BTreeMap<u32, &Waited> = BTreeMap::new();
+    for wait in &waits.all {
+        let hops = waits.walk(wait);
+        let end = hops.last().map_or(wait, |last| last);
+        let kind = kinds.entry(what(end)).or_default();
+        *kind = (kind.0 + 1, kind.1.max(wait.waited_ns));
+        if is_retransmission(end) {
+            let of_thread = longest.entry(wait.tid).or_insert(wait);
+            if wait.waited_ns > of_thread.waited_ns {
+                *of_thread = wait;
+            }
+        }
+    }
+    let mut ended_by: Vec<EndedBy> = kinds
+        .into_iter()
+        .map(|(what, (count, longest_ns))| EndedBy {
+            what,
+            count,
+            longest_ms: ms(longest_ns),
+        })
+        .collect();
+    ended_by.sort_by_key(|e| std::cmp::Reverse(e.count));
+    let mut longest: Vec<&Waited> = longest.into_values().collect();
+    longest.sort_by_key(|w| std::cmp::Reverse(w.waited_ns));
+    let walk = |wait: &&Waited| Walk {
+        waited_ms: ms(wait.waited_ns),
+        hops: waits.walk(wait).into_iter().map(hop).collect(),
+    };
+    (!waits.all.is_empty()).then(|| WaitSummary {
+        count: waits.all.len() as u64 + waits.folded,
+        ended_by,
+        walks: longest.iter().take(TOLD).map(walk).collect(),
+    })
+}
+
+fn is_retransmission(wait: &Waited) -> bool {
+    wait.cause.as_ref().is_some_and(|c| c.attempt > 0)
+}
+
+fn what(end: &Waited) -> &'static str {
+    match (&end.cause, end.waker) {
+        (Some(_), _) if is_retransmission(end) => "retransmission",
+        (Some(_), _) => "packet",
+        (None, Waker::Task) => "task",
+        (None, Waker::Softirq) => "softirq",
+        (None, Waker::Irq) => "irq",
+        (None, Waker::Timer) => "timer",
+    }
+}
+
+fn hop(wait: &Waited) -> WalkHop {
+    let place = match (&wait.syscall, &*wait.state) {
+        (Some(syscall), _) => format!("in {syscall}"),
+        (None, "T" | "t") => "stopped".into(),
+        (None, _) => "in no system call".into(),
+    };
+    let ended = match (&wait.cause, wait.waker) {
+        (Some(c), _) if c.attempt > 0 => {
+            let state = c.sender_state.as_deref().unwrap_or("unknown state");
+            let ago = c.sent_ago_ns.map_or_else(String::new, |ns| {
+                format!(", sent {} before", words::duration(ns))
+            });
+            format!(
+                "woken by retransmission {} ({state}) of {} → {}{ago}",
+                c.attempt, c.from, c.to
+            )
+        }
+        (Some(c), _) => format!("woken by a segment of {} → {}", c.from, c.to),
+        (None, Waker::Task) => format!("woken by {}", wait.waker_comm),
+        (None, Waker::Softirq) => "woken by a softirq".into(),
+        (None, Waker::Irq) => "woken by an interrupt".into(),
+        (None, Waker::Timer) => "woken by a timer".into(),
+    };
+    let late = match wait.runqueue_ns {
+        Some(ns) if ns >= 1_000_000 => {
+            format!(", and then waited {} for a CPU", words::duration(ns))
+        }
+        _ => String::new(),
+    };
+    WalkHop {
+        pid: wait.pid,
+        tid: wait.tid,
+        comm: wait.comm.to_string(),
+        says: format!(
+            "{}/{} waited {} {place}, {ended}{late}",
+            wait.comm,
+            wait.tid,
+            words::duration(wait.waited_ns),
+        ),
+        row: wait.row.to_string(),
+    }
+}
+
+fn ms(ns: u64) -> f64 {
+    words::rounded(ns as f64 / 1e6)
+}

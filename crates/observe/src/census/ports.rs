@@ -1,0 +1,89 @@
+//! Source `ports`: the range that local ports are chosen from, and who holds how many of it.
+
+use recording::Addr;
+use recording::tables::PortUse;
+
+use crate::procfile::{ProcFile, numbers};
+use crate::wire::{tw_destination, tw_port_count};
+
+/// Destinations with fewer ports are no trouble and would be many.
+pub const LEAST: u32 = 16;
+
+/// The ports that connect() chooses from in a namespace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Range {
+    /// Lowest.
+    pub low: u16,
+    /// Highest.
+    pub high: u16,
+    /// Of them, set aside.
+    pub reserved: u32,
+}
+
+impl Range {
+    /// Of the calling thread's namespace.
+    pub fn read(file: &mut ProcFile) -> Option<Range> {
+        let text = file.read("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+        let (low, high) = parse_range(&text)?;
+        let reserved = file.read("/proc/sys/net/ipv4/ip_local_reserved_ports");
+        let reserved = reserved.map_or(0, |text| within(&text, low, high));
+        Some(Range {
+            low,
+            high,
+            reserved,
+        })
+    }
+
+    /// The row of a destination.
+    pub fn row(&self, time_ns: u64, netns: u32, to: &tw_destination, n: &tw_port_count) -> PortUse {
+        let remote_addr = Addr(to.remote_addr);
+        PortUse {
+            time_ns,
+            netns,
+            family: if remote_addr.ip().is_ipv4() { 4 } else { 6 },
+            local_addr: Addr(to.local_addr),
+            remote_addr,
+            remote_port: to.remote_port as u16,
+            ports_used: n.used,
+            time_wait: n.time_wait,
+            established: n.established,
+            range_low: self.low,
+            range_high: self.high,
+            reserved: self.reserved,
+        }
+    }
+}
+
+fn parse_range(text: &str) -> Option<(u16, u16)> {
+    match numbers(text).collect::<Vec<_>>()[..] {
+        [low, high] => Some((low.try_into().ok()?, high.try_into().ok()?)),
+        _ => None,
+    }
+}
+
+/// How many of the ports `8080,9148-9200` lie in the range.
+fn within(list: &str, low: u16, high: u16) -> u32 {
+    let overlap = |part: &str| {
+        let (a, b) = part.split_once('-').unwrap_or((part, part));
+        let (a, b): (u16, u16) = (a.trim().parse().ok()?, b.trim().parse().ok()?);
+        let (a, b) = (a.max(low), b.min(high));
+        (a <= b).then(|| u32::from(b - a) + 1)
+    };
+    list.split(',').filter_map(overlap).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_and_what_is_set_aside() {
+        assert_eq!(parse_range("32768\t60999\n"), Some((32768, 60999)));
+        assert_eq!(parse_range("1 70000"), None);
+        assert_eq!(parse_range(""), None);
+        assert_eq!(within("8080,9148-9200\n", 9000, 9150), 3);
+        assert_eq!(within("1-65535", 10, 19), 10);
+        assert_eq!(within("\n", 10, 19), 0);
+        assert_eq!(within("5-x,9-3", 1, 19), 0);
+    }
+}

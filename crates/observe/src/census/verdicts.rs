@@ -1,0 +1,68 @@
+//! What came of counting each structure.
+
+use std::collections::HashMap;
+use std::io;
+
+use recording::Verdict;
+use rustix::io::Errno;
+
+/// The verdicts so far; a structure that was counted in one namespace works.
+#[derive(Default)]
+pub struct Verdicts(HashMap<&'static str, Verdict>);
+
+/// How kernels say that they do not have something.
+const ABSENT: &[Errno] = &[
+    Errno::NOENT,
+    Errno::OPNOTSUPP,
+    Errno::INVAL,
+    Errno::AFNOSUPPORT,
+    Errno::PROTONOSUPPORT,
+];
+
+impl Verdicts {
+    /// Remembers what came of counting the structure `name`; a kernel that does not have it is
+    /// `without` it so.
+    pub fn note<T>(&mut self, name: &'static str, without: &str, counted: &io::Result<T>) {
+        let verdict = match counted {
+            Ok(_) => Verdict::Attached,
+            Err(_) if self.0.contains_key(name) => return,
+            Err(e) if is_absence(e) => Verdict::Unsupported(without.into()),
+            Err(e) => Verdict::Failed(e.to_string()),
+        };
+        self.0.insert(name, verdict);
+    }
+
+    /// What came of it.
+    pub fn of(&self, name: &str) -> Verdict {
+        let nowhere = || Verdict::Unsupported("no namespace was visited".into());
+        self.0.get(name).cloned().unwrap_or_else(nowhere)
+    }
+}
+
+fn is_absence(e: &io::Error) -> bool {
+    let is = |absent: &Errno| e.raw_os_error() == Some(absent.raw_os_error());
+    e.kind() == io::ErrorKind::NotFound || ABSENT.iter().any(is)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_absent_is_said_until_it_is_there() {
+        let mut verdicts = Verdicts::default();
+        let failed = |kind: io::ErrorKind| -> io::Result<u64> { Err(kind.into()) };
+        verdicts.note("conntrack", "not loaded", &failed(io::ErrorKind::NotFound));
+        let absent = Verdict::Unsupported("not loaded".into());
+        assert_eq!(verdicts.of("conntrack"), absent);
+        let code = io::Error::from_raw_os_error(Errno::OPNOTSUPP.raw_os_error());
+        verdicts.note("nft-rules", "no", &Err::<u64, _>(code));
+        assert_eq!(verdicts.of("nft-rules"), Verdict::Unsupported("no".into()));
+        verdicts.note("conntrack", "not loaded", &Ok(1));
+        verdicts.note("conntrack", "not loaded", &failed(io::ErrorKind::NotFound));
+        assert_eq!(verdicts.of("conntrack"), Verdict::Attached);
+        verdicts.note("x", "no", &failed(io::ErrorKind::PermissionDenied));
+        assert!(matches!(verdicts.of("x"), Verdict::Failed(_)));
+        assert!(matches!(verdicts.of("y"), Verdict::Unsupported(_)));
+    }
+}

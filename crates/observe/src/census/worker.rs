@@ -1,0 +1,118 @@
+//! The thread that counts: ports and lookup structures of every namespace, slabs of the host.
+
+use std::collections::{BTreeMap, HashSet};
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+use recording::{Namespace, Writer, monotonic_ns};
+
+use super::counts::Counts;
+use super::sources::sources;
+use super::walk::{MOST_DESTINATIONS, Walk};
+use crate::error::Error;
+use crate::filter::Filter;
+use crate::health::HealthLog;
+use crate::netns::{self, Home};
+use crate::pace::Pace;
+use crate::worker::{Control, Report};
+
+/// Time between rounds: tables fill and ports run out over minutes, not milliseconds.
+const EVERY: Duration = Duration::from_secs(5);
+/// Slabs are read every so many rounds: the kernel locks each cache's lists for it.
+const SLABS_EVERY: u64 = 6;
+
+/// Counts until told to stop; ready after the first round.
+pub fn take_census(
+    filter: &Filter,
+    writer: &Writer,
+    health: &HealthLog,
+    control: &Control,
+) -> Result<Report, Error> {
+    let mut object = MaybeUninit::uninit();
+    let walk = Walk::load(&mut object, filter, MOST_DESTINATIONS);
+    let mut census = Census {
+        filter,
+        health,
+        home: Home::remember().map_err(|why| Error::System {
+            what: "opening the own network namespace".into(),
+            why,
+        })?,
+        counts: Counts::new(walk, writer.table()?, writer.table()?),
+        uncounted: 0,
+        seen: BTreeMap::new(),
+        told: HashSet::new(),
+    };
+    let mut pace = Pace::new(EVERY);
+    census.round(true)?;
+    control.ready(census.report());
+    for rounds in 1.. {
+        let stopping = control.stopping(pace.interval);
+        pace.begin();
+        census.round(stopping || rounds % SLABS_EVERY == 0)?;
+        if stopping {
+            break;
+        }
+        if let Some(detail) = pace.end() {
+            health.say("tables", "slowed", 0, detail)?;
+        }
+    }
+    Ok(census.report())
+}
+
+struct Census<'a, 'o> {
+    filter: &'a Filter,
+    health: &'a HealthLog,
+    home: Home,
+    counts: Counts<'o>,
+    /// Sockets whose ports were not counted, over all rounds.
+    uncounted: u64,
+    seen: BTreeMap<u32, Namespace>,
+    /// Namespaces that could not be visited, told once each.
+    told: HashSet<u32>,
+}
+
+impl Census<'_, '_> {
+    fn round(&mut self, with_slabs: bool) -> Result<(), Error> {
+        self.counts.time_ns = monotonic_ns();
+        let wanted = &self.filter.netns;
+        for (inode, found) in netns::find() {
+            if !wanted.is_empty() && !wanted.contains(&inode) {
+                continue;
+            }
+            let counts = &mut self.counts;
+            match self.home.visit(&found, || counts.of_namespace(inode)) {
+                Ok(uncounted) => {
+                    let uncounted = uncounted?;
+                    if uncounted > 0 {
+                        self.uncounted += uncounted;
+                        let detail = "sockets to more destinations than are counted";
+                        self.health.say("ports", "lost", uncounted, detail)?;
+                    }
+                    self.seen.entry(inode).or_insert(found.namespace);
+                }
+                // It may have ended between finding and visiting it.
+                Err(why) => {
+                    if self.told.insert(inode) {
+                        let name = &found.namespace.name;
+                        let detail = format!("namespace {name} could not be visited: {why}");
+                        self.health.say("tables", "partial", 1, detail)?;
+                    }
+                }
+            }
+        }
+        self.counts.of_host(wanted.is_empty(), with_slabs)?;
+        self.counts.seal()
+    }
+
+    fn report(&self) -> Report {
+        Report {
+            sources: sources(
+                self.counts.obstacle(),
+                &self.counts.verdicts,
+                self.uncounted,
+            ),
+            namespaces: self.seen.values().cloned().collect(),
+            ..Report::default()
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! Loads and attaches the scheduler's tracepoints and the link to TCP; reads what they tell.
+
+use std::io::Read;
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
+use recording::{Intent, Source, Verdict, monotonic_ns};
+
+use crate::error::{Error, bpf_error};
+use crate::filter::{Filter, WireFilter};
+use crate::kernel::{KernelBtf, lock_calls};
+use crate::wire::tasks::{OpenTasksSkel, TasksSkel, TasksSkelBuilder};
+use crate::wire::{read, same, tw_task_kind, tw_thread};
+
+/// What to watch.
+#[derive(Clone, Debug)]
+pub struct TaskOptions {
+    /// Which threads.
+    pub filter: Filter,
+    /// Fill the table `wait`.
+    pub waits: bool,
+    /// Fill the tables `thread` and `thread_sleep`.
+    pub threads: bool,
+    /// Waits at least this long.
+    pub wait_over: Duration,
+    /// Time between rows of a thread.
+    pub interval: Duration,
+    /// Size of the ring buffer, bytes: a power of two, at least a page.
+    pub ring_bytes: u32,
+    /// Random numbers behind the ids of sockets.
+    pub sock_key: [u64; 2],
+}
+
+/// One program at a tracepoint.
+struct Program {
+    name: &'static str,
+    tracepoint: &'static str,
+    args: usize,
+    /// Without it there is nothing to tell; the others only name the packet behind a wakeup.
+    core: bool,
+}
+
+const fn program(name: &'static str, tracepoint: &'static str, args: usize, core: bool) -> Program {
+    Program {
+        name,
+        tracepoint,
+        args,
+        core,
+    }
+}
+
+const PROGRAMS: &[Program] = &[
+    program("on_switch", "sched_switch", 3, true),
+    program("on_waking", "sched_waking", 1, true),
+    program("on_new", "sched_wakeup_new", 1, true),
+    program("on_established", "inet_sock_set_state", 3, false),
+    program("on_packet", "tcp_probe", 2, false),
+    program("on_data_ready", "sk_data_ready", 1, false),
+    program("on_reset", "tcp_receive_reset", 1, false),
+    program("on_retransmit", "tcp_retransmit_skb", 2, false),
+    program("on_retransmit_synack", "tcp_retransmit_synack", 2, false),
+];
+
+/// The thread iterator; `sched_switch` and its like know nothing of threads that stay asleep.
+const DUMP: &str = "dump";
+
+/// The loaded programs.
+pub struct Tasks<'o> {
+    skel: TasksSkel<'o>,
+    /// Drop them to stop watching; what is in the ring stays.
+    pub links: Vec<Link>,
+    dump: Link,
+    options: TaskOptions,
+    verdicts: Vec<Verdict>,
+}
+
+/// What was lost so far, per kind of record.
+#[derive(Clone, Copy, Default)]
+pub struct Losses([u64; KINDS.len()]);
+
+/// Which source a record that was lost belongs to, and why it was lost.
+const KINDS: [(tw_task_kind, &str, &str); 5] = [
+    (tw_task_kind::TW_TASK_WAIT, "waits", RING_FULL),
+    (tw_task_kind::TW_TASK_ON, "waits", RING_FULL),
+    (tw_task_kind::TW_TASK_THREAD, "threads", RING_FULL),
+    (
+        tw_task_kind::TW_TASK_MISSED,
+        "waits",
+        "wakeups came in the middle of others",
+    ),
+    (
+        tw_task_kind::TW_TASK_NO_ROOM,
+        "threads",
+        "more threads than this kernel lets us keep account of",
+    ),
+];
+const RING_FULL: &str = "the ring buffer was full; record with a larger --ring-kib";
+
+impl<'o> Tasks<'o> {
+    /// Loads and attaches what this kernel allows, and takes up the threads that there are.
+    pub fn attach(
+        objects: &'o mut [MaybeUninit<OpenObject>; 3],
+        options: &TaskOptions,
+        btf: &KernelBtf,
+    ) -> Result<Tasks<'o>, Error> {
+        let mut verdicts: Vec<Verdict> = PROGRAMS.iter().map(|p| supported(p, btf)).collect();
+        for (p, verdict) in PROGRAMS.iter().zip(&mut verdicts) {
+            if let (true, Verdict::Unsupported(why)) = (p.core, &*verdict) {
+                return Err(Error::Kernel(why.clone()));
+            }
+        }
+        // State per thread is best kept with the thread; before Linux 5.12 it cannot be. What
+        // names the packet behind a wakeup must not cost the wakeups where the kernel refuses it.
+        let [first, second, third] = objects;
+        let mut attempts = [
+            (first, true, true),
+            (second, false, true),
+            (third, false, false),
+        ]
+        .into_iter();
+        let mut why = String::new();
+        let mut skel = loop {
+            let Some((object, storage, link)) = attempts.next() else {
+                return Err(Error::Bpf {
+                    what: "loading the scheduler's tracepoint programs".into(),
+                    why,
+                });
+            };
+            if !link {
+                let failed = || Verdict::Failed(why.clone());
+                for (p, verdict) in PROGRAMS.iter().zip(&mut verdicts) {
+                    if !p.core && *verdict == Verdict::Attached {
+                        *verdict = failed();
+                    }
+                }
+            }
+            match open(object, options, btf, storage, &verdicts)?.load() {
+                Ok(skel) => break skel,
+                Err(e) => why = bpf_error(&e),
+            }
+        };
+        let mut links = Vec::new();
+        let mut dump = None;
+        for program in skel.object_mut().progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            let known = PROGRAMS.iter().position(|p| p.name == name);
+            if known.is_some_and(|i| verdicts[i] != Verdict::Attached) {
+                continue;
+            }
+            match (program.attach(), known) {
+                (Ok(link), None) => dump = Some(link),
+                (Ok(link), Some(_)) => links.push(link),
+                (Err(e), Some(i)) if !PROGRAMS[i].core => {
+                    verdicts[i] = Verdict::Failed(bpf_error(&e));
+                }
+                (Err(e), _) => {
+                    return Err(Error::Bpf {
+                        what: format!("attaching {name}"),
+                        why: bpf_error(&e),
+                    });
+                }
+            }
+        }
+        let Some(dump) = dump else {
+            return Err(Error::Bpf {
+                what: format!("attaching {DUMP}"),
+                why: "it is missing".into(),
+            });
+        };
+        let mut tasks = Tasks {
+            skel,
+            links,
+            dump,
+            options: options.clone(),
+            verdicts,
+        };
+        tasks.read_threads(true, 0, |_| Ok(()))?;
+        if let Some(bss) = tasks.skel.maps.bss_data.as_deref_mut() {
+            bss.complete_since = monotonic_ns();
+        }
+        Ok(tasks)
+    }
+
+    /// Hands every thread that did something since `changed_since` (ns; 0: all) to `each`.
+    pub fn threads(
+        &mut self,
+        changed_since: u64,
+        each: impl FnMut(&tw_thread) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.read_threads(false, changed_since, each)
+    }
+
+    fn read_threads(
+        &mut self,
+        seeding: bool,
+        changed_since: u64,
+        mut each: impl FnMut(&tw_thread) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Some(bss) = self.skel.maps.bss_data.as_deref_mut() else {
+            return Err(Error::Bpf {
+                what: "starting the thread iterator".into(),
+                why: "its data is missing".into(),
+            });
+        };
+        bss.seeding = seeding;
+        bss.changed_since = changed_since;
+        let mut iter = Iter::new(&self.dump).map_err(|e| Error::Bpf {
+            what: "starting the thread iterator".into(),
+            why: bpf_error(&e),
+        })?;
+        let mut buffer = vec![0; 32 << 10];
+        let mut filled = 0;
+        loop {
+            let n = iter
+                .read(&mut buffer[filled..])
+                .map_err(|why| Error::System {
+                    what: "reading the thread iterator".into(),
+                    why,
+                })?;
+            if n == 0 {
+                return Ok(());
+            }
+            filled += n;
+            let mut used = 0;
+            while let Some(thread) = read::<tw_thread>(&buffer[used..filled]) {
+                used += size_of::<tw_thread>();
+                each(&thread)?;
+            }
+            buffer.copy_within(used..filled, 0);
+            filled -= used;
+        }
+    }
+
+    /// The ring; each `consume` hands the records that are in it to `each`.
+    pub fn ring<'r>(&self, mut each: impl FnMut(&[u8]) + 'r) -> Result<RingBuffer<'r>, Error> {
+        let mapping = |e: libbpf_rs::Error| Error::Bpf {
+            what: "mapping the ring buffer of the scheduler's programs".into(),
+            why: bpf_error(&e),
+        };
+        let mut ring = RingBufferBuilder::new();
+        ring.add(&self.skel.maps.ring, move |bytes| {
+            each(bytes);
+            0
+        })
+        .map_err(mapping)?;
+        ring.build().map_err(mapping)
+    }
+
+    /// What was lost since the last call: source, how many, why.
+    pub fn newly_lost(
+        &self,
+        losses: &mut Losses,
+    ) -> Result<Vec<(&'static str, u64, &'static str)>, Error> {
+        let mut news = Vec::new();
+        for ((kind, source, why), known) in KINDS.iter().zip(&mut losses.0) {
+            let key = kind.0.to_ne_bytes();
+            let per_cpu = self.skel.maps.lost.lookup_percpu(&key, MapFlags::ANY);
+            let per_cpu = per_cpu.map_err(|e| Error::Bpf {
+                what: "reading the loss counters".into(),
+                why: bpf_error(&e),
+            })?;
+            let counts = per_cpu.iter().flatten();
+            let counts = counts.filter_map(|b| b.first_chunk().map(|b| u64::from_ne_bytes(*b)));
+            let total: u64 = counts.sum();
+            if total > *known {
+                news.push((*source, total - *known, *why));
+                *known = total;
+            }
+        }
+        Ok(news)
+    }
+
+    /// What was asked for, each with its verdict and what it lost. `symbols` tells whether functions
+    /// of the kernel have names.
+    pub fn sources(&self, losses: &Losses, symbols: Verdict) -> Vec<Source> {
+        let packet = self.verdict(&["on_established", "on_packet", "on_reset"]);
+        let resent = self.verdict(&["on_retransmit", "on_retransmit_synack"]);
+        let mut sources = Vec::new();
+        if self.options.waits {
+            let lost = losses.of("waits");
+            sources.push(source(WAITS, Verdict::Attached, lost));
+            sources.push(source(WAKER, symbols, 0));
+            sources.push(source(PACKET, packet, 0));
+            sources.push(source(RESENT, resent, 0));
+        }
+        if self.options.threads {
+            let lost = losses.of("threads");
+            sources.push(source(THREADS, Verdict::Attached, lost));
+        }
+        sources
+    }
+
+    /// The worst of some programs.
+    fn verdict(&self, programs: &[&str]) -> Verdict {
+        let of = |name: &&str| PROGRAMS.iter().position(|p| p.name == *name);
+        let mut verdicts = programs.iter().filter_map(of).map(|i| &self.verdicts[i]);
+        let bad = verdicts.find(|v| **v != Verdict::Attached);
+        bad.cloned().unwrap_or(Verdict::Attached)
+    }
+}
+
+impl Losses {
+    fn of(&self, source: &str) -> u64 {
+        let of = KINDS
+            .iter()
+            .zip(self.0)
+            .filter(|((_, s, _), _)| *s == source);
+        of.map(|(_, lost)| lost).sum()
+    }
+}
+
+type Gives = (&'static str, &'static str);
+const WAITS: Gives = ("waits", "long waits of threads, and what ended them");
+const WAKER: Gives = (
+    "wait-waker",
+    "who woke a thread: another, a softirq, an interrupt, a timer; its stack",
+);
+const PACKET: Gives = ("wait-packet", "the connection whose packet woke a thread");
+const RESENT: Gives = (
+    "wait-retransmit",
+    "whether that packet had been sent again, and when",
+);
+const THREADS: Gives = ("threads", "what each thread does with its time");
+
+fn source((name, gives): Gives, verdict: Verdict, lost: u64) -> Source {
+    Source {
+        name: name.into(),
+        gives: gives.into(),
+        intent: Intent::Optional,
+        verdict,
+        lost,
+    }
+}
+
+/// The sources where nothing could be attached.
+pub fn failed_sources(why: &Error) -> Vec<Source> {
+    let failed = Verdict::Failed(why.to_string());
+    [WAITS, THREADS]
+        .map(|s| source(s, failed.clone(), 0))
+        .into()
+}
+
+fn supported(p: &Program, btf: &KernelBtf) -> Verdict {
+    match btf.tracepoint_args(p.tracepoint) {
+        None => Verdict::Unsupported(format!("this kernel has no tracepoint {}", p.tracepoint)),
+        Some(n) if n < p.args => Verdict::Unsupported(format!(
+            "this kernel's {} passes {n} of {} arguments",
+            p.tracepoint, p.args
+        )),
+        Some(_) => Verdict::Attached,
+    }
+}
+
+fn open<'o>(
+    object: &'o mut MaybeUninit<OpenObject>,
+    options: &TaskOptions,
+    btf: &KernelBtf,
+    storage: bool,
+    verdicts: &[Verdict],
+) -> Result<OpenTasksSkel<'o>, Error> {
+    let opening = |e: libbpf_rs::Error| Error::Bpf {
+        what: "opening the scheduler's tracepoint programs".into(),
+        why: bpf_error(&e),
+    };
+    let mut open = TasksSkelBuilder::default().open(object).map_err(opening)?;
+    let ring = &mut open.maps.ring;
+    ring.set_max_entries(options.ring_bytes).map_err(opening)?;
+    open.maps.by_task.set_autocreate(storage).map_err(opening)?;
+    open.maps.by_tid.set_autocreate(!storage).map_err(opening)?;
+    for mut program in open.open_object_mut().progs_mut() {
+        let known = PROGRAMS.iter().position(|p| program.name() == p.name);
+        let wanted = match known {
+            None => true,
+            Some(i) => verdicts[i] == Verdict::Attached && (PROGRAMS[i].core || options.waits),
+        };
+        program.set_autoload(wanted);
+    }
+    let Some(rodata) = open.maps.rodata_data.as_deref_mut() else {
+        return Err(Error::Bpf {
+            what: "opening the scheduler's tracepoint programs".into(),
+            why: "their read-only data is missing".into(),
+        });
+    };
+    rodata.filter = same(&options.filter.wire().map_err(Error::Usage)?);
+    rodata.sock_key = options.sock_key;
+    rodata.use_storage = storage;
+    rodata.want_waits = options.waits;
+    rodata.want_threads = options.threads;
+    rodata.wait_over_ns = options.wait_over.as_nanos() as u64;
+    rodata.switch_has_state = btf.tracepoint_args("sched_switch") >= Some(4);
+    rodata.lock_calls = [-1; 4];
+    for (to, call) in rodata.lock_calls.iter_mut().zip(lock_calls()) {
+        *to = call;
+    }
+    Ok(open)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> TaskOptions {
+        TaskOptions {
+            filter: Filter::default(),
+            waits: true,
+            threads: true,
+            wait_over: Duration::ZERO,
+            interval: Duration::from_secs(1),
+            ring_bytes: 1 << 20,
+            sock_key: [1, 3],
+        }
+    }
+
+    /// What kernels get that cannot keep state with a thread.
+    #[test]
+    fn the_hash_by_thread_and_every_filter_pass_the_verifier() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: needs root");
+            return;
+        }
+        crate::error::quiet_libbpf();
+        let btf = KernelBtf::load().unwrap();
+        let verdicts: Vec<Verdict> = PROGRAMS.iter().map(|p| supported(p, &btf)).collect();
+        let filter = Filter {
+            netns: vec![1, 2],
+            pids: vec![1, 2],
+            comms: vec!["a".into(), "b".into()],
+            cgroups: vec![1, 2],
+            ..Filter::default()
+        };
+        for storage in [false, true] {
+            for filter in [Filter::default(), filter.clone()] {
+                let options = TaskOptions {
+                    filter,
+                    ..options()
+                };
+                let mut object = MaybeUninit::uninit();
+                let open = open(&mut object, &options, &btf, storage, &verdicts).unwrap();
+                if let Err(e) = open.load() {
+                    panic!("storage {storage}: {}", bpf_error(&e));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_thread_of_ours_is_taken_up_and_told() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        crate::error::quiet_libbpf();
+        let btf = KernelBtf::load().unwrap();
+        let mut objects = [const { MaybeUninit::uninit() }; 3];
+        let mut tasks = Tasks::attach(&mut objects, &options(), &btf).unwrap();
+        let me = std::process::id();
+        let mut mine = Vec::new();
+        let mut each = |t: &tw_thread| {
+            if t.pid == me {
+                mine.push(t.tid);
+            }
+            Ok(())
+        };
+        tasks.threads(0, &mut each).unwrap();
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        assert!(mine.contains(&tid) && mine.contains(&me), "{mine:?}");
+    }
+}

@@ -1,0 +1,182 @@
+//! From what threads did so far to rows of `thread` and `thread_sleep`: what they did since.
+
+use std::collections::HashMap;
+
+use recording::tables::{Thread, ThreadSleep};
+use recording::{TableWriter, Text};
+
+use crate::error::Error;
+use crate::kernel::Syscalls;
+use crate::wire::{text, tw_sleep, tw_state, tw_thread};
+
+/// Rows of the two tables, and what each thread had done at its last row.
+pub struct Threads {
+    threads: TableWriter<Thread>,
+    sleeps: TableWriter<ThreadSleep>,
+    syscalls: Syscalls,
+    many: Text,
+    before: HashMap<u32, Before>,
+}
+
+struct Before {
+    at: tw_thread,
+    ticks: Ticks,
+}
+
+impl Threads {
+    /// Rows for these tables.
+    pub fn new(threads: TableWriter<Thread>, sleeps: TableWriter<ThreadSleep>) -> Threads {
+        Threads {
+            threads,
+            sleeps,
+            syscalls: Syscalls::default(),
+            many: "other".into(),
+            before: HashMap::new(),
+        }
+    }
+
+    /// What a thread did so far, at any time or at its end.
+    pub fn take(&mut self, now: &tw_thread) -> Result<(), Error> {
+        let before = self.before.remove(&now.tid);
+        let before = before.filter(|b| b.at.start == now.start);
+        let since = before.as_ref().map(|b| &b.at);
+        let from = since.map_or(now.first_ns, |b| b.time_ns);
+        let mut ticks = before.as_ref().map(|b| b.ticks).unwrap_or_default();
+        // A record of the ring can be older than the last look.
+        let interval = now.time_ns.saturating_sub(from);
+        if interval > 0 {
+            let diff = |of: fn(&tw_thread) -> u64| of(now).saturating_sub(since.map_or(0, of));
+            let ns = |s: tw_state| {
+                let of = |t: &tw_thread| t.ns[s.0 as usize];
+                of(now).saturating_sub(since.map_or(0, of))
+            };
+            ticks.add(diff(|t| t.user_ns), diff(|t| t.system_ns));
+            let run = ns(tw_state::TW_RUN);
+            let user = ticks.user_part(run);
+            self.threads.push(Thread {
+                time_ns: now.time_ns,
+                interval_ns: interval,
+                pid: now.pid,
+                tid: now.tid,
+                comm: text(&now.comm).into(),
+                cgroup: now.cgroup,
+                user_ns: user,
+                system_ns: run - user,
+                runqueue_ns: ns(tw_state::TW_RUNQUEUE),
+                sleep_ns: ns(tw_state::TW_SLEEP),
+                lock_ns: ns(tw_state::TW_LOCK),
+                disk_ns: ns(tw_state::TW_DISK),
+                fault_ns: ns(tw_state::TW_FAULT),
+                stopped_ns: ns(tw_state::TW_STOPPED),
+                voluntary: diff(|t| t.voluntary),
+                involuntary: diff(|t| t.involuntary),
+                syscalls: None,
+            })?;
+            self.sleeps(now, since)?;
+        }
+        if now.ended == 0 {
+            self.before.insert(now.tid, Before { at: *now, ticks });
+        }
+        Ok(())
+    }
+
+    fn sleeps(&mut self, now: &tw_thread, since: Option<&tw_thread>) -> Result<(), Error> {
+        for sleep in now.sleeps.iter().filter(|s| s.count > 0) {
+            let same = |b: &&tw_sleep| b.count > 0 && b.syscall == sleep.syscall;
+            let before = since.and_then(|s| s.sleeps.iter().find(same));
+            let (count, ns) = before.map_or((0, 0), |b| (b.count, b.ns));
+            let slept = sleep.ns.saturating_sub(ns);
+            if slept == 0 {
+                continue;
+            }
+            let syscall = match u32::try_from(sleep.syscall) {
+                Ok(number) => self.syscalls.name(number),
+                // TW_MANY: calls for which the kernel's table had no room.
+                Err(_) => self.many.clone(),
+            };
+            self.sleeps.push(ThreadSleep {
+                time_ns: now.time_ns,
+                pid: now.pid,
+                tid: now.tid,
+                syscall,
+                sleep_ns: slept,
+                count: sleep.count.saturating_sub(count).into(),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Forgets threads that have no row since `time_ns` although all were asked for: they ended,
+    /// and the record of that was lost.
+    pub fn forget_before(&mut self, time_ns: u64) {
+        self.before.retain(|_, b| b.at.time_ns >= time_ns);
+    }
+
+    /// Writes what is due.
+    pub fn seal_if_due(&mut self) -> Result<(), Error> {
+        self.threads.seal_if_due()?;
+        Ok(self.sleeps.seal_if_due()?)
+    }
+
+    /// Writes everything.
+    pub fn finish(&mut self) -> Result<(), Error> {
+        self.threads.seal()?;
+        Ok(self.sleeps.seal()?)
+    }
+}
+
+/// The kernel's ticks that found a thread in user mode and in the kernel. A thread that runs little
+/// is found by few of them: those of before count as well, up to some.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ticks {
+    user: u64,
+    system: u64,
+}
+
+/// Ten ticks at 250 a second.
+const PRIOR_NS: u64 = 40_000_000;
+
+impl Ticks {
+    fn add(&mut self, user: u64, system: u64) {
+        let total = self.user + self.system;
+        if total > PRIOR_NS {
+            self.user = part(PRIOR_NS, self.user, total);
+            self.system = PRIOR_NS - self.user;
+        }
+        self.user = self.user.saturating_add(user);
+        self.system = self.system.saturating_add(system);
+    }
+
+    /// The part of a time on CPU that was in user mode. Without any tick it counts as such, as the
+    /// kernel counts it.
+    fn user_part(self, run: u64) -> u64 {
+        match self.user.saturating_add(self.system) {
+            0 => run,
+            total => part(run, self.user, total),
+        }
+    }
+}
+
+fn part(whole: u64, of: u64, total: u64) -> u64 {
+    let part = u128::from(whole) * u128::from(of) / u128::from(total.max(1));
+    u64::try_from(part).unwrap_or(whole).min(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_ticks_are_helped_by_earlier_ones_and_many_are_not() {
+        let mut ticks = Ticks::default();
+        assert_eq!(ticks.user_part(100), 100);
+        ticks.add(3_000_000_000, 1_000_000_000);
+        assert_eq!(ticks.user_part(100), 75);
+        ticks.add(0, 0);
+        assert_eq!(ticks.user_part(100), 75, "no tick: as before");
+        ticks.add(0, 1_000_000_000);
+        assert!(ticks.user_part(100) <= 3, "now it is in the kernel");
+        ticks.add(u64::MAX, u64::MAX);
+        assert_eq!(ticks.user_part(0), 0);
+    }
+}

@@ -1,0 +1,188 @@
+//! From the kernel's records of a wait and its end to a row of the table `wait`.
+
+use std::collections::HashMap;
+use std::mem::offset_of;
+
+use recording::tables::Wait;
+use recording::{Addr, TableWriter, Text};
+
+use crate::error::Error;
+use crate::kernel::{Names, Syscalls, takes_fd};
+use crate::stacks::{By, Stacks};
+use crate::wire::{read, read_partly, text, tw_on, tw_wait, tw_wait_bits};
+
+/// Rows of the table, and those whose thread has not run yet.
+pub struct Waits {
+    table: TableWriter<Wait>,
+    stacks: Stacks,
+    names: Names,
+    syscalls: Syscalls,
+    /// By thread: a thread waits once at a time.
+    pending: HashMap<u32, Wait>,
+    wakers: [Text; 5],
+    states: HashMap<u32, Text>,
+}
+
+/// A thread that was woken runs within milliseconds, or the host has as many runnable threads.
+const MAX_PENDING: usize = 1 << 15;
+
+impl Waits {
+    /// Rows for `table`.
+    pub fn new(table: TableWriter<Wait>, stacks: Stacks, names: Names) -> Waits {
+        Waits {
+            table,
+            stacks,
+            names,
+            syscalls: Syscalls::default(),
+            pending: HashMap::new(),
+            wakers: ["unknown", "task", "softirq", "irq", "timer"].map(Text::from),
+            states: HashMap::new(),
+        }
+    }
+
+    /// A thread was woken.
+    pub fn woken(&mut self, record: &[u8]) -> Result<(), Error> {
+        let Some(w) = read_partly::<tw_wait>(record, offset_of!(tw_wait, frames)) else {
+            return Ok(());
+        };
+        let row = self.row(&w)?;
+        if self.pending.len() >= MAX_PENDING {
+            self.flush()?;
+        }
+        // The end of its previous wait did not come: its record was lost.
+        if let Some(before) = self.pending.insert(w.tid, row) {
+            self.table.push(before)?;
+        }
+        Ok(())
+    }
+
+    /// A thread that was woken runs.
+    pub fn runs(&mut self, record: &[u8]) -> Result<(), Error> {
+        let Some(on) = read::<tw_on>(record) else {
+            return Ok(());
+        };
+        let Some(mut row) = self.pending.remove(&on.tid) else {
+            return Ok(());
+        };
+        if row.time_ns == on.woken_ns {
+            row.runqueue_ns = Some(on.runqueue_ns);
+        }
+        Ok(self.table.push(row)?)
+    }
+
+    /// Writes what is due.
+    pub fn seal_if_due(&mut self) -> Result<(), Error> {
+        // Rows refer to stacks: these come first.
+        self.stacks.hand_over()?;
+        Ok(self.table.seal_if_due()?)
+    }
+
+    /// Writes everything, also of threads that have not run again.
+    pub fn finish(&mut self) -> Result<(), Error> {
+        self.flush()?;
+        self.stacks.seal()?;
+        Ok(self.table.seal()?)
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        for (_, row) in self.pending.drain() {
+            self.table.push(row)?;
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, w: &tw_wait) -> Result<Wait, Error> {
+        let n = (w.n_frames as usize).min(w.frames.len());
+        let stack = match n {
+            0 => None,
+            n => Some(self.stacks.kernel(&w.frames[..n])?),
+        };
+        let context = stack.map(|s| s.context).unwrap_or_default();
+        let waker = match context.by {
+            By::Unknown => 0,
+            By::Task => 1,
+            By::Softirq => 2,
+            By::Irq => 3,
+            By::Timer => 4,
+        };
+        let syscall = u32::try_from(w.syscall)
+            .ok()
+            .map(|number| self.syscalls.name(number));
+        let fd = syscall.as_deref().filter(|name| takes_fd(name));
+        let mut row = Wait {
+            time_ns: w.time_ns,
+            pid: w.pid,
+            tid: w.tid,
+            comm: text(&w.comm).into(),
+            cgroup: w.cgroup,
+            netns: w.netns,
+            state: self.state(w.blocked),
+            fd: fd.map(|_| w.arg),
+            syscall,
+            waited_ns: w.waited_ns,
+            waker: self.wakers[waker].clone(),
+            waker_pid: w.waker_pid,
+            waker_tid: w.waker_tid,
+            waker_comm: text(&w.waker_comm).into(),
+            waker_cpu: w.waker_cpu,
+            waker_stack: stack.and_then(|s| s.id),
+            ..Wait::default()
+        };
+        // The CPU's last packet is the cause only where the waker was handling one. Without
+        // symbols the lock of its socket must do, which the program has looked at.
+        if bit(w, tw_wait_bits::TW_WAIT_CAUSE) && (context.tcp_packet || context.by == By::Unknown)
+        {
+            self.cause(w, &mut row);
+        }
+        Ok(row)
+    }
+
+    fn cause(&self, w: &tw_wait, row: &mut Wait) {
+        row.cause_sock = Some(w.sock);
+        row.cause_family = w.family;
+        row.cause_local_addr = Addr(w.local_addr);
+        row.cause_local_port = w.local_port;
+        row.cause_remote_addr = Addr(w.remote_addr);
+        row.cause_remote_port = w.remote_port;
+        row.cause_attempt = Some(w.attempt);
+        if bit(w, tw_wait_bits::TW_WAIT_RESENT) {
+            row.cause_sender_state = Some(self.names.state(w.sender_state));
+            row.cause_sent_ago_ns = Some(w.sent_ago_ns);
+        }
+    }
+
+    fn state(&mut self, blocked: u32) -> Text {
+        let letter = state_letter(blocked);
+        let known = self.states.entry(blocked & 0xffff);
+        known.or_insert_with(|| letter.into()).clone()
+    }
+}
+
+/// As `ps` prints it.
+fn state_letter(blocked: u32) -> &'static str {
+    match blocked {
+        b if b & 0x402 == 0x402 => "I",
+        b if b & 2 != 0 => "D",
+        b if b & 4 != 0 => "T",
+        b if b & 8 != 0 => "t",
+        b if b & 0x40 != 0 => "P",
+        _ => "S",
+    }
+}
+
+fn bit(w: &tw_wait, bit: tw_wait_bits) -> bool {
+    u32::from(w.bits) & bit.0 != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_have_the_letters_of_ps() {
+        let letters: Vec<_> = [1, 2, 0x102, 0x402, 4, 8, 0x40, 0x2001]
+            .map(state_letter)
+            .into();
+        assert_eq!(letters, ["S", "D", "D", "I", "T", "t", "P", "S"]);
+    }
+}

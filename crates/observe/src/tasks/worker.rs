@@ -1,0 +1,154 @@
+//! The thread that watches threads: drains the ring on a timer, looks at all threads every interval.
+
+use std::cell::RefCell;
+use std::mem::MaybeUninit;
+use std::time::{Duration, Instant};
+
+use recording::{Writer, monotonic_ns};
+
+use super::driver::{Losses, TaskOptions, Tasks};
+use super::threads::Threads;
+use super::waits::Waits;
+use crate::error::{Error, bpf_error};
+use crate::health::HealthLog;
+use crate::kernel::{KernelBtf, Names};
+use crate::stacks::Stacks;
+use crate::wire::{read, tw_task_kind, tw_thread};
+use crate::worker::{Control, Report};
+
+const DRAIN_EVERY: Duration = Duration::from_millis(50);
+const LOOK_FOR_LOSSES_EVERY: Duration = Duration::from_secs(1);
+/// Threads that stay asleep have a row only every so many intervals.
+const ALL_EVERY: u64 = 10;
+
+/// Watches until told to stop; ready once attached.
+pub fn watch(
+    options: &TaskOptions,
+    writer: &Writer,
+    stacks: Stacks,
+    health: &HealthLog,
+    control: &Control,
+) -> Result<Report, Error> {
+    let btf = KernelBtf::load().map_err(Error::Kernel)?;
+    let mut objects = [const { MaybeUninit::uninit() }; 3];
+    let mut tasks = Tasks::attach(&mut objects, options, &btf)?;
+    let told = stacks.clone();
+    let names = Names::load(&btf);
+    drop(btf); // megabytes
+    let symbols = stacks.verdict();
+    let rows = RefCell::new(Rows {
+        waits: match options.waits {
+            true => Some(Waits::new(writer.table()?, stacks, names)),
+            false => None,
+        },
+        threads: match options.threads {
+            true => Some(Threads::new(writer.table()?, writer.table()?)),
+            false => None,
+        },
+        failed: None,
+    });
+    let mut losses = Losses::default();
+    control.ready(Report {
+        sources: tasks.sources(&losses, symbols.clone()),
+        ..Report::default()
+    });
+
+    let ring = tasks.ring(|record| rows.borrow_mut().take(record))?;
+    let consume = || {
+        ring.consume().map_err(|e| Error::Bpf {
+            what: "reading the ring buffer of the scheduler's programs".into(),
+            why: bpf_error(&e),
+        })?;
+        rows.borrow_mut().failed.take().map_or(Ok(()), Err)
+    };
+    let (mut looked, mut round) = (Instant::now(), Instant::now());
+    let (mut rounds, mut last_round) = (0u64, 0);
+    loop {
+        let stopping = control.stopping(DRAIN_EVERY.min(options.interval));
+        consume()?;
+        if options.threads && (stopping || round.elapsed() >= options.interval) {
+            round = Instant::now();
+            let began = monotonic_ns();
+            let all = stopping || rounds % ALL_EVERY == 0;
+            let mut rows = rows.borrow_mut();
+            tasks.threads(if all { 0 } else { last_round }, |t| rows.thread(t))?;
+            if let (true, Some(threads)) = (all, &mut rows.threads) {
+                threads.forget_before(began);
+            }
+            (last_round, rounds) = (began, rounds + 1);
+        }
+        if stopping {
+            tasks.links.clear();
+            consume()?;
+        }
+        if stopping || looked.elapsed() >= LOOK_FOR_LOSSES_EVERY {
+            looked = Instant::now();
+            for (source, count, why) in tasks.newly_lost(&mut losses)? {
+                health.say(source, "lost", count, why)?;
+            }
+            told.say_dropped(health)?;
+        }
+        if stopping {
+            rows.borrow_mut().finish()?;
+            return Ok(Report {
+                sources: tasks.sources(&losses, symbols.clone()),
+                ..Report::default()
+            });
+        }
+        rows.borrow_mut().seal_if_due()?;
+    }
+}
+
+struct Rows {
+    waits: Option<Waits>,
+    threads: Option<Threads>,
+    failed: Option<Error>,
+}
+
+impl Rows {
+    fn take(&mut self, record: &[u8]) {
+        if self.failed.is_none() {
+            self.failed = self.try_take(record).err();
+        }
+    }
+
+    fn try_take(&mut self, record: &[u8]) -> Result<(), Error> {
+        let kind = record.first_chunk().map(|b| u32::from_ne_bytes(*b));
+        match (kind.map(tw_task_kind), &mut self.waits) {
+            (Some(tw_task_kind::TW_TASK_WAIT), Some(waits)) => waits.woken(record),
+            (Some(tw_task_kind::TW_TASK_ON), Some(waits)) => waits.runs(record),
+            (Some(tw_task_kind::TW_TASK_THREAD), _) => match read::<tw_thread>(record) {
+                Some(thread) => self.thread(&thread),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn thread(&mut self, thread: &tw_thread) -> Result<(), Error> {
+        match &mut self.threads {
+            Some(threads) => threads.take(thread),
+            None => Ok(()),
+        }
+    }
+
+    fn seal_if_due(&mut self) -> Result<(), Error> {
+        if let Some(waits) = &mut self.waits {
+            waits.seal_if_due()?;
+        }
+        if let Some(threads) = &mut self.threads {
+            threads.seal_if_due()?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        if let Some(waits) = &mut self.waits {
+            waits.finish()?;
+        }
+        if let Some(threads) = &mut self.threads {
+            threads.finish()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,87 @@
+//! What the sources of this part give, and whether this kernel has them.
+
+use std::fs::File;
+use std::mem::MaybeUninit;
+
+use recording::{Intent, Source, Verdict};
+
+use super::hierarchy::{self, Hierarchy};
+use super::owners::Owners;
+
+/// The sources with their verdicts.
+pub fn sources(owners: Verdict, hierarchies: &[Hierarchy]) -> Vec<Source> {
+    let source = |name: &str, gives: &str, intent, verdict| Source {
+        name: name.into(),
+        gives: gives.into(),
+        intent,
+        verdict,
+        lost: 0,
+    };
+    let cgroups = match (&owners, hierarchies.is_empty()) {
+        (Verdict::Attached, true) => Verdict::Unsupported("no cgroups are mounted".into()),
+        (Verdict::Attached, false) => Verdict::Attached,
+        _ => Verdict::Unsupported("the processes that hold sockets are not known".into()),
+    };
+    use Intent::{Optional, Required};
+    vec![
+        source(
+            "cpus",
+            "time of each CPU as in /proc/stat, packets processed, dropped and left over (softnet)",
+            Required,
+            readable("/proc/stat"),
+        ),
+        source(
+            "interrupts",
+            "interrupts by line, device and CPU; softirqs by kind and CPU",
+            Optional,
+            readable("/proc/interrupts"),
+        ),
+        source(
+            "resources",
+            "load, memory, disks, interfaces, socket memory, descriptors against their limits",
+            Optional,
+            Verdict::Attached,
+        ),
+        source(
+            "pressure",
+            "how long work waited for CPU, memory and disks (PSI)",
+            Optional,
+            match readable("/proc/pressure/cpu") {
+                Verdict::Attached => Verdict::Attached,
+                _ => Verdict::Unsupported(
+                    "the kernel keeps none: CONFIG_PSI, and psi=1 on its command line".into(),
+                ),
+            },
+        ),
+        source(
+            "owners",
+            "open files of the processes that hold TCP sockets, against their limit",
+            Optional,
+            owners,
+        ),
+        source(
+            "cgroups",
+            "CPU throttling and memory limits of the cgroups of those processes",
+            Optional,
+            cgroups,
+        ),
+    ]
+}
+
+/// Tries everything and lets go again.
+pub fn checkup() -> Vec<Source> {
+    let mut object = MaybeUninit::uninit();
+    let owners = match Owners::load(&mut object) {
+        Ok(_) => Verdict::Attached,
+        Err(e) => Verdict::Failed(e.reason()),
+    };
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    sources(owners, &hierarchy::find(&mounts))
+}
+
+fn readable(path: &str) -> Verdict {
+    match File::open(path) {
+        Ok(_) => Verdict::Attached,
+        Err(why) => Verdict::Unsupported(format!("{path} cannot be read: {why}")),
+    }
+}

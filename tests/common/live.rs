@@ -1,0 +1,162 @@
+//! A recording in progress, its rows, and namespaces of the test's own.
+#![allow(dead_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use recording::tables::Health;
+use recording::{Manifest, Recording, Table};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::{arg, tcpwhy, wait_until};
+
+/// A recording of this host that has begun.
+pub struct Live {
+    path: PathBuf,
+    child: Child,
+    _dir: tempfile::TempDir,
+}
+
+impl Live {
+    /// Begins one with more arguments.
+    pub fn begin(more: &[&str]) -> Live {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.tcpwhy");
+        let ready = dir.path().join("ready");
+        let mut args = vec!["record", "-o", arg(&path), "--for", "120s"];
+        args.extend(["--ready-file", arg(&ready)]);
+        args.extend(more);
+        let child = tcpwhy(&args).stderr(Stdio::null()).spawn().unwrap();
+        wait_until("the recording begins", || ready.exists());
+        Live {
+            path,
+            child,
+            _dir: dir,
+        }
+    }
+
+    /// The recorder's process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends the recorder a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.child.id() as i32).unwrap(), signal).unwrap();
+    }
+
+    /// Ends it as Ctrl-C does.
+    pub fn end(mut self) -> Done {
+        self.signal(Signal::INT);
+        assert!(self.child.wait().unwrap().success());
+        Done(Recording::open(&self.path).unwrap(), self)
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // After a failed assertion it still runs; else this does nothing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A recording that has ended, removed when dropped.
+pub struct Done(Recording, #[allow(dead_code)] Live);
+
+impl Done {
+    /// Its manifest.
+    pub fn manifest(&self) -> &Manifest {
+        &self.0.manifest
+    }
+
+    /// Fails, with what the recorder said of itself, when a source lost something.
+    pub fn assert_whole(&self) {
+        let lost: u64 = self.manifest().sources.iter().map(|s| s.lost).sum();
+        assert_eq!(lost, 0, "{:#?}", self.rows::<Health>());
+    }
+
+    /// All rows of a table.
+    pub fn rows<T: Table>(&self) -> Vec<T> {
+        let batches = self.0.scan::<T>().unwrap().map(|b| b.unwrap());
+        batches
+            .flat_map(|b| b.rows().map(|(_, row)| row).collect::<Vec<_>>())
+            .collect()
+    }
+}
+
+/// A network namespace of the test's own, removed when dropped.
+pub struct Space(String);
+
+impl Space {
+    /// Makes one, with its loopback up.
+    pub fn new(name: &str) -> Space {
+        let name = format!("tcpwhy-{name}-{}", std::process::id());
+        ip(&["netns", "add", &name]);
+        let space = Space(name);
+        space.ip(&["link", "set", "lo", "up"]);
+        space
+    }
+
+    /// Its name in /run/netns.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+
+    /// As tables name it.
+    pub fn inode(&self) -> u32 {
+        std::fs::metadata(self.path()).unwrap().ino() as u32
+    }
+
+    fn path(&self) -> PathBuf {
+        Path::new("/run/netns").join(&self.0)
+    }
+
+    /// Runs `ip` inside.
+    pub fn ip(&self, args: &[&str]) {
+        ip(&[&["-n", &self.0], args].concat());
+    }
+
+    /// Writes a sysctl inside.
+    pub fn sysctl(&self, name: &str, value: &str) {
+        let path = format!("/proc/sys/{}", name.replace('.', "/"));
+        self.inside(|| std::fs::write(path, value).unwrap());
+    }
+
+    /// Runs `work` on a thread inside.
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let namespace = File::open(self.path()).unwrap();
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(move || {
+                let kind = Some(LinkNameSpaceType::Network);
+                move_into_link_name_space(namespace.as_fd(), kind)
+                    .map_err(io::Error::from)
+                    .unwrap();
+                work()
+            });
+            thread.join().unwrap()
+        })
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        let removed = Command::new("ip").args(["netns", "del", &self.0]).status();
+        assert!(
+            removed.is_ok_and(|s| s.success()),
+            "{} stays behind",
+            self.0
+        );
+    }
+}
+
+/// Runs `ip`.
+pub fn ip(args: &[&str]) {
+    let done = Command::new("ip").args(args).status().unwrap();
+    assert!(done.success(), "ip {}", args.join(" "));
+}

@@ -1,0 +1,161 @@
+//! docs/kernels.md: kernels × sources, scenarios and situations, as they were found.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use recording::{Source, Verdict};
+
+use crate::guest::Guest;
+use crate::spec::Matrix;
+
+/// Where the page is.
+pub fn path() -> PathBuf {
+    crate::workspace().join("docs/kernels.md")
+}
+
+const HEAD: &str = "\
+<!-- Written by `make test-kernels` from what the kernels said; do not edit. -->
+# Kernels
+
+Every kernel below was booted, with the same binary in each, and asked: `tcpwhy doctor`, scenarios
+of [the lab](lab.md), `tcpwhy explain` of their recordings. They are Debian's cloud images, which
+are configured as servers are. What a kernel lacks is a verdict of the source, in `doctor` and in
+each recording, and lowers the confidence of the findings that rest on it.
+
+    make test-kernels                  # all; some minutes each, no root, no KVM needed
+    SUITE=bullseye make test-kernels   # one
+
+The guests run under software emulation, without network or disk, from a file system in memory.
+`tests/kernels.toml` says what is expected of each; anything else fails.
+";
+
+/// The page.
+pub fn page(matrix: &Matrix, guests: &[Guest]) -> String {
+    let mut page = String::from(HEAD);
+    let mut notes = Vec::new();
+    page += "\n## Sources\n\n";
+    let columns: Vec<String> = guests
+        .iter()
+        .map(|g| format!("{} ({})", g.release, g.kernel.suite))
+        .collect();
+    head(&mut page, "source", &columns);
+    let doctors: Vec<Vec<Source>> = guests.iter().map(Guest::sources).collect();
+    for name in names(&doctors) {
+        let cells = doctors
+            .iter()
+            .map(|sources| verdict(sources, &name, &mut notes));
+        row(&mut page, &format!("`{name}`"), cells);
+    }
+    let parts: Vec<Vec<Source>> = guests.iter().filter_map(Guest::parts).collect();
+    if parts.len() == guests.len() && !parts.is_empty() {
+        page +=
+            "\nThe same, in a recording with every part that has to be asked for (`--with`):\n\n";
+        head(&mut page, "source", &columns);
+        let known = names(&doctors);
+        for name in names(&parts).into_iter().filter(|n| !known.contains(n)) {
+            let cells = parts
+                .iter()
+                .map(|sources| verdict(sources, &name, &mut notes));
+            row(&mut page, &format!("`{name}`"), cells);
+        }
+    }
+    for (i, note) in notes.iter().enumerate() {
+        let _ = write!(page, "\n{}. {note}", i + 1);
+    }
+    if !notes.is_empty() {
+        page.push('\n');
+    }
+
+    page += "\n## Scenarios\n\nWhat the lab planted, and what was found. An emulated processor is slow enough to be a\n\
+             fault of its own, so other findings may stand beside it.\n\n";
+    head(&mut page, "scenario", &columns);
+    for (i, scenario) in matrix.scenario.iter().enumerate() {
+        let cells = guests.iter().map(|guest| {
+            let outcome = guest.outcome(i);
+            match outcome.found.iter().position(|f| *f == scenario.finding) {
+                Some(0) => format!("found ({} s)", outcome.seconds),
+                Some(n) => format!(
+                    "found, after `{}` ({} s)",
+                    outcome.found[..n].join("`, `"),
+                    outcome.seconds
+                ),
+                None => "not found".into(),
+            }
+        });
+        row(&mut page, &format!("`{}`", scenario.name), cells);
+    }
+
+    page += "\n## Restricted hosts\n\nMade in the same guests: what `tcpwhy doctor` then says.\n\n";
+    for (i, situation) in matrix.situation.iter().enumerate() {
+        let _ = writeln!(page, "- **{}**", situation.name);
+        let mut said: Vec<(String, Vec<&str>)> = Vec::new();
+        for guest in guests {
+            let line = escape(&guest.answer(i));
+            match said.iter_mut().find(|(known, _)| *known == line) {
+                Some((_, suites)) => suites.push(&guest.kernel.suite),
+                None => said.push((line, vec![&guest.kernel.suite])),
+            }
+        }
+        for (line, suites) in &said {
+            let of = match said.len() {
+                1 => String::new(),
+                _ => format!("{}: ", suites.join(", ")),
+            };
+            let _ = writeln!(page, "  - {of}{line}");
+        }
+    }
+
+    page += "\n## Time\n\nOn a host with 2 CPUs: the whole guest, and `tcpwhy doctor` in it.\n\n";
+    head(&mut page, "", &columns);
+    let guest_seconds = guests.iter().map(|g| format!("{} s", g.took.as_secs()));
+    row(&mut page, "guest", guest_seconds);
+    let doctor_seconds = guests.iter().map(|g| format!("{} s", g.doctor_seconds()));
+    row(&mut page, "`tcpwhy doctor`", doctor_seconds);
+    page
+}
+
+/// The names of all sources, in the order of their first appearance.
+fn names(lists: &[Vec<Source>]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for source in lists.iter().flatten() {
+        if !names.contains(&source.name) {
+            names.push(source.name.clone());
+        }
+    }
+    names
+}
+
+/// `yes`, or `no` with the number of a note that says why.
+fn verdict(sources: &[Source], name: &str, notes: &mut Vec<String>) -> String {
+    let Some(source) = sources.iter().find(|s| s.name == name) else {
+        return "—".into();
+    };
+    let (word, why) = match &source.verdict {
+        Verdict::Attached => return "yes".into(),
+        Verdict::Unsupported(why) => ("no", why),
+        Verdict::Failed(why) => ("**failed**", why),
+    };
+    let note = format!("`{name}`: {}", escape(why));
+    let at = notes.iter().position(|n| *n == note).unwrap_or_else(|| {
+        notes.push(note);
+        notes.len() - 1
+    });
+    format!("{word} ({})", at + 1)
+}
+
+fn head(page: &mut String, first: &str, columns: &[String]) {
+    let _ = writeln!(page, "| {first} | {} |", columns.join(" | "));
+    let _ = writeln!(page, "|---{}|", "|---".repeat(columns.len()));
+}
+
+fn row(page: &mut String, first: &str, cells: impl Iterator<Item = String>) {
+    let cells: Vec<String> = cells.collect();
+    let _ = writeln!(page, "| {first} | {} |", cells.join(" | "));
+}
+
+/// Text of a program inside Markdown.
+fn escape(text: &str) -> String {
+    text.replace('|', "\\|")
+        .replace('<', "&lt;")
+        .replace('*', "\\*")
+}

@@ -1,0 +1,109 @@
+//! tests/kernels.toml: which kernels, what runs in each, what is expected.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde::Deserialize;
+
+/// The file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Matrix {
+    pub guest_seconds: u64,
+    pub step_seconds: u64,
+    pub modules: Vec<String>,
+    pub scenario: Vec<Scenario>,
+    pub kernel: Vec<Kernel>,
+    pub situation: Vec<Situation>,
+}
+
+/// A scenario of the lab and the finding that it must lead to.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    pub name: String,
+    pub finding: String,
+}
+
+/// A kernel, by the Debian suite that has it.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kernel {
+    pub suite: String,
+    /// What its release begins with.
+    pub series: String,
+    /// Sources that it does not have, each with words of the reason that doctor gives.
+    pub lacks: BTreeMap<String, String>,
+}
+
+/// A restricted host, made in the guest.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Situation {
+    pub name: String,
+    pub setup: String,
+    pub run: String,
+    pub undo: String,
+    /// Words that the answer must contain.
+    pub says: String,
+}
+
+impl Matrix {
+    pub fn load() -> Matrix {
+        let path = crate::workspace().join("tests/kernels.toml");
+        let text = fs::read_to_string(&path).expect("tests/kernels.toml can be read");
+        toml::from_str(&text).unwrap_or_else(|e| panic!("tests/kernels.toml: {e}"))
+    }
+
+    /// The script for the guest. Each step leaves NAME.out, .err, .code and .seconds in /out.
+    pub fn script(&self) -> String {
+        let mut lines = vec![
+            format!(
+                "step() {{\n  name=$1; shift\n  since=$(date +%s)\n  \
+                 timeout -s KILL {} \"$@\" >/out/$name.out 2>/out/$name.err </dev/null\n  \
+                 echo $? >/out/$name.code\n  \
+                 echo $(($(date +%s) - since)) >/out/$name.seconds\n}}",
+                self.step_seconds
+            ),
+            "step doctor tcpwhy doctor --json".into(),
+            "step doctor-text tcpwhy doctor".into(),
+        ];
+        for (i, scenario) in self.scenario.iter().enumerate() {
+            let name = &scenario.name;
+            let keep = format!("/tmp/keep-{i}");
+            lines.push(format!(
+                "step scenario-{i} tcpwhy lab run {name} --json --keep {keep}"
+            ));
+            lines.push(format!(
+                "step explain-{i} tcpwhy explain {keep}/{name}-1.tcpwhy --json"
+            ));
+            // The first is explained on this host, too.
+            if i == 0 {
+                lines.push(format!("cp -r {keep}/{name}-1.tcpwhy /out/kept.tcpwhy"));
+            }
+        }
+        let parts = optional_parts();
+        if !parts.is_empty() {
+            let (parts, load) = (parts.join(","), &self.scenario[0].name);
+            lines.push("if tcpwhy record --help | grep -q -- --with; then".into());
+            lines.push(format!(
+                "step parts tcpwhy record -o /tmp/parts.tcpwhy --with {parts} -- tcpwhy lab run {load} --json"
+            ));
+            lines.push("step parts-explain tcpwhy explain /tmp/parts.tcpwhy".into());
+            lines.push("cp /tmp/parts.tcpwhy/manifest.json /out/parts.json".into());
+            lines.push("fi".into());
+        }
+        for (i, situation) in self.situation.iter().enumerate() {
+            lines.push(format!("{} 2>>/out/setup.err", situation.setup));
+            lines.push(format!("step situation-{i} {}", situation.run));
+            lines.push(format!("{} 2>>/out/setup.err", situation.undo));
+        }
+        lines.join("\n") + "\n"
+    }
+}
+
+/// Parts of a recording that the user has to ask for.
+pub fn optional_parts() -> Vec<&'static str> {
+    let optional = observe::Part::ALL.iter().filter(|p| !p.2);
+    optional.map(|p| p.1).collect()
+}

@@ -1,0 +1,154 @@
+//! The CPU profile of the live host: what burns CPU is named, in the kernel and in programs.
+
+mod common;
+
+use std::hint::black_box;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, sleep};
+use std::time::Duration;
+
+use common::{begin, finish, root, rows, stacks};
+use recording::Recording;
+use recording::tables::Sample;
+
+/// No calls in its inner loop: unoptimised code has some without a frame of their own.
+#[inline(never)]
+fn burns_cpu_in_a_function_of_its_own(stop: &AtomicBool) -> u64 {
+    let mut n = 1u64;
+    while !stop.load(Ordering::Relaxed) {
+        let mut i = 0;
+        while i < 1_000_000 {
+            n ^= n >> 7;
+            n ^= n << 9;
+            i += 1;
+        }
+    }
+    n
+}
+
+/// Killed when dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn what_burns_cpu_is_named() {
+    if !root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.tcpwhy");
+    let stop = Arc::new(AtomicBool::new(false));
+    let burning = {
+        let stop = stop.clone();
+        thread::spawn(move || black_box(burns_cpu_in_a_function_of_its_own(&stop)))
+    };
+    // In the kernel most of the time.
+    let kernel = Command::new("dd")
+        .args(["if=/dev/zero", "of=/dev/null", "bs=4M"])
+        .stderr(Stdio::null())
+        .spawn();
+    let kernel = Running(kernel.unwrap());
+    let child = begin(&path, &["--with", "profile"]);
+    sleep(Duration::from_secs(2));
+    finish(child);
+    stop.store(true, Ordering::Relaxed);
+    burning.join().unwrap();
+
+    let samples: Vec<Sample> = rows(&path);
+    let stacks = stacks(&path);
+    let manifest = Recording::open(&path).unwrap().manifest;
+    let lost: u64 = manifest.sources.iter().map(|s| s.lost).sum();
+    assert_eq!(lost, 0);
+    let ours = |s: &&Sample| s.pid == std::process::id() && s.user_stack.is_some();
+    let ours: Vec<_> = samples.iter().filter(ours).collect();
+    assert!(ours.len() > 100, "{} samples of this process", ours.len());
+    let named = ours.iter().filter(|s| {
+        let stack = &stacks[&s.user_stack.unwrap()];
+        stack
+            .iter()
+            .any(|f| f.contains("burns_cpu_in_a_function_of_its_own"))
+    });
+    let named = named.count();
+    assert!(named * 10 > ours.len() * 8, "{named} of {}", ours.len());
+    let in_kernel = |s: &&Sample| s.pid == kernel.0.id() && s.kernel_stack.is_some();
+    let in_kernel: Vec<_> = samples.iter().filter(in_kernel).collect();
+    assert!(
+        in_kernel.len() > 50,
+        "{} samples of dd in the kernel",
+        in_kernel.len()
+    );
+    let read_zero = in_kernel.iter().filter(|s| {
+        let stack = &stacks[&s.kernel_stack.unwrap()];
+        stack.iter().any(|f| f.contains("read")) && stack.iter().any(|f| f == "do_syscall_64")
+    });
+    assert!(read_zero.count() * 10 > in_kernel.len() * 5);
+    // 997 a second and CPU, whatever the CPU does; a busy host may be late.
+    let seconds = (manifest.end_ns - manifest.start_ns) as f64 / 1e9;
+    for cpu in 0..manifest.host.cpus {
+        let n = samples.iter().filter(|s| s.cpu == cpu).count() as f64;
+        assert!(
+            n < 1100.0 * seconds && n > 300.0,
+            "CPU {cpu}: {n} samples in {seconds} s"
+        );
+    }
+}
+
+#[test]
+fn the_kernel_alone_and_one_cpu_alone() {
+    if !root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.tcpwhy");
+    let stop = Arc::new(AtomicBool::new(false));
+    let burning = {
+        let stop = stop.clone();
+        thread::spawn(move || black_box(burns_cpu_in_a_function_of_its_own(&stop)))
+    };
+    let with = ["--with", "profile", "--kernel-only", "--profile-cpus", "0"];
+    let child = begin(&path, &with);
+    sleep(Duration::from_secs(1));
+    finish(child);
+    stop.store(true, Ordering::Relaxed);
+    burning.join().unwrap();
+    let samples: Vec<Sample> = rows(&path);
+    assert!(samples.iter().all(|s| s.cpu == 0 && s.user_stack.is_none()));
+    assert!(
+        samples
+            .iter()
+            .all(|s| s.pid == 0 || s.kernel_stack.is_some())
+    );
+}
+
+#[test]
+fn a_cpu_that_is_not_there_is_said() {
+    if !root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.tcpwhy");
+    let path = common::arg(&path);
+    let with = [
+        "record",
+        "-o",
+        path,
+        "--with",
+        "profile",
+        "--profile-cpus",
+        "4095",
+    ];
+    let output = common::run(&with);
+    let error = common::stderr(&output);
+    assert!(
+        !output.status.success() && error.contains("CPU 4095 is not online"),
+        "{error}"
+    );
+}
