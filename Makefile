@@ -2,7 +2,7 @@
 
 BUILD_DEBS := build-essential pkg-config clang libelf-dev zlib1g-dev
 RUN_DEBS   := iproute2
-TEST_DEBS  := clang-format nginx-light apache2-utils wrk
+TEST_DEBS  := clang-format nginx-light apache2-utils wrk nftables
 BENCH_DEBS := $(TEST_DEBS)
 KERNEL_DEBS := qemu-system-x86 busybox-static cpio kmod xz-utils binutils
 

@@ -54,7 +54,8 @@ fn directory(root: &Path, word: &str) -> Option<PathBuf> {
     let within = within.strip_prefix("/").unwrap_or(within);
     let plain = |c| matches!(c, std::path::Component::Normal(_));
     let dir = root.join(within);
-    (within.components().all(plain) && dir.join("cgroup.procs").exists()).then_some(dir)
+    (!word.is_empty() && within.components().all(plain) && dir.join("cgroup.procs").exists())
+        .then_some(dir)
 }
 
 /// The directory of an id, which is the directory's inode number.
@@ -121,7 +122,7 @@ mod tests {
             assert_eq!(by_path(own.trim_start_matches('/')).is_ok(), own != "/");
             assert_eq!(by_path(&id.to_string()), Ok(ids));
         }
-        for wrong in ["no/such/group", "../..", "18446744073709551615"] {
+        for wrong in ["", "no/such/group", "../..", "18446744073709551615"] {
             assert!(by_path(wrong).is_err(), "{wrong}");
         }
     }

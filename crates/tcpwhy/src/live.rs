@@ -53,11 +53,12 @@ pub struct LiveArgs {
     /// Create this file when recording has begun
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<PathBuf>,
-    #[command(flatten)]
-    pub filters: FilterArgs,
     /// Run this command and record until it ends
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+    // Last, as its heading would go on over what follows.
+    #[command(flatten)]
+    pub filters: FilterArgs,
 }
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);

@@ -327,6 +327,7 @@ fn connects_with_their_calls() {
     };
     let refused = Call {
         error: Some("ECONNREFUSED".into()),
+        remote_port: 81,
         ..call(2_001_040, "connect", 4)
     };
     let no_port = Call {
@@ -335,7 +336,10 @@ fn connects_with_their_calls() {
     };
     let no_route = Call {
         error: Some("ENETUNREACH".into()),
-        ..call(2_500_000, "connect", 99)
+        local_port: 0,
+        remote_addr: addr("10.66.0.1"),
+        // An id that was another socket's a moment ago.
+        ..call(2_500_000, "connect", 5)
     };
     let rec = Rec::new().rows(story());
     let rec = rec.rows([ok, refused, no_port, no_route]);
@@ -344,19 +348,25 @@ fn connects_with_their_calls() {
 
 #[test]
 fn accepts_with_their_calls() {
-    let accepted = Call {
+    // The socket of the call is the listener's.
+    let accept = |at_us| Call {
         pid: 813,
         comm: "nginx".into(),
-        ..call(1_500_000, "accept", 3)
+        local_addr: addr("10.0.0.2"),
+        local_port: 80,
+        remote_addr: addr("10.0.0.1"),
+        remote_port: 40_000,
+        ..call(at_us, "accept", 900)
     };
-    let again = Call {
-        error: Some("EAGAIN".into()),
-        ..call(1_600_000, "accept", 900)
+    let failed = |at_us, error: &str| Call {
+        error: Some(error.into()),
+        remote_addr: addr("0.0.0.0"),
+        remote_port: 0,
+        ..accept(at_us)
     };
-    let no_files = Call {
-        error: Some("EMFILE".into()),
-        ..call(1_700_000, "accept", 900)
-    };
+    let accepted = accept(1_500_000);
+    let again = failed(1_600_000, "EAGAIN");
+    let no_files = failed(1_700_000, "EMFILE");
     let rec = Rec::new().rows(story());
     let rec = rec.rows([accepted, again, no_files]);
     insta::assert_snapshot!(rec.both(|| trace::view(trace::What::Accepts(true))));

@@ -5,12 +5,12 @@ use std::io;
 
 use ahash::AHashMap;
 use explain::owners::{self, Owner};
-use recording::tables::{Call, Event};
-use recording::{Addr, Row, Text};
+use recording::tables::Call;
+use recording::{Row, Text};
 use serde::Serialize;
 
 use super::opening::{Opened, Opening, Side};
-use super::{Ends, event_ok};
+use super::{Ends, Tuple, event_ok, tuple};
 use crate::numbers::{endpoint, ms, or_dash, text_or_dash};
 use crate::screen::{Column, Screen, When};
 use crate::view::View;
@@ -38,20 +38,6 @@ pub(super) struct Accepts {
     calls_seen: bool,
     queued: AHashMap<Tuple, Opened>,
     order: VecDeque<Tuple>,
-}
-
-/// What an accept() call and the connection it returns have in common: the namespace and both ends.
-/// (The call's socket is the listener.)
-type Tuple = (u32, Addr, u16, Addr, u16);
-
-fn tuple(e: &Event) -> Tuple {
-    (
-        e.netns,
-        e.local_addr,
-        e.local_port,
-        e.remote_addr,
-        e.remote_port,
-    )
 }
 
 #[derive(Serialize)]
@@ -91,8 +77,8 @@ impl View for Accepts {
         };
         match opened.side {
             Side::Connect => Ok(()),
-            _ if self.calls_seen => self.queue(opened, screen),
-            _ => line(&opened, None, screen),
+            Side::Accept if self.calls_seen => self.queue(opened, screen),
+            Side::Accept => line(&opened, None, screen),
         }
     }
 
@@ -130,13 +116,10 @@ impl Accepts {
 
     fn called(&mut self, call: &Call, screen: &mut Screen) -> io::Result<()> {
         self.calls_seen = true;
-        let opened = self.queued.remove(&(
-            call.netns,
-            call.local_addr,
-            call.local_port,
-            call.remote_addr,
-            call.remote_port,
-        ));
+        // The call's socket is the listener; its ends are those of the connection.
+        let local = (call.local_addr, call.local_port);
+        let remote = (call.remote_addr, call.remote_port);
+        let opened = self.queued.remove(&(call.netns, local, remote));
         match (opened, call.error.as_deref()) {
             (Some(mut opened), None) => {
                 // Who accepted it owns it, be it a worker or the one that listens.
@@ -167,7 +150,7 @@ fn of_call(call: &Call) -> Opened {
         took_ns: None,
         sent_again: 0,
         result: "",
-        event: Event {
+        event: recording::tables::Event {
             netns: call.netns,
             family: call.family,
             local_addr: call.local_addr,

@@ -7,7 +7,7 @@ use std::io;
 use ahash::AHashMap;
 use explain::owners::{self, Owner};
 use recording::tables::{Call, Event};
-use recording::{Row, Text};
+use recording::{Addr, Row, Text};
 use serde::Serialize;
 
 use super::opening::{Opened, Opening, Side};
@@ -42,7 +42,14 @@ pub(super) struct Connects {
     calls: AHashMap<u64, Returned>,
     /// Handshakes that ended, oldest first, with the call if it is known.
     waiting: VecDeque<(Opened, Option<Returned>)>,
-    printed: VecDeque<u64>,
+    printed: VecDeque<Attempt>,
+}
+
+/// A socket and where it connected to: the next socket may have the same id.
+type Attempt = (u64, Addr, u16);
+
+fn attempt(e: &Event) -> Option<Attempt> {
+    Some((e.sock?, e.remote_addr, e.remote_port))
 }
 
 /// What a connect() call told.
@@ -109,8 +116,9 @@ impl Connects {
             error: call.error.clone(),
         };
         if let Some(sock) = call.sock {
+            let this = (sock, call.remote_addr, call.remote_port);
             let mut waiting = self.waiting.iter_mut();
-            let found = waiting.find(|(o, c)| o.event.sock == Some(sock) && c.is_none());
+            let found = waiting.find(|(o, c)| attempt(&o.event) == Some(this) && c.is_none());
             if let Some((_, call)) = found {
                 *call = Some(returned);
                 return self.print_due(0, screen);
@@ -121,7 +129,7 @@ impl Connects {
                 }
                 return Ok(());
             }
-            if self.printed.contains(&sock) {
+            if self.printed.contains(&this) {
                 return Ok(());
             }
         }
@@ -172,9 +180,7 @@ impl Connects {
                     screen,
                 )?;
             }
-            if let Some(sock) = opened.event.sock {
-                self.printed.push_back(sock);
-            }
+            self.printed.extend(attempt(&opened.event));
             if self.printed.len() > MAX_PRINTED {
                 self.printed.pop_front();
             }
