@@ -263,9 +263,11 @@ int on_new(u64 *ctx)
 		return 0;
 	th = known_or_new(t);
 	if (th && !th->since) {
+		begin_change(th);
 		meet(th, t, bpf_ktime_get_ns());
 		th->since = th->first;
 		th->now = NOW_RUNNABLE;
+		end_change(th);
 	}
 	return 0;
 }
@@ -362,10 +364,12 @@ static __always_inline void take_up(struct task_struct *t)
 
 	if (!th || th->since)
 		return;
+	begin_change(th);
 	th->blocked = bits;
 	th->now = t->on_cpu ? NOW_RUNNING : bits ? NOW_BLOCKED : NOW_RUNNABLE;
 	meet(th, t, now);
 	th->since = now;
+	end_change(th);
 }
 
 SEC("iter/task")
