@@ -341,7 +341,7 @@ struct task_struct {
 	unsigned int __state;
 	void *stack;
 	unsigned int flags;
-	int on_cpu;
+	unsigned int on_cpu; /* a byte since Linux 7; a signed one could not be read as either */
 	int pid;
 	int tgid;
 	u64 utime;
