@@ -488,9 +488,7 @@ fn live_and_from_a_recording_are_the_same_lines() {
         arg(&path),
         "--all-states",
         "--with",
-        "calls,packets",
-        "--call-over",
-        "0s",
+        "packets",
         "--netns",
         &netns.0,
         "--ready-file",
@@ -498,14 +496,8 @@ fn live_and_from_a_recording_are_the_same_lines() {
     ]);
     let mut recorder = recorder.stderr(Stdio::null()).spawn().unwrap();
     wait_until("the recording begins", || ready.exists());
-    let kinds = [
-        "handshakes",
-        "connects",
-        "accepts",
-        "states",
-        "resets",
-        "drops",
-    ];
+    // Not connects and accepts: recording each call of the host would lose some.
+    let kinds = ["handshakes", "states", "resets", "drops", "timewait"];
     let with = |view: &str| Watching::begin(&["trace", view, "--json", "--netns", &netns.0]);
     let views = kinds.map(|v| (v, with(v)));
     connections(&netns, "127.0.0.1", 25);
@@ -539,7 +531,7 @@ fn live_and_from_a_recording_are_the_same_lines() {
         assert!(output.status.success(), "{}", stderr(&output));
         let mut from = json_lines(&output);
         assert_eq!(from.pop().unwrap()["type"], "health");
-        assert!(!lines.is_empty(), "{view}");
+        assert!(view == "timewait" || !lines.is_empty(), "{view}");
         assert_eq!(comparable(&lines), comparable(&from), "{view}");
         // And reading twice is reading the same.
         let again = run(&[
