@@ -5,6 +5,18 @@ use std::fs;
 
 use serde::Deserialize;
 
+/// Starts the load that a recording with all parts watches; given up after a minute.
+const SERVER: &str = "\
+ip netns add load
+ip -n load link set lo up
+tcpwhy lab-workload server --name load --netns load --listen 0.0.0.0:7000 >/out/server.out 2>&1 &
+server=$!
+for _ in $(seq 300); do grep -q ready /out/server.out && break; sleep 0.2; done";
+
+/// Its other side: short connections, few, for a few seconds.
+const CLIENT: &str = "tcpwhy lab-workload client --netns load --connect 127.0.0.1:7000 \
+    --rate 50 --concurrency 20 --seconds 8";
+
 /// The file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -88,14 +100,15 @@ impl Matrix {
         }
         let parts = optional_parts();
         if !parts.is_empty() {
-            let (parts, load) = (parts.join(","), &self.scenario[0].name);
-            lines.push("if tcpwhy record --help | grep -q -- --with; then".into());
+            // The server stays: its sockets are there in the first and in the last sample.
+            lines.push(SERVER.into());
             lines.push(format!(
-                "step parts tcpwhy record -o /tmp/parts.tcpwhy --with {parts} -- tcpwhy lab run {load} --json"
+                "step parts tcpwhy record -o /tmp/parts.tcpwhy --with {} -- {CLIENT}",
+                parts.join(",")
             ));
+            lines.push("kill $server; wait $server".into());
             lines.push("step parts-explain tcpwhy explain /tmp/parts.tcpwhy".into());
             lines.push("cp -r /tmp/parts.tcpwhy /out/parts.tcpwhy".into());
-            lines.push("fi".into());
         }
         for (i, situation) in self.situation.iter().enumerate() {
             lines.push(format!("{} 2>>/out/setup.err", situation.setup));
