@@ -3,7 +3,7 @@
 BUILD_DEBS := build-essential pkg-config clang libelf-dev zlib1g-dev
 RUN_DEBS   := iproute2
 TEST_DEBS  := clang-format nginx-light apache2-utils wrk nftables
-BENCH_DEBS := $(TEST_DEBS)
+BENCH_DEBS := libbpf-tools
 KERNEL_DEBS := qemu-system-x86 busybox-static cpio kmod xz-utils binutils
 
 # Recording a host takes root. As another user, only the programs run under sudo, not the build.
@@ -43,7 +43,7 @@ test-kernels: need-build need-run need-kernels
 	@cargo test -q -p tcpwhy --test kernels -- --ignored --nocapture \
 	    || { echo "make test-kernels: a kernel gives something else than expected (above)" >&2; exit 1; }
 
-bench: need-build need-run need-test build
+bench: need-build need-run need-test need-bench build
 	@$(ROOT) bench/run
 
 need-build:
@@ -55,6 +55,9 @@ need-run:
 
 need-test:
 	@tools/need $(TEST_DEBS)
+
+need-bench:
+	@tools/need $(BENCH_DEBS)
 
 need-kernels:
 	@tools/need $(KERNEL_DEBS)

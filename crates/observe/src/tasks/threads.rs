@@ -20,8 +20,12 @@ pub struct Threads {
 
 struct Before {
     at: tw_thread,
+    /// What its rows have told, by state.
+    told: States,
     ticks: Ticks,
 }
+
+type States = [u64; tw_state::TW_STATES.0 as usize];
 
 impl Threads {
     /// Rows for these tables.
@@ -42,15 +46,13 @@ impl Threads {
         let since = before.as_ref().map(|b| &b.at);
         let from = since.map_or(now.first_ns, |b| b.time_ns);
         let mut ticks = before.as_ref().map(|b| b.ticks).unwrap_or_default();
-        // A record of the ring can be older than the last look.
+        let mut told = before.as_ref().map(|b| b.told).unwrap_or_default();
         let interval = now.time_ns.saturating_sub(from);
         if interval > 0 {
             let diff = |of: fn(&tw_thread) -> u64| of(now).saturating_sub(since.map_or(0, of));
-            let ns = |s: tw_state| {
-                let of = |t: &tw_thread| t.ns[s.0 as usize];
-                of(now).saturating_sub(since.map_or(0, of))
-            };
             ticks.add(diff(|t| t.user_ns), diff(|t| t.system_ns));
+            let parts = settle(now.ns, &mut told);
+            let ns = |state: tw_state| parts[state.0 as usize];
             let run = ns(tw_state::TW_RUN);
             let user = ticks.user_part(run);
             self.threads.push(Thread {
@@ -75,7 +77,8 @@ impl Threads {
             self.sleeps(now, since)?;
         }
         if now.ended == 0 {
-            self.before.insert(now.tid, Before { at: *now, ticks });
+            let at = *now;
+            self.before.insert(now.tid, Before { at, told, ticks });
         }
         Ok(())
     }
@@ -125,6 +128,32 @@ impl Threads {
     }
 }
 
+/// What is to be told of each state, so that all that was told comes to `so_far`, or near it.
+///
+/// A state in progress is told up to the time of looking. A CPU that its hypervisor keeps waiting can
+/// account the end of it later, with an earlier time: then too much was told of that state, and of
+/// the next as much less is told now. The parts still sum to the time that has passed.
+fn settle(so_far: States, told: &mut States) -> States {
+    let mut parts = States::default();
+    let mut too_much = 0u64;
+    for (part, (now, told)) in parts.iter_mut().zip(so_far.iter().zip(told.iter())) {
+        *part = now.saturating_sub(*told);
+        too_much = too_much.saturating_add(told.saturating_sub(*now));
+    }
+    while too_much > 0 {
+        let Some(largest) = parts.iter_mut().max().filter(|p| **p > 0) else {
+            break;
+        };
+        let less = too_much.min(*largest);
+        *largest -= less;
+        too_much -= less;
+    }
+    for (told, part) in told.iter_mut().zip(parts) {
+        *told = told.saturating_add(part);
+    }
+    parts
+}
+
 /// The kernel's ticks that found a thread in user mode and in the kernel. A thread that runs little
 /// is found by few of them: those of before count as well, up to some.
 #[derive(Clone, Copy, Debug, Default)]
@@ -165,6 +194,21 @@ fn part(whole: u64, of: u64, total: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_told_too_early_is_taken_from_what_comes_next() {
+        let mut told = States::default();
+        assert_eq!(settle([10, 5, 0, 0, 0, 0, 0], &mut told)[..2], [10, 5]);
+        // The second state had ended 3 earlier than it seemed: 20 have passed, 15 of them told.
+        assert_eq!(settle([18, 2, 0, 0, 0, 0, 0], &mut told)[..2], [5, 0]);
+        assert_eq!(told[..2], [15, 5]);
+        // And comes right again.
+        assert_eq!(settle([18, 12, 0, 0, 0, 0, 0], &mut told)[..2], [3, 7]);
+        assert_eq!(told[..2], [18, 12]);
+        settle(States::default(), &mut told);
+        settle([u64::MAX; 7], &mut told);
+        assert_eq!(told, [u64::MAX; 7], "whatever comes");
+    }
 
     #[test]
     fn few_ticks_are_helped_by_earlier_ones_and_many_are_not() {
