@@ -5,9 +5,10 @@ mod common;
 use std::fs;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command};
+use std::process::Child;
 use std::time::Duration;
 
+use common::live::Space;
 use common::{arg, begin, json_lines, root, rows, run, stderr, steps, wait_until};
 use recording::tables::{Event, Health, Holder, Listener, Process, Setting};
 use recording::{Recording, Verdict};
@@ -177,24 +178,28 @@ fn a_stopped_recorder_reports_what_it_missed_and_the_rest_is_right() {
     }
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.tcpwhy");
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut child = begin(&path, &["--ring-kib", "64"]);
-    connect(&listener, 50);
-    // Drained every 50 ms: a second is enough for the first fifty to leave the ring.
+    let space = Space::new("stopped");
+    let listen = || space.inside(|| TcpListener::bind("127.0.0.1:0").unwrap());
+    let listener = listen();
+    let small = ["--ring-kib", "64", "--netns", space.name()];
+    let mut child = begin(&path, &small);
+    space.inside(|| connect(&listener, 50));
+    // Drained every 50 ms: by then the first fifty have left the ring.
     wait_until("a segment is sealed", || {
         path.join("event/000001.parquet").exists()
     });
     signal(&child, Signal::STOP);
     let stopped = std::time::Instant::now();
-    connect(&listener, 3_000);
+    space.inside(|| connect(&listener, 3_000));
     std::thread::sleep(Duration::from_secs(3).saturating_sub(stopped.elapsed()));
     signal(&child, Signal::CONT);
+    // The ring is drained before losses are looked for.
     wait_until("the loss is told", || {
         rows::<Health>(&path).iter().any(|h| h.what == "lost")
     });
-    let last = TcpListener::bind("127.0.0.1:0").unwrap();
+    let last = listen();
     let port = last.local_addr().unwrap().port();
-    connect(&last, 50);
+    space.inside(|| connect(&last, 50));
     signal(&child, Signal::INT);
     assert!(child.wait().unwrap().success());
 
@@ -215,37 +220,14 @@ fn a_stopped_recorder_reports_what_it_missed_and_the_rest_is_right() {
     assert!(text.contains("HEALTH") && text.contains("lost"), "{text}");
 }
 
-/// A network namespace in which nothing happens, removed when dropped.
-struct Quiet(String);
-
-impl Quiet {
-    fn new() -> Quiet {
-        let name = format!("tcpwhy-idle-{}", std::process::id());
-        ip(&["netns", "add", &name]);
-        let quiet = Quiet(name);
-        ip(&["-n", &quiet.0, "link", "set", "lo", "up"]);
-        quiet
-    }
-}
-
-impl Drop for Quiet {
-    fn drop(&mut self) {
-        ip(&["netns", "del", &self.0]);
-    }
-}
-
-fn ip(args: &[&str]) {
-    assert!(Command::new("ip").args(args).status().unwrap().success());
-}
-
 /// In a namespace of its own: what else runs on the machine that tests may have real troubles.
 #[test]
 fn an_idle_host_has_no_findings() {
     if !root() {
         return;
     }
-    let quiet = Quiet::new();
-    let output = run(&["explain", "--for", "5s", "--json", "--netns", &quiet.0]);
+    let quiet = Space::new("idle");
+    let output = run(&["explain", "--for", "5s", "--json", "--netns", quiet.name()]);
     assert!(output.status.success(), "{}", stderr(&output));
     let lines = json_lines(&output);
     assert_eq!(lines.len(), 1, "{lines:?}");
@@ -259,7 +241,7 @@ fn a_command_bounds_the_recording_and_is_ended() {
     if !root() {
         return;
     }
-    let quiet = Quiet::new();
+    let quiet = Space::new("idle");
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.tcpwhy");
     let output = run(&[
@@ -267,7 +249,7 @@ fn a_command_bounds_the_recording_and_is_ended() {
         "-o",
         arg(&path),
         "--netns",
-        &quiet.0,
+        quiet.name(),
         "--",
         "true",
     ]);

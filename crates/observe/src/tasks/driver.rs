@@ -93,7 +93,7 @@ const KINDS: [(tw_task_kind, &str, &str); 5] = [
     (
         tw_task_kind::TW_TASK_NO_ROOM,
         "threads",
-        "more threads than this kernel lets us keep account of",
+        "no memory at that moment for the account of a thread: it begins at its next switch",
     ),
 ];
 const RING_FULL: &str = "the ring buffer was full; record with a larger --ring-kib";
