@@ -5,10 +5,11 @@ use std::fs;
 
 use serde::Deserialize;
 
-/// Starts the load that a recording with all parts watches; given up after a minute.
+/// Starts the load that a recording with all parts watches; given up after a minute. The guest's
+/// shell prefers an `ip` of its own, which knows no namespaces.
 const SERVER: &str = "\
-ip netns add load
-ip -n load link set lo up
+/usr/bin/ip netns add load
+/usr/bin/ip -n load link set lo up
 tcpwhy lab-workload server --name load --netns load --listen 0.0.0.0:7000 >/out/server.out 2>&1 &
 server=$!
 for _ in $(seq 300); do grep -q ready /out/server.out && break; sleep 0.2; done";
