@@ -94,6 +94,9 @@ impl View for Connects {
         if opened.side == Side::Accept {
             return Ok(());
         }
+        if self.is_shown(&opened) {
+            return Ok(());
+        }
         let call = opened.event.sock.and_then(|s| self.calls.remove(&s));
         self.waiting.push_back((opened, call));
         self.print_due(row.time_ns(), screen)
@@ -160,8 +163,27 @@ impl Connects {
                 ..Event::default()
             },
         };
+        if let Some(sock) = call.sock {
+            self.alone.push_back((sock, call.time_ns));
+            if self.alone.len() > MAX_PRINTED {
+                self.alone.pop_front();
+            }
+        }
         self.waiting.push_back((opened, Some(returned)));
         self.print_due(0, screen)
+    }
+
+    /// Whether the events tell of a call that was shown already. A socket's id may be used again: its
+    /// events are then later than the call.
+    fn is_shown(&mut self, opened: &Opened) -> bool {
+        let Some(sock) = opened.event.sock else {
+            return false;
+        };
+        let is_it = |&(s, returned_ns): &(u64, u64)| {
+            s == sock && opened.event.time_ns <= returned_ns && opened.result != "established"
+        };
+        let at = self.alone.iter().position(is_it);
+        at.is_some_and(|at| self.alone.remove(at).is_some())
     }
 
     /// Prints, in order, what is complete or was waited for long enough.
