@@ -200,6 +200,12 @@ fn resets_of_refused_connects_name_both_sides() {
     let lines = view.whole();
     let sent = count(&lines, |l| l["sent_by"] == "this-host");
     assert_eq!(sent as i64, after["Tcp.OutRsts"] - before["Tcp.OutRsts"]);
+    let whence = |l: &Value| {
+        let stack = l["stack"].as_array().into_iter().flatten();
+        let mut functions = stack.filter_map(Value::as_str);
+        functions.any(|f| f.starts_with("tcp_v4_send_reset+0x"))
+    };
+    assert_eq!(count(&lines, whence), 10, "who sent it: {lines:?}");
     let received = |l: &Value| {
         let refused = l["sent_by"] == "peer" && l["state"] == "SYN_SENT";
         refused && l["pid"] == std::process::id()

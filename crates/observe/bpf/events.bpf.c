@@ -21,6 +21,7 @@ const volatile s32 reason_consumed = -1;
 const volatile s32 reason_queue_purge = -1;
 
 TW_SHARE(struct, tw_event);
+TW_SHARE(struct, tw_reset);
 TW_SHARE(enum, tw_kind);
 TW_SHARE(enum, tw_bits);
 TW_SHARE(enum, tw_caller);
@@ -93,21 +94,30 @@ static __always_inline u32 caller(void *ctx, u32 frames, u32 first, u32 end)
 	return TW_CALLER_OTHER;
 }
 
-static __always_inline struct tw_event *begin(u32 kind, u32 netns)
+static __always_inline void count_lost(u32 kind)
 {
-	struct tw_event *e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+	u64 *n = bpf_map_lookup_elem(&lost, &kind);
 
-	if (!e) {
-		u64 *n = bpf_map_lookup_elem(&lost, &kind);
+	if (n)
+		*n += 1;
+}
 
-		if (n)
-			*n += 1;
-		return NULL;
-	}
+static __always_inline void start(struct tw_event *e, u32 kind, u32 netns)
+{
 	__builtin_memset(e, 0, sizeof(*e));
 	e->time_ns = bpf_ktime_get_ns();
 	e->kind = kind;
 	e->netns = netns;
+}
+
+static __always_inline struct tw_event *begin(u32 kind, u32 netns)
+{
+	struct tw_event *e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+
+	if (e)
+		start(e, kind, netns);
+	else
+		count_lost(kind);
 	return e;
 }
 
@@ -335,6 +345,7 @@ int on_send_reset(u64 *ctx)
 {
 	struct sock *sk = (struct sock *)ctx[0];
 	struct sk_buff *skb = (struct sk_buff *)ctx[1];
+	struct tw_reset *r;
 	struct tw_event *e;
 	u32 netns;
 
@@ -347,9 +358,15 @@ int on_send_reset(u64 *ctx)
 		return 0;
 	if (sk ? !sock_ok(sk) : !netns_ok(netns))
 		return 0;
-	e = begin(TW_RESET_SENT, netns);
-	if (!e)
+	r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
+	if (!r) {
+		count_lost(TW_RESET_SENT);
 		return 0;
+	}
+	e = &r->event;
+	start(e, TW_RESET_SENT, netns);
+	__builtin_memset(r->frames, 0, sizeof(r->frames));
+	bpf_get_stack(ctx, r->frames, sizeof(r->frames), 0);
 	if (sk)
 		fill_sock(e, sk, bpf_skc_to_tcp_sock(sk));
 	/* A listener's own addresses are not the connection's; the packet's are. */

@@ -71,6 +71,14 @@ struct tw_event {
 };
 _Static_assert(sizeof(struct tw_event) == 152, "tw_event is shared with Rust");
 
+/* A reset sent, and from where in the kernel. */
+#define TW_RESET_FRAMES 24
+struct tw_reset {
+	struct tw_event event;
+	u64 frames[TW_RESET_FRAMES]; /* innermost first, zeros after the last */
+};
+_Static_assert(sizeof(struct tw_reset) == 344, "tw_reset is shared with Rust");
+
 struct tw_range {
 	u64 start;
 	u64 size;

@@ -129,7 +129,9 @@ impl Part {
                     sock_key,
                 };
                 let table = writer.table()?;
-                Worker::start("watcher", move |c| watch(&options, table, &health, &c))
+                Worker::start("watcher", move |c| {
+                    watch(&options, table, stacks, &health, &c)
+                })
             }
             Part::Sockets => {
                 let options = SampleOptions {

@@ -13,6 +13,8 @@ use crate::error::{Error, bpf_error};
 use crate::events::{Decoder, EventOptions, Events, Fold, Losses, Step};
 use crate::health::HealthLog;
 use crate::kernel::{KernelBtf, Names, Symbols};
+use crate::stacks::Stacks;
+use crate::wire::tw_event;
 use crate::worker::{Control, Report};
 
 /// A wakeup per event costs a third of the connection rate, a timer does not. At 12,000
@@ -24,6 +26,7 @@ const LOOK_FOR_LOSSES_EVERY: Duration = Duration::from_secs(1);
 pub fn watch(
     options: &EventOptions,
     table: TableWriter<Event>,
+    stacks: Stacks,
     health: &HealthLog,
     control: &Control,
 ) -> Result<Report, Error> {
@@ -43,10 +46,11 @@ pub fn watch(
         decoder,
         table,
         fold: Fold::new(!options.all_states),
+        stacks,
         steps: Vec::with_capacity(STEPS_AT_ONCE),
         failed: None,
     });
-    let ring = events.ring(|e| sink.borrow_mut().take(e))?;
+    let ring = events.ring(|e, frames| sink.borrow_mut().take(e, frames))?;
     let mut looked = Instant::now();
     loop {
         let stopping = control.stopping(DRAIN_EVERY);
@@ -88,21 +92,36 @@ struct Sink {
     decoder: Decoder,
     table: TableWriter<Event>,
     fold: Fold,
+    stacks: Stacks,
     steps: Vec<Step>,
     failed: Option<recording::Error>,
 }
 
 impl Sink {
-    fn take(&mut self, event: &crate::wire::tw_event) {
+    fn take(&mut self, event: &tw_event, frames: &[u64]) {
         if self.decoder.knows(event) {
             self.fold.take(event, &mut self.steps);
+            if !frames.is_empty() {
+                self.stack(frames);
+            }
         }
         if self.steps.len() >= STEPS_AT_ONCE && self.failed.is_none() {
             self.failed = self.write().err();
         }
     }
 
+    /// Gives the row just added its stack.
+    fn stack(&mut self, frames: &[u64]) {
+        match (self.stacks.kernel(frames), self.steps.last_mut()) {
+            (Ok(stack), Some(step)) => step.stack = stack.id,
+            (Err(e), _) => self.failed = self.failed.take().or(Some(e)),
+            (Ok(_), None) => {}
+        }
+    }
+
     fn write(&mut self) -> Result<(), recording::Error> {
+        // No row may refer to a stack that a live reader sees later.
+        self.stacks.hand_over()?;
         let (decoder, steps) = (&mut self.decoder, &self.steps);
         let times = steps.iter().map(|s| s.event.time_ns);
         let written = self.table.extend(times, |to| decoder.append(steps, to));
@@ -113,6 +132,7 @@ impl Sink {
     fn seal(&mut self) -> Result<(), recording::Error> {
         self.fold.flush(&mut self.steps);
         self.write()?;
+        self.stacks.seal()?;
         self.table.seal()
     }
 }

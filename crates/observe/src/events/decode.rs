@@ -163,6 +163,7 @@ impl Decoder {
             &mut to.bytes_received,
             rows().map(|e| ends(e).then_some(e.bytes_received)),
         );
+        Cell::extend(&mut to.stack, steps.iter().map(|s| s.stack));
         let began = |ns: u64| (ns != 0).then_some(ns);
         Cell::extend(
             &mut to.connect_ns,

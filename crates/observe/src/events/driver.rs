@@ -10,7 +10,7 @@ use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
 use crate::kernel::{KernelBtf, MISSED, Missed, Names, Symbols, hz};
 use crate::wire::events::{EventsSkel, EventsSkelBuilder, OpenEventsSkel};
-use crate::wire::{read, tw_caller, tw_event, tw_kind, tw_range};
+use crate::wire::{read, tw_caller, tw_event, tw_kind, tw_range, tw_reset};
 
 /// What to watch and how.
 #[derive(Clone, Debug)]
@@ -213,11 +213,11 @@ impl<'o> Events<'o> {
         })
     }
 
-    /// The ring; each `consume` hands the records that are in it to `each`. (Not `poll`: records
-    /// without a wakeup never make it return.)
+    /// The ring; each `consume` hands the records that are in it to `each`, with the kernel stack of
+    /// those that have one. (Not `poll`: records without a wakeup never make it return.)
     pub fn ring<'r>(
         &'r self,
-        mut each: impl FnMut(&tw_event) + 'r,
+        mut each: impl FnMut(&tw_event, &[u64]) + 'r,
     ) -> Result<RingBuffer<'r>, Error> {
         let mapping = |e: libbpf_rs::Error| Error::Bpf {
             what: "mapping the ring buffer".into(),
@@ -225,8 +225,12 @@ impl<'o> Events<'o> {
         };
         let mut ring = RingBufferBuilder::new();
         ring.add(&self.skel.maps.ring, move |bytes| {
-            if let Some(event) = read::<tw_event>(bytes) {
-                each(&event);
+            if let Some(reset) = read::<tw_reset>(bytes) {
+                let frames = reset.frames.iter().position(|f| *f == 0);
+                let frames = &reset.frames[..frames.unwrap_or(reset.frames.len())];
+                each(&reset.event, frames);
+            } else if let Some(event) = read::<tw_event>(bytes) {
+                each(&event, &[]);
             }
             0
         })

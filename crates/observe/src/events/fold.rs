@@ -15,6 +15,8 @@ pub struct Step {
     pub connect_ns: u64,
     /// When the connection was established; 0 when not a life.
     pub established_ns: u64,
+    /// The kernel stack, as in the table `stack`.
+    pub stack: Option<u64>,
 }
 
 impl From<tw_event> for Step {
@@ -23,6 +25,7 @@ impl From<tw_event> for Step {
             event,
             connect_ns: 0,
             established_ns: 0,
+            stack: None,
         }
     }
 }
@@ -164,6 +167,7 @@ impl Fold {
             event,
             connect_ns: connect.map_or(0, |c| c.time_ns),
             established_ns: began.time_ns,
+            stack: None,
         }
     }
 

@@ -30,8 +30,8 @@ table! {
         old_state: Option<Text>, Name, null "not a state change";
         /// The kernel's name for the reason of a drop or a reset.
         reason: Option<Text>, Name, null "not a drop or reset, or the kernel gives no reason";
-        /// The kernel function that dropped the packet or sent the reset.
-        location: Option<Text>, Name, null "not a drop or reset sent, or its symbol is unknown";
+        /// The kernel function that dropped the packet.
+        location: Option<Text>, Name, null "not a drop, or its symbol is unknown";
         /// What sent a retransmission: `rto` (timer), `tlp` (tail loss probe), `fast` (ACKs), `rack` (reordering timer); `other` for none of these.
         retransmit_kind: Option<Text>, Name, null "not a retransmission, or kernel symbols cannot be read";
         /// Which retransmission of the segment in a row this is; the first is 1.
@@ -68,6 +68,8 @@ table! {
         bytes_acked: Option<u64>, Bytes, null "not the end of a connection";
         /// Bytes received over the connection's life.
         bytes_received: Option<u64>, Bytes, null "not the end of a connection";
+        /// Kernel stack from which a reset was sent, as in `stack`.
+        stack: Option<u64>, Id, null "not a reset sent";
         /// When connect() was called; `pid`, `comm` and `cgroup` are then of that moment.
         connect_ns: Option<u64>, Ns, null "the row is not a whole life, or the connection was accepted";
         /// When the connection was established; the options agreed on, `mss` and `cookie` are then of that moment. Nothing was retransmitted until then.

@@ -7,6 +7,7 @@ mod handshakes;
 mod opening;
 mod resets;
 mod retransmits;
+mod stacks;
 mod states;
 mod timewait;
 mod wakeups;
@@ -48,7 +49,7 @@ pub enum What {
 pub fn view(what: What) -> Box<dyn View> {
     match what {
         What::Retransmits => Events::boxed(retransmits::Retransmits),
-        What::Resets => Events::boxed(resets::Resets),
+        What::Resets => Events::boxed(resets::Resets::default()),
         What::TimeWait => Box::<timewait::TimeWait>::default(),
         What::Wakeups(least_ns) => Box::new(wakeups::Wakeups::new(least_ns)),
         What::Handshakes => Box::<handshakes::Handshakes>::default(),
@@ -66,6 +67,12 @@ trait EventLines {
     fn shows(&mut self, event: &Event) -> bool;
     /// Prints it.
     fn line(&mut self, event: &Event, owner: &Owner, screen: &mut Screen) -> io::Result<()>;
+    /// Tables that it reads beside events.
+    fn more_tables(&self) -> &'static [&'static str] {
+        &[]
+    }
+    /// A row of one of those.
+    fn learn(&mut self, _row: &Row) {}
 }
 
 struct Events<L> {
@@ -82,11 +89,12 @@ impl<L: EventLines + 'static> Events<L> {
 
 impl<L: EventLines> View for Events<L> {
     fn tables(&self) -> Vec<&'static str> {
-        owners::TABLES.to_vec()
+        [owners::TABLES, self.lines.more_tables()].concat()
     }
 
     fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
         self.owners.learn(row);
+        self.lines.learn(row);
         let Row::Event(event) = row else {
             return Ok(());
         };

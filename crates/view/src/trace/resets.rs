@@ -1,12 +1,13 @@
-//! `trace resets`: every reset, who sent it, why, and from where in the kernel.
+//! `trace resets`: every reset, who sent it, why, and the kernel's stack at that moment.
 
 use std::io;
 
 use explain::owners::Owner;
-use recording::Text;
 use recording::tables::Event;
+use recording::{Row, Text};
 use serde::Serialize;
 
+use super::stacks::{self, Stacks};
 use super::{Ends, EventLines};
 use crate::numbers::{endpoint, or_dash, text_or_dash};
 use crate::screen::{Column, Screen, When};
@@ -19,11 +20,13 @@ const COLUMNS: &[Column] = &[
     ("LOCAL", -21),
     ("REMOTE", -21),
     ("STATE", -12),
-    ("REASON", -24),
-    ("FROM", -1),
+    ("REASON", -1),
 ];
 
-pub(super) struct Resets;
+#[derive(Default)]
+pub(super) struct Resets {
+    stacks: Stacks,
+}
 
 #[derive(Serialize)]
 struct Line<'e> {
@@ -37,7 +40,7 @@ struct Line<'e> {
     ends: Ends,
     state: &'e Option<Text>,
     reason: &'e Option<Text>,
-    location: &'e Option<Text>,
+    stack: Option<Vec<String>>,
     answered_flags: Option<u8>,
     answered_seq: Option<u32>,
 }
@@ -55,6 +58,7 @@ impl EventLines for Resets {
     }
 
     fn line(&mut self, e: &Event, owner: &Owner, screen: &mut Screen) -> io::Result<()> {
+        let stack = e.stack.and_then(|s| self.stacks.functions(s));
         if screen.how.json {
             return screen.json(&Line {
                 r#type: "reset",
@@ -64,7 +68,7 @@ impl EventLines for Resets {
                 ends: Ends::of(e, screen.how),
                 state: &e.state,
                 reason: &e.reason,
-                location: &e.location,
+                stack,
                 answered_flags: e.flags,
                 answered_seq: e.seq,
             });
@@ -78,8 +82,19 @@ impl EventLines for Resets {
             endpoint(e.remote_addr, e.remote_port),
             text_or_dash(e.state.as_deref()),
             text_or_dash(e.reason.as_deref()),
-            text_or_dash(e.location.as_deref()),
         ];
-        screen.line(COLUMNS, &cells)
+        screen.line(COLUMNS, &cells)?;
+        for function in stack.iter().flatten() {
+            screen.more(&format!("              {function}"))?;
+        }
+        Ok(())
+    }
+
+    fn more_tables(&self) -> &'static [&'static str] {
+        stacks::TABLES
+    }
+
+    fn learn(&mut self, row: &Row) {
+        self.stacks.take(row);
     }
 }

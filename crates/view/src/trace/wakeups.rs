@@ -2,19 +2,14 @@
 
 use std::io;
 
-use ahash::AHashMap;
 use recording::tables::Wait;
 use recording::{Addr, Row, Text};
 use serde::Serialize;
 
+use super::stacks::Stacks;
 use crate::numbers::{duration, endpoint, ms, or_dash, text_or_dash};
 use crate::screen::{Column, Screen, When};
 use crate::view::View;
-
-/// Stacks and frames kept; a host has some thousand.
-const MAX_STACKS: usize = 1 << 16;
-/// The kernel gives 127 frames at most.
-const MAX_DEPTH: usize = 128;
 
 const COLUMNS: &[Column] = &[
     ("TIME", -15),
@@ -31,9 +26,7 @@ const COLUMNS: &[Column] = &[
 
 pub(super) struct Wakeups {
     least_ns: u64,
-    frames: AHashMap<u64, (Text, u64)>,
-    /// Frames of a stack with their depth.
-    stacks: AHashMap<u64, Vec<(u32, u64)>>,
+    stacks: Stacks,
 }
 
 #[derive(Serialize)]
@@ -77,24 +70,12 @@ impl Wakeups {
     pub(super) fn new(least_ns: u64) -> Wakeups {
         Wakeups {
             least_ns,
-            frames: AHashMap::new(),
-            stacks: AHashMap::new(),
+            stacks: Stacks::default(),
         }
     }
 
-    /// The functions of a stack, the innermost first.
-    fn functions(&self, stack: u64) -> Option<Vec<String>> {
-        let mut frames = self.stacks.get(&stack)?.clone();
-        frames.sort_unstable();
-        let name = |(_, frame): &(u32, u64)| match self.frames.get(frame) {
-            Some((function, offset)) => format!("{function}+{offset:#x}"),
-            None => "?".into(),
-        };
-        Some(frames.iter().map(name).collect())
-    }
-
     fn line(&self, w: &Wait, screen: &mut Screen) -> io::Result<()> {
-        let functions = w.waker_stack.and_then(|s| self.functions(s));
+        let functions = w.waker_stack.and_then(|s| self.stacks.functions(s));
         let cause = cause(w);
         if screen.how.json {
             return screen.json(&Line {
@@ -189,23 +170,10 @@ impl View for Wakeups {
 
     fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
         match row {
-            Row::Frame(f) if self.frames.len() < MAX_STACKS => {
-                let frame = (f.function.clone(), f.offset);
-                self.frames.insert(f.frame, frame);
-            }
-            Row::Stack(s) => {
-                let room = self.stacks.len() < MAX_STACKS;
-                if room || self.stacks.contains_key(&s.stack) {
-                    let frames = self.stacks.entry(s.stack).or_default();
-                    if frames.len() < MAX_DEPTH {
-                        frames.push((s.depth, s.frame));
-                    }
-                }
-            }
             Row::Wait(w) if w.waited_ns >= self.least_ns && asked(w, screen) => {
                 return self.line(w, screen);
             }
-            _ => {}
+            _ => self.stacks.take(row),
         }
         Ok(())
     }
