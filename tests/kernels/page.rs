@@ -29,6 +29,27 @@ The guests run under software emulation, without network or disk, from a file sy
 `tests/kernels.toml` says what is expected of each; anything else fails.
 ";
 
+const TAIL: &str = "
+## What a missing source costs
+
+- `drop` (before Linux 5.17): a full accept queue, SYN queue or SYN cookies are found all the same,
+  from counters, listeners and stacks. Packets that netfilter drops are not seen, so a firewall is
+  neither found nor ruled out.
+- `reset-unmatched` (before Linux 6.10): the kernel does not tell that it answered a SYN with a reset
+  because nothing listens. Where `drop` works, the drop of that SYN tells it, and nothing is lost.
+  Where both are missing, `connection-refused` is of medium confidence: only a counter (`OutRsts`)
+  hints that this host refused.
+- `calls` and `port-search` (before Linux 5.12): slow and failing system calls are not listed. `waits`
+  and `threads` work there.
+- `symbols`, `wait-waker`, `profile-symbols`: `sysctl kernel.kptr_restrict=1` brings them back for
+  root.
+- Secure boot (lockdown: integrity) takes nothing. In confidentiality mode no tool that uses BPF can
+  look at the kernel.
+- Since Linux 7 the kernel may preempt a program while it records, and passes over events on that CPU
+  meanwhile. They are counted as lost, and lower the confidence; on an emulated processor there are
+  many, on a real one few or none.
+";
+
 /// The page.
 pub fn page(matrix: &Matrix, guests: &[Guest]) -> String {
     let mut page = String::from(HEAD);
@@ -106,7 +127,7 @@ pub fn page(matrix: &Matrix, guests: &[Guest]) -> String {
     row(&mut page, "guest", guest_seconds);
     let doctor_seconds = guests.iter().map(|g| format!("{} s", g.doctor_seconds()));
     row(&mut page, "`tcpwhy doctor`", doctor_seconds);
-    page
+    page + TAIL
 }
 
 /// The names of all sources, in the order of their first appearance.

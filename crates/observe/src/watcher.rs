@@ -68,9 +68,8 @@ pub fn watch(
         }
         if stopping || looked.elapsed() >= LOOK_FOR_LOSSES_EVERY {
             looked = Instant::now();
-            for (source, count) in events.newly_lost(&mut losses)? {
-                let detail = "the ring buffer was full; record with a larger --ring-kib";
-                health.say(source, "lost", count, detail)?;
+            for (source, count, why) in events.newly_lost(&mut losses)? {
+                health.say(source, "lost", count, why)?;
             }
         }
         if stopping || sink.table.is_due() {

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
+use libbpf_rs::skel::Skel;
 use recording::tables::Call;
 use recording::{Source, TableWriter, Verdict};
 
@@ -11,7 +12,7 @@ use super::decode::Decoder;
 use super::driver::{CallOptions, Calls, obstacle, sources};
 use crate::error::Error;
 use crate::health::HealthLog;
-use crate::kernel::KernelBtf;
+use crate::kernel::{KernelBtf, MISSED, Missed};
 use crate::ring::{Count, drain, ring};
 use crate::wire::{tw_call, tw_call_loss};
 use crate::worker::{Control, Report};
@@ -86,6 +87,7 @@ fn run(
     });
     let ring = ring(&calls.skel.maps.ring, |c| sink.borrow_mut().take(c))?;
     let mut lost: [Count; LOSSES.len()] = Default::default();
+    let mut missed = Missed::default();
     let mut looked = Instant::now();
     loop {
         let stopping = control.stopping(DRAIN_EVERY);
@@ -106,6 +108,14 @@ fn run(
                 let n = count.news(map, why.0)?;
                 if n > 0 {
                     health.say("calls", "lost", n, *detail)?;
+                }
+            }
+            // Most of them are of no interest, as most system calls are; a call whose end was
+            // passed over is counted as one whose return was not seen.
+            for (program, n) in missed.news(calls.skel.object()) {
+                if program == "on_enter" {
+                    let detail = format!("system calls of any kind not looked at: {MISSED}");
+                    health.say("calls", "partial", n, detail)?;
                 }
             }
         }

@@ -8,7 +8,7 @@ use recording::{Intent, Source, Verdict};
 
 use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
-use crate::kernel::{KernelBtf, Names, Symbols, hz};
+use crate::kernel::{KernelBtf, MISSED, Missed, Names, Symbols, hz};
 use crate::wire::events::{EventsSkel, EventsSkelBuilder, OpenEventsSkel};
 use crate::wire::{read, tw_caller, tw_event, tw_kind, tw_range, tw_reset};
 
@@ -116,7 +116,13 @@ pub struct Events<'o> {
 
 /// Records lost so far, per tracepoint.
 #[derive(Default)]
-pub struct Losses([u64; TRACEPOINTS.len()]);
+pub struct Losses {
+    /// The ring was full.
+    full: [u64; TRACEPOINTS.len()],
+    /// The program was not run.
+    missed: [u64; TRACEPOINTS.len()],
+    programs: Missed,
+}
 
 impl<'o> Events<'o> {
     /// Loads and attaches what this kernel allows. Fails only when a required one does not work.
@@ -232,10 +238,13 @@ impl<'o> Events<'o> {
         ring.build().map_err(mapping)
     }
 
-    /// Records lost since the last call, per source that lost some.
-    pub fn newly_lost(&self, losses: &mut Losses) -> Result<Vec<(&'static str, u64)>, Error> {
+    /// Records lost since the last call: source, how many, why.
+    pub fn newly_lost(
+        &self,
+        losses: &mut Losses,
+    ) -> Result<Vec<(&'static str, u64, &'static str)>, Error> {
         let mut news = Vec::new();
-        for (t, known) in TRACEPOINTS.iter().zip(&mut losses.0) {
+        for (t, known) in TRACEPOINTS.iter().zip(&mut losses.full) {
             let key = t.kind.0.to_ne_bytes();
             let per_cpu = self.skel.maps.lost.lookup_percpu(&key, MapFlags::ANY);
             let per_cpu = per_cpu.map_err(|e| Error::Bpf {
@@ -246,8 +255,14 @@ impl<'o> Events<'o> {
             let counts = counts.filter_map(|b| b.first_chunk().map(|b| u64::from_ne_bytes(*b)));
             let total: u64 = counts.sum();
             if total > *known {
-                news.push((t.source, total - *known));
+                news.push((t.source, total - *known, RING_FULL));
                 *known = total;
+            }
+        }
+        for (program, count) in losses.programs.news(self.skel.object()) {
+            if let Some(i) = TRACEPOINTS.iter().position(|t| t.program == program) {
+                losses.missed[i] += count;
+                news.push((TRACEPOINTS[i].source, count, MISSED));
             }
         }
         Ok(news)
@@ -256,12 +271,15 @@ impl<'o> Events<'o> {
     /// The sources with what each has lost.
     pub fn sources_with(&self, losses: &Losses) -> Vec<Source> {
         let mut sources = self.sources.clone();
-        for (source, lost) in sources.iter_mut().zip(losses.0) {
-            source.lost = lost;
+        let lost = losses.full.iter().zip(losses.missed);
+        for (source, (full, missed)) in sources.iter_mut().zip(lost) {
+            source.lost = full + missed;
         }
         sources
     }
 }
+
+const RING_FULL: &str = "the ring buffer was full; record with a larger --ring-kib";
 
 /// Resets for packets that no socket took, such as refused connects: older kernels pass them over.
 fn refusals(btf: &KernelBtf, sources: &[Source]) -> Source {

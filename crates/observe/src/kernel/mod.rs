@@ -2,10 +2,12 @@
 
 mod btf;
 mod config;
+mod missed;
 mod symbols;
 mod syscalls;
 
 pub use btf::{KernelBtf, Names};
 pub use config::hz;
+pub use missed::{MISSED, Missed};
 pub use symbols::Symbols;
 pub use syscalls::{Syscalls, lock_calls, takes_fd};
