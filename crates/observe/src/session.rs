@@ -120,7 +120,13 @@ impl Session {
 
     fn take(&mut self, report: Report) -> Longest {
         self.manifest.sources.extend(report.sources);
-        self.manifest.namespaces.extend(report.namespaces);
+        // Several parts visit the same ones.
+        for namespace in report.namespaces {
+            let known = &mut self.manifest.namespaces;
+            if known.iter().all(|n| n.inode != namespace.inode) {
+                known.push(namespace);
+            }
+        }
         report.longest
     }
 

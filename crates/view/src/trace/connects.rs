@@ -43,6 +43,9 @@ pub(super) struct Connects {
     /// Handshakes that ended, oldest first, with the call if it is known.
     waiting: VecDeque<(Opened, Option<Returned>)>,
     printed: VecDeque<Attempt>,
+    /// Failed calls shown without their events, and when they returned: the events may come after
+    /// all, as each table is handed over by itself.
+    alone: VecDeque<(Attempt, u64)>,
 }
 
 /// A socket and where it connected to: the next socket may have the same id.
@@ -164,7 +167,8 @@ impl Connects {
             },
         };
         if let Some(sock) = call.sock {
-            self.alone.push_back((sock, call.time_ns));
+            let this = (sock, call.remote_addr, call.remote_port);
+            self.alone.push_back((this, call.time_ns));
             if self.alone.len() > MAX_PRINTED {
                 self.alone.pop_front();
             }
@@ -176,11 +180,11 @@ impl Connects {
     /// Whether the events tell of a call that was shown already. A socket's id may be used again: its
     /// events are then later than the call.
     fn is_shown(&mut self, opened: &Opened) -> bool {
-        let Some(sock) = opened.event.sock else {
+        let Some(this) = attempt(&opened.event) else {
             return false;
         };
-        let is_it = |&(s, returned_ns): &(u64, u64)| {
-            s == sock && opened.event.time_ns <= returned_ns && opened.result != "established"
+        let is_it = |&(shown, returned_ns): &(Attempt, u64)| {
+            shown == this && opened.event.time_ns <= returned_ns && opened.result != "established"
         };
         let at = self.alone.iter().position(is_it);
         at.is_some_and(|at| self.alone.remove(at).is_some())
