@@ -3,7 +3,7 @@
 BUILD_DEBS := build-essential pkg-config clang libelf-dev zlib1g-dev
 RUN_DEBS   := iproute2
 TEST_DEBS  := clang-format nginx-light apache2-utils wrk nftables
-BENCH_DEBS := libbpf-tools
+BENCH_DEBS := libbpf-tools bpftool python3
 KERNEL_DEBS := qemu-system-x86 busybox-static cpio kmod xz-utils binutils
 
 # Recording a host takes root. As another user, only the programs run under sudo, not the build.
