@@ -55,8 +55,15 @@ pub struct Finding {
 pub struct Scope {
     /// The network namespace it was seen in.
     pub netns: Netns,
-    /// Address and port that are listened on, or should be.
+    /// Address and port that are listened on, or should be; empty when the finding is about
+    /// something else: `resource`.
     pub listener: String,
+    /// What else it is about: `CPU 1`, `ehash`, `eth0 (tbf)`, `cgroup /batch`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+    /// The kernel function that takes the time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
     /// Whose process `pid` is: `listener`, or `client` when only that side is on this host.
     pub role: Role,
     /// The process to look at: of several, the one that keeps the others waiting.
@@ -71,6 +78,16 @@ pub struct Scope {
     pub backlog: Option<u32>,
     /// What each holder did during the recording.
     pub processes: Vec<Doing>,
+}
+
+impl Scope {
+    /// What the finding is about, in a few words.
+    pub fn place(&self) -> &str {
+        match &self.resource {
+            Some(resource) if self.listener.is_empty() => resource,
+            _ => &self.listener,
+        }
+    }
 }
 
 /// A network namespace.

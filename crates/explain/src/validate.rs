@@ -79,7 +79,7 @@ fn said(finding: &Finding) -> Result<(), String> {
         "a title"
     } else if blank(&finding.fix) {
         "a fix"
-    } else if blank(&finding.scope.listener) {
+    } else if blank(finding.scope.place()) {
         "a scope"
     } else if blank(&finding.impact.says) {
         "an impact"

@@ -82,19 +82,19 @@ impl Part {
         (
             Part::Waits,
             "waits",
-            false,
+            true,
             "long waits of threads, and the packet, timer or thread that ended each",
         ),
         (
             Part::Threads,
             "threads",
-            false,
+            true,
             "what each thread does with its time: running, runnable, asleep, locked, on disk",
         ),
         (
             Part::Profile,
             "profile",
-            false,
+            true,
             "what each CPU is at, many times a second: functions of the kernel and of programs",
         ),
     ];

@@ -29,9 +29,12 @@ pub struct LiveArgs {
     /// Record every state change, also the steps of an orderly close
     #[arg(long)]
     pub all_states: bool,
-    /// Record these parts, too: calls, packets, waits, threads, profile
+    /// Record these parts, too: calls, packets
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = part)]
     pub with: Vec<Part>,
+    /// Leave these parts out, to record less: waits, threads, profile, ports, ...
+    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = part)]
+    pub without: Vec<Part>,
     /// With calls: those that take at least so long; 0s means all
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = humantime::parse_duration)]
     pub call_over: Duration,
@@ -81,6 +84,7 @@ pub fn record(
     let options = Options {
         parts: Part::by_default()
             .chain(args.with.iter().copied())
+            .filter(|part| !args.without.contains(part))
             .collect(),
         filter,
         interval: args.interval.max(Duration::from_millis(10)),

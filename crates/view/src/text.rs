@@ -94,7 +94,7 @@ fn place(page: &mut Page, scope: &Scope) {
     page.item(
         "where",
         Look::Plain,
-        &format!("{}{backlog}, {netns}", scope.listener),
+        &format!("{}{backlog}, {netns}", scope.place()),
     );
     if let (Some(pid), Some(comm)) = (scope.pid, &scope.comm) {
         let doing = scope.processes.iter().find(|p| p.pid == pid);

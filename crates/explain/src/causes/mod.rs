@@ -68,7 +68,7 @@ fn rank(findings: &mut [Finding]) {
     };
     findings.sort_by(|a, b| {
         let by_weight = weight(b).total_cmp(&weight(a));
-        let by_name = || (a.number, &a.scope.listener).cmp(&(b.number, &b.scope.listener));
+        let by_name = || (a.number, a.scope.place()).cmp(&(b.number, b.scope.place()));
         by_weight.then_with(by_name)
     });
 }

@@ -108,6 +108,7 @@ impl<'a> Scene<'a> {
                 .filter(|c| !c.is_empty()),
             backlog: listener.backlog(),
             processes,
+            ..Scope::default()
         }
     }
 
