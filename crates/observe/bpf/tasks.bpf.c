@@ -85,6 +85,69 @@ static __always_inline void fill_thread(struct tw_thread *r, struct task_struct 
 	BPF_CORE_READ_INTO(&r->comm, t, comm);
 }
 
+/* What is known of a wait whatever ended it. */
+static __always_inline struct tw_wait *wait_of(struct task_struct *t, struct thread *th, u64 waited,
+					       u64 now)
+{
+	u32 zero = 0;
+	struct tw_wait *w = bpf_map_lookup_elem(&wait_scratch, &zero);
+
+	if (!w)
+		return NULL;
+	__builtin_memset(w, 0, offsetof(struct tw_wait, frames));
+	w->kind = TW_TASK_WAIT;
+	w->tid = t->pid;
+	w->pid = t->tgid;
+	w->time_ns = now;
+	w->waited_ns = waited;
+	w->cgroup = task_cgroup(t);
+	w->netns = task_netns(t);
+	w->blocked = th->blocked;
+	w->syscall = syscall_of(t);
+	if (w->syscall >= 0)
+		w->arg = first_arg(t);
+	BPF_CORE_READ_INTO(&w->comm, t, comm);
+	return w;
+}
+
+static __always_inline void tell_wait(void *ctx, struct task_struct *t, struct thread *th,
+				      u64 waited, u64 now)
+{
+	struct tw_wait *w = wait_of(t, th, waited, now);
+	u64 waker = bpf_get_current_pid_tgid();
+	long bytes;
+	u64 size;
+
+	if (!w)
+		return;
+	w->waker_pid = waker >> 32;
+	w->waker_tid = waker;
+	w->waker_cpu = bpf_get_smp_processor_id();
+	bpf_get_current_comm(w->waker_comm, sizeof(w->waker_comm));
+	link_to_packet(w);
+	bytes = bpf_get_stack(ctx, w->frames, sizeof(w->frames), 0);
+	if (bytes > 0)
+		w->n_frames = bytes / sizeof(u64);
+	size = offsetof(struct tw_wait, frames) + w->n_frames * sizeof(u64);
+	if (size > sizeof(*w))
+		return;
+	th->to_tell = now;
+	tell(TW_TASK_WAIT, w, size);
+}
+
+/* The kernel runs no program in the middle of itself: a wakeup that came then was not seen. */
+static __always_inline void tell_unseen_wait(struct task_struct *t, struct thread *th, u64 off,
+					     u64 now)
+{
+	struct tw_wait *w = wait_of(t, th, off, now);
+
+	if (!w)
+		return;
+	/* No time that a wait ended: how long the thread was runnable is not known. */
+	th->to_tell = 1;
+	tell(TW_TASK_WAIT, w, offsetof(struct tw_wait, frames));
+}
+
 static __always_inline void leave(struct task_struct *t, u32 blocked, u64 now)
 {
 	struct tw_thread *r;
@@ -143,11 +206,10 @@ static __always_inline void enter(struct task_struct *t, u64 now)
 	else if (th->now == NOW_RUNNABLE || (th->now == NOW_BLOCKED && th->was_early))
 		th->ns[TW_RUNQUEUE] += off;
 	else if (th->now == NOW_BLOCKED) {
-		/* Its wakeup was missed: an interrupt came in the middle of another's. */
 		count_wait(t, th->blocked, th->ns, th->sleeps, off);
 		if (want_waits && off >= wait_over_ns && complete_since &&
 		    th->since > complete_since)
-			count_lost(TW_TASK_MISSED);
+			tell_unseen_wait(t, th, off, now);
 	} else
 		th->ns[TW_RUN] += off;
 	th->since = now;
@@ -182,45 +244,6 @@ int on_switch(u64 *ctx)
 	leave(prev, ctx[0] ? 0 : blocked, now);
 	enter(next, now);
 	return 0;
-}
-
-static __always_inline void tell_wait(void *ctx, struct task_struct *t, struct thread *th,
-				      u64 waited, u64 now)
-{
-	u32 zero = 0;
-	struct tw_wait *w = bpf_map_lookup_elem(&wait_scratch, &zero);
-	u64 waker = bpf_get_current_pid_tgid();
-	long bytes;
-	u64 size;
-
-	if (!w)
-		return;
-	__builtin_memset(w, 0, offsetof(struct tw_wait, frames));
-	w->kind = TW_TASK_WAIT;
-	w->tid = t->pid;
-	w->pid = t->tgid;
-	w->time_ns = now;
-	w->waited_ns = waited;
-	w->cgroup = task_cgroup(t);
-	w->netns = task_netns(t);
-	w->blocked = th->blocked;
-	w->syscall = syscall_of(t);
-	if (w->syscall >= 0)
-		w->arg = first_arg(t);
-	BPF_CORE_READ_INTO(&w->comm, t, comm);
-	w->waker_pid = waker >> 32;
-	w->waker_tid = waker;
-	w->waker_cpu = bpf_get_smp_processor_id();
-	bpf_get_current_comm(w->waker_comm, sizeof(w->waker_comm));
-	link_to_packet(w);
-	bytes = bpf_get_stack(ctx, w->frames, sizeof(w->frames), 0);
-	if (bytes > 0)
-		w->n_frames = bytes / sizeof(u64);
-	size = offsetof(struct tw_wait, frames) + w->n_frames * sizeof(u64);
-	if (size > sizeof(*w))
-		return;
-	th->to_tell = now;
-	tell(TW_TASK_WAIT, w, size);
 }
 
 SEC("tp_btf/sched_waking")

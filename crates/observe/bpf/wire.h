@@ -324,7 +324,6 @@ enum tw_task_kind {
 	TW_TASK_ON, /* it runs again */
 	TW_TASK_THREAD, /* what a thread did so far, at its end */
 	/* Never in the ring, only among what was lost: */
-	TW_TASK_MISSED, /* a long wait whose end nobody saw */
 	TW_TASK_NO_ROOM, /* switches of threads of which nothing could be kept */
 	TW_TASK_KINDS,
 };

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use recording::{Host, Intent, Source, Verdict};
+use recording::{Host, Source, Verdict};
 
 use crate::calls::{self, CallOptions};
 use crate::error::{Error, quiet_libbpf};
@@ -11,7 +11,7 @@ use crate::events::EventOptions;
 use crate::filter::Filter;
 use crate::holders::Holders;
 use crate::host;
-use crate::kernel::{KernelBtf, Names, Symbols, hz};
+use crate::kernel::{Callers, KernelBtf, Names, Symbols, hz};
 use crate::packets::{self, PacketOptions};
 use crate::profile::{self, Profile, ProfileOptions};
 use crate::sampler::sources;
@@ -58,7 +58,8 @@ fn try_sources() -> Result<Vec<Source>, Error> {
         sock_key,
     };
     let mut objects = [MaybeUninit::uninit(), MaybeUninit::uninit()];
-    let mut found = attach(&mut objects, &options)?.0.sources;
+    let symbols = Callers::of(&Symbols::load());
+    let mut found = attach(&mut objects, &options, &symbols)?.0.sources;
     let (mut sockets, mut holders) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     let btf = KernelBtf::load().map_err(Error::Kernel)?;
     let decoder = Decoder::new(Names::load(&btf), hz().unwrap_or(250));
@@ -71,13 +72,12 @@ fn try_sources() -> Result<Vec<Source>, Error> {
     found.extend(usage::checkup());
     found.extend(census::checkup());
     found.extend(calls_and_packets(sock_key)?);
-    found.extend(try_tasks(sock_key, &btf));
-    found.extend(try_profile());
-    found.push(Source {
-        name: "hz".into(),
-        gives: "durations that the kernel keeps in ticks".into(),
-        intent: Intent::Optional,
-        verdict: match hz() {
+    found.extend(try_tasks(sock_key, &btf, &symbols.verdict));
+    found.extend(try_profile(&symbols.verdict));
+    found.push(Source::optional(
+        "hz",
+        "durations that the kernel keeps in ticks",
+        match hz() {
             Some(_) => Verdict::Attached,
             None => Verdict::Unsupported(
                 "no configuration of this kernel can be read (/proc/config.gz, /boot/config-*, \
@@ -85,8 +85,7 @@ fn try_sources() -> Result<Vec<Source>, Error> {
                     .into(),
             ),
         },
-        lost: 0,
-    });
+    ));
     Ok(found)
 }
 
@@ -112,7 +111,7 @@ fn calls_and_packets(sock_key: [u64; 2]) -> Result<Vec<Source>, Error> {
     Ok(found)
 }
 
-fn try_tasks(sock_key: [u64; 2], btf: &KernelBtf) -> Vec<Source> {
+fn try_tasks(sock_key: [u64; 2], btf: &KernelBtf, symbols: &Verdict) -> Vec<Source> {
     let options = TaskOptions {
         filter: Filter::default(),
         waits: true,
@@ -125,12 +124,12 @@ fn try_tasks(sock_key: [u64; 2], btf: &KernelBtf) -> Vec<Source> {
     let mut objects = [const { MaybeUninit::uninit() }; 3];
     let attached = Tasks::attach(&mut objects, &options, btf);
     match attached {
-        Ok(tasks) => tasks.sources(&Losses::default(), symbols()),
+        Ok(tasks) => tasks.sources(&Losses::default(), symbols.clone()),
         Err(e) => tasks::failed_sources(&e),
     }
 }
 
-fn try_profile() -> Vec<Source> {
+fn try_profile(symbols: &Verdict) -> Vec<Source> {
     let how = ProfileOptions::default();
     let mut object = MaybeUninit::uninit();
     let attached = Profile::attach(&mut object, &how, &Filter::default(), RING_BYTES);
@@ -138,12 +137,5 @@ fn try_profile() -> Vec<Source> {
         Ok(_) => Verdict::Attached,
         Err(e) => Verdict::Failed(e.to_string()),
     };
-    profile::sources(verdict, symbols(), 0)
-}
-
-fn symbols() -> Verdict {
-    match Symbols::load() {
-        Ok(_) => Verdict::Attached,
-        Err(why) => Verdict::Unsupported(why),
-    }
+    profile::sources(verdict, symbols.clone(), 0)
 }

@@ -1,17 +1,17 @@
 //! Source `holders`: which process holds which TCP socket, from the kernel's open-file iterator.
 
 use std::collections::HashSet;
-use std::io::Read;
 use std::mem::MaybeUninit;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Iter, Link, OpenObject};
+use libbpf_rs::{Link, OpenObject};
 use recording::tables::Holder;
 use recording::{TableWriter, Text, monotonic_ns};
 
 use crate::error::{Error, bpf_error};
+use crate::iter;
 use crate::wire::holders::{HoldersSkel, HoldersSkelBuilder};
-use crate::wire::{read, text, tw_holder};
+use crate::wire::{text, tw_holder};
 
 /// The loaded iterator, and what it has told already.
 pub struct Holders<'o> {
@@ -48,42 +48,22 @@ impl<'o> Holders<'o> {
         rows: &mut TableWriter<Holder>,
         mut each: impl FnMut(u64, u32),
     ) -> Result<(), Error> {
-        let mut iter = Iter::new(&self.link).map_err(|e| Error::Bpf {
-            what: "starting the open-file iterator".into(),
-            why: bpf_error(&e),
-        })?;
         if self.known.len() > MAX_KNOWN {
             self.known.clear();
         }
-        let mut buffer = vec![0; 64 << 10];
-        let mut filled = 0;
-        loop {
-            let n = iter
-                .read(&mut buffer[filled..])
-                .map_err(|why| Error::System {
-                    what: "reading the open-file iterator".into(),
-                    why,
+        let known = &mut self.known;
+        iter::run(&self.link, "the open-file iterator", |h: &tw_holder| {
+            each(h.inode, h.pid);
+            if known.insert((h.inode, h.pid)) {
+                rows.push(Holder {
+                    time_ns: monotonic_ns(),
+                    inode: h.inode,
+                    pid: h.pid,
+                    comm: Text::from(text(&h.comm)),
+                    fd: h.fd,
                 })?;
-            if n == 0 {
-                return Ok(());
             }
-            filled += n;
-            let mut used = 0;
-            while let Some(h) = read::<tw_holder>(&buffer[used..filled]) {
-                used += size_of::<tw_holder>();
-                each(h.inode, h.pid);
-                if self.known.insert((h.inode, h.pid)) {
-                    rows.push(Holder {
-                        time_ns: monotonic_ns(),
-                        inode: h.inode,
-                        pid: h.pid,
-                        comm: Text::from(text(&h.comm)),
-                        fd: h.fd,
-                    })?;
-                }
-            }
-            buffer.copy_within(used..filled, 0);
-            filled -= used;
-        }
+            Ok(())
+        })
     }
 }

@@ -14,6 +14,7 @@ mod filter;
 mod health;
 mod holders;
 mod host;
+mod iter;
 mod kernel;
 mod netns;
 mod pace;

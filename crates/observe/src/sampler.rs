@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::OpenObject;
 use recording::tables::{Counter, Holder, Process, Setting};
-use recording::{Intent, Namespace, Source, TableWriter, Verdict, Writer};
+use recording::{Namespace, Source, TableWriter, Verdict, Writer};
 
 use crate::counters::Counters;
 use crate::error::Error;
@@ -236,43 +236,30 @@ impl<'a, 'o> Sampler<'a, 'o> {
 
 /// The sampled sources; all but the holders work whenever sampling works at all.
 pub fn sources(holders: Verdict) -> Vec<Source> {
-    let source = |name: &str, gives: &str, intent, verdict| Source {
-        name: name.into(),
-        gives: gives.into(),
-        intent,
-        verdict,
-        lost: 0,
-    };
-    use Intent::{Optional, Required};
     vec![
-        source(
+        Source::required(
             "sockets",
             "every TCP socket with all of tcp_info, listeners with their queues, TIME_WAIT",
-            Required,
             Verdict::Attached,
         ),
-        source(
+        Source::optional(
             "holders",
             "which processes hold which sockets, also those older than the recording",
-            Optional,
             holders,
         ),
-        source(
+        Source::required(
             "counters",
             "every SNMP and TcpExt counter of every network namespace",
-            Required,
             Verdict::Attached,
         ),
-        source(
+        Source::required(
             "settings",
             "the sysctls that matter to TCP",
-            Required,
             Verdict::Attached,
         ),
-        source(
+        Source::optional(
             "processes",
             "state and CPU time of the processes that listen",
-            Optional,
             Verdict::Attached,
         ),
     ]

@@ -114,6 +114,7 @@ impl Session {
                 session.take(report);
             }
         }
+        stacks.reload_symbols();
         session.writer.manifest(&session.manifest)?;
         Ok(session)
     }

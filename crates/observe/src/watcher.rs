@@ -2,25 +2,21 @@
 
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use recording::TableWriter;
 use recording::tables::Event;
 use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 
-use crate::error::{Error, bpf_error};
+use crate::error::Error;
 use crate::events::{Decoder, EventOptions, Events, Fold, Losses, Step};
 use crate::health::HealthLog;
-use crate::kernel::{KernelBtf, Names, Symbols};
+use crate::kernel::{Callers, KernelBtf, Names};
+use crate::ring::{DRAIN_EVERY, LOOK_FOR_LOSSES_EVERY, drain};
 use crate::stacks::Stacks;
 use crate::wire::tw_event;
 use crate::worker::{Control, Report};
-
-/// A wakeup per event costs a third of the connection rate, a timer does not. At 12,000
-/// connections a second this leaves the default ring nine tenths empty.
-const DRAIN_EVERY: Duration = Duration::from_millis(50);
-const LOOK_FOR_LOSSES_EVERY: Duration = Duration::from_secs(1);
 
 /// Watches until told to stop; ready once attached.
 pub fn watch(
@@ -31,7 +27,7 @@ pub fn watch(
     control: &Control,
 ) -> Result<Report, Error> {
     let mut objects = [MaybeUninit::uninit(), MaybeUninit::uninit()];
-    let (mut events, decoder) = attach(&mut objects, options)?;
+    let (mut events, names) = attach(&mut objects, options, &stacks.callers())?;
     let mut links = std::mem::take(&mut events.links);
     control.ready(Report {
         sources: events.sources.clone(),
@@ -43,7 +39,7 @@ pub fn watch(
     let _ = setpriority_process(Some(gettid()), -10);
     let mut losses = Losses::default();
     let sink = RefCell::new(Sink {
-        decoder,
+        decoder: Decoder::new(names, stacks.clone()),
         table,
         fold: Fold::new(!options.all_states),
         stacks,
@@ -58,10 +54,7 @@ pub fn watch(
             // Detach first, then drain: what happened before the end is not lost.
             links.clear();
         }
-        ring.consume().map_err(|e| Error::Bpf {
-            what: "reading the ring buffer".into(),
-            why: bpf_error(&e),
-        })?;
+        drain(&ring)?;
         let mut sink = sink.borrow_mut();
         if let Some(failed) = sink.failed.take() {
             return Err(failed.into());
@@ -141,10 +134,10 @@ impl Sink {
 pub fn attach<'o>(
     objects: &'o mut [MaybeUninit<libbpf_rs::OpenObject>; 2],
     options: &EventOptions,
-) -> Result<(Events<'o>, Decoder), Error> {
+    callers: &Callers,
+) -> Result<(Events<'o>, Names), Error> {
     let btf = KernelBtf::load().map_err(Error::Kernel)?;
     let names = Names::load(&btf);
-    let symbols = Symbols::load();
-    let events = Events::attach(objects, options, &btf, &names, symbols.as_ref())?;
-    Ok((events, Decoder::new(names, symbols.ok())))
+    let events = Events::attach(objects, options, &btf, &names, callers)?;
+    Ok((events, names))
 }

@@ -15,6 +15,7 @@ mod filter;
 mod manifest;
 mod read;
 mod rows;
+mod stacks;
 mod table;
 pub mod tables;
 mod write;
@@ -30,5 +31,6 @@ pub use manifest::{
 };
 pub use read::{Batch, Recording, RowRef, Scan};
 pub use rows::{Row, Rows};
+pub use stacks::{Place, Stacks};
 pub use table::{Column, Table, TableInfo, Unit};
 pub use write::{TableWriter, Writer};

@@ -83,6 +83,32 @@ pub struct Source {
     pub lost: u64,
 }
 
+impl Source {
+    /// A source without which recording fails.
+    pub fn required(name: &str, gives: &str, verdict: Verdict) -> Source {
+        Source {
+            name: name.into(),
+            gives: gives.into(),
+            intent: Intent::Required,
+            verdict,
+            lost: 0,
+        }
+    }
+
+    /// A source that a recording can do without.
+    pub fn optional(name: &str, gives: &str, verdict: Verdict) -> Source {
+        Source {
+            intent: Intent::Optional,
+            ..Source::required(name, gives, verdict)
+        }
+    }
+
+    /// The same source, and what it lost.
+    pub fn with_lost(self, lost: u64) -> Source {
+        Source { lost, ..self }
+    }
+}
+
 /// Whether a recording makes sense without a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -34,6 +34,8 @@ enum Verb {
     /// Show what is and how fast it changes, live or from a recording
     #[command(subcommand)]
     Stat(verbs::stat::StatVerb),
+    /// Draw where the CPUs were as a flame graph, and name what grew since another profile
+    Flame(verbs::flame::FlameArgs),
     /// Say what this kernel allows, what each source will get, and why not
     Doctor(verbs::doctor::DoctorArgs),
     /// Plant a fault in network namespaces of its own, record it, explain it, and check the answer
@@ -64,6 +66,7 @@ fn run(verb: Verb, out: &mut impl Write) -> Result<ExitCode> {
         Verb::Record(args) => verbs::record::run(args),
         Verb::Trace(verb) => verbs::trace::run(verb, out),
         Verb::Stat(verb) => verbs::stat::run(verb, out),
+        Verb::Flame(args) => verbs::flame::run(&args, out),
         Verb::Doctor(args) => verbs::doctor::run(args, out),
         Verb::Lab(verb) => verbs::lab::run(verb, out),
         Verb::LabWorkload(args) => {

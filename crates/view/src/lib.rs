@@ -4,6 +4,7 @@
 //! the tables say.
 
 mod escape;
+pub mod flame;
 pub mod json;
 mod numbers;
 mod page;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapType, OpenObject};
-use recording::{Intent, Source, Verdict};
+use recording::{Source, Verdict};
 
 use super::syscalls;
 use crate::error::{Error, bpf_error};
@@ -97,20 +97,13 @@ impl<'o> Calls<'o> {
 
 /// What the programs give, with a verdict on all of it and one on the search for a port.
 pub fn sources(calls: Verdict, search: Verdict) -> Vec<Source> {
-    let source = |name: &str, gives: &str, verdict| Source {
-        name: name.into(),
-        gives: gives.into(),
-        intent: Intent::Optional,
-        verdict,
-        lost: 0,
-    };
     vec![
-        source(
+        Source::optional(
             "calls",
             "system calls on TCP sockets that take long or fail; the backlog of every listen()",
             calls,
         ),
-        source(
+        Source::optional(
             "port-search",
             "how long connect() looks for a free local port",
             search,

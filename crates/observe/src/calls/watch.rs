@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use libbpf_rs::skel::Skel;
 use recording::tables::Call;
@@ -13,12 +13,9 @@ use super::driver::{CallOptions, Calls, obstacle, sources};
 use crate::error::Error;
 use crate::health::HealthLog;
 use crate::kernel::{KernelBtf, MISSED, Missed};
-use crate::ring::{Count, drain, ring};
+use crate::ring::{Count, DRAIN_EVERY, LOOK_FOR_LOSSES_EVERY, drain, ring};
 use crate::wire::{tw_call, tw_call_loss};
 use crate::worker::{Control, Report};
-
-const DRAIN_EVERY: Duration = Duration::from_millis(50);
-const LOOK_FOR_LOSSES_EVERY: Duration = Duration::from_secs(1);
 
 /// Why calls are missing.
 const LOSSES: [(tw_call_loss, &str); 3] = [

@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use recording::{Intent, Source, Verdict};
+use recording::{Source, Verdict};
 
 use super::slabs;
 use super::structures::STRUCTURES;
@@ -15,36 +15,28 @@ use crate::procfile::ProcFile;
 /// The sources with their verdicts. An `obstacle` hinders the walk over the sockets; `uncounted`
 /// sockets are missing from the counts of ports.
 pub fn sources(obstacle: Option<&Error>, verdicts: &Verdicts, uncounted: u64) -> Vec<Source> {
-    let source = |name: &str, gives: &str, verdict, lost| Source {
-        name: name.into(),
-        gives: gives.into(),
-        intent: Intent::Optional,
-        verdict,
-        lost,
-    };
     let walked = match obstacle {
         None => Verdict::Attached,
         Some(e) => Verdict::Failed(e.reason()),
     };
     let mut sources = vec![
-        source(
+        Source::optional(
             "ports",
             "local ports in use to each destination, against the range they are chosen from",
             walked.clone(),
-            uncounted,
-        ),
-        source(
+        )
+        .with_lost(uncounted),
+        Source::optional(
             "tables",
             "entries and buckets of TCP's hash tables: connections, ports, listeners, TIME_WAIT",
             walked,
-            0,
         ),
     ];
     for s in STRUCTURES {
-        sources.push(source(s.name, s.gives, verdicts.of(s.name), 0));
+        sources.push(Source::optional(s.name, s.gives, verdicts.of(s.name)));
     }
     let gives = "what the kernel keeps of everything: the largest and fastest growing caches";
-    sources.push(source("slabs", gives, verdicts.of("slabs"), 0));
+    sources.push(Source::optional("slabs", gives, verdicts.of("slabs")));
     sources
 }
 

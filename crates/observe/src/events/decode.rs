@@ -6,13 +6,14 @@ use recording::tables::Event;
 use recording::{Addr, Cell, Table, Text, TextBuilder};
 
 use crate::events::fold::Step;
-use crate::kernel::{Names, Symbols};
+use crate::kernel::Names;
+use crate::stacks::Stacks;
 use crate::wire::{text, tw_bits, tw_caller, tw_event, tw_kind};
 
 /// Turns records into columns; remembers the texts it made.
 pub struct Decoder {
     names: Names,
-    symbols: Option<Symbols>,
+    stacks: Stacks,
     kinds: [Text; 6],
     callers: [Text; 5],
     states: [Text; 16],
@@ -31,11 +32,11 @@ const LISTEN: u8 = 10;
 
 impl Decoder {
     /// A decoder for the running kernel.
-    pub fn new(names: Names, symbols: Option<Symbols>) -> Decoder {
+    pub fn new(names: Names, stacks: Stacks) -> Decoder {
         Decoder {
             states: std::array::from_fn(|state| names.state(state as u8)),
             names,
-            symbols,
+            stacks,
             kinds: [
                 "state",
                 "retransmit",
@@ -122,9 +123,9 @@ impl Decoder {
         );
 
         // Of the establishment, which a life has in it.
-        let agreed = |(e, life): (&tw_event, bool), flag: tw_bits| {
-            (life || is_change(e) && e.state == ESTABLISHED).then(|| bit(e, flag))
-        };
+        let tells = |e: &tw_event, life| life || is_change(e) && e.state == ESTABLISHED;
+        let agreed =
+            |(e, life): (&tw_event, bool), flag: tw_bits| tells(e, life).then(|| bit(e, flag));
         Cell::extend(
             &mut to.cookie,
             lives().map(|row| {
@@ -139,7 +140,7 @@ impl Decoder {
         Cell::extend(&mut to.window_scaling, window_scaling);
         let timestamps = lives().map(|row| agreed(row, tw_bits::TW_TIMESTAMPS));
         Cell::extend(&mut to.timestamps, timestamps);
-        let mss = lives().map(|row| agreed(row, tw_bits::TW_SACK).map(|_| row.0.mss));
+        let mss = lives().map(|(e, life)| tells(e, life).then_some(e.mss));
         Cell::extend(&mut to.mss, mss);
 
         // Of the end, or of wherever the kernel's estimates are looked at.
@@ -193,10 +194,9 @@ impl Decoder {
     }
 
     fn location(&mut self, address: u64) -> Option<Text> {
-        let symbols = self.symbols.as_ref()?;
         let location = self.locations.entry(address);
         location
-            .or_insert_with(|| symbols.function(address))
+            .or_insert_with(|| self.stacks.function(address))
             .clone()
     }
 

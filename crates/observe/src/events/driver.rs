@@ -3,12 +3,13 @@
 use std::mem::MaybeUninit;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, OpenObject, RingBuffer};
 use recording::{Intent, Source, Verdict};
 
 use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
-use crate::kernel::{KernelBtf, MISSED, Missed, Names, Symbols, hz};
+use crate::kernel::{Callers, KernelBtf, MISSED, Missed, Names, hz};
+use crate::ring::{Count, RING_FULL, ring_of_bytes};
 use crate::wire::events::{EventsSkel, EventsSkelBuilder, OpenEventsSkel};
 use crate::wire::{read, tw_caller, tw_event, tw_kind, tw_range, tw_reset};
 
@@ -118,7 +119,7 @@ pub struct Events<'o> {
 #[derive(Default)]
 pub struct Losses {
     /// The ring was full.
-    full: [u64; TRACEPOINTS.len()],
+    full: [Count; TRACEPOINTS.len()],
     /// The program was not run.
     missed: [u64; TRACEPOINTS.len()],
     programs: Missed,
@@ -131,16 +132,16 @@ impl<'o> Events<'o> {
         options: &EventOptions,
         btf: &KernelBtf,
         names: &Names,
-        symbols: Result<&Symbols, &String>,
+        callers: &Callers,
     ) -> Result<Events<'o>, Error> {
-        let ranges = symbols.map(Symbols::caller_ranges).unwrap_or_default();
+        let ranges = &callers.ranges;
         let mut verdicts: Vec<Verdict> = TRACEPOINTS
             .iter()
             .map(|t| supported(t, btf, names))
             .collect();
 
         let [first, second] = objects;
-        let open_all = open(first, options, btf, names, &ranges, wanted(&verdicts))?;
+        let open_all = open(first, options, btf, names, ranges, wanted(&verdicts))?;
         let mut skel = match open_all.load() {
             Ok(skel) => skel,
             Err(_) => {
@@ -150,13 +151,13 @@ impl<'o> Events<'o> {
                     if *verdict == Verdict::Attached {
                         let mut alone = MaybeUninit::uninit();
                         let only = |program: &str| program == t.program;
-                        let open = open(&mut alone, options, btf, names, &ranges, only)?;
+                        let open = open(&mut alone, options, btf, names, ranges, only)?;
                         if let Err(e) = open.load() {
                             *verdict = Verdict::Failed(bpf_error(&e));
                         }
                     }
                 }
-                let open = open(second, options, btf, names, &ranges, wanted(&verdicts))?;
+                let open = open(second, options, btf, names, ranges, wanted(&verdicts))?;
                 open.load().map_err(|e| Error::Bpf {
                     what: "loading the tracepoint programs".into(),
                     why: bpf_error(&e),
@@ -185,27 +186,19 @@ impl<'o> Events<'o> {
                     why: why.clone(),
                 });
             }
+            let source = Source::optional(t.source, t.gives, verdict);
             sources.push(Source {
-                name: t.source.into(),
-                gives: t.gives.into(),
                 intent: t.intent,
-                verdict,
-                lost: 0,
+                ..source
             });
         }
         sources.push(refusals(btf, &sources));
-        sources.push(Source {
-            name: "symbols".into(),
-            gives: "who called: SYN cookies told from normal handshakes, kinds of retransmits, \
-                    where packets were dropped"
-                .into(),
-            intent: Intent::Optional,
-            verdict: match symbols {
-                Ok(_) => Verdict::Attached,
-                Err(why) => Verdict::Unsupported(why.clone()),
-            },
-            lost: 0,
-        });
+        sources.push(Source::optional(
+            "symbols",
+            "who called: SYN cookies told from normal handshakes, kinds of retransmits, where \
+             packets were dropped",
+            callers.verdict.clone(),
+        ));
         Ok(Events {
             skel,
             links,
@@ -213,18 +206,13 @@ impl<'o> Events<'o> {
         })
     }
 
-    /// The ring; each `consume` hands the records that are in it to `each`, with the kernel stack of
-    /// those that have one. (Not `poll`: records without a wakeup never make it return.)
+    /// The ring; each `drain` hands the records that are in it to `each`, with the kernel stack of
+    /// those that have one.
     pub fn ring<'r>(
-        &'r self,
+        &self,
         mut each: impl FnMut(&tw_event, &[u64]) + 'r,
     ) -> Result<RingBuffer<'r>, Error> {
-        let mapping = |e: libbpf_rs::Error| Error::Bpf {
-            what: "mapping the ring buffer".into(),
-            why: bpf_error(&e),
-        };
-        let mut ring = RingBufferBuilder::new();
-        ring.add(&self.skel.maps.ring, move |bytes| {
+        ring_of_bytes(&self.skel.maps.ring, move |bytes| {
             if let Some(reset) = read::<tw_reset>(bytes) {
                 let frames = reset.frames.iter().position(|f| *f == 0);
                 let frames = &reset.frames[..frames.unwrap_or(reset.frames.len())];
@@ -232,10 +220,7 @@ impl<'o> Events<'o> {
             } else if let Some(event) = read::<tw_event>(bytes) {
                 each(&event, &[]);
             }
-            0
         })
-        .map_err(mapping)?;
-        ring.build().map_err(mapping)
     }
 
     /// Records lost since the last call: source, how many, why.
@@ -244,19 +229,10 @@ impl<'o> Events<'o> {
         losses: &mut Losses,
     ) -> Result<Vec<(&'static str, u64, &'static str)>, Error> {
         let mut news = Vec::new();
-        for (t, known) in TRACEPOINTS.iter().zip(&mut losses.full) {
-            let key = t.kind.0.to_ne_bytes();
-            let per_cpu = self.skel.maps.lost.lookup_percpu(&key, MapFlags::ANY);
-            let per_cpu = per_cpu.map_err(|e| Error::Bpf {
-                what: "reading the loss counters".into(),
-                why: bpf_error(&e),
-            })?;
-            let counts = per_cpu.iter().flatten();
-            let counts = counts.filter_map(|b| b.first_chunk().map(|b| u64::from_ne_bytes(*b)));
-            let total: u64 = counts.sum();
-            if total > *known {
-                news.push((t.source, total - *known, RING_FULL));
-                *known = total;
+        for (t, count) in TRACEPOINTS.iter().zip(&mut losses.full) {
+            match count.news(&self.skel.maps.lost, t.kind.0)? {
+                0 => {}
+                n => news.push((t.source, n, RING_FULL)),
             }
         }
         for (program, count) in losses.programs.news(self.skel.object()) {
@@ -273,13 +249,11 @@ impl<'o> Events<'o> {
         let mut sources = self.sources.clone();
         let lost = losses.full.iter().zip(losses.missed);
         for (source, (full, missed)) in sources.iter_mut().zip(lost) {
-            source.lost = full + missed;
+            source.lost = full.total + missed;
         }
         sources
     }
 }
-
-const RING_FULL: &str = "the ring buffer was full; record with a larger --ring-kib";
 
 /// Resets for packets that no socket took, such as refused connects: older kernels pass them over.
 fn refusals(btf: &KernelBtf, sources: &[Source]) -> Source {
@@ -287,20 +261,15 @@ fn refusals(btf: &KernelBtf, sources: &[Source]) -> Source {
     let sent = sent.map_or(Verdict::Attached, |s| s.verdict.clone());
     // The kernel reports them since it tells reasons.
     let told = btf.tracepoint_args("tcp_send_reset") >= Some(3);
-    Source {
-        name: "reset-unmatched".into(),
-        gives: "resets sent for packets that belong to no socket, such as refused connects".into(),
-        intent: Intent::Optional,
-        verdict: match sent {
-            Verdict::Attached if !told => Verdict::Unsupported(
-                "this kernel's tcp_send_reset tells only of resets sent by sockets (all: Linux \
-                 6.10)"
-                    .into(),
-            ),
-            sent => sent,
-        },
-        lost: 0,
-    }
+    let verdict = match sent {
+        Verdict::Attached if !told => Verdict::Unsupported(
+            "this kernel's tcp_send_reset tells only of resets sent by sockets (all: Linux 6.10)"
+                .into(),
+        ),
+        sent => sent,
+    };
+    let gives = "resets sent for packets that belong to no socket, such as refused connects";
+    Source::optional("reset-unmatched", gives, verdict)
 }
 
 /// Whether a program is among those with a good verdict.

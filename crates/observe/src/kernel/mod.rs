@@ -9,5 +9,5 @@ mod syscalls;
 pub use btf::{KernelBtf, Names};
 pub use config::hz;
 pub use missed::{MISSED, Missed};
-pub use symbols::Symbols;
+pub use symbols::{Callers, Symbols};
 pub use syscalls::{Syscalls, lock_calls, takes_fd};

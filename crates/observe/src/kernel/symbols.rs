@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use recording::Text;
+use recording::{Text, Verdict};
 
 use crate::wire::{tw_caller, tw_range};
 
@@ -17,6 +17,30 @@ const CALLERS: &[(&str, tw_caller)] = &[
     ("tcp_xmit_retransmit_queue", tw_caller::TW_CALLER_FAST),
     ("tcp_simple_retransmit", tw_caller::TW_CALLER_FAST),
 ];
+
+/// Where the functions are that tell who called.
+pub struct Callers {
+    /// Their address ranges; those of SYN cookies first.
+    pub ranges: Vec<tw_range>,
+    /// Whether the kernel's symbols can be read.
+    pub verdict: Verdict,
+}
+
+impl Callers {
+    /// Of the kernel's symbols, if they could be read.
+    pub fn of(symbols: &Result<Symbols, String>) -> Callers {
+        match symbols {
+            Ok(symbols) => Callers {
+                ranges: symbols.caller_ranges(),
+                verdict: Verdict::Attached,
+            },
+            Err(why) => Callers {
+                ranges: Vec::new(),
+                verdict: Verdict::Unsupported(why.clone()),
+            },
+        }
+    }
+}
 
 /// The kernel's functions, sorted by address.
 pub struct Symbols {
@@ -97,8 +121,7 @@ impl Symbols {
         })
     }
 
-    /// The address ranges of the functions that tell who called; those of SYN cookies first.
-    pub fn caller_ranges(&self) -> Vec<tw_range> {
+    fn caller_ranges(&self) -> Vec<tw_range> {
         let mut ranges = Vec::new();
         for (i, &(start, offset)) in self.starts.iter().enumerate() {
             let name = base(self.name_at(offset));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use libbpf_rs::OpenObject;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use recording::{Intent, Source, Verdict};
+use recording::{Source, Verdict};
 
 use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
@@ -63,12 +63,9 @@ pub fn load<'o>(
 
 /// What the filter gives, with a verdict.
 pub fn sources(verdict: Verdict) -> Vec<Source> {
-    vec![Source {
-        name: "packets".into(),
-        gives: "SYN, SYN-ACK, RST and FIN with their options, on the wire of every namespace"
-            .into(),
-        intent: Intent::Optional,
+    vec![Source::optional(
+        "packets",
+        "SYN, SYN-ACK, RST and FIN with their options, on the wire of every namespace",
         verdict,
-        lost: 0,
-    }]
+    )]
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use libbpf_rs::OpenObject;
 use recording::tables::Packet;
@@ -15,13 +15,10 @@ use super::tap::Tap;
 use super::taps::Taps;
 use crate::error::Error;
 use crate::health::HealthLog;
-use crate::ring::{Count, drain, ring};
+use crate::ring::{Count, DRAIN_EVERY, LOOK_FOR_LOSSES_EVERY, RING_FULL, drain, ring};
 use crate::wire::packets::PacketsSkel;
 use crate::wire::{tw_packet, tw_packet_loss};
 use crate::worker::{Control, Report};
-
-const DRAIN_EVERY: Duration = Duration::from_millis(50);
-const LOOK_FOR_LOSSES_EVERY: Duration = Duration::from_secs(1);
 
 /// Watches until told to stop; ready once every namespace is watched. A kernel that cannot do it
 /// gets a verdict.
@@ -112,8 +109,7 @@ fn run(
             let lost = &skel.maps.lost;
             let n = full.news(lost, tw_packet_loss::TW_PACKET_LOST_RING.0)?;
             if n > 0 {
-                let detail = "the ring buffer was full; record with a larger --ring-kib";
-                health.say("packets", "lost", n, detail)?;
+                health.say("packets", "lost", n, RING_FULL)?;
             }
             let n = unreadable.news(lost, tw_packet_loss::TW_PACKET_UNREADABLE.0)?;
             if n > 0 {

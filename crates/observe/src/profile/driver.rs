@@ -8,11 +8,12 @@ use libbpf_rs::libbpf_sys::{
     PERF_COUNT_SW_CPU_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_SOFTWARE, perf_event_attr,
 };
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
-use recording::{Intent, Source, Verdict};
+use libbpf_rs::{Link, OpenObject, RingBuffer};
+use recording::{Source, Verdict};
 
 use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
+use crate::ring::{Count, ring_of_bytes};
 use crate::wire::profile::{ProfileSkel, ProfileSkelBuilder};
 use crate::wire::same;
 
@@ -87,51 +88,25 @@ impl<'o> Profile<'o> {
         Ok(Profile { skel, links })
     }
 
-    /// The ring; each `consume` hands the records that are in it to `each`.
-    pub fn ring<'r>(&self, mut each: impl FnMut(&[u8]) + 'r) -> Result<RingBuffer<'r>, Error> {
-        let mapping = |e: libbpf_rs::Error| Error::Bpf {
-            what: "mapping the profiler's ring buffer".into(),
-            why: bpf_error(&e),
-        };
-        let mut ring = RingBufferBuilder::new();
-        ring.add(&self.skel.maps.ring, move |bytes| {
-            each(bytes);
-            0
-        })
-        .map_err(mapping)?;
-        ring.build().map_err(mapping)
+    /// The ring; each `drain` hands the records that are in it to `each`.
+    pub fn ring<'r>(&self, each: impl FnMut(&[u8]) + 'r) -> Result<RingBuffer<'r>, Error> {
+        ring_of_bytes(&self.skel.maps.ring, each)
     }
 
-    /// Samples that found the ring full, so far.
-    pub fn lost(&self) -> Result<u64, Error> {
-        let zero = 0u32.to_ne_bytes();
-        let per_cpu = self.skel.maps.lost.lookup_percpu(&zero, MapFlags::ANY);
-        let per_cpu = per_cpu.map_err(|e| Error::Bpf {
-            what: "reading the profiler's loss counter".into(),
-            why: bpf_error(&e),
-        })?;
-        let counts = per_cpu.iter().flatten();
-        let counts = counts.filter_map(|b| b.first_chunk().map(|b| u64::from_ne_bytes(*b)));
-        Ok(counts.sum())
+    /// Samples that found the ring full since the last call.
+    pub fn newly_lost(&self, lost: &mut Count) -> Result<u64, Error> {
+        lost.news(&self.skel.maps.lost, 0)
     }
 }
 
 /// The sources with what was lost. `symbols` tells whether functions of the kernel have names.
 pub fn sources(profile: Verdict, symbols: Verdict, lost: u64) -> Vec<Source> {
-    let source = |name: &str, gives: &str, verdict, lost| Source {
-        name: name.into(),
-        gives: gives.into(),
-        intent: Intent::Optional,
-        verdict,
-        lost,
-    };
     vec![
-        source("profile", "what each CPU is at", profile, lost),
-        source(
+        Source::optional("profile", "what each CPU is at", profile).with_lost(lost),
+        Source::optional(
             "profile-symbols",
             "functions of the kernel by name",
             symbols,
-            0,
         ),
     ]
 }

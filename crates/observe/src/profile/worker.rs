@@ -2,21 +2,19 @@
 
 use std::cell::RefCell;
 use std::mem::{MaybeUninit, offset_of};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use recording::tables::Sample;
 use recording::{TableWriter, Verdict};
 
 use super::driver::{Profile, ProfileOptions, sources};
-use crate::error::{Error, bpf_error};
+use crate::error::Error;
 use crate::filter::Filter;
 use crate::health::HealthLog;
+use crate::ring::{Count, DRAIN_EVERY, LOOK_FOR_LOSSES_EVERY, RING_FULL, drain};
 use crate::stacks::{Stacks, UserSymbols};
 use crate::wire::{read_partly, text, tw_sample};
 use crate::worker::{Control, Report};
-
-const DRAIN_EVERY: Duration = Duration::from_millis(50);
-const LOOK_FOR_LOSSES_EVERY: Duration = Duration::from_secs(1);
 
 /// Samples until told to stop; ready once the clocks tick.
 pub fn watch(
@@ -30,7 +28,7 @@ pub fn watch(
 ) -> Result<Report, Error> {
     let mut object = MaybeUninit::uninit();
     let mut profile = Profile::attach(&mut object, options, filter, ring_bytes)?;
-    let symbols = stacks.verdict();
+    let symbols = stacks.callers().verdict;
     let report = |lost| Report {
         sources: sources(Verdict::Attached, symbols.clone(), lost),
         ..Report::default()
@@ -44,27 +42,22 @@ pub fn watch(
         failed: None,
     });
     let ring = profile.ring(|record| sink.borrow_mut().take(record))?;
-    let (mut looked, mut lost) = (Instant::now(), 0);
+    let (mut looked, mut lost) = (Instant::now(), Count::default());
     loop {
         let stopping = control.stopping(DRAIN_EVERY);
         if stopping {
             profile.links.clear();
         }
-        ring.consume().map_err(|e| Error::Bpf {
-            what: "reading the profiler's ring buffer".into(),
-            why: bpf_error(&e),
-        })?;
+        drain(&ring)?;
         let mut sink = sink.borrow_mut();
         if let Some(failed) = sink.failed.take() {
             return Err(failed.into());
         }
         if stopping || looked.elapsed() >= LOOK_FOR_LOSSES_EVERY {
             looked = Instant::now();
-            let now = profile.lost()?;
-            if now > lost {
-                let detail = "the ring buffer was full; record with a larger --ring-kib";
-                health.say("profile", "lost", now - lost, detail)?;
-                lost = now;
+            match profile.newly_lost(&mut lost)? {
+                0 => {}
+                n => health.say("profile", "lost", n, RING_FULL)?,
             }
             sink.stacks.say_dropped(health)?;
         }
@@ -72,7 +65,7 @@ pub fn watch(
         if stopping {
             sink.stacks.seal()?;
             sink.table.seal()?;
-            return Ok(report(lost));
+            return Ok(report(lost.total));
         }
         sink.stacks.hand_over()?;
         sink.table.seal_if_due()?;

@@ -9,10 +9,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use recording::tables::{Frame, Stack};
-use recording::{Error, TableWriter, Text, Verdict, Writer, monotonic_ns};
+use recording::{Error, TableWriter, Text, Writer, monotonic_ns};
 
 use crate::health::HealthLog;
-use crate::kernel::Symbols;
+use crate::kernel::{Callers, Symbols};
 pub use context::{By, Context};
 pub use user::UserSymbols;
 
@@ -37,8 +37,7 @@ const MAX_STACKS: usize = 1 << 17;
 struct Book {
     writer: Writer,
     tables: Option<(TableWriter<Stack>, TableWriter<Frame>)>,
-    /// Read at the first stack, so that the functions of our own programs are among them.
-    symbols: Option<Result<Symbols, String>>,
+    symbols: Result<Symbols, String>,
     /// By the hash of their addresses.
     kernel: HashMap<u64, KernelStack>,
     stacks: HashSet<u64>,
@@ -58,12 +57,13 @@ pub struct Place {
 }
 
 impl Stacks {
-    /// Stacks for `writer`; its tables are made when the first stack comes.
+    /// Stacks for `writer`; its tables are made when the first stack comes. Reads the kernel's
+    /// symbols, which takes a good part of a second.
     pub fn new(writer: &Writer) -> Stacks {
         Stacks(Arc::new(Mutex::new(Book {
             writer: writer.clone(),
             tables: None,
-            symbols: None,
+            symbols: Symbols::load(),
             kernel: HashMap::new(),
             stacks: HashSet::new(),
             frames: HashSet::new(),
@@ -87,12 +87,21 @@ impl Stacks {
         self.book().add(places)
     }
 
-    /// Whether functions of the kernel are named.
-    pub fn verdict(&self) -> Verdict {
-        match self.book().symbols() {
-            Ok(_) => Verdict::Attached,
-            Err(why) => Verdict::Unsupported(why.clone()),
-        }
+    /// Reads the kernel's symbols anew, once our own programs are loaded: their functions are among
+    /// them then. Nobody is kept waiting meanwhile.
+    pub fn reload_symbols(&self) {
+        let symbols = Symbols::load();
+        self.book().symbols = symbols;
+    }
+
+    /// The kernel function that `address` lies in.
+    pub fn function(&self, address: u64) -> Option<Text> {
+        self.book().symbols.as_ref().ok()?.function(address)
+    }
+
+    /// Where the functions are that tell who called, and whether functions have names at all.
+    pub fn callers(&self) -> Callers {
+        Callers::of(&self.book().symbols)
     }
 
     /// Says how many stacks were not kept since this was asked last.
@@ -117,16 +126,12 @@ impl Stacks {
 }
 
 impl Book {
-    fn symbols(&mut self) -> &Result<Symbols, String> {
-        self.symbols.get_or_insert_with(Symbols::load)
-    }
-
     fn kernel(&mut self, addresses: &[u64]) -> Result<KernelStack, Error> {
         let hash = hash(addresses);
         if let Some(&known) = self.kernel.get(&hash) {
             return Ok(known);
         }
-        let symbols = self.symbols().as_ref().ok();
+        let symbols = self.symbols.as_ref().ok();
         let mut places: Vec<Place> = addresses
             .iter()
             .map(|&address| kernel_place(symbols, address))

@@ -1,18 +1,20 @@
 //! Loads and attaches the scheduler's tracepoints and the link to TCP; reads what they tell.
 
-use std::io::Read;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
-use recording::{Intent, Source, Verdict, monotonic_ns};
+use libbpf_rs::{Link, OpenObject, RingBuffer};
+use recording::{Source, Verdict, monotonic_ns};
 
 use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
+use crate::health::HealthLog;
+use crate::iter;
 use crate::kernel::{KernelBtf, lock_calls};
+use crate::ring::{Count, RING_FULL, ring_of_bytes};
 use crate::wire::tasks::{OpenTasksSkel, TasksSkel, TasksSkelBuilder};
-use crate::wire::{read, same, tw_task_kind, tw_thread};
+use crate::wire::{same, tw_task_kind, tw_thread};
 
 /// What to watch.
 #[derive(Clone, Debug)]
@@ -77,26 +79,22 @@ pub struct Tasks<'o> {
 }
 
 /// What was lost so far, per kind of record.
-#[derive(Clone, Copy, Default)]
-pub struct Losses([u64; KINDS.len()]);
+#[derive(Default)]
+pub struct Losses([Count; KINDS.len()]);
 
-/// Which source a record that was lost belongs to, and why it was lost.
-const KINDS: [(tw_task_kind, &str, &str); 5] = [
-    (tw_task_kind::TW_TASK_WAIT, "waits", RING_FULL),
-    (tw_task_kind::TW_TASK_ON, "waits", RING_FULL),
-    (tw_task_kind::TW_TASK_THREAD, "threads", RING_FULL),
-    (
-        tw_task_kind::TW_TASK_MISSED,
-        "waits",
-        "wakeups came in the middle of others",
-    ),
+/// Which source a record belongs to, what came of it, and why.
+const KINDS: [(tw_task_kind, &str, &str, &str); 4] = [
+    (tw_task_kind::TW_TASK_WAIT, "waits", LOST, RING_FULL),
+    (tw_task_kind::TW_TASK_ON, "waits", LOST, RING_FULL),
+    (tw_task_kind::TW_TASK_THREAD, "threads", LOST, RING_FULL),
     (
         tw_task_kind::TW_TASK_NO_ROOM,
         "threads",
+        "late",
         "no memory at that moment for the account of a thread: it begins at its next switch",
     ),
 ];
-const RING_FULL: &str = "the ring buffer was full; record with a larger --ring-kib";
+const LOST: &str = "lost";
 
 impl<'o> Tasks<'o> {
     /// Loads and attaches what this kernel allows, and takes up the threads that there are.
@@ -201,7 +199,7 @@ impl<'o> Tasks<'o> {
         &mut self,
         seeding: bool,
         changed_since: u64,
-        mut each: impl FnMut(&tw_thread) -> Result<(), Error>,
+        each: impl FnMut(&tw_thread) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Some(bss) = self.skel.maps.bss_data.as_deref_mut() else {
             return Err(Error::Bpf {
@@ -212,70 +210,23 @@ impl<'o> Tasks<'o> {
         bss.seeding = seeding;
         bss.skipped = 0;
         bss.changed_since = changed_since;
-        let mut iter = Iter::new(&self.dump).map_err(|e| Error::Bpf {
-            what: "starting the thread iterator".into(),
-            why: bpf_error(&e),
-        })?;
-        let mut buffer = vec![0; 32 << 10];
-        let mut filled = 0;
-        loop {
-            let n = iter
-                .read(&mut buffer[filled..])
-                .map_err(|why| Error::System {
-                    what: "reading the thread iterator".into(),
-                    why,
-                })?;
-            if n == 0 {
-                return Ok(());
-            }
-            filled += n;
-            let mut used = 0;
-            while let Some(thread) = read::<tw_thread>(&buffer[used..filled]) {
-                used += size_of::<tw_thread>();
-                each(&thread)?;
-            }
-            buffer.copy_within(used..filled, 0);
-            filled -= used;
-        }
+        iter::run(&self.dump, "the thread iterator", each)
     }
 
-    /// The ring; each `consume` hands the records that are in it to `each`.
-    pub fn ring<'r>(&self, mut each: impl FnMut(&[u8]) + 'r) -> Result<RingBuffer<'r>, Error> {
-        let mapping = |e: libbpf_rs::Error| Error::Bpf {
-            what: "mapping the ring buffer of the scheduler's programs".into(),
-            why: bpf_error(&e),
-        };
-        let mut ring = RingBufferBuilder::new();
-        ring.add(&self.skel.maps.ring, move |bytes| {
-            each(bytes);
-            0
-        })
-        .map_err(mapping)?;
-        ring.build().map_err(mapping)
+    /// The ring; each `drain` hands the records that are in it to `each`.
+    pub fn ring<'r>(&self, each: impl FnMut(&[u8]) + 'r) -> Result<RingBuffer<'r>, Error> {
+        ring_of_bytes(&self.skel.maps.ring, each)
     }
 
-    /// What was lost since the last call: source, how many, why.
-    pub fn newly_lost(
-        &self,
-        losses: &mut Losses,
-    ) -> Result<Vec<(&'static str, u64, &'static str)>, Error> {
-        let mut news = Vec::new();
-        for ((kind, source, why), known) in KINDS.iter().zip(&mut losses.0) {
-            let key = kind.0.to_ne_bytes();
-            let per_cpu = self.skel.maps.lost.lookup_percpu(&key, MapFlags::ANY);
-            let per_cpu = per_cpu.map_err(|e| Error::Bpf {
-                what: "reading the loss counters".into(),
-                why: bpf_error(&e),
-            })?;
-            let counts = per_cpu.iter().flatten();
-            let counts = counts.filter_map(|b| b.first_chunk().map(|b| u64::from_ne_bytes(*b)));
-            let total: u64 = counts.sum();
-            if total > *known {
-                news.push((*source, total - *known, *why));
-                *known = total;
+    /// Says what was lost or late since the last call.
+    pub fn say_losses(&self, losses: &mut Losses, health: &HealthLog) -> Result<(), Error> {
+        for ((kind, source, what, why), count) in KINDS.iter().zip(&mut losses.0) {
+            match count.news(&self.skel.maps.lost, kind.0)? {
+                0 => {}
+                n => health.say(source, what, n, *why)?,
             }
         }
-        Ok(news)
+        Ok(())
     }
 
     /// What was asked for, each with its verdict and what it lost. `symbols` tells whether functions
@@ -311,9 +262,9 @@ impl Losses {
     fn of(&self, source: &str) -> u64 {
         let of = KINDS
             .iter()
-            .zip(self.0)
-            .filter(|((_, s, _), _)| *s == source);
-        of.map(|(_, lost)| lost).sum()
+            .zip(&self.0)
+            .filter(|((_, s, what, _), _)| (*s, *what) == (source, LOST));
+        of.map(|(_, count)| count.total).sum()
     }
 }
 
@@ -331,13 +282,7 @@ const RESENT: Gives = (
 const THREADS: Gives = ("threads", "what each thread does with its time");
 
 fn source((name, gives): Gives, verdict: Verdict, lost: u64) -> Source {
-    Source {
-        name: name.into(),
-        gives: gives.into(),
-        intent: Intent::Optional,
-        verdict,
-        lost,
-    }
+    Source::optional(name, gives, verdict).with_lost(lost)
 }
 
 /// The sources where nothing could be attached.

@@ -10,15 +10,14 @@ use recording::{Writer, monotonic_ns};
 use super::driver::{Losses, TaskOptions, Tasks};
 use super::threads::Threads;
 use super::waits::Waits;
-use crate::error::{Error, bpf_error};
+use crate::error::Error;
 use crate::health::HealthLog;
 use crate::kernel::{KernelBtf, Names};
+use crate::ring::{DRAIN_EVERY, LOOK_FOR_LOSSES_EVERY, drain};
 use crate::stacks::Stacks;
 use crate::wire::{read, tw_task_kind, tw_thread};
 use crate::worker::{Control, Report};
 
-const DRAIN_EVERY: Duration = Duration::from_millis(50);
-const LOOK_FOR_LOSSES_EVERY: Duration = Duration::from_secs(1);
 /// Threads that stay asleep have a row only every so many intervals.
 const ALL_EVERY: u64 = 10;
 
@@ -39,7 +38,7 @@ pub fn watch(
     let told = stacks.clone();
     let names = Names::load(&btf);
     drop(btf); // megabytes
-    let symbols = stacks.verdict();
+    let symbols = stacks.callers().verdict;
     let rows = RefCell::new(Rows {
         waits: match options.waits {
             true => Some(Waits::new(writer.table()?, stacks, names)),
@@ -59,10 +58,7 @@ pub fn watch(
 
     let ring = tasks.ring(|record| rows.borrow_mut().take(record))?;
     let consume = || {
-        ring.consume().map_err(|e| Error::Bpf {
-            what: "reading the ring buffer of the scheduler's programs".into(),
-            why: bpf_error(&e),
-        })?;
+        drain(&ring)?;
         rows.borrow_mut().failed.take().map_or(Ok(()), Err)
     };
     let (mut looked, mut round) = (Instant::now(), Instant::now());
@@ -95,9 +91,7 @@ pub fn watch(
         }
         if stopping || looked.elapsed() >= LOOK_FOR_LOSSES_EVERY {
             looked = Instant::now();
-            for (source, count, why) in tasks.newly_lost(&mut losses)? {
-                health.say(source, "lost", count, why)?;
-            }
+            tasks.say_losses(&mut losses, health)?;
             told.say_dropped(health)?;
         }
         if stopping {

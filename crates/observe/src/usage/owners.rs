@@ -1,21 +1,20 @@
 //! Source `owners`: the processes that hold TCP sockets, and how many files each has open.
 
 use std::collections::HashMap;
-use std::io::Read;
 use std::mem::MaybeUninit;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Iter, Link, OpenObject};
+use libbpf_rs::{Link, OpenObject};
 
 use crate::error::{Error, bpf_error};
+use crate::iter;
 use crate::wire::owners::{OwnersSkel, OwnersSkelBuilder};
-use crate::wire::{read, tw_owner};
+use crate::wire::tw_owner;
 
 /// The loaded iterator.
 pub struct Owners<'o> {
     skel: OwnersSkel<'o>,
     link: Link,
-    buffer: Vec<u8>,
 }
 
 impl<'o> Owners<'o> {
@@ -28,11 +27,7 @@ impl<'o> Owners<'o> {
         let open = OwnersSkelBuilder::default().open(object).map_err(failed)?;
         let skel = open.load().map_err(failed)?;
         let link = skel.progs.count.attach().map_err(failed)?;
-        Ok(Owners {
-            skel,
-            link,
-            buffer: vec![0; 64 << 10],
-        })
+        Ok(Owners { skel, link })
     }
 
     /// The processes that hold TCP sockets, by pid.
@@ -40,35 +35,16 @@ impl<'o> Owners<'o> {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.current = tw_owner::default();
         }
-        let mut iter = Iter::new(&self.link).map_err(|e| Error::Bpf {
-            what: "starting the open-file counter".into(),
-            why: bpf_error(&e),
-        })?;
         let mut found: HashMap<u32, tw_owner> = HashMap::new();
-        let mut filled = 0;
-        loop {
-            let n = iter
-                .read(&mut self.buffer[filled..])
-                .map_err(|why| Error::System {
-                    what: "reading the open-file counter".into(),
-                    why,
-                })?;
-            if n == 0 {
-                return Ok(found);
+        iter::run(&self.link, "the open-file counter", |owner: &tw_owner| {
+            // Threads with files of their own come apart from their process: the limit holds
+            // for each, so the fullest counts.
+            let known = found.entry(owner.pid).or_insert(*owner);
+            if owner.files > known.files {
+                *known = *owner;
             }
-            filled += n;
-            let mut used = 0;
-            while let Some(owner) = read::<tw_owner>(&self.buffer[used..filled]) {
-                used += size_of::<tw_owner>();
-                // Threads with files of their own come apart from their process: the limit holds
-                // for each, so the fullest counts.
-                let known = found.entry(owner.pid).or_insert(owner);
-                if owner.files > known.files {
-                    *known = owner;
-                }
-            }
-            self.buffer.copy_within(used..filled, 0);
-            filled -= used;
-        }
+            Ok(())
+        })?;
+        Ok(found)
     }
 }

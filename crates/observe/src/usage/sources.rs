@@ -3,49 +3,37 @@
 use std::fs::File;
 use std::mem::MaybeUninit;
 
-use recording::{Intent, Source, Verdict};
+use recording::{Source, Verdict};
 
 use super::hierarchy::{self, Hierarchy};
 use super::owners::Owners;
 
 /// The sources with their verdicts.
 pub fn sources(owners: Verdict, hierarchies: &[Hierarchy]) -> Vec<Source> {
-    let source = |name: &str, gives: &str, intent, verdict| Source {
-        name: name.into(),
-        gives: gives.into(),
-        intent,
-        verdict,
-        lost: 0,
-    };
     let cgroups = match (&owners, hierarchies.is_empty()) {
         (Verdict::Attached, true) => Verdict::Unsupported("no cgroups are mounted".into()),
         (Verdict::Attached, false) => Verdict::Attached,
         _ => Verdict::Unsupported("the processes that hold sockets are not known".into()),
     };
-    use Intent::{Optional, Required};
     vec![
-        source(
+        Source::required(
             "cpus",
             "time of each CPU as in /proc/stat, packets processed, dropped and left over (softnet)",
-            Required,
             readable("/proc/stat"),
         ),
-        source(
+        Source::optional(
             "interrupts",
             "interrupts by line, device and CPU; softirqs by kind and CPU",
-            Optional,
             readable("/proc/interrupts"),
         ),
-        source(
+        Source::optional(
             "resources",
             "load, memory, disks, interfaces, socket memory, descriptors against their limits",
-            Optional,
             Verdict::Attached,
         ),
-        source(
+        Source::optional(
             "pressure",
             "how long work waited for CPU, memory and disks (PSI)",
-            Optional,
             match readable("/proc/pressure/cpu") {
                 Verdict::Attached => Verdict::Attached,
                 _ => Verdict::Unsupported(
@@ -53,16 +41,14 @@ pub fn sources(owners: Verdict, hierarchies: &[Hierarchy]) -> Vec<Source> {
                 ),
             },
         ),
-        source(
+        Source::optional(
             "owners",
             "open files of the processes that hold TCP sockets, against their limit",
-            Optional,
             owners,
         ),
-        source(
+        Source::optional(
             "cgroups",
             "CPU throttling and memory limits of the cgroups of those processes",
-            Optional,
             cgroups,
         ),
     ]

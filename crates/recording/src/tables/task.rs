@@ -56,7 +56,7 @@ table! {
         waited_ns: u64, Ns;
         /// How long it then waited for a CPU.
         runqueue_ns: Option<u64>, Ns, null "it had not run again when the recording ended";
-        /// Who woke it: `task`, `softirq` (mostly a packet), `irq`, or `timer` (a timer that ran out, in whatever context); `unknown` when kernel symbols cannot be read.
+        /// Who woke it: `task`, `softirq` (mostly a packet), `irq`, or `timer` (a timer that ran out, in whatever context); `unknown` when kernel symbols cannot be read, or when the wakeup was not seen, as it came in the middle of another.
         waker: Text, Name;
         /// Process on the waker's CPU: the waker for `task`, a bystander otherwise (0 when the CPU was idle).
         waker_pid: u32, Id;

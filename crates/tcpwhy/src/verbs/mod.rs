@@ -2,6 +2,7 @@
 
 pub mod doctor;
 pub mod explain;
+pub mod flame;
 pub mod lab;
 pub mod record;
 pub mod stat;

@@ -1,0 +1,164 @@
+//! `tcpwhy flame`: where the CPUs were, as a flame graph, and what grew since another profile.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use recording::Recording;
+use view::flame::{self, Caption, Choice, Profile};
+
+use crate::filters::FilterArgs;
+
+/// Arguments of `tcpwhy flame`.
+#[derive(Args, Debug)]
+pub struct FlameArgs {
+    /// A recording, or a file with stacks of `perf script`, DTrace or folded ones; - is stdin
+    #[arg(value_name = "PROFILE")]
+    profile: PathBuf,
+    /// Show what changed since this one: of the same load when it was fast
+    #[arg(long, value_name = "PROFILE")]
+    diff: Option<PathBuf>,
+    /// Only these CPUs
+    #[arg(long, value_name = "CPU", value_delimiter = ',')]
+    cpu: Vec<u32>,
+    /// Only softirqs, whatever they interrupted
+    #[arg(long)]
+    softirq: bool,
+    /// Draw the flame graph into this file, SVG
+    #[arg(short, value_name = "FILE", conflicts_with_all = ["folded", "json"])]
+    output: Option<PathBuf>,
+    /// Print folded stacks, one per line
+    #[arg(long, conflicts_with_all = ["diff", "json"])]
+    folded: bool,
+    /// One JSON object per function
+    #[arg(long)]
+    json: bool,
+    /// Functions listed at most
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+    #[command(flatten)]
+    filters: FilterArgs,
+}
+
+/// Runs the verb.
+pub fn run(args: &FlameArgs, out: &mut impl Write) -> Result<ExitCode> {
+    args.filters.only("a profile", &["--pid", "--comm"])?;
+    let (profile, of) = read(&args.profile, args)?;
+    let before = args.diff.as_deref().map(|path| read(path, args));
+    let before = before.transpose()?;
+    let of = match &before {
+        Some((_, before)) => format!("{of}; compared with {before}"),
+        None => of,
+    };
+    if args.folded {
+        flame::folded(&profile, out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(path) = &args.output {
+        let caption = Caption {
+            title: title(args, before.is_some()),
+            subtitle: of.clone(),
+        };
+        draw(path, &profile, before.as_ref().map(|b| &b.0), &caption)?;
+    }
+    match before {
+        Some((before, _)) => {
+            let growth = flame::growth(&before, &profile);
+            let growth = growth.into_iter().take(args.top);
+            match args.json {
+                true => view::json::lines(growth, out)?,
+                false => flame::text_growth(growth, &of, out)?,
+            }
+        }
+        None => {
+            let shares = flame::shares(&profile).into_iter().take(args.top);
+            match args.json {
+                true => view::json::lines(shares, out)?,
+                false => flame::text_shares(shares, &of, out)?,
+            }
+        }
+    }
+    if profile.left_out > 0 {
+        let n = profile.left_out;
+        eprintln!("{n} samples are left out: they lie in more different stacks than are kept");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A profile, and what it is of.
+fn read(path: &Path, args: &FlameArgs) -> Result<(Profile, String)> {
+    if path.is_dir() {
+        let recording = Recording::open(path)?;
+        if recording.segments("sample")?.is_empty() {
+            bail!(
+                "{}: it has no profile; record without `--without profile`",
+                path.display()
+            );
+        }
+        let choice = Choice {
+            filter: args.filters.of(&recording.manifest)?,
+            cpus: args.cpu.clone(),
+            softirq: args.softirq,
+        };
+        let profile = Profile::of(&recording, &choice)?;
+        let of = describe(&recording, &profile);
+        return Ok((profile, of));
+    }
+    if !args.cpu.is_empty() || args.softirq || !args.filters.pid.is_empty() {
+        bail!(
+            "--cpu, --softirq and --pid choose samples of a recording; stacks of other tools do not tell"
+        );
+    }
+    let profile = match path == Path::new("-") {
+        true => flame::read_foreign(io::stdin().lock()),
+        false => File::open(path).and_then(flame::read_foreign),
+    };
+    let profile = profile.with_context(|| path.display().to_string())?;
+    let of = format!(
+        "{}, samples or their periods: {}",
+        path.display(),
+        profile.samples
+    );
+    Ok((profile, of))
+}
+
+fn title(args: &FlameArgs, difference: bool) -> String {
+    let mut title = match args.softirq {
+        true => "CPU time in softirqs".to_string(),
+        false => "CPU time".to_string(),
+    };
+    if !args.cpu.is_empty() {
+        let cpus: Vec<_> = args.cpu.iter().map(u32::to_string).collect();
+        title += &format!(" on CPU {}", cpus.join(", "));
+    }
+    if difference {
+        title += ": red grew, blue shrank";
+    }
+    title
+}
+
+/// What a profile is of, in a line.
+fn describe(recording: &Recording, profile: &Profile) -> String {
+    let m = &recording.manifest;
+    let seconds = m.end_ns.saturating_sub(m.start_ns) as f64 / 1e9;
+    let idle = 100.0 * profile.idle as f64 / profile.of_all();
+    format!(
+        "{} (kernel {}), {seconds:.1} s, {} samples, idle {idle:.0} %",
+        m.host.name, m.host.kernel, profile.samples
+    )
+}
+
+fn draw(path: &Path, profile: &Profile, before: Option<&Profile>, caption: &Caption) -> Result<()> {
+    let mut svg = Vec::new();
+    match before {
+        Some(before) => flame::difference(before, profile, caption, &mut svg)?,
+        None => flame::graph(profile, caption, &mut svg)?,
+    }
+    let write = || BufWriter::new(File::create(path)?).write_all(&svg);
+    write().with_context(|| format!("writing {}", path.display()))?;
+    eprintln!("drew {}", path.display());
+    Ok(())
+}

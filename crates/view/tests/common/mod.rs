@@ -1,0 +1,161 @@
+//! Recordings made for a test, and what a view prints of them.
+#![allow(dead_code)]
+
+use std::net::IpAddr;
+
+use recording::tables::*;
+use recording::{Addr, FORMAT, Manifest, Namespace, Recording, Rows, Table, Writer};
+use tempfile::TempDir;
+use unicode_width::UnicodeWidthStr;
+use view::{How, Reader, Screen};
+
+pub const S: u64 = 1_000_000_000;
+pub const MS: u64 = 1_000_000;
+pub const START: u64 = 5_000 * S;
+pub const HOST: u32 = 4_026_531_840;
+/// A name that would clear the screen and write backwards.
+pub const HOSTILE: &str = "e\x1b[2Jvil\u{202e}\n";
+
+/// A recording being made.
+pub struct Rec {
+    dir: TempDir,
+    writer: Writer,
+}
+
+impl Rec {
+    pub fn new() -> Rec {
+        let dir = tempfile::tempdir().unwrap();
+        let namespace = |inode, name: &str| Namespace {
+            inode,
+            name: name.into(),
+        };
+        let manifest = Manifest {
+            format: FORMAT,
+            complete: true,
+            start_ns: START,
+            end_ns: START + 10 * S,
+            clock_offset_ns: 1_700_000_000 * S as i64,
+            namespaces: vec![namespace(HOST, "host"), namespace(7, HOSTILE)],
+            ..Manifest::default()
+        };
+        let writer = Writer::create(&dir.path().join("r.tcpwhy"), &manifest).unwrap();
+        Rec { dir, writer }
+    }
+
+    pub fn rows<T: Table>(self, rows: impl IntoIterator<Item = T>) -> Rec {
+        let mut table = self.writer.table::<T>().unwrap();
+        for row in rows {
+            table.push(row).unwrap();
+        }
+        table.seal().unwrap();
+        self
+    }
+
+    pub fn open(&self) -> Recording {
+        Recording::open(&self.dir.path().join("r.tcpwhy")).unwrap()
+    }
+
+    pub fn show(&self, view: Box<dyn view::View>, change: impl FnOnce(&mut How)) -> String {
+        self.limited(view, None, change)
+    }
+
+    pub fn limited(
+        &self,
+        mut view: Box<dyn view::View>,
+        most: Option<u64>,
+        change: impl FnOnce(&mut How),
+    ) -> String {
+        let recording = self.open();
+        let mut how = How::of(&recording.manifest);
+        change(&mut how);
+        let mut out = Vec::new();
+        let mut screen = Screen::new(&mut out, &how).at_most(most);
+        let mut reader = Reader::new(&mut *view);
+        let mut rows = Rows::of(&recording, &reader.tables()).unwrap();
+        reader.show(&mut rows, u64::MAX, &mut screen).unwrap();
+        reader.end(&mut screen).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let acts = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+        assert!(how.json || !text.contains(acts), "{text:?}");
+        for line in text.lines().filter(|_| how.json) {
+            let value: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert!(
+                value["type"].is_string() && value["unix_ns"].is_i64() || value["type"] == "rank"
+            );
+        }
+        if let Some(width) = how.width {
+            assert!(text.lines().all(|l| l.width() <= width), "{text}");
+        }
+        text
+    }
+
+    /// The text, and the first two lines of JSON.
+    pub fn both(&self, view: impl Fn() -> Box<dyn view::View>) -> String {
+        let text = self.show(view(), |_| {});
+        self.show(view(), |how| how.width = Some(60));
+        let json = self.show(view(), |how| how.json = true);
+        let json: String = json.lines().take(2).map(|l| format!("{l}\n")).collect();
+        format!("{text}\n{json}")
+    }
+}
+
+pub fn addr(text: &str) -> Addr {
+    text.parse::<IpAddr>().unwrap().into()
+}
+
+pub fn event(at_ms: u64, kind: &str, sock: u64) -> Event {
+    Event {
+        time_ns: START + at_ms * MS,
+        kind: kind.into(),
+        netns: HOST,
+        sock: Some(sock),
+        family: 4,
+        local_addr: addr("10.0.0.1"),
+        local_port: 40_000,
+        remote_addr: addr("10.0.0.2"),
+        remote_port: 80,
+        ..Event::default()
+    }
+}
+
+pub fn state(at_ms: u64, sock: u64, old: &str, new: &str) -> Event {
+    Event {
+        old_state: Some(old.into()),
+        state: Some(new.into()),
+        ..event(at_ms, "state", sock)
+    }
+}
+
+pub fn connect(at_ms: u64, sock: u64) -> Event {
+    Event {
+        pid: Some(77),
+        comm: Some(HOSTILE.into()),
+        cgroup: Some(5),
+        local_port: 0,
+        ..state(at_ms, sock, "CLOSE", "SYN_SENT")
+    }
+}
+
+pub fn established(e: Event) -> Event {
+    Event {
+        sack: Some(true),
+        window_scaling: Some(true),
+        timestamps: Some(false),
+        mss: Some(1460),
+        rtt_us: Some(90),
+        cwnd: Some(10),
+        retransmits: Some(0),
+        ..e
+    }
+}
+
+/// The server's side: its ends are the other way round.
+pub fn served(e: Event) -> Event {
+    Event {
+        local_addr: e.remote_addr,
+        local_port: 80,
+        remote_addr: e.local_addr,
+        remote_port: 40_000,
+        ..e
+    }
+}

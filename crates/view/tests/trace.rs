@@ -1,0 +1,357 @@
+//! What every view of `trace` prints, word by word, of recordings made for it.
+
+mod common;
+
+use common::*;
+use recording::Filter;
+use recording::tables::*;
+use view::trace;
+
+fn listen(at_ms: u64) -> Event {
+    Event {
+        pid: Some(812),
+        comm: Some("nginx".into()),
+        cgroup: Some(6),
+        backlog: Some(128),
+        remote_addr: addr("0.0.0.0"),
+        remote_port: 0,
+        local_addr: addr("0.0.0.0"),
+        local_port: 80,
+        ..state(at_ms, 900, "CLOSE", "LISTEN")
+    }
+}
+
+/// One connection that loses its first SYN and a segment, one that is refused.
+fn story() -> Vec<Event> {
+    let retransmit = |at_ms, state: &str, kind: &str, attempt| Event {
+        state: Some(state.into()),
+        retransmit_kind: Some(kind.into()),
+        attempt: Some(attempt),
+        seq: Some(4_000_000_000),
+        cwnd: Some(1),
+        rtt_us: Some(0),
+        retransmits: Some(attempt),
+        ..event(at_ms, "retransmit", 1)
+    };
+    let synack = served(Event {
+        state: Some("NEW_SYN_RECV".into()),
+        attempt: Some(1),
+        ..event(900, "synack-retransmit", 2)
+    });
+    let mut opened = established(state(1_010, 1, "SYN_SENT", "ESTABLISHED"));
+    opened.retransmits = Some(1);
+    let mut accepted = served(established(state(1_009, 3, "SYN_RECV", "ESTABLISHED")));
+    accepted.cookie = Some(true);
+    let reset = Event {
+        state: Some("SYN_SENT".into()),
+        remote_port: 81,
+        ..event(2_001, "reset-received", 4)
+    };
+    let sent = Event {
+        sock: None,
+        state: None,
+        reason: Some("NO_SOCKET".into()),
+        flags: Some(2),
+        seq: Some(9),
+        local_addr: addr("10.0.0.2"),
+        local_port: 81,
+        remote_addr: addr("10.0.0.1"),
+        remote_port: 40_001,
+        ..event(2_000, "reset-sent", 0)
+    };
+    let drop = Event {
+        kind: "drop".into(),
+        location: Some("tcp_v4_rcv".into()),
+        ..sent.clone()
+    };
+    let refused = |e: Event| Event {
+        remote_port: 81,
+        ..e
+    };
+    vec![
+        listen(0),
+        connect(0, 1),
+        synack,
+        retransmit(1_000, "SYN_SENT", "rto", 1),
+        accepted,
+        opened,
+        retransmit(1_300, "ESTABLISHED", "tlp", 1),
+        refused(connect(1_999, 4)),
+        drop,
+        sent,
+        reset,
+        refused(state(2_001, 4, "SYN_SENT", "CLOSE")),
+        connect(2_100, 5),
+        Event {
+            local_port: 0,
+            ..state(2_102, 5, "SYN_SENT", "CLOSE")
+        },
+        state(3_000, 1, "ESTABLISHED", "FIN_WAIT1"),
+        state(3_001, 1, "FIN_WAIT1", "FIN_WAIT2"),
+        state(3_002, 1, "FIN_WAIT2", "CLOSE"),
+        served(state(3_002, 3, "LAST_ACK", "CLOSE")),
+    ]
+}
+
+macro_rules! golden {
+    ($($name:ident, $what:expr;)+) => {$(
+        #[test]
+        fn $name() {
+            let rec = Rec::new().rows(story());
+            insta::assert_snapshot!(rec.both(|| trace::view($what)));
+        }
+    )+};
+}
+golden! {
+    retransmits, trace::What::Retransmits;
+    resets, trace::What::Resets;
+    handshakes, trace::What::Handshakes;
+    drops, trace::What::Drops;
+    states, trace::What::States;
+    connects_by_events, trace::What::Connects;
+    accepts_by_events, trace::What::Accepts(false);
+}
+
+#[test]
+fn filters_ask_for_the_owner_not_for_the_row() {
+    let rec = Rec::new().rows(story());
+    let lines = |what: trace::What, filter: Filter| {
+        let text = rec.show(trace::view(what), |how| how.filter = filter);
+        text.lines().count().saturating_sub(1)
+    };
+    let pid = |pid| Filter {
+        pids: vec![pid],
+        ..Filter::default()
+    };
+    assert_eq!(lines(trace::What::Retransmits, pid(77)), 2);
+    assert_eq!(lines(trace::What::Retransmits, pid(812)), 1, "the SYN-ACK");
+    assert_eq!(lines(trace::What::Retransmits, pid(1)), 0);
+    let comm = Filter {
+        comms: vec!["nginx".into()],
+        cgroups: vec![6],
+        ..Filter::default()
+    };
+    assert_eq!(lines(trace::What::Handshakes, comm), 1);
+    let port = Filter {
+        ports: vec![81],
+        ..Filter::default()
+    };
+    assert_eq!(lines(trace::What::Resets, port.clone()), 2);
+    assert_eq!(lines(trace::What::Retransmits, port), 0);
+    let addr = Filter {
+        addrs: vec!["10.0.0.0/30".parse().unwrap()],
+        netns: vec![HOST],
+        ..Filter::default()
+    };
+    assert_eq!(lines(trace::What::Retransmits, addr), 3);
+    let elsewhere = Filter {
+        netns: vec![1],
+        ..Filter::default()
+    };
+    assert_eq!(lines(trace::What::States, elsewhere), 0);
+}
+
+fn call(at_us: u64, call: &str, sock: u64) -> Call {
+    Call {
+        time_ns: START + at_us * 1_000,
+        pid: 77,
+        tid: 77,
+        comm: "curl".into(),
+        netns: HOST,
+        call: call.into(),
+        duration_ns: 250_000,
+        sock: Some(sock),
+        family: 4,
+        local_addr: addr("10.0.0.1"),
+        local_port: 40_000,
+        remote_addr: addr("10.0.0.2"),
+        remote_port: 80,
+        ..Call::default()
+    }
+}
+
+#[test]
+fn connects_with_their_calls() {
+    let ok = Call {
+        port_search_ns: Some(219_000),
+        result: Some(0),
+        ..call(1_010_050, "connect", 1)
+    };
+    let refused = Call {
+        error: Some("ECONNREFUSED".into()),
+        remote_port: 81,
+        ..call(2_001_040, "connect", 4)
+    };
+    let no_port = Call {
+        error: Some("EADDRNOTAVAIL".into()),
+        ..call(2_102_100, "connect", 5)
+    };
+    let no_route = Call {
+        error: Some("ENETUNREACH".into()),
+        local_port: 0,
+        remote_addr: addr("10.66.0.1"),
+        // An id that was another socket's a moment ago.
+        ..call(2_500_000, "connect", 5)
+    };
+    let rec = Rec::new().rows(story());
+    let rec = rec.rows([ok, refused, no_port, no_route]);
+    insta::assert_snapshot!(rec.both(|| trace::view(trace::What::Connects)));
+}
+
+#[test]
+fn accepts_with_their_calls() {
+    // The socket of the call is the listener's.
+    let accept = |at_us| Call {
+        pid: 813,
+        comm: "nginx".into(),
+        local_addr: addr("10.0.0.2"),
+        local_port: 80,
+        remote_addr: addr("10.0.0.1"),
+        remote_port: 40_000,
+        ..call(at_us, "accept", 900)
+    };
+    let failed = |at_us, error: &str| Call {
+        error: Some(error.into()),
+        remote_addr: addr("0.0.0.0"),
+        remote_port: 0,
+        ..accept(at_us)
+    };
+    let accepted = accept(1_500_000);
+    let again = failed(1_600_000, "EAGAIN");
+    let no_files = failed(1_700_000, "EMFILE");
+    let rec = Rec::new().rows(story());
+    let rec = rec.rows([accepted, again, no_files]);
+    insta::assert_snapshot!(rec.both(|| trace::view(trace::What::Accepts(true))));
+}
+
+#[test]
+fn timewait_accepted_and_refused() {
+    let tuple = |e: Event, port| Event {
+        remote_port: port,
+        ..served(e)
+    };
+    let syn = |at_ms, port, reason: &str| Event {
+        state: Some("TIME_WAIT".into()),
+        reason: Some(reason.into()),
+        location: Some("tcp_v4_rcv".into()),
+        flags: Some(2),
+        seq: Some(123),
+        ..tuple(event(at_ms, "drop", 50), port)
+    };
+    let closes = |at_ms, port| tuple(state(at_ms, 60, "FIN_WAIT2", "CLOSE"), port);
+    let again = |at_ms, port| {
+        tuple(
+            established(state(at_ms, 61, "SYN_RECV", "ESTABLISHED")),
+            port,
+        )
+    };
+    let fin = Event {
+        flags: Some(17),
+        ..syn(1_450, 40_002, "NOT_SPECIFIED")
+    };
+    let events = vec![
+        listen(0),
+        closes(1_000, 40_000),
+        closes(1_001, 40_001),
+        closes(1_002, 40_002),
+        closes(1_003, 40_003),
+        // The socket made way.
+        again(1_400, 40_000),
+        // Refused; what comes after the reset that followed met nothing.
+        syn(1_401, 40_001, "NOT_SPECIFIED"),
+        again(1_411, 40_001),
+        syn(1_402, 40_002, "TCP_RFC7323_TW_PAWS"),
+        fin,
+        // Older than a minute: no TIME_WAIT socket is left.
+        again(62_000, 40_003),
+        // Not closed by this side: no TIME_WAIT socket was here.
+        again(62_001, 40_004),
+        // In TIME_WAIT when the recording began, says a sample.
+        again(1_500, 40_005),
+    ];
+    let sample = Socket {
+        time_ns: START,
+        netns: HOST,
+        sock: 70,
+        state: "TIME_WAIT".into(),
+        local_addr: addr("10.0.0.2"),
+        local_port: 80,
+        remote_addr: addr("10.0.0.1"),
+        remote_port: 40_005,
+        ..Socket::default()
+    };
+    let rec = Rec::new().rows(events).rows([sample]);
+    insta::assert_snapshot!(rec.both(|| trace::view(trace::What::TimeWait)));
+}
+
+#[test]
+fn wakeups_with_the_stack_and_the_segment() {
+    let wait = |at_ms, waited_ns| Wait {
+        time_ns: START + at_ms * MS,
+        pid: 21_912,
+        tid: 21_913,
+        comm: HOSTILE.into(),
+        netns: HOST,
+        state: "S".into(),
+        syscall: Some("epoll_wait".into()),
+        fd: Some(4),
+        waited_ns,
+        runqueue_ns: Some(12_345),
+        waker: "softirq".into(),
+        waker_tid: 12,
+        waker_comm: "ksoftirqd/0".into(),
+        waker_stack: Some(3),
+        ..Wait::default()
+    };
+    let by_segment = Wait {
+        cause_sock: Some(1),
+        cause_family: 4,
+        cause_local_addr: addr("127.0.0.1"),
+        cause_local_port: 7000,
+        cause_remote_addr: addr("127.0.0.1"),
+        cause_remote_port: 4000,
+        cause_attempt: Some(1),
+        cause_sender_state: Some("SYN_SENT".into()),
+        cause_sent_ago_ns: Some(164_321),
+        ..wait(1_000, 1_003_456_789)
+    };
+    let by_task = Wait {
+        waker: "task".into(),
+        waker_comm: "redis".into(),
+        waker_stack: Some(4),
+        ..wait(1_100, 11 * MS)
+    };
+    let plain = Wait {
+        cause_attempt: Some(0),
+        cause_sender_state: None,
+        cause_sent_ago_ns: None,
+        time_ns: START + 1_200 * MS,
+        waker_stack: None,
+        ..by_segment.clone()
+    };
+    let frames = ["ep_poll_callback", "sock_def_readable", "tcp_v4_rcv"];
+    let frame = |(i, name): (usize, &&str)| Frame {
+        time_ns: START + 9 * S,
+        frame: i as u64,
+        function: (**name).into(),
+        module: "kernel".into(),
+        offset: 0x10 * i as u64,
+    };
+    let rec = Rec::new()
+        .rows([by_segment, by_task, plain, wait(1_300, 9 * MS)])
+        .rows(frames.iter().enumerate().map(frame))
+        .rows((0..3).rev().map(|depth| Stack {
+            // Told late: a stack is known before the first wait that refers to it is shown.
+            time_ns: START + 9 * S,
+            stack: 3,
+            depth,
+            frame: depth.into(),
+        }));
+    insta::assert_snapshot!(rec.both(|| trace::view(trace::What::Wakeups(10 * MS))));
+}
+
+#[test]
+fn an_empty_recording_shows_nothing() {
+    let connects = trace::view(trace::What::Connects);
+    assert_eq!(Rec::new().show(connects, |_| {}), "");
+}
