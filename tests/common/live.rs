@@ -1,12 +1,14 @@
 //! A recording in progress, its rows, and namespaces of the test's own.
 #![allow(dead_code)]
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use recording::tables::Health;
 use recording::{Manifest, Recording, Table};
@@ -96,11 +98,49 @@ pub struct Space(String);
 impl Space {
     /// Makes one, with its loopback up.
     pub fn new(name: &str) -> Space {
-        let name = format!("tcpwhy-{name}-{}", std::process::id());
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let nth = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tcpwhy-{name}-{}-{nth}", std::process::id());
         ip(&["netns", "add", &name]);
         let space = Space(name);
         space.ip(&["link", "set", "lo", "up"]);
         space
+    }
+
+    /// Makes one in which all that is sent to 10.9.0.2 vanishes.
+    pub fn with_hole() -> Space {
+        let space = Space::new("hole");
+        for command in [
+            "link add hole type veth peer name bottom",
+            "addr add 10.9.0.1/24 dev hole",
+            "link set hole up",
+            "link set bottom up",
+            // Nobody has this hardware address.
+            "neigh add 10.9.0.2 lladdr 02:00:00:00:00:99 dev hole nud permanent",
+        ] {
+            space.ip(&command.split(' ').collect::<Vec<_>>());
+        }
+        space
+    }
+
+    /// Every counter of the namespace, by group and name.
+    pub fn counters(&self) -> BTreeMap<String, i64> {
+        self.inside(|| {
+            let mut all = BTreeMap::new();
+            for file in ["snmp", "netstat"] {
+                let path = format!("/proc/thread-self/net/{file}");
+                let text = std::fs::read_to_string(path).unwrap();
+                let lines: Vec<&str> = text.lines().collect();
+                for pair in lines.chunks(2) {
+                    let (names, values) = (pair[0].split(' '), pair[1].split(' '));
+                    let group = pair[0].split(':').next().unwrap();
+                    for (name, value) in names.zip(values).skip(1) {
+                        all.insert(format!("{group}.{name}"), value.parse().unwrap());
+                    }
+                }
+            }
+            all
+        })
     }
 
     /// Its name in /run/netns.

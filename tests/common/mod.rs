@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod live;
+pub mod watching;
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -77,7 +77,9 @@ impl HealthNotes {
 
     /// In one line; `None` when all is well.
     pub fn says(&self) -> Option<String> {
-        let notes = self.notes.iter().map(|n| match n.what.as_str() {
+        // What began a little late cost nothing that anyone would miss; JSON has it.
+        let notes = self.notes.iter().filter(|n| n.what != "late");
+        let notes = notes.map(|n| match n.what.as_str() {
             "lost" => format!("{} lost {} records: {}", n.source, n.count, n.detail),
             what => format!("{} {what}: {}", n.source, n.detail),
         });
