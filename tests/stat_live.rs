@@ -321,16 +321,13 @@ fn cpus_are_those_of_proc_stat() {
     if !root() {
         return;
     }
-    /// Milliseconds of all CPUs: user, system, idle.
-    fn read() -> [f64; 3] {
+    /// Ticks of all CPUs: user, system, idle, and all kinds together.
+    fn read() -> [f64; 4] {
         let text = fs::read_to_string("/proc/stat").unwrap();
         let all = text.lines().next().unwrap();
-        let ticks: Vec<f64> = all
-            .split_whitespace()
-            .skip(1)
-            .map(|n| n.parse().unwrap())
-            .collect();
-        [ticks[0], ticks[2], ticks[3]].map(|t| t * 10.0)
+        let ticks = all.split_whitespace().skip(1).take(8);
+        let ticks: Vec<f64> = ticks.map(|n| n.parse().unwrap()).collect();
+        [ticks[0], ticks[2], ticks[3], ticks.iter().sum()]
     }
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.tcpwhy");
@@ -346,14 +343,20 @@ fn cpus_are_those_of_proc_stat() {
         let each = lines.iter().filter(|l| l["type"] == "cpu");
         each.filter(|l| !l["cpu"].is_null())
     };
-    // The kernel counts idle time when it ends; a tick is 10 ms on each CPU, twice.
-    let all = bounds.ending.iter().sum::<f64>() - bounds.begun.iter().sum::<f64>();
-    let slack = 0.02 * all + 20.0 * cpus().filter_map(|l| l["cpu"].as_u64()).max().unwrap() as f64;
-    for (i, share) in ["user_percent", "system_percent", "idle_percent"]
-        .iter()
-        .enumerate()
-    {
-        bounds.assert(share, spent(cpus(), share), slack, |r| r[i]);
+    let interval = |l: &Value| l["interval_ns"].as_f64().unwrap() / 1e6;
+    let whole: f64 = cpus().map(interval).sum();
+    let shares = ["user_percent", "system_percent", "idle_percent"];
+    let passed = |from: &[f64; 4], to: &[f64; 4], i: usize| to[i] - from[i];
+    let (b, slack) = (&bounds, 2.0);
+    for (i, share) in shares.iter().enumerate() {
+        // Of a hundred of the time of all kinds, which with a hypervisor is not the wall's.
+        let least = 100.0 * passed(&b.begun, &b.ending, i) / passed(&b.before, &b.after, 3);
+        let most = 100.0 * passed(&b.before, &b.after, i) / passed(&b.begun, &b.ending, 3);
+        let ours = 100.0 * spent(cpus(), share) / whole;
+        assert!(
+            ours >= least - slack && ours <= most + slack,
+            "{share}: {ours} is not within {least}..{most} (± {slack})"
+        );
     }
 }
 

@@ -61,13 +61,17 @@ struct Run<'a> {
 /// everything it made is removed. Wants root, and the calling thread to stay: its programs die
 /// with it.
 pub fn run(options: &RunOptions) -> Result<Outcome, Error> {
+    run_until(options, Stop::on_signals()?)
+}
+
+/// The same, ended by `stop` instead of signals.
+pub(crate) fn run_until(options: &RunOptions, stop: Stop) -> Result<Outcome, Error> {
     let scenario = Scenario::load(&options.scenario, options.seed)?;
     let programs = options
         .programs
         .clone()
         .map_or_else(Programs::current, Ok)?;
     require_root()?;
-    let stop = Stop::on_signals()?;
     let loud = options.verbose || std::io::stderr().is_terminal();
     let say = |what: &str| say(loud, what);
     for leftover in clean_leftovers()? {

@@ -5,6 +5,7 @@
 mod command;
 mod engine;
 mod error;
+mod exam;
 mod fix;
 mod judge;
 mod leftovers;
@@ -22,6 +23,7 @@ mod workload;
 
 pub use engine::{RunOptions, run};
 pub use error::Error;
+pub use exam::{Exam, ExamOptions, Sitting, exam, exam_csv, exam_markdown, render_exam};
 pub use leftovers::clean_leftovers;
 pub use link::{Counters, Link, Wire};
 pub use netns::Netns;

@@ -1,0 +1,89 @@
+//! How often the first finding was right, against what is asked of tcpwhy.
+
+use serde::Serialize;
+
+use super::Sitting;
+use crate::scenario::Truth;
+
+/// Share of all faults whose cause must be named first.
+const ALL: f64 = 0.95;
+/// The same among causes that are easily taken for each other.
+const LOOK_ALIKES: f64 = 0.90;
+
+/// Causes that are easily taken for each other.
+const GROUPS: &[&[&str]] = &[
+    &["time-wait-collision", "conntrack-full"],
+    &[
+        "accept-queue-overflow",
+        "syn-queue-overflow",
+        "local-firewall-drop",
+        "path-drops-syn",
+    ],
+    &["syn-cookie-options-lost", "middlebox-strips-options"],
+    &["path-loss", "qdisc-drop"],
+    &["port-search-cost", "lookup-table-growth"],
+    &["softirq-starvation", "cpu-contention"],
+    &["bufferbloat", "slow-reader"],
+];
+
+/// One line of the result.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Score {
+    /// What was counted.
+    pub what: String,
+    /// Runs in which the first finding was right.
+    pub right: u64,
+    /// Of so many.
+    pub of: u64,
+    /// The least share that is asked.
+    pub bar: f64,
+    /// Whether it was reached.
+    pub met: bool,
+}
+
+impl Score {
+    fn of<'s>(
+        what: impl Into<String>,
+        bar: f64,
+        sittings: impl Iterator<Item = &'s Sitting>,
+    ) -> Option<Score> {
+        let (mut right, mut of) = (0, 0);
+        for sitting in sittings {
+            of += 1;
+            right += u64::from(sitting.is_right());
+        }
+        (of > 0).then(|| Score {
+            what: what.into(),
+            right,
+            of,
+            bar,
+            met: right as f64 >= bar * of as f64,
+        })
+    }
+}
+
+/// The scores for which there were runs.
+pub(super) fn scores(sittings: &[Sitting]) -> Vec<Score> {
+    let healthy = |s: &&Sitting| s.truth == Truth::HEALTHY;
+    let faults = sittings.iter().filter(|s| !healthy(s));
+    let mut scores = Vec::new();
+    scores.extend(Score::of("planted cause named first", ALL, faults));
+    for group in GROUPS {
+        let among = sittings.iter().filter(|s| group.contains(&&*s.truth));
+        scores.extend(Score::of(group.join(" / "), LOOK_ALIKES, among));
+    }
+    let well = sittings.iter().filter(healthy);
+    scores.extend(Score::of("nothing found where nothing is wrong", 1.0, well));
+    // A cause that is right about the wrong server is not right.
+    let mut whole = Score::of(
+        "and everything else the truth asks for",
+        ALL,
+        sittings.iter(),
+    );
+    if let Some(score) = &mut whole {
+        score.right = sittings.iter().filter(|s| s.passed).count() as u64;
+        score.met = score.right as f64 >= score.bar * score.of as f64;
+    }
+    scores.extend(whole);
+    scores
+}
