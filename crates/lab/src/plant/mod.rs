@@ -2,6 +2,7 @@
 
 mod addresses;
 mod commands;
+mod faults;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -84,6 +85,7 @@ impl Plant {
             for (sysctl, value) in &node.sysctl {
                 netns.set_sysctl(sysctl, &value.to_string())?;
             }
+            faults::plant(&netns, node)?;
             plant.nodes.insert(name.clone(), netns);
         }
         for index in 0..plant.scenario.links.len() {
@@ -120,12 +122,20 @@ impl Plant {
             device: &device_b,
             addresses: &addresses_b,
         };
-        let Some(there) = spec.path else {
-            return link::join(&a, &b).map(|()| None);
+        let link = match spec.path {
+            None => link::join(&a, &b).map(|()| None)?,
+            Some(there) => {
+                let back = spec.back.unwrap_or(there);
+                let seed = self.seed.wrapping_add(index as u64);
+                Some(Link::emulate(&a, &b, there, back, seed)?)
+            }
         };
-        let back = spec.back.unwrap_or(there);
-        let seed = self.seed.wrapping_add(index as u64);
-        Link::emulate(&a, &b, there, back, seed).map(Some)
+        for (node, end) in spec.between.iter().zip([&a, &b]) {
+            if self.scenario.nodes[node].old_clients {
+                faults::make_clients_old(end.netns, end.device)?;
+            }
+        }
+        Ok(link)
     }
 
     /// Makes an emulated link anew, with what its paths do changed by `change`. Connections

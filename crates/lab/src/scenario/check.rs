@@ -22,6 +22,14 @@ impl Scenario {
                 format!("node `{name}`: letters, digits and `-`, at most {NODE_NAME}")
             })?;
         }
+        for (name, node) in &self.nodes {
+            ensure(node.tracked.is_none_or(|t| (0.0..=1.0).contains(&t)), || {
+                format!("node `{name}`: tracked is not a share (0 to 1)")
+            })?;
+            ensure(node.tracked.is_none() || node.nft.is_some(), || {
+                format!("node `{name}`: `tracked` without `nft`: nothing would be tracked")
+            })?;
+        }
         for link in &self.links {
             let [a, b] = &link.between;
             self.node(a)?;
@@ -87,14 +95,14 @@ impl Scenario {
         ensure(same == 1, || {
             format!("two clients are called `{}`", client.name)
         })?;
-        self.link_between(&client.node, &client.to)
-            .map(drop)
-            .ok_or_else(|| {
-                format!(
-                    "client `{}`: no link from {} to {}",
-                    client.name, client.node, client.to
-                )
-            })
+        let reached = client.node == client.to
+            || self.link_between(&client.node, &client.to).is_some();
+        ensure(reached, || {
+            format!(
+                "client `{}`: no link from {} to {}",
+                client.name, client.node, client.to
+            )
+        })
     }
 
     fn check_truth(&self) -> Result<(), String> {
@@ -193,6 +201,11 @@ mod tests {
                 "name = \"web\"",
                 "name = \"a-name-that-is-too-long\"",
                 "command name",
+            ),
+            (
+                "[nodes.server]",
+                "[nodes.server]\ntracked = 0.5",
+                "without `nft`",
             ),
             (
                 "\"server\"] }",

@@ -24,6 +24,7 @@ macro_rules! scenario {
 const ALL: &[(&str, &str)] = &[
     scenario!("healthy-churn"),
     scenario!("healthy-bulk"),
+    scenario!("clumsy-kernel"),
     scenario!("accept-queue-overflow"),
     scenario!("syn-queue-overflow"),
     scenario!("syn-cookies"),
