@@ -15,9 +15,10 @@ pub(crate) struct Change {
 const SHORTEST: usize = 3;
 /// The levels differ by at least this factor: loads vary by a few ten per cent by themselves.
 const LEAST_FACTOR: f64 = 1.5;
-/// The steps inside a level must be small against the step between the two: their standard
-/// deviation times this.
-const LEAST_SIGMAS: f64 = 2.0;
+/// Of each level so many values lie on its side of the middle between the two.
+const LEAST_APART: f64 = 0.85;
+/// Of the step between the levels so much happens at once: else it is a drift.
+const LEAST_AT_ONCE: f64 = 0.5;
 
 /// The change of level of a series (CUSUM with two means: the split where the sum of deviations
 /// from the mean is farthest from zero); `None` when it has one level, or drifts.
@@ -37,10 +38,21 @@ pub(crate) fn change(series: &[f64]) -> Option<Change> {
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
     let (early, late) = series.split_at(at);
     let (before, after) = (self::mean(early), self::mean(late));
-    let noise = (deviation(early, before).powi(2) + deviation(late, after).powi(2)).sqrt();
     let (low, high) = (before.min(after), before.max(after));
-    let clear = high >= low * LEAST_FACTOR && high - low >= LEAST_SIGMAS * noise;
-    (clear && high > low).then_some(Change { at, before, after })
+    if high <= low * LEAST_FACTOR {
+        return None;
+    }
+    // Rates differ by factors; a rate of zero has no middle but half of half.
+    let middle = (low * high).sqrt().max(high / 4.0);
+    let apart = |level: &[f64], mean: f64| {
+        let own = level.iter().filter(|v| (**v > middle) == (mean > middle));
+        own.count() as f64 >= LEAST_APART * level.len() as f64
+    };
+    let last = self::mean(&early[early.len() - SHORTEST..]);
+    let next = self::mean(&late[..SHORTEST]);
+    let at_once = (last - next).abs() >= LEAST_AT_ONCE * (high - low);
+    let clear = apart(early, before) && apart(late, after) && at_once;
+    clear.then_some(Change { at, before, after })
 }
 
 /// Counts per bin: the rate of events over time.
@@ -62,11 +74,6 @@ pub(crate) fn per_bin(times: impl Iterator<Item = u64>, from: u64, to: u64, bin:
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
-}
-
-fn deviation(values: &[f64], mean: f64) -> f64 {
-    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
-    (squares / values.len().max(1) as f64).sqrt()
 }
 
 #[cfg(test)]
@@ -94,6 +101,13 @@ mod tests {
         assert_eq!(change(&hiccup), None);
         assert_eq!(change(&[]), None);
         assert_eq!(change(&[0.0; 10]), None);
+    }
+
+    #[test]
+    fn a_rate_that_comes_in_bursts_has_a_level() {
+        let mut rates = vec![1_000.0, 800.0, 2_300.0, 4_000.0, 3_800.0, 3_800.0];
+        rates.extend([130.0, 50.0, 0.0, 0.0, 130.0, 15.0, 160.0, 0.0, 0.0, 0.0, 145.0]);
+        assert_eq!(change(&rates).map(|c| c.at), Some(6));
     }
 
     #[test]

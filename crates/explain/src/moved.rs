@@ -50,10 +50,12 @@ pub(crate) fn with(story: &Story, netns: u32, times: &[u64], most: usize) -> Vec
     let moved = lines.filter_map(|line| {
         // The order of a lag is known to one sample only: at most one is taken for "together".
         let (correlation, _) = strongest_correlation(&symptom, &line.deltas)?;
-        (correlation >= LEAST).then(|| Moved {
+        let by = line.deltas.iter().sum();
+        // A gauge comes back to where it was.
+        (correlation >= LEAST && by >= 1.0).then(|| Moved {
             name: line.name.to_string(),
             correlation,
-            by: line.deltas.iter().sum(),
+            by,
             row: line.row,
         })
     });

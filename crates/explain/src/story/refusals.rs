@@ -4,7 +4,7 @@ use ahash::AHashMap;
 use recording::RowRef;
 use recording::tables::Event;
 
-use super::kinds::{Kind, State, opens};
+use super::kinds::{Kind, RST, State, opens};
 use super::place::{Endpoint, EventRow};
 
 /// Rows kept of each kind; those beyond are counted. About 50 MB in all.
@@ -27,10 +27,18 @@ pub(crate) struct Refusals {
     pub(crate) closed_first: AHashMap<(u32, Endpoint), u64>,
     /// When the last SYN of each socket in SYN_SENT was sent.
     last_syn: AHashMap<u64, u64>,
-    /// TIME_WAIT sockets by namespace and both ends, and when each began.
-    time_waits: AHashMap<(u32, Endpoint, Endpoint), u64>,
+    /// TIME_WAIT sockets by namespace and both ends.
+    time_waits: AHashMap<(u32, Endpoint, Endpoint), TimeWait>,
     /// Rows beyond the bound.
     pub(crate) folded: u64,
+}
+
+/// A TIME_WAIT socket.
+#[derive(Clone, Copy, Debug)]
+struct TimeWait {
+    began_ns: u64,
+    /// A reset came: that ends it, unless net.ipv4.tcp_rfc1337 is 1.
+    reset: bool,
 }
 
 /// A SYN that a TIME_WAIT socket refused.
@@ -103,9 +111,14 @@ impl Refusals {
                 let refused = Refused {
                     seen,
                     paws: row.reason.as_deref() == Some("TCP_RFC7323_TW_PAWS"),
-                    closed_ns: self.time_waits.get(&seen.ends()).copied(),
+                    closed_ns: self.time_waits.get(&seen.ends()).map(|t| t.began_ns),
                 };
                 keep(&mut self.refused, &mut self.folded, refused);
+            }
+            (Kind::Drop, State::TimeWait) if row.flags.is_some_and(|f| f & RST != 0) => {
+                if let Some(met) = self.time_waits.get_mut(&Seen::of(at, row).ends()) {
+                    met.reset = true;
+                }
             }
             _ => {}
         }
@@ -131,7 +144,11 @@ impl Refusals {
                     *self.closed_first.entry(place).or_default() += 1;
                 }
                 if self.time_waits.len() < MAX_FOLLOWED {
-                    self.time_waits.insert(seen.ends(), row.time_ns);
+                    let time_wait = TimeWait {
+                        began_ns: row.time_ns,
+                        reset: false,
+                    };
+                    self.time_waits.insert(seen.ends(), time_wait);
                 }
             }
             _ => {}
@@ -139,11 +156,13 @@ impl Refusals {
     }
 
     /// TIME_WAIT sockets that a namespace must hold at a time, by what closed during the
-    /// recording; `None` when too many were followed to know.
-    pub(crate) fn held(&self, netns: u32, at_ns: u64) -> Option<u64> {
+    /// recording, and whether a reset ends them; `None` when too many were followed to know.
+    pub(crate) fn held(&self, netns: u32, at_ns: u64, reset_ends: bool) -> Option<u64> {
         let since = at_ns.saturating_sub(TIME_WAIT_NS);
         let of_netns = self.time_waits.iter().filter(|((n, ..), _)| *n == netns);
-        let held = of_netns.filter(|(_, began)| (since..=at_ns).contains(*began));
+        let held = of_netns.filter(|(_, t)| {
+            (since..=at_ns).contains(&t.began_ns) && !(t.reset && reset_ends)
+        });
         (self.time_waits.len() < MAX_FOLLOWED).then(|| held.count() as u64)
     }
 }

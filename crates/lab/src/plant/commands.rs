@@ -96,7 +96,7 @@ impl Plant {
         }
         let (link, from_first) = self
             .scenario
-            .link_between(&client.node, &client.to)
+            .link_towards(client)
             .expect("checked when the scenario was read");
         match client.ipv6 {
             true => addresses::ipv6(link, !from_first).into(),

@@ -92,6 +92,7 @@ impl Plant {
             let link = plant.join(index)?;
             plant.links.push(link);
         }
+        plant.route()?;
         Ok(plant)
     }
 
@@ -136,6 +137,18 @@ impl Plant {
             }
         }
         Ok(link)
+    }
+
+    /// Gives the nodes that have a gateway a route to it.
+    fn route(&self) -> Result<(), Error> {
+        for (name, node) in &self.scenario.nodes {
+            let link = node.gateway.as_ref().and_then(|g| self.scenario.link_between(name, g));
+            if let Some((link, from_first)) = link {
+                let gateway = addresses::ipv4(link, !from_first).to_string();
+                self.nodes[name].ip(["route", "add", "default", "via", &gateway])?;
+            }
+        }
+        Ok(())
     }
 
     /// Makes an emulated link anew, with what its paths do changed by `change`. Connections

@@ -46,12 +46,15 @@ pub struct NodeSpec {
     /// Sysctls written there: name and value, a number or a text.
     #[serde(default)]
     pub sysctl: BTreeMap<String, Sysctl>,
-    /// nftables rules, as `nft -f` reads them.
+    /// nftables rules, as `nft -f` reads them. The ends of the first link are 198.18.1.1 and
+    /// 198.18.1.2, and so on.
     pub nft: Option<String>,
     /// Clients that reach it are older than Linux 5.6: a SYN sent again within half a second
     /// vanishes on its way in, without an event.
     #[serde(default)]
     pub old_clients: bool,
+    /// The node to which it sends what is for nodes that no link of its own leads to.
+    pub gateway: Option<String>,
     /// Fills the table of tracked connections to this share of its limit, 0 to 1. Wants rules that
     /// track.
     pub tracked: Option<f64>,

@@ -6,7 +6,7 @@ use crate::finding::{Advice, Change};
 use crate::words::{count, duration, figure, fitting, percent};
 
 pub(super) const PORT_RANGE: &str = "net.ipv4.ip_local_port_range";
-const RFC1337: &str = "net.ipv4.tcp_rfc1337";
+pub(super) const RFC1337: &str = "net.ipv4.tcp_rfc1337";
 /// The kernel's own default range.
 const DEFAULT_RANGE: (u64, u64) = (32_768, 60_999);
 /// A timestamp is a count of ms: two connections of one ms have the same.
@@ -14,6 +14,9 @@ const TIMESTAMP_NS: f64 = 1e6;
 
 impl Case<'_> {
     pub(super) fn fix(&self) -> String {
+        if self.keeps() {
+            return "Set tcp_rfc1337=0 on the server, and tcp_timestamps=1 on both sides.".into();
+        }
         match (self.paws(), self.without_timestamps().is_empty()) {
             (true, _) => "Keep connections open, or let the client close them first: behind NAT \
                           timestamps do not agree."
@@ -60,12 +63,11 @@ impl Case<'_> {
     /// With tcp_rfc1337 the client's reset does not end the TIME_WAIT: nothing else helps then.
     fn obey_resets(&self) -> Option<Advice> {
         let netns = self.server?;
-        let on = self.story.settings.number(netns, RFC1337)? != 0;
         let expected = "The client's reset ends the TIME_WAIT socket, so that its second SYN is \
                         accepted; now it is refused until the 60 s are over."
             .to_string();
         let risk = "None that matters: it is the kernel's default.";
-        on.then(|| set_sysctl(&self.story.netns(netns), RFC1337, 0, risk, expected))
+        self.keeps().then(|| set_sysctl(&self.story.netns(netns), RFC1337, 0, risk, expected))
     }
 
     fn timestamps(&self) -> Vec<Advice> {
@@ -124,7 +126,8 @@ impl Case<'_> {
     }
 
     fn more_ports(&self) -> Option<Advice> {
-        let (size, netns) = self.range()?;
+        // Behind NAT it is the router that chooses.
+        let (size, netns) = self.range().filter(|_| !self.behind_nat())?;
         let netns = self.story.netns(netns);
         let (low, high) = DEFAULT_RANGE;
         let wide = high - low + 1;

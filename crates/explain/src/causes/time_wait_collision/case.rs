@@ -142,8 +142,10 @@ impl<'a> Case<'a> {
     fn find_break(&self) -> Option<Break> {
         let mut times: Vec<u64> = self.established().collect();
         times.sort_unstable();
-        // From the first connect to the last: before and after, there was no load.
-        let (from, to) = (*times.first()?, *times.last()?);
+        // From the first connect to the last that was tried: before and after was no load.
+        let tried = self.refused.iter().map(|r| r.seen.time_ns);
+        let tried = tried.chain(self.retries.iter().map(|r| r.seen.time_ns)).max();
+        let (from, to) = (*times.first()?, times.last().copied().max(tried)?);
         let rates = per_bin(times.into_iter(), from, to, BIN_NS);
         let found = change(&rates)?;
         let per_s = 1e9 / BIN_NS as f64;
@@ -217,6 +219,19 @@ impl<'a> Case<'a> {
         netns.sort_unstable();
         netns.dedup();
         netns
+    }
+
+    /// Whether the TIME_WAIT sockets outlive resets.
+    pub(super) fn keeps(&self) -> bool {
+        let number = |n| self.story.settings.number(n, super::advice::RFC1337);
+        self.server.and_then(number) == Some(1)
+    }
+
+    /// Whether the server knows the clients on this host by other ends than their own.
+    pub(super) fn behind_nat(&self) -> bool {
+        let own: AHashSet<Endpoint> = self.strays.iter().map(|s| s.local).collect();
+        let known = self.refused.iter().filter(|r| own.contains(&r.seen.remote));
+        !own.is_empty() && known.count() * 2 < self.refused.len()
     }
 
     /// Connects that sent a SYN again, and those of them that had been refused.
