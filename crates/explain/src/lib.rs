@@ -3,7 +3,10 @@
 //! Nothing here knows which producer made the recording, needs root, or looks at the host.
 
 mod causes;
+mod changes;
 mod finding;
+mod modes;
+mod moved;
 mod narrow;
 pub mod owners;
 mod story;

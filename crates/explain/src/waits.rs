@@ -110,7 +110,8 @@ fn what(end: &Waited) -> &'static str {
     }
 }
 
-fn hop(wait: &Waited) -> WalkHop {
+/// A wait as a hop of a walk.
+pub(crate) fn hop(wait: &Waited) -> WalkHop {
     let place = match (&wait.syscall, &*wait.state) {
         (Some(syscall), _) => format!("in {syscall}"),
         (None, "T" | "t") => "stopped".into(),

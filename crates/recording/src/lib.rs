@@ -7,6 +7,7 @@
 //! declaration.
 
 mod cell;
+mod correlate;
 mod docs;
 mod error;
 mod events;
@@ -21,6 +22,7 @@ pub mod tables;
 mod write;
 
 pub use cell::{Addr, Cell, Text, TextBuilder};
+pub use correlate::strongest_correlation;
 pub use docs::tables_page;
 pub use error::Error;
 pub use events::Events;

@@ -9,6 +9,7 @@ mod connection_refused;
 mod middlebox_strips_options;
 mod syn_cookie_options_lost;
 mod syn_queue_overflow;
+mod time_wait_collision;
 
 use crate::finding::{Finding, Level};
 use crate::story::Story;
@@ -29,6 +30,7 @@ pub struct Cause {
 
 /// All causes, by number.
 pub(crate) const ALL: &[Cause] = &[
+    time_wait_collision::CAUSE,
     accept_queue_overflow::CAUSE,
     syn_queue_overflow::CAUSE,
     syn_cookie_options_lost::CAUSE,

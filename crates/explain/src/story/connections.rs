@@ -142,6 +142,8 @@ impl Connections {
             let next = conn.syn_retries.saturating_add(1);
             conn.syn_retries = next.max(row.attempt.unwrap_or(0));
             conn.first_retry.get_or_insert(at);
+            // It had no port yet when it began.
+            conn.local = local(row);
         } else {
             conn.retransmits = conn.retransmits.saturating_add(1);
         }

@@ -13,9 +13,13 @@ mod link;
 mod listeners;
 mod packets;
 mod place;
+mod ports;
 mod processes;
+mod refusals;
+mod series;
 mod settings;
 pub(crate) mod stats;
+mod structures;
 mod sums;
 mod tally;
 mod waits;
@@ -36,8 +40,12 @@ use kinds::{Kind, State};
 pub(crate) use listeners::{Listener, Listeners};
 pub(crate) use packets::{Group, KEPT_REMOTES, Packets, What};
 pub(crate) use place::Endpoint;
+pub(crate) use ports::{Ports, Used};
 pub(crate) use processes::Processes;
+pub(crate) use refusals::{Refusals, Refused, Retry, Seen, TIME_WAIT_NS};
+pub(crate) use series::Series;
 pub(crate) use settings::Settings;
+pub(crate) use structures::Structures;
 pub(crate) use sums::Sums;
 pub(crate) use tally::Tally;
 pub(crate) use waits::{Waited, Waits, Waker};
@@ -57,6 +65,10 @@ pub(crate) struct Story {
     pub(crate) settings: Settings,
     pub(crate) processes: Processes,
     pub(crate) waits: Waits,
+    pub(crate) refusals: Refusals,
+    pub(crate) series: Series,
+    pub(crate) structures: Structures,
+    pub(crate) ports: Ports,
     pub(crate) health: Health,
     pub(crate) tally: Tally,
     sums: AHashMap<u32, Sums>,
@@ -79,6 +91,10 @@ impl Story {
             settings: Settings::read(recording)?,
             processes: Processes::read(recording)?,
             waits: Waits::read(recording)?,
+            refusals: Refusals::default(),
+            series: Series::read(recording)?,
+            structures: Structures::read(recording)?,
+            ports: Ports::read(recording)?,
             health: Health::read(recording)?,
             tally: Tally::default(),
             sums: AHashMap::new(),
@@ -120,6 +136,7 @@ impl Story {
         let kind = Kind::of(&row.kind);
         let state = row.state.as_deref().map_or(State::Unknown, State::of);
         self.tally.event(kind, state, row);
+        self.refusals.event(at, kind, state, row);
         match kind {
             Kind::State => {
                 let old = row.old_state.as_deref().map_or(State::Unknown, State::of);

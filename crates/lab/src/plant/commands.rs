@@ -88,9 +88,15 @@ impl Plant {
 
     /// The address by which a client reaches its node.
     fn address_of(&self, client: &ClientSpec) -> IpAddr {
+        if client.node == client.to {
+            return match client.ipv6 {
+                true => Ipv6Addr::LOCALHOST.into(),
+                false => Ipv4Addr::LOCALHOST.into(),
+            };
+        }
         let (link, from_first) = self
             .scenario
-            .link_between(&client.node, &client.to)
+            .link_towards(client)
             .expect("checked when the scenario was read");
         match client.ipv6 {
             true => addresses::ipv6(link, !from_first).into(),

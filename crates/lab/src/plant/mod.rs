@@ -2,6 +2,7 @@
 
 mod addresses;
 mod commands;
+mod faults;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -84,12 +85,14 @@ impl Plant {
             for (sysctl, value) in &node.sysctl {
                 netns.set_sysctl(sysctl, &value.to_string())?;
             }
+            faults::plant(&netns, node)?;
             plant.nodes.insert(name.clone(), netns);
         }
         for index in 0..plant.scenario.links.len() {
             let link = plant.join(index)?;
             plant.links.push(link);
         }
+        plant.route()?;
         Ok(plant)
     }
 
@@ -120,12 +123,32 @@ impl Plant {
             device: &device_b,
             addresses: &addresses_b,
         };
-        let Some(there) = spec.path else {
-            return link::join(&a, &b).map(|()| None);
+        let link = match spec.path {
+            None => link::join(&a, &b).map(|()| None)?,
+            Some(there) => {
+                let back = spec.back.unwrap_or(there);
+                let seed = self.seed.wrapping_add(index as u64);
+                Some(Link::emulate(&a, &b, there, back, seed)?)
+            }
         };
-        let back = spec.back.unwrap_or(there);
-        let seed = self.seed.wrapping_add(index as u64);
-        Link::emulate(&a, &b, there, back, seed).map(Some)
+        for (node, end) in spec.between.iter().zip([&a, &b]) {
+            if self.scenario.nodes[node].old_clients {
+                faults::make_clients_old(end.netns, end.device)?;
+            }
+        }
+        Ok(link)
+    }
+
+    /// Gives the nodes that have a gateway a route to it.
+    fn route(&self) -> Result<(), Error> {
+        for (name, node) in &self.scenario.nodes {
+            let link = node.gateway.as_ref().and_then(|g| self.scenario.link_between(name, g));
+            if let Some((link, from_first)) = link {
+                let gateway = addresses::ipv4(link, !from_first).to_string();
+                self.nodes[name].ip(["route", "add", "default", "via", &gateway])?;
+            }
+        }
+        Ok(())
     }
 
     /// Makes an emulated link anew, with what its paths do changed by `change`. Connections

@@ -22,6 +22,20 @@ impl Scenario {
                 format!("node `{name}`: letters, digits and `-`, at most {NODE_NAME}")
             })?;
         }
+        for (name, node) in &self.nodes {
+            ensure(node.tracked.is_none_or(|t| (0.0..=1.0).contains(&t)), || {
+                format!("node `{name}`: tracked is not a share (0 to 1)")
+            })?;
+            if let Some(gateway) = &node.gateway {
+                self.node(gateway)?;
+                ensure(self.link_between(name, gateway).is_some(), || {
+                    format!("node `{name}`: no link to its gateway {gateway}")
+                })?;
+            }
+            ensure(node.tracked.is_none() || node.nft.is_some(), || {
+                format!("node `{name}`: `tracked` without `nft`: nothing would be tracked")
+            })?;
+        }
         for link in &self.links {
             let [a, b] = &link.between;
             self.node(a)?;
@@ -87,14 +101,13 @@ impl Scenario {
         ensure(same == 1, || {
             format!("two clients are called `{}`", client.name)
         })?;
-        self.link_between(&client.node, &client.to)
-            .map(drop)
-            .ok_or_else(|| {
-                format!(
-                    "client `{}`: no link from {} to {}",
-                    client.name, client.node, client.to
-                )
-            })
+        let reached = client.node == client.to || self.link_towards(client).is_some();
+        ensure(reached, || {
+            format!(
+                "client `{}`: no link from {} to {}",
+                client.name, client.node, client.to
+            )
+        })
     }
 
     fn check_truth(&self) -> Result<(), String> {
@@ -115,6 +128,16 @@ impl Scenario {
         self.links.iter().enumerate().find_map(|(i, link)| {
             let [a, b] = &link.between;
             ((a == from && b == to) || (a == to && b == from)).then_some((i, a == from))
+        })
+    }
+
+    /// The link whose far end is the address that a client connects to: of its own node, or of its
+    /// gateway.
+    pub(crate) fn link_towards(&self, client: &ClientSpec) -> Option<(usize, bool)> {
+        let direct = self.link_between(&client.node, &client.to);
+        direct.or_else(|| {
+            let gateway = self.nodes.get(&client.node)?.gateway.as_ref()?;
+            self.link_between(gateway, &client.to)
         })
     }
 
@@ -193,6 +216,11 @@ mod tests {
                 "name = \"web\"",
                 "name = \"a-name-that-is-too-long\"",
                 "command name",
+            ),
+            (
+                "[nodes.server]",
+                "[nodes.server]\ntracked = 0.5",
+                "without `nft`",
             ),
             (
                 "\"server\"] }",

@@ -24,6 +24,11 @@ macro_rules! scenario {
 const ALL: &[(&str, &str)] = &[
     scenario!("healthy-churn"),
     scenario!("healthy-bulk"),
+    scenario!("clumsy-kernel"),
+    scenario!("clumsy-kernel-33"),
+    scenario!("clumsy-kernel-fast-retry"),
+    scenario!("clumsy-kernel-rfc1337"),
+    scenario!("clumsy-kernel-nat"),
     scenario!("accept-queue-overflow"),
     scenario!("syn-queue-overflow"),
     scenario!("syn-cookies"),

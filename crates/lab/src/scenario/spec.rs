@@ -1,6 +1,7 @@
 //! The shape of a scenario's file.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,7 @@ pub struct Scenario {
     /// The network namespaces.
     pub nodes: BTreeMap<String, NodeSpec>,
     /// What joins them.
+    #[serde(default)]
     pub links: Vec<LinkSpec>,
     /// Who listens.
     #[serde(default)]
@@ -41,9 +43,40 @@ pub struct Scenario {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeSpec {
-    /// Sysctls written there: name and value.
+    /// Sysctls written there: name and value, a number or a text.
     #[serde(default)]
-    pub sysctl: BTreeMap<String, i64>,
+    pub sysctl: BTreeMap<String, Sysctl>,
+    /// nftables rules, as `nft -f` reads them. The ends of the first link are 198.18.1.1 and
+    /// 198.18.1.2, and so on.
+    pub nft: Option<String>,
+    /// Clients that reach it are older than Linux 5.6: a SYN sent again within half a second
+    /// vanishes on its way in, without an event.
+    #[serde(default)]
+    pub old_clients: bool,
+    /// The node to which it sends what is for nodes that no link of its own leads to.
+    pub gateway: Option<String>,
+    /// Fills the table of tracked connections to this share of its limit, 0 to 1. Wants rules that
+    /// track.
+    pub tracked: Option<f64>,
+}
+
+/// The value of a sysctl.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Sysctl {
+    /// A number.
+    Number(i64),
+    /// Anything else: `40000 40255`.
+    Text(String),
+}
+
+impl fmt::Display for Sysctl {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Sysctl::Number(number) => number.fmt(f),
+            Sysctl::Text(text) => text.fmt(f),
+        }
+    }
 }
 
 /// What joins two nodes.
@@ -116,7 +149,7 @@ pub struct ClientSpec {
     pub name: String,
     /// Where it runs.
     pub node: String,
-    /// The node it connects to.
+    /// The node it connects to; its own, by the loopback interface.
     pub to: String,
     /// The port it connects to; nobody need listen there.
     pub port: u16,

@@ -1,6 +1,5 @@
 //! `tcpwhy stat`: what is, and how fast it changes; one question per view.
 
-mod correlate;
 mod counters;
 mod cpus;
 mod definitions;

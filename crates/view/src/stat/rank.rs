@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use recording::{Row, Text};
+use recording::{Row, Text, strongest_correlation};
 use serde::Serialize;
 
-use super::correlate::strongest;
 use super::counters::Samples;
 use super::definitions::{definition, is_gauge};
 use super::rounds::{Rounds, per_s};
@@ -112,7 +111,7 @@ impl Rank {
         let others = self.series.iter().filter(|(key, _)| *key != asked);
         let ranked = others.filter_map(|(key, series)| {
             let name = full(key);
-            let (r, lag) = strongest(with, &series.rates).filter(|_| !is_gauge(&name))?;
+            let (r, lag) = strongest_correlation(with, &series.rates).filter(|_| !is_gauge(&name))?;
             Some((name, r, lag, series.total))
         });
         let mut ranked: Vec<_> = ranked.collect();

@@ -2,7 +2,7 @@
 
 /// Correlation at the lag, of -1, 0 and 1, at which it is strongest. A positive lag: the second
 /// series moves after the first. `None` when one of them does not move.
-pub(super) fn strongest(a: &[f64], b: &[f64]) -> Option<(f64, i32)> {
+pub fn strongest_correlation(a: &[f64], b: &[f64]) -> Option<(f64, i32)> {
     let n = a.len().min(b.len());
     let (a, b) = (&a[..n], &b[..n]);
     if n < 3 {
@@ -43,19 +43,19 @@ mod tests {
     fn series_that_move_together_or_one_after_the_other() {
         let a = [0.0, 5.0, 1.0, 7.0, 0.0, 2.0];
         let twice: Vec<f64> = a.iter().map(|v| v * 2.0 + 3.0).collect();
-        assert_eq!(strongest(&a, &twice), Some((1.0, 0)));
+        assert_eq!(strongest_correlation(&a, &twice), Some((1.0, 0)));
         let after = [9.0, 0.0, 5.0, 1.0, 7.0, 0.0];
-        let (r, lag) = strongest(&a, &after).unwrap();
+        let (r, lag) = strongest_correlation(&a, &after).unwrap();
         assert!(r > 0.999 && lag == 1);
         let against: Vec<f64> = a.iter().map(|v| -v).collect();
-        assert_eq!(strongest(&a, &against), Some((-1.0, 0)));
+        assert_eq!(strongest_correlation(&a, &against), Some((-1.0, 0)));
     }
 
     #[test]
     fn what_does_not_move_has_no_correlation() {
-        assert_eq!(strongest(&[1.0, 2.0, 3.0], &[4.0, 4.0, 4.0]), None);
-        assert_eq!(strongest(&[1.0], &[2.0]), None);
-        let extreme = strongest(&[1.0, 2.0, f64::MAX], &[f64::MAX, 1.0, f64::MIN]);
+        assert_eq!(strongest_correlation(&[1.0, 2.0, 3.0], &[4.0, 4.0, 4.0]), None);
+        assert_eq!(strongest_correlation(&[1.0], &[2.0]), None);
+        let extreme = strongest_correlation(&[1.0, 2.0, f64::MAX], &[f64::MAX, 1.0, f64::MIN]);
         assert!(extreme.is_none_or(|(r, _)| r.abs() <= 1.0));
     }
 }

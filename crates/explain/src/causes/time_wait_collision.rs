@@ -1,0 +1,268 @@
+//! C01: SYNs meet TIME_WAIT sockets of the same addresses and ports, and are refused.
+
+mod advice;
+mod case;
+mod chain;
+
+use super::Cause;
+use super::scene::{doubts, weigh_checks};
+use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, Role, RuledOut, Scope};
+use crate::story::stats::quantile;
+use crate::story::{Story, source};
+use crate::words::{count, duration, figure, fitting, percent, plural};
+use case::Case;
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: "time-wait-collision",
+    number: "C01",
+    title: "SYNs are refused by TIME_WAIT sockets",
+    page: PAGE,
+    find,
+};
+
+const PAGE: &str = "
+**Symptom.** The rate of new connections is high, then breaks down to a fraction, while CPUs are
+idle. Some connects take one, two, three seconds (1, 3, 7 s before Linux 6.5), the others are as
+fast as ever; with a client of Linux 5.6 or newer that nothing else hinders, 8 to 16 ms. No listen
+queue overflows, nothing is lost, and far fewer ports are in use than there are.
+
+**Mechanism.** The side that closes a connection first keeps a TIME_WAIT socket for 60 s. When that
+is the server, the client knows nothing of it and may choose the same port again. The server's
+TIME_WAIT socket takes the new SYN only if it is clearly newer: a higher timestamp, or, without
+timestamps, a higher sequence number than it expects. Otherwise it answers with an ACK. The client,
+in SYN_SENT, answers that with a reset (`TCP_INVALID_ACK_SEQUENCE`), which ends the TIME_WAIT
+(unless `net.ipv4.tcp_rfc1337` is 1), and sends its SYN again when its timer fires: after 1 s;
+since Linux 5.6 after two ticks. SYNs are older than what TIME_WAIT expects when the client chooses
+initial sequence numbers at random; when an upload was faster than 125 Mbit/s, for Linux advances
+them by one per 64 ns; when several hosts share an address (NAT), each with clocks of its own.
+Every such connect blocks its client for a timeout, so at most clients ÷ timeout SYNs are sent again
+per second; when all clients are blocked that ceiling is reached, and the rate has collapsed.
+
+**Distinguish.** A full accept queue (`accept-queue-overflow`) or SYN queue (`syn-queue-overflow`)
+gives the same clusters of latency, and counts `ListenDrops`; here it stays. A firewall or the path
+drops SYNs without an answer: no resets are sent in SYN_SENT. When ports are exhausted
+(`ports-exhausted`) connect() fails with EADDRNOTAVAIL; here it succeeds late. The counter that
+moves with the symptom is `OutRsts`; with timestamps also `PAWSTimewait`.
+";
+
+/// Fewer refusals than this, in a recording of seconds, happen on any busy host that uses its ports
+/// again: two ends of a million in the same millisecond.
+const MIN_REFUSED: u64 = 10;
+/// Below this share of connects only their 99.5th percentile shows it.
+const MIN_SHARE: f64 = 0.005;
+
+fn find(story: &Story) -> Vec<Finding> {
+    let cases = Case::all(story).into_iter();
+    let cases = cases.filter(|case| {
+        let (affected, of) = case.impact();
+        affected >= MIN_REFUSED && affected as f64 >= MIN_SHARE * of as f64
+    });
+    cases.map(|case| finding(&case)).collect()
+}
+
+fn finding(case: &Case) -> Finding {
+    let checks = case.arithmetic();
+    Finding {
+        cause: CAUSE.id,
+        number: CAUSE.number,
+        title: title(case),
+        fix: case.fix(),
+        scope: scope(case),
+        impact: impact(case),
+        confidence: confidence(case, &checks),
+        evidence: case.evidence(),
+        arithmetic: checks,
+        ruled_out: ruled_out(case),
+        advice: case.advice(),
+        verify: format!(
+            "`tcpwhy trace timewait` shows no SYN refused at {}; {} no longer rises with the \
+             connects.",
+            case.at,
+            match case.paws() {
+                true => "PAWSTimewait",
+                false => "OutRsts",
+            }
+        ),
+    }
+}
+
+fn title(case: &Case) -> String {
+    let (n, of) = case.impact();
+    let refused = format!("{} of {} connects", count(n), count(of));
+    let at = case.at;
+    match case.broke.filter(|b| b.after < b.before) {
+        Some(b) => fitting([
+            format!(
+                "TIME_WAIT sockets of {at} refuse SYNs: the rate fell from {} to {} connects/s.",
+                figure(b.before),
+                figure(b.after)
+            ),
+            format!("TIME_WAIT sockets of {at} refuse SYNs: {refused}."),
+        ]),
+        None => format!("TIME_WAIT sockets of {at} refuse SYNs: {refused} had to try again."),
+    }
+}
+
+fn scope(case: &Case) -> Scope {
+    let client = case.hit().next();
+    let netns = case.server.or(client.map(|c| c.netns)).unwrap_or(0);
+    let mut pids: Vec<u32> = case.hit().filter_map(|c| c.pid).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    // The last one: the first may have come to its end with the trouble's beginning.
+    let last = case.hit().filter(|c| c.pid.is_some()).last();
+    Scope {
+        netns: case.story.netns(netns),
+        listener: case.at.to_string(),
+        role: Role::Client,
+        pid: last.and_then(|c| c.pid),
+        pids,
+        comm: last.and_then(|c| Some(c.comm.as_deref()?.to_string())),
+        ..Scope::default()
+    }
+}
+
+fn impact(case: &Case) -> Impact {
+    let (affected, of) = case.impact();
+    let share = affected as f64 / of as f64;
+    let added = case.added();
+    let mut says = format!(
+        "{} of {} ({}) were refused at first",
+        count(affected),
+        plural(of, "connect"),
+        percent(share)
+    );
+    if let Some((p50, p99)) = added {
+        let time = |ms: f64| duration((ms * 1e6) as u64);
+        says += &format!(", and took {} longer in the median, {} at p99", time(p50), time(p99));
+    }
+    let waiting = case.waiting();
+    if waiting > 0 {
+        says += &format!("; {} were still waiting at the end", count(waiting));
+    }
+    if case.clients.is_empty() {
+        says += "; the clients are not on this host";
+    }
+    Impact {
+        says: says + ".",
+        affected,
+        of,
+        counted: match case.clients.is_empty() {
+            true => "SYNs",
+            false => "connections",
+        },
+        share,
+        added_latency_ms: added.map(|(p50, p99)| Latency { p50, p99 }),
+        ..Impact::default()
+    }
+}
+
+impl Case<'_> {
+    /// By how much the refused connects took longer than the median of the others, ms: median
+    /// and 99th percentile.
+    fn added(&self) -> Option<(f64, f64)> {
+        let usual = self.usual_ns();
+        let mut took: Vec<u64> = self.hit().filter_map(|c| c.connect_ns()).collect();
+        let mut at = |share| {
+            let ns = quantile(&mut took, share)?.saturating_sub(usual);
+            Some(crate::words::rounded(ns as f64 / 1e6))
+        };
+        Some((at(0.5)?, at(0.99)?))
+    }
+}
+
+fn confidence(case: &Case, checks: &[Check]) -> Confidence {
+    let mut c = Confidence::high();
+    match (case.server, case.strays.is_empty()) {
+        (Some(_), false) => c.because(format!(
+            "{} were seen at the TIME_WAIT sockets, and {} that answered them",
+            plural(case.refused.len() as u64, "refused SYN"),
+            plural(case.strays.len() as u64, "reset")
+        )),
+        (Some(_), true) => c.because(format!(
+            "{} were seen at the TIME_WAIT sockets",
+            plural(case.refused.len() as u64, "refused SYN")
+        )),
+        (None, _) => c.at_most(
+            Level::Medium,
+            "the server is not on this host: its TIME_WAIT sockets were not seen, but nothing else \
+             answers a SYN with an ACK that does not fit",
+        ),
+    }
+    weigh_checks(&mut c, checks);
+    let needs: &[&str] = match case.server {
+        Some(_) => &[source::DROPS, source::STATES],
+        None => &[source::RESETS_SENT, source::STATES],
+    };
+    doubts(case.story, &mut c, needs);
+    c
+}
+
+fn ruled_out(case: &Case) -> Vec<RuledOut> {
+    let story = case.story;
+    let mut out = Vec::new();
+    let mut rule = |cause, because| out.push(RuledOut { cause, because });
+    if let Some(netns) = case.server.filter(|n| story.counters.covers(*n)) {
+        let rise = |name: &str| story.counters.rise(netns, name).by;
+        rule(
+            "accept-queue-overflow",
+            format!(
+                "ListenOverflows rose by {} and ListenDrops by {}",
+                count(rise(super::lost_syn::OVERFLOWS)),
+                count(rise(super::lost_syn::DROPS))
+            ),
+        );
+        rule(
+            "syn-queue-overflow",
+            format!(
+                "TCPReqQFullDrop rose by {}",
+                count(rise(super::lost_syn::FULL_DROPS))
+            ),
+        );
+    }
+    if let Some(used) = case.ports() {
+        rule(
+            "ports-exhausted",
+            format!(
+                "{} of {} local ports to {} were in use at most, and {} failed for want of a port",
+                count(used.ports.into()),
+                count(used.of.into()),
+                case.at,
+                plural(case.portless(), "connect")
+            ),
+        );
+    }
+    if story.health.sees(source::DROPS) {
+        rule(
+            "local-firewall-drop",
+            format!("netfilter dropped {}", plural(case.firewalled(), "SYN")),
+        );
+    }
+    rule(
+        "path-drops-syn",
+        match case.strays.len() as u64 {
+            0 => format!(
+                "{} came as far as the TIME_WAIT sockets",
+                plural(case.refused.len() as u64, "refused SYN")
+            ),
+            strays => format!(
+                "of {} that sent a SYN again, {} had been refused; {} came back to clients",
+                plural(case.retried(), "connect"),
+                count(case.retried_after_refusal()),
+                plural(strays, "answer")
+            ),
+        },
+    );
+    let tracked = case.server.and_then(|n| story.structures.fullest(n, "conntrack"));
+    if let Some(tracked) = tracked {
+        let of = tracked.limit.map_or(String::new(), |l| format!(" of {}", count(l)));
+        rule(
+            "conntrack-full",
+            format!("{}{of} connections tracked at most", count(tracked.entries)),
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! What to do about refused SYNs, with the odds that each change would leave.
+
+use super::case::Case;
+use crate::causes::scene::{TIMESTAMPS, command_in, namespace, set_sysctl};
+use crate::finding::{Advice, Change};
+use crate::words::{count, duration, figure, fitting, percent};
+
+pub(super) const PORT_RANGE: &str = "net.ipv4.ip_local_port_range";
+pub(super) const RFC1337: &str = "net.ipv4.tcp_rfc1337";
+/// The kernel's own default range.
+const DEFAULT_RANGE: (u64, u64) = (32_768, 60_999);
+/// A timestamp is a count of ms: two connections of one ms have the same.
+const TIMESTAMP_NS: f64 = 1e6;
+
+impl Case<'_> {
+    pub(super) fn fix(&self) -> String {
+        if self.keeps() {
+            return "Set tcp_rfc1337=0 on the server, and tcp_timestamps=1 on both sides.".into();
+        }
+        match (self.paws(), self.without_timestamps().is_empty()) {
+            (true, _) => "Keep connections open, or let the client close them first: behind NAT \
+                          timestamps do not agree."
+                .into(),
+            (false, false) => fitting([
+                format!(
+                    "Set tcp_timestamps=1 on both sides of {} and use more local ports.",
+                    self.at
+                ),
+                "Set tcp_timestamps=1 on both sides and use more local ports.".into(),
+            ]),
+            (false, true) => "Use more local ports, or keep connections open: ports are used again \
+                              too soon."
+                .into(),
+        }
+    }
+
+    /// Namespaces on this host that have timestamps switched off.
+    fn without_timestamps(&self) -> Vec<u32> {
+        let settings = &self.story.settings;
+        let mut netns = self.client_netns();
+        netns.extend(self.server);
+        netns.sort_unstable();
+        netns.dedup();
+        netns.retain(|n| settings.number(*n, TIMESTAMPS) == Some(0));
+        netns
+    }
+
+    pub(super) fn advice(&self) -> Vec<Advice> {
+        let mut advice = Vec::new();
+        advice.extend(self.obey_resets());
+        if !self.paws() {
+            advice.extend(self.timestamps());
+        }
+        advice.extend(self.more_ports());
+        if self.paws() {
+            advice.extend(self.no_timestamps());
+        }
+        advice.push(self.keep_alive());
+        advice.push(self.client_closes());
+        advice
+    }
+
+    /// With tcp_rfc1337 the client's reset does not end the TIME_WAIT: nothing else helps then.
+    fn obey_resets(&self) -> Option<Advice> {
+        let netns = self.server?;
+        let expected = "The client's reset ends the TIME_WAIT socket, so that its second SYN is \
+                        accepted; now it is refused until the 60 s are over."
+            .to_string();
+        let risk = "None that matters: it is the kernel's default.";
+        self.keeps().then(|| set_sysctl(&self.story.netns(netns), RFC1337, 0, risk, expected))
+    }
+
+    fn timestamps(&self) -> Vec<Advice> {
+        let off = self.without_timestamps();
+        let expected = format!(
+            "A SYN with a newer timestamp is taken whatever its sequence number. What is left are \
+             ports used again within the same millisecond: {} at {} connects per second, instead \
+             of {} now.",
+            self.odds(TIMESTAMP_NS, self.ports_now())
+                .map_or("few".into(), percent),
+            figure(self.full_rate()),
+            percent(self.share())
+        );
+        let risk = "12 bytes per segment; through NAT with several hosts behind one address \
+                    timestamps may collide instead.";
+        let set = |netns: &u32| {
+            let netns = self.story.netns(*netns);
+            set_sysctl(&netns, TIMESTAMPS, 1, risk, expected.clone())
+        };
+        off.iter().map(set).collect()
+    }
+
+    /// NAT gives one address to several clocks; without timestamps its own choice of ports helps.
+    fn no_timestamps(&self) -> Option<Advice> {
+        let netns = self.server?;
+        let on = self.story.settings.number(netns, TIMESTAMPS)? != 0;
+        let expected = "SYNs are then judged by their sequence number, half of which are high \
+                        enough; a Linux NAT also picks ports whose number has advanced."
+            .to_string();
+        let risk = "The whole namespace loses timestamps: coarser round-trip times, no protection \
+                    against wrapped sequence numbers above 1 Gbit/s, and SYN cookies lose options.";
+        on.then(|| set_sysctl(&self.story.netns(netns), TIMESTAMPS, 0, risk, expected))
+    }
+
+    fn share(&self) -> f64 {
+        let (n, of) = self.impact();
+        n as f64 / of.max(1) as f64
+    }
+
+    fn ports_now(&self) -> u64 {
+        self.range().map_or(0, |(size, _)| size)
+    }
+
+    /// Connects per second when nothing hindered them.
+    fn full_rate(&self) -> f64 {
+        let whole = self.clients.len() as f64 / self.story.seconds();
+        self.broke.map_or(whole, |b| b.before.max(b.after))
+    }
+
+    /// The odds that a port was used within the last `window` ns, were `ports` drawn at random.
+    /// connect() prefers ports of one parity, so that half of them are drawn.
+    fn odds(&self, window_ns: f64, ports: u64) -> Option<f64> {
+        let drawn = (ports / 2).max(1) as f64;
+        let within = self.full_rate() * window_ns / 1e9;
+        (ports > 0).then(|| 1.0 - (-within / drawn).exp())
+    }
+
+    fn more_ports(&self) -> Option<Advice> {
+        // Behind NAT it is the router that chooses.
+        let (size, netns) = self.range().filter(|_| !self.behind_nat())?;
+        let netns = self.story.netns(netns);
+        let (low, high) = DEFAULT_RANGE;
+        let wide = high - low + 1;
+        if size >= wide {
+            return None;
+        }
+        let value = format!("{low} {high}");
+        let (window, with) = match self.without_timestamps().is_empty() || self.paws() {
+            true => (self.window_ns(), ""),
+            false => (TIMESTAMP_NS, "With timestamps on, at "),
+        };
+        let at = if with.is_empty() { "At " } else { with };
+        let left = self.odds(window, wide).map_or(String::new(), |odds| {
+            format!(
+                " {at}{} connects per second and {} in which a port must not be used again, {} of \
+                 connects would be refused.",
+                figure(self.full_rate()),
+                duration(window as u64),
+                percent(odds)
+            )
+        });
+        Some(Advice {
+            action: format!(
+                "Widen {PORT_RANGE} to {value}, from {} ports to {}.",
+                count(size),
+                count(wide)
+            ),
+            command: command_in(&netns, &format!("sysctl -w '{PORT_RANGE}={value}'")),
+            r#where: format!("{}; a file in /etc/sysctl.d/ keeps it", namespace(&netns)),
+            risk: "A service that binds a port in the new range may find it taken: put such ports \
+                   into net.ipv4.ip_local_reserved_ports."
+                .into(),
+            expected: format!("Ports are used again later.{left}"),
+            change: Some(Change::Sysctl {
+                netns: netns.inode,
+                name: PORT_RANGE,
+                value,
+            }),
+        })
+    }
+
+    /// For how long a port must not be used again, ns: while the upload is ahead of the clock.
+    fn window_ns(&self) -> f64 {
+        let mut ahead: Vec<u64> = self.uploads().iter().map(|u| u.bytes).collect();
+        let bytes = crate::story::stats::median(&mut ahead).unwrap_or(0);
+        (bytes as f64 * super::case::ISN_TICK_NS as f64).max(TIMESTAMP_NS)
+    }
+
+    fn keep_alive(&self) -> Advice {
+        Advice {
+            action: format!(
+                "Keep connections to {} open and send many requests over each (HTTP keep-alive, a \
+                 connection pool).",
+                self.at
+            ),
+            command: None,
+            r#where: "the client's and the server's configuration".into(),
+            risk: "The server holds idle connections: set its idle timeout above the client's."
+                .into(),
+            expected: format!(
+                "Fewer connections, fewer TIME_WAIT sockets: with 100 requests per connection the \
+                 {} now in the way are at most a hundredth.",
+                count(self.refused.len().max(self.strays.len()) as u64)
+            ),
+            change: None,
+        }
+    }
+
+    fn client_closes(&self) -> Advice {
+        Advice {
+            action: "Let the client close first, or give it more source addresses. The 60 s of \
+                     TIME_WAIT are a constant of Linux: no sysctl shortens them (tcp_fin_timeout \
+                     is another timer)."
+                .into(),
+            command: None,
+            r#where: "the protocol between client and server; IP_BIND_ADDRESS_NO_PORT with several \
+                      addresses"
+                .into(),
+            risk: "Ports are then held at the client, which knows of them: it can run out of them \
+                   (tcp_tw_reuse=1 lets it use them again after a second)."
+                .into(),
+            expected: "The TIME_WAIT is where ports are chosen, so that none in TIME_WAIT is \
+                       chosen too early; each further address multiplies the ports."
+                .into(),
+            change: None,
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! What the recording holds about one server whose TIME_WAIT sockets refuse SYNs.
+
+use std::collections::BTreeMap;
+
+use ahash::{AHashMap, AHashSet};
+
+use crate::changes::{change, per_bin};
+use crate::finding::Check;
+use crate::story::stats::median;
+use crate::story::{
+    Conn, ConnId, Endpoint, Outcome, Ports, Refused, Retry, Seen, Side, Story, What,
+};
+use crate::words::rounded;
+
+/// Servers looked at; those beyond have fewer refusals than any finding needs.
+const MAX_SERVERS: usize = 4_096;
+/// A SYN is refused, answered and reset within the round trip; from the refusal to its retry the
+/// longest that counts as its consequence.
+const SAME_CONNECT_NS: u64 = 64_000_000_000;
+/// A retransmission after less is the quick one of Linux 5.6 and newer, no timeout.
+pub(super) const TIMEOUT_NS: u64 = 500_000_000;
+/// Rates are compared over bins of this length.
+const BIN_NS: u64 = 250_000_000;
+/// Linux advances initial sequence numbers by one per so many ns.
+pub(super) const ISN_TICK_NS: u64 = 64;
+
+pub(super) struct Case<'a> {
+    pub(super) story: &'a Story,
+    /// The server's address.
+    pub(super) at: Endpoint,
+    /// Its namespace, when the TIME_WAIT sockets are on this host.
+    pub(super) server: Option<u32>,
+    pub(super) refused: Vec<&'a Refused>,
+    /// Resets that clients on this host sent.
+    pub(super) strays: Vec<&'a Seen>,
+    /// SYNs that clients on this host sent again.
+    pub(super) retries: Vec<&'a Retry>,
+    /// Connects of this host to the server, in order of time.
+    pub(super) clients: Vec<ConnId>,
+    hit: AHashSet<ConnId>,
+    /// When the rate of established connections changed.
+    pub(super) broke: Option<Break>,
+    /// The first refusal, ns.
+    pub(super) first_ns: u64,
+}
+
+/// The moment at which the rate changed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Break {
+    pub(super) time_ns: u64,
+    /// Connections per second before it, and since.
+    pub(super) before: f64,
+    pub(super) after: f64,
+}
+
+type Key = (Option<u32>, Endpoint);
+
+fn key(netns: u32, at: Endpoint) -> Key {
+    (at.is_loopback().then_some(netns), at)
+}
+
+impl<'a> Case<'a> {
+    /// One case per server.
+    pub(super) fn all(story: &'a Story) -> Vec<Case<'a>> {
+        let facts = &story.refusals;
+        let mut cases: BTreeMap<Key, Case> = BTreeMap::new();
+        for refused in &facts.refused {
+            let at = refused.seen.local;
+            if let Some(case) = entry(&mut cases, story, refused.seen.netns, at) {
+                case.server = Some(refused.seen.netns);
+                case.refused.push(refused);
+            }
+        }
+        for stray in &facts.strays {
+            if let Some(case) = entry(&mut cases, story, stray.netns, stray.remote) {
+                case.strays.push(stray);
+            }
+        }
+        for retry in &facts.retries {
+            if let Some(case) = cases.get_mut(&key(retry.seen.netns, retry.seen.remote)) {
+                case.retries.push(retry);
+            }
+        }
+        for (id, conn) in story.conns.iter().enumerate() {
+            if conn.side == Side::Opened
+                && let Some(case) = cases.get_mut(&key(conn.netns, conn.remote))
+            {
+                case.clients.push(id as ConnId);
+            }
+        }
+        let mut cases: Vec<Case> = cases.into_values().collect();
+        cases.iter_mut().for_each(Case::complete);
+        cases
+    }
+
+    fn new(story: &'a Story, at: Endpoint) -> Case<'a> {
+        Case {
+            story,
+            at,
+            server: None,
+            refused: Vec::new(),
+            strays: Vec::new(),
+            retries: Vec::new(),
+            clients: Vec::new(),
+            hit: AHashSet::new(),
+            broke: None,
+            first_ns: 0,
+        }
+    }
+
+    /// What follows once all rows are in.
+    fn complete(&mut self) {
+        let refused = self.refused.iter().map(|r| r.seen.time_ns);
+        let strays = self.strays.iter().map(|s| s.time_ns);
+        self.first_ns = refused.chain(strays).min().unwrap_or(0);
+        self.hit = self.find_hit();
+        self.broke = self.find_break();
+    }
+
+    /// The connects that were refused: by their ends, at the server or at the client (which NAT
+    /// makes different).
+    fn find_hit(&self) -> AHashSet<ConnId> {
+        let mut of_client: AHashMap<Endpoint, Vec<u64>> = AHashMap::new();
+        let refused = self.refused.iter().map(|r| (r.seen.remote, r.seen.time_ns));
+        let strays = self.strays.iter().map(|s| (s.local, s.time_ns));
+        for (client, time) in refused.chain(strays) {
+            of_client.entry(client).or_default().push(time);
+        }
+        of_client.values_mut().for_each(|times| times.sort_unstable());
+        let hit = self.story.all(&self.clients).filter(|(_, conn)| {
+            let Some(times) = of_client.get(&conn.local) else {
+                return false;
+            };
+            let until = conn.established_ns.or(conn.ended_ns);
+            let until = until.unwrap_or(conn.start_ns.saturating_add(SAME_CONNECT_NS));
+            let from = times.partition_point(|t| *t < conn.start_ns);
+            times.get(from).is_some_and(|t| *t <= until)
+        });
+        hit.map(|(id, _)| id).collect()
+    }
+
+    fn find_break(&self) -> Option<Break> {
+        let mut times: Vec<u64> = self.established().collect();
+        times.sort_unstable();
+        // From the first connect to the last that was tried: before and after was no load.
+        let tried = self.refused.iter().map(|r| r.seen.time_ns);
+        let tried = tried.chain(self.retries.iter().map(|r| r.seen.time_ns)).max();
+        let (from, to) = (*times.first()?, times.last().copied().max(tried)?);
+        let rates = per_bin(times.into_iter(), from, to, BIN_NS);
+        let found = change(&rates)?;
+        let per_s = 1e9 / BIN_NS as f64;
+        Some(Break {
+            time_ns: from + found.at as u64 * BIN_NS,
+            before: rounded(found.before * per_s),
+            after: rounded(found.after * per_s),
+        })
+    }
+
+    /// When connections to the server were established: by the clients here, else by the server.
+    fn established(&self) -> impl Iterator<Item = u64> + '_ {
+        let clients = self.story.all(&self.clients);
+        let servers = self.story.conns.iter().filter(|c| {
+            self.clients.is_empty()
+                && c.side == Side::Accepted
+                && Some(c.netns) == self.server
+                && c.local == self.at
+        });
+        clients.map(|(_, c)| c).chain(servers).filter_map(|c| c.established_ns)
+    }
+
+    /// The connects that were refused, in order of time.
+    pub(super) fn hit(&self) -> impl Iterator<Item = &'a Conn> + '_ {
+        let clients = self.clients.iter().filter(|id| self.hit.contains(id));
+        clients.filter_map(|id| self.story.conn(*id))
+    }
+
+    /// The connects that nothing delayed.
+    fn others(&self) -> impl Iterator<Item = &'a Conn> + '_ {
+        let clients = self.clients.iter().filter(|id| !self.hit.contains(id));
+        let clients = clients.filter_map(|id| self.story.conn(*id));
+        clients.filter(|c| c.syn_retries == 0)
+    }
+
+    /// The median connect time of the others, ns.
+    pub(super) fn usual_ns(&self) -> u64 {
+        let mut took: Vec<u64> = self.others().filter_map(Conn::connect_ns).collect();
+        median(&mut took).unwrap_or(0)
+    }
+
+    /// How many connects were refused, of how many since the first refusal.
+    pub(super) fn impact(&self) -> (u64, u64) {
+        let hit = self.hit.len() as u64;
+        if hit > 0 {
+            let all = self.story.all(&self.clients);
+            let since = all.filter(|(id, c)| c.start_ns >= self.first_ns || self.hit.contains(id));
+            return (hit, since.count() as u64);
+        }
+        let refused = self.refused.len().max(self.strays.len()) as u64;
+        let since = self.established().filter(|t| *t >= self.first_ns);
+        (refused, refused + since.count() as u64)
+    }
+
+    /// Refused connects that had no success by the end.
+    pub(super) fn waiting(&self) -> u64 {
+        let pending = self.hit().filter(|c| c.outcome == Outcome::Pending);
+        pending.count() as u64
+    }
+
+    /// Whether most were refused for their timestamp.
+    pub(super) fn paws(&self) -> bool {
+        let paws = self.refused.iter().filter(|r| r.paws).count();
+        paws * 2 > self.refused.len()
+    }
+
+    /// Namespaces of the clients on this host.
+    pub(super) fn client_netns(&self) -> Vec<u32> {
+        let netns = self.strays.iter().map(|s| s.netns);
+        let mut netns: Vec<u32> = netns.chain(self.hit().map(|c| c.netns)).collect();
+        netns.sort_unstable();
+        netns.dedup();
+        netns
+    }
+
+    /// Whether the TIME_WAIT sockets outlive resets.
+    pub(super) fn keeps(&self) -> bool {
+        let number = |n| self.story.settings.number(n, super::advice::RFC1337);
+        self.server.and_then(number) == Some(1)
+    }
+
+    /// Whether the server knows the clients on this host by other ends than their own.
+    pub(super) fn behind_nat(&self) -> bool {
+        let own: AHashSet<Endpoint> = self.strays.iter().map(|s| s.local).collect();
+        let known = self.refused.iter().filter(|r| own.contains(&r.seen.remote));
+        !own.is_empty() && known.count() * 2 < self.refused.len()
+    }
+
+    /// Connects that sent a SYN again, and those of them that had been refused.
+    pub(super) fn retried(&self) -> u64 {
+        let retried = self.story.all(&self.clients);
+        retried.filter(|(_, c)| c.syn_retries > 0).count() as u64
+    }
+
+    pub(super) fn retried_after_refusal(&self) -> u64 {
+        self.hit().filter(|c| c.syn_retries > 0).count() as u64
+    }
+
+    /// Connects that ended without ever having had a port.
+    pub(super) fn portless(&self) -> u64 {
+        let clients = self.story.all(&self.clients);
+        let failed = clients.filter(|(_, c)| c.failed() && c.local.port == 0);
+        failed.count() as u64
+    }
+
+    /// SYNs for the server that netfilter dropped on this host.
+    pub(super) fn firewalled(&self) -> u64 {
+        let groups = self.story.packets.all().iter();
+        let groups = groups.filter(|g| g.what == What::SynDropped && g.local == self.at);
+        let dropped = groups.filter(|g| g.is_for("NETFILTER_DROP"));
+        dropped.map(|g| g.count).sum()
+    }
+
+    /// The local ports in use to the server, at most.
+    pub(super) fn ports(&self) -> Option<crate::story::Used> {
+        let ports: &Ports = &self.story.ports;
+        let used = self.client_netns().into_iter();
+        let used = used.filter_map(|netns| ports.most(netns, self.at));
+        used.max_by_key(|u| u.ports)
+    }
+
+    /// The port range of the clients here: its size, and the namespace it is of.
+    pub(super) fn range(&self) -> Option<(u64, u32)> {
+        let netns = *self.client_netns().first()?;
+        let value = self.story.settings.get(netns, super::advice::PORT_RANGE)?;
+        let (low, high) = (value.number(0)?, value.number(1)?);
+        Some(((high + 1).checked_sub(low)?, netns))
+    }
+
+    /// The SYNs sent again after a timeout, not at once.
+    pub(super) fn timeouts(&self) -> impl Iterator<Item = &'a Retry> + '_ {
+        let retries = self.retries.iter().copied();
+        retries.filter(|r| r.after_ns >= TIMEOUT_NS)
+    }
+
+    /// The earlier connection of the same ends, as the server saw it, and the new SYN's distance
+    /// from the earlier one's, ns: what decides without timestamps.
+    pub(super) fn uploads(&self) -> Vec<Upload> {
+        let mut of_ends: AHashMap<Endpoint, Vec<(u64, ConnId)>> = AHashMap::new();
+        for (id, conn) in self.story.all(&self.clients) {
+            let of_one = of_ends.entry(conn.local).or_default();
+            of_one.push((conn.start_ns, id));
+        }
+        let uploads = self.refused.iter().filter_map(|r| {
+            let of_one = of_ends.get(&r.seen.remote)?;
+            let n = of_one.partition_point(|(start, _)| *start <= r.seen.time_ns);
+            let (start, _) = of_one.get(n.checked_sub(1)?)?;
+            let (before, id) = of_one.get(n.checked_sub(2)?)?;
+            Some(Upload {
+                bytes: self.story.conn(*id)?.bytes_acked,
+                since_ns: start.saturating_sub(*before),
+            })
+        });
+        uploads.collect()
+    }
+
+    pub(super) fn arithmetic(&self) -> Vec<Check> {
+        let checks = [
+            super::chain::ceiling(self),
+            super::chain::sequence(self),
+            super::chain::little(self),
+        ];
+        checks.into_iter().flatten().collect()
+    }
+}
+
+/// A connection, and when the next of the same ends began.
+pub(super) struct Upload {
+    /// Bytes that the client sent.
+    pub(super) bytes: u64,
+    /// From its SYN to the next one's.
+    pub(super) since_ns: u64,
+}
+
+impl Upload {
+    /// Whether the TIME_WAIT socket expects a higher sequence number than the new SYN has.
+    pub(super) fn overtook(&self) -> bool {
+        self.bytes.saturating_mul(ISN_TICK_NS) > self.since_ns
+    }
+}
+
+/// The case of a server; none is opened past the bound.
+fn entry<'c, 'a>(
+    cases: &'c mut BTreeMap<Key, Case<'a>>,
+    story: &'a Story,
+    netns: u32,
+    at: Endpoint,
+) -> Option<&'c mut Case<'a>> {
+    let key = key(netns, at);
+    let room = cases.len() < MAX_SERVERS || cases.contains_key(&key);
+    room.then(|| cases.entry(key).or_insert_with(|| Case::new(story, at)))
+}

@@ -1,0 +1,481 @@
+//! The chain from the slow connects to the TIME_WAIT sockets, and the numbers that must fit.
+
+use super::case::Case;
+use recording::RowRef;
+
+use crate::causes::scene::{SHOWN_ROWS, same_count};
+use crate::finding::{Check, Step};
+use crate::modes::{modes, step, syn_schedule};
+use crate::moved;
+use crate::story::stats::{median, ratio};
+use crate::story::{Conn, Endpoint, Story, TIME_WAIT_NS, Waited};
+use crate::waits::hop;
+use crate::words::{bytes, count, duration, figure, list, percent, plural, rounded};
+
+const LINEAR: &str = "net.ipv4.tcp_syn_linear_timeouts";
+/// Above this share of connects they hinder each other.
+const MOST_INDEPENDENT: f64 = 0.3;
+/// Modes told.
+const SHOWN_MODES: usize = 5;
+/// Counters told.
+const SHOWN_COUNTERS: usize = 3;
+/// Timeouts without which a rate of them is chance.
+const LEAST_TIMEOUTS: usize = 10;
+/// From this share of it on the ceiling is reached: a client also connects in between.
+const AT_CEILING: f64 = 0.8;
+
+impl Case<'_> {
+    pub(super) fn evidence(&self) -> Vec<Step> {
+        let steps = [
+            self.connects_step(),
+            self.rate_step(),
+            self.walk_step(),
+            self.resets_step(),
+            self.refused_step(),
+            self.rfc1337_step(),
+            self.earlier_step(),
+            self.occupancy_step(),
+            self.counters_step(),
+        ];
+        steps.into_iter().flatten().collect()
+    }
+
+    /// How late the connects were, in clusters.
+    fn connects_step(&self) -> Option<Step> {
+        let mut took: Vec<u64> = self.hit().filter_map(Conn::connect_ns).collect();
+        let (n, of) = self.impact();
+        if took.is_empty() {
+            return self.blocked_step(n, of);
+        }
+        let found = modes(&mut took);
+        let netns = *self.client_netns().first()?;
+        let linear = self.story.settings.number(netns, LINEAR);
+        let schedule = syn_schedule(linear.unwrap_or(0), self.quick_ns());
+        let told = found.iter().take(SHOWN_MODES).map(|m| {
+            let at = step(&schedule, m.median_ns);
+            let what = at.map_or("at no time of its schedule".into(), |i| {
+                format!("when Linux sends SYN {}", i + 2)
+            });
+            format!("{} at {} ({what})", count(m.count), duration(m.median_ns))
+        });
+        let told: Vec<String> = told.collect();
+        let mut says = format!(
+            "{} of {} to {} were refused and took {} in the median, the others {}",
+            count(n),
+            plural(of, "connect"),
+            self.at,
+            duration(median(&mut took)?),
+            duration(self.usual_ns())
+        );
+        if !told.is_empty() {
+            says += &format!("; clusters: {}", list(&told));
+        }
+        says += &self.twice(of);
+        let rows = self.hit().filter_map(|c| c.first_retry);
+        let rows = rows.map(Into::into).take(SHOWN_ROWS);
+        let fallback = self.hit().filter_map(Conn::row).take(1);
+        let step = Step::new(says + ".")
+            .number("refused", n)
+            .number("connects", of)
+            .number("median_ms", median(&mut took)? as f64 / 1e6)
+            .number("others_median_ms", self.usual_ns() as f64 / 1e6)
+            .number_if("syn_linear_timeouts", linear)
+            .rows(rows.chain(fallback));
+        Some(step)
+    }
+
+    /// None of those that were refused had success.
+    fn blocked_step(&self, n: u64, of: u64) -> Option<Step> {
+        let waited = |c: &Conn| c.ended_ns.unwrap_or(self.story.end_ns) - c.start_ns;
+        let waited = median(&mut self.hit().map(waited).collect::<Vec<_>>())?;
+        let rows = self.hit().filter_map(|c| Some(c.first_retry?.into()));
+        let step = Step::new(format!(
+            "{} of {} to {} were refused, and refused again whenever they tried: {} so far in the \
+             median; the others took {}.",
+            count(n),
+            plural(of, "connect"),
+            self.at,
+            duration(waited),
+            duration(self.usual_ns())
+        ))
+        .number("refused", n)
+        .number("connects", of)
+        .number("waited_ms", waited as f64 / 1e6)
+        .rows(rows.take(SHOWN_ROWS));
+        Some(step)
+    }
+
+    /// A reset does not end TIME_WAIT here.
+    fn rfc1337_step(&self) -> Option<Step> {
+        let netns = self.server.filter(|_| self.keeps())?;
+        let row = self.story.settings.get(netns, super::advice::RFC1337)?.row;
+        let ends: std::collections::BTreeSet<_> =
+            self.refused.iter().map(|r| r.seen.remote).collect();
+        let step = Step::new(format!(
+            "{}=1: the client's reset does not end the TIME_WAIT socket, which refuses the next SYN \
+             as well: {} came from {}.",
+            super::advice::RFC1337,
+            plural(self.refused.len() as u64, "refused SYN"),
+            plural(ends.len() as u64, "port")
+        ))
+        .number("ports", ends.len())
+        .rows([row]);
+        Some(step)
+    }
+
+    /// The quick retry of Linux 5.6 and newer, when the clients make it.
+    fn quick_ns(&self) -> Option<u64> {
+        let quick = self.retries.iter().map(|r| r.after_ns);
+        let quick = quick.filter(|ns| *ns < super::case::TIMEOUT_NS);
+        median(&mut quick.collect::<Vec<_>>())
+    }
+
+    /// Whether a second timeout came as often as the first: then each try has the same odds.
+    fn twice(&self, of: u64) -> String {
+        // The quick retry is no timeout.
+        let quick = u32::from(self.quick_ns().is_some());
+        let waited = |times: u32| self.hit().filter(move |c| c.syn_retries >= times + quick);
+        let (once, more) = (waited(1).count() as f64, waited(2).count() as f64);
+        let (p, q) = (once / of.max(1) as f64, more / of.max(1) as f64);
+        // Where most wait, what follows is no matter of odds.
+        if p == 0.0 || p > MOST_INDEPENDENT {
+            return String::new();
+        }
+        format!(
+            "; p = {} waited for a timeout, so p² = {} would have waited for two if each try had \
+             the same odds: {} did",
+            percent(p),
+            percent(p * p),
+            percent(q)
+        )
+    }
+
+    /// The rate before and after, and what changed then.
+    fn rate_step(&self) -> Option<Step> {
+        let broke = self.broke?;
+        let since = broke.time_ns.saturating_sub(self.story.start_ns);
+        let moved = |from: u64, to: u64| {
+            let all = self.story.all(&self.clients);
+            let all = all.filter(|(_, c)| (from..to).contains(&c.start_ns));
+            median(&mut all.map(|(_, c)| c.bytes_acked).filter(|b| *b > 0).collect::<Vec<_>>())
+        };
+        let before = moved(0, broke.time_ns);
+        let after = moved(broke.time_ns, u64::MAX);
+        let mut says = format!(
+            "Connections established per second: {} until {} after the start of the recording, {} \
+             since",
+            figure(broke.before),
+            duration(since),
+            figure(broke.after)
+        );
+        if let (Some(before), Some(after)) = (before, after)
+            && after >= before.saturating_mul(2)
+        {
+            says += &format!(
+                "; what changed then: a connection uploads {} instead of {} (median)",
+                bytes(after),
+                bytes(before)
+            );
+        }
+        let near = self.story.all(&self.clients);
+        let near = near.filter(|(_, c)| c.established_ns.is_some_and(|t| t >= broke.time_ns));
+        let step = Step::new(says + ".")
+            .number("per_second_before", broke.before)
+            .number("per_second_after", broke.after)
+            .number("broke_at_s", since as f64 / 1e9)
+            .number_if("upload_bytes_before", before)
+            .number_if("upload_bytes_after", after)
+            .rows(near.filter_map(|(_, c)| c.row()).take(1));
+        Some(step)
+    }
+
+    /// From a thread that slept to the SYN that was refused.
+    fn walk_step(&self) -> Option<Step> {
+        let (walk, client) = self.walk()?;
+        let refused = self.refused.iter().filter(|r| r.seen.remote == client);
+        let wait = walk.last()?;
+        let refused = refused.filter(|r| r.seen.time_ns < wait.end_ns);
+        let refused = refused.max_by_key(|r| r.seen.time_ns)?;
+        let hops: Vec<String> = walk.iter().map(|w| hop(w).says).collect();
+        let ago = wait.end_ns.saturating_sub(refused.seen.time_ns);
+        let closed = refused.closed_ns.map_or(String::new(), |closed| {
+            let before = refused.seen.time_ns.saturating_sub(closed);
+            format!(
+                ", left by a connection of the same ports that had closed {} earlier",
+                duration(before)
+            )
+        });
+        let says = format!(
+            "{}: that SYN was first sent {} before, and refused by the TIME_WAIT socket {} ← \
+             {client}{closed}.",
+            hops.join("; "),
+            duration(ago),
+            self.at,
+        );
+        let rows = walk.iter().map(|w| w.row).chain([refused.seen.row()]);
+        let step = Step::new(says)
+            .number("slept_ms", walk.first()?.waited_ns as f64 / 1e6)
+            .number("syn_refused_ms_before", ago as f64 / 1e6)
+            .rows(rows);
+        Some(step)
+    }
+
+    /// The longest wait that ended with a SYN sent again of a connect that was refused, walked;
+    /// and the client's end.
+    fn walk(&self) -> Option<(Vec<&Waited>, Endpoint)> {
+        let refused: ahash::AHashSet<Endpoint> =
+            self.refused.iter().map(|r| r.seen.remote).collect();
+        let waits = &self.story.waits;
+        let ended = waits.all.iter().filter_map(|w| {
+            let cause = w.cause.as_ref().filter(|c| c.attempt > 0)?;
+            let client = match cause.to == self.at {
+                true => cause.from,
+                false => cause.to,
+            };
+            let other = if client == cause.to { cause.from } else { cause.to };
+            (other == self.at && refused.contains(&client)).then_some((w, client))
+        });
+        // A client's own sleep tells more than the server's.
+        let own = |w: &Waited| self.hit().any(|c| c.pid == Some(w.pid));
+        let mut ended: Vec<_> = ended.collect();
+        ended.sort_by_key(|(w, _)| std::cmp::Reverse(w.waited_ns));
+        let best = ended.iter().find(|(w, _)| own(w)).or(ended.first())?;
+        Some((waits.walk(best.0), best.1))
+    }
+
+    fn resets_step(&self) -> Option<Step> {
+        let first = self.strays.first()?;
+        let n = self.strays.len() as u64;
+        let mut ends: ahash::AHashMap<Endpoint, Vec<u64>> = ahash::AHashMap::new();
+        for r in &self.refused {
+            ends.entry(r.seen.remote).or_default().push(r.seen.time_ns);
+        }
+        let after = self.strays.iter().filter_map(|s| {
+            let times = ends.get(&s.local)?;
+            let n = times.partition_point(|t| *t <= s.time_ns);
+            Some(s.time_ns - times.get(n.checked_sub(1)?)?)
+        });
+        let after = median(&mut after.collect::<Vec<_>>());
+        let when = after.map_or(String::new(), |ns| {
+            format!(", {} after the SYN came in (median)", duration(ns))
+        });
+        let step = Step::new(format!(
+            "{} sent by clients in SYN_SENT: an ACK came that fits no SYN of theirs \
+             (TCP_INVALID_ACK_SEQUENCE){when}.",
+            match n {
+                1 => "1 reset was".into(),
+                n => format!("{} resets were", count(n)),
+            }
+        ))
+        .number("resets", n)
+        .number_if("after_us", after.map(|ns| ns as f64 / 1e3))
+        .rows([first.row()].into_iter().chain(self.strays.last().map(|s| s.row())));
+        Some(step)
+    }
+
+    fn refused_step(&self) -> Option<Step> {
+        let n = self.refused.len() as u64;
+        if n == 0 {
+            return None;
+        }
+        let paws = self.refused.iter().filter(|r| r.paws).count() as u64;
+        let mut why = Vec::new();
+        if n > paws {
+            why.push(format!("{} for the sequence number", count(n - paws)));
+        }
+        if paws > 0 {
+            why.push(format!("{} for an older timestamp (PAWS)", count(paws)));
+        }
+        let rows = self.refused.iter().map(|r| r.seen.row());
+        let step = Step::new(format!(
+            "At {} {} a TIME_WAIT socket of the same addresses and ports and {} refused: {}.",
+            self.at,
+            match n {
+                1 => "1 SYN met".into(),
+                n => format!("{} SYNs met", count(n)),
+            },
+            if n == 1 { "was" } else { "were" },
+            list(&why)
+        ))
+        .number("refused_syns", n)
+        .number("paws", paws)
+        .rows(rows.take(SHOWN_ROWS));
+        Some(step)
+    }
+
+    /// The connection before, and who closed it.
+    fn earlier_step(&self) -> Option<Step> {
+        let netns = self.server?;
+        let first = self.story.refusals.closed_first.get(&(netns, self.at)).copied();
+        let earlier = self.refused.iter().filter_map(|r| Some((r, r.closed_ns?)));
+        let gaps = earlier.clone().map(|(r, closed)| r.seen.time_ns.saturating_sub(closed));
+        let gap = median(&mut gaps.collect::<Vec<_>>())?;
+        let row = earlier.map(|(r, _)| r.seen.row()).next();
+        let mut uploads = self.uploads();
+        uploads.sort_by_key(|u| u.bytes);
+        let upload = uploads.get(uploads.len() / 2).map(|u| u.bytes).filter(|b| *b > 0);
+        let mut says = format!(
+            "The server closes first ({} of its ends did), so the TIME_WAIT is its own; the ports \
+             were used again {} after the earlier connection had closed (median)",
+            count(first?),
+            duration(gap)
+        );
+        if let Some(upload) = upload.filter(|_| !self.paws()) {
+            says += &format!(
+                ", which had uploaded {}: a client of Linux advances its sequence numbers by as \
+                 much only in {}",
+                bytes(upload),
+                duration(upload.saturating_mul(super::case::ISN_TICK_NS))
+            );
+        }
+        let step = Step::new(says + ".")
+            .number("closed_first", first?)
+            .number("reused_after_ms", gap as f64 / 1e6)
+            .number_if("uploaded_bytes", upload)
+            .rows(row);
+        Some(step)
+    }
+
+    /// How much of the range is in TIME_WAIT.
+    fn occupancy_step(&self) -> Option<Step> {
+        let netns = self.server?;
+        let size = self.story.structures.fullest(netns, "time-wait")?;
+        let (range, clients) = self.range().filter(|_| !self.behind_nat())?;
+        let setting = self.story.settings.get(clients, super::advice::PORT_RANGE)?;
+        let all = self.story.all(&self.clients);
+        let from: std::collections::BTreeSet<_> = all.map(|(_, c)| c.local.addr).collect();
+        let ends = range.saturating_mul(from.len().max(1) as u64);
+        let odds = ratio(size.entries.min(ends) as f64, ends as f64)?;
+        let closes = self.story.refusals.closed_first.get(&(netns, self.at));
+        let per_s = closes.copied().unwrap_or(0) as f64 / self.story.seconds();
+        let step = Step::new(format!(
+            "A TIME_WAIT socket stays 60 s: {} closes per second would leave {} of them, but there \
+             are only {} ports ({}): {} were in TIME_WAIT, and a connect meets one with odds of {}.",
+            figure(per_s),
+            count((per_s * TIME_WAIT_NS as f64 / 1e9) as u64),
+            count(range),
+            setting.text,
+            count(size.entries),
+            percent(odds)
+        ))
+        .number("closes_per_second", per_s)
+        .number("time_wait", size.entries)
+        .number("ports", range)
+        .number("odds", odds)
+        .rows([size.row, setting.row]);
+        Some(step)
+    }
+
+    fn counters_step(&self) -> Option<Step> {
+        let netns = *self.client_netns().first()?;
+        // One per connect that had to try again: its first retry.
+        let first = self.hit().filter_map(|c| c.first_retry);
+        let first: ahash::AHashSet<RowRef> = first.map(RowRef::from).collect();
+        let retries = self.retries.iter().filter(|r| first.contains(&r.seen.row()));
+        let times: Vec<u64> = retries.map(|r| r.seen.time_ns).collect();
+        let moved = moved::with(self.story, netns, &times, SHOWN_COUNTERS);
+        let told = moved.iter().map(|m| {
+            let name = m.name.replace('.', "");
+            format!("{name} +{} (correlation {})", figure(m.by), figure(m.correlation))
+        });
+        let told: Vec<String> = told.collect();
+        let step = Step::new(format!(
+            "Of all counters these moved with the {} that had to send their SYN again: {}.",
+            plural(times.len() as u64, "connect"),
+            list(&told)
+        ))
+        .number("connects_retried", times.len())
+        .rows(moved.iter().map(|m| m.row));
+        (!moved.is_empty()).then_some(step)
+    }
+}
+
+/// Clients that are all blocked send one SYN per timeout each.
+pub(super) fn ceiling(case: &Case) -> Option<Check> {
+    let mut after: Vec<u64> = case.timeouts().map(|r| r.after_ns).collect();
+    if after.len() < LEAST_TIMEOUTS {
+        return None;
+    }
+    let timeout = median(&mut after)?;
+    let first = case.timeouts().map(|r| r.seen.time_ns).min()?;
+    let last = case.timeouts().map(|r| r.seen.time_ns).max()?;
+    // Every timeout stands for the time that came before it.
+    let seconds = last.saturating_sub(first).saturating_add(timeout) as f64 / 1e9;
+    let measured = after.len() as f64 / seconds;
+    let clients = most_waiting(case.story, case);
+    let expected = clients as f64 / (timeout as f64 / 1e9);
+    let reached = match measured >= expected * AT_CEILING {
+        true => "it is reached",
+        false => "not reached: clients also do other things than wait",
+    };
+    Some(Check {
+        formula: format!(
+            "ceiling: {} blocked at once ÷ {} timeout = most SYNs sent again after a timeout, per \
+             second ({reached})",
+            plural(clients, "client"),
+            duration(timeout)
+        ),
+        expected: rounded(expected),
+        measured: rounded(measured),
+        unit: "SYNs/s",
+        agrees: measured <= expected * 1.1,
+        tolerance: "at most 10 % above".into(),
+    })
+}
+
+/// The most refused connects that waited at one time.
+fn most_waiting(story: &Story, case: &Case) -> u64 {
+    let mut steps: Vec<(u64, i64)> = Vec::new();
+    for conn in case.hit().filter(|c| c.syn_retries > 0) {
+        let until = conn.established_ns.or(conn.ended_ns).unwrap_or(story.end_ns);
+        steps.extend([(conn.start_ns, 1), (until, -1)]);
+    }
+    // At equal times ends come first.
+    steps.sort_unstable();
+    let mut now = 0;
+    let most = steps.iter().map(|(_, by)| {
+        now += by;
+        now
+    });
+    most.max().unwrap_or(0).max(0) as u64
+}
+
+/// Without timestamps Linux clients are refused when their upload overtook the clock.
+pub(super) fn sequence(case: &Case) -> Option<Check> {
+    let uploads = case.uploads();
+    if case.paws() || uploads.len() < LEAST_TIMEOUTS {
+        return None;
+    }
+    let overtook = uploads.iter().filter(|u| u.overtook()).count();
+    Some(same_count(
+        "refused SYNs = those where the earlier connection's upload × 64 ns per byte is longer than \
+         the time between the two SYNs",
+        uploads.len() as u64,
+        overtook as u64,
+        "SYNs",
+    ))
+}
+
+/// Little's law: what closed within 60 s and was not used again is what there is.
+pub(super) fn little(case: &Case) -> Option<Check> {
+    /// The two are known at different moments.
+    const NEAR_NS: u64 = 1_000_000_000;
+    let netns = case.server?;
+    let story = case.story;
+    let last = story.structures.last(netns, "time-wait")?;
+    let first = story.structures.first(netns, "time-wait")?;
+    if story.end_ns.saturating_sub(last.time_ns) > NEAR_NS || last.entries == 0 {
+        return None;
+    }
+    let held = story.refusals.held(netns, story.end_ns, !case.keeps())?;
+    let older = match story.end_ns.saturating_sub(first.time_ns) < TIME_WAIT_NS {
+        true => first.entries,
+        false => 0,
+    };
+    Some(same_count(
+        "ends that closed first within the last 60 s, each port once = TIME_WAIT sockets at the end",
+        held.saturating_add(older),
+        last.entries,
+        "sockets",
+    ))
+}

@@ -1,0 +1,103 @@
+//! The modes of a distribution of latencies, and the kernel's schedule that explains them.
+
+/// Bins per factor of two: 4.4 % each.
+const PER_OCTAVE: f64 = 16.0;
+/// Empty bins that part two modes: a gap of 14 %.
+const GAP: i64 = 3;
+/// Fewer values than this, or than this share, are no mode.
+const LEAST: usize = 3;
+const LEAST_SHARE: f64 = 0.001;
+
+/// Values that lie close together, with a gap on either side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mode {
+    pub(crate) count: u64,
+    pub(crate) median_ns: u64,
+}
+
+/// The modes, the shortest first.
+pub(crate) fn modes(values: &mut [u64]) -> Vec<Mode> {
+    values.sort_unstable();
+    let bin = |v: u64| (v.max(1) as f64).log2() * PER_OCTAVE;
+    let parted = |a: &u64, b: &u64| (bin(*b) - bin(*a)) < GAP as f64;
+    let least = LEAST.max((values.len() as f64 * LEAST_SHARE) as usize);
+    let groups = values.chunk_by(parted).filter(|g| g.len() >= least);
+    let modes = groups.map(|g| Mode {
+        count: g.len() as u64,
+        median_ns: g[(g.len() - 1) / 2],
+    });
+    modes.collect()
+}
+
+/// When a client that gets no answer sends its SYN again, ns after the first: once a second for
+/// `linear` + 1 times (net.ipv4.tcp_syn_linear_timeouts; 0 where the kernel has no such setting),
+/// then at double the interval each time.
+///
+/// A client that is answered with a stray ACK since Linux 5.6 sends it again `quick` ns after that
+/// first, which counts as a timeout.
+pub(crate) fn syn_schedule(linear: u64, quick: Option<u64>) -> Vec<u64> {
+    /// TCP_TIMEOUT_INIT.
+    const FIRST: u64 = 1_000_000_000;
+    /// Later than any tcp_syn_retries that is in use.
+    const MOST: usize = 8;
+    let mut times = Vec::new();
+    let (mut at, mut interval) = (0, FIRST);
+    for timeouts in 1..=MOST as u64 {
+        at += match (timeouts, quick) {
+            (1, Some(quick)) => quick,
+            _ => interval,
+        };
+        times.push(at);
+        if timeouts > linear {
+            interval *= 2;
+        }
+    }
+    times
+}
+
+/// Which time of a schedule a latency is: it comes up to a tenth later, and up to 100 ms.
+pub(crate) fn step(schedule: &[u64], latency_ns: u64) -> Option<usize> {
+    const SLACK: u64 = 100_000_000;
+    let fits = |at: u64| (at..=at + (at / 10).max(SLACK).min(3 * SLACK)).contains(&latency_ns);
+    // The latest that fits: the quick retry is close to nothing.
+    schedule.iter().rposition(|at| fits(*at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn clusters_are_told_apart() {
+        let mut values: Vec<u64> = (0..900).map(|i| 40_000 + i * 30).collect();
+        values.extend((0..90).map(|i| S + i * 100_000));
+        values.extend((0..9).map(|i| 3 * S + i * 1_000_000));
+        values.push(50 * S);
+        let found = modes(&mut values);
+        let counts: Vec<_> = found.iter().map(|m| m.count).collect();
+        assert_eq!(counts, [900, 90, 9], "one value is no mode");
+        assert!((found[2].median_ns as f64 / S as f64 - 3.0).abs() < 0.01);
+        assert_eq!(modes(&mut []), []);
+    }
+
+    #[test]
+    fn the_schedules_are_those_that_linux_keeps() {
+        let seconds = |s: Vec<u64>| s.iter().take(6).map(|t| t / S).collect::<Vec<_>>();
+        assert_eq!(seconds(syn_schedule(4, None)), [1, 2, 3, 4, 5, 7]);
+        assert_eq!(seconds(syn_schedule(0, None)), [1, 3, 7, 15, 31, 63]);
+        assert_eq!(seconds(syn_schedule(4, Some(S / 100))), [0, 1, 2, 3, 4, 6]);
+        assert_eq!(seconds(syn_schedule(0, Some(S / 100))), [0, 2, 6, 14, 30, 62]);
+    }
+
+    #[test]
+    fn latencies_are_matched_to_the_schedule() {
+        let schedule = syn_schedule(0, None);
+        assert_eq!(step(&schedule, S + 20_000_000), Some(0));
+        assert_eq!(step(&schedule, 3 * S + 200_000_000), Some(1));
+        assert_eq!(step(&schedule, 2 * S), None);
+        assert_eq!(step(&schedule, 100), None);
+        assert_eq!(step(&[], S), None);
+    }
+}
