@@ -2,10 +2,12 @@
 
 mod lost_syn;
 mod options;
+mod port_search;
 mod scene;
 
 mod accept_queue_overflow;
 mod connection_refused;
+mod lookup_table_growth;
 mod middlebox_strips_options;
 mod syn_cookie_options_lost;
 mod syn_queue_overflow;
@@ -34,6 +36,7 @@ pub(crate) const ALL: &[Cause] = &[
     syn_cookie_options_lost::CAUSE,
     middlebox_strips_options::CAUSE,
     connection_refused::CAUSE,
+    lookup_table_growth::CAUSE,
 ];
 
 /// Findings reported per cause; a host with more listeners in trouble has one problem, not many.

@@ -14,9 +14,11 @@ mod listeners;
 mod packets;
 mod place;
 mod processes;
+pub(crate) mod profile;
 mod settings;
 pub(crate) mod stats;
 mod sums;
+pub(crate) mod tables;
 mod tally;
 mod waits;
 
@@ -37,8 +39,10 @@ pub(crate) use listeners::{Listener, Listeners};
 pub(crate) use packets::{Group, KEPT_REMOTES, Packets, What};
 pub(crate) use place::Endpoint;
 pub(crate) use processes::Processes;
+pub(crate) use profile::Profile;
 pub(crate) use settings::Settings;
 pub(crate) use sums::Sums;
+pub(crate) use tables::Tables;
 pub(crate) use tally::Tally;
 pub(crate) use waits::{Waited, Waits, Waker};
 
@@ -57,6 +61,8 @@ pub(crate) struct Story {
     pub(crate) settings: Settings,
     pub(crate) processes: Processes,
     pub(crate) waits: Waits,
+    pub(crate) profile: Profile,
+    pub(crate) tables: Tables,
     pub(crate) health: Health,
     pub(crate) tally: Tally,
     sums: AHashMap<u32, Sums>,
@@ -79,6 +85,8 @@ impl Story {
             settings: Settings::read(recording)?,
             processes: Processes::read(recording)?,
             waits: Waits::read(recording)?,
+            profile: Profile::read(recording)?,
+            tables: Tables::read(recording)?,
             health: Health::read(recording)?,
             tally: Tally::default(),
             sums: AHashMap::new(),

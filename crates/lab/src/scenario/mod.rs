@@ -6,7 +6,7 @@ mod vary;
 
 use serde::Deserialize;
 
-pub use spec::{ClientSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Truth};
+pub use spec::{ClientSpec, HogSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Truth};
 
 use crate::Error;
 
@@ -24,11 +24,14 @@ macro_rules! scenario {
 const ALL: &[(&str, &str)] = &[
     scenario!("healthy-churn"),
     scenario!("healthy-bulk"),
+    scenario!("healthy-table"),
     scenario!("accept-queue-overflow"),
     scenario!("syn-queue-overflow"),
     scenario!("syn-cookies"),
     scenario!("middlebox-strips-options"),
     scenario!("refused"),
+    scenario!("growing-table"),
+    scenario!("growing-table-nft"),
 ];
 
 /// What a list of scenarios shows.

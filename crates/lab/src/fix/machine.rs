@@ -1,0 +1,54 @@
+//! Changes of tables, rules, ports and CPUs.
+
+use serde_json::Value;
+
+use crate::plant::Plant;
+
+/// Makes the namespace anew, with a hash table of so many buckets.
+pub(super) fn hash_buckets(plant: &mut Plant, change: &Value) -> Result<String, String> {
+    if change["table"] != "ehash" {
+        return Err(format!("the lab has no table {} to size", change["table"]));
+    }
+    let value = change["value"].as_u64().and_then(|v| u32::try_from(v).ok());
+    let value = value.ok_or("the change has no number of buckets")?;
+    let node = node_of(plant, change)?;
+    let mut before = None;
+    let rebuilt = plant.rebuild(|scenario| {
+        if let Some(spec) = scenario.nodes.get_mut(&node) {
+            before = spec.child_ehash_entries.replace(value);
+        }
+    });
+    rebuilt.map_err(|e| e.to_string())?;
+    let before = before.map_or("the host's table".to_string(), |b| format!("{b} buckets"));
+    Ok(format!(
+        "{node} made anew with a table of {value} buckets, not {before}"
+    ))
+}
+
+/// Puts what the node's linear rules compare into a set.
+pub(super) fn rules_to_set(plant: &mut Plant, change: &Value) -> Result<String, String> {
+    let node = node_of(plant, change)?;
+    let rules = plant.scenario.nodes[&node].nft_rules;
+    if change["table"] != "nft-rules" || rules == 0 {
+        return Err(format!("{node} has no linear rules of the lab"));
+    }
+    let rebuilt = plant.rebuild(|scenario| {
+        if let Some(spec) = scenario.nodes.get_mut(&node) {
+            spec.nft_set = true;
+        }
+    });
+    rebuilt.map_err(|e| e.to_string())?;
+    Ok(format!("{node}: one rule with a set in place of {rules}"))
+}
+
+/// The node whose namespace a change is about.
+fn node_of(plant: &Plant, change: &Value) -> Result<String, String> {
+    let inode = change["netns"]
+        .as_u64()
+        .ok_or("the change names no namespace")?;
+    let mut nodes = plant.nodes().iter();
+    nodes
+        .find(|(_, netns)| netns.inode() == inode)
+        .map(|(node, _)| node.clone())
+        .ok_or_else(|| format!("namespace {inode} is not the lab's"))
+}
