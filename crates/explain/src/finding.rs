@@ -397,6 +397,18 @@ pub enum Change {
         /// The rules, as in `table_size`.
         table: &'static str,
     },
+    /// Let connect() choose the local port, not bind().
+    ConnectChoosesPort {
+        /// The process that connects.
+        pid: u32,
+    },
+    /// Spread connections over so many addresses.
+    MoreAddresses {
+        /// Address and port that they go to now.
+        to: String,
+        /// Addresses.
+        value: u32,
+    },
     /// Make the box on the path leave TCP options alone.
     KeepOptions {
         /// Address and port.

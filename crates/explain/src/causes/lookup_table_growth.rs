@@ -584,7 +584,7 @@ impl<'a> Case<'a> {
 
     fn ruled_out(&self) -> Vec<RuledOut> {
         let here = self.samples();
-        let search = samples(self.story.profile.passing(super::port_search::FUNCTIONS));
+        let search = super::port_search_cost::searching(self.story);
         vec![RuledOut {
             cause: "port-search-cost",
             because: format!(

@@ -9,6 +9,8 @@ mod accept_queue_overflow;
 mod connection_refused;
 mod lookup_table_growth;
 mod middlebox_strips_options;
+mod port_search_cost;
+mod ports_exhausted;
 mod syn_cookie_options_lost;
 mod syn_queue_overflow;
 
@@ -31,6 +33,8 @@ pub struct Cause {
 
 /// All causes, by number.
 pub(crate) const ALL: &[Cause] = &[
+    ports_exhausted::CAUSE,
+    port_search_cost::CAUSE,
     accept_queue_overflow::CAUSE,
     syn_queue_overflow::CAUSE,
     syn_cookie_options_lost::CAUSE,

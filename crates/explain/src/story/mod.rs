@@ -13,6 +13,7 @@ mod link;
 mod listeners;
 mod packets;
 mod place;
+pub(crate) mod ports;
 mod processes;
 pub(crate) mod profile;
 mod settings;
@@ -38,6 +39,7 @@ use kinds::{Kind, State};
 pub(crate) use listeners::{Listener, Listeners};
 pub(crate) use packets::{Group, KEPT_REMOTES, Packets, What};
 pub(crate) use place::Endpoint;
+pub(crate) use ports::Ports;
 pub(crate) use processes::Processes;
 pub(crate) use profile::Profile;
 pub(crate) use settings::Settings;
@@ -63,6 +65,7 @@ pub(crate) struct Story {
     pub(crate) waits: Waits,
     pub(crate) profile: Profile,
     pub(crate) tables: Tables,
+    pub(crate) ports: Ports,
     pub(crate) health: Health,
     pub(crate) tally: Tally,
     sums: AHashMap<u32, Sums>,
@@ -87,6 +90,7 @@ impl Story {
             waits: Waits::read(recording)?,
             profile: Profile::read(recording)?,
             tables: Tables::read(recording)?,
+            ports: Ports::read(recording)?,
             health: Health::read(recording)?,
             tally: Tally::default(),
             sums: AHashMap::new(),

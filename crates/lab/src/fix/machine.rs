@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::plant::Plant;
+use crate::scenario::ClientSpec;
 
 /// Makes the namespace anew, with a hash table of so many buckets.
 pub(super) fn hash_buckets(plant: &mut Plant, change: &Value) -> Result<String, String> {
@@ -51,4 +52,44 @@ fn node_of(plant: &Plant, change: &Value) -> Result<String, String> {
         .find(|(_, netns)| netns.inode() == inode)
         .map(|(node, _)| node.clone())
         .ok_or_else(|| format!("namespace {inode} is not the lab's"))
+}
+
+/// Lets the client leave the choice of its port to connect(2).
+pub(super) fn connect_chooses_port(plant: &mut Plant, finding: &Value) -> Result<String, String> {
+    let client = client_of(plant, finding)?;
+    if !std::mem::take(&mut client.bind) {
+        return Err(format!("{} does not bind before it connects", client.name));
+    }
+    Ok(format!(
+        "{} no longer lets bind() choose its port",
+        client.name
+    ))
+}
+
+/// Spreads the client's connections over so many addresses of its server.
+pub(super) fn more_addresses(
+    plant: &mut Plant,
+    change: &Value,
+    finding: &Value,
+) -> Result<String, String> {
+    let value = change["value"].as_u64().and_then(|v| u8::try_from(v).ok());
+    let value = value.ok_or("the change has no number of addresses")?;
+    let client = client_of(plant, finding)?;
+    let before = std::mem::replace(&mut client.addresses, value);
+    let done = format!(
+        "{} connects to {value} addresses, not {before}",
+        client.name
+    );
+    // The addresses are made with the links.
+    plant.rebuild(|_| {}).map_err(|e| e.to_string())?;
+    Ok(done)
+}
+
+/// The client that the finding is about.
+fn client_of<'a>(plant: &'a mut Plant, finding: &Value) -> Result<&'a mut ClientSpec, String> {
+    let comm = finding["scope"]["comm"].as_str().unwrap_or_default();
+    let mut clients = plant.scenario.clients.iter_mut();
+    clients
+        .find(|c| c.name == comm)
+        .ok_or_else(|| format!("no client of the lab is called `{comm}`"))
 }

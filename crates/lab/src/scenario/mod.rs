@@ -32,6 +32,9 @@ const ALL: &[(&str, &str)] = &[
     scenario!("refused"),
     scenario!("growing-table"),
     scenario!("growing-table-nft"),
+    scenario!("port-search"),
+    scenario!("port-search-bind"),
+    scenario!("ports-exhausted"),
 ];
 
 /// What a list of scenarios shows.

@@ -1,6 +1,7 @@
 //! The shape of a scenario's file.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +47,7 @@ pub struct Scenario {
 pub struct NodeSpec {
     /// Sysctls written there: name and value.
     #[serde(default)]
-    pub sysctl: BTreeMap<String, i64>,
+    pub sysctl: BTreeMap<String, SysctlValue>,
     /// Gives it a hash table of connections of its own, with so many buckets (a power of two;
     /// Linux 6.1). `net.ipv4.tcp_max_tw_buckets` then is half of that, unless it is set.
     pub child_ehash_entries: Option<u32>,
@@ -56,6 +57,25 @@ pub struct NodeSpec {
     /// Has what these rules compare in one set instead.
     #[serde(default)]
     pub nft_set: bool,
+}
+
+/// The value of a sysctl: one number, or a text with several.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum SysctlValue {
+    /// One number.
+    Number(i64),
+    /// As it is written to its file.
+    Text(String),
+}
+
+impl fmt::Display for SysctlValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SysctlValue::Number(n) => n.fmt(f),
+            SysctlValue::Text(text) => text.fmt(f),
+        }
+    }
 }
 
 /// What joins two nodes.

@@ -1,0 +1,80 @@
+//! Local ports in use per destination: as counted, at first and at most.
+
+use ahash::AHashMap;
+use recording::tables::PortUse;
+use recording::{Addr, Error, Recording, RowRef};
+
+use super::place::Endpoint;
+
+/// Destinations followed; the recorder counts fewer.
+const MAX_DESTINATIONS: usize = 100_000;
+
+/// From where, in which namespace, to where.
+pub(crate) type Path = (u32, Addr, Endpoint);
+
+/// Every destination that was counted.
+#[derive(Debug, Default)]
+pub(crate) struct Ports {
+    by_path: AHashMap<Path, Use>,
+}
+
+/// Ports in use to one destination.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Use {
+    pub(crate) first: Counted,
+    /// When most were in use.
+    pub(crate) most: Counted,
+    /// The range that ports are chosen from, both ends included.
+    pub(crate) range: (u16, u16),
+    /// Ports of the range, without those set aside.
+    pub(crate) capacity: u64,
+}
+
+/// One count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted {
+    pub(crate) row: RowRef,
+    pub(crate) time_ns: u64,
+    pub(crate) used: u64,
+    pub(crate) time_wait: u64,
+}
+
+impl Ports {
+    pub(crate) fn read(recording: &Recording) -> Result<Ports, Error> {
+        let mut ports = Ports::default();
+        for batch in recording.scan::<PortUse>()? {
+            for (at, row) in batch?.rows() {
+                ports.add(at, &row);
+            }
+        }
+        Ok(ports)
+    }
+
+    fn add(&mut self, at: RowRef, row: &PortUse) {
+        let to = Endpoint::new(row.remote_addr, row.remote_port);
+        let path = (row.netns, row.local_addr, to);
+        if self.by_path.len() >= MAX_DESTINATIONS && !self.by_path.contains_key(&path) {
+            return;
+        }
+        let now = Counted {
+            row: at,
+            time_ns: row.time_ns,
+            used: row.ports_used.into(),
+            time_wait: row.time_wait.into(),
+        };
+        let ports = u64::from(row.range_high.saturating_sub(row.range_low)) + 1;
+        let known = self.by_path.entry(path).or_insert(Use {
+            first: now,
+            most: now,
+            range: (row.range_low, row.range_high),
+            capacity: ports.saturating_sub(row.reserved.into()).max(1),
+        });
+        if now.used > known.most.used {
+            known.most = now;
+        }
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&Path, &Use)> {
+        self.by_path.iter()
+    }
+}
