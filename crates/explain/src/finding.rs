@@ -135,7 +135,7 @@ pub struct Impact {
     pub affected: u64,
     /// Of how many.
     pub of: u64,
-    /// What was counted: `connections` or `SYNs`.
+    /// What was counted: `connections`, `SYNs`, `packets` …
     pub counted: &'static str,
     /// `affected` ÷ `of`, 0..1.
     pub share: f64,
@@ -380,6 +380,34 @@ pub enum Change {
     StartListener {
         /// Address and port.
         at: String,
+    },
+    /// Give a hash table so many buckets; one of a namespace of its own is made anew with it.
+    HashBuckets {
+        /// Inode of the namespace whose table it is; 0 for the host's.
+        netns: u32,
+        /// The table, as in `table_size`.
+        table: &'static str,
+        /// Buckets.
+        value: u64,
+    },
+    /// Replace rules that are compared one after the other by one look-up in a set.
+    RulesToSet {
+        /// Inode of the namespace.
+        netns: u32,
+        /// The rules, as in `table_size`.
+        table: &'static str,
+    },
+    /// Let connect() choose the local port, not bind().
+    ConnectChoosesPort {
+        /// The process that connects.
+        pid: u32,
+    },
+    /// Spread connections over so many addresses.
+    MoreAddresses {
+        /// Address and port that they go to now.
+        to: String,
+        /// Addresses.
+        value: u32,
     },
     /// Make the box on the path leave TCP options alone.
     KeepOptions {

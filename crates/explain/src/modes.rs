@@ -88,7 +88,10 @@ mod tests {
         assert_eq!(seconds(syn_schedule(4, None)), [1, 2, 3, 4, 5, 7]);
         assert_eq!(seconds(syn_schedule(0, None)), [1, 3, 7, 15, 31, 63]);
         assert_eq!(seconds(syn_schedule(4, Some(S / 100))), [0, 1, 2, 3, 4, 6]);
-        assert_eq!(seconds(syn_schedule(0, Some(S / 100))), [0, 2, 6, 14, 30, 62]);
+        assert_eq!(
+            seconds(syn_schedule(0, Some(S / 100))),
+            [0, 2, 6, 14, 30, 62]
+        );
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Applying tcpwhy's advice to a planted scenario: each `change` of the first finding, inside
 //! the lab's namespaces and nowhere else.
 
+mod machine;
+
 use serde_json::Value;
 
 use crate::judge::port_of;
@@ -34,6 +36,10 @@ fn apply_one(plant: &mut Plant, change: &Value, finding: &Value) -> Result<Strin
         Some("accept-faster") => accept_faster(plant, change, finding),
         Some("start-listener") => start_listener(plant, change, finding),
         Some("keep-options") => keep_options(plant),
+        Some("hash-buckets") => machine::hash_buckets(plant, change),
+        Some("rules-to-set") => machine::rules_to_set(plant, change),
+        Some("connect-chooses-port") => machine::connect_chooses_port(plant, finding),
+        Some("more-addresses") => machine::more_addresses(plant, change, finding),
         Some(other) => Err(format!("the lab cannot do `{other}`")),
         None => Err("the change has no kind".to_string()),
     }

@@ -55,6 +55,7 @@ pub(crate) fn judge(scenario: &Scenario, servers: &[Running], findings: &[Value]
         },
         None => wrong_port(truth, &first["scope"]),
     };
+    wrong.extend(wrong_names(truth, &first["scope"]));
     for finding in findings {
         let blamed = port_of(&finding["scope"]["listener"]);
         let innocent = servers
@@ -105,6 +106,27 @@ fn wrong_scope(truth: &Truth, server: &Running, scope: &Value) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// What the truth says besides of a client, a resource, a function, and the scope does not.
+fn wrong_names(truth: &Truth, scope: &Value) -> Vec<String> {
+    let said = |key: &str| scope[key].as_str().unwrap_or("nothing").to_string();
+    let is = |key, wanted: &Option<String>, fits: fn(&str, &str) -> bool| {
+        let wanted = wanted.as_deref()?;
+        let said = said(key);
+        (!fits(&said, wanted))
+            .then(|| format!("as {key} the finding says {said}; the truth is {wanted}"))
+    };
+    let wrong = [
+        is("comm", &truth.client, |said, wanted| said == wanted),
+        is("resource", &truth.resource, |said, wanted| {
+            said.starts_with(wanted)
+        }),
+        is("function", &truth.function, |said, wanted| {
+            wanted.split('|').any(|one| one == said)
+        }),
+    ];
+    wrong.into_iter().flatten().collect()
 }
 
 fn names_pid(scope: &Value, pid: u32) -> bool {

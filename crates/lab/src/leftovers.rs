@@ -11,6 +11,7 @@ use crate::Error;
 use crate::command::run;
 use crate::netns::NETNS_DIR;
 use crate::owner::Owner;
+use crate::plant::cgroup;
 
 /// A directory that is removed with its value, or by the next run of the lab.
 pub(crate) fn temp_dir() -> Result<TempDir, Error> {
@@ -30,6 +31,14 @@ pub fn clean_leftovers() -> Result<Vec<String>, Error> {
             // Another run may be cleaning up too.
             Err(_) if !Path::new(NETNS_DIR).join(&name).exists() => {}
             Err(e) => return Err(e),
+        }
+    }
+    // A killed run's servers died with it, so its cgroups are empty.
+    if let Some(root) = cgroup::cpu_hierarchy() {
+        for name in orphans(&root)? {
+            if cgroup::remove(&root.join(&name)).is_ok() {
+                removed.push(format!("cgroup {name}"));
+            }
         }
     }
     let temp = std::env::temp_dir();

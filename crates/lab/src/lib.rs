@@ -33,6 +33,6 @@ pub use report::render;
 pub use scenario::{ClientSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Summary, Truth, list};
 pub use stop::Stop;
 pub use workload::{
-    ClientArgs, ClientReport, Closer, Common, Connections, PortRange, Requests, Role, ServerArgs,
-    ServerReport, Spread, Stream, WorkloadArgs, workload_main,
+    ClientArgs, ClientReport, Closer, Common, Connections, HogArgs, PortRange, Requests, Role,
+    ServerArgs, ServerReport, Spread, Stream, WorkloadArgs, workload_main,
 };

@@ -27,6 +27,27 @@ impl Netns {
     pub(crate) fn create(owner: &Owner, node: &str) -> Result<Netns, Error> {
         let name = owner.name(node);
         run(["ip", "netns", "add", &name])?;
+        Netns::begin(name)
+    }
+
+    /// The same, with a hash table of connections of its own of `buckets` buckets. Its size is
+    /// what the namespace says from which it is made.
+    pub(crate) fn create_with_ehash(
+        owner: &Owner,
+        node: &str,
+        buckets: u32,
+    ) -> Result<Netns, Error> {
+        let parent = Netns::create(owner, &format!("{node}-parent"))?;
+        parent.set_sysctl("net.ipv4.tcp_child_ehash_entries", &buckets.to_string())?;
+        let name = owner.name(node);
+        // Not `ip netns exec`: that would make the name in a mount namespace of its own.
+        let enter = format!("--net={}", parent.path().display());
+        run(["nsenter", &enter, "ip", "netns", "add", &name])?;
+        Netns::begin(name)
+    }
+
+    /// Takes over a namespace that was just made.
+    fn begin(name: String) -> Result<Netns, Error> {
         // From here on the value's destructor removes it, whatever fails.
         let mut netns = Netns { name, inode: 0 };
         netns.inode = fs::metadata(netns.path())

@@ -148,6 +148,7 @@ const FIGURES: &[(&str, Reading)] = &[
         (r.answered + r.unfinished > 0).then_some(r.answered as f64)
     }),
     ("connect p50, ms", |c| c.connect_ms.map(|s| s.p50)),
+    ("connect p90, ms", |c| c.connect_ms.map(|s| s.p90)),
     ("connect p99, ms", |c| c.connect_ms.map(|s| s.p99)),
     ("request p50, ms", |c| c.request_ms.map(|s| s.p50)),
     ("request p99, ms", |c| c.request_ms.map(|s| s.p99)),

@@ -2,11 +2,15 @@
 
 mod lost_syn;
 mod options;
+mod port_search;
 mod scene;
 
 mod accept_queue_overflow;
 mod connection_refused;
+mod lookup_table_growth;
 mod middlebox_strips_options;
+mod port_search_cost;
+mod ports_exhausted;
 mod syn_cookie_options_lost;
 mod syn_queue_overflow;
 mod time_wait_collision;
@@ -31,11 +35,14 @@ pub struct Cause {
 /// All causes, by number.
 pub(crate) const ALL: &[Cause] = &[
     time_wait_collision::CAUSE,
+    ports_exhausted::CAUSE,
+    port_search_cost::CAUSE,
     accept_queue_overflow::CAUSE,
     syn_queue_overflow::CAUSE,
     syn_cookie_options_lost::CAUSE,
     middlebox_strips_options::CAUSE,
     connection_refused::CAUSE,
+    lookup_table_growth::CAUSE,
 ];
 
 /// Findings reported per cause; a host with more listeners in trouble has one problem, not many.

@@ -30,6 +30,18 @@ pub(crate) mod source {
     pub(crate) const SOCKETS: &str = "sockets";
     /// SNMP and TcpExt counters.
     pub(crate) const COUNTERS: &str = "counters";
+    /// The CPU profile.
+    pub(crate) const PROFILE: &str = "profile";
+    /// Names of its functions.
+    pub(crate) const PROFILE_SYMBOLS: &str = "profile-symbols";
+    /// How full lookup structures are.
+    pub(crate) const TABLES: &str = "tables";
+    /// Local ports in use.
+    pub(crate) const PORTS: &str = "ports";
+    /// What threads do with their time.
+    pub(crate) const THREADS: &str = "threads";
+    /// Time and softnet of the CPUs.
+    pub(crate) const CPUS: &str = "cpus";
 }
 
 /// Health rows kept; a recorder in trouble repeats itself.

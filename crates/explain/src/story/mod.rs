@@ -13,13 +13,14 @@ mod link;
 mod listeners;
 mod packets;
 mod place;
-mod ports;
+pub(crate) mod ports;
 mod processes;
+pub(crate) mod profile;
 mod refusals;
 mod series;
 mod settings;
 pub(crate) mod stats;
-mod structures;
+pub(crate) mod structures;
 mod sums;
 mod tally;
 mod waits;
@@ -40,8 +41,9 @@ use kinds::{Kind, State};
 pub(crate) use listeners::{Listener, Listeners};
 pub(crate) use packets::{Group, KEPT_REMOTES, Packets, What};
 pub(crate) use place::Endpoint;
-pub(crate) use ports::{Ports, Used};
+pub(crate) use ports::Ports;
 pub(crate) use processes::Processes;
+pub(crate) use profile::Profile;
 pub(crate) use refusals::{Refusals, Refused, Retry, Seen, TIME_WAIT_NS};
 pub(crate) use series::Series;
 pub(crate) use settings::Settings;
@@ -68,6 +70,7 @@ pub(crate) struct Story {
     pub(crate) refusals: Refusals,
     pub(crate) series: Series,
     pub(crate) structures: Structures,
+    pub(crate) profile: Profile,
     pub(crate) ports: Ports,
     pub(crate) health: Health,
     pub(crate) tally: Tally,
@@ -94,6 +97,7 @@ impl Story {
             refusals: Refusals::default(),
             series: Series::read(recording)?,
             structures: Structures::read(recording)?,
+            profile: Profile::read(recording)?,
             ports: Ports::read(recording)?,
             health: Health::read(recording)?,
             tally: Tally::default(),

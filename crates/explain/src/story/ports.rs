@@ -1,28 +1,42 @@
-//! Local ports in use per destination, when most of them were.
+//! Local ports in use per destination: as counted, at first and at most.
 
-use std::collections::BTreeMap;
-
+use ahash::AHashMap;
 use recording::tables::PortUse;
 use recording::{Addr, Error, Recording, RowRef};
 
 use super::place::Endpoint;
 
-/// Destinations followed; a busy balancer has some thousand.
-const MAX_DESTINATIONS: usize = 65_536;
+/// Destinations followed; the recorder counts fewer.
+const MAX_DESTINATIONS: usize = 100_000;
 
-/// All destinations that hold ports.
+/// From where, in which namespace, to where.
+pub(crate) type Path = (u32, Addr, Endpoint);
+
+/// Every destination that was counted.
 #[derive(Debug, Default)]
 pub(crate) struct Ports {
-    most: BTreeMap<(u32, Addr, Endpoint), Used>,
+    by_path: AHashMap<Path, Use>,
 }
 
-/// The ports that one source holds to one destination.
+/// Ports in use to one destination.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Used {
-    pub(crate) ports: u32,
-    /// Ports of the range, less those set aside.
-    pub(crate) of: u32,
+pub(crate) struct Use {
+    pub(crate) first: Counted,
+    /// When most were in use.
+    pub(crate) most: Counted,
+    /// The range that ports are chosen from, both ends included.
+    pub(crate) range: (u16, u16),
+    /// Ports of the range, without those set aside.
+    pub(crate) capacity: u64,
+}
+
+/// One count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted {
     pub(crate) row: RowRef,
+    pub(crate) time_ns: u64,
+    pub(crate) used: u64,
+    pub(crate) time_wait: u64,
 }
 
 impl Ports {
@@ -38,25 +52,36 @@ impl Ports {
 
     fn add(&mut self, at: RowRef, row: &PortUse) {
         let to = Endpoint::new(row.remote_addr, row.remote_port);
-        let key = (row.netns, row.local_addr, to);
-        if self.most.len() >= MAX_DESTINATIONS && !self.most.contains_key(&key) {
+        let path = (row.netns, row.local_addr, to);
+        if self.by_path.len() >= MAX_DESTINATIONS && !self.by_path.contains_key(&path) {
             return;
         }
-        let range = u32::from(row.range_high).saturating_sub(row.range_low.into()) + 1;
-        let used = Used {
-            ports: row.ports_used,
-            of: range.saturating_sub(row.reserved),
+        let now = Counted {
             row: at,
+            time_ns: row.time_ns,
+            used: row.ports_used.into(),
+            time_wait: row.time_wait.into(),
         };
-        let known = self.most.entry(key).or_insert(used);
-        if used.ports > known.ports {
-            *known = used;
+        let ports = u64::from(row.range_high.saturating_sub(row.range_low)) + 1;
+        let known = self.by_path.entry(path).or_insert(Use {
+            first: now,
+            most: now,
+            range: (row.range_low, row.range_high),
+            capacity: ports.saturating_sub(row.reserved.into()).max(1),
+        });
+        if now.used > known.most.used {
+            known.most = now;
         }
     }
 
     /// The fullest source of a namespace towards a destination.
-    pub(crate) fn most(&self, netns: u32, to: Endpoint) -> Option<Used> {
-        let of_destination = self.most.iter().filter(|((n, _, d), _)| *n == netns && *d == to);
-        of_destination.map(|(_, used)| *used).max_by_key(|u| u.ports)
+    pub(crate) fn most(&self, netns: u32, to: Endpoint) -> Option<&Use> {
+        let of_destination = self.by_path.iter();
+        let of_destination = of_destination.filter(|((n, _, d), _)| *n == netns && *d == to);
+        of_destination.map(|(_, u)| u).max_by_key(|u| u.most.used)
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&Path, &Use)> {
+        self.by_path.iter()
     }
 }

@@ -1,78 +1,85 @@
-//! Lookup structures of the kernel: how full each was at its fullest and at the end.
+//! The kernel's lookup structures: how full each was, at first, at its fullest and at the end.
+
+use std::collections::BTreeMap;
 
 use ahash::AHashMap;
 use recording::tables::{Resource, TableSize};
-use recording::{Error, Recording, RowRef};
+use recording::{Error, Recording, RowRef, Text};
 
-/// More than this do not come from a host of ours: 10,000 namespaces with 20 structures.
+/// Structures followed: 10,000 namespaces with twenty of them.
 const MAX_STRUCTURES: usize = 200_000;
 
-/// All structures that were counted.
+/// Every structure, by its name and namespace; namespace 0 is the whole host.
 #[derive(Debug, Default)]
 pub(crate) struct Structures {
-    sizes: AHashMap<(u32, Box<str>), Sized>,
-    /// What conntrack counts as errors, per namespace and metric: its rise.
-    conntrack: AHashMap<(u32, Box<str>), (f64, f64, RowRef)>,
+    all: BTreeMap<(Text, u32), Structure>,
+    /// What conntrack counts as errors, per namespace and metric: first, last, where.
+    conntrack: AHashMap<(u32, Text), (f64, f64, RowRef)>,
 }
 
+/// One structure.
 #[derive(Clone, Copy, Debug)]
-struct Sized {
-    first: Size,
-    fullest: Size,
-    last: Size,
+pub(crate) struct Structure {
+    pub(crate) first: Size,
+    pub(crate) fullest: Size,
+    pub(crate) last: Size,
 }
 
-/// One count of a structure.
+/// How full it was when it was looked at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
+    pub(crate) row: RowRef,
     pub(crate) time_ns: u64,
     pub(crate) entries: u64,
+    pub(crate) buckets: Option<u64>,
     pub(crate) limit: Option<u64>,
-    pub(crate) row: RowRef,
+    pub(crate) longest_chain: Option<u64>,
 }
 
 impl Structures {
     pub(crate) fn read(recording: &Recording) -> Result<Structures, Error> {
-        let mut all = Structures::default();
+        let mut structures = Structures::default();
         for batch in recording.scan::<TableSize>()? {
             for (at, row) in batch?.rows() {
-                all.size(at, &row);
+                structures.size(at, row);
             }
         }
         for batch in recording.scan::<Resource>()? {
             for (at, row) in batch?.rows() {
                 if &*row.instance == "conntrack" {
-                    all.conntrack_error(at, &row);
+                    structures.conntrack_error(at, row);
                 }
             }
         }
-        Ok(all)
+        Ok(structures)
     }
 
-    fn size(&mut self, at: RowRef, row: &TableSize) {
-        let key = (row.netns, Box::from(&*row.structure));
-        if self.sizes.len() >= MAX_STRUCTURES && !self.sizes.contains_key(&key) {
+    fn size(&mut self, row: RowRef, size: TableSize) {
+        let now = Size {
+            row,
+            time_ns: size.time_ns,
+            entries: size.entries,
+            buckets: size.buckets,
+            limit: size.limit,
+            longest_chain: size.longest_chain,
+        };
+        let key = (size.structure, size.netns);
+        if self.all.len() >= MAX_STRUCTURES && !self.all.contains_key(&key) {
             return;
         }
-        let size = Size {
-            time_ns: row.time_ns,
-            entries: row.entries,
-            limit: row.limit,
-            row: at,
-        };
-        let known = self.sizes.entry(key).or_insert(Sized {
-            first: size,
-            fullest: size,
-            last: size,
+        let known = self.all.entry(key).or_insert(Structure {
+            first: now,
+            fullest: now,
+            last: now,
         });
-        known.last = size;
-        if size.entries > known.fullest.entries {
-            known.fullest = size;
+        known.last = now;
+        if now.entries > known.fullest.entries {
+            known.fullest = now;
         }
     }
 
-    fn conntrack_error(&mut self, at: RowRef, row: &Resource) {
-        let key = (row.netns, Box::from(&*row.metric));
+    fn conntrack_error(&mut self, at: RowRef, row: Resource) {
+        let key = (row.netns, row.metric);
         if self.conntrack.len() < MAX_STRUCTURES || self.conntrack.contains_key(&key) {
             let first = (row.value, row.value, at);
             let (_, last, place) = self.conntrack.entry(key).or_insert(first);
@@ -80,28 +87,29 @@ impl Structures {
         }
     }
 
-    /// A structure of a namespace when it was fullest.
-    pub(crate) fn fullest(&self, netns: u32, name: &str) -> Option<Size> {
-        let known = self.sizes.get(&(netns, name.into()))?;
-        Some(known.fullest)
+    /// Those of a name, by namespace.
+    pub(crate) fn named(&self, structure: &str) -> impl Iterator<Item = (u32, &Structure)> {
+        let from = (Text::from(structure), 0);
+        let to = (Text::from(structure), u32::MAX);
+        self.all.range(from..=to).map(|((_, netns), s)| (*netns, s))
     }
 
-    /// The same at the first count.
-    pub(crate) fn first(&self, netns: u32, name: &str) -> Option<Size> {
-        let known = self.sizes.get(&(netns, name.into()))?;
-        Some(known.first)
-    }
-
-    /// The same at the last count.
-    pub(crate) fn last(&self, netns: u32, name: &str) -> Option<Size> {
-        let known = self.sizes.get(&(netns, name.into()))?;
-        Some(known.last)
+    /// That of a name in a namespace.
+    pub(crate) fn get(&self, netns: u32, structure: &str) -> Option<&Structure> {
+        self.all.get(&(Text::from(structure), netns))
     }
 
     /// By how much an error that conntrack counts rose in a namespace, and the last row; `None`
     /// when it is not counted there.
     pub(crate) fn conntrack(&self, netns: u32, metric: &str) -> Option<(u64, RowRef)> {
-        let (first, last, row) = self.conntrack.get(&(netns, metric.into()))?;
+        let (first, last, row) = self.conntrack.get(&(netns, Text::from(metric)))?;
         Some(((last - first).max(0.0) as u64, *row))
+    }
+}
+
+impl Size {
+    /// Entries per bucket; `None` when it is no hash table.
+    pub(crate) fn chain(&self) -> Option<f64> {
+        super::stats::ratio(self.entries as f64, self.buckets? as f64)
     }
 }

@@ -10,37 +10,34 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Addresses are of the blocks for measurements (RFC 2544) and for local use (RFC 4193): nobody
 /// takes them for a host of theirs when they appear in a report.
-pub(super) fn ipv4(link: usize, first: bool) -> Ipv4Addr {
-    Ipv4Addr::new(198, 18, link as u8 + 1, if first { 1 } else { 2 })
+///
+/// The `nth` address of an end: the first end has the odd ones, the second the even ones.
+pub(super) fn ipv4(link: usize, first: bool, nth: u8) -> Ipv4Addr {
+    Ipv4Addr::new(198, 18, link as u8 + 1, host(first, nth))
 }
 
-pub(super) fn ipv6(link: usize, first: bool) -> Ipv6Addr {
-    Ipv6Addr::new(
-        0xfd18,
-        link as u16 + 1,
-        0,
-        0,
-        0,
-        0,
-        0,
-        if first { 1 } else { 2 },
-    )
+pub(super) fn ipv6(link: usize, first: bool, nth: u8) -> Ipv6Addr {
+    let host = host(first, nth).into();
+    Ipv6Addr::new(0xfd18, link as u16 + 1, 0, 0, 0, 0, 0, host)
 }
 
-/// The addresses of one end of a link, with prefix length.
-pub(super) fn with_prefix(link: usize, first: bool) -> Vec<String> {
-    let mut addresses = vec![format!("{}/24", ipv4(link, first))];
-    if has_ipv6() {
-        addresses.push(format!("{}/64", ipv6(link, first)));
-    }
-    addresses
+fn host(first: bool, nth: u8) -> u8 {
+    2 * nth + if first { 1 } else { 2 }
+}
+
+/// The addresses of one end of a link, with prefix length: the first `count` of each family.
+pub(super) fn with_prefix(link: usize, first: bool, count: u8) -> Vec<String> {
+    let nth = 0..count;
+    let ipv4 = nth.clone().map(|i| format!("{}/24", ipv4(link, first, i)));
+    let ipv6 = nth.map(|i| format!("{}/64", ipv6(link, first, i)));
+    ipv4.chain(ipv6.filter(|_| has_ipv6())).collect()
 }
 
 /// The addresses of the second end of a link.
 pub(super) fn peers(link: usize) -> Vec<IpAddr> {
-    let mut peers = vec![ipv4(link, false).into()];
+    let mut peers = vec![ipv4(link, false, 0).into()];
     if has_ipv6() {
-        peers.push(ipv6(link, false).into());
+        peers.push(ipv6(link, false, 0).into());
     }
     peers
 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::Command;
 
 use super::{Plant, addresses};
-use crate::scenario::{ClientSpec, ServerSpec};
+use crate::scenario::{ClientSpec, HogSpec, ServerSpec};
 use crate::workload::{Closer, Stream};
 
 /// A command line that grows by options.
@@ -47,6 +47,28 @@ impl Plant {
             .option("--stall-after-ms", spec.stall_after_ms)
             .option("--stall-ms", spec.stall_ms)
             .maybe("--congestion", spec.congestion.as_ref())
+            .maybe("--cpu", spec.cpu)
+            .0
+    }
+
+    /// A hog has no namespace of its own: it uses no network.
+    pub(super) fn hog_command(&self, spec: &HogSpec) -> Command {
+        let mut command = match (spec.fifo, spec.idle) {
+            (Some(priority), _) => scheduled(["--fifo", &priority.to_string()]),
+            (None, true) => scheduled(["--idle", "0"]),
+            (None, false) => Command::new(&self.programs.workload[0]),
+        };
+        if spec.fifo.is_some() || spec.idle {
+            command.arg(&self.programs.workload[0]);
+        }
+        command.args(&self.programs.workload[1..]).arg("hog");
+        Line(command)
+            .option("--name", &spec.name)
+            .option("--parent", std::process::id())
+            .option("--cpu", spec.cpu)
+            .option("--after-ms", spec.after_ms)
+            .option("--busy-ms", spec.busy_ms)
+            .option("--rest-ms", spec.rest_ms)
             .0
     }
 
@@ -62,10 +84,7 @@ impl Plant {
         let congestion = (!spec.congestion.is_empty()).then(|| spec.congestion.join(","));
         let mut command = self
             .workload("client", &spec.name, &spec.node)
-            .option(
-                "--connect",
-                SocketAddr::new(self.address_of(spec), spec.port),
-            )
+            .option("--connect", self.destinations(spec))
             .option("--after-ms", spec.after_ms)
             .option("--seconds", spec.seconds)
             .option("--concurrency", spec.concurrency)
@@ -78,6 +97,8 @@ impl Plant {
             .maybe("--stream", stream)
             .maybe("--congestion", congestion)
             .maybe("--local-ports", spec.local_ports.as_ref())
+            .maybe("--local", spec.bind.then(|| self.address(spec, true, 0)))
+            .maybe("--cpu", spec.cpu)
             .maybe("--connect-timeout-ms", spec.connect_timeout_ms)
             .0;
         if spec.keep {
@@ -86,8 +107,15 @@ impl Plant {
         command
     }
 
-    /// The address by which a client reaches its node.
-    fn address_of(&self, client: &ClientSpec) -> IpAddr {
+    /// Where a client connects to, as its option wants it.
+    fn destinations(&self, client: &ClientSpec) -> String {
+        let nth = 0..client.addresses;
+        let all = nth.map(|n| SocketAddr::new(self.address(client, false, n), client.port));
+        all.map(|a| a.to_string()).collect::<Vec<_>>().join(",")
+    }
+
+    /// An address of the client's end of its link, or of the other end.
+    fn address(&self, client: &ClientSpec, own: bool, nth: u8) -> IpAddr {
         if client.node == client.to {
             return match client.ipv6 {
                 true => Ipv6Addr::LOCALHOST.into(),
@@ -98,9 +126,17 @@ impl Plant {
             .scenario
             .link_towards(client)
             .expect("checked when the scenario was read");
+        let first = from_first == own;
         match client.ipv6 {
-            true => addresses::ipv6(link, !from_first).into(),
-            false => addresses::ipv4(link, !from_first).into(),
+            true => addresses::ipv6(link, first, nth).into(),
+            false => addresses::ipv4(link, first, nth).into(),
         }
     }
+}
+
+/// A command that runs another under a scheduling policy.
+fn scheduled(policy: [&str; 2]) -> Command {
+    let mut command = Command::new("chrt");
+    command.args(policy);
+    command
 }

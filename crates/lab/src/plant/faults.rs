@@ -51,7 +51,16 @@ pub(super) fn make_clients_old(netns: &Netns, device: &str) -> Result<(), Error>
     };
     tc(&["qdisc", "add", "dev", device, "clsact"])?;
     tc(&[
-        "filter", "add", "dev", device, "ingress", "bpf", "direct-action", "object-file", &object,
-        "section", "tc",
+        "filter",
+        "add",
+        "dev",
+        device,
+        "ingress",
+        "bpf",
+        "direct-action",
+        "object-file",
+        &object,
+        "section",
+        "tc",
     ])
 }

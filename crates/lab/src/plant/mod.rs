@@ -1,8 +1,10 @@
 //! A scenario made real: its namespaces, links, sysctls, servers and clients, and their end.
 
 mod addresses;
+pub(crate) mod cgroup;
 mod commands;
 mod faults;
+mod rules;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,6 +20,7 @@ use crate::process::Process;
 use crate::scenario::Scenario;
 use crate::workload::{ClientReport, ServerReport};
 use crate::{Error, Stop};
+use cgroup::Cgroup;
 
 /// How long anything may take that takes milliseconds on an idle machine.
 pub(crate) const BUDGET: Duration = Duration::from_secs(30);
@@ -59,6 +62,8 @@ pub(crate) fn require_root() -> Result<(), Error> {
 #[derive(Debug)]
 pub struct Plant {
     servers: BTreeMap<String, Process>,
+    /// Of the servers that have one; a cgroup can only go when nobody is in it.
+    cgroups: BTreeMap<String, Cgroup>,
     links: Vec<Option<Link>>,
     nodes: BTreeMap<String, Netns>,
     /// As it runs now: a fix changes it.
@@ -71,29 +76,49 @@ impl Plant {
     /// Makes the namespaces, writes their sysctls and joins them. Nothing runs in them yet.
     pub fn new(scenario: Scenario, seed: u64, programs: Programs) -> Result<Plant, Error> {
         require_root()?;
-        let owner = Owner::new_run();
         let mut plant = Plant {
             servers: BTreeMap::new(),
+            cgroups: BTreeMap::new(),
             links: Vec::new(),
             nodes: BTreeMap::new(),
             scenario,
             programs,
             seed,
         };
-        for (name, node) in &plant.scenario.nodes {
-            let netns = Netns::create(&owner, name)?;
+        plant.build()?;
+        Ok(plant)
+    }
+
+    /// Takes everything down, changes the scenario, and makes it anew: for what a namespace is
+    /// born with. No server may run.
+    pub(crate) fn rebuild(&mut self, change: impl FnOnce(&mut Scenario)) -> Result<(), Error> {
+        change(&mut self.scenario);
+        self.links.clear();
+        self.nodes.clear();
+        self.build()
+    }
+
+    fn build(&mut self) -> Result<(), Error> {
+        let owner = Owner::new_run();
+        for (name, node) in &self.scenario.nodes {
+            let netns = match node.child_ehash_entries {
+                None => Netns::create(&owner, name)?,
+                Some(buckets) => Netns::create_with_ehash(&owner, name, buckets)?,
+            };
             for (sysctl, value) in &node.sysctl {
                 netns.set_sysctl(sysctl, &value.to_string())?;
             }
             faults::plant(&netns, node)?;
-            plant.nodes.insert(name.clone(), netns);
+            if node.nft_rules > 0 {
+                rules::load(&netns, node.nft_rules, node.nft_set)?;
+            }
+            self.nodes.insert(name.clone(), netns);
         }
-        for index in 0..plant.scenario.links.len() {
-            let link = plant.join(index)?;
-            plant.links.push(link);
+        for index in 0..self.scenario.links.len() {
+            let link = self.join(index)?;
+            self.links.push(link);
         }
-        plant.route()?;
-        Ok(plant)
+        self.route()
     }
 
     /// The namespaces by the names of their nodes.
@@ -111,8 +136,11 @@ impl Plant {
         let spec = &self.scenario.links[index];
         let [a, b] = &spec.between;
         let (device_a, device_b) = (format!("to-{b}"), format!("to-{a}"));
-        let [addresses_a, addresses_b] =
-            [true, false].map(|first| addresses::with_prefix(index, first));
+        let [addresses_a, addresses_b] = [(true, a), (false, b)].map(|(first, node)| {
+            let clients = self.scenario.clients.iter();
+            let wanted = clients.filter(|c| c.to == *node).map(|c| c.addresses);
+            addresses::with_prefix(index, first, wanted.max().unwrap_or(1))
+        });
         let a = End {
             netns: &self.nodes[a],
             device: &device_a,
@@ -142,9 +170,12 @@ impl Plant {
     /// Gives the nodes that have a gateway a route to it.
     fn route(&self) -> Result<(), Error> {
         for (name, node) in &self.scenario.nodes {
-            let link = node.gateway.as_ref().and_then(|g| self.scenario.link_between(name, g));
+            let link = node
+                .gateway
+                .as_ref()
+                .and_then(|g| self.scenario.link_between(name, g));
             if let Some((link, from_first)) = link {
-                let gateway = addresses::ipv4(link, !from_first).to_string();
+                let gateway = addresses::ipv4(link, !from_first, 0).to_string();
                 self.nodes[name].ip(["route", "add", "default", "via", &gateway])?;
             }
         }
@@ -167,7 +198,14 @@ impl Plant {
         for spec in &self.scenario.servers {
             let command = self.server_command(spec);
             let process = Process::start(format!("server {}", spec.name), command)?;
-            self.servers.insert(spec.name.clone(), process);
+            let process = self.servers.entry(spec.name.clone()).or_insert(process);
+            if let Some(quota) = spec.cpu_quota {
+                let cgroup = Cgroup::new(&spec.name, quota)?;
+                self.cgroups
+                    .entry(spec.name.clone())
+                    .or_insert(cgroup)
+                    .take_in(process.pid())?;
+            }
         }
         for process in self.servers.values_mut() {
             process.wait_ready(stop, BUDGET)?;
@@ -175,8 +213,13 @@ impl Plant {
         Ok(())
     }
 
-    /// Runs every client to its end.
+    /// Runs every client to its end, and the hogs meanwhile.
     pub fn run_clients(&mut self, stop: &Stop) -> Result<Vec<ClientReport>, Error> {
+        let mut hogs = Vec::new();
+        for spec in &self.scenario.hogs {
+            let command = self.hog_command(spec);
+            hogs.push(Process::start(format!("hog {}", spec.name), command)?);
+        }
         let mut running = Vec::new();
         for spec in &self.scenario.clients {
             let command = self.client_command(spec);
@@ -194,6 +237,10 @@ impl Plant {
         for process in self.servers.values_mut() {
             process.check_runs()?;
         }
+        for hog in &mut hogs {
+            hog.check_runs()?;
+            hog.end(Signal::TERM, stop, BUDGET)?;
+        }
         Ok(reports)
     }
 
@@ -204,7 +251,9 @@ impl Plant {
             let lines = process.end(Signal::TERM, stop, BUDGET)?;
             parse(&process, &lines)
         });
-        reports.collect()
+        let reports = reports.collect();
+        self.cgroups.clear();
+        reports
     }
 
     /// What the emulated links did so far: the nodes each joins, and its counters.

@@ -1,7 +1,7 @@
 //! Whether a scenario makes sense: checked when it is read, so that a mistake in a file is one
 //! clear line and not a load that does nothing.
 
-use super::spec::{ClientSpec, Scenario, ServerSpec};
+use super::spec::{ClientSpec, HogSpec, NodeSpec, Scenario, ServerSpec};
 
 /// Where the kernel takes local ports from by default. A server there would now and then find
 /// its port taken by somebody's connection.
@@ -10,22 +10,28 @@ const FIRST_EPHEMERAL_PORT: u16 = 32_768;
 const NODE_NAME: usize = 12;
 /// Bytes of a command name.
 const COMMAND_NAME: usize = 15;
+/// Rules that are loaded within a second.
+const MOST_RULES: u32 = 20_000;
+/// Addresses of one end of a link.
+const MOST_ADDRESSES: u8 = 16;
 /// A scenario takes seconds, whatever its file says.
 const MAX_SECONDS: f64 = 60.0;
 
 impl Scenario {
     /// What does not fit, if anything.
     pub(super) fn check(&self) -> Result<(), String> {
-        for name in self.nodes.keys() {
+        for (name, node) in &self.nodes {
+            check_node(name, node)?;
             let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
             ensure(plain && (1..=NODE_NAME).contains(&name.len()), || {
                 format!("node `{name}`: letters, digits and `-`, at most {NODE_NAME}")
             })?;
         }
         for (name, node) in &self.nodes {
-            ensure(node.tracked.is_none_or(|t| (0.0..=1.0).contains(&t)), || {
-                format!("node `{name}`: tracked is not a share (0 to 1)")
-            })?;
+            ensure(
+                node.tracked.is_none_or(|t| (0.0..=1.0).contains(&t)),
+                || format!("node `{name}`: tracked is not a share (0 to 1)"),
+            )?;
             if let Some(gateway) = &node.gateway {
                 self.node(gateway)?;
                 ensure(self.link_between(name, gateway).is_some(), || {
@@ -51,6 +57,7 @@ impl Scenario {
         }
         self.servers.iter().try_for_each(|s| self.check_server(s))?;
         self.clients.iter().try_for_each(|c| self.check_client(c))?;
+        self.hogs.iter().try_for_each(check_hog)?;
         self.check_truth()
     }
 
@@ -70,7 +77,16 @@ impl Scenario {
             .count();
         ensure(same == 1, || {
             format!("two servers are called `{}`", server.name)
-        })
+        })?;
+        ensure(
+            server.cpu_quota.is_none_or(|q| (0.01..=64.0).contains(&q)),
+            || {
+                format!(
+                    "server `{}`: `cpu_quota` is not within 0.01 and 64",
+                    server.name
+                )
+            },
+        )
     }
 
     fn check_client(&self, client: &ClientSpec) -> Result<(), String> {
@@ -92,6 +108,12 @@ impl Scenario {
         })?;
         ensure(client.active.is_none() || client.keep, || {
             format!("client `{}`: `active` without `keep`", client.name)
+        })?;
+        ensure((1..=MOST_ADDRESSES).contains(&client.addresses), || {
+            format!(
+                "client `{}`: 1 to {MOST_ADDRESSES} `addresses`",
+                client.name
+            )
         })?;
         let same = self
             .clients
@@ -117,9 +139,14 @@ impl Scenario {
                 format!("the truth speaks of a server `{name}`, and there is none")
             })?;
         }
-        let about = truth.server.is_some() || truth.port.is_some();
+        if let Some(name) = &truth.client {
+            ensure(self.clients.iter().any(|c| c.name == *name), || {
+                format!("the truth speaks of a client `{name}`, and there is none")
+            })?;
+        }
+        let about = truth.server.is_some() || truth.port.is_some() || truth.resource.is_some();
         ensure(about != truth.is_healthy(), || {
-            "the truth names a server or a port, unless it is `healthy`".to_string()
+            "the truth names a server, a port or a resource, unless it is `healthy`".to_string()
         })
     }
 
@@ -146,6 +173,32 @@ impl Scenario {
             format!("there is no node `{name}`")
         })
     }
+}
+
+fn check_node(name: &str, node: &NodeSpec) -> Result<(), String> {
+    ensure(
+        node.child_ehash_entries.is_none_or(u32::is_power_of_two),
+        || format!("node `{name}`: `child_ehash_entries` is no power of two"),
+    )?;
+    ensure(node.nft_rules <= MOST_RULES, || {
+        format!("node `{name}`: more than {MOST_RULES} `nft_rules`")
+    })
+}
+
+fn check_hog(hog: &HogSpec) -> Result<(), String> {
+    check_name(&hog.name)?;
+    ensure(hog.fifo.is_none_or(|p| (1..=99).contains(&p)), || {
+        format!("hog `{}`: a real-time priority is 1 to 99", hog.name)
+    })?;
+    ensure(hog.fifo.is_none() || !hog.idle, || {
+        format!("hog `{}`: `fifo` and `idle` exclude each other", hog.name)
+    })?;
+    ensure((hog.busy_ms > 0.0) == (hog.rest_ms > 0.0), || {
+        format!(
+            "hog `{}`: `busy_ms` and `rest_ms` belong together",
+            hog.name
+        )
+    })
 }
 
 fn check_name(name: &str) -> Result<(), String> {
@@ -210,7 +263,17 @@ mod tests {
                 "without `keep`",
             ),
             ("server = \"web\"", "server = \"mail\"", "`mail`"),
-            ("server = \"web\"", "", "names a server or a port"),
+            ("server = \"web\"", "", "names a server, a port"),
+            (
+                "[nodes.client]",
+                "hogs = [{ name = \"hog\", cpu = 1, fifo = 100 }]\n[nodes.client]",
+                "1 to 99",
+            ),
+            (
+                "[nodes.client]",
+                "[nodes.client]\nchild_ehash_entries = 10",
+                "power of two",
+            ),
             ("seconds = 1.0", "second = 1.0", "second"),
             (
                 "name = \"web\"",

@@ -6,7 +6,7 @@ mod vary;
 
 use serde::Deserialize;
 
-pub use spec::{ClientSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Truth};
+pub use spec::{ClientSpec, HogSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Truth};
 
 use crate::Error;
 
@@ -29,11 +29,17 @@ const ALL: &[(&str, &str)] = &[
     scenario!("clumsy-kernel-fast-retry"),
     scenario!("clumsy-kernel-rfc1337"),
     scenario!("clumsy-kernel-nat"),
+    scenario!("healthy-table"),
     scenario!("accept-queue-overflow"),
     scenario!("syn-queue-overflow"),
     scenario!("syn-cookies"),
     scenario!("middlebox-strips-options"),
     scenario!("refused"),
+    scenario!("growing-table"),
+    scenario!("growing-table-nft"),
+    scenario!("port-search"),
+    scenario!("port-search-bind"),
+    scenario!("ports-exhausted"),
 ];
 
 /// What a list of scenarios shows.

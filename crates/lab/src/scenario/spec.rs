@@ -35,6 +35,9 @@ pub struct Scenario {
     pub servers: Vec<ServerSpec>,
     /// Who connects.
     pub clients: Vec<ClientSpec>,
+    /// Who burns CPU meanwhile.
+    #[serde(default)]
+    pub hogs: Vec<HogSpec>,
     /// What is the matter.
     pub truth: Truth,
 }
@@ -58,6 +61,15 @@ pub struct NodeSpec {
     /// Fills the table of tracked connections to this share of its limit, 0 to 1. Wants rules that
     /// track.
     pub tracked: Option<f64>,
+    /// Gives it a hash table of connections of its own, with so many buckets (a power of two;
+    /// Linux 6.1). `net.ipv4.tcp_max_tw_buckets` then is half of that, unless it is set.
+    pub child_ehash_entries: Option<u32>,
+    /// So many nftables rules that match nothing, each looked at for every packet that comes in.
+    #[serde(default)]
+    pub nft_rules: u32,
+    /// Has what these rules compare in one set instead.
+    #[serde(default)]
+    pub nft_set: bool,
 }
 
 /// The value of a sysctl.
@@ -118,6 +130,10 @@ pub struct ServerSpec {
     pub stall_ms: f64,
     /// Congestion control of its connections.
     pub congestion: Option<String>,
+    /// The CPU it is pinned to.
+    pub cpu: Option<u32>,
+    /// CPU time that its cgroup grants it, in CPUs: 0.2 is 20 ms of every 100.
+    pub cpu_quota: Option<f64>,
 }
 
 impl ServerSpec {
@@ -133,6 +149,8 @@ impl ServerSpec {
             stall_after_ms: 0.0,
             stall_ms: 0.0,
             congestion: None,
+            cpu: None,
+            cpu_quota: None,
         }
     }
 }
@@ -189,6 +207,14 @@ pub struct ClientSpec {
     pub congestion: Vec<String>,
     /// Local ports to bind, `40000-40255`.
     pub local_ports: Option<String>,
+    /// Binds its address, and no port, before it connects: the port is chosen by bind(2).
+    #[serde(default)]
+    pub bind: bool,
+    /// Connects to so many addresses of that node in turn.
+    #[serde(default = "one_address")]
+    pub addresses: u8,
+    /// The CPU it is pinned to.
+    pub cpu: Option<u32>,
     /// Gives a connect up after so long, ms.
     pub connect_timeout_ms: Option<f64>,
 }
@@ -197,8 +223,36 @@ fn one() -> u64 {
     1
 }
 
+fn one_address() -> u8 {
+    1
+}
+
 fn small() -> u64 {
     100
+}
+
+/// One process that uses a CPU and no network.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HogSpec {
+    /// Command name of its process.
+    pub name: String,
+    /// The CPU it is pinned to.
+    pub cpu: u32,
+    /// Real-time priority (SCHED_FIFO), 1 to 99.
+    pub fifo: Option<u8>,
+    /// Runs only when nobody else wants the CPU (SCHED_IDLE).
+    #[serde(default)]
+    pub idle: bool,
+    /// Waits so long before it begins, ms.
+    #[serde(default)]
+    pub after_ms: f64,
+    /// Runs so long at a time, ms; with `rest_ms`.
+    #[serde(default)]
+    pub busy_ms: f64,
+    /// Then sleeps so long, ms; 0 is never.
+    #[serde(default)]
+    pub rest_ms: f64,
 }
 
 /// What is the matter, and what the first finding must say about it.
@@ -217,6 +271,15 @@ pub struct Truth {
     /// The port concerned, when there is no server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+    /// The client concerned, by its command name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// What the finding's scope calls the resource concerned, or the beginning of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+    /// The kernel function that takes the time; several that would be right, separated by `|`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
 }
 
 impl Truth {

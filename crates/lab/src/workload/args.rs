@@ -21,6 +21,8 @@ pub enum Role {
     Server(ServerArgs),
     /// Connects, sends requests, until its connections or its time are spent.
     Client(ClientArgs),
+    /// Uses a CPU and no network, until SIGTERM.
+    Hog(HogArgs),
 }
 
 /// What both sides have.
@@ -41,6 +43,9 @@ pub struct Common {
     /// Seed of what is random.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// The CPU to run on.
+    #[arg(long)]
+    pub cpu: Option<u32>,
 }
 
 /// The server's parameters.
@@ -75,9 +80,9 @@ pub struct ClientArgs {
     /// What both sides have.
     #[command(flatten)]
     pub common: Common,
-    /// Address to connect to.
-    #[arg(long)]
-    pub connect: SocketAddr,
+    /// Address to connect to; several of one family in turn.
+    #[arg(long, required = true, value_delimiter = ',')]
+    pub connect: Vec<SocketAddr>,
     /// Wait so long before the first connection, ms.
     #[arg(long, default_value_t = 0.0, value_parser = amount)]
     pub after_ms: f64,
@@ -114,7 +119,7 @@ pub struct ClientArgs {
     /// No requests: one endless transfer per connection, to the end.
     #[arg(long, value_enum)]
     pub stream: Option<Stream>,
-    /// Local address to bind.
+    /// Local address to bind; without ports, bind(2) chooses the port.
     #[arg(long)]
     pub local: Option<IpAddr>,
     /// Local ports to bind, in turn: `40000-40255`.
@@ -123,6 +128,26 @@ pub struct ClientArgs {
     /// Give a connect up after so long, ms.
     #[arg(long, default_value_t = 30_000.0, value_parser = amount)]
     pub connect_timeout_ms: f64,
+}
+
+/// The parameters of what burns CPU.
+#[derive(Clone, Debug, Args)]
+pub struct HogArgs {
+    /// What both sides have.
+    #[command(flatten)]
+    pub common: Common,
+    /// Wait so long before it begins, ms.
+    #[arg(long, default_value_t = 0.0, value_parser = amount)]
+    pub after_ms: f64,
+    /// Run so long at a time, ms.
+    #[arg(long, default_value_t = 0.0, value_parser = amount)]
+    pub busy_ms: f64,
+    /// Then sleep so long, ms; 0 is never.
+    #[arg(long, default_value_t = 0.0, value_parser = amount)]
+    pub rest_ms: f64,
+    /// Ends by itself after so many seconds.
+    #[arg(long, default_value_t = 60.0, value_parser = amount)]
+    pub lifetime: f64,
 }
 
 /// Which side closes first, and so is the one that has the TIME_WAIT.

@@ -5,6 +5,7 @@
 
 mod args;
 mod client;
+mod hog;
 mod poller;
 mod report;
 mod server;
@@ -18,7 +19,11 @@ use rustix::process::{
     Pid, Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
 };
 
-pub use args::{ClientArgs, Closer, Common, PortRange, Role, ServerArgs, Stream, WorkloadArgs};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+pub use args::{
+    ClientArgs, Closer, Common, HogArgs, PortRange, Role, ServerArgs, Stream, WorkloadArgs,
+};
 pub use report::{ClientReport, Connections, Requests, ServerReport, Spread};
 
 use crate::{Error, Stop};
@@ -40,6 +45,11 @@ pub fn workload_main(args: WorkloadArgs) -> Result<(), Error> {
             settle(&args.common)?;
             print_line(&client::run(&args, &stop)?)
         }
+        Role::Hog(args) => {
+            settle(&args.common)?;
+            hog::run(&args, &stop);
+            Ok(())
+        }
     }
 }
 
@@ -56,6 +66,14 @@ fn settle(common: &Common) -> Result<(), Error> {
     if let Some(netns) = &common.netns {
         crate::netns::enter(&Path::new("/run/netns").join(netns))
             .map_err(Error::io(format!("entering namespace {netns}")))?;
+    }
+    if let Some(cpu) = common.cpu {
+        let mut cpus = CpuSet::new();
+        // A CPU beyond those that the set can name is none of this host either.
+        if (cpu as usize) < CpuSet::MAX_CPU {
+            cpus.set(cpu as usize);
+        }
+        sched_setaffinity(None, &cpus).map_err(Error::io(format!("moving to CPU {cpu}")))?;
     }
     let name = CString::new(common.name.as_str()).unwrap_or_default();
     rustix::thread::set_name(&name).map_err(Error::io("naming the process"))?;

@@ -66,7 +66,10 @@ pub(super) fn connecting(
         set_tcp_congestion(&fd, name)?;
     }
     if let Some(from) = from {
-        set_socket_reuseaddr(&fd, true)?;
+        // To choose a port, bind(2) wants one that nobody has.
+        if from.port() != 0 {
+            set_socket_reuseaddr(&fd, true)?;
+        }
         bind(&fd, &from)?;
     }
     match connect(&fd, to) {

@@ -126,7 +126,9 @@ impl<'a> Case<'a> {
         for (client, time) in refused.chain(strays) {
             of_client.entry(client).or_default().push(time);
         }
-        of_client.values_mut().for_each(|times| times.sort_unstable());
+        of_client
+            .values_mut()
+            .for_each(|times| times.sort_unstable());
         let hit = self.story.all(&self.clients).filter(|(_, conn)| {
             let Some(times) = of_client.get(&conn.local) else {
                 return false;
@@ -144,7 +146,9 @@ impl<'a> Case<'a> {
         times.sort_unstable();
         // From the first connect to the last that was tried: before and after was no load.
         let tried = self.refused.iter().map(|r| r.seen.time_ns);
-        let tried = tried.chain(self.retries.iter().map(|r| r.seen.time_ns)).max();
+        let tried = tried
+            .chain(self.retries.iter().map(|r| r.seen.time_ns))
+            .max();
         let (from, to) = (*times.first()?, times.last().copied().max(tried)?);
         let rates = per_bin(times.into_iter(), from, to, BIN_NS);
         let found = change(&rates)?;
@@ -165,7 +169,10 @@ impl<'a> Case<'a> {
                 && Some(c.netns) == self.server
                 && c.local == self.at
         });
-        clients.map(|(_, c)| c).chain(servers).filter_map(|c| c.established_ns)
+        clients
+            .map(|(_, c)| c)
+            .chain(servers)
+            .filter_map(|c| c.established_ns)
     }
 
     /// The connects that were refused, in order of time.
@@ -260,11 +267,11 @@ impl<'a> Case<'a> {
     }
 
     /// The local ports in use to the server, at most.
-    pub(super) fn ports(&self) -> Option<crate::story::Used> {
+    pub(super) fn ports(&self) -> Option<&crate::story::ports::Use> {
         let ports: &Ports = &self.story.ports;
         let used = self.client_netns().into_iter();
         let used = used.filter_map(|netns| ports.most(netns, self.at));
-        used.max_by_key(|u| u.ports)
+        used.max_by_key(|u| u.most.used)
     }
 
     /// The port range of the clients here: its size, and the namespace it is of.

@@ -133,7 +133,8 @@ impl Client<'_> {
     fn open(&mut self, now: Instant) {
         let congestion = &self.args.common.congestion;
         let congestion = congestion.get(self.opened as usize % congestion.len().max(1));
-        let made = connecting(&self.args.connect, self.local(), congestion);
+        let to = self.args.connect[self.opened as usize % self.args.connect.len()];
+        let made = connecting(&to, self.local(&to), congestion);
         self.opened += 1;
         self.tally.started(now);
         if let Some(rate) = self.args.rate {
@@ -156,8 +157,8 @@ impl Client<'_> {
     }
 
     /// The address to bind, when one was asked for; ports in turn.
-    fn local(&self) -> Option<SocketAddr> {
-        let unspecified = match self.args.connect {
+    fn local(&self, to: &SocketAddr) -> Option<SocketAddr> {
+        let unspecified = match to {
             SocketAddr::V4(_) => [0, 0, 0, 0].into(),
             SocketAddr::V6(_) => [0u16; 8].into(),
         };

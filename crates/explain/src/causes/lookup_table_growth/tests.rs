@@ -1,0 +1,143 @@
+//! C34 is named when packets walk a structure, and only then.
+
+use crate::causes::testing::{found, number, only, ruled_out};
+use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, OnCpu, SERVER};
+use crate::{Change, Level, Number};
+
+const ID: &str = "lookup-table-growth";
+
+/// `count` samples in softirq, in the look-up of a connection or in the rest of receiving.
+fn receiving(f: &mut Fixture, inside: &str, from_ms: u64, count: u64) {
+    let at = OnCpu {
+        cpu: 1,
+        pid: 0,
+        comm: "swapper/1",
+        softirq: true,
+        stack: &[inside, "net_rx_action", "handle_softirqs"],
+    };
+    f.on_cpu(at, from_ms, count);
+}
+
+/// 12,000 connections in 16 buckets; the look-up grows to 1 s of CPU time in 10 s.
+fn growing() -> Fixture {
+    let mut f = Fixture::new();
+    f.listen(Listen::default());
+    f.set(SERVER, "net.ipv4.tcp_ehash_entries", "16");
+    f.set(CLIENT, "net.ipv4.tcp_ehash_entries", "-262144");
+    for i in 0..12_000u32 {
+        f.dial(Dial {
+            from: format!("10.79.0.2:{}", 20_000 + i),
+            at_ms: f64::from(i) * 0.5,
+            took_ms: 0.05,
+            ..Dial::default()
+        });
+    }
+    f.lookup(SERVER, "ehash", [0, 10_000, 12_000], Some(16));
+    f.lookup(CLIENT, "ehash", [0, 10_000, 12_000], Some(262_144));
+    f.count(SERVER, "Tcp.InSegs", 0, 120_000);
+    receiving(&mut f, "tcp_v4_rcv", 0, 400);
+    receiving(&mut f, "__inet_lookup_established", 5_000, 1_000);
+    f
+}
+
+#[test]
+fn a_small_table_full_of_connections() {
+    let f = only(&growing(), ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert_eq!(f.scope.resource.as_deref(), Some("ehash"));
+    assert_eq!(f.scope.netns.inode, SERVER);
+    assert_eq!(
+        f.scope.function.as_deref(),
+        Some("__inet_lookup_established")
+    );
+    assert_eq!(number(&f, "mean_chain"), &Number::Real(750.0));
+    assert_eq!(number(&f, "growth_per_s"), &Number::Real(1_200.0));
+    assert_eq!(number(&f, "accepted"), &Number::Count(12_000));
+    assert_eq!(
+        f.advice[0].change,
+        Some(Change::HashBuckets {
+            netns: SERVER,
+            table: "ehash",
+            value: 65_536
+        })
+    );
+    assert!(ruled_out(&f, "port-search-cost").starts_with("0 samples"));
+}
+
+#[test]
+fn the_table_of_the_host_is_sized_at_boot() {
+    let mut f = growing();
+    f.machine.tables.clear();
+    f.lookup(0, "ehash", [11_000, 12_000, 12_000], Some(1_024));
+    let f = only(&f, ID);
+    assert!(f.advice[0].action.contains("thash_entries="));
+    assert!(matches!(
+        f.advice[0].change,
+        Some(Change::HashBuckets { netns: 0, .. })
+    ));
+}
+
+#[test]
+fn thousands_of_rules() {
+    let mut f = growing();
+    f.machine = Default::default();
+    f.lookup(SERVER, "ehash", [0, 10_000, 12_000], Some(262_144));
+    f.lookup(SERVER, "nft-rules", [4_000; 3], None);
+    receiving(&mut f, "tcp_v4_rcv", 0, 400);
+    receiving(&mut f, "nft_do_chain", 1_000, 2_000);
+    let f = only(&f, ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert_eq!(f.scope.resource.as_deref(), Some("nft-rules"));
+    assert_eq!(f.scope.function.as_deref(), Some("nft_do_chain"));
+    assert!(matches!(
+        f.advice[0].change,
+        Some(Change::RulesToSet { netns: SERVER, .. })
+    ));
+}
+
+#[test]
+fn a_table_with_room_is_none_however_often_it_is_looked_up() {
+    let mut f = growing();
+    for row in &mut f.machine.tables {
+        row.buckets = Some(65_536);
+    }
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
+fn long_chains_that_cost_nothing_are_none() {
+    let mut f = growing();
+    f.machine.samples.clear();
+    receiving(&mut f, "tcp_v4_rcv", 0, 4_000);
+    receiving(&mut f, "__inet_lookup_established", 5_000, 100);
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
+fn time_in_connect_is_not_time_in_softirq() {
+    let mut f = growing();
+    for sample in &mut f.machine.samples {
+        sample.softirq = false;
+    }
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
+fn too_few_segments_for_the_time_lower_the_confidence() {
+    let mut f = growing();
+    f.counters.retain(|c| &*c.name != "InSegs");
+    f.count(SERVER, "Tcp.InSegs", 0, 1_200);
+    let f = only(&f, ID);
+    assert_eq!(f.confidence.level, Level::Medium);
+    assert!(!f.arithmetic[0].agrees);
+}
+
+#[test]
+fn a_profile_with_losses_lowers_the_confidence_and_none_finds_nothing() {
+    let mut f = growing();
+    f.lose("profile", 300);
+    assert_eq!(only(&f, ID).confidence.level, Level::Medium);
+    f.machine.samples.clear();
+    assert_eq!(found(&f).len(), 0);
+    assert_eq!(found(&fixture::churn()).len(), 0);
+}

@@ -1,0 +1,131 @@
+//! C03 is named when a search for local ports costs CPU, and only then.
+
+use crate::causes::testing::{found, number, only, ruled_out};
+use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, OnCpu};
+use crate::{Change, Level, Number};
+
+const ID: &str = "port-search-cost";
+const TO: &str = "10.79.0.1:5000";
+
+/// `count` connections to one destination from 9,000 ports, even ones first.
+fn filling(count: u32) -> Fixture {
+    let mut f = Fixture::new();
+    f.set(CLIENT, "net.ipv4.ip_local_port_range", "20000 28999");
+    f.listen(Listen::default());
+    for i in 0..count {
+        let (port, took_ms) = match i {
+            0..4_500 => (20_000 + 2 * i, 0.02),
+            _ => (20_001 + 2 * (i - 4_500), 0.3),
+        };
+        f.dial(Dial {
+            from: format!("10.79.0.2:{port}"),
+            to: TO,
+            at_ms: f64::from(i),
+            took_ms,
+            ..Dial::default()
+        });
+    }
+    f.ports(CLIENT, "10.79.0.2:0", TO, [count.min(4_900), count]);
+    f
+}
+
+/// CPU time of the client, ms: in a function below connect(), and elsewhere.
+fn using(f: &mut Fixture, function: &str, inside: u64, elsewhere: u64) {
+    let mut at = OnCpu {
+        cpu: 0,
+        pid: 700,
+        comm: "proxy",
+        softirq: false,
+        stack: &[function, "inet_stream_connect", "__x64_sys_connect"],
+    };
+    f.on_cpu(at, 4_500, inside);
+    at.stack = &["do_syscall_64"];
+    f.on_cpu(at, 0, elsewhere);
+    for event in f.events.iter_mut().filter(|e| e.netns == CLIENT) {
+        event.pid = Some(700);
+        event.comm = Some("proxy".into());
+    }
+}
+
+fn searching() -> Fixture {
+    let mut f = filling(7_000);
+    using(&mut f, "__inet_hash_connect", 700, 500);
+    f
+}
+
+#[test]
+fn connects_beyond_the_first_half() {
+    let f = only(&searching(), ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert_eq!((f.impact.affected, f.impact.of), (2_500, 7_000));
+    assert_eq!(
+        (f.scope.pid, f.scope.comm.as_deref()),
+        (Some(700), Some("proxy"))
+    );
+    assert_eq!(f.scope.function.as_deref(), Some("__inet_hash_connect"));
+    assert_eq!(number(&f, "median_after_us"), &Number::Real(300.0));
+    assert_eq!(number(&f, "even_before"), &Number::Real(1.0));
+    assert_eq!(number(&f, "even_after"), &Number::Real(0.0));
+    assert!(matches!(
+        &f.advice[0].change,
+        Some(Change::Sysctl { netns: CLIENT, value, .. }) if value == "10240 65535"
+    ));
+    assert!(ruled_out(&f, "ports-exhausted").starts_with("0 connects"));
+}
+
+#[test]
+fn bind_searches_before_connect() {
+    let mut f = filling(7_000);
+    using(&mut f, "inet_csk_get_port", 2_000, 500);
+    let f = only(&f, ID);
+    assert!(f.title.starts_with("bind()"), "{}", f.title);
+    let mut changes = f.advice.iter().filter_map(|a| a.change.as_ref());
+    assert!(changes.any(|c| *c == Change::ConnectChoosesPort { pid: 700 }));
+    assert_eq!(f.impact.added_latency_ms, None);
+}
+
+#[test]
+fn a_range_that_cannot_grow_asks_for_addresses() {
+    let mut f = searching();
+    for row in &mut f.machine.ports {
+        (row.range_low, row.range_high) = (1_024, 65_535);
+        row.ports_used = 50_000;
+    }
+    let f = only(&f, ID);
+    assert!(matches!(
+        f.advice[0].change,
+        Some(Change::MoreAddresses { value: 2, .. })
+    ));
+}
+
+#[test]
+fn ports_in_use_that_nobody_searches_are_none() {
+    let mut f = filling(7_000);
+    using(&mut f, "tcp_connect", 700, 500);
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
+fn a_search_with_ports_to_spare_is_another_matter() {
+    let mut f = filling(4_000);
+    using(&mut f, "__inet_hash_connect", 700, 500);
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
+fn in_a_table_too_small_the_check_of_a_port_is_no_search() {
+    let mut f = filling(4_000);
+    using(&mut f, "__inet_check_established", 700, 500);
+    f.lookup(CLIENT, "ehash", [0, 4_000, 4_000], Some(16));
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
+fn losses_lower_the_confidence_and_without_a_profile_it_is_silent() {
+    let mut f = searching();
+    f.lose("state", 10);
+    assert_eq!(only(&f, ID).confidence.level, Level::Medium);
+    f.machine.samples.clear();
+    assert_eq!(found(&f).len(), 0);
+    assert_eq!(found(&fixture::churn()).len(), 0);
+}

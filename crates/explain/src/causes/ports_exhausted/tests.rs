@@ -1,0 +1,102 @@
+//! C02 is named when connects fail for want of a port, and only then.
+
+use crate::causes::testing::{found, number, only, ruled_out};
+use crate::fixture::{self, CLIENT, Dial, Fate, Fixture, Listen, OnCpu};
+use crate::{Change, Level, Number};
+
+const ID: &str = "ports-exhausted";
+const TO: &str = "10.79.0.1:5000";
+
+/// 2,000 connections from 2,000 ports, and 100 connects that find none.
+fn exhausted() -> Fixture {
+    let mut f = Fixture::new();
+    f.set(CLIENT, "net.ipv4.ip_local_port_range", "20000 21999");
+    f.listen(Listen::default());
+    for i in 0..2_000 {
+        f.dial(Dial {
+            from: format!("10.79.0.2:{}", 20_000 + i),
+            to: TO,
+            at_ms: f64::from(i),
+            took_ms: 0.05,
+            ..Dial::default()
+        });
+    }
+    for i in 0..100 {
+        f.dial(Dial {
+            from: "10.79.0.2:0".into(),
+            to: TO,
+            at_ms: 2_500.0 + f64::from(i) * 10.0,
+            fate: Fate::Unanswered,
+            ends_ms: Some(2_500.2 + f64::from(i) * 10.0),
+            ..Dial::default()
+        });
+    }
+    f.ports(CLIENT, "10.79.0.2:0", TO, [2_000; 2]);
+    for row in &mut f.machine.ports {
+        row.range_high = 21_999;
+    }
+    f
+}
+
+#[test]
+fn connects_that_find_no_port() {
+    let f = only(&exhausted(), ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert_eq!((f.impact.affected, f.impact.of), (100, 2_100));
+    assert_eq!(number(&f, "ports_used"), &Number::Count(2_000));
+    assert!(matches!(f.advice[0].change, Some(Change::Sysctl { .. })));
+    assert!(ruled_out(&f, "connection-refused").starts_with("0 of them"));
+}
+
+#[test]
+fn the_search_before_the_failure_is_a_part_of_it() {
+    let mut f = exhausted();
+    let at = OnCpu {
+        cpu: 0,
+        pid: 700,
+        comm: "proxy",
+        softirq: false,
+        stack: &["__inet_hash_connect"],
+    };
+    f.on_cpu(at, 1_000, 900);
+    for event in f.events.iter_mut().filter(|e| e.netns == CLIENT) {
+        event.pid = Some(700);
+    }
+    only(&f, ID);
+}
+
+#[test]
+fn ports_in_time_wait_ask_to_be_reused() {
+    let mut f = exhausted();
+    for row in &mut f.machine.ports {
+        (row.time_ns, row.time_wait) = (row.time_ns - 2_000_000_000, row.ports_used);
+    }
+    let f = only(&f, ID);
+    let changes = f.advice.iter().filter_map(|a| a.change.as_ref());
+    let reuse = |c: &Change| matches!(c, Change::Sysctl { name, .. } if name.ends_with("tw_reuse"));
+    assert!(changes.into_iter().any(reuse), "{:?}", f.advice);
+}
+
+#[test]
+fn failures_with_ports_to_spare_are_another_matter() {
+    let mut f = exhausted();
+    for row in &mut f.machine.ports {
+        row.range_high = 28_999;
+    }
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
+fn a_full_range_without_failures_is_none() {
+    let mut f = exhausted();
+    f.events.retain(|e| e.local_port != 0);
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
+fn counts_that_are_missing_keep_it_silent() {
+    let mut f = exhausted();
+    f.machine.ports.clear();
+    assert_eq!(found(&f).len(), 0);
+    assert_eq!(found(&fixture::refused())[0].cause, "connection-refused");
+}

@@ -1,0 +1,229 @@
+//! The CPU profile, read once: which functions the CPUs were in, in whose time, in softirq or not.
+
+use ahash::{AHashMap, AHashSet};
+use recording::tables::{Frame, Sample, Stack};
+use recording::{Error, Recording, RowRef, Text};
+
+use super::stats::quantile;
+
+/// Kinds of samples kept: stack, CPU, process, softirq, part of the recording.
+const MAX_GROUPS: usize = 1 << 18;
+/// Stacks and functions kept; a kernel has fewer functions that anything passes through.
+const MAX_STACKS: usize = 1 << 17;
+const MAX_FUNCTIONS: usize = 1 << 16;
+/// Frames of a stack that are looked at; the recorder's longest stack has 127.
+const MAX_DEPTH: u32 = 256;
+/// The recording is told in so many parts, to see what grows.
+pub(crate) const PARTS: u64 = 8;
+
+/// What the CPUs were at.
+#[derive(Debug, Default)]
+pub(crate) struct Profile {
+    pub(crate) groups: Vec<Group>,
+    /// Kernel functions of each stack.
+    stacks: AHashMap<u64, Vec<u32>>,
+    functions: AHashMap<Text, u32>,
+    names: Vec<Text>,
+    comms: AHashMap<u32, Text>,
+    /// Samples beyond the bounds.
+    pub(crate) folded: u64,
+    /// Time between two samples of a CPU, s.
+    period: f64,
+    seconds: f64,
+}
+
+/// Samples that are alike.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub(crate) cpu: u32,
+    /// Process on the CPU; 0 when it was idle, or interrupted while it was.
+    pub(crate) pid: u32,
+    pub(crate) softirq: bool,
+    /// Which part of the recording, `0..PARTS`.
+    pub(crate) part: u8,
+    pub(crate) count: u64,
+    /// The first of them.
+    pub(crate) row: RowRef,
+    stack: Option<u64>,
+}
+
+impl Group {
+    /// Nothing ran: neither a process nor an interrupt.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.pid == 0 && self.stack.is_none()
+    }
+}
+
+impl Profile {
+    pub(crate) fn read(recording: &Recording) -> Result<Profile, Error> {
+        let (start, end) = (recording.manifest.start_ns, recording.manifest.end_ns);
+        let length = end.saturating_sub(start).max(1);
+        let mut profile = Profile {
+            seconds: length as f64 / 1e9,
+            ..Profile::default()
+        };
+        let mut index = AHashMap::new();
+        let mut clock = Clock::default();
+        for batch in recording.scan::<Sample>()? {
+            for (at, row) in batch?.rows() {
+                clock.tick(row.cpu, row.time_ns);
+                let since = u128::from(row.time_ns.saturating_sub(start));
+                let part = since * u128::from(PARTS) / u128::from(length);
+                profile.add(&mut index, at, row, part.min(u128::from(PARTS) - 1) as u8);
+            }
+        }
+        profile.period = clock.period_ns() as f64 / 1e9;
+        profile.read_stacks(recording)?;
+        Ok(profile)
+    }
+
+    fn add(
+        &mut self,
+        index: &mut AHashMap<(u32, u32, bool, u8, Option<u64>), u32>,
+        row: RowRef,
+        sample: Sample,
+        part: u8,
+    ) {
+        let key = (
+            sample.cpu,
+            sample.pid,
+            sample.softirq,
+            part,
+            sample.kernel_stack,
+        );
+        let known = index.get(&key).copied();
+        if known.is_none() && self.groups.len() >= MAX_GROUPS {
+            self.folded += 1;
+            return;
+        }
+        let at = known.unwrap_or_else(|| {
+            self.groups.push(Group {
+                cpu: sample.cpu,
+                pid: sample.pid,
+                softirq: sample.softirq,
+                part,
+                count: 0,
+                row,
+                stack: sample.kernel_stack,
+            });
+            self.comms.entry(sample.pid).or_insert(sample.comm);
+            let at = self.groups.len() as u32 - 1;
+            index.insert(key, at);
+            at
+        });
+        self.groups[at as usize].count += 1;
+    }
+
+    /// The kernel functions of the stacks that samples refer to; `stack` has those of waits, too.
+    fn read_stacks(&mut self, recording: &Recording) -> Result<(), Error> {
+        let wanted: AHashSet<u64> = self.groups.iter().filter_map(|g| g.stack).collect();
+        let mut frames: AHashMap<u64, Vec<u64>> = AHashMap::new();
+        for batch in recording.scan::<Stack>()? {
+            for (_, row) in batch?.rows() {
+                let bounded = frames.len() < MAX_STACKS || frames.contains_key(&row.stack);
+                if wanted.contains(&row.stack) && row.depth < MAX_DEPTH && bounded {
+                    let frames = frames.entry(row.stack).or_default();
+                    if frames.len() < MAX_DEPTH as usize {
+                        frames.push(row.frame);
+                    }
+                }
+            }
+        }
+        let wanted: AHashSet<u64> = frames.values().flatten().copied().collect();
+        let mut function_of: AHashMap<u64, u32> = AHashMap::new();
+        for batch in recording.scan::<Frame>()? {
+            for (_, row) in batch?.rows() {
+                if wanted.contains(&row.frame)
+                    && let Some(function) = self.intern(row.function)
+                {
+                    function_of.insert(row.frame, function);
+                }
+            }
+        }
+        for (stack, frames) in frames {
+            let functions = frames.iter().filter_map(|f| function_of.get(f).copied());
+            self.stacks.insert(stack, functions.collect());
+        }
+        Ok(())
+    }
+
+    fn intern(&mut self, function: Text) -> Option<u32> {
+        if let Some(known) = self.functions.get(&function) {
+            return Some(*known);
+        }
+        let id = self.names.len();
+        (id < MAX_FUNCTIONS).then(|| {
+            self.names.push(function.clone());
+            self.functions.insert(function, id as u32);
+            id as u32
+        })
+    }
+
+    /// Whether there is a profile, with functions.
+    pub(crate) fn is_there(&self) -> bool {
+        !self.names.is_empty()
+    }
+
+    /// The samples whose kernel stack passes through any of the functions.
+    pub(crate) fn passing<'a>(
+        &'a self,
+        functions: &[&str],
+    ) -> impl Iterator<Item = &'a Group> + use<'a> {
+        let wanted = functions.iter().filter_map(|f| self.functions.get(*f));
+        let wanted: Vec<u32> = wanted.copied().collect();
+        let through = move |g: &&Group| {
+            let stack = g.stack.and_then(|stack| self.stacks.get(&stack));
+            stack.is_some_and(|stack| stack.iter().any(|f| wanted.contains(f)))
+        };
+        self.groups.iter().filter(through)
+    }
+
+    /// CPU time that so many samples stand for, s.
+    pub(crate) fn cpu_seconds(&self, samples: u64) -> f64 {
+        samples as f64 * self.period
+    }
+
+    /// The same as a share of one CPU over the recording.
+    pub(crate) fn of_one_cpu(&self, samples: u64) -> f64 {
+        super::stats::ratio(self.cpu_seconds(samples), self.seconds).unwrap_or(0.0)
+    }
+
+    /// Command name of a process that was on a CPU.
+    pub(crate) fn comm(&self, pid: u32) -> Option<&str> {
+        self.comms.get(&pid).map(|c| &**c)
+    }
+}
+
+/// Finds the time between two samples from the samples: of an idle CPU, or one that runs what was
+/// filtered out, there may be none.
+#[derive(Default)]
+struct Clock {
+    last: AHashMap<u32, u64>,
+    gaps: Vec<u64>,
+}
+
+impl Clock {
+    /// Gaps that are enough to know.
+    const ENOUGH: usize = 4_096;
+
+    fn tick(&mut self, cpu: u32, time_ns: u64) {
+        if self.gaps.len() >= Clock::ENOUGH {
+            return;
+        }
+        let gap = self
+            .last
+            .insert(cpu, time_ns)
+            .map(|last| time_ns.saturating_sub(last));
+        self.gaps.extend(gap.filter(|gap| *gap > 0));
+    }
+
+    /// Most gaps of a CPU that is busy for a while are one period; others are several.
+    fn period_ns(mut self) -> u64 {
+        quantile(&mut self.gaps, 0.25).unwrap_or(0)
+    }
+}
+
+/// How many samples a selection of them holds.
+pub(crate) fn samples<'a>(groups: impl IntoIterator<Item = &'a Group>) -> u64 {
+    groups.into_iter().map(|g| g.count).sum()
+}

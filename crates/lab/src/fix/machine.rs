@@ -1,0 +1,95 @@
+//! Changes of tables, rules, ports and CPUs.
+
+use serde_json::Value;
+
+use crate::plant::Plant;
+use crate::scenario::ClientSpec;
+
+/// Makes the namespace anew, with a hash table of so many buckets.
+pub(super) fn hash_buckets(plant: &mut Plant, change: &Value) -> Result<String, String> {
+    if change["table"] != "ehash" {
+        return Err(format!("the lab has no table {} to size", change["table"]));
+    }
+    let value = change["value"].as_u64().and_then(|v| u32::try_from(v).ok());
+    let value = value.ok_or("the change has no number of buckets")?;
+    let node = node_of(plant, change)?;
+    let mut before = None;
+    let rebuilt = plant.rebuild(|scenario| {
+        if let Some(spec) = scenario.nodes.get_mut(&node) {
+            before = spec.child_ehash_entries.replace(value);
+        }
+    });
+    rebuilt.map_err(|e| e.to_string())?;
+    let before = before.map_or("the host's table".to_string(), |b| format!("{b} buckets"));
+    Ok(format!(
+        "{node} made anew with a table of {value} buckets, not {before}"
+    ))
+}
+
+/// Puts what the node's linear rules compare into a set.
+pub(super) fn rules_to_set(plant: &mut Plant, change: &Value) -> Result<String, String> {
+    let node = node_of(plant, change)?;
+    let rules = plant.scenario.nodes[&node].nft_rules;
+    if change["table"] != "nft-rules" || rules == 0 {
+        return Err(format!("{node} has no linear rules of the lab"));
+    }
+    let rebuilt = plant.rebuild(|scenario| {
+        if let Some(spec) = scenario.nodes.get_mut(&node) {
+            spec.nft_set = true;
+        }
+    });
+    rebuilt.map_err(|e| e.to_string())?;
+    Ok(format!("{node}: one rule with a set in place of {rules}"))
+}
+
+/// The node whose namespace a change is about.
+fn node_of(plant: &Plant, change: &Value) -> Result<String, String> {
+    let inode = change["netns"]
+        .as_u64()
+        .ok_or("the change names no namespace")?;
+    let mut nodes = plant.nodes().iter();
+    nodes
+        .find(|(_, netns)| netns.inode() == inode)
+        .map(|(node, _)| node.clone())
+        .ok_or_else(|| format!("namespace {inode} is not the lab's"))
+}
+
+/// Lets the client leave the choice of its port to connect(2).
+pub(super) fn connect_chooses_port(plant: &mut Plant, finding: &Value) -> Result<String, String> {
+    let client = client_of(plant, finding)?;
+    if !std::mem::take(&mut client.bind) {
+        return Err(format!("{} does not bind before it connects", client.name));
+    }
+    Ok(format!(
+        "{} no longer lets bind() choose its port",
+        client.name
+    ))
+}
+
+/// Spreads the client's connections over so many addresses of its server.
+pub(super) fn more_addresses(
+    plant: &mut Plant,
+    change: &Value,
+    finding: &Value,
+) -> Result<String, String> {
+    let value = change["value"].as_u64().and_then(|v| u8::try_from(v).ok());
+    let value = value.ok_or("the change has no number of addresses")?;
+    let client = client_of(plant, finding)?;
+    let before = std::mem::replace(&mut client.addresses, value);
+    let done = format!(
+        "{} connects to {value} addresses, not {before}",
+        client.name
+    );
+    // The addresses are made with the links.
+    plant.rebuild(|_| {}).map_err(|e| e.to_string())?;
+    Ok(done)
+}
+
+/// The client that the finding is about.
+fn client_of<'a>(plant: &'a mut Plant, finding: &Value) -> Result<&'a mut ClientSpec, String> {
+    let comm = finding["scope"]["comm"].as_str().unwrap_or_default();
+    let mut clients = plant.scenario.clients.iter_mut();
+    clients
+        .find(|c| c.name == comm)
+        .ok_or_else(|| format!("no client of the lab is called `{comm}`"))
+}
