@@ -12,6 +12,8 @@ pub(crate) struct Running {
     pub(crate) port: u16,
     /// As the kernel has it: never above `net.core.somaxconn`.
     pub(crate) backlog: u32,
+    /// Its node counted what the truth speaks of.
+    pub(crate) counted: bool,
 }
 
 impl Running {
@@ -21,6 +23,7 @@ impl Running {
             pid,
             port: spec.port,
             backlog: spec.backlog.min(somaxconn),
+            counted: false,
         }
     }
 }
@@ -28,6 +31,9 @@ impl Running {
 /// What is wrong with the findings, in order of weight; nothing when they tell the truth.
 pub(crate) fn judge(scenario: &Scenario, servers: &[Running], findings: &[Value]) -> Vec<String> {
     let truth = &scenario.truth;
+    if truth.counter.is_some() {
+        return judge_counted(truth, servers, findings);
+    }
     let Some(first) = findings.first() else {
         return match truth.is_healthy() {
             true => Vec::new(),
@@ -55,6 +61,7 @@ pub(crate) fn judge(scenario: &Scenario, servers: &[Running], findings: &[Value]
         },
         None => wrong_port(truth, &first["scope"]),
     };
+    wrong.extend(wrong_resource(truth, &first["scope"]));
     for finding in findings {
         let blamed = port_of(&finding["scope"]["listener"]);
         let innocent = servers
@@ -65,6 +72,38 @@ pub(crate) fn judge(scenario: &Scenario, servers: &[Running], findings: &[Value]
         );
     }
     wrong
+}
+
+/// The same where the fault shows in some runs: all findings are of the cause, and about servers
+/// whose nodes counted it.
+fn judge_counted(truth: &Truth, servers: &[Running], findings: &[Value]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let hit = servers.iter().any(|s| s.counted);
+    if hit && findings.is_empty() {
+        wrong.push(format!("no finding; the truth is {}", truth.cause));
+    }
+    for finding in findings {
+        let scope = &finding["scope"];
+        let of_port = servers
+            .iter()
+            .find(|s| Some(s.port) == port_of(&scope["listener"]));
+        match of_port {
+            _ if cause(finding) != truth.cause => {
+                wrong.push(format!("found {}, which is not there", cause(finding)));
+            }
+            Some(server) if server.counted => wrong.extend(wrong_scope(truth, server, scope)),
+            Some(server) => wrong.push(format!("blames {}, which is well", server.name)),
+            None => wrong.push(format!("blames {}, which is no server", scope["listener"])),
+        }
+    }
+    wrong
+}
+
+fn wrong_resource(truth: &Truth, scope: &Value) -> Option<String> {
+    let wanted = truth.resource.as_ref()?;
+    let said = scope["resource"].as_str().unwrap_or("nothing");
+    (!said.contains(wanted))
+        .then(|| format!("as resource the finding says {said}, and not {wanted}"))
 }
 
 /// The cause that a finding names.
@@ -138,6 +177,7 @@ mod tests {
             pid,
             port,
             backlog,
+            counted: false,
         };
         vec![run("orders", 10, 7000, 8), run("stock", 11, 7001, 128)]
     }

@@ -46,11 +46,15 @@ impl Plant {
             .option("--accept-ms", spec.accept_ms)
             .option("--stall-after-ms", spec.stall_after_ms)
             .option("--stall-ms", spec.stall_ms)
+            .option("--read-pause-ms", spec.read_pause_ms)
+            .maybe("--read-bytes", spec.read_bytes)
+            .maybe("--rcvbuf", spec.rcvbuf)
             .maybe("--congestion", spec.congestion.as_ref())
             .0
     }
 
-    pub(super) fn client_command(&self, spec: &ClientSpec) -> Command {
+    /// `start_ns`: the moment from which it counts, of CLOCK_MONOTONIC.
+    pub(super) fn client_command(&self, spec: &ClientSpec, start_ns: Option<u64>) -> Command {
         let closes = match spec.closes {
             Closer::Client => "client",
             Closer::Server => "server",
@@ -67,6 +71,7 @@ impl Plant {
                 SocketAddr::new(self.address_of(spec), spec.port),
             )
             .option("--after-ms", spec.after_ms)
+            .maybe("--start-ns", start_ns)
             .option("--seconds", spec.seconds)
             .option("--concurrency", spec.concurrency)
             .option("--request", spec.request)
@@ -80,8 +85,14 @@ impl Plant {
             .maybe("--local-ports", spec.local_ports.as_ref())
             .maybe("--connect-timeout-ms", spec.connect_timeout_ms)
             .0;
-        if spec.keep {
-            command.arg("--keep");
+        for (flag, given) in [
+            ("--keep", spec.keep),
+            ("--nagle", spec.nagle),
+            ("--two-writes", spec.two_writes),
+        ] {
+            if given {
+                command.arg(flag);
+            }
         }
         command
     }

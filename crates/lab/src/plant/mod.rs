@@ -120,12 +120,46 @@ impl Plant {
             device: &device_b,
             addresses: &addresses_b,
         };
-        let Some(there) = spec.path else {
-            return link::join(&a, &b).map(|()| None);
+        let link = match spec.path {
+            None => link::join(&a, &b).map(|()| None),
+            Some(there) => {
+                let back = spec.back.unwrap_or(there);
+                let seed = self.seed.wrapping_add(index as u64);
+                Link::emulate(&a, &b, there, back, seed).map(Some)
+            }
+        }?;
+        self.shape(index)?;
+        Ok(link)
+    }
+
+    /// Puts the shaper of a link, if it has one, in front of its first node's device, as it is
+    /// described now. It goes with the device.
+    pub(crate) fn shape(&self, index: usize) -> Result<(), Error> {
+        let spec = &self.scenario.links[index];
+        let [node, to] = &spec.between;
+        let Some(tbf) = &spec.tbf else {
+            return Ok(());
         };
-        let back = spec.back.unwrap_or(there);
-        let seed = self.seed.wrapping_add(index as u64);
-        Link::emulate(&a, &b, there, back, seed).map(Some)
+        let rate = format!("{}kbit", (tbf.rate_mbit * 1_000.0) as u64);
+        let (burst, limit) = (tbf.burst_kb * 1_000, tbf.limit_kb * 1_000);
+        crate::command::run([
+            "tc",
+            "-n",
+            self.nodes[node].name(),
+            "qdisc",
+            "replace",
+            "dev",
+            &format!("to-{to}"),
+            "root",
+            "tbf",
+            "rate",
+            &rate,
+            "burst",
+            &burst.to_string(),
+            "limit",
+            &limit.to_string(),
+        ])?;
+        Ok(())
     }
 
     /// Makes an emulated link anew, with what its paths do changed by `change`. Connections
@@ -155,8 +189,9 @@ impl Plant {
     /// Runs every client to its end.
     pub fn run_clients(&mut self, stop: &Stop) -> Result<Vec<ClientReport>, Error> {
         let mut running = Vec::new();
+        let start_ns = self.scenario.starts_together.then(soon);
         for spec in &self.scenario.clients {
-            let command = self.client_command(spec);
+            let command = self.client_command(spec, start_ns);
             let process = Process::start(format!("client {}", spec.name), command)?;
             running.push((
                 process,
@@ -209,6 +244,13 @@ impl Plant {
         }
         Ok(())
     }
+}
+
+/// A moment at which every client's process will run, ns of CLOCK_MONOTONIC.
+fn soon() -> u64 {
+    const STARTING: u64 = 500_000_000;
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64 + STARTING
 }
 
 fn parse<R: serde::de::DeserializeOwned>(process: &Process, lines: &[String]) -> Result<R, Error> {

@@ -6,7 +6,7 @@ mod vary;
 
 use serde::Deserialize;
 
-pub use spec::{ClientSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Truth};
+pub use spec::{ClientSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Tbf, Truth};
 
 use crate::Error;
 
@@ -24,11 +24,20 @@ macro_rules! scenario {
 const ALL: &[(&str, &str)] = &[
     scenario!("healthy-churn"),
     scenario!("healthy-bulk"),
+    scenario!("healthy-keepalive"),
+    scenario!("healthy-idle"),
+    scenario!("healthy-path"),
     scenario!("accept-queue-overflow"),
     scenario!("syn-queue-overflow"),
     scenario!("syn-cookies"),
     scenario!("middlebox-strips-options"),
     scenario!("refused"),
+    scenario!("cookie-crumbs"),
+    scenario!("qdisc-drop"),
+    scenario!("path-loss"),
+    scenario!("bufferbloat"),
+    scenario!("nagle-delayed-ack"),
+    scenario!("slow-reader"),
 ];
 
 /// What a list of scenarios shows.

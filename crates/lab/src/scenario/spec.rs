@@ -24,6 +24,10 @@ pub struct Scenario {
     /// older than the recording.
     #[serde(default)]
     pub servers_first: bool,
+    /// Clients count `after_ms` from one moment, when all their processes run: which of them meet
+    /// is then decided by the file and not by how fast processes start.
+    #[serde(default)]
+    pub starts_together: bool,
     /// The network namespaces.
     pub nodes: BTreeMap<String, NodeSpec>,
     /// What joins them.
@@ -56,6 +60,20 @@ pub struct LinkSpec {
     pub path: Option<Wire>,
     /// The path from the second node to the first, when it differs.
     pub back: Option<Wire>,
+    /// A shaper on the first node's device towards the second: the kernel's token bucket filter.
+    pub tbf: Option<Tbf>,
+}
+
+/// A token bucket filter: what does not fit its queue is dropped on this host.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tbf {
+    /// Rate, Mbit/s.
+    pub rate_mbit: f64,
+    /// Size of the bucket, kB.
+    pub burst_kb: u64,
+    /// Bytes that may wait for tokens, kB.
+    pub limit_kb: u64,
 }
 
 /// One process that listens.
@@ -85,6 +103,14 @@ pub struct ServerSpec {
     pub stall_ms: f64,
     /// Congestion control of its connections.
     pub congestion: Option<String>,
+    /// Sleeps so long after each read of a request's body, ms: an application that works on what
+    /// it has read before it reads on.
+    #[serde(default)]
+    pub read_pause_ms: f64,
+    /// Bytes of one read at most.
+    pub read_bytes: Option<u64>,
+    /// SO_RCVBUF, bytes, which also ends the kernel's own sizing of the buffer.
+    pub rcvbuf: Option<u32>,
 }
 
 impl ServerSpec {
@@ -100,6 +126,9 @@ impl ServerSpec {
             stall_after_ms: 0.0,
             stall_ms: 0.0,
             congestion: None,
+            read_pause_ms: 0.0,
+            read_bytes: None,
+            rcvbuf: None,
         }
     }
 }
@@ -158,6 +187,12 @@ pub struct ClientSpec {
     pub local_ports: Option<String>,
     /// Gives a connect up after so long, ms.
     pub connect_timeout_ms: Option<f64>,
+    /// Leaves Nagle's algorithm on: does not set TCP_NODELAY.
+    #[serde(default)]
+    pub nagle: bool,
+    /// Writes a request in two pieces, its header and the rest.
+    #[serde(default)]
+    pub two_writes: bool,
 }
 
 fn one() -> u64 {
@@ -184,6 +219,14 @@ pub struct Truth {
     /// The port concerned, when there is no server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+    /// What else the finding is about: its scope's `resource` has to contain this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+    /// The fault shows in some runs only: in those in which a node with a server counts this,
+    /// `TcpExt.SyncookiesRecv`. It is then to be found at a server of such a node; otherwise
+    /// nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counter: Option<String>,
 }
 
 impl Truth {

@@ -50,7 +50,7 @@ struct Client<'a> {
 
 /// Runs until the connections or the time are spent, or the flag is set.
 pub(super) fn run(args: &ClientArgs, stop: &Stop) -> Result<ClientReport, Error> {
-    std::thread::sleep(ms(args.after_ms));
+    std::thread::sleep(until(args.start_ns) + ms(args.after_ms));
     let start = Instant::now();
     let mut client = Client {
         args,
@@ -133,7 +133,12 @@ impl Client<'_> {
     fn open(&mut self, now: Instant) {
         let congestion = &self.args.common.congestion;
         let congestion = congestion.get(self.opened as usize % congestion.len().max(1));
-        let made = connecting(&self.args.connect, self.local(), congestion);
+        let made = connecting(
+            &self.args.connect,
+            self.local(),
+            congestion,
+            !self.args.nagle,
+        );
         self.opened += 1;
         self.tally.started(now);
         if let Some(rate) = self.args.rate {
@@ -243,6 +248,13 @@ impl Client<'_> {
             conn.interest = interest;
         }
     }
+}
+
+/// From now to a moment of CLOCK_MONOTONIC, ns; none when it has passed or there is none.
+fn until(start_ns: Option<u64>) -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+    Duration::from_nanos(start_ns.unwrap_or(0).saturating_sub(now_ns))
 }
 
 fn ms(ms: f64) -> Duration {
