@@ -28,7 +28,9 @@ pub use netns::Netns;
 pub use outcome::{Change, Figure, Fix, LinkReport, Outcome, Round, Workload};
 pub use plant::{Plant, Programs};
 pub use report::render;
-pub use scenario::{ClientSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Summary, Tbf, Truth, list};
+pub use scenario::{
+    ClientSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Summary, Tbf, Truth, list,
+};
 pub use stop::Stop;
 pub use workload::{
     ClientArgs, ClientReport, Closer, Common, Connections, PortRange, Requests, Role, ServerArgs,

@@ -2,11 +2,17 @@
 
 mod lost_syn;
 mod options;
+mod path;
 mod scene;
 
 mod accept_queue_overflow;
+mod bufferbloat;
 mod connection_refused;
 mod middlebox_strips_options;
+mod nagle_delayed_ack;
+mod path_loss;
+mod qdisc_drop;
+mod slow_reader;
 mod syn_cookie_options_lost;
 mod syn_queue_overflow;
 
@@ -34,6 +40,11 @@ pub(crate) const ALL: &[Cause] = &[
     syn_cookie_options_lost::CAUSE,
     middlebox_strips_options::CAUSE,
     connection_refused::CAUSE,
+    qdisc_drop::CAUSE,
+    path_loss::CAUSE,
+    bufferbloat::CAUSE,
+    nagle_delayed_ack::CAUSE,
+    slow_reader::CAUSE,
 ];
 
 /// Findings reported per cause; a host with more listeners in trouble has one problem, not many.

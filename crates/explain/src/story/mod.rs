@@ -6,6 +6,7 @@
 mod conn;
 mod connections;
 mod counters;
+mod devices;
 mod flow;
 mod health;
 mod kinds;
@@ -18,6 +19,7 @@ mod settings;
 pub(crate) mod stats;
 mod sums;
 mod tally;
+mod transfers;
 mod waits;
 
 use std::collections::BTreeMap;
@@ -30,6 +32,7 @@ pub(crate) use conn::{Agreed, Conn, ConnId, Outcome, Sampled, Side};
 use connections::Connections;
 pub(crate) use connections::MAX_CONNECTIONS;
 pub(crate) use counters::{Counters, Rise};
+pub(crate) use devices::Devices;
 pub(crate) use flow::Flow;
 pub(crate) use health::{Health, source};
 use kinds::{Kind, State};
@@ -40,6 +43,7 @@ pub(crate) use processes::Processes;
 pub(crate) use settings::Settings;
 pub(crate) use sums::Sums;
 pub(crate) use tally::Tally;
+pub(crate) use transfers::{Dropped, SLOTS, Transfer, Transfers};
 pub(crate) use waits::{Waited, Waits, Waker};
 
 use crate::finding::Netns;
@@ -59,6 +63,8 @@ pub(crate) struct Story {
     pub(crate) waits: Waits,
     pub(crate) health: Health,
     pub(crate) tally: Tally,
+    pub(crate) transfers: Transfers,
+    pub(crate) devices: Devices,
     sums: AHashMap<u32, Sums>,
     names: BTreeMap<u32, String>,
 }
@@ -81,6 +87,8 @@ impl Story {
             waits: Waits::read(recording)?,
             health: Health::read(recording)?,
             tally: Tally::default(),
+            transfers: Transfers::new(manifest.start_ns, manifest.end_ns),
+            devices: Devices::read(recording)?,
             sums: AHashMap::new(),
             names: named.map(|n| (n.inode, n.name.clone())).collect(),
         };
@@ -106,14 +114,21 @@ impl Story {
         for event in recording.events()? {
             let (at, row) = event?;
             while let Some((at, sample)) = samples.before(row.time_ns)? {
-                connections.sample(at, &sample);
+                self.sample(at, &sample, connections);
             }
             self.event(at, &row, connections);
         }
         while let Some((at, sample)) = samples.before(u64::MAX)? {
-            connections.sample(at, &sample);
+            self.sample(at, &sample, connections);
         }
         Ok(())
+    }
+
+    fn sample(&mut self, at: RowRef, row: &Socket, connections: &mut Connections) {
+        if let Some(id) = connections.sample(at, row) {
+            let conn = &connections.all[id as usize];
+            self.transfers.sample(id, conn, at, row);
+        }
     }
 
     fn event(&mut self, at: RowRef, row: &Event, connections: &mut Connections) {
@@ -131,9 +146,17 @@ impl Story {
                     connections.state(at.into(), row, old, state);
                 }
             }
-            Kind::Retransmit => connections.retransmit(at.into(), row, state),
+            Kind::Retransmit => {
+                let id = connections.retransmit(at.into(), row, state);
+                if state != State::SynSent {
+                    self.transfers.resent(id, at, row);
+                }
+            }
             Kind::ResetReceived if state == State::SynSent => connections.refused(at.into(), row),
             _ => {
+                if kind == Kind::Drop {
+                    self.transfers.dropped(at, row);
+                }
                 let resets_tell = self.health.sees(source::REFUSALS);
                 self.packets.add(at, kind, row, resets_tell);
             }

@@ -196,12 +196,7 @@ impl Server<'_> {
 
 impl Conn {
     /// Reads and writes what can be, within a budget.
-    fn work(
-        &mut self,
-        args: &ServerArgs,
-        scratch: &mut [u8],
-        report: &mut ServerReport,
-    ) -> Next {
+    fn work(&mut self, args: &ServerArgs, scratch: &mut [u8], report: &mut ServerReport) -> Next {
         for _ in 0..MOVES {
             let moved = if self.to_write == ENDLESS && read_some(&self.fd, scratch) == Moved::End {
                 // The client ends an endless response by closing its side.
