@@ -3,7 +3,10 @@
 
 use serde_json::Value;
 
+mod transfers;
+
 use crate::judge::port_of;
+use crate::netns::Netns;
 use crate::outcome::Change;
 use crate::plant::Plant;
 use crate::scenario::ServerSpec;
@@ -34,6 +37,11 @@ fn apply_one(plant: &mut Plant, change: &Value, finding: &Value) -> Result<Strin
         Some("accept-faster") => accept_faster(plant, change, finding),
         Some("start-listener") => start_listener(plant, change, finding),
         Some("keep-options") => keep_options(plant),
+        Some("queue-limit") => transfers::queue_limit(plant, change),
+        Some("repair-path") => transfers::repair_path(plant),
+        Some("congestion") => transfers::congestion(plant, change),
+        Some("no-delay") => transfers::no_delay(plant, change),
+        Some("read-faster") => transfers::read_faster(plant, change, finding),
         Some(other) => Err(format!("the lab cannot do `{other}`")),
         None => Err("the change has no kind".to_string()),
     }
@@ -48,17 +56,21 @@ fn sysctl(plant: &Plant, change: &Value) -> Result<String, String> {
         Value::Null => return Err("the change has no value".to_string()),
         number => number.to_string(),
     };
-    let inode = change["netns"]
-        .as_u64()
-        .ok_or("the change names no namespace")?;
-    let (node, netns) = plant
-        .nodes()
-        .iter()
-        .find(|(_, netns)| netns.inode() == inode)
-        .ok_or_else(|| format!("namespace {inode} is not the lab's"))?;
+    let (node, netns) = node_of(plant, change)?;
     let before = netns.sysctl(name).map_err(|e| e.to_string())?;
     netns.set_sysctl(name, &value).map_err(|e| e.to_string())?;
     Ok(format!("{name} in {node}: {before} -> {value}"))
+}
+
+/// The node whose namespace a change names.
+fn node_of<'a>(plant: &'a Plant, change: &Value) -> Result<(&'a String, &'a Netns), String> {
+    let inode = change["netns"]
+        .as_u64()
+        .ok_or("the change names no namespace")?;
+    let mut nodes = plant.nodes().iter();
+    nodes
+        .find(|(_, netns)| netns.inode() == inode)
+        .ok_or_else(|| format!("namespace {inode} is not the lab's"))
 }
 
 fn backlog(plant: &mut Plant, change: &Value, finding: &Value) -> Result<String, String> {

@@ -1,14 +1,16 @@
 //! C14: a queueing discipline of this host drops what its connections send.
 
+use std::collections::BTreeMap;
+
 use recording::{RowRef, Text};
 
-use super::path::{End, Path, paths, sample_rows, senders};
+use super::path::{End, paths, sample_rows, senders};
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, same_count, weigh_checks};
 use super::{Cause, path_loss};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step,
 };
-use crate::story::{Dropped, Story, source};
+use crate::story::{Conn, Dropped, Story, source};
 use crate::words::{bit_rate, bytes, count, duration, fitting, percent, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -49,41 +51,40 @@ const FORMULA: &str = "drops whose packet belonged to a connection seen here = a
 struct Case<'a> {
     story: &'a Story,
     netns: u32,
-    hit: Vec<(End<'a>, &'a Dropped)>,
+    hit: Vec<(&'a Conn, &'a Dropped)>,
+    /// Connections of the namespace, hit or not.
+    of: u64,
+    /// Those of them that were sampled while they sent.
     ends: Vec<End<'a>>,
     /// Devices other than loopback that sent, with bytes per second.
     devices: Vec<(Text, f64, RowRef)>,
 }
 
 fn find(story: &Story) -> Vec<Finding> {
-    let mut cases: Vec<Case> = Vec::new();
-    for path in paths(story) {
-        let Path { netns, ends, .. } = path;
-        let hit = ends.iter().filter_map(|end| {
-            let dropped = story.transfers.dropped_of(end.conn)?;
-            (dropped.by_qdisc > 0).then_some((*end, dropped))
-        });
-        let hit: Vec<_> = hit.collect();
-        if hit.is_empty() {
-            continue;
-        }
-        // Several destinations leave through one device.
-        match cases.iter_mut().find(|c| c.netns == netns) {
-            Some(case) => {
-                case.hit.extend(hit);
-                case.ends.extend(ends);
-            }
-            None => cases.push(Case {
-                story,
-                netns,
-                hit,
-                ends,
-                devices: story.devices.sending(netns),
-            }),
+    // Several destinations leave through one device: a case per namespace.
+    let mut hit: BTreeMap<u32, Vec<(&Conn, &Dropped)>> = BTreeMap::new();
+    for conn in &story.conns {
+        let dropped = story.transfers.dropped_of(conn);
+        if let Some(dropped) = dropped.filter(|d| d.by_qdisc > 0) {
+            hit.entry(conn.netns).or_default().push((conn, dropped));
         }
     }
-    let cases = cases.iter().filter(|c| c.holds());
-    cases.map(Case::finding).collect()
+    let cases = hit.into_iter().map(|(netns, hit)| Case {
+        story,
+        netns,
+        hit,
+        of: story.conns.iter().filter(|c| c.netns == netns).count() as u64,
+        ends: sending(story, netns),
+        devices: story.devices.sending(netns),
+    });
+    let cases = cases.filter(Case::holds);
+    cases.map(|case| case.finding()).collect()
+}
+
+/// The ends of a namespace that were sampled while they sent.
+fn sending(story: &Story, netns: u32) -> Vec<End<'_>> {
+    let paths = paths(story).into_iter().filter(|p| p.netns == netns);
+    paths.flat_map(|p| p.ends).collect()
 }
 
 impl Case<'_> {
@@ -95,8 +96,14 @@ impl Case<'_> {
         self.hit.iter().map(|(_, d)| d.by_qdisc).sum()
     }
 
+    /// Segments that the namespace sent, or those of the sampled connections if it was not counted.
     fn segments(&self) -> u64 {
-        self.ends.iter().map(|e| e.transfer.segments()).sum()
+        let sampled = self.ends.iter().map(|e| e.transfer.segments()).sum();
+        self.story
+            .counters
+            .rise(self.netns, "Tcp.OutSegs")
+            .by
+            .max(sampled)
     }
 
     /// Share of the packets that were dropped.
@@ -149,15 +156,14 @@ impl Case<'_> {
     }
 
     fn scope(&self) -> Scope {
-        let ends: Vec<End> = self.hit.iter().map(|(e, _)| *e).collect();
         let resource = format!("qdisc of {}", self.place());
-        senders(self.story, self.netns, &ends, Some(resource))
+        senders(self.story, self.netns, &self.ends, Some(resource))
     }
 
     fn finding(&self) -> Finding {
         let scope = self.scope();
         let checks = self.arithmetic();
-        let (affected, of) = (self.hit.len() as u64, self.ends.len() as u64);
+        let (affected, of) = (self.hit.len() as u64, self.of);
         let dropped = plural(self.drops(), "packet");
         Finding {
             cause: CAUSE.id,
@@ -230,26 +236,21 @@ impl Case<'_> {
     }
 
     fn evidence(&self) -> Vec<Step> {
-        let again: u64 = self
-            .hit
-            .iter()
-            .map(|(e, _)| e.transfer.resends.count())
-            .sum();
+        let again: u64 = self.ends.iter().map(|e| e.transfer.resends.count()).sum();
         let rows = self.hit.iter().flat_map(|(_, d)| d.rows.iter().copied());
         let location = self.hit.first().and_then(|(_, d)| d.location.as_deref());
-        let ends: Vec<End> = self.hit.iter().map(|(e, _)| *e).collect();
         let mut steps = vec![
             Step::new(format!(
                 "{} sent {}, {} of them again.",
-                plural(ends.len() as u64, "connection"),
-                plural(ends.iter().map(|e| e.transfer.segments()).sum(), "segment"),
+                plural(self.of, "connection"),
+                plural(self.segments(), "segment"),
                 count(again)
             ))
             .number("segments", self.segments())
             .number("sent_again", again)
-            .rows(sample_rows(&ends)),
+            .rows(sample_rows(&self.ends)),
             Step::new(format!(
-                "{} of them were dropped here as they left, reason {}{}: {} of what was sent.",
+                "{} were dropped here as they left, reason {}{}: {} of what was sent.",
                 plural(self.drops(), "packet"),
                 self.reason(),
                 location.map_or(String::new(), |l| format!(" in {l}")),
@@ -282,16 +283,12 @@ impl Case<'_> {
     }
 
     fn ruled_out(&self) -> Vec<RuledOut> {
-        let lost: u64 = self
-            .hit
-            .iter()
-            .map(|(e, d)| {
-                let again = e.transfer.resends.count();
-                again
-                    .saturating_sub(e.transfer.twice())
-                    .saturating_sub(d.by_qdisc)
-            })
-            .sum();
+        let again = |e: &End| {
+            let again = e.transfer.resends.count();
+            again.saturating_sub(e.transfer.twice())
+        };
+        let again: u64 = self.ends.iter().map(again).sum();
+        let lost = again.saturating_sub(self.drops());
         let other: u64 = self.hit.iter().map(|(_, d)| d.otherwise).sum();
         vec![
             RuledOut {

@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use recording::RowRef;
-
 use super::path::{End, ends, owner, sample_rows};
-use super::scene::{SHOWN_ROWS, Scene, command_in, doubts, weigh_checks};
+use super::scene::{Scene, command_in, doubts, weigh_checks};
 use super::{Cause, bufferbloat};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
 };
 use crate::story::stats::median;
-use crate::story::{Endpoint, Side, Story, Waker, source};
+use crate::story::{Endpoint, Side, Story, source};
 use crate::words::{bit_rate, bytes, count, duration, fitting, percent, plural, rounded};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -159,26 +157,6 @@ impl Case<'_> {
         median(&mut all.copied().collect::<Vec<_>>()).unwrap_or(0)
     }
 
-    /// In which system call the reader's process slept longest: name, time asleep, count, how many
-    /// of these waits a timer ended, rows.
-    fn slept(&self, scope: &Scope) -> Option<(String, u64, u64, u64, Vec<RowRef>)> {
-        let pid = scope.pid?;
-        let mut by_call: BTreeMap<&str, (u64, u64, u64, Vec<RowRef>)> = BTreeMap::new();
-        for wait in self.story.waits.all.iter().filter(|w| w.pid == pid) {
-            let call = wait.syscall.as_deref().unwrap_or("no system call");
-            let slept = by_call.entry(call).or_default();
-            slept.0 = slept.0.saturating_add(wait.waited_ns);
-            slept.1 += 1;
-            slept.2 += u64::from(wait.waker == Waker::Timer);
-            if slept.3.len() < SHOWN_ROWS {
-                slept.3.push(wait.row);
-            }
-        }
-        let longest = by_call.into_iter().max_by_key(|(_, (ns, ..))| *ns)?;
-        let (call, (ns, n, timers, rows)) = longest;
-        Some((call.to_string(), ns, n, timers, rows))
-    }
-
     fn finding(&self) -> Finding {
         let scope = self.scope();
         let checks = self.arithmetic();
@@ -286,22 +264,19 @@ impl Case<'_> {
             .number("unread_bytes", self.unread())
             .rows(sample_rows(&self.slow)),
         );
-        if let Some((call, ns, n, timers, rows)) = self.slept(scope) {
-            let who = scope.comm.as_deref().unwrap_or("The reader");
-            let timer = match timers * 2 > n {
-                true => ", mostly until a timer ran out",
-                false => "",
-            };
+        let slept = scope.pid.and_then(|pid| self.story.sleeps.longest(pid));
+        if let Some((call, slept)) = slept {
+            let who = scope.comm.as_deref().unwrap_or("the reader");
             steps.push(
                 Step::new(format!(
-                    "Meanwhile {who} slept {} in {call}, {} times{timer}.",
-                    duration(ns),
-                    count(n)
+                    "Meanwhile {who} slept {} in {call}, {} times, {} each.",
+                    duration(slept.ns),
+                    count(slept.count),
+                    duration(slept.ns / slept.count.max(1))
                 ))
-                .number("slept_ms", ns as f64 / 1e6)
-                .number("sleeps", n)
-                .number("timers", timers)
-                .rows(rows),
+                .number("slept_ms", slept.ns as f64 / 1e6)
+                .number("sleeps", slept.count)
+                .rows(slept.rows.iter().copied()),
             );
         } else if let Some(doing) = scope.processes.iter().find(|p| Some(p.pid) == scope.pid) {
             let row = scope.pid.and_then(|pid| self.story.processes.get(pid));

@@ -16,6 +16,7 @@ mod packets;
 mod place;
 mod processes;
 mod settings;
+mod sleeps;
 pub(crate) mod stats;
 mod sums;
 mod tally;
@@ -41,6 +42,7 @@ pub(crate) use packets::{Group, KEPT_REMOTES, Packets, What};
 pub(crate) use place::Endpoint;
 pub(crate) use processes::Processes;
 pub(crate) use settings::Settings;
+pub(crate) use sleeps::Sleeps;
 pub(crate) use sums::Sums;
 pub(crate) use tally::Tally;
 pub(crate) use transfers::{Dropped, SLOTS, Transfer, Transfers};
@@ -65,6 +67,7 @@ pub(crate) struct Story {
     pub(crate) tally: Tally,
     pub(crate) transfers: Transfers,
     pub(crate) devices: Devices,
+    pub(crate) sleeps: Sleeps,
     sums: AHashMap<u32, Sums>,
     names: BTreeMap<u32, String>,
 }
@@ -89,6 +92,7 @@ impl Story {
             tally: Tally::default(),
             transfers: Transfers::new(manifest.start_ns, manifest.end_ns),
             devices: Devices::read(recording)?,
+            sleeps: Sleeps::read(recording)?,
             sums: AHashMap::new(),
             names: named.map(|n| (n.inode, n.name.clone())).collect(),
         };
