@@ -3,6 +3,7 @@
 //! Nothing here knows which producer made the recording, needs root, or looks at the host.
 
 mod causes;
+pub mod compare;
 mod finding;
 mod narrow;
 pub mod owners;

@@ -15,6 +15,7 @@ mod owner;
 mod plant;
 mod process;
 mod recorder;
+mod repeat;
 mod report;
 mod scenario;
 mod stop;
@@ -27,6 +28,7 @@ pub use link::{Counters, Link, Wire};
 pub use netns::Netns;
 pub use outcome::{Change, Figure, Fix, LinkReport, Outcome, Round, Workload};
 pub use plant::{Plant, Programs};
+pub use repeat::{Repeated, RunLine, render_runs, repeat};
 pub use report::render;
 pub use scenario::{
     ClientSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Summary, Tbf, Truth, list,

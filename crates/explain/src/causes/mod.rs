@@ -18,6 +18,7 @@ mod syn_queue_overflow;
 
 use crate::finding::{Finding, Level};
 use crate::story::Story;
+pub(crate) use path::owner as owner_of;
 
 /// A class of reasons for which TCP is slow or fails.
 #[derive(Clone, Copy, Debug)]
