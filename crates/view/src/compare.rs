@@ -16,20 +16,20 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
     for run in &comparison.runs {
         let mode = match (comparison.by, run.slow) {
             (By::Nothing, _) => "",
-            (_, true) => "slow  ",
-            (_, false) => "fast  ",
+            (_, true) => "slow",
+            (_, false) => "fast",
         };
         let slow = match run.slow_sockets {
             0 => String::new(),
             n => format!(", {n} slow"),
         };
         let says = format!(
-            "{mode}{:>8} Mbit/s  {}  ({} that sent a lot{slow})",
+            "{} Mbit/s, {} that sent a lot{slow}: {}",
             figure(run.mbit_per_s),
-            run.name,
             sockets_in(run.sockets),
+            run.name,
         );
-        page.paragraph("  ", Look::Plain, &says);
+        page.item(mode, Look::Plain, &says);
     }
     if let Some(sockets) = &comparison.sockets {
         page.heading("SLOW SOCKETS");
@@ -93,6 +93,12 @@ fn headline(comparison: &Comparison) -> String {
             "The first recording moved {} Mbit/s, the second {}.",
             figure(fast.mean),
             figure(slow.mean)
+        ),
+        (By::Sockets, Some(fast), Some(slow)) => format!(
+            "Throughput has one mode, but {} of {runs} runs have slow sockets: {}, the others {}.",
+            slow.count,
+            mbit(&slow),
+            mbit(&fast)
         ),
         (_, Some(fast), _) => {
             format!("Throughput has one mode: {runs} runs at {}.", mbit(&fast))

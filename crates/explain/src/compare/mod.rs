@@ -54,7 +54,9 @@ pub enum By {
     Order,
     /// Their throughput has two modes.
     Modes,
-    /// Their throughput has one mode: only sockets are compared.
+    /// Their throughput has one mode, but some have slow sockets and some have none.
+    Sockets,
+    /// Nothing tells them apart.
     Nothing,
 }
 
@@ -89,18 +91,22 @@ fn of(runs: &[Run]) -> Comparison {
         .map(|run| rounded(run.throughput * 8.0 / 1e6))
         .collect();
     let split = modes::split(&mbit);
+    let sockets = sockets::compare(runs);
+    let slow_sockets = |i: usize| sockets.as_ref().map_or(0, |(_, of_run)| of_run[i]);
+    let hit = (0..runs.len()).filter(|i| slow_sockets(*i) > 0).count();
     let by = match (runs.len(), &split) {
         (2, _) => By::Order,
         (_, Some(_)) => By::Modes,
+        (n, None) if (1..n).contains(&hit) => By::Sockets,
         (_, None) => By::Nothing,
     };
-    let slow: Vec<bool> = match by {
-        By::Order => vec![false, true],
-        By::Modes | By::Nothing => {
-            let is_low = |v: &f64| split.is_some_and(|split| split.is_low(*v));
-            mbit.iter().map(is_low).collect()
-        }
+    let is_slow = |i: usize| match by {
+        By::Order => i == 1,
+        By::Modes => split.is_some_and(|split| split.is_low(mbit[i])),
+        By::Sockets => slow_sockets(i) > 0,
+        By::Nothing => false,
     };
+    let slow: Vec<bool> = (0..runs.len()).map(is_slow).collect();
     let side = |wanted: bool| -> (Vec<&Run>, Option<Mode>) {
         let of_side = runs.iter().zip(&mbit).zip(&slow);
         let of_side = of_side.filter(|(_, slow)| **slow == wanted);
@@ -110,8 +116,6 @@ fn of(runs: &[Run]) -> Comparison {
         (runs, mode)
     };
     let ((fast_runs, fast), (slow_runs, slow_mode)) = (side(false), side(true));
-    let sockets = sockets::compare(runs);
-    let slow_sockets = |i: usize| sockets.as_ref().map_or(0, |(_, of_run)| of_run[i]);
     let differ = !slow_runs.is_empty();
     Comparison {
         runs: runs

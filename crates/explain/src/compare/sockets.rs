@@ -23,7 +23,7 @@ pub struct Sockets {
     pub compared: usize,
     /// How many of them are slow.
     pub slow: usize,
-    /// The split, in shares of the median of each socket's own group.
+    /// The split, in shares of the median of each socket's own group and run.
     pub split: Split,
     /// Median rate of the slow, Mbit/s.
     pub slow_mbit_per_s: f64,
@@ -91,7 +91,8 @@ pub(super) fn compare(runs: &[Run]) -> Option<(Sockets, Vec<usize>)> {
     Some((sockets, of_run))
 }
 
-/// Each socket's measure ÷ the median of its group; `None` when it is not known of all.
+/// Each socket's measure ÷ the median of its group, and that ÷ the median of its run: a run in
+/// which everything is slower has no slow sockets. `None` when it is not known of all.
 fn shares(all: &[(usize, &Socket)], measure: Measure) -> Option<Vec<f64>> {
     let mut groups: BTreeMap<&(String, u16), Vec<f64>> = BTreeMap::new();
     for (_, socket) in all {
@@ -107,7 +108,19 @@ fn shares(all: &[(usize, &Socket)], measure: Measure) -> Option<Vec<f64>> {
     let share = |(_, socket): &(usize, &Socket)| {
         crate::story::stats::ratio(measure(socket), *medians.get(&socket.group)?)
     };
-    all.iter().map(share).collect()
+    let of_group: Vec<f64> = all.iter().map(share).collect::<Option<_>>()?;
+    let mut runs: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for ((run, _), share) in all.iter().zip(&of_group) {
+        runs.entry(*run).or_default().push(*share);
+    }
+    let medians: BTreeMap<usize, f64> = runs
+        .into_iter()
+        .filter_map(|(run, mut shares)| Some((run, median(&mut shares)?)))
+        .collect();
+    let of_run = all.iter().zip(&of_group);
+    of_run
+        .map(|((run, _), share)| crate::story::stats::ratio(*share, *medians.get(run)?))
+        .collect()
 }
 
 fn attributes(all: &[(usize, &Socket)], slow: &[bool]) -> Vec<Attribute> {

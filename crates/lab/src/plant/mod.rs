@@ -248,7 +248,7 @@ impl Plant {
 
 /// A moment at which every client's process will run, ns of CLOCK_MONOTONIC.
 fn soon() -> u64 {
-    const STARTING: u64 = 500_000_000;
+    const STARTING: u64 = 1_000_000_000;
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64 + STARTING
 }
