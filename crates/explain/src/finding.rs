@@ -414,6 +414,41 @@ pub enum Change {
         /// Address and port.
         listener: String,
     },
+    /// Let a device's queueing discipline hold more.
+    QueueLimit {
+        /// Inode of the device's namespace.
+        netns: u32,
+        /// The device; `None` when the recording does not tell which of several it is.
+        device: Option<String>,
+        /// Bytes that may wait.
+        bytes: u64,
+    },
+    /// Find and repair what loses packets between two addresses.
+    RepairPath {
+        /// Address of the sender.
+        from: String,
+        /// Address of the receiver.
+        to: String,
+    },
+    /// Send with another congestion control.
+    Congestion {
+        /// Inode of the senders' namespace.
+        netns: u32,
+        /// Its name.
+        value: &'static str,
+    },
+    /// Set TCP_NODELAY, or write each message at once.
+    NoDelay {
+        /// Inode of the namespace of the clients that write.
+        netns: u32,
+        /// Address and port they write to.
+        to: String,
+    },
+    /// Let the application read sooner.
+    ReadFaster {
+        /// Address and port where it receives.
+        listener: String,
+    },
 }
 
 impl fmt::Display for Level {

@@ -4,6 +4,7 @@
 
 mod causes;
 mod changes;
+pub mod compare;
 mod finding;
 mod modes;
 mod moved;

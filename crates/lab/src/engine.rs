@@ -164,11 +164,14 @@ impl Run<'_> {
             .map(|spec| {
                 let somaxconn = self.plant.nodes()[&spec.node].sysctl("net.core.somaxconn")?;
                 let pid = self.plant.server_pid(&spec.name).unwrap_or_default();
-                Ok(Running::new(
-                    spec,
-                    pid,
-                    somaxconn.parse().unwrap_or(u32::MAX),
-                ))
+                let counted = match &self.plant.scenario.truth.counter {
+                    Some(name) => self.plant.nodes()[&spec.node].counter(name)?,
+                    None => None,
+                };
+                Ok(Running {
+                    counted: counted.is_some_and(|n| n > 0),
+                    ..Running::new(spec, pid, somaxconn.parse().unwrap_or(u32::MAX))
+                })
             })
             .collect()
     }

@@ -5,7 +5,10 @@ mod machine;
 
 use serde_json::Value;
 
+mod transfers;
+
 use crate::judge::port_of;
+use crate::netns::Netns;
 use crate::outcome::Change;
 use crate::plant::Plant;
 use crate::scenario::ServerSpec;
@@ -40,6 +43,11 @@ fn apply_one(plant: &mut Plant, change: &Value, finding: &Value) -> Result<Strin
         Some("rules-to-set") => machine::rules_to_set(plant, change),
         Some("connect-chooses-port") => machine::connect_chooses_port(plant, finding),
         Some("more-addresses") => machine::more_addresses(plant, change, finding),
+        Some("queue-limit") => transfers::queue_limit(plant, change),
+        Some("repair-path") => transfers::repair_path(plant),
+        Some("congestion") => transfers::congestion(plant, change),
+        Some("no-delay") => transfers::no_delay(plant, change),
+        Some("read-faster") => transfers::read_faster(plant, change, finding),
         Some(other) => Err(format!("the lab cannot do `{other}`")),
         None => Err("the change has no kind".to_string()),
     }
@@ -54,17 +62,21 @@ fn sysctl(plant: &Plant, change: &Value) -> Result<String, String> {
         Value::Null => return Err("the change has no value".to_string()),
         number => number.to_string(),
     };
-    let inode = change["netns"]
-        .as_u64()
-        .ok_or("the change names no namespace")?;
-    let (node, netns) = plant
-        .nodes()
-        .iter()
-        .find(|(_, netns)| netns.inode() == inode)
-        .ok_or_else(|| format!("namespace {inode} is not the lab's"))?;
+    let (node, netns) = node_of(plant, change)?;
     let before = netns.sysctl(name).map_err(|e| e.to_string())?;
     netns.set_sysctl(name, &value).map_err(|e| e.to_string())?;
     Ok(format!("{name} in {node}: {before} -> {value}"))
+}
+
+/// The node whose namespace a change names.
+fn node_of<'a>(plant: &'a Plant, change: &Value) -> Result<(&'a String, &'a Netns), String> {
+    let inode = change["netns"]
+        .as_u64()
+        .ok_or("the change names no namespace")?;
+    let mut nodes = plant.nodes().iter();
+    nodes
+        .find(|(_, netns)| netns.inode() == inode)
+        .ok_or_else(|| format!("namespace {inode} is not the lab's"))
 }
 
 fn backlog(plant: &mut Plant, change: &Value, finding: &Value) -> Result<String, String> {

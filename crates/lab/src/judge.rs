@@ -12,6 +12,8 @@ pub(crate) struct Running {
     pub(crate) port: u16,
     /// As the kernel has it: never above `net.core.somaxconn`.
     pub(crate) backlog: u32,
+    /// Its node counted what the truth speaks of.
+    pub(crate) counted: bool,
 }
 
 impl Running {
@@ -21,6 +23,7 @@ impl Running {
             pid,
             port: spec.port,
             backlog: spec.backlog.min(somaxconn),
+            counted: false,
         }
     }
 }
@@ -28,6 +31,9 @@ impl Running {
 /// What is wrong with the findings, in order of weight; nothing when they tell the truth.
 pub(crate) fn judge(scenario: &Scenario, servers: &[Running], findings: &[Value]) -> Vec<String> {
     let truth = &scenario.truth;
+    if truth.counter.is_some() {
+        return judge_counted(truth, servers, findings);
+    }
     let Some(first) = findings.first() else {
         return match truth.is_healthy() {
             true => Vec::new(),
@@ -64,6 +70,31 @@ pub(crate) fn judge(scenario: &Scenario, servers: &[Running], findings: &[Value]
         wrong.extend(
             innocent.map(|s| format!("{} blames {}, which is well", cause(finding), s.name)),
         );
+    }
+    wrong
+}
+
+/// The same where the fault shows in some runs: all findings are of the cause, and about servers
+/// whose nodes counted it.
+fn judge_counted(truth: &Truth, servers: &[Running], findings: &[Value]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let hit = servers.iter().any(|s| s.counted);
+    if hit && findings.is_empty() {
+        wrong.push(format!("no finding; the truth is {}", truth.cause));
+    }
+    for finding in findings {
+        let scope = &finding["scope"];
+        let of_port = servers
+            .iter()
+            .find(|s| Some(s.port) == port_of(&scope["listener"]));
+        match of_port {
+            _ if cause(finding) != truth.cause => {
+                wrong.push(format!("found {}, which is not there", cause(finding)));
+            }
+            Some(server) if server.counted => wrong.extend(wrong_scope(truth, server, scope)),
+            Some(server) => wrong.push(format!("blames {}, which is well", server.name)),
+            None => wrong.push(format!("blames {}, which is no server", scope["listener"])),
+        }
     }
     wrong
 }
@@ -120,7 +151,7 @@ fn wrong_names(truth: &Truth, scope: &Value) -> Vec<String> {
     let wrong = [
         is("comm", &truth.client, |said, wanted| said == wanted),
         is("resource", &truth.resource, |said, wanted| {
-            said.starts_with(wanted)
+            said.contains(wanted)
         }),
         is("function", &truth.function, |said, wanted| {
             wanted.split('|').any(|one| one == said)
@@ -160,6 +191,7 @@ mod tests {
             pid,
             port,
             backlog,
+            counted: false,
         };
         vec![run("orders", 10, 7000, 8), run("stock", 11, 7001, 128)]
     }

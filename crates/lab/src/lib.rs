@@ -16,6 +16,7 @@ mod owner;
 mod plant;
 mod process;
 mod recorder;
+mod repeat;
 mod report;
 mod scenario;
 mod stop;
@@ -29,8 +30,11 @@ pub use link::{Counters, Link, Wire};
 pub use netns::Netns;
 pub use outcome::{Change, Figure, Fix, LinkReport, Outcome, Round, Workload};
 pub use plant::{Plant, Programs};
+pub use repeat::{Repeated, RunLine, render_runs, repeat};
 pub use report::render;
-pub use scenario::{ClientSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Summary, Truth, list};
+pub use scenario::{
+    ClientSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Summary, Tbf, Truth, list,
+};
 pub use stop::Stop;
 pub use workload::{
     ClientArgs, ClientReport, Closer, Common, Connections, HogArgs, PortRange, Requests, Role,

@@ -77,6 +77,25 @@ impl Netns {
         run(["ip", "-n", &self.name].into_iter().chain(args))
     }
 
+    /// What the namespace has counted, by the name that nstat gives it, group and all:
+    /// `TcpExt.SyncookiesRecv`; `None` when there is no such counter.
+    pub fn counter(&self, name: &str) -> Result<Option<u64>, Error> {
+        let text = self.inside(|| fs::read_to_string("/proc/thread-self/net/netstat"))?;
+        let Some((group, name)) = name.split_once('.') else {
+            return Ok(None);
+        };
+        // A line of names and a line of values per group.
+        let mut lines = text
+            .lines()
+            .filter(|l| l.split(':').next() == Some(group))
+            .map(str::split_whitespace);
+        let (Some(mut names), Some(mut values)) = (lines.next(), lines.next()) else {
+            return Ok(None);
+        };
+        let at = names.position(|n| n == name);
+        Ok(at.and_then(|at| values.nth(at)?.parse().ok()))
+    }
+
     /// Runs `work` on a thread of its own that is inside.
     ///
     /// A thread because a thread that has moved is of no further use outside: it would have to

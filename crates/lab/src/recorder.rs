@@ -99,6 +99,19 @@ fn explain(
     Process::start("tcpwhy explain", command)?.finish(stop, WORK)
 }
 
+/// Asks tcpwhy what differs between recordings.
+pub(crate) fn compare(
+    tcpwhy: &Path,
+    recordings: &[PathBuf],
+    options: &[&str],
+    stop: &Stop,
+) -> Result<String, Error> {
+    let mut command = Command::new(tcpwhy);
+    command.arg("compare").args(recordings).args(options);
+    let lines = Process::start("tcpwhy compare", command)?.finish(stop, WORK)?;
+    Ok(lines.join("\n"))
+}
+
 /// Where the recordings of a run go.
 pub(crate) struct Shelf {
     dir: PathBuf,

@@ -23,7 +23,11 @@ fn write(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let place = match (&truth.server, truth.port) {
         (Some(server), _) => format!(", at the server {server}"),
         (None, Some(port)) => format!(", at port {port}"),
-        (None, None) => String::new(),
+        (None, None) => match (&truth.resource, &truth.counter) {
+            (Some(resource), _) => format!(", at {resource}"),
+            (None, Some(counter)) => format!(", where {counter} rises"),
+            (None, None) => String::new(),
+        },
     };
     writeln!(text, "planted   {}{place}", truth.cause)?;
     let said = outcome.round.findings.iter().map(cause).collect::<Vec<_>>();

@@ -26,6 +26,8 @@ struct Cli {
 enum Verb {
     /// Record the live host, or read a recording, and say why its TCP is slow
     Explain(verbs::explain::ExplainArgs),
+    /// Say what differs between recordings, and what separates the slow from the fast
+    Compare(verbs::compare::CompareArgs),
     /// Record the live host into a directory
     Record(verbs::record::RecordArgs),
     /// Print one line per event, live or from a recording
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
 fn run(verb: Verb, out: &mut impl Write) -> Result<ExitCode> {
     match verb {
         Verb::Explain(args) => verbs::explain::run(args, out),
+        Verb::Compare(args) => verbs::compare::run(&args, out),
         Verb::Record(args) => verbs::record::run(args),
         Verb::Trace(verb) => verbs::trace::run(verb, out),
         Verb::Stat(verb) => verbs::stat::run(verb, out),

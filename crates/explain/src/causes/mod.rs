@@ -2,21 +2,28 @@
 
 mod lost_syn;
 mod options;
+mod path;
 mod port_search;
 mod scene;
 
 mod accept_queue_overflow;
+mod bufferbloat;
 mod connection_refused;
 mod lookup_table_growth;
 mod middlebox_strips_options;
+mod nagle_delayed_ack;
+mod path_loss;
 mod port_search_cost;
 mod ports_exhausted;
+mod qdisc_drop;
+mod slow_reader;
 mod syn_cookie_options_lost;
 mod syn_queue_overflow;
 mod time_wait_collision;
 
 use crate::finding::{Finding, Level};
 use crate::story::Story;
+pub(crate) use path::owner as owner_of;
 
 /// A class of reasons for which TCP is slow or fails.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +50,11 @@ pub(crate) const ALL: &[Cause] = &[
     middlebox_strips_options::CAUSE,
     connection_refused::CAUSE,
     lookup_table_growth::CAUSE,
+    qdisc_drop::CAUSE,
+    path_loss::CAUSE,
+    bufferbloat::CAUSE,
+    nagle_delayed_ack::CAUSE,
+    slow_reader::CAUSE,
 ];
 
 /// Findings reported per cause; a host with more listeners in trouble has one problem, not many.

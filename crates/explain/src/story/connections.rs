@@ -132,11 +132,9 @@ impl Connections {
         }
     }
 
-    /// A `retransmit` row.
-    pub(crate) fn retransmit(&mut self, at: EventRow, row: &Event, state: State) {
-        let Some(id) = self.live(row.sock) else {
-            return;
-        };
+    /// A `retransmit` row; gives its connection.
+    pub(crate) fn retransmit(&mut self, at: EventRow, row: &Event, state: State) -> Option<ConnId> {
+        let id = self.live(row.sock)?;
         let conn = &mut self.all[id as usize];
         if state == State::SynSent {
             let next = conn.syn_retries.saturating_add(1);
@@ -147,6 +145,7 @@ impl Connections {
         } else {
             conn.retransmits = conn.retransmits.saturating_add(1);
         }
+        Some(id)
     }
 
     /// A `reset-received` row of a socket in SYN_SENT: its connect was refused.
@@ -162,13 +161,13 @@ impl Connections {
         }
     }
 
-    /// A sample of a socket that is not a listener.
-    pub(crate) fn sample(&mut self, at: RowRef, row: &Socket) {
+    /// A sample of a socket that is not a listener; gives its connection.
+    pub(crate) fn sample(&mut self, at: RowRef, row: &Socket) -> Option<ConnId> {
         let here = Endpoint::new(row.local_addr, row.local_port);
         let there = Endpoint::new(row.remote_addr, row.remote_port);
         // Requests and TIME_WAIT have no tcp_info and are no connections.
         if row.congestion.is_none() {
-            return;
+            return None;
         }
         let state = State::of(&row.state);
         let known = self.of_sock.get(&row.sock).copied();
@@ -177,21 +176,20 @@ impl Connections {
             c.remote == there && (c.local == here || c.local.port == 0)
         });
         let id = match known {
-            Some(id) if self.all[id as usize].ended_ns.is_some() => return,
+            Some(id) if self.all[id as usize].ended_ns.is_some() => return None,
             Some(id) => id,
-            None if !matches!(state, State::Established | State::Closing) => return,
+            None if !matches!(state, State::Established | State::Closing) => return None,
             None => {
                 let mut conn = Conn::new(row.netns, Side::Older, here, there);
                 conn.outcome = Outcome::Open;
                 conn.start_ns = row.time_ns;
-                let Some(id) = self.push(Some(row.sock), conn) else {
-                    return;
-                };
+                let id = self.push(Some(row.sock), conn)?;
                 self.pair(id);
                 id
             }
         };
         self.keep(id, at, row);
+        Some(id)
     }
 
     fn keep(&mut self, id: ConnId, at: RowRef, row: &Socket) {

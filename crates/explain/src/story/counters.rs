@@ -97,6 +97,15 @@ impl Counters {
             .collect()
     }
 
+    /// How fast each counter rose, over all namespaces, per second.
+    pub(crate) fn per_second(&self, seconds: f64) -> BTreeMap<String, f64> {
+        let mut rates: BTreeMap<String, f64> = BTreeMap::new();
+        for ((_, name), series) in &self.series {
+            *rates.entry(name.to_string()).or_default() += series.rise as f64 / seconds;
+        }
+        rates
+    }
+
     /// How many there are, over all namespaces.
     pub(crate) fn len(&self) -> u64 {
         self.series.len() as u64

@@ -6,6 +6,7 @@
 mod conn;
 mod connections;
 mod counters;
+mod devices;
 mod flow;
 mod health;
 mod kinds;
@@ -19,10 +20,12 @@ pub(crate) mod profile;
 mod refusals;
 mod series;
 mod settings;
+mod sleeps;
 pub(crate) mod stats;
 pub(crate) mod structures;
 mod sums;
 mod tally;
+mod transfers;
 mod waits;
 
 use std::collections::BTreeMap;
@@ -35,6 +38,7 @@ pub(crate) use conn::{Agreed, Conn, ConnId, Outcome, Sampled, Side};
 use connections::Connections;
 pub(crate) use connections::MAX_CONNECTIONS;
 pub(crate) use counters::{Counters, Rise};
+pub(crate) use devices::Devices;
 pub(crate) use flow::Flow;
 pub(crate) use health::{Health, source};
 use kinds::{Kind, State};
@@ -47,9 +51,11 @@ pub(crate) use profile::Profile;
 pub(crate) use refusals::{Refusals, Refused, Retry, Seen, TIME_WAIT_NS};
 pub(crate) use series::Series;
 pub(crate) use settings::Settings;
+pub(crate) use sleeps::Sleeps;
 pub(crate) use structures::Structures;
 pub(crate) use sums::Sums;
 pub(crate) use tally::Tally;
+pub(crate) use transfers::{Dropped, SLOTS, Transfer, Transfers};
 pub(crate) use waits::{Waited, Waits, Waker};
 
 use crate::finding::Netns;
@@ -74,6 +80,9 @@ pub(crate) struct Story {
     pub(crate) ports: Ports,
     pub(crate) health: Health,
     pub(crate) tally: Tally,
+    pub(crate) transfers: Transfers,
+    pub(crate) devices: Devices,
+    pub(crate) sleeps: Sleeps,
     sums: AHashMap<u32, Sums>,
     names: BTreeMap<u32, String>,
 }
@@ -101,6 +110,9 @@ impl Story {
             ports: Ports::read(recording)?,
             health: Health::read(recording)?,
             tally: Tally::default(),
+            transfers: Transfers::new(manifest.start_ns, manifest.end_ns),
+            devices: Devices::read(recording)?,
+            sleeps: Sleeps::read(recording)?,
             sums: AHashMap::new(),
             names: named.map(|n| (n.inode, n.name.clone())).collect(),
         };
@@ -126,14 +138,21 @@ impl Story {
         for event in recording.events()? {
             let (at, row) = event?;
             while let Some((at, sample)) = samples.before(row.time_ns)? {
-                connections.sample(at, &sample);
+                self.sample(at, &sample, connections);
             }
             self.event(at, &row, connections);
         }
         while let Some((at, sample)) = samples.before(u64::MAX)? {
-            connections.sample(at, &sample);
+            self.sample(at, &sample, connections);
         }
         Ok(())
+    }
+
+    fn sample(&mut self, at: RowRef, row: &Socket, connections: &mut Connections) {
+        if let Some(id) = connections.sample(at, row) {
+            let conn = &connections.all[id as usize];
+            self.transfers.sample(id, conn, at, row);
+        }
     }
 
     fn event(&mut self, at: RowRef, row: &Event, connections: &mut Connections) {
@@ -152,9 +171,17 @@ impl Story {
                     connections.state(at.into(), row, old, state);
                 }
             }
-            Kind::Retransmit => connections.retransmit(at.into(), row, state),
+            Kind::Retransmit => {
+                let id = connections.retransmit(at.into(), row, state);
+                if state != State::SynSent {
+                    self.transfers.resent(id, at, row);
+                }
+            }
             Kind::ResetReceived if state == State::SynSent => connections.refused(at.into(), row),
             _ => {
+                if kind == Kind::Drop {
+                    self.transfers.dropped(at, row);
+                }
                 let resets_tell = self.health.sees(source::REFUSALS);
                 self.packets.add(at, kind, row, resets_tell);
             }

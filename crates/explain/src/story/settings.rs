@@ -1,5 +1,7 @@
 //! Settings per namespace, with those of the host behind them.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use ahash::AHashMap;
 use recording::tables::Setting;
 use recording::{Error, Recording, RowRef, Text};
@@ -50,6 +52,16 @@ impl Settings {
             text: text.clone(),
             row: *row,
         })
+    }
+
+    /// The values of each setting, over all namespaces.
+    pub(crate) fn all(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for ((_, name), (value, _)) in &self.values {
+            let values = all.entry(name.to_string()).or_default();
+            values.insert(value.to_string());
+        }
+        all
     }
 
     /// The number that a setting of one number holds.

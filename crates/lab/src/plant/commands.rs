@@ -46,6 +46,9 @@ impl Plant {
             .option("--accept-ms", spec.accept_ms)
             .option("--stall-after-ms", spec.stall_after_ms)
             .option("--stall-ms", spec.stall_ms)
+            .option("--read-pause-ms", spec.read_pause_ms)
+            .maybe("--read-bytes", spec.read_bytes)
+            .maybe("--rcvbuf", spec.rcvbuf)
             .maybe("--congestion", spec.congestion.as_ref())
             .maybe("--cpu", spec.cpu)
             .0
@@ -72,7 +75,8 @@ impl Plant {
             .0
     }
 
-    pub(super) fn client_command(&self, spec: &ClientSpec) -> Command {
+    /// `start_ns`: the moment from which it counts, of CLOCK_MONOTONIC.
+    pub(super) fn client_command(&self, spec: &ClientSpec, start_ns: Option<u64>) -> Command {
         let closes = match spec.closes {
             Closer::Client => "client",
             Closer::Server => "server",
@@ -86,6 +90,7 @@ impl Plant {
             .workload("client", &spec.name, &spec.node)
             .option("--connect", self.destinations(spec))
             .option("--after-ms", spec.after_ms)
+            .maybe("--start-ns", start_ns)
             .option("--seconds", spec.seconds)
             .option("--concurrency", spec.concurrency)
             .option("--request", spec.request)
@@ -101,8 +106,14 @@ impl Plant {
             .maybe("--cpu", spec.cpu)
             .maybe("--connect-timeout-ms", spec.connect_timeout_ms)
             .0;
-        if spec.keep {
-            command.arg("--keep");
+        for (flag, given) in [
+            ("--keep", spec.keep),
+            ("--nagle", spec.nagle),
+            ("--two-writes", spec.two_writes),
+        ] {
+            if given {
+                command.arg(flag);
+            }
         }
         command
     }

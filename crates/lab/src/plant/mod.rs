@@ -164,6 +164,7 @@ impl Plant {
                 faults::make_clients_old(end.netns, end.device)?;
             }
         }
+        self.shape(index)?;
         Ok(link)
     }
 
@@ -179,6 +180,36 @@ impl Plant {
                 self.nodes[name].ip(["route", "add", "default", "via", &gateway])?;
             }
         }
+        Ok(())
+    }
+
+    /// Puts the shaper of a link, if it has one, in front of its first node's device, as it is
+    /// described now. It goes with the device.
+    pub(crate) fn shape(&self, index: usize) -> Result<(), Error> {
+        let spec = &self.scenario.links[index];
+        let [node, to] = &spec.between;
+        let Some(tbf) = &spec.tbf else {
+            return Ok(());
+        };
+        let rate = format!("{}kbit", (tbf.rate_mbit * 1_000.0) as u64);
+        let (burst, limit) = (tbf.burst_kb * 1_000, tbf.limit_kb * 1_000);
+        crate::command::run([
+            "tc",
+            "-n",
+            self.nodes[node].name(),
+            "qdisc",
+            "replace",
+            "dev",
+            &format!("to-{to}"),
+            "root",
+            "tbf",
+            "rate",
+            &rate,
+            "burst",
+            &burst.to_string(),
+            "limit",
+            &limit.to_string(),
+        ])?;
         Ok(())
     }
 
@@ -221,8 +252,9 @@ impl Plant {
             hogs.push(Process::start(format!("hog {}", spec.name), command)?);
         }
         let mut running = Vec::new();
+        let start_ns = self.scenario.starts_together.then(soon);
         for spec in &self.scenario.clients {
-            let command = self.client_command(spec);
+            let command = self.client_command(spec, start_ns);
             let process = Process::start(format!("client {}", spec.name), command)?;
             running.push((
                 process,
@@ -281,6 +313,13 @@ impl Plant {
         }
         Ok(())
     }
+}
+
+/// A moment at which every client's process will run, ns of CLOCK_MONOTONIC.
+fn soon() -> u64 {
+    const STARTING: u64 = 1_000_000_000;
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64 + STARTING
 }
 
 fn parse<R: serde::de::DeserializeOwned>(process: &Process, lines: &[String]) -> Result<R, Error> {

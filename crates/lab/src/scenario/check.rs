@@ -1,7 +1,7 @@
 //! Whether a scenario makes sense: checked when it is read, so that a mistake in a file is one
 //! clear line and not a load that does nothing.
 
-use super::spec::{ClientSpec, HogSpec, NodeSpec, Scenario, ServerSpec};
+use super::spec::{ClientSpec, HogSpec, NodeSpec, Scenario, ServerSpec, Tbf};
 
 /// Where the kernel takes local ports from by default. A server there would now and then find
 /// its port taken by somebody's connection.
@@ -53,6 +53,10 @@ impl Scenario {
             }
             ensure(link.back.is_none() || link.path.is_some(), || {
                 format!("link {a}-{b}: `back` without `path`")
+            })?;
+            let sound = |t: &Tbf| (0.1..=10_000.0).contains(&t.rate_mbit) && t.burst_kb > 0;
+            ensure(link.tbf.as_ref().is_none_or(sound), || {
+                format!("link {a}-{b}: a tbf of 0.1 to 10,000 Mbit/s with a burst")
             })?;
         }
         self.servers.iter().try_for_each(|s| self.check_server(s))?;
@@ -106,6 +110,9 @@ impl Scenario {
         ensure(client.rate.is_none_or(|r| r > 0.0), || {
             format!("client `{}`: no rate", client.name)
         })?;
+        ensure(!client.two_writes || client.stream.is_none(), || {
+            format!("client `{}`: a stream is not a request", client.name)
+        })?;
         ensure(client.active.is_none() || client.keep, || {
             format!("client `{}`: `active` without `keep`", client.name)
         })?;
@@ -144,7 +151,8 @@ impl Scenario {
                 format!("the truth speaks of a client `{name}`, and there is none")
             })?;
         }
-        let about = truth.server.is_some() || truth.port.is_some() || truth.resource.is_some();
+        let about = truth.server.is_some() || truth.port.is_some();
+        let about = about || truth.resource.is_some() || truth.counter.is_some();
         ensure(about != truth.is_healthy(), || {
             "the truth names a server, a port or a resource, unless it is `healthy`".to_string()
         })

@@ -6,7 +6,7 @@ mod vary;
 
 use serde::Deserialize;
 
-pub use spec::{ClientSpec, HogSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Truth};
+pub use spec::{ClientSpec, HogSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Tbf, Truth};
 
 use crate::Error;
 
@@ -30,6 +30,9 @@ const ALL: &[(&str, &str)] = &[
     scenario!("clumsy-kernel-rfc1337"),
     scenario!("clumsy-kernel-nat"),
     scenario!("healthy-table"),
+    scenario!("healthy-keepalive"),
+    scenario!("healthy-idle"),
+    scenario!("healthy-path"),
     scenario!("accept-queue-overflow"),
     scenario!("syn-queue-overflow"),
     scenario!("syn-cookies"),
@@ -40,6 +43,12 @@ const ALL: &[(&str, &str)] = &[
     scenario!("port-search"),
     scenario!("port-search-bind"),
     scenario!("ports-exhausted"),
+    scenario!("cookie-crumbs"),
+    scenario!("qdisc-drop"),
+    scenario!("path-loss"),
+    scenario!("bufferbloat"),
+    scenario!("nagle-delayed-ack"),
+    scenario!("slow-reader"),
 ];
 
 /// What a list of scenarios shows.

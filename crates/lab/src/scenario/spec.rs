@@ -25,6 +25,10 @@ pub struct Scenario {
     /// older than the recording.
     #[serde(default)]
     pub servers_first: bool,
+    /// Clients count `after_ms` from one moment, when all their processes run: which of them meet
+    /// is then decided by the file and not by how fast processes start.
+    #[serde(default)]
+    pub starts_together: bool,
     /// The network namespaces.
     pub nodes: BTreeMap<String, NodeSpec>,
     /// What joins them.
@@ -101,6 +105,20 @@ pub struct LinkSpec {
     pub path: Option<Wire>,
     /// The path from the second node to the first, when it differs.
     pub back: Option<Wire>,
+    /// A shaper on the first node's device towards the second: the kernel's token bucket filter.
+    pub tbf: Option<Tbf>,
+}
+
+/// A token bucket filter: what does not fit its queue is dropped on this host.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tbf {
+    /// Rate, Mbit/s.
+    pub rate_mbit: f64,
+    /// Size of the bucket, kB.
+    pub burst_kb: u64,
+    /// Bytes that may wait for tokens, kB.
+    pub limit_kb: u64,
 }
 
 /// One process that listens.
@@ -134,6 +152,14 @@ pub struct ServerSpec {
     pub cpu: Option<u32>,
     /// CPU time that its cgroup grants it, in CPUs: 0.2 is 20 ms of every 100.
     pub cpu_quota: Option<f64>,
+    /// Sleeps so long after each read of a request's body, ms: an application that works on what
+    /// it has read before it reads on.
+    #[serde(default)]
+    pub read_pause_ms: f64,
+    /// Bytes of one read at most.
+    pub read_bytes: Option<u64>,
+    /// SO_RCVBUF, bytes, which also ends the kernel's own sizing of the buffer.
+    pub rcvbuf: Option<u32>,
 }
 
 impl ServerSpec {
@@ -151,6 +177,9 @@ impl ServerSpec {
             congestion: None,
             cpu: None,
             cpu_quota: None,
+            read_pause_ms: 0.0,
+            read_bytes: None,
+            rcvbuf: None,
         }
     }
 }
@@ -217,6 +246,12 @@ pub struct ClientSpec {
     pub cpu: Option<u32>,
     /// Gives a connect up after so long, ms.
     pub connect_timeout_ms: Option<f64>,
+    /// Leaves Nagle's algorithm on: does not set TCP_NODELAY.
+    #[serde(default)]
+    pub nagle: bool,
+    /// Writes a request in two pieces, its header and the rest.
+    #[serde(default)]
+    pub two_writes: bool,
 }
 
 fn one() -> u64 {
@@ -274,12 +309,17 @@ pub struct Truth {
     /// The client concerned, by its command name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// What the finding's scope calls the resource concerned, or the beginning of it.
+    /// What else the finding is about: its scope's `resource` has to contain this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
     /// The kernel function that takes the time; several that would be right, separated by `|`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
+    /// The fault shows in some runs only: in those in which a node with a server counts this,
+    /// `TcpExt.SyncookiesRecv`. It is then to be found at a server of such a node; otherwise
+    /// nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counter: Option<String>,
 }
 
 impl Truth {

@@ -69,6 +69,15 @@ pub struct ServerArgs {
     /// For how long to stop accepting, ms; 0 is never.
     #[arg(long, default_value_t = 0.0, value_parser = amount)]
     pub stall_ms: f64,
+    /// Sleep so long after each read of a request's body, ms.
+    #[arg(long, default_value_t = 0.0, value_parser = amount)]
+    pub read_pause_ms: f64,
+    /// Bytes of one such read at most.
+    #[arg(long, default_value_t = super::socket::CHUNK as u64, value_parser = clap::value_parser!(u64).range(1..))]
+    pub read_bytes: u64,
+    /// SO_RCVBUF of the connections, bytes; without it the kernel sizes the buffer.
+    #[arg(long)]
+    pub rcvbuf: Option<u32>,
     /// Ends by itself after so many seconds.
     #[arg(long, default_value_t = 300.0, value_parser = amount)]
     pub lifetime: f64,
@@ -86,6 +95,9 @@ pub struct ClientArgs {
     /// Wait so long before the first connection, ms.
     #[arg(long, default_value_t = 0.0, value_parser = amount)]
     pub after_ms: f64,
+    /// Count that from this moment, ns of CLOCK_MONOTONIC, and not from the process's start.
+    #[arg(long)]
+    pub start_ns: Option<u64>,
     /// Open no more connections than this.
     #[arg(long, default_value_t = 1_000_000)]
     pub connections: u64,
@@ -125,6 +137,12 @@ pub struct ClientArgs {
     /// Local ports to bind, in turn: `40000-40255`.
     #[arg(long)]
     pub local_ports: Option<PortRange>,
+    /// Leave Nagle's algorithm on: do not set TCP_NODELAY.
+    #[arg(long)]
+    pub nagle: bool,
+    /// Write a request in two pieces: its first 24 bytes and the rest.
+    #[arg(long, conflicts_with = "stream")]
+    pub two_writes: bool,
     /// Give a connect up after so long, ms.
     #[arg(long, default_value_t = 30_000.0, value_parser = amount)]
     pub connect_timeout_ms: f64,

@@ -56,7 +56,8 @@ struct Server<'a> {
 
 /// Serves until the flag is set or the lifetime is over.
 pub(super) fn run(args: &ServerArgs, stop: &Stop) -> Result<ServerReport, Error> {
-    let listener = listener(&args.listen, args.backlog, args.common.congestion.first())
+    let congestion = args.common.congestion.first();
+    let listener = listener(&args.listen, args.backlog, congestion, args.rcvbuf)
         .map_err(Error::io(format!("listening on {}", args.listen)))?;
     let poller = Poller::new()?;
     poller
@@ -172,7 +173,7 @@ impl Server<'_> {
         let Some(conn) = self.conns.get_mut(&fd) else {
             return;
         };
-        match conn.work(&mut self.scratch, &mut self.report) {
+        match conn.work(self.args, &mut self.scratch, &mut self.report) {
             Next::Open => {
                 let wants = if conn.to_write > 0 {
                     Interest::Write
@@ -195,7 +196,7 @@ impl Server<'_> {
 
 impl Conn {
     /// Reads and writes what can be, within a budget.
-    fn work(&mut self, scratch: &mut [u8], report: &mut ServerReport) -> Next {
+    fn work(&mut self, args: &ServerArgs, scratch: &mut [u8], report: &mut ServerReport) -> Next {
         for _ in 0..MOVES {
             let moved = if self.to_write == ENDLESS && read_some(&self.fd, scratch) == Moved::End {
                 // The client ends an endless response by closing its side.
@@ -203,7 +204,7 @@ impl Conn {
             } else if self.to_write > 0 {
                 self.write(scratch, report)
             } else if self.to_read > 0 {
-                self.read_body(scratch, report)
+                self.read_body(args, scratch, report)
             } else {
                 match self.read_header(report) {
                     Ok(moved) => moved,
@@ -244,12 +245,21 @@ impl Conn {
         Ok(moved)
     }
 
-    fn read_body(&mut self, scratch: &mut [u8], report: &mut ServerReport) -> Moved {
+    fn read_body(
+        &mut self,
+        args: &ServerArgs,
+        scratch: &mut [u8],
+        report: &mut ServerReport,
+    ) -> Moved {
+        let most = self.to_read.min(args.read_bytes);
         let most = scratch
             .len()
-            .min(usize::try_from(self.to_read).unwrap_or(usize::MAX));
+            .min(usize::try_from(most).unwrap_or(usize::MAX));
         let moved = read_some(&self.fd, &mut scratch[..most]);
         if let Moved::Bytes(n) = moved {
+            if args.read_pause_ms > 0.0 {
+                std::thread::sleep(ms(args.read_pause_ms));
+            }
             report.bytes_received += n as u64;
             spend(&mut self.to_read, n);
             if self.to_read == 0 {

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use rustix::net::sockopt::{set_socket_reuseaddr, set_tcp_congestion, set_tcp_nodelay};
+use rustix::net::sockopt::{
+    set_socket_recv_buffer_size, set_socket_reuseaddr, set_tcp_congestion, set_tcp_nodelay,
+};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, accept_with, bind, connect,
     listen, recv, send, socket_with,
@@ -24,14 +26,18 @@ fn tcp_socket(address: &SocketAddr) -> Result<OwnedFd, Errno> {
     socket_with(family, SocketType::STREAM, FLAGS, None)
 }
 
-/// A socket that listens. Its congestion control passes on to what it accepts.
+/// A socket that listens. Its congestion control and receive buffer pass on to what it accepts.
 pub(super) fn listener(
     address: &SocketAddr,
     backlog: u32,
     congestion: Option<&String>,
+    rcvbuf: Option<u32>,
 ) -> Result<OwnedFd, Errno> {
     let fd = tcp_socket(address)?;
     set_socket_reuseaddr(&fd, true)?;
+    if let Some(bytes) = rcvbuf {
+        set_socket_recv_buffer_size(&fd, bytes as usize)?;
+    }
     if let Some(name) = congestion {
         set_tcp_congestion(&fd, name)?;
     }
@@ -59,9 +65,10 @@ pub(super) fn connecting(
     to: &SocketAddr,
     from: Option<SocketAddr>,
     congestion: Option<&String>,
+    nodelay: bool,
 ) -> Result<OwnedFd, Errno> {
     let fd = tcp_socket(to)?;
-    set_tcp_nodelay(&fd, true)?;
+    set_tcp_nodelay(&fd, nodelay)?;
     if let Some(name) = congestion {
         set_tcp_congestion(&fd, name)?;
     }

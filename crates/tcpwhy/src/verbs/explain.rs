@@ -95,7 +95,7 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
 }
 
 /// How text is shown here: colour only on a terminal, and not against the user's wish.
-fn style(rows: bool) -> Style {
+pub fn style(rows: bool) -> Style {
     let no_colour = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     Style {
         colour: std::io::stdout().is_terminal() && !no_colour,

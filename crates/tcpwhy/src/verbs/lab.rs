@@ -56,6 +56,9 @@ pub struct RunArgs {
     /// Apply the advice inside the namespaces and measure again
     #[arg(long)]
     fix: bool,
+    /// Run it so many times, with this seed and those that follow, and compare the runs
+    #[arg(long, value_name = "N", conflicts_with = "fix", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    runs: Option<u64>,
     /// Keep the recordings in this directory
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -85,23 +88,36 @@ fn list(json: bool, out: &mut impl Write) -> Result<ExitCode> {
 }
 
 fn scenario(args: RunArgs, out: &mut impl Write) -> Result<ExitCode> {
-    let outcome = lab::run(&lab::RunOptions {
+    let options = lab::RunOptions {
         seed: args.seed,
         fix: args.fix,
         keep: args.keep,
         explain: !args.json,
         ..lab::RunOptions::new(args.name)
-    })?;
+    };
+    if let Some(runs) = args.runs {
+        let repeated = lab::repeat(&options, runs)?;
+        if args.json {
+            writeln!(out, "{}", serde_json::to_string(&repeated)?)?;
+        } else {
+            write!(out, "{}", lab::render_runs(&repeated))?;
+        }
+        return Ok(exit(repeated.passed));
+    }
+    let outcome = lab::run(&options)?;
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&outcome)?)?;
     } else {
         write!(out, "{}", lab::render(&outcome))?;
     }
-    Ok(if outcome.passed {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(exit(outcome.passed))
+}
+
+fn exit(passed: bool) -> ExitCode {
+    match passed {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
 }
 
 fn exam(args: ExamArgs, out: &mut impl Write) -> Result<ExitCode> {

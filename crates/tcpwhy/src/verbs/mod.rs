@@ -1,5 +1,6 @@
 //! One file per verb.
 
+pub mod compare;
 pub mod doctor;
 pub mod explain;
 pub mod flame;

@@ -21,6 +21,7 @@ const MOVES: usize = 4;
 pub(super) struct Plan {
     header: Header,
     keep: bool,
+    two_writes: bool,
 }
 
 impl Plan {
@@ -37,6 +38,7 @@ impl Plan {
                 server_closes: args.closes == Closer::Server && !args.keep,
             },
             keep: args.keep && args.stream.is_none(),
+            two_writes: args.two_writes,
         }
     }
 }
@@ -207,6 +209,7 @@ impl Conn {
         let bytes = match usize::try_from(self.sent) {
             // So small a first write is rare, but a full send buffer may take part of a header.
             Ok(sent) if (1..HEADER).contains(&sent) => &header[sent..],
+            Ok(0) if plan.two_writes => &header[..],
             _ => &scratch[..most],
         };
         let moved = write_some(&self.fd, bytes);

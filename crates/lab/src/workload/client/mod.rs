@@ -50,7 +50,7 @@ struct Client<'a> {
 
 /// Runs until the connections or the time are spent, or the flag is set.
 pub(super) fn run(args: &ClientArgs, stop: &Stop) -> Result<ClientReport, Error> {
-    std::thread::sleep(ms(args.after_ms));
+    std::thread::sleep(until(args.start_ns) + ms(args.after_ms));
     let start = Instant::now();
     let mut client = Client {
         args,
@@ -134,7 +134,7 @@ impl Client<'_> {
         let congestion = &self.args.common.congestion;
         let congestion = congestion.get(self.opened as usize % congestion.len().max(1));
         let to = self.args.connect[self.opened as usize % self.args.connect.len()];
-        let made = connecting(&to, self.local(&to), congestion);
+        let made = connecting(&to, self.local(&to), congestion, !self.args.nagle);
         self.opened += 1;
         self.tally.started(now);
         if let Some(rate) = self.args.rate {
@@ -244,6 +244,13 @@ impl Client<'_> {
             conn.interest = interest;
         }
     }
+}
+
+/// From now to a moment of CLOCK_MONOTONIC, ns; none when it has passed or there is none.
+fn until(start_ns: Option<u64>) -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+    Duration::from_nanos(start_ns.unwrap_or(0).saturating_sub(now_ns))
 }
 
 fn ms(ms: f64) -> Duration {

@@ -1,0 +1,365 @@
+//! C20: transfers fill a deep queue in front of a bottleneck, and everything waits in it.
+
+use super::path::{End, Path, median_of, paths, sample_rows, usual_rtt};
+use super::scene::{command_in, doubts, namespace, weigh_checks};
+use super::{Cause, path_loss, slow_reader};
+use crate::finding::{
+    Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step,
+};
+use crate::story::source;
+use crate::words::{bit_rate, bytes, count, duration, fitting, percent, plural, rounded};
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: "bufferbloat",
+    number: "C20",
+    title: "a deep queue in front of a bottleneck stands full",
+    page: PAGE,
+    find,
+};
+
+const PAGE: &str = "
+**Symptom.** Round trips grow from milliseconds to hundreds while data moves; requests beside a
+transfer are slow. The link is used to the full and next to nothing is lost.
+
+**Mechanism.** The slowest link of a path has a buffer in front of it. A congestion control that
+goes by loss (cubic, reno) sends faster until a packet is lost, that is until this buffer is full;
+if it is deep, every packet that crosses the link then waits in it: queue ÷ rate.
+
+**Distinguish.** The smoothed round trip is far above the shortest of the same path for as long as
+data moves, what is in flight equals rate × round trip (Little's law), and less than one segment in
+a hundred is lost. A slow reader (`slow-reader`) lets the sender wait for the window; here the
+window is open. A `policer` and loss on the path (`path-loss`) lose packets at short round trips.
+";
+
+/// A queue of less than this is what a bottleneck needs on a path across a continent.
+const MIN_QUEUE_US: u32 = 50_000;
+/// The queue is longer than the path: so many times its shortest round trip.
+const MIN_TIMES: u32 = 3;
+/// Bytes acknowledged from which on a connection is a bulk transfer.
+const BULK: u64 = 256 * 1024;
+/// A bulk transfer that fills a link has more than this in flight.
+const MIN_FLIGHT: f64 = 4.0;
+/// More loss than this, and it is the loss that limits.
+const MAX_LOSS: f64 = 0.01;
+/// A larger share of the time spent waiting for the window, and the reader limits.
+const MAX_RWND: f64 = 0.3;
+/// In flight is sampled once a second, the rate is a mean: they fit within this.
+const LITTLE: f64 = 0.35;
+
+struct Case<'a> {
+    path: &'a Path<'a>,
+    bulk: Vec<End<'a>>,
+    /// All that suffer, the bulk transfers included.
+    late: Vec<End<'a>>,
+    min_rtt_us: u32,
+    rtt_us: u32,
+}
+
+fn find(story: &crate::story::Story) -> Vec<Finding> {
+    let paths = paths(story);
+    let cases = paths.iter().filter_map(Case::of);
+    cases.map(|case| case.finding()).collect()
+}
+
+impl<'a> Case<'a> {
+    fn of(path: &'a Path<'a>) -> Option<Case<'a>> {
+        let min_rtt_us = path.min_rtt_us()?;
+        let least = min_rtt_us
+            .saturating_mul(MIN_TIMES)
+            .max(min_rtt_us + MIN_QUEUE_US);
+        let late = path.ends.iter().copied();
+        let late = late.filter(|e| usual_rtt(e).is_some_and(|rtt| rtt >= least));
+        let late: Vec<End> = late.collect();
+        let is_bulk = |e: &End| {
+            let t = e.transfer;
+            let mss = f64::from(t.mss.max(1));
+            t.acked() >= BULK && t.flying >= 2 && t.in_flight_bytes() >= MIN_FLIGHT * mss
+        };
+        let all_bulk = path.ends.iter().filter(|e| is_bulk(e)).count();
+        let bulk: Vec<End> = late.iter().copied().filter(is_bulk).collect();
+        // Every transfer that fills the queue waits in it.
+        if bulk.is_empty() || bulk.len() * 2 < all_bulk {
+            return None;
+        }
+        let rtt_us = median_of(&bulk, |e| Some(usual_rtt(e)?.into()))? as u32;
+        let case = Case {
+            path,
+            bulk,
+            late,
+            min_rtt_us,
+            rtt_us,
+        };
+        (case.loss() <= MAX_LOSS && case.rwnd_share() <= MAX_RWND).then_some(case)
+    }
+
+    fn loss(&self) -> f64 {
+        let again = |e: &End| {
+            let t = e.transfer;
+            t.resends.count().saturating_sub(t.twice())
+        };
+        let lost: u64 = self.bulk.iter().map(again).sum();
+        let sent: u64 = self.bulk.iter().map(|e| e.transfer.segments()).sum();
+        lost as f64 / sent.max(1) as f64
+    }
+
+    fn rwnd_share(&self) -> f64 {
+        let waited: u64 = self.bulk.iter().map(|e| e.transfer.rwnd_us()).sum();
+        let busy: u64 = self.bulk.iter().map(|e| e.transfer.busy_us()).sum();
+        waited as f64 / busy.max(1) as f64
+    }
+
+    /// Bytes per second of all transfers together.
+    fn rate(&self) -> f64 {
+        self.bulk.iter().map(|e| e.transfer.rate()).sum()
+    }
+
+    fn queue_us(&self) -> u32 {
+        self.rtt_us - self.min_rtt_us
+    }
+
+    /// Bytes that stand in the queue.
+    fn queue(&self) -> u64 {
+        (self.rate() * f64::from(self.queue_us()) / 1e6) as u64
+    }
+
+    fn finding(&self) -> Finding {
+        let mut scope = self.path.scope();
+        let named = super::path::senders(self.path.story, self.path.netns, &self.bulk, None);
+        (scope.pid, scope.comm) = (named.pid, named.comm);
+        let checks = self.arithmetic();
+        let (affected, of) = (self.late.len() as u64, self.path.ends.len() as u64);
+        let times = [self.min_rtt_us, self.rtt_us].map(|us| duration(u64::from(us) * 1_000));
+        let [short, long] = &times;
+        Finding {
+            cause: CAUSE.id,
+            number: CAUSE.number,
+            title: fitting([
+                format!(
+                    "A queue of {} stands on the path {}: round trips {long}, not {short}.",
+                    bytes(self.queue()),
+                    self.path.name()
+                ),
+                format!(
+                    "A queue stands on the path to {}: {long}, not {short}.",
+                    self.path.to
+                ),
+            ]),
+            fix: fitting([
+                format!(
+                    "Let {} send with BBR, or put fq_codel or cake before the bottleneck.",
+                    scope.comm.as_deref().unwrap_or("the senders")
+                ),
+                "Send with BBR, or put fq_codel or cake before the bottleneck.".into(),
+            ]),
+            impact: Impact {
+                says: format!(
+                    "{} of {} to {} waited {} more per round trip; {} of them are transfers.",
+                    count(affected),
+                    plural(of, "connection"),
+                    self.path.to,
+                    duration(u64::from(self.queue_us()) * 1_000),
+                    count(self.bulk.len() as u64)
+                ),
+                affected,
+                of,
+                counted: "connections",
+                share: affected as f64 / of as f64,
+                added_latency_ms: self.added(),
+                ..Impact::default()
+            },
+            confidence: self.confidence(&checks),
+            evidence: self.evidence(),
+            arithmetic: checks,
+            ruled_out: self.ruled_out(),
+            advice: self.advice(&scope),
+            verify: format!(
+                "`ss -ti dst {}` shows an rtt near its minrtt of {short} while data moves.",
+                self.path.to
+            ),
+            scope,
+        }
+    }
+
+    fn added(&self) -> Option<Latency> {
+        let rtts = self.late.iter().flat_map(|e| e.transfer.rtts.all());
+        let mut rtts: Vec<u32> = rtts.copied().collect();
+        let mut added = |share| {
+            let rtt = crate::story::stats::quantile(&mut rtts, share)?;
+            let added = rtt.saturating_sub(self.min_rtt_us);
+            Some(rounded(f64::from(added) / 1e3))
+        };
+        Some(Latency {
+            p50: added(0.5)?,
+            p99: added(0.99)?,
+        })
+    }
+
+    fn confidence(&self, checks: &[Check]) -> Confidence {
+        let mut c = Confidence::high();
+        c.because(format!(
+            "the round trip was {} times the shortest while {} of the segments were lost",
+            crate::words::figure(f64::from(self.rtt_us) / f64::from(self.min_rtt_us)),
+            percent(self.loss())
+        ));
+        weigh_checks(&mut c, checks);
+        let sources = [source::SOCKETS, source::RETRANSMITS];
+        doubts(self.path.story, &mut c, &sources);
+        // A queue built by others, or a route that became longer, looks like ours.
+        if checks.iter().all(|c| !c.agrees) {
+            c.at_most(
+                Level::Low,
+                "what is in flight does not account for the queue",
+            );
+        }
+        c
+    }
+
+    fn evidence(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let us = |us: u32| duration(u64::from(us) * 1_000);
+        let beside: Vec<End> = self
+            .late
+            .iter()
+            .filter(|e| self.bulk.iter().all(|b| b.id != e.id))
+            .copied()
+            .collect();
+        if let Some(rtt) = median_of(&beside, |e| Some(usual_rtt(e)?.into())) {
+            steps.push(
+                Step::new(format!(
+                    "{} with little to send had round trips of {} in the median beside them.",
+                    plural(beside.len() as u64, "connection"),
+                    us(rtt as u32)
+                ))
+                .number("beside", beside.len())
+                .number("rtt_beside_us", rtt)
+                .rows(sample_rows(&beside)),
+            );
+        }
+        let flight: f64 = self.bulk.iter().map(|e| e.transfer.in_flight_bytes()).sum();
+        steps.push(
+            Step::new(format!(
+                "{} had round trips of {} in the median; the shortest on this path is {}.",
+                plural(self.bulk.len() as u64, "transfer"),
+                us(self.rtt_us),
+                us(self.min_rtt_us)
+            ))
+            .number("transfers", self.bulk.len())
+            .number("rtt_us", self.rtt_us)
+            .number("min_rtt_us", self.min_rtt_us)
+            .rows(sample_rows(&self.bulk)),
+        );
+        let path = self.rate() * f64::from(self.min_rtt_us) / 1e6;
+        steps.push(
+            Step::new(format!(
+                "Together they moved {} and had {} in flight, of which the path itself holds {}: \
+                 {} stand in a queue.",
+                bit_rate(self.rate()),
+                bytes(flight as u64),
+                bytes(path as u64),
+                bytes(self.queue())
+            ))
+            .number("bytes_per_s", self.rate())
+            .number("in_flight_bytes", flight)
+            .number("queue_bytes", self.queue())
+            .rows(sample_rows(&self.bulk)),
+        );
+        steps
+    }
+
+    fn arithmetic(&self) -> Vec<Check> {
+        let flight: f64 = self.bulk.iter().map(|e| e.transfer.in_flight_bytes()).sum();
+        let expected = self.rate() * f64::from(self.rtt_us) / 1e6;
+        vec![Check {
+            formula: format!(
+                "rate × round trip = bytes in flight (Little's law): {} × {}",
+                bit_rate(self.rate()),
+                duration(u64::from(self.rtt_us) * 1_000)
+            ),
+            expected: rounded(expected / 1e3),
+            measured: rounded(flight / 1e3),
+            unit: "kB",
+            agrees: (expected - flight).abs() <= expected * LITTLE,
+            tolerance: "± 35 %: in flight is sampled once a second".into(),
+        }]
+    }
+
+    fn ruled_out(&self) -> Vec<RuledOut> {
+        vec![
+            RuledOut {
+                cause: slow_reader::CAUSE.id,
+                because: format!(
+                    "the transfers waited {} of their time for the receiver's window",
+                    percent(self.rwnd_share())
+                ),
+            },
+            RuledOut {
+                cause: path_loss::CAUSE.id,
+                because: format!("{} of the segments were lost", percent(self.loss())),
+            },
+            RuledOut {
+                cause: "policer",
+                because: "a policer drops what is too fast and queues nothing: round trips would \
+                          stay short"
+                    .into(),
+            },
+        ]
+    }
+
+    fn advice(&self, scope: &crate::Scope) -> Vec<Advice> {
+        let netns = &scope.netns;
+        let uses = self.bulk.iter().map(|e| &*e.transfer.congestion);
+        let uses = uses.max().unwrap_or("cubic").to_string();
+        let small = (self.rate() * f64::from(self.min_rtt_us) / 1e6).max(15_000.0) as u64;
+        vec![
+            Advice {
+                action: format!(
+                    "Let {} send with BBR instead of {uses}.",
+                    scope.comm.as_deref().unwrap_or("the senders")
+                ),
+                command: command_in(netns, "sysctl -w net.ipv4.tcp_congestion_control=bbr"),
+                r#where: format!(
+                    "{}, for connections made from then on that choose none themselves (or \
+                     TCP_CONGESTION)",
+                    namespace(netns)
+                ),
+                risk: "BBR and cubic share a full queue unevenly; needs the module tcp_bbr.".into(),
+                expected: format!(
+                    "It keeps about two round trips of the path in flight: {} instead of {}.",
+                    bytes(2 * small),
+                    bytes((self.rate() * f64::from(self.rtt_us) / 1e6) as u64)
+                ),
+                change: Some(Change::Congestion {
+                    netns: netns.inode,
+                    value: "bbr",
+                }),
+            },
+            Advice {
+                action: format!(
+                    "Put an active queue (fq_codel, cake) before the bottleneck, shaped a little \
+                     below {}.",
+                    bit_rate(self.rate())
+                ),
+                command: None,
+                r#where: "the router or modem in front of the slow link".into(),
+                risk: "A shaper costs some per cent of the rate and CPU on that box.".into(),
+                expected: "The queue stays near 5 ms, and short connections do not wait for bulk."
+                    .into(),
+                change: None,
+            },
+            Advice {
+                action: "Keep unsent data in the application, which can then send what is urgent \
+                         first."
+                    .into(),
+                command: command_in(netns, "sysctl -w net.ipv4.tcp_notsent_lowat=131072"),
+                r#where: format!("{}; or TCP_NOTSENT_LOWAT per socket", namespace(netns)),
+                risk: "More wakeups of the sending threads.".into(),
+                expected: "Shortens the queue in this host's sockets, not the one on the path."
+                    .into(),
+                change: None,
+            },
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests;

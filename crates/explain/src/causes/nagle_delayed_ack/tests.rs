@@ -1,0 +1,1 @@
+//! nagle_delayed_ack

@@ -1,0 +1,139 @@
+//! What the causes of slow transfers share: the connections between two addresses, in one
+//! direction, seen from the end that sends.
+
+use std::collections::BTreeMap;
+
+use recording::{Addr, RowRef};
+
+use super::scene::SHOWN_ROWS;
+use crate::finding::{Role, Scope};
+use crate::story::stats::median;
+use crate::story::{Conn, ConnId, Side, Story, Transfer};
+
+/// Fewer segments than this say nothing about a path.
+const MIN_SEGMENTS: u64 = 10;
+
+/// One end of a connection, with what its samples say.
+#[derive(Clone, Copy)]
+pub(crate) struct End<'a> {
+    pub(crate) id: ConnId,
+    pub(crate) conn: &'a Conn,
+    pub(crate) transfer: &'a Transfer,
+}
+
+/// All ends of a namespace that send from one address to another.
+pub(crate) struct Path<'a> {
+    pub(crate) story: &'a Story,
+    pub(crate) netns: u32,
+    pub(crate) from: Addr,
+    pub(crate) to: Addr,
+    /// Those that sent enough to judge by.
+    pub(crate) ends: Vec<End<'a>>,
+}
+
+/// Every end that was sampled.
+pub(crate) fn ends(story: &Story) -> impl Iterator<Item = End<'_>> {
+    let conns = story.conns.iter().enumerate();
+    conns.filter_map(|(id, conn)| {
+        let id = id as ConnId;
+        let transfer = story.transfers.of(id).filter(|t| t.samples > 0)?;
+        Some(End { id, conn, transfer })
+    })
+}
+
+/// The paths of a story that leave their host, in a fixed order.
+pub(crate) fn paths(story: &Story) -> Vec<Path<'_>> {
+    let mut by_key: BTreeMap<(u32, Addr, Addr), Vec<End>> = BTreeMap::new();
+    let sending = ends(story).filter(|e| e.transfer.segments() >= MIN_SEGMENTS);
+    for end in sending.filter(|e| !e.conn.remote.is_loopback()) {
+        let key = (end.conn.netns, end.conn.local.addr, end.conn.remote.addr);
+        by_key.entry(key).or_default().push(end);
+    }
+    let paths = by_key.into_iter().map(|((netns, from, to), ends)| Path {
+        story,
+        netns,
+        from,
+        to,
+        ends,
+    });
+    paths.collect()
+}
+
+impl<'a> Path<'a> {
+    /// Shortest round trip that any of its connections measured, µs.
+    pub(crate) fn min_rtt_us(&self) -> Option<u32> {
+        let known = self.ends.iter().map(|e| e.transfer.min_rtt_us);
+        known.filter(|us| *us > 0).min()
+    }
+
+    /// Whether the receiving ends are on this host as well: then drops there would be seen too.
+    pub(crate) fn whole(&self) -> bool {
+        self.ends.iter().all(|e| e.conn.peer.is_some())
+    }
+
+    /// The path, as a scope and a sentence name it.
+    pub(crate) fn name(&self) -> String {
+        format!("{} → {}", self.from, self.to)
+    }
+
+    /// The scope of a finding about the path: its busiest sender.
+    pub(crate) fn scope(&self) -> Scope {
+        let resource = Some(format!("path {}", self.name()));
+        senders(self.story, self.netns, &self.ends, resource)
+    }
+}
+
+/// A scope that names the processes of the ends, the one that sent most first.
+pub(crate) fn senders(story: &Story, netns: u32, ends: &[End], resource: Option<String>) -> Scope {
+    let mut by_pid: BTreeMap<u32, (u64, String)> = BTreeMap::new();
+    for end in ends {
+        if let Some((pid, comm)) = owner(story, end.conn) {
+            let sent = by_pid.entry(pid).or_insert((0, comm));
+            sent.0 = sent.0.saturating_add(end.transfer.segments());
+        }
+    }
+    let first = by_pid.iter().max_by_key(|(_, (sent, _))| *sent);
+    let listens = ends.iter().all(|e| e.conn.side == Side::Accepted);
+    Scope {
+        netns: story.netns(netns),
+        resource,
+        role: if listens {
+            Role::Listener
+        } else {
+            Role::Client
+        },
+        pid: first.map(|(pid, _)| *pid),
+        comm: first.map(|(_, (_, comm))| comm.clone()),
+        pids: by_pid.keys().copied().collect(),
+        ..Scope::default()
+    }
+}
+
+/// The process of one end: whoever called connect(), or holds the listener that accepted it.
+pub(crate) fn owner(story: &Story, conn: &Conn) -> Option<(u32, String)> {
+    if let Some(pid) = conn.pid {
+        return Some((pid, conn.comm.as_deref().unwrap_or("").to_string()));
+    }
+    if conn.side == Side::Opened {
+        return None;
+    }
+    let listener = story.listeners.all.get(conn.listener? as usize)?;
+    let holder = listener.holders.first()?;
+    Some((holder.pid, holder.comm.to_string()))
+}
+
+/// The median over ends of something each of them has.
+pub(crate) fn median_of(ends: &[End], value: impl Fn(&End) -> Option<f64>) -> Option<f64> {
+    median(&mut ends.iter().filter_map(value).collect::<Vec<_>>())
+}
+
+/// Median smoothed round trip of an end while it had data in flight, µs.
+pub(crate) fn usual_rtt(end: &End) -> Option<u32> {
+    median(&mut end.transfer.rtts.all().to_vec())
+}
+
+/// Rows that show how ends sent, one or two of each.
+pub(crate) fn sample_rows(ends: &[End]) -> Vec<RowRef> {
+    let rows = ends.iter().flat_map(|e| e.transfer.rows.iter().take(2));
+    rows.copied().take(2 * SHOWN_ROWS).collect()
+}

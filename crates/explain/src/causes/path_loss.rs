@@ -1,0 +1,400 @@
+//! C17: the path loses packets, whatever the load.
+
+use recording::RowRef;
+
+use super::path::{End, Path, median_of, paths, sample_rows};
+use super::scene::{SHOWN_ROWS, command_in, doubts, same_count, weigh_checks};
+use super::{Cause, bufferbloat, qdisc_drop};
+use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Step};
+use crate::story::{SLOTS, source};
+use crate::words::{bit_rate, bytes, count, duration, fitting, percent, plural};
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: "path-loss",
+    number: "C17",
+    title: "the path loses packets at random",
+    page: PAGE,
+    find,
+};
+
+const PAGE: &str = "
+**Symptom.** Transfers to one destination are slow, over whatever application; the longer the round
+trip, the slower. Requests are now and then late by a round trip or a timeout.
+
+**Mechanism.** A cable, an optic, a radio link or a broken device loses a share p of the packets.
+TCP takes each loss for congestion and cuts its window; on average it keeps no more than
+1.22 ÷ √p segments in flight, so that its rate stays below MSS ÷ RTT × 1.22 ÷ √p (Mathis et al.,
+1997), however much the link could carry. Congestion controls that do not go by loss, as BBR,
+suffer less.
+
+**Distinguish.** The segments sent again were really lost (the receiver did not report them as
+duplicates), no queueing discipline, firewall or backlog of this host dropped them, the losses lie
+all over the recording, and the round trip had not grown before them: no queue was full. A full
+queue on the path (`bufferbloat`, or any bottleneck that is used) has long round trips before a
+loss. A `policer` loses at one rate only; here packets are lost at small windows too.
+";
+
+/// Fewer losses in a recording of seconds are what any path does.
+const MIN_LOST: u64 = 20;
+/// From here on, loss governs the rate of a path of 10 ms or more (Mathis: 40 segments in flight).
+const MIN_SHARE: f64 = 0.001;
+/// A round trip up to this much beyond the shortest means that no queue stood.
+const EMPTY_SHARE: f64 = 1.25;
+const EMPTY_US: u32 = 1_000;
+/// Of the losses that must have met an empty queue; the others were of any bottleneck.
+const MOST: f64 = 0.7;
+/// Mathis' constant, for a receiver that acknowledges each segment.
+const MATHIS: f64 = 1.22;
+/// Cubic keeps more in flight than the formula, which is Reno's; and p is measured.
+const MATHIS_TOLERANCE: f64 = 1.6;
+
+struct Case<'a> {
+    path: &'a Path<'a>,
+    /// Segments sent again that were not duplicates to the receiver.
+    lost: u64,
+    /// Segments that the receiver had got twice.
+    spurious: u64,
+    segments: u64,
+    min_rtt_us: u32,
+    /// Share of the losses that met an empty queue.
+    empty: f64,
+    /// Parts of the recording with losses, of those in which something was sent.
+    slots: (u32, u32),
+    /// What this host dropped of these connections.
+    dropped: u64,
+    suffering: Vec<End<'a>>,
+}
+
+fn find(story: &crate::story::Story) -> Vec<Finding> {
+    let paths = paths(story);
+    let cases = paths.iter().filter_map(Case::of);
+    cases.map(|case| case.finding()).collect()
+}
+
+impl<'a> Case<'a> {
+    fn of(path: &'a Path<'a>) -> Option<Case<'a>> {
+        let min_rtt_us = path.min_rtt_us()?;
+        let sum = |of: fn(&End) -> u64| path.ends.iter().map(of).sum::<u64>();
+        let again = sum(|e| e.transfer.resends.count());
+        let spurious = sum(|e| e.transfer.twice());
+        let dropped = path.ends.iter().filter_map(|e| {
+            let dropped = path.story.transfers.dropped_of(e.conn)?;
+            Some(dropped.by_qdisc + dropped.otherwise)
+        });
+        let dropped: u64 = dropped.sum();
+        let rtts = path.ends.iter().flat_map(|e| e.transfer.resends.rtts.all());
+        let limit = (f64::from(min_rtt_us) * EMPTY_SHARE) as u32 + EMPTY_US;
+        let (met, empty) = rtts.fold((0u32, 0u32), |(all, empty), rtt| {
+            (all + 1, empty + u32::from(*rtt <= limit))
+        });
+        let slots = path.ends.iter().map(|e| e.transfer.resends.slots);
+        let slots = slots.fold(0, |all, of_one| all | of_one).count_ones();
+        let longest = path.ends.iter().map(|e| e.transfer.span_ns).max()?;
+        let whole = path.story.end_ns.saturating_sub(path.story.start_ns).max(1);
+        let sent = (longest as f64 / whole as f64 * f64::from(SLOTS)).ceil() as u32;
+        let suffering = path.ends.iter().filter(|e| e.transfer.resends.count() > 0);
+        let case = Case {
+            path,
+            lost: again.saturating_sub(spurious),
+            spurious,
+            segments: sum(|e| e.transfer.segments()),
+            min_rtt_us,
+            empty: f64::from(empty) / f64::from(met.max(1)),
+            slots: (slots, sent.clamp(slots, SLOTS)),
+            dropped,
+            suffering: suffering.copied().collect(),
+        };
+        case.holds().then_some(case)
+    }
+
+    fn holds(&self) -> bool {
+        let enough = self.lost >= MIN_LOST && self.share() >= MIN_SHARE;
+        let spread = self.slots.0 * 2 >= self.slots.1;
+        let real = self.spurious * 2 <= self.lost;
+        enough && spread && real && self.empty >= MOST && self.dropped * 10 <= self.lost
+    }
+
+    /// Share of the segments that were lost.
+    fn share(&self) -> f64 {
+        self.lost as f64 / self.segments.max(1) as f64
+    }
+
+    fn finding(&self) -> Finding {
+        let scope = self.path.scope();
+        let checks = self.arithmetic();
+        let p = percent_of_loss(self.share());
+        let affected = self.suffering.len() as u64;
+        Finding {
+            cause: CAUSE.id,
+            number: CAUSE.number,
+            title: fitting([
+                format!(
+                    "The path {} loses {p} of the packets: {} not dropped by this host.",
+                    self.path.name(),
+                    plural(self.lost, "segment")
+                ),
+                format!("The path {} loses {p} of the packets.", self.path.name()),
+                format!("The path to {} loses {p} of the packets.", self.path.to),
+            ]),
+            fix: fitting([
+                format!(
+                    "Find the link that drops between {} and {}; until then, send with BBR.",
+                    self.path.from, self.path.to
+                ),
+                "Find the link on the path that drops; until then, send with BBR.".into(),
+            ]),
+            impact: Impact {
+                says: self.impact(),
+                affected,
+                of: self.path.ends.len() as u64,
+                counted: "connections",
+                share: affected as f64 / self.path.ends.len() as f64,
+                ..Impact::default()
+            },
+            confidence: self.confidence(&checks),
+            evidence: self.evidence(),
+            arithmetic: checks,
+            ruled_out: self.ruled_out(),
+            advice: self.advice(&scope.netns),
+            verify: format!(
+                "`nstat -az TcpRetransSegs` rises by less than 0.1 % of TcpOutSegs while data moves \
+                 to {}.",
+                self.path.to
+            ),
+            scope,
+        }
+    }
+
+    fn impact(&self) -> String {
+        let rate = median_of(&self.suffering, |e| Some(e.transfer.rate())).unwrap_or(0.0);
+        format!(
+            "{} of {} sent segments again and ran at {} in the median.",
+            count(self.suffering.len() as u64),
+            plural(self.path.ends.len() as u64, "connection"),
+            bit_rate(rate)
+        )
+    }
+
+    fn confidence(&self, checks: &[Check]) -> Confidence {
+        let mut c = Confidence::high();
+        c.because(format!(
+            "{} of the losses met an empty queue, and this host dropped {} of these packets",
+            percent(self.empty),
+            count(self.dropped)
+        ));
+        if !self.path.whole() {
+            c.at_most(
+                Level::Medium,
+                "the receivers are not on this host: what their host drops looks the same from here",
+            );
+        }
+        weigh_checks(&mut c, checks);
+        let sources = [source::RETRANSMITS, source::DROPS, source::SOCKETS];
+        doubts(self.path.story, &mut c, &sources);
+        c
+    }
+
+    fn evidence(&self) -> Vec<Step> {
+        let resends = || self.suffering.iter().map(|e| &e.transfer.resends);
+        let fast: u64 = resends().map(|r| r.fast).sum();
+        let probes: u64 = resends().map(|r| r.probes).sum();
+        let timeouts: u64 = resends().map(|r| r.timeouts).sum();
+        let rows: Vec<RowRef> = resends()
+            .flat_map(|r| r.rows.iter().take(1).copied())
+            .collect();
+        let rtt = median_of(&self.suffering, |e| {
+            let rtts = e.transfer.resends.rtts.all();
+            crate::story::stats::median(&mut rtts.to_vec()).map(f64::from)
+        });
+        let rtt = rtt.unwrap_or(0.0);
+        vec![
+            Step::new(format!(
+                "{} sent {} and {} of them again: {} on ACKs or the reordering timer, {} as tail \
+                 loss probes, {} on the retransmission timer.",
+                plural(self.path.ends.len() as u64, "connection"),
+                plural(self.segments, "segment"),
+                count(self.lost + self.spurious),
+                count(fast),
+                count(probes),
+                count(timeouts)
+            ))
+            .number("segments", self.segments)
+            .number("fast", fast)
+            .number("probes", probes)
+            .number("timeouts", timeouts)
+            .rows(rows.iter().copied().take(SHOWN_ROWS)),
+            Step::new(format!(
+                "The receivers had {} of these already (DSACK): {} were lost, {} of all.",
+                count(self.spurious),
+                count(self.lost),
+                percent_of_loss(self.share())
+            ))
+            .number("duplicates", self.spurious)
+            .number("lost", self.lost)
+            .number("loss", self.share())
+            .rows(sample_rows(&self.suffering)),
+            Step::new(format!(
+                "They were lost at a round trip of {} (the shortest is {}), in {} of the {} parts \
+                 of the recording in which data moved: no queue stood, and it never stopped.",
+                duration((rtt * 1e3) as u64),
+                duration(u64::from(self.min_rtt_us) * 1_000),
+                self.slots.0,
+                self.slots.1
+            ))
+            .number("rtt_at_loss_us", rtt)
+            .number("min_rtt_us", self.min_rtt_us)
+            .number("parts_with_loss", self.slots.0)
+            .number("parts", self.slots.1)
+            .rows(rows.iter().rev().copied().take(SHOWN_ROWS)),
+        ]
+    }
+
+    fn arithmetic(&self) -> Vec<Check> {
+        let mut checks = Vec::new();
+        if let Some(netns) = self.counted_again() {
+            checks.push(netns);
+        }
+        let by_loss = |e: &&End| matches!(&*e.transfer.congestion, "cubic" | "reno");
+        let by_loss: Vec<End> = self.suffering.iter().filter(by_loss).copied().collect();
+        if let Some(rate) = median_of(&by_loss, |e| Some(e.transfer.rate())) {
+            let mss = median_of(&by_loss, |e| Some(e.transfer.mss.into())).unwrap_or(0.0);
+            let rtt_s = f64::from(self.min_rtt_us) / 1e6;
+            let most = mss / rtt_s * MATHIS / self.share().sqrt();
+            let mbit = |rate: f64| crate::words::rounded(rate * 8.0 / 1e6);
+            checks.push(Check {
+                formula: format!(
+                    "rate ≤ MSS ÷ RTT × 1.22 ÷ √p = {} ÷ {} × 1.22 ÷ √{}",
+                    bytes(mss as u64),
+                    duration(u64::from(self.min_rtt_us) * 1_000),
+                    crate::words::rounded(self.share())
+                ),
+                expected: mbit(most),
+                measured: mbit(rate),
+                unit: "Mbit/s",
+                agrees: rate <= most * MATHIS_TOLERANCE,
+                tolerance: "at most 1.6 times it: cubic exceeds the formula, which is Reno's"
+                    .into(),
+            });
+        }
+        checks
+    }
+
+    fn counted_again(&self) -> Option<Check> {
+        let story = self.path.story;
+        let rise = |name| story.counters.rise(self.path.netns, name).by;
+        let after = rise("Tcp.RetransSegs").checked_sub(rise("TcpExt.TCPSynRetrans"))?;
+        let formula = "RetransSegs − TCPSynRetrans of the namespace = segments seen sent again";
+        story.counters.covers(self.path.netns).then(|| {
+            same_count(
+                formula,
+                after,
+                story.transfers.resent_in(self.path.netns),
+                "segments",
+            )
+        })
+    }
+
+    fn ruled_out(&self) -> Vec<RuledOut> {
+        let reordered: u64 = self.suffering.iter().map(|e| e.transfer.reordered()).sum();
+        let windows = self
+            .suffering
+            .iter()
+            .filter_map(|e| e.transfer.resends.cwnd);
+        let windows = windows.reduce(|(a, b), (c, d)| (a.min(c), b.max(d)));
+        let (low, high) = windows.unwrap_or((0, 0));
+        vec![
+            RuledOut {
+                cause: qdisc_drop::CAUSE.id,
+                because: format!(
+                    "this host dropped {} of the packets of these connections; {} were lost",
+                    count(self.dropped),
+                    count(self.lost)
+                ),
+            },
+            RuledOut {
+                cause: bufferbloat::CAUSE.id,
+                because: format!(
+                    "a full queue has long round trips before it drops; {} of the losses came \
+                     within {} of the shortest",
+                    percent(self.empty),
+                    duration(u64::from(self.min_rtt_us / 4 + EMPTY_US) * 1_000)
+                ),
+            },
+            RuledOut {
+                cause: "policer",
+                because: format!(
+                    "packets were lost at windows from {low} to {} segments, not at one rate",
+                    count(high.into())
+                ),
+            },
+            RuledOut {
+                cause: "reordering",
+                because: format!(
+                    "{} of {} segments sent again were duplicates, and reordering was seen {}",
+                    count(self.spurious),
+                    count(self.lost + self.spurious),
+                    match reordered {
+                        1 => "once".to_string(),
+                        n => format!("{} times", count(n)),
+                    }
+                ),
+            },
+        ]
+    }
+
+    fn advice(&self, netns: &crate::Netns) -> Vec<Advice> {
+        let to = self.path.to;
+        let mut advice = vec![Advice {
+            action: format!(
+                "Find the link that drops on the way from {} to {to}, and repair it.",
+                self.path.from
+            ),
+            command: command_in(netns, &format!("mtr -T -r -c 1000 {to}")),
+            r#where: "every device on the path: error counters of its ports (ethtool -S on hosts)"
+                .into(),
+            risk: "None: it only looks. 1,000 probes take some minutes.".into(),
+            expected: format!(
+                "Without the loss of {}, windows grow until the bottleneck is full.",
+                percent_of_loss(self.share())
+            ),
+            change: Some(Change::RepairPath {
+                from: self.path.from.to_string(),
+                to: to.to_string(),
+            }),
+        }];
+        let bbr = self
+            .suffering
+            .iter()
+            .all(|e| &*e.transfer.congestion == "bbr");
+        if !bbr {
+            let set = "sysctl -w net.ipv4.tcp_congestion_control=bbr";
+            advice.push(Advice {
+                action: "Until then, send with BBR, which does not take single losses for \
+                         congestion."
+                    .into(),
+                command: command_in(netns, set),
+                r#where: format!(
+                    "{}, for connections made from then on that choose none themselves",
+                    super::scene::namespace(netns)
+                ),
+                risk: "It takes bandwidth from connections that go by loss; needs the module \
+                       tcp_bbr."
+                    .into(),
+                expected: format!(
+                    "The rate no longer falls with √p; {} are lost all the same.",
+                    percent_of_loss(self.share())
+                ),
+                change: None,
+            });
+        }
+        advice
+    }
+}
+
+/// A share of losses with the digits that matter.
+fn percent_of_loss(share: f64) -> String {
+    format!("{} %", crate::words::figure(share * 100.0))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,369 @@
+//! C14: a queueing discipline of this host drops what its connections send.
+
+use std::collections::BTreeMap;
+
+use recording::{RowRef, Text};
+
+use super::path::{End, paths, sample_rows, senders};
+use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, same_count, weigh_checks};
+use super::{Cause, path_loss};
+use crate::finding::{
+    Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step,
+};
+use crate::story::{Conn, Dropped, Story, source};
+use crate::words::{bit_rate, bytes, count, duration, fitting, percent, plural};
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: "qdisc-drop",
+    number: "C14",
+    title: "a queueing discipline of this host drops packets",
+    page: PAGE,
+    find,
+};
+
+const PAGE: &str = "
+**Symptom.** As of loss on the path: rates below what the link could carry, unevenly shared, with
+late requests among them.
+
+**Mechanism.** Packets leave through a queueing discipline (a shaper such as TBF or HTB, a limit on
+a virtual interface). What comes faster than it may send waits, and what does not fit is dropped,
+before it has left the host. TCP notices at once when a whole packet is refused, cuts its window,
+and tries again with the next ACK; of a large packet that was split for the device it sends the
+missing part again a round trip later.
+
+**Distinguish.** The kernel gives the reason of each such drop (`QDISC_DROP`, `QDISC_OVERLIMIT` …)
+and the connection it belonged to. Loss on the path (`path-loss`) raises no drop on this host; a
+full receive backlog (`receive-backlog-drop`) drops on the receiver, for another reason.
+";
+
+/// Fewer are a burst at a start.
+const MIN_DROPS: u64 = 20;
+/// Dropping is how an active queue (fq_codel) tells senders to slow down: with a few hundred
+/// segments in flight, 1 in 1,000 or fewer.
+const MIN_SHARE: f64 = 0.003;
+/// A queue that holds this many round trips at the rate lets few senders fill the link.
+const ROUND_TRIPS: f64 = 2.0;
+/// No smaller queue is advised: some large packets.
+const LEAST_QUEUE: f64 = 100_000.0;
+/// Two counts of the drops: by connection and by reason.
+const FORMULA: &str = "drops whose packet belonged to a connection seen here = all such drops";
+
+struct Case<'a> {
+    story: &'a Story,
+    netns: u32,
+    hit: Vec<(&'a Conn, &'a Dropped)>,
+    /// Connections of the namespace, hit or not.
+    of: u64,
+    /// Those of them that were sampled while they sent.
+    ends: Vec<End<'a>>,
+    /// Devices other than loopback that sent, with bytes per second.
+    devices: Vec<(Text, f64, RowRef)>,
+}
+
+fn find(story: &Story) -> Vec<Finding> {
+    // Several destinations leave through one device: a case per namespace.
+    let mut hit: BTreeMap<u32, Vec<(&Conn, &Dropped)>> = BTreeMap::new();
+    for conn in &story.conns {
+        let dropped = story.transfers.dropped_of(conn);
+        if let Some(dropped) = dropped.filter(|d| d.by_qdisc > 0) {
+            hit.entry(conn.netns).or_default().push((conn, dropped));
+        }
+    }
+    let cases = hit.into_iter().map(|(netns, hit)| Case {
+        story,
+        netns,
+        hit,
+        of: story.conns.iter().filter(|c| c.netns == netns).count() as u64,
+        ends: sending(story, netns),
+        devices: story.devices.sending(netns),
+    });
+    let cases = cases.filter(Case::holds);
+    cases.map(|case| case.finding()).collect()
+}
+
+/// The ends of a namespace that were sampled while they sent.
+fn sending(story: &Story, netns: u32) -> Vec<End<'_>> {
+    let paths = paths(story).into_iter().filter(|p| p.netns == netns);
+    paths.flat_map(|p| p.ends).collect()
+}
+
+impl Case<'_> {
+    fn holds(&self) -> bool {
+        self.drops() >= MIN_DROPS && self.share() >= MIN_SHARE
+    }
+
+    fn drops(&self) -> u64 {
+        self.hit.iter().map(|(_, d)| d.by_qdisc).sum()
+    }
+
+    /// Segments that the namespace sent, or those of the sampled connections if it was not counted.
+    fn segments(&self) -> u64 {
+        let sampled = self.ends.iter().map(|e| e.transfer.segments()).sum();
+        self.story
+            .counters
+            .rise(self.netns, "Tcp.OutSegs")
+            .by
+            .max(sampled)
+    }
+
+    /// Share of the packets that were dropped.
+    fn share(&self) -> f64 {
+        self.drops() as f64 / self.segments().max(1) as f64
+    }
+
+    /// The device, when there is only one.
+    fn device(&self) -> Option<&Text> {
+        match &self.devices[..] {
+            [(device, ..)] => Some(device),
+            _ => None,
+        }
+    }
+
+    /// The device or devices in words.
+    fn place(&self) -> String {
+        match &self.devices[..] {
+            [] => "an interface".into(),
+            [(device, ..)] => device.to_string(),
+            many => {
+                let names: Vec<_> = many.iter().take(3).map(|(d, ..)| d.to_string()).collect();
+                format!("one of {}", names.join(", "))
+            }
+        }
+    }
+
+    /// Bytes that leave per second: what the device carried, or the connections.
+    fn rate(&self) -> f64 {
+        match &self.devices[..] {
+            [(_, rate, _)] => *rate,
+            _ => self.ends.iter().map(|e| e.transfer.rate()).sum(),
+        }
+    }
+
+    fn min_rtt_us(&self) -> u32 {
+        let known = self.ends.iter().map(|e| e.transfer.min_rtt_us);
+        known.filter(|us| *us > 0).min().unwrap_or(0)
+    }
+
+    /// A queue that would hold what arrives in bursts, bytes.
+    fn queue(&self) -> u64 {
+        let trips = self.rate() * f64::from(self.min_rtt_us()) / 1e6 * ROUND_TRIPS;
+        (trips.max(LEAST_QUEUE) / 1_000.0).ceil() as u64 * 1_000
+    }
+
+    fn reason(&self) -> &str {
+        let first = self.hit.first().and_then(|(_, d)| d.reason.as_deref());
+        first.unwrap_or("QDISC_DROP")
+    }
+
+    fn scope(&self) -> Scope {
+        let resource = format!("qdisc of {}", self.place());
+        senders(self.story, self.netns, &self.ends, Some(resource))
+    }
+
+    fn finding(&self) -> Finding {
+        let scope = self.scope();
+        let checks = self.arithmetic();
+        let (affected, of) = (self.hit.len() as u64, self.of);
+        let dropped = plural(self.drops(), "packet");
+        Finding {
+            cause: CAUSE.id,
+            number: CAUSE.number,
+            title: fitting([
+                format!(
+                    "The queueing discipline of {} drops packets of this host: {dropped}, {}.",
+                    self.place(),
+                    percent(self.share())
+                ),
+                format!(
+                    "The queueing discipline of {} dropped {dropped}.",
+                    self.place()
+                ),
+            ]),
+            fix: fitting([
+                format!(
+                    "Give the shaper of {} a queue of {}, or more rate.",
+                    self.place(),
+                    bytes(self.queue())
+                ),
+                format!(
+                    "Give the shaper a queue of {}, or more rate.",
+                    bytes(self.queue())
+                ),
+            ]),
+            impact: Impact {
+                says: format!(
+                    "{} of {} had packets dropped before they left the host; together they sent \
+                     {}.",
+                    count(affected),
+                    plural(of, "connection"),
+                    bit_rate(self.rate())
+                ),
+                affected,
+                of,
+                counted: "connections",
+                share: affected as f64 / of as f64,
+                ..Impact::default()
+            },
+            confidence: self.confidence(&checks),
+            evidence: self.evidence(),
+            arithmetic: checks,
+            ruled_out: self.ruled_out(),
+            advice: self.advice(&scope),
+            verify: format!(
+                "The drops in `tc -s qdisc show dev {}` stand still while data moves.",
+                self.device().map_or("DEVICE", |d| &**d)
+            ),
+            scope,
+        }
+    }
+
+    fn confidence(&self, checks: &[Check]) -> Confidence {
+        let mut c = Confidence::high();
+        c.because(format!(
+            "the kernel gives {} as the reason of each drop, with the connection",
+            self.reason()
+        ));
+        if self.device().is_none() {
+            let n = self.devices.len();
+            c.at_most(
+                Level::Medium,
+                format!("which of {n} interfaces it is the recording does not tell"),
+            );
+        }
+        weigh_checks(&mut c, checks);
+        doubts(self.story, &mut c, &[source::DROPS, source::SOCKETS]);
+        c
+    }
+
+    fn evidence(&self) -> Vec<Step> {
+        let again: u64 = self.ends.iter().map(|e| e.transfer.resends.count()).sum();
+        let rows = self.hit.iter().flat_map(|(_, d)| d.rows.iter().copied());
+        let location = self.hit.first().and_then(|(_, d)| d.location.as_deref());
+        let mut steps = vec![
+            Step::new(format!(
+                "{} sent {}, {} of them again.",
+                plural(self.of, "connection"),
+                plural(self.segments(), "segment"),
+                count(again)
+            ))
+            .number("segments", self.segments())
+            .number("sent_again", again)
+            .rows(sample_rows(&self.ends)),
+            Step::new(format!(
+                "{} were dropped here as they left, reason {}{}: {} of what was sent.",
+                plural(self.drops(), "packet"),
+                self.reason(),
+                location.map_or(String::new(), |l| format!(" in {l}")),
+                percent(self.share())
+            ))
+            .number("dropped", self.drops())
+            .number("share", self.share())
+            .rows(rows.take(SHOWN_ROWS)),
+        ];
+        if let [(device, rate, row)] = &self.devices[..] {
+            steps.push(
+                Step::new(format!(
+                    "{device} is the only interface of {} that sent, {} on average.",
+                    namespace(&self.story.netns(self.netns)),
+                    bit_rate(*rate)
+                ))
+                .number("bytes_per_s", *rate)
+                .rows([*row]),
+            );
+        }
+        steps
+    }
+
+    fn arithmetic(&self) -> Vec<Check> {
+        let groups = self.story.packets.all().iter();
+        let reason = self.reason();
+        let all = groups.filter(|g| g.netns == self.netns && g.is_for(reason));
+        let all: u64 = all.map(|g| g.count).sum();
+        vec![same_count(FORMULA, all, self.drops(), "packets")]
+    }
+
+    fn ruled_out(&self) -> Vec<RuledOut> {
+        let again = |e: &End| {
+            let again = e.transfer.resends.count();
+            again.saturating_sub(e.transfer.twice())
+        };
+        let again: u64 = self.ends.iter().map(again).sum();
+        let lost = again.saturating_sub(self.drops());
+        let other: u64 = self.hit.iter().map(|(_, d)| d.otherwise).sum();
+        vec![
+            RuledOut {
+                cause: path_loss::CAUSE.id,
+                because: format!(
+                    "{} were dropped here; {} sent again beyond these",
+                    plural(self.drops(), "packet"),
+                    plural(lost, "segment")
+                ),
+            },
+            RuledOut {
+                cause: "local-firewall-drop",
+                because: format!(
+                    "{} of these connections were dropped for any other reason",
+                    plural(other, "packet")
+                ),
+            },
+        ]
+    }
+
+    fn advice(&self, scope: &Scope) -> Vec<Advice> {
+        let queue = self.queue();
+        let device = self.device().filter(|d| is_plain(d));
+        let show = format!(
+            "tc -s qdisc show{}",
+            device.map_or(String::new(), |d| format!(" dev {d}"))
+        );
+        let wait = queue as f64 / self.rate().max(1.0) * 1e9;
+        vec![
+            Advice {
+                action: format!(
+                    "Let the shaper of {} hold {} (the command shows its kind and limit).",
+                    self.place(),
+                    bytes(queue)
+                ),
+                command: command_in(&scope.netns, &show),
+                r#where: format!("{}; tc qdisc change", namespace(&scope.netns)),
+                risk: format!(
+                    "A packet may then wait {} in a full queue.",
+                    duration(wait as u64)
+                ),
+                expected: format!(
+                    "Two round trips at {} fit: bursts wait and are not dropped.",
+                    bit_rate(self.rate())
+                ),
+                change: Some(Change::QueueLimit {
+                    netns: self.netns,
+                    device: self.device().map(|d| d.to_string()),
+                    bytes: queue,
+                }),
+            },
+            Advice {
+                action: "Or let fq_codel manage the queue below the shaper.".into(),
+                command: device.and_then(|d| {
+                    command_in(
+                        &scope.netns,
+                        &format!("tc qdisc add dev {d} parent 1: fq_codel"),
+                    )
+                }),
+                r#where: "below a shaper with the handle 1:; needs sch_fq_codel in the kernel"
+                    .into(),
+                risk: "Drops remain, one connection at a time and early, as a signal to slow down."
+                    .into(),
+                expected: "Connections share the rate evenly, and short ones do not wait.".into(),
+                change: None,
+            },
+        ]
+    }
+}
+
+/// A device name that can be pasted into a shell.
+fn is_plain(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-@:".contains(c);
+    !name.is_empty() && !name.starts_with('-') && name.chars().all(plain)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,1 @@
+//! qdisc_drop

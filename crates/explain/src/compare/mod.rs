@@ -1,0 +1,156 @@
+//! What differs between recordings: runs and sockets split into modes, and what separates them.
+
+mod cost;
+mod functions;
+mod modes;
+mod namespaces;
+mod run;
+mod sockets;
+
+use std::path::PathBuf;
+
+use recording::{Error, Recording};
+use serde::Serialize;
+
+pub use cost::CpuCost;
+pub use functions::Function;
+pub use modes::{Mode, Split};
+pub use namespaces::{CounterDiff, SettingDiff};
+pub use sockets::{Attribute, Sockets};
+
+use run::Run;
+
+use crate::words::rounded;
+
+/// What differs between recordings.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "type", rename = "comparison")]
+pub struct Comparison {
+    /// The recordings, in the order given.
+    pub runs: Vec<RunSummary>,
+    /// How they were told apart.
+    pub by: By,
+    /// Throughput of the fast recordings, Mbit/s.
+    pub fast: Option<Mode>,
+    /// Throughput of the slow ones, Mbit/s; `None` when there is one mode.
+    pub slow: Option<Mode>,
+    /// Sockets that are slow among their like; `None` when all are alike.
+    pub sockets: Option<Sockets>,
+    /// What kernel time per packet and interrupt cost on each CPU, the most changed first.
+    pub cpus: Vec<CpuCost>,
+    /// Kernel functions whose share of the CPUs' time grew, the most first.
+    pub functions: Vec<Function>,
+    /// Counters that rise at another pace, the most telling first.
+    pub counters: Vec<CounterDiff>,
+    /// Settings that differ.
+    pub settings: Vec<SettingDiff>,
+}
+
+/// How recordings were told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    /// Two were given: the first is the fast one.
+    Order,
+    /// Their throughput has two modes.
+    Modes,
+    /// Their throughput has one mode, but some have slow sockets and some have none.
+    Sockets,
+    /// Nothing tells them apart.
+    Nothing,
+}
+
+/// One recording.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunSummary {
+    /// Its directory.
+    pub name: String,
+    /// Its throughput, both directions of all connections, Mbit/s.
+    pub mbit_per_s: f64,
+    /// It is of the slow ones.
+    pub slow: bool,
+    /// Sockets that sent a lot.
+    pub sockets: usize,
+    /// Of these, the slow among their like.
+    pub slow_sockets: usize,
+}
+
+/// Compares recordings: two as FAST and SLOW, more by the modes of their throughput.
+pub fn compare(paths: &[PathBuf]) -> Result<Comparison, Error> {
+    let mut runs = Vec::new();
+    for path in paths {
+        let recording = Recording::open(path)?;
+        runs.push(Run::read(path.display().to_string(), &recording)?);
+    }
+    Ok(of(&runs))
+}
+
+fn of(runs: &[Run]) -> Comparison {
+    let mbit: Vec<f64> = runs
+        .iter()
+        .map(|run| rounded(run.throughput * 8.0 / 1e6))
+        .collect();
+    let split = modes::split(&mbit);
+    let sockets = sockets::compare(runs);
+    let slow_sockets = |i: usize| sockets.as_ref().map_or(0, |(_, of_run)| of_run[i]);
+    let hit = (0..runs.len()).filter(|i| slow_sockets(*i) > 0).count();
+    let by = match (runs.len(), &split) {
+        (2, _) => By::Order,
+        (_, Some(_)) => By::Modes,
+        (n, None) if (1..n).contains(&hit) => By::Sockets,
+        (_, None) => By::Nothing,
+    };
+    let is_slow = |i: usize| match by {
+        By::Order => i == 1,
+        By::Modes => split.is_some_and(|split| split.is_low(mbit[i])),
+        By::Sockets => slow_sockets(i) > 0,
+        By::Nothing => false,
+    };
+    let slow: Vec<bool> = (0..runs.len()).map(is_slow).collect();
+    let side = |wanted: bool| -> (Vec<&Run>, Option<Mode>) {
+        let of_side = runs.iter().zip(&mbit).zip(&slow);
+        let of_side = of_side.filter(|(_, slow)| **slow == wanted);
+        let (runs, mbit): (Vec<&Run>, Vec<f64>) =
+            of_side.map(|((run, mbit), _)| (run, *mbit)).unzip();
+        let mode = modes::whole(&mbit);
+        (runs, mode)
+    };
+    let ((fast_runs, fast), (slow_runs, slow_mode)) = (side(false), side(true));
+    let differ = !slow_runs.is_empty();
+    Comparison {
+        runs: runs
+            .iter()
+            .enumerate()
+            .map(|(i, run)| RunSummary {
+                name: run.name.clone(),
+                mbit_per_s: mbit[i],
+                slow: slow[i],
+                sockets: run.sockets.len(),
+                slow_sockets: slow_sockets(i),
+            })
+            .collect(),
+        by,
+        fast,
+        slow: slow_mode,
+        cpus: if differ {
+            cost::compare(&fast_runs, &slow_runs)
+        } else {
+            Vec::new()
+        },
+        functions: functions::compare(&fast_runs, &slow_runs),
+        counters: if differ {
+            namespaces::counters(&fast_runs, &slow_runs)
+        } else {
+            Vec::new()
+        },
+        settings: if differ {
+            namespaces::settings(&fast_runs, &slow_runs)
+        } else {
+            Vec::new()
+        },
+        sockets: sockets.map(|(sockets, _)| sockets),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! What one recording gives to compare: its throughput, sockets, counters, settings, CPUs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use recording::{Error, Recording};
+
+use super::cost::{self, Cpu};
+use super::functions::{self, Profile};
+use crate::story::{Conn, ConnId, Side, Story};
+
+/// Sockets compared per recording; more say the same.
+const MAX_SOCKETS: usize = 20_000;
+
+/// One recording.
+pub(super) struct Run {
+    pub(super) name: String,
+    /// Bytes per second over all connections, while any of them lived.
+    pub(super) throughput: f64,
+    pub(super) sockets: Vec<Socket>,
+    /// Rises per second, over all namespaces.
+    pub(super) counters: BTreeMap<String, f64>,
+    /// Values in force, over all namespaces.
+    pub(super) settings: BTreeMap<String, BTreeSet<String>>,
+    pub(super) cpus: BTreeMap<u32, Cpu>,
+    pub(super) profile: Profile,
+}
+
+/// One end that sent a lot.
+pub(super) struct Socket {
+    /// Those that should be alike: the same process and port.
+    pub(super) group: (String, u16),
+    /// Bytes per second while it had something to send.
+    pub(super) rate: f64,
+    /// Largest congestion window, segments; 0 when not known.
+    pub(super) cwnd: u32,
+    /// What may tell slow from fast.
+    pub(super) attributes: Vec<(&'static str, String)>,
+}
+
+impl Run {
+    pub(super) fn read(name: String, recording: &Recording) -> Result<Run, Error> {
+        let story = Story::read(recording)?;
+        Ok(Run {
+            name,
+            throughput: throughput(&story),
+            sockets: sockets(&story),
+            counters: story.counters.per_second(story.seconds()),
+            settings: story.settings.all(),
+            cpus: cost::read(recording)?,
+            profile: functions::read(recording)?,
+        })
+    }
+}
+
+/// Each byte counts once: where it was sent from, or where it came if its sender is not here.
+fn throughput(story: &Story) -> f64 {
+    let (mut bytes, mut first, mut last) = (0u64, u64::MAX, 0u64);
+    for (id, conn) in story.conns.iter().enumerate() {
+        let Some((began, ended)) = lived(story, conn) else {
+            continue;
+        };
+        let transfer = story.transfers.of(id as ConnId);
+        let before = |of: fn(&crate::story::Transfer) -> u64, all: u64| match conn.side {
+            Side::Older => transfer.map_or(0, of),
+            _ => all,
+        };
+        let mut moved = before(|t| t.acked(), conn.bytes_acked);
+        if conn.peer.is_none() {
+            moved = moved.saturating_add(before(|t| t.received(), conn.bytes_received));
+        }
+        if moved > 0 {
+            bytes = bytes.saturating_add(moved);
+            (first, last) = (first.min(began), last.max(ended));
+        }
+    }
+    crate::story::stats::ratio(bytes as f64 * 1e9, last.saturating_sub(first) as f64).unwrap_or(0.0)
+}
+
+/// From when to when a connection was seen, ns.
+fn lived(story: &Story, conn: &Conn) -> Option<(u64, u64)> {
+    let sampled = story.samples(conn);
+    let began = conn.established_ns.or(sampled.map(|s| s.first.time_ns))?;
+    let ended = conn.ended_ns.or(sampled.map(|s| s.last.time_ns))?;
+    Some((began, ended))
+}
+
+fn sockets(story: &Story) -> Vec<Socket> {
+    let all = story.conns.iter().enumerate();
+    let sending = all.filter_map(|(id, conn)| socket(story, id as ConnId, conn));
+    sending.take(MAX_SOCKETS).collect()
+}
+
+fn socket(story: &Story, id: ConnId, conn: &Conn) -> Option<Socket> {
+    let flow = story.flow(id)?;
+    let peer = conn.peer.and_then(|peer| story.conn(peer));
+    // One end per connection: the one that sent more.
+    let (mine, theirs) = (conn.bytes_acked, peer.map_or(0, |p| p.bytes_acked));
+    if mine < theirs || (mine == theirs && peer.is_some_and(|p| p.side == Side::Opened)) {
+        return None;
+    }
+    let transfer = story.transfers.of(id);
+    let comm = crate::causes::owner_of(story, conn).map_or(String::new(), |(_, c)| c);
+    let port = match conn.side {
+        Side::Accepted => conn.local.port,
+        Side::Opened | Side::Older => conn.remote.port,
+    };
+    let mut attributes = Vec::new();
+    let mut say = |name, value: Option<String>| {
+        attributes.extend(value.map(|value| (name, value)));
+    };
+    let yes = |v: bool| if v { "yes" } else { "no" }.to_string();
+    if let Some(agreed) = conn.agreed {
+        say("SACK", Some(yes(agreed.sack)));
+        say("window scaling", Some(yes(agreed.window_scaling)));
+        say("timestamps", Some(yes(agreed.timestamps)));
+    }
+    let cookie = conn.cookie.or(peer.and_then(|p| p.cookie));
+    say("SYN cookie", cookie.map(yes));
+    say("MSS", transfer.map(|t| t.mss.to_string()));
+    say(
+        "congestion control",
+        transfer.map(|t| t.congestion.to_string()),
+    );
+    say("port", Some(port.to_string()));
+    say("remote address", Some(conn.remote.addr.to_string()));
+    say("local address", Some(conn.local.addr.to_string()));
+    say("process", (!comm.is_empty()).then(|| comm.clone()));
+    say("family", Some(format!("IPv{}", conn.family)));
+    Some(Socket {
+        group: (comm, port),
+        rate: flow.rate,
+        cwnd: flow.cwnd.unwrap_or(0),
+        attributes,
+    })
+}

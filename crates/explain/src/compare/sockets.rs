@@ -1,0 +1,167 @@
+//! Which sockets are slow among their like, and which attribute tells them from the fast.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::modes::{self, Split};
+use super::run::{Run, Socket};
+use crate::story::stats::median;
+use crate::words::rounded;
+
+/// Attributes told: beyond the first few they are accidents.
+const TOLD: usize = 12;
+/// Distinct values that are looked at, over all attributes.
+const MAX_VALUES: usize = 4_096;
+
+/// Slow sockets among their like.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sockets {
+    /// What they were split by: `rate` (while there was something to send) or `cwnd` (largest).
+    pub by: &'static str,
+    /// How many were compared.
+    pub compared: usize,
+    /// How many of them are slow.
+    pub slow: usize,
+    /// The split, in shares of the median of each socket's own group and run.
+    pub split: Split,
+    /// Median rate of the slow, Mbit/s.
+    pub slow_mbit_per_s: f64,
+    /// Median rate of the others, Mbit/s.
+    pub fast_mbit_per_s: f64,
+    /// What tells them apart, the best first.
+    pub attributes: Vec<Attribute>,
+}
+
+/// A value of an attribute, as a test for being slow.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Attribute {
+    /// Which.
+    pub attribute: &'static str,
+    /// Its value.
+    pub value: String,
+    /// Of the sockets that have it, the share that is slow.
+    pub precision: f64,
+    /// Of the slow sockets, the share that has it.
+    pub recall: f64,
+    /// Slow sockets that have it.
+    pub slow: usize,
+    /// All sockets that have it.
+    pub of: usize,
+}
+
+/// What each socket is compared by, as a share of its group's median.
+type Measure = fn(&Socket) -> f64;
+
+const MEASURES: &[(&str, Measure)] = &[("rate", |s| s.rate), ("cwnd", |s| f64::from(s.cwnd))];
+
+/// The slow sockets of all runs; with, per run, how many it has. `None` when all are alike.
+pub(super) fn compare(runs: &[Run]) -> Option<(Sockets, Vec<usize>)> {
+    let all: Vec<(usize, &Socket)> = runs
+        .iter()
+        .enumerate()
+        .flat_map(|(i, run)| run.sockets.iter().map(move |s| (i, s)))
+        .collect();
+    let splits = MEASURES.iter().filter_map(|(name, measure)| {
+        let shares = shares(&all, *measure)?;
+        Some((*name, modes::split(&shares)?, shares))
+    });
+    let (by, split, shares) =
+        splits.max_by(|(_, a, _), (_, b, _)| a.distance.total_cmp(&b.distance))?;
+    let slow: Vec<bool> = shares.iter().map(|share| split.is_low(*share)).collect();
+    let rate = |wanted: bool| {
+        let rates = all.iter().zip(&slow);
+        let rates = rates.filter(|(_, slow)| **slow == wanted);
+        let mut rates: Vec<f64> = rates.map(|((_, s), _)| s.rate).collect();
+        rounded(median(&mut rates).unwrap_or(0.0) * 8.0 / 1e6)
+    };
+    let mut of_run = vec![0; runs.len()];
+    for ((run, _), _) in all.iter().zip(&slow).filter(|(_, slow)| **slow) {
+        of_run[*run] += 1;
+    }
+    let sockets = Sockets {
+        by,
+        compared: all.len(),
+        slow: split.low.count,
+        slow_mbit_per_s: rate(true),
+        fast_mbit_per_s: rate(false),
+        attributes: attributes(&all, &slow),
+        split,
+    };
+    Some((sockets, of_run))
+}
+
+/// Each socket's measure ÷ the median of its group, and that ÷ the median of its run: a run in
+/// which everything is slower has no slow sockets. `None` when it is not known of all.
+fn shares(all: &[(usize, &Socket)], measure: Measure) -> Option<Vec<f64>> {
+    let mut groups: BTreeMap<&(String, u16), Vec<f64>> = BTreeMap::new();
+    for (_, socket) in all {
+        groups
+            .entry(&socket.group)
+            .or_default()
+            .push(measure(socket));
+    }
+    let medians: BTreeMap<_, f64> = groups
+        .into_iter()
+        .filter_map(|(group, mut values)| Some((group, median(&mut values)?)))
+        .collect();
+    let share = |(_, socket): &(usize, &Socket)| {
+        crate::story::stats::ratio(measure(socket), *medians.get(&socket.group)?)
+    };
+    let of_group: Vec<f64> = all.iter().map(share).collect::<Option<_>>()?;
+    let mut runs: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for ((run, _), share) in all.iter().zip(&of_group) {
+        runs.entry(*run).or_default().push(*share);
+    }
+    let medians: BTreeMap<usize, f64> = runs
+        .into_iter()
+        .filter_map(|(run, mut shares)| Some((run, median(&mut shares)?)))
+        .collect();
+    let of_run = all.iter().zip(&of_group);
+    of_run
+        .map(|((run, _), share)| crate::story::stats::ratio(*share, *medians.get(run)?))
+        .collect()
+}
+
+fn attributes(all: &[(usize, &Socket)], slow: &[bool]) -> Vec<Attribute> {
+    let mut counts: BTreeMap<(&'static str, &str), (usize, usize)> = BTreeMap::new();
+    for ((_, socket), is_slow) in all.iter().zip(slow) {
+        for (name, value) in &socket.attributes {
+            let key = (*name, value.as_str());
+            if counts.len() < MAX_VALUES || counts.contains_key(&key) {
+                let count = counts.entry(key).or_default();
+                count.0 += usize::from(*is_slow);
+                count.1 += 1;
+            }
+        }
+    }
+    let total = slow.iter().filter(|s| **s).count();
+    let mut ranked: Vec<Attribute> = counts
+        .into_iter()
+        // What all have tells nothing.
+        .filter(|(_, (hit, of))| *hit > 0 && *of < all.len())
+        .map(|((attribute, value), (hit, of))| Attribute {
+            attribute,
+            value: value.to_string(),
+            precision: rounded(hit as f64 / of as f64),
+            recall: rounded(hit as f64 / total as f64),
+            slow: hit,
+            of,
+        })
+        .collect();
+    ranked.sort_by(|a, b| b.fit().total_cmp(&a.fit()));
+    ranked.truncate(TOLD);
+    ranked
+}
+
+impl Attribute {
+    /// Harmonic mean of precision and recall.
+    pub fn fit(&self) -> f64 {
+        let sum = self.precision + self.recall;
+        if sum > 0.0 {
+            2.0 * self.precision * self.recall / sum
+        } else {
+            0.0
+        }
+    }
+}

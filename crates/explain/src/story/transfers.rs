@@ -1,0 +1,400 @@
+//! What samples, retransmissions and drops say of how data moved over each connection.
+
+use ahash::AHashMap;
+use recording::tables::{Event, Socket};
+use recording::{RowRef, Text};
+
+use super::conn::{Conn, ConnId};
+use super::place::Endpoint;
+
+/// Connections followed; at most 1 kB each. Those beyond are in the counters only.
+const MAX_TRANSFERS: usize = 1 << 16;
+/// Pairs of addresses and ports whose drops are counted apart.
+const MAX_DROPS: usize = 1 << 16;
+/// Round trips kept per connection and kind, evenly over time.
+const KEPT_RTTS: usize = 32;
+/// Rows kept per kind; the rest is counted.
+const KEPT_ROWS: usize = 3;
+/// Parts of the recording in which losses are looked for.
+pub(crate) const SLOTS: u32 = 32;
+
+/// All transfers.
+#[derive(Debug, Default)]
+pub(crate) struct Transfers {
+    of_conn: AHashMap<ConnId, Box<Transfer>>,
+    drops: AHashMap<(Endpoint, Endpoint), Dropped>,
+    /// Segments sent again after the handshake, per namespace.
+    resends: AHashMap<u32, u64>,
+    /// Start and length of the recording, ns.
+    span: (u64, u64),
+}
+
+/// Packets of one direction of a connection that a host dropped.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Dropped {
+    /// By a queueing discipline, as they left.
+    pub(crate) by_qdisc: u64,
+    /// By anything else that is not TCP's own choice.
+    pub(crate) otherwise: u64,
+    /// The kernel's reason of the first.
+    pub(crate) reason: Option<Text>,
+    /// The function that dropped it.
+    pub(crate) location: Option<Text>,
+    pub(crate) rows: Vec<RowRef>,
+}
+
+/// How data moved over one end of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Transfer {
+    /// The counts at the first sample, zero where the connection is younger than the recording.
+    base: Counts,
+    last: Counts,
+    /// From the base to the last sample, ns.
+    pub(crate) span_ns: u64,
+    base_ns: u64,
+    pub(crate) congestion: Text,
+    pub(crate) mss: u32,
+    pub(crate) min_rtt_us: u32,
+    pub(crate) samples: u32,
+    /// Samples with segments in flight, and the sum of those segments.
+    pub(crate) flying: u32,
+    in_flight: u64,
+    /// Smoothed round trips in these samples, µs.
+    pub(crate) rtts: Rtts,
+    /// The same with their mean deviation added, µs.
+    pub(crate) late_rtts: Rtts,
+    /// Samples in which less than a segment was unsent, although the windows had room for it and
+    /// something was in flight: Nagle's algorithm held it.
+    pub(crate) held: u32,
+    /// Samples in which the application had left something to read, and the most it left, bytes.
+    pub(crate) unread: u32,
+    pub(crate) unread_bytes: Vec<u32>,
+    /// Samples in which the window offered to the peer had no room for two segments.
+    pub(crate) closed: u32,
+    pub(crate) rcvbuf: u32,
+    /// Rows of samples that show what the counts above tell.
+    pub(crate) rows: Vec<RowRef>,
+    /// Segments sent again, by what sent them.
+    pub(crate) resends: Resends,
+}
+
+/// Cumulative counts of a socket.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    acked: u64,
+    received: u64,
+    segments: u64,
+    dsacks: u64,
+    reordered: u64,
+    busy_us: u64,
+    rwnd_us: u64,
+}
+
+/// Segments that one socket sent again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Resends {
+    /// On ACKs or on the reordering timer.
+    pub(crate) fast: u64,
+    /// Tail loss probes.
+    pub(crate) probes: u64,
+    /// On the retransmission timer.
+    pub(crate) timeouts: u64,
+    /// By something that is not known.
+    pub(crate) other: u64,
+    /// Round trips when they were sent again, µs.
+    pub(crate) rtts: Rtts,
+    /// Congestion windows then, after they were cut: smallest and largest.
+    pub(crate) cwnd: Option<(u32, u32)>,
+    /// Parts of the recording with one, as bits.
+    pub(crate) slots: u32,
+    pub(crate) rows: Vec<RowRef>,
+}
+
+/// Some round trips of many, evenly over time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rtts {
+    kept: Vec<u32>,
+    every: u32,
+    seen: u32,
+}
+
+impl Rtts {
+    fn add(&mut self, rtt_us: u32) {
+        self.every = self.every.max(1);
+        if self.seen.is_multiple_of(self.every) {
+            if self.kept.len() == KEPT_RTTS {
+                let mut nth = 0;
+                self.kept.retain(|_| {
+                    nth += 1;
+                    nth % 2 == 1
+                });
+                self.every = self.every.saturating_mul(2);
+            }
+            self.kept.push(rtt_us);
+        }
+        self.seen = self.seen.saturating_add(1);
+    }
+
+    /// Those kept, µs, in order of time.
+    pub(crate) fn all(&self) -> &[u32] {
+        &self.kept
+    }
+}
+
+impl Transfers {
+    pub(super) fn new(start_ns: u64, end_ns: u64) -> Transfers {
+        Transfers {
+            span: (start_ns, end_ns.saturating_sub(start_ns).max(1)),
+            ..Transfers::default()
+        }
+    }
+
+    pub(super) fn sample(&mut self, id: ConnId, conn: &Conn, at: RowRef, row: &Socket) {
+        let younger = conn.established_ns;
+        let Some(transfer) = self.entry(id) else {
+            return;
+        };
+        transfer.sample(at, row, younger);
+    }
+
+    /// A segment was sent again, after the handshake; `id` when its connection is known.
+    pub(super) fn resent(&mut self, id: Option<ConnId>, at: RowRef, row: &Event) {
+        *self.resends.entry(row.netns).or_default() += 1;
+        let (start, length) = self.span;
+        let since = row.time_ns.saturating_sub(start).min(length - 1);
+        let slot = (u128::from(since) * u128::from(SLOTS) / u128::from(length)) as u32;
+        let Some(transfer) = id.and_then(|id| self.entry(id)) else {
+            return;
+        };
+        let resends = &mut transfer.resends;
+        match row.retransmit_kind.as_deref() {
+            Some("fast" | "rack") => resends.fast += 1,
+            Some("tlp") => resends.probes += 1,
+            Some("rto") => resends.timeouts += 1,
+            _ => resends.other += 1,
+        }
+        resends.slots |= 1 << slot.min(SLOTS - 1);
+        resends.rtts.add(row.rtt_us.unwrap_or(0));
+        if let Some(cwnd) = row.cwnd {
+            let (low, high) = resends.cwnd.unwrap_or((cwnd, cwnd));
+            resends.cwnd = Some((low.min(cwnd), high.max(cwnd)));
+        }
+        keep(&mut resends.rows, at);
+    }
+
+    /// A packet was dropped on this host.
+    pub(super) fn dropped(&mut self, at: RowRef, row: &Event) {
+        let reason = row.reason.as_deref().unwrap_or("");
+        // What TCP throws away it has received, or does not want: old data, duplicates.
+        if reason.starts_with("TCP_") || matches!(reason, "" | "NOT_SPECIFIED" | "NO_SOCKET") {
+            return;
+        }
+        let from = Endpoint::new(row.remote_addr, row.remote_port);
+        let to = Endpoint::new(row.local_addr, row.local_port);
+        if self.drops.len() >= MAX_DROPS && !self.drops.contains_key(&(from, to)) {
+            return;
+        }
+        let dropped = self.drops.entry((from, to)).or_default();
+        if is_qdisc(reason) {
+            if dropped.by_qdisc == 0 {
+                dropped.reason = row.reason.clone();
+                dropped.location = row.location.clone();
+                dropped.rows.clear();
+            }
+            dropped.by_qdisc += 1;
+            keep(&mut dropped.rows, at);
+        } else {
+            if dropped.by_qdisc + dropped.otherwise == 0 {
+                dropped.reason = row.reason.clone();
+            }
+            dropped.otherwise += 1;
+        }
+    }
+
+    fn entry(&mut self, id: ConnId) -> Option<&mut Transfer> {
+        if self.of_conn.len() >= MAX_TRANSFERS && !self.of_conn.contains_key(&id) {
+            return None;
+        }
+        Some(self.of_conn.entry(id).or_default())
+    }
+
+    /// How data moved over a connection; `None` when it was never sampled nor disturbed.
+    pub(crate) fn of(&self, id: ConnId) -> Option<&Transfer> {
+        self.of_conn.get(&id).map(Box::as_ref)
+    }
+
+    /// The packets that this end sent and a host dropped.
+    pub(crate) fn dropped_of(&self, conn: &Conn) -> Option<&Dropped> {
+        self.drops.get(&(conn.local, conn.remote))
+    }
+
+    /// Segments that a namespace sent again after handshakes.
+    pub(crate) fn resent_in(&self, netns: u32) -> u64 {
+        self.resends.get(&netns).copied().unwrap_or(0)
+    }
+}
+
+/// Whether a reason is that of a queueing discipline: `QDISC_DROP`, `QDISC_OVERLIMIT` …
+fn is_qdisc(reason: &str) -> bool {
+    reason.starts_with("QDISC_")
+}
+
+fn keep(rows: &mut Vec<RowRef>, at: RowRef) {
+    if rows.len() < KEPT_ROWS {
+        rows.push(at);
+    }
+}
+
+impl Default for Transfer {
+    fn default() -> Transfer {
+        Transfer {
+            base: Counts::default(),
+            last: Counts::default(),
+            span_ns: 0,
+            base_ns: 0,
+            congestion: Text::default(),
+            mss: 0,
+            min_rtt_us: 0,
+            samples: 0,
+            flying: 0,
+            in_flight: 0,
+            rtts: Rtts::default(),
+            late_rtts: Rtts::default(),
+            held: 0,
+            unread: 0,
+            unread_bytes: Vec::new(),
+            closed: 0,
+            rcvbuf: 0,
+            rows: Vec::new(),
+            resends: Resends::default(),
+        }
+    }
+}
+
+impl Transfer {
+    fn sample(&mut self, at: RowRef, row: &Socket, established_ns: Option<u64>) {
+        let counts = Counts {
+            acked: row.bytes_acked.unwrap_or(0),
+            received: row.bytes_received.unwrap_or(0),
+            segments: row.data_segs_out.unwrap_or(0).into(),
+            dsacks: row.dsack_dups.unwrap_or(0).into(),
+            reordered: row.reord_seen.unwrap_or(0).into(),
+            busy_us: row.busy_us.unwrap_or(0),
+            rwnd_us: row.rwnd_limited_us.unwrap_or(0),
+        };
+        if self.samples == 0 {
+            // A connection that we saw open has counted from zero since then.
+            self.base = established_ns.map_or(counts, |_| Counts::default());
+            self.base_ns = established_ns.unwrap_or(row.time_ns);
+            self.congestion = row.congestion.clone().unwrap_or_default();
+        }
+        self.samples = self.samples.saturating_add(1);
+        self.last = counts;
+        self.span_ns = row.time_ns.saturating_sub(self.base_ns);
+        self.mss = row.snd_mss.unwrap_or(self.mss);
+        self.rcvbuf = row.rcvbuf.unwrap_or(self.rcvbuf);
+        if let Some(min) = row.min_rtt_us.filter(|us| *us > 0) {
+            self.min_rtt_us = match self.min_rtt_us {
+                0 => min,
+                known => known.min(min),
+            };
+        }
+        let unacked = row.unacked.unwrap_or(0);
+        if unacked > 0 {
+            self.flying += 1;
+            self.in_flight += u64::from(unacked);
+            let rtt = row.rtt_us.unwrap_or(0);
+            self.rtts.add(rtt);
+            let late = rtt.saturating_add(row.rttvar_us.unwrap_or(0));
+            self.late_rtts.add(late);
+        }
+        let unsent = row.notsent_bytes.unwrap_or(0);
+        let room = row.cwnd.unwrap_or(0) > unacked
+            && u64::from(row.snd_wnd.unwrap_or(0))
+                > u64::from(unacked) * u64::from(self.mss) + u64::from(unsent);
+        if unacked > 0 && unsent > 0 && unsent < self.mss && room {
+            self.held += 1;
+            keep(&mut self.rows, at);
+        }
+        let unread = row.recv_queue.unwrap_or(0);
+        if unread > 0 {
+            self.unread += 1;
+            if self.unread_bytes.len() < KEPT_RTTS {
+                self.unread_bytes.push(unread);
+            }
+            keep(&mut self.rows, at);
+        }
+        let two = row.rcv_mss.unwrap_or(0).saturating_mul(2);
+        if row.rcv_wnd.is_some_and(|wnd| wnd < two) {
+            self.closed += 1;
+        }
+        if self.rows.is_empty() || unacked > 0 {
+            keep(&mut self.rows, at);
+        }
+    }
+
+    /// Bytes acknowledged by the peer.
+    pub(crate) fn acked(&self) -> u64 {
+        self.last.acked.saturating_sub(self.base.acked)
+    }
+
+    /// Bytes received.
+    pub(crate) fn received(&self) -> u64 {
+        self.last.received.saturating_sub(self.base.received)
+    }
+
+    /// Segments with data that were sent, those sent again included.
+    pub(crate) fn segments(&self) -> u64 {
+        self.last.segments.saturating_sub(self.base.segments)
+    }
+
+    /// Segments that the peer said it had got twice.
+    pub(crate) fn twice(&self) -> u64 {
+        self.last.dsacks.saturating_sub(self.base.dsacks)
+    }
+
+    /// Times that segments were seen to overtake each other.
+    pub(crate) fn reordered(&self) -> u64 {
+        self.last.reordered.saturating_sub(self.base.reordered)
+    }
+
+    /// Time with something to send, µs.
+    pub(crate) fn busy_us(&self) -> u64 {
+        self.last.busy_us.saturating_sub(self.base.busy_us)
+    }
+
+    /// Of that, time spent waiting for the peer's window, µs.
+    pub(crate) fn rwnd_us(&self) -> u64 {
+        self.last.rwnd_us.saturating_sub(self.base.rwnd_us)
+    }
+
+    /// Bytes in flight in the samples that had some, on average.
+    pub(crate) fn in_flight_bytes(&self) -> f64 {
+        let segments = self.in_flight as f64 / f64::from(self.flying.max(1));
+        segments * f64::from(self.mss)
+    }
+
+    /// Bytes acknowledged per second, over the whole span.
+    pub(crate) fn rate(&self) -> f64 {
+        super::stats::ratio(self.acked() as f64 * 1e9, self.span_ns as f64).unwrap_or(0.0)
+    }
+}
+
+impl Resends {
+    pub(crate) fn count(&self) -> u64 {
+        self.fast + self.probes + self.timeouts + self.other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trips_kept_are_few_and_from_all_times() {
+        let mut rtts = Rtts::default();
+        (0..10_000).for_each(|i| rtts.add(i));
+        assert!(rtts.all().len() <= KEPT_RTTS);
+        assert!(rtts.all().first() == Some(&0) && rtts.all().last() > Some(&9_000));
+    }
+}

@@ -1,0 +1,104 @@
+//! Advice about transfers: queues, paths, congestion control, how applications read and write.
+
+use serde_json::Value;
+
+use super::{node_of, server_mut};
+use crate::judge::port_of;
+use crate::plant::Plant;
+
+/// Gives the shaper of a device a longer queue.
+pub(super) fn queue_limit(plant: &mut Plant, change: &Value) -> Result<String, String> {
+    let node = node_of(plant, change)?.0.clone();
+    let bytes = change["bytes"].as_u64().filter(|b| *b > 0);
+    let bytes = bytes.ok_or("the change has no bytes")?;
+    let device = change["device"].as_str();
+    let links = &mut plant.scenario.links;
+    let index = links.iter().position(|link| {
+        let [from, to] = &link.between;
+        let is_it = device.is_none_or(|d| d == format!("to-{to}"));
+        link.tbf.is_some() && *from == node && is_it
+    });
+    let index = index.ok_or_else(|| format!("{node} has no shaper on that device"))?;
+    let Some(tbf) = &mut links[index].tbf else {
+        return Err("the link has no shaper".to_string());
+    };
+    let before = std::mem::replace(&mut tbf.limit_kb, bytes.div_ceil(1_000));
+    let after = tbf.limit_kb;
+    plant.shape(index).map_err(|e| e.to_string())?;
+    Ok(format!(
+        "limit of the shaper in {node}: {before} kB -> {after} kB"
+    ))
+}
+
+/// Lets every emulated path carry all packets.
+pub(super) fn repair_path(plant: &mut Plant) -> Result<String, String> {
+    let lossy = plant.scenario.links.iter().enumerate().filter(|(_, link)| {
+        let mut wires = link.path.iter().chain(&link.back);
+        wires.any(|wire| wire.loss > 0.0)
+    });
+    let lossy: Vec<usize> = lossy.map(|(index, _)| index).collect();
+    let mut done = Vec::new();
+    for index in lossy {
+        plant
+            .rejoin(index, |wire| wire.loss = 0.0)
+            .map_err(|e| e.to_string())?;
+        done.push(plant.scenario.links[index].between.join("-"));
+    }
+    match done.is_empty() {
+        true => Err("no link of the lab loses packets".to_string()),
+        false => Ok(format!("the path {} loses nothing", done.join(", "))),
+    }
+}
+
+/// Lets all that send from a node use another congestion control.
+pub(super) fn congestion(plant: &mut Plant, change: &Value) -> Result<String, String> {
+    const DEFAULT: &str = "net.ipv4.tcp_congestion_control";
+    let value = change["value"].as_str();
+    let value = value.ok_or("the change names no congestion control")?;
+    let (node, netns) = node_of(plant, change)?;
+    let node = node.clone();
+    netns
+        .set_sysctl(DEFAULT, value)
+        .map_err(|e| e.to_string())?;
+    let scenario = &mut plant.scenario;
+    // Those that choose for themselves would not notice.
+    for client in scenario.clients.iter_mut().filter(|c| c.node == node) {
+        client.congestion.clear();
+    }
+    for server in scenario.servers.iter_mut().filter(|s| s.node == node) {
+        server.congestion = None;
+    }
+    Ok(format!("everything in {node} sends with {value}"))
+}
+
+/// Lets the clients of a server set TCP_NODELAY.
+pub(super) fn no_delay(plant: &mut Plant, change: &Value) -> Result<String, String> {
+    let port = port_of(&change["to"]).ok_or("the change names no port")?;
+    let clients = plant.scenario.clients.iter_mut();
+    let nagle = clients.filter(|c| c.port == port && c.nagle);
+    let done: Vec<String> = nagle
+        .map(|client| {
+            client.nagle = false;
+            client.name.clone()
+        })
+        .collect();
+    match done.is_empty() {
+        true => Err(format!("no client of port {port} has Nagle's algorithm on")),
+        false => Ok(format!("{} sets TCP_NODELAY", done.join(", "))),
+    }
+}
+
+/// Lets a server read without a pause.
+pub(super) fn read_faster(
+    plant: &mut Plant,
+    change: &Value,
+    finding: &Value,
+) -> Result<String, String> {
+    let server = server_mut(plant, change, finding)?;
+    let name = server.name.clone();
+    if server.read_pause_ms == 0.0 {
+        return Err(format!("{name} reads as fast as it can already"));
+    }
+    server.read_pause_ms = 0.0;
+    Ok(format!("{name} reads without a pause"))
+}

@@ -1,0 +1,220 @@
+//! A comparison of recordings as text: the modes, what separates slow from fast, what else differs.
+
+use explain::compare::{Attribute, By, Comparison, CpuCost, Mode, Sockets};
+
+use crate::page::Page;
+use crate::style::{Look, Style};
+
+/// Lines of each list that are told; JSON has them all.
+const TOLD: usize = 8;
+
+/// The whole comparison; ends with a newline.
+pub fn comparison(comparison: &Comparison, style: &Style) -> String {
+    let mut page = Page::new(style);
+    page.paragraph("", Look::Title, &headline(comparison));
+    page.heading("RECORDINGS");
+    for run in &comparison.runs {
+        let mode = match (comparison.by, run.slow) {
+            (By::Nothing, _) => "",
+            (_, true) => "slow",
+            (_, false) => "fast",
+        };
+        let slow = match run.slow_sockets {
+            0 => String::new(),
+            n => format!(", {n} slow"),
+        };
+        let says = format!(
+            "{} Mbit/s, {} that sent a lot{slow}: {}",
+            figure(run.mbit_per_s),
+            sockets_in(run.sockets),
+            run.name,
+        );
+        page.item(mode, Look::Plain, &says);
+    }
+    if let Some(sockets) = &comparison.sockets {
+        page.heading("SLOW SOCKETS");
+        slow_sockets(&mut page, sockets);
+    }
+    list(&mut page, "KERNEL TIME BY CPU", &comparison.cpus, cost);
+    list(
+        &mut page,
+        "FUNCTIONS THAT GREW",
+        &comparison.functions,
+        |f| {
+            let [fast, slow] = [f.fast_share, f.slow_share].map(percent);
+            format!("{}: {slow} of all samples, {fast} in the fast", f.function)
+        },
+    );
+    list(
+        &mut page,
+        "COUNTERS PER SECOND",
+        &comparison.counters,
+        |c| {
+            let mark = if c.separates {
+                ""
+            } else {
+                "  (not in every run)"
+            };
+            let name = c.counter.replace('.', "");
+            let [fast, slow] = [c.fast_per_s, c.slow_per_s].map(figure);
+            format!("{name}: {slow} in the slow, {fast} in the fast{mark}")
+        },
+    );
+    list(&mut page, "SETTINGS", &comparison.settings, |s| {
+        let [fast, slow] = [&s.fast, &s.slow].map(|values| match values.is_empty() {
+            true => "not set".into(),
+            false => values.join(" or "),
+        });
+        format!("{}: {slow} in the slow, {fast} in the fast", s.setting)
+    });
+    if let Some(run) = comparison.runs.iter().find(|r| r.slow) {
+        page.heading("NEXT");
+        page.paragraph(
+            "  $ ",
+            Look::Command,
+            &format!("tcpwhy explain {}", run.name),
+        );
+    }
+    page.end()
+}
+
+fn headline(comparison: &Comparison) -> String {
+    let runs = comparison.runs.len();
+    match (comparison.by, comparison.fast, comparison.slow) {
+        (By::Modes, Some(fast), Some(slow)) => format!(
+            "Throughput has two modes: {} of {runs} runs at {}, {} at {} ({} less).",
+            fast.count,
+            mbit(&fast),
+            slow.count,
+            mbit(&slow),
+            percent(1.0 - slow.mean / fast.mean)
+        ),
+        (By::Order, Some(fast), Some(slow)) => format!(
+            "The first recording moved {} Mbit/s, the second {}.",
+            figure(fast.mean),
+            figure(slow.mean)
+        ),
+        (By::Sockets, Some(fast), Some(slow)) => format!(
+            "Throughput has one mode, but {} of {runs} runs have slow sockets: {}, the others {}.",
+            slow.count,
+            mbit(&slow),
+            mbit(&fast)
+        ),
+        (_, Some(fast), _) => {
+            format!("Throughput has one mode: {runs} runs at {}.", mbit(&fast))
+        }
+        (_, None, _) => "No recording to compare.".into(),
+    }
+}
+
+fn mbit(mode: &Mode) -> String {
+    match mode.count {
+        1 => format!("{} Mbit/s", figure(mode.mean)),
+        _ => format!(
+            "{} Mbit/s ({} to {})",
+            figure(mode.mean),
+            figure(mode.min),
+            figure(mode.max)
+        ),
+    }
+}
+
+fn slow_sockets(page: &mut Page, sockets: &Sockets) {
+    let by = match sockets.by {
+        "cwnd" => "largest congestion window",
+        _ => "rate while they had something to send",
+    };
+    let says = format!(
+        "{} of {} fall behind their like (same process and port) by their {by}: {} Mbit/s in the \
+         median, the others {}.",
+        sockets.slow,
+        sockets_in(sockets.compared),
+        figure(sockets.slow_mbit_per_s),
+        figure(sockets.fast_mbit_per_s)
+    );
+    page.paragraph("  ", Look::Plain, &says);
+    page.paragraph("  ", Look::Plain, "What tells them from the others:");
+    for attribute in sockets.attributes.iter().take(TOLD) {
+        let look = match is_exact(attribute) {
+            true => Look::Warning,
+            false => Look::Plain,
+        };
+        let says = format!(
+            "{} {}: precision {}, recall {} ({} of the {} that have it are slow)",
+            attribute.attribute,
+            attribute.value,
+            share(attribute.precision),
+            share(attribute.recall),
+            attribute.slow,
+            attribute.of
+        );
+        page.paragraph("  - ", look, &says);
+    }
+}
+
+/// It is had by all slow ones and by no other.
+fn is_exact(attribute: &Attribute) -> bool {
+    attribute.precision == 1.0 && attribute.recall == 1.0
+}
+
+fn cost(cpu: &CpuCost) -> String {
+    let per = |what: &str, fast: Option<f64>, slow: Option<f64>| {
+        let (fast, slow) = (fast?, slow?);
+        Some(format!(
+            "{} µs per {what}, {} in the fast",
+            figure(slow),
+            figure(fast)
+        ))
+    };
+    let costs = [
+        per("packet", cpu.fast_us_per_packet, cpu.slow_us_per_packet),
+        per(
+            "interrupt",
+            cpu.fast_us_per_interrupt,
+            cpu.slow_us_per_interrupt,
+        ),
+    ];
+    let costs: Vec<String> = costs.into_iter().flatten().collect();
+    format!(
+        "CPU {}: {} ({}×)",
+        cpu.cpu,
+        costs.join("; "),
+        figure(cpu.ratio)
+    )
+}
+
+fn list<T>(page: &mut Page, heading: &str, items: &[T], says: impl Fn(&T) -> String) {
+    if items.is_empty() {
+        return;
+    }
+    page.heading(heading);
+    for item in items.iter().take(TOLD) {
+        page.paragraph("  - ", Look::Plain, &says(item));
+    }
+}
+
+fn sockets_in(n: usize) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{n} socket{s}")
+}
+
+/// A share of 0..1 with as many digits as tell it from 1.
+fn share(v: f64) -> String {
+    match v {
+        1.0 => "1.0".into(),
+        v => format!("{:.3}", (v * 1e3).floor() / 1e3),
+    }
+}
+
+fn percent(v: f64) -> String {
+    format!("{:.1} %", v * 100.0)
+}
+
+fn figure(v: f64) -> String {
+    match v.abs() {
+        a if a >= 100.0 => format!("{v:.0}"),
+        a if a >= 10.0 => format!("{v:.1}"),
+        0.0 => "0".into(),
+        _ => format!("{v:.2}"),
+    }
+}
