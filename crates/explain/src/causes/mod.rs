@@ -3,10 +3,14 @@
 mod lost_syn;
 mod options;
 mod scene;
+mod silent;
 
 mod accept_queue_overflow;
 mod connection_refused;
+mod conntrack_full;
+mod local_firewall_drop;
 mod middlebox_strips_options;
+mod path_drops_syn;
 mod syn_cookie_options_lost;
 mod syn_queue_overflow;
 mod time_wait_collision;
@@ -35,7 +39,10 @@ pub(crate) const ALL: &[Cause] = &[
     syn_queue_overflow::CAUSE,
     syn_cookie_options_lost::CAUSE,
     middlebox_strips_options::CAUSE,
+    local_firewall_drop::CAUSE,
+    path_drops_syn::CAUSE,
     connection_refused::CAUSE,
+    conntrack_full::CAUSE,
 ];
 
 /// Findings reported per cause; a host with more listeners in trouble has one problem, not many.

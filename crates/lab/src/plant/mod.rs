@@ -2,7 +2,8 @@
 
 mod addresses;
 mod commands;
-mod faults;
+pub(crate) mod faults;
+mod tracked;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
