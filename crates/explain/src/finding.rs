@@ -409,6 +409,25 @@ pub enum Change {
         /// Addresses.
         value: u32,
     },
+    /// Let the firewall of a namespace pass SYNs.
+    AllowSyns {
+        /// Inode of the namespace.
+        netns: u32,
+        /// Address and port they go to.
+        at: String,
+    },
+    /// Make the path let SYNs pass.
+    PassSyns {
+        /// Address and port they go to.
+        at: String,
+    },
+    /// Exempt connections from connection tracking.
+    Untrack {
+        /// Inode of the namespace.
+        netns: u32,
+        /// Address and port they go to.
+        at: String,
+    },
     /// Make the box on the path leave TCP options alone.
     KeepOptions {
         /// Address and port.

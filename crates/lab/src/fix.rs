@@ -8,9 +8,10 @@ use serde_json::Value;
 mod transfers;
 
 use crate::judge::port_of;
+use crate::link::Wire;
 use crate::netns::Netns;
 use crate::outcome::Change;
-use crate::plant::Plant;
+use crate::plant::{Plant, faults};
 use crate::scenario::ServerSpec;
 
 /// Applies every change that the finding advises. Servers are changed where they are described;
@@ -48,6 +49,9 @@ fn apply_one(plant: &mut Plant, change: &Value, finding: &Value) -> Result<Strin
         Some("congestion") => transfers::congestion(plant, change),
         Some("no-delay") => transfers::no_delay(plant, change),
         Some("read-faster") => transfers::read_faster(plant, change, finding),
+        Some("allow-syns") => allow_syns(plant, change),
+        Some("pass-syns") => pass_syns(plant),
+        Some("untrack") => untrack(plant, change),
         Some(other) => Err(format!("the lab cannot do `{other}`")),
         None => Err("the change has no kind".to_string()),
     }
@@ -68,7 +72,7 @@ fn sysctl(plant: &Plant, change: &Value) -> Result<String, String> {
     Ok(format!("{name} in {node}: {before} -> {value}"))
 }
 
-/// The node whose namespace a change names.
+/// The node in whose namespace a change is to be made.
 fn node_of<'a>(plant: &'a Plant, change: &Value) -> Result<(&'a String, &'a Netns), String> {
     let inode = change["netns"]
         .as_u64()
@@ -76,7 +80,39 @@ fn node_of<'a>(plant: &'a Plant, change: &Value) -> Result<(&'a String, &'a Netn
     let mut nodes = plant.nodes().iter();
     nodes
         .find(|(_, netns)| netns.inode() == inode)
-        .ok_or_else(|| format!("namespace {inode} is not the lab's"))
+        .ok_or_else(|| match inode {
+            0 => "a change of the whole host is not the lab's to make".to_string(),
+            _ => format!("namespace {inode} is not the lab's"),
+        })
+}
+
+/// The rules of the lab have no other purpose than to drop.
+fn allow_syns(plant: &Plant, change: &Value) -> Result<String, String> {
+    let (node, netns) = node_of(plant, change)?;
+    if plant.scenario.nodes[node].nft.is_none() {
+        return Err(format!("{node} has no rules of the lab"));
+    }
+    faults::flush_rules(netns).map_err(|e| e.to_string())?;
+    Ok(format!("the rules of {node} are gone"))
+}
+
+fn untrack(plant: &Plant, change: &Value) -> Result<String, String> {
+    let (node, netns) = node_of(plant, change)?;
+    let port = port_of(&change["at"]).ok_or("the change names no port")?;
+    faults::untrack(netns, port).map_err(|e| e.to_string())?;
+    Ok(format!("{node} does not track port {port}"))
+}
+
+fn pass_syns(plant: &mut Plant) -> Result<String, String> {
+    let links = rejoin_where(
+        plant,
+        |wire| wire.syn_loss > 0.0,
+        |wire| wire.syn_loss = 0.0,
+    )?;
+    match links {
+        None => Err("no link of the lab loses SYNs".to_string()),
+        Some(links) => Ok(format!("the path {links} lets SYNs pass")),
+    }
 }
 
 fn backlog(plant: &mut Plant, change: &Value, finding: &Value) -> Result<String, String> {
@@ -141,29 +177,32 @@ fn start_listener(plant: &mut Plant, change: &Value, finding: &Value) -> Result<
 }
 
 fn keep_options(plant: &mut Plant) -> Result<String, String> {
-    let stripping: Vec<usize> = (0..plant.scenario.links.len())
-        .filter(|i| {
-            let link = &plant.scenario.links[*i];
-            link.path
-                .iter()
-                .chain(&link.back)
-                .any(|wire| wire.strip_options)
-        })
-        .collect();
+    let links = rejoin_where(
+        plant,
+        |wire| wire.strip_options,
+        |wire| wire.strip_options = false,
+    )?;
+    match links {
+        None => Err("no link of the lab strips options".to_string()),
+        Some(links) => Ok(format!("the box on the path {links} lets options pass")),
+    }
+}
+
+/// Makes the emulated links anew that do something, without it; gives their names, if any.
+fn rejoin_where(
+    plant: &mut Plant,
+    does: impl Fn(&Wire) -> bool,
+    without: impl Fn(&mut Wire),
+) -> Result<Option<String>, String> {
+    let links = plant.scenario.links.iter().enumerate();
+    let doing = links.filter(|(_, link)| link.path.iter().chain(&link.back).any(&does));
+    let doing: Vec<usize> = doing.map(|(index, _)| index).collect();
     let mut done = Vec::new();
-    for index in stripping {
-        plant
-            .rejoin(index, |wire| wire.strip_options = false)
-            .map_err(|e| e.to_string())?;
+    for index in doing {
+        plant.rejoin(index, &without).map_err(|e| e.to_string())?;
         done.push(plant.scenario.links[index].between.join("-"));
     }
-    match done.is_empty() {
-        true => Err("no link of the lab strips options".to_string()),
-        false => Ok(format!(
-            "the box on the path {} lets options pass",
-            done.join(", ")
-        )),
-    }
+    Ok((!done.is_empty()).then(|| done.join(", ")))
 }
 
 /// The server that a change is about: by the listener it names, or that of the finding.

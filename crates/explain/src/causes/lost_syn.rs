@@ -5,7 +5,7 @@ use recording::RowRef;
 use super::scene::{SHOWN_ROWS, Scene, same_count};
 use crate::finding::{Check, Impact, Latency, RuledOut, Step};
 use crate::story::stats::{median, quantile};
-use crate::story::{Conn, Story, source};
+use crate::story::{Conn, ConnId, Story, source};
 use crate::words::{count, duration, percent, plural};
 
 /// A client whose SYN is dropped waits a second. Fewer drops than this, in a recording of
@@ -45,32 +45,37 @@ pub(crate) struct ConnectTimes {
     /// Successful connects that needed exactly two SYNs.
     after_one: Vec<u64>,
     /// Of the delayed, those that sent their SYN again.
-    retried: u64,
+    pub(crate) retried: u64,
     /// SYNs sent again.
-    retries: u64,
+    pub(crate) retries: u64,
     /// Of the delayed, those whose last ACK was dropped.
     ghosts: u64,
     /// Of the delayed, those that never got through.
-    unanswered: u64,
+    pub(crate) unanswered: u64,
     /// Some of the rows.
     pub(crate) rows: Vec<RowRef>,
 }
 
 impl ConnectTimes {
     pub(crate) fn of(scene: Scene) -> ConnectTimes {
-        let mut times = ConnectTimes::default();
         let (late_acks, _) = scene.ghosts();
-        for (_, conn) in scene.story.all(&scene.listener.clients) {
+        ConnectTimes::of_clients(scene.story, &scene.listener.clients, late_acks)
+    }
+
+    /// The same of some clients, where so many last ACKs were dropped.
+    pub(crate) fn of_clients(story: &Story, clients: &[ConnId], late_acks: u64) -> ConnectTimes {
+        let mut times = ConnectTimes::default();
+        for (_, conn) in story.all(clients) {
             let established = conn.connect_ns();
             if conn.refused.is_some() || (conn.syn_retries == 0 && established.is_none()) {
                 // Refused is another matter; neither answered nor sent again is too young.
                 continue;
             }
             times.began.push(conn.start_ns);
-            let until = conn.ended_ns.unwrap_or(scene.story.end_ns);
+            let until = conn.ended_ns.unwrap_or(story.end_ns);
             let waited = until.saturating_sub(conn.start_ns);
             let retried = conn.syn_retries > 0;
-            let ghost = ghost(scene.story, conn, late_acks);
+            let ghost = ghost(story, conn, late_acks);
             match (established, ghost) {
                 (Some(took), None) if !retried => {
                     times.at_once.push(took);

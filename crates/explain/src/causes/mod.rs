@@ -5,13 +5,17 @@ mod options;
 mod path;
 mod port_search;
 mod scene;
+mod silent;
 
 mod accept_queue_overflow;
 mod bufferbloat;
 mod connection_refused;
+mod conntrack_full;
+mod local_firewall_drop;
 mod lookup_table_growth;
 mod middlebox_strips_options;
 mod nagle_delayed_ack;
+mod path_drops_syn;
 mod path_loss;
 mod port_search_cost;
 mod ports_exhausted;
@@ -48,13 +52,16 @@ pub(crate) const ALL: &[Cause] = &[
     syn_queue_overflow::CAUSE,
     syn_cookie_options_lost::CAUSE,
     middlebox_strips_options::CAUSE,
+    local_firewall_drop::CAUSE,
+    path_drops_syn::CAUSE,
     connection_refused::CAUSE,
-    lookup_table_growth::CAUSE,
     qdisc_drop::CAUSE,
     path_loss::CAUSE,
     bufferbloat::CAUSE,
     nagle_delayed_ack::CAUSE,
     slow_reader::CAUSE,
+    conntrack_full::CAUSE,
+    lookup_table_growth::CAUSE,
 ];
 
 /// Findings reported per cause; a host with more listeners in trouble has one problem, not many.

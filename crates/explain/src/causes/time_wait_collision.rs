@@ -90,7 +90,7 @@ fn title(case: &Case) -> String {
     let (n, of) = case.impact();
     let refused = format!("{} of {} connects", count(n), count(of));
     let at = case.at;
-    match case.broke.filter(|b| b.after < b.before) {
+    match case.broke {
         Some(b) => fitting([
             format!(
                 "TIME_WAIT sockets of {at} refuse SYNs: the rate fell from {} to {} connects/s.",

@@ -59,8 +59,6 @@ impl Kind {
 
 /// TCP header flag SYN.
 pub(crate) const SYN: u8 = 2;
-/// TCP header flag RST.
-pub(crate) const RST: u8 = 4;
 /// TCP header flag ACK.
 pub(crate) const ACK: u8 = 16;
 

@@ -61,6 +61,8 @@ pub(crate) struct Group {
     pub(crate) local: Endpoint,
     pub(crate) family: u8,
     pub(crate) reason: Option<Text>,
+    /// The kernel function that dropped the first.
+    pub(crate) location: Option<Text>,
     pub(crate) count: u64,
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
@@ -152,6 +154,7 @@ impl Packets {
             local: key.local,
             family: row.family,
             reason: row.reason.clone(),
+            location: row.location.clone(),
             count: 0,
             first_ns: row.time_ns,
             last_ns: row.time_ns,

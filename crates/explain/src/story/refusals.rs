@@ -4,7 +4,7 @@ use ahash::AHashMap;
 use recording::RowRef;
 use recording::tables::Event;
 
-use super::kinds::{Kind, RST, State, opens};
+use super::kinds::{Kind, State, opens};
 use super::place::{Endpoint, EventRow};
 
 /// Rows kept of each kind; those beyond are counted. About 50 MB in all.
@@ -37,7 +37,7 @@ pub(crate) struct Refusals {
 #[derive(Clone, Copy, Debug)]
 struct TimeWait {
     began_ns: u64,
-    /// A reset came: that ends it, unless net.ipv4.tcp_rfc1337 is 1.
+    /// It refused a SYN, so a reset came: that ends it, unless net.ipv4.tcp_rfc1337 is 1.
     reset: bool,
 }
 
@@ -112,17 +112,16 @@ impl Refusals {
             }
             (Kind::Drop, State::TimeWait) if opens(row.flags) => {
                 let seen = Seen::of(at, row);
+                let met = self.time_waits.get_mut(&seen.ends());
                 let refused = Refused {
                     seen,
                     paws: row.reason.as_deref() == Some("TCP_RFC7323_TW_PAWS"),
-                    closed_ns: self.time_waits.get(&seen.ends()).map(|t| t.began_ns),
+                    closed_ns: met.as_ref().map(|t| t.began_ns),
                 };
-                keep(&mut self.refused, &mut self.folded, refused);
-            }
-            (Kind::Drop, State::TimeWait) if row.flags.is_some_and(|f| f & RST != 0) => {
-                if let Some(met) = self.time_waits.get_mut(&Seen::of(at, row).ends()) {
+                if let Some(met) = met {
                     met.reset = true;
                 }
+                keep(&mut self.refused, &mut self.folded, refused);
             }
             _ => {}
         }

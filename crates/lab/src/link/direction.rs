@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
-use super::syn::Syns;
+use super::syn::{Syns, is_syn};
 use super::{MTU, Wire, strip};
 
 /// Packets that may be under way at once: 64 MB, or 330 ms of 1 Gbit/s.
@@ -21,7 +21,7 @@ pub struct Counters {
     pub packets: u64,
     /// Came in, bytes.
     pub bytes: u64,
-    /// Lost at random, or as first SYN of a connection, as the scenario wants.
+    /// Lost at random, or as SYN, as the scenario wants.
     pub lost: u64,
     /// Lost because the buffer in front of the bottleneck was full.
     pub queue_full: u64,
@@ -94,6 +94,10 @@ impl Direction {
         self.counters.packets += 1;
         self.counters.bytes += packet.len as u64;
         if wire.lose_first_syn && self.syns.is_first(packet.bytes()) {
+            self.counters.lost += 1;
+            return self.recycle(packet.buffer);
+        }
+        if wire.syn_loss > 0.0 && is_syn(packet.bytes()) && self.rng.random_bool(wire.syn_loss) {
             self.counters.lost += 1;
             return self.recycle(packet.buffer);
         }

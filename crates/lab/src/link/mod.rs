@@ -44,6 +44,8 @@ pub struct Wire {
     pub queue_kb: u64,
     /// A middlebox: SACK-permitted, window scale and timestamps vanish from SYN and SYN-ACK.
     pub strip_options: bool,
+    /// Share of SYNs lost, 0 to 1; everything else passes.
+    pub syn_loss: f64,
     /// The first SYN of each connection is lost; the one sent again a second later passes.
     pub lose_first_syn: bool,
 }
@@ -59,6 +61,7 @@ impl Default for Wire {
             rate_mbit: None,
             queue_kb: 1000,
             strip_options: false,
+            syn_loss: 0.0,
             lose_first_syn: false,
         }
     }
@@ -75,6 +78,7 @@ impl Wire {
         };
         share("loss", self.loss)
             .or_else(|| share("reorder", self.reorder))
+            .or_else(|| share("syn_loss", self.syn_loss))
             .or_else(|| time("delay_ms", self.delay_ms))
             .or_else(|| time("jitter_ms", self.jitter_ms))
             .or_else(|| time("reorder_ms", self.reorder_ms))

@@ -26,6 +26,11 @@ impl Syns {
     }
 }
 
+/// Whether a packet opens a connection.
+pub(super) fn is_syn(packet: &[u8]) -> bool {
+    syn(packet).is_some()
+}
+
 /// What tells one connection's SYN from another's; `None` for other packets.
 fn syn(packet: &[u8]) -> Option<Box<[u8]>> {
     let start = tcp_offset(packet)?;

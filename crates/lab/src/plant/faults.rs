@@ -6,6 +6,8 @@ use crate::leftovers::temp_dir;
 use crate::netns::Netns;
 use crate::scenario::NodeSpec;
 
+use super::tracked;
+
 /// Takes SYNs that are sent again too soon; compiled by the build script.
 const OLD_CLIENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/old_client.bpf.o"));
 
@@ -17,7 +19,10 @@ pub(super) fn plant(netns: &Netns, node: &NodeSpec) -> Result<(), Error> {
     if node.old_clients {
         make_clients_old(netns, "lo")?;
     }
-    Ok(())
+    match node.tracked {
+        Some(share) => tracked::fill(netns, share),
+        None => Ok(()),
+    }
 }
 
 /// Loads nftables rules.
@@ -31,6 +36,19 @@ fn load_rules(netns: &Netns, rules: &str) -> Result<(), Error> {
         },
         other => other,
     })
+}
+
+/// Exempts connections to a port from tracking.
+pub(crate) fn untrack(netns: &Netns, port: u16) -> Result<(), Error> {
+    load_rules(
+        netns,
+        &format!(
+            "table inet untracked {{
+               chain pre {{ type filter hook prerouting priority raw; tcp dport {port} notrack; }}
+               chain out {{ type filter hook output priority raw; tcp sport {port} notrack; }}
+             }}"
+        ),
+    )
 }
 
 /// Removes all nftables rules.

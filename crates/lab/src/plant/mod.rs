@@ -3,8 +3,9 @@
 mod addresses;
 pub(crate) mod cgroup;
 mod commands;
-mod faults;
+pub(crate) mod faults;
 mod rules;
+mod tracked;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

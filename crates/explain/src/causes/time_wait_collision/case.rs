@@ -21,6 +21,8 @@ const SAME_CONNECT_NS: u64 = 64_000_000_000;
 pub(super) const TIMEOUT_NS: u64 = 500_000_000;
 /// Rates are compared over bins of this length.
 const BIN_NS: u64 = 250_000_000;
+/// The rate broke because of the refusals if such a share of the clients was blocked since.
+const BLOCKED: f64 = 0.6;
 /// Linux advances initial sequence numbers by one per so many ns.
 pub(super) const ISN_TICK_NS: u64 = 64;
 
@@ -151,10 +153,22 @@ impl<'a> Case<'a> {
             .max();
         let (from, to) = (*times.first()?, times.last().copied().max(tried)?);
         let rates = per_bin(times.into_iter(), from, to, BIN_NS);
-        let found = change(&rates)?;
+        let found = change(&rates).filter(|c| c.after < c.before)?;
         let per_s = 1e9 / BIN_NS as f64;
+        let time_ns = from + found.at as u64 * BIN_NS;
+        // A rate also falls when the load ends; it breaks when the clients are blocked.
+        let blocked = self.hit().filter(|c| c.syn_retries > 0);
+        let (most, _) = at_once(
+            self.story,
+            self.story.all(&self.clients).map(|(_, c)| c),
+            (from, to),
+        );
+        let (_, mean) = at_once(self.story, blocked, (time_ns, to));
+        if mean < BLOCKED * most as f64 {
+            return None;
+        }
         Some(Break {
-            time_ns: from + found.at as u64 * BIN_NS,
+            time_ns,
             before: rounded(found.before * per_s),
             after: rounded(found.after * per_s),
         })
@@ -317,6 +331,40 @@ impl<'a> Case<'a> {
         ];
         checks.into_iter().flatten().collect()
     }
+}
+
+/// How many of the connections were there at one time within a span: at most, and in the mean.
+/// One is there until it is established if it was blocked, else until its end.
+pub(super) fn at_once<'c>(
+    story: &Story,
+    conns: impl Iterator<Item = &'c Conn>,
+    (from, to): (u64, u64),
+) -> (u64, f64) {
+    let mut steps: Vec<(u64, i64)> = Vec::new();
+    let mut sum = 0.0;
+    for conn in conns {
+        let until = match conn.syn_retries > 0 {
+            true => conn.established_ns.or(conn.ended_ns),
+            false => conn.ended_ns,
+        };
+        let (start, end) = (
+            conn.start_ns.max(from),
+            until.unwrap_or(story.end_ns).min(to),
+        );
+        if start < end {
+            steps.extend([(start, 1), (end, -1)]);
+            sum += (end - start) as f64;
+        }
+    }
+    // At equal times ends come first.
+    steps.sort_unstable();
+    let mut now = 0;
+    let most = steps.iter().map(|(_, by)| {
+        now += by;
+        now
+    });
+    let most = most.max().unwrap_or(0).max(0) as u64;
+    (most, sum / to.saturating_sub(from).max(1) as f64)
 }
 
 /// A connection, and when the next of the same ends began.

@@ -1,6 +1,6 @@
 //! The chain from the slow connects to the TIME_WAIT sockets, and the numbers that must fit.
 
-use super::case::Case;
+use super::case::{Case, at_once};
 use recording::RowRef;
 
 use crate::causes::scene::{SHOWN_ROWS, same_count};
@@ -8,7 +8,7 @@ use crate::finding::{Check, Step};
 use crate::modes::{modes, step, syn_schedule};
 use crate::moved;
 use crate::story::stats::{median, ratio};
-use crate::story::{Conn, Endpoint, Story, TIME_WAIT_NS, Waited};
+use crate::story::{Conn, Endpoint, TIME_WAIT_NS, Waited};
 use crate::waits::hop;
 use crate::words::{bytes, count, duration, figure, list, percent, plural, rounded};
 
@@ -439,7 +439,8 @@ pub(super) fn ceiling(case: &Case) -> Option<Check> {
     // Every timeout stands for the time that came before it.
     let seconds = last.saturating_sub(first).saturating_add(timeout) as f64 / 1e9;
     let measured = after.len() as f64 / seconds;
-    let clients = most_waiting(case.story, case);
+    let blocked = case.hit().filter(|c| c.syn_retries > 0);
+    let (clients, _) = at_once(case.story, blocked, (0, case.story.end_ns));
     let expected = clients as f64 / (timeout as f64 / 1e9);
     let reached = match measured >= expected * AT_CEILING {
         true => "it is reached",
@@ -458,26 +459,6 @@ pub(super) fn ceiling(case: &Case) -> Option<Check> {
         agrees: measured <= expected * 1.1,
         tolerance: "at most 10 % above".into(),
     })
-}
-
-/// The most refused connects that waited at one time.
-fn most_waiting(story: &Story, case: &Case) -> u64 {
-    let mut steps: Vec<(u64, i64)> = Vec::new();
-    for conn in case.hit().filter(|c| c.syn_retries > 0) {
-        let until = conn
-            .established_ns
-            .or(conn.ended_ns)
-            .unwrap_or(story.end_ns);
-        steps.extend([(conn.start_ns, 1), (until, -1)]);
-    }
-    // At equal times ends come first.
-    steps.sort_unstable();
-    let mut now = 0;
-    let most = steps.iter().map(|(_, by)| {
-        now += by;
-        now
-    });
-    most.max().unwrap_or(0).max(0) as u64
 }
 
 /// Without timestamps Linux clients are refused when their upload overtook the clock.

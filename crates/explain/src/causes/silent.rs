@@ -1,0 +1,285 @@
+//! Places whose clients get no answer to SYNs: what was dropped on this host, and what is known
+//! of the listener there. Three causes share it: a firewall here, a full table here, the path.
+
+use std::collections::BTreeMap;
+
+use recording::RowRef;
+
+use super::lost_syn::{ConnectTimes, DROPS};
+use super::scene::SHOWN_ROWS;
+use crate::finding::{Check, Role, RuledOut, Scope, Step};
+use crate::story::{Conn, ConnId, Endpoint, Group, Listener, Side, Story, What, source};
+use crate::words::{count, list, plural};
+
+/// Fewer are a burst at a start.
+pub(crate) const MIN_LOST: u64 = 10;
+/// Places looked at one by one.
+const MAX_PLACES: usize = 65_536;
+/// The kernel's reasons for what a firewall drops: netfilter, and programs of tc, XDP and cgroups.
+const FIREWALLS: &[&str] = &[
+    "NETFILTER_DROP",
+    "TC_INGRESS",
+    "TC_EGRESS",
+    "XDP",
+    "BPF_CGROUP_EGRESS",
+];
+
+/// One place that connects go to, in one namespace if it is a loopback address.
+pub(crate) struct Silent<'a> {
+    pub(crate) story: &'a Story,
+    pub(crate) at: Endpoint,
+    /// Connects of this host.
+    pub(crate) clients: Vec<ConnId>,
+    /// SYNs for it that were dropped on this host, whether leaving or coming in.
+    pub(crate) dropped: Vec<&'a Group>,
+    pub(crate) times: ConnectTimes,
+}
+
+/// Every place to which a SYN was sent again or dropped here.
+pub(crate) fn places(story: &Story) -> Vec<Silent<'_>> {
+    let key = |netns: u32, at: Endpoint| (at.is_loopback().then_some(netns), at);
+    let mut places: BTreeMap<_, (Vec<ConnId>, Vec<&Group>)> = BTreeMap::new();
+    for conn in story
+        .conns
+        .iter()
+        .filter(|c| c.side == Side::Opened && c.syn_retries > 0)
+    {
+        if places.len() < MAX_PLACES {
+            places.entry(key(conn.netns, conn.remote)).or_default();
+        }
+    }
+    for group in story
+        .packets
+        .all()
+        .iter()
+        .filter(|g| g.what == What::SynDropped)
+    {
+        let key = key(group.netns, group.local);
+        if group.local.port != 0 && (places.len() < MAX_PLACES || places.contains_key(&key)) {
+            places.entry(key).or_default().1.push(group);
+        }
+    }
+    for (id, conn) in story
+        .conns
+        .iter()
+        .enumerate()
+        .filter(|(_, c)| c.side == Side::Opened)
+    {
+        if let Some((clients, _)) = places.get_mut(&key(conn.netns, conn.remote)) {
+            clients.push(id as ConnId);
+        }
+    }
+    let places = places
+        .into_iter()
+        .map(|((_, at), (clients, dropped))| Silent {
+            story,
+            at,
+            times: ConnectTimes::of_clients(story, &clients, 0),
+            clients,
+            dropped,
+        });
+    places.collect()
+}
+
+impl<'a> Silent<'a> {
+    /// The groups that a firewall dropped.
+    pub(crate) fn firewalled(&self) -> impl Iterator<Item = &'a Group> + Clone + '_ {
+        let groups = self.dropped.iter().copied();
+        groups.filter(|g| FIREWALLS.iter().any(|f| g.is_for(f)))
+    }
+
+    /// SYNs that a firewall dropped.
+    pub(crate) fn firewall_drops(&self) -> u64 {
+        self.firewalled().map(|g| g.count).sum()
+    }
+
+    /// The namespace whose firewall dropped most.
+    pub(crate) fn firewall_netns(&self) -> Option<u32> {
+        self.firewalled().max_by_key(|g| g.count).map(|g| g.netns)
+    }
+
+    /// SYNs dropped on this host for whatever reason.
+    pub(crate) fn drops_here(&self) -> u64 {
+        self.dropped.iter().map(|g| g.count).sum()
+    }
+
+    /// SYNs for the place that connection tracking dropped in a namespace because its table was
+    /// full, with the row; 0 when something else dropped most of them.
+    pub(crate) fn untracked(&self, netns: u32) -> (u64, Option<RowRef>) {
+        let here = self.firewalled().filter(|g| g.netns == netns);
+        let here: u64 = here.map(|g| g.count).sum();
+        match self.story.structures.conntrack(netns, "dropped") {
+            // The table drops other packets, too: those of other ports, and of other protocols.
+            Some((dropped, row)) if dropped >= here && here > 0 => (here, Some(row)),
+            _ => (0, None),
+        }
+    }
+
+    /// The listener there, when it is on this host.
+    pub(crate) fn listener(&self) -> Option<(u32, &'a Listener)> {
+        let mut clients = self
+            .story
+            .all(&self.clients)
+            .filter_map(|(_, c)| c.listener);
+        let dropped = || {
+            self.dropped
+                .iter()
+                .find_map(|g| self.story.listeners.taking(g.netns, self.at, g.family))
+        };
+        let index = clients.next().or_else(dropped)?;
+        Some((index, self.story.listeners.all.get(index as usize)?))
+    }
+
+    /// Packets that the listener itself dropped.
+    pub(crate) fn listener_drops(&self) -> u64 {
+        let Some((_, listener)) = self.listener() else {
+            return 0;
+        };
+        let counted = self.story.counters.rise(listener.netns, DROPS).by;
+        counted.max(listener.drops().unwrap_or(0))
+    }
+
+    /// Connects that a TIME_WAIT socket or a stray ACK answered: not silent.
+    pub(crate) fn strays(&self) -> u64 {
+        let facts = &self.story.refusals;
+        let strays = facts.strays.iter().filter(|s| s.remote == self.at).count();
+        let refused = facts
+            .refused
+            .iter()
+            .filter(|r| r.seen.local == self.at)
+            .count();
+        strays.max(refused) as u64
+    }
+
+    /// SYN-ACKs that the server here sent again: its answers got lost.
+    pub(crate) fn synacks_repeated(&self) -> u64 {
+        let groups = self.story.packets.all().iter();
+        let groups = groups.filter(|g| g.what == What::SynAckRepeated && g.local == self.at);
+        groups.map(|g| g.count).sum()
+    }
+
+    /// The clients' processes, and the place.
+    pub(crate) fn scope(&self, netns: u32) -> Scope {
+        let retried = self.story.all(&self.clients).map(|(_, c)| c);
+        let retried = retried.filter(|c| c.syn_retries > 0 && c.pid.is_some());
+        let first = retried.clone().next();
+        let mut pids: Vec<u32> = retried.filter_map(|c| c.pid).collect();
+        pids.sort_unstable();
+        pids.dedup();
+        Scope {
+            netns: self.story.netns(netns),
+            listener: self.at.to_string(),
+            role: Role::Client,
+            pid: first.and_then(|c| c.pid),
+            pids,
+            comm: first.and_then(|c| Some(c.comm.as_deref()?.to_string())),
+            ..Scope::default()
+        }
+    }
+
+    /// Where the clients are; they are told of when the place is not here.
+    pub(crate) fn client_netns(&self) -> Option<u32> {
+        let mut retried = self.story.all(&self.clients).map(|(_, c)| c);
+        retried.find(|c| c.syn_retries > 0).map(|c| c.netns)
+    }
+
+    /// What the drops were.
+    pub(crate) fn drops_step<'g>(&self, groups: impl Iterator<Item = &'g Group> + Clone) -> Step {
+        let n: u64 = groups.clone().map(|g| g.count).sum();
+        let told = groups.clone().map(|g| {
+            let place = g
+                .location
+                .as_deref()
+                .map_or(String::new(), |l| format!(" in {l}"));
+            let netns = self.story.netns(g.netns);
+            let netns = netns.name.unwrap_or_else(|| g.netns.to_string());
+            let reason = g.reason.as_deref().unwrap_or("no reason given");
+            let from = g.remotes.iter().max_by_key(|(_, n)| *n);
+            let from = from.map_or(String::new(), |(a, n)| format!(", {} from {a}", count(*n)));
+            format!(
+                "{} by {reason}{place} of namespace {netns}{from}",
+                count(g.count)
+            )
+        });
+        Step::new(format!(
+            "{} to {} {} dropped on this host: {}.",
+            plural(n, "SYN"),
+            self.at,
+            if n == 1 { "was" } else { "were" },
+            list(&told.take(SHOWN_ROWS).collect::<Vec<_>>())
+        ))
+        .number("syns_dropped", n)
+        .rows(groups.flat_map(|g| g.rows.iter().copied()).take(SHOWN_ROWS))
+    }
+
+    /// Every SYN that was dropped was sent again or is still waited for.
+    pub(crate) fn drops_check(&self, dropped: u64) -> Option<Check> {
+        if self.times.retries == 0 || !self.story.health.sees(source::RETRANSMITS) {
+            return None;
+        }
+        let sent = self.times.retries + self.times.unanswered;
+        let diff = sent.abs_diff(dropped) as f64;
+        Some(Check {
+            formula:
+                "SYNs dropped here = SYNs that clients sent again + those last sent without an \
+                      answer"
+                    .into(),
+            expected: dropped as f64,
+            measured: sent as f64,
+            unit: "SYNs",
+            agrees: diff <= (dropped as f64 * 0.1).max(2.0),
+            tolerance: "± 10 %, at least 2".into(),
+        })
+    }
+
+    /// What a listener's own queues say.
+    pub(crate) fn queues_ruled_out(&self) -> Vec<RuledOut> {
+        let Some((_, listener)) = self.listener() else {
+            return vec![RuledOut {
+                cause: "accept-queue-overflow",
+                because: "no listener of this host takes these connects".into(),
+            }];
+        };
+        let rise = |name: &str| count(self.story.counters.rise(listener.netns, name).by);
+        vec![
+            RuledOut {
+                cause: "accept-queue-overflow",
+                because: format!(
+                    "the listener {} dropped {}, ListenOverflows rose by {}",
+                    listener.local,
+                    plural(listener.drops().unwrap_or(0), "packet"),
+                    rise(super::lost_syn::OVERFLOWS)
+                ),
+            },
+            RuledOut {
+                cause: "syn-queue-overflow",
+                because: format!(
+                    "TCPReqQFullDrop rose by {}",
+                    rise(super::lost_syn::FULL_DROPS)
+                ),
+            },
+        ]
+    }
+
+    /// No TIME_WAIT socket answers here.
+    pub(crate) fn time_wait_ruled_out(&self) -> RuledOut {
+        RuledOut {
+            cause: "time-wait-collision",
+            because: format!(
+                "{} answered by a TIME_WAIT socket",
+                match self.strays() {
+                    1 => "1 SYN was".into(),
+                    n => format!("{} SYNs were", count(n)),
+                }
+            ),
+        }
+    }
+
+    /// Connections to the place that had to send data again, of those established.
+    pub(crate) fn data_resent(&self) -> (u64, u64) {
+        let all = self.story.all(&self.clients).map(|(_, c)| c);
+        let established = all.filter(|c: &&Conn| c.established_ns.is_some());
+        let resent = established.clone().filter(|c| c.retransmits > 0);
+        (resent.count() as u64, established.count() as u64)
+    }
+}
