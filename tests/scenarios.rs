@@ -35,7 +35,13 @@ fn healthy_scenarios_give_no_finding() {
     if !root() {
         return;
     }
-    for scenario in ["healthy-churn", "healthy-bulk"] {
+    for scenario in [
+        "healthy-churn",
+        "healthy-bulk",
+        "healthy-keepalive",
+        "healthy-idle",
+        "healthy-path",
+    ] {
         let outcome = lab(&[scenario]);
         assert_eq!(
             outcome["findings"].as_array().map(Vec::len),
@@ -89,6 +95,49 @@ fn refused() {
         return;
     }
     names_first("refused", "connection-refused");
+}
+
+#[test]
+fn slow_transfers() {
+    if !root() {
+        return;
+    }
+    for cause in ["path-loss", "nagle-delayed-ack"] {
+        names_first(cause, cause);
+    }
+}
+
+#[test]
+fn slow_transfers_are_mended() {
+    if !root() {
+        return;
+    }
+    for cause in ["qdisc-drop", "bufferbloat", "slow-reader"] {
+        let outcome = lab(&[cause, "--fix"]);
+        assert_eq!(outcome["findings"][0]["cause"], cause);
+        assert_eq!(outcome["fix"]["gone"], true, "{:#}", outcome["fix"]);
+    }
+}
+
+/// Seeds 2 and 3 are bad, 4 and 5 good.
+#[test]
+fn crumbs_separate_by_their_options() {
+    if !root() {
+        return;
+    }
+    let runs = lab(&["cookie-crumbs", "--seed", "2", "--runs", "4"]);
+    let found = |run: &Value| run["found"].as_array().is_some_and(|f| !f.is_empty());
+    let bad: Vec<bool> = runs["runs"].as_array().unwrap().iter().map(found).collect();
+    assert_eq!(bad, [true, true, false, false], "{runs:#}");
+    let attributes = runs["comparison"]["sockets"]["attributes"].as_array();
+    for name in ["SACK", "window scaling"] {
+        let of_name = |a: &&Value| a["attribute"] == name && a["value"] == "no";
+        let attribute = attributes.unwrap().iter().find(of_name).unwrap();
+        assert_eq!(
+            (&attribute["precision"], &attribute["recall"]),
+            (&1.0.into(), &1.0.into())
+        );
+    }
 }
 
 #[test]

@@ -11,6 +11,8 @@ use crate::words::rounded;
 const TOLD: usize = 12;
 /// A counter that rises more slowly than this on both sides is not worth a line, per second.
 const MIN_RATE: f64 = 0.5;
+/// Unless so many recordings are all on the right side.
+const MANY: usize = 4;
 /// Both sides within this factor are alike.
 const MIN_FACTOR: f64 = 1.5;
 
@@ -59,7 +61,8 @@ pub(super) fn counters(fast: &[&Run], slow: &[&Run]) -> Vec<CounterDiff> {
             let max = |of: &[f64]| of.iter().copied().fold(f64::MIN, f64::max);
             let min = |of: &[f64]| of.iter().copied().fold(f64::MAX, f64::min);
             let separates = min(&s) > max(&f) || max(&s) < min(&f);
-            (high >= MIN_RATE && high >= low * MIN_FACTOR).then(|| CounterDiff {
+            let tells = high >= MIN_RATE || (separates && f.len() + s.len() >= MANY);
+            (tells && high > low * MIN_FACTOR).then(|| CounterDiff {
                 counter: name.clone(),
                 fast_per_s: rounded(fast_per_s),
                 slow_per_s: rounded(slow_per_s),
@@ -78,7 +81,10 @@ pub(super) fn counters(fast: &[&Run], slow: &[&Run]) -> Vec<CounterDiff> {
 impl CounterDiff {
     /// How far apart the two paces are, whichever is the greater.
     fn factor(&self) -> f64 {
-        let (a, b) = (self.fast_per_s + MIN_RATE, self.slow_per_s + MIN_RATE);
+        let (a, b) = (
+            self.fast_per_s + MIN_RATE / 10.0,
+            self.slow_per_s + MIN_RATE / 10.0,
+        );
         (a / b).max(b / a)
     }
 }

@@ -166,9 +166,7 @@ impl Connections {
         let here = Endpoint::new(row.local_addr, row.local_port);
         let there = Endpoint::new(row.remote_addr, row.remote_port);
         // Requests and TIME_WAIT have no tcp_info and are no connections.
-        if row.congestion.is_none() {
-            return None;
-        }
+        row.congestion.as_ref()?;
         let state = State::of(&row.state);
         let known = self.of_sock.get(&row.sock).copied();
         let known = known.filter(|id| {

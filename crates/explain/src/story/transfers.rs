@@ -44,7 +44,7 @@ pub(crate) struct Dropped {
 }
 
 /// How data moved over one end of a connection.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Transfer {
     /// The counts at the first sample, zero where the connection is younger than the recording.
     base: Counts,
@@ -242,32 +242,6 @@ fn is_qdisc(reason: &str) -> bool {
 fn keep(rows: &mut Vec<RowRef>, at: RowRef) {
     if rows.len() < KEPT_ROWS {
         rows.push(at);
-    }
-}
-
-impl Default for Transfer {
-    fn default() -> Transfer {
-        Transfer {
-            base: Counts::default(),
-            last: Counts::default(),
-            span_ns: 0,
-            base_ns: 0,
-            congestion: Text::default(),
-            mss: 0,
-            min_rtt_us: 0,
-            samples: 0,
-            flying: 0,
-            in_flight: 0,
-            rtts: Rtts::default(),
-            late_rtts: Rtts::default(),
-            held: 0,
-            unread: 0,
-            unread_bytes: Vec::new(),
-            closed: 0,
-            rcvbuf: 0,
-            rows: Vec::new(),
-            resends: Resends::default(),
-        }
     }
 }
 

@@ -9,9 +9,9 @@ use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
 use super::syn::{Syns, is_syn};
-use super::{MTU, Wire, strip};
+use super::{Wire, strip};
 
-/// Packets that may be under way at once: 64 MB, or 330 ms of 1 Gbit/s.
+/// Packets that may be under way at once: of 1,500 bytes 50 MB, or 390 ms of 1 Gbit/s.
 const MAX_PACKETS: usize = 32_768;
 
 /// What happened to the packets of one direction.
@@ -80,7 +80,8 @@ impl Direction {
 
     /// A buffer for the next packet.
     pub(super) fn buffer(&mut self) -> Box<[u8]> {
-        self.spare.pop().unwrap_or_else(|| vec![0; MTU].into())
+        let mtu = self.wire.mtu.into();
+        self.spare.pop().unwrap_or_else(|| vec![0; mtu].into())
     }
 
     /// Takes back the buffer of a packet that has left.

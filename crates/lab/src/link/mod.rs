@@ -17,8 +17,10 @@ use crate::Error;
 use crate::command::run;
 use crate::netns::Netns;
 
-/// Bytes of the largest IP packet on an emulated path: as on the internet.
-const MTU: usize = 1500;
+/// Bytes of the largest IP packet on an emulated path, if nothing else is said: as on the internet.
+const MTU: u16 = 1500;
+/// The smallest that IPv6 takes, and what storage networks use with some room.
+const MTUS: std::ops::RangeInclusive<u16> = 1280..=9200;
 
 /// Packets the kernel may queue towards the emulator. Generous, so that a packet is only ever
 /// lost where the scenario says so, even while the emulator waits for a CPU.
@@ -48,6 +50,8 @@ pub struct Wire {
     pub syn_loss: f64,
     /// The first SYN of each connection is lost; the one sent again a second later passes.
     pub lose_first_syn: bool,
+    /// Bytes of the largest IP packet; of a link, that of its first direction counts.
+    pub mtu: u16,
 }
 
 impl Default for Wire {
@@ -63,6 +67,7 @@ impl Default for Wire {
             strip_options: false,
             syn_loss: 0.0,
             lose_first_syn: false,
+            mtu: MTU,
         }
     }
 }
@@ -82,6 +87,11 @@ impl Wire {
             .or_else(|| time("delay_ms", self.delay_ms))
             .or_else(|| time("jitter_ms", self.jitter_ms))
             .or_else(|| time("reorder_ms", self.reorder_ms))
+            .or_else(|| {
+                let (low, high) = (MTUS.start(), MTUS.end());
+                let wrong = !MTUS.contains(&self.mtu);
+                wrong.then(|| format!("mtu = {} is not within {low} and {high}", self.mtu))
+            })
             .or_else(|| {
                 let rate = self.rate_mbit.filter(|r| !(*r > 0.0 && r.is_finite()))?;
                 Some(format!("rate_mbit = {rate} is no rate"))
@@ -151,7 +161,11 @@ impl Link {
         back: Wire,
         seed: u64,
     ) -> Result<Link, Error> {
-        let devices = [open(a)?, open(b)?];
+        let back = Wire {
+            mtu: there.mtu,
+            ..back
+        };
+        let devices = [open(a, there.mtu)?, open(b, there.mtu)?];
         Ok(Link {
             pump: Pump::start(devices, [there, back], seed)?,
         })
@@ -164,7 +178,7 @@ impl Link {
 }
 
 /// Makes a TUN device inside the end's namespace. It vanishes with its file descriptor.
-fn open(end: &End) -> Result<SyncDevice, Error> {
+fn open(end: &End, mtu: u16) -> Result<SyncDevice, Error> {
     let device = end.netns.inside(|| {
         let device = DeviceBuilder::new()
             .name(end.device)
@@ -174,7 +188,7 @@ fn open(end: &End) -> Result<SyncDevice, Error> {
         device.set_nonblocking(true)?;
         Ok(device)
     })?;
-    let (mtu, queue) = (MTU.to_string(), DEVICE_QUEUE.to_string());
+    let (mtu, queue) = (mtu.to_string(), DEVICE_QUEUE.to_string());
     end.netns
         .ip(["link", "set", end.device, "mtu", &mtu, "txqueuelen", &queue])?;
     end.up()?;

@@ -1,1 +1,45 @@
-//! bufferbloat
+//! C20 is named when transfers stand in a queue of their own making, and not for any used link.
+
+use crate::causes::testing::{found, number, only, ruled_out};
+use crate::fixture::{self, CLIENT};
+use crate::{Change, Level, Number};
+
+const ID: &str = "bufferbloat";
+
+#[test]
+fn the_queue_is_computed() {
+    let f = only(&fixture::bloated(), ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert_eq!((f.impact.affected, f.impact.of), (5, 5));
+    assert_eq!(number(&f, "transfers"), &Number::Count(3));
+    // 2.25 MB/s × 219.9 ms.
+    let Number::Count(queue) = number(&f, "queue_bytes") else {
+        panic!("not a count");
+    };
+    assert!((480_000..510_000).contains(queue), "{queue}");
+    assert!(ruled_out(&f, "slow-reader").contains("0 %"));
+    let bbr = Change::Congestion {
+        netns: CLIENT,
+        value: "bbr",
+    };
+    assert_eq!(f.advice[0].change, Some(bbr));
+}
+
+#[test]
+fn look_alikes_are_not_bufferbloat() {
+    assert!(found(&fixture::used_to_the_full()).is_empty());
+    only(&fixture::slow_reader(), "slow-reader");
+    // Late, but with a window that the receiver holds shut.
+    let mut recording = fixture::bloated();
+    for socket in &mut recording.sockets {
+        socket.rwnd_limited_us = socket.busy_us;
+    }
+    assert!(found(&recording).is_empty());
+}
+
+#[test]
+fn without_samples_there_is_silence() {
+    let mut recording = fixture::bloated();
+    recording.without("sockets");
+    assert!(found(&recording).is_empty());
+}

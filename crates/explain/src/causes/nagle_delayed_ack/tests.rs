@@ -1,1 +1,53 @@
-//! nagle_delayed_ack
+//! C22 is named when a small segment is held and the ACK comes late, and not for either alone.
+
+use crate::causes::testing::{found, number, only, ruled_out};
+use crate::fixture::{self, CLIENT};
+use crate::{Change, Level, Number};
+
+const ID: &str = "nagle-delayed-ack";
+
+#[test]
+fn both_ends_here() {
+    let f = only(&fixture::nagle(), ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert_eq!((f.impact.affected, f.scope.pid), (5, Some(77)));
+    assert_eq!(f.scope.listener, "10.79.0.1:5000");
+    assert_eq!(number(&f, "delay_us"), &Number::Real(43_700.0));
+    assert!(f.arithmetic.len() == 2 && f.arithmetic.iter().all(|c| c.agrees));
+    assert!(ruled_out(&f, "tail-loss").starts_with("0 of"));
+    let nodelay = Change::NoDelay {
+        netns: CLIENT,
+        to: "10.79.0.1:5000".into(),
+    };
+    assert_eq!(f.advice[0].change, Some(nodelay));
+}
+
+#[test]
+fn the_client_alone_cannot_be_sure() {
+    let mut recording = fixture::nagle();
+    recording.seen_from(CLIENT);
+    assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
+}
+
+#[test]
+fn look_alikes_are_not_it() {
+    // The ACK comes at once: Nagle holds the segment for a round trip, which is nothing.
+    let mut quick = fixture::nagle();
+    for socket in &mut quick.sockets {
+        (socket.rtt_us, socket.rttvar_us) = (Some(60), Some(20));
+    }
+    assert!(found(&quick).is_empty());
+    // The path is that long.
+    let mut far = fixture::nagle();
+    for socket in &mut far.sockets {
+        socket.min_rtt_us = Some(40_000);
+    }
+    assert!(found(&far).is_empty());
+    // Nothing is held: the peer just takes its time.
+    let mut slow = fixture::nagle();
+    for socket in &mut slow.sockets {
+        socket.notsent_bytes = Some(0);
+    }
+    assert!(found(&slow).is_empty());
+    assert!(found(&fixture::used_to_the_full()).is_empty());
+}

@@ -1,1 +1,71 @@
-//! path_loss
+//! C17 is named when packets vanish on the path, and not when a queue or this host drops them.
+
+use crate::causes::testing::{found, number, only, ruled_out};
+use crate::fixture::{self, CLIENT, SERVER};
+use crate::{Change, Level, Number};
+
+const ID: &str = "path-loss";
+
+#[test]
+fn both_ends_here() {
+    let f = only(&fixture::lossy(), ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert_eq!((f.impact.affected, f.impact.of), (6, 6));
+    assert_eq!(
+        f.scope.resource.as_deref(),
+        Some("path 10.79.0.2 → 10.79.0.1")
+    );
+    assert_eq!(number(&f, "lost"), &Number::Count(6 * 8 * 4));
+    assert!(f.arithmetic.len() == 2 && f.arithmetic.iter().all(|c| c.agrees));
+    assert!(ruled_out(&f, "qdisc-drop").contains("dropped 0"));
+    let repair = Change::RepairPath {
+        from: "10.79.0.2".into(),
+        to: "10.79.0.1".into(),
+    };
+    assert_eq!(f.advice[0].change, Some(repair));
+}
+
+#[test]
+fn the_sender_alone_cannot_be_sure() {
+    let mut recording = fixture::lossy();
+    recording.seen_from(CLIENT);
+    assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
+    let mut recording = fixture::lossy();
+    recording.seen_from(SERVER);
+    assert!(
+        found(&recording).is_empty(),
+        "the receiver sends nothing again"
+    );
+}
+
+#[test]
+fn drops_that_were_not_recorded_lower_the_confidence() {
+    let mut recording = fixture::lossy();
+    recording.without("drop");
+    assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
+}
+
+#[test]
+fn look_alikes_are_not_path_loss() {
+    for recording in [
+        fixture::used_to_the_full(),
+        fixture::bulk(),
+        fixture::churn(),
+    ] {
+        assert!(found(&recording).is_empty());
+    }
+    only(&fixture::shaped(), "qdisc-drop");
+    // The receiver had all of them: nothing was lost.
+    let mut spurious = fixture::lossy();
+    for socket in spurious.sockets.iter_mut().filter(|s| s.netns == CLIENT) {
+        socket.dsack_dups = socket.data_segs_out.map(|n| n / 100);
+    }
+    assert!(found(&spurious).is_empty());
+    // All within a second: an accident, over now.
+    let mut burst = fixture::lossy();
+    let start = fixture::START_NS;
+    for event in burst.events.iter_mut().filter(|e| &*e.kind == "retransmit") {
+        event.time_ns = start + 3_000_000_000 + (event.time_ns - start) / 100;
+    }
+    assert!(found(&burst).is_empty());
+}

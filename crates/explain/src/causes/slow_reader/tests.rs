@@ -1,1 +1,58 @@
-//! slow_reader
+//! C23 is named when unread data closes the window, and not for a small buffer or a long queue.
+
+use crate::causes::testing::{found, number, only, ruled_out};
+use crate::fixture::{self, CLIENT, SERVER};
+use crate::{Change, Level, Number};
+
+const ID: &str = "slow-reader";
+
+#[test]
+fn both_ends_here() {
+    let f = only(&fixture::slow_reader(), ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert_eq!((f.impact.affected, f.scope.pid), (2, Some(812)));
+    assert_eq!(number(&f, "unread_bytes"), &Number::Count(80_000));
+    assert!(
+        f.evidence
+            .iter()
+            .any(|s| s.says.contains("clock_nanosleep"))
+    );
+    assert!(ruled_out(&f, "receive-buffer-small").contains("16 of 16"));
+    let faster = Change::ReadFaster {
+        listener: "10.79.0.1:5000".into(),
+    };
+    assert_eq!(f.advice[0].change, Some(faster));
+}
+
+#[test]
+fn the_receiver_alone_tells_by_its_window() {
+    let mut recording = fixture::slow_reader();
+    for socket in recording.sockets.iter_mut().filter(|s| s.netns == SERVER) {
+        socket.rcv_wnd = Some(0);
+    }
+    recording.seen_from(SERVER);
+    assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
+    // An open window says that nobody waits.
+    for socket in &mut recording.sockets {
+        socket.rcv_wnd = Some(50_000);
+    }
+    assert!(found(&recording).is_empty());
+}
+
+#[test]
+fn look_alikes_are_not_it() {
+    // The window is small and the reader keeps up: its buffer is too small.
+    let mut small = fixture::slow_reader();
+    for socket in small.sockets.iter_mut().filter(|s| s.netns == SERVER) {
+        socket.recv_queue = Some(0);
+    }
+    assert!(found(&small).is_empty());
+    // Unread data, but nobody waits for the window.
+    let mut open = fixture::slow_reader();
+    for socket in open.sockets.iter_mut().filter(|s| s.netns == CLIENT) {
+        socket.rwnd_limited_us = Some(0);
+    }
+    assert!(found(&open).is_empty());
+    only(&fixture::bloated(), "bufferbloat");
+    assert!(found(&fixture::bulk()).is_empty());
+}
