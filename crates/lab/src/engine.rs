@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::judge::{Running, cause, judge};
+use crate::judge::{Running, cause, judge, truth_of};
 use crate::leftovers::clean_leftovers;
 use crate::outcome::{Fix, LinkReport, Outcome, Round, Workload, figures};
 use crate::plant::{Plant, Programs, require_root};
@@ -89,6 +89,7 @@ pub(crate) fn run_until(options: &RunOptions, stop: Stop) -> Result<Outcome, Err
     run.plant.wait_joined(&run.stop)?;
     let name = format!("{}-{}", scenario.name, options.seed);
     let (round, servers) = run.round(&name)?;
+    let truth = truth_of(&scenario, &servers);
     let mut why = judge(&scenario, &servers, &round.findings);
     let fix = match round.findings.first().filter(|_| options.fix) {
         Some(finding) => {
@@ -102,7 +103,7 @@ pub(crate) fn run_until(options: &RunOptions, stop: Stop) -> Result<Outcome, Err
         title: scenario.title,
         scenario: scenario.name,
         seed: options.seed,
-        truth: scenario.truth,
+        truth,
         passed: why.is_empty(),
         why,
         round,

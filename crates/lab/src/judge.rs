@@ -99,6 +99,15 @@ fn judge_counted(truth: &Truth, servers: &[Running], findings: &[Value]) -> Vec<
     wrong
 }
 
+/// What was the matter in this run: of a fault that shows in some runs only, whether in this one.
+pub(crate) fn truth_of(scenario: &Scenario, servers: &[Running]) -> Truth {
+    let truth = &scenario.truth;
+    match truth.counter.is_some() && !servers.iter().any(|s| s.counted) {
+        true => Truth::healthy(),
+        false => truth.clone(),
+    }
+}
+
 /// The cause that a finding names.
 pub(crate) fn cause(finding: &Value) -> &str {
     finding["cause"].as_str().unwrap_or("?")

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::engine::{RunOptions, run};
+use crate::engine::{RunOptions, run_until};
 use crate::judge::cause;
 use crate::outcome::Outcome;
 use crate::plant::Programs;
@@ -64,14 +64,16 @@ pub fn repeat(options: &RunOptions, runs: u64) -> Result<Repeated, Error> {
         comparison: None,
         compared: None,
     };
+    let stop = Stop::on_signals()?;
     let mut recordings = Vec::new();
     for seed in (options.seed..).take(usize::try_from(runs).unwrap_or(usize::MAX)) {
-        let outcome = run(&RunOptions {
+        let run = RunOptions {
             seed,
             keep: Some(keep.to_path_buf()),
             explain: false,
             ..options.clone()
-        })?;
+        };
+        let outcome = run_until(&run, stop.clone())?;
         recordings.extend(outcome.round.recording.clone());
         repeated.title.clone_from(&outcome.title);
         repeated.passed &= outcome.passed;
@@ -80,7 +82,6 @@ pub fn repeat(options: &RunOptions, runs: u64) -> Result<Repeated, Error> {
     if recordings.len() > 1 {
         let programs = options.programs.clone();
         let tcpwhy = programs.map_or_else(Programs::current, Ok)?.tcpwhy;
-        let stop = Stop::on_signals()?;
         let json = compare(&tcpwhy, &recordings, &["--json"], &stop)?;
         repeated.comparison = serde_json::from_str(&json).ok();
         if options.explain {

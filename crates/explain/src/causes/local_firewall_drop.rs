@@ -24,9 +24,10 @@ SYN: on its way in before the listener, or on its way out. Rate limits (`limit`,
 `connlimit`) drop a share of them, an address or port that is missing in a set all of some clients.
 
 **Distinguish.** The kernel says that it dropped the SYN, why and in which function
-(`NETFILTER_DROP` in `nf_hook_slow`). On the path (`path-drops-syn`) nothing is dropped here. A full
-table of connections (`conntrack-full`) gives the same event, and counts it in its own statistics. A
-full accept queue (`accept-queue-overflow`) drops behind the firewall and counts `ListenDrops`.
+(`NETFILTER_DROP` in `nf_hook_slow`). On the path (`path-drops-syn`) nothing is dropped here. A
+full table of connections (`conntrack-full`) gives the same event, and counts it in its own
+statistics. A full accept queue (`accept-queue-overflow`) drops behind the firewall and counts
+`ListenDrops`.
 Firewalls are there to drop: SYNs of strangers that nobody here waits for are no finding. It is one
 when clients on this host suffer, or when clients elsewhere are dropped and let in by turns.
 ";

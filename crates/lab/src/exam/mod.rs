@@ -41,7 +41,8 @@ pub struct Sitting {
     pub scenario: String,
     /// The seed that repeats it.
     pub seed: u64,
-    /// Id of the cause that was planted, or `healthy`.
+    /// Id of the cause that was planted, or `healthy`; of a fault that shows in some runs only, what
+    /// this one had.
     pub truth: String,
     /// Id of the cause that was named first, `healthy` when there was no finding; null when the
     /// run itself failed.
@@ -158,6 +159,7 @@ fn sit(
             sitting.found = findings.map(|f: &Value| cause(f).to_string()).collect();
             let first = sitting.found.first().map(String::as_str);
             sitting.said = Some(first.unwrap_or(Truth::HEALTHY).to_string());
+            sitting.truth = outcome.truth.cause;
             sitting.passed = outcome.passed;
             sitting.why = outcome.why;
             // What was told rightly need not be looked at again.

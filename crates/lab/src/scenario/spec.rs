@@ -291,7 +291,7 @@ pub struct HogSpec {
 }
 
 /// What is the matter, and what the first finding must say about it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Truth {
     /// Id of the cause, or `healthy`.
@@ -325,6 +325,14 @@ pub struct Truth {
 impl Truth {
     /// The cause that stands for none.
     pub const HEALTHY: &str = "healthy";
+
+    /// Nothing is the matter.
+    pub(crate) fn healthy() -> Truth {
+        Truth {
+            cause: Truth::HEALTHY.to_string(),
+            ..Truth::default()
+        }
+    }
 
     /// Whether nothing is the matter.
     pub fn is_healthy(&self) -> bool {
