@@ -19,8 +19,8 @@ const PAGE: &str = "
 **Symptom.** Connects take 1, 2, 3 … s longer or time out, in part or all of them. The server looks
 idle and counts nothing.
 
-**Mechanism.** A rule of nftables or iptables, or an eBPF program at tc, XDP or the cgroup, drops the
-SYN: on its way in before the listener, or on its way out. Rate limits (`limit`, `hashlimit`,
+**Mechanism.** A rule of nftables or iptables, or an eBPF program at tc, XDP or the cgroup, drops
+the SYN: on its way in before the listener, or on its way out. Rate limits (`limit`, `hashlimit`,
 `connlimit`) drop a share of them, an address or port that is missing in a set all of some clients.
 
 **Distinguish.** The kernel says that it dropped the SYN, why and in which function
