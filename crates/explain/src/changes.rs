@@ -82,7 +82,9 @@ mod tests {
 
     #[test]
     fn a_rate_that_breaks_down_is_found_where_it_did() {
-        let rates = [4_939.0, 5_849.0, 5_100.0, 1_341.0, 1_006.0, 872.0, 932.0, 879.0];
+        let rates = [
+            4_939.0, 5_849.0, 5_100.0, 1_341.0, 1_006.0, 872.0, 932.0, 879.0,
+        ];
         let found = change(&rates).unwrap();
         assert_eq!(found.at, 3);
         assert!((found.before - 5_296.0).abs() < 1.0 && (found.after - 1_006.0).abs() < 1.0);
@@ -106,7 +108,9 @@ mod tests {
     #[test]
     fn a_rate_that_comes_in_bursts_has_a_level() {
         let mut rates = vec![1_000.0, 800.0, 2_300.0, 4_000.0, 3_800.0, 3_800.0];
-        rates.extend([130.0, 50.0, 0.0, 0.0, 130.0, 15.0, 160.0, 0.0, 0.0, 0.0, 145.0]);
+        rates.extend([
+            130.0, 50.0, 0.0, 0.0, 130.0, 15.0, 160.0, 0.0, 0.0, 0.0, 145.0,
+        ]);
         assert_eq!(change(&rates).map(|c| c.at), Some(6));
     }
 

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::judge::port_of;
 use crate::link::Wire;
-use crate::outcome::Change;
 use crate::netns::Netns;
+use crate::outcome::Change;
 use crate::plant::{Plant, faults};
 use crate::scenario::ServerSpec;
 
@@ -91,7 +91,11 @@ fn untrack(plant: &Plant, change: &Value) -> Result<String, String> {
 }
 
 fn pass_syns(plant: &mut Plant) -> Result<String, String> {
-    let links = rejoin_where(plant, |wire| wire.syn_loss > 0.0, |wire| wire.syn_loss = 0.0)?;
+    let links = rejoin_where(
+        plant,
+        |wire| wire.syn_loss > 0.0,
+        |wire| wire.syn_loss = 0.0,
+    )?;
     match links {
         None => Err("no link of the lab loses SYNs".to_string()),
         Some(links) => Ok(format!("the path {links} lets SYNs pass")),
@@ -160,7 +164,11 @@ fn start_listener(plant: &mut Plant, change: &Value, finding: &Value) -> Result<
 }
 
 fn keep_options(plant: &mut Plant) -> Result<String, String> {
-    let links = rejoin_where(plant, |wire| wire.strip_options, |wire| wire.strip_options = false)?;
+    let links = rejoin_where(
+        plant,
+        |wire| wire.strip_options,
+        |wire| wire.strip_options = false,
+    )?;
     match links {
         None => Err("no link of the lab strips options".to_string()),
         Some(links) => Ok(format!("the box on the path {links} lets options pass")),

@@ -53,7 +53,10 @@ mod tests {
 
     #[test]
     fn what_does_not_move_has_no_correlation() {
-        assert_eq!(strongest_correlation(&[1.0, 2.0, 3.0], &[4.0, 4.0, 4.0]), None);
+        assert_eq!(
+            strongest_correlation(&[1.0, 2.0, 3.0], &[4.0, 4.0, 4.0]),
+            None
+        );
         assert_eq!(strongest_correlation(&[1.0], &[2.0]), None);
         let extreme = strongest_correlation(&[1.0, 2.0, f64::MAX], &[f64::MAX, 1.0, f64::MIN]);
         assert!(extreme.is_none_or(|(r, _)| r.abs() <= 1.0));

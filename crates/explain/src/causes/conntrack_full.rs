@@ -79,10 +79,13 @@ impl<'a> Case<'a> {
         let at = self.silent.at;
         let mut scope = self.silent.scope(self.netns);
         scope.resource = Some("conntrack".into());
-        let checks: Vec<Check> = [Some(self.full_check()), self.silent.drops_check(self.dropped)]
-            .into_iter()
-            .flatten()
-            .collect();
+        let checks: Vec<Check> = [
+            Some(self.full_check()),
+            self.silent.drops_check(self.dropped),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
@@ -103,22 +106,29 @@ impl<'a> Case<'a> {
                 count(self.roomy()),
                 at.port
             ),
-            impact: self.silent.times.impact(self.dropped, self.silent.times.total()),
+            impact: self
+                .silent
+                .times
+                .impact(self.dropped, self.silent.times.total()),
             confidence: self.confidence(&checks),
             evidence: self.evidence(),
             arithmetic: checks,
             ruled_out: self.ruled_out(),
             advice: self.advice(&scope.netns),
-            verify: "`tcpwhy stat tables` shows conntrack well below its limit, and the `drop` column \
+            verify:
+                "`tcpwhy stat tables` shows conntrack well below its limit, and the `drop` column \
                      of /proc/net/stat/nf_conntrack no longer rises."
-                .into(),
+                    .into(),
             scope,
         }
     }
 
     /// A limit that the present entries fill to a half.
     fn roomy(&self) -> u64 {
-        self.limit.max(self.entries).saturating_mul(2).next_power_of_two()
+        self.limit
+            .max(self.entries)
+            .saturating_mul(2)
+            .next_power_of_two()
     }
 
     fn full_check(&self) -> Check {
@@ -233,9 +243,10 @@ impl<'a> Case<'a> {
                 action: format!("Do not track connections to port {port}."),
                 command: command_in(netns, &notrack),
                 r#where: format!("{}, and its other direction (tcp sport)", namespace(netns)),
-                risk: "Rules that match `ct state` and NAT no longer see these connections: accept \
+                risk:
+                    "Rules that match `ct state` and NAT no longer see these connections: accept \
                        both directions of the port without state."
-                    .into(),
+                        .into(),
                 expected: "Connections to the port take no entries and are never dropped for want \
                            of one."
                     .into(),
@@ -253,10 +264,11 @@ impl<'a> Case<'a> {
                     "sysctl -w net.netfilter.nf_conntrack_tcp_timeout_established=3600",
                 ),
                 r#where: namespace(netns),
-                risk: "A connection that is silent for longer loses its entry; behind NAT it dies. \
+                risk:
+                    "A connection that is silent for longer loses its entry; behind NAT it dies. \
                        TCP keepalive below that time prevents it. Entries that are there keep \
                        their old time."
-                    .into(),
+                        .into(),
                 expected: "Entries of connections whose ends are gone vanish after an hour.".into(),
                 change: None,
             },

@@ -185,7 +185,9 @@ impl<'a> Case<'a> {
         let structures = &self.silent.story.structures;
         if let Some(size) = structures.fullest(self.netns, "conntrack") {
             let dropped = structures.conntrack(self.netns, "dropped");
-            let limit = size.limit.map_or(String::new(), |l| format!(" of {}", count(l)));
+            let limit = size
+                .limit
+                .map_or(String::new(), |l| format!(" of {}", count(l)));
             out.push(RuledOut {
                 cause: "conntrack-full",
                 because: format!(
@@ -243,4 +245,4 @@ fn passed(silent: &Silent) -> u64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

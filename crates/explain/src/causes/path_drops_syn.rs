@@ -54,9 +54,11 @@ fn is_lost_elsewhere(silent: &Silent) -> bool {
     let many = retried >= MIN_LOST && retried as f64 >= MIN_SHARE * silent.times.total() as f64;
     // As shares: resent ÷ established against retried ÷ all.
     let data_too = resent * silent.times.total() * DATA_FACTOR > retried * established;
-    let refused = silent.story.all(&silent.clients).any(|(_, c)| c.refused.is_some());
+    let refused = silent.story.all(&silent.clients);
+    let refused = refused.filter(|(_, c)| c.refused.is_some()).count() as u64;
+    // A server that ends while SYNs are under way refuses a few.
     many && !data_too
-        && !refused
+        && refused * 2 < retried
         && silent.drops_here() == 0
         && silent.listener_drops() == 0
         && silent.strays() == 0
@@ -85,9 +87,23 @@ fn finding(silent: &Silent) -> Finding {
                 count(retried),
                 count(of)
             ),
-            format!("SYNs to {at} get lost {where_lost}: {} connects.", count(retried)),
+            format!(
+                "SYNs to {at} get lost {where_lost}: {} connects.",
+                count(retried)
+            ),
         ]),
-        fix: format!("Find the firewall or load balancer on the path to {at} that drops SYNs."),
+        fix: match silent.listener() {
+            Some(_) => {
+                format!("Find the firewall or load balancer on the path to {at} that drops SYNs.")
+            }
+            None => fitting([
+                format!(
+                    "Record on the host of {at}, too; then look for a firewall or load balancer \
+                     before it."
+                ),
+                "Record on the server's host, too; then look for a firewall before it.".into(),
+            ]),
+        },
         scope: silent.scope(netns),
         impact: silent.times.impact(silent.times.retries, of),
         confidence: confidence(silent, &checks),
@@ -110,8 +126,8 @@ fn confidence(silent: &Silent, checks: &[Check]) -> Confidence {
     match silent.listener() {
         Some(_) => c.because("the server is on this host too, and never saw those that got lost"),
         None => c.at_most(
-            Level::Medium,
-            "the server is not on this host: its own host may drop them",
+            Level::Low,
+            "the server is not on this host: a full queue or a firewall there looks the same",
         ),
     }
     weigh_checks(&mut c, checks);
@@ -140,7 +156,12 @@ fn clusters_step(silent: &Silent) -> Option<Step> {
         .iter()
         .filter_map(|m| {
             let i = step(&schedule, m.median_ns)?;
-            Some(format!("{} at {} (SYN {})", count(m.count), duration(m.median_ns), i + 2))
+            Some(format!(
+                "{} at {} (SYN {})",
+                count(m.count),
+                duration(m.median_ns),
+                i + 2
+            ))
         })
         .collect();
     if told.is_empty() {
@@ -167,11 +188,20 @@ fn clusters_step(silent: &Silent) -> Option<Step> {
 fn data_step(silent: &Silent) -> Option<Step> {
     let (resent, established) = silent.data_resent();
     let clients = silent.story.all(&silent.clients).map(|(_, c)| c);
-    let row = clients.filter(|c| c.established_ns.is_some()).filter_map(Conn::row).next();
+    let row = clients
+        .filter(|c| c.established_ns.is_some())
+        .filter_map(Conn::row)
+        .next();
+    let says = match resent {
+        0 => "none sent data again: only SYNs get lost".to_string(),
+        n => format!(
+            "{} sent data again, in share far fewer than lost SYNs",
+            count(n)
+        ),
+    };
     let step = Step::new(format!(
-        "Of {} that were established {} sent data again: only SYNs get lost.",
-        plural(established, "connection"),
-        count(resent)
+        "Of {} that were established {says}.",
+        plural(established, "connection")
     ))
     .number("established", established)
     .number("data_resent", resent)
@@ -187,13 +217,21 @@ fn accepted_check(silent: &Silent) -> Option<Check> {
     let seen = through.clone().filter(|c| c.peer.is_some()).count() as u64;
     let formula = "connects that succeeded = handshakes that the server saw";
     let through = through.count() as u64;
-    Some(super::scene::same_count(formula, through, seen, "handshakes"))
+    Some(super::scene::same_count(
+        formula,
+        through,
+        seen,
+        "handshakes",
+    ))
 }
 
 fn ruled_out(silent: &Silent) -> Vec<RuledOut> {
     let mut out = vec![RuledOut {
         cause: "local-firewall-drop",
-        because: format!("{} dropped on this host", plural(silent.drops_here(), "such SYN")),
+        because: format!(
+            "{} dropped on this host",
+            plural(silent.drops_here(), "such SYN")
+        ),
     }];
     out.extend(silent.queues_ruled_out());
     out.push(silent.time_wait_ruled_out());
@@ -226,9 +264,10 @@ fn advice(silent: &Silent) -> Vec<Advice> {
             "the boxes on the path from {}; the last hop that answers is in front of it",
             namespace(&netns)
         ),
-        risk: "SYN-flood protection is there for a reason: raise its limit above the real rate, do \
+        risk:
+            "SYN-flood protection is there for a reason: raise its limit above the real rate, do \
                not remove it."
-            .into(),
+                .into(),
         expected: format!(
             "The {} of connects that lost a SYN take a round trip instead of 1 s or more.",
             percent(silent.times.retried as f64 / silent.times.total().max(1) as f64)

@@ -39,29 +39,45 @@ pub(crate) struct Silent<'a> {
 pub(crate) fn places(story: &Story) -> Vec<Silent<'_>> {
     let key = |netns: u32, at: Endpoint| (at.is_loopback().then_some(netns), at);
     let mut places: BTreeMap<_, (Vec<ConnId>, Vec<&Group>)> = BTreeMap::new();
-    for conn in story.conns.iter().filter(|c| c.side == Side::Opened && c.syn_retries > 0) {
+    for conn in story
+        .conns
+        .iter()
+        .filter(|c| c.side == Side::Opened && c.syn_retries > 0)
+    {
         if places.len() < MAX_PLACES {
             places.entry(key(conn.netns, conn.remote)).or_default();
         }
     }
-    for group in story.packets.all().iter().filter(|g| g.what == What::SynDropped) {
+    for group in story
+        .packets
+        .all()
+        .iter()
+        .filter(|g| g.what == What::SynDropped)
+    {
         let key = key(group.netns, group.local);
         if group.local.port != 0 && (places.len() < MAX_PLACES || places.contains_key(&key)) {
             places.entry(key).or_default().1.push(group);
         }
     }
-    for (id, conn) in story.conns.iter().enumerate().filter(|(_, c)| c.side == Side::Opened) {
+    for (id, conn) in story
+        .conns
+        .iter()
+        .enumerate()
+        .filter(|(_, c)| c.side == Side::Opened)
+    {
         if let Some((clients, _)) = places.get_mut(&key(conn.netns, conn.remote)) {
             clients.push(id as ConnId);
         }
     }
-    let places = places.into_iter().map(|((_, at), (clients, dropped))| Silent {
-        story,
-        at,
-        times: ConnectTimes::of_clients(story, &clients, 0),
-        clients,
-        dropped,
-    });
+    let places = places
+        .into_iter()
+        .map(|((_, at), (clients, dropped))| Silent {
+            story,
+            at,
+            times: ConnectTimes::of_clients(story, &clients, 0),
+            clients,
+            dropped,
+        });
     places.collect()
 }
 
@@ -101,30 +117,40 @@ impl<'a> Silent<'a> {
 
     /// The listener there, when it is on this host.
     pub(crate) fn listener(&self) -> Option<(u32, &'a Listener)> {
-        let mut clients = self.story.all(&self.clients).filter_map(|(_, c)| c.listener);
+        let mut clients = self
+            .story
+            .all(&self.clients)
+            .filter_map(|(_, c)| c.listener);
         let dropped = || {
-            self.dropped.iter().find_map(|g| {
-                self.story.listeners.taking(g.netns, self.at, g.family)
-            })
+            self.dropped
+                .iter()
+                .find_map(|g| self.story.listeners.taking(g.netns, self.at, g.family))
         };
         let index = clients.next().or_else(dropped)?;
         Some((index, self.story.listeners.all.get(index as usize)?))
     }
 
-    /// Packets that the listener itself dropped.
+    /// SYNs that the listener itself dropped. Its socket also counts packets that fit no
+    /// connection, which are answered with a reset: only without counters it has to do.
     pub(crate) fn listener_drops(&self) -> u64 {
         let Some((_, listener)) = self.listener() else {
             return 0;
         };
-        let counted = self.story.counters.rise(listener.netns, DROPS).by;
-        counted.max(listener.drops().unwrap_or(0))
+        match self.story.counters.covers(listener.netns) {
+            true => self.story.counters.rise(listener.netns, DROPS).by,
+            false => listener.drops().unwrap_or(0),
+        }
     }
 
     /// Connects that a TIME_WAIT socket or a stray ACK answered: not silent.
     pub(crate) fn strays(&self) -> u64 {
         let facts = &self.story.refusals;
         let strays = facts.strays.iter().filter(|s| s.remote == self.at).count();
-        let refused = facts.refused.iter().filter(|r| r.seen.local == self.at).count();
+        let refused = facts
+            .refused
+            .iter()
+            .filter(|r| r.seen.local == self.at)
+            .count();
         strays.max(refused) as u64
     }
 
@@ -164,13 +190,19 @@ impl<'a> Silent<'a> {
     pub(crate) fn drops_step<'g>(&self, groups: impl Iterator<Item = &'g Group> + Clone) -> Step {
         let n: u64 = groups.clone().map(|g| g.count).sum();
         let told = groups.clone().map(|g| {
-            let place = g.location.as_deref().map_or(String::new(), |l| format!(" in {l}"));
+            let place = g
+                .location
+                .as_deref()
+                .map_or(String::new(), |l| format!(" in {l}"));
             let netns = self.story.netns(g.netns);
             let netns = netns.name.unwrap_or_else(|| g.netns.to_string());
             let reason = g.reason.as_deref().unwrap_or("no reason given");
             let from = g.remotes.iter().max_by_key(|(_, n)| *n);
             let from = from.map_or(String::new(), |(a, n)| format!(", {} from {a}", count(*n)));
-            format!("{} by {reason}{place} of namespace {netns}{from}", count(g.count))
+            format!(
+                "{} by {reason}{place} of namespace {netns}{from}",
+                count(g.count)
+            )
         });
         Step::new(format!(
             "{} to {} {} dropped on this host: {}.",
@@ -191,9 +223,10 @@ impl<'a> Silent<'a> {
         let sent = self.times.retries + self.times.unanswered;
         let diff = sent.abs_diff(dropped) as f64;
         Some(Check {
-            formula: "SYNs dropped here = SYNs that clients sent again + those last sent without an \
+            formula:
+                "SYNs dropped here = SYNs that clients sent again + those last sent without an \
                       answer"
-                .into(),
+                    .into(),
             expected: dropped as f64,
             measured: sent as f64,
             unit: "SYNs",
@@ -215,10 +248,10 @@ impl<'a> Silent<'a> {
             RuledOut {
                 cause: "accept-queue-overflow",
                 because: format!(
-                    "the listener {} dropped {}, ListenOverflows rose by {}",
-                    listener.local,
-                    plural(listener.drops().unwrap_or(0), "packet"),
-                    rise(super::lost_syn::OVERFLOWS)
+                    "ListenOverflows rose by {} and ListenDrops by {} where {} listens",
+                    rise(super::lost_syn::OVERFLOWS),
+                    rise(DROPS),
+                    listener.local
                 ),
             },
             RuledOut {

@@ -134,7 +134,11 @@ fn impact(case: &Case) -> Impact {
     );
     if let Some((p50, p99)) = added {
         let time = |ms: f64| duration((ms * 1e6) as u64);
-        says += &format!(", and took {} longer in the median, {} at p99", time(p50), time(p99));
+        says += &format!(
+            ", and took {} longer in the median, {} at p99",
+            time(p50),
+            time(p99)
+        );
     }
     let waiting = case.waiting();
     if waiting > 0 {
@@ -253,9 +257,13 @@ fn ruled_out(case: &Case) -> Vec<RuledOut> {
             ),
         },
     );
-    let tracked = case.server.and_then(|n| story.structures.fullest(n, "conntrack"));
+    let tracked = case
+        .server
+        .and_then(|n| story.structures.fullest(n, "conntrack"));
     if let Some(tracked) = tracked {
-        let of = tracked.limit.map_or(String::new(), |l| format!(" of {}", count(l)));
+        let of = tracked
+            .limit
+            .map_or(String::new(), |l| format!(" of {}", count(l)));
         rule(
             "conntrack-full",
             format!("{}{of} connections tracked at most", count(tracked.entries)),

@@ -56,7 +56,12 @@ impl Ports {
 
     /// The fullest source of a namespace towards a destination.
     pub(crate) fn most(&self, netns: u32, to: Endpoint) -> Option<Used> {
-        let of_destination = self.most.iter().filter(|((n, _, d), _)| *n == netns && *d == to);
-        of_destination.map(|(_, used)| *used).max_by_key(|u| u.ports)
+        let of_destination = self
+            .most
+            .iter()
+            .filter(|((n, _, d), _)| *n == netns && *d == to);
+        of_destination
+            .map(|(_, used)| *used)
+            .max_by_key(|u| u.ports)
     }
 }

@@ -100,7 +100,11 @@ impl Refusals {
                 if let Some(before) = known {
                     let after_ns = row.time_ns.saturating_sub(before);
                     let seen = Seen::of(at, row);
-                    keep(&mut self.retries, &mut self.folded, Retry { seen, after_ns });
+                    keep(
+                        &mut self.retries,
+                        &mut self.folded,
+                        Retry { seen, after_ns },
+                    );
                 }
             }
             (Kind::ResetSent, State::SynSent) => {
@@ -159,9 +163,8 @@ impl Refusals {
     pub(crate) fn held(&self, netns: u32, at_ns: u64, reset_ends: bool) -> Option<u64> {
         let since = at_ns.saturating_sub(TIME_WAIT_NS);
         let of_netns = self.time_waits.iter().filter(|((n, ..), _)| *n == netns);
-        let held = of_netns.filter(|(_, t)| {
-            (since..=at_ns).contains(&t.began_ns) && !(t.reset && reset_ends)
-        });
+        let held = of_netns
+            .filter(|(_, t)| (since..=at_ns).contains(&t.began_ns) && !(t.reset && reset_ends));
         (self.time_waits.len() < MAX_FOLLOWED).then(|| held.count() as u64)
     }
 }

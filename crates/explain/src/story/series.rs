@@ -76,7 +76,11 @@ impl Series {
     /// Every counter of a namespace that changed.
     pub(crate) fn lines(&self, netns: u32) -> impl Iterator<Item = Line<'_>> {
         let of_netns = self.namespaces.get(&netns).into_iter();
-        of_netns.flat_map(|n| n.changes.iter().filter_map(|(name, changes)| n.line(name, changes)))
+        of_netns.flat_map(|n| {
+            n.changes
+                .iter()
+                .filter_map(|(name, changes)| n.line(name, changes))
+        })
     }
 }
 

@@ -23,7 +23,8 @@ const BATCH: usize = 32 * 1024;
 pub(super) fn fill(netns: &Netns, share: f64) -> Result<(), Error> {
     let number = |name| -> Result<u64, Error> {
         let text = netns.sysctl(name)?;
-        text.parse().map_err(|_| refused(format!("{name} is {text}")))
+        text.parse()
+            .map_err(|_| refused(format!("{name} is {text}")))
     };
     let limit = number(LIMIT)?;
     if limit > MOST {
@@ -36,7 +37,9 @@ pub(super) fn fill(netns: &Netns, share: f64) -> Result<(), Error> {
     let made = number(COUNT)?;
     match made >= u64::from(wanted) * 99 / 100 {
         true => Ok(()),
-        false => Err(refused(format!("only {made} of {wanted} entries were made"))),
+        false => Err(refused(format!(
+            "only {made} of {wanted} entries were made"
+        ))),
     }
 }
 
@@ -75,7 +78,10 @@ fn entry(n: u32) -> Vec<u8> {
     const STATUS: u32 = 0b1110; // seen both ways, assured, confirmed
     const TIMEOUT_S: u32 = 600;
     const ESTABLISHED: u8 = 3;
-    let client = (Ipv4Addr::new(203, 0, 113, (n >> 15) as u8 + 1), 1 + (n & 0x7fff) as u16);
+    let client = (
+        Ipv4Addr::new(203, 0, 113, (n >> 15) as u8 + 1),
+        1 + (n & 0x7fff) as u16,
+    );
     let server = (Ipv4Addr::new(192, 0, 2, 1), 443);
     let state = nested(4, nested(1, attribute(1, &[ESTABLISHED])));
     let body = [
@@ -138,7 +144,10 @@ mod tests {
         let all: std::collections::HashSet<_> = [0, 1, 0x7fff, 0x8000, 0x8001].map(entry).into();
         assert_eq!(all.len(), 5);
         let one = entry(7);
-        assert_eq!(u32::from_ne_bytes(one[..4].try_into().unwrap()), one.len() as u32);
+        assert_eq!(
+            u32::from_ne_bytes(one[..4].try_into().unwrap()),
+            one.len() as u32
+        );
         assert_eq!(one.len() % 4, 0);
     }
 }

@@ -23,9 +23,10 @@ impl Scenario {
             })?;
         }
         for (name, node) in &self.nodes {
-            ensure(node.tracked.is_none_or(|t| (0.0..=1.0).contains(&t)), || {
-                format!("node `{name}`: tracked is not a share (0 to 1)")
-            })?;
+            ensure(
+                node.tracked.is_none_or(|t| (0.0..=1.0).contains(&t)),
+                || format!("node `{name}`: tracked is not a share (0 to 1)"),
+            )?;
             if let Some(gateway) = &node.gateway {
                 self.node(gateway)?;
                 ensure(self.link_between(name, gateway).is_some(), || {

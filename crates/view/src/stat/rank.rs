@@ -111,7 +111,8 @@ impl Rank {
         let others = self.series.iter().filter(|(key, _)| *key != asked);
         let ranked = others.filter_map(|(key, series)| {
             let name = full(key);
-            let (r, lag) = strongest_correlation(with, &series.rates).filter(|_| !is_gauge(&name))?;
+            let (r, lag) =
+                strongest_correlation(with, &series.rates).filter(|_| !is_gauge(&name))?;
             Some((name, r, lag, series.total))
         });
         let mut ranked: Vec<_> = ranked.collect();

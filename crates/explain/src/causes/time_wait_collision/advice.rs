@@ -28,9 +28,11 @@ impl Case<'_> {
                 ),
                 "Set tcp_timestamps=1 on both sides and use more local ports.".into(),
             ]),
-            (false, true) => "Use more local ports, or keep connections open: ports are used again \
+            (false, true) => {
+                "Use more local ports, or keep connections open: ports are used again \
                               too soon."
-                .into(),
+                    .into()
+            }
         }
     }
 
@@ -67,7 +69,8 @@ impl Case<'_> {
                         accepted; now it is refused until the 60 s are over."
             .to_string();
         let risk = "None that matters: it is the kernel's default.";
-        self.keeps().then(|| set_sysctl(&self.story.netns(netns), RFC1337, 0, risk, expected))
+        self.keeps()
+            .then(|| set_sysctl(&self.story.netns(netns), RFC1337, 0, risk, expected))
     }
 
     fn timestamps(&self) -> Vec<Advice> {
@@ -203,9 +206,10 @@ impl Case<'_> {
                      is another timer)."
                 .into(),
             command: None,
-            r#where: "the protocol between client and server; IP_BIND_ADDRESS_NO_PORT with several \
+            r#where:
+                "the protocol between client and server; IP_BIND_ADDRESS_NO_PORT with several \
                       addresses"
-                .into(),
+                    .into(),
             risk: "Ports are then held at the client, which knows of them: it can run out of them \
                    (tcp_tw_reuse=1 lets it use them again after a second)."
                 .into(),

@@ -128,7 +128,9 @@ impl<'a> Case<'a> {
         for (client, time) in refused.chain(strays) {
             of_client.entry(client).or_default().push(time);
         }
-        of_client.values_mut().for_each(|times| times.sort_unstable());
+        of_client
+            .values_mut()
+            .for_each(|times| times.sort_unstable());
         let hit = self.story.all(&self.clients).filter(|(_, conn)| {
             let Some(times) = of_client.get(&conn.local) else {
                 return false;
@@ -146,7 +148,9 @@ impl<'a> Case<'a> {
         times.sort_unstable();
         // From the first connect to the last that was tried: before and after was no load.
         let tried = self.refused.iter().map(|r| r.seen.time_ns);
-        let tried = tried.chain(self.retries.iter().map(|r| r.seen.time_ns)).max();
+        let tried = tried
+            .chain(self.retries.iter().map(|r| r.seen.time_ns))
+            .max();
         let (from, to) = (*times.first()?, times.last().copied().max(tried)?);
         let rates = per_bin(times.into_iter(), from, to, BIN_NS);
         let found = change(&rates).filter(|c| c.after < c.before)?;
@@ -154,7 +158,11 @@ impl<'a> Case<'a> {
         let time_ns = from + found.at as u64 * BIN_NS;
         // A rate also falls when the load ends; it breaks when the clients are blocked.
         let blocked = self.hit().filter(|c| c.syn_retries > 0);
-        let (most, _) = at_once(self.story, self.story.all(&self.clients).map(|(_, c)| c), (from, to));
+        let (most, _) = at_once(
+            self.story,
+            self.story.all(&self.clients).map(|(_, c)| c),
+            (from, to),
+        );
         let (_, mean) = at_once(self.story, blocked, (time_ns, to));
         if mean < BLOCKED * most as f64 {
             return None;
@@ -175,7 +183,10 @@ impl<'a> Case<'a> {
                 && Some(c.netns) == self.server
                 && c.local == self.at
         });
-        clients.map(|(_, c)| c).chain(servers).filter_map(|c| c.established_ns)
+        clients
+            .map(|(_, c)| c)
+            .chain(servers)
+            .filter_map(|c| c.established_ns)
     }
 
     /// The connects that were refused, in order of time.
@@ -336,7 +347,10 @@ pub(super) fn at_once<'c>(
             true => conn.established_ns.or(conn.ended_ns),
             false => conn.ended_ns,
         };
-        let (start, end) = (conn.start_ns.max(from), until.unwrap_or(story.end_ns).min(to));
+        let (start, end) = (
+            conn.start_ns.max(from),
+            until.unwrap_or(story.end_ns).min(to),
+        );
         if start < end {
             steps.extend([(start, 1), (end, -1)]);
             sum += (end - start) as f64;

@@ -157,7 +157,12 @@ impl Case<'_> {
         let moved = |from: u64, to: u64| {
             let all = self.story.all(&self.clients);
             let all = all.filter(|(_, c)| (from..to).contains(&c.start_ns));
-            median(&mut all.map(|(_, c)| c.bytes_acked).filter(|b| *b > 0).collect::<Vec<_>>())
+            median(
+                &mut all
+                    .map(|(_, c)| c.bytes_acked)
+                    .filter(|b| *b > 0)
+                    .collect::<Vec<_>>(),
+            )
         };
         let before = moved(0, broke.time_ns);
         let after = moved(broke.time_ns, u64::MAX);
@@ -232,7 +237,11 @@ impl Case<'_> {
                 true => cause.from,
                 false => cause.to,
             };
-            let other = if client == cause.to { cause.from } else { cause.to };
+            let other = if client == cause.to {
+                cause.from
+            } else {
+                cause.to
+            };
             (other == self.at && refused.contains(&client)).then_some((w, client))
         });
         // A client's own sleep tells more than the server's.
@@ -269,7 +278,11 @@ impl Case<'_> {
         ))
         .number("resets", n)
         .number_if("after_us", after.map(|ns| ns as f64 / 1e3))
-        .rows([first.row()].into_iter().chain(self.strays.last().map(|s| s.row())));
+        .rows(
+            [first.row()]
+                .into_iter()
+                .chain(self.strays.last().map(|s| s.row())),
+        );
         Some(step)
     }
 
@@ -306,14 +319,24 @@ impl Case<'_> {
     /// The connection before, and who closed it.
     fn earlier_step(&self) -> Option<Step> {
         let netns = self.server?;
-        let first = self.story.refusals.closed_first.get(&(netns, self.at)).copied();
+        let first = self
+            .story
+            .refusals
+            .closed_first
+            .get(&(netns, self.at))
+            .copied();
         let earlier = self.refused.iter().filter_map(|r| Some((r, r.closed_ns?)));
-        let gaps = earlier.clone().map(|(r, closed)| r.seen.time_ns.saturating_sub(closed));
+        let gaps = earlier
+            .clone()
+            .map(|(r, closed)| r.seen.time_ns.saturating_sub(closed));
         let gap = median(&mut gaps.collect::<Vec<_>>())?;
         let row = earlier.map(|(r, _)| r.seen.row()).next();
         let mut uploads = self.uploads();
         uploads.sort_by_key(|u| u.bytes);
-        let upload = uploads.get(uploads.len() / 2).map(|u| u.bytes).filter(|b| *b > 0);
+        let upload = uploads
+            .get(uploads.len() / 2)
+            .map(|u| u.bytes)
+            .filter(|b| *b > 0);
         let mut says = format!(
             "The server closes first ({} of its ends did), so the TIME_WAIT is its own; the ports \
              were used again {} after the earlier connection had closed (median)",
@@ -341,7 +364,10 @@ impl Case<'_> {
         let netns = self.server?;
         let size = self.story.structures.fullest(netns, "time-wait")?;
         let (range, clients) = self.range().filter(|_| !self.behind_nat())?;
-        let setting = self.story.settings.get(clients, super::advice::PORT_RANGE)?;
+        let setting = self
+            .story
+            .settings
+            .get(clients, super::advice::PORT_RANGE)?;
         let all = self.story.all(&self.clients);
         let from: std::collections::BTreeSet<_> = all.map(|(_, c)| c.local.addr).collect();
         let ends = range.saturating_mul(from.len().max(1) as u64);
@@ -362,7 +388,8 @@ impl Case<'_> {
         .number("time_wait", size.entries)
         .number("ports", range)
         .number("odds", odds)
-        .rows([size.row, setting.row]);
+        .rows([size.row, setting.row])
+        .rows(self.ports().map(|used| used.row));
         Some(step)
     }
 
@@ -371,12 +398,19 @@ impl Case<'_> {
         // One per connect that had to try again: its first retry.
         let first = self.hit().filter_map(|c| c.first_retry);
         let first: ahash::AHashSet<RowRef> = first.map(RowRef::from).collect();
-        let retries = self.retries.iter().filter(|r| first.contains(&r.seen.row()));
+        let retries = self
+            .retries
+            .iter()
+            .filter(|r| first.contains(&r.seen.row()));
         let times: Vec<u64> = retries.map(|r| r.seen.time_ns).collect();
         let moved = moved::with(self.story, netns, &times, SHOWN_COUNTERS);
         let told = moved.iter().map(|m| {
             let name = m.name.replace('.', "");
-            format!("{name} +{} (correlation {})", figure(m.by), figure(m.correlation))
+            format!(
+                "{name} +{} (correlation {})",
+                figure(m.by),
+                figure(m.correlation)
+            )
         });
         let told: Vec<String> = told.collect();
         let step = Step::new(format!(
