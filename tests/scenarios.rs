@@ -194,3 +194,58 @@ fn a_copied_recording_means_the_same_without_root() {
         "the same findings as live"
     );
 }
+
+#[test]
+fn time_wait_collisions() {
+    if !root() {
+        return;
+    }
+    for scenario in [
+        "clumsy-kernel-33",
+        "clumsy-kernel-fast-retry",
+        "clumsy-kernel-rfc1337",
+        "clumsy-kernel-nat",
+        "delayed-requests-exponential",
+    ] {
+        names_first(scenario, "time-wait-collision");
+    }
+}
+
+#[test]
+fn the_rate_recovers_when_time_wait_no_longer_refuses() {
+    if !root() {
+        return;
+    }
+    for (scenario, client) in [
+        ("clumsy-kernel", "ab-upload"),
+        ("delayed-requests", "balancer"),
+    ] {
+        let outcome = lab(&[scenario, "--fix"]);
+        let says = outcome["findings"][0]["evidence"].to_string();
+        assert!(
+            says.contains("TcpOutRsts"),
+            "it moved with the symptom: {says}"
+        );
+        let p99 = |round: &Value| {
+            let clients = round["workload"]["clients"].as_array().unwrap().iter();
+            let client = clients.clone().find(|c| c["name"] == client).unwrap();
+            client["connect_ms"]["p99"].as_f64().unwrap()
+        };
+        let (before, after) = (p99(&outcome), p99(&outcome["fix"]["after"]));
+        assert!(
+            before > 900.0 && after < before / 4.0,
+            "{scenario}: {before} -> {after} ms"
+        );
+    }
+}
+
+#[test]
+fn syns_dropped_here_and_on_the_path() {
+    if !root() {
+        return;
+    }
+    names_first("firewall-drops-syn", "local-firewall-drop");
+    names_first("path-drops-syn", "path-drops-syn");
+    let finding = names_first("conntrack-full", "conntrack-full");
+    assert_eq!(finding["scope"]["resource"], "conntrack");
+}

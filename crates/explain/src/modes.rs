@@ -55,10 +55,10 @@ pub(crate) fn syn_schedule(linear: u64, quick: Option<u64>) -> Vec<u64> {
     times
 }
 
-/// Which time of a schedule a latency is: it comes up to a tenth later, and up to 100 ms.
+/// Which time of a schedule a latency is: it comes up to a tenth later, at least 100 and at most 300 ms.
 pub(crate) fn step(schedule: &[u64], latency_ns: u64) -> Option<usize> {
     const SLACK: u64 = 100_000_000;
-    let fits = |at: u64| (at..=at + (at / 10).max(SLACK).min(3 * SLACK)).contains(&latency_ns);
+    let fits = |at: u64| (at..=at + (at / 10).clamp(SLACK, 3 * SLACK)).contains(&latency_ns);
     // The latest that fits: the quick retry is close to nothing.
     schedule.iter().rposition(|at| fits(*at))
 }

@@ -25,9 +25,9 @@ an established one. At `net.netfilter.nf_conntrack_max` entries it looks for one
 traffic both ways (`early_drop`); when it finds none near by it drops the packet, which for a new
 connection is the SYN.
 
-**Distinguish.** To the kernel it is a `NETFILTER_DROP`, as with a rule (`local-firewall-drop`). Only
-conntrack's own statistics (`drop` in /proc/net/stat/nf_conntrack) and its count against its limit
-tell them apart.
+**Distinguish.** To the kernel it is a `NETFILTER_DROP`, as with a rule (`local-firewall-drop`).
+Only conntrack's own statistics (`drop` in /proc/net/stat/nf_conntrack) and its count against its
+limit tell them apart.
 ";
 
 /// The table counts entries that are just being made as well: it is full from here on.

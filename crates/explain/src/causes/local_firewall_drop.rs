@@ -251,4 +251,4 @@ fn passed(silent: &Silent) -> u64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -54,12 +54,11 @@ fn is_lost_elsewhere(silent: &Silent) -> bool {
     let many = retried >= MIN_LOST && retried as f64 >= MIN_SHARE * silent.times.total() as f64;
     // As shares: resent ÷ established against retried ÷ all.
     let data_too = resent * silent.times.total() * DATA_FACTOR > retried * established;
-    let refused = silent
-        .story
-        .all(&silent.clients)
-        .any(|(_, c)| c.refused.is_some());
+    let refused = silent.story.all(&silent.clients);
+    let refused = refused.filter(|(_, c)| c.refused.is_some()).count() as u64;
+    // A server that ends while SYNs are under way refuses a few.
     many && !data_too
-        && !refused
+        && refused * 2 < retried
         && silent.drops_here() == 0
         && silent.listener_drops() == 0
         && silent.strays() == 0
@@ -93,7 +92,18 @@ fn finding(silent: &Silent) -> Finding {
                 count(retried)
             ),
         ]),
-        fix: format!("Find the firewall or load balancer on the path to {at} that drops SYNs."),
+        fix: match silent.listener() {
+            Some(_) => {
+                format!("Find the firewall or load balancer on the path to {at} that drops SYNs.")
+            }
+            None => fitting([
+                format!(
+                    "Record on the host of {at}, too; then look for a firewall or load balancer \
+                     before it."
+                ),
+                "Record on the server's host, too; then look for a firewall before it.".into(),
+            ]),
+        },
         scope: silent.scope(netns),
         impact: silent.times.impact(silent.times.retries, of),
         confidence: confidence(silent, &checks),
@@ -116,8 +126,8 @@ fn confidence(silent: &Silent, checks: &[Check]) -> Confidence {
     match silent.listener() {
         Some(_) => c.because("the server is on this host too, and never saw those that got lost"),
         None => c.at_most(
-            Level::Medium,
-            "the server is not on this host: its own host may drop them",
+            Level::Low,
+            "the server is not on this host: a full queue or a firewall there looks the same",
         ),
     }
     weigh_checks(&mut c, checks);
@@ -182,10 +192,16 @@ fn data_step(silent: &Silent) -> Option<Step> {
         .filter(|c| c.established_ns.is_some())
         .filter_map(Conn::row)
         .next();
+    let says = match resent {
+        0 => "none sent data again: only SYNs get lost".to_string(),
+        n => format!(
+            "{} sent data again, in share far fewer than lost SYNs",
+            count(n)
+        ),
+    };
     let step = Step::new(format!(
-        "Of {} that were established {} sent data again: only SYNs get lost.",
-        plural(established, "connection"),
-        count(resent)
+        "Of {} that were established {says}.",
+        plural(established, "connection")
     ))
     .number("established", established)
     .number("data_resent", resent)

@@ -130,13 +130,16 @@ impl<'a> Silent<'a> {
         Some((index, self.story.listeners.all.get(index as usize)?))
     }
 
-    /// Packets that the listener itself dropped.
+    /// SYNs that the listener itself dropped. Its socket also counts packets that fit no
+    /// connection, which are answered with a reset: only without counters it has to do.
     pub(crate) fn listener_drops(&self) -> u64 {
         let Some((_, listener)) = self.listener() else {
             return 0;
         };
-        let counted = self.story.counters.rise(listener.netns, DROPS).by;
-        counted.max(listener.drops().unwrap_or(0))
+        match self.story.counters.covers(listener.netns) {
+            true => self.story.counters.rise(listener.netns, DROPS).by,
+            false => listener.drops().unwrap_or(0),
+        }
     }
 
     /// Connects that a TIME_WAIT socket or a stray ACK answered: not silent.
@@ -245,10 +248,10 @@ impl<'a> Silent<'a> {
             RuledOut {
                 cause: "accept-queue-overflow",
                 because: format!(
-                    "the listener {} dropped {}, ListenOverflows rose by {}",
-                    listener.local,
-                    plural(listener.drops().unwrap_or(0), "packet"),
-                    rise(super::lost_syn::OVERFLOWS)
+                    "ListenOverflows rose by {} and ListenDrops by {} where {} listens",
+                    rise(super::lost_syn::OVERFLOWS),
+                    rise(DROPS),
+                    listener.local
                 ),
             },
             RuledOut {

@@ -6,8 +6,6 @@ use crate::leftovers::temp_dir;
 use crate::netns::Netns;
 use crate::scenario::NodeSpec;
 
-use super::tracked;
-
 /// Takes SYNs that are sent again too soon; compiled by the build script.
 const OLD_CLIENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/old_client.bpf.o"));
 
@@ -19,10 +17,7 @@ pub(super) fn plant(netns: &Netns, node: &NodeSpec) -> Result<(), Error> {
     if node.old_clients {
         make_clients_old(netns, "lo")?;
     }
-    match node.tracked {
-        Some(share) => tracked::fill(netns, share),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Loads nftables rules.

@@ -67,6 +67,8 @@ pub struct Plant {
     cgroups: BTreeMap<String, Cgroup>,
     links: Vec<Option<Link>>,
     nodes: BTreeMap<String, Netns>,
+    /// Tables of tracked connections are full, where they are to be.
+    filled: bool,
     /// As it runs now: a fix changes it.
     pub(crate) scenario: Scenario,
     programs: Programs,
@@ -82,6 +84,7 @@ impl Plant {
             cgroups: BTreeMap::new(),
             links: Vec::new(),
             nodes: BTreeMap::new(),
+            filled: false,
             scenario,
             programs,
             seed,
@@ -227,6 +230,7 @@ impl Plant {
 
     /// Starts every server and waits until all listen.
     pub fn start_servers(&mut self, stop: &Stop) -> Result<(), Error> {
+        self.fill_tables()?;
         for spec in &self.scenario.servers {
             let command = self.server_command(spec);
             let process = Process::start(format!("server {}", spec.name), command)?;
@@ -243,6 +247,23 @@ impl Plant {
             process.wait_ready(stop, BUDGET)?;
         }
         Ok(())
+    }
+
+    /// Fills tables of tracked connections, once: not before the links carry packets, for what
+    /// proves that they do needs entries of its own.
+    fn fill_tables(&mut self) -> Result<(), Error> {
+        if !std::mem::replace(&mut self.filled, true) {
+            for (name, node) in &self.scenario.nodes {
+                node.tracked
+                    .map_or(Ok(()), |share| tracked::fill(&self.nodes[name], share))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a node's firewall has no room for new connections.
+    fn is_full(&self, node: &str) -> bool {
+        self.filled && self.scenario.nodes[node].tracked.is_some()
     }
 
     /// Runs every client to its end, and the hogs meanwhile.
@@ -303,6 +324,9 @@ impl Plant {
     pub fn wait_joined(&self, stop: &Stop) -> Result<(), Error> {
         for (index, spec) in self.scenario.links.iter().enumerate() {
             let [from, to] = &spec.between;
+            if self.is_full(from) || self.is_full(to) {
+                continue;
+            }
             for address in addresses::peers(index) {
                 // A socket stays in the namespace it was made in.
                 let socket = self.nodes[from].inside(|| addresses::probe_socket(address))?;

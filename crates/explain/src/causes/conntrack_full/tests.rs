@@ -1,1 +1,63 @@
+//! C33 is named when the table itself says that it is full, else the rule is to blame.
 
+use recording::tables::{Resource, TableSize};
+
+use crate::causes::local_firewall_drop::tests::dropped;
+use crate::causes::testing::only;
+use crate::fixture::{Fixture, SERVER, START_NS};
+use crate::{Change, Level};
+
+const ID: &str = "conntrack-full";
+
+/// The same drops, with a table of so many entries that counts so many drops itself.
+fn tracked(entries: u64, counted: f64) -> Fixture {
+    let mut f = dropped("NETFILTER_DROP");
+    f.machine.tables.push(TableSize {
+        time_ns: START_NS + 5_000_000_000,
+        netns: SERVER,
+        structure: "conntrack".into(),
+        entries,
+        limit: Some(262_144),
+        ..TableSize::default()
+    });
+    for (second, value) in [(0, 7.0), (9, 7.0 + counted)] {
+        f.machine.resources.push(Resource {
+            time_ns: START_NS + second * 1_000_000_000,
+            netns: SERVER,
+            resource: "network".into(),
+            instance: "conntrack".into(),
+            aspect: "errors".into(),
+            metric: "dropped".into(),
+            value,
+            unit: "count".into(),
+            cumulative: true,
+            limit: None,
+        });
+    }
+    f
+}
+
+#[test]
+fn a_full_table() {
+    let f = only(&tracked(262_144, 30.0), ID);
+    assert_eq!(f.scope.resource.as_deref(), Some("conntrack"));
+    assert_eq!((f.impact.affected, f.impact.of), (30, 90));
+    assert_eq!(f.confidence.level, Level::High);
+    let raise = Change::Sysctl {
+        netns: 0,
+        name: "net.netfilter.nf_conntrack_max",
+        value: "524288".into(),
+    };
+    assert_eq!(f.advice[0].change, Some(raise));
+}
+
+#[test]
+fn a_table_with_room_is_not_to_blame() {
+    only(&tracked(1_000, 0.0), "local-firewall-drop");
+}
+
+#[test]
+fn a_full_table_beside_a_rule_that_drops() {
+    // Its own count says that it dropped a few of them only.
+    only(&tracked(262_144, 5.0), "local-firewall-drop");
+}

@@ -1,1 +1,131 @@
+//! C08 is named when clients suffer from a rule here, and not for strangers that it keeps out.
 
+use recording::tables::Event;
+
+use crate::causes::testing::{found, only, ruled_out};
+use crate::fixture::{self, CLIENT, Dial, Fate, Fixture, Listen, SERVER, START_NS, place};
+use crate::{Change, Level};
+
+const ID: &str = "local-firewall-drop";
+
+/// A third of 90 connects lose their first SYN to a rule at the server, for 1 s.
+pub(crate) fn dropped(reason: &str) -> Fixture {
+    let mut f = Fixture::new();
+    f.listen(Listen::default());
+    for i in 0..90u16 {
+        let at_ms = 100.0 + f64::from(i) * 50.0;
+        let lost = i % 3 == 0;
+        let from = format!("10.79.0.2:{}", 40_000 + i);
+        f.dial(Dial {
+            from: from.clone(),
+            at_ms,
+            took_ms: if lost { 1_004.0 } else { 0.1 },
+            retries: lost.into(),
+            rtt_us: 90,
+            ends_ms: Some(at_ms + 1_100.0),
+            ..Dial::default()
+        });
+        if lost {
+            drop_syn(&mut f, &from, at_ms + 0.05, reason);
+        }
+    }
+    f.events.sort_by_key(|e| e.time_ns);
+    f
+}
+
+fn drop_syn(f: &mut Fixture, from: &str, at_ms: f64, reason: &str) {
+    let (client, client_port, _) = place(from);
+    let (server, server_port, family) = place("10.79.0.1:5000");
+    f.events.push(Event {
+        time_ns: START_NS + (at_ms * 1e6) as u64,
+        kind: "drop".into(),
+        netns: SERVER,
+        family,
+        local_addr: server,
+        local_port: server_port,
+        remote_addr: client,
+        remote_port: client_port,
+        reason: Some(reason.into()),
+        location: Some("nft_do_chain".into()),
+        flags: Some(2),
+        ..Event::default()
+    });
+}
+
+#[test]
+fn clients_here_wait() {
+    let f = only(&dropped("NETFILTER_DROP"), ID);
+    assert_eq!((f.impact.affected, f.impact.of), (30, 90));
+    assert_eq!(f.confidence.level, Level::High);
+    assert!(
+        f.evidence[1]
+            .says
+            .contains("30 by NETFILTER_DROP in nft_do_chain")
+    );
+    let allow = Change::AllowSyns {
+        netns: SERVER,
+        at: "10.79.0.1:5000".into(),
+    };
+    assert_eq!(f.advice[0].change, Some(allow));
+    assert!(ruled_out(&f, "accept-queue-overflow").contains("by 0"));
+}
+
+#[test]
+fn an_ebpf_firewall_is_one_too() {
+    only(&dropped("TC_INGRESS"), ID);
+}
+
+#[test]
+fn another_reason_is_no_firewall() {
+    assert!(found(&dropped("IP_RPFILTER")).is_empty());
+}
+
+#[test]
+fn clients_elsewhere_dropped_and_let_in_by_turns() {
+    let mut recording = dropped("NETFILTER_DROP");
+    recording.seen_from(SERVER);
+    let f = only(&recording, ID);
+    assert_eq!((f.impact.affected, f.impact.counted), (30, "SYNs"));
+    assert_eq!(f.confidence.level, Level::Medium);
+}
+
+#[test]
+fn strangers_that_are_kept_out_are_no_finding() {
+    let mut f = fixture::churn();
+    for i in 0..500u16 {
+        let from = format!("203.0.113.9:{}", 1_000 + i);
+        drop_syn(&mut f, &from, f64::from(i) * 10.0, "NETFILTER_DROP");
+    }
+    f.events.sort_by_key(|e| e.time_ns);
+    assert!(found(&f).is_empty());
+}
+
+#[test]
+fn a_client_that_gave_up_counts() {
+    let mut f = dropped("NETFILTER_DROP");
+    for i in 0..20u16 {
+        let from = format!("10.79.0.2:{}", 50_000 + i);
+        let at_ms = 200.0 + f64::from(i);
+        f.dial(Dial {
+            from: from.clone(),
+            at_ms,
+            retries: 3,
+            fate: Fate::Unanswered,
+            ends_ms: Some(at_ms + 3_500.0),
+            client: Some(CLIENT),
+            ..Dial::default()
+        });
+        for n in 0..4 {
+            drop_syn(
+                &mut f,
+                &from,
+                at_ms + 0.1 + f64::from(n) * 1_000.0,
+                "NETFILTER_DROP",
+            );
+        }
+    }
+    f.events.sort_by_key(|e| e.time_ns);
+    let f = only(&f, ID);
+    assert_eq!(f.impact.affected, 50);
+    assert!(f.arithmetic[0].agrees, "{:?}", f.arithmetic);
+}

@@ -392,7 +392,8 @@ impl Case<'_> {
         .number("time_wait", size.entries)
         .number("ports", range)
         .number("odds", odds)
-        .rows([size.row, setting.row]);
+        .rows([size.row, setting.row])
+        .rows(self.ports().map(|used| used.most.row));
         Some(step)
     }
 
