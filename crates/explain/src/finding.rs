@@ -409,6 +409,18 @@ pub enum Change {
         /// Addresses.
         value: u32,
     },
+    /// Let processes run only when nobody else wants the CPU.
+    RunWhenIdle {
+        /// The processes.
+        pids: Vec<u32>,
+    },
+    /// Grant a cgroup more CPU time.
+    CpuQuota {
+        /// Its path.
+        cgroup: String,
+        /// CPU time per time.
+        cpus: f64,
+    },
     /// Make the box on the path leave TCP options alone.
     KeepOptions {
         /// Address and port.

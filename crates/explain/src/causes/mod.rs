@@ -3,14 +3,17 @@
 mod lost_syn;
 mod options;
 mod port_search;
+mod runqueue;
 mod scene;
 
 mod accept_queue_overflow;
 mod connection_refused;
+mod cpu_contention;
 mod lookup_table_growth;
 mod middlebox_strips_options;
 mod port_search_cost;
 mod ports_exhausted;
+mod softirq_starvation;
 mod syn_cookie_options_lost;
 mod syn_queue_overflow;
 
@@ -40,7 +43,9 @@ pub(crate) const ALL: &[Cause] = &[
     syn_cookie_options_lost::CAUSE,
     middlebox_strips_options::CAUSE,
     connection_refused::CAUSE,
+    softirq_starvation::CAUSE,
     lookup_table_growth::CAUSE,
+    cpu_contention::CAUSE,
 ];
 
 /// Findings reported per cause; a host with more listeners in trouble has one problem, not many.

@@ -6,6 +6,7 @@
 mod conn;
 mod connections;
 mod counters;
+mod cpus;
 mod flow;
 mod health;
 mod kinds;
@@ -16,11 +17,13 @@ mod place;
 pub(crate) mod ports;
 mod processes;
 pub(crate) mod profile;
+mod resources;
 mod settings;
 pub(crate) mod stats;
 mod sums;
 pub(crate) mod tables;
 mod tally;
+mod threads;
 mod waits;
 
 use std::collections::BTreeMap;
@@ -33,6 +36,7 @@ pub(crate) use conn::{Agreed, Conn, ConnId, Outcome, Sampled, Side};
 use connections::Connections;
 pub(crate) use connections::MAX_CONNECTIONS;
 pub(crate) use counters::{Counters, Rise};
+use cpus::Cpus;
 pub(crate) use flow::Flow;
 pub(crate) use health::{Health, source};
 use kinds::{Kind, State};
@@ -42,10 +46,12 @@ pub(crate) use place::Endpoint;
 pub(crate) use ports::Ports;
 pub(crate) use processes::Processes;
 pub(crate) use profile::Profile;
+use resources::Resources;
 pub(crate) use settings::Settings;
 pub(crate) use sums::Sums;
 pub(crate) use tables::Tables;
 pub(crate) use tally::Tally;
+pub(crate) use threads::{Thread, Threads};
 pub(crate) use waits::{Waited, Waits, Waker};
 
 use crate::finding::Netns;
@@ -66,6 +72,9 @@ pub(crate) struct Story {
     pub(crate) profile: Profile,
     pub(crate) tables: Tables,
     pub(crate) ports: Ports,
+    pub(crate) threads: Threads,
+    pub(crate) cpus: Cpus,
+    pub(crate) resources: Resources,
     pub(crate) health: Health,
     pub(crate) tally: Tally,
     sums: AHashMap<u32, Sums>,
@@ -91,6 +100,9 @@ impl Story {
             profile: Profile::read(recording)?,
             tables: Tables::read(recording)?,
             ports: Ports::read(recording)?,
+            threads: Threads::read(recording)?,
+            cpus: Cpus::read(recording)?,
+            resources: Resources::read(recording)?,
             health: Health::read(recording)?,
             tally: Tally::default(),
             sums: AHashMap::new(),

@@ -65,6 +65,8 @@ pub struct Plant {
     cgroups: BTreeMap<String, Cgroup>,
     links: Vec<Option<Link>>,
     nodes: BTreeMap<String, Netns>,
+    /// Names of the hogs that ran, by their pids: an advice names these.
+    pub(crate) hog_names: BTreeMap<u32, String>,
     /// As it runs now: a fix changes it.
     pub(crate) scenario: Scenario,
     programs: Programs,
@@ -80,6 +82,7 @@ impl Plant {
             cgroups: BTreeMap::new(),
             links: Vec::new(),
             nodes: BTreeMap::new(),
+            hog_names: BTreeMap::new(),
             scenario,
             programs,
             seed,
@@ -192,8 +195,12 @@ impl Plant {
     pub fn run_clients(&mut self, stop: &Stop) -> Result<Vec<ClientReport>, Error> {
         let mut hogs = Vec::new();
         for spec in &self.scenario.hogs {
-            let command = self.hog_command(spec);
-            hogs.push(Process::start(format!("hog {}", spec.name), command)?);
+            for _ in 0..spec.count {
+                let command = self.hog_command(spec);
+                let process = Process::start(format!("hog {}", spec.name), command)?;
+                self.hog_names.insert(process.pid(), spec.name.clone());
+                hogs.push(process);
+            }
         }
         let mut running = Vec::new();
         for spec in &self.scenario.clients {

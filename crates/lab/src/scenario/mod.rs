@@ -25,6 +25,7 @@ const ALL: &[(&str, &str)] = &[
     scenario!("healthy-churn"),
     scenario!("healthy-bulk"),
     scenario!("healthy-table"),
+    scenario!("healthy-busy"),
     scenario!("accept-queue-overflow"),
     scenario!("syn-queue-overflow"),
     scenario!("syn-cookies"),
@@ -35,6 +36,8 @@ const ALL: &[(&str, &str)] = &[
     scenario!("port-search"),
     scenario!("port-search-bind"),
     scenario!("ports-exhausted"),
+    scenario!("cpu-contention"),
+    scenario!("cpu-quota"),
 ];
 
 /// What a list of scenarios shows.

@@ -218,13 +218,18 @@ fn small() -> u64 {
     100
 }
 
-/// One process that uses a CPU and no network.
+/// Processes that use a CPU and no network.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HogSpec {
-    /// Command name of its process.
+    /// Command name of each.
     pub name: String,
-    /// The CPU it is pinned to.
+    /// How many there are.
+    #[serde(default = "one")]
+    pub count: u64,
+    /// In whose namespace they run: what is recorded is told by namespaces.
+    pub node: String,
+    /// The CPU they are pinned to.
     pub cpu: u32,
     /// Real-time priority (SCHED_FIFO), 1 to 99.
     pub fifo: Option<u8>,
