@@ -93,7 +93,7 @@ impl Scope {
 /// A network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Netns {
-    /// Inode of `/proc/PID/ns/net`.
+    /// Inode of `/proc/PID/ns/net`; 0 for the whole host.
     pub inode: u32,
     /// Its name, when it has one.
     pub name: Option<String>,

@@ -1,6 +1,6 @@
 //! What the causes about waiting for a CPU share: who ran meanwhile, how it adds up, what helps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use recording::RowRef;
 
@@ -15,6 +15,8 @@ use crate::words::{count, duration, list, percent, rounded};
 const LEAST_PRESENCE: f64 = 0.10;
 /// A rival that had less of the CPU than this is not worth naming.
 const LEAST_RIVAL: f64 = 0.05;
+/// What waits for its CPU for less than this share of the time comes first there.
+const COMES_FIRST: f64 = 0.05;
 /// A CPU that is idle for more than this has room for somebody.
 const ROOM: f64 = 0.50;
 
@@ -73,6 +75,23 @@ impl<'a> Rivals<'a> {
         }
     }
 
+    /// Leaves those that hardly wait for a CPU themselves: they come first whenever they want to,
+    /// as what has a real-time priority does.
+    pub(super) fn that_come_first(mut self) -> Rivals<'a> {
+        let mut shares: BTreeMap<u32, f64> = BTreeMap::new();
+        for thread in self.story.threads.all() {
+            let share = shares.entry(thread.pid).or_default();
+            *share = share.max(thread.waiting());
+        }
+        let first = |r: &Rival| {
+            shares
+                .get(&r.pid)
+                .is_some_and(|share| *share <= COMES_FIRST)
+        };
+        self.others.retain(first);
+        self
+    }
+
     /// CPU time of all others there, s.
     pub(super) fn seconds(&self) -> f64 {
         self.others.iter().map(|r| r.seconds).sum()
@@ -82,11 +101,10 @@ impl<'a> Rivals<'a> {
     /// recording, for a CPU that was busy at other times explains nothing.
     pub(super) fn explained_ns(&self) -> u64 {
         let mut busy = [0u64; PARTS as usize];
+        let pids: BTreeSet<u32> = self.others.iter().map(|r| r.pid).collect();
         let here = self.story.profile.groups.iter();
-        for group in here.filter(|g| self.cpus.contains(&g.cpu)) {
-            if group.pid != 0 && group.pid != self.thread.pid {
-                busy[usize::from(group.part)] += group.count;
-            }
+        for group in here.filter(|g| self.cpus.contains(&g.cpu) && pids.contains(&g.pid)) {
+            busy[usize::from(group.part)] += group.count;
         }
         let busy_ns = busy.map(|n| (self.story.profile.cpu_seconds(n) * 1e9) as u64);
         let waited = self.thread.waited_in.iter();

@@ -22,11 +22,11 @@ segments are sent again that were never lost.
 
 **Mechanism.** Packets are handled in softirqs. When there is too much to do at once the rest is
 left to a thread, `ksoftirqd/N`, and with threaded NAPI all of it is (`napi/DEVICE-N`). That is a
-thread like others: what has a real-time priority on its CPU runs first and as long as it likes, and
-many busy threads delay it. Meanwhile packets lie in the queue.
+thread like others: what has a real-time priority on its CPU runs first and as long as it likes.
+Meanwhile packets lie in the queue.
 
 **Distinguish.** In `cpu-contention` an application's thread waits, and only its connections are
-late; here it is the kernel's thread. In `lookup-table-growth` the softirq has its CPU and uses it up.
+late; here it is the kernel's thread, behind somebody who never waits. In `lookup-table-growth` the softirq has its CPU and uses it up.
 `receive-backlog-drop` loses packets for want of room; here they are late.
 ";
 
@@ -36,6 +36,8 @@ const LEAST_SHARE: f64 = 0.10;
 const LEAST_WAIT_NS: u64 = 100_000_000;
 /// A mean wait of less, each time that packets want to be handled, is not felt, ns.
 const LEAST_MEAN_NS: u64 = 500_000;
+/// Waiting for so much of the time is felt, however short each wait.
+const OBVIOUS_SHARE: f64 = 0.30;
 /// Others must have been seen on its CPU for this share of its wait, when it waited.
 const LEAST_SEEN: f64 = 0.5;
 
@@ -51,7 +53,7 @@ fn find(story: &Story) -> Vec<Finding> {
         serves_softirq(&t.comm)
             && t.waited_ns >= LEAST_WAIT_NS
             && t.waiting() >= LEAST_SHARE
-            && t.mean_wait_ns() >= LEAST_MEAN_NS
+            && (t.mean_wait_ns() >= LEAST_MEAN_NS || t.waiting() >= OBVIOUS_SHARE)
     });
     let cases = waiting.filter_map(|thread| Case::of(story, thread));
     cases.map(|case| case.finding()).collect()
@@ -60,7 +62,8 @@ fn find(story: &Story) -> Vec<Finding> {
 impl<'a> Case<'a> {
     fn of(story: &'a Story, thread: &'a Thread) -> Option<Case<'a>> {
         let number = thread.comm.strip_prefix("ksoftirqd/");
-        let rivals = Rivals::of(story, thread, number.and_then(|n| n.parse().ok()));
+        let rivals =
+            Rivals::of(story, thread, number.and_then(|n| n.parse().ok())).that_come_first();
         let seen = rivals.explained_ns() as f64 >= LEAST_SEEN * thread.waited_ns as f64;
         (seen && !story.conns.is_empty()).then_some(Case {
             story,
@@ -144,8 +147,25 @@ impl<'a> Case<'a> {
     fn evidence(&self) -> Vec<Step> {
         let what = format!("{} (tid {})", self.thread.comm, self.thread.tid);
         let mut steps = vec![thread_step(self.thread, &what), self.rivals.step()];
+        steps.extend(self.first_step());
         steps.extend(self.late_step());
         steps
+    }
+
+    /// Who comes first hardly waits.
+    fn first_step(&self) -> Option<Step> {
+        let first = self.rivals.others.first()?;
+        let mut threads = self.story.threads.all();
+        let thread = threads.find(|t| t.pid == first.pid)?;
+        let step = Step::new(format!(
+            "{} waited for a CPU for {} of the time: it comes first, as with a real-time priority.",
+            thread.comm,
+            percent(thread.waiting())
+        ));
+        Some(
+            step.number("waiting_share", thread.waiting())
+                .rows(thread.rows()),
+        )
     }
 
     /// What was sent again because its acknowledgement was late.

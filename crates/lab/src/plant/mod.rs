@@ -153,7 +153,7 @@ impl Plant {
             addresses: &addresses_b,
         };
         let Some(there) = spec.path else {
-            return link::join(&a, &b).map(|()| None);
+            return link::join(&a, &b, spec.napi_cpu).map(|()| None);
         };
         let back = spec.back.unwrap_or(there);
         let seed = self.seed.wrapping_add(index as u64);

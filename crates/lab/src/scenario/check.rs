@@ -41,6 +41,9 @@ impl Scenario {
             ensure(link.back.is_none() || link.path.is_some(), || {
                 format!("link {a}-{b}: `back` without `path`")
             })?;
+            ensure(link.napi_cpu.is_none() || link.path.is_none(), || {
+                format!("link {a}-{b}: `napi_cpu` with an emulated path")
+            })?;
         }
         self.servers.iter().try_for_each(|s| self.check_server(s))?;
         self.clients.iter().try_for_each(|c| self.check_client(c))?;

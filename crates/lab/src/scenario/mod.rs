@@ -38,6 +38,7 @@ const ALL: &[(&str, &str)] = &[
     scenario!("ports-exhausted"),
     scenario!("cpu-contention"),
     scenario!("cpu-quota"),
+    scenario!("softirq-starvation"),
 ];
 
 /// What a list of scenarios shows.

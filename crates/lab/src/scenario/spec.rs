@@ -88,6 +88,9 @@ pub struct LinkSpec {
     pub path: Option<Wire>,
     /// The path from the second node to the first, when it differs.
     pub back: Option<Wire>,
+    /// A kernel thread on this CPU handles what comes to the second node (threaded NAPI); not for
+    /// an emulated path.
+    pub napi_cpu: Option<u32>,
 }
 
 /// One process that listens.

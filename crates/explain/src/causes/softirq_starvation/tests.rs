@@ -18,6 +18,7 @@ fn starved() -> Fixture {
     }
     f.thread(22, "ksoftirqd/1", [0.05, 0.5]);
     f.thread(812, "iperf3", [0.1, 0.02]);
+    f.thread(900, "control", [0.8, 0.0]);
     hog(&mut f, 1);
     f
 }
@@ -66,8 +67,18 @@ fn who_runs_on_another_cpu_keeps_nobody_waiting() {
 }
 
 #[test]
+fn who_waits_as_well_does_not_come_first() {
+    let mut f = starved();
+    f.machine.threads.retain(|t| t.tid != 900);
+    f.thread(900, "control", [0.6, 0.4]);
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
 fn short_waits_are_the_schedulers_work() {
     let mut f = starved();
+    f.machine.threads.retain(|t| t.tid != 22);
+    f.thread(22, "ksoftirqd/1", [0.05, 0.2]);
     for row in &mut f.machine.threads {
         row.voluntary = 5_000;
     }
