@@ -93,7 +93,7 @@ impl Scope {
 /// A network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Netns {
-    /// Inode of `/proc/PID/ns/net`.
+    /// Inode of `/proc/PID/ns/net`; 0 for the whole host.
     pub inode: u32,
     /// Its name, when it has one.
     pub name: Option<String>,
@@ -427,6 +427,18 @@ pub enum Change {
         netns: u32,
         /// Address and port they go to.
         at: String,
+    },
+    /// Let processes run only when nobody else wants the CPU.
+    RunWhenIdle {
+        /// The processes.
+        pids: Vec<u32>,
+    },
+    /// Grant a cgroup more CPU time.
+    CpuQuota {
+        /// Its path.
+        cgroup: String,
+        /// CPU time per time.
+        cpus: f64,
     },
     /// Make the box on the path leave TCP options alone.
     KeepOptions {

@@ -42,6 +42,8 @@ fn apply_one(plant: &mut Plant, change: &Value, finding: &Value) -> Result<Strin
         Some("keep-options") => keep_options(plant),
         Some("hash-buckets") => machine::hash_buckets(plant, change),
         Some("rules-to-set") => machine::rules_to_set(plant, change),
+        Some("run-when-idle") => machine::run_when_idle(plant, change),
+        Some("cpu-quota") => machine::cpu_quota(plant, change, finding),
         Some("connect-chooses-port") => machine::connect_chooses_port(plant, finding),
         Some("more-addresses") => machine::more_addresses(plant, change, finding),
         Some("queue-limit") => transfers::queue_limit(plant, change),

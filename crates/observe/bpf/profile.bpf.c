@@ -44,7 +44,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 		return 0;
 	if (filter.n_cgroups && !cgroup_ok(bpf_get_current_cgroup_id()))
 		return 0;
-	if (filter.n_netns && !netns_ok(task_netns((struct task_struct *)bpf_get_current_task())))
+	if (!task_netns_ok((struct task_struct *)bpf_get_current_task()))
 		return 0;
 	s->time_ns = bpf_ktime_get_ns();
 	s->cpu = bpf_get_smp_processor_id();

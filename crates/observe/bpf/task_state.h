@@ -11,8 +11,9 @@
 #define TASK_STOPPED_TRACED  0x000c
 #define TASK_DEAD	     0x0080
 #define TASK_NOLOAD	     0x0400
+#define PF_KTHREAD	     0x00200000
 /* PF_IO_WORKER, PF_USER_WORKER, PF_KTHREAD: no system calls, no user mode */
-#define PF_NO_USER (0x10 | 0x4000 | 0x200000)
+#define PF_NO_USER (0x10 | 0x4000 | PF_KTHREAD)
 
 #define MAX_TIDS  16384
 #define MAX_LOCKS 4
@@ -99,6 +100,36 @@ static __always_inline u32 task_netns(struct task_struct *t)
 	return BPF_CORE_READ(t, nsproxy, net_ns, ns.inum);
 }
 
+static __always_inline bool begins(const char *name, const char *with)
+{
+#pragma unroll
+	for (u32 i = 0; i < 16; i++) {
+		if (!with[i])
+			return true;
+		if (name[i] != with[i])
+			return false;
+	}
+	return true;
+}
+
+/* Whether a kernel thread handles packets for all namespaces: ksoftirqd/N, napi/DEVICE-N,
+ * backlog_napi/N. */
+static __always_inline bool serves_softirq(struct task_struct *t)
+{
+	char comm[16];
+
+	if (!(BPF_CORE_READ(t, flags) & PF_KTHREAD))
+		return false;
+	BPF_CORE_READ_INTO(&comm, t, comm);
+	return begins(comm, "ksoftirqd/") || begins(comm, "napi/") || begins(comm, "backlog_napi/");
+}
+
+/* Whether the thread works for a namespace that the user asked for. */
+static __always_inline bool task_netns_ok(struct task_struct *t)
+{
+	return !filter.n_netns || netns_ok(task_netns(t)) || serves_softirq(t);
+}
+
 /* Whether the user asked for this thread. Not the idle tasks. */
 static __always_inline bool task_ok(struct task_struct *t)
 {
@@ -113,9 +144,7 @@ static __always_inline bool task_ok(struct task_struct *t)
 	}
 	if (filter.n_cgroups && !cgroup_ok(task_cgroup(t)))
 		return false;
-	if (filter.n_netns && !netns_ok(task_netns(t)))
-		return false;
-	return true;
+	return task_netns_ok(t);
 }
 
 static __always_inline u32 state_bits(struct task_struct *t)

@@ -85,6 +85,7 @@ fn others(page: &mut Page, others: &[Finding]) {
 fn place(page: &mut Page, scope: &Scope) {
     let netns = match &scope.netns.name {
         Some(name) => format!("network namespace {name} ({})", scope.netns.inode),
+        None if scope.netns.inode == 0 => "the whole host".into(),
         None => format!("network namespace {}", scope.netns.inode),
     };
     let backlog = match scope.backlog {

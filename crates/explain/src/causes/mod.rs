@@ -4,6 +4,7 @@ mod lost_syn;
 mod options;
 mod path;
 mod port_search;
+mod runqueue;
 mod scene;
 mod silent;
 
@@ -11,6 +12,7 @@ mod accept_queue_overflow;
 mod bufferbloat;
 mod connection_refused;
 mod conntrack_full;
+mod cpu_contention;
 mod local_firewall_drop;
 mod lookup_table_growth;
 mod middlebox_strips_options;
@@ -21,6 +23,7 @@ mod port_search_cost;
 mod ports_exhausted;
 mod qdisc_drop;
 mod slow_reader;
+mod softirq_starvation;
 mod syn_cookie_options_lost;
 mod syn_queue_overflow;
 mod time_wait_collision;
@@ -56,12 +59,14 @@ pub(crate) const ALL: &[Cause] = &[
     path_drops_syn::CAUSE,
     connection_refused::CAUSE,
     qdisc_drop::CAUSE,
+    softirq_starvation::CAUSE,
     path_loss::CAUSE,
     bufferbloat::CAUSE,
     nagle_delayed_ack::CAUSE,
     slow_reader::CAUSE,
     conntrack_full::CAUSE,
     lookup_table_growth::CAUSE,
+    cpu_contention::CAUSE,
 ];
 
 /// Findings reported per cause; a host with more listeners in trouble has one problem, not many.

@@ -186,6 +186,7 @@ pub(crate) fn application(scope: &Scope) -> &str {
 pub(crate) fn namespace(netns: &Netns) -> String {
     match &netns.name {
         Some(name) => format!("network namespace {name} ({})", netns.inode),
+        None if netns.inode == 0 => "the whole host".into(),
         None => format!("network namespace {}", netns.inode),
     }
 }

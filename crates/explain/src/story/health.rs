@@ -40,8 +40,8 @@ pub(crate) mod source {
     pub(crate) const PORTS: &str = "ports";
     /// What threads do with their time.
     pub(crate) const THREADS: &str = "threads";
-    /// Time and softnet of the CPUs.
-    pub(crate) const CPUS: &str = "cpus";
+    /// CPU time and throttling of cgroups.
+    pub(crate) const CGROUPS: &str = "cgroups";
 }
 
 /// Health rows kept; a recorder in trouble repeats itself.

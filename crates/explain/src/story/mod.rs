@@ -6,6 +6,7 @@
 mod conn;
 mod connections;
 mod counters;
+mod cpus;
 mod devices;
 mod flow;
 mod health;
@@ -18,6 +19,7 @@ pub(crate) mod ports;
 mod processes;
 pub(crate) mod profile;
 mod refusals;
+mod resources;
 mod series;
 mod settings;
 mod sleeps;
@@ -25,6 +27,7 @@ pub(crate) mod stats;
 pub(crate) mod structures;
 mod sums;
 mod tally;
+mod threads;
 mod transfers;
 mod waits;
 
@@ -38,6 +41,7 @@ pub(crate) use conn::{Agreed, Conn, ConnId, Outcome, Sampled, Side};
 use connections::Connections;
 pub(crate) use connections::MAX_CONNECTIONS;
 pub(crate) use counters::{Counters, Rise};
+use cpus::Cpus;
 pub(crate) use devices::Devices;
 pub(crate) use flow::Flow;
 pub(crate) use health::{Health, source};
@@ -49,12 +53,14 @@ pub(crate) use ports::Ports;
 pub(crate) use processes::Processes;
 pub(crate) use profile::Profile;
 pub(crate) use refusals::{Refusals, Refused, Retry, Seen, TIME_WAIT_NS};
+use resources::Resources;
 pub(crate) use series::Series;
 pub(crate) use settings::Settings;
 pub(crate) use sleeps::Sleeps;
 pub(crate) use structures::Structures;
 pub(crate) use sums::Sums;
 pub(crate) use tally::Tally;
+pub(crate) use threads::{Thread, Threads};
 pub(crate) use transfers::{Dropped, SLOTS, Transfer, Transfers};
 pub(crate) use waits::{Waited, Waits, Waker};
 
@@ -78,6 +84,9 @@ pub(crate) struct Story {
     pub(crate) structures: Structures,
     pub(crate) profile: Profile,
     pub(crate) ports: Ports,
+    pub(crate) threads: Threads,
+    pub(crate) cpus: Cpus,
+    pub(crate) resources: Resources,
     pub(crate) health: Health,
     pub(crate) tally: Tally,
     pub(crate) transfers: Transfers,
@@ -108,6 +117,9 @@ impl Story {
             structures: Structures::read(recording)?,
             profile: Profile::read(recording)?,
             ports: Ports::read(recording)?,
+            threads: Threads::read(recording)?,
+            cpus: Cpus::read(recording)?,
+            resources: Resources::read(recording)?,
             health: Health::read(recording)?,
             tally: Tally::default(),
             transfers: Transfers::new(manifest.start_ns, manifest.end_ns),

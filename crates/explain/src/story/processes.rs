@@ -60,6 +60,8 @@ pub(crate) struct Seen {
     pub(crate) ppid: u32,
     pub(crate) comm: Text,
     pub(crate) cmdline: Text,
+    /// cgroup v2 path.
+    pub(crate) cgroup: Text,
     /// The row that shows its state best: one where it was stopped, else the last.
     pub(crate) row: RowRef,
     samples: u32,
@@ -103,6 +105,7 @@ impl Processes {
             ppid: row.ppid,
             comm: row.comm,
             cmdline: row.cmdline,
+            cgroup: row.cgroup_path,
             row: at,
             samples: 0,
             stopped: 0,

@@ -13,8 +13,16 @@ const MAX_STACKS: usize = 1 << 17;
 const MAX_FUNCTIONS: usize = 1 << 16;
 /// Frames of a stack that are looked at; the recorder's longest stack has 127.
 const MAX_DEPTH: u32 = 256;
-/// The recording is told in so many parts, to see what grows.
+/// The recording is told in so many parts, to see what grows and what coincides.
 pub(crate) const PARTS: u64 = 8;
+
+/// Which part of a recording a moment lies in, `0..PARTS`.
+pub(crate) fn part_of(recording: &Recording, time_ns: u64) -> u8 {
+    let (start, end) = (recording.manifest.start_ns, recording.manifest.end_ns);
+    let length = u128::from(end.saturating_sub(start).max(1));
+    let part = u128::from(time_ns.saturating_sub(start)) * u128::from(PARTS) / length;
+    part.min(u128::from(PARTS) - 1) as u8
+}
 
 /// What the CPUs were at.
 #[derive(Debug, Default)]
@@ -57,9 +65,8 @@ impl Group {
 impl Profile {
     pub(crate) fn read(recording: &Recording) -> Result<Profile, Error> {
         let (start, end) = (recording.manifest.start_ns, recording.manifest.end_ns);
-        let length = end.saturating_sub(start).max(1);
         let mut profile = Profile {
-            seconds: length as f64 / 1e9,
+            seconds: end.saturating_sub(start) as f64 / 1e9,
             ..Profile::default()
         };
         let mut index = AHashMap::new();
@@ -67,9 +74,8 @@ impl Profile {
         for batch in recording.scan::<Sample>()? {
             for (at, row) in batch?.rows() {
                 clock.tick(row.cpu, row.time_ns);
-                let since = u128::from(row.time_ns.saturating_sub(start));
-                let part = since * u128::from(PARTS) / u128::from(length);
-                profile.add(&mut index, at, row, part.min(u128::from(PARTS) - 1) as u8);
+                let part = part_of(recording, row.time_ns);
+                profile.add(&mut index, at, row, part);
             }
         }
         profile.period = clock.period_ns() as f64 / 1e9;
@@ -157,11 +163,6 @@ impl Profile {
             self.functions.insert(function, id as u32);
             id as u32
         })
-    }
-
-    /// Whether there is a profile, with functions.
-    pub(crate) fn is_there(&self) -> bool {
-        !self.names.is_empty()
     }
 
     /// The samples whose kernel stack passes through any of the functions.

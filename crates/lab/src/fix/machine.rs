@@ -1,5 +1,7 @@
 //! Changes of tables, rules, ports and CPUs.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::plant::Plant;
@@ -92,4 +94,40 @@ fn client_of<'a>(plant: &'a mut Plant, finding: &Value) -> Result<&'a mut Client
     clients
         .find(|c| c.name == comm)
         .ok_or_else(|| format!("no client of the lab is called `{comm}`"))
+}
+
+/// Lets the hogs that the change names run when nobody else wants the CPU.
+pub(super) fn run_when_idle(plant: &mut Plant, change: &Value) -> Result<String, String> {
+    let pids = change["pids"].as_array().into_iter().flatten();
+    let pids = pids.filter_map(|p| u32::try_from(p.as_u64()?).ok());
+    let names: BTreeSet<String> = pids
+        .filter_map(|pid| plant.hog_names.get(&pid).cloned())
+        .collect();
+    let mut done = Vec::new();
+    for hog in &mut plant.scenario.hogs {
+        if names.contains(&hog.name) && !hog.idle {
+            (hog.idle, hog.fifo) = (true, None);
+            done.push(hog.name.as_str());
+        }
+    }
+    match done.is_empty() {
+        true => Err("none of these processes is a hog of the lab".to_string()),
+        false => Ok(format!("{} runs only on idle CPUs", done.join(", "))),
+    }
+}
+
+/// Grants the server's cgroup more CPU time.
+pub(super) fn cpu_quota(
+    plant: &mut Plant,
+    change: &Value,
+    finding: &Value,
+) -> Result<String, String> {
+    let cpus = change["cpus"].as_f64().filter(|c| *c > 0.0);
+    let cpus = cpus.ok_or("the change grants no CPU time")?;
+    let comm = finding["scope"]["comm"].as_str().unwrap_or_default();
+    let mut servers = plant.scenario.servers.iter_mut();
+    let server = servers.find(|s| s.name == comm && s.cpu_quota.is_some());
+    let server = server.ok_or_else(|| format!("`{comm}` has no quota of the lab"))?;
+    let before = server.cpu_quota.replace(cpus).unwrap_or_default();
+    Ok(format!("CPU quota of {comm}: {before:.2} -> {cpus} CPUs"))
 }

@@ -3,6 +3,7 @@
 //! the path is ours: two TUN devices and a thread that carries packets between them.
 
 mod direction;
+mod napi;
 mod pump;
 mod strip;
 mod syn;
@@ -124,8 +125,9 @@ impl End<'_> {
     }
 }
 
-/// Joins two namespaces by a veth pair. It goes with the namespaces.
-pub(crate) fn join(a: &End, b: &End) -> Result<(), Error> {
+/// Joins two namespaces by a veth pair. It goes with the namespaces. With `napi_cpu` a kernel
+/// thread on that CPU handles what comes to the second.
+pub(crate) fn join(a: &End, b: &End, napi_cpu: Option<u32>) -> Result<(), Error> {
     // Made inside: the host's namespace never sees the devices.
     run([
         "ip",
@@ -143,7 +145,8 @@ pub(crate) fn join(a: &End, b: &End) -> Result<(), Error> {
         b.netns.name(),
     ])?;
     a.up()?;
-    b.up()
+    b.up()?;
+    napi_cpu.map_or(Ok(()), |cpu| napi::thread_on(b, a, cpu))
 }
 
 /// An emulated path between two namespaces, carried as long as the value lives.

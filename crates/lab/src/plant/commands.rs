@@ -54,25 +54,24 @@ impl Plant {
             .0
     }
 
-    /// A hog has no namespace of its own: it uses no network.
     pub(super) fn hog_command(&self, spec: &HogSpec) -> Command {
-        let mut command = match (spec.fifo, spec.idle) {
-            (Some(priority), _) => scheduled(["--fifo", &priority.to_string()]),
-            (None, true) => scheduled(["--idle", "0"]),
-            (None, false) => Command::new(&self.programs.workload[0]),
-        };
-        if spec.fifo.is_some() || spec.idle {
-            command.arg(&self.programs.workload[0]);
-        }
-        command.args(&self.programs.workload[1..]).arg("hog");
-        Line(command)
-            .option("--name", &spec.name)
-            .option("--parent", std::process::id())
+        let hog = self
+            .workload("hog", &spec.name, &spec.node)
             .option("--cpu", spec.cpu)
             .option("--after-ms", spec.after_ms)
             .option("--busy-ms", spec.busy_ms)
             .option("--rest-ms", spec.rest_ms)
-            .0
+            .0;
+        let priority = spec.fifo.unwrap_or(0).to_string();
+        let policy = match (spec.fifo, spec.idle) {
+            (Some(_), _) => "--fifo",
+            (None, true) => "--idle",
+            (None, false) => return hog,
+        };
+        let mut command = Command::new("chrt");
+        command.args([policy, &priority]);
+        command.arg(hog.get_program()).args(hog.get_args());
+        command
     }
 
     /// `start_ns`: the moment from which it counts, of CLOCK_MONOTONIC.
@@ -143,11 +142,4 @@ impl Plant {
             false => addresses::ipv4(link, first, nth).into(),
         }
     }
-}
-
-/// A command that runs another under a scheduling policy.
-fn scheduled(policy: [&str; 2]) -> Command {
-    let mut command = Command::new("chrt");
-    command.args(policy);
-    command
 }

@@ -69,6 +69,8 @@ pub struct Plant {
     nodes: BTreeMap<String, Netns>,
     /// Tables of tracked connections are full, where they are to be.
     filled: bool,
+    /// Names of the hogs that ran, by their pids: an advice names these.
+    pub(crate) hog_names: BTreeMap<u32, String>,
     /// As it runs now: a fix changes it.
     pub(crate) scenario: Scenario,
     programs: Programs,
@@ -85,6 +87,7 @@ impl Plant {
             links: Vec::new(),
             nodes: BTreeMap::new(),
             filled: false,
+            hog_names: BTreeMap::new(),
             scenario,
             programs,
             seed,
@@ -156,7 +159,7 @@ impl Plant {
             addresses: &addresses_b,
         };
         let link = match spec.path {
-            None => link::join(&a, &b).map(|()| None)?,
+            None => link::join(&a, &b, spec.napi_cpu).map(|()| None)?,
             Some(there) => {
                 let back = spec.back.unwrap_or(there);
                 let seed = self.seed.wrapping_add(index as u64);
@@ -270,8 +273,12 @@ impl Plant {
     pub fn run_clients(&mut self, stop: &Stop) -> Result<Vec<ClientReport>, Error> {
         let mut hogs = Vec::new();
         for spec in &self.scenario.hogs {
-            let command = self.hog_command(spec);
-            hogs.push(Process::start(format!("hog {}", spec.name), command)?);
+            for _ in 0..spec.count {
+                let command = self.hog_command(spec);
+                let process = Process::start(format!("hog {}", spec.name), command)?;
+                self.hog_names.insert(process.pid(), spec.name.clone());
+                hogs.push(process);
+            }
         }
         let mut running = Vec::new();
         let start_ns = self.scenario.starts_together.then(soon);

@@ -12,6 +12,8 @@ const NODE_NAME: usize = 12;
 const COMMAND_NAME: usize = 15;
 /// Rules that are loaded within a second.
 const MOST_RULES: u32 = 20_000;
+/// Processes that burn a CPU.
+const MOST_HOGS: u64 = 32;
 /// Addresses of one end of a link.
 const MOST_ADDRESSES: u8 = 16;
 /// A scenario takes seconds, whatever its file says.
@@ -58,10 +60,13 @@ impl Scenario {
             ensure(link.tbf.as_ref().is_none_or(sound), || {
                 format!("link {a}-{b}: a tbf of 0.1 to 10,000 Mbit/s with a burst")
             })?;
+            ensure(link.napi_cpu.is_none() || link.path.is_none(), || {
+                format!("link {a}-{b}: `napi_cpu` with an emulated path")
+            })?;
         }
         self.servers.iter().try_for_each(|s| self.check_server(s))?;
         self.clients.iter().try_for_each(|c| self.check_client(c))?;
-        self.hogs.iter().try_for_each(check_hog)?;
+        self.hogs.iter().try_for_each(|h| self.check_hog(h))?;
         self.check_truth()
     }
 
@@ -139,6 +144,26 @@ impl Scenario {
         })
     }
 
+    fn check_hog(&self, hog: &HogSpec) -> Result<(), String> {
+        self.node(&hog.node)?;
+        check_name(&hog.name)?;
+        ensure((1..=MOST_HOGS).contains(&hog.count), || {
+            format!("hog `{}`: 1 to {MOST_HOGS} of them", hog.name)
+        })?;
+        ensure(hog.fifo.is_none_or(|p| (1..=99).contains(&p)), || {
+            format!("hog `{}`: a real-time priority is 1 to 99", hog.name)
+        })?;
+        ensure(hog.fifo.is_none() || !hog.idle, || {
+            format!("hog `{}`: `fifo` and `idle` exclude each other", hog.name)
+        })?;
+        ensure((hog.busy_ms > 0.0) == (hog.rest_ms > 0.0), || {
+            format!(
+                "hog `{}`: `busy_ms` and `rest_ms` belong together",
+                hog.name
+            )
+        })
+    }
+
     fn check_truth(&self) -> Result<(), String> {
         let truth = &self.truth;
         if let Some(name) = &truth.server {
@@ -190,22 +215,6 @@ fn check_node(name: &str, node: &NodeSpec) -> Result<(), String> {
     )?;
     ensure(node.nft_rules <= MOST_RULES, || {
         format!("node `{name}`: more than {MOST_RULES} `nft_rules`")
-    })
-}
-
-fn check_hog(hog: &HogSpec) -> Result<(), String> {
-    check_name(&hog.name)?;
-    ensure(hog.fifo.is_none_or(|p| (1..=99).contains(&p)), || {
-        format!("hog `{}`: a real-time priority is 1 to 99", hog.name)
-    })?;
-    ensure(hog.fifo.is_none() || !hog.idle, || {
-        format!("hog `{}`: `fifo` and `idle` exclude each other", hog.name)
-    })?;
-    ensure((hog.busy_ms > 0.0) == (hog.rest_ms > 0.0), || {
-        format!(
-            "hog `{}`: `busy_ms` and `rest_ms` belong together",
-            hog.name
-        )
     })
 }
 
@@ -274,7 +283,7 @@ mod tests {
             ("server = \"web\"", "", "names a server, a port"),
             (
                 "[nodes.client]",
-                "hogs = [{ name = \"hog\", cpu = 1, fifo = 100 }]\n[nodes.client]",
+                "hogs = [{ name = \"hog\", node = \"client\", cpu = 1, fifo = 100 }]\n[nodes.client]",
                 "1 to 99",
             ),
             (

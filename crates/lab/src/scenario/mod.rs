@@ -38,6 +38,7 @@ const ALL: &[(&str, &str)] = &[
     scenario!("firewall-drops-syn"),
     scenario!("path-drops-syn"),
     scenario!("conntrack-full"),
+    scenario!("healthy-busy"),
     scenario!("accept-queue-overflow"),
     scenario!("syn-queue-overflow"),
     scenario!("syn-cookies"),
@@ -54,6 +55,9 @@ const ALL: &[(&str, &str)] = &[
     scenario!("bufferbloat"),
     scenario!("nagle-delayed-ack"),
     scenario!("slow-reader"),
+    scenario!("cpu-contention"),
+    scenario!("cpu-quota"),
+    scenario!("softirq-starvation"),
 ];
 
 /// What a list of scenarios shows.

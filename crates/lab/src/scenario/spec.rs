@@ -107,6 +107,9 @@ pub struct LinkSpec {
     pub back: Option<Wire>,
     /// A shaper on the first node's device towards the second: the kernel's token bucket filter.
     pub tbf: Option<Tbf>,
+    /// A kernel thread on this CPU handles what comes to the second node (threaded NAPI); not for
+    /// an emulated path.
+    pub napi_cpu: Option<u32>,
 }
 
 /// A token bucket filter: what does not fit its queue is dropped on this host.
@@ -266,13 +269,18 @@ fn small() -> u64 {
     100
 }
 
-/// One process that uses a CPU and no network.
+/// Processes that use a CPU and no network.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HogSpec {
-    /// Command name of its process.
+    /// Command name of each.
     pub name: String,
-    /// The CPU it is pinned to.
+    /// How many there are.
+    #[serde(default = "one")]
+    pub count: u64,
+    /// In whose namespace they run: what is recorded is told by namespaces.
+    pub node: String,
+    /// The CPU they are pinned to.
     pub cpu: u32,
     /// Real-time priority (SCHED_FIFO), 1 to 99.
     pub fifo: Option<u8>,

@@ -1,0 +1,514 @@
+//! C35: the thread that serves connections waits for a CPU, behind others or for its own quota.
+
+use std::collections::BTreeSet;
+
+use super::Cause;
+use super::runqueue::{Rivals, serves_softirq, softirq_waited, thread_step};
+use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
+use crate::finding::{
+    Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
+};
+use crate::story::stats::ratio;
+use crate::story::{Conn, Story, Thread, source};
+use crate::words::{count, duration, figure, fitting, percent, plural, rounded};
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: "cpu-contention",
+    number: "C35",
+    title: "the application waits for a CPU",
+    page: PAGE,
+    find,
+};
+
+const PAGE: &str = "
+**Symptom.** Requests take milliseconds or tens of them instead of microseconds, now and then or
+all the time. The round trip that the kernel measures stays short, nothing is sent again, no queue
+of the network is full. The application seems idle: it is asleep or runnable, seldom running.
+
+**Mechanism.** A packet wakes a thread, and the thread is then runnable, not running: it stands in
+the run queue of a CPU until those before it have had their turn, some milliseconds each. Or its
+cgroup has used up its quota (`cpu.max`, a container's CPU limit): then the kernel takes it off the
+CPU until the next period, 100 ms by default, although the CPU may be free.
+
+**Distinguish.** In `softirq-starvation` it is the kernel's own thread for packets that waits, so
+that everybody is late. In `accept-queue-overflow` connections wait for accept(); that may follow
+from this. In `slow-reader` and `application-limited` the thread runs or sleeps, it does not wait
+for a CPU. A thread that is busy by itself uses its CPU; this one waits for it.
+";
+
+/// Below this share of the time, waiting is what every busy host has.
+const LEAST_SHARE: f64 = 0.30;
+/// Waiting less than this in all is a start or a burst, ns.
+const LEAST_WAIT_NS: u64 = 200_000_000;
+/// A thread that waits less than this beside its running has most of what it wants.
+const LEAST_TO_RUNNING: f64 = 0.5;
+/// A mean wait of less, each time that it wants a CPU, is the scheduler's ordinary work, ns.
+const LEAST_MEAN_NS: u64 = 1_000_000;
+/// Others must have been seen on its CPU for this share of its wait, when it waited: or nobody
+/// knows who they are.
+const LEAST_SEEN: f64 = 0.5;
+/// The quota explains a wait when the cgroup was throttled for this share of it.
+const LEAST_THROTTLED: f64 = 0.5;
+
+/// A thread that waits, and for what.
+struct Case<'a> {
+    story: &'a Story,
+    thread: &'a Thread,
+    why: Why<'a>,
+    /// Connections of its process.
+    conns: Vec<&'a Conn>,
+}
+
+/// What keeps it waiting.
+enum Why<'a> {
+    /// Others have the CPU.
+    Rivals(Rivals<'a>),
+    /// The cgroup has spent its quota.
+    Quota(Quota<'a>),
+}
+
+/// A cgroup that was throttled.
+struct Quota<'a> {
+    cgroup: &'a str,
+    throttled_ms: f64,
+    /// CPU time granted per second, CPUs.
+    cpus: Option<f64>,
+    row: recording::RowRef,
+    /// The process is known to be in it.
+    certain: bool,
+}
+
+fn find(story: &Story) -> Vec<Finding> {
+    let owners = owners(story);
+    // Of a process, the thread that waits most.
+    let mut seen = BTreeSet::new();
+    let mut waiting: Vec<&Thread> = story.threads.all().filter(|t| waits(t)).collect();
+    waiting.sort_by_key(|t| std::cmp::Reverse(t.waited_ns));
+    waiting.retain(|t| owners.contains(&t.pid) && !serves_softirq(&t.comm));
+    waiting.retain(|t| seen.insert(t.pid));
+    let mut cases: Vec<Case> = waiting
+        .into_iter()
+        .filter_map(|t| Case::of(story, t))
+        .collect();
+    // Where it is not known who is in a cgroup, its throttling explains one process.
+    let mut guessed = BTreeSet::new();
+    cases.retain(|case| match &case.why {
+        Why::Quota(quota) if !quota.certain => guessed.insert(quota.cgroup),
+        _ => true,
+    });
+    cases.iter().map(Case::finding).collect()
+}
+
+/// Whether a thread waits for a CPU more than it should.
+fn waits(thread: &Thread) -> bool {
+    thread.waited_ns >= LEAST_WAIT_NS
+        && thread.waiting() >= LEAST_SHARE
+        && thread.waited_ns as f64 >= LEAST_TO_RUNNING * thread.on_cpu_ns as f64
+}
+
+/// Processes that hold listeners, or that called connect().
+fn owners(story: &Story) -> BTreeSet<u32> {
+    let holders = story.listeners.all.iter().flat_map(|l| &l.holders);
+    let callers = story.conns.iter().filter_map(|c| c.pid);
+    holders.map(|h| h.pid).chain(callers).collect()
+}
+
+impl<'a> Case<'a> {
+    fn of(story: &'a Story, thread: &'a Thread) -> Option<Case<'a>> {
+        let conns = connections(story, thread.pid);
+        let why = match Quota::of(story, thread) {
+            Some(quota) => Why::Quota(quota),
+            None => {
+                let rivals = Rivals::of(story, thread, None);
+                let seen = rivals.explained_ns() as f64 >= LEAST_SEEN * thread.waited_ns as f64;
+                let long = thread.mean_wait_ns() >= LEAST_MEAN_NS;
+                if !(seen && long) {
+                    return None;
+                }
+                Why::Rivals(rivals)
+            }
+        };
+        (!conns.is_empty()).then_some(Case {
+            story,
+            thread,
+            why,
+            conns,
+        })
+    }
+
+    fn finding(&self) -> Finding {
+        let checks = self.arithmetic();
+        let advice = self.advice();
+        Finding {
+            cause: CAUSE.id,
+            number: CAUSE.number,
+            title: self.title(),
+            fix: self.fix(),
+            impact: self.impact(),
+            confidence: self.confidence(&checks),
+            evidence: self.evidence(),
+            arithmetic: checks,
+            ruled_out: self.ruled_out(),
+            advice,
+            verify: format!(
+                "Under the same load `tcpwhy stat threads` shows less than {} in column LAT for \
+                 {}.",
+                percent(LEAST_SHARE),
+                self.thread.comm
+            ),
+            scope: self.scope(),
+        }
+    }
+
+    fn scope(&self) -> Scope {
+        let thread = self.thread;
+        let listens = self.listens();
+        let netns = self.conns.first().map_or(0, |c| c.netns);
+        Scope {
+            netns: self.story.netns(netns),
+            resource: Some(match &self.why {
+                Why::Rivals(rivals) => rivals.place(),
+                Why::Quota(quota) => format!("cgroup {}", quota.cgroup),
+            }),
+            role: match listens {
+                true => Role::Listener,
+                false => Role::Client,
+            },
+            pid: Some(thread.pid),
+            pids: vec![thread.pid],
+            comm: Some(thread.comm.to_string()),
+            ..Scope::default()
+        }
+    }
+
+    fn listens(&self) -> bool {
+        let mut holders = self.story.listeners.all.iter().flat_map(|l| &l.holders);
+        holders.any(|h| h.pid == self.thread.pid)
+    }
+
+    fn who(&self) -> String {
+        format!("{} (pid {})", self.thread.comm, self.thread.pid)
+    }
+
+    fn title(&self) -> String {
+        let who = self.who();
+        let share = percent(self.thread.waiting());
+        match &self.why {
+            Why::Rivals(rivals) => {
+                let place = rivals.place();
+                let first = rivals.others.first().map_or("others", |r| r.comm);
+                fitting([
+                    format!("{who} waits {share} of the time for {place}, behind {first}."),
+                    format!("{who} waits {share} of the time for {place}."),
+                ])
+            }
+            Why::Quota(quota) => fitting([
+                format!(
+                    "{who} waits {share} of the time: cgroup {} has spent its CPU quota.",
+                    quota.cgroup
+                ),
+                format!("{who} waits {share} of the time: its cgroup's CPU quota is spent."),
+            ]),
+        }
+    }
+
+    fn fix(&self) -> String {
+        match &self.why {
+            Why::Rivals(rivals) => {
+                let first = rivals.others.first().map_or("others", |r| r.comm);
+                format!("Let {first} stand back (SCHED_IDLE), or give it another CPU.")
+            }
+            Why::Quota(quota) => fitting([
+                format!(
+                    "Raise the CPU quota of cgroup {} to {} CPUs.",
+                    quota.cgroup,
+                    figure(self.wanted_cpus())
+                ),
+                format!(
+                    "Raise the CPU quota of its cgroup to {} CPUs.",
+                    figure(self.wanted_cpus())
+                ),
+            ]),
+        }
+    }
+
+    fn impact(&self) -> Impact {
+        let n = self.conns.len() as u64;
+        Impact {
+            says: format!(
+                "{} of this process wait with it, {} each time it wants a CPU in the mean.",
+                plural(n, "connection"),
+                duration(self.thread.mean_wait_ns())
+            ),
+            affected: n,
+            of: n,
+            counted: "connections",
+            share: 1.0,
+            ..Impact::default()
+        }
+    }
+
+    fn confidence(&self, checks: &[Check]) -> Confidence {
+        let mut c = Confidence::high();
+        c.because("the scheduler itself told when the thread was runnable and when it ran");
+        match &self.why {
+            Why::Rivals(_) => doubts(self.story, &mut c, &[source::PROFILE, source::THREADS]),
+            Why::Quota(quota) => {
+                if !quota.certain {
+                    c.at_most(
+                        Level::Medium,
+                        "the only cgroup that was throttled; that the process is in it is not \
+                         recorded (cgroup v1)",
+                    );
+                }
+                doubts(self.story, &mut c, &[source::CGROUPS, source::THREADS]);
+            }
+        }
+        weigh_checks(&mut c, checks);
+        c
+    }
+
+    fn evidence(&self) -> Vec<Step> {
+        let mut steps = vec![self.connections_step()];
+        steps.extend(self.wake_step());
+        steps.push(thread_step(self.thread, &self.who()));
+        steps.push(match &self.why {
+            Why::Rivals(rivals) => rivals.step(),
+            Why::Quota(quota) => quota.step(),
+        });
+        steps
+    }
+
+    fn connections_step(&self) -> Step {
+        let resent = self
+            .conns
+            .iter()
+            .filter(|c| c.retransmits + c.syn_retries > 0);
+        let n = self.conns.len() as u64;
+        let resent = resent.count() as u64;
+        let and = match resent {
+            0 => "none of them had to send anything again".into(),
+            resent => format!("{} of them had to send something again", count(resent)),
+        };
+        Step::new(format!(
+            "{} belong to {}; {and}.",
+            plural(n, "connection"),
+            self.who()
+        ))
+        .number("connections", n)
+        .number("with_retransmits", resent)
+        .rows(self.conns.iter().filter_map(|c| c.row()).take(SHOWN_ROWS))
+    }
+
+    /// The longest wait for a CPU after it had been woken.
+    fn wake_step(&self) -> Option<Step> {
+        let own = self.story.waits.all.iter();
+        let own = own.filter(|w| w.tid == self.thread.tid);
+        let longest = own.max_by_key(|w| w.runqueue_ns)?;
+        let after = longest.runqueue_ns.filter(|ns| *ns >= LEAST_MEAN_NS)?;
+        let woken = match &longest.cause {
+            Some(packet) => format!("a packet from {} had woken it", packet.from),
+            None => "it had been woken".into(),
+        };
+        Some(
+            Step::new(format!(
+                "Once it waited {} for a CPU after {woken}.",
+                duration(after)
+            ))
+            .number("longest_ms", after as f64 / 1e6)
+            .rows([longest.row]),
+        )
+    }
+
+    fn arithmetic(&self) -> Vec<Check> {
+        match &self.why {
+            Why::Rivals(rivals) => vec![rivals.check()],
+            Why::Quota(quota) => quota.checks(self.story, self.thread),
+        }
+    }
+
+    fn ruled_out(&self) -> Vec<RuledOut> {
+        let softirq = match softirq_waited(self.story) {
+            Some(ns) => format!(
+                "the kernel's threads for softirqs waited {} for a CPU in all",
+                duration(ns)
+            ),
+            None => format!(
+                "the thread that waits is {}; no kernel thread for softirqs was recorded",
+                self.thread.comm
+            ),
+        };
+        let resent: u64 = self.conns.iter().map(|c| u64::from(c.retransmits)).sum();
+        vec![
+            RuledOut {
+                cause: "softirq-starvation",
+                because: softirq,
+            },
+            RuledOut {
+                cause: "path-loss",
+                because: format!(
+                    "{} sent again on {}",
+                    plural(resent, "segment"),
+                    plural(self.conns.len() as u64, "connection")
+                ),
+            },
+        ]
+    }
+
+    /// CPUs that the thread would have used, and half as much again for bursts.
+    fn wanted_cpus(&self) -> f64 {
+        let wanted = self.thread.on_cpu_ns.saturating_add(self.thread.waited_ns);
+        let cpus = ratio(wanted as f64, self.thread.seen_ns as f64).unwrap_or(1.0);
+        (cpus * 15.0).ceil() / 10.0
+    }
+
+    fn advice(&self) -> Vec<Advice> {
+        let risk = "A batch job takes longer when the host is busy; one that must keep up does not \
+                    suit.";
+        match &self.why {
+            Why::Rivals(rivals) => {
+                let mut advice = rivals.advice(risk);
+                advice.push(self.own_priority());
+                advice
+            }
+            Why::Quota(quota) => vec![self.raise_quota(quota)],
+        }
+    }
+
+    fn own_priority(&self) -> Advice {
+        Advice {
+            action: format!("Or give {} a larger share of the CPU.", self.who()),
+            command: Some(format!("renice -n -10 -p {}", self.thread.pid)),
+            r#where: "the host; for a service Nice or CPUWeight in its unit".into(),
+            risk: "Others on that CPU get less, whatever they do.".into(),
+            expected: "It comes first more often; at nice -10 it weighs nine times as much.".into(),
+            change: None,
+        }
+    }
+
+    fn raise_quota(&self, quota: &Quota) -> Advice {
+        let cpus = self.wanted_cpus();
+        let now = quota
+            .cpus
+            .map_or(String::new(), |c| format!(" from {}", figure(c)));
+        let us = (cpus * 100_000.0) as u64;
+        Advice {
+            action: format!("Raise the CPU quota{now} to {} CPUs.", figure(cpus)),
+            command: Some(format!(
+                "echo '{us} 100000' > /sys/fs/cgroup{}/cpu.max",
+                quota.cgroup
+            ))
+            .filter(|_| quota.certain && quota.cgroup.chars().all(plain)),
+            r#where: format!(
+                "cgroup {}; for a service CPUQuota in its unit, for a container its CPU limit",
+                quota.cgroup
+            ),
+            risk: "Its neighbours have that much less when all are busy.".into(),
+            expected: format!(
+                "It ran for {} and waited for {} of the time: {} CPUs hold that and half as much.",
+                percent(self.thread.on_cpu_ns as f64 / self.thread.seen_ns.max(1) as f64),
+                percent(self.thread.waiting()),
+                figure(cpus)
+            ),
+            change: Some(Change::CpuQuota {
+                cgroup: quota.cgroup.to_string(),
+                cpus,
+            }),
+        }
+    }
+}
+
+/// A character that may stand in a path in a shell command.
+fn plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "/._-:@".contains(c)
+}
+
+impl<'a> Quota<'a> {
+    /// The cgroup whose throttling explains the thread's wait: its own where that is recorded, else
+    /// the one that was throttled longest.
+    fn of(story: &'a Story, thread: &Thread) -> Option<Quota<'a>> {
+        let waited_ms = thread.waited_ns as f64 / 1e6;
+        let process = story.processes.get(thread.pid);
+        let own = process.map(|p| &*p.cgroup).unwrap_or_default();
+        let throttled = story.resources.of("cgroup", "throttled_ms");
+        let longest = throttled
+            .map(|(cgroup, line)| {
+                let within = own.strip_prefix(cgroup);
+                let certain = within.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+                (certain, line.rise(), cgroup, line.row)
+            })
+            .filter(|(certain, ms, ..)| {
+                *ms >= LEAST_THROTTLED * waited_ms
+                    && (*certain || *ms * LEAST_THROTTLED <= waited_ms)
+            })
+            .max_by(|a, b| (a.0.cmp(&b.0)).then(a.1.total_cmp(&b.1)))?;
+        let (certain, throttled_ms, cgroup, row) = longest;
+        let mut cpu = story.resources.of("cgroup", "cpu_ms");
+        let limit = cpu.find(|(c, _)| *c == cgroup).and_then(|(_, l)| l.limit);
+        Some(Quota {
+            cgroup,
+            throttled_ms,
+            cpus: limit.map(|ms| ms / 1_000.0),
+            row,
+            certain,
+        })
+    }
+
+    fn step(&self) -> Step {
+        let quota = match self.cpus {
+            Some(cpus) => format!(" Its quota is {} CPUs.", figure(cpus)),
+            None => String::new(),
+        };
+        Step::new(format!(
+            "Meanwhile the kernel kept cgroup {} off the CPU for {}, its quota spent.{quota}",
+            self.cgroup,
+            duration((self.throttled_ms * 1e6) as u64)
+        ))
+        .number("throttled_ms", self.throttled_ms)
+        .number_if("quota_cpus", self.cpus)
+        .rows([self.row])
+    }
+
+    fn checks(&self, story: &Story, thread: &Thread) -> Vec<Check> {
+        let (waited, throttled) = (thread.waited_ns as f64 / 1e9, self.throttled_ms / 1e3);
+        let mut checks = vec![Check {
+            formula: "time that the cgroup was throttled = time that the thread waited".into(),
+            expected: rounded(throttled),
+            measured: rounded(waited),
+            unit: "s",
+            agrees: waited >= 0.6 * throttled && waited <= 1.6 * throttled,
+            tolerance: "± 60 %: it waits for others too, and sleeps through some".into(),
+        }];
+        if let Some(cpus) = self.cpus {
+            let ran = thread.on_cpu_ns as f64 / 1e9;
+            let granted = cpus * story.seconds();
+            checks.push(Check {
+                formula: "time that the thread ran ≤ quota × length of the recording".into(),
+                expected: rounded(granted),
+                measured: rounded(ran),
+                unit: "s",
+                agrees: ran <= 1.2 * granted,
+                tolerance: "not above it by more than 20 %".into(),
+            });
+        }
+        checks
+    }
+}
+
+/// Connections that a process opened or accepted.
+fn connections(story: &Story, pid: u32) -> Vec<&Conn> {
+    let listeners = story.listeners.all.iter();
+    let held = listeners.filter(|l| l.holders.iter().any(|h| h.pid == pid));
+    let accepted = held.flat_map(|l| story.all(&l.accepted));
+    let mut ids: BTreeSet<_> = accepted.map(|(id, _)| id).collect();
+    let own = story
+        .conns
+        .iter()
+        .zip(0..)
+        .filter(|(c, _)| c.pid == Some(pid));
+    ids.extend(own.map(|(_, id)| id));
+    ids.into_iter().filter_map(|id| story.conn(id)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! C35 is named when a thread that owns connections waits for a CPU, and only then.
+
+use crate::causes::testing::{found, number, only, ruled_out};
+use crate::fixture::{self, Dial, Fixture, Listen, OnCpu};
+use crate::{Change, Level, Number};
+
+const ID: &str = "cpu-contention";
+
+/// The server runs for a tenth of the time and waits for most of it; 40 connections.
+fn waiting(share: f64) -> Fixture {
+    let mut f = Fixture::new();
+    f.listen(Listen::default());
+    for i in 0..40 {
+        f.dial(Dial {
+            from: format!("10.79.0.2:{}", 40_000 + i),
+            ..Dial::default()
+        });
+    }
+    f.thread(812, "iperf3", [0.1, share]);
+    on_cpu(&mut f, 812, "iperf3", 0, 1_000);
+    f
+}
+
+fn on_cpu(f: &mut Fixture, pid: u32, comm: &str, from_ms: u64, count: u64) {
+    let at = OnCpu {
+        cpu: 1,
+        pid,
+        comm,
+        softirq: false,
+        stack: &[],
+    };
+    f.on_cpu(at, from_ms, count);
+}
+
+fn behind_others() -> Fixture {
+    let mut f = waiting(0.7);
+    on_cpu(&mut f, 900, "batch", 0, 9_000);
+    f
+}
+
+#[test]
+fn behind_others_on_its_cpu() {
+    let f = only(&behind_others(), ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert_eq!(f.scope.resource.as_deref(), Some("CPU 1"));
+    assert_eq!(
+        (f.scope.pid, f.scope.comm.as_deref()),
+        (Some(812), Some("iperf3"))
+    );
+    assert_eq!((f.impact.affected, f.impact.of), (40, 40));
+    assert_eq!(number(&f, "mean_wait_ms"), &Number::Real(3.5));
+    assert_eq!(
+        f.advice[0].change,
+        Some(Change::RunWhenIdle { pids: vec![900] })
+    );
+    assert!(ruled_out(&f, "softirq-starvation").contains("iperf3"));
+}
+
+/// A cgroup that was off the CPU for 6.5 of 10 s.
+fn throttled(f: &mut Fixture) {
+    f.resource("cgroup", "/shop", "throttled_ms", [100.0, 6_600.0]);
+    f.resource("cgroup", "/shop", "cpu_ms", [0.0, 1_000.0]);
+    for line in f
+        .machine
+        .resources
+        .iter_mut()
+        .filter(|r| &*r.metric == "cpu_ms")
+    {
+        line.limit = Some(100.0);
+    }
+}
+
+#[test]
+fn its_quota_is_spent() {
+    let mut f = waiting(0.7);
+    throttled(&mut f);
+    let guess = only(&f, ID);
+    assert_eq!(guess.scope.resource.as_deref(), Some("cgroup /shop"));
+    assert_eq!(guess.confidence.level, Level::Medium);
+    for row in &mut f.processes {
+        row.cgroup_path = "/shop/web".into();
+    }
+    let f = only(&f, ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert_eq!(number(&f, "quota_cpus"), &Number::Real(0.1));
+    assert!(matches!(
+        &f.advice[0].change,
+        Some(Change::CpuQuota { cgroup, cpus }) if cgroup == "/shop" && *cpus > 1.0
+    ));
+}
+
+#[test]
+fn the_quota_of_others_is_none_of_its_matter() {
+    let mut f = waiting(0.7);
+    f.resource("cgroup", "/shop", "throttled_ms", [0.0, 900.0]);
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
+fn nobody_is_blamed_who_was_not_seen() {
+    // Who filtered by namespace does not see the others; a CPU busy at other times is none.
+    assert_eq!(found(&waiting(0.7)).len(), 0);
+    let mut f = waiting(0.7);
+    on_cpu(&mut f, 900, "batch", 0, 2_000);
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
+fn a_busy_cpu_on_which_it_does_not_wait_is_well() {
+    let mut f = waiting(0.05);
+    on_cpu(&mut f, 900, "batch", 0, 9_000);
+    assert_eq!(found(&f).len(), 0);
+    let mut f = behind_others();
+    for row in &mut f.machine.threads {
+        row.voluntary = 5_000;
+    }
+    assert_eq!(found(&f).len(), 0, "many short waits");
+}
+
+#[test]
+fn a_thread_without_connections_may_wait() {
+    let mut f = behind_others();
+    for row in &mut f.machine.threads {
+        (row.pid, row.tid) = (5, 5);
+    }
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
+fn the_kernels_thread_is_not_its_matter() {
+    let mut f = behind_others();
+    f.thread(22, "ksoftirqd/1", [0.02, 0.01]);
+    let f = only(&f, ID);
+    assert!(ruled_out(&f, "softirq-starvation").contains("100 ms"));
+}
+
+#[test]
+fn losses_lower_the_confidence() {
+    let mut f = behind_others();
+    f.lose("profile", 7);
+    assert_eq!(only(&f, ID).confidence.level, Level::Medium);
+    f.machine.threads.clear();
+    assert_eq!(found(&f).len(), 0);
+    assert_eq!(found(&fixture::churn()).len(), 0);
+}

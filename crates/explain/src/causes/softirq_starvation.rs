@@ -1,0 +1,234 @@
+//! C16: the kernel's thread that handles packets waits for a CPU.
+
+use super::Cause;
+use super::runqueue::{Rivals, serves_softirq, thread_step};
+use super::scene::{doubts, weigh_checks};
+use crate::finding::{Check, Confidence, Finding, Impact, RuledOut, Scope, Step};
+use crate::story::{Story, Thread, source};
+use crate::words::{count, duration, fitting, percent, plural};
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: "softirq-starvation",
+    number: "C16",
+    title: "packets wait for the kernel's turn on a CPU",
+    page: PAGE,
+    find,
+};
+
+const PAGE: &str = "
+**Symptom.** Everything that arrives through one CPU or device is late, by milliseconds and in
+bursts: requests, acknowledgements, handshakes, of whatever application. Round trips jitter, and
+segments are sent again that were never lost.
+
+**Mechanism.** Packets are handled in softirqs. When there is too much to do at once the rest is
+left to a thread, `ksoftirqd/N`, and with threaded NAPI all of it is (`napi/DEVICE-N`). That is a
+thread like others: what has a real-time priority on its CPU runs first and as long as it likes.
+Meanwhile packets lie in the queue.
+
+**Distinguish.** In `cpu-contention` an application's thread waits, and only its connections are
+late; here it is the kernel's thread, behind somebody who never waits. In `lookup-table-growth` the
+softirq has its CPU and uses it up. `receive-backlog-drop` loses packets for want of room; here they
+are late.
+";
+
+/// Waiting less than this share of the time is what a busy host has.
+const LEAST_SHARE: f64 = 0.10;
+/// Waiting less than this in all is a burst, ns.
+const LEAST_WAIT_NS: u64 = 100_000_000;
+/// A mean wait of less, each time that packets want to be handled, is not felt, ns.
+const LEAST_MEAN_NS: u64 = 500_000;
+/// Waiting for so much of the time is felt, however short each wait.
+const OBVIOUS_SHARE: f64 = 0.30;
+/// Others must have been seen on its CPU for this share of its wait, when it waited.
+const LEAST_SEEN: f64 = 0.5;
+
+/// A thread of the kernel that waits.
+struct Case<'a> {
+    story: &'a Story,
+    thread: &'a Thread,
+    rivals: Rivals<'a>,
+}
+
+fn find(story: &Story) -> Vec<Finding> {
+    let waiting = story.threads.all().filter(|t| {
+        serves_softirq(&t.comm)
+            && t.waited_ns >= LEAST_WAIT_NS
+            && t.waiting() >= LEAST_SHARE
+            && (t.mean_wait_ns() >= LEAST_MEAN_NS || t.waiting() >= OBVIOUS_SHARE)
+    });
+    let cases = waiting.filter_map(|thread| Case::of(story, thread));
+    cases.map(|case| case.finding()).collect()
+}
+
+impl<'a> Case<'a> {
+    fn of(story: &'a Story, thread: &'a Thread) -> Option<Case<'a>> {
+        let number = thread.comm.strip_prefix("ksoftirqd/");
+        let rivals =
+            Rivals::of(story, thread, number.and_then(|n| n.parse().ok())).that_come_first();
+        let seen = rivals.explained_ns() as f64 >= LEAST_SEEN * thread.waited_ns as f64;
+        (seen && !story.conns.is_empty()).then_some(Case {
+            story,
+            thread,
+            rivals,
+        })
+    }
+
+    fn finding(&self) -> Finding {
+        let checks = vec![self.rivals.check()];
+        let risk = "What has a real-time priority has it for a reason: see what it needs first.";
+        let first = self.rivals.others.first().map_or("others", |r| r.comm);
+        Finding {
+            cause: CAUSE.id,
+            number: CAUSE.number,
+            title: self.title(first),
+            fix: format!(
+                "Take {first} off {}, or let it stand back.",
+                self.rivals.place()
+            ),
+            scope: Scope {
+                resource: Some(self.rivals.place()),
+                pid: Some(self.thread.tid),
+                pids: vec![self.thread.tid],
+                comm: Some(self.thread.comm.to_string()),
+                ..Scope::default()
+            },
+            impact: self.impact(),
+            confidence: self.confidence(&checks),
+            evidence: self.evidence(),
+            arithmetic: checks,
+            ruled_out: self.ruled_out(),
+            advice: self.rivals.advice(risk),
+            verify: format!(
+                "`tcpwhy stat threads` shows {} with next to nothing in column LAT, and requests \
+                 no longer come in bursts.",
+                self.thread.comm
+            ),
+        }
+    }
+
+    fn title(&self, first: &str) -> String {
+        let (comm, place) = (&self.thread.comm, self.rivals.place());
+        let share = percent(self.thread.waiting());
+        fitting([
+            format!(
+                "Packets wait: {comm} wants {place} and waits {share} of the time, behind {first}."
+            ),
+            format!("Packets wait: {comm} waits {share} of the time for {place}."),
+        ])
+    }
+
+    fn impact(&self) -> Impact {
+        let n = self.story.conns.len() as u64;
+        Impact {
+            says: format!(
+                "Packets that {} handles wait {} in the mean; {} were open or opened meanwhile.",
+                self.thread.comm,
+                duration(self.thread.mean_wait_ns()),
+                plural(n, "connection")
+            ),
+            affected: n,
+            of: n,
+            counted: "connections",
+            share: 1.0,
+            ..Impact::default()
+        }
+    }
+
+    fn confidence(&self, checks: &[Check]) -> Confidence {
+        let mut c = Confidence::high();
+        c.because(format!(
+            "the scheduler itself told when {} was runnable and when it ran",
+            self.thread.comm
+        ));
+        weigh_checks(&mut c, checks);
+        doubts(self.story, &mut c, &[source::PROFILE, source::THREADS]);
+        c
+    }
+
+    fn evidence(&self) -> Vec<Step> {
+        let what = format!("{} (tid {})", self.thread.comm, self.thread.tid);
+        let mut steps = vec![thread_step(self.thread, &what), self.rivals.step()];
+        steps.extend(self.first_step());
+        steps.extend(self.late_step());
+        steps
+    }
+
+    /// Who comes first hardly waits.
+    fn first_step(&self) -> Option<Step> {
+        let first = self.rivals.others.first()?;
+        let mut threads = self.story.threads.all();
+        let thread = threads.find(|t| t.pid == first.pid)?;
+        let step = Step::new(format!(
+            "{} waited for a CPU for {} of the time: it comes first, as with a real-time priority.",
+            thread.comm,
+            percent(thread.waiting())
+        ));
+        Some(
+            step.number("waiting_share", thread.waiting())
+                .rows(thread.rows()),
+        )
+    }
+
+    /// What was sent again because its acknowledgement was late.
+    fn late_step(&self) -> Option<Step> {
+        let conns = self.story.conns.iter();
+        let resent: Vec<_> = conns
+            .filter(|c| c.retransmits + c.syn_retries > 0)
+            .collect();
+        let n: u64 = resent
+            .iter()
+            .map(|c| u64::from(c.retransmits + c.syn_retries))
+            .sum();
+        (n > 0).then(|| {
+            Step::new(format!(
+                "{} sent again on {}: late is as good as lost to a timer.",
+                plural(n, "segment"),
+                plural(resent.len() as u64, "connection")
+            ))
+            .number("resent", n)
+            .rows(
+                resent
+                    .iter()
+                    .filter_map(|c| c.row())
+                    .take(super::scene::SHOWN_ROWS),
+            )
+        })
+    }
+
+    fn ruled_out(&self) -> Vec<RuledOut> {
+        let squeezed: u64 = self.story.cpus.all().map(|c| c.squeezed).sum();
+        let applications = self
+            .story
+            .threads
+            .all()
+            .filter(|t| !serves_softirq(&t.comm));
+        let longest = applications.max_by_key(|t| t.waited_ns);
+        let cpu_contention = match longest {
+            Some(t) => format!(
+                "the thread that waits is the kernel's; of the others {} waited longest, {} of \
+                 the time",
+                t.comm,
+                percent(t.waiting())
+            ),
+            None => "the thread that waits is the kernel's".into(),
+        };
+        vec![
+            RuledOut {
+                cause: "cpu-contention",
+                because: cpu_contention,
+            },
+            RuledOut {
+                cause: "lookup-table-growth",
+                because: format!(
+                    "{} ran for {} of the time; the budget of a softirq ran out {} times",
+                    self.thread.comm,
+                    percent(self.thread.on_cpu_ns as f64 / self.thread.seen_ns.max(1) as f64),
+                    count(squeezed)
+                ),
+            },
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests;

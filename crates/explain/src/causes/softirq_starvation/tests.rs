@@ -1,0 +1,94 @@
+//! C16 is named when the kernel's thread for packets waits, and only then.
+
+use crate::causes::testing::{found, number, only, ruled_out};
+use crate::fixture::{self, Dial, Fixture, Listen, OnCpu};
+use crate::{Change, Level, Number};
+
+const ID: &str = "softirq-starvation";
+
+/// `ksoftirqd/1` wants CPU 1 for half of the time, and a process has it.
+fn starved() -> Fixture {
+    let mut f = Fixture::new();
+    f.listen(Listen::default());
+    for i in 0..50 {
+        f.dial(Dial {
+            from: format!("10.79.0.2:{}", 40_000 + i),
+            ..Dial::default()
+        });
+    }
+    f.thread(22, "ksoftirqd/1", [0.05, 0.5]);
+    f.thread(812, "iperf3", [0.1, 0.02]);
+    f.thread(900, "control", [0.8, 0.0]);
+    hog(&mut f, 1);
+    f
+}
+
+fn hog(f: &mut Fixture, cpu: u32) {
+    let at = OnCpu {
+        cpu,
+        pid: 900,
+        comm: "control",
+        softirq: false,
+        stack: &[],
+    };
+    f.on_cpu(at, 0, 8_000);
+}
+
+#[test]
+fn the_thread_for_packets_waits() {
+    let f = only(&starved(), ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert_eq!(f.scope.resource.as_deref(), Some("CPU 1"));
+    assert_eq!(f.scope.comm.as_deref(), Some("ksoftirqd/1"));
+    assert_eq!((f.impact.affected, f.impact.of), (100, 100));
+    assert_eq!(number(&f, "waited_ms"), &Number::Real(5_000.0));
+    assert_eq!(
+        f.advice[0].change,
+        Some(Change::RunWhenIdle { pids: vec![900] })
+    );
+    assert!(ruled_out(&f, "cpu-contention").contains("iperf3"));
+}
+
+#[test]
+fn an_application_that_waits_is_another_matter() {
+    let mut f = starved();
+    for row in f.machine.threads.iter_mut().filter(|t| t.tid == 22) {
+        row.comm = "batch".into();
+    }
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
+fn who_runs_on_another_cpu_keeps_nobody_waiting() {
+    let mut f = starved();
+    f.machine.samples.clear();
+    hog(&mut f, 0);
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
+fn who_waits_as_well_does_not_come_first() {
+    let mut f = starved();
+    f.machine.threads.retain(|t| t.tid != 900);
+    f.thread(900, "control", [0.6, 0.4]);
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
+fn short_waits_are_the_schedulers_work() {
+    let mut f = starved();
+    f.machine.threads.retain(|t| t.tid != 22);
+    f.thread(22, "ksoftirqd/1", [0.05, 0.2]);
+    for row in &mut f.machine.threads {
+        row.voluntary = 5_000;
+    }
+    assert_eq!(found(&f).len(), 0);
+    assert_eq!(found(&fixture::churn()).len(), 0);
+}
+
+#[test]
+fn losses_lower_the_confidence() {
+    let mut f = starved();
+    f.lose("threads", 7);
+    assert_eq!(only(&f, ID).confidence.level, Level::Medium);
+}
