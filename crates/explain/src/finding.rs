@@ -421,6 +421,11 @@ pub enum Change {
         /// Address and port they go to.
         at: String,
     },
+    /// Let the client close its connections first.
+    ClientClosesFirst {
+        /// Address and port it connects to.
+        at: String,
+    },
     /// Exempt connections from connection tracking.
     Untrack {
         /// Inode of the namespace.

@@ -108,6 +108,7 @@ const TELLING: &[&str] = &[
     "TcpExt.TCPTimeWaitOverflow",
     "TcpExt.PAWSEstab",
     "TcpExt.PAWSTimewait",
+    "TcpExt.TCPACKSkippedTimeWait",
     "Tcp.AttemptFails",
     "Tcp.EstabResets",
     "Tcp.InErrs",
@@ -218,6 +219,14 @@ fn health(story: &Story) -> Vec<HealthNote> {
     note(
         story.counters.folded,
         "samples of further counters were not examined",
+    );
+    note(
+        story.refusals.folded,
+        "further SYNs sent again or refused by TIME_WAIT were not examined",
+    );
+    note(
+        story.series.folded,
+        "further changes of counters were not compared",
     );
     note(story.waits.folded, "further waits were not examined");
     notes

@@ -13,6 +13,7 @@ use crate::netns::Netns;
 use crate::outcome::Change;
 use crate::plant::{Plant, faults};
 use crate::scenario::ServerSpec;
+use crate::workload::Closer;
 
 /// Applies every change that the finding advises. Servers are changed where they are described;
 /// the next start of the servers brings it about.
@@ -53,6 +54,7 @@ fn apply_one(plant: &mut Plant, change: &Value, finding: &Value) -> Result<Strin
         Some("read-faster") => transfers::read_faster(plant, change, finding),
         Some("allow-syns") => allow_syns(plant, change),
         Some("pass-syns") => pass_syns(plant),
+        Some("client-closes-first") => client_closes_first(plant, change),
         Some("untrack") => untrack(plant, change),
         Some(other) => Err(format!("the lab cannot do `{other}`")),
         None => Err("the change has no kind".to_string()),
@@ -96,6 +98,20 @@ fn allow_syns(plant: &Plant, change: &Value) -> Result<String, String> {
     }
     faults::flush_rules(netns).map_err(|e| e.to_string())?;
     Ok(format!("the rules of {node} are gone"))
+}
+
+fn client_closes_first(plant: &mut Plant, change: &Value) -> Result<String, String> {
+    let port = port_of(&change["at"]).ok_or("the change names no port")?;
+    let clients = plant.scenario.clients.iter_mut();
+    let mut changed = Vec::new();
+    for client in clients.filter(|c| c.port == port && c.closes == Closer::Server) {
+        client.closes = Closer::Client;
+        changed.push(client.name.clone());
+    }
+    match changed.is_empty() {
+        true => Err(format!("no server closes first on port {port}")),
+        false => Ok(format!("closes first: {}", changed.join(", "))),
+    }
 }
 
 fn untrack(plant: &Plant, change: &Value) -> Result<String, String> {

@@ -26,8 +26,9 @@ traffic both ways (`early_drop`); when it finds none near by it drops the packet
 connection is the SYN.
 
 **Distinguish.** To the kernel it is a `NETFILTER_DROP`, as with a rule (`local-firewall-drop`).
-Only conntrack's own statistics (`drop` in /proc/net/stat/nf_conntrack) and its count against its
-limit tell them apart.
+Conntrack's own statistics (`drop` in /proc/net/stat/nf_conntrack) and its count against its limit
+tell them apart; newer kernels also name the function, `nf_hook_slow` here and `nft_do_chain` for a
+rule.
 ";
 
 /// The table counts entries that are just being made as well: it is full from here on.
@@ -106,10 +107,7 @@ impl<'a> Case<'a> {
                 count(self.roomy()),
                 at.port
             ),
-            impact: self
-                .silent
-                .times
-                .impact(self.dropped, self.silent.times.total()),
+            impact: self.silent.impact(self.dropped, self.silent.passed()),
             confidence: self.confidence(&checks),
             evidence: self.evidence(),
             arithmetic: checks,

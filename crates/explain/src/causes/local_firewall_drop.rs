@@ -3,8 +3,8 @@
 use super::Cause;
 use super::scene::{command_in, doubts, namespace, weigh_checks};
 use super::silent::{MIN_LOST, Silent, places};
-use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Step};
-use crate::story::{Side, Story, source};
+use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, RuledOut, Step};
+use crate::story::{Story, source};
 use crate::words::{count, fitting, percent, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -21,7 +21,7 @@ idle and counts nothing.
 
 **Mechanism.** A rule of nftables or iptables, or an eBPF program at tc, XDP or the cgroup, drops
 the SYN: on its way in before the listener, or on its way out. Rate limits (`limit`, `hashlimit`,
-`connlimit`) drop a share of them, an address or port that is missing in a set all of some clients.
+`connlimit`) drop a share of them; an address or port that is missing in a set, all of some clients.
 
 **Distinguish.** The kernel says that it dropped the SYN, why and in which function
 (`NETFILTER_DROP` in `nf_hook_slow`). On the path (`path-drops-syn`) nothing is dropped here. A
@@ -57,7 +57,7 @@ impl<'a> Case<'a> {
         }
         let clients_here = silent.times.delayed.len() as u64 >= MIN_LOST;
         let case = Case {
-            passed: passed(&silent),
+            passed: silent.passed(),
             silent,
             netns,
             dropped,
@@ -102,7 +102,7 @@ impl<'a> Case<'a> {
                 ),
                 format!("Let the firewall pass SYNs to {at}, or raise its limit."),
             ]),
-            impact: self.impact(),
+            impact: self.silent.impact(self.dropped, self.passed),
             confidence: self.confidence(&checks),
             evidence: self.evidence(),
             arithmetic: checks,
@@ -112,28 +112,6 @@ impl<'a> Case<'a> {
                 "`tcpwhy trace drops` shows no SYN to {at}, and connects to it take a round trip."
             ),
             scope,
-        }
-    }
-
-    fn impact(&self) -> Impact {
-        if !self.silent.times.delayed.is_empty() {
-            return self.silent.times.impact(self.dropped, self.passed);
-        }
-        let of = self.dropped + self.passed;
-        let share = self.dropped as f64 / of as f64;
-        Impact {
-            says: format!(
-                "{} were dropped while {} completed ({} of what arrived); each costs its client, \
-                 which is not on this host, 1 s or more.",
-                plural(self.dropped, "SYN"),
-                plural(self.passed, "handshake"),
-                percent(share)
-            ),
-            affected: self.dropped,
-            of,
-            counted: "SYNs",
-            share,
-            ..Impact::default()
         }
     }
 
@@ -237,17 +215,6 @@ impl<'a> Case<'a> {
             }),
         }]
     }
-}
-
-/// Handshakes that came through to the place.
-fn passed(silent: &Silent) -> u64 {
-    let clients = silent.story.all(&silent.clients);
-    let here = clients.filter(|(_, c)| c.established_ns.is_some()).count() as u64;
-    let accepted = silent.listener().map_or(0, |(_, listener)| {
-        let accepted = silent.story.all(&listener.accepted);
-        accepted.filter(|(_, c)| c.side == Side::Accepted).count() as u64
-    });
-    here.max(accepted)
 }
 
 #[cfg(test)]

@@ -61,8 +61,8 @@ fn is_lost_elsewhere(silent: &Silent) -> bool {
         && refused * 2 < retried
         && silent.drops_here() == 0
         && silent.listener_drops() == 0
-        && silent.strays() == 0
-        && silent.synacks_repeated() * 2 < silent.times.retries
+        && silent.strays == 0
+        && silent.synacks_repeated * 2 < silent.times.retries
 }
 
 fn finding(silent: &Silent) -> Finding {
@@ -75,7 +75,7 @@ fn finding(silent: &Silent) -> Finding {
         .collect();
     let netns = silent.client_netns().unwrap_or(0);
     let where_lost = match silent.listener() {
-        Some(_) => "between this client and its server",
+        Some(_) => "on the path",
         None => "beyond this host",
     };
     Finding {
@@ -88,7 +88,7 @@ fn finding(silent: &Silent) -> Finding {
                 count(of)
             ),
             format!(
-                "SYNs to {at} get lost {where_lost}: {} connects.",
+                "SYNs to {at} get lost {where_lost}: {} connects had to try again.",
                 count(retried)
             ),
         ]),

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use ahash::AHashMap;
 use recording::RowRef;
 
 use super::lost_syn::{ConnectTimes, DROPS};
 use super::scene::SHOWN_ROWS;
-use crate::finding::{Check, Role, RuledOut, Scope, Step};
+use crate::finding::{Check, Impact, Role, RuledOut, Scope, Step};
 use crate::story::{Conn, ConnId, Endpoint, Group, Listener, Side, Story, What, source};
-use crate::words::{count, list, plural};
+use crate::words::{count, list, percent, plural};
 
 /// Fewer are a burst at a start.
 pub(crate) const MIN_LOST: u64 = 10;
@@ -24,6 +25,12 @@ const FIREWALLS: &[&str] = &[
     "BPF_CGROUP_EGRESS",
 ];
 
+/// Whether the function that dropped it walks the rules of a chain, as newer kernels tell.
+fn by_rule(group: &Group) -> bool {
+    let location = group.location.as_deref().unwrap_or("");
+    location.contains("do_chain") || location.contains("do_table")
+}
+
 /// One place that connects go to, in one namespace if it is a loopback address.
 pub(crate) struct Silent<'a> {
     pub(crate) story: &'a Story,
@@ -33,6 +40,10 @@ pub(crate) struct Silent<'a> {
     /// SYNs for it that were dropped on this host, whether leaving or coming in.
     pub(crate) dropped: Vec<&'a Group>,
     pub(crate) times: ConnectTimes,
+    /// Connects that a TIME_WAIT socket or a stray ACK answered: not silent.
+    pub(crate) strays: u64,
+    /// SYN-ACKs that the server here sent again: its answers got lost.
+    pub(crate) synacks_repeated: u64,
 }
 
 /// Every place to which a SYN was sent again or dropped here.
@@ -69,9 +80,13 @@ pub(crate) fn places(story: &Story) -> Vec<Silent<'_>> {
             clients.push(id as ConnId);
         }
     }
+    let (strays, synacks) = (strays(story), synacks_repeated(story));
+    let at_place = |counts: &AHashMap<Endpoint, u64>, at| counts.get(&at).copied().unwrap_or(0);
     let places = places
         .into_iter()
         .map(|((_, at), (clients, dropped))| Silent {
+            strays: at_place(&strays, at),
+            synacks_repeated: at_place(&synacks, at),
             story,
             at,
             times: ConnectTimes::of_clients(story, &clients, 0),
@@ -79,6 +94,28 @@ pub(crate) fn places(story: &Story) -> Vec<Silent<'_>> {
             dropped,
         });
     places.collect()
+}
+
+/// Stray answers and refusals of TIME_WAIT sockets, by the server's end.
+fn strays(story: &Story) -> AHashMap<Endpoint, u64> {
+    let facts = &story.refusals;
+    let strays = facts.strays.iter().map(|s| s.remote);
+    let refused = facts.refused.iter().map(|r| r.seen.local);
+    let mut counts = AHashMap::new();
+    for at in strays.chain(refused) {
+        *counts.entry(at).or_default() += 1;
+    }
+    counts
+}
+
+/// SYN-ACKs sent again, by the server's end.
+fn synacks_repeated(story: &Story) -> AHashMap<Endpoint, u64> {
+    let groups = story.packets.all().iter();
+    let mut counts: AHashMap<Endpoint, u64> = AHashMap::new();
+    for group in groups.filter(|g| g.what == What::SynAckRepeated) {
+        *counts.entry(group.local).or_default() += group.count;
+    }
+    counts
 }
 
 impl<'a> Silent<'a> {
@@ -106,7 +143,9 @@ impl<'a> Silent<'a> {
     /// SYNs for the place that connection tracking dropped in a namespace because its table was
     /// full, with the row; 0 when something else dropped most of them.
     pub(crate) fn untracked(&self, netns: u32) -> (u64, Option<RowRef>) {
-        let here = self.firewalled().filter(|g| g.netns == netns);
+        let here = self
+            .firewalled()
+            .filter(|g| g.netns == netns && !by_rule(g));
         let here: u64 = here.map(|g| g.count).sum();
         match self.story.structures.conntrack(netns, "dropped") {
             // The table drops other packets, too: those of other ports, and of other protocols.
@@ -142,23 +181,38 @@ impl<'a> Silent<'a> {
         }
     }
 
-    /// Connects that a TIME_WAIT socket or a stray ACK answered: not silent.
-    pub(crate) fn strays(&self) -> u64 {
-        let facts = &self.story.refusals;
-        let strays = facts.strays.iter().filter(|s| s.remote == self.at).count();
-        let refused = facts
-            .refused
-            .iter()
-            .filter(|r| r.seen.local == self.at)
-            .count();
-        strays.max(refused) as u64
+    /// Handshakes that came through.
+    pub(crate) fn passed(&self) -> u64 {
+        let clients = self.story.all(&self.clients);
+        let here = clients.filter(|(_, c)| c.established_ns.is_some()).count() as u64;
+        let accepted = self.listener().map_or(0, |(_, listener)| {
+            let accepted = self.story.all(&listener.accepted);
+            accepted.filter(|(_, c)| c.side == Side::Accepted).count() as u64
+        });
+        here.max(accepted)
     }
 
-    /// SYN-ACKs that the server here sent again: its answers got lost.
-    pub(crate) fn synacks_repeated(&self) -> u64 {
-        let groups = self.story.packets.all().iter();
-        let groups = groups.filter(|g| g.what == What::SynAckRepeated && g.local == self.at);
-        groups.map(|g| g.count).sum()
+    /// How many suffer: the clients themselves when they are here, else what was dropped.
+    pub(crate) fn impact(&self, dropped: u64, passed: u64) -> Impact {
+        if !self.times.delayed.is_empty() {
+            return self.times.impact(dropped, passed);
+        }
+        let of = dropped.saturating_add(passed);
+        let share = dropped as f64 / of.max(1) as f64;
+        Impact {
+            says: format!(
+                "{} were dropped while {} completed ({} of what arrived); each costs its client, \
+                 which is not on this host, 1 s or more.",
+                plural(dropped, "SYN"),
+                plural(passed, "handshake"),
+                percent(share)
+            ),
+            affected: dropped,
+            of,
+            counted: "SYNs",
+            share,
+            ..Impact::default()
+        }
     }
 
     /// The clients' processes, and the place.
@@ -270,7 +324,7 @@ impl<'a> Silent<'a> {
             cause: "time-wait-collision",
             because: format!(
                 "{} answered by a TIME_WAIT socket",
-                match self.strays() {
+                match self.strays {
                     1 => "1 SYN was".into(),
                     n => format!("{} SYNs were", count(n)),
                 }

@@ -7,6 +7,9 @@ use recording::{Error, Recording, RowRef};
 
 /// Changes kept over all counters: hours of a busy host. About 100 MB.
 const MAX_CHANGES: usize = 1 << 21;
+/// Samples of a namespace, and counters of it; a kernel has some 400.
+const MAX_SAMPLES: usize = 1 << 14;
+const MAX_COUNTERS: usize = 1_024;
 
 /// All counters that changed.
 #[derive(Debug, Default)]
@@ -51,18 +54,20 @@ impl Series {
         // Counters of one sample are read within a few ms of each other, the first of them first.
         const ONE_SAMPLE: u64 = 50_000_000;
         let last = of_netns.times.last().copied();
-        if last.is_none_or(|t| row.time_ns > t.saturating_add(ONE_SAMPLE)) {
+        let later = last.is_none_or(|t| row.time_ns > t.saturating_add(ONE_SAMPLE));
+        if later && of_netns.times.len() <= MAX_SAMPLES {
             of_netns.times.push(row.time_ns);
         }
         let Some(delta) = row.delta.filter(|d| *d != 0) else {
             return;
         };
-        if self.kept >= MAX_CHANGES {
+        let name = format!("{}.{}", row.group, row.name).into_boxed_str();
+        let room = of_netns.changes.len() < MAX_COUNTERS || of_netns.changes.contains_key(&name);
+        if self.kept >= MAX_CHANGES || of_netns.times.len() > MAX_SAMPLES || !room {
             self.folded += 1;
             return;
         }
         self.kept += 1;
-        let name = format!("{}.{}", row.group, row.name).into_boxed_str();
         let sample = of_netns.times.len() as u32 - 1;
         let changes = of_netns.changes.entry(name).or_default();
         changes.push((sample, delta, at));

@@ -299,6 +299,11 @@ mod tests {
             ),
             (
                 "[nodes.server]",
+                "[nodes.server]\n[nodes.other]\ngateway = \"client\"",
+                "no link to its gateway",
+            ),
+            (
+                "[nodes.server]",
                 "[nodes.server]\ntracked = 0.5",
                 "without `nft`",
             ),

@@ -18,9 +18,11 @@ impl Case<'_> {
             return "Set tcp_rfc1337=0 on the server, and tcp_timestamps=1 on both sides.".into();
         }
         match (self.paws(), self.without_timestamps().is_empty()) {
-            (true, _) => "Keep connections open, or let the client close them first: behind NAT \
-                          timestamps do not agree."
-                .into(),
+            (true, _) => {
+                "Let the client close first, or keep connections open: behind NAT timestamps do \
+                          not agree."
+                    .into()
+            }
             (false, false) => fitting([
                 format!(
                     "Set tcp_timestamps=1 on both sides of {} and use more local ports.",
@@ -50,15 +52,17 @@ impl Case<'_> {
     pub(super) fn advice(&self) -> Vec<Advice> {
         let mut advice = Vec::new();
         advice.extend(self.obey_resets());
-        if !self.paws() {
-            advice.extend(self.timestamps());
-        }
-        advice.extend(self.more_ports());
         if self.paws() {
+            advice.push(self.client_closes());
+            advice.push(self.keep_alive());
+            advice.extend(self.more_ports());
             advice.extend(self.no_timestamps());
+        } else {
+            advice.extend(self.timestamps());
+            advice.extend(self.more_ports());
+            advice.push(self.keep_alive());
+            advice.push(self.client_closes());
         }
-        advice.push(self.keep_alive());
-        advice.push(self.client_closes());
         advice
     }
 
@@ -93,16 +97,21 @@ impl Case<'_> {
         off.iter().map(set).collect()
     }
 
-    /// NAT gives one address to several clocks; without timestamps its own choice of ports helps.
+    /// The last resort: sequence numbers of several clocks do not agree either.
     fn no_timestamps(&self) -> Option<Advice> {
         let netns = self.server?;
         let on = self.story.settings.number(netns, TIMESTAMPS)? != 0;
-        let expected = "SYNs are then judged by their sequence number, half of which are high \
-                        enough; a Linux NAT also picks ports whose number has advanced."
-            .to_string();
+        let expected =
+            "SYNs are then judged by their sequence number, and about half of those that \
+                        are refused now are high enough."
+                .to_string();
         let risk = "The whole namespace loses timestamps: coarser round-trip times, no protection \
                     against wrapped sequence numbers above 1 Gbit/s, and SYN cookies lose options.";
-        on.then(|| set_sysctl(&self.story.netns(netns), TIMESTAMPS, 0, risk, expected))
+        on.then(|| Advice {
+            // It mends half: not for a program to apply.
+            change: None,
+            ..set_sysctl(&self.story.netns(netns), TIMESTAMPS, 0, risk, expected)
+        })
     }
 
     fn share(&self) -> f64 {
@@ -216,7 +225,10 @@ impl Case<'_> {
             expected: "The TIME_WAIT is where ports are chosen, so that none in TIME_WAIT is \
                        chosen too early; each further address multiplies the ports."
                 .into(),
-            change: None,
+            // Elsewhere a sysctl does it, without a change of the application.
+            change: self.paws().then(|| Change::ClientClosesFirst {
+                at: self.at.to_string(),
+            }),
         }
     }
 }

@@ -293,7 +293,7 @@ impl<'a> Case<'a> {
         let netns = *self.client_netns().first()?;
         let value = self.story.settings.get(netns, super::advice::PORT_RANGE)?;
         let (low, high) = (value.number(0)?, value.number(1)?);
-        Some(((high + 1).checked_sub(low)?, netns))
+        Some((high.checked_sub(low)?.checked_add(1)?, netns))
     }
 
     /// The SYNs sent again after a timeout, not at once.

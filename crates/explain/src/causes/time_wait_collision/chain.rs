@@ -86,7 +86,8 @@ impl Case<'_> {
 
     /// None of those that were refused had success.
     fn blocked_step(&self, n: u64, of: u64) -> Option<Step> {
-        let waited = |c: &Conn| c.ended_ns.unwrap_or(self.story.end_ns) - c.start_ns;
+        let until = |c: &Conn| c.ended_ns.unwrap_or(self.story.end_ns);
+        let waited = |c: &Conn| until(c).saturating_sub(c.start_ns);
         let waited = median(&mut self.hit().map(waited).collect::<Vec<_>>())?;
         let rows = self.hit().filter_map(|c| Some(c.first_retry?.into()));
         let step = Step::new(format!(

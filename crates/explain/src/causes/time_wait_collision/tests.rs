@@ -4,7 +4,7 @@ use recording::tables::{Event, TableSize};
 
 use crate::causes::testing::{found, number, only, ruled_out, sysctls};
 use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, SERVER, START_NS, place};
-use crate::{Level, Number};
+use crate::{Change, Level, Number};
 
 const ID: &str = "time-wait-collision";
 
@@ -137,7 +137,10 @@ fn older_timestamps_are_told_apart() {
     recording.set(SERVER, "net.ipv4.tcp_timestamps", "1");
     let f = only(&recording, ID);
     assert_eq!(number(&f, "paws"), &Number::Count(40));
-    assert_eq!(sysctls(&f)[0].1, "net.ipv4.ip_local_port_range=32768 60999");
+    let closes = Change::ClientClosesFirst {
+        at: "10.79.0.1:5000".into(),
+    };
+    assert_eq!(f.advice[0].change, Some(closes));
     assert!(f.fix.contains("NAT"));
 }
 
