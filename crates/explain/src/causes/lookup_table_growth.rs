@@ -34,9 +34,9 @@ entries: entries ÷ buckets is the length of the chain that a lookup walks. Rule
 after the other. New connections go to the head of a chain: it is the old ones that get slow, and
 SYNs, which match nobody and walk to the end.
 
-**Distinguish.** In `port-search-cost` the time goes into connect() or bind() (`__inet_hash_connect`),
-in the process that connects, not into softirq. In `softirq-starvation` the softirq waits for a CPU
-that somebody else has; here it has the CPU and uses it up. In `cpu-contention` threads wait
+**Distinguish.** In `port-search-cost` the time goes into connect() or bind(), in the process that
+connects (`__inet_hash_connect`), not into softirq. In `softirq-starvation` the softirq waits for a
+CPU that somebody else has; here it has the CPU and uses it up. In `cpu-contention` threads wait
 behind others' work. The profile names the function, the table says how long the walk is.
 ";
 

@@ -26,8 +26,9 @@ thread like others: what has a real-time priority on its CPU runs first and as l
 Meanwhile packets lie in the queue.
 
 **Distinguish.** In `cpu-contention` an application's thread waits, and only its connections are
-late; here it is the kernel's thread, behind somebody who never waits. In `lookup-table-growth` the softirq has its CPU and uses it up.
-`receive-backlog-drop` loses packets for want of room; here they are late.
+late; here it is the kernel's thread, behind somebody who never waits. In `lookup-table-growth` the
+softirq has its CPU and uses it up. `receive-backlog-drop` loses packets for want of room; here
+they are late.
 ";
 
 /// Waiting less than this share of the time is what a busy host has.
