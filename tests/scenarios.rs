@@ -41,6 +41,8 @@ fn healthy_scenarios_give_no_finding() {
         "healthy-keepalive",
         "healthy-idle",
         "healthy-path",
+        "healthy-table",
+        "healthy-busy",
     ] {
         let outcome = lab(&[scenario]);
         assert_eq!(
@@ -248,4 +250,72 @@ fn syns_dropped_here_and_on_the_path() {
     names_first("path-drops-syn", "path-drops-syn");
     let finding = names_first("conntrack-full", "conntrack-full");
     assert_eq!(finding["scope"]["resource"], "conntrack");
+}
+
+/// What the finding is about, and the function that takes the time.
+fn about(scenario: &str, cause: &str) -> (String, String) {
+    let outcome = lab(&[scenario]);
+    let first = &outcome["findings"][0];
+    assert_eq!(first["cause"], cause);
+    let scope = |key: &str| first["scope"][key].as_str().unwrap_or("").to_string();
+    (scope("resource"), scope("function"))
+}
+
+#[test]
+fn growing_tables() {
+    if !root() {
+        return;
+    }
+    let (table, function) = about("growing-table", "lookup-table-growth");
+    assert_eq!(
+        (&*table, &*function),
+        ("ehash", "__inet_lookup_established")
+    );
+    let (table, function) = about("growing-table-nft", "lookup-table-growth");
+    assert_eq!((&*table, &*function), ("nft-rules", "nft_do_chain"));
+}
+
+#[test]
+fn port_search() {
+    if !root() {
+        return;
+    }
+    let (_, function) = about("port-search", "port-search-cost");
+    assert_eq!(function, "__inet_hash_connect");
+    let (_, function) = about("port-search-bind", "port-search-cost");
+    assert_eq!(function, "inet_csk_get_port");
+    about("ports-exhausted", "ports-exhausted");
+}
+
+#[test]
+fn waiting_for_a_cpu() {
+    if !root() {
+        return;
+    }
+    let (cpu, _) = about("cpu-contention", "cpu-contention");
+    assert_eq!(cpu, "CPU 1");
+    let (cgroup, _) = about("cpu-quota", "cpu-contention");
+    assert!(cgroup.ends_with("-orders"), "{cgroup}");
+    let (cpu, _) = about("softirq-starvation", "softirq-starvation");
+    assert_eq!(cpu, "CPU 1");
+}
+
+/// Half of the median, or of the 99th percentile, is gone after the advice was taken.
+#[test]
+fn the_advice_about_tables_ports_and_cpus_helps() {
+    if !root() {
+        return;
+    }
+    for (scenario, client, figure) in [
+        ("growing-table", "teller", "request p50, ms"),
+        ("port-search", "harvester", "connect p99, ms"),
+        ("cpu-contention", "shop", "request p50, ms"),
+    ] {
+        let outcome = lab(&[scenario, "--fix"]);
+        let figures = outcome["fix"]["figures"].as_array().unwrap();
+        let of = |f: &&Value| f["client"] == client && f["figure"] == figure;
+        let of = figures.iter().find(of).unwrap();
+        let [before, after] = ["before", "after"].map(|key| of[key].as_f64().unwrap());
+        assert!(after < before / 2.0, "{scenario}: {of}");
+    }
 }

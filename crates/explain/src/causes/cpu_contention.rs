@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::Cause;
 use super::runqueue::{Rivals, serves_softirq, softirq_waited, thread_step};
 use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
+use super::{Cause, MOST_PER_CAUSE};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
 };
@@ -86,6 +86,7 @@ fn find(story: &Story) -> Vec<Finding> {
     waiting.sort_by_key(|t| std::cmp::Reverse(t.waited_ns));
     waiting.retain(|t| owners.contains(&t.pid) && !serves_softirq(&t.comm));
     waiting.retain(|t| seen.insert(t.pid));
+    waiting.truncate(MOST_PER_CAUSE);
     let mut cases: Vec<Case> = waiting
         .into_iter()
         .filter_map(|t| Case::of(story, t))

@@ -3,6 +3,7 @@
 use recording::RowRef;
 
 use super::Cause;
+use super::runqueue::softirq_waited;
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, weigh_checks};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Netns, RuledOut, Scope, Step,
@@ -33,11 +34,10 @@ entries: entries ÷ buckets is the length of the chain that a lookup walks. Rule
 after the other. New connections go to the head of a chain: it is the old ones that get slow, and
 SYNs, which match nobody and walk to the end.
 
-**Distinguish.** In `port-search-cost` the time goes into connect() or bind()
-(`__inet_hash_connect`), in the process that connects, not into softirq. In `softirq-starvation` the
-softirq waits for a CPU that somebody else has; here it has the CPU and uses it up. In
-`cpu-contention` threads wait behind others' work. The profile names the function, the table says
-how long the walk is.
+**Distinguish.** In `port-search-cost` the time goes into connect() or bind(), in the process that
+connects (`__inet_hash_connect`), not into softirq. In `softirq-starvation` the softirq waits for a
+CPU that somebody else has; here it has the CPU and uses it up. In `cpu-contention` threads wait
+behind others' work. The profile names the function, the table says how long the walk is.
 ";
 
 /// A kind of structure that packets walk.
@@ -155,22 +155,36 @@ fn grown(story: &Story, kind: &Kind, netns: u32, size: &Structure) -> f64 {
     }
 }
 
+/// TCP segments that came to a namespace, 0 for all, and the rows that say so.
+fn segments(story: &Story, netns: u32) -> (u64, Vec<RowRef>) {
+    let rises = story.counters.rises("Tcp.InSegs").into_iter();
+    let rises: Vec<_> = rises.filter(|(n, _)| netns == 0 || *n == netns).collect();
+    let sum = rises.iter().fold(0u64, |n, (_, r)| n.saturating_add(r.by));
+    let rows = rises.iter().flat_map(|(_, r)| r.rows()).take(SHOWN_ROWS);
+    (sum, rows.collect())
+}
+
 fn find(story: &Story) -> Vec<Finding> {
     let cases = KINDS.iter().filter_map(|kind| Case::of(story, kind));
     cases.map(|case| case.finding()).collect()
 }
 
 impl<'a> Case<'a> {
-    /// The profile does not tell namespaces apart: of several, the structure with the longest walk
-    /// is the one.
+    /// The profile does not tell namespaces apart: of several structures the one that most entries
+    /// were passed in is the one.
     fn of(story: &'a Story, kind: &'static Kind) -> Option<Case<'a>> {
         let walks = story.structures.named(kind.structure).map(|(netns, size)| {
             let walk = size.fullest.chain().unwrap_or(size.fullest.entries as f64);
             (walk, netns, size)
         });
-        // Of equals the whole host: the namespaces share its table.
-        let longest = walks.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
-        let (walk, netns, size) = longest.filter(|(walk, ..)| *walk >= kind.least_walk)?;
+        let walks = walks.filter(|(walk, ..)| *walk >= kind.least_walk);
+        let passed = |walk: f64, netns| walk * segments(story, netns).0.max(1) as f64;
+        let longest = walks.max_by(|a, b| {
+            let by_passed = passed(a.0, a.1).total_cmp(&passed(b.0, b.1));
+            // Of equals the whole host: its namespaces share the table.
+            by_passed.then(b.1.cmp(&a.1))
+        });
+        let (walk, netns, size) = longest?;
         let profile = &story.profile;
         let inside: Vec<&Group> = profile
             .passing(kind.functions)
@@ -275,13 +289,7 @@ impl<'a> Case<'a> {
         if !self.kind.per_segment {
             return (0, Vec::new());
         }
-        let rises = self.story.counters.rises("Tcp.InSegs").into_iter();
-        let rises: Vec<_> = rises
-            .filter(|(netns, _)| self.netns == 0 || *netns == self.netns)
-            .collect();
-        let sum = rises.iter().fold(0u64, |n, (_, r)| n.saturating_add(r.by));
-        let rows = rises.iter().flat_map(|(_, r)| r.rows()).take(SHOWN_ROWS);
-        (sum, rows.collect())
+        segments(self.story, self.netns)
     }
 
     /// What one look-up costs, ns.
@@ -586,14 +594,23 @@ impl<'a> Case<'a> {
     fn ruled_out(&self) -> Vec<RuledOut> {
         let here = self.samples();
         let search = super::port_search_cost::searching(self.story);
-        vec![RuledOut {
+        let starved = softirq_waited(self.story).map(|ns| RuledOut {
+            cause: "softirq-starvation",
+            because: format!(
+                "the kernel's threads for packets waited {} for a CPU; the walk used {}",
+                duration(ns),
+                duration((self.cpu_seconds() * 1e9) as u64)
+            ),
+        });
+        let searched = RuledOut {
             cause: "port-search-cost",
             because: format!(
                 "{} in the search for a local port, {} here, in softirq",
                 plural(search, "sample"),
                 count(here)
             ),
-        }]
+        };
+        [searched].into_iter().chain(starved).collect()
     }
 
     /// Buckets for twice the entries, a power of two.

@@ -72,6 +72,9 @@ impl<'a> Case<'a> {
             return None;
         }
         let (slow, fast) = to.searched();
+        if slow.len() < LEAST_CONNECTS {
+            return None;
+        }
         let in_bind = to.search_samples(&[BIND]).0;
         let in_connect = to.search_samples(&[CONNECT]).0;
         let (function, inside) = match in_bind > in_connect {
@@ -80,8 +83,7 @@ impl<'a> Case<'a> {
         };
         let seconds = to.story.profile.cpu_seconds(inside);
         let cost_ns = ratio(seconds * 1e9, slow.len() as f64)?;
-        let holds =
-            slow.len() >= LEAST_CONNECTS && inside >= LEAST_SAMPLES && cost_ns >= LEAST_COST_NS;
+        let holds = inside >= LEAST_SAMPLES && cost_ns >= LEAST_COST_NS;
         holds.then_some(Case {
             to,
             slow,

@@ -1,8 +1,8 @@
 //! C16: the kernel's thread that handles packets waits for a CPU.
 
-use super::Cause;
 use super::runqueue::{Rivals, serves_softirq, thread_step};
 use super::scene::{doubts, weigh_checks};
+use super::{Cause, MOST_PER_CAUSE};
 use crate::finding::{Check, Confidence, Finding, Impact, RuledOut, Scope, Step};
 use crate::story::{Story, Thread, source};
 use crate::words::{count, duration, fitting, percent, plural};
@@ -27,8 +27,8 @@ Meanwhile packets lie in the queue.
 
 **Distinguish.** In `cpu-contention` an application's thread waits, and only its connections are
 late; here it is the kernel's thread, behind somebody who never waits. In `lookup-table-growth` the
-softirq has its CPU and uses it up. `receive-backlog-drop` loses packets for want of room; here they
-are late.
+softirq has its CPU and uses it up. `receive-backlog-drop` loses packets for want of room; here
+they are late.
 ";
 
 /// Waiting less than this share of the time is what a busy host has.
@@ -50,13 +50,18 @@ struct Case<'a> {
 }
 
 fn find(story: &Story) -> Vec<Finding> {
-    let waiting = story.threads.all().filter(|t| {
+    let mut waiting: Vec<&Thread> = story.threads.all().collect();
+    waiting.retain(|t| {
         serves_softirq(&t.comm)
             && t.waited_ns >= LEAST_WAIT_NS
             && t.waiting() >= LEAST_SHARE
             && (t.mean_wait_ns() >= LEAST_MEAN_NS || t.waiting() >= OBVIOUS_SHARE)
     });
-    let cases = waiting.filter_map(|thread| Case::of(story, thread));
+    waiting.sort_by_key(|t| std::cmp::Reverse(t.waited_ns));
+    waiting.truncate(MOST_PER_CAUSE);
+    let cases = waiting
+        .into_iter()
+        .filter_map(|thread| Case::of(story, thread));
     cases.map(|case| case.finding()).collect()
 }
 
