@@ -94,8 +94,8 @@ RECORDINGS
   slow        570 Mbit/s, 30 sockets that sent a lot, 4 slow: bad.tcpwhy
 
 SLOW SOCKETS
-  16 of 600 sockets fall behind their like (same process and port) by their rate while they had
-  something to send: 41.7 Mbit/s in the median, the others 108.
+  16 of 600 sockets fall behind their like (same process and port) by their best rate: 41.7 Mbit/s
+  in the median, the others 108.
   What tells them from the others:
   - SACK no: precision 1.0, recall 1.0 (4 of the 8 that have it are slow)
   - port 7004: precision 0.999, recall 1.0 (4 of the 8 that have it are slow)
