@@ -50,6 +50,10 @@ fn recordings_that_are_none() {
     );
 
     one_line(&["explain", arg(dir.path())], "manifest.json");
+    one_line(
+        &["compare", "/nonexistent.tcpwhy", arg(&text)],
+        "/nonexistent.tcpwhy: no such recording",
+    );
 }
 
 #[test]

@@ -182,3 +182,26 @@ fn the_middlebox_takes_options_and_a_clean_path_does_not() {
         );
     }
 }
+
+#[test]
+fn a_shaper_limits_what_its_node_sends_and_jumbo_frames_pass() {
+    if !is_root() {
+        return;
+    }
+    let plant = plant(&pair(
+        ", path = { mtu = 9000 }, tbf = { rate_mbit = 16.0, burst_kb = 20, limit_kb = 100 }",
+        "",
+    ));
+    let (listener, addresses) = listener(&plant);
+    let (mut client, _) = connect(&plant, addresses[0]);
+    let (mut server, _) = listener.accept().unwrap();
+    // 2 MB at 2 MB per second.
+    const BYTES: usize = 2_000_000;
+    let began = Instant::now();
+    let sender = std::thread::spawn(move || client.write_all(&[7; BYTES]));
+    server.read_exact(&mut vec![0; BYTES]).unwrap();
+    sender.join().unwrap().unwrap();
+    assert!(began.elapsed().as_secs_f64() > 0.8, "{:?}", began.elapsed());
+    let [there, _] = counters(&plant);
+    assert!(there.bytes / there.packets > 1_500, "{there:?}");
+}

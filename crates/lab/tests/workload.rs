@@ -172,3 +172,44 @@ fn local_ports_are_bound_in_turn() {
         "{client:?}"
     );
 }
+
+#[test]
+fn a_slow_reader_reads_at_its_pace() {
+    if !is_root() {
+        return;
+    }
+    // 10,000 bytes per 10 ms at most: a megabyte takes a second.
+    let (client, server) = load(
+        "read_bytes = 10000\nread_pause_ms = 10.0\nrcvbuf = 20000",
+        "port = 7000\nseconds = 20.0\nconnections = 1\nrequest = 1000000",
+    );
+    assert_eq!(
+        (client.requests.answered, server.bytes_received),
+        (1, 1_000_000)
+    );
+    let took = client.request_ms.unwrap().p50;
+    assert!(took >= 990.0, "{took}");
+}
+
+#[test]
+fn two_writes_wait_for_a_delayed_ack_only_with_nagle() {
+    if !is_root() {
+        return;
+    }
+    let p50 = |nagle: bool| {
+        let (client, server) = load(
+            "",
+            &format!(
+                "port = 7000\nseconds = 2.0\nconnections = 1\nkeep = true\nrequest = 500\n\
+                 two_writes = true\nnagle = {nagle}"
+            ),
+        );
+        assert_eq!(server.bytes_received, 500 * client.requests.answered);
+        client.request_ms.unwrap().p50
+    };
+    let (held, sent) = (p50(true), p50(false));
+    assert!(
+        held > 35.0 && sent < 20.0,
+        "{held} ms, {sent} ms without Nagle"
+    );
+}

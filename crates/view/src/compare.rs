@@ -122,7 +122,7 @@ fn mbit(mode: &Mode) -> String {
 fn slow_sockets(page: &mut Page, sockets: &Sockets) {
     let by = match sockets.by {
         "cwnd" => "largest congestion window",
-        _ => "rate while they had something to send",
+        _ => "best rate",
     };
     let says = format!(
         "{} of {} fall behind their like (same process and port) by their {by}: {} Mbit/s in the \

@@ -49,8 +49,8 @@ const LITTLE: f64 = 0.35;
 struct Case<'a> {
     path: &'a Path<'a>,
     bulk: Vec<End<'a>>,
-    /// All that suffer, the bulk transfers included.
-    late: Vec<End<'a>>,
+    /// The others that suffer.
+    beside: Vec<End<'a>>,
     min_rtt_us: u32,
     rtt_us: u32,
 }
@@ -69,14 +69,13 @@ impl<'a> Case<'a> {
             .max(min_rtt_us + MIN_QUEUE_US);
         let late = path.ends.iter().copied();
         let late = late.filter(|e| usual_rtt(e).is_some_and(|rtt| rtt >= least));
-        let late: Vec<End> = late.collect();
         let is_bulk = |e: &End| {
             let t = e.transfer;
             let mss = f64::from(t.mss.max(1));
             t.acked() >= BULK && t.flying >= 2 && t.in_flight_bytes() >= MIN_FLIGHT * mss
         };
         let all_bulk = path.ends.iter().filter(|e| is_bulk(e)).count();
-        let bulk: Vec<End> = late.iter().copied().filter(is_bulk).collect();
+        let (bulk, beside): (Vec<End>, Vec<End>) = late.partition(is_bulk);
         // Every transfer that fills the queue waits in it.
         if bulk.is_empty() || bulk.len() * 2 < all_bulk {
             return None;
@@ -85,7 +84,7 @@ impl<'a> Case<'a> {
         let case = Case {
             path,
             bulk,
-            late,
+            beside,
             min_rtt_us,
             rtt_us,
         };
@@ -127,7 +126,8 @@ impl<'a> Case<'a> {
         let named = super::path::senders(self.path.story, self.path.netns, &self.bulk, None);
         (scope.pid, scope.comm) = (named.pid, named.comm);
         let checks = self.arithmetic();
-        let (affected, of) = (self.late.len() as u64, self.path.ends.len() as u64);
+        let affected = (self.bulk.len() + self.beside.len()) as u64;
+        let of = self.path.ends.len() as u64;
         let times = [self.min_rtt_us, self.rtt_us].map(|us| duration(u64::from(us) * 1_000));
         let [short, long] = &times;
         Finding {
@@ -181,7 +181,8 @@ impl<'a> Case<'a> {
     }
 
     fn added(&self) -> Option<Latency> {
-        let rtts = self.late.iter().flat_map(|e| e.transfer.rtts.all());
+        let late = self.bulk.iter().chain(&self.beside);
+        let rtts = late.flat_map(|e| e.transfer.rtts.all());
         let mut rtts: Vec<u32> = rtts.copied().collect();
         let mut added = |share| {
             let rtt = crate::story::stats::quantile(&mut rtts, share)?;
@@ -217,13 +218,8 @@ impl<'a> Case<'a> {
     fn evidence(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         let us = |us: u32| duration(u64::from(us) * 1_000);
-        let beside: Vec<End> = self
-            .late
-            .iter()
-            .filter(|e| self.bulk.iter().all(|b| b.id != e.id))
-            .copied()
-            .collect();
-        if let Some(rtt) = median_of(&beside, |e| Some(usual_rtt(e)?.into())) {
+        let beside = &self.beside;
+        if let Some(rtt) = median_of(beside, |e| Some(usual_rtt(e)?.into())) {
             steps.push(
                 Step::new(format!(
                     "{} with little to send had round trips of {} in the median beside them.",
@@ -232,7 +228,7 @@ impl<'a> Case<'a> {
                 ))
                 .number("beside", beside.len())
                 .number("rtt_beside_us", rtt)
-                .rows(sample_rows(&beside)),
+                .rows(sample_rows(beside)),
             );
         }
         let flight: f64 = self.bulk.iter().map(|e| e.transfer.in_flight_bytes()).sum();

@@ -59,6 +59,8 @@ struct Case<'a> {
     held: Vec<End<'a>>,
     /// Connections to the same place, held or not.
     all: u64,
+    /// Waits that a segment from there ended after the delay, and rows.
+    waits: (u64, Vec<RowRef>),
 }
 
 fn find(story: &Story) -> Vec<Finding> {
@@ -77,10 +79,32 @@ fn find(story: &Story) -> Vec<Finding> {
             to,
             held,
             all,
+            waits: (0, Vec::new()),
         };
-        (samples >= MIN_HELD).then_some(case)
+        (samples >= MIN_HELD).then_some((to, case))
     });
-    cases.map(|case| case.finding()).collect()
+    // One address may be met from several namespaces.
+    let mut cases: Vec<(Endpoint, Case)> = cases.collect();
+    cases.sort_by_key(|(to, _)| *to);
+    for wait in story
+        .waits
+        .all
+        .iter()
+        .filter(|w| WAITS_NS.contains(&w.waited_ns))
+    {
+        let arrival = wait.cause.as_ref().filter(|a| a.attempt == 0);
+        let Some(from) = arrival.map(|a| a.from) else {
+            continue;
+        };
+        let at = cases.partition_point(|(to, _)| *to < from);
+        if let Some((_, case)) = cases.get_mut(at).filter(|(to, _)| *to == from) {
+            case.waits.0 += 1;
+            if case.waits.1.len() < SHOWN_ROWS {
+                case.waits.1.push(wait.row);
+            }
+        }
+    }
+    cases.into_iter().map(|(_, case)| case.finding()).collect()
 }
 
 fn accepted(end: &End) -> bool {
@@ -123,17 +147,6 @@ impl Case<'_> {
     fn peers_netns(&self) -> Option<u32> {
         let peer = self.held.first()?.conn.peer?;
         Some(self.story.conn(peer)?.netns)
-    }
-
-    /// Waits of the clients that a segment from the peer ended after the delay: count and rows.
-    fn waits(&self) -> (u64, Vec<RowRef>) {
-        let from_peer = self.story.waits.all.iter().filter(|w| {
-            let arrival = w.cause.as_ref();
-            WAITS_NS.contains(&w.waited_ns)
-                && arrival.is_some_and(|a| a.from == self.to && a.attempt == 0)
-        });
-        let rows = from_peer.clone().map(|w| w.row).take(SHOWN_ROWS).collect();
-        (from_peer.count() as u64, rows)
     }
 
     fn finding(&self) -> Finding {
@@ -202,16 +215,16 @@ impl Case<'_> {
 
     fn evidence(&self) -> Vec<Step> {
         let mut steps = Vec::new();
-        let (waits, rows) = self.waits();
-        if waits > 0 {
+        let (waits, rows) = &self.waits;
+        if *waits > 0 {
             steps.push(
                 Step::new(format!(
                     "Threads waited 36 to 60 ms for a segment from {}, {} times.",
                     self.to,
-                    count(waits)
+                    count(*waits)
                 ))
-                .number("waits", waits)
-                .rows(rows),
+                .number("waits", *waits)
+                .rows(rows.iter().copied()),
             );
         }
         let samples: u32 = self.held.iter().map(|e| e.transfer.samples).sum();

@@ -16,7 +16,6 @@ const MIN_SEGMENTS: u64 = 10;
 /// One end of a connection, with what its samples say.
 #[derive(Clone, Copy)]
 pub(crate) struct End<'a> {
-    pub(crate) id: ConnId,
     pub(crate) conn: &'a Conn,
     pub(crate) transfer: &'a Transfer,
 }
@@ -35,9 +34,8 @@ pub(crate) struct Path<'a> {
 pub(crate) fn ends(story: &Story) -> impl Iterator<Item = End<'_>> {
     let conns = story.conns.iter().enumerate();
     conns.filter_map(|(id, conn)| {
-        let id = id as ConnId;
-        let transfer = story.transfers.of(id).filter(|t| t.samples > 0)?;
-        Some(End { id, conn, transfer })
+        let transfer = story.transfers.of(id as ConnId).filter(|t| t.samples > 0)?;
+        Some(End { conn, transfer })
     })
 }
 

@@ -77,10 +77,10 @@ impl<'a> Case<'a> {
         let sum = |of: fn(&End) -> u64| path.ends.iter().map(of).sum::<u64>();
         let again = sum(|e| e.transfer.resends.count());
         let spurious = sum(|e| e.transfer.twice());
-        let dropped = path.ends.iter().filter_map(|e| {
-            let dropped = path.story.transfers.dropped_of(e.conn)?;
-            Some(dropped.by_qdisc + dropped.otherwise)
-        });
+        let dropped = path
+            .ends
+            .iter()
+            .map(|e| path.story.transfers.dropped(e.conn));
         let dropped: u64 = dropped.sum();
         let rtts = path.ends.iter().flat_map(|e| e.transfer.resends.rtts.all());
         let limit = (f64::from(min_rtt_us) * EMPTY_SHARE) as u32 + EMPTY_US;

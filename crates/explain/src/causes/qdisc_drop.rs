@@ -58,33 +58,50 @@ struct Case<'a> {
     ends: Vec<End<'a>>,
     /// Devices other than loopback that sent, with bytes per second.
     devices: Vec<(Text, f64, RowRef)>,
+    /// Packets dropped for the same reason in the namespace, whatever they belonged to.
+    all: u64,
 }
 
 fn find(story: &Story) -> Vec<Finding> {
     // Several destinations leave through one device: a case per namespace.
-    let mut hit: BTreeMap<u32, Vec<(&Conn, &Dropped)>> = BTreeMap::new();
+    let mut cases: BTreeMap<u32, Case> = BTreeMap::new();
     for conn in &story.conns {
-        let dropped = story.transfers.dropped_of(conn);
+        let dropped = story.transfers.dropped_leaving(conn);
         if let Some(dropped) = dropped.filter(|d| d.by_qdisc > 0) {
-            hit.entry(conn.netns).or_default().push((conn, dropped));
+            let case = cases.entry(conn.netns).or_insert_with(|| Case {
+                story,
+                netns: conn.netns,
+                hit: Vec::new(),
+                of: 0,
+                ends: Vec::new(),
+                devices: story.devices.sending(conn.netns),
+                all: 0,
+            });
+            case.hit.push((conn, dropped));
         }
     }
-    let cases = hit.into_iter().map(|(netns, hit)| Case {
-        story,
-        netns,
-        hit,
-        of: story.conns.iter().filter(|c| c.netns == netns).count() as u64,
-        ends: sending(story, netns),
-        devices: story.devices.sending(netns),
-    });
-    let cases = cases.filter(Case::holds);
+    if cases.is_empty() {
+        return Vec::new();
+    }
+    for conn in &story.conns {
+        if let Some(case) = cases.get_mut(&conn.netns) {
+            case.of += 1;
+        }
+    }
+    for path in paths(story) {
+        if let Some(case) = cases.get_mut(&path.netns) {
+            case.ends.extend(path.ends);
+        }
+    }
+    for group in story.packets.all() {
+        if let Some(case) = cases.get_mut(&group.netns)
+            && group.is_for(case.reason())
+        {
+            case.all += group.count;
+        }
+    }
+    let cases = cases.into_values().filter(Case::holds);
     cases.map(|case| case.finding()).collect()
-}
-
-/// The ends of a namespace that were sampled while they sent.
-fn sending(story: &Story, netns: u32) -> Vec<End<'_>> {
-    let paths = paths(story).into_iter().filter(|p| p.netns == netns);
-    paths.flat_map(|p| p.ends).collect()
 }
 
 impl Case<'_> {
@@ -275,11 +292,7 @@ impl Case<'_> {
     }
 
     fn arithmetic(&self) -> Vec<Check> {
-        let groups = self.story.packets.all().iter();
-        let reason = self.reason();
-        let all = groups.filter(|g| g.netns == self.netns && g.is_for(reason));
-        let all: u64 = all.map(|g| g.count).sum();
-        vec![same_count(FORMULA, all, self.drops(), "packets")]
+        vec![same_count(FORMULA, self.all, self.drops(), "packets")]
     }
 
     fn ruled_out(&self) -> Vec<RuledOut> {

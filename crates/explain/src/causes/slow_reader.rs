@@ -89,7 +89,6 @@ fn find(story: &Story) -> Vec<Finding> {
 fn sender<'a>(story: &'a Story, end: &End) -> Option<End<'a>> {
     let id = end.conn.peer?;
     Some(End {
-        id,
         conn: story.conn(id)?,
         transfer: story.transfers.of(id).filter(|t| t.samples > 0)?,
     })

@@ -9,6 +9,8 @@ const MIN_DISTANCE: f64 = 4.0;
 const MIN_DIFFERENCE: f64 = 0.03;
 /// The spread of a group is never less than this share of its mean: two equal runs are luck.
 const MIN_SPREAD: f64 = 0.01;
+/// Of a thousand normal numbers the extreme one lies some 0.3 spreads from the next.
+const MIN_GAP: f64 = 1.0;
 /// Fewer numbers say nothing about modes.
 const MIN_NUMBERS: usize = 4;
 
@@ -52,17 +54,48 @@ pub(super) fn whole(values: &[f64]) -> Option<Mode> {
 
 /// The two groups that numbers fall into; `None` when they are one.
 pub(super) fn split(values: &[f64]) -> Option<Split> {
+    let sorted = sorted(values)?;
+    cut(&sorted, least_squares(&sorted)?)
+}
+
+/// The same where one group may be a few beside hundreds that vary: a gap tells them too.
+pub(super) fn split_few(values: &[f64]) -> Option<Split> {
+    let sorted = sorted(values)?;
+    let cuts = [least_squares(&sorted), widest_gap(&sorted)];
+    let splits = cuts.into_iter().flatten();
+    let splits = splits.filter_map(|at| cut(&sorted, at));
+    splits.max_by(|a, b| a.distance.total_cmp(&b.distance))
+}
+
+/// The numbers in order; `None` when they are too few.
+fn sorted(values: &[f64]) -> Option<Vec<f64>> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
-    if sorted.len() < MIN_NUMBERS {
-        return None;
-    }
-    // Where the sum of squares within the groups is least. Running sums keep it linear.
+    (sorted.len() >= MIN_NUMBERS).then_some(sorted)
+}
+
+/// The groups below and from `at` on, if they are two modes.
+fn cut(sorted: &[f64], at: usize) -> Option<Split> {
+    let (low, low_spread) = mode(&sorted[..at]);
+    let (high, high_spread) = mode(&sorted[at..]);
+    let spread = ((low_spread.powi(2) + high_spread.powi(2)) / 2.0).sqrt();
+    let distance = (high.mean - low.mean) / spread.max(f64::MIN_POSITIVE);
+    let differs = high.mean - low.mean >= MIN_DIFFERENCE * high.mean.abs();
+    (distance >= MIN_DISTANCE && differs).then_some(Split {
+        low,
+        high,
+        distance: crate::words::rounded(distance),
+    })
+}
+
+/// Where the sum of squares within the groups is least.
+fn least_squares(sorted: &[f64]) -> Option<usize> {
     let n = sorted.len() as f64;
     let (sum, squares) = sorted
         .iter()
         .fold((0.0, 0.0), |(s, q), v| (s + v, q + v * v));
     let mut best: Option<(f64, usize)> = None;
+    // Running sums keep it linear.
     let (mut low_sum, mut low_squares) = (0.0, 0.0);
     for at in 1..sorted.len() {
         let v = sorted[at - 1];
@@ -78,17 +111,16 @@ pub(super) fn split(values: &[f64]) -> Option<Split> {
             best = Some((total, at));
         }
     }
-    let (_, at) = best?;
-    let (low, low_spread) = mode(&sorted[..at]);
-    let (high, high_spread) = mode(&sorted[at..]);
-    let spread = ((low_spread.powi(2) + high_spread.powi(2)) / 2.0).sqrt();
-    let distance = (high.mean - low.mean) / spread.max(f64::MIN_POSITIVE);
-    let differs = high.mean - low.mean >= MIN_DIFFERENCE * high.mean.abs();
-    (distance >= MIN_DISTANCE && differs).then_some(Split {
-        low,
-        high,
-        distance: crate::words::rounded(distance),
-    })
+    best.map(|(_, at)| at)
+}
+
+/// Where the widest gap is, if it is wider than the spread of either side.
+fn widest_gap(sorted: &[f64]) -> Option<usize> {
+    let gap = |at: &usize| sorted[*at] - sorted[*at - 1];
+    let at = (1..sorted.len()).max_by(|a, b| gap(a).total_cmp(&gap(b)))?;
+    let (_, low_spread) = mode(&sorted[..at]);
+    let (_, high_spread) = mode(&sorted[at..]);
+    (gap(&at) > low_spread.max(high_spread) * MIN_GAP).then_some(at)
 }
 
 /// A sorted group and its spread (standard deviation).
@@ -125,6 +157,15 @@ mod tests {
     }
 
     #[test]
+    fn a_few_beside_many_that_vary_are_a_mode() {
+        // Ten at 17 ± 1, five hundred between 37 and 90; in logarithms.
+        let few = (0..10).map(|i| 16.0 + f64::from(i) * 0.2);
+        let many = (0..500).map(|i| 37.0 + f64::from(i) * 0.1);
+        let values: Vec<f64> = few.chain(many).map(f64::ln).collect();
+        assert_eq!(split_few(&values).unwrap().low.count, 10);
+    }
+
+    #[test]
     fn one_group_is_one() {
         assert_eq!(split(&[]), None);
         assert_eq!(split(&[5.0; 20]), None);
@@ -134,6 +175,6 @@ mod tests {
         assert_eq!(split(&(0..100).map(f64::from).collect::<Vec<_>>()), None);
         let bell = [-2.0, -1.3, -0.8, -0.5, -0.2, 0.0, 0.2, 0.5, 0.8, 1.3, 2.0];
         let bell: Vec<f64> = bell.iter().map(|v| 550.0 + 10.0 * v).collect();
-        assert_eq!(split(&bell), None);
+        assert_eq!((split(&bell), split_few(&bell)), (None, None));
     }
 }

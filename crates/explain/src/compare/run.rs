@@ -29,7 +29,7 @@ pub(super) struct Run {
 pub(super) struct Socket {
     /// Those that should be alike: the same process and port.
     pub(super) group: (String, u16),
-    /// Bytes per second while it had something to send.
+    /// Best rate between two samples while it had something to send, bytes per second.
     pub(super) rate: f64,
     /// Largest congestion window, segments; 0 when not known.
     pub(super) cwnd: u32,
@@ -99,6 +99,13 @@ fn socket(story: &Story, id: ConnId, conn: &Conn) -> Option<Socket> {
         return None;
     }
     let transfer = story.transfers.of(id);
+    // The best is what it can do: a busy host and a slow start lower the mean of any.
+    let rate = match transfer.filter(|t| t.acked() > 0) {
+        Some(transfer) if transfer.peak == 0.0 => return None,
+        Some(transfer) => transfer.peak,
+        // Its sender is not on this host, or it was never sampled.
+        None => flow.rate,
+    };
     let comm = crate::causes::owner_of(story, conn).map_or(String::new(), |(_, c)| c);
     let port = match conn.side {
         Side::Accepted => conn.local.port,
@@ -128,7 +135,7 @@ fn socket(story: &Story, id: ConnId, conn: &Conn) -> Option<Socket> {
     say("family", Some(format!("IPv{}", conn.family)));
     Some(Socket {
         group: (comm, port),
-        rate: flow.rate,
+        rate,
         cwnd: flow.cwnd.unwrap_or(0),
         attributes,
     })

@@ -17,13 +17,13 @@ const MAX_VALUES: usize = 4_096;
 /// Slow sockets among their like.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sockets {
-    /// What they were split by: `rate` (while there was something to send) or `cwnd` (largest).
+    /// What they were split by: `rate` (the best between two samples) or `cwnd` (the largest).
     pub by: &'static str,
     /// How many were compared.
     pub compared: usize,
     /// How many of them are slow.
     pub slow: usize,
-    /// The split, in shares of the median of each socket's own group and run.
+    /// The split, in natural logarithms of shares of the median of each socket's group and run.
     pub split: Split,
     /// Median rate of the slow, Mbit/s.
     pub slow_mbit_per_s: f64,
@@ -64,11 +64,19 @@ pub(super) fn compare(runs: &[Run]) -> Option<(Sockets, Vec<usize>)> {
         .collect();
     let splits = MEASURES.iter().filter_map(|(name, measure)| {
         let shares = shares(&all, *measure)?;
-        Some((*name, modes::split(&shares)?, shares))
+        // Shares multiply: half is as far from one as double.
+        let logs: Vec<f64> = shares.iter().map(|share| share.ln()).collect();
+        let split = modes::split_few(&logs)?;
+        let slow: Vec<bool> = logs.iter().map(|log| split.is_low(*log)).collect();
+        let attributes = attributes(&all, &slow);
+        Some((*name, split, slow, attributes))
     });
-    let (by, split, shares) =
-        splits.max_by(|(_, a, _), (_, b, _)| a.distance.total_cmp(&b.distance))?;
-    let slow: Vec<bool> = shares.iter().map(|share| split.is_low(*share)).collect();
+    // A split that an attribute explains says more than one that is only wide.
+    let fit = |ranked: &[Attribute]| ranked.first().map_or(0.0, Attribute::fit);
+    let (by, split, slow, attributes) = splits.max_by(|a, b| {
+        let by_fit = fit(&a.3).total_cmp(&fit(&b.3));
+        by_fit.then_with(|| a.1.distance.total_cmp(&b.1.distance))
+    })?;
     let rate = |wanted: bool| {
         let rates = all.iter().zip(&slow);
         let rates = rates.filter(|(_, slow)| **slow == wanted);
@@ -85,7 +93,7 @@ pub(super) fn compare(runs: &[Run]) -> Option<(Sockets, Vec<usize>)> {
         slow: split.low.count,
         slow_mbit_per_s: rate(true),
         fast_mbit_per_s: rate(false),
-        attributes: attributes(&all, &slow),
+        attributes,
         split,
     };
     Some((sockets, of_run))

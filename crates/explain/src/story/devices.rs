@@ -12,7 +12,9 @@ const BACKGROUND: f64 = 1_000.0;
 /// Bytes sent per device.
 #[derive(Debug, Default)]
 pub(crate) struct Devices {
-    sent: AHashMap<(u32, Text), Sent>,
+    by_netns: AHashMap<u32, AHashMap<Text, Sent>>,
+    /// How many there are.
+    known: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -36,27 +38,26 @@ impl Devices {
     }
 
     fn add(&mut self, at: RowRef, row: Resource) {
-        let key = (row.netns, row.instance);
-        if self.sent.len() >= MAX_DEVICES && !self.sent.contains_key(&key) {
-            return;
-        }
+        let of_netns = self.by_netns.entry(row.netns).or_default();
         let point = (row.time_ns, row.value);
-        let sent = self.sent.entry(key).or_insert(Sent {
-            first: point,
-            last: point,
-            row: at,
-        });
-        sent.last = point;
-        sent.row = at;
+        if let Some(sent) = of_netns.get_mut(&row.instance) {
+            (sent.last, sent.row) = (point, at);
+        } else if self.known < MAX_DEVICES {
+            self.known += 1;
+            let sent = Sent {
+                first: point,
+                last: point,
+                row: at,
+            };
+            of_netns.insert(row.instance, sent);
+        }
     }
 
     /// The devices other than loopback that sent: name, bytes per second, a row.
     pub(crate) fn sending(&self, netns: u32) -> Vec<(Text, f64, RowRef)> {
-        let of_netns = self
-            .sent
-            .iter()
-            .filter(|((n, d), _)| *n == netns && &**d != "lo");
-        let rates = of_netns.filter_map(|((_, device), sent)| {
+        let of_netns = self.by_netns.get(&netns).into_iter().flatten();
+        let rates = of_netns.filter(|(device, _)| &***device != "lo");
+        let rates = rates.filter_map(|(device, sent)| {
             let ns = sent.last.0.saturating_sub(sent.first.0);
             let bytes = sent.last.1 - sent.first.1;
             let rate = super::stats::ratio(bytes * 1e9, ns as f64)?;

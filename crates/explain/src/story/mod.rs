@@ -192,7 +192,7 @@ impl Story {
             Kind::ResetReceived if state == State::SynSent => connections.refused(at.into(), row),
             _ => {
                 if kind == Kind::Drop {
-                    self.transfers.dropped(at, row);
+                    self.transfers.drop(at, row);
                 }
                 let resets_tell = self.health.sees(source::REFUSALS);
                 self.packets.add(at, kind, row, resets_tell);

@@ -5,6 +5,7 @@ use recording::tables::{Event, Socket};
 use recording::{RowRef, Text};
 
 use super::conn::{Conn, ConnId};
+use super::flow::BULK_BYTES;
 use super::place::Endpoint;
 
 /// Connections followed; at most 1 kB each. Those beyond are in the counters only.
@@ -15,6 +16,8 @@ const MAX_DROPS: usize = 1 << 16;
 const KEPT_RTTS: usize = 32;
 /// Rows kept per kind; the rest is counted.
 const KEPT_ROWS: usize = 3;
+/// A rate over less busy time than this is that of a few round trips, µs.
+const PEAK_US: u64 = 100_000;
 /// Parts of the recording in which losses are looked for.
 pub(crate) const SLOTS: u32 = 32;
 
@@ -22,7 +25,10 @@ pub(crate) const SLOTS: u32 = 32;
 #[derive(Debug, Default)]
 pub(crate) struct Transfers {
     of_conn: AHashMap<ConnId, Box<Transfer>>,
-    drops: AHashMap<(Endpoint, Endpoint), Dropped>,
+    /// By the namespace that dropped, the packet's source and destination.
+    drops: AHashMap<(u32, Endpoint, Endpoint), Dropped>,
+    /// The same, whichever namespace it was: a packet may be dropped on its way through several.
+    anywhere: AHashMap<(Endpoint, Endpoint), u64>,
     /// Segments sent again after the handshake, per namespace.
     resends: AHashMap<u32, u64>,
     /// Start and length of the recording, ns.
@@ -72,6 +78,8 @@ pub(crate) struct Transfer {
     /// Samples in which the window offered to the peer had no room for two segments.
     pub(crate) closed: u32,
     pub(crate) rcvbuf: u32,
+    /// The best rate between two samples while there was something to send, bytes per second.
+    pub(crate) peak: f64,
     /// Rows of samples that show what the counts above tell.
     pub(crate) rows: Vec<RowRef>,
     /// Segments sent again, by what sent them.
@@ -183,7 +191,7 @@ impl Transfers {
     }
 
     /// A packet was dropped on this host.
-    pub(super) fn dropped(&mut self, at: RowRef, row: &Event) {
+    pub(super) fn drop(&mut self, at: RowRef, row: &Event) {
         let reason = row.reason.as_deref().unwrap_or("");
         // What TCP throws away it has received, or does not want: old data, duplicates.
         if reason.starts_with("TCP_") || matches!(reason, "" | "NOT_SPECIFIED" | "NO_SOCKET") {
@@ -191,10 +199,12 @@ impl Transfers {
         }
         let from = Endpoint::new(row.remote_addr, row.remote_port);
         let to = Endpoint::new(row.local_addr, row.local_port);
-        if self.drops.len() >= MAX_DROPS && !self.drops.contains_key(&(from, to)) {
+        let key = (row.netns, from, to);
+        if self.drops.len() >= MAX_DROPS && !self.drops.contains_key(&key) {
             return;
         }
-        let dropped = self.drops.entry((from, to)).or_default();
+        let dropped = self.drops.entry(key).or_default();
+        *self.anywhere.entry((from, to)).or_default() += 1;
         if is_qdisc(reason) {
             if dropped.by_qdisc == 0 {
                 dropped.reason = row.reason.clone();
@@ -223,9 +233,15 @@ impl Transfers {
         self.of_conn.get(&id).map(Box::as_ref)
     }
 
-    /// The packets that this end sent and a host dropped.
-    pub(crate) fn dropped_of(&self, conn: &Conn) -> Option<&Dropped> {
-        self.drops.get(&(conn.local, conn.remote))
+    /// The packets of this end that its own namespace dropped as they left.
+    pub(crate) fn dropped_leaving(&self, conn: &Conn) -> Option<&Dropped> {
+        self.drops.get(&(conn.netns, conn.local, conn.remote))
+    }
+
+    /// How many packets of this end were dropped on this host, wherever.
+    pub(crate) fn dropped(&self, conn: &Conn) -> u64 {
+        let dropped = self.anywhere.get(&(conn.local, conn.remote));
+        dropped.copied().unwrap_or(0)
     }
 
     /// Segments that a namespace sent again after handshakes.
@@ -261,6 +277,13 @@ impl Transfer {
             self.base = established_ns.map_or(counts, |_| Counts::default());
             self.base_ns = established_ns.unwrap_or(row.time_ns);
             self.congestion = row.congestion.clone().unwrap_or_default();
+        }
+        let acked = counts.acked.saturating_sub(self.last.acked);
+        let busy_us = counts.busy_us.saturating_sub(self.last.busy_us);
+        let known = self.samples > 0 || established_ns.is_some();
+        if known && acked >= BULK_BYTES && busy_us >= PEAK_US {
+            let rate = super::stats::ratio(acked as f64 * 1e6, busy_us as f64);
+            self.peak = self.peak.max(rate.unwrap_or(0.0));
         }
         self.samples = self.samples.saturating_add(1);
         self.last = counts;
