@@ -133,7 +133,11 @@ fn slow_sockets(page: &mut Page, sockets: &Sockets) {
         figure(sockets.fast_mbit_per_s)
     );
     page.paragraph("  ", Look::Plain, &says);
-    page.paragraph("  ", Look::Plain, "What tells them from the others:");
+    let tells = match sockets.attributes.is_empty() {
+        true => "Nothing that is recorded of them tells them from the others.",
+        false => "What tells them from the others:",
+    };
+    page.paragraph("  ", Look::Plain, tells);
     for attribute in sockets.attributes.iter().take(TOLD) {
         let look = match is_exact(attribute) {
             true => Look::Warning,

@@ -83,6 +83,11 @@ pub(super) fn compare(runs: &[Run]) -> Option<(Sockets, Vec<usize>)> {
         let mut rates: Vec<f64> = rates.map(|((_, s), _)| s.rate).collect();
         rounded(median(&mut rates).unwrap_or(0.0) * 8.0 / 1e6)
     };
+    // A small window that sends as fast as the others is not slow.
+    let (slow_rate, fast_rate) = (rate(true), rate(false));
+    if slow_rate >= fast_rate {
+        return None;
+    }
     let mut of_run = vec![0; runs.len()];
     for ((run, _), _) in all.iter().zip(&slow).filter(|(_, slow)| **slow) {
         of_run[*run] += 1;
@@ -91,8 +96,8 @@ pub(super) fn compare(runs: &[Run]) -> Option<(Sockets, Vec<usize>)> {
         by,
         compared: all.len(),
         slow: split.low.count,
-        slow_mbit_per_s: rate(true),
-        fast_mbit_per_s: rate(false),
+        slow_mbit_per_s: slow_rate,
+        fast_mbit_per_s: fast_rate,
         attributes,
         split,
     };
