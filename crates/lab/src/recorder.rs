@@ -7,12 +7,12 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::plant::BUDGET;
 use crate::process::Process;
 use crate::{Error, Stop};
 
-/// How long sealing or explaining a recording of a few seconds may take, on a busy machine.
-const WORK: Duration = Duration::from_secs(60);
+/// How long starting, sealing or explaining a recording of a few seconds may take, on a machine that
+/// is busy or emulated.
+const WORK: Duration = Duration::from_secs(120);
 
 /// A recording that is being made.
 pub(crate) struct Recorder {
@@ -40,7 +40,7 @@ impl Recorder {
             .arg("--ready-file")
             .arg(&ready);
         let mut process = Process::start("tcpwhy record", command)?;
-        stop.wait("the start of the recording", BUDGET, || {
+        stop.wait("the start of the recording", WORK, || {
             if ready.exists() {
                 return Ok(Some(()));
             }

@@ -235,16 +235,43 @@ static __always_inline u32 born_of(void *ctx, struct sock *sk)
 	return caller(ctx, COOKIE_FRAMES, 0, n_cookie_ranges);
 }
 
-SEC("tp_btf/inet_sock_set_state")
-int BPF_PROG(on_state, struct sock *sk, int old, int new)
+/* The changes that the first of two programs has seen on this CPU, each where its socket puts it. */
+#define SEEN 16
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, u32);
+	__type(value, u64);
+	__uint(max_entries, SEEN);
+} seen SEC(".maps");
+
+/* Changes that the first program missed and the second did not. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, u32);
+	__type(value, u64);
+	__uint(max_entries, 1);
+} caught SEC(".maps");
+
+/* A change: sockets are aligned, so the lowest bits are free for the state. */
+static __always_inline u64 change(const struct sock *sk, int new)
+{
+	return (u64)sk | (new & 15);
+}
+
+static __always_inline u64 *seen_of(const struct sock *sk)
+{
+	u32 slot = ((u64)sk >> 6 ^ (u64)sk >> 12) % SEEN;
+
+	return bpf_map_lookup_elem(&seen, &slot);
+}
+
+static __always_inline int state_changed(void *ctx, struct sock *sk, int old, int new)
 {
 	struct tcp_sock *tp;
 	struct tw_event *e;
 	struct born *born;
 	u32 zero = 0;
 
-	if (sk->sk_protocol != IPPROTO_TCP)
-		return 0;
 	if (old == TCP_LISTEN && new == TCP_SYN_RECV) {
 		/* It is reported when it is established, a moment later on this CPU. */
 		born = bpf_map_lookup_elem(&last_born, &zero);
@@ -290,6 +317,43 @@ int BPF_PROG(on_state, struct sock *sk, int old, int new)
 	}
 	end(e);
 	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_state, struct sock *sk, int old, int new)
+{
+	u64 *last;
+
+	if (sk->sk_protocol != IPPROTO_TCP)
+		return 0;
+	last = seen_of(sk);
+	if (last)
+		*last = change(sk, new);
+	return state_changed(ctx, sk, old, new);
+}
+
+/* The kernel runs no program in the middle of itself. A change of state in an interrupt that came in
+ * the middle of on_state, as on any host with a network card some do, would be lost. This one is
+ * called after it for every change, and takes those that it did not see. */
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_state_missed, struct sock *sk, int old, int new)
+{
+	u32 zero = 0;
+	u64 *last, *n;
+
+	if (sk->sk_protocol != IPPROTO_TCP)
+		return 0;
+	last = seen_of(sk);
+	if (!last)
+		return 0;
+	if (*last == change(sk, new)) {
+		*last = 0;
+		return 0;
+	}
+	n = bpf_map_lookup_elem(&caught, &zero);
+	if (n)
+		*n += 1;
+	return state_changed(ctx, sk, old, new);
 }
 
 SEC("tp_btf/tcp_retransmit_skb")

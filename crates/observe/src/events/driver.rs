@@ -33,10 +33,18 @@ struct Tracepoint {
     intent: Intent,
     tracepoint: &'static str,
     program: &'static str,
+    /// A program that is called after it, and takes what it missed.
+    second: Option<&'static str>,
     kind: tw_kind,
     /// Arguments without which the program is of no use, and why.
     args: usize,
     needs: &'static str,
+}
+
+impl Tracepoint {
+    fn has(&self, program: &str) -> bool {
+        self.program == program || self.second == Some(program)
+    }
 }
 
 const TRACEPOINTS: &[Tracepoint] = &[
@@ -46,6 +54,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         intent: Intent::Required,
         tracepoint: "inet_sock_set_state",
         program: "on_state",
+        second: Some("on_state_missed"),
         kind: tw_kind::TW_STATE,
         args: 3,
         needs: "Linux 4.16",
@@ -56,6 +65,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         intent: Intent::Optional,
         tracepoint: "tcp_retransmit_skb",
         program: "on_retransmit",
+        second: None,
         kind: tw_kind::TW_RETRANSMIT,
         args: 2,
         needs: "Linux 4.16",
@@ -66,6 +76,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         intent: Intent::Optional,
         tracepoint: "tcp_retransmit_synack",
         program: "on_retransmit_synack",
+        second: None,
         kind: tw_kind::TW_SYNACK_RETRANSMIT,
         args: 2,
         needs: "Linux 4.16",
@@ -76,6 +87,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         intent: Intent::Optional,
         tracepoint: "tcp_send_reset",
         program: "on_send_reset",
+        second: None,
         kind: tw_kind::TW_RESET_SENT,
         args: 2,
         needs: "Linux 4.16",
@@ -86,6 +98,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         intent: Intent::Optional,
         tracepoint: "tcp_receive_reset",
         program: "on_receive_reset",
+        second: None,
         kind: tw_kind::TW_RESET_RECEIVED,
         args: 1,
         needs: "Linux 4.16",
@@ -96,6 +109,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         intent: Intent::Optional,
         tracepoint: "kfree_skb",
         program: "on_drop",
+        second: None,
         kind: tw_kind::TW_DROP,
         args: 3,
         needs: "Linux 5.17",
@@ -121,8 +135,25 @@ pub struct Losses {
     /// The ring was full.
     full: [Count; TRACEPOINTS.len()],
     /// The program was not run.
-    missed: [u64; TRACEPOINTS.len()],
+    missed: [MissedRuns; TRACEPOINTS.len()],
     programs: Missed,
+    /// What a second program took of these.
+    caught: Count,
+}
+
+/// Runs of a program that did not happen, and what was lost by that.
+#[derive(Clone, Copy, Default)]
+struct MissedRuns {
+    runs: u64,
+    lost: u64,
+}
+
+impl MissedRuns {
+    /// What was lost since the last call, when a second program took so many in all.
+    fn news(&mut self, caught: u64) -> u64 {
+        let lost = self.runs.saturating_sub(caught).max(self.lost);
+        lost - std::mem::replace(&mut self.lost, lost)
+    }
 }
 
 impl<'o> Events<'o> {
@@ -150,7 +181,7 @@ impl<'o> Events<'o> {
                 for (t, verdict) in TRACEPOINTS.iter().zip(&mut verdicts) {
                     if *verdict == Verdict::Attached {
                         let mut alone = MaybeUninit::uninit();
-                        let only = |program: &str| program == t.program;
+                        let only = |program: &str| t.has(program);
                         let open = open(&mut alone, options, btf, names, ranges, only)?;
                         if let Err(e) = open.load() {
                             *verdict = Verdict::Failed(bpf_error(&e));
@@ -166,7 +197,8 @@ impl<'o> Events<'o> {
         };
         let mut links = Vec::new();
         for program in skel.object_mut().progs_mut() {
-            let i = TRACEPOINTS.iter().position(|t| program.name() == t.program);
+            let name = program.name().to_string_lossy().into_owned();
+            let i = TRACEPOINTS.iter().position(|t| t.has(&name));
             if let Some(verdict) = i.map(|i| &mut verdicts[i])
                 && *verdict == Verdict::Attached
             {
@@ -237,8 +269,15 @@ impl<'o> Events<'o> {
         }
         for (program, count) in losses.programs.news(self.skel.object()) {
             if let Some(i) = TRACEPOINTS.iter().position(|t| t.program == program) {
-                losses.missed[i] += count;
-                news.push((TRACEPOINTS[i].source, count, MISSED));
+                losses.missed[i].runs += count;
+            }
+        }
+        losses.caught.news(&self.skel.maps.caught, 0)?;
+        for (t, missed) in TRACEPOINTS.iter().zip(&mut losses.missed) {
+            let caught = t.second.map_or(0, |_| losses.caught.total);
+            match missed.news(caught) {
+                0 => {}
+                n => news.push((t.source, n, MISSED)),
             }
         }
         Ok(news)
@@ -249,7 +288,7 @@ impl<'o> Events<'o> {
         let mut sources = self.sources.clone();
         let lost = losses.full.iter().zip(losses.missed);
         for (source, (full, missed)) in sources.iter_mut().zip(lost) {
-            source.lost = full.total + missed;
+            source.lost = full.total + missed.lost;
         }
         sources
     }
@@ -278,7 +317,7 @@ fn wanted(verdicts: &[Verdict]) -> impl Fn(&str) -> bool + '_ {
         let verdict = TRACEPOINTS
             .iter()
             .zip(verdicts)
-            .find(|(t, _)| t.program == program);
+            .find(|(t, _)| t.has(program));
         verdict.is_some_and(|(_, verdict)| *verdict == Verdict::Attached)
     }
 }
