@@ -373,8 +373,8 @@ impl Case<'_> {
             list(&shown.collect::<Vec<_>>())
         };
         let step = Step::new(format!(
-            "Address translation lies between: the clients are {}, the server knows them as {}. \
-             Ports and clocks of timestamps that belong together there are of different sockets here.",
+            "Address translation lies between: the clients are {}, the server knows them as {}. The \
+             timestamps that it sees on one port come from the clocks of several sockets.",
             told(self.strays.iter().map(|s| s.local.addr).collect()),
             told(self.refused.iter().map(|r| r.seen.remote.addr).collect())
         ))
