@@ -22,7 +22,7 @@ pub(super) const TIMEOUT_NS: u64 = 500_000_000;
 /// Rates are compared over bins of this length.
 const BIN_NS: u64 = 250_000_000;
 /// The rate broke because of the refusals if such a share of the connections was blocked since.
-const BLOCKED: f64 = 0.7;
+const BLOCKED: f64 = 0.5;
 /// Linux advances initial sequence numbers by one per so many ns.
 pub(super) const ISN_TICK_NS: u64 = 64;
 
