@@ -2,11 +2,11 @@
 //! the lab's namespaces and nowhere else.
 
 mod machine;
+mod transfers;
 
 use serde_json::Value;
 
-mod transfers;
-
+use crate::command::run;
 use crate::judge::port_of;
 use crate::link::Wire;
 use crate::netns::Netns;
@@ -108,10 +108,17 @@ fn client_closes_first(plant: &mut Plant, change: &Value) -> Result<String, Stri
         client.closes = Closer::Client;
         changed.push(client.name.clone());
     }
-    match changed.is_empty() {
-        true => Err(format!("no server closes first on port {port}")),
-        false => Ok(format!("closes first: {}", changed.join(", "))),
+    if changed.is_empty() {
+        return Err(format!("no server closes first on port {port}"));
     }
+    // The sockets that are in TIME_WAIT now would refuse SYNs for another minute.
+    for netns in plant.nodes().values() {
+        let sport = format!(":{port}");
+        let kill = ["ss", "-K", "-n", "state", "time-wait", "sport", "=", &sport];
+        let inside = ["ip", "netns", "exec", netns.name()];
+        run(inside.into_iter().chain(kill)).map_err(|e| e.to_string())?;
+    }
+    Ok(format!("closes first: {}", changed.join(", ")))
 }
 
 fn untrack(plant: &Plant, change: &Value) -> Result<String, String> {

@@ -21,8 +21,8 @@ const SAME_CONNECT_NS: u64 = 64_000_000_000;
 pub(super) const TIMEOUT_NS: u64 = 500_000_000;
 /// Rates are compared over bins of this length.
 const BIN_NS: u64 = 250_000_000;
-/// The rate broke because of the refusals if such a share of the clients was blocked since.
-const BLOCKED: f64 = 0.6;
+/// The rate broke because of the refusals if such a share of the connections was blocked since.
+const BLOCKED: f64 = 0.5;
 /// Linux advances initial sequence numbers by one per so many ns.
 pub(super) const ISN_TICK_NS: u64 = 64;
 
@@ -156,15 +156,14 @@ impl<'a> Case<'a> {
         let found = change(&rates).filter(|c| c.after < c.before)?;
         let per_s = 1e9 / BIN_NS as f64;
         let time_ns = from + found.at as u64 * BIN_NS;
-        // A rate also falls when the load ends; it breaks when the clients are blocked.
         let blocked = self.hit().filter(|c| c.syn_retries > 0);
-        let (most, _) = at_once(
-            self.story,
-            self.story.all(&self.clients).map(|(_, c)| c),
-            (from, to),
-        );
-        let (_, mean) = at_once(self.story, blocked, (time_ns, to));
-        if mean < BLOCKED * most as f64 {
+        let all = self.story.all(&self.clients).map(|(_, c)| c);
+        let (_, there) = at_once(self.story, all.clone(), (time_ns, to));
+        let (_, waiting) = at_once(self.story, blocked.clone(), (time_ns, to));
+        // A rate also falls when the load ends: then those that get through begin nothing new.
+        let through = blocked.filter(|c| c.established_ns.is_some_and(|t| t >= time_ns));
+        let begun = all.filter(|c| c.start_ns >= time_ns).count();
+        if waiting < BLOCKED * there || begun * 2 < through.count() {
             return None;
         }
         Some(Break {
@@ -190,7 +189,7 @@ impl<'a> Case<'a> {
     }
 
     /// The connects that were refused, in order of time.
-    pub(super) fn hit(&self) -> impl Iterator<Item = &'a Conn> + '_ {
+    pub(super) fn hit(&self) -> impl Iterator<Item = &'a Conn> + Clone + '_ {
         let clients = self.clients.iter().filter(|id| self.hit.contains(id));
         clients.filter_map(|id| self.story.conn(*id))
     }

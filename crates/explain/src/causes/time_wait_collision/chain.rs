@@ -1,7 +1,9 @@
 //! The chain from the slow connects to the TIME_WAIT sockets, and the numbers that must fit.
 
 use super::case::{Case, at_once};
-use recording::RowRef;
+use std::collections::BTreeSet;
+
+use recording::{Addr, RowRef};
 
 use crate::causes::scene::{SHOWN_ROWS, same_count};
 use crate::finding::{Check, Step};
@@ -34,6 +36,7 @@ impl Case<'_> {
             self.refused_step(),
             self.rfc1337_step(),
             self.earlier_step(),
+            self.nat_step(),
             self.occupancy_step(),
             self.counters_step(),
         ];
@@ -110,8 +113,7 @@ impl Case<'_> {
     fn rfc1337_step(&self) -> Option<Step> {
         let netns = self.server.filter(|_| self.keeps())?;
         let row = self.story.settings.get(netns, super::advice::RFC1337)?.row;
-        let ends: std::collections::BTreeSet<_> =
-            self.refused.iter().map(|r| r.seen.remote).collect();
+        let ends: BTreeSet<_> = self.refused.iter().map(|r| r.seen.remote).collect();
         let step = Step::new(format!(
             "{}=1: the client's reset does not end the TIME_WAIT socket, which refuses the next SYN \
              as well: {} came from {}.",
@@ -128,7 +130,7 @@ impl Case<'_> {
     fn quick_ns(&self) -> Option<u64> {
         let quick = self.retries.iter().map(|r| r.after_ns);
         let quick = quick.filter(|ns| *ns < super::case::TIMEOUT_NS);
-        median(&mut quick.collect::<Vec<_>>())
+        quick.min()
     }
 
     /// Whether a second timeout came as often as the first: then each try has the same odds.
@@ -360,6 +362,26 @@ impl Case<'_> {
         Some(step)
     }
 
+    /// Several hosts behind one address: each has a clock of its own.
+    fn nat_step(&self) -> Option<Step> {
+        let (refused, stray) = (self.refused.first()?, self.strays.first()?);
+        if !self.behind_nat() {
+            return None;
+        }
+        let told = |addresses: BTreeSet<Addr>| {
+            let shown = addresses.iter().take(SHOWN_ROWS).map(Addr::to_string);
+            list(&shown.collect::<Vec<_>>())
+        };
+        let step = Step::new(format!(
+            "Address translation lies between: the clients are {}, the server knows them as {}. The \
+             timestamps that it sees on one port come from the clocks of several sockets.",
+            told(self.strays.iter().map(|s| s.local.addr).collect()),
+            told(self.refused.iter().map(|r| r.seen.remote.addr).collect())
+        ))
+        .rows([stray.row(), refused.seen.row()]);
+        Some(step)
+    }
+
     /// How much of the range is in TIME_WAIT.
     fn occupancy_step(&self) -> Option<Step> {
         let netns = self.server?;
@@ -374,7 +396,7 @@ impl Case<'_> {
             .settings
             .get(clients, super::advice::PORT_RANGE)?;
         let all = self.story.all(&self.clients);
-        let from: std::collections::BTreeSet<_> = all.map(|(_, c)| c.local.addr).collect();
+        let from: BTreeSet<_> = all.map(|(_, c)| c.local.addr).collect();
         let ends = range.saturating_mul(from.len().max(1) as u64);
         let odds = ratio(size.entries.min(ends) as f64, ends as f64)?;
         let closes = self.story.refusals.closed_first.get(&(netns, self.at));
