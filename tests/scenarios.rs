@@ -308,7 +308,7 @@ fn the_advice_about_tables_ports_and_cpus_helps() {
     for (scenario, client, figure) in [
         ("growing-table", "teller", "request p50, ms"),
         ("port-search", "harvester", "connect p99, ms"),
-        ("cpu-contention", "shop", "request p50, ms"),
+        ("cpu-contention", "shop", "request p99, ms"),
     ] {
         let outcome = lab(&[scenario, "--fix"]);
         let figures = outcome["fix"]["figures"].as_array().unwrap();

@@ -230,6 +230,40 @@ mod tests {
     }
 
     #[test]
+    fn a_client_a_resource_and_a_function_are_looked_at() {
+        let mut found = json!({
+            "cause": "lookup-table-growth",
+            "scope": { "listener": "", "resource": "ehash", "function": "__inet_lookup_established" },
+        });
+        assert_eq!(
+            verdict("growing-table", std::slice::from_ref(&found)),
+            [""; 0]
+        );
+        found["scope"]["function"] = json!("nft_do_chain");
+        let wrong = verdict("growing-table", std::slice::from_ref(&found));
+        assert!(wrong[0].contains("nft_do_chain"), "{wrong:?}");
+        found["scope"] = json!({ "resource": "nft-rules" });
+        assert_eq!(
+            verdict("growing-table", std::slice::from_ref(&found)).len(),
+            2
+        );
+        let mut search = json!({
+            "cause": "port-search-cost",
+            "scope": {
+                "resource": "local ports to 198.18.1.2:7000",
+                "function": "__inet_hash_connect",
+                "comm": "harvester",
+            },
+        });
+        assert_eq!(
+            verdict("port-search", std::slice::from_ref(&search)),
+            [""; 0]
+        );
+        search["scope"]["comm"] = json!("browser");
+        assert_eq!(verdict("port-search", &[search]).len(), 1);
+    }
+
+    #[test]
     fn every_error_is_told() {
         let says = |verdict: Vec<String>, words: &str| {
             assert!(verdict.iter().any(|v| v.contains(words)), "{verdict:?}");

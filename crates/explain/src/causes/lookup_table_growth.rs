@@ -1,18 +1,20 @@
 //! C34: a lookup structure has grown until packets spend the CPU walking it.
 
+mod advice;
+mod kinds;
+
 use recording::RowRef;
 
 use super::Cause;
 use super::runqueue::softirq_waited;
-use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, weigh_checks};
-use crate::finding::{
-    Advice, Change, Check, Confidence, Finding, Impact, Level, Netns, RuledOut, Scope, Step,
-};
+use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
+use crate::finding::{Check, Confidence, Finding, Impact, Level, Netns, RuledOut, Scope, Step};
 use crate::story::profile::{Group, PARTS, samples};
 use crate::story::stats::ratio;
 use crate::story::structures::Structure;
 use crate::story::{Listener, Side, Story, source};
-use crate::words::{bytes, count, duration, figure, fitting, percent, plural, rounded};
+use crate::words::{count, duration, figure, fitting, percent, plural, rounded};
+use kinds::{KINDS, Kind};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "lookup-table-growth",
@@ -40,71 +42,6 @@ CPU that somebody else has; here it has the CPU and uses it up. In `cpu-contenti
 behind others' work. The profile names the function, the table says how long the walk is.
 ";
 
-/// A kind of structure that packets walk.
-struct Kind {
-    /// As in `table_size`.
-    structure: &'static str,
-    /// What it is, in a sentence.
-    name: &'static str,
-    /// What it holds.
-    entries: &'static str,
-    /// The kernel functions that walk it.
-    functions: &'static [&'static str],
-    /// Shorter walks are as they should be.
-    least_walk: f64,
-    /// What passing one entry costs, ns: 5 for the expressions of a rule; a list of objects costs
-    /// from 3 (in the cache) to 150 (in memory).
-    entry_ns: f64,
-    /// Each TCP segment that comes in is looked up once.
-    per_segment: bool,
-}
-
-/// A table with as many buckets as entries has chains of one or two.
-const LEAST_CHAIN: f64 = 4.0;
-/// So many rules cost as much as the rest of receiving a packet.
-const LEAST_RULES: f64 = 50.0;
-
-const KINDS: &[Kind] = &[
-    Kind {
-        structure: "ehash",
-        name: "the hash table of connections",
-        entries: "connections",
-        functions: &["__inet_lookup_established", "__inet6_lookup_established"],
-        least_walk: LEAST_CHAIN,
-        entry_ns: 20.0,
-        per_segment: true,
-    },
-    Kind {
-        structure: "conntrack",
-        name: "the hash table of connection tracking",
-        entries: "flows",
-        functions: &["__nf_conntrack_find_get", "nf_conntrack_find_get"],
-        least_walk: LEAST_CHAIN,
-        entry_ns: 20.0,
-        per_segment: true,
-    },
-    Kind {
-        structure: "nft-rules",
-        name: "the nftables rule set",
-        entries: "rules",
-        functions: &["nft_do_chain"],
-        least_walk: LEAST_RULES,
-        entry_ns: 5.0,
-        per_segment: true,
-    },
-    Kind {
-        structure: "ip-rules",
-        name: "the routing rules",
-        entries: "rules",
-        functions: &["fib_rules_lookup"],
-        least_walk: LEAST_RULES,
-        entry_ns: 20.0,
-        per_segment: false,
-    },
-];
-
-/// Below this share of the time in softirq, the walk is not what makes it slow.
-const LEAST_SHARE: f64 = 0.10;
 /// Below this share of one CPU nobody notices.
 const LEAST_CPU: f64 = 0.02;
 /// Fewer samples than this say little about a share.
@@ -113,8 +50,6 @@ const LEAST_SAMPLES: u64 = 50;
 const COST_FACTOR: f64 = 8.0;
 /// SYN and FIN are acknowledged as a byte each.
 const NO_DATA: u64 = 2;
-/// Bytes of one bucket of the table of connections: a pointer.
-const BUCKET_BYTES: u64 = 8;
 
 /// A structure that is walked too long.
 struct Case<'a> {
@@ -194,7 +129,7 @@ impl<'a> Case<'a> {
         let softirq = samples(profile.groups.iter().filter(|g| g.softirq));
         let share = ratio(n as f64, softirq as f64)?;
         let matters =
-            n >= LEAST_SAMPLES && share >= LEAST_SHARE && profile.of_one_cpu(n) >= LEAST_CPU;
+            n >= LEAST_SAMPLES && share >= kind.least_share && profile.of_one_cpu(n) >= LEAST_CPU;
         let through = |f: &&&'static str| samples(profile.passing(&[f]));
         let function = kind.functions.iter().max_by_key(through)?;
         let first = size.first.chain().unwrap_or(size.first.entries as f64);
@@ -611,146 +546,6 @@ impl<'a> Case<'a> {
             ),
         };
         [searched].into_iter().chain(starved).collect()
-    }
-
-    /// Buckets for twice the entries, a power of two.
-    fn new_buckets(&self) -> u64 {
-        let entries = self.size.fullest.entries.clamp(1 << 15, 1 << 29);
-        (2 * entries).next_power_of_two()
-    }
-
-    fn advice(&self, netns: &Netns) -> Vec<Advice> {
-        match self.kind.structure {
-            "ehash" => self.ehash_advice(netns),
-            "conntrack" => vec![self.conntrack_advice()],
-            _ => vec![self.rules_advice(netns)],
-        }
-    }
-
-    /// What changes when the table has the new number of buckets.
-    fn shorter(&self) -> String {
-        let chain = self.size.fullest.entries as f64 / self.new_buckets() as f64;
-        let cost = match self.lookup_ns() {
-            Some(ns) => format!(" A look-up took {}.", duration(ns as u64)),
-            None => String::new(),
-        };
-        format!(
-            "{} entries in a chain, not {}: about {} of a CPU is free again.{cost}",
-            figure(chain),
-            figure(self.walk),
-            percent(self.story.profile.of_one_cpu(self.samples()))
-        )
-    }
-
-    fn ehash_advice(&self, netns: &Netns) -> Vec<Advice> {
-        let buckets = self.new_buckets();
-        let memory = bytes(buckets * BUCKET_BYTES);
-        let change = Some(Change::HashBuckets {
-            netns: self.netns,
-            table: "ehash",
-            value: buckets,
-        });
-        let larger = match self.is_own() {
-            true => Advice {
-                action: format!(
-                    "Set {CHILD_ENTRIES}={buckets} where the namespace is made, and make it anew."
-                ),
-                command: Some(format!("sysctl -w {CHILD_ENTRIES}={buckets}")),
-                r#where: format!(
-                    "the namespace from which {} is made, before it is made; 0 there shares \
-                     the host's table",
-                    namespace(netns)
-                ),
-                risk: format!(
-                    "The namespace's connections end with it. The table takes {memory}; {} is \
-                     half of it unless set.",
-                    "net.ipv4.tcp_max_tw_buckets"
-                ),
-                expected: self.shorter(),
-                change,
-            },
-            false => Advice {
-                action: format!("Boot with thash_entries={buckets}."),
-                command: Some("sysctl net.ipv4.tcp_ehash_entries".into()),
-                r#where: "the kernel's command line; the command shows the present size".into(),
-                risk: format!("A reboot. The table takes {memory} and changes size at boot only."),
-                expected: self.shorter(),
-                change,
-            },
-        };
-        let mut advice = vec![larger];
-        if let Some(filler) = self.filler() {
-            let port = filler.local.port;
-            advice.push(Advice {
-                action: format!("Close connections of {} that nobody uses.", filler.local),
-                command: command_in(
-                    netns,
-                    &format!("ss -tno state established 'sport = :{port}'"),
-                ),
-                r#where: "the application's idle time-out, or that of its clients' pools".into(),
-                risk: "A client that comes back has to connect again.".into(),
-                expected: "Chains get shorter by as many entries as are closed.".into(),
-                change: None,
-            });
-        }
-        advice
-    }
-
-    fn conntrack_advice(&self) -> Advice {
-        let buckets = self.new_buckets();
-        const NAME: &str = "net.netfilter.nf_conntrack_buckets";
-        Advice {
-            action: format!("Set {NAME}={buckets}."),
-            command: Some(format!("sysctl -w {NAME}={buckets}")),
-            r#where: "the host: its namespaces share the table".into(),
-            risk: format!(
-                "The table is rehashed while packets wait a moment; it takes {}.",
-                bytes(buckets * BUCKET_BYTES)
-            ),
-            expected: self.shorter(),
-            change: Some(Change::Sysctl {
-                netns: self.netns,
-                name: NAME,
-                value: buckets.to_string(),
-            }),
-        }
-    }
-
-    fn rules_advice(&self, netns: &Netns) -> Advice {
-        let nft = self.kind.structure == "nft-rules";
-        let (action, command) = match nft {
-            true => (
-                "Put the addresses and ports that the rules compare into sets or maps.",
-                command_in(netns, "nft -c -o -f /etc/nftables.conf"),
-            ),
-            false => (
-                "Replace routing rules for single addresses by routes in fewer tables.",
-                command_in(netns, "ip rule list"),
-            ),
-        };
-        let n = count(self.size.fullest.entries);
-        Advice {
-            action: action.into(),
-            command,
-            r#where: match nft {
-                true => format!(
-                    "the rule set of {}; the command shows which rules nft can merge",
-                    namespace(netns)
-                ),
-                false => namespace(netns),
-            },
-            risk:
-                "A rule that is merged wrongly lets packets through or drops them: test it first."
-                    .into(),
-            expected: format!(
-                "One look-up in place of {n} comparisons: about {} of a CPU is free again.",
-                percent(self.story.profile.of_one_cpu(self.samples()))
-            ),
-            change: Some(Change::RulesToSet {
-                netns: self.netns,
-                table: self.kind.structure,
-            }),
-        }
     }
 }
 

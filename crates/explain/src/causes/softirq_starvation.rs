@@ -1,5 +1,7 @@
 //! C16: the kernel's thread that handles packets waits for a CPU.
 
+use std::collections::BTreeSet;
+
 use super::runqueue::{Rivals, serves_softirq, thread_step};
 use super::scene::{doubts, weigh_checks};
 use super::{Cause, MOST_PER_CAUSE};
@@ -62,7 +64,10 @@ fn find(story: &Story) -> Vec<Finding> {
     let cases = waiting
         .into_iter()
         .filter_map(|thread| Case::of(story, thread));
-    cases.map(|case| case.finding()).collect()
+    // Of several threads behind the same process, the one that waits most.
+    let mut places = BTreeSet::new();
+    let first = cases.filter(|case| places.insert(case.rivals.place()));
+    first.map(|case| case.finding()).collect()
 }
 
 impl<'a> Case<'a> {

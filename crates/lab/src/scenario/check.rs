@@ -287,6 +287,16 @@ mod tests {
                 "1 to 99",
             ),
             (
+                "\"server\"] }",
+                "\"server\"], path = {}, napi_cpu = 1 }",
+                "emulated path",
+            ),
+            (
+                "seconds = 1.0",
+                "seconds = 1.0\naddresses = 99",
+                "`addresses`",
+            ),
+            (
                 "[nodes.client]",
                 "[nodes.client]\nchild_ehash_entries = 10",
                 "power of two",

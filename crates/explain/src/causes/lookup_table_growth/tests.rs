@@ -96,6 +96,16 @@ fn thousands_of_rules() {
 }
 
 #[test]
+fn a_rule_set_that_costs_a_tenth_is_what_its_owner_wants() {
+    let mut f = growing();
+    f.machine = Default::default();
+    f.lookup(SERVER, "nft-rules", [4_000; 3], None);
+    receiving(&mut f, "tcp_v4_rcv", 0, 4_000);
+    receiving(&mut f, "nft_do_chain", 5_000, 500);
+    assert_eq!(found(&f).len(), 0);
+}
+
+#[test]
 fn a_table_with_room_is_none_however_often_it_is_looked_up() {
     let mut f = growing();
     for row in &mut f.machine.tables {

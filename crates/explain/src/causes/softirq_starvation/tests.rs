@@ -50,6 +50,21 @@ fn the_thread_for_packets_waits() {
 }
 
 #[test]
+fn two_threads_behind_one_process_are_one_finding() {
+    let mut f = starved();
+    f.thread(30, "napi/eth0-1", [0.1, 0.7]);
+    let at = OnCpu {
+        cpu: 1,
+        pid: 30,
+        comm: "napi/eth0-1",
+        softirq: true,
+        stack: &["napi_threaded_poll"],
+    };
+    f.on_cpu(at, 0, 1_000);
+    assert_eq!(only(&f, ID).scope.comm.as_deref(), Some("napi/eth0-1"));
+}
+
+#[test]
 fn an_application_that_waits_is_another_matter() {
     let mut f = starved();
     for row in f.machine.threads.iter_mut().filter(|t| t.tid == 22) {
