@@ -31,8 +31,9 @@ a hundred is lost. A slow reader (`slow-reader`) lets the sender wait for the wi
 window is open. A `policer` and loss on the path (`path-loss`) lose packets at short round trips.
 ";
 
-/// A queue of less than this is what a bottleneck needs on a path across a continent.
-const MIN_QUEUE_US: u32 = 50_000;
+/// A request of a few round trips is then late by what people notice; and a queue of less is what
+/// a bottleneck needs on a path across a continent.
+const MIN_QUEUE_US: u32 = 100_000;
 /// The queue is longer than the path: so many times its shortest round trip.
 const MIN_TIMES: u32 = 3;
 /// Bytes acknowledged from which on a connection is a bulk transfer.
@@ -314,8 +315,10 @@ impl<'a> Case<'a> {
                 ),
                 risk: "BBR and cubic share a full queue unevenly; needs the module tcp_bbr.".into(),
                 expected: format!(
-                    "It keeps about two round trips of the path in flight: {} instead of {}.",
+                    "One such connection keeps two round trips of the path in flight, several \
+                     together up to five: {} to {} instead of {}.",
                     bytes(2 * small),
+                    bytes(5 * small),
                     bytes((self.rate() * f64::from(self.rtt_us) / 1e6) as u64)
                 ),
                 change: Some(Change::Congestion {
