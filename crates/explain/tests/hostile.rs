@@ -29,6 +29,7 @@ const REASONS: &[&str] = &[
     "NO_SOCKET",
     "TCP_LISTEN_OVERFLOW",
     "NETFILTER_DROP",
+    "QDISC_DROP",
     "\u{1b}[2J",
 ];
 const COUNTERS: &[&str] = &[
@@ -98,6 +99,7 @@ prop_compose! {
             time_ns, kind, netns, sock, local_addr, local_port, remote_addr, remote_port,
             state, old_state, reason, flags, cookie, sack, window_scaling: scale,
             timestamps: scale.map(|s| !s), rtt_us: rtt, cwnd, retransmits: cwnd,
+            retransmit_kind: cwnd.map(|_| Text::from("fast")),
             attempt: rtt, bytes_acked: bytes, bytes_received: bytes, backlog: rtt,
             pid, comm: pid.map(|_| Text::from("\u{202e}x")), family,
             ..Event::default()
@@ -115,6 +117,7 @@ prop_compose! {
         (remote_addr, remote_port) in place(),
         options in any::<Option<bool>>(),
         (small, big) in (small(), any::<u64>()),
+        (sent, queued, mss) in (small(), small(), small()),
     ) -> Socket {
         Socket {
             time_ns, netns, sock, state, local_addr, local_port, remote_addr, remote_port,
@@ -122,7 +125,10 @@ prop_compose! {
             sack: options, window_scaling: options, timestamps: options,
             rtt_us: Some(small), cwnd: Some(small), snd_wnd: Some(small),
             bytes_acked: Some(big), bytes_received: Some(big / 2), busy_us: Some(big / 3),
-            rwnd_limited_us: Some(big),
+            rwnd_limited_us: Some(big), min_rtt_us: Some(queued), rttvar_us: Some(sent),
+            snd_mss: Some(mss), rcv_mss: Some(mss), unacked: Some(queued),
+            notsent_bytes: Some(small), recv_queue: Some(queued), rcv_wnd: Some(small),
+            data_segs_out: Some(sent), dsack_dups: Some(mss), reord_seen: Some(small),
             ..Socket::default()
         }
     }

@@ -122,6 +122,7 @@ fn mbit(mode: &Mode) -> String {
 fn slow_sockets(page: &mut Page, sockets: &Sockets) {
     let by = match sockets.by {
         "cwnd" => "largest congestion window",
+        "rate-and-cwnd" => "best rate and largest congestion window together",
         _ => "best rate",
     };
     let says = format!(

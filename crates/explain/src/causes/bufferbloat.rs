@@ -1,6 +1,6 @@
 //! C20: transfers fill a deep queue in front of a bottleneck, and everything waits in it.
 
-use super::path::{End, Path, median_of, paths, sample_rows, usual_rtt};
+use super::path::{End, Path, median_of, paths, rwnd_share, sample_rows, usual_rtt};
 use super::scene::{command_in, doubts, namespace, weigh_checks};
 use super::{Cause, path_loss, slow_reader};
 use crate::finding::{
@@ -31,8 +31,9 @@ a hundred is lost. A slow reader (`slow-reader`) lets the sender wait for the wi
 window is open. A `policer` and loss on the path (`path-loss`) lose packets at short round trips.
 ";
 
-/// A queue of less than this is what a bottleneck needs on a path across a continent.
-const MIN_QUEUE_US: u32 = 50_000;
+/// A request of a few round trips is then late by what people notice; and a queue of less is what
+/// a bottleneck needs on a path across a continent.
+const MIN_QUEUE_US: u32 = 100_000;
 /// The queue is longer than the path: so many times its shortest round trip.
 const MIN_TIMES: u32 = 3;
 /// Bytes acknowledged from which on a connection is a bulk transfer.
@@ -66,7 +67,7 @@ impl<'a> Case<'a> {
         let min_rtt_us = path.min_rtt_us()?;
         let least = min_rtt_us
             .saturating_mul(MIN_TIMES)
-            .max(min_rtt_us + MIN_QUEUE_US);
+            .max(min_rtt_us.saturating_add(MIN_QUEUE_US));
         let late = path.ends.iter().copied();
         let late = late.filter(|e| usual_rtt(e).is_some_and(|rtt| rtt >= least));
         let is_bulk = |e: &End| {
@@ -88,7 +89,7 @@ impl<'a> Case<'a> {
             min_rtt_us,
             rtt_us,
         };
-        (case.loss() <= MAX_LOSS && case.rwnd_share() <= MAX_RWND).then_some(case)
+        (case.loss() <= MAX_LOSS && rwnd_share(&case.bulk) <= MAX_RWND).then_some(case)
     }
 
     fn loss(&self) -> f64 {
@@ -99,12 +100,6 @@ impl<'a> Case<'a> {
         let lost: u64 = self.bulk.iter().map(again).sum();
         let sent: u64 = self.bulk.iter().map(|e| e.transfer.segments()).sum();
         lost as f64 / sent.max(1) as f64
-    }
-
-    fn rwnd_share(&self) -> f64 {
-        let waited: u64 = self.bulk.iter().map(|e| e.transfer.rwnd_us()).sum();
-        let busy: u64 = self.bulk.iter().map(|e| e.transfer.busy_us()).sum();
-        waited as f64 / busy.max(1) as f64
     }
 
     /// Bytes per second of all transfers together.
@@ -285,7 +280,7 @@ impl<'a> Case<'a> {
                 cause: slow_reader::CAUSE.id,
                 because: format!(
                     "the transfers waited {} of their time for the receiver's window",
-                    percent(self.rwnd_share())
+                    percent(rwnd_share(&self.bulk))
                 ),
             },
             RuledOut {
@@ -320,8 +315,10 @@ impl<'a> Case<'a> {
                 ),
                 risk: "BBR and cubic share a full queue unevenly; needs the module tcp_bbr.".into(),
                 expected: format!(
-                    "It keeps about two round trips of the path in flight: {} instead of {}.",
+                    "One such connection keeps two round trips of the path in flight, several \
+                     together up to five: {} to {} instead of {}.",
                     bytes(2 * small),
+                    bytes(5 * small),
                     bytes((self.rate() * f64::from(self.rtt_us) / 1e6) as u64)
                 ),
                 change: Some(Change::Congestion {

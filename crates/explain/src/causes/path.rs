@@ -130,6 +130,13 @@ pub(crate) fn usual_rtt(end: &End) -> Option<u32> {
     median(&mut end.transfer.rtts.all().to_vec())
 }
 
+/// Share of their time with something to send that ends spent waiting for the peer's window.
+pub(crate) fn rwnd_share(ends: &[End]) -> f64 {
+    let waited: u64 = ends.iter().map(|e| e.transfer.rwnd_us()).sum();
+    let busy: u64 = ends.iter().map(|e| e.transfer.busy_us()).sum();
+    (waited as f64 / busy.max(1) as f64).min(1.0)
+}
+
 /// Rows that show how ends sent, one or two of each.
 pub(crate) fn sample_rows(ends: &[End]) -> Vec<RowRef> {
     let rows = ends.iter().flat_map(|e| e.transfer.rows.iter().take(2));

@@ -83,9 +83,9 @@ impl<'a> Case<'a> {
             .map(|e| path.story.transfers.dropped(e.conn));
         let dropped: u64 = dropped.sum();
         let rtts = path.ends.iter().flat_map(|e| e.transfer.resends.rtts.all());
-        let limit = (f64::from(min_rtt_us) * EMPTY_SHARE) as u32 + EMPTY_US;
+        let limit = f64::from(min_rtt_us) * EMPTY_SHARE + f64::from(EMPTY_US);
         let (met, empty) = rtts.fold((0u32, 0u32), |(all, empty), rtt| {
-            (all + 1, empty + u32::from(*rtt <= limit))
+            (all + 1, empty + u32::from(f64::from(*rtt) <= limit))
         });
         let slots = path.ends.iter().map(|e| e.transfer.resends.slots);
         let slots = slots.fold(0, |all, of_one| all | of_one).count_ones();

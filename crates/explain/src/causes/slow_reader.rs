@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::path::{End, ends, owner, sample_rows};
+use super::path::{End, ends, owner, rwnd_share, sample_rows};
 use super::scene::{Scene, command_in, doubts, weigh_checks};
 use super::{Cause, bufferbloat};
 use crate::finding::{
@@ -103,12 +103,6 @@ fn is_slow(story: &Story, end: &End) -> bool {
         None => of_samples(t.closed) >= MIN_CLOSED,
     };
     t.samples >= 2 && of_samples(t.unread) >= MOST && unread >= MIN_UNREAD && waits
-}
-
-fn rwnd_share(ends: &[End]) -> f64 {
-    let waited: u64 = ends.iter().map(|e| e.transfer.rwnd_us()).sum();
-    let busy: u64 = ends.iter().map(|e| e.transfer.busy_us()).sum();
-    (waited as f64 / busy.max(1) as f64).min(1.0)
 }
 
 impl Case<'_> {

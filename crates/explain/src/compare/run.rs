@@ -2,19 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use recording::{Error, Recording};
+use recording::{Addr, Error, Recording};
 
 use super::cost::{self, Cpu};
 use super::functions::{self, Profile};
-use crate::story::{Conn, ConnId, Side, Story};
+use crate::story::{Conn, ConnId, Side, Story, Transfer};
 
 /// Sockets compared per recording; more say the same.
 const MAX_SOCKETS: usize = 20_000;
+/// Flows of connections whose throughput is summed.
+const MAX_FLOWS: usize = 65_536;
+/// What lived for less moved its bytes within this time, ns: one short connection is no fast link.
+const LEAST_NS: u64 = 1_000_000_000;
 
 /// One recording.
 pub(super) struct Run {
     pub(super) name: String,
-    /// Bytes per second over all connections, while any of them lived.
+    /// Bytes per second over all connections.
     pub(super) throughput: f64,
     pub(super) sockets: Vec<Socket>,
     /// Rises per second, over all namespaces.
@@ -52,28 +56,45 @@ impl Run {
     }
 }
 
-/// Each byte counts once: where it was sent from, or where it came if its sender is not here.
+/// The sum over flows of connections, each over the time in which it lived: those that start later
+/// do not count against the others. Each byte counts once: where it was sent from, or where it came
+/// if its sender is not here.
 fn throughput(story: &Story) -> f64 {
-    let (mut bytes, mut first, mut last) = (0u64, u64::MAX, 0u64);
+    // Bytes, first and last time, by namespace, remote address and service.
+    let mut flows: BTreeMap<(u32, Addr, u16), (u64, u64, u64)> = BTreeMap::new();
     for (id, conn) in story.conns.iter().enumerate() {
         let Some((began, ended)) = lived(story, conn) else {
             continue;
         };
         let transfer = story.transfers.of(id as ConnId);
-        let before = |of: fn(&crate::story::Transfer) -> u64, all: u64| match conn.side {
+        let before = |of: fn(&Transfer) -> u64, all: u64| match conn.side {
             Side::Older => transfer.map_or(0, of),
             _ => all,
         };
-        let mut moved = before(|t| t.acked(), conn.bytes_acked);
+        let mut moved = before(Transfer::acked, conn.bytes_acked);
         if conn.peer.is_none() {
-            moved = moved.saturating_add(before(|t| t.received(), conn.bytes_received));
+            moved = moved.saturating_add(before(Transfer::received, conn.bytes_received));
         }
-        if moved > 0 {
-            bytes = bytes.saturating_add(moved);
-            (first, last) = (first.min(began), last.max(ended));
+        let key = (conn.netns, conn.remote.addr, service(conn));
+        if moved > 0 && (flows.len() < MAX_FLOWS || flows.contains_key(&key)) {
+            let flow = flows.entry(key).or_insert((0, began, ended));
+            flow.0 = flow.0.saturating_add(moved);
+            (flow.1, flow.2) = (flow.1.min(began), flow.2.max(ended));
         }
     }
-    crate::story::stats::ratio(bytes as f64 * 1e9, last.saturating_sub(first) as f64).unwrap_or(0.0)
+    let rates = flows.values().map(|(bytes, first, last)| {
+        let ns = last.saturating_sub(*first).max(LEAST_NS);
+        *bytes as f64 * 1e9 / ns as f64
+    });
+    rates.sum()
+}
+
+/// The port that says what a connection is for.
+fn service(conn: &Conn) -> u16 {
+    match conn.side {
+        Side::Accepted => conn.local.port,
+        Side::Opened | Side::Older => conn.remote.port,
+    }
 }
 
 /// From when to when a connection was seen, ns.
@@ -107,10 +128,7 @@ fn socket(story: &Story, id: ConnId, conn: &Conn) -> Option<Socket> {
         None => flow.rate,
     };
     let comm = crate::causes::owner_of(story, conn).map_or(String::new(), |(_, c)| c);
-    let port = match conn.side {
-        Side::Accepted => conn.local.port,
-        Side::Opened | Side::Older => conn.remote.port,
-    };
+    let port = service(conn);
     let mut attributes = Vec::new();
     let mut say = |name, value: Option<String>| {
         attributes.extend(value.map(|value| (name, value)));

@@ -17,7 +17,8 @@ const MAX_VALUES: usize = 4_096;
 /// Slow sockets among their like.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sockets {
-    /// What they were split by: `rate` (the best between two samples) or `cwnd` (the largest).
+    /// What they were split by: `rate` (the best between two samples), `cwnd` (the largest) or
+    /// `rate-and-cwnd` (their product).
     pub by: &'static str,
     /// How many were compared.
     pub compared: usize,
@@ -53,7 +54,13 @@ pub struct Attribute {
 /// What each socket is compared by, as a share of its group's median.
 type Measure = fn(&Socket) -> f64;
 
-const MEASURES: &[(&str, Measure)] = &[("rate", |s| s.rate), ("cwnd", |s| f64::from(s.cwnd))];
+/// Either alone is disturbed by a busy host or a loss; a connection that is limited for life is low
+/// in both.
+const MEASURES: &[(&str, Measure)] = &[
+    ("rate", |s| s.rate),
+    ("cwnd", |s| f64::from(s.cwnd)),
+    ("rate-and-cwnd", |s| s.rate * f64::from(s.cwnd)),
+];
 
 /// The slow sockets of all runs; with, per run, how many it has. `None` when all are alike.
 pub(super) fn compare(runs: &[Run]) -> Option<(Sockets, Vec<usize>)> {

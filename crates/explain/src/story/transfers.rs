@@ -18,6 +18,8 @@ const KEPT_RTTS: usize = 32;
 const KEPT_ROWS: usize = 3;
 /// A rate over less busy time than this is that of a few round trips, µs.
 const PEAK_US: u64 = 100_000;
+/// No connection was busy for longer than 12 days of a recording: what says so is made up, µs.
+const LONGEST_US: u64 = 1 << 40;
 /// Parts of the recording in which losses are looked for.
 pub(crate) const SLOTS: u32 = 32;
 
@@ -357,12 +359,14 @@ impl Transfer {
 
     /// Time with something to send, µs.
     pub(crate) fn busy_us(&self) -> u64 {
-        self.last.busy_us.saturating_sub(self.base.busy_us)
+        let us = self.last.busy_us.saturating_sub(self.base.busy_us);
+        us.min(LONGEST_US)
     }
 
     /// Of that, time spent waiting for the peer's window, µs.
     pub(crate) fn rwnd_us(&self) -> u64 {
-        self.last.rwnd_us.saturating_sub(self.base.rwnd_us)
+        let us = self.last.rwnd_us.saturating_sub(self.base.rwnd_us);
+        us.min(LONGEST_US)
     }
 
     /// Bytes in flight in the samples that had some, on average.
