@@ -235,12 +235,17 @@ static __always_inline u32 born_of(void *ctx, struct sock *sk)
 	return caller(ctx, COOKIE_FRAMES, 0, n_cookie_ranges);
 }
 
-/* The changes that the first of two programs has seen on this CPU, each where its socket puts it. */
+/* A change that the first of two programs has seen on this CPU; each has the place of its ports. */
+struct seen {
+	u64 sk;
+	u32 state;
+	u32 zero;
+};
 #define SEEN 16
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, u32);
-	__type(value, u64);
+	__type(value, struct seen);
 	__uint(max_entries, SEEN);
 } seen SEC(".maps");
 
@@ -252,15 +257,9 @@ struct {
 	__uint(max_entries, 1);
 } caught SEC(".maps");
 
-/* A change: sockets are aligned, so the lowest bits are free for the state. */
-static __always_inline u64 change(const struct sock *sk, int new)
+static __always_inline struct seen *seen_of(const struct sock *sk)
 {
-	return (u64)sk | (new & 15);
-}
-
-static __always_inline u64 *seen_of(const struct sock *sk)
-{
-	u32 slot = ((u64)sk >> 6 ^ (u64)sk >> 12) % SEEN;
+	u32 slot = (bpf_ntohs(sk->__sk_common.skc_dport) ^ sk->__sk_common.skc_num) % SEEN;
 
 	return bpf_map_lookup_elem(&seen, &slot);
 }
@@ -322,13 +321,15 @@ static __always_inline int state_changed(void *ctx, struct sock *sk, int old, in
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(on_state, struct sock *sk, int old, int new)
 {
-	u64 *last;
+	struct seen *last;
 
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return 0;
 	last = seen_of(sk);
-	if (last)
-		*last = change(sk, new);
+	if (last) {
+		last->sk = (u64)sk;
+		last->state = new;
+	}
 	return state_changed(ctx, sk, old, new);
 }
 
@@ -338,16 +339,17 @@ int BPF_PROG(on_state, struct sock *sk, int old, int new)
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(on_state_missed, struct sock *sk, int old, int new)
 {
+	struct seen *last;
 	u32 zero = 0;
-	u64 *last, *n;
+	u64 *n;
 
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return 0;
 	last = seen_of(sk);
 	if (!last)
 		return 0;
-	if (*last == change(sk, new)) {
-		*last = 0;
+	if (last->sk == (u64)sk && last->state == new) {
+		last->sk = 0;
 		return 0;
 	}
 	n = bpf_map_lookup_elem(&caught, &zero);
