@@ -90,3 +90,13 @@ pub fn sock_key() -> Result<[u64; 2], Error> {
     // Odd, so that multiplying loses nothing.
     Ok([number(a), number(b) | 1])
 }
+
+/// Has all threads share two heaps: each of a recorder's threads would keep one of its own, filled by
+/// turns. Elsewhere than with glibc there is nothing to do.
+pub fn share_heaps() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: sets a parameter of malloc, which may be done at any time.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 2);
+    }
+}

@@ -185,7 +185,8 @@ impl Part {
                     threads: options.parts.contains(&Part::Threads),
                     wait_over: options.wait_over,
                     interval: options.interval,
-                    ring_bytes: options.ring_bytes,
+                    // Long waits are few beside the events of a busy host.
+                    ring_bytes: (options.ring_bytes / 4).max(4096),
                     sock_key,
                 };
                 let writer = writer.clone();
@@ -195,7 +196,6 @@ impl Part {
             }
             Part::Profile => {
                 let (how, filter) = (options.profile.clone(), options.filter.clone());
-                // A thousand samples a second and CPU are few beside the events of a busy host.
                 let ring = (options.ring_bytes / 4).max(4096);
                 let table = writer.table()?;
                 Worker::start("profiler", move |c| {

@@ -182,6 +182,7 @@ impl Session {
 
 fn check(options: &Options) -> Result<(), Error> {
     host::require_root()?;
+    host::share_heaps();
     if !options.ring_bytes.is_power_of_two() || options.ring_bytes < 4096 {
         return Err(Error::Usage(format!(
             "the ring buffer's size must be a power of two of at least 4096 bytes, not {}",

@@ -55,8 +55,9 @@ impl<'o> Profile<'o> {
         object: &'o mut MaybeUninit<OpenObject>,
         options: &ProfileOptions,
         filter: &Filter,
-        ring_bytes: u32,
+        most_ring_bytes: u32,
     ) -> Result<Profile<'o>, Error> {
+        let cpus = cpus(&options.cpus)?;
         let failed = |what: &str, e: libbpf_rs::Error| Error::Bpf {
             what: format!("{what} the profiler's program"),
             why: bpf_error(&e),
@@ -67,7 +68,7 @@ impl<'o> Profile<'o> {
             .map_err(opening)?;
         open.maps
             .ring
-            .set_max_entries(ring_bytes)
+            .set_max_entries(ring_bytes(cpus.len(), options.hz, most_ring_bytes))
             .map_err(opening)?;
         // It shares a header with the programs that keep state per thread; it keeps none.
         open.maps.by_task.set_autocreate(false).map_err(opening)?;
@@ -78,7 +79,7 @@ impl<'o> Profile<'o> {
         }
         let skel = open.load().map_err(|e| failed("loading", e))?;
         let mut links = Vec::new();
-        for cpu in cpus(&options.cpus)? {
+        for cpu in cpus {
             let clock = clock(cpu, options.hz)?;
             let link = skel.progs.on_sample.attach_perf_event(clock.as_raw_fd());
             links.push(link.map_err(|e| failed("attaching", e))?);
@@ -109,6 +110,14 @@ pub fn sources(profile: Verdict, symbols: Verdict, lost: u64) -> Vec<Source> {
             symbols,
         ),
     ]
+}
+
+/// Room for half a second of samples with stacks of middling depth: they are read every 50 ms.
+fn ring_bytes(cpus: usize, hz: u32, most: u32) -> u32 {
+    const SAMPLE: u32 = 1024;
+    let wanted = (cpus as u32).saturating_mul(hz).saturating_mul(SAMPLE / 2);
+    let wanted = wanted.clamp(4096, 1 << 30).next_power_of_two();
+    wanted.min(most)
 }
 
 /// Those that were asked for, if they are online; or all that are.
