@@ -285,7 +285,7 @@ impl<T> Bounds<T> {
     /// Reads around and inside of a recording of some seconds.
     fn record(path: &std::path::Path, read: impl Fn() -> T) -> Bounds<T> {
         let before = read();
-        let child = begin(path, &["--interval", "500ms"]);
+        let child = begin(path, &["--with", "threads", "--interval", "500ms"]);
         let begun = read();
         thread::sleep(Duration::from_secs(4));
         let ending = read();

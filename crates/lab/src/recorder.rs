@@ -14,6 +14,9 @@ use crate::{Error, Stop};
 /// is busy or emulated.
 const WORK: Duration = Duration::from_secs(120);
 
+/// What `explain` records by itself, and `record` when it is told to.
+const EXPLAINED: &str = "waits,threads,profile";
+
 /// A recording that is being made.
 pub(crate) struct Recorder {
     process: Process,
@@ -37,6 +40,7 @@ impl Recorder {
             .arg(recording)
             .args(["--for", &format!("{}s", at_most.as_secs().max(1))])
             .args(["--netns", &namespaces.join(",")])
+            .args(["--with", EXPLAINED])
             .arg("--ready-file")
             .arg(&ready);
         let mut process = Process::start("tcpwhy record", command)?;

@@ -40,69 +40,86 @@ pub enum Part {
     Profile,
 }
 
+/// When a part is recorded unless the user says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Always.
+    Always,
+    /// When the recording is made to be explained at once.
+    Explaining,
+    /// When it is asked for.
+    Asked,
+}
+
 impl Part {
-    /// All parts: name, whether it is recorded unless the user says otherwise, what it gives.
-    pub const ALL: &[(Part, &str, bool, &str)] = &[
+    /// All parts: name, when it is recorded unless the user says otherwise, what it gives.
+    pub const ALL: &[(Part, &str, When, &str)] = &[
         (
             Part::Events,
             "events",
-            true,
+            When::Always,
             "connections opened and closed, retransmissions, resets, drops",
         ),
         (
             Part::Sockets,
             "sockets",
-            true,
+            When::Always,
             "samples of sockets, listeners, counters and settings in every namespace",
         ),
         (
             Part::Host,
             "host",
-            true,
+            When::Always,
             "CPUs, interrupts, and the USE checklist of every resource",
         ),
         (
             Part::Ports,
             "ports",
-            true,
+            When::Always,
             "local ports in use to each destination, and how full the lookup structures are",
         ),
         (
             Part::Calls,
             "calls",
-            false,
+            When::Asked,
             "system calls on TCP sockets that take long or fail, and every listen()",
         ),
         (
             Part::Packets,
             "packets",
-            false,
+            When::Asked,
             "SYN, SYN-ACK, RST and FIN with their options, on the wire of every namespace",
         ),
         (
             Part::Waits,
             "waits",
-            true,
+            When::Explaining,
             "long waits of threads, and the packet, timer or thread that ended each",
         ),
         (
             Part::Threads,
             "threads",
-            true,
+            When::Explaining,
             "what each thread does with its time: running, runnable, asleep, locked, on disk",
         ),
         (
             Part::Profile,
             "profile",
-            true,
+            When::Explaining,
             "what each CPU is at, many times a second: functions of the kernel and of programs",
         ),
     ];
 
-    /// The parts recorded unless the user says otherwise.
+    /// The parts recorded unless the user says otherwise: those safe at any load.
     pub fn by_default() -> impl Iterator<Item = Part> {
         let parts = Part::ALL.iter();
-        parts.filter(|(_, _, default, _)| *default).map(|p| p.0)
+        parts.filter(|p| p.2 == When::Always).map(|p| p.0)
+    }
+
+    /// The parts that every cause rests on: for some seconds of recording they cost little.
+    pub fn to_explain() -> impl Iterator<Item = Part> {
+        let parts = Part::ALL.iter();
+        parts.filter(|p| p.2 != When::Asked).map(|p| p.0)
     }
 
     /// The part of this name.

@@ -29,7 +29,8 @@ pub struct LiveArgs {
     /// Record every state change, also the steps of an orderly close
     #[arg(long)]
     pub all_states: bool,
-    /// Record these parts, too: calls, packets
+    /// Record these parts, too: waits, threads, profile (which explain records by itself), calls,
+    /// packets
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = part)]
     pub with: Vec<Part>,
     /// Leave these parts out, to record less: waits, threads, profile, ports, ...
@@ -73,16 +74,17 @@ fn part(name: &str) -> Result<Part, String> {
     Part::named(name).ok_or_else(|| format!("the parts are {}", names.join(", ")))
 }
 
-/// Records into `dir` for `time`, or, when there is a command and no `time`, until it ends.
+/// Records `parts` and what is asked for into `dir` for `time`, or, when there is a command and no `time`, until it ends.
 pub fn record(
     dir: PathBuf,
     time: Option<Duration>,
     filter: Filter,
+    parts: impl Iterator<Item = Part>,
     args: &LiveArgs,
 ) -> Result<Manifest> {
     let stop = stop_flag()?;
     let options = Options {
-        parts: Part::by_default()
+        parts: parts
             .chain(args.with.iter().copied())
             .filter(|part| !args.without.contains(part))
             .collect(),

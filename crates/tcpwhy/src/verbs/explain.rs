@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use observe::Part;
 use recording::Recording;
 use view::Style;
 
@@ -67,7 +68,13 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
                 .or(args.live.command.is_empty().then_some(DEFAULT_TIME));
             // Resolved once: namespaces and cgroups may be gone when the recording ends.
             let asked = filter.insert(args.live.filters.live()?);
-            live::record(dir.clone(), time, asked.clone(), &args.live)?;
+            live::record(
+                dir.clone(),
+                time,
+                asked.clone(),
+                Part::to_explain(),
+                &args.live,
+            )?;
             dir
         }
     };

@@ -94,7 +94,7 @@ fn read(path: &Path, args: &FlameArgs) -> Result<(Profile, String)> {
         let recording = Recording::open(path)?;
         if recording.segments("sample")?.is_empty() {
             bail!(
-                "{}: it has no profile; record without `--without profile`",
+                "{}: it has no profile; record it `--with profile`",
                 path.display()
             );
         }

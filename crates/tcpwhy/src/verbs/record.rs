@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use observe::Part;
 
 use crate::live::{self, LiveArgs};
 
@@ -30,7 +31,8 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
         .time
         .or(args.live.command.is_empty().then_some(DEFAULT_TIME));
     let dir = args.output.unwrap_or_else(default_name);
-    let manifest = live::record(dir.clone(), time, args.live.filters.live()?, &args.live)?;
+    let filter = args.live.filters.live()?;
+    let manifest = live::record(dir.clone(), time, filter, Part::by_default(), &args.live)?;
     let lost: u64 = manifest.sources.iter().map(|s| s.lost).sum();
     let seconds = manifest.end_ns.saturating_sub(manifest.start_ns) as f64 / 1e9;
     eprintln!(
