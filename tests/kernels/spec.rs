@@ -122,6 +122,7 @@ impl Matrix {
 
 /// Parts of a recording that the user has to ask for.
 pub fn optional_parts() -> Vec<&'static str> {
-    let optional = observe::Part::ALL.iter().filter(|p| !p.2);
+    let optional = observe::Part::ALL.iter();
+    let optional = optional.filter(|p| observe::Part::by_default().all(|part| part != p.0));
     optional.map(|p| p.1).collect()
 }
