@@ -198,12 +198,7 @@ fn threads_agree_with_schedstat() {
     }
     let dir = tempfile::tempdir().unwrap();
     let busy: Vec<Running> = (0..3)
-        .map(|_| {
-            Running::start(
-                "sh",
-                &["-c", "while :; do /bin/true; read x </dev/null; done"],
-            )
-        })
+        .map(|_| Running::start("sh", &["-c", "while :; do read x </dev/null; done"]))
         .collect();
     // The recording starts and ends some milliseconds from our readings: they are two bounds, one
     // from inside the watched time and one from outside. Long enough makes these close.
@@ -506,12 +501,14 @@ fn a_timer_is_not_blamed_on_the_packet_before_it() {
         .filter(|h| h.source == *"waits")
         .map(|h| h.count);
     assert_eq!(told.sum::<u64>(), waits.lost);
+    // A wakeup in the middle of another is not seen: its waker is not known, and not invented.
+    let seen = sleeps.iter().filter(|w| *w.waker != *"unknown");
+    assert!(seen.clone().count() * 10 >= sleeps.len() * 9);
+    for wait in seen {
+        assert_eq!(&*wait.waker, "timer", "{wait:#?}");
+    }
     for wait in sleeps {
-        assert_eq!(
-            (&*wait.waker, wait.cause_sock),
-            ("timer", None),
-            "{wait:#?}"
-        );
+        assert_eq!(wait.cause_sock, None, "{wait:#?}");
     }
     // The other side of it: every read of the echo is ended by a packet of its connection. (Waits
     // in state D are for locks of the kernel.)
