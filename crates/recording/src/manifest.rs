@@ -1,7 +1,9 @@
 //! `manifest.json`: what a recording is of: host, kernel, clock, namespaces, sources, own cost.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +22,11 @@ pub struct Manifest {
     pub format: u64,
     /// Version of the tcpwhy that wrote it.
     pub tcpwhy: String,
-    /// `live`, or the name of the model that computed it.
+    /// `live`, or `model` and the name of the model that computed it.
     pub producer: String,
+    /// Of a computed recording: every parameter of the model and the seed, which give it again.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, String>,
     /// The writer ended the recording itself; false after a crash: then it reads up to its last sealed segment.
     pub complete: bool,
     /// The host it was made on.
@@ -151,6 +156,11 @@ pub struct OwnCost {
 }
 
 impl Manifest {
+    /// How long the recording is; of one that was cut short, as far as is known.
+    pub fn length(&self) -> Duration {
+        Duration::from_nanos(self.end_ns.saturating_sub(self.start_ns))
+    }
+
     /// Writes `manifest.json` into `dir`, replacing an older one in one step.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         let open = dir.join("manifest.json.open");

@@ -11,7 +11,7 @@ use arrow::compute::take_record_batch;
 use arrow::datatypes::UInt64Type;
 use arrow::error::ArrowError;
 use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::basic::{Compression, Encoding};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::schema::types::ColumnPath;
 
@@ -232,12 +232,12 @@ fn sort_by_time(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
 fn properties<T: Table>() -> WriterProperties {
     let mut properties = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_2_0)
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_compression(Compression::LZ4_RAW)
         .set_statistics_enabled(EnabledStatistics::None)
         .set_encoding(Encoding::PLAIN);
     for column in T::INFO.columns.iter().filter(|c| c.is_number()) {
         let name = || ColumnPath::from(column.name);
-        // Looking each number up in a dictionary costs more than letting zstd find repetitions.
+        // Looking each number up in a dictionary costs more than letting LZ4 find repetitions.
         properties = properties.set_column_dictionary_enabled(name(), false);
         if column.unit == Unit::Ns {
             properties = properties.set_column_encoding(name(), Encoding::DELTA_BINARY_PACKED);

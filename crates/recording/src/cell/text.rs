@@ -1,0 +1,221 @@
+//! Columns of texts, each distinct one kept once; and the dictionaries that they are kept in.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use ahash::AHashMap;
+use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, PrimitiveArray, StringArray};
+use arrow::datatypes as adt;
+use arrow::datatypes::DataType;
+
+use super::Cell;
+use super::numbers::Numbers;
+
+/// A short, often repeated text: a name, a command, a value. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Text(Arc<str>);
+
+impl Deref for Text {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+impl std::borrow::Borrow<str> for Text {
+    fn borrow(&self) -> &str {
+        self
+    }
+}
+impl From<&str> for Text {
+    fn from(s: &str) -> Self {
+        Text(s.into())
+    }
+}
+impl Default for Text {
+    fn default() -> Self {
+        Text::from("")
+    }
+}
+impl From<String> for Text {
+    fn from(s: String) -> Self {
+        Text(s.into())
+    }
+}
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(self)
+    }
+}
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+impl serde::Serialize for Text {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self)
+    }
+}
+impl PartialEq<str> for Text {
+    fn eq(&self, other: &str) -> bool {
+        &**self == other
+    }
+}
+impl PartialEq<&str> for Text {
+    fn eq(&self, other: &&str) -> bool {
+        &**self == *other
+    }
+}
+
+/// A text column being read: each distinct value once, and per row which one it is.
+pub struct TextReader {
+    values: Vec<Text>,
+    keys: PrimitiveArray<adt::Int32Type>,
+}
+
+fn text_type() -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+}
+
+fn text_reader(array: &ArrayRef, nullable: bool) -> Option<TextReader> {
+    let dict = array.as_dictionary_opt::<adt::Int32Type>()?;
+    let strings = dict.values().as_string_opt::<i32>()?;
+    // A null hides either in the keys or in the dictionary's values; ours are only in the keys.
+    if strings.null_count() > 0 {
+        return None;
+    }
+    Some(TextReader {
+        values: strings.iter().flatten().map(Text::from).collect(),
+        keys: checked_keys(dict, strings.len(), nullable)?,
+    })
+}
+
+/// A power of two, several times the number of texts in common use.
+const RECENT: usize = 128;
+
+/// A text column being written: each distinct value once, and per row which one it is.
+pub struct TextBuilder {
+    keys: Numbers<adt::Int32Type>,
+    known: AHashMap<Text, i32>,
+    values: Vec<Text>,
+    /// The texts used last, by the address of their bytes: producers use the same few again and
+    /// again, and comparing an address is cheaper than hashing a text.
+    recent: [Option<(usize, i32)>; RECENT],
+}
+
+impl Default for TextBuilder {
+    fn default() -> Self {
+        TextBuilder {
+            keys: Numbers::default(),
+            known: AHashMap::new(),
+            values: Vec::new(),
+            recent: [None; RECENT],
+        }
+    }
+}
+
+impl TextBuilder {
+    /// Adds a text.
+    #[inline]
+    pub fn push(&mut self, text: &Text) {
+        let address = text.0.as_ptr() as usize;
+        let slot = (address >> 4).wrapping_mul(0x9e37_79b9) >> 8 & (RECENT - 1);
+        let key = match self.recent[slot] {
+            Some((known, key)) if known == address => key,
+            _ => self.look_up(text, address, slot),
+        };
+        self.keys.value(key);
+    }
+
+    #[cold]
+    fn look_up(&mut self, text: &Text, address: usize, slot: usize) -> i32 {
+        if let Some(&key) = self.known.get(&**text) {
+            return key;
+        }
+        let key = self.values.len() as i32;
+        // Kept in `values`, the text stays alive, so its address stays its own.
+        self.recent[slot] = Some((address, key));
+        self.values.push(text.clone());
+        self.known.insert(text.clone(), key);
+        key
+    }
+
+    /// Adds a null, which the column must allow.
+    #[inline]
+    pub fn push_null(&mut self) {
+        self.keys.null();
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        let keys = self.keys.finish();
+        let values = StringArray::from_iter_values(self.values.iter().map(|t| &**t));
+        *self = TextBuilder::default();
+        dictionary(keys, Arc::new(values))
+    }
+}
+
+impl Cell for Text {
+    const NULLABLE: bool = false;
+    const TYPE: &'static str = "text";
+    type Builder = TextBuilder;
+    type Reader = TextReader;
+    fn data_type() -> DataType {
+        text_type()
+    }
+    fn append(self, builder: &mut Self::Builder) {
+        builder.push(&self);
+    }
+    fn finish(builder: &mut Self::Builder) -> ArrayRef {
+        builder.finish()
+    }
+    fn reader(array: &ArrayRef) -> Option<Self::Reader> {
+        text_reader(array, false)
+    }
+    fn get(reader: &Self::Reader, row: usize) -> Self {
+        reader.values[reader.keys.value(row) as usize].clone()
+    }
+}
+
+impl Cell for Option<Text> {
+    const NULLABLE: bool = true;
+    const TYPE: &'static str = "text";
+    type Builder = TextBuilder;
+    type Reader = TextReader;
+    fn data_type() -> DataType {
+        text_type()
+    }
+    fn append(self, builder: &mut Self::Builder) {
+        match self {
+            Some(text) => builder.push(&text),
+            None => builder.push_null(),
+        }
+    }
+    fn finish(builder: &mut Self::Builder) -> ArrayRef {
+        builder.finish()
+    }
+    fn reader(array: &ArrayRef) -> Option<Self::Reader> {
+        text_reader(array, true)
+    }
+    fn get(reader: &Self::Reader, row: usize) -> Self {
+        let valid = reader.keys.is_valid(row);
+        valid.then(|| reader.values[reader.keys.value(row) as usize].clone())
+    }
+}
+
+/// A dictionary of our own making: every key was made from the number of values.
+pub(super) fn dictionary(keys: PrimitiveArray<adt::Int32Type>, values: ArrayRef) -> ArrayRef {
+    Arc::new(DictionaryArray::try_new(keys, values).expect("keys lie within the values"))
+}
+
+/// The keys of a dictionary that may be hostile: all within `values`, null only where allowed.
+pub(super) fn checked_keys(
+    dict: &DictionaryArray<adt::Int32Type>,
+    values: usize,
+    nullable: bool,
+) -> Option<PrimitiveArray<adt::Int32Type>> {
+    let keys = dict.keys();
+    let in_range = |k: i32| usize::try_from(k).is_ok_and(|k| k < values);
+    let fine = (nullable || keys.null_count() == 0) && keys.iter().flatten().all(in_range);
+    fine.then(|| keys.clone())
+}
