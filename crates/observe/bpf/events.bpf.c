@@ -235,19 +235,13 @@ static __always_inline u32 born_of(void *ctx, struct sock *sk)
 	return caller(ctx, COOKIE_FRAMES, 0, n_cookie_ranges);
 }
 
-/* A change that the first of two programs has seen on this CPU; each has the place of its ports. */
-struct seen {
-	u64 sk;
-	u32 state;
-	u32 zero;
-};
-#define SEEN 16
+/* Whether the first of the two programs below is at work on this CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, u32);
-	__type(value, struct seen);
-	__uint(max_entries, SEEN);
-} seen SEC(".maps");
+	__type(value, u64);
+	__uint(max_entries, 1);
+} busy SEC(".maps");
 
 /* Changes that the first program missed and the second did not. */
 struct {
@@ -256,13 +250,6 @@ struct {
 	__type(value, u64);
 	__uint(max_entries, 1);
 } caught SEC(".maps");
-
-static __always_inline struct seen *seen_of(const struct sock *sk)
-{
-	u32 slot = (bpf_ntohs(sk->__sk_common.skc_dport) ^ sk->__sk_common.skc_num) % SEEN;
-
-	return bpf_map_lookup_elem(&seen, &slot);
-}
 
 static __always_inline int state_changed(void *ctx, struct sock *sk, int old, int new)
 {
@@ -321,37 +308,31 @@ static __always_inline int state_changed(void *ctx, struct sock *sk, int old, in
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(on_state, struct sock *sk, int old, int new)
 {
-	struct seen *last;
+	u32 zero = 0;
+	u64 *at_work;
 
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return 0;
-	last = seen_of(sk);
-	if (last) {
-		last->sk = (u64)sk;
-		last->state = new;
-	}
-	return state_changed(ctx, sk, old, new);
+	at_work = bpf_map_lookup_elem(&busy, &zero);
+	if (!at_work)
+		return 0;
+	*(volatile u64 *)at_work = 1;
+	state_changed(ctx, sk, old, new);
+	*(volatile u64 *)at_work = 0;
+	return 0;
 }
 
 /* The kernel runs no program in the middle of itself. A change of state in an interrupt that came in
  * the middle of on_state, as on any host with a network card some do, would be lost. This one is
- * called after it for every change, and takes those that it did not see. */
+ * called after it for every change, and takes those that came while it was at work. */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(on_state_missed, struct sock *sk, int old, int new)
 {
-	struct seen *last;
 	u32 zero = 0;
-	u64 *n;
+	u64 *at_work = bpf_map_lookup_elem(&busy, &zero), *n;
 
-	if (sk->sk_protocol != IPPROTO_TCP)
+	if (!at_work || !*at_work || sk->sk_protocol != IPPROTO_TCP)
 		return 0;
-	last = seen_of(sk);
-	if (!last)
-		return 0;
-	if (last->sk == (u64)sk && last->state == new) {
-		last->sk = 0;
-		return 0;
-	}
 	n = bpf_map_lookup_elem(&caught, &zero);
 	if (n)
 		*n += 1;

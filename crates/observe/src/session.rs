@@ -1,69 +1,20 @@
 //! A recording in progress: starts the threads, and ends them with a complete manifest.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
 use recording::{FORMAT, Feed, Manifest, Writer, monotonic_ns};
 
 use crate::error::{Error, quiet_libbpf};
-use crate::filter::Filter;
 use crate::health::HealthLog;
 use crate::host;
 use crate::kernel::hz;
-use crate::part::Part;
-use crate::profile::ProfileOptions;
+use crate::options::Options;
 use crate::stacks::Stacks;
 use crate::worker::{Longest, Report, Worker};
 
-/// What to record.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// What is recorded; see [`Part::by_default`].
-    pub parts: BTreeSet<Part>,
-    /// Which namespaces, tasks, ports and addresses.
-    pub filter: Filter,
-    /// Time between samples of sockets and counters.
-    pub interval: Duration,
-    /// Size of the ring buffer, bytes: a power of two, at least a page.
-    pub ring_bytes: u32,
-    /// Record every state change, also the steps of an orderly close.
-    pub all_states: bool,
-    /// Record calls that take at least so long; zero means all.
-    pub call_over: Duration,
-    /// Of calls only these families, by the names of the table; empty means all.
-    pub calls_only: &'static [&'static str],
-    /// Waits of threads at least this long are recorded; zero means all.
-    pub wait_over: Duration,
-    /// How the CPUs are sampled.
-    pub profile: ProfileOptions,
-    /// The command line, for the manifest.
-    pub command_line: Vec<String>,
-}
-
-impl Default for Options {
-    /// What a recording holds unless the user says otherwise.
-    fn default() -> Options {
-        Options {
-            parts: Part::by_default().collect(),
-            filter: Filter::default(),
-            interval: Duration::from_secs(1),
-            ring_bytes: 16 << 20,
-            all_states: false,
-            call_over: Duration::from_millis(10),
-            calls_only: &[],
-            wait_over: Duration::from_millis(10),
-            profile: ProfileOptions::default(),
-            command_line: Vec::new(),
-        }
-    }
-}
-
 /// As often as segments are sealed.
 const MANIFEST_EVERY: Duration = Duration::from_secs(3);
-
-/// More would cost what it is to measure.
-const MAX_PROFILE_HZ: u32 = 9_999;
 
 /// A recording in progress.
 pub struct Session {
@@ -77,7 +28,7 @@ impl Session {
     /// Records into the directory `dir`, which must not exist. Attaches, takes the first samples,
     /// and returns: from now on everything is recorded.
     pub fn start(dir: &Path, options: &Options) -> Result<Session, Error> {
-        check(options)?;
+        prepare(options)?;
         let manifest = manifest(options);
         let writer = Writer::create(dir, &manifest)?;
         let started = Session::start_in(writer.clone(), manifest, options);
@@ -90,7 +41,7 @@ impl Session {
 
     /// Records for a reader in this process, which must keep reading.
     pub fn live(options: &Options) -> Result<(Session, Feed), Error> {
-        check(options)?;
+        prepare(options)?;
         let (writer, feed) = Feed::new();
         Ok((Session::start_in(writer, manifest(options), options)?, feed))
     }
@@ -180,21 +131,10 @@ impl Session {
     }
 }
 
-fn check(options: &Options) -> Result<(), Error> {
+fn prepare(options: &Options) -> Result<(), Error> {
     host::require_root()?;
     host::share_heaps();
-    if !options.ring_bytes.is_power_of_two() || options.ring_bytes < 4096 {
-        return Err(Error::Usage(format!(
-            "the ring buffer's size must be a power of two of at least 4096 bytes, not {}",
-            options.ring_bytes
-        )));
-    }
-    if !(1..=MAX_PROFILE_HZ).contains(&options.profile.hz) {
-        return Err(Error::Usage(format!(
-            "the CPUs can be sampled 1 to {MAX_PROFILE_HZ} times a second, not {}",
-            options.profile.hz
-        )));
-    }
+    options.check()?;
     quiet_libbpf();
     Ok(())
 }

@@ -65,7 +65,7 @@ pub struct LiveArgs {
     pub filters: FilterArgs,
 }
 
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a command may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -156,7 +156,9 @@ fn wait(
     let began = Instant::now();
     let bar = progress(time);
     loop {
-        bar.set_position(began.elapsed().as_millis() as u64);
+        if !bar.is_hidden() {
+            bar.set_position(began.elapsed().as_millis() as u64);
+        }
         let ended = match &mut child {
             Some(child) => child
                 .try_wait()
@@ -194,7 +196,7 @@ fn end(child: &mut Child) -> Result<()> {
             // It may have ended in between.
             let _ = kill_process(pid, signal);
         }
-        sleep(LOOK_EVERY * 5);
+        sleep(LOOK_EVERY);
     }
     Ok(())
 }

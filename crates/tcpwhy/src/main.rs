@@ -43,6 +43,9 @@ enum Verb {
     /// Plant a fault in network namespaces of its own, record it, explain it, and check the answer
     #[command(subcommand)]
     Lab(verbs::lab::LabVerb),
+    /// Compute an old kernel's TCP, as a recording, and check it against the case it is known from
+    #[command(subcommand)]
+    Model(verbs::model::ModelVerb),
     /// The lab's client and server
     #[command(hide = true)]
     LabWorkload(lab::WorkloadArgs),
@@ -72,6 +75,7 @@ fn run(verb: Verb, out: &mut impl Write) -> Result<ExitCode> {
         Verb::Flame(args) => verbs::flame::run(&args, out),
         Verb::Doctor(args) => verbs::doctor::run(args, out),
         Verb::Lab(verb) => verbs::lab::run(verb, out),
+        Verb::Model(verb) => verbs::model::run(verb, out),
         Verb::LabWorkload(args) => {
             lab::workload_main(args)?;
             Ok(ExitCode::SUCCESS)

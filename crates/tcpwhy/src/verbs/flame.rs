@@ -143,7 +143,7 @@ fn title(args: &FlameArgs, difference: bool) -> String {
 /// What a profile is of, in a line.
 fn describe(recording: &Recording, profile: &Profile) -> String {
     let m = &recording.manifest;
-    let seconds = m.end_ns.saturating_sub(m.start_ns) as f64 / 1e9;
+    let seconds = m.length().as_secs_f64();
     let idle = 100.0 * profile.idle as f64 / profile.of_all();
     format!(
         "{} (kernel {}), {seconds:.1} s, {} samples, idle {idle:.0} %",

@@ -34,7 +34,7 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
     let filter = args.live.filters.live()?;
     let manifest = live::record(dir.clone(), time, filter, Part::by_default(), &args.live)?;
     let lost: u64 = manifest.sources.iter().map(|s| s.lost).sum();
-    let seconds = manifest.end_ns.saturating_sub(manifest.start_ns) as f64 / 1e9;
+    let seconds = manifest.length().as_secs_f64();
     eprintln!(
         "recorded {seconds:.1} s into {}{}; `tcpwhy explain {}` says what it shows",
         dir.display(),

@@ -1,10 +1,11 @@
 //! `tcpwhy stat`: what is and how fast it changes, live or from a recording.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use observe::Part;
 use recording::Recording;
@@ -155,6 +156,9 @@ fn show(what: What, need: Need, args: &StatArgs, out: &mut impl Write) -> Result
     // A recording was sampled as it was: an interval can only leave samples out.
     let every = args.interval.filter(|_| !live).unwrap_or_default();
     let every_ns = u64::try_from(every.as_nanos()).map_err(|_| anyhow!("too long an interval"))?;
+    if let Some(from) = &args.watch.from {
+        fits(from, every)?;
+    }
     // As vmstat: without an interval, one report. Of a recording, and for a rank, all there is.
     let once = live && args.interval.is_none() && !ranks && args.watch.time.is_none();
     let count = args.count.or(once.then_some(1));
@@ -175,6 +179,20 @@ fn show(what: What, need: Need, args: &StatArgs, out: &mut impl Write) -> Result
         &args.watch,
         out,
     )
+}
+
+/// An interval longer than the recording would show nothing.
+fn fits(from: &Path, every: Duration) -> Result<()> {
+    let length = Recording::open(from)?.manifest.length();
+    if every > length {
+        bail!(
+            "{}: {:.1} s long; ask for a shorter interval than {}",
+            from.display(),
+            length.as_secs_f64(),
+            humantime::format_duration(every)
+        );
+    }
+    Ok(())
 }
 
 /// Whether state changes are, or will be, recorded.
