@@ -38,7 +38,7 @@ fn plant(name: &str, seed: u64) -> Result<(), Error> {
         std::thread::sleep(std::time::Duration::from_millis(2500));
         names.iter().map(|n| (n.clone(), ss(n))).collect::<Vec<_>>()
     });
-    for report in plant.run_clients(&stop)? {
+    for report in plant.run_clients(&stop)?.clients {
         println!(
             "{}",
             serde_json::to_string(&report).expect("a report is JSON")

@@ -9,7 +9,7 @@ use crate::judge::{Running, cause, judge, truth_of};
 use crate::leftovers::clean_leftovers;
 use crate::outcome::{Fix, LinkReport, Outcome, Round, Workload, figures};
 use crate::plant::{Plant, Programs, require_root};
-use crate::recorder::{Recorder, Shelf, diagnose, explanation};
+use crate::recorder::{Recorded, Recorder, Shelf, diagnose, explanation};
 use crate::scenario::Scenario;
 use crate::{Error, Stop, fix};
 
@@ -124,7 +124,7 @@ impl Run<'_> {
             self.plant.start_servers(&self.stop)?;
         }
         say(self.loud, "recording while the load runs");
-        let clients = self.plant.run_clients(&self.stop)?;
+        let load = self.plant.run_clients(&self.stop)?;
         recorder.finish(&self.stop)?;
         let running = self.running()?;
         let servers = self.plant.stop_servers(&self.stop)?;
@@ -139,7 +139,8 @@ impl Run<'_> {
             summary: diagnosis.summary,
             explanation,
             workload: Workload {
-                clients,
+                clients: load.clients,
+                binders: load.binders,
                 servers,
                 links: self.plant.link_counters().map(link_report).collect(),
             },
@@ -150,12 +151,21 @@ impl Run<'_> {
 
     fn record(&self, recording: &Path) -> Result<Recorder, Error> {
         let namespaces: Vec<&str> = self.plant.nodes().values().map(|n| n.name()).collect();
-        let load = self.plant.scenario.clients.iter();
-        let longest = load
-            .map(|c| c.after_ms / 1000.0 + c.seconds)
+        let scenario = &self.plant.scenario;
+        let clients = scenario.clients.iter().map(|c| (c.after_ms, c.seconds));
+        let binders = scenario.binders.iter().map(|b| (b.after_ms, b.seconds));
+        let longest = clients
+            .chain(binders)
+            .map(|(after_ms, seconds)| after_ms / 1000.0 + seconds)
             .fold(0.0, f64::max);
         let at_most = Duration::from_secs_f64(longest) + Duration::from_secs(60);
-        Recorder::start(&self.tcpwhy, recording, &namespaces, at_most, &self.stop)
+        let what = Recorded {
+            recording,
+            namespaces: &namespaces,
+            parts: &scenario.record,
+            at_most,
+        };
+        Recorder::start(&self.tcpwhy, &what, &self.stop)
     }
 
     /// The servers as they run, for the judge.

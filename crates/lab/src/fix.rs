@@ -46,6 +46,7 @@ fn apply_one(plant: &mut Plant, change: &Value, finding: &Value) -> Result<Strin
         Some("run-when-idle") => machine::run_when_idle(plant, change),
         Some("cpu-quota") => machine::cpu_quota(plant, change, finding),
         Some("connect-chooses-port") => machine::connect_chooses_port(plant, finding),
+        Some("bind-without-reuse") => machine::bind_without_reuse(plant, finding),
         Some("more-addresses") => machine::more_addresses(plant, change, finding),
         Some("queue-limit") => transfers::queue_limit(plant, change),
         Some("repair-path") => transfers::repair_path(plant),

@@ -29,14 +29,15 @@ pub use leftovers::clean_leftovers;
 pub use link::{Counters, Link, Wire};
 pub use netns::Netns;
 pub use outcome::{Change, Figure, Fix, LinkReport, Outcome, Round, Workload};
-pub use plant::{Plant, Programs};
+pub use plant::{Load, Plant, Programs};
 pub use repeat::{Repeated, RunLine, render_runs, repeat};
 pub use report::render;
 pub use scenario::{
-    ClientSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Summary, Tbf, Truth, list,
+    BinderSpec, ClientSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Summary, Tbf, Truth, list,
 };
 pub use stop::Stop;
 pub use workload::{
-    ClientArgs, ClientReport, Closer, Common, Connections, HogArgs, PortRange, Requests, Role,
-    ServerArgs, ServerReport, Spread, Stream, WorkloadArgs, workload_main,
+    BinderArgs, BinderReport, ClientArgs, ClientReport, Closer, Common, Connections, HogArgs,
+    PortRange, Requests, Role, ServerArgs, ServerReport, Spread, Stream, WorkloadArgs,
+    workload_main,
 };

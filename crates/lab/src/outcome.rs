@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::link::Counters;
 use crate::scenario::Truth;
-use crate::workload::{ClientReport, ServerReport};
+use crate::workload::{BinderReport, ClientReport, ServerReport};
 
 /// One run of one scenario.
 #[derive(Clone, Debug, Serialize)]
@@ -56,6 +56,9 @@ pub struct Workload {
     pub clients: Vec<ClientReport>,
     /// Per server.
     pub servers: Vec<ServerReport>,
+    /// Per binder.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub binders: Vec<BinderReport>,
     /// Per emulated link.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkReport>,
@@ -96,10 +99,10 @@ pub struct Change {
     pub result: String,
 }
 
-/// A figure of one client, before and after.
+/// A figure of one client or binder, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// The client.
+    /// The client or binder.
     pub client: String,
     /// What was measured, with its unit.
     pub figure: String,
@@ -109,7 +112,7 @@ pub struct Figure {
     pub after: Option<f64>,
 }
 
-/// The figures of the clients of two rounds, side by side.
+/// The figures of the clients and binders of two rounds, side by side.
 pub(crate) fn figures(before: &Workload, after: &Workload) -> Vec<Figure> {
     let mut figures = Vec::new();
     for was in &before.clients {
@@ -128,14 +131,32 @@ pub(crate) fn figures(before: &Workload, after: &Workload) -> Vec<Figure> {
             }
         }
     }
+    for was in &before.binders {
+        let is = after.binders.iter().find(|b| b.name == was.name);
+        for (name, value) in BINDER_FIGURES {
+            figures.push(Figure {
+                client: was.name.clone(),
+                figure: (*name).to_string(),
+                before: value(was),
+                after: is.and_then(value),
+            });
+        }
+    }
     figures
 }
 
+/// What is worth comparing of a binder.
+const BINDER_FIGURES: &[(&str, Reading<BinderReport>)] = &[
+    ("bind() calls", |b| Some(b.asked as f64)),
+    ("bind p50, µs", |b| b.bind_us.map(|s| s.p50)),
+    ("bind p99, µs", |b| b.bind_us.map(|s| s.p99)),
+];
+
 /// Takes a figure out of a report, if it is there.
-type Reading = fn(&ClientReport) -> Option<f64>;
+type Reading<R> = fn(&R) -> Option<f64>;
 
 /// What is worth comparing of a client.
-const FIGURES: &[(&str, Reading)] = &[
+const FIGURES: &[(&str, Reading<ClientReport>)] = &[
     ("connections failed", |c| {
         Some(c.connections.failed.values().sum::<u64>() as f64)
     }),

@@ -17,30 +17,35 @@ const WORK: Duration = Duration::from_secs(120);
 /// What `explain` records by itself, and `record` when it is told to.
 const EXPLAINED: &str = "waits,threads,profile";
 
+/// What to record, and where to.
+pub(crate) struct Recorded<'a> {
+    pub(crate) recording: &'a Path,
+    pub(crate) namespaces: &'a [&'a str],
+    /// Parts beyond those that `explain` records.
+    pub(crate) parts: &'a [String],
+    /// The recorder ends by itself after it, should nobody be left to end it.
+    pub(crate) at_most: Duration,
+}
+
 /// A recording that is being made.
 pub(crate) struct Recorder {
     process: Process,
 }
 
 impl Recorder {
-    /// Starts to record the namespaces into `recording`, and waits until it has begun. The
-    /// recorder ends by itself after `at_most`, should nobody be left to end it.
-    pub(crate) fn start(
-        tcpwhy: &Path,
-        recording: &Path,
-        namespaces: &[&str],
-        at_most: Duration,
-        stop: &Stop,
-    ) -> Result<Recorder, Error> {
-        let ready = recording.with_extension("ready");
+    /// Starts to record, and waits until it has begun.
+    pub(crate) fn start(tcpwhy: &Path, what: &Recorded, stop: &Stop) -> Result<Recorder, Error> {
+        let ready = what.recording.with_extension("ready");
+        let mut parts = vec![EXPLAINED];
+        parts.extend(what.parts.iter().map(String::as_str));
         let mut command = Command::new(tcpwhy);
         command
             .arg("record")
             .arg("-o")
-            .arg(recording)
-            .args(["--for", &format!("{}s", at_most.as_secs().max(1))])
-            .args(["--netns", &namespaces.join(",")])
-            .args(["--with", EXPLAINED])
+            .arg(what.recording)
+            .args(["--for", &format!("{}s", what.at_most.as_secs().max(1))])
+            .args(["--netns", &what.namespaces.join(",")])
+            .args(["--with", &parts.join(",")])
             .arg("--ready-file")
             .arg(&ready);
         let mut process = Process::start("tcpwhy record", command)?;

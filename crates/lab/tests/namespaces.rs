@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -79,22 +79,6 @@ fn a_sysctl_stays_in_its_namespace() {
     assert!(error.to_string().contains("net.ipv4.no_such"), "{error}");
 }
 
-/// Not a test by itself: the tests below run it in a process of its own, and end that.
-#[test]
-#[ignore = "a helper of other tests"]
-fn holder() {
-    let stop = Stop::on_signals().unwrap();
-    let mut plant = plant(&pair(EMULATED, SERVER));
-    plant.start_servers(&stop).unwrap();
-    println!("pid {}", plant.server_pid("lab-test-server").unwrap());
-    for node in plant.nodes().values() {
-        println!("netns {}", node.name());
-    }
-    println!("held");
-    let ended = stop.wait("a signal", BUDGET, || Ok(None::<()>));
-    assert!(matches!(ended, Err(lab::Error::Interrupted)));
-}
-
 /// A process that holds a plant.
 struct Holder {
     child: Child,
@@ -107,8 +91,10 @@ struct Holder {
 }
 
 fn hold() -> Holder {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "holder", "--ignored", "--nocapture"])
+    let mut file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+    file.write_all(pair(EMULATED, SERVER).as_bytes()).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_lab-hold"))
+        .arg(file.path())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -157,10 +143,7 @@ fn ctrl_c_leaves_nothing() {
         let mut run = hold();
         signal(&run.child, how);
         let status = run.child.wait().unwrap();
-        assert!(
-            status.success(),
-            "destructors run, and the helper's test passes"
-        );
+        assert!(status.success(), "it ends by itself, so destructors run");
         assert!(!run.names.iter().any(|n| namespaces().contains(n)));
         wait_gone(run.server);
     }

@@ -10,7 +10,7 @@ fn load(server: &str, client: &str) -> (ClientReport, ServerReport) {
     let mut plant = loaded(server, client);
     let stop = Stop::default();
     plant.start_servers(&stop).unwrap();
-    let mut clients = plant.run_clients(&stop).unwrap();
+    let mut clients = plant.run_clients(&stop).unwrap().clients;
     let mut servers = plant.stop_servers(&stop).unwrap();
     (clients.remove(0), servers.remove(0))
 }
@@ -211,5 +211,34 @@ fn two_writes_wait_for_a_delayed_ack_only_with_nagle() {
     assert!(
         held > 35.0 && sent < 20.0,
         "{held} ms, {sent} ms without Nagle"
+    );
+}
+
+#[test]
+fn a_binder_is_refused_a_port_that_is_taken_and_gets_a_free_one() {
+    if !is_root() {
+        return;
+    }
+    let binder = |name: &str, port: u16| {
+        format!(
+            "[[binders]]\nname = \"{name}\"\nnode = \"server\"\nport = {port}\nreuse = true\nrate = 50.0\nseconds = 0.4\n"
+        )
+    };
+    let server = "[[servers]]\nname = \"lab-test-srv\"\nnode = \"server\"\nport = 7000\n";
+    let rest = format!("{server}{}{}", binder("taken", 7000), binder("free", 7001));
+    let mut plant = plant(&pair("", &rest));
+    let stop = Stop::default();
+    plant.start_servers(&stop).unwrap();
+    let binders = plant.run_clients(&stop).unwrap().binders;
+    let [taken, free] = &binders[..] else {
+        panic!("{binders:?}");
+    };
+    assert!(taken.asked > 0 && free.asked > 0, "{binders:?}");
+    assert_eq!((taken.bound, taken.failed["EADDRINUSE"]), (0, taken.asked));
+    assert_eq!((free.bound, free.failed.len()), (free.asked, 0));
+    let measured = |b: &lab::BinderReport| b.bind_us.map(|s| s.count);
+    assert_eq!(
+        (measured(taken), measured(free)),
+        (Some(taken.asked), Some(free.asked))
     );
 }

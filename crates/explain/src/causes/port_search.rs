@@ -1,7 +1,8 @@
 //! What the causes about local ports share: destinations, how full their ports were at each
 //! connect, what the search cost, and what helps.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use ahash::AHashMap;
 use recording::{Addr, RowRef};
@@ -25,8 +26,6 @@ pub(super) const HALF: f64 = 0.5;
 const MOST_DESTINATIONS: usize = 200;
 /// With so many ports in use, no way of searching helps.
 const NEARLY_FULL: f64 = 0.95;
-/// How long a port in TIME_WAIT is held, ns (TCP_TIMEWAIT_LEN; no setting changes it).
-const TIME_WAIT_NS: u64 = 60_000_000_000;
 /// The range that tcpwhy advises: above the ports of most services, and beginning with an even one.
 const WIDE: (u64, u64) = (10_240, 65_535);
 
@@ -61,9 +60,44 @@ pub(super) fn destinations(story: &Story) -> Vec<Destination<'_>> {
         Some(Destination::new(story, (netns, from, to), ports, connects))
     });
     let mut all: Vec<_> = all.collect();
-    all.sort_by_key(|d| (std::cmp::Reverse(d.connects.len()), d.netns, d.from, d.to));
+    all.sort_by_key(|d| (Reverse(d.connects.len()), d.netns, d.from, d.to));
     all.truncate(MOST_DESTINATIONS);
     all
+}
+
+/// The ports that connections hold, as time goes by.
+#[derive(Default)]
+struct Held {
+    /// Of each port, until when.
+    until: AHashMap<u16, u64>,
+    ends: BinaryHeap<Reverse<(u64, u16)>>,
+}
+
+impl Held {
+    /// How many are held; ask in order of time.
+    fn at(&mut self, now: u64) -> u64 {
+        while let Some(Reverse((end, port))) = self.ends.peek().copied()
+            && end <= now
+        {
+            self.ends.pop();
+            // One that was taken again meanwhile is held for longer.
+            if self.until.get(&port) == Some(&end) {
+                self.until.remove(&port);
+            }
+        }
+        self.until.len() as u64
+    }
+
+    /// A connection takes its port, from TIME_WAIT if it must.
+    fn take(&mut self, conn: &Conn) {
+        let port = conn.local.port;
+        if port == 0 {
+            return;
+        }
+        let end = conn.port_held_until_ns().unwrap_or(u64::MAX);
+        self.until.insert(port, end);
+        self.ends.push(Reverse((end, port)));
+    }
 }
 
 impl<'a> Destination<'a> {
@@ -74,29 +108,18 @@ impl<'a> Destination<'a> {
         mut conns: Vec<&'a Conn>,
     ) -> Destination<'a> {
         conns.sort_by_key(|c| c.start_ns);
-        let held_ns = match ports.most.time_wait {
-            0 => 0,
-            _ => TIME_WAIT_NS,
-        };
-        let freed = conns.iter().filter(|c| c.local.port != 0);
-        let freed = freed.filter_map(|c| Some(c.ended_ns?.saturating_add(held_ns)));
-        let mut freed: Vec<u64> = freed.collect();
-        freed.sort_unstable();
         // Those counted at first that are none of the connects seen are older.
         let counted_ns = ports.first.time_ns;
         let begun = conns
             .iter()
             .filter(|c| c.start_ns <= counted_ns && c.local.port != 0);
-        let mut open = ports.first.used.saturating_sub(begun.count() as u64);
-        let (mut open_at_most, mut gone) = (open, 0);
+        let older = ports.first.used.saturating_sub(begun.count() as u64);
+        let mut held = Held::default();
+        let mut open_at_most = older;
         let connects = conns.into_iter().map(|conn| {
-            while freed.get(gone).is_some_and(|at| *at <= conn.start_ns) {
-                gone += 1;
-                open = open.saturating_sub(1);
-            }
-            let before = open;
-            open += u64::from(conn.local.port != 0);
-            open_at_most = open_at_most.max(open);
+            let before = older + held.at(conn.start_ns);
+            held.take(conn);
+            open_at_most = open_at_most.max(older + held.at(conn.start_ns));
             (before, conn)
         });
         let connects = connects.collect();
@@ -157,7 +180,7 @@ impl<'a> Destination<'a> {
             *callers.entry(pid).or_default() += 1;
         }
         let mut callers: Vec<_> = callers.into_iter().collect();
-        callers.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        callers.sort_by_key(|(_, n)| Reverse(*n));
         callers.into_iter().map(|(pid, _)| pid).collect()
     }
 

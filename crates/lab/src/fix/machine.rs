@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::node_of;
 use crate::plant::Plant;
 use crate::scenario::ClientSpec;
 
@@ -14,7 +15,7 @@ pub(super) fn hash_buckets(plant: &mut Plant, change: &Value) -> Result<String, 
     }
     let value = change["value"].as_u64().and_then(|v| u32::try_from(v).ok());
     let value = value.ok_or("the change has no number of buckets")?;
-    let node = node_of(plant, change)?;
+    let node = node_of(plant, change)?.0.clone();
     let mut before = None;
     let rebuilt = plant.rebuild(|scenario| {
         if let Some(spec) = scenario.nodes.get_mut(&node) {
@@ -30,7 +31,7 @@ pub(super) fn hash_buckets(plant: &mut Plant, change: &Value) -> Result<String, 
 
 /// Puts what the node's linear rules compare into a set.
 pub(super) fn rules_to_set(plant: &mut Plant, change: &Value) -> Result<String, String> {
-    let node = node_of(plant, change)?;
+    let node = node_of(plant, change)?.0.clone();
     let rules = plant.scenario.nodes[&node].nft_rules;
     if change["table"] != "nft-rules" || rules == 0 {
         return Err(format!("{node} has no linear rules of the lab"));
@@ -44,18 +45,6 @@ pub(super) fn rules_to_set(plant: &mut Plant, change: &Value) -> Result<String, 
     Ok(format!("{node}: one rule with a set in place of {rules}"))
 }
 
-/// The node whose namespace a change is about.
-fn node_of(plant: &Plant, change: &Value) -> Result<String, String> {
-    let inode = change["netns"]
-        .as_u64()
-        .ok_or("the change names no namespace")?;
-    let mut nodes = plant.nodes().iter();
-    nodes
-        .find(|(_, netns)| netns.inode() == inode)
-        .map(|(node, _)| node.clone())
-        .ok_or_else(|| format!("namespace {inode} is not the lab's"))
-}
-
 /// Lets the client leave the choice of its port to connect(2).
 pub(super) fn connect_chooses_port(plant: &mut Plant, finding: &Value) -> Result<String, String> {
     let client = client_of(plant, finding)?;
@@ -66,6 +55,17 @@ pub(super) fn connect_chooses_port(plant: &mut Plant, finding: &Value) -> Result
         "{} no longer lets bind() choose its port",
         client.name
     ))
+}
+
+/// Lets the binder ask without SO_REUSEADDR.
+pub(super) fn bind_without_reuse(plant: &mut Plant, finding: &Value) -> Result<String, String> {
+    let comm = finding["scope"]["comm"].as_str().unwrap_or_default();
+    let mut binders = plant.scenario.binders.iter_mut();
+    let binder = binders
+        .find(|b| b.name == comm && b.reuse)
+        .ok_or_else(|| format!("no binder of the lab with SO_REUSEADDR is called `{comm}`"))?;
+    binder.reuse = false;
+    Ok(format!("{comm} leaves SO_REUSEADDR off"))
 }
 
 /// Spreads the client's connections over so many addresses of its server.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::Command;
 
 use super::{Plant, addresses};
-use crate::scenario::{ClientSpec, HogSpec, ServerSpec};
+use crate::scenario::{BinderSpec, ClientSpec, HogSpec, ServerSpec};
 use crate::workload::{Closer, Stream};
 
 /// A command line that grows by options.
@@ -52,6 +52,22 @@ impl Plant {
             .maybe("--congestion", spec.congestion.as_ref())
             .maybe("--cpu", spec.cpu)
             .0
+    }
+
+    pub(super) fn binder_command(&self, spec: &BinderSpec) -> Command {
+        let any = IpAddr::from(Ipv4Addr::UNSPECIFIED);
+        let at = SocketAddr::new(spec.address.unwrap_or(any), spec.port);
+        let mut command = self
+            .workload("binder", &spec.name, &spec.node)
+            .option("--bind", at)
+            .option("--after-ms", spec.after_ms)
+            .option("--rate", spec.rate)
+            .option("--seconds", spec.seconds)
+            .0;
+        if spec.reuse {
+            command.arg("--reuse");
+        }
+        command
     }
 
     pub(super) fn hog_command(&self, spec: &HogSpec) -> Command {

@@ -19,7 +19,7 @@ use crate::netns::Netns;
 use crate::owner::Owner;
 use crate::process::Process;
 use crate::scenario::Scenario;
-use crate::workload::{ClientReport, ServerReport};
+use crate::workload::{BinderReport, ClientReport, ServerReport};
 use crate::{Error, Stop};
 use cgroup::Cgroup;
 
@@ -57,6 +57,15 @@ pub(crate) fn require_root() -> Result<(), Error> {
         true => Ok(()),
         false => Err(Error::NotRoot),
     }
+}
+
+/// What the processes of a load measured.
+#[derive(Clone, Debug, Default)]
+pub struct Load {
+    /// Per client.
+    pub clients: Vec<ClientReport>,
+    /// Per binder.
+    pub binders: Vec<BinderReport>,
 }
 
 /// A planted scenario. Dropped, it goes in reverse order: servers, links, namespaces.
@@ -269,8 +278,8 @@ impl Plant {
         self.filled && self.scenario.nodes[node].tracked.is_some()
     }
 
-    /// Runs every client to its end, and the hogs meanwhile.
-    pub fn run_clients(&mut self, stop: &Stop) -> Result<Vec<ClientReport>, Error> {
+    /// Runs every client and binder to its end, and the hogs meanwhile.
+    pub fn run_clients(&mut self, stop: &Stop) -> Result<Load, Error> {
         let mut hogs = Vec::new();
         for spec in &self.scenario.hogs {
             for _ in 0..spec.count {
@@ -290,11 +299,19 @@ impl Plant {
                 Duration::from_secs_f64(spec.after_ms / 1000.0 + spec.seconds),
             ));
         }
-        let reports = running.iter_mut().map(|(process, time)| {
-            let lines = process.finish(stop, *time + BUDGET)?;
-            parse(process, &lines)
-        });
-        let reports = reports.collect::<Result<_, Error>>()?;
+        let mut asking = Vec::new();
+        for spec in &self.scenario.binders {
+            let command = self.binder_command(spec);
+            let process = Process::start(format!("binder {}", spec.name), command)?;
+            asking.push((
+                process,
+                Duration::from_secs_f64(spec.after_ms / 1000.0 + spec.seconds),
+            ));
+        }
+        let load = Load {
+            clients: ends(&mut running, stop)?,
+            binders: ends(&mut asking, stop)?,
+        };
         for process in self.servers.values_mut() {
             process.check_runs()?;
         }
@@ -302,7 +319,7 @@ impl Plant {
             hog.check_runs()?;
             hog.end(Signal::TERM, stop, BUDGET)?;
         }
-        Ok(reports)
+        Ok(load)
     }
 
     /// Ends every server.
@@ -345,6 +362,18 @@ impl Plant {
         }
         Ok(())
     }
+}
+
+/// The reports of processes that end by themselves, each after about its time.
+fn ends<R: serde::de::DeserializeOwned>(
+    running: &mut [(Process, Duration)],
+    stop: &Stop,
+) -> Result<Vec<R>, Error> {
+    let reports = running.iter_mut().map(|(process, time)| {
+        let lines = process.finish(stop, *time + BUDGET)?;
+        parse(process, &lines)
+    });
+    reports.collect()
 }
 
 /// A moment at which every client's process will run, ns of CLOCK_MONOTONIC.

@@ -1,7 +1,7 @@
 //! Whether a scenario makes sense: checked when it is read, so that a mistake in a file is one
 //! clear line and not a load that does nothing.
 
-use super::spec::{ClientSpec, HogSpec, NodeSpec, Scenario, ServerSpec, Tbf};
+use super::spec::{BinderSpec, ClientSpec, HogSpec, NodeSpec, Scenario, ServerSpec, Tbf};
 
 /// Where the kernel takes local ports from by default. A server there would now and then find
 /// its port taken by somebody's connection.
@@ -66,6 +66,7 @@ impl Scenario {
         }
         self.servers.iter().try_for_each(|s| self.check_server(s))?;
         self.clients.iter().try_for_each(|c| self.check_client(c))?;
+        self.binders.iter().try_for_each(|b| self.check_binder(b))?;
         self.hogs.iter().try_for_each(|h| self.check_hog(h))?;
         self.check_truth()
     }
@@ -144,6 +145,27 @@ impl Scenario {
         })
     }
 
+    fn check_binder(&self, binder: &BinderSpec) -> Result<(), String> {
+        self.node(&binder.node)?;
+        check_name(&binder.name)?;
+        let time = binder.after_ms / 1000.0 + binder.seconds;
+        ensure(
+            (0.0..=MAX_SECONDS).contains(&time) && binder.seconds > 0.0,
+            || {
+                format!(
+                    "binder `{}`: its time is not within {MAX_SECONDS} s",
+                    binder.name
+                )
+            },
+        )?;
+        ensure(binder.port > 0 && binder.rate >= 1.0, || {
+            format!(
+                "binder `{}`: a port, and at least one call per second",
+                binder.name
+            )
+        })
+    }
+
     fn check_hog(&self, hog: &HogSpec) -> Result<(), String> {
         self.node(&hog.node)?;
         check_name(&hog.name)?;
@@ -172,7 +194,9 @@ impl Scenario {
             })?;
         }
         if let Some(name) = &truth.client {
-            ensure(self.clients.iter().any(|c| c.name == *name), || {
+            let clients = self.clients.iter().map(|c| &c.name);
+            let mut asking = clients.chain(self.binders.iter().map(|b| &b.name));
+            ensure(asking.any(|n| n == name), || {
                 format!("the truth speaks of a client `{name}`, and there is none")
             })?;
         }
@@ -300,6 +324,11 @@ mod tests {
                 "[nodes.client]",
                 "[nodes.client]\nchild_ehash_entries = 10",
                 "power of two",
+            ),
+            (
+                "[nodes.client]",
+                "binders = [{ name = \"ask\", node = \"server\", port = 0, rate = 9.0, seconds = 1.0 }]\n[nodes.client]",
+                "a port",
             ),
             ("seconds = 1.0", "second = 1.0", "second"),
             (

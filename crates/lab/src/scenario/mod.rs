@@ -6,7 +6,9 @@ mod vary;
 
 use serde::Deserialize;
 
-pub use spec::{ClientSpec, HogSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Tbf, Truth};
+pub use spec::{
+    BinderSpec, ClientSpec, HogSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Tbf, Truth,
+};
 
 use crate::Error;
 
@@ -48,6 +50,7 @@ const ALL: &[(&str, &str)] = &[
     scenario!("growing-table-nft"),
     scenario!("port-search"),
     scenario!("port-search-bind"),
+    scenario!("bind-beside-children"),
     scenario!("ports-exhausted"),
     scenario!("cookie-crumbs"),
     scenario!("qdisc-drop"),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,9 @@ pub struct Scenario {
     /// is then decided by the file and not by how fast processes start.
     #[serde(default)]
     pub starts_together: bool,
+    /// Parts of a recording beyond those that `explain` makes by itself: `calls`.
+    #[serde(default)]
+    pub record: Vec<String>,
     /// The network namespaces.
     pub nodes: BTreeMap<String, NodeSpec>,
     /// What joins them.
@@ -39,6 +43,9 @@ pub struct Scenario {
     pub servers: Vec<ServerSpec>,
     /// Who connects.
     pub clients: Vec<ClientSpec>,
+    /// Who asks for a port meanwhile.
+    #[serde(default)]
+    pub binders: Vec<BinderSpec>,
     /// Who burns CPU meanwhile.
     #[serde(default)]
     pub hogs: Vec<HogSpec>,
@@ -269,6 +276,30 @@ fn small() -> u64 {
     100
 }
 
+/// One process that calls bind(2) for one port over and over, and closes the socket each time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BinderSpec {
+    /// Command name of its process.
+    pub name: String,
+    /// Where it runs.
+    pub node: String,
+    /// The port it asks for.
+    pub port: u16,
+    /// The address it asks for; every address of IPv4 when absent.
+    pub address: Option<IpAddr>,
+    /// Sets SO_REUSEADDR first.
+    #[serde(default)]
+    pub reuse: bool,
+    /// Waits so long before its first call, ms.
+    #[serde(default)]
+    pub after_ms: f64,
+    /// Calls per second at most.
+    pub rate: f64,
+    /// For how long it asks, s.
+    pub seconds: f64,
+}
+
 /// Processes that use a CPU and no network.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -314,7 +345,7 @@ pub struct Truth {
     /// The port concerned, when there is no server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// The client concerned, by its command name.
+    /// The client or binder concerned, by its command name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// What else the finding is about: its scope's `resource` has to contain this.

@@ -21,6 +21,8 @@ pub enum Role {
     Server(ServerArgs),
     /// Connects, sends requests, until its connections or its time are spent.
     Client(ClientArgs),
+    /// Asks for a port over and over by bind(2), until its time is spent.
+    Binder(BinderArgs),
     /// Uses a CPU and no network, until SIGTERM.
     Hog(HogArgs),
 }
@@ -146,6 +148,29 @@ pub struct ClientArgs {
     /// Give a connect up after so long, ms.
     #[arg(long, default_value_t = 30_000.0, value_parser = amount)]
     pub connect_timeout_ms: f64,
+}
+
+/// The parameters of what asks for a port.
+#[derive(Clone, Debug, Args)]
+pub struct BinderArgs {
+    /// What both sides have.
+    #[command(flatten)]
+    pub common: Common,
+    /// Address and port to bind.
+    #[arg(long)]
+    pub bind: SocketAddr,
+    /// Set SO_REUSEADDR first.
+    #[arg(long)]
+    pub reuse: bool,
+    /// Wait so long before the first call, ms.
+    #[arg(long, default_value_t = 0.0, value_parser = amount)]
+    pub after_ms: f64,
+    /// Calls per second at most.
+    #[arg(long, default_value_t = 100.0, value_parser = rate)]
+    pub rate: f64,
+    /// Ask no more after so many seconds.
+    #[arg(long, default_value_t = 10.0, value_parser = amount)]
+    pub seconds: f64,
 }
 
 /// The parameters of what burns CPU.

@@ -4,6 +4,7 @@
 //! they have a pid and a command name that a diagnosis can name, and a namespace to live in.
 
 mod args;
+mod binder;
 mod client;
 mod hog;
 mod poller;
@@ -22,16 +23,17 @@ use rustix::process::{
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 pub use args::{
-    ClientArgs, Closer, Common, HogArgs, PortRange, Role, ServerArgs, Stream, WorkloadArgs,
+    BinderArgs, ClientArgs, Closer, Common, HogArgs, PortRange, Role, ServerArgs, Stream,
+    WorkloadArgs,
 };
-pub use report::{ClientReport, Connections, Requests, ServerReport, Spread};
+pub use report::{BinderReport, ClientReport, Connections, Requests, ServerReport, Spread};
 
 use crate::{Error, Stop};
 
 /// File descriptors one process may use; more needs more processes.
 const MAX_FILES: u64 = 20_000;
 
-/// Runs one client or server to its end. It prints one JSON line when it has ended; a server
+/// Runs one process of the load to its end. It prints one JSON line when it has ended; a server
 /// prints `ready` first, once it listens. Wants a process of its own: it moves namespace, takes
 /// the signals and renames the process.
 pub fn workload_main(args: WorkloadArgs) -> Result<(), Error> {
@@ -44,6 +46,10 @@ pub fn workload_main(args: WorkloadArgs) -> Result<(), Error> {
         Role::Client(args) => {
             settle(&args.common)?;
             print_line(&client::run(&args, &stop)?)
+        }
+        Role::Binder(args) => {
+            settle(&args.common)?;
+            print_line(&binder::run(&args, &stop)?)
         }
         Role::Hog(args) => {
             settle(&args.common)?;

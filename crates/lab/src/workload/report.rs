@@ -80,6 +80,23 @@ pub struct ServerReport {
     pub bytes_received: u64,
 }
 
+/// What a binder measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BinderReport {
+    /// Always `binder`.
+    pub role: String,
+    /// Its command name.
+    pub name: String,
+    /// Calls of bind(2).
+    pub asked: u64,
+    /// Of these, got the port.
+    pub bound: u64,
+    /// Did not get it, by reason.
+    pub failed: Failures,
+    /// What a call took, µs.
+    pub bind_us: Option<Spread>,
+}
+
 /// The distribution of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {

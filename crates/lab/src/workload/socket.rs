@@ -18,7 +18,8 @@ pub(super) const CHUNK: usize = 256 * 1024;
 /// What every socket is.
 const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 
-fn tcp_socket(address: &SocketAddr) -> Result<OwnedFd, Errno> {
+/// A socket that does nothing yet.
+pub(super) fn tcp_socket(address: &SocketAddr) -> Result<OwnedFd, Errno> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,

@@ -1,7 +1,7 @@
 //! C03 is named when a search for local ports costs CPU, and only then.
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, OnCpu};
+use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, OnCpu, SERVER};
 use crate::{Change, Level, Number};
 
 const ID: &str = "port-search-cost";
@@ -128,4 +128,101 @@ fn losses_lower_the_confidence_and_without_a_profile_it_is_silent() {
     f.machine.samples.clear();
     assert_eq!(found(&f).len(), 0);
     assert_eq!(found(&fixture::churn()).len(), 0);
+}
+
+/// The pid of a program that asks whether the server's port is free.
+const ASKER: u32 = 900;
+
+/// A server with so many connections, half a millisecond apart.
+fn crowd(connections: u32, ends_ms: Option<f64>) -> Fixture {
+    let mut f = Fixture::new();
+    f.listen(Listen::default());
+    for i in 0..connections {
+        f.dial(Dial {
+            client: None,
+            from: format!("10.79.0.2:{}", 20_000 + i),
+            to: TO,
+            at_ms: f64::from(i) / 2.0,
+            ends_ms,
+            ..Dial::default()
+        });
+    }
+    f
+}
+
+/// 400 calls of bind() for a place, each so long, and the CPU time that they take.
+fn asking(f: &mut Fixture, at: &str, took_us: u64) {
+    f.refused_binds(at, (ASKER, "watchdog"), 400, took_us);
+    let mut on_cpu = OnCpu {
+        cpu: 0,
+        pid: ASKER,
+        comm: "watchdog",
+        softirq: false,
+        stack: &["inet_csk_get_port", "inet_bind", "__x64_sys_bind"],
+    };
+    f.on_cpu(on_cpu, 5_000, 400 * took_us / 1_000);
+    (on_cpu.pid, on_cpu.comm, on_cpu.stack) = (812, "iperf3", &["tcp_recvmsg"]);
+    f.on_cpu(on_cpu, 0, 200);
+}
+
+fn asked(connections: u32, at: &str, took_us: u64) -> Fixture {
+    let mut f = crowd(connections, None);
+    asking(&mut f, at, took_us);
+    f
+}
+
+#[test]
+fn bind_walks_the_connections_of_a_port_that_is_taken() {
+    let f = only(&asked(8_000, "0.0.0.0:5000", 250), ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert!(f.title.contains("8,000 connections"), "{}", f.title);
+    assert_eq!((f.impact.affected, f.impact.counted), (400, "calls"));
+    assert_eq!((f.scope.pid, f.scope.netns.inode), (Some(ASKER), SERVER));
+    assert_eq!(f.scope.resource.as_deref(), Some("port 0.0.0.0:5000"));
+    assert_eq!(f.scope.function.as_deref(), Some("inet_csk_get_port"));
+    assert_eq!(number(&f, "owners"), &Number::Count(8_000));
+    assert_eq!(number(&f, "calls_per_s"), &Number::Real(100.0));
+    assert_eq!(number(&f, "owners_per_s"), &Number::Real(800_000.0));
+    let change = Change::BindWithoutReuse { pid: ASKER };
+    assert_eq!(f.advice[0].change, Some(change));
+    assert!(ruled_out(&f, "cpu-contention").starts_with("of 100 ms in bind() 100 ms"));
+}
+
+#[test]
+fn of_one_address_only_its_connections_are_in_the_way() {
+    let here = only(&asked(8_000, "10.79.0.1:5000", 250), ID);
+    assert_eq!(number(&here, "owners"), &Number::Count(8_000));
+    for other in ["10.79.0.9:5000", "0.0.0.0:5001"] {
+        assert_eq!(found(&asked(8_000, other, 250)).len(), 0, "{other}");
+    }
+}
+
+#[test]
+fn a_port_refused_at_once_or_that_few_have_is_no_matter() {
+    assert_eq!(found(&asked(8_000, "0.0.0.0:5000", 1)).len(), 0);
+    assert_eq!(found(&asked(100, "0.0.0.0:5000", 250)).len(), 0);
+    let mut f = asked(8_000, "0.0.0.0:5000", 250);
+    f.machine.calls.truncate(10);
+    assert_eq!(found(&f).len(), 0, "ten calls are no pattern");
+}
+
+#[test]
+fn connections_that_are_gone_are_in_nobodys_way_but_their_time_waits_are() {
+    let mut f = crowd(8_000, Some(4_500.0));
+    asking(&mut f, "0.0.0.0:5000", 250);
+    assert_eq!(found(&f).len(), 0);
+    let ends = |e: &&mut recording::tables::Event| e.state.as_deref() == Some("CLOSE");
+    for end in f.events.iter_mut().filter(ends) {
+        end.old_state = Some("FIN_WAIT2".into());
+    }
+    assert_eq!(number(&only(&f, ID), "owners"), &Number::Count(8_000));
+}
+
+#[test]
+fn a_walk_that_does_not_fit_its_length_is_less_sure() {
+    let f = only(&asked(1_000, "0.0.0.0:5000", 250), ID);
+    assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
+    let mut f = asked(8_000, "0.0.0.0:5000", 250);
+    f.lose("calls", 5);
+    assert_eq!(only(&f, ID).confidence.level, Level::Medium);
 }
