@@ -147,6 +147,20 @@ pub struct Impact {
     pub cwnd_ratio: Option<f64>,
 }
 
+impl Impact {
+    /// So many of so many, without anything else that was measured.
+    pub(crate) fn of(affected: u64, of: u64, counted: &'static str, says: String) -> Impact {
+        Impact {
+            says,
+            affected,
+            of,
+            counted,
+            share: affected as f64 / of.max(1) as f64,
+            ..Impact::default()
+        }
+    }
+}
+
 /// A distribution of latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Latency {
@@ -400,6 +414,11 @@ pub enum Change {
     /// Let connect() choose the local port, not bind().
     ConnectChoosesPort {
         /// The process that connects.
+        pid: u32,
+    },
+    /// Leave SO_REUSEADDR off where bind() only asks whether a port is free.
+    BindWithoutReuse {
+        /// The process that calls bind().
         pid: u32,
     },
     /// Spread connections over so many addresses.

@@ -10,6 +10,7 @@ mod modes;
 mod moved;
 mod narrow;
 pub mod owners;
+mod stacks;
 mod story;
 mod summary;
 mod validate;

@@ -1,73 +1,234 @@
 //! Counters that moved with a symptom, ranked over all of them.
 
+use ahash::AHashMap;
 use recording::{RowRef, strongest_correlation};
 
-use crate::story::Story;
+use crate::finding::{Scope, Step};
+use crate::story::{Side, Story};
+use crate::words::{figure, list, plural};
 
-/// A counter that moved with the symptom.
-#[derive(Clone, Debug)]
-pub(crate) struct Moved {
-    /// `Tcp.OutRsts`.
-    pub(crate) name: String,
-    /// Its correlation with the symptom over the intervals between samples.
-    pub(crate) correlation: f64,
-    /// By how much it changed in all.
-    pub(crate) by: f64,
-    /// Where it changed most.
-    pub(crate) row: RowRef,
+/// What of a cause's symptom is counted over time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Symptom {
+    /// Connects that had to send their SYN again, or failed.
+    Connects,
+    /// Segments sent again.
+    Retransmits,
 }
 
-/// Counters that count retransmissions themselves: they move with SYNs sent again by definition.
+/// A counter that moved with the symptom.
+#[derive(Debug)]
+struct Moved {
+    /// `Tcp.OutRsts`.
+    name: String,
+    /// Its correlation with the symptom over the intervals between samples.
+    correlation: f64,
+    /// By how much it changed in all.
+    by: f64,
+    /// Where it changed most.
+    row: RowRef,
+}
+
+/// Counters that count retransmissions themselves: they move with what is sent again by definition.
 const THE_SYMPTOM: &[&str] = &[
-    "Tcp.RetransSegs",
+    SENT_AGAIN,
     "TcpExt.TCPSynRetrans",
     "TcpExt.TCPTimeouts",
     "TcpExt.TcpTimeoutRehash",
     "TcpExt.TCPLostRetransmit",
 ];
+/// Counters of the load itself: where all of it is in trouble, they say nothing.
+const THE_LOAD: &[&str] = &["Tcp.ActiveOpens", "Tcp.PassiveOpens", "Tcp.InSegs", SENT];
+const SENT_AGAIN: &str = "Tcp.RetransSegs";
+const SENT: &str = "Tcp.OutSegs";
 /// Samples without which a correlation is chance.
 const LEAST_INTERVALS: usize = 4;
 /// A correlation below this is no more than a common trend.
 const LEAST: f64 = 0.7;
+/// Standard deviations that a correlation must be from none (Fisher's z): of the hundred counters
+/// that move on a busy host, at three lags each, one recording in fifteen has one by chance.
+const LEAST_DEVIATIONS: f64 = 3.5;
+/// By how much closer a counter must be to the symptom than to the load as a whole, which most
+/// counters move with.
+const CLOSER: f64 = 0.1;
+/// A counter that rose as often as there were symptoms, within this share, need only move alike:
+/// both at once are no chance.
+const AS_MANY: f64 = 0.15;
+/// So many, at least.
+const LEAST_SYMPTOMS: f64 = 10.0;
+/// Counters told of.
+const MOST: usize = 3;
 
-/// The counters of a namespace that moved with events at `times` (SYNs sent again, failed
-/// connects), the closest first: by correlation, and of those that correlate alike, the one that
-/// changed by as much as there were events.
-pub(crate) fn with(story: &Story, netns: u32, times: &[u64], most: usize) -> Vec<Moved> {
-    let samples = story.series.times(netns);
-    if samples.len() <= LEAST_INTERVALS || times.is_empty() {
-        return Vec::new();
+/// The step of evidence that tells which counters moved with the symptom of a finding.
+pub(crate) fn step(story: &Story, symptom: Symptom, scope: &Scope) -> Option<Step> {
+    let (what, count, moved) = match symptom {
+        Symptom::Connects => connects(story, scope)?,
+        Symptom::Retransmits => retransmits(story, scope.netns.inode)?,
+    };
+    let told = moved.iter().map(|m| {
+        let name = m.name.replace('.', "");
+        format!(
+            "{name} +{} (correlation {})",
+            figure(m.by),
+            figure(m.correlation)
+        )
+    });
+    let told: Vec<String> = told.collect();
+    let step = Step::new(format!(
+        "Of all counters these moved with the {what}: {}.",
+        list(&told)
+    ))
+    .number("symptoms", count)
+    .rows(moved.iter().map(|m| m.row));
+    (!moved.is_empty()).then_some(step)
+}
+
+fn connects(story: &Story, scope: &Scope) -> Option<(String, u64, Vec<Moved>)> {
+    let port = scope.listener.rsplit_once(':');
+    let port = port.and_then(|(_, port)| port.parse::<u16>().ok());
+    // By namespace: when connects in trouble began, and when all did. What refuses or loses a SYN
+    // counts at once, not when the client notices.
+    let mut by_netns: AHashMap<u32, (Vec<u64>, Vec<u64>)> = AHashMap::new();
+    for conn in story.conns.iter().filter(|c| c.side == Side::Opened) {
+        let (troubled, all) = by_netns.entry(conn.netns).or_default();
+        all.push(conn.start_ns);
+        let here = match port {
+            Some(port) => conn.remote.port == port,
+            None => conn.netns == scope.netns.inode,
+        };
+        if here && (conn.syn_retries > 0 || conn.failed()) {
+            troubled.push(conn.start_ns);
+        }
     }
-    let mut symptom = vec![0.0; samples.len() - 1];
+    let most = by_netns.into_iter().max_by_key(|(n, t)| (t.0.len(), *n));
+    let (clients, (troubled, all)) = most?;
+    // What the clients' end counts, and the other when that is on this host.
+    let mut netns = vec![clients, scope.netns.inode];
+    netns.dedup();
+    let moved = netns.iter().flat_map(|netns| {
+        let samples = story.series.times(*netns);
+        let [symptom, load] = [&troubled, &all].map(|times| per_interval(times, samples));
+        with(story, *netns, &symptom, &load)
+    });
+    let count = troubled.len() as u64;
+    let moved = closest(moved.collect(), count as f64);
+    let what = format!(
+        "{} that had to send a SYN again or failed",
+        plural(count, "connect")
+    );
+    Some((what, count, moved))
+}
+
+fn retransmits(story: &Story, netns: u32) -> Option<(String, u64, Vec<Moved>)> {
+    let line = |name| story.series.lines(netns).find(|l| l.name == name);
+    let (sent_again, sent) = (line(SENT_AGAIN)?, line(SENT)?);
+    let count = sent_again.deltas.iter().sum::<f64>() as u64;
+    let moved = with(story, netns, &sent_again.deltas, &sent.deltas);
+    let what = format!("{} sent again", plural(count, "segment"));
+    Some((what, count, closest(moved, count as f64)))
+}
+
+/// How many of `times` lie in each interval between samples.
+fn per_interval(times: &[u64], samples: &[u64]) -> Vec<f64> {
+    let mut counts = vec![0.0; samples.len().saturating_sub(1)];
     for time in times {
         let after = samples.partition_point(|t| t < time);
-        if let Some(count) = after.checked_sub(1).and_then(|i| symptom.get_mut(i)) {
+        if let Some(count) = after.checked_sub(1).and_then(|i| counts.get_mut(i)) {
             *count += 1.0;
         }
     }
+    counts
+}
+
+/// The counters of a namespace that moved with `symptom`, and less with `load`; both are counted
+/// per interval between samples.
+fn with(story: &Story, netns: u32, symptom: &[f64], load: &[f64]) -> Vec<Moved> {
     let lines = story.series.lines(netns);
-    let lines = lines.filter(|l| !THE_SYMPTOM.contains(&l.name));
+    let lines = lines.filter(|l| !THE_SYMPTOM.contains(&l.name) && !THE_LOAD.contains(&l.name));
     let moved = lines.filter_map(|line| {
-        // The order of a lag is known to one sample only: at most one is taken for "together".
-        let (correlation, _) = strongest_correlation(&symptom, &line.deltas)?;
         let by = line.deltas.iter().sum();
         // A gauge comes back to where it was.
-        (correlation >= LEAST && by >= 1.0).then(|| Moved {
+        let correlation = moves_with(symptom, load, &line.deltas).filter(|_| by >= 1.0)?;
+        Some(Moved {
             name: line.name.to_string(),
             correlation,
             by,
             row: line.row,
         })
     });
-    let mut moved: Vec<Moved> = moved.collect();
-    let total = times.len() as f64;
+    moved.collect()
+}
+
+/// The correlation with the symptom, when it is more than chance and more than that with the load,
+/// or when there were as many of both.
+fn moves_with(symptom: &[f64], load: &[f64], counter: &[f64]) -> Option<f64> {
+    if symptom.len() < LEAST_INTERVALS {
+        return None;
+    }
+    // The order of a lag is known to one sample only: at most one is taken for "together".
+    let (correlation, _) = strongest_correlation(symptom, counter)?;
+    let deviations = correlation.min(0.999_999).atanh() * (symptom.len() as f64 - 3.0).sqrt();
+    let with_load = strongest_correlation(load, counter).map_or(0.0, |(r, _)| r);
+    let beyond_chance = deviations >= LEAST_DEVIATIONS && with_load + CLOSER <= correlation;
+    let (symptoms, by): (f64, f64) = (symptom.iter().sum(), counter.iter().sum());
+    let as_many = symptoms >= LEAST_SYMPTOMS && (by - symptoms).abs() <= AS_MANY * symptoms;
+    (correlation >= LEAST && (beyond_chance || as_many)).then_some(correlation)
+}
+
+/// The closest first: by correlation, and of those that correlate alike, the one that changed by as
+/// much as there were symptoms.
+fn closest(mut moved: Vec<Moved>, total: f64) -> Vec<Moved> {
     // Correlations of some ten samples are not known better than this.
     let alike = |m: &Moved| (m.correlation * 10.0).round();
-    let unlike = |m: &Moved| (m.by.max(1.0) / total).ln().abs();
+    let unlike = |m: &Moved| (m.by.max(1.0) / total.max(1.0)).ln().abs();
     moved.sort_by(|a, b| {
         let by_correlation = alike(b).total_cmp(&alike(a));
         by_correlation.then_with(|| unlike(a).total_cmp(&unlike(b)))
     });
-    moved.truncate(most);
+    moved.truncate(MOST);
     moved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOAD: [f64; 8] = [50.0, 52.0, 49.0, 51.0, 20.0, 21.0, 19.0, 20.0];
+    const TROUBLE: [f64; 8] = [0.0, 0.0, 1.0, 0.0, 9.0, 10.0, 8.0, 9.0];
+
+    #[test]
+    fn a_counter_moves_with_the_symptom_or_with_the_load_or_by_chance() {
+        let resets = [0.0, 1.0, 1.0, 0.0, 9.0, 11.0, 8.0, 9.0];
+        assert!(moves_with(&TROUBLE, &LOAD, &resets).is_some_and(|r| r > 0.98));
+        let opens = LOAD.map(|n| n * 2.0 + 1.0);
+        assert_eq!(moves_with(&TROUBLE, &LOAD, &opens), None, "the load");
+        assert_eq!(
+            moves_with(&LOAD, &LOAD, &opens),
+            None,
+            "trouble is the load"
+        );
+        let steady = [4.0, 5.0, 3.0, 6.0, 4.0, 5.0, 4.0, 6.0];
+        let as_many = [4.0, 5.0, 4.0, 5.0, 4.0, 5.0, 4.0, 6.0];
+        assert!(
+            moves_with(&steady, &steady, &as_many).is_some(),
+            "one for one"
+        );
+        let more = as_many.map(|n| n * 3.0);
+        assert_eq!(moves_with(&steady, &steady, &more), None, "the load again");
+        let noise = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0];
+        assert_eq!(moves_with(&TROUBLE, &LOAD, &noise), None, "chance");
+        let few = |all: &[f64; 8]| all[3..6].to_vec();
+        let short = moves_with(&few(&TROUBLE), &few(&LOAD), &few(&resets));
+        assert_eq!(short, None, "three intervals prove nothing");
+    }
+
+    #[test]
+    fn times_are_counted_between_samples() {
+        let counts = per_interval(&[5, 10, 11, 20, 21, 99], &[10, 20, 30]);
+        assert_eq!(
+            counts,
+            [2.0, 1.0],
+            "before the first and after the last: not"
+        );
+    }
 }

@@ -164,27 +164,27 @@ fn connections(story: &Story) -> Connections {
 fn symptoms(story: &Story) -> Vec<Symptom> {
     let tally = &story.tally;
     let mut all = Vec::new();
-    let mut say = |says: String, count: u64| {
+    let mut say = |noun: &str, what: String, count: u64| {
         if count > 0 {
-            let counter = false;
+            let s = if count == 1 { "" } else { "s" };
             all.push(Symptom {
-                says,
+                says: format!("{noun}{s} {what}"),
                 count,
-                counter,
+                counter: false,
             });
         }
     };
-    say("SYNs sent again".into(), tally.syn_retries);
-    say("SYN-ACKs sent again".into(), tally.synack_retries);
+    say("SYN", "sent again".into(), tally.syn_retries);
+    say("SYN-ACK", "sent again".into(), tally.synack_retries);
     for (kind, n) in &tally.retransmits {
-        say(format!("segments sent again ({kind})"), *n);
+        say("segment", format!("sent again ({kind})"), *n);
     }
     for (reason, n) in &tally.resets_sent {
-        say(format!("resets sent ({reason})"), *n);
+        say("reset", format!("sent ({reason})"), *n);
     }
-    say("resets received".into(), tally.resets_received);
+    say("reset", "received".into(), tally.resets_received);
     for (reason, n) in &tally.drops {
-        say(format!("packets dropped ({reason})"), *n);
+        say("packet", format!("dropped ({reason})"), *n);
     }
     let counters = story.counters.risen(TELLING).into_iter();
     all.extend(counters.map(|(name, count)| Symptom {
@@ -229,5 +229,6 @@ fn health(story: &Story) -> Vec<HealthNote> {
         "further changes of counters were not compared",
     );
     note(story.waits.folded, "further waits were not examined");
+    note(story.binds.folded, "further bind() calls were not examined");
     notes
 }

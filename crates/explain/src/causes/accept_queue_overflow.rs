@@ -1,18 +1,14 @@
 //! C04: connections wait for accept() until the queue is full, and further ones are dropped.
 
-use super::Cause;
+mod advice;
+
 use super::lost_syn::{
-    ConnectTimes, DROPS, FULL_COOKIES, FULL_DROPS, OVERFLOWS, dropped_elsewhere, drops_check,
-    matters,
+    ConnectTimes, DROPS, FULL_COOKIES, FULL_DROPS, OVERFLOWS, dropped_elsewhere, matters,
 };
-use super::scene::{
-    SOMAXCONN, Scene, application, doubts, named, named_short, namespace, process, raise_backlog,
-    roomy_backlog, scenes, weigh_checks,
-};
-use crate::finding::{
-    Advice, Change, Check, Confidence, Doing, Finding, Level, RuledOut, Scope, Step,
-};
-use crate::story::stats::most_within;
+use super::scene::{SOMAXCONN, Scene, application, doubts, named, named_short, process, scenes};
+use super::{Cause, findings};
+use crate::finding::{Check, Confidence, Doing, Finding, Impact, Level, RuledOut, Scope, Step};
+use crate::moved::Symptom;
 use crate::story::{Rise, Story, source};
 use crate::words::{count, duration, figure, fitting, plural};
 
@@ -21,6 +17,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C04",
     title: "the accept queue is full",
     page: PAGE,
+    symptom: Some(Symptom::Connects),
     find,
 };
 
@@ -46,8 +43,6 @@ here.
 /// When at least this share of samples shows a crowded queue, the application is too slow; when
 /// fewer do, bursts are too large.
 const SUSTAINED: f64 = 0.3;
-/// Clients that arrive within this time of each other are one burst: a dropped one is back then.
-const BURST_NS: u64 = 1_000_000_000;
 
 /// A listener whose accept queue overflowed.
 struct Case<'a> {
@@ -59,8 +54,7 @@ struct Case<'a> {
 }
 
 fn find(story: &Story) -> Vec<Finding> {
-    let cases = scenes(story).filter_map(Case::of);
-    cases.map(|case| case.finding()).collect()
+    findings(scenes(story), Case::of, Case::finding)
 }
 
 /// Whether the listener's accept queue overflowed so often that what follows from it needs no
@@ -99,7 +93,7 @@ impl<'a> Case<'a> {
             number: CAUSE.number,
             title: self.title(&scope),
             fix: self.fix(&scope),
-            impact: self.times.impact(self.dropped, self.scene.accepted()),
+            impact: self.impact(),
             confidence: self.confidence(&checks),
             evidence: self.evidence(&scope),
             arithmetic: checks,
@@ -233,14 +227,9 @@ impl<'a> Case<'a> {
             )),
             Some(_) => c.because("its own drop count rose, though no sample caught the queue full"),
         }
-        weigh_checks(&mut c, checks);
-        let story = self.scene.story;
-        doubts(story, &mut c, &[source::COUNTERS, source::SOCKETS]);
-        if self.times.total() > 0 {
-            doubts(story, &mut c, &[source::STATES, source::RETRANSMITS]);
-        }
+        self.times.weigh(self.scene, &mut c, checks);
         if self.scene.ghosts().0 > 0 {
-            doubts(story, &mut c, &[source::DROPS]);
+            doubts(self.scene.story, &mut c, &[source::DROPS]);
         }
         c
     }
@@ -343,15 +332,38 @@ impl<'a> Case<'a> {
         Some(step)
     }
 
+    /// Clients that wait for each other's turn are few, and all of them hang while nothing is taken.
+    fn impact(&self) -> Impact {
+        let mut impact = self.times.impact(self.dropped, self.scene.accepted());
+        if let Some((from, to)) = self.scene.longest_pause() {
+            let pause = duration(to - from);
+            impact.says += &format!(" For {pause} it took no new connection at all.");
+        }
+        impact
+    }
+
     fn rates_step(&self) -> Option<Step> {
         let (arrived, taken) = self.rates()?;
+        let pause = self.scene.longest_pause();
+        let hung = pause.map_or(String::new(), |(from, to)| {
+            let after = from.saturating_sub(self.scene.story.start_ns);
+            format!(
+                "; for {}, from {} after the start on, no handshake was completed",
+                duration(to - from),
+                duration(after)
+            )
+        });
         let step = Step::new(format!(
-            "{} connections per second arrived, {} per second were accepted.",
+            "{} connections per second arrived, {} per second were accepted{hung}.",
             figure(arrived),
             figure(taken)
         ))
         .number("arrivals_per_s", arrived)
         .number("accepts_per_s", taken)
+        .number_if(
+            "longest_pause_ms",
+            pause.map(|(from, to)| (to - from) as f64 / 1e6),
+        )
         .rows(self.scene.listener.fullest().map(|s| s.last_row))
         .rows(self.times.rows.first().copied());
         Some(step)
@@ -402,12 +414,11 @@ impl<'a> Case<'a> {
                 measured: longest,
                 unit: "connections",
                 // Handshakes that complete on several CPUs at once can exceed it.
-                agrees: longest <= backlog * 1.1 + 3.0,
+                agrees: longest <= (backlog + 1.0) * 1.1 + 2.0,
                 tolerance: "not above it by more than 10 % and 2".into(),
             }
         });
-        let checks = limit.into_iter().chain(drops_check(self.scene));
-        checks.chain(self.times.retry_check()).collect()
+        self.times.checks(self.scene, limit)
     }
 
     fn ruled_out(&self) -> Vec<RuledOut> {
@@ -426,90 +437,6 @@ impl<'a> Case<'a> {
         }];
         out.extend(dropped_elsewhere(self.scene, self.dropped));
         out
-    }
-
-    fn new_backlog(&self, scope: &Scope) -> u32 {
-        let peak = self
-            .scene
-            .listener
-            .fullest()
-            .map_or(0, |s| s.longest_accept_queue.0);
-        let burst = match self.sustained(scope) {
-            true => 0,
-            false => most_within(&mut self.times.began.clone(), BURST_NS),
-        };
-        roomy_backlog(self.scene, burst.max(peak.into()))
-    }
-
-    fn advice(&self, scope: &Scope) -> Vec<Advice> {
-        let mut advice = self.backlog_advice(scope);
-        let at = match self.sustained(scope) {
-            true => 0,
-            false => advice.len(),
-        };
-        advice.insert(at, self.faster_advice(scope));
-        advice
-    }
-
-    fn faster_advice(&self, scope: &Scope) -> Advice {
-        let who = process(scope);
-        let (action, command) = match (culprit(scope).map(|d| d.state), scope.pid) {
-            (Some("was-stopped"), _) => (
-                format!("Find out what stopped {who}: a debugger, a signal, a frozen cgroup."),
-                None,
-            ),
-            (Some("stopped"), Some(pid)) => (
-                format!("Let {who} run again, and find out what stopped it."),
-                Some(format!("kill -CONT {pid}")),
-            ),
-            (Some("blocked"), Some(pid)) => (
-                format!("Find out what {who} waits for in the kernel."),
-                Some(format!("cat /proc/{pid}/wchan /proc/{pid}/stack")),
-            ),
-            (Some("on-cpu"), Some(pid)) => (
-                format!("Give {who} more CPU, or start more workers that accept."),
-                Some(format!("perf top -p {pid}")),
-            ),
-            (_, Some(pid)) => (
-                format!("Make {who} call accept() whenever one waits, not between other work."),
-                Some(format!("strace -f -e trace=accept,accept4 -p {pid}")),
-            ),
-            (_, None) => ("Make the application call accept() sooner.".into(), None),
-        };
-        let expected = match self.rates() {
-            Some((arrived, taken)) if arrived > taken => format!(
-                "The queue stays short once it accepts {} connections per second, not {}.",
-                figure(arrived),
-                figure(taken)
-            ),
-            _ => "The queue drains, and SYNs are answered at once.".into(),
-        };
-        Advice {
-            action,
-            command,
-            r#where: format!("{who} in {}", namespace(&scope.netns)),
-            risk: "None for TCP; the application has more connections in hand at a time.".into(),
-            expected,
-            change: Some(Change::AcceptFaster {
-                listener: scope.listener.clone(),
-            }),
-        }
-    }
-
-    fn backlog_advice(&self, scope: &Scope) -> Vec<Advice> {
-        let backlog = self.new_backlog(scope);
-        let expected = match self.rates() {
-            Some((arrived, taken)) if arrived > taken => format!(
-                "It absorbs {} of this overload ({} arriving, {} accepted per second), not more.",
-                duration((f64::from(backlog) / (arrived - taken) * 1e9) as u64),
-                figure(arrived),
-                figure(taken)
-            ),
-            _ => format!("A burst of {} connections fits.", count(backlog.into())),
-        };
-        let risk = "Clients wait in the queue instead of trying again: under lasting overload they \
-                    wait longer, and some have given up when they are accepted.";
-        raise_backlog(self.scene, scope, backlog, risk, expected)
     }
 }
 

@@ -1,11 +1,14 @@
 //! C20: transfers fill a deep queue in front of a bottleneck, and everything waits in it.
 
-use super::path::{End, Path, median_of, paths, rwnd_share, sample_rows, usual_rtt};
+use super::path::{
+    End, Path, lost, median_of, paths, rate, rwnd_share, sample_rows, senders, usual_rtt,
+};
 use super::scene::{command_in, doubts, namespace, weigh_checks};
-use super::{Cause, path_loss, slow_reader};
+use super::{Cause, findings, path_loss, slow_reader};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step,
 };
+use crate::moved::Symptom;
 use crate::story::source;
 use crate::words::{bit_rate, bytes, count, duration, fitting, percent, plural, rounded};
 
@@ -14,6 +17,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C20",
     title: "a deep queue in front of a bottleneck stands full",
     page: PAGE,
+    symptom: Some(Symptom::Retransmits),
     find,
 };
 
@@ -57,9 +61,7 @@ struct Case<'a> {
 }
 
 fn find(story: &crate::story::Story) -> Vec<Finding> {
-    let paths = paths(story);
-    let cases = paths.iter().filter_map(Case::of);
-    cases.map(|case| case.finding()).collect()
+    findings(&paths(story), Case::of, Case::finding)
 }
 
 impl<'a> Case<'a> {
@@ -93,18 +95,18 @@ impl<'a> Case<'a> {
     }
 
     fn loss(&self) -> f64 {
-        let again = |e: &End| {
-            let t = e.transfer;
-            t.resends.count().saturating_sub(t.twice())
-        };
-        let lost: u64 = self.bulk.iter().map(again).sum();
         let sent: u64 = self.bulk.iter().map(|e| e.transfer.segments()).sum();
-        lost as f64 / sent.max(1) as f64
+        lost(&self.bulk) as f64 / sent.max(1) as f64
     }
 
     /// Bytes per second of all transfers together.
     fn rate(&self) -> f64 {
-        self.bulk.iter().map(|e| e.transfer.rate()).sum()
+        rate(&self.bulk)
+    }
+
+    /// Bytes that all transfers together had in flight.
+    fn in_flight(&self) -> f64 {
+        self.bulk.iter().map(|e| e.transfer.in_flight_bytes()).sum()
     }
 
     fn queue_us(&self) -> u32 {
@@ -118,11 +120,9 @@ impl<'a> Case<'a> {
 
     fn finding(&self) -> Finding {
         let mut scope = self.path.scope();
-        let named = super::path::senders(self.path.story, self.path.netns, &self.bulk, None);
+        let named = senders(self.path.story, self.path.netns, &self.bulk, None);
         (scope.pid, scope.comm) = (named.pid, named.comm);
         let checks = self.arithmetic();
-        let affected = (self.bulk.len() + self.beside.len()) as u64;
-        let of = self.path.ends.len() as u64;
         let times = [self.min_rtt_us, self.rtt_us].map(|us| duration(u64::from(us) * 1_000));
         let [short, long] = &times;
         Finding {
@@ -146,22 +146,7 @@ impl<'a> Case<'a> {
                 ),
                 "Send with BBR, or put fq_codel or cake before the bottleneck.".into(),
             ]),
-            impact: Impact {
-                says: format!(
-                    "{} of {} to {} waited {} more per round trip; {} of them are transfers.",
-                    count(affected),
-                    plural(of, "connection"),
-                    self.path.to,
-                    duration(u64::from(self.queue_us()) * 1_000),
-                    count(self.bulk.len() as u64)
-                ),
-                affected,
-                of,
-                counted: "connections",
-                share: affected as f64 / of as f64,
-                added_latency_ms: self.added(),
-                ..Impact::default()
-            },
+            impact: self.impact(),
             confidence: self.confidence(&checks),
             evidence: self.evidence(),
             arithmetic: checks,
@@ -172,6 +157,23 @@ impl<'a> Case<'a> {
                 self.path.to
             ),
             scope,
+        }
+    }
+
+    fn impact(&self) -> Impact {
+        let affected = (self.bulk.len() + self.beside.len()) as u64;
+        let of = self.path.ends.len() as u64;
+        let says = format!(
+            "{} of {} to {} waited {} more per round trip; {} of them are transfers.",
+            count(affected),
+            plural(of, "connection"),
+            self.path.to,
+            duration(u64::from(self.queue_us()) * 1_000),
+            count(self.bulk.len() as u64)
+        );
+        Impact {
+            added_latency_ms: self.added(),
+            ..Impact::of(affected, of, "connections", says)
         }
     }
 
@@ -226,7 +228,6 @@ impl<'a> Case<'a> {
                 .rows(sample_rows(beside)),
             );
         }
-        let flight: f64 = self.bulk.iter().map(|e| e.transfer.in_flight_bytes()).sum();
         steps.push(
             Step::new(format!(
                 "{} had round trips of {} in the median; the shortest on this path is {}.",
@@ -239,6 +240,7 @@ impl<'a> Case<'a> {
             .number("min_rtt_us", self.min_rtt_us)
             .rows(sample_rows(&self.bulk)),
         );
+        let flight = self.in_flight();
         let path = self.rate() * f64::from(self.min_rtt_us) / 1e6;
         steps.push(
             Step::new(format!(
@@ -258,7 +260,7 @@ impl<'a> Case<'a> {
     }
 
     fn arithmetic(&self) -> Vec<Check> {
-        let flight: f64 = self.bulk.iter().map(|e| e.transfer.in_flight_bytes()).sum();
+        let flight = self.in_flight();
         let expected = self.rate() * f64::from(self.rtt_us) / 1e6;
         vec![Check {
             formula: format!(

@@ -1,9 +1,10 @@
 //! C33: the table of tracked connections is full, so that the first packet of new ones is dropped.
 
-use super::Cause;
 use super::scene::{command_in, doubts, namespace, weigh_checks};
 use super::silent::{MIN_LOST, Silent, places};
+use super::{Cause, findings};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, RuledOut, Step};
+use crate::moved::Symptom;
 use crate::story::{Story, source};
 use crate::words::{bytes, count, figure, fitting, percent, plural, rounded};
 
@@ -12,6 +13,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C33",
     title: "the table of tracked connections is full",
     page: PAGE,
+    symptom: Some(Symptom::Connects),
     find,
 };
 
@@ -37,9 +39,7 @@ const FULL: f64 = 0.95;
 const ENTRY_BYTES: u64 = 320;
 
 fn find(story: &Story) -> Vec<Finding> {
-    let places = places(story).into_iter();
-    let cases = places.filter_map(Case::of);
-    cases.map(|case| case.finding()).collect()
+    findings(places(story), Case::of, Case::finding)
 }
 
 struct Case<'a> {
@@ -157,8 +157,7 @@ impl<'a> Case<'a> {
 
     fn evidence(&self) -> Vec<Step> {
         let netns = self.silent.story.netns(self.netns);
-        let mut steps: Vec<Step> = self.silent.times.step().into_iter().collect();
-        steps.push(self.silent.drops_step(self.silent.firewalled()));
+        let mut steps = self.silent.firewall_steps();
         steps.push(
             Step::new(format!(
                 "Connection tracking of {} dropped {} for want of room.",

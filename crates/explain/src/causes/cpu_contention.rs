@@ -1,22 +1,26 @@
 //! C35: the thread that serves connections waits for a CPU, behind others or for its own quota.
 
+mod quota;
+
 use std::collections::BTreeSet;
 
 use super::runqueue::{Rivals, serves_softirq, softirq_waited, thread_step};
 use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
 use super::{Cause, MOST_PER_CAUSE};
 use crate::finding::{
-    Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
+    Advice, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
 };
 use crate::story::stats::ratio;
 use crate::story::{Conn, Story, Thread, source};
-use crate::words::{count, duration, figure, fitting, percent, plural, rounded};
+use crate::words::{count, duration, figure, fitting, percent, plural};
+use quota::Quota;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "cpu-contention",
     number: "C35",
     title: "the application waits for a CPU",
     page: PAGE,
+    symptom: None,
     find,
 };
 
@@ -44,11 +48,6 @@ const LEAST_WAIT_NS: u64 = 200_000_000;
 const LEAST_TO_RUNNING: f64 = 0.5;
 /// A mean wait of less, each time that it wants a CPU, is the scheduler's ordinary work, ns.
 const LEAST_MEAN_NS: u64 = 1_000_000;
-/// Others must have been seen on its CPU for this share of its wait, when it waited: or nobody
-/// knows who they are.
-const LEAST_SEEN: f64 = 0.5;
-/// The quota explains a wait when the cgroup was throttled for this share of it.
-const LEAST_THROTTLED: f64 = 0.5;
 
 /// A thread that waits, and for what.
 struct Case<'a> {
@@ -65,17 +64,6 @@ enum Why<'a> {
     Rivals(Rivals<'a>),
     /// The cgroup has spent its quota.
     Quota(Quota<'a>),
-}
-
-/// A cgroup that was throttled.
-struct Quota<'a> {
-    cgroup: &'a str,
-    throttled_ms: f64,
-    /// CPU time granted per second, CPUs.
-    cpus: Option<f64>,
-    row: recording::RowRef,
-    /// The process is known to be in it.
-    certain: bool,
 }
 
 fn find(story: &Story) -> Vec<Finding> {
@@ -121,9 +109,7 @@ impl<'a> Case<'a> {
             Some(quota) => Why::Quota(quota),
             None => {
                 let rivals = Rivals::of(story, thread, None);
-                let seen = rivals.explained_ns() as f64 >= LEAST_SEEN * thread.waited_ns as f64;
-                let long = thread.mean_wait_ns() >= LEAST_MEAN_NS;
-                if !(seen && long) {
+                if !rivals.explain_the_wait() || thread.mean_wait_ns() < LEAST_MEAN_NS {
                     return None;
                 }
                 Why::Rivals(rivals)
@@ -235,18 +221,12 @@ impl<'a> Case<'a> {
 
     fn impact(&self) -> Impact {
         let n = self.conns.len() as u64;
-        Impact {
-            says: format!(
-                "{} of this process wait with it, {} each time it wants a CPU in the mean.",
-                plural(n, "connection"),
-                duration(self.thread.mean_wait_ns())
-            ),
-            affected: n,
-            of: n,
-            counted: "connections",
-            share: 1.0,
-            ..Impact::default()
-        }
+        let says = format!(
+            "{} of this process wait with it, {} each time it wants a CPU in the mean.",
+            plural(n, "connection"),
+            duration(self.thread.mean_wait_ns())
+        );
+        Impact::of(n, n, "connections", says)
     }
 
     fn confidence(&self, checks: &[Check]) -> Confidence {
@@ -372,7 +352,7 @@ impl<'a> Case<'a> {
                 advice.push(self.own_priority());
                 advice
             }
-            Why::Quota(quota) => vec![self.raise_quota(quota)],
+            Why::Quota(quota) => vec![quota.advice(self.thread, self.wanted_cpus())],
         }
     }
 
@@ -385,114 +365,6 @@ impl<'a> Case<'a> {
             expected: "It comes first more often; at nice -10 it weighs nine times as much.".into(),
             change: None,
         }
-    }
-
-    fn raise_quota(&self, quota: &Quota) -> Advice {
-        let cpus = self.wanted_cpus();
-        let now = quota
-            .cpus
-            .map_or(String::new(), |c| format!(" from {}", figure(c)));
-        let us = (cpus * 100_000.0) as u64;
-        Advice {
-            action: format!("Raise the CPU quota{now} to {} CPUs.", figure(cpus)),
-            command: Some(format!(
-                "echo '{us} 100000' > /sys/fs/cgroup{}/cpu.max",
-                quota.cgroup
-            ))
-            .filter(|_| quota.certain && quota.cgroup.chars().all(plain)),
-            r#where: format!(
-                "cgroup {}; for a service CPUQuota in its unit, for a container its CPU limit",
-                quota.cgroup
-            ),
-            risk: "Its neighbours have that much less when all are busy.".into(),
-            expected: format!(
-                "It ran for {} and waited for {} of the time: {} CPUs hold that and half as much.",
-                percent(self.thread.on_cpu_ns as f64 / self.thread.seen_ns.max(1) as f64),
-                percent(self.thread.waiting()),
-                figure(cpus)
-            ),
-            change: Some(Change::CpuQuota {
-                cgroup: quota.cgroup.to_string(),
-                cpus,
-            }),
-        }
-    }
-}
-
-/// A character that may stand in a path in a shell command.
-fn plain(c: char) -> bool {
-    c.is_ascii_alphanumeric() || "/._-:@".contains(c)
-}
-
-impl<'a> Quota<'a> {
-    /// The cgroup whose throttling explains the thread's wait: its own where that is recorded, else
-    /// the one that was throttled longest.
-    fn of(story: &'a Story, thread: &Thread) -> Option<Quota<'a>> {
-        let waited_ms = thread.waited_ns as f64 / 1e6;
-        let process = story.processes.get(thread.pid);
-        let own = process.map(|p| &*p.cgroup).unwrap_or_default();
-        let throttled = story.resources.of("cgroup", "throttled_ms");
-        let longest = throttled
-            .map(|(cgroup, line)| {
-                let within = own.strip_prefix(cgroup);
-                let certain = within.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-                (certain, line.rise(), cgroup, line.row)
-            })
-            .filter(|(certain, ms, ..)| {
-                *ms >= LEAST_THROTTLED * waited_ms
-                    && (*certain || *ms * LEAST_THROTTLED <= waited_ms)
-            })
-            .max_by(|a, b| (a.0.cmp(&b.0)).then(a.1.total_cmp(&b.1)))?;
-        let (certain, throttled_ms, cgroup, row) = longest;
-        let mut cpu = story.resources.of("cgroup", "cpu_ms");
-        let limit = cpu.find(|(c, _)| *c == cgroup).and_then(|(_, l)| l.limit);
-        Some(Quota {
-            cgroup,
-            throttled_ms,
-            cpus: limit.map(|ms| ms / 1_000.0),
-            row,
-            certain,
-        })
-    }
-
-    fn step(&self) -> Step {
-        let quota = match self.cpus {
-            Some(cpus) => format!(" Its quota is {} CPUs.", figure(cpus)),
-            None => String::new(),
-        };
-        Step::new(format!(
-            "Meanwhile the kernel kept cgroup {} off the CPU for {}, its quota spent.{quota}",
-            self.cgroup,
-            duration((self.throttled_ms * 1e6) as u64)
-        ))
-        .number("throttled_ms", self.throttled_ms)
-        .number_if("quota_cpus", self.cpus)
-        .rows([self.row])
-    }
-
-    fn checks(&self, story: &Story, thread: &Thread) -> Vec<Check> {
-        let (waited, throttled) = (thread.waited_ns as f64 / 1e9, self.throttled_ms / 1e3);
-        let mut checks = vec![Check {
-            formula: "time that the cgroup was throttled = time that the thread waited".into(),
-            expected: rounded(throttled),
-            measured: rounded(waited),
-            unit: "s",
-            agrees: waited >= 0.6 * throttled && waited <= 1.6 * throttled,
-            tolerance: "± 60 %: it waits for others too, and sleeps through some".into(),
-        }];
-        if let Some(cpus) = self.cpus {
-            let ran = thread.on_cpu_ns as f64 / 1e9;
-            let granted = cpus * story.seconds();
-            checks.push(Check {
-                formula: "time that the thread ran ≤ quota × length of the recording".into(),
-                expected: rounded(granted),
-                measured: rounded(ran),
-                unit: "s",
-                agrees: ran <= 1.2 * granted,
-                tolerance: "not above it by more than 20 %".into(),
-            });
-        }
-        checks
     }
 }
 

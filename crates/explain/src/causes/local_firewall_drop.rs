@@ -1,9 +1,10 @@
 //! C08: a firewall of this host drops SYNs of connects that others are allowed to make.
 
-use super::Cause;
 use super::scene::{command_in, doubts, namespace, weigh_checks};
 use super::silent::{MIN_LOST, Silent, places};
+use super::{Cause, findings};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, RuledOut, Step};
+use crate::moved::Symptom;
 use crate::story::{Story, source};
 use crate::words::{count, fitting, percent, plural};
 
@@ -12,6 +13,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C08",
     title: "a firewall of this host drops SYNs",
     page: PAGE,
+    symptom: Some(Symptom::Connects),
     find,
 };
 
@@ -33,9 +35,7 @@ when clients on this host suffer, or when clients elsewhere are dropped and let 
 ";
 
 fn find(story: &Story) -> Vec<Finding> {
-    let places = places(story).into_iter();
-    let cases = places.filter_map(Case::of);
-    cases.map(|case| case.finding()).collect()
+    findings(places(story), Case::of, Case::finding)
 }
 
 struct Case<'a> {
@@ -130,8 +130,7 @@ impl<'a> Case<'a> {
     }
 
     fn evidence(&self) -> Vec<Step> {
-        let mut steps: Vec<Step> = self.silent.times.step().into_iter().collect();
-        steps.push(self.silent.drops_step(self.silent.firewalled()));
+        let mut steps = self.silent.firewall_steps();
         steps.extend(self.rules_step());
         steps
     }

@@ -2,8 +2,8 @@
 
 use recording::RowRef;
 
-use super::scene::{SHOWN_ROWS, Scene, same_count};
-use crate::finding::{Check, Impact, Latency, RuledOut, Step};
+use super::scene::{SHOWN_ROWS, Scene, doubts, same_count, weigh_checks};
+use crate::finding::{Check, Confidence, Impact, Latency, RuledOut, Step};
 use crate::story::stats::{median, quantile};
 use crate::story::{Conn, ConnId, Story, source};
 use crate::words::{count, duration, percent, plural};
@@ -125,13 +125,12 @@ impl ConnectTimes {
             return self.unseen(dropped, accepted);
         };
         let (delayed, total) = (self.delayed.len() as u64, self.total());
-        let share = delayed as f64 / total as f64;
         let time = |ms: f64| duration((ms * 1e6) as u64);
         let mut says = format!(
             "{} of {} ({}) waited {} longer in the median, {} at p99",
             count(delayed),
             plural(total, "client"),
-            percent(share),
+            percent(delayed as f64 / total as f64),
             time(added.p50),
             time(added.p99)
         );
@@ -139,38 +138,26 @@ impl ConnectTimes {
             says += &format!("; {} of them in vain so far", count(self.unanswered));
         }
         Impact {
-            says: says + ".",
-            affected: delayed,
-            of: total,
-            counted: "connections",
-            share,
             added_latency_ms: Some(added),
-            ..Impact::default()
+            ..Impact::of(delayed, total, "connections", says + ".")
         }
     }
 
     /// No client on this host was delayed: what the server side dropped.
     fn unseen(&self, dropped: u64, accepted: u64) -> Impact {
         let of = dropped.saturating_add(accepted);
-        let share = dropped as f64 / of as f64;
         let clients = match self.total() {
             0 => "the clients are not on this host",
             _ => "those clients are not on this host",
         };
-        Impact {
-            says: format!(
-                "The full queue dropped {} while {} completed: {} of what arrived. Each costs its \
-                 client 1 s or more; {clients}.",
-                plural(dropped, "SYN or ACK"),
-                plural(accepted, "handshake"),
-                percent(share)
-            ),
-            affected: dropped,
-            of,
-            counted: "SYNs",
-            share,
-            ..Impact::default()
-        }
+        let says = format!(
+            "The full queue dropped {} while {} completed: {} of what arrived. Each costs its \
+             client 1 s or more; {clients}.",
+            plural(dropped, "SYN or ACK"),
+            plural(accepted, "handshake"),
+            percent(dropped as f64 / of as f64)
+        );
+        Impact::of(dropped, of, "SYNs", says)
     }
 
     /// The symptom as the clients saw it; `None` when none on this host was delayed.
@@ -211,6 +198,30 @@ impl ConnectTimes {
             .number("unanswered", self.unanswered)
             .rows(self.rows.iter().copied());
         Some(step)
+    }
+
+    /// What must fit when a queue of the listener is full: its limit, when a sample shows it; the
+    /// counts of its drops; when the clients tried again.
+    pub(crate) fn checks(&self, scene: Scene, limit: Option<Check>) -> Vec<Check> {
+        let checks = limit.into_iter().chain(drops_check(scene));
+        checks.chain(self.retry_check()).collect()
+    }
+
+    /// Lowers the confidence in a full queue for what does not fit or was not seen.
+    pub(crate) fn weigh(&self, scene: Scene, confidence: &mut Confidence, checks: &[Check]) {
+        weigh_checks(confidence, checks);
+        doubts(
+            scene.story,
+            confidence,
+            &[source::COUNTERS, source::SOCKETS],
+        );
+        if self.total() > 0 {
+            doubts(
+                scene.story,
+                confidence,
+                &[source::STATES, source::RETRANSMITS],
+            );
+        }
     }
 
     /// A SYN that was dropped is sent again after the initial timeout, no sooner, no later.
@@ -256,7 +267,7 @@ fn ghost(story: &Story, conn: &Conn, late_acks: u64) -> Option<Ghost> {
 
 /// The namespace's ListenDrops against the listener's own count, when no other listener drops. A
 /// last ACK that finds the accept queue full counts only at the listener.
-pub(crate) fn drops_check(scene: Scene) -> Option<Check> {
+fn drops_check(scene: Scene) -> Option<Check> {
     let all = scene.rise(DROPS).by;
     let late = scene.late_acks_dropped("TCP_LISTEN_OVERFLOW");
     let own = scene.listener.drops()?;

@@ -1,25 +1,22 @@
 //! C07: something on the path removes TCP options from handshakes, without any cookie.
 
+mod evidence;
+
 use std::collections::BTreeMap;
 
-use recording::RowRef;
-
 use super::options::{Pace, SYNCOOKIES_RECEIVED, Sorted, any_lasts};
-use super::scene::{
-    SHOWN_ROWS, Scene, command_in, doubts, named, named_short, scenes, weigh_checks,
-};
+use super::scene::{Scene, command_in, doubts, named, named_short, scenes, weigh_checks};
 use super::{Cause, syn_cookie_options_lost};
-use crate::finding::{
-    Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
-};
+use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, Role, RuledOut, Scope};
 use crate::story::{Agreed, Conn, ConnId, Endpoint, Rise, Side, Story, source};
-use crate::words::{count, fitting, list, percent, plural};
+use crate::words::{count, fitting, list, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "middlebox-strips-options",
     number: "C07",
     title: "a box on the path strips TCP options",
     page: PAGE,
+    symptom: None,
     find,
 };
 
@@ -145,7 +142,6 @@ impl<'a> Case<'a> {
         };
         let missing = list(&self.missing());
         let cases = format!("{} of {} connections", count(n), count(of));
-        let share = n as f64 / of as f64;
         let verb = if scope.role == Role::Client {
             "to"
         } else {
@@ -167,22 +163,7 @@ impl<'a> Case<'a> {
                 _ => "Make the firewall or load balancer between the ends leave TCP options alone."
                     .into(),
             },
-            impact: Impact {
-                says: format!(
-                    "{} of {} ({}) {}.",
-                    count(n),
-                    plural(of, "connection"),
-                    percent(share),
-                    self.cost()
-                ),
-                affected: n,
-                of,
-                counted: "connections",
-                share,
-                added_latency_ms: None,
-                throughput_ratio: self.pace.throughput_ratio(),
-                cwnd_ratio: self.pace.cwnd_ratio(),
-            },
+            impact: self.pace.impact(n, of, &self.cost()),
             confidence: self.confidence(&checks),
             evidence: self.evidence(&missing),
             arithmetic: checks,
@@ -303,71 +284,6 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn rows(&self, ids: &[ConnId]) -> Vec<RowRef> {
-        let row = |c: &Conn| c.row().or(self.story.samples(c).map(|s| s.last.row));
-        let rows = self.story.all(ids).filter_map(|(_, c)| row(c));
-        rows.take(SHOWN_ROWS).collect()
-    }
-
-    fn evidence(&self, missing: &str) -> Vec<Step> {
-        let kept = self.kept.len() as u64;
-        let mut steps = vec![
-            Step::new(format!(
-                "{} without {missing}; {} with.",
-                match self.affected() {
-                    1 => "1 connection runs".into(),
-                    n => format!("{} connections run", count(n)),
-                },
-                count(kept)
-            ))
-            .number("without", self.affected())
-            .number("with", kept)
-            .rows(self.rows(&self.lacking)),
-        ];
-        if self.scaling_lost() {
-            steps.extend(self.pace.rate_step(self.story, self.netns));
-            steps.extend(self.pace.window_step());
-        }
-        steps.push(self.settings_step());
-        steps.push(self.cookies_step());
-        steps
-    }
-
-    fn settings_step(&self) -> Step {
-        let mut namespaces = vec![self.netns];
-        let peers = self
-            .story
-            .all(&self.lacking)
-            .filter_map(|(_, c)| self.story.conn(c.peer?));
-        for peer in peers {
-            if !namespaces.contains(&peer.netns) && namespaces.len() < SHOWN_ROWS {
-                namespaces.push(peer.netns);
-            }
-        }
-        let named = namespaces.iter().map(|n| match self.story.netns(*n).name {
-            Some(name) => name,
-            None => n.to_string(),
-        });
-        let named = list(&named.collect::<Vec<_>>());
-        let rows = namespaces.iter().flat_map(|n| {
-            let row = |name| self.story.settings.get(*n, name).map(|v| v.row);
-            [row(SACK), row(SCALING)]
-                .into_iter()
-                .flatten()
-                .collect::<Vec<_>>()
-        });
-        Step::new(format!(
-            "net.ipv4.tcp_sack and net.ipv4.tcp_window_scaling are on in {named}, so {} offered \
-             them.",
-            match self.proven {
-                0 => "this end",
-                _ => "both ends",
-            }
-        ))
-        .number("namespaces", namespaces.len())
-        .rows(rows.collect::<Vec<_>>())
-    }
-
     /// Cookies that came back to the namespace.
     fn cookies(&self) -> Rise {
         self.story.counters.rise(self.netns, SYNCOOKIES_RECEIVED)
@@ -378,30 +294,6 @@ impl<'a> Case<'a> {
         let unseen = self.story.all(&self.lacking);
         let unseen = unseen.filter(|(_, c)| c.cookie.is_none());
         self.scene.map_or(0, |_| unseen.count() as u64)
-    }
-
-    fn cookies_step(&self) -> Step {
-        let made = self.affected() - self.unseen();
-        let received = self.cookies();
-        let counted = match received.value {
-            0 => "the namespace never accepted a cookie".into(),
-            _ => format!("SyncookiesRecv rose by {}", count(received.by)),
-        };
-        let says = match (self.scene, made) {
-            (None, _) => "Whether the server sent cookies cannot be seen from this side.".into(),
-            (Some(_), 0) => format!("Their making was not seen; {counted}."),
-            (Some(_), n) => format!(
-                "No cookie was involved: the kernel's stack shows {} made the ordinary way, and \
-                 {counted}.",
-                count(n)
-            ),
-        };
-        Step::new(says)
-            .number("made_without_cookie", self.scene.map_or(0, |_| made))
-            .number("SyncookiesRecv", received.by)
-            .number("SyncookiesRecv_total", received.value)
-            .rows(self.rows(&self.lacking).into_iter().take(1))
-            .rows(received.rows().take(1))
     }
 
     fn ruled_out(&self) -> Vec<RuledOut> {

@@ -29,6 +29,7 @@ mod syn_queue_overflow;
 mod time_wait_collision;
 
 use crate::finding::{Finding, Level};
+use crate::moved::{self, Symptom};
 use crate::story::Story;
 pub(crate) use path::owner as owner_of;
 
@@ -43,6 +44,8 @@ pub struct Cause {
     pub title: &'static str,
     /// Its page of the book, Markdown without the heading.
     pub page: &'static str,
+    /// What counters are looked at that moved with it; `None` when its symptom is not an event.
+    pub(crate) symptom: Option<Symptom>,
     pub(crate) find: fn(&Story) -> Vec<Finding>,
 }
 
@@ -83,10 +86,26 @@ pub(crate) fn find(story: &Story, causes: &[Cause]) -> (Vec<Finding>, Vec<(&'sta
             cut.push((cause.id, found.len() - MOST_PER_CAUSE));
             found.truncate(MOST_PER_CAUSE);
         }
+        if let Some(symptom) = cause.symptom {
+            for finding in &mut found {
+                let moved = moved::step(story, symptom, &finding.scope);
+                finding.evidence.extend(moved);
+            }
+        }
         all.append(&mut found);
     }
     rank(&mut all);
     (all, cut)
+}
+
+/// The findings of one cause: of the places it looks at, those where it has a case.
+fn findings<T, C>(
+    places: impl IntoIterator<Item = T>,
+    case: impl Fn(T) -> Option<C>,
+    finding: impl Fn(&C) -> Finding,
+) -> Vec<Finding> {
+    let cases = places.into_iter().filter_map(case);
+    cases.map(|case| finding(&case)).collect()
 }
 
 /// The most connections affected first, weighed by how sure we are of each.

@@ -18,6 +18,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C22",
     title: "Nagle's algorithm waits for a delayed ACK",
     page: PAGE,
+    symptom: None,
     find,
 };
 
@@ -154,8 +155,6 @@ impl Case<'_> {
         let checks = self.arithmetic();
         let delay = duration((self.delay_us() * 1e3) as u64);
         let comm = scope.comm.clone().unwrap_or_else(|| "The client".into());
-        let affected = self.held.len() as u64;
-        let ms = rounded(self.delay_us() / 1e3);
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
@@ -173,21 +172,7 @@ impl Case<'_> {
                 format!("Let {comm} set TCP_NODELAY, or write each message with one call."),
                 "Set TCP_NODELAY, or write each message with one call.".into(),
             ]),
-            impact: Impact {
-                says: format!(
-                    "{} of {} to {} carry at most {} messages per second each.",
-                    count(affected),
-                    plural(self.all, "connection"),
-                    self.to,
-                    crate::words::figure(1e6 / self.delay_us().max(1.0))
-                ),
-                affected,
-                of: self.all,
-                counted: "connections",
-                share: affected as f64 / self.all as f64,
-                added_latency_ms: Some(Latency { p50: ms, p99: ms }),
-                ..Impact::default()
-            },
+            impact: self.impact(),
             confidence: self.confidence(&checks),
             evidence: self.evidence(),
             arithmetic: checks,
@@ -196,6 +181,22 @@ impl Case<'_> {
             verify: "`nstat -az TcpExtDelayedACKs` on the peer stands still while messages flow."
                 .into(),
             scope,
+        }
+    }
+
+    fn impact(&self) -> Impact {
+        let affected = self.held.len() as u64;
+        let ms = rounded(self.delay_us() / 1e3);
+        let says = format!(
+            "{} of {} to {} carry at most {} messages per second each.",
+            count(affected),
+            plural(self.all, "connection"),
+            self.to,
+            crate::words::figure(1e6 / self.delay_us().max(1.0))
+        );
+        Impact {
+            added_latency_ms: Some(Latency { p50: ms, p99: ms }),
+            ..Impact::of(affected, self.all, "connections", says)
         }
     }
 

@@ -2,10 +2,10 @@
 
 use super::lost_syn::FULL_COOKIES;
 use super::scene::Scene;
-use crate::finding::{Check, Step};
+use crate::finding::{Check, Impact, Step};
 use crate::story::stats::{median, ratio};
 use crate::story::{Conn, ConnId, Flow, Outcome, Story};
-use crate::words::{bit_rate, bytes, count, duration, percent, rounded};
+use crate::words::{bit_rate, bytes, count, duration, percent, plural, rounded};
 
 /// The largest window without window scaling, bytes: the header's field has 16 bits.
 pub(crate) const UNSCALED_WINDOW: f64 = 65_535.0;
@@ -145,6 +145,21 @@ impl Pace {
             says += &format!(", with {} of their congestion window", percent(r));
         }
         says
+    }
+
+    /// How many connections lack options, of how many, and what it costs them.
+    pub(crate) fn impact(&self, affected: u64, of: u64, cost: &str) -> Impact {
+        let says = format!(
+            "{} of {} ({}) {cost}.",
+            count(affected),
+            plural(of, "connection"),
+            percent(affected as f64 / of as f64)
+        );
+        Impact {
+            throughput_ratio: self.throughput_ratio(),
+            cwnd_ratio: self.cwnd_ratio(),
+            ..Impact::of(affected, of, "connections", says)
+        }
     }
 
     /// What the fix gains, as the end of a sentence.

@@ -60,8 +60,7 @@ pub(crate) fn paths(story: &Story) -> Vec<Path<'_>> {
 impl<'a> Path<'a> {
     /// Shortest round trip that any of its connections measured, µs.
     pub(crate) fn min_rtt_us(&self) -> Option<u32> {
-        let known = self.ends.iter().map(|e| e.transfer.min_rtt_us);
-        known.filter(|us| *us > 0).min()
+        min_rtt_us(&self.ends)
     }
 
     /// Whether the receiving ends are on this host as well: then drops there would be seen too.
@@ -123,6 +122,28 @@ pub(crate) fn owner(story: &Story, conn: &Conn) -> Option<(u32, String)> {
 /// The median over ends of something each of them has.
 pub(crate) fn median_of(ends: &[End], value: impl Fn(&End) -> Option<f64>) -> Option<f64> {
     median(&mut ends.iter().filter_map(value).collect::<Vec<_>>())
+}
+
+/// Shortest round trip that any of the ends measured, µs.
+pub(crate) fn min_rtt_us(ends: &[End]) -> Option<u32> {
+    let known = ends.iter().map(|e| e.transfer.min_rtt_us);
+    known.filter(|us| *us > 0).min()
+}
+
+/// Bytes per second of all ends together.
+pub(crate) fn rate(ends: &[End]) -> f64 {
+    ends.iter().map(|e| e.transfer.rate()).sum()
+}
+
+/// Segments that ends sent again and that the receiver had not got already.
+pub(crate) fn lost(ends: &[End]) -> u64 {
+    let lost = |e: &End| {
+        e.transfer
+            .resends
+            .count()
+            .saturating_sub(e.transfer.twice())
+    };
+    ends.iter().map(lost).sum()
 }
 
 /// Median smoothed round trip of an end while it had data in flight, µs.

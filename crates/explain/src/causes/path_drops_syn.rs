@@ -5,6 +5,7 @@ use super::scene::{doubts, namespace, weigh_checks};
 use super::silent::{MIN_LOST, Silent, places};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, RuledOut, Step};
 use crate::modes::{modes, step, syn_schedule};
+use crate::moved::Symptom;
 use crate::story::{Conn, Story, source};
 use crate::words::{count, duration, fitting, list, percent, plural};
 
@@ -13,6 +14,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C09",
     title: "the path drops SYNs",
     page: PAGE,
+    symptom: Some(Symptom::Connects),
     find,
 };
 

@@ -4,8 +4,9 @@ use recording::RowRef;
 
 use super::path::{End, Path, median_of, paths, sample_rows};
 use super::scene::{SHOWN_ROWS, command_in, doubts, same_count, weigh_checks};
-use super::{Cause, bufferbloat, qdisc_drop};
+use super::{Cause, bufferbloat, findings, qdisc_drop};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Step};
+use crate::moved::Symptom;
 use crate::story::{SLOTS, source};
 use crate::words::{bit_rate, bytes, count, duration, fitting, percent, plural};
 
@@ -14,6 +15,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C17",
     title: "the path loses packets at random",
     page: PAGE,
+    symptom: Some(Symptom::Retransmits),
     find,
 };
 
@@ -66,9 +68,7 @@ struct Case<'a> {
 }
 
 fn find(story: &crate::story::Story) -> Vec<Finding> {
-    let paths = paths(story);
-    let cases = paths.iter().filter_map(Case::of);
-    cases.map(|case| case.finding()).collect()
+    findings(&paths(story), Case::of, Case::finding)
 }
 
 impl<'a> Case<'a> {
@@ -123,7 +123,6 @@ impl<'a> Case<'a> {
         let scope = self.path.scope();
         let checks = self.arithmetic();
         let p = percent_of_loss(self.share());
-        let affected = self.suffering.len() as u64;
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
@@ -143,14 +142,7 @@ impl<'a> Case<'a> {
                 ),
                 "Find the link on the path that drops; until then, send with BBR.".into(),
             ]),
-            impact: Impact {
-                says: self.impact(),
-                affected,
-                of: self.path.ends.len() as u64,
-                counted: "connections",
-                share: affected as f64 / self.path.ends.len() as f64,
-                ..Impact::default()
-            },
+            impact: self.impact(),
             confidence: self.confidence(&checks),
             evidence: self.evidence(),
             arithmetic: checks,
@@ -165,14 +157,16 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn impact(&self) -> String {
+    fn impact(&self) -> Impact {
+        let (affected, of) = (self.suffering.len() as u64, self.path.ends.len() as u64);
         let rate = median_of(&self.suffering, |e| Some(e.transfer.rate())).unwrap_or(0.0);
-        format!(
+        let says = format!(
             "{} of {} sent segments again and ran at {} in the median.",
-            count(self.suffering.len() as u64),
-            plural(self.path.ends.len() as u64, "connection"),
+            count(affected),
+            plural(of, "connection"),
             bit_rate(rate)
-        )
+        );
+        Impact::of(affected, of, "connections", says)
     }
 
     fn confidence(&self, checks: &[Check]) -> Confidence {

@@ -4,6 +4,7 @@ use super::Cause;
 use super::port_search::{Destination, destinations};
 use super::scene::{SHOWN_ROWS, doubts, process, weigh_checks};
 use crate::finding::{Check, Confidence, Finding, Impact, RuledOut, Step};
+use crate::moved::Symptom;
 use crate::story::stats::median;
 use crate::story::{Conn, Story, source};
 use crate::words::{count, duration, fitting, percent, plural};
@@ -13,6 +14,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C02",
     title: "no local port is left",
     page: PAGE,
+    symptom: Some(Symptom::Connects),
     find,
 };
 
@@ -60,7 +62,6 @@ impl<'a> Case<'a> {
         let scope = self.to.scope(None);
         let advice = self.to.advice(&scope, false);
         let checks = self.arithmetic();
-        let (n, of) = (self.failed().len() as u64, self.to.connects.len() as u64);
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
@@ -74,19 +75,7 @@ impl<'a> Case<'a> {
                 format!("No local port is left to connect to {}.", self.to.to),
             ]),
             fix: advice[0].action.clone(),
-            impact: Impact {
-                says: format!(
-                    "{} of {} ({}) failed with EADDRNOTAVAIL.",
-                    count(n),
-                    plural(of, "connect"),
-                    percent(n as f64 / of as f64)
-                ),
-                affected: n,
-                of,
-                counted: "connections",
-                share: n as f64 / of as f64,
-                ..Impact::default()
-            },
+            impact: self.impact(),
             confidence: self.confidence(&checks),
             evidence: self.evidence(),
             arithmetic: checks,
@@ -99,6 +88,17 @@ impl<'a> Case<'a> {
             ),
             scope,
         }
+    }
+
+    fn impact(&self) -> Impact {
+        let (n, of) = (self.failed().len() as u64, self.to.connects.len() as u64);
+        let says = format!(
+            "{} of {} ({}) failed with EADDRNOTAVAIL.",
+            count(n),
+            plural(of, "connect"),
+            percent(n as f64 / of as f64)
+        );
+        Impact::of(n, of, "connections", says)
     }
 
     fn confidence(&self, checks: &[Check]) -> Confidence {

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use recording::{RowRef, Text};
 
-use super::path::{End, paths, sample_rows, senders};
+use super::path::{End, lost, min_rtt_us, paths, rate, sample_rows, senders};
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, same_count, weigh_checks};
 use super::{Cause, path_loss};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step,
 };
+use crate::moved::Symptom;
 use crate::story::{Conn, Dropped, Story, source};
 use crate::words::{bit_rate, bytes, count, duration, fitting, percent, plural};
 
@@ -18,6 +19,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C14",
     title: "a queueing discipline of this host drops packets",
     page: PAGE,
+    symptom: Some(Symptom::Retransmits),
     find,
 };
 
@@ -152,13 +154,12 @@ impl Case<'_> {
     fn rate(&self) -> f64 {
         match &self.devices[..] {
             [(_, rate, _)] => *rate,
-            _ => self.ends.iter().map(|e| e.transfer.rate()).sum(),
+            _ => rate(&self.ends),
         }
     }
 
     fn min_rtt_us(&self) -> u32 {
-        let known = self.ends.iter().map(|e| e.transfer.min_rtt_us);
-        known.filter(|us| *us > 0).min().unwrap_or(0)
+        min_rtt_us(&self.ends).unwrap_or(0)
     }
 
     /// A queue that would hold what arrives in bursts, bytes.
@@ -180,7 +181,6 @@ impl Case<'_> {
     fn finding(&self) -> Finding {
         let scope = self.scope();
         let checks = self.arithmetic();
-        let (affected, of) = (self.hit.len() as u64, self.of);
         let dropped = plural(self.drops(), "packet");
         Finding {
             cause: CAUSE.id,
@@ -207,20 +207,7 @@ impl Case<'_> {
                     bytes(self.queue())
                 ),
             ]),
-            impact: Impact {
-                says: format!(
-                    "{} of {} had packets dropped before they left the host; together they sent \
-                     {}.",
-                    count(affected),
-                    plural(of, "connection"),
-                    bit_rate(self.rate())
-                ),
-                affected,
-                of,
-                counted: "connections",
-                share: affected as f64 / of as f64,
-                ..Impact::default()
-            },
+            impact: self.impact(),
             confidence: self.confidence(&checks),
             evidence: self.evidence(),
             arithmetic: checks,
@@ -232,6 +219,17 @@ impl Case<'_> {
             ),
             scope,
         }
+    }
+
+    fn impact(&self) -> Impact {
+        let affected = self.hit.len() as u64;
+        let says = format!(
+            "{} of {} had packets dropped before they left the host; together they sent {}.",
+            count(affected),
+            plural(self.of, "connection"),
+            bit_rate(self.rate())
+        );
+        Impact::of(affected, self.of, "connections", says)
     }
 
     fn confidence(&self, checks: &[Check]) -> Confidence {
@@ -296,12 +294,7 @@ impl Case<'_> {
     }
 
     fn ruled_out(&self) -> Vec<RuledOut> {
-        let again = |e: &End| {
-            let again = e.transfer.resends.count();
-            again.saturating_sub(e.transfer.twice())
-        };
-        let again: u64 = self.ends.iter().map(again).sum();
-        let lost = again.saturating_sub(self.drops());
+        let beyond = lost(&self.ends).saturating_sub(self.drops());
         let other: u64 = self.hit.iter().map(|(_, d)| d.otherwise).sum();
         vec![
             RuledOut {
@@ -309,7 +302,7 @@ impl Case<'_> {
                 because: format!(
                     "{} were dropped here; {} sent again beyond these",
                     plural(self.drops(), "packet"),
-                    plural(lost, "segment")
+                    plural(beyond, "segment")
                 ),
             },
             RuledOut {

@@ -15,6 +15,9 @@ use crate::words::{count, duration, list, percent, rounded};
 const LEAST_PRESENCE: f64 = 0.10;
 /// A rival that had less of the CPU than this is not worth naming.
 const LEAST_RIVAL: f64 = 0.05;
+/// Others must have been seen on its CPU for this share of its wait, when it waited: or nobody
+/// knows who they are.
+const LEAST_SEEN: f64 = 0.5;
 /// What waits for its CPU for less than this share of the time comes first there.
 const COMES_FIRST: f64 = 0.05;
 /// A CPU that is idle for more than this has room for somebody.
@@ -97,9 +100,14 @@ impl<'a> Rivals<'a> {
         self.others.iter().map(|r| r.seconds).sum()
     }
 
+    /// Whether they are the ones that the thread waited for.
+    pub(super) fn explain_the_wait(&self) -> bool {
+        self.explained_ns() as f64 >= LEAST_SEEN * self.thread.waited_ns as f64
+    }
+
     /// How much of the thread's wait, ns, others were seen to use its CPUs: part by part of the
     /// recording, for a CPU that was busy at other times explains nothing.
-    pub(super) fn explained_ns(&self) -> u64 {
+    fn explained_ns(&self) -> u64 {
         let mut busy = [0u64; PARTS as usize];
         let pids: BTreeSet<u32> = self.others.iter().map(|r| r.pid).collect();
         let here = self.story.profile.groups.iter();

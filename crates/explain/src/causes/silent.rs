@@ -198,21 +198,14 @@ impl<'a> Silent<'a> {
             return self.times.impact(dropped, passed);
         }
         let of = dropped.saturating_add(passed);
-        let share = dropped as f64 / of.max(1) as f64;
-        Impact {
-            says: format!(
-                "{} were dropped while {} completed ({} of what arrived); each costs its client, \
-                 which is not on this host, 1 s or more.",
-                plural(dropped, "SYN"),
-                plural(passed, "handshake"),
-                percent(share)
-            ),
-            affected: dropped,
-            of,
-            counted: "SYNs",
-            share,
-            ..Impact::default()
-        }
+        let says = format!(
+            "{} were dropped while {} completed ({} of what arrived); each costs its client, \
+             which is not on this host, 1 s or more.",
+            plural(dropped, "SYN"),
+            plural(passed, "handshake"),
+            percent(dropped as f64 / of.max(1) as f64)
+        );
+        Impact::of(dropped, of, "SYNs", says)
     }
 
     /// The clients' processes, and the place.
@@ -267,6 +260,12 @@ impl<'a> Silent<'a> {
         ))
         .number("syns_dropped", n)
         .rows(groups.flat_map(|g| g.rows.iter().copied()).take(SHOWN_ROWS))
+    }
+
+    /// What a firewall did: what the clients saw of it, and what it dropped.
+    pub(crate) fn firewall_steps(&self) -> Vec<Step> {
+        let seen = self.times.step().into_iter();
+        seen.chain([self.drops_step(self.firewalled())]).collect()
     }
 
     /// Every SYN that was dropped was sent again or is still waited for.

@@ -17,6 +17,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C23",
     title: "the receiving application reads too slowly",
     page: PAGE,
+    symptom: None,
     find,
 };
 
@@ -177,14 +178,7 @@ impl Case<'_> {
                 format!("Make {comm} read sooner: see what its threads do between reads."),
                 "Make the application read sooner: see what it does between reads.".into(),
             ]),
-            impact: Impact {
-                says: self.impact(),
-                affected,
-                of,
-                counted: "connections",
-                share: affected as f64 / of as f64,
-                ..Impact::default()
-            },
+            impact: Impact::of(affected, of, "connections", self.cost()),
             confidence: self.confidence(&checks),
             evidence: self.evidence(&scope),
             arithmetic: checks,
@@ -198,7 +192,7 @@ impl Case<'_> {
         }
     }
 
-    fn impact(&self) -> String {
+    fn cost(&self) -> String {
         let mut says = format!(
             "{} of {} are held up, with {} unread in the median",
             count(self.slow.len() as u64),

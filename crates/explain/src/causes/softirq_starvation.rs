@@ -14,6 +14,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C16",
     title: "packets wait for the kernel's turn on a CPU",
     page: PAGE,
+    symptom: None,
     find,
 };
 
@@ -41,8 +42,6 @@ const LEAST_WAIT_NS: u64 = 100_000_000;
 const LEAST_MEAN_NS: u64 = 500_000;
 /// Waiting for so much of the time is felt, however short each wait.
 const OBVIOUS_SHARE: f64 = 0.30;
-/// Others must have been seen on its CPU for this share of its wait, when it waited.
-const LEAST_SEEN: f64 = 0.5;
 
 /// A thread of the kernel that waits.
 struct Case<'a> {
@@ -75,8 +74,7 @@ impl<'a> Case<'a> {
         let number = thread.comm.strip_prefix("ksoftirqd/");
         let rivals =
             Rivals::of(story, thread, number.and_then(|n| n.parse().ok())).that_come_first();
-        let seen = rivals.explained_ns() as f64 >= LEAST_SEEN * thread.waited_ns as f64;
-        (seen && !story.conns.is_empty()).then_some(Case {
+        (rivals.explain_the_wait() && !story.conns.is_empty()).then_some(Case {
             story,
             thread,
             rivals,
@@ -129,19 +127,17 @@ impl<'a> Case<'a> {
 
     fn impact(&self) -> Impact {
         let n = self.story.conns.len() as u64;
-        Impact {
-            says: format!(
-                "Packets that {} handles wait {} in the mean; {} were open or opened meanwhile.",
-                self.thread.comm,
-                duration(self.thread.mean_wait_ns()),
-                plural(n, "connection")
-            ),
-            affected: n,
-            of: n,
-            counted: "connections",
-            share: 1.0,
-            ..Impact::default()
-        }
+        // A packet comes at any moment: of so many connections the first is late.
+        let late = (n as f64 * self.thread.waiting()).ceil() as u64;
+        let says = format!(
+            "Packets that {} handles wait {} in the mean, {} of the time; {} were open or opened \
+             meanwhile.",
+            self.thread.comm,
+            duration(self.thread.mean_wait_ns()),
+            percent(self.thread.waiting()),
+            plural(n, "connection")
+        );
+        Impact::of(late.min(n), n, "connections", says)
     }
 
     fn confidence(&self, checks: &[Check]) -> Confidence {

@@ -2,23 +2,24 @@
 
 use recording::RowRef;
 
-use super::Cause;
 use super::lost_syn::{FULL_COOKIES, FULL_DROPS};
 use super::options::{Pace, SYNCOOKIES_RECEIVED, Sorted, UNSCALED_WINDOW, any_lasts};
 use super::scene::{
     SHOWN_ROWS, SOMAXCONN, Scene, TIMESTAMPS, application, doubts, named, named_short,
     raise_backlog, roomy_backlog, same_count, scenes, set_sysctl, weigh_checks,
 };
+use super::{Cause, findings};
 use crate::finding::{Advice, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
 use crate::story::stats::most_within;
 use crate::story::{Conn, ConnId, Side, Story, source};
-use crate::words::{count, fitting, percent, plural};
+use crate::words::{count, fitting, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "syn-cookie-options-lost",
     number: "C06",
     title: "SYN cookies strip SACK and window scaling",
     page: PAGE,
+    symptom: None,
     find,
 };
 
@@ -58,8 +59,7 @@ struct Case<'a> {
 }
 
 fn find(story: &Story) -> Vec<Finding> {
-    let cases = scenes(story).filter_map(Case::of);
-    cases.map(|case| case.finding()).collect()
+    findings(scenes(story), Case::of, Case::finding)
 }
 
 impl<'a> Case<'a> {
@@ -142,24 +142,8 @@ impl<'a> Case<'a> {
     }
 
     fn impact(&self) -> Impact {
-        let (n, of) = (self.affected(), self.of_all());
-        let share = n as f64 / of as f64;
-        Impact {
-            says: format!(
-                "{} of {} ({}) {}.",
-                count(n),
-                plural(of, "connection"),
-                percent(share),
-                self.pace.cost()
-            ),
-            affected: n,
-            of,
-            counted: "connections",
-            share,
-            added_latency_ms: None,
-            throughput_ratio: self.pace.throughput_ratio(),
-            cwnd_ratio: self.pace.cwnd_ratio(),
-        }
+        let cost = self.pace.cost();
+        self.pace.impact(self.affected(), self.of_all(), &cost)
     }
 
     fn timestamps_off(&self) -> bool {

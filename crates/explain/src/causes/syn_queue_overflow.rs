@@ -2,15 +2,14 @@
 
 use recording::RowRef;
 
-use super::lost_syn::{
-    ConnectTimes, DROPS, FULL_DROPS, OVERFLOWS, dropped_elsewhere, drops_check, matters,
-};
+use super::lost_syn::{ConnectTimes, DROPS, FULL_DROPS, OVERFLOWS, dropped_elsewhere, matters};
 use super::scene::{
     SHOWN_ROWS, SOMAXCONN, Scene, TIMESTAMPS, application, doubts, named, named_short,
-    raise_backlog, roomy_backlog, scenes, set_sysctl, weigh_checks,
+    raise_backlog, roomy_backlog, scenes, set_sysctl,
 };
-use super::{Cause, accept_queue_overflow};
+use super::{Cause, accept_queue_overflow, findings};
 use crate::finding::{Advice, Check, Confidence, Finding, Level, RuledOut, Scope, Step};
+use crate::moved::Symptom;
 use crate::story::stats::most_within;
 use crate::story::{KEPT_REMOTES, Rise, Story, What, source};
 use crate::words::{count, fitting, percent, plural};
@@ -20,6 +19,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C05",
     title: "the SYN queue is full and cookies are off",
     page: PAGE,
+    symptom: Some(Symptom::Connects),
     find,
 };
 
@@ -62,8 +62,7 @@ struct Case<'a> {
 }
 
 fn find(story: &Story) -> Vec<Finding> {
-    let cases = scenes(story).filter_map(Case::of);
-    cases.map(|case| case.finding()).collect()
+    findings(scenes(story), Case::of, Case::finding)
 }
 
 impl<'a> Case<'a> {
@@ -186,14 +185,9 @@ impl<'a> Case<'a> {
             Some(own) => c.because(format!("the listener's own drops rose by {}", count(own))),
             None => c.at_most(Level::Medium, "the listener itself was not sampled"),
         }
-        weigh_checks(&mut c, checks);
-        let story = self.scene.story;
-        doubts(story, &mut c, &[source::COUNTERS, source::SOCKETS]);
-        if self.times.total() > 0 {
-            doubts(story, &mut c, &[source::STATES, source::RETRANSMITS]);
-        }
+        self.times.weigh(self.scene, &mut c, checks);
         if repeated(self.scene).0 > 0 {
-            doubts(story, &mut c, &[source::SYNACKS]);
+            doubts(self.scene.story, &mut c, &[source::SYNACKS]);
         }
         c
     }
@@ -348,8 +342,7 @@ impl<'a> Case<'a> {
                 tolerance: "not above it by more than 10 % and 2".into(),
             })
         });
-        let checks = limit.into_iter().chain(drops_check(self.scene));
-        checks.chain(self.times.retry_check()).collect()
+        self.times.checks(self.scene, limit)
     }
 
     fn ruled_out(&self) -> Vec<RuledOut> {

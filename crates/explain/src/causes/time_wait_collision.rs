@@ -3,10 +3,12 @@
 mod advice;
 mod case;
 mod chain;
+mod illumos;
 
 use super::Cause;
 use super::scene::{doubts, weigh_checks};
 use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, Role, RuledOut, Scope};
+use crate::moved::Symptom;
 use crate::story::stats::quantile;
 use crate::story::{Story, source};
 use crate::words::{count, duration, figure, fitting, percent, plural};
@@ -17,6 +19,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C01",
     title: "SYNs are refused by TIME_WAIT sockets",
     page: PAGE,
+    symptom: Some(Symptom::Connects),
     find,
 };
 
@@ -124,13 +127,12 @@ fn scope(case: &Case) -> Scope {
 
 fn impact(case: &Case) -> Impact {
     let (affected, of) = case.impact();
-    let share = affected as f64 / of as f64;
     let added = case.added();
     let mut says = format!(
         "{} of {} ({}) were refused at first",
         count(affected),
         plural(of, "connect"),
-        percent(share)
+        percent(affected as f64 / of as f64)
     );
     if let Some((p50, p99)) = added {
         let time = |ms: f64| duration((ms * 1e6) as u64);
@@ -147,17 +149,13 @@ fn impact(case: &Case) -> Impact {
     if case.clients.is_empty() {
         says += "; the clients are not on this host";
     }
+    let counted = match case.clients.is_empty() {
+        true => "SYNs",
+        false => "connections",
+    };
     Impact {
-        says: says + ".",
-        affected,
-        of,
-        counted: match case.clients.is_empty() {
-            true => "SYNs",
-            false => "connections",
-        },
-        share,
         added_latency_ms: added.map(|(p50, p99)| Latency { p50, p99 }),
-        ..Impact::default()
+        ..Impact::of(affected, of, counted, says + ".")
     }
 }
 

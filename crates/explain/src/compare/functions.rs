@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use ahash::AHashMap;
-use recording::tables::{Frame, Sample, Stack};
+use ahash::{AHashMap, AHashSet};
+use recording::tables::Sample;
 use recording::{Error, Recording, Text};
 use serde::Serialize;
 
 use super::run::Run;
+use crate::stacks::functions;
 use crate::words::rounded;
 
-/// Stacks and frames looked at: some hundred bytes each.
+/// Stacks looked at: some hundred bytes each.
 const MAX_STACKS: usize = 1 << 20;
 /// Functions told.
 const TOLD: usize = 8;
@@ -48,21 +49,11 @@ pub(super) fn read(recording: &Recording) -> Result<Profile, Error> {
             }
         }
     }
-    let mut of_frame: AHashMap<u64, u64> = AHashMap::new();
-    for batch in recording.scan::<Stack>()? {
-        for (_, row) in batch?.rows() {
-            if row.depth == 0
-                && let Some(n) = by_stack.get(&row.stack)
-            {
-                *of_frame.entry(row.frame).or_default() += n;
-            }
-        }
-    }
-    for batch in recording.scan::<Frame>()? {
-        for (_, row) in batch?.rows() {
-            if let Some(n) = of_frame.get(&row.frame) {
-                *profile.by_function.entry(row.function).or_default() += n;
-            }
+    let wanted: AHashSet<u64> = by_stack.keys().copied().collect();
+    let innermost = functions(recording, &wanted, 1, Some)?;
+    for (stack, n) in by_stack {
+        if let Some(function) = innermost.get(&stack).and_then(|f| f.first()) {
+            *profile.by_function.entry(function.clone()).or_default() += n;
         }
     }
     Ok(profile)

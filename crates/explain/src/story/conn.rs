@@ -3,6 +3,7 @@
 use recording::{RowRef, Text};
 
 use super::place::{Endpoint, EventRow};
+use super::refusals::TIME_WAIT_NS;
 
 /// Index of a connection in the story.
 pub(crate) type ConnId = u32;
@@ -21,6 +22,8 @@ pub(crate) struct Conn {
     pub(crate) start_ns: u64,
     pub(crate) established_ns: Option<u64>,
     pub(crate) ended_ns: Option<u64>,
+    /// This end closed first: its port stays in TIME_WAIT.
+    pub(crate) closed_first: bool,
     /// Options agreed on; `None` when the establishment was not seen and no sample says.
     pub(crate) agreed: Option<Agreed>,
     /// Made from a SYN cookie; `None` when it cannot be known.
@@ -101,6 +104,7 @@ impl Conn {
             start_ns: 0,
             established_ns: None,
             ended_ns: None,
+            closed_first: false,
             agreed: None,
             cookie: None,
             pid: None,
@@ -127,6 +131,16 @@ impl Conn {
             Side::Opened => Some(self.established_ns?.saturating_sub(self.start_ns)),
             _ => None,
         }
+    }
+
+    /// Until when its local port is taken: when this end closed first, 60 s longer, in TIME_WAIT.
+    /// `None` when it had not ended when the recording did.
+    pub(crate) fn port_held_until_ns(&self) -> Option<u64> {
+        let after = match self.closed_first {
+            true => TIME_WAIT_NS,
+            false => 0,
+        };
+        Some(self.ended_ns?.saturating_add(after))
     }
 
     /// connect() was called and never succeeded.

@@ -7,7 +7,7 @@ use recording::RowRef;
 use recording::tables::{Event, Socket};
 
 use super::conn::{Agreed, Conn, ConnId, Outcome, Sample, Sampled, Side};
-use super::kinds::State;
+use super::kinds::{State, closed_first};
 use super::place::{Endpoint, EventRow};
 
 /// Connections kept one by one; those beyond are counted. 2^20 of them take about 250 MB.
@@ -110,7 +110,12 @@ impl Connections {
         };
         let conn = &mut self.all[id as usize];
         conn.ended_ns = Some(row.time_ns);
+        conn.closed_first = closed_first(row.old_state.as_deref());
         conn.close_row = Some(at);
+        if conn.outcome == Outcome::Pending {
+            // A connect that was given up had a port; one for which there was none has none now.
+            conn.local = local(row);
+        }
         conn.outcome = match conn.outcome {
             Outcome::Pending => Outcome::Failed,
             _ => Outcome::Closed,

@@ -38,6 +38,8 @@ pub(crate) mod source {
     pub(crate) const TABLES: &str = "tables";
     /// Local ports in use.
     pub(crate) const PORTS: &str = "ports";
+    /// System calls that failed or took long.
+    pub(crate) const CALLS: &str = "calls";
     /// What threads do with their time.
     pub(crate) const THREADS: &str = "threads";
     /// CPU time and throttling of cgroups.

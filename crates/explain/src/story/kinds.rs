@@ -15,6 +15,11 @@ pub(crate) enum State {
     Unknown,
 }
 
+/// Whether the socket that left this state for CLOSE had closed first: a TIME_WAIT socket follows.
+pub(crate) fn closed_first(old_state: Option<&str>) -> bool {
+    matches!(old_state, Some("FIN_WAIT2" | "CLOSING"))
+}
+
 impl State {
     pub(crate) fn of(name: &str) -> State {
         match name {

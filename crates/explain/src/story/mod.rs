@@ -3,6 +3,7 @@
 //! Everything is bounded: a recording of any size, also one made to hurt, takes a bounded amount
 //! of memory, and what was folded away is counted and said.
 
+pub(crate) mod binds;
 mod conn;
 mod connections;
 mod counters;
@@ -37,6 +38,7 @@ use ahash::AHashMap;
 use recording::tables::{Event, Socket};
 use recording::{Batch, Error, Recording, RowRef};
 
+pub(crate) use binds::Binds;
 pub(crate) use conn::{Agreed, Conn, ConnId, Outcome, Sampled, Side};
 use connections::Connections;
 pub(crate) use connections::MAX_CONNECTIONS;
@@ -84,6 +86,7 @@ pub(crate) struct Story {
     pub(crate) structures: Structures,
     pub(crate) profile: Profile,
     pub(crate) ports: Ports,
+    pub(crate) binds: Binds,
     pub(crate) threads: Threads,
     pub(crate) cpus: Cpus,
     pub(crate) resources: Resources,
@@ -117,6 +120,7 @@ impl Story {
             structures: Structures::read(recording)?,
             profile: Profile::read(recording)?,
             ports: Ports::read(recording)?,
+            binds: Binds::read(recording)?,
             threads: Threads::read(recording)?,
             cpus: Cpus::read(recording)?,
             resources: Resources::read(recording)?,

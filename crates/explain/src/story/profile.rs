@@ -1,10 +1,11 @@
 //! The CPU profile, read once: which functions the CPUs were in, in whose time, in softirq or not.
 
 use ahash::{AHashMap, AHashSet};
-use recording::tables::{Frame, Sample, Stack};
+use recording::tables::Sample;
 use recording::{Error, Recording, RowRef, Text};
 
-use super::stats::quantile;
+use super::stats::{median, quantile};
+use crate::stacks::functions;
 
 /// Kinds of samples kept: stack, CPU, process, softirq, part of the recording.
 const MAX_GROUPS: usize = 1 << 18;
@@ -122,34 +123,14 @@ impl Profile {
 
     /// The kernel functions of the stacks that samples refer to; `stack` has those of waits, too.
     fn read_stacks(&mut self, recording: &Recording) -> Result<(), Error> {
-        let wanted: AHashSet<u64> = self.groups.iter().filter_map(|g| g.stack).collect();
-        let mut frames: AHashMap<u64, Vec<u64>> = AHashMap::new();
-        for batch in recording.scan::<Stack>()? {
-            for (_, row) in batch?.rows() {
-                let bounded = frames.len() < MAX_STACKS || frames.contains_key(&row.stack);
-                if wanted.contains(&row.stack) && row.depth < MAX_DEPTH && bounded {
-                    let frames = frames.entry(row.stack).or_default();
-                    if frames.len() < MAX_DEPTH as usize {
-                        frames.push(row.frame);
-                    }
-                }
+        let stacks = self.groups.iter().filter_map(|g| g.stack);
+        let mut wanted = AHashSet::new();
+        for stack in stacks {
+            if wanted.len() < MAX_STACKS {
+                wanted.insert(stack);
             }
         }
-        let wanted: AHashSet<u64> = frames.values().flatten().copied().collect();
-        let mut function_of: AHashMap<u64, u32> = AHashMap::new();
-        for batch in recording.scan::<Frame>()? {
-            for (_, row) in batch?.rows() {
-                if wanted.contains(&row.frame)
-                    && let Some(function) = self.intern(row.function)
-                {
-                    function_of.insert(row.frame, function);
-                }
-            }
-        }
-        for (stack, frames) in frames {
-            let functions = frames.iter().filter_map(|f| function_of.get(f).copied());
-            self.stacks.insert(stack, functions.collect());
-        }
+        self.stacks = functions(recording, &wanted, MAX_DEPTH, |f| self.intern(f))?;
         Ok(())
     }
 
@@ -206,6 +187,8 @@ struct Clock {
 impl Clock {
     /// Gaps that are enough to know.
     const ENOUGH: usize = 4_096;
+    /// One in so many gaps of one length is no chance.
+    const FEW: usize = 20;
 
     fn tick(&mut self, cpu: u32, time_ns: u64) {
         if self.gaps.len() >= Clock::ENOUGH {
@@ -218,13 +201,66 @@ impl Clock {
         self.gaps.extend(gap.filter(|gap| *gap > 0));
     }
 
-    /// Most gaps of a CPU that is busy for a while are one period; others are several.
+    /// Most gaps of a CPU that is busy for a while are one period; others are several. Of what runs
+    /// for less than a period at a time few are, but those that are lie close together.
     fn period_ns(mut self) -> u64 {
-        quantile(&mut self.gaps, 0.25).unwrap_or(0)
+        let usual = quantile(&mut self.gaps, 0.25).unwrap_or(0);
+        let parts = [4, 3, 2].into_iter().find_map(|n| {
+            let part = usual / n;
+            let near = |gap: &&u64| gap.abs_diff(part) * 20 <= part;
+            let mut near: Vec<u64> = self.gaps.iter().filter(near).copied().collect();
+            let enough = near.len() * Clock::FEW >= self.gaps.len();
+            median(&mut near).filter(|_| enough)
+        });
+        parts.unwrap_or(usual)
     }
 }
 
 /// How many samples a selection of them holds.
 pub(crate) fn samples<'a>(groups: impl IntoIterator<Item = &'a Group>) -> u64 {
     groups.into_iter().map(|g| g.count).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: u64 = 1_003_009;
+
+    /// The period told from so many gaps of each number of periods, a little early or late.
+    fn told(gaps: &[(u64, usize)]) -> u64 {
+        let mut clock = Clock::default();
+        let mut now = 1;
+        clock.tick(0, now);
+        for (periods, count) in gaps {
+            for i in 0..*count as u64 {
+                now += periods * PERIOD + i % 7 * 1_000;
+                clock.tick(0, now);
+            }
+        }
+        clock.period_ns()
+    }
+
+    #[test]
+    fn the_period_is_told_from_busy_cpus_and_from_idle_ones() {
+        for gaps in [
+            &[(1, 900), (3, 100)][..],
+            &[(1, 100), (2, 500), (3, 400)],
+            &[(1, 60), (3, 500), (5, 400)],
+        ] {
+            let told = told(gaps);
+            assert!(told.abs_diff(PERIOD) <= 10_000, "{gaps:?}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_few_samples_that_came_early_are_no_period() {
+        let mut clock = Clock::default();
+        let mut now = 1;
+        for i in 0..1_000 {
+            now += if i % 50 == 0 { PERIOD / 2 } else { PERIOD };
+            clock.tick(0, now);
+        }
+        assert_eq!(clock.period_ns(), PERIOD);
+    }
 }

@@ -4,7 +4,7 @@ use ahash::AHashMap;
 use recording::RowRef;
 use recording::tables::Event;
 
-use super::kinds::{Kind, State, opens};
+use super::kinds::{Kind, State, closed_first, opens};
 use super::place::{Endpoint, EventRow};
 
 /// Rows kept of each kind; those beyond are counted. About 50 MB in all.
@@ -140,7 +140,7 @@ impl Refusals {
         match state {
             State::Established => drop(self.time_waits.remove(&seen.ends())),
             // The last state change that is seen of an end that closed first.
-            State::Close if matches!(row.old_state.as_deref(), Some("FIN_WAIT2" | "CLOSING")) => {
+            State::Close if closed_first(row.old_state.as_deref()) => {
                 let place = (seen.netns, seen.local);
                 if self.closed_first.len() < MAX_FOLLOWED || self.closed_first.contains_key(&place)
                 {

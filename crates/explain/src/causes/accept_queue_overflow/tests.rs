@@ -28,6 +28,29 @@ fn both_ends_here() {
 }
 
 #[test]
+fn the_longest_time_without_a_handshake_is_told() {
+    let even = only(&fixture::accept_queue(), ID);
+    assert!(!even.impact.says.contains("at all"), "{}", even.impact.says);
+    let mut recording = fixture::accept_queue();
+    // The last of them was established 7.0 s after the start.
+    for i in 0..100u32 {
+        recording.dial(Dial {
+            from: format!("10.79.0.2:{}", 30_000 + i),
+            at_ms: 9_000.0 + f64::from(i),
+            took_ms: 0.08,
+            ..Dial::default()
+        });
+    }
+    let f = only(&recording, ID);
+    let Number::Real(pause) = number(&f, "longest_pause_ms") else {
+        panic!("a measure");
+    };
+    assert!((1_990.0..2_010.0).contains(pause), "{pause}");
+    let says = "took no new connection at all";
+    assert!(f.impact.says.contains(says), "{}", f.impact.says);
+}
+
+#[test]
 fn only_the_server_here() {
     let mut recording = fixture::accept_queue();
     recording.seen_from(SERVER);

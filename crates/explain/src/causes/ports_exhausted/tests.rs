@@ -48,6 +48,43 @@ fn connects_that_find_no_port() {
     assert!(ruled_out(&f, "connection-refused").starts_with("0 of them"));
 }
 
+/// A load generator that ends closes sockets whose SYN has no answer yet; the ports of 2,000 were
+/// used again and again before, as the server closes first.
+#[test]
+fn connects_that_are_given_up_had_ports() {
+    let mut f = Fixture::new();
+    f.listen(Listen::default());
+    for i in 0..6_000u32 {
+        f.dial(Dial {
+            from: format!("10.79.0.2:{}", 20_000 + i % 2_000),
+            to: TO,
+            at_ms: f64::from(i),
+            took_ms: 0.05,
+            ends_ms: Some(f64::from(i) + 1.0),
+            ..Dial::default()
+        });
+    }
+    f.server_closes_first();
+    for i in 0..32 {
+        f.dial(Dial {
+            from: format!("10.79.0.2:{}", 30_000 + i),
+            to: TO,
+            at_ms: 5_900.0,
+            fate: Fate::Unanswered,
+            ends_ms: Some(6_000.0),
+            ..Dial::default()
+        });
+    }
+    // Some did close first: TIME_WAIT is counted.
+    f.ports(CLIENT, "10.79.0.2:0", TO, [6, 200]);
+    for row in &mut f.machine.ports {
+        (row.range_low, row.range_high) = (20_000, 21_999);
+        row.time_wait = 150;
+    }
+    let found = found(&f);
+    assert!(found.iter().all(|f| f.cause != ID), "{found:#?}");
+}
+
 #[test]
 fn the_search_before_the_failure_is_a_part_of_it() {
     let mut f = exhausted();

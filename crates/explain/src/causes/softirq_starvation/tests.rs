@@ -40,13 +40,25 @@ fn the_thread_for_packets_waits() {
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert_eq!(f.scope.resource.as_deref(), Some("CPU 1"));
     assert_eq!(f.scope.comm.as_deref(), Some("ksoftirqd/1"));
-    assert_eq!((f.impact.affected, f.impact.of), (100, 100));
+    // It waits half of the time.
+    assert_eq!((f.impact.affected, f.impact.of), (50, 100));
     assert_eq!(number(&f, "waited_ms"), &Number::Real(5_000.0));
     assert_eq!(
         f.advice[0].change,
         Some(Change::RunWhenIdle { pids: vec![900] })
     );
     assert!(ruled_out(&f, "cpu-contention").contains("iperf3"));
+}
+
+/// On a host that is short of CPU the thread waits now and then, whatever else is wrong.
+#[test]
+fn what_hurts_more_comes_first() {
+    let mut f = fixture::accept_queue();
+    f.thread(22, "ksoftirqd/1", [0.2, 0.12]);
+    f.thread(900, "control", [0.8, 0.0]);
+    hog(&mut f, 1);
+    let causes: Vec<_> = found(&f).iter().map(|f| f.cause).collect();
+    assert_eq!(causes, ["accept-queue-overflow", ID]);
 }
 
 #[test]

@@ -14,6 +14,9 @@ const TIMESTAMP_NS: f64 = 1e6;
 
 impl Case<'_> {
     pub(super) fn fix(&self) -> String {
+        if let Some(illumos) = self.illumos() {
+            return illumos.fix(self);
+        }
         if self.keeps() {
             return "Set tcp_rfc1337=0 on the server, and tcp_timestamps=1 on both sides.".into();
         }
@@ -51,6 +54,11 @@ impl Case<'_> {
 
     pub(super) fn advice(&self) -> Vec<Advice> {
         let mut advice = Vec::new();
+        if let Some(illumos) = self.illumos() {
+            advice.extend(illumos.advice(self));
+            advice.push(self.keep_alive());
+            return advice;
+        }
         advice.extend(self.obey_resets());
         if self.paws() {
             advice.push(self.client_closes());
@@ -124,7 +132,7 @@ impl Case<'_> {
     }
 
     /// Connects per second when nothing hindered them.
-    fn full_rate(&self) -> f64 {
+    pub(super) fn full_rate(&self) -> f64 {
         let whole = self.clients.len() as f64 / self.story.seconds();
         self.broke.map_or(whole, |b| b.before.max(b.after))
     }

@@ -316,6 +316,7 @@ impl<'a> Case<'a> {
             let (before, id) = of_one.get(n.checked_sub(2)?)?;
             Some(Upload {
                 bytes: self.story.conn(*id)?.bytes_acked,
+                start_ns: *start,
                 since_ns: start.saturating_sub(*before),
             })
         });
@@ -370,6 +371,8 @@ pub(super) fn at_once<'c>(
 pub(super) struct Upload {
     /// Bytes that the client sent.
     pub(super) bytes: u64,
+    /// When the next one's SYN was sent.
+    pub(super) start_ns: u64,
     /// From its SYN to the next one's.
     pub(super) since_ns: u64,
 }

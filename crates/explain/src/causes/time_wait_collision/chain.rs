@@ -3,12 +3,11 @@
 use super::case::{Case, at_once};
 use std::collections::BTreeSet;
 
-use recording::{Addr, RowRef};
+use recording::Addr;
 
 use crate::causes::scene::{SHOWN_ROWS, same_count};
 use crate::finding::{Check, Step};
 use crate::modes::{modes, step, syn_schedule};
-use crate::moved;
 use crate::story::stats::{median, ratio};
 use crate::story::{Conn, Endpoint, TIME_WAIT_NS, Waited};
 use crate::waits::hop;
@@ -20,7 +19,6 @@ const MOST_INDEPENDENT: f64 = 0.3;
 /// Modes told.
 const SHOWN_MODES: usize = 5;
 /// Counters told.
-const SHOWN_COUNTERS: usize = 3;
 /// Timeouts without which a rate of them is chance.
 const LEAST_TIMEOUTS: usize = 10;
 /// From this share of it on the ceiling is reached: a client also connects in between.
@@ -36,9 +34,9 @@ impl Case<'_> {
             self.refused_step(),
             self.rfc1337_step(),
             self.earlier_step(),
+            self.illumos().and_then(|illumos| illumos.step(self)),
             self.nat_step(),
             self.occupancy_step(),
-            self.counters_step(),
         ];
         steps.into_iter().flatten().collect()
     }
@@ -54,11 +52,14 @@ impl Case<'_> {
         let netns = *self.client_netns().first()?;
         let linear = self.story.settings.number(netns, LINEAR);
         let schedule = syn_schedule(linear.unwrap_or(0), self.quick_ns());
+        let illumos = self.illumos().is_some();
         let told = found.iter().take(SHOWN_MODES).map(|m| {
             let at = step(&schedule, m.median_ns);
-            let what = at.map_or("at no time of its schedule".into(), |i| {
-                format!("when Linux sends SYN {}", i + 2)
-            });
+            let what = match (illumos, at) {
+                (true, _) => format!("when SYN {} was sent", self.tries_at(m.median_ns)),
+                (false, Some(i)) => format!("when Linux sends SYN {}", i + 2),
+                (false, None) => "at no time of its schedule".into(),
+            };
             format!("{} at {} ({what})", count(m.count), duration(m.median_ns))
         });
         let told: Vec<String> = told.collect();
@@ -272,11 +273,14 @@ impl Case<'_> {
             format!(", {} after the SYN came in (median)", duration(ns))
         });
         let step = Step::new(format!(
-            "{} sent by clients in SYN_SENT: an ACK came that fits no SYN of theirs \
-             (TCP_INVALID_ACK_SEQUENCE){when}.",
+            "{} sent by clients in SYN_SENT: an ACK came that fits no SYN of theirs ({}){when}.",
             match n {
                 1 => "1 reset was".into(),
                 n => format!("{} resets were", count(n)),
+            },
+            match self.illumos() {
+                Some(_) => "TCPS_SYN_SENT-Bad_seq",
+                None => "TCP_INVALID_ACK_SEQUENCE",
             }
         ))
         .number("resets", n)
@@ -346,7 +350,8 @@ impl Case<'_> {
             count(first?),
             duration(gap)
         );
-        if let Some(upload) = upload.filter(|_| !self.paws()) {
+        let by_clock = !self.paws() && self.illumos().is_none();
+        if let Some(upload) = upload.filter(|_| by_clock) {
             says += &format!(
                 ", which had uploaded {}: a client of Linux advances its sequence numbers by as \
                  much only in {}",
@@ -419,36 +424,6 @@ impl Case<'_> {
         .rows(self.ports().map(|used| used.most.row));
         Some(step)
     }
-
-    fn counters_step(&self) -> Option<Step> {
-        let netns = *self.client_netns().first()?;
-        // One per connect that had to try again: its first retry.
-        let first = self.hit().filter_map(|c| c.first_retry);
-        let first: ahash::AHashSet<RowRef> = first.map(RowRef::from).collect();
-        let retries = self
-            .retries
-            .iter()
-            .filter(|r| first.contains(&r.seen.row()));
-        let times: Vec<u64> = retries.map(|r| r.seen.time_ns).collect();
-        let moved = moved::with(self.story, netns, &times, SHOWN_COUNTERS);
-        let told = moved.iter().map(|m| {
-            let name = m.name.replace('.', "");
-            format!(
-                "{name} +{} (correlation {})",
-                figure(m.by),
-                figure(m.correlation)
-            )
-        });
-        let told: Vec<String> = told.collect();
-        let step = Step::new(format!(
-            "Of all counters these moved with the {} that had to send their SYN again: {}.",
-            plural(times.len() as u64, "connect"),
-            list(&told)
-        ))
-        .number("connects_retried", times.len())
-        .rows(moved.iter().map(|m| m.row));
-        (!moved.is_empty()).then_some(step)
-    }
 }
 
 /// Clients that are all blocked send one SYN per timeout each.
@@ -487,6 +462,9 @@ pub(super) fn ceiling(case: &Case) -> Option<Check> {
 
 /// Without timestamps Linux clients are refused when their upload overtook the clock.
 pub(super) fn sequence(case: &Case) -> Option<Check> {
+    if let Some(illumos) = case.illumos() {
+        return illumos.sequence(case);
+    }
     let uploads = case.uploads();
     if case.paws() || uploads.len() < LEAST_TIMEOUTS {
         return None;

@@ -181,12 +181,7 @@ fn time_wait_sockets_are_counted() {
             ..TableSize::default()
         });
     }
-    // The server closes first.
-    for event in recording.events.iter_mut().filter(|e| e.netns == SERVER) {
-        if event.old_state.as_deref() == Some("LAST_ACK") {
-            event.old_state = Some("FIN_WAIT2".into());
-        }
-    }
+    recording.server_closes_first();
     let f = only(&recording, ID);
     let little = f
         .arithmetic
@@ -199,6 +194,31 @@ fn time_wait_sockets_are_counted() {
         (243.0, 43.0, false)
     );
     assert_eq!(number(&f, "time_wait"), &Number::Count(43));
+}
+
+#[test]
+fn illumos_is_told_by_its_settings() {
+    let mut recording = collisions(40, "NOT_SPECIFIED");
+    for (name, value) in [
+        ("tcp_iss_incr", "250000"),
+        ("tcp_strong_iss", "1"),
+        ("tcp_time_wait_interval", "60000"),
+    ] {
+        recording.set(CLIENT, name, value);
+    }
+    // Not `only`: no change that a program on this host could apply sets a tuning of illumos.
+    let explanation = recording.explain().unwrap();
+    let [f] = &explanation.findings[..] else {
+        panic!("{:?}", explanation.findings)
+    };
+    assert_eq!(f.cause, ID);
+    assert!(f.fix.contains("tcp_iss_incr=25000"), "{}", f.fix);
+    assert!(sysctls(f).is_empty(), "no sysctl of Linux");
+    assert_eq!(number(f, "half_around"), &Number::Count(17_179));
+    // So few connections do not bring its sequence numbers around: something else refused them.
+    let sequence = f.arithmetic.iter().find(|c| c.formula.contains("iss"));
+    assert!(sequence.is_some_and(|c| !c.agrees && c.expected == 40.0 && c.measured == 0.0));
+    assert_eq!(f.confidence.level, Level::Medium);
 }
 
 #[test]

@@ -1,0 +1,129 @@
+//! A wait for the CPU that the quota of a cgroup explains: which cgroup, how it adds up, what helps.
+
+use recording::RowRef;
+
+use crate::finding::{Advice, Change, Check, Step};
+use crate::story::{Story, Thread};
+use crate::words::{duration, figure, percent, rounded};
+
+/// The quota explains a wait when the cgroup was throttled for this share of it.
+const LEAST_THROTTLED: f64 = 0.5;
+
+/// A cgroup that was throttled.
+pub(super) struct Quota<'a> {
+    pub(super) cgroup: &'a str,
+    throttled_ms: f64,
+    /// CPU time granted per second, CPUs.
+    cpus: Option<f64>,
+    row: RowRef,
+    /// The process is known to be in it.
+    pub(super) certain: bool,
+}
+
+impl<'a> Quota<'a> {
+    /// The cgroup whose throttling explains the thread's wait: its own where that is recorded, else
+    /// the one that was throttled longest.
+    pub(super) fn of(story: &'a Story, thread: &Thread) -> Option<Quota<'a>> {
+        let waited_ms = thread.waited_ns as f64 / 1e6;
+        let process = story.processes.get(thread.pid);
+        let own = process.map(|p| &*p.cgroup).unwrap_or_default();
+        let throttled = story.resources.of("cgroup", "throttled_ms");
+        let longest = throttled
+            .map(|(cgroup, line)| {
+                let within = own.strip_prefix(cgroup);
+                let certain = within.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+                (certain, line.rise(), cgroup, line.row)
+            })
+            .filter(|(certain, ms, ..)| {
+                *ms >= LEAST_THROTTLED * waited_ms
+                    && (*certain || *ms * LEAST_THROTTLED <= waited_ms)
+            })
+            .max_by(|a, b| (a.0.cmp(&b.0)).then(a.1.total_cmp(&b.1)))?;
+        let (certain, throttled_ms, cgroup, row) = longest;
+        let mut cpu = story.resources.of("cgroup", "cpu_ms");
+        let limit = cpu.find(|(c, _)| *c == cgroup).and_then(|(_, l)| l.limit);
+        Some(Quota {
+            cgroup,
+            throttled_ms,
+            cpus: limit.map(|ms| ms / 1_000.0),
+            row,
+            certain,
+        })
+    }
+
+    pub(super) fn step(&self) -> Step {
+        let quota = match self.cpus {
+            Some(cpus) => format!(" Its quota is {} CPUs.", figure(cpus)),
+            None => String::new(),
+        };
+        Step::new(format!(
+            "Meanwhile the kernel kept cgroup {} off the CPU for {}, its quota spent.{quota}",
+            self.cgroup,
+            duration((self.throttled_ms * 1e6) as u64)
+        ))
+        .number("throttled_ms", self.throttled_ms)
+        .number_if("quota_cpus", self.cpus)
+        .rows([self.row])
+    }
+
+    pub(super) fn checks(&self, story: &Story, thread: &Thread) -> Vec<Check> {
+        let (waited, throttled) = (thread.waited_ns as f64 / 1e9, self.throttled_ms / 1e3);
+        let mut checks = vec![Check {
+            formula: "time that the cgroup was throttled = time that the thread waited".into(),
+            expected: rounded(throttled),
+            measured: rounded(waited),
+            unit: "s",
+            agrees: waited >= 0.6 * throttled && waited <= 1.6 * throttled,
+            tolerance: "± 60 %: it waits for others too, and sleeps through some".into(),
+        }];
+        if let Some(cpus) = self.cpus {
+            let ran = thread.on_cpu_ns as f64 / 1e9;
+            let granted = cpus * story.seconds();
+            checks.push(Check {
+                formula: "time that the thread ran ≤ quota × length of the recording".into(),
+                expected: rounded(granted),
+                measured: rounded(ran),
+                unit: "s",
+                agrees: ran <= 1.2 * granted,
+                tolerance: "not above it by more than 20 %".into(),
+            });
+        }
+        checks
+    }
+
+    /// The advice to raise it to so many CPUs.
+    pub(super) fn advice(&self, thread: &Thread, cpus: f64) -> Advice {
+        let now = self
+            .cpus
+            .map_or(String::new(), |c| format!(" from {}", figure(c)));
+        let us = (cpus * 100_000.0) as u64;
+        Advice {
+            action: format!("Raise the CPU quota{now} to {} CPUs.", figure(cpus)),
+            command: Some(format!(
+                "echo '{us} 100000' > /sys/fs/cgroup{}/cpu.max",
+                self.cgroup
+            ))
+            .filter(|_| self.certain && self.cgroup.chars().all(plain)),
+            r#where: format!(
+                "cgroup {}; for a service CPUQuota in its unit, for a container its CPU limit",
+                self.cgroup
+            ),
+            risk: "Its neighbours have that much less when all are busy.".into(),
+            expected: format!(
+                "It ran for {} and waited for {} of the time: {} CPUs hold that and half as much.",
+                percent(thread.on_cpu_ns as f64 / thread.seen_ns.max(1) as f64),
+                percent(thread.waiting()),
+                figure(cpus)
+            ),
+            change: Some(Change::CpuQuota {
+                cgroup: self.cgroup.to_string(),
+                cpus,
+            }),
+        }
+    }
+}
+
+/// A character that may stand in a path in a shell command.
+fn plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "/._-:@".contains(c)
+}

@@ -1,0 +1,211 @@
+//! illumos: its sequence numbers go around with the connections of the host; its tunings are its own.
+
+use recording::RowRef;
+
+use super::case::Case;
+use crate::causes::scene::same_count;
+use crate::finding::{Advice, Check, Step};
+use crate::story::stats::median;
+use crate::story::{Conn, Side};
+use crate::words::{count, duration, figure, fitting};
+
+const INCREMENT: &str = "tcp_iss_incr";
+const INTERVAL: &str = "tcp_time_wait_interval";
+/// A SYN ahead of what TIME_WAIT expects by more than half of the sequence space looks old.
+const HALF: f64 = 2_147_483_648.0;
+/// What the tuning of a well-known case sets: the increment, and ms of TIME_WAIT.
+const TUNED: (u64, u64) = (25_000, 5_000);
+/// Of the connections of the host so many were recorded: else draws are missing.
+const SEEN: f64 = 0.9;
+
+/// The settings of an illumos host that connects.
+pub(super) struct Illumos {
+    netns: u32,
+    /// Half of it is added for every connection, opened or accepted.
+    increment: u64,
+    strong: u64,
+    time_wait_ms: u64,
+    row: RowRef,
+}
+
+impl Case<'_> {
+    /// `None` where the host that connects is not illumos, or its settings are not recorded.
+    pub(super) fn illumos(&self) -> Option<Illumos> {
+        let settings = &self.story.settings;
+        let netns = *self.client_netns().first()?;
+        let increment = settings.get(netns, INCREMENT)?;
+        let number = |name| settings.number(netns, name);
+        Some(Illumos {
+            netns,
+            increment: increment.number(0)?,
+            strong: number("tcp_strong_iss")?,
+            time_wait_ms: number(INTERVAL)?,
+            row: increment.row,
+        })
+    }
+}
+
+impl Case<'_> {
+    /// SYNs that the refused connects had sent which took so long: hosts have schedules of their own.
+    pub(super) fn tries_at(&self, took_ns: u64) -> u32 {
+        let near = |c: &&Conn| {
+            c.connect_ns()
+                .is_some_and(|ns| ns.abs_diff(took_ns) < took_ns / 20)
+        };
+        let tries = self
+            .hit()
+            .filter(near)
+            .map(|c| c.syn_retries.saturating_add(1));
+        tries.max().unwrap_or(1)
+    }
+}
+
+impl Illumos {
+    /// By how much the sequence numbers advance with a connection, and with time, per second.
+    fn advances(&self, increment: u64) -> (f64, f64) {
+        let clock = match self.strong {
+            0 => increment as f64,
+            // One per 4096 ns.
+            _ => 1e9 / 4_096.0,
+        };
+        (increment as f64 / 2.0, clock)
+    }
+
+    /// When the host drew a sequence number: for every connection that it opened or accepted. In
+    /// order; `None` when too many of its connections were not recorded.
+    fn draws(&self, case: &Case) -> Option<Vec<u64>> {
+        let conns = case.story.conns.iter().filter(|c| c.netns == self.netns);
+        let mut draws: Vec<u64> = conns
+            .filter(|c| c.side != Side::Older)
+            .map(|c| c.start_ns)
+            .collect();
+        draws.sort_unstable();
+        let rise = |name| case.story.counters.rise(self.netns, name).by;
+        let all = rise("Tcp.ActiveOpens").saturating_add(rise("Tcp.PassiveOpens"));
+        (draws.len() as f64 >= SEEN * all as f64).then_some(draws)
+    }
+
+    /// For each refused SYN: draws since the SYN of the earlier connection of the same ends, and
+    /// the time, s.
+    fn since(&self, case: &Case) -> Option<Vec<(u64, f64)>> {
+        let draws = self.draws(case)?;
+        let until = |ns: u64| draws.partition_point(|t| *t <= ns) as u64;
+        let uploads = case.uploads();
+        let since = uploads.iter().map(|u| {
+            let before = u.start_ns.saturating_sub(u.since_ns);
+            let drawn = until(u.start_ns).saturating_sub(until(before));
+            (drawn, u.since_ns as f64 / 1e9)
+        });
+        let since: Vec<_> = since.collect();
+        (!since.is_empty()).then_some(since)
+    }
+
+    /// Refused are those for whom the sequence numbers have gone half around, and not yet whole.
+    pub(super) fn sequence(&self, case: &Case) -> Option<Check> {
+        let since = self.since(case)?;
+        let (each, clock) = self.advances(self.increment);
+        let old = since.iter().filter(|(drawn, seconds)| {
+            let ahead = *drawn as f64 * each + seconds * clock;
+            (ahead / HALF) as u64 % 2 == 1
+        });
+        Some(same_count(
+            "refused SYNs = those where the sequence numbers drawn since the earlier connection's SYN, \
+             times half of tcp_iss_incr, and the clock lead into the upper half of the space",
+            since.len() as u64,
+            old.count() as u64,
+            "SYNs",
+        ))
+    }
+
+    /// How far the sequence numbers had gone when a port was used again.
+    pub(super) fn step(&self, case: &Case) -> Option<Step> {
+        let since = self.since(case)?;
+        let drawn = median(&mut since.iter().map(|(drawn, _)| *drawn).collect::<Vec<_>>())?;
+        let (each, _) = self.advances(self.increment);
+        let half = (HALF / each) as u64;
+        let step = Step::new(format!(
+            "Between the SYNs of the earlier connection and of the refused one the host drew {} \
+             sequence numbers (median), {} apart ({INCREMENT}={}), one for each connection opened or \
+             accepted: {} go half around the sequence space, and what is ahead by more than half \
+             looks old.",
+            count(drawn),
+            count(each as u64),
+            self.increment,
+            count(half),
+        ))
+        .number("drawn", drawn)
+        .number("half_around", half)
+        .rows([self.row]);
+        Some(step)
+    }
+
+    pub(super) fn fix(&self, case: &Case) -> String {
+        let tuning = format!("set {INCREMENT}={} and {INTERVAL}={}", TUNED.0, TUNED.1);
+        match case.at.is_loopback() {
+            true => fitting([
+                format!("Use a kernel whose loopback leaves no TIME_WAIT, or {tuning}."),
+                "Use a kernel whose loopback leaves no TIME_WAIT.".into(),
+            ]),
+            false => format!("On the host that connects s{}.", &tuning[1..]),
+        }
+    }
+
+    pub(super) fn advice(&self, case: &Case) -> Vec<Advice> {
+        let mut advice = Vec::new();
+        if case.at.is_loopback() {
+            advice.push(Advice {
+                action: "Use a kernel that does not put loopback connections into TIME_WAIT: \
+                         nothing can be delayed on a path that does not leave the host."
+                    .into(),
+                command: None,
+                r#where: "the host; illumos has it since 2016 at the latest".into(),
+                risk: "That of a new kernel.".into(),
+                expected: "Loopback leaves no TIME_WAIT, and no SYN is refused.".into(),
+                change: None,
+            });
+        }
+        advice.push(self.tune(case));
+        advice
+    }
+
+    fn tune(&self, case: &Case) -> Advice {
+        let rise = |name| case.story.counters.rise(self.netns, name).by;
+        let opens = rise("Tcp.ActiveOpens").saturating_add(rise("Tcp.PassiveOpens"));
+        let sides = if case.at.is_loopback() { 2.0 } else { 1.0 };
+        let per_s = (opens as f64 / case.story.seconds()).max(case.full_rate() * sides);
+        let half_turn = |increment: u64| {
+            let (each, clock) = self.advances(increment);
+            HALF / (each * per_s + clock)
+        };
+        let ns = |seconds: f64| duration((seconds * 1e9) as u64);
+        let (increment, time_wait_ms) = TUNED;
+        let (increment, time_wait_ms) = (
+            increment.min(self.increment),
+            time_wait_ms.min(self.time_wait_ms),
+        );
+        Advice {
+            action: format!(
+                "Have sequence numbers advance more slowly ({INCREMENT}={increment}) and TIME_WAIT \
+                 end earlier ({INTERVAL}={time_wait_ms}, in ms)."
+            ),
+            command: Some(format!(
+                "ndd -set /dev/tcp {INCREMENT} {increment}; ndd -set /dev/tcp {INTERVAL} \
+                 {time_wait_ms}"
+            )),
+            r#where: "the host that connects, and the host that closes".into(),
+            risk: "Sequence numbers become easier to guess and late segments may meet a new \
+                   connection: not on a host that the internet reaches."
+                .into(),
+            expected: format!(
+                "At {} draws per second it is {} until they have gone half around; now {}. A SYN is \
+                 refused only if that is less than TIME_WAIT lasts: {}, now {}.",
+                figure(per_s),
+                ns(half_turn(increment)),
+                ns(half_turn(self.increment)),
+                ns(time_wait_ms as f64 / 1e3),
+                ns(self.time_wait_ms as f64 / 1e3),
+            ),
+            change: None,
+        }
+    }
+}
