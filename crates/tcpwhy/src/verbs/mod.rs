@@ -5,6 +5,7 @@ pub mod doctor;
 pub mod explain;
 pub mod flame;
 pub mod lab;
+pub mod model;
 pub mod record;
 pub mod stat;
 pub mod trace;

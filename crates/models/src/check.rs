@@ -1,0 +1,308 @@
+//! `check`: what models say of the cases, figure by figure, beside what the articles report.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use crate::report::{columns, number};
+use crate::{Error, MODELS};
+
+/// One figure: theirs, ours, and whether that is as it should be.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CheckRow {
+    /// The case: its letter.
+    pub case: &'static str,
+    /// What is compared.
+    pub figure: String,
+    /// The unit of both values; empty for a plain number.
+    pub unit: &'static str,
+    /// Where their value is from.
+    pub theirs: Theirs,
+    /// Their value.
+    pub value: f64,
+    /// The model's.
+    pub model: Spread,
+    /// How close the model's median has to be.
+    pub tolerance: Band,
+    /// Whether it is.
+    pub agrees: bool,
+    /// What the model gives where the mechanism does not give their figure; `None` where it does.
+    pub ours: Option<f64>,
+    /// What has to be assumed, or why the figure does not come out.
+    pub why: Option<&'static str>,
+    /// It agrees, or differs by what it is known to differ.
+    pub passed: bool,
+}
+
+/// Where a value is from that the model is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Theirs {
+    /// Printed in the article.
+    Article,
+    /// Follows from what the article prints, or from its words ("steady" is a ratio of 1).
+    Derived,
+    /// Computed by a formula, without simulation.
+    ClosedForm,
+}
+
+/// A figure over several seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// The median; of an even number the lower of the two in the middle.
+    pub median: f64,
+    /// The least.
+    pub least: f64,
+    /// The greatest.
+    pub most: f64,
+}
+
+/// How close is close enough.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Band {
+    /// By such a share of the value.
+    Share(f64),
+    /// By so much, in the figure's unit.
+    By(f64),
+}
+
+/// All figures of one model.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Check {
+    /// The model.
+    pub model: &'static str,
+    /// Seeds 1 to this.
+    pub seeds: u64,
+    /// Figure by figure.
+    pub rows: Vec<CheckRow>,
+    /// Every row passed.
+    pub passed: bool,
+}
+
+impl Spread {
+    /// Of one value per seed; zeros when there are none.
+    pub(crate) fn of(mut values: Vec<f64>) -> Spread {
+        values.sort_unstable_by(f64::total_cmp);
+        let at = |i: usize| values.get(i).copied().unwrap_or(0.0);
+        Spread {
+            median: at(values.len().saturating_sub(1) / 2),
+            least: at(0),
+            most: at(values.len().saturating_sub(1)),
+        }
+    }
+}
+
+impl Band {
+    fn holds(self, expected: f64, value: f64) -> bool {
+        let by = match self {
+            Band::Share(share) => share * expected.abs(),
+            Band::By(by) => by,
+        };
+        (value - expected).abs() <= by
+    }
+
+    fn says(self) -> String {
+        match self {
+            Band::Share(share) => format!("±{} %", (share * 1_000.0).round() / 10.0),
+            Band::By(by) => format!("±{by}"),
+        }
+    }
+}
+
+impl CheckRow {
+    /// A figure that the mechanism gives.
+    pub(crate) fn new(
+        case: &'static str,
+        figure: impl Into<String>,
+        unit: &'static str,
+        (theirs, value): (Theirs, f64),
+        values: Vec<f64>,
+        tolerance: Band,
+    ) -> CheckRow {
+        let model = Spread::of(values);
+        let agrees = tolerance.holds(value, model.median);
+        CheckRow {
+            case,
+            figure: figure.into(),
+            unit,
+            theirs,
+            value,
+            model,
+            tolerance,
+            agrees,
+            ours: None,
+            why: None,
+            passed: agrees,
+        }
+    }
+
+    /// What has to be said of a figure that agrees.
+    pub(crate) fn note(self, why: &'static str) -> CheckRow {
+        CheckRow {
+            why: Some(why),
+            ..self
+        }
+    }
+
+    /// The mechanism does not give this figure but `ours`, within the same tolerance: it passes if
+    /// that is so. One that agrees after all does not pass either, as the reason is then wrong.
+    pub(crate) fn differs(self, ours: f64, why: &'static str) -> CheckRow {
+        CheckRow {
+            ours: Some(ours),
+            why: Some(why),
+            passed: !self.agrees && self.tolerance.holds(ours, self.model.median),
+            ..self
+        }
+    }
+}
+
+/// Checks every model over so many seeds; `changes` (`name=value`) make the mechanism another one,
+/// which the check then has to notice.
+pub fn check(changes: &[String], seeds: u64) -> Result<Vec<Check>, Error> {
+    let checks = MODELS.iter().map(|model| {
+        let rows = (model.check)(&model.parameters()?, changes, seeds)?;
+        Ok(Check {
+            model: model.name,
+            seeds,
+            passed: rows.iter().all(|r| r.passed),
+            rows,
+        })
+    });
+    checks.collect()
+}
+
+/// The table, and below it what there is to say of its rows.
+pub fn render_check(checks: &[Check]) -> String {
+    let mut out = String::new();
+    for check in checks {
+        let _ = writeln!(
+            out,
+            "{}: median and range over {} seeds; * not printed in the article but following from \
+             it; = by a closed form\n",
+            check.model, check.seeds
+        );
+        let head = [
+            "case",
+            "figure",
+            "article",
+            "model",
+            "range",
+            "tolerance",
+            "agrees",
+            "",
+        ];
+        let mut notes: Vec<&str> = Vec::new();
+        let rows = check.rows.iter().map(|row| {
+            let note = row.why.map_or(String::new(), |why| {
+                let known = notes.iter().position(|n| *n == why);
+                let nth = known.unwrap_or_else(|| {
+                    notes.push(why);
+                    notes.len() - 1
+                });
+                format!("[{}]", nth + 1)
+            });
+            row.cells(note)
+        });
+        out += &columns(2, head.map(Into::into).into(), rows.collect());
+        out.push('\n');
+        for (i, note) in notes.iter().enumerate() {
+            let _ = writeln!(out, "[{}] {note}", i + 1);
+        }
+        let wrong = check.rows.iter().filter(|r| !r.passed).count();
+        let agree = check.rows.iter().filter(|r| r.agrees).count();
+        let _ = writeln!(
+            out,
+            "\n{agree} of {} figures agree; {}",
+            check.rows.len(),
+            match wrong {
+                0 => "the others differ by what the mechanism makes them differ.".into(),
+                n => format!("{n} FAILED."),
+            }
+        );
+    }
+    out
+}
+
+impl CheckRow {
+    fn cells(&self, note: String) -> Vec<String> {
+        let mark = match self.theirs {
+            Theirs::Article => "",
+            Theirs::Derived => "*",
+            Theirs::ClosedForm => "=",
+        };
+        let agrees = match (self.passed, self.agrees) {
+            (true, true) => "yes",
+            (true, false) => "no",
+            (false, _) => "FAILED",
+        };
+        let figure = match self.unit {
+            "" => self.figure.clone(),
+            unit => format!("{}, {unit}", self.figure),
+        };
+        vec![
+            self.case.into(),
+            figure,
+            format!("{}{mark}", number(self.value)),
+            number(self.model.median),
+            format!("{}..{}", number(self.model.least), number(self.model.most)),
+            self.tolerance.says(),
+            agrees.into(),
+            note,
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(value: f64, ours: Vec<f64>) -> CheckRow {
+        CheckRow::new(
+            "A",
+            "x",
+            "",
+            (Theirs::Article, value),
+            ours,
+            Band::Share(0.1),
+        )
+    }
+
+    #[test]
+    fn the_median_decides() {
+        assert!(row(100.0, vec![300.0, 109.0, 0.0]).passed);
+        assert!(!row(100.0, vec![111.0]).passed);
+        assert_eq!(
+            Spread::of(vec![]),
+            Spread {
+                median: 0.0,
+                least: 0.0,
+                most: 0.0
+            }
+        );
+    }
+
+    #[test]
+    fn a_known_difference_has_to_be_the_known_one() {
+        assert!(row(100.0, vec![50.0]).differs(52.0, "why").passed);
+        assert!(!row(100.0, vec![50.0]).differs(80.0, "why").passed);
+        assert!(!row(100.0, vec![101.0]).differs(101.0, "why").passed);
+    }
+
+    #[test]
+    fn the_table_says_each_reason_once() {
+        let rows = vec![
+            row(1.0, vec![1.0]).note("why"),
+            row(1.0, vec![2.0]).differs(2.0, "why"),
+        ];
+        let check = Check {
+            model: "m",
+            seeds: 1,
+            passed: true,
+            rows,
+        };
+        let text = render_check(&[check]);
+        assert_eq!(text.matches("why").count(), 1, "{text}");
+        assert!(text.contains("1 of 2 figures agree"), "{text}");
+    }
+}

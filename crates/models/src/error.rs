@@ -1,0 +1,56 @@
+//! What can go wrong with a model, each in one line that says what would be right.
+
+/// Why a model could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no such model.
+    #[error("no model `{0}`; `tcpwhy model list` prints those there are")]
+    UnknownModel(String),
+    /// There is no such parameter.
+    #[error("{model} has no parameter `{name}`; it has {known}")]
+    UnknownParameter {
+        /// The model.
+        model: &'static str,
+        /// What was asked for.
+        name: String,
+        /// The parameters that it has.
+        known: String,
+    },
+    /// There is no such preset.
+    #[error("{model} has no preset `{name}`; it has {known}")]
+    UnknownPreset {
+        /// The model.
+        model: &'static str,
+        /// What was asked for.
+        name: String,
+        /// The presets that it has.
+        known: String,
+    },
+    /// Not of the form `name=value` or `name=a..b`.
+    #[error("`{0}` is not {1}")]
+    Malformed(String, &'static str),
+    /// A value that the parameter cannot have.
+    #[error("{name}={value}: allowed is {allowed}")]
+    Value {
+        /// The parameter.
+        name: String,
+        /// What was asked for.
+        value: String,
+        /// The allowed range, with its unit.
+        allowed: String,
+    },
+    /// Values that are allowed, but not together.
+    #[error("{0}")]
+    Together(String),
+    /// A model's `parameters.toml` and its code do not agree: a mistake of ours.
+    #[error("{model}: parameters.toml: {why}")]
+    Definition {
+        /// The model.
+        model: &'static str,
+        /// What does not fit.
+        why: String,
+    },
+    /// The recording could not be written.
+    #[error(transparent)]
+    Recording(#[from] recording::Error),
+}

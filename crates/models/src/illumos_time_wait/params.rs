@@ -1,0 +1,225 @@
+//! The parameters of the model, typed, and what follows from them.
+
+use serde::Deserialize;
+
+use crate::{Error, Values};
+
+/// As in `parameters.toml`, which says what each is and its unit.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Params {
+    pub(super) duration: u64,
+    pub(super) start: f64,
+    pub(super) warm_up: u64,
+    pub(super) clients: u32,
+    pub(super) connects: u64,
+    pub(super) request_rate: f64,
+    pub(super) requests_per_connection: u32,
+    pub(super) request_bytes: u32,
+    pub(super) capacity: f64,
+    pub(super) path_delay: f64,
+    pub(super) client_addresses: u32,
+    separate_hosts: u64,
+    pub(super) background_iss_rate: f64,
+    pub(super) older_clients: f64,
+    pub(super) reset_loss: f64,
+    pub(super) tcp_strong_iss: u64,
+    pub(super) tcp_iss_incr: u32,
+    pub(super) tcp_smallest_anon_port: u16,
+    pub(super) tcp_largest_anon_port: u16,
+    tcp_random_anon_port: u64,
+    pub(super) tcp_time_wait_interval: u64,
+    pub(super) time_wait_collector: u64,
+    loopback_fix: u64,
+    pub(super) tcp_recv_hiwat: u32,
+    pub(super) tcp_rexmit_interval_initial: u64,
+    pub(super) tcp_rexmit_interval_min: u64,
+    pub(super) tcp_rexmit_interval_max: u64,
+}
+
+/// tcp_rexmit_interval_initial of the older hosts, ms.
+pub(super) const OLDER_INITIAL_MS: u64 = 3_000;
+/// A segment over loopback carries 8 kB.
+const LOOPBACK_MSS: u32 = 8_192;
+
+pub(super) const MS: u64 = 1_000_000;
+pub(super) const S: u64 = 1_000_000_000;
+
+impl Params {
+    pub(super) fn of(values: &Values) -> Result<Params, Error> {
+        let p: Params = values.typed()?;
+        let together = |sound: bool, why: String| match sound {
+            true => Ok(()),
+            false => Err(Error::Together(why)),
+        };
+        together(
+            p.tcp_smallest_anon_port < p.tcp_largest_anon_port,
+            format!(
+                "tcp_smallest_anon_port={}: allowed is less than tcp_largest_anon_port, which is {}",
+                p.tcp_smallest_anon_port, p.tcp_largest_anon_port
+            ),
+        )?;
+        let most = p.ports() * p.client_addresses / 2;
+        together(
+            p.clients <= most,
+            format!(
+                "clients={}: allowed is 0 to {most}, half of the ports that {} addresses have",
+                p.clients, p.client_addresses
+            ),
+        )?;
+        together(
+            p.warm_up < p.duration,
+            format!(
+                "warm_up={}: allowed is less than the duration, which is {} s",
+                p.warm_up, p.duration
+            ),
+        )?;
+        together(
+            p.tcp_rexmit_interval_min <= p.tcp_rexmit_interval_max,
+            format!(
+                "tcp_rexmit_interval_min={}: allowed is at most tcp_rexmit_interval_max, which is {}",
+                p.tcp_rexmit_interval_min, p.tcp_rexmit_interval_max
+            ),
+        )?;
+        Ok(p)
+    }
+
+    /// Ports that connect() chooses from.
+    pub(super) fn ports(&self) -> u32 {
+        u32::from(self.tcp_largest_anon_port) - u32::from(self.tcp_smallest_anon_port) + 1
+    }
+
+    pub(super) fn loopback(&self) -> bool {
+        self.separate_hosts == 0
+    }
+
+    pub(super) fn random_ports(&self) -> bool {
+        self.tcp_random_anon_port == 1
+    }
+
+    /// Whether a connection leaves a TIME_WAIT.
+    pub(super) fn leaves_time_wait(&self) -> bool {
+        self.loopback_fix == 0 || !self.loopback()
+    }
+
+    /// Hosts that connect.
+    pub(super) fn client_hosts(&self) -> u32 {
+        match self.loopback() {
+            true => 1,
+            false => self.client_addresses,
+        }
+    }
+
+    pub(super) fn service_ns(&self) -> u64 {
+        (S as f64 / self.capacity).round() as u64
+    }
+
+    pub(super) fn delay_ns(&self) -> u64 {
+        (self.path_delay * 1e3).round() as u64
+    }
+
+    pub(super) fn start_ns(&self) -> u64 {
+        (self.start * S as f64).round() as u64
+    }
+
+    /// Whether figures are made of what begins at `at_ns`.
+    pub(super) fn counts(&self, at_ns: u64) -> bool {
+        at_ns >= self.warm_up * S
+    }
+
+    pub(super) fn end_ns(&self) -> u64 {
+        self.duration * S
+    }
+
+    /// The window in which a TIME_WAIT takes a SYN for data of its own connection, bytes.
+    pub(super) fn window(&self) -> u32 {
+        self.tcp_recv_hiwat.next_multiple_of(LOOPBACK_MSS)
+    }
+
+    /// When the TIME_WAIT of a connection that closed at `closed_ns` is collected.
+    pub(super) fn expiry_ns(&self, closed_ns: u64) -> u64 {
+        let exact = closed_ns + self.tcp_time_wait_interval * MS;
+        match self.time_wait_collector {
+            0 => exact,
+            every => exact.next_multiple_of(every * MS),
+        }
+    }
+
+    /// The timeout after the SYN that was sent for the `attempt`-th time (0 the first): smoothed
+    /// round trip and deviation start at 4 and 1/2 of the initial interval, which makes
+    /// 4/8 + 1/2 + 4/32 = 1.125 of it (tcp_init_values, tcp_timers.c); doubled each time.
+    pub(super) fn timeout_ns(&self, older: bool, attempt: u32) -> u64 {
+        let initial = match older {
+            true => OLDER_INITIAL_MS,
+            false => self.tcp_rexmit_interval_initial,
+        };
+        let base = (initial * MS * 9 / 8).max(self.tcp_rexmit_interval_min * MS);
+        let backed_off = base.saturating_mul(1 << attempt.min(32));
+        backed_off.min(self.tcp_rexmit_interval_max * MS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::illumos_time_wait::MODEL;
+
+    fn with(set: &[&str]) -> Result<Params, Error> {
+        let parameters = MODEL.parameters()?;
+        let mut values = parameters.defaults();
+        for one in set {
+            parameters.set(&mut values, one)?;
+        }
+        Params::of(&values)
+    }
+
+    #[test]
+    fn syns_are_sent_again_at_1_125_and_3_375_of_the_initial_interval() {
+        let p = with(&[]).unwrap();
+        let (first, second) = (p.timeout_ns(false, 0), p.timeout_ns(false, 1));
+        assert_eq!((first, first + second), (1_125 * MS, 3_375 * MS));
+        assert_eq!(p.timeout_ns(true, 0), 3_375 * MS);
+        assert_eq!(p.timeout_ns(false, 40), 60_000 * MS);
+        let tuned = [
+            "tcp_rexmit_interval_initial=150",
+            "tcp_rexmit_interval_min=25",
+        ];
+        assert_eq!(with(&tuned).unwrap().timeout_ns(false, 0), 168_750_000);
+        // The minimum holds: 1.125 × 150 ms is below it.
+        assert_eq!(with(&tuned[..1]).unwrap().timeout_ns(false, 0), 400 * MS);
+    }
+
+    #[test]
+    fn time_wait_is_collected_at_multiples() {
+        let p = with(&[]).unwrap();
+        assert_eq!(p.expiry_ns(S), 65 * S);
+        assert_eq!(p.expiry_ns(5 * S), 65 * S);
+        assert_eq!(
+            with(&["time_wait_collector=0"]).unwrap().expiry_ns(S),
+            61 * S
+        );
+    }
+
+    #[test]
+    fn values_that_do_not_go_together_are_one_line() {
+        let ports = with(&["tcp_smallest_anon_port=65535"])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            ports.contains("allowed is less than tcp_largest_anon_port"),
+            "{ports}"
+        );
+        let few = ["clients=200", "tcp_smallest_anon_port=65500"];
+        let clients = with(&few).unwrap_err().to_string();
+        assert!(clients.contains("allowed is 0 to 18"), "{clients}");
+        assert!(with(&["tcp_rexmit_interval_max=100"]).is_err());
+    }
+
+    #[test]
+    fn presets_are_sound() {
+        let parameters = MODEL.parameters().unwrap();
+        for preset in &parameters.presets {
+            Params::of(&parameters.preset(&preset.name).unwrap()).unwrap();
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Models: the TCP of kernels that cannot be booted here, as deterministic simulations.
+//!
+//! A model is one directory (or file) with its `parameters.toml`, and one line in [`MODELS`]. It
+//! computes without I/O and on a virtual clock; the same parameters and seed give the same result to
+//! the byte. What it records goes through the `recording` crate, so that `explain` reads it as it
+//! reads a live host. What it says of a case is checked, figure by figure, against what the case's
+//! article reports, and against closed forms where there are any.
+
+mod check;
+mod engine;
+mod error;
+mod illumos_time_wait;
+mod model;
+mod parallel;
+mod parameters;
+mod report;
+mod sweep;
+mod tables;
+
+pub use check::{Band, Check, CheckRow, Spread, Theirs, check, render_check};
+pub use error::Error;
+pub use model::{Model, find};
+pub use parameters::{Parameter, Parameters, Preset, Values};
+pub use report::{Figure, Report, Series, render_report};
+pub use sweep::{Range, Sweep, render_sweep, sweep};
+
+/// Every model, in the order in which they are listed.
+pub const MODELS: &[Model] = &[illumos_time_wait::MODEL];

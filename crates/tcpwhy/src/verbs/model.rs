@@ -1,0 +1,167 @@
+//! `tcpwhy model`: kernels that cannot be booted here, computed.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use models::{Model, Values};
+use serde_json::json;
+
+/// What to do with models.
+#[derive(Subcommand, Debug)]
+pub enum ModelVerb {
+    /// List the models; of one, its parameters and presets
+    List {
+        /// The model whose parameters to list
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+        /// One JSON object per model, or per parameter and preset
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run a model, second by second or over a range of a parameter
+    Run(RunArgs),
+    /// Compare every model with what the articles of its cases report
+    Check(CheckArgs),
+}
+
+/// Arguments of `tcpwhy model run`.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// The model
+    name: String,
+    /// Write what a recorder on that host would have seen, as a recording
+    #[arg(short, value_name = "RECORDING", conflicts_with = "sweep")]
+    output: Option<PathBuf>,
+    /// The same seed gives the same run
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Begin with the values of a preset
+    #[arg(long, value_name = "PRESET")]
+    preset: Option<String>,
+    /// Set a parameter
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// Run once for each of several values of a parameter
+    #[arg(long, value_name = "NAME=A..B")]
+    sweep: Option<String>,
+    /// How many values, ends included
+    #[arg(long, value_name = "N", default_value_t = 11, requires = "sweep", value_parser = clap::value_parser!(u64).range(2..=10_000))]
+    steps: u64,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `tcpwhy model check`.
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// Seeds: 1 to N
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+    /// One JSON object per model
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the verb.
+pub fn run(verb: ModelVerb, out: &mut impl Write) -> Result<ExitCode> {
+    match verb {
+        ModelVerb::List { name: None, json } => list(json, out),
+        ModelVerb::List {
+            name: Some(name),
+            json,
+        } => parameters(&name, json, out),
+        ModelVerb::Run(args) => model(args, out),
+        ModelVerb::Check(args) => check(args, out),
+    }
+}
+
+fn list(json: bool, out: &mut impl Write) -> Result<ExitCode> {
+    for model in models::MODELS {
+        match json {
+            true => writeln!(out, "{}", json!({"name": model.name, "title": model.title}))?,
+            false => writeln!(out, "{:<20} {}", model.name, model.title)?,
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn parameters(name: &str, json: bool, out: &mut impl Write) -> Result<ExitCode> {
+    let parameters = models::find(name)?.parameters()?;
+    if json {
+        view::json::lines(&parameters.all, out)?;
+        view::json::lines(&parameters.presets, out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for p in &parameters.all {
+        writeln!(
+            out,
+            "{} = {}   ({})\n    {}",
+            p.name,
+            p.default,
+            p.allowed(),
+            p.doc
+        )?;
+    }
+    writeln!(out)?;
+    for preset in &parameters.presets {
+        writeln!(out, "--preset {}\n    {}", preset.name, preset.doc)?;
+        for (name, value) in &preset.values {
+            writeln!(out, "    {name} = {value}")?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn values(model: &Model, args: &RunArgs) -> Result<Values> {
+    let parameters = model.parameters()?;
+    let mut values = match &args.preset {
+        Some(preset) => parameters.preset(preset)?,
+        None => parameters.defaults(),
+    };
+    for assignment in &args.set {
+        parameters.set(&mut values, assignment)?;
+    }
+    Ok(values)
+}
+
+fn model(args: RunArgs, out: &mut impl Write) -> Result<ExitCode> {
+    let model = models::find(&args.name)?;
+    let values = values(model, &args)?;
+    if let Some(range) = &args.sweep {
+        let range = models::Range::parse(model, range, args.steps as usize)?;
+        let sweep = models::sweep(model, &values, &range, args.seed)?;
+        match args.json {
+            true => writeln!(out, "{}", serde_json::to_string(&sweep)?)?,
+            false => write!(out, "{}", models::render_sweep(&sweep))?,
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let report = match &args.output {
+        Some(dir) => model.record(&values, args.seed, dir)?,
+        None => model.run(&values, args.seed)?,
+    };
+    match args.json {
+        true => writeln!(out, "{}", serde_json::to_string(&report)?)?,
+        false => write!(out, "{}", models::render_report(&report))?,
+    }
+    if let Some(dir) = &args.output {
+        eprintln!("wrote the recording: {}", dir.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(args: CheckArgs, out: &mut impl Write) -> Result<ExitCode> {
+    let checks = models::check(&[], args.seeds)?;
+    match args.json {
+        true => view::json::lines(&checks, out)?,
+        false => write!(out, "{}", models::render_check(&checks))?,
+    }
+    Ok(match checks.iter().all(|c| c.passed) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
