@@ -92,6 +92,50 @@ fn unknown_names() {
 }
 
 #[test]
+fn parameters_of_models_are_checked() {
+    let model = |set| ["model", "run", "illumos-time-wait", "--set", set];
+    one_line(&["model", "run", "no-such-model"], "no-such-model");
+    one_line(&model("buckets=1"), "has no parameter `buckets`");
+    one_line(
+        &model("request_rate=-1"),
+        "request_rate=-1: allowed is 0 to 50000 1/s",
+    );
+    one_line(
+        &model("clients=0.5"),
+        "clients=0.5: allowed is 0 to 10000, whole",
+    );
+    one_line(&model("clients"), "NAME=VALUE");
+    let sweep = |range| ["model", "run", "illumos-time-wait", "--sweep", range];
+    one_line(&sweep("clients=1"), "NAME=A..B");
+    one_line(
+        &sweep("clients=1..20000"),
+        "clients=20000: allowed is 0 to 10000",
+    );
+}
+
+#[test]
+fn a_model_is_run_recorded_and_explained() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.tcpwhy");
+    let output = run(&["model", "run", "illumos-time-wait", "-o", arg(&path)]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        stdout(&output).contains("SYNs resent"),
+        "{}",
+        stdout(&output)
+    );
+    let output = run(&["explain", arg(&path), "--fail-on-finding"]);
+    assert_eq!(output.status.code(), Some(10), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("time-wait-collision (C01)"), "{text}");
+    assert!(text.contains("model illumos-time-wait"), "{text}");
+    one_line(
+        &["model", "run", "illumos-time-wait", "-o", arg(&path)],
+        "exists already",
+    );
+}
+
+#[test]
 fn wrong_usage_exits_with_2() {
     for args in [
         &["explain", "--for", "never"] as &[&str],
@@ -99,6 +143,8 @@ fn wrong_usage_exits_with_2() {
         &["explain", "x.tcpwhy", "--interval", "-1s"],
         &["no-such-verb"],
         &["lab", "run"],
+        &["model", "run"],
+        &["model", "run", "illumos-time-wait", "--steps", "5"],
         &[],
     ] {
         let output = run(args);
