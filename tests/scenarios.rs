@@ -4,10 +4,23 @@
 mod common;
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 
 use common::{TCPWHY, arg, json_lines, root, run, stderr};
 use serde_json::Value;
+
+/// A scenario runs in real time, on CPUs that others may want at that moment. What is told wrongly
+/// for another reason is told wrongly again: three times in a row counts.
+fn lasting<R>(test: impl Fn() -> R) -> R {
+    for _ in 0..2 {
+        match catch_unwind(AssertUnwindSafe(&test)) {
+            Ok(right) => return right,
+            Err(_) => eprintln!("once more, as others may have wanted the CPUs"),
+        }
+    }
+    test()
+}
 
 fn lab(args: &[&str]) -> Value {
     let output = run(&[&["lab", "run"], args, &["--json"]].concat());
@@ -20,14 +33,14 @@ fn lab(args: &[&str]) -> Value {
 }
 
 fn names_first(scenario: &str, cause: &str) -> Value {
-    let outcome = lab(&[scenario]);
-    let first = outcome["findings"][0].clone();
-    assert_eq!(first["cause"], cause);
-    assert!(
-        first["scope"]["pid"].as_u64().is_some_and(|pid| pid > 0),
-        "{first:#}"
-    );
-    first
+    lasting(|| {
+        let outcome = lab(&[scenario]);
+        let first = outcome["findings"][0].clone();
+        assert_eq!(first["cause"], cause);
+        let pid = first["scope"]["pid"].as_u64();
+        assert!(pid.is_some_and(|pid| pid > 0), "{first:#}");
+        first
+    })
 }
 
 #[test]
@@ -44,12 +57,11 @@ fn healthy_scenarios_give_no_finding() {
         "healthy-table",
         "healthy-busy",
     ] {
-        let outcome = lab(&[scenario]);
-        assert_eq!(
-            outcome["findings"].as_array().map(Vec::len),
-            Some(0),
-            "{outcome:#}"
-        );
+        lasting(|| {
+            let outcome = lab(&[scenario]);
+            let findings = outcome["findings"].as_array().map(Vec::len);
+            assert_eq!(findings, Some(0), "{outcome:#}");
+        });
     }
 }
 
@@ -91,6 +103,15 @@ fn middlebox() {
     names_first("middlebox-strips-options", "middlebox-strips-options");
 }
 
+/// Named first, and gone when its advice is taken.
+fn mended(scenario: &str, cause: &str) {
+    lasting(|| {
+        let outcome = lab(&[scenario, "--fix"]);
+        assert_eq!(outcome["findings"][0]["cause"], cause);
+        assert_eq!(outcome["fix"]["gone"], true, "{:#}", outcome["fix"]);
+    });
+}
+
 #[test]
 fn slow_transfers() {
     if !root() {
@@ -107,9 +128,7 @@ fn slow_transfers_are_mended() {
         return;
     }
     for cause in ["qdisc-drop", "bufferbloat", "slow-reader"] {
-        let outcome = lab(&[cause, "--fix"]);
-        assert_eq!(outcome["findings"][0]["cause"], cause);
-        assert_eq!(outcome["fix"]["gone"], true, "{:#}", outcome["fix"]);
+        mended(cause, cause);
     }
 }
 
@@ -119,18 +138,20 @@ fn crumbs_separate_by_their_options() {
     if !root() {
         return;
     }
-    let runs = lab(&["cookie-crumbs", "--seed", "2", "--runs", "5"]);
-    let found = |run: &&Value| run["found"].as_array().is_some_and(|f| !f.is_empty());
-    let all = runs["runs"].as_array().unwrap();
-    let bad = all.iter().filter(found).count();
-    assert!((1..all.len()).contains(&bad), "{runs:#}");
-    let attributes = runs["comparison"]["sockets"]["attributes"].as_array();
-    for name in ["SACK", "window scaling"] {
-        let of_name = |a: &&Value| a["attribute"] == name && a["value"] == "no";
-        let attribute = attributes.unwrap().iter().find(of_name).unwrap();
-        let exact = (&attribute["precision"], &attribute["recall"]);
-        assert_eq!(exact, (&1.0.into(), &1.0.into()), "{attribute:#}");
-    }
+    lasting(|| {
+        let runs = lab(&["cookie-crumbs", "--seed", "2", "--runs", "5"]);
+        let found = |run: &&Value| run["found"].as_array().is_some_and(|f| !f.is_empty());
+        let all = runs["runs"].as_array().unwrap();
+        let bad = all.iter().filter(found).count();
+        assert!((1..all.len()).contains(&bad), "{runs:#}");
+        let attributes = runs["comparison"]["sockets"]["attributes"].as_array();
+        for name in ["SACK", "window scaling"] {
+            let of_name = |a: &&Value| a["attribute"] == name && a["value"] == "no";
+            let attribute = attributes.unwrap().iter().find(of_name).unwrap();
+            let exact = (&attribute["precision"], &attribute["recall"]);
+            assert_eq!(exact, (&1.0.into(), &1.0.into()), "{attribute:#}");
+        }
+    });
 }
 
 #[test]
@@ -138,9 +159,7 @@ fn the_fix_fixes() {
     if !root() {
         return;
     }
-    let outcome = lab(&["refused", "--fix"]);
-    assert_eq!(outcome["findings"][0]["cause"], "connection-refused");
-    assert_eq!(outcome["fix"]["gone"], true, "{:#}", outcome["fix"]);
+    mended("refused", "connection-refused");
 }
 
 #[test]
@@ -150,7 +169,7 @@ fn a_copied_recording_means_the_same_without_root() {
     }
     let dir = tempfile::tempdir().unwrap();
     let kept = dir.path().join("kept");
-    let outcome = lab(&["refused", "--keep", arg(&kept)]);
+    let outcome = lasting(|| lab(&["refused", "--keep", arg(&kept)]));
     let recording = fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
 
     let told = run(&["explain", arg(&recording), "--fail-on-finding"]);
@@ -214,22 +233,24 @@ fn the_rate_recovers_when_time_wait_no_longer_refuses() {
         ("clumsy-kernel", "ab-upload"),
         ("delayed-requests", "balancer"),
     ] {
-        let outcome = lab(&[scenario, "--fix"]);
-        let says = outcome["findings"][0]["evidence"].to_string();
-        assert!(
-            says.contains("TcpOutRsts"),
-            "it moved with the symptom: {says}"
-        );
-        let p99 = |round: &Value| {
-            let clients = round["workload"]["clients"].as_array().unwrap().iter();
-            let client = clients.clone().find(|c| c["name"] == client).unwrap();
-            client["connect_ms"]["p99"].as_f64().unwrap()
-        };
-        let (before, after) = (p99(&outcome), p99(&outcome["fix"]["after"]));
-        assert!(
-            before > 900.0 && after < before / 4.0,
-            "{scenario}: {before} -> {after} ms"
-        );
+        lasting(|| {
+            let outcome = lab(&[scenario, "--fix"]);
+            let says = outcome["findings"][0]["evidence"].to_string();
+            assert!(
+                says.contains("TcpOutRsts"),
+                "it moved with the symptom: {says}"
+            );
+            let p99 = |round: &Value| {
+                let clients = round["workload"]["clients"].as_array().unwrap().iter();
+                let client = clients.clone().find(|c| c["name"] == client).unwrap();
+                client["connect_ms"]["p99"].as_f64().unwrap()
+            };
+            let (before, after) = (p99(&outcome), p99(&outcome["fix"]["after"]));
+            assert!(
+                before > 900.0 && after < before / 4.0,
+                "{scenario}: {before} -> {after} ms"
+            );
+        });
     }
 }
 
@@ -254,13 +275,15 @@ fn about(outcome: &Value, cause: &str) -> (String, String) {
 
 /// Takes the advice of a scenario's finding: half of a client's figure is gone then.
 fn halved_by_the_fix(scenario: &str, client: &str, figure: &str) -> Value {
-    let outcome = lab(&[scenario, "--fix"]);
-    let figures = outcome["fix"]["figures"].as_array().unwrap();
-    let of = |f: &&Value| f["client"] == client && f["figure"] == figure;
-    let of = figures.iter().find(of).unwrap();
-    let [before, after] = ["before", "after"].map(|key| of[key].as_f64().unwrap());
-    assert!(after < before / 2.0, "{scenario}: {of}");
-    outcome
+    lasting(|| {
+        let outcome = lab(&[scenario, "--fix"]);
+        let figures = outcome["fix"]["figures"].as_array().unwrap();
+        let of = |f: &&Value| f["client"] == client && f["figure"] == figure;
+        let of = figures.iter().find(of).unwrap();
+        let [before, after] = ["before", "after"].map(|key| of[key].as_f64().unwrap());
+        assert!(after < before / 2.0, "{scenario}: {of}");
+        outcome
+    })
 }
 
 #[test]
@@ -274,7 +297,10 @@ fn growing_tables() {
         (&*table, &*function),
         ("ehash", "__inet_lookup_established")
     );
-    let (table, function) = about(&lab(&["growing-table-nft"]), "lookup-table-growth");
+    let (table, function) = about(
+        &lasting(|| lab(&["growing-table-nft"])),
+        "lookup-table-growth",
+    );
     assert_eq!((&*table, &*function), ("nft-rules", "nft_do_chain"));
 }
 
@@ -286,7 +312,7 @@ fn port_search() {
     let outcome = halved_by_the_fix("port-search", "harvester", "connect p99, ms");
     let (_, function) = about(&outcome, "port-search-cost");
     assert_eq!(function, "__inet_hash_connect");
-    let (_, function) = about(&lab(&["port-search-bind"]), "port-search-cost");
+    let (_, function) = about(&lasting(|| lab(&["port-search-bind"])), "port-search-cost");
     assert_eq!(function, "inet_csk_get_port");
     let outcome = halved_by_the_fix("bind-beside-children", "watchdog", "bind p50, µs");
     let (port, function) = about(&outcome, "port-search-cost");
@@ -294,7 +320,7 @@ fn port_search() {
         (&*port, &*function),
         ("port 0.0.0.0:7000", "inet_csk_get_port")
     );
-    about(&lab(&["ports-exhausted"]), "ports-exhausted");
+    about(&lasting(|| lab(&["ports-exhausted"])), "ports-exhausted");
 }
 
 #[test]
@@ -305,8 +331,11 @@ fn waiting_for_a_cpu() {
     let outcome = halved_by_the_fix("cpu-contention", "shop", "request p99, ms");
     let (cpu, _) = about(&outcome, "cpu-contention");
     assert_eq!(cpu, "CPU 1");
-    let (cgroup, _) = about(&lab(&["cpu-quota"]), "cpu-contention");
+    let (cgroup, _) = about(&lasting(|| lab(&["cpu-quota"])), "cpu-contention");
     assert!(cgroup.ends_with("-orders"), "{cgroup}");
-    let (cpu, _) = about(&lab(&["softirq-starvation"]), "softirq-starvation");
+    let (cpu, _) = about(
+        &lasting(|| lab(&["softirq-starvation"])),
+        "softirq-starvation",
+    );
     assert_eq!(cpu, "CPU 1");
 }

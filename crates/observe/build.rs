@@ -23,6 +23,8 @@ fn main() {
             .source(&source)
             .clang_args([
                 format!("-D__TARGET_ARCH_{arch}"),
+                // Compare and swap; every kernel that we know runs what comes with it.
+                "-mcpu=v3".into(),
                 "-Wall".into(),
                 "-Werror".into(),
                 "-Wno-unused-function".into(),

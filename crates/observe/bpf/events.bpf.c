@@ -21,7 +21,10 @@ const volatile s32 reason_consumed = -1;
 const volatile s32 reason_queue_purge = -1;
 
 TW_SHARE(struct, tw_event);
+TW_SHARE(struct, tw_life);
+TW_SHARE(struct, tw_slot);
 TW_SHARE(struct, tw_reset);
+TW_SHARE(enum, tw_slot_word);
 TW_SHARE(enum, tw_kind);
 TW_SHARE(enum, tw_bits);
 TW_SHARE(enum, tw_caller);
@@ -31,7 +34,7 @@ struct {
 	__uint(max_entries, 16 << 20); /* set anew before load */
 } ring SEC(".maps");
 
-/* Records that found the ring full, per kind. */
+/* Events of which the record found the ring full, per kind. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, u32);
@@ -94,12 +97,12 @@ static __always_inline u32 caller(void *ctx, u32 frames, u32 first, u32 end)
 	return TW_CALLER_OTHER;
 }
 
-static __always_inline void count_lost(u32 kind)
+static __always_inline void count_lost(u32 kind, u32 events)
 {
 	u64 *n = bpf_map_lookup_elem(&lost, &kind);
 
 	if (n)
-		*n += 1;
+		*n += events;
 }
 
 static __always_inline void start(struct tw_event *e, u32 kind, u32 netns)
@@ -117,7 +120,7 @@ static __always_inline struct tw_event *begin(u32 kind, u32 netns)
 	if (e)
 		start(e, kind, netns);
 	else
-		count_lost(kind);
+		count_lost(kind, 1);
 	return e;
 }
 
@@ -235,11 +238,16 @@ static __always_inline u32 born_of(void *ctx, struct sock *sk)
 	return caller(ctx, COOKIE_FRAMES, 0, n_cookie_ranges);
 }
 
-/* Whether the first of the two programs below is at work on this CPU. */
+/* Of the two programs below on this CPU: whether the first is at work, and where each of them makes
+ * a number of a pointer. */
+struct at_work {
+	u64 first;
+	u64 number[2];
+};
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, u32);
-	__type(value, u64);
+	__type(value, struct at_work);
 	__uint(max_entries, 1);
 } busy SEC(".maps");
 
@@ -251,7 +259,50 @@ struct {
 	__uint(max_entries, 1);
 } caught SEC(".maps");
 
-static __always_inline int state_changed(void *ctx, struct sock *sk, int old, int new)
+/* What is known of a connection when it is established. */
+static __always_inline void fill_agreed(struct tw_event *e, const struct sock *sk,
+					const struct tcp_sock *tp, int old)
+{
+	struct born *born;
+	u32 zero = 0;
+
+	e->mss = tp->mss_cache;
+	e->bits |= BPF_CORE_READ_BITFIELD(tp, rx_opt.sack_ok) ? TW_SACK : 0;
+	e->bits |= BPF_CORE_READ_BITFIELD(tp, rx_opt.wscale_ok) ? TW_WSCALE : 0;
+	e->bits |= BPF_CORE_READ_BITFIELD(tp, rx_opt.tstamp_ok) ? TW_TIMESTAMPS : 0;
+	if (old != TCP_SYN_RECV)
+		return;
+	born = bpf_map_lookup_elem(&last_born, &zero);
+	if (born && born->sk == (u64)sk && born->caller != TW_CALLER_UNKNOWN) {
+		e->bits |= TW_HAS_COOKIE;
+		e->bits |= born->caller == TW_CALLER_COOKIE ? TW_COOKIE : 0;
+		born->sk = 0;
+	}
+}
+
+static __always_inline void fill_change(struct tw_event *e, const struct sock *sk,
+					const struct tcp_sock *tp, int old, int new)
+{
+	fill_sock(e, sk, tp);
+	e->old_state = old;
+	e->state = new;
+	if (old == TCP_CLOSE) {
+		/* connect() or listen(): the only changes made by the owner itself. */
+		e->pid = bpf_get_current_pid_tgid() >> 32;
+		e->cgroup = bpf_get_current_cgroup_id();
+		bpf_get_current_comm(e->comm, sizeof(e->comm));
+		e->backlog = sk->sk_max_ack_backlog;
+	} else if (tp && (new == TCP_ESTABLISHED || new == TCP_CLOSE)) {
+		fill_tcp(e, tp);
+		e->bytes_acked = tp->bytes_acked;
+		e->bytes_received = tp->bytes_received;
+	}
+}
+
+#include "lives.h"
+
+/* `number` is a place in a map for the socket's id, or NULL when lives are not folded. */
+static __always_inline int state_changed(void *ctx, struct sock *sk, int old, int new, u64 *number)
 {
 	struct tcp_sock *tp;
 	struct tw_event *e;
@@ -269,74 +320,75 @@ static __always_inline int state_changed(void *ctx, struct sock *sk, int old, in
 	}
 	if (!(state_wanted[old & 15] & (1u << (new & 15))) || !sock_ok(sk))
 		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (number && tp && fold(sock_id_through(number, sk), sk, tp, old, new))
+		return 0;
 	e = begin(TW_STATE, netns_of(&sk->__sk_common));
 	if (!e)
 		return 0;
-	tp = bpf_skc_to_tcp_sock(sk);
-	fill_sock(e, sk, tp);
-	e->old_state = old;
-	e->state = new;
-	if (old == TCP_CLOSE) {
-		/* connect() or listen(): the only changes made by the owner itself. */
-		e->pid = bpf_get_current_pid_tgid() >> 32;
-		e->cgroup = bpf_get_current_cgroup_id();
-		bpf_get_current_comm(e->comm, sizeof(e->comm));
-		e->backlog = sk->sk_max_ack_backlog;
-	} else if (tp && (new == TCP_ESTABLISHED || new == TCP_CLOSE)) {
-		fill_tcp(e, tp);
-		e->bytes_acked = tp->bytes_acked;
-		e->bytes_received = tp->bytes_received;
-	}
-	if (tp && new == TCP_ESTABLISHED) {
-		e->mss = tp->mss_cache;
-		e->bits |= BPF_CORE_READ_BITFIELD(tp, rx_opt.sack_ok) ? TW_SACK : 0;
-		e->bits |= BPF_CORE_READ_BITFIELD(tp, rx_opt.wscale_ok) ? TW_WSCALE : 0;
-		e->bits |= BPF_CORE_READ_BITFIELD(tp, rx_opt.tstamp_ok) ? TW_TIMESTAMPS : 0;
-	}
-	if (old == TCP_SYN_RECV && new == TCP_ESTABLISHED) {
-		born = bpf_map_lookup_elem(&last_born, &zero);
-		if (born && born->sk == (u64)sk && born->caller != TW_CALLER_UNKNOWN) {
-			e->bits |= TW_HAS_COOKIE;
-			e->bits |= born->caller == TW_CALLER_COOKIE ? TW_COOKIE : 0;
-			born->sk = 0;
-		}
-	}
+	fill_change(e, sk, tp, old, new);
+	if (tp && new == TCP_ESTABLISHED)
+		fill_agreed(e, sk, tp, old);
 	end(e);
 	return 0;
 }
 
-SEC("tp_btf/inet_sock_set_state")
-int BPF_PROG(on_state, struct sock *sk, int old, int new)
+static __always_inline int first(void *ctx, struct sock *sk, int old, int new, bool folds)
 {
 	u32 zero = 0;
-	u64 *at_work;
+	struct at_work *at_work;
 
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return 0;
 	at_work = bpf_map_lookup_elem(&busy, &zero);
 	if (!at_work)
 		return 0;
-	*(volatile u64 *)at_work = 1;
-	state_changed(ctx, sk, old, new);
-	*(volatile u64 *)at_work = 0;
+	*(volatile u64 *)&at_work->first = 1;
+	state_changed(ctx, sk, old, new, folds ? &at_work->number[0] : NULL);
+	*(volatile u64 *)&at_work->first = 0;
 	return 0;
 }
 
 /* The kernel runs no program in the middle of itself. A change of state in an interrupt that came in
- * the middle of on_state, as on any host with a network card some do, would be lost. This one is
+ * the middle of the first one, as on any host with a network card some do, would be lost. This one is
  * called after it for every change, and takes those that came while it was at work. */
-SEC("tp_btf/inet_sock_set_state")
-int BPF_PROG(on_state_missed, struct sock *sk, int old, int new)
+static __always_inline int second(void *ctx, struct sock *sk, int old, int new, bool folds)
 {
 	u32 zero = 0;
-	u64 *at_work = bpf_map_lookup_elem(&busy, &zero), *n;
+	struct at_work *at_work = bpf_map_lookup_elem(&busy, &zero);
+	u64 *n;
 
-	if (!at_work || !*at_work || sk->sk_protocol != IPPROTO_TCP)
+	if (!at_work || !at_work->first || sk->sk_protocol != IPPROTO_TCP)
 		return 0;
 	n = bpf_map_lookup_elem(&caught, &zero);
 	if (n)
 		*n += 1;
-	return state_changed(ctx, sk, old, new);
+	return state_changed(ctx, sk, old, new, folds ? &at_work->number[1] : NULL);
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_state, struct sock *sk, int old, int new)
+{
+	return first(ctx, sk, old, new, false);
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_state_missed, struct sock *sk, int old, int new)
+{
+	return second(ctx, sk, old, new, false);
+}
+
+/* The same where lives are folded, which takes compare and swap: Linux 5.12. */
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_state_fold, struct sock *sk, int old, int new)
+{
+	return first(ctx, sk, old, new, true);
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_state_fold_missed, struct sock *sk, int old, int new)
+{
+	return second(ctx, sk, old, new, true);
 }
 
 SEC("tp_btf/tcp_retransmit_skb")
@@ -407,7 +459,7 @@ int on_send_reset(u64 *ctx)
 		return 0;
 	r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
 	if (!r) {
-		count_lost(TW_RESET_SENT);
+		count_lost(TW_RESET_SENT, 1);
 		return 0;
 	}
 	e = &r->event;

@@ -34,7 +34,7 @@ enum {
 };
 enum { BPF_RB_NO_WAKEUP = 1 };
 enum { BPF_ANY = 0 };
-enum { BPF_F_NO_PREALLOC = 1 };
+enum { BPF_F_NO_PREALLOC = 1, BPF_F_MMAPABLE = 1 << 10 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 enum { BPF_F_USER_STACK = 1 << 8 };
 /* As the kernel numbers its helpers; CO-RE is asked by name where a helper may be missing. */

@@ -71,6 +71,25 @@ struct tw_event {
 };
 _Static_assert(sizeof(struct tw_event) == 152, "tw_event is shared with Rust");
 
+/* A connection from its opening on. */
+struct tw_life {
+	struct tw_event
+	    event; /* the last that is known of it; the owner is that of its connect() */
+	u64 connect_ns; /* 0: it was accepted */
+	u64 established_ns; /* 0: not yet */
+};
+_Static_assert(sizeof(struct tw_life) == 168, "tw_life is shared with Rust");
+
+/* Where a connection waits for its end, in an array that user space has mapped. Whoever changes the
+ * word from the socket's id to BUSY, by compare and swap, has the rest. */
+struct tw_slot {
+	u64 word;
+	struct tw_life life;
+	u64 zero[2]; /* no two slots share a cache line */
+};
+_Static_assert(sizeof(struct tw_slot) == 192, "tw_slot is shared with Rust");
+enum tw_slot_word { TW_SLOT_FREE, TW_SLOT_BUSY, TW_SLOT_LEAST_ID };
+
 /* A reset sent, and from where in the kernel. */
 #define TW_RESET_FRAMES 24
 struct tw_reset {

@@ -10,12 +10,11 @@ use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 
 use crate::error::Error;
-use crate::events::{Decoder, EventOptions, Events, Fold, Losses, Step};
+use crate::events::{Decoder, EventOptions, Events, Lives, Losses, Step, Told, disturbs};
 use crate::health::HealthLog;
 use crate::kernel::{Callers, KernelBtf, Names};
 use crate::ring::{DRAIN_EVERY, LOOK_FOR_LOSSES_EVERY, drain};
 use crate::stacks::Stacks;
-use crate::wire::tw_event;
 use crate::worker::{Control, Report};
 
 /// Watches until told to stop; ready once attached.
@@ -41,18 +40,23 @@ pub fn watch(
     let sink = RefCell::new(Sink {
         decoder: Decoder::new(names, stacks.clone()),
         table,
-        fold: Fold::new(!options.all_states),
+        lives: events.lives()?,
         stacks,
         steps: Vec::with_capacity(STEPS_AT_ONCE),
         failed: None,
     });
-    let ring = events.ring(|e, frames| sink.borrow_mut().take(e, frames))?;
+    let ring = events.ring(|told| sink.borrow_mut().take(told))?;
     let mut looked = Instant::now();
     loop {
         let stopping = control.stopping(DRAIN_EVERY);
         if stopping {
             // Detach first, then drain: what happened before the end is not lost.
             links.clear();
+        }
+        let sealing = stopping || sink.borrow().table.is_due();
+        if sealing {
+            // Before the ring: a life of which the end is in it is then whole.
+            sink.borrow_mut().take_opened();
         }
         drain(&ring)?;
         let mut sink = sink.borrow_mut();
@@ -65,7 +69,7 @@ pub fn watch(
                 health.say(source, "lost", count, why)?;
             }
         }
-        if stopping || sink.table.is_due() {
+        if sealing {
             sink.seal()?;
         }
         if stopping {
@@ -84,19 +88,31 @@ const STEPS_AT_ONCE: usize = 1024;
 struct Sink {
     decoder: Decoder,
     table: TableWriter<Event>,
-    fold: Fold,
+    lives: Option<Lives>,
     stacks: Stacks,
     steps: Vec<Step>,
     failed: Option<recording::Error>,
 }
 
 impl Sink {
-    fn take(&mut self, event: &tw_event, frames: &[u64]) {
-        if self.decoder.knows(event) {
-            self.fold.take(event, &mut self.steps);
-            if !frames.is_empty() {
-                self.stack(frames);
+    fn take(&mut self, told: Told) {
+        match told {
+            Told::Life(life) => self.steps.extend(Step::of_life(life)),
+            Told::Event(event) | Told::Reset(event, _) if self.decoder.knows(event) => {
+                if disturbs(event) {
+                    // How it began comes first: then its owner is known.
+                    let life = self.lives.as_ref().and_then(|l| l.take(event.sock));
+                    self.steps.extend(life.iter().flat_map(Step::of_life));
+                }
+                self.steps.push((*event).into());
+                if let Told::Reset(_, frames) = told
+                    && !frames.is_empty()
+                {
+                    self.stack(frames);
+                }
             }
+            // Of a kind that we do not know.
+            Told::Event(_) | Told::Reset(..) => {}
         }
         if self.steps.len() >= STEPS_AT_ONCE && self.failed.is_none() {
             self.failed = self.write().err();
@@ -122,8 +138,14 @@ impl Sink {
         written
     }
 
+    /// Of the connections that wait for their end, what is known so far.
+    fn take_opened(&mut self) {
+        let lives = self.lives.iter().flat_map(Lives::take_all);
+        self.steps
+            .extend(lives.flat_map(|life| Step::of_life(&life)));
+    }
+
     fn seal(&mut self) -> Result<(), recording::Error> {
-        self.fold.flush(&mut self.steps);
         self.write()?;
         self.stacks.seal()?;
         self.table.seal()

@@ -21,7 +21,8 @@ skeleton! { events sockets holders owners census calls packets tasks profile }
 pub use calls::types::{tw_call, tw_call_kind, tw_call_loss};
 pub use census::types::{tw_census, tw_destination, tw_port_count};
 pub use events::types::{
-    tw_bits, tw_caller, tw_event, tw_filter, tw_kind, tw_prefix, tw_range, tw_reset,
+    tw_bits, tw_caller, tw_event, tw_filter, tw_kind, tw_life, tw_prefix, tw_range, tw_reset,
+    tw_slot, tw_slot_word,
 };
 pub use holders::types::tw_holder;
 pub use owners::types::tw_owner;
@@ -33,6 +34,8 @@ pub use tasks::types::{tw_on, tw_sleep, tw_state, tw_task_kind, tw_thread, tw_wa
 // The same numbers are asserted in bpf/wire.h: a change on one side alone does not build.
 const _: () = {
     assert!(size_of::<tw_event>() == 152 && offset_of!(tw_event, comm) == 132);
+    assert!(size_of::<tw_life>() == 168 && offset_of!(tw_life, established_ns) == 160);
+    assert!(size_of::<tw_slot>() == 192 && offset_of!(tw_slot, life) == 8);
     assert!(size_of::<tw_reset>() == 344 && offset_of!(tw_reset, frames) == 152);
     assert!(size_of::<tw_range>() == 24);
     assert!(size_of::<tw_listener>() == 80 && offset_of!(tw_listener, local_port) == 72);
@@ -62,7 +65,7 @@ macro_rules! records {
     )+ };
 }
 records! {
-    tw_event, tw_reset, tw_listener, tw_socket, tw_holder, tw_owner, tw_destination, tw_port_count, tw_census,
+    tw_event, tw_life, tw_reset, tw_listener, tw_socket, tw_holder, tw_owner, tw_destination, tw_port_count, tw_census,
     tw_call, tw_packet, tw_wait, tw_on, tw_thread, tw_sample, tw_filter,
     // The same struct, which each object has anew.
     census::types::tw_filter, calls::types::tw_filter, packets::types::tw_filter,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use recording::tables::Event;
 use recording::{Addr, Cell, Table, Text, TextBuilder};
 
-use crate::events::fold::Step;
+use crate::events::step::Step;
 use crate::kernel::Names;
 use crate::stacks::Stacks;
 use crate::wire::{text, tw_bits, tw_caller, tw_event, tw_kind};

@@ -7,11 +7,12 @@ use libbpf_rs::{Link, OpenObject, RingBuffer};
 use recording::{Intent, Source, Verdict};
 
 use crate::error::{Error, bpf_error};
+use crate::events::lives::Lives;
 use crate::filter::{Filter, WireFilter};
 use crate::kernel::{Callers, KernelBtf, MISSED, Missed, Names, hz};
 use crate::ring::{Count, RING_FULL, ring_of_bytes};
 use crate::wire::events::{EventsSkel, EventsSkelBuilder, OpenEventsSkel};
-use crate::wire::{read, tw_caller, tw_event, tw_kind, tw_range, tw_reset};
+use crate::wire::{read, tw_caller, tw_event, tw_kind, tw_life, tw_range, tw_reset};
 
 /// What to watch and how.
 #[derive(Clone, Debug)]
@@ -33,17 +34,35 @@ struct Tracepoint {
     intent: Intent,
     tracepoint: &'static str,
     program: &'static str,
-    /// A program that is called after it, and takes what it missed.
-    second: Option<&'static str>,
+    /// Where there is a second one, which takes what the first missed, and the two that fold.
+    more: Option<More>,
     kind: tw_kind,
     /// Arguments without which the program is of no use, and why.
     args: usize,
     needs: &'static str,
 }
 
+/// The further programs of a tracepoint.
+struct More {
+    /// Called after the program; takes what it missed.
+    second: &'static str,
+    /// The same two, where lives are folded.
+    folding: [&'static str; 2],
+}
+
 impl Tracepoint {
-    fn has(&self, program: &str) -> bool {
-        self.program == program || self.second == Some(program)
+    /// The program that is called first, and the one that takes what it missed.
+    fn programs(&self, fold: bool) -> (&'static str, Option<&'static str>) {
+        match &self.more {
+            None => (self.program, None),
+            Some(more) if fold => (more.folding[0], Some(more.folding[1])),
+            Some(more) => (self.program, Some(more.second)),
+        }
+    }
+
+    fn has(&self, program: &str, fold: bool) -> bool {
+        let (first, second) = self.programs(fold);
+        first == program || second == Some(program)
     }
 }
 
@@ -54,7 +73,10 @@ const TRACEPOINTS: &[Tracepoint] = &[
         intent: Intent::Required,
         tracepoint: "inet_sock_set_state",
         program: "on_state",
-        second: Some("on_state_missed"),
+        more: Some(More {
+            second: "on_state_missed",
+            folding: ["on_state_fold", "on_state_fold_missed"],
+        }),
         kind: tw_kind::TW_STATE,
         args: 3,
         needs: "Linux 4.16",
@@ -65,7 +87,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         intent: Intent::Optional,
         tracepoint: "tcp_retransmit_skb",
         program: "on_retransmit",
-        second: None,
+        more: None,
         kind: tw_kind::TW_RETRANSMIT,
         args: 2,
         needs: "Linux 4.16",
@@ -76,7 +98,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         intent: Intent::Optional,
         tracepoint: "tcp_retransmit_synack",
         program: "on_retransmit_synack",
-        second: None,
+        more: None,
         kind: tw_kind::TW_SYNACK_RETRANSMIT,
         args: 2,
         needs: "Linux 4.16",
@@ -87,7 +109,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         intent: Intent::Optional,
         tracepoint: "tcp_send_reset",
         program: "on_send_reset",
-        second: None,
+        more: None,
         kind: tw_kind::TW_RESET_SENT,
         args: 2,
         needs: "Linux 4.16",
@@ -98,7 +120,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         intent: Intent::Optional,
         tracepoint: "tcp_receive_reset",
         program: "on_receive_reset",
-        second: None,
+        more: None,
         kind: tw_kind::TW_RESET_RECEIVED,
         args: 1,
         needs: "Linux 4.16",
@@ -109,7 +131,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         intent: Intent::Optional,
         tracepoint: "kfree_skb",
         program: "on_drop",
-        second: None,
+        more: None,
         kind: tw_kind::TW_DROP,
         args: 3,
         needs: "Linux 5.17",
@@ -123,10 +145,21 @@ const ORDERLY_CLOSE: &[(u32, u32)] = &[(1, 4), (1, 8), (4, 5), (4, 11), (8, 9)];
 /// The loaded tracepoint programs.
 pub struct Events<'o> {
     skel: EventsSkel<'o>,
+    fold: bool,
     /// Drop them to stop watching; what is in the ring stays.
     pub links: Vec<Link>,
     /// What each tracepoint gives and whether it works.
     pub sources: Vec<Source>,
+}
+
+/// A record of the ring.
+pub enum Told<'r> {
+    /// As it is.
+    Event(&'r tw_event),
+    /// A reset, with the kernel stack that sent it, innermost first.
+    Reset(&'r tw_event, &'r [u64]),
+    /// A whole life, or as much as is known of one.
+    Life(&'r tw_life),
 }
 
 /// Records lost so far, per tracepoint.
@@ -172,7 +205,16 @@ impl<'o> Events<'o> {
             .collect();
 
         let [first, second] = objects;
-        let open_all = open(first, options, btf, names, ranges, wanted(&verdicts))?;
+        // Older kernels have no compare and swap: there every change is a row of its own.
+        let mut fold = !options.all_states;
+        if fold {
+            let mut alone = MaybeUninit::uninit();
+            let only = |program: &str| TRACEPOINTS[0].has(program, fold);
+            fold = open(&mut alone, options, btf, names, ranges, only)?
+                .load()
+                .is_ok();
+        }
+        let open_all = open(first, options, btf, names, ranges, wanted(&verdicts, fold))?;
         let mut skel = match open_all.load() {
             Ok(skel) => skel,
             Err(_) => {
@@ -181,14 +223,14 @@ impl<'o> Events<'o> {
                 for (t, verdict) in TRACEPOINTS.iter().zip(&mut verdicts) {
                     if *verdict == Verdict::Attached {
                         let mut alone = MaybeUninit::uninit();
-                        let only = |program: &str| t.has(program);
+                        let only = |program: &str| t.has(program, fold);
                         let open = open(&mut alone, options, btf, names, ranges, only)?;
                         if let Err(e) = open.load() {
                             *verdict = Verdict::Failed(bpf_error(&e));
                         }
                     }
                 }
-                let open = open(second, options, btf, names, ranges, wanted(&verdicts))?;
+                let open = open(second, options, btf, names, ranges, wanted(&verdicts, fold))?;
                 open.load().map_err(|e| Error::Bpf {
                     what: "loading the tracepoint programs".into(),
                     why: bpf_error(&e),
@@ -198,7 +240,7 @@ impl<'o> Events<'o> {
         let mut links = Vec::new();
         for program in skel.object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            let i = TRACEPOINTS.iter().position(|t| t.has(&name));
+            let i = TRACEPOINTS.iter().position(|t| t.has(&name, fold));
             if let Some(verdict) = i.map(|i| &mut verdicts[i])
                 && *verdict == Verdict::Attached
             {
@@ -233,26 +275,31 @@ impl<'o> Events<'o> {
         ));
         Ok(Events {
             skel,
+            fold,
             links,
             sources,
         })
     }
 
-    /// The ring; each `drain` hands the records that are in it to `each`, with the kernel stack of
-    /// those that have one.
-    pub fn ring<'r>(
-        &self,
-        mut each: impl FnMut(&tw_event, &[u64]) + 'r,
-    ) -> Result<RingBuffer<'r>, Error> {
+    /// The ring; each `drain` hands the records that are in it to `each`.
+    pub fn ring<'r>(&self, mut each: impl FnMut(Told) + 'r) -> Result<RingBuffer<'r>, Error> {
         ring_of_bytes(&self.skel.maps.ring, move |bytes| {
             if let Some(reset) = read::<tw_reset>(bytes) {
                 let frames = reset.frames.iter().position(|f| *f == 0);
                 let frames = &reset.frames[..frames.unwrap_or(reset.frames.len())];
-                each(&reset.event, frames);
+                each(Told::Reset(&reset.event, frames));
+            } else if let Some(life) = read::<tw_life>(bytes) {
+                each(Told::Life(&life));
             } else if let Some(event) = read::<tw_event>(bytes) {
-                each(&event, &[]);
+                each(Told::Event(&event));
             }
         })
+    }
+
+    /// Where connections wait for their end; `None` when every change is a record.
+    pub fn lives(&self) -> Result<Option<Lives>, Error> {
+        let map = || Lives::map(&self.skel.maps.slots);
+        self.fold.then(map).transpose()
     }
 
     /// Records lost since the last call: source, how many, why.
@@ -268,13 +315,14 @@ impl<'o> Events<'o> {
             }
         }
         for (program, count) in losses.programs.news(self.skel.object()) {
-            if let Some(i) = TRACEPOINTS.iter().position(|t| t.program == program) {
+            let first = |t: &Tracepoint| t.programs(self.fold).0 == program;
+            if let Some(i) = TRACEPOINTS.iter().position(first) {
                 losses.missed[i].runs += count;
             }
         }
         losses.caught.news(&self.skel.maps.caught, 0)?;
         for (t, missed) in TRACEPOINTS.iter().zip(&mut losses.missed) {
-            let caught = t.second.map_or(0, |_| losses.caught.total);
+            let caught = t.more.as_ref().map_or(0, |_| losses.caught.total);
             match missed.news(caught) {
                 0 => {}
                 n => news.push((t.source, n, MISSED)),
@@ -312,12 +360,12 @@ fn refusals(btf: &KernelBtf, sources: &[Source]) -> Source {
 }
 
 /// Whether a program is among those with a good verdict.
-fn wanted(verdicts: &[Verdict]) -> impl Fn(&str) -> bool + '_ {
+fn wanted(verdicts: &[Verdict], fold: bool) -> impl Fn(&str) -> bool + '_ {
     move |program| {
         let verdict = TRACEPOINTS
             .iter()
             .zip(verdicts)
-            .find(|(t, _)| t.has(program));
+            .find(|(t, _)| t.has(program, fold));
         verdict.is_some_and(|(_, verdict)| *verdict == Verdict::Attached)
     }
 }

@@ -2,8 +2,10 @@
 
 mod decode;
 mod driver;
-mod fold;
+mod lives;
+mod step;
 
 pub use decode::Decoder;
-pub use driver::{EventOptions, Events, Losses};
-pub use fold::{Fold, Step};
+pub use driver::{EventOptions, Events, Losses, Told};
+pub use lives::Lives;
+pub use step::{Step, disturbs};

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Whole lives: a connection that opens, lives undisturbed and ends soon is one record, not three.
+ * Until it ends it waits in a slot, which user space empties now and then. Included by
+ * events.bpf.c. */
+#ifndef TCPWHY_LIVES_H
+#define TCPWHY_LIVES_H
+
+#define SLOTS (1 << 14) /* a power of two: 3 MiB */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct tw_slot);
+	__uint(max_entries, SLOTS);
+} slots SEC(".maps");
+
+/* Whether the word was `from`, and is now BUSY. */
+static __always_inline bool slot_take(struct tw_slot *s, u64 from)
+{
+	return __sync_val_compare_and_swap(&s->word, from, TW_SLOT_BUSY) == from;
+}
+
+static __always_inline void slot_leave(struct tw_slot *s, u64 word)
+{
+#ifdef __TARGET_ARCH_x86
+	/* Stores are seen in their order: only the compiler has to be told. */
+	asm volatile("" ::: "memory");
+	*(volatile u64 *)&s->word = word;
+#else
+	__sync_lock_test_and_set(&s->word, word);
+#endif
+}
+
+/* How many changes of state a life is made of so far. */
+static __always_inline u32 changes(const struct tw_slot *s)
+{
+	return (s->life.connect_ns ? 1 : 0) + (s->life.established_ns ? 1 : 0);
+}
+
+/* What is known so far, as a record of its own. */
+static __always_inline void tell_opened(const struct tw_slot *s)
+{
+	struct tw_life *life = bpf_ringbuf_reserve(&ring, sizeof(*life), 0);
+
+	if (!life) {
+		count_lost(TW_STATE, changes(s));
+		return;
+	}
+	*life = s->life;
+	bpf_ringbuf_submit(life, BPF_RB_NO_WAKEUP);
+}
+
+/* A connection begins to wait for its end. */
+static __always_inline bool life_begins(struct tw_slot *s, u64 id, struct sock *sk,
+					struct tcp_sock *tp, int old, int new)
+{
+	struct tw_event *e = &s->life.event;
+
+	if (!slot_take(s, TW_SLOT_FREE)) {
+		/* Another's; or this socket's, of a life whose end was not seen. */
+		if (!slot_take(s, id))
+			return false;
+		tell_opened(s);
+	}
+	start(e, TW_STATE, netns_of(&sk->__sk_common));
+	fill_change(e, sk, tp, old, new);
+	s->life.connect_ns = new == TCP_SYN_SENT ? e->time_ns : 0;
+	s->life.established_ns = 0;
+	if (new == TCP_ESTABLISHED) {
+		s->life.established_ns = e->time_ns;
+		fill_agreed(e, sk, tp, old);
+	}
+	if (!wanted(e)) {
+		slot_leave(s, TW_SLOT_FREE);
+		return false;
+	}
+	slot_leave(s, id);
+	return true;
+}
+
+/* Its connect() succeeded. */
+static __always_inline bool life_goes_on(struct tw_slot *s, u64 id, struct sock *sk,
+					 struct tcp_sock *tp)
+{
+	struct tw_event *e = &s->life.event;
+
+	if (!slot_take(s, id))
+		return false;
+	/* The source address may have been chosen since. */
+	e->family = load_addrs(e->local_addr, e->remote_addr, &sk->__sk_common);
+	e->local_port = bpf_ntohs(tp->inet_conn.icsk_inet.inet_sport);
+	if (tp->total_retrans || s->life.established_ns || !wanted(e)) {
+		tell_opened(s);
+		slot_leave(s, TW_SLOT_FREE);
+		return false;
+	}
+	e->old_state = TCP_SYN_SENT;
+	e->state = TCP_ESTABLISHED;
+	fill_tcp(e, tp);
+	fill_agreed(e, sk, tp, TCP_SYN_SENT);
+	s->life.established_ns = bpf_ktime_get_ns();
+	slot_leave(s, id);
+	return true;
+}
+
+static __always_inline bool life_ends(struct tw_slot *s, u64 id, struct sock *sk,
+				      struct tcp_sock *tp, int old)
+{
+	struct tw_life *life;
+	struct tw_event *e;
+
+	if (!slot_take(s, id))
+		return false;
+	if (tp->total_retrans || !s->life.established_ns) {
+		tell_opened(s);
+		slot_leave(s, TW_SLOT_FREE);
+		return false;
+	}
+	life = bpf_ringbuf_reserve(&ring, sizeof(*life), 0);
+	if (life) {
+		*life = s->life;
+		e = &life->event;
+		e->time_ns = bpf_ktime_get_ns();
+		e->old_state = old;
+		e->state = TCP_CLOSE;
+		fill_tcp(e, tp);
+		e->bytes_acked = tp->bytes_acked;
+		e->bytes_received = tp->bytes_received;
+		bpf_ringbuf_submit(life, BPF_RB_NO_WAKEUP);
+	} else {
+		count_lost(TW_STATE, changes(s) + 1);
+	}
+	slot_leave(s, TW_SLOT_FREE);
+	return true;
+}
+
+/* Whether the change is kept, or told, as part of a life. */
+static __always_inline bool fold(u64 id, struct sock *sk, struct tcp_sock *tp, int old, int new)
+{
+	u32 i = id & (SLOTS - 1);
+	struct tw_slot *s = bpf_map_lookup_elem(&slots, &i);
+
+	if (!s || id < TW_SLOT_LEAST_ID)
+		return false;
+	if (new == TCP_CLOSE)
+		return life_ends(s, id, sk, tp, old);
+	if (old == TCP_SYN_SENT && new == TCP_ESTABLISHED)
+		return life_goes_on(s, id, sk, tp);
+	/* One that is bound to a port beforehand says something that a life does not. */
+	if (old == TCP_CLOSE && new == TCP_SYN_SENT)
+		return !tp->inet_conn.icsk_inet.inet_sport && life_begins(s, id, sk, tp, old, new);
+	return old == TCP_SYN_RECV && new == TCP_ESTABLISHED &&
+	       !tp->total_retrans &&life_begins(s, id, sk, tp, old, new);
+}
+
+#endif

@@ -1,0 +1,135 @@
+//! The rows to be written: a record as it is, a whole life, or one that is taken apart.
+
+use crate::wire::{tw_bits, tw_event, tw_kind, tw_life};
+
+/// A row to be written.
+#[derive(Clone, Copy)]
+pub struct Step {
+    /// The record; of a life its end, with what the others told.
+    pub event: tw_event,
+    /// When connect() was called; 0 when not a life or not known.
+    pub connect_ns: u64,
+    /// When the connection was established; 0 when not a life.
+    pub established_ns: u64,
+    /// The kernel stack, as in the table `stack`.
+    pub stack: Option<u64>,
+}
+
+const ESTABLISHED: u8 = 1;
+const SYN_SENT: u8 = 2;
+const SYN_RECV: u8 = 3;
+const CLOSE: u8 = 7;
+
+impl From<tw_event> for Step {
+    fn from(event: tw_event) -> Step {
+        Step {
+            event,
+            connect_ns: 0,
+            established_ns: 0,
+            stack: None,
+        }
+    }
+}
+
+impl Step {
+    /// One row of a life that has ended; of one that has not, a row for each thing that happened.
+    pub fn of_life(life: &tw_life) -> impl Iterator<Item = Step> + use<> {
+        let &tw_life {
+            event,
+            connect_ns,
+            established_ns,
+        } = life;
+        let whole = event.state == CLOSE;
+        let row = |event: tw_event| Some(Step::from(event));
+        let [first, second] = match (whole, connect_ns, established_ns) {
+            (true, ..) => [
+                Some(Step {
+                    connect_ns,
+                    established_ns,
+                    ..Step::from(event)
+                }),
+                None,
+            ],
+            (false, 0, _) => [row(established(event, SYN_RECV, established_ns)), None],
+            (false, _, 0) => [row(connect(event, connect_ns)), None],
+            (false, ..) => [
+                row(connect(event, connect_ns)),
+                row(established(event, SYN_SENT, established_ns)),
+            ],
+        };
+        first.into_iter().chain(second)
+    }
+}
+
+/// The connect() by which a connection was opened.
+fn connect(life: tw_event, time_ns: u64) -> tw_event {
+    tw_event {
+        time_ns,
+        old_state: CLOSE,
+        state: SYN_SENT,
+        bits: tw_bits::TW_HAS_SOCK.0 as u8,
+        ..life
+    }
+}
+
+fn established(life: tw_event, from: u8, time_ns: u64) -> tw_event {
+    tw_event {
+        time_ns,
+        old_state: from,
+        state: ESTABLISHED,
+        ..life
+    }
+}
+
+/// Whether something happened to a connection that is not a change of its state.
+pub fn disturbs(e: &tw_event) -> bool {
+    u32::from(e.kind) != tw_kind::TW_STATE.0 && u32::from(e.bits) & tw_bits::TW_HAS_SOCK.0 != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(state: u8, connect_ns: u64, established_ns: u64) -> Vec<Step> {
+        let life = tw_life {
+            event: tw_event {
+                time_ns: 9,
+                pid: 42,
+                mss: 1460,
+                state,
+                old_state: 5,
+                bits: (tw_bits::TW_HAS_SOCK.0 | tw_bits::TW_SACK.0) as u8,
+                ..tw_event::default()
+            },
+            connect_ns,
+            established_ns,
+        };
+        Step::of_life(&life).collect()
+    }
+
+    #[test]
+    fn a_life_that_has_ended_is_one_row() {
+        let rows = rows(CLOSE, 3, 4);
+        assert_eq!(rows.len(), 1);
+        let row = &rows[0];
+        assert_eq!((row.connect_ns, row.established_ns), (3, 4));
+        assert_eq!((row.event.time_ns, row.event.pid), (9, 42));
+    }
+
+    #[test]
+    fn one_that_has_not_is_a_row_for_each_change() {
+        let times = |rows: &[Step]| -> Vec<(u64, u8, u8)> {
+            let change = |s: &Step| (s.event.time_ns, s.event.old_state, s.event.state);
+            rows.iter().map(change).collect()
+        };
+        let opened = rows(ESTABLISHED, 3, 4);
+        let changes = [(3, CLOSE, SYN_SENT), (4, SYN_SENT, ESTABLISHED)];
+        assert_eq!(times(&opened), changes);
+        assert!(opened.iter().all(|s| s.established_ns == 0), "not lives");
+        let sack = |s: &Step| u32::from(s.event.bits) & tw_bits::TW_SACK.0 != 0;
+        assert_eq!((sack(&opened[0]), sack(&opened[1])), (false, true));
+        let accepted = rows(ESTABLISHED, 0, 4);
+        assert_eq!(times(&accepted), [(4, SYN_RECV, ESTABLISHED)]);
+        assert_eq!(times(&rows(SYN_SENT, 3, 0)), changes[..1]);
+    }
+}
