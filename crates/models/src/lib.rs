@@ -7,6 +7,7 @@
 //! article reports, and against closed forms where there are any.
 
 mod check;
+mod draws;
 mod engine;
 mod error;
 mod illumos_time_wait;
