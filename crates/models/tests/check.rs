@@ -58,3 +58,19 @@ fn another_timeout_or_a_time_wait_that_is_left_alone_is_noticed() {
         "{fixed:?}"
     );
 }
+
+#[test]
+fn a_destination_cache_of_another_shape_is_noticed() {
+    for (change, figure) in [
+        ("ip_dce_hash_size=512", "lookup after 14.3 days"),
+        ("entry_walk=60", "load average, 15 minutes"),
+        ("returning_since_boot=0", "CPUs in lookups"),
+        ("interrupt_share=0.76", "CPU 23 busy"),
+    ] {
+        let failed = failed("illumos-dce", &[change]);
+        assert!(
+            failed.iter().any(|f| f == figure),
+            "{change}: {figure} not in {failed:?}"
+        );
+    }
+}
