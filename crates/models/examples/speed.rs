@@ -1,4 +1,5 @@
-//! Prints how long models take: 60 s of case A, and a sweep of a hundred runs against one after the other.
+//! Prints how long models take: 60 s of case A, two weeks of case B, and a sweep of a hundred runs
+//! against one after the other.
 
 use std::time::Instant;
 
@@ -20,6 +21,12 @@ fn main() -> Result<(), Error> {
         parameters.set(&mut values, set)?;
         let took = least(|seed| model.run(&values, seed).map(drop))?;
         println!("60 s of case A, {what}: {took:.1} ms");
+    }
+    let dce = find("illumos-dce")?;
+    for preset in ["dce-flame-graph", "more-buckets", "reclaim-threshold"] {
+        let values = dce.parameters()?.preset(preset)?;
+        let took = least(|seed| dce.run(&values, seed).map(drop))?;
+        println!("14 days of case B and 30 s of lookups, {preset}: {took:.1} ms");
     }
     let values = parameters.defaults();
     let range = Range::parse(model, "clients=1..400", 100)?;

@@ -7,8 +7,10 @@
 //! article reports, and against closed forms where there are any.
 
 mod check;
+mod draws;
 mod engine;
 mod error;
+mod illumos_dce;
 mod illumos_time_wait;
 mod model;
 mod parallel;
@@ -25,4 +27,4 @@ pub use report::{Figure, Report, Series, render_report};
 pub use sweep::{Range, Sweep, render_sweep, sweep};
 
 /// Every model, in the order in which they are listed.
-pub const MODELS: &[Model] = &[illumos_time_wait::MODEL];
+pub const MODELS: &[Model] = &[illumos_time_wait::MODEL, illumos_dce::MODEL];

@@ -1,4 +1,4 @@
-//! What one run of a model came to: figures, and what happened second by second.
+//! What one run of a model came to: figures, and what happened step by step.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 pub struct Report {
     /// Its figures.
     pub figures: Vec<Figure>,
-    /// Second by second.
+    /// Step by step.
     pub series: Series,
 }
 
@@ -24,12 +24,14 @@ pub struct Figure {
     pub value: f64,
 }
 
-/// What happened second by second.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+/// What happened step by step.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
+    /// What a row is of: a second of the virtual clock, or a longer time.
+    pub step: &'static str,
     /// What each number of a row is.
     pub columns: &'static [&'static str],
-    /// One per second of the virtual clock, the first for the first second.
+    /// One per step, the first for the first.
     pub rows: Vec<Vec<f64>>,
 }
 
@@ -42,13 +44,15 @@ pub fn render_report(report: &Report) -> String {
         .iter()
         .map(|c| c.to_string())
         .collect();
-    let rows = report.series.rows.iter().enumerate().map(|(second, row)| {
+    let rows = report.series.rows.iter().enumerate().map(|(nth, row)| {
         let cells = row.iter().map(|v| number(*v));
-        std::iter::once((second + 1).to_string())
+        std::iter::once((nth + 1).to_string())
             .chain(cells)
             .collect()
     });
-    let head = std::iter::once("second".to_string()).chain(head).collect();
+    let head = std::iter::once(report.series.step.to_string())
+        .chain(head)
+        .collect();
     out += &columns(0, head, rows.collect());
     out.push('\n');
     for f in &report.figures {
@@ -112,6 +116,7 @@ mod tests {
                 value: 10.0,
             }],
             series: Series {
+                step: "second",
                 columns: &["opens"],
                 rows: vec![vec![4_939.0], vec![7.0]],
             },

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use recording::tables::{
-    Counter, Event, Holder, Listener, PortUse, Process, Setting, TableSize, Thread, ThreadSleep,
-    Wait,
+    Counter, Cpu, Event, Frame, Holder, Listener, PortUse, Process, Resource, Sample, Setting,
+    Socket, Stack, TableSize, Thread, ThreadSleep, Wait,
 };
 use recording::{FORMAT, Host, Manifest, Namespace, Source, Table, TableWriter, Verdict, Writer};
 
@@ -68,6 +68,12 @@ lanes! {
     port_uses: PortUse,
     counters: Counter,
     settings: Setting,
+    sockets: Socket,
+    cpus: Cpu,
+    resources: Resource,
+    samples: Sample,
+    stacks: Stack,
+    frames: Frame,
 }
 
 impl Tables {
@@ -136,6 +142,11 @@ impl Tables {
         if self.failed.is_none() {
             self.failed = self.lanes.seal().err();
         }
+    }
+
+    /// The virtual time at which the recording begins, ns; it is 0 unless said.
+    pub(crate) fn starts(&mut self, virtual_ns: u64) {
+        self.manifest.start_ns = START_NS + virtual_ns;
     }
 
     /// The virtual time at which the recording ends, ns.

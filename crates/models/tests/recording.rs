@@ -1,51 +1,24 @@
 //! A computed recording reads like a live one: explain names the cause, and nothing where it is mended.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+mod common;
 
-use explain::{Explanation, Level, explain};
+use std::path::PathBuf;
+
+use common::content;
+use explain::{Explanation, Level};
 use models::{Error, find};
 use recording::Recording;
+use recording::tables::{Socket, TableSize};
 use tempfile::TempDir;
 
 const NAME: &str = "illumos-time-wait";
 
-/// Computes a recording.
 fn record(preset: &str, set: &[&str], seed: u64) -> (TempDir, PathBuf) {
-    let model = find(NAME).unwrap();
-    let parameters = model.parameters().unwrap();
-    let mut values = parameters.preset(preset).unwrap();
-    for one in set {
-        parameters.set(&mut values, one).unwrap();
-    }
-    let temporary = tempfile::tempdir().unwrap();
-    let dir = temporary.path().join("a.tcpwhy");
-    model.record(&values, seed, &dir).unwrap();
-    (temporary, dir)
+    common::record(NAME, preset, set, seed)
 }
 
 fn explained(preset: &str, set: &[&str]) -> Explanation {
-    let (_keep, dir) = record(preset, set, 1);
-    explain(&Recording::open(&dir).unwrap()).unwrap()
-}
-
-/// Every file below `dir` with its content, in order.
-fn content(dir: &Path) -> Vec<(String, Vec<u8>)> {
-    let mut all = Vec::new();
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        match path.is_dir() {
-            true => all.extend(
-                content(&path)
-                    .into_iter()
-                    .map(|(n, c)| (format!("{name}/{n}"), c)),
-            ),
-            false => all.push((name, fs::read(&path).unwrap())),
-        }
-    }
-    all.sort();
-    all
+    common::explained(NAME, preset, set)
 }
 
 #[test]
@@ -182,4 +155,32 @@ fn a_recording_is_not_overwritten() {
         Err(Error::Recording(recording::Error::Exists(_)))
     ));
     assert!(before == content(&dir));
+}
+
+#[test]
+fn each_time_wait_is_told_once_when_it_is_found() {
+    let (_keep, dir) = record("clumsy-kernel", &["duration=6"], 1);
+    let recording = Recording::open(&dir).unwrap();
+    let sockets: Vec<Socket> = common::rows(&recording);
+    let sizes: Vec<TableSize> = common::rows(&recording);
+    assert!(
+        sockets
+            .iter()
+            .all(|s| &*s.state == "TIME_WAIT" && s.tw_rcv_nxt.is_some())
+    );
+    // So far none has expired: the first two seconds' are all there.
+    let until = |n: usize| {
+        sockets
+            .iter()
+            .filter(|s| s.time_ns <= sizes[n].time_ns)
+            .count()
+    };
+    assert_eq!(until(1) as u64, sizes[1].entries);
+    let mut ids: Vec<u64> = sockets.iter().map(|s| s.sock).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), sockets.len());
+    let (_keep, dir) = record("clumsy-kernel", &["duration=3", "loopback_fix=1"], 1);
+    let none: Vec<Socket> = common::rows(&Recording::open(&dir).unwrap());
+    assert!(none.is_empty());
 }

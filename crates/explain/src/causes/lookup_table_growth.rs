@@ -1,6 +1,7 @@
-//! C34: a lookup structure has grown until packets spend the CPU walking it.
+//! C34: a lookup structure has grown until packets, or connections, spend the CPU walking it.
 
 mod advice;
+mod dce;
 mod evidence;
 mod kinds;
 
@@ -15,7 +16,7 @@ use crate::story::stats::ratio;
 use crate::story::structures::Structure;
 use crate::story::{Side, Story, source};
 use crate::words::{count, duration, figure, fitting, percent, plural, rounded};
-use kinds::{KINDS, Kind};
+use kinds::{KINDS, Kind, LookedUp, Walked};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "lookup-table-growth",
@@ -36,7 +37,9 @@ restart helps for a while.
 a firewall (`nft_do_chain`) or of routing (`fib_rules_lookup`). A hash table does not grow with its
 entries: entries ÷ buckets is the length of the chain that a lookup walks. Rules are compared one
 after the other. New connections go to the head of a chain: it is the old ones that get slow, and
-SYNs, which match nobody and walk to the end.
+SYNs, which match nobody and walk to the end. On illumos it may be the destination cache: the
+other end of every connection, opened or accepted, is looked up there (`dce_lookup_and_add_v4`).
+Before 2012 it had 256 buckets and forgot no address unless memory was low.
 
 **Distinguish.** In `port-search-cost` the time goes into connect() or bind(), in the process that
 connects (`__inet_hash_connect`), not into softirq. In `softirq-starvation` the softirq waits for a
@@ -61,11 +64,11 @@ struct Case<'a> {
     /// Entries passed by a lookup at its fullest, and on average.
     walk: f64,
     mean_walk: f64,
-    /// Samples in its functions, in softirq.
+    /// Samples in its functions, in softirq or wherever it is walked.
     inside: Vec<&'a Group>,
     /// The function that most of them pass through.
     function: &'static str,
-    /// Share of the time in softirq.
+    /// Share of the time in softirq, or wherever it is walked.
     share: f64,
 }
 
@@ -90,9 +93,10 @@ fn grown(story: &Story, kind: &Kind, netns: u32, size: &Structure) -> f64 {
     }
 }
 
-/// TCP segments that came to a namespace, 0 for all, and the rows that say so.
-fn segments(story: &Story, netns: u32) -> (u64, Vec<RowRef>) {
-    let rises = story.counters.rises("Tcp.InSegs").into_iter();
+/// What was looked up in a namespace, 0 for all, and the rows that say so.
+fn looked_up(story: &Story, what: LookedUp, netns: u32) -> (u64, Vec<RowRef>) {
+    let names = what.counters().iter();
+    let rises = names.flat_map(|name| story.counters.rises(name));
     let rises: Vec<_> = rises.filter(|(n, _)| netns == 0 || *n == netns).collect();
     let sum = rises.iter().fold(0u64, |n, (_, r)| n.saturating_add(r.by));
     let rows = rises.iter().flat_map(|(_, r)| r.rows()).take(SHOWN_ROWS);
@@ -112,7 +116,8 @@ impl<'a> Case<'a> {
             (walk, netns, size)
         });
         let walks = walks.filter(|(walk, ..)| *walk >= kind.least_walk);
-        let passed = |walk: f64, netns| walk * segments(story, netns).0.max(1) as f64;
+        let lookups = |netns| looked_up(story, kind.looked_up, netns).0.max(1);
+        let passed = |walk: f64, netns| walk * lookups(netns) as f64;
         let longest = walks.max_by(|a, b| {
             let by_passed = passed(a.0, a.1).total_cmp(&passed(b.0, b.1));
             // Of equals the whole host: its namespaces share the table.
@@ -122,11 +127,11 @@ impl<'a> Case<'a> {
         let profile = &story.profile;
         let inside: Vec<&Group> = profile
             .passing(kind.functions)
-            .filter(|g| g.softirq)
+            .filter(|g| kind.walked.within(g))
             .collect();
         let n = samples(inside.iter().copied());
-        let softirq = samples(profile.groups.iter().filter(|g| g.softirq));
-        let share = ratio(n as f64, softirq as f64)?;
+        let all = samples(profile.groups.iter().filter(|g| kind.walked.within(g)));
+        let share = ratio(n as f64, all as f64)?;
         let matters =
             n >= LEAST_SAMPLES && share >= kind.least_share && profile.of_one_cpu(n) >= LEAST_CPU;
         let through = |f: &&&'static str| samples(profile.passing(&[f]));
@@ -167,17 +172,31 @@ impl<'a> Case<'a> {
             arithmetic: checks,
             ruled_out: self.ruled_out(),
             advice: self.advice(&scope.netns),
-            verify: format!(
-                "Under the same load `tcpwhy stat tables` shows shorter chains or fewer rules, and \
-                 `{}` is no longer near the top of `perf top`.",
-                self.function
-            ),
+            verify: self.verify(),
             scope,
         }
     }
 
+    fn verify(&self) -> String {
+        let top = match self.kind.walked {
+            Walked::Softirq => "`perf top`",
+            Walked::Kernel => "a profile",
+        };
+        format!(
+            "Under the same load `tcpwhy stat tables` shows shorter chains or fewer rules, and \
+             `{}` is no longer near the top of {top}.",
+            self.function
+        )
+    }
+
     fn title(&self) -> String {
-        let Kind { name, entries, .. } = self.kind;
+        let Kind {
+            name,
+            entries,
+            walked,
+            ..
+        } = self.kind;
+        let (packets, within) = (walked.by(), walked.sample());
         let n = count(self.size.fullest.entries);
         let share = percent(self.share);
         let walk = match self.size.fullest.buckets {
@@ -185,14 +204,15 @@ impl<'a> Case<'a> {
             None => format!("{n} {entries}, one after the other"),
         };
         fitting([
-            format!("Packets walk {name} ({walk}): {share} of softirq time."),
-            format!("Packets walk {name} ({walk})."),
-            format!("Packets walk {name}: {n} {entries}."),
+            format!("{packets} {name} ({walk}): {share} of {within} time."),
+            format!("{packets} {name} ({walk})."),
+            format!("{packets} {name}: {n} {entries}."),
         ])
     }
 
     fn fix(&self) -> String {
         match self.size.fullest.buckets {
+            Some(_) if self.kind.structure == "dce" => self.dce_fix(),
             Some(_) => fitting([
                 format!(
                     "Give {} {} buckets, so that a chain holds one entry.",
@@ -220,10 +240,7 @@ impl<'a> Case<'a> {
 
     /// Look-ups during the recording, and the rows that say so.
     fn lookups(&self) -> (u64, Vec<RowRef>) {
-        if !self.kind.per_segment {
-            return (0, Vec::new());
-        }
-        segments(self.story, self.netns)
+        looked_up(self.story, self.kind.looked_up, self.netns)
     }
 
     /// What one look-up costs, ns.
@@ -240,8 +257,10 @@ impl<'a> Case<'a> {
     }
 
     fn impact(&self) -> Impact {
+        let openings = self.kind.looked_up == LookedUp::Openings;
         let (affected, counted) = match (self.connections(), self.lookups().0) {
             (0, 0) => (self.samples(), "samples"),
+            (_, lookups) if openings => (lookups, "connections"),
             (0, lookups) => (lookups, "packets"),
             (n, _) => (n, "connections"),
         };
@@ -250,9 +269,12 @@ impl<'a> Case<'a> {
             None => String::new(),
         };
         let cpu = percent(self.story.profile.of_one_cpu(self.samples()));
+        let walker = match openings {
+            true => format!("Each of {} {counted} walked", count(affected)),
+            false => format!("Every packet of {} {counted} walks", count(affected)),
+        };
         let says = format!(
-            "Every packet of {} {counted} walks up to {} {}{cost}: {cpu} of a CPU in all.",
-            count(affected),
+            "{walker} up to {} {}{cost}: {cpu} of a CPU in all.",
             figure(self.walk),
             self.kind.entries
         );
@@ -264,7 +286,10 @@ impl<'a> Case<'a> {
         c.because(format!(
             "{} of {} are in {}, which does nothing but walk",
             percent(self.share),
-            plural(self.softirq(), "softirq sample"),
+            plural(
+                self.within(),
+                &format!("{} sample", self.kind.walked.sample())
+            ),
             self.function
         ));
         weigh_checks(&mut c, checks);
@@ -281,9 +306,10 @@ impl<'a> Case<'a> {
         c
     }
 
-    fn softirq(&self) -> u64 {
+    /// Samples where it is walked, in whatever function.
+    fn within(&self) -> u64 {
         let groups = self.story.profile.groups.iter();
-        samples(groups.filter(|g| g.softirq))
+        samples(groups.filter(|g| self.kind.walked.within(g)))
     }
 
     fn arithmetic(&self) -> Vec<Check> {
@@ -298,9 +324,10 @@ impl<'a> Case<'a> {
             Some(_) => format!("{} ÷ buckets", self.kind.entries),
             None => self.kind.entries.to_string(),
         };
-        vec![Check {
+        let (counted, _) = self.kind.looked_up.name();
+        let cost = Check {
             formula: format!(
-                "segments in × {walk} ({} on average) × {} ns = CPU time in {}",
+                "{counted} × {walk} ({} on average) × {} ns = CPU time in {}",
                 figure(self.mean_walk),
                 figure(entry_ns),
                 self.function
@@ -313,7 +340,8 @@ impl<'a> Case<'a> {
                 "within a factor of {}: an entry costs more outside of the caches",
                 figure(COST_FACTOR)
             ),
-        }]
+        };
+        [cost].into_iter().chain(self.never_forgets()).collect()
     }
 
     fn ruled_out(&self) -> Vec<RuledOut> {
@@ -330,9 +358,10 @@ impl<'a> Case<'a> {
         let searched = RuledOut {
             cause: "port-search-cost",
             because: format!(
-                "{} in the search for a local port, {} here, in softirq",
+                "{} in the search for a local port, {} here, in {}",
                 plural(search, "sample"),
-                count(here)
+                count(here),
+                self.kind.walked.name()
             ),
         };
         [searched].into_iter().chain(starved).collect()

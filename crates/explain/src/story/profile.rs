@@ -61,6 +61,11 @@ impl Group {
     pub(crate) fn is_idle(&self) -> bool {
         self.pid == 0 && self.stack.is_none()
     }
+
+    /// The CPU was in the kernel, and not idle.
+    pub(crate) fn in_kernel(&self) -> bool {
+        self.stack.is_some()
+    }
 }
 
 impl Profile {

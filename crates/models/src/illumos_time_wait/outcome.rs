@@ -133,6 +133,7 @@ pub(super) fn report(p: &Params, o: &Outcome) -> Report {
             figure("connects failed", "", o.sum(p, |s| s.failed + s.no_port)),
         ],
         series: Series {
+            step: "second",
             columns: COLUMNS,
             rows: o.seconds.iter().map(Second::row).collect(),
         },

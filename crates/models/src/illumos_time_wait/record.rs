@@ -41,6 +41,9 @@ pub(super) struct Recorder<'a> {
     pub(super) closed: u64,
     pub(super) sleeps: u64,
     pub(super) counters: BTreeMap<(u32, &'static str), i64>,
+    /// TIME_WAITs that began since the last sample and are still there, by the client's end: the
+    /// socket, and the sequence number that it expects.
+    pub(super) time_waits: BTreeMap<u64, (u64, End, u32)>,
 }
 
 /// A connection, and what is written of it so far.
@@ -64,6 +67,7 @@ impl<'a> Recorder<'a> {
             closed: 0,
             sleeps: 0,
             counters: BTreeMap::new(),
+            time_waits: BTreeMap::new(),
         };
         recorder.begin();
         recorder
@@ -189,6 +193,7 @@ impl Probe for Recorder<'_> {
     }
 
     fn refused(&mut self, conn: &Conn, now_ns: u64) {
+        self.time_waits.remove(&conn.end.key());
         self.tell_opening(conn.id);
         let delay_ns = self.p.delay_ns();
         let syn = self.server(conn.id, conn.end, now_ns + delay_ns, "drop");
@@ -248,6 +253,7 @@ impl Probe for Recorder<'_> {
     }
 
     fn established(&mut self, conn: &Conn, now_ns: u64) {
+        self.time_waits.remove(&conn.end.key());
         let at_ns = now_ns + 2 * self.p.delay_ns();
         let Some(open) = self.open.get_mut(&conn.id) else {
             return;
@@ -308,6 +314,12 @@ impl Probe for Recorder<'_> {
         let Some(open) = self.open.remove(&conn.id) else {
             return;
         };
+        if self.p.leaves_time_wait() {
+            let expected = conn.after(conn.iss, self.p.request_bytes);
+            let sock = LISTENER + 2 + 2 * conn.id;
+            self.time_waits
+                .insert(conn.end.key(), (sock, conn.end, expected));
+        }
         let delay_ns = self.p.delay_ns();
         let received = u64::from(conn.requests) * u64::from(self.p.request_bytes);
         let sent = u64::from(conn.requests) * u64::from(RESPONSE_BYTES);

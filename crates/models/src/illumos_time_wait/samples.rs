@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use recording::tables::{
-    Counter, Holder, Listener, PortUse, Process, Setting, TableSize, Thread, ThreadSleep,
+    Counter, Holder, Listener, PortUse, Process, Setting, Socket, TableSize, Thread, ThreadSleep,
 };
 
 use super::outcome::Second;
@@ -15,6 +15,8 @@ use crate::tables::START_NS;
 const BACKLOG: u32 = 128;
 /// Destinations with fewer ports in use have no row, as live.
 const LEAST_PORTS: u32 = 16;
+/// TIME_WAITs told per sample.
+const MOST_TIME_WAITS: usize = 10_000;
 /// The file of the listening socket.
 const INODE: u64 = 5_000;
 
@@ -30,7 +32,10 @@ const COMPUTED: &[(&str, &str)] = &[
     ("reset-received", "connects that a reset ended"),
     ("reset-unmatched", "none: the port is open"),
     ("drop", "SYNs that a TIME_WAIT refused"),
-    ("sockets", "the listener"),
+    (
+        "sockets",
+        "the listener; each TIME_WAIT in the first sample that finds it",
+    ),
     ("holders", "who holds the listener"),
     ("processes", "the server"),
     (
@@ -127,6 +132,7 @@ impl Recorder<'_> {
             entries: second.time_wait,
             ..TableSize::default()
         });
+        self.time_waits(time_ns);
         self.ports(time_ns);
         self.counters(time_ns, second);
         if now_ns > 0 {
@@ -134,6 +140,26 @@ impl Recorder<'_> {
         }
         self.closed = 0;
         self.sleeps = 0;
+    }
+
+    /// TIME_WAITs that are new in this sample: told once, as their number alone is in every one.
+    fn time_waits(&mut self, time_ns: u64) {
+        let new = std::mem::take(&mut self.time_waits);
+        for (sock, end, expected) in new.into_values().take(MOST_TIME_WAITS) {
+            self.tables.add(Socket {
+                time_ns,
+                netns: SERVER,
+                sock,
+                family: 4,
+                state: "TIME_WAIT".into(),
+                local_addr: self.server_addr(),
+                local_port: PORT,
+                remote_addr: self.client_addr(end.address),
+                remote_port: end.port,
+                tw_rcv_nxt: Some(expected),
+                ..Socket::default()
+            });
+        }
     }
 
     fn ports(&mut self, time_ns: u64) {

@@ -13,6 +13,7 @@ use super::params::{Params, S};
 use super::ports::Ports;
 use super::probe::Probe;
 use super::time_wait::{End, Met, TimeWaits};
+use crate::draws::gap_ns;
 use crate::engine::Queue;
 
 /// Bytes of one response.
@@ -37,6 +38,15 @@ pub(super) struct Conn {
     older: bool,
     requests_left: u32,
     pub(super) requests: u32,
+}
+
+impl Conn {
+    /// The sequence number after the last of a side that sent so many bytes each time.
+    pub(super) fn after(&self, iss: u32, bytes: u32) -> u32 {
+        let payload = bytes.wrapping_mul(self.requests);
+        // SYN and FIN count as one each.
+        iss.wrapping_add(payload).wrapping_add(2)
+    }
 }
 
 #[derive(Debug)]
@@ -150,11 +160,7 @@ impl<P: Probe> Sim<'_, P> {
 
     /// Until the next of events that come at random at such a rate, ns.
     fn gap(&mut self, per_s: f64) -> u64 {
-        if per_s <= 0.0 {
-            return u64::MAX;
-        }
-        let share: f64 = self.rng.random();
-        (-(1.0 - share).ln() / per_s * S as f64) as u64
+        gap_ns(&mut self.rng, per_s)
     }
 
     fn connect(&mut self, client: Option<u32>) {
@@ -325,13 +331,8 @@ impl<P: Probe> Sim<'_, P> {
         let closed_ns = now_ns - self.p.delay_ns();
         self.probe.closed(conn, closed_ns, now_ns);
         if self.p.leaves_time_wait() {
-            let sent = |iss: u32, bytes: u32| {
-                let payload = bytes.wrapping_mul(conn.requests);
-                // SYN and FIN count as one each.
-                iss.wrapping_add(payload).wrapping_add(2)
-            };
-            let expected = sent(conn.iss, self.p.request_bytes);
-            let sent_next = sent(conn.server_iss, RESPONSE_BYTES);
+            let expected = conn.after(conn.iss, self.p.request_bytes);
+            let sent_next = conn.after(conn.server_iss, RESPONSE_BYTES);
             let expiry_ns = self.p.expiry_ns(closed_ns);
             self.time_waits
                 .enter(conn.end, expected, sent_next, expiry_ns);

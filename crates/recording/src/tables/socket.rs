@@ -4,7 +4,7 @@ use crate::cell::{Addr, Text};
 use crate::table::table;
 
 table! {
-    /// One sample of a socket that is not a listener. The first sample of a namespace holds every socket; later ones leave out connections that neither sent nor received nor have anything in flight, and TIME_WAIT, which the end of a connection in `event` tells.
+    /// One sample of a socket that is not a listener. The first sample of a namespace holds every socket; later ones leave out connections that neither sent nor received nor have anything in flight, and TIME_WAIT, which the end of a connection in `event` tells. A model's recording holds each TIME_WAIT once, in the first sample that finds it.
     Socket = "socket" {
         /// When it was sampled.
         time_ns: u64, Ns;

@@ -19,13 +19,19 @@ impl Case<'_> {
         match self.kind.structure {
             "ehash" => self.ehash_advice(netns),
             "conntrack" => vec![self.conntrack_advice()],
+            "dce" => self.dce_advice(),
             _ => vec![self.rules_advice(netns)],
         }
     }
 
     /// What changes when the table has the new number of buckets.
     fn shorter(&self) -> String {
-        let chain = self.size.fullest.entries as f64 / self.new_buckets() as f64;
+        self.shorter_with(self.new_buckets())
+    }
+
+    /// The same with so many buckets.
+    pub(super) fn shorter_with(&self, buckets: u64) -> String {
+        let chain = self.size.fullest.entries as f64 / buckets as f64;
         let cost = match self.lookup_ns() {
             Some(ns) => format!(" A look-up took {}.", duration(ns as u64)),
             None => String::new(),

@@ -19,6 +19,7 @@ impl<'a> Case<'a> {
     pub(super) fn evidence(&self) -> Vec<Step> {
         let mut steps = vec![self.cpu_step(), self.function_step()];
         steps.push(self.table_step());
+        steps.extend(self.never_forgets_step());
         steps.extend(self.cost_step());
         steps.extend(self.filler_step());
         steps.extend(self.limit_step());
@@ -48,27 +49,29 @@ impl<'a> Case<'a> {
         let profile = &self.story.profile;
         let here = profile.groups.iter().filter(|g| g.cpu == cpu);
         let busy = samples(here.clone().filter(|g| !g.is_idle()));
-        let softirq = samples(here.filter(|g| g.softirq));
+        let within = samples(here.filter(|g| self.kind.walked.within(g)));
         Step::new(format!(
-            "CPU {cpu} was in softirq for {} of its busy time, and in {} for {} of that.",
-            percent(ratio(softirq as f64, busy as f64).unwrap_or(0.0)),
+            "CPU {cpu} was in {} for {} of its busy time, and in {} for {} of that.",
+            self.kind.walked.name(),
+            percent(ratio(within as f64, busy as f64).unwrap_or(0.0)),
             self.function,
-            percent(ratio(inside as f64, softirq as f64).unwrap_or(0.0)),
+            percent(ratio(inside as f64, within as f64).unwrap_or(0.0)),
         ))
         .number("cpu", cpu)
         .number("busy_samples", busy)
-        .number("softirq_samples", softirq)
+        .number(self.kind.walked.number(), within)
         .number("function_samples", inside)
         .rows(self.rows())
     }
 
-    /// Its share of the softirq time in each part of the recording that has some.
+    /// Its share of the time in softirq, or the kernel, in each part of the recording that has some.
     fn shares(&self) -> Vec<f64> {
         let of_part = |part: u64| {
             let here = |g: &&&Group| u64::from(g.part) == part;
             let inside = samples(self.inside.iter().filter(here).copied());
             let all = self.story.profile.groups.iter();
-            let all = samples(all.filter(|g| g.softirq && u64::from(g.part) == part));
+            let all =
+                samples(all.filter(|g| self.kind.walked.within(g) && u64::from(g.part) == part));
             (all >= LEAST_SAMPLES).then(|| inside as f64 / all as f64)
         };
         (0..PARTS).filter_map(of_part).collect()
@@ -76,18 +79,19 @@ impl<'a> Case<'a> {
 
     fn function_step(&self) -> Step {
         let shares = self.shares();
+        let within = self.kind.walked.name();
         let first = shares.first().copied().unwrap_or(self.share);
         let most = shares.iter().copied().fold(first, f64::max);
         let trend = match most > 1.5 * first {
             true => format!(
-                ", and grows: from {} to {} of the time in softirq",
+                ", and grows: from {} to {} of the time in {within}",
                 percent(first),
                 percent(most)
             ),
             false => String::new(),
         };
         Step::new(format!(
-            "On all CPUs {} takes {} of the time in softirq{trend}.",
+            "On all CPUs {} takes {} of the time in {within}{trend}.",
             self.function,
             percent(self.share)
         ))
@@ -147,8 +151,9 @@ impl<'a> Case<'a> {
         let (lookups, rows) = self.lookups();
         let per_second = lookups as f64 / self.story.seconds();
         let step = Step::new(format!(
-            "{} segments per second came in and were looked up, {} each: {} per entry passed.",
+            "{} {} per second and looked up, {} each: {} per entry passed.",
             figure(per_second),
+            self.kind.looked_up.name().1,
             duration(each as u64),
             duration_ns(each / self.mean_walk)
         ))

@@ -1,5 +1,7 @@
 //! The structures that packets walk, what walks them, and from when on that is too long.
 
+use crate::story::profile::Group;
+
 /// A kind of structure that packets walk.
 pub(super) struct Kind {
     /// As in `table_size`.
@@ -17,8 +19,92 @@ pub(super) struct Kind {
     /// What passing one entry costs, ns: 5 for the expressions of a rule; a list of objects costs
     /// from 3 (in the cache) to 150 (in memory).
     pub(super) entry_ns: f64,
-    /// Each TCP segment that comes in is looked up once.
-    pub(super) per_segment: bool,
+    /// Where the CPUs are when they walk it.
+    pub(super) walked: Walked,
+    /// What is looked up, once each.
+    pub(super) looked_up: LookedUp,
+}
+
+/// Where the CPUs are when they walk a structure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Walked {
+    /// In softirq: for packets.
+    Softirq,
+    /// Anywhere in the kernel: interrupts, threads, system calls.
+    Kernel,
+}
+
+impl Walked {
+    pub(super) fn within(self, group: &Group) -> bool {
+        match self {
+            Walked::Softirq => group.softirq,
+            Walked::Kernel => group.in_kernel(),
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Walked::Softirq => "softirq",
+            Walked::Kernel => "the kernel",
+        }
+    }
+
+    /// Of what time, or sample.
+    pub(super) fn sample(self) -> &'static str {
+        match self {
+            Walked::Softirq => "softirq",
+            Walked::Kernel => "kernel",
+        }
+    }
+
+    /// The number of such samples in the evidence.
+    pub(super) fn number(self) -> &'static str {
+        match self {
+            Walked::Softirq => "softirq_samples",
+            Walked::Kernel => "kernel_samples",
+        }
+    }
+
+    /// For what it is walked.
+    pub(super) fn by(self) -> &'static str {
+        match self {
+            Walked::Softirq => "Packets walk",
+            Walked::Kernel => "New connections walk",
+        }
+    }
+}
+
+/// What is looked up in a structure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LookedUp {
+    /// Each TCP segment that comes in.
+    Segments,
+    /// The other end of each connection that is opened or accepted.
+    Openings,
+    /// Not known: not every packet.
+    Unknown,
+}
+
+impl LookedUp {
+    /// The counters that count them.
+    pub(super) fn counters(self) -> &'static [&'static str] {
+        match self {
+            LookedUp::Segments => &["Tcp.InSegs"],
+            LookedUp::Openings => &["Tcp.ActiveOpens", "Tcp.PassiveOpens"],
+            LookedUp::Unknown => &[],
+        }
+    }
+
+    /// What they are, as a formula has it, and what happened to them.
+    pub(super) fn name(self) -> (&'static str, &'static str) {
+        match self {
+            LookedUp::Openings => (
+                "connections opened or accepted",
+                "connections were opened or accepted",
+            ),
+            _ => ("segments in", "segments came in"),
+        }
+    }
 }
 
 /// A table with as many buckets as entries has chains of one or two.
@@ -38,7 +124,8 @@ pub(super) const KINDS: &[Kind] = &[
         least_walk: LEAST_CHAIN,
         least_share: 0.10,
         entry_ns: 20.0,
-        per_segment: true,
+        walked: Walked::Softirq,
+        looked_up: LookedUp::Segments,
     },
     Kind {
         structure: "conntrack",
@@ -48,7 +135,8 @@ pub(super) const KINDS: &[Kind] = &[
         least_walk: LEAST_CHAIN,
         least_share: 0.10,
         entry_ns: 20.0,
-        per_segment: true,
+        walked: Walked::Softirq,
+        looked_up: LookedUp::Segments,
     },
     Kind {
         structure: "nft-rules",
@@ -58,7 +146,8 @@ pub(super) const KINDS: &[Kind] = &[
         least_walk: LEAST_RULES,
         least_share: LEAST_RULES_SHARE,
         entry_ns: 5.0,
-        per_segment: true,
+        walked: Walked::Softirq,
+        looked_up: LookedUp::Segments,
     },
     Kind {
         structure: "ip-rules",
@@ -68,6 +157,19 @@ pub(super) const KINDS: &[Kind] = &[
         least_walk: LEAST_RULES,
         least_share: LEAST_RULES_SHARE,
         entry_ns: 20.0,
-        per_segment: false,
+        walked: Walked::Softirq,
+        looked_up: LookedUp::Unknown,
+    },
+    // illumos' destination cache: asked for every connection, in whatever context.
+    Kind {
+        structure: "dce",
+        name: "the destination cache",
+        entries: "addresses",
+        functions: &["dce_lookup_and_add_v4", "dce_lookup_and_add_v6"],
+        least_walk: LEAST_CHAIN,
+        least_share: 0.10,
+        entry_ns: 30.0,
+        walked: Walked::Kernel,
+        looked_up: LookedUp::Openings,
     },
 ];

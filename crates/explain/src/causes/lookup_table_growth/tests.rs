@@ -151,3 +151,60 @@ fn a_profile_with_losses_lowers_the_confidence_and_none_finds_nothing() {
     assert_eq!(found(&f).len(), 0);
     assert_eq!(found(&fixture::churn()).len(), 0);
 }
+
+/// A destination cache of 256 buckets that grows by 20 entries a second, asked 700 times a second.
+fn forgets_nobody(entries: u64, held_before: bool) -> Fixture {
+    let mut f = Fixture::new();
+    let first = if held_before { entries } else { 0 };
+    f.lookup(SERVER, "dce", [first, first + 100, first + 200], Some(256));
+    f.count(SERVER, "Tcp.ActiveOpens", 0, 2_000);
+    f.count(SERVER, "Tcp.PassiveOpens", 0, 5_000);
+    let walks = |stack: &'static [&'static str], pid| OnCpu {
+        cpu: 1,
+        pid,
+        comm: "sched",
+        softirq: false,
+        stack,
+    };
+    f.on_cpu(walks(&["dce_lookup_and_add_v4", "ip_input"], 0), 0, 4_000);
+    f.on_cpu(
+        walks(&["dce_lookup_and_add_v4", "so_connect"], 7),
+        4_000,
+        2_000,
+    );
+    f.on_cpu(walks(&["sys_syscall"], 7), 6_000, 400);
+    f
+}
+
+#[test]
+fn a_destination_cache_is_walked_in_threads_and_interrupts() {
+    let told = found_on_illumos(&forgets_nobody(8_000_000, true));
+    assert_eq!(told.scope.resource.as_deref(), Some("dce"));
+    assert_eq!(told.impact.affected, 7_000);
+    assert!(told.fix.contains("_dce_reclaim_threshold=32"));
+    assert_eq!(told.advice.len(), 3);
+    assert!(ruled_out(&told, "port-search-cost").ends_with("in the kernel"));
+    // Whoever held millions when the host booted has not got them at this rate.
+    assert_eq!(told.arithmetic.len(), 1);
+}
+
+/// Its advice has no change that a program of ours could apply: illumos is not this host.
+fn found_on_illumos(f: &Fixture) -> crate::Finding {
+    let mut told = f.explain().unwrap().findings;
+    assert_eq!(told.len(), 1);
+    let told = told.remove(0);
+    assert_eq!(told.cause, ID);
+    told
+}
+
+#[test]
+fn a_destination_cache_that_is_seldom_asked_is_none() {
+    let mut f = forgets_nobody(8_000_000, true);
+    f.machine.samples.truncate(150);
+    assert_eq!(found(&f).len(), 0);
+    let mut short = forgets_nobody(8_000_000, true);
+    for row in &mut short.machine.tables {
+        row.buckets = Some(1 << 22);
+    }
+    assert_eq!(found(&short).len(), 0);
+}

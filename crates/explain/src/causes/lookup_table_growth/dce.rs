@@ -1,0 +1,137 @@
+//! illumos' destination cache: it forgets nobody unless memory is low, and its tunings are its own.
+
+use super::Case;
+use crate::finding::{Advice, Check, Step};
+use crate::story::stats::ratio;
+use crate::words::{count, figure, fitting, percent, rounded};
+
+/// Buckets, and entries in one from which on the cache is reclaimed, of the kernel of 2012.
+const BUCKETS: u64 = 1_024;
+const THRESHOLD: u64 = 32;
+/// Buckets for a host that must do without reclaims.
+const MANY_BUCKETS: u64 = 65_536;
+/// Fewer new entries tell no rate.
+const LEAST_ADDED: u64 = 100;
+/// How far a rate that was measured for seconds may be from that of weeks.
+const RATE_SHARE: f64 = 0.25;
+
+/// The rate at which it grows, and what that makes since boot.
+struct SinceBoot {
+    per_s: f64,
+    seconds: f64,
+    entries: f64,
+}
+
+impl Case<'_> {
+    /// `None` unless the rate measured here, kept up since boot, makes what it holds. The
+    /// recording's clock begins when the host boots.
+    fn since_boot(&self) -> Option<SinceBoot> {
+        let (first, full) = (&self.size.first, &self.size.fullest);
+        let added = full.entries.saturating_sub(first.entries);
+        let ns = full.time_ns.saturating_sub(first.time_ns);
+        let seconds = full.time_ns as f64 / 1e9;
+        let per_s = ratio(added as f64, ns as f64 / 1e9)?;
+        let entries = per_s * seconds;
+        let fits = (entries - full.entries as f64).abs() <= RATE_SHARE * full.entries as f64;
+        (self.kind.structure == "dce" && added >= LEAST_ADDED && fits).then_some(SinceBoot {
+            per_s,
+            seconds,
+            entries,
+        })
+    }
+
+    /// Nothing is ever taken away: that closes the chain.
+    pub(super) fn never_forgets(&self) -> Option<Check> {
+        let grown = self.since_boot()?;
+        Some(Check {
+            formula: format!(
+                "{} new {} per second × {} days since boot = {} held, if none is ever removed",
+                figure(grown.per_s),
+                self.kind.entries,
+                figure(grown.seconds / 86_400.0),
+                self.kind.entries
+            ),
+            expected: rounded(grown.entries),
+            measured: rounded(self.size.fullest.entries as f64),
+            unit: self.kind.entries,
+            agrees: true,
+            tolerance: format!(
+                "within {}: the rate is measured for seconds",
+                percent(RATE_SHARE)
+            ),
+        })
+    }
+
+    pub(super) fn never_forgets_step(&self) -> Option<Step> {
+        let grown = self.since_boot()?;
+        let step = Step::new(format!(
+            "It grows by {} per second, and the host has been up for {} days: it holds what ever \
+             came, and nothing was taken away.",
+            figure(grown.per_s),
+            figure(grown.seconds / 86_400.0)
+        ))
+        .number("added_per_s", grown.per_s)
+        .number("days_since_boot", grown.seconds / 86_400.0)
+        .rows([self.size.first.row, self.size.fullest.row]);
+        Some(step)
+    }
+
+    pub(super) fn dce_fix(&self) -> String {
+        fitting([
+            format!(
+                "Have the cache reclaimed from {THRESHOLD} entries in a bucket on \
+                 (_dce_reclaim_threshold={THRESHOLD})."
+            ),
+            format!("Set _dce_reclaim_threshold={THRESHOLD}."),
+        ])
+    }
+
+    pub(super) fn dce_advice(&self) -> Vec<Advice> {
+        let free = percent(self.story.profile.of_one_cpu(self.samples()));
+        let bounded = Advice {
+            action: format!(
+                "Use a kernel that reclaims the cache once a bucket holds more than \
+                 _dce_reclaim_threshold={THRESHOLD} entries, with ip_dce_hash_size={BUCKETS}."
+            ),
+            command: Some(format!(
+                "ipadm set-prop -p _dce_reclaim_threshold={THRESHOLD} ip"
+            )),
+            r#where: "the host; illumos has both since 2012".into(),
+            risk: "Path MTUs and round trips that were learnt are forgotten with their addresses, \
+                   and learnt again."
+                .into(),
+            expected: format!(
+                "Chains of some {THRESHOLD} entries, not {}: about {free} of a CPU is free again.",
+                figure(self.walk)
+            ),
+            change: None,
+        };
+        let wider = Advice {
+            action: format!("Or give it {} buckets.", count(MANY_BUCKETS)),
+            command: Some(format!(
+                "echo 'set ip:ip_dce_hash_size={MANY_BUCKETS}' >> /etc/system"
+            )),
+            r#where: "a kernel that has the setting; it takes a reboot, which empties the cache"
+                .into(),
+            risk: "The cache still grows, and with it the chains, only more slowly.".into(),
+            expected: self.shorter_with(MANY_BUCKETS),
+            change: None,
+        };
+        let now = Advice {
+            action:
+                "Without a reboot: set lotsfree above freemem, so that the kernel takes memory for \
+                     low, and back again."
+                    .into(),
+            command: Some("echo 'freemem/E; lotsfree/E' | mdb -k".into()),
+            r#where: "the host; the command shows both, `mdb -kw` and `lotsfree/Z VALUE` set one"
+                .into(),
+            risk: "Meanwhile other caches are emptied, too, and processes may be paged out.".into(),
+            expected:
+                "A third of the entries is deleted at once, and again every 15 s: 12 times, 3 \
+                       minutes, leave one in a hundred. Then it grows again."
+                    .into(),
+            change: None,
+        };
+        vec![bounded, wider, now]
+    }
+}

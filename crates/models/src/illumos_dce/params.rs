@@ -1,0 +1,240 @@
+//! The parameters of the model, typed, and what follows from them.
+
+use serde::Deserialize;
+
+use crate::{Error, Values};
+
+/// As in `parameters.toml`, which says what each is and its unit.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Params {
+    pub(super) uptime: f64,
+    pub(super) duration: u64,
+    pub(super) new_destinations: f64,
+    pub(super) returning_destinations: u32,
+    pub(super) returning_since_boot: f64,
+    pub(super) connect_rate: f64,
+    pub(super) worker_accept_rate: f64,
+    pub(super) interrupt_accept_rate: f64,
+    pub(super) interrupt_share: f64,
+    pub(super) cpus: u32,
+    pub(super) interrupt_cpu: u32,
+    pub(super) base_load: f64,
+    base_interrupt: f64,
+    pub(super) entry_walk: f64,
+    pub(super) ip_dce_hash_size: u32,
+    #[serde(rename = "_dce_reclaim_threshold")]
+    pub(super) dce_reclaim_threshold: u32,
+    #[serde(rename = "_dce_reclaim_fraction")]
+    pub(super) dce_reclaim_fraction: u32,
+    pub(super) ip_dce_reclaim_interval: u64,
+    lotsfree_raised: f64,
+    pub(super) profile_rate: u64,
+}
+
+pub(super) const S: u64 = 1_000_000_000;
+pub(super) const DAY_S: f64 = 86_400.0;
+/// How often the memory allocator has its caches reclaimed while memory is low (kmem_reap_interval).
+const REAP_INTERVAL_S: f64 = 15.0;
+/// At most so many times the threshold stay in a bucket (ip_dce_reclaim_threshold_hard).
+const HARD: u32 = 2;
+
+impl Params {
+    pub(super) fn of(values: &Values) -> Result<Params, Error> {
+        let p: Params = values.typed()?;
+        let together = |sound: bool, why: String| match sound {
+            true => Ok(()),
+            false => Err(Error::Together(why)),
+        };
+        together(
+            p.ip_dce_hash_size.is_power_of_two(),
+            format!(
+                "ip_dce_hash_size={}: allowed is a power of two",
+                p.ip_dce_hash_size
+            ),
+        )?;
+        together(
+            p.interrupt_cpu < p.cpus,
+            format!(
+                "interrupt_cpu={}: allowed is 0 to {}, as there are {} CPUs",
+                p.interrupt_cpu,
+                p.cpus - 1,
+                p.cpus
+            ),
+        )?;
+        together(
+            p.new_destinations <= p.lookups(),
+            format!(
+                "new_destinations={}: allowed is at most the lookups per second, which are {:.1}",
+                p.new_destinations,
+                p.lookups()
+            ),
+        )?;
+        together(
+            p.base_load <= f64::from(p.cpus),
+            format!(
+                "base_load={}: allowed is at most the number of CPUs, which is {}",
+                p.base_load, p.cpus
+            ),
+        )?;
+        Ok(p)
+    }
+
+    /// Lookups per second.
+    pub(super) fn lookups(&self) -> f64 {
+        self.thread_lookups() + self.interrupt_accept_rate
+    }
+
+    /// Those in threads.
+    pub(super) fn thread_lookups(&self) -> f64 {
+        self.connect_rate + self.worker_accept_rate
+    }
+
+    /// Those in interrupts on `interrupt_cpu`.
+    pub(super) fn interrupt_cpu_lookups(&self) -> f64 {
+        self.interrupt_accept_rate * self.interrupt_share
+    }
+
+    /// Lookups per second of a CPU, in threads and in interrupts: of the interrupts', or another.
+    pub(super) fn lookups_of_cpu(&self, interrupts: bool) -> (f64, f64) {
+        let others = f64::from(self.cpus - 1);
+        let here = self.interrupt_cpu_lookups();
+        match interrupts {
+            true => (0.0, here),
+            false => (
+                self.thread_lookups() / others,
+                (self.interrupt_accept_rate - here) / others,
+            ),
+        }
+    }
+
+    /// Share of the lookups that are for an address never seen.
+    pub(super) fn new_share(&self) -> f64 {
+        match self.lookups() {
+            0.0 => 0.0,
+            lookups => self.new_destinations / lookups,
+        }
+    }
+
+    /// Share of `interrupt_cpu` that interrupts take without lookups.
+    pub(super) fn base_interrupt(&self) -> f64 {
+        self.base_interrupt / 100.0
+    }
+
+    /// Share of each other CPU that threads take without lookups.
+    pub(super) fn base_threads(&self) -> f64 {
+        (self.base_load / f64::from(self.cpus - 1)).min(1.0)
+    }
+
+    pub(super) fn uptime_s(&self) -> f64 {
+        self.uptime * DAY_S
+    }
+
+    pub(super) fn uptime_ns(&self) -> u64 {
+        (self.uptime_s() * S as f64).round() as u64
+    }
+
+    pub(super) fn end_ns(&self) -> u64 {
+        self.duration * S
+    }
+
+    /// Time to pass so many entries, ns.
+    pub(super) fn walk_ns(&self, entries: u64) -> u64 {
+        (entries as f64 * self.entry_walk).round() as u64
+    }
+
+    /// The kernel reclaims what has outgrown a threshold.
+    pub(super) fn reclaims(&self) -> bool {
+        self.dce_reclaim_threshold > 0
+    }
+
+    /// The lookup that meets too full a bucket reclaims.
+    pub(super) fn reclaims_inline(&self) -> bool {
+        self.reclaims() && self.ip_dce_reclaim_interval == 0
+    }
+
+    /// The most that a reclaim leaves in a bucket.
+    pub(super) fn most_kept(&self) -> Option<u32> {
+        (self.ip_dce_reclaim_interval > 0 && self.reclaims())
+            .then(|| self.dce_reclaim_threshold * HARD)
+    }
+
+    /// Probability that a reclaim leaves an entry.
+    pub(super) fn stays(&self) -> f64 {
+        1.0 - 1.0 / f64::from(self.dce_reclaim_fraction)
+    }
+
+    /// Reclaims of the work-around.
+    pub(super) fn reclaims_for_memory(&self) -> u32 {
+        match self.lotsfree_raised > 0.0 && self.ip_dce_reclaim_interval == 0 {
+            true => 1 + (self.lotsfree_raised / REAP_INTERVAL_S) as u32,
+            false => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::illumos_dce::MODEL;
+    use crate::illumos_dce::testing::{params, refused};
+
+    #[test]
+    fn values_that_do_not_go_together_are_one_line() {
+        for (set, says) in [
+            (
+                "ip_dce_hash_size=1000",
+                "ip_dce_hash_size=1000: allowed is a power of two",
+            ),
+            (
+                "interrupt_cpu=24",
+                "interrupt_cpu=24: allowed is 0 to 23, as there are 24 CPUs",
+            ),
+            ("base_load=30", "at most the number of CPUs, which is 24"),
+        ] {
+            let error = refused(&[set]);
+            assert!(error.contains(says), "{error}");
+        }
+        let few = refused(&[
+            "connect_rate=0",
+            "worker_accept_rate=0",
+            "interrupt_accept_rate=9",
+        ]);
+        assert!(few.contains("at most the lookups per second"), "{few}");
+    }
+
+    #[test]
+    fn values_that_cannot_be_are_one_line_with_the_range() {
+        for (set, says) in [
+            ("ip_dce_hash_size=0", "allowed is 1 to 1048576, whole"),
+            ("new_destinations=-1", "allowed is 0 to 200 1/s"),
+            (
+                "_dce_reclaim_threshold=1.5",
+                "allowed is 0 to 100000, whole",
+            ),
+            ("uptime=100", "allowed is 0.001 to 60 d"),
+            ("buckets=1", "illumos-dce has no parameter `buckets`"),
+        ] {
+            let error = refused(&[set]);
+            assert!(error.contains(says) && !error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn memory_that_is_low_for_two_seconds_is_one_reclaim() {
+        assert_eq!(params(&[]).reclaims_for_memory(), 0);
+        assert_eq!(params(&["lotsfree_raised=2"]).reclaims_for_memory(), 1);
+        assert_eq!(params(&["lotsfree_raised=180"]).reclaims_for_memory(), 13);
+        // The kernel with the worker has no such callback.
+        let later = ["lotsfree_raised=2", "ip_dce_reclaim_interval=60"];
+        assert_eq!(params(&later).reclaims_for_memory(), 0);
+    }
+
+    #[test]
+    fn presets_are_sound() {
+        let parameters = MODEL.parameters().unwrap();
+        for preset in &parameters.presets {
+            Params::of(&parameters.preset(&preset.name).unwrap()).unwrap();
+        }
+    }
+}
