@@ -10,6 +10,7 @@ mod check;
 mod engine;
 mod error;
 mod illumos_time_wait;
+mod linux_syn_queue;
 mod model;
 mod parallel;
 mod parameters;
@@ -25,4 +26,4 @@ pub use report::{Figure, Report, Series, render_report};
 pub use sweep::{Range, Sweep, render_sweep, sweep};
 
 /// Every model, in the order in which they are listed.
-pub const MODELS: &[Model] = &[illumos_time_wait::MODEL];
+pub const MODELS: &[Model] = &[illumos_time_wait::MODEL, linux_syn_queue::MODEL];

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use recording::tables::{
-    Counter, Event, Holder, Listener, PortUse, Process, Setting, TableSize, Thread, ThreadSleep,
+    Counter, Event, Holder, Listener, PortUse, Process, Setting, Socket, TableSize, Thread, ThreadSleep,
     Wait,
 };
 use recording::{FORMAT, Host, Manifest, Namespace, Source, Table, TableWriter, Verdict, Writer};
@@ -58,6 +58,7 @@ pub(crate) trait Row: Table {
 
 lanes! {
     events: Event,
+    sockets: Socket,
     listeners: Listener,
     holders: Holder,
     processes: Process,
