@@ -158,18 +158,33 @@ impl CheckRow {
 }
 
 /// Checks every model over so many seeds; `changes` (`name=value`) make the mechanism another one,
-/// which the check then has to notice.
+/// which the check then has to notice: with changes, only the models that have such a parameter are
+/// checked.
 pub fn check(changes: &[String], seeds: u64) -> Result<Vec<Check>, Error> {
-    let checks = MODELS.iter().map(|model| {
-        let rows = (model.check)(&model.parameters()?, changes, seeds)?;
-        Ok(Check {
+    let mut checks = Vec::new();
+    let mut unknown = None;
+    for model in MODELS {
+        let parameters = model.parameters()?;
+        let named = |change: &String| {
+            let name = change.split_once('=').map_or(&**change, |(name, _)| name);
+            parameters.named(name.trim()).map(drop)
+        };
+        if let Some(Err(e)) = changes.iter().map(named).find(Result::is_err) {
+            unknown = Some(e);
+            continue;
+        }
+        let rows = (model.check)(&parameters, changes, seeds)?;
+        checks.push(Check {
             model: model.name,
             seeds,
             passed: rows.iter().all(|r| r.passed),
             rows,
-        })
-    });
-    checks.collect()
+        });
+    }
+    match (checks.is_empty(), unknown) {
+        (true, Some(e)) => Err(e),
+        _ => Ok(checks),
+    }
 }
 
 /// The table, and below it what there is to say of its rows.

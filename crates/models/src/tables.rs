@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use recording::tables::{
-    Counter, Event, Holder, Listener, PortUse, Process, Setting, Socket, TableSize, Thread, ThreadSleep,
-    Wait,
+    Counter, Event, Holder, Listener, PortUse, Process, Setting, Socket, TableSize, Thread,
+    ThreadSleep, Wait,
 };
 use recording::{FORMAT, Host, Manifest, Namespace, Source, Table, TableWriter, Verdict, Writer};
 

@@ -1,8 +1,10 @@
 //! A computed recording reads like a live one: explain names the cause, and nothing where it is mended.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+mod computed;
 
+use std::path::PathBuf;
+
+use computed::content;
 use explain::{Explanation, Level, explain};
 use models::{Error, find};
 use recording::Recording;
@@ -12,40 +14,12 @@ const NAME: &str = "illumos-time-wait";
 
 /// Computes a recording.
 fn record(preset: &str, set: &[&str], seed: u64) -> (TempDir, PathBuf) {
-    let model = find(NAME).unwrap();
-    let parameters = model.parameters().unwrap();
-    let mut values = parameters.preset(preset).unwrap();
-    for one in set {
-        parameters.set(&mut values, one).unwrap();
-    }
-    let temporary = tempfile::tempdir().unwrap();
-    let dir = temporary.path().join("a.tcpwhy");
-    model.record(&values, seed, &dir).unwrap();
-    (temporary, dir)
+    computed::record(NAME, preset, set, seed)
 }
 
 fn explained(preset: &str, set: &[&str]) -> Explanation {
     let (_keep, dir) = record(preset, set, 1);
     explain(&Recording::open(&dir).unwrap()).unwrap()
-}
-
-/// Every file below `dir` with its content, in order.
-fn content(dir: &Path) -> Vec<(String, Vec<u8>)> {
-    let mut all = Vec::new();
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        match path.is_dir() {
-            true => all.extend(
-                content(&path)
-                    .into_iter()
-                    .map(|(n, c)| (format!("{name}/{n}"), c)),
-            ),
-            false => all.push((name, fs::read(&path).unwrap())),
-        }
-    }
-    all.sort();
-    all
 }
 
 #[test]

@@ -67,6 +67,9 @@ mod tests {
         assert_eq!(cookie(&["mtu=1400"]), (true, 1_220));
         assert_eq!(cookie(&["mtu=1280"]), (true, 1_220));
         // Nothing to lose.
-        assert_eq!(cookie(&["tcp_sack=0", "tcp_window_scaling=0"]), (false, 1_440));
+        assert_eq!(
+            cookie(&["tcp_sack=0", "tcp_window_scaling=0"]),
+            (false, 1_440)
+        );
     }
 }

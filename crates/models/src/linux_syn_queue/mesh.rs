@@ -136,9 +136,7 @@ impl Mesh {
         forming.mesh.links = links(p, &mut rng);
         forming.data_tries = vec![0; forming.mesh.sockets.len()];
         for (nth, socket) in forming.mesh.sockets.iter().enumerate() {
-            forming
-                .queue
-                .schedule(socket.connect_ns, Due::Connect(nth));
+            forming.queue.schedule(socket.connect_ns, Due::Connect(nth));
         }
         while let Some(due) = forming.queue.next_before(u64::MAX) {
             forming.happens(due);

@@ -248,7 +248,10 @@ mod tests {
             (&["backlog=-1"], "backlog=-1: allowed is 0 to 65535, whole"),
             (&["nodes=1"], "nodes=1: allowed is 2 to 64, whole"),
             (&["loss=0.6"], "loss=0.6: allowed is 0 to 0.5"),
-            (&["loaded_rtt=0"], "loaded_rtt=0: allowed is 10 to 1000000 us"),
+            (
+                &["loaded_rtt=0"],
+                "loaded_rtt=0: allowed is 10 to 1000000 us",
+            ),
             (&["listen=5"], "linux-syn-queue has no parameter `listen`"),
         ] {
             let error = try_params(set).unwrap_err().to_string();

@@ -25,7 +25,10 @@ const COMPUTED: &[(&str, &str)] = &[
     ("reset-sent", "none"),
     ("reset-received", "none"),
     ("reset-unmatched", "none: the ports are open"),
-    ("drop", "last ACKs of handshakes that met a full accept queue"),
+    (
+        "drop",
+        "last ACKs of handshakes that met a full accept queue",
+    ),
     ("symbols", "which connections were made from a cookie"),
     ("sockets", "listeners and connections"),
     ("holders", "who holds the listeners"),
@@ -39,7 +42,11 @@ const COMPUTED: &[(&str, &str)] = &[
 impl Recorder<'_> {
     /// What is known before the nodes connect.
     pub(super) fn begin(&mut self) {
-        let kernel = if self.p.later_kernel() { "6.18" } else { "4.14" };
+        let kernel = if self.p.later_kernel() {
+            "6.18"
+        } else {
+            "4.14"
+        };
         self.tables.host(kernel, self.p.nodes);
         for (name, gives) in COMPUTED {
             self.tables.computes(name, gives);
@@ -254,8 +261,22 @@ impl Recorder<'_> {
                 (to, "Tcp", "OutSegs", arrived / PER_ACK),
                 (from, "Tcp", "InSegs", arrived / PER_ACK),
                 (from, "Tcp", "RetransSegs", again),
-                (from, "TcpExt", if flow.sack { "TCPSackRecovery" } else { "TCPRenoRecovery" }, fast),
-                (from, "TcpExt", "TCPTimeouts", done.timeouts - before.timeouts),
+                (
+                    from,
+                    "TcpExt",
+                    if flow.sack {
+                        "TCPSackRecovery"
+                    } else {
+                        "TCPRenoRecovery"
+                    },
+                    fast,
+                ),
+                (
+                    from,
+                    "TcpExt",
+                    "TCPTimeouts",
+                    done.timeouts - before.timeouts,
+                ),
                 (from, "TcpExt", "TCPLossProbes", done.probes - before.probes),
             ] {
                 self.rise(node, group, name, by);

@@ -99,47 +99,55 @@ impl Window {
 mod tests {
     use super::*;
 
-    /// So many rounds of at most `most` segments in flight.
-    fn rounds(window: &mut Window, most: u64, n: u32) {
-        for nth in 0..n {
+    /// So many round trips of `rtt_s` with at most `most` segments in flight.
+    fn rounds(window: &mut Window, most: u64, n: u32, rtt_s: f64) {
+        for nth in 1..=n {
             let sent = window.segments().min(most);
-            window.acknowledged(f64::from(nth) * 1e-3, 1e-3, sent);
+            window.acknowledged(f64::from(nth) * rtt_s, rtt_s, sent);
         }
     }
 
     #[test]
     fn slow_start_stops_at_twice_what_the_receiver_lets_in_flight() {
         let mut window = Window::new();
-        rounds(&mut window, 45, 4);
+        rounds(&mut window, 45, 4, 1e-3);
         assert_eq!(window.segments(), 90);
-        rounds(&mut window, 45, 1_000);
+        rounds(&mut window, 45, 1_000, 1e-3);
         assert_eq!(window.segments(), 90);
     }
 
-    #[test]
-    fn after_a_loss_it_grows_back_to_where_it_was_and_beyond() {
+    /// After a loss at 1,280 segments.
+    fn cut() -> Window {
         let mut window = Window::new();
-        rounds(&mut window, 100_000, 7);
+        rounds(&mut window, 100_000, 7, 1e-3);
         assert_eq!(window.segments(), 1_280);
         window.cut();
         assert_eq!((window.segments(), window.threshold()), (896, 896));
-        // Back after the cube root of 384 / 0.4: 9.9 s.
-        rounds(&mut window, 100_000, 9_800);
-        assert!((1_250..=1_290).contains(&window.segments()), "{window:?}");
+        window
+    }
+
+    #[test]
+    fn after_a_loss_it_grows_back_to_where_it_was() {
+        // After the cube root of 384 / 0.4 s; Reno would take 725 round trips.
+        let mut window = cut();
+        rounds(&mut window, 100_000, 98, 0.1);
+        assert!((1_270..=1_290).contains(&window.segments()), "{window:?}");
+        // On a short path those are over sooner.
+        let mut window = cut();
+        rounds(&mut window, 100_000, 725, 1e-3);
+        assert!((1_270..=1_290).contains(&window.segments()), "{window:?}");
         // Not while the receiver's window is what holds it.
-        window.cut();
-        let before = window.segments();
-        rounds(&mut window, 45, 10_000);
-        assert_eq!(window.segments(), before);
+        let mut window = cut();
+        rounds(&mut window, 45, 10_000, 1e-3);
+        assert_eq!(window.segments(), 896);
     }
 
     #[test]
     fn a_timeout_starts_over() {
-        let mut window = Window::new();
-        rounds(&mut window, 100_000, 7);
+        let mut window = cut();
         window.timeout();
-        assert_eq!((window.segments(), window.threshold()), (1, 896));
-        rounds(&mut window, 100_000, 11);
-        assert_eq!(window.segments(), 896);
+        assert_eq!((window.segments(), window.threshold()), (1, 627));
+        rounds(&mut window, 100_000, 10, 1e-3);
+        assert_eq!(window.segments(), 627);
     }
 }
