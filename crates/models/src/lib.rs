@@ -12,6 +12,7 @@ mod engine;
 mod error;
 mod illumos_dce;
 mod illumos_time_wait;
+mod linux_syn_queue;
 mod model;
 mod parallel;
 mod parameters;
@@ -27,4 +28,8 @@ pub use report::{Figure, Report, Series, render_report};
 pub use sweep::{Range, Sweep, render_sweep, sweep};
 
 /// Every model, in the order in which they are listed.
-pub const MODELS: &[Model] = &[illumos_time_wait::MODEL, illumos_dce::MODEL];
+pub const MODELS: &[Model] = &[
+    illumos_time_wait::MODEL,
+    illumos_dce::MODEL,
+    linux_syn_queue::MODEL,
+];

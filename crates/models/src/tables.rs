@@ -58,6 +58,7 @@ pub(crate) trait Row: Table {
 
 lanes! {
     events: Event,
+    sockets: Socket,
     listeners: Listener,
     holders: Holder,
     processes: Process,
@@ -68,7 +69,6 @@ lanes! {
     port_uses: PortUse,
     counters: Counter,
     settings: Setting,
-    sockets: Socket,
     cpus: Cpu,
     resources: Resource,
     samples: Sample,

@@ -89,11 +89,17 @@ fn headline(comparison: &Comparison) -> String {
             mbit(&slow),
             percent(1.0 - slow.mean / fast.mean)
         ),
-        (By::Order, Some(fast), Some(slow)) => format!(
-            "The first recording moved {} Mbit/s, the second {}.",
-            figure(fast.mean),
-            figure(slow.mean)
-        ),
+        (By::Order, Some(fast), Some(slow)) => {
+            let less = match 1.0 - slow.mean / fast.mean {
+                less if less > 0.0 => format!(" ({} less)", percent(less)),
+                _ => String::new(),
+            };
+            format!(
+                "The first recording moved {} Mbit/s, the second {}{less}.",
+                figure(fast.mean),
+                figure(slow.mean)
+            )
+        }
         (By::Sockets, Some(fast), Some(slow)) => format!(
             "Throughput has one mode, but {} of {runs} runs have slow sockets: {}, the others {}.",
             slow.count,

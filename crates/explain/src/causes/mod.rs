@@ -32,6 +32,7 @@ use crate::finding::{Finding, Level};
 use crate::moved::{self, Symptom};
 use crate::story::Story;
 pub(crate) use path::owner as owner_of;
+pub(crate) use scene::scenes as scenes_of;
 
 /// A class of reasons for which TCP is slow or fails.
 #[derive(Clone, Copy, Debug)]

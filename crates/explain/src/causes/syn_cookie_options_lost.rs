@@ -10,7 +10,7 @@ use super::scene::{
 };
 use super::{Cause, findings};
 use crate::finding::{Advice, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
-use crate::story::stats::most_within;
+use crate::story::stats::{median, most_within};
 use crate::story::{Conn, ConnId, Side, Story, source};
 use crate::words::{count, fitting, plural};
 
@@ -164,10 +164,16 @@ impl<'a> Case<'a> {
         netns
     }
 
-    /// The most connections that arrived within one round trip: they are half-open at once.
+    /// The most connections that arrived within one round trip: they are half-open at once. Of the
+    /// round trips known, that of the path when it is idle: data have yet to come.
     fn at_once(&self) -> u64 {
-        let width = self.pace.rtt_ns.unwrap_or(USUAL_RTT_NS);
-        let accepted = self.scene.story.all(&self.scene.listener.accepted);
+        let story = self.scene.story;
+        let transfers = self.scene.listener.accepted.iter();
+        let transfers = transfers.filter_map(|id| story.transfers.of(*id));
+        let known = transfers.map(|t| t.min_rtt_us).filter(|us| *us > 0);
+        let idle_ns = median(&mut known.collect::<Vec<_>>()).map(|us| u64::from(us) * 1_000);
+        let width = idle_ns.or(self.pace.rtt_ns).unwrap_or(USUAL_RTT_NS);
+        let accepted = story.all(&self.scene.listener.accepted);
         let accepted = accepted.filter(|(_, c)| c.side == Side::Accepted);
         let mut times: Vec<u64> = accepted.map(|(_, c)| c.start_ns).collect();
         most_within(&mut times, width)
@@ -181,8 +187,9 @@ impl<'a> Case<'a> {
         let mut c = Confidence::high();
         let (seen, unseen) = (self.sorted.cookie.len(), self.sorted.perhaps_cookie.len());
         if seen > 0 {
+            let were = if seen == 1 { "was" } else { "were" };
             c.because(format!(
-                "the kernel's stack at establishment shows that {} were made from a cookie",
+                "the kernel's stack at establishment shows that {} {were} made from a cookie",
                 count(seen as u64)
             ));
         }
@@ -234,8 +241,9 @@ impl<'a> Case<'a> {
             1 => "1 other has them".into(),
             _ => format!("{} others have them", count(kept)),
         };
+        let run = if n == 1 { "runs" } else { "run" };
         Step::new(format!(
-            "{} run without SACK and window scaling; {others}.",
+            "{} {run} without SACK and window scaling; {others}.",
             plural(n, "accepted connection")
         ))
         .number("without", n)
@@ -249,6 +257,7 @@ impl<'a> Case<'a> {
         let seen = self.sorted.cookie.len() as u64;
         let mut says: String = match seen {
             0 => "They are older than the recording, or their making was not seen.".into(),
+            1 if self.affected() == 1 => "It was made from a SYN cookie.".into(),
             n if n == self.affected() => "All of them were made from SYN cookies.".into(),
             n => format!(
                 "{} of them were seen to be made from SYN cookies.",

@@ -1,6 +1,6 @@
 //! Which counters and settings differ between slow recordings and fast ones.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -13,6 +13,17 @@ const TOLD: usize = 12;
 const MIN_RATE: f64 = 0.5;
 /// Unless so many recordings are all on the right side.
 const MANY: usize = 4;
+/// Nor unless it stands still in every fast recording and each rise is one client in trouble.
+const ONE_TELLS: &[&str] = &[
+    "TcpExt.SyncookiesSent",
+    "TcpExt.SyncookiesRecv",
+    "TcpExt.SyncookiesFailed",
+    "TcpExt.TCPReqQFullDoCookies",
+    "TcpExt.TCPReqQFullDrop",
+    "TcpExt.ListenOverflows",
+    "TcpExt.ListenDrops",
+    "Tcp.AttemptFails",
+];
 /// Both sides within this factor are alike.
 const MIN_FACTOR: f64 = 1.5;
 
@@ -61,7 +72,9 @@ pub(super) fn counters(fast: &[&Run], slow: &[&Run]) -> Vec<CounterDiff> {
             let max = |of: &[f64]| of.iter().copied().fold(f64::MIN, f64::max);
             let min = |of: &[f64]| of.iter().copied().fold(f64::MAX, f64::min);
             let separates = min(&s) > max(&f) || max(&s) < min(&f);
-            let tells = high >= MIN_RATE || (separates && f.len() + s.len() >= MANY);
+            let one_tells = max(&f) == 0.0 && ONE_TELLS.contains(&name.as_str());
+            let few = f.len() + s.len() < MANY && !one_tells;
+            let tells = high >= MIN_RATE || (separates && !few);
             (tells && high > low * MIN_FACTOR).then(|| CounterDiff {
                 counter: name.clone(),
                 fast_per_s: rounded(fast_per_s),
@@ -89,15 +102,24 @@ impl CounterDiff {
     }
 }
 
-/// The settings whose values differ, by name.
+/// Values by name.
+type Values = BTreeMap<String, BTreeSet<String>>;
+
+/// The settings whose values differ, by name; then the backlogs of listeners that are on both sides:
+/// a port that was drawn is another one in every recording.
 pub(super) fn settings(fast: &[&Run], slow: &[&Run]) -> Vec<SettingDiff> {
-    let names: BTreeSet<&String> = fast
-        .iter()
-        .chain(slow)
-        .flat_map(|run| run.settings.keys())
-        .collect();
+    let mut diffs = differing(fast, slow, |run| &run.settings);
+    let backlogs = differing(fast, slow, |run| &run.backlogs);
+    let on_both = |d: &SettingDiff| !d.fast.is_empty() && !d.slow.is_empty();
+    diffs.extend(backlogs.into_iter().filter(on_both));
+    diffs
+}
+
+fn differing(fast: &[&Run], slow: &[&Run], of: fn(&Run) -> &Values) -> Vec<SettingDiff> {
+    let runs = fast.iter().chain(slow);
+    let names: BTreeSet<&String> = runs.flat_map(|run| of(run).keys()).collect();
     let values = |runs: &[&Run], name: &String| -> BTreeSet<String> {
-        let of_run = runs.iter().filter_map(|run| run.settings.get(name));
+        let of_run = runs.iter().filter_map(|run| of(run).get(name));
         of_run.flatten().cloned().collect()
     };
     let diffs = names.into_iter().filter_map(|name| {

@@ -25,6 +25,8 @@ pub(super) struct Run {
     pub(super) counters: BTreeMap<String, f64>,
     /// Values in force, over all namespaces.
     pub(super) settings: BTreeMap<String, BTreeSet<String>>,
+    /// What processes gave to listen(), by process and port.
+    pub(super) backlogs: BTreeMap<String, BTreeSet<String>>,
     pub(super) cpus: BTreeMap<u32, Cpu>,
     pub(super) profile: Profile,
 }
@@ -50,10 +52,24 @@ impl Run {
             sockets: sockets(&story),
             counters: story.counters.per_second(story.seconds()),
             settings: story.settings.all(),
+            backlogs: backlogs(&story),
             cpus: cost::read(recording)?,
             profile: functions::read(recording)?,
         })
     }
+}
+
+fn backlogs(story: &Story) -> BTreeMap<String, BTreeSet<String>> {
+    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for scene in crate::causes::scenes_of(story) {
+        let scope = scene.scope();
+        if let Some(backlog) = scope.backlog {
+            let owner = scope.comm.unwrap_or_else(|| "a listener".into());
+            let name = format!("backlog of {owner}, port {}", scene.listener.local.port);
+            all.entry(name).or_default().insert(backlog.to_string());
+        }
+    }
+    all
 }
 
 /// The sum over flows of connections, each over the time in which it lived: those that start later

@@ -1,4 +1,6 @@
 //! What the tests of computed recordings share.
+// Each test program uses some of it.
+#![allow(dead_code)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,55 @@
+//! linux-syn-queue: a cluster that floods its own listeners with SYNs, on Linux of 2017.
+//!
+//! A listener keeps as many half-open connections as its backlog says; to the next SYN it answers
+//! with a cookie. That remembers a segment size and, unless both ends use timestamps, nothing else:
+//! the connection lives without SACK and window scaling, with 65,535 bytes in flight. Case D is a
+//! mesh of nodes with a backlog of 5, in which one link or other is slow for a whole run, by luck.
+
+mod cases;
+mod closed_form;
+mod cookie;
+mod flow;
+mod listener;
+mod mesh;
+mod outcome;
+mod params;
+mod probe;
+mod record;
+mod samples;
+mod series;
+mod sim;
+mod window;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+use crate::tables::Tables;
+use crate::{Error, Model, Report, Values};
+use params::Params;
+use probe::Unwatched;
+
+/// The model.
+pub(crate) const MODEL: Model = Model {
+    name: "linux-syn-queue",
+    title: "Linux answers SYNs with cookies that forget options: cookie crumbs (D)",
+    parameters: include_str!("parameters.toml"),
+    run,
+    record,
+    check: cases::check,
+};
+
+fn run(values: &Values, seed: u64) -> Result<Report, Error> {
+    let p = Params::of(values)?;
+    let outcome = sim::simulate(&p, seed, &mut Unwatched);
+    Ok(outcome::report(&p, &outcome))
+}
+
+fn record(values: &Values, seed: u64, tables: &mut Tables) -> Result<Report, Error> {
+    let p = Params::of(values)?;
+    let mut recorder = record::Recorder::new(&p, tables);
+    let outcome = sim::simulate(&p, seed, &mut recorder);
+    recorder.finish();
+    Ok(outcome::report(&p, &outcome))
+}

@@ -1,0 +1,308 @@
+//! What a recorder would have sampled: once at the start, then every second.
+
+use recording::tables::{Counter, Holder, Listener, Setting, Socket as Row};
+
+use super::flow::{Done, Flow};
+use super::mesh::{Mesh, Socket};
+use super::params::US;
+use super::record::{COMM, End, PORT, Recorder, addr, connected, listening, netns, pid};
+use super::window;
+use crate::tables::START_NS;
+
+/// The files of the listening sockets, then those of the others.
+const LISTENING_INODE: u64 = 5_000;
+const CONNECTED_INODE: u64 = 100_000;
+/// The retransmission timeout at round trips far below it (TCP_RTO_MIN), µs.
+const TIMEOUT_US: u32 = 200_000;
+/// One ACK for so many segments.
+const PER_ACK: u64 = 2;
+
+/// What is computed, by the names of the recorder's sources.
+const COMPUTED: &[(&str, &str)] = &[
+    ("state", "changes of state of both ends"),
+    ("retransmit", "SYNs and data sent again"),
+    ("synack-retransmit", "none: data of the client come first"),
+    ("reset-sent", "none"),
+    ("reset-received", "none"),
+    ("reset-unmatched", "none: the ports are open"),
+    (
+        "drop",
+        "last ACKs of handshakes that met a full accept queue",
+    ),
+    ("symbols", "which connections were made from a cookie"),
+    ("sockets", "listeners and connections"),
+    ("holders", "who holds the listeners"),
+    (
+        "counters",
+        "the kernel's TCP counters that the mechanism moves; an ACK for every second segment",
+    ),
+    ("settings", "the tunings"),
+];
+
+impl Recorder<'_> {
+    /// What is known before the nodes connect.
+    pub(super) fn begin(&mut self) {
+        let kernel = if self.p.later_kernel() {
+            "6.18"
+        } else {
+            "4.14"
+        };
+        self.tables.host(kernel, self.p.nodes);
+        for (name, gives) in COMPUTED {
+            self.tables.computes(name, gives);
+        }
+        for node in 0..self.p.nodes {
+            let name = format!("node{}", node + 1);
+            self.tables.namespace(netns(node), &name);
+            self.settings(node);
+            self.tables.add(Holder {
+                time_ns: START_NS,
+                inode: LISTENING_INODE + u64::from(node),
+                pid: pid(node),
+                comm: COMM.into(),
+                fd: 3,
+            });
+        }
+        self.listener_samples(0);
+        self.counters(0);
+    }
+
+    fn settings(&mut self, node: u32) {
+        let p = self.p;
+        let settings = [
+            ("net.core.somaxconn", p.somaxconn.to_string()),
+            ("net.ipv4.tcp_syncookies", p.tcp_syncookies.to_string()),
+            (
+                "net.ipv4.tcp_max_syn_backlog",
+                p.tcp_max_syn_backlog.to_string(),
+            ),
+            ("net.ipv4.tcp_timestamps", p.tcp_timestamps.to_string()),
+            ("net.ipv4.tcp_sack", u32::from(p.sack()).to_string()),
+            (
+                "net.ipv4.tcp_window_scaling",
+                u32::from(p.window_scaling()).to_string(),
+            ),
+            // The first two are the kernel's.
+            ("net.ipv4.tcp_rmem", format!("4096 87380 {}", p.tcp_rmem)),
+        ];
+        for (name, value) in settings {
+            self.tables.add(Setting {
+                time_ns: START_NS,
+                netns: netns(node),
+                name: name.into(),
+                value: value.into(),
+            });
+        }
+    }
+
+    /// A sample of everything.
+    pub(super) fn sample(&mut self, mesh: &Mesh, flows: &[Flow], now_ns: u64) {
+        self.listener_samples(now_ns);
+        self.sampled.resize(mesh.sockets.len(), [false; 2]);
+        self.before.resize(flows.len(), Done::default());
+        for (nth, socket) in mesh.sockets.iter().enumerate() {
+            let of = |opener| {
+                let mut flows = flows.iter();
+                flows.find(|f| f.socket == nth && f.from_opener == opener)
+            };
+            for (end, out, back, since) in [
+                (End::Opener, of(true), of(false), socket.opened_ns),
+                (End::Listener, of(false), of(true), socket.established_ns),
+            ] {
+                // Idle connections are sampled once.
+                let side = usize::from(end == End::Listener);
+                let told = std::mem::replace(&mut self.sampled[nth][side], true);
+                let there = since.is_some_and(|at_ns| at_ns <= now_ns);
+                if !there {
+                    self.sampled[nth][side] = false;
+                } else if !told || out.is_some() {
+                    let row = self.socket(nth, socket, end, out.zip(back), now_ns);
+                    self.tables.add(row);
+                }
+            }
+        }
+        self.segments(mesh, flows);
+        self.counters(now_ns);
+    }
+
+    fn listener_samples(&mut self, now_ns: u64) {
+        for node in 0..self.p.nodes {
+            let seen = &self.listeners[node as usize];
+            self.tables.add(Listener {
+                time_ns: START_NS + now_ns,
+                netns: netns(node),
+                sock: listening(node),
+                inode: Some(LISTENING_INODE + u64::from(node)),
+                family: self.p.family,
+                local_addr: addr(self.p, node),
+                local_port: PORT,
+                accept_queue: seen.queues.waiting,
+                backlog: self.p.queue_limit(),
+                syn_queue: seen.queues.requests,
+                syn_queue_young: seen.queues.requests,
+                drops: seen.drops,
+                synflood_warned: seen.warned,
+                ..Listener::default()
+            });
+        }
+    }
+
+    /// One end: what it sends, and what comes back; neither when it is idle.
+    fn socket(
+        &self,
+        nth: usize,
+        socket: &Socket,
+        end: End,
+        flows: Option<(&Flow, &Flow)>,
+        now_ns: u64,
+    ) -> Row {
+        let p = self.p;
+        let (opener, listener) = (
+            (socket.opener, socket.port, p.announced_mss()),
+            (socket.listener, PORT, socket.agreed.client_mss),
+        );
+        let (here, there) = match end {
+            End::Opener => (opener, listener),
+            End::Listener => (listener, opener),
+        };
+        let mss = p.payload(here.2);
+        let scaled = socket.agreed.window_scaling;
+        let shift = if scaled { p.window_shift() } else { 0 };
+        let handshake_us = (socket.handshake_ns / US) as u32;
+        let row = Row {
+            time_ns: START_NS + now_ns,
+            netns: netns(here.0),
+            sock: connected(nth, end),
+            inode: Some(CONNECTED_INODE + connected(nth, end)),
+            family: p.family,
+            state: "ESTABLISHED".into(),
+            local_addr: addr(p, here.0),
+            local_port: here.1,
+            remote_addr: addr(p, there.0),
+            remote_port: there.1,
+            congestion: Some("cubic".into()),
+            ca_state: Some("Open".into()),
+            sack: Some(socket.agreed.sack),
+            window_scaling: Some(scaled),
+            timestamps: Some(p.timestamps()),
+            snd_wscale: Some(shift),
+            rcv_wscale: Some(shift),
+            rto_us: Some(TIMEOUT_US),
+            snd_mss: Some(mss),
+            advmss: Some(p.announced_mss()),
+            rtt_us: Some(handshake_us),
+            min_rtt_us: Some(handshake_us),
+            cwnd: Some(window::FIRST as u32),
+            snd_wnd: Some(p.window(scaled)),
+            rcv_wnd: Some(p.window(scaled)),
+            bytes_acked: Some(0),
+            bytes_received: Some(0),
+            busy_us: Some(0),
+            rwnd_limited_us: Some(0),
+            recv_queue: Some(0),
+            ..Row::default()
+        };
+        match flows {
+            Some((out, back)) => self.sending(row, out, back, now_ns),
+            None => row,
+        }
+    }
+
+    fn sending(&self, row: Row, out: &Flow, back: &Flow, now_ns: u64) -> Row {
+        let (busy_ns, limited_ns) = out.busy_ns(now_ns);
+        let (segments, took_ns) = out.done.last_round;
+        let arrived = |flow: &Flow| flow.done.segments - flow.done.resent;
+        let acks = |segments: u64| segments / PER_ACK;
+        let waiting = out.waiting();
+        Row {
+            ca_state: Some(out.state().into()),
+            unacked: Some(out.flying_segments() as u32),
+            total_retrans: Some(out.done.resent as u32),
+            rtt_us: Some((self.p.rtt_ns() / US) as u32),
+            snd_ssthresh: Some(out.window.threshold()),
+            cwnd: Some(out.window.segments() as u32),
+            rate_delivered: Some(segments as u32),
+            rate_interval_us: Some((took_ns / US) as u32),
+            bytes_acked: Some(out.done.acked),
+            bytes_received: Some(back.done.acked),
+            bytes_sent: Some(out.done.bytes),
+            bytes_retrans: Some(out.done.resent * u64::from(out.payload)),
+            segs_out: Some((out.done.segments + acks(arrived(back))) as u32),
+            segs_in: Some((arrived(back) + acks(arrived(out))) as u32),
+            data_segs_out: Some(out.done.segments as u32),
+            data_segs_in: Some(arrived(back) as u32),
+            delivered: Some(out.done.acked.div_ceil(u64::from(out.payload)) as u32),
+            notsent_bytes: Some((waiting - out.flying()) as u32),
+            busy_us: Some(busy_ns / US),
+            rwnd_limited_us: Some(limited_ns / US),
+            send_queue: Some(waiting as u32),
+            ..row
+        }
+    }
+
+    /// Counts the segments of the data.
+    fn segments(&mut self, mesh: &Mesh, flows: &[Flow]) {
+        for (nth, flow) in flows.iter().enumerate() {
+            let socket = &mesh.sockets[flow.socket];
+            let (from, to) = match flow.from_opener {
+                true => (socket.opener, socket.listener),
+                false => (socket.listener, socket.opener),
+            };
+            let before = std::mem::replace(&mut self.before[nth], flow.done.clone());
+            let done = &flow.done;
+            let sent = done.segments - before.segments;
+            let again = done.resent - before.resent;
+            let fast = done.fast - before.fast;
+            // What was lost is what was sent again.
+            let arrived = sent - again;
+            for (node, group, name, by) in [
+                (from, "Tcp", "OutSegs", sent),
+                (to, "Tcp", "InSegs", arrived),
+                (to, "Tcp", "OutSegs", arrived / PER_ACK),
+                (from, "Tcp", "InSegs", arrived / PER_ACK),
+                (from, "Tcp", "RetransSegs", again),
+                (
+                    from,
+                    "TcpExt",
+                    if flow.sack {
+                        "TCPSackRecovery"
+                    } else {
+                        "TCPRenoRecovery"
+                    },
+                    fast,
+                ),
+                (
+                    from,
+                    "TcpExt",
+                    "TCPTimeouts",
+                    done.timeouts - before.timeouts,
+                ),
+                (from, "TcpExt", "TCPLossProbes", done.probes - before.probes),
+            ] {
+                self.rise(node, group, name, by);
+            }
+        }
+    }
+
+    /// The counters that rose; of segments that came in, every sample.
+    fn counters(&mut self, now_ns: u64) {
+        for node in 0..self.p.nodes {
+            self.rise(node, "Tcp", "InSegs", 0);
+        }
+        for ((node, group, name), by) in std::mem::take(&mut self.rises) {
+            let value = self.values.entry((node, group, name)).or_default();
+            *value += by;
+            if by == 0 && name != "InSegs" {
+                continue;
+            }
+            self.tables.add(Counter {
+                time_ns: START_NS + now_ns,
+                netns: netns(node),
+                group: group.into(),
+                name: name.into(),
+                value: *value,
+                delta: Some(by),
+            });
+        }
+    }
+}
