@@ -9,6 +9,7 @@
 mod check;
 mod engine;
 mod error;
+mod freebsd_tcptw;
 mod illumos_time_wait;
 mod model;
 mod parallel;
@@ -17,7 +18,7 @@ mod report;
 mod sweep;
 mod tables;
 
-pub use check::{Band, Check, CheckRow, Spread, Theirs, check, render_check};
+pub use check::{Band, Check, CheckRow, Spread, Theirs, check, check_model, render_check};
 pub use error::Error;
 pub use model::{Model, find};
 pub use parameters::{Parameter, Parameters, Preset, Values};
@@ -25,4 +26,4 @@ pub use report::{Figure, Report, Series, render_report};
 pub use sweep::{Range, Sweep, render_sweep, sweep};
 
 /// Every model, in the order in which they are listed.
-pub const MODELS: &[Model] = &[illumos_time_wait::MODEL];
+pub const MODELS: &[Model] = &[illumos_time_wait::MODEL, freebsd_tcptw::MODEL];

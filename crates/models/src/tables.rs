@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use recording::tables::{
-    Counter, Event, Holder, Listener, PortUse, Process, Setting, TableSize, Thread, ThreadSleep,
-    Wait,
+    Call, Counter, Event, Frame, Holder, Listener, PortUse, Process, Sample, Setting, Socket,
+    Stack, TableSize, Thread, ThreadSleep, Wait,
 };
 use recording::{FORMAT, Host, Manifest, Namespace, Source, Table, TableWriter, Verdict, Writer};
 
@@ -68,6 +68,11 @@ lanes! {
     port_uses: PortUse,
     counters: Counter,
     settings: Setting,
+    sockets: Socket,
+    calls: Call,
+    samples: Sample,
+    stacks: Stack,
+    frames: Frame,
 }
 
 impl Tables {

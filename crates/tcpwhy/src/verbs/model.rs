@@ -155,7 +155,7 @@ fn model(args: RunArgs, out: &mut impl Write) -> Result<ExitCode> {
 }
 
 fn check(args: CheckArgs, out: &mut impl Write) -> Result<ExitCode> {
-    let checks = models::check(&[], args.seeds)?;
+    let checks = models::check(args.seeds)?;
     match args.json {
         true => view::json::lines(&checks, out)?,
         false => write!(out, "{}", models::render_check(&checks))?,
