@@ -6,13 +6,19 @@ use std::path::{Path, PathBuf};
 use explain::{Explanation, Level, explain};
 use models::{Error, find};
 use recording::Recording;
+use recording::tables::{Call, Sample, Thread};
 use tempfile::TempDir;
 
 const NAME: &str = "illumos-time-wait";
+const FREEBSD: &str = "freebsd-tcptw";
 
 /// Computes a recording.
 fn record(preset: &str, set: &[&str], seed: u64) -> (TempDir, PathBuf) {
-    let model = find(NAME).unwrap();
+    record_of(NAME, preset, set, seed)
+}
+
+fn record_of(name: &str, preset: &str, set: &[&str], seed: u64) -> (TempDir, PathBuf) {
+    let model = find(name).unwrap();
     let parameters = model.parameters().unwrap();
     let mut values = parameters.preset(preset).unwrap();
     for one in set {
@@ -25,7 +31,11 @@ fn record(preset: &str, set: &[&str], seed: u64) -> (TempDir, PathBuf) {
 }
 
 fn explained(preset: &str, set: &[&str]) -> Explanation {
-    let (_keep, dir) = record(preset, set, 1);
+    explained_of(NAME, preset, set)
+}
+
+fn explained_of(name: &str, preset: &str, set: &[&str]) -> Explanation {
+    let (_keep, dir) = record_of(name, preset, set, 1);
     explain(&Recording::open(&dir).unwrap()).unwrap()
 }
 
@@ -182,4 +192,87 @@ fn a_recording_is_not_overwritten() {
         Err(Error::Recording(recording::Error::Exists(_)))
     ));
     assert!(before == content(&dir));
+}
+
+#[test]
+fn explain_names_the_walk_past_the_lists_of_servers() {
+    let told = explained_of(FREEBSD, "in-pcb", &[]);
+    assert_eq!(told.findings.len(), 1);
+    let first = &told.findings[0];
+    assert_eq!(first.cause, "port-search-cost");
+    assert_eq!(
+        first.confidence.level,
+        Level::High,
+        "{:?}",
+        first.confidence
+    );
+    assert!(first.title.contains("TIME_WAITs"), "{}", first.title);
+    assert_eq!(first.scope.function.as_deref(), Some("in_pcblookup_local"));
+    // The connections that were recorded give the entries that were counted.
+    assert_eq!(first.arithmetic.len(), 3);
+    assert!(
+        first
+            .arithmetic
+            .iter()
+            .all(|c| c.agrees && c.expected > 1.0)
+    );
+    let law = &first.arithmetic[0];
+    assert!((law.measured / law.expected - 1.0).abs() < 0.05, "{law:?}");
+    let says = |what: &str| first.evidence.iter().any(|s| s.says.contains(what));
+    assert!(says("3 other calls waited with it"));
+    assert!(says("3 waits of proxy ended when that search was over"));
+    assert!(says("listen on 60000 to 60004"));
+    assert!(says("it found 60005, the next one"));
+    assert!(says("no connection was accepted"));
+    assert!(first.fix.contains("net.inet.ip.portrange.last=59999"));
+}
+
+#[test]
+fn what_mended_the_walk_leaves_no_finding() {
+    // From just before the services on.
+    for (preset, set) in [
+        ("backed-out", ""),
+        ("ports-apart", ""),
+        ("no-restart", ""),
+        ("in-pcb", "net.inet.ip.portrange.last=59999"),
+    ] {
+        let mut all = vec!["duration=12", "next_port=59400"];
+        all.extend(Some(set).filter(|set| !set.is_empty()));
+        let told = explained_of(FREEBSD, preset, &all);
+        let found: Vec<_> = told.findings.iter().map(|f| &f.title).collect();
+        assert!(found.is_empty(), "{preset} {set}: {found:?}");
+    }
+    // Without the fix that is enough.
+    let told = explained_of(FREEBSD, "in-pcb", &["duration=12", "next_port=59400"]);
+    assert_eq!(told.findings.len(), 1);
+}
+
+#[test]
+fn calls_threads_and_samples_tell_the_same_search() {
+    let set = ["duration=30", "next_port=59000", "load=0.5"];
+    let (_keep, dir) = record_of(FREEBSD, "in-pcb", &set, 3);
+    let recording = Recording::open(&dir).unwrap();
+    let rows = |all: Vec<u64>| all.into_iter().sum::<u64>() as f64 / 1e9;
+    let calls = recording.scan::<Call>().unwrap();
+    let calls = calls.flat_map(|b| b.unwrap().rows().map(|(_, c)| c).collect::<Vec<_>>());
+    let searched = rows(calls.filter_map(|c| c.port_search_ns).collect());
+    let threads = recording.scan::<Thread>().unwrap();
+    let threads = threads.flat_map(|b| b.unwrap().rows().map(|(_, t)| t).collect::<Vec<_>>());
+    let on_cpu = rows(threads.map(|t| t.system_ns).collect());
+    let samples = recording.scan::<Sample>().unwrap();
+    let samples = samples.map(|b| b.unwrap().rows().count()).sum::<usize>() as f64 / 997.0;
+    assert!(searched > 0.5, "{searched}");
+    for other in [on_cpu, samples] {
+        assert!((other / searched - 1.0).abs() < 0.01, "{searched} {other}");
+    }
+}
+
+#[test]
+fn the_other_model_gives_the_same_bytes_too() {
+    let set = ["duration=12", "lead_in=70", "load=0.2"];
+    let (_a, a) = record_of(FREEBSD, "in-pcb", &set, 5);
+    let (_b, b) = record_of(FREEBSD, "in-pcb", &set, 5);
+    let (_c, c) = record_of(FREEBSD, "in-pcb", &set, 6);
+    assert!(content(&a) == content(&b));
+    assert!(content(&a) != content(&c));
 }
