@@ -23,7 +23,7 @@ pub use error::Error;
 pub use model::{Model, find};
 pub use parameters::{Parameter, Parameters, Preset, Values};
 pub use report::{Figure, Report, Series, render_report};
-pub use sweep::{Range, Sweep, render_sweep, sweep};
+pub use sweep::{Range, Sweep, render_sweep, sweep, with_unit};
 
 /// Every model, in the order in which they are listed.
 pub const MODELS: &[Model] = &[illumos_time_wait::MODEL, freebsd_tcptw::MODEL];

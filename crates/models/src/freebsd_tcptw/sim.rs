@@ -271,7 +271,9 @@ impl<P: Probe> Sim<'_, P> {
         self.locked_ns = (now_ns, until_ns);
         self.holder = worker;
         self.all_locked_ns += took_ns;
-        let packets = took_ns as f64 / S as f64 * self.p.packets_per_s();
+        // Of the last search what the recording sees.
+        let seen_ns = until_ns.min(self.p.end_ns()) - now_ns;
+        let packets = seen_ns as f64 / S as f64 * self.p.packets_per_s();
         let dropped = (packets - self.p.intr_queue_maxlen as f64).max(0.0);
         self.second.packets_dropped += dropped as u64;
         if self.watched {
