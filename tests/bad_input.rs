@@ -157,7 +157,7 @@ fn a_sweep_is_drawn() {
         "{}",
         stdout(&output)
     );
-    let svg = std::fs::read_to_string(&path).unwrap();
+    let svg = fs::read_to_string(&path).unwrap();
     assert!(svg.starts_with("<svg") && svg.contains("<polygon"), "{svg}");
     assert!(
         svg.contains("over 3 seeds") && svg.contains("TIME_WAIT at most"),

@@ -163,8 +163,8 @@ fn number(v: f64) -> String {
         a if a >= 1e9 => scaled(1e9, "G"),
         a if a >= 1e6 => scaled(1e6, "M"),
         a if a >= 1e4 => scaled(1e3, "k"),
-        a if a >= 0.01 || a < 1e-12 => scaled(1.0, ""),
-        _ => format!("{v:.1e}"),
+        1e-12..0.01 => format!("{v:.1e}"),
+        _ => scaled(1.0, ""),
     }
 }
 
