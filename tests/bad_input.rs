@@ -136,6 +136,40 @@ fn a_model_is_run_recorded_and_explained() {
 }
 
 #[test]
+fn a_sweep_is_drawn() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.svg");
+    let sweep = |more: &[&'static str]| {
+        let base = ["model", "run", "freebsd-tcptw", "--set", "duration=2"];
+        let load = ["--set", "lead_in=9", "--sweep", "load=0..1", "--steps", "3"];
+        [&base[..], &load, more].concat()
+    };
+    let drawing = ["--plot", arg(&path)];
+    let args = [
+        &sweep(&["--seeds", "3", "--figure", "TIME_WAIT at most"])[..],
+        &drawing,
+    ]
+    .concat();
+    let output = run(&args);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        stdout(&output).ends_with("▁▅█  TIME_WAIT at most\n"),
+        "{}",
+        stdout(&output)
+    );
+    let svg = fs::read_to_string(&path).unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains("<polygon"), "{svg}");
+    assert!(
+        svg.contains("over 3 seeds") && svg.contains("TIME_WAIT at most"),
+        "{svg}"
+    );
+    one_line(
+        &sweep(&["--figure", "bogus"]),
+        "no figure `bogus`; there are",
+    );
+}
+
+#[test]
 fn wrong_usage_exits_with_2() {
     for args in [
         &["explain", "--for", "never"] as &[&str],
@@ -145,6 +179,8 @@ fn wrong_usage_exits_with_2() {
         &["lab", "run"],
         &["model", "run"],
         &["model", "run", "illumos-time-wait", "--steps", "5"],
+        &["model", "run", "illumos-time-wait", "--plot", "x.svg"],
+        &["model", "run", "illumos-time-wait", "--seeds", "5"],
         &[],
     ] {
         let output = run(args);

@@ -230,5 +230,9 @@ fn health(story: &Story) -> Vec<HealthNote> {
     );
     note(story.waits.folded, "further waits were not examined");
     note(story.binds.folded, "further bind() calls were not examined");
+    note(
+        story.searches.folded,
+        "further connect() calls were not examined",
+    );
     notes
 }

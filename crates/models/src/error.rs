@@ -26,6 +26,14 @@ pub enum Error {
         /// The presets that it has.
         known: String,
     },
+    /// There is no such figure.
+    #[error("no figure `{name}`; there are {known}")]
+    UnknownFigure {
+        /// What was asked for.
+        name: String,
+        /// The figures of the model.
+        known: String,
+    },
     /// Not of the form `name=value` or `name=a..b`.
     #[error("`{0}` is not {1}")]
     Malformed(String, &'static str),

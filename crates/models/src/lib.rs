@@ -10,6 +10,7 @@ mod check;
 mod draws;
 mod engine;
 mod error;
+mod freebsd_tcptw;
 mod illumos_dce;
 mod illumos_time_wait;
 mod linux_syn_queue;
@@ -25,11 +26,12 @@ pub use error::Error;
 pub use model::{Model, find};
 pub use parameters::{Parameter, Parameters, Preset, Values};
 pub use report::{Figure, Report, Series, render_report};
-pub use sweep::{Range, Sweep, render_sweep, sweep};
+pub use sweep::{Range, Sweep, render_sweep, sweep, with_unit};
 
 /// Every model, in the order in which they are listed.
 pub const MODELS: &[Model] = &[
     illumos_time_wait::MODEL,
     illumos_dce::MODEL,
     linux_syn_queue::MODEL,
+    freebsd_tcptw::MODEL,
 ];

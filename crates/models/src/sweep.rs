@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
+use crate::check::Spread;
 use crate::parallel::parallel;
 use crate::report::{columns, number};
-use crate::{Error, Model, Report, Values};
+use crate::{Error, Figure, Model, Report, Values};
 
 /// `name=a..b` in so many steps, ends included.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,8 +23,51 @@ pub struct Sweep {
     pub name: String,
     /// Its unit.
     pub unit: String,
-    /// The value and what came of it.
+    /// The value and what came of it, with the first seed.
     pub runs: Vec<(f64, Report)>,
+    /// How many seeds each value was run with.
+    pub seeds: u64,
+    /// Of each value, and in the order of its figures: what they came to over the seeds.
+    pub spreads: Vec<Vec<Spread>>,
+}
+
+impl Sweep {
+    /// The figures that there are.
+    pub fn figures(&self) -> &[Figure] {
+        self.runs.first().map_or(&[], |(_, report)| &report.figures)
+    }
+
+    /// The one of a name; the error says which there are.
+    pub fn figure(&self, name: &str) -> Result<usize, Error> {
+        let figures = self.figures();
+        let found = figures.iter().position(|f| f.name == name);
+        found.ok_or_else(|| {
+            let known: Vec<&str> = figures.iter().map(|f| f.name).collect();
+            Error::UnknownFigure {
+                name: name.into(),
+                known: known.join(", "),
+            }
+        })
+    }
+
+    /// One of the figures over the values.
+    pub fn line(&self, figure: usize) -> impl Iterator<Item = (f64, Spread)> + Clone + '_ {
+        let spreads = self.runs.iter().zip(&self.spreads);
+        spreads.filter_map(move |((value, _), all)| Some((*value, *all.get(figure)?)))
+    }
+
+    /// The parameter with its unit.
+    pub fn along(&self) -> String {
+        with_unit(&self.name, &self.unit)
+    }
+}
+
+/// A name with its unit, as heads of columns have it.
+pub fn with_unit(name: &str, unit: &str) -> String {
+    match unit {
+        "" => name.into(),
+        unit => format!("{name}, {unit}"),
+    }
 }
 
 impl Range {
@@ -55,38 +99,92 @@ impl Range {
     }
 }
 
-/// Runs the model at every value of the range, with the same seed, on every CPU.
-pub fn sweep(model: &Model, base: &Values, range: &Range, seed: u64) -> Result<Sweep, Error> {
+/// Runs the model at every value of the range, with so many seeds from `seed` on, on every CPU.
+pub fn sweep(
+    model: &Model,
+    base: &Values,
+    range: &Range,
+    seed: u64,
+    seeds: u64,
+) -> Result<Sweep, Error> {
     let parameters = model.parameters()?;
     let parameter = parameters.named(&range.name)?;
     let points = range.values(parameter.whole);
-    let runs = parallel(points.len(), |nth| {
+    let per_point = seeds.max(1) as usize;
+    let mut all = parallel(points.len() * per_point, |nth| {
         let mut values = base.clone();
-        parameters.put(&mut values, &range.name, points[nth])?;
-        Ok((points[nth], model.run(&values, seed)?))
-    })?;
+        parameters.put(&mut values, &range.name, points[nth / per_point])?;
+        let seed = seed.saturating_add((nth % per_point) as u64);
+        model.run(&values, seed)
+    })?
+    .into_iter();
+    let (mut runs, mut spreads) = (Vec::new(), Vec::new());
+    for point in points {
+        let reports: Vec<Report> = all.by_ref().take(per_point).collect();
+        spreads.push(over_seeds(&reports));
+        runs.extend(reports.into_iter().next().map(|first| (point, first)));
+    }
     Ok(Sweep {
         name: range.name.clone(),
         unit: parameter.unit.clone(),
         runs,
+        seeds: per_point as u64,
+        spreads,
     })
 }
 
-/// One line per value.
-pub fn render_sweep(sweep: &Sweep) -> String {
-    let figures = sweep.runs.first().map(|(_, r)| r.figures.clone());
-    let heads = figures.iter().flatten().map(|f| match f.unit {
-        "" => f.name.to_string(),
-        unit => format!("{}, {unit}", f.name),
-    });
-    let own = match sweep.unit.as_str() {
-        "" => sweep.name.clone(),
-        unit => format!("{}, {unit}", sweep.name),
+/// Each figure of a model over several runs.
+fn over_seeds(reports: &[Report]) -> Vec<Spread> {
+    let figures = reports.first().map_or(0, |r| r.figures.len());
+    let of = |nth: usize| {
+        reports
+            .iter()
+            .filter_map(move |r| Some(r.figures.get(nth)?.value))
     };
-    let rows = sweep.runs.iter().map(|(value, report)| {
-        let figures = report.figures.iter().map(|f| number(f.value));
+    (0..figures)
+        .map(|nth| Spread::of(of(nth).collect()))
+        .collect()
+}
+
+/// One line per value; of several seeds the medians.
+pub fn render_sweep(sweep: &Sweep) -> String {
+    let heads = sweep.figures().iter().map(|f| with_unit(f.name, f.unit));
+    let rows = sweep.runs.iter().zip(&sweep.spreads);
+    let rows = rows.map(|((value, _), figures)| {
+        let figures = figures.iter().map(|f| number(f.median));
         std::iter::once(number(*value)).chain(figures).collect()
     });
-    let heads = std::iter::once(own).chain(heads).collect();
+    let heads = std::iter::once(sweep.along()).chain(heads).collect();
     columns(0, heads, rows.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_seeds_give_a_range_and_the_first_seeds_run() {
+        let model = crate::find("freebsd-tcptw").unwrap();
+        let parameters = model.parameters().unwrap();
+        let mut base = parameters.defaults();
+        for set in ["duration=3", "lead_in=5"] {
+            parameters.set(&mut base, set).unwrap();
+        }
+        let range = Range::parse(model, "load=0..1", 3).unwrap();
+        let one = sweep(model, &base, &range, 4, 1).unwrap();
+        let many = sweep(model, &base, &range, 4, 5).unwrap();
+        assert_eq!(one.runs, many.runs);
+        assert_eq!((one.seeds, many.seeds, many.spreads.len()), (1, 5, 3));
+        let open = many.figure("open at most").unwrap();
+        for ((value, spread), (_, single)) in many.line(open).zip(one.line(open)) {
+            assert!(spread.least <= spread.median && spread.median <= spread.most);
+            assert!(single.least == single.most && spread.least <= single.median);
+            assert_eq!(spread.least < spread.most, value > 0.0);
+        }
+        let none = many.figure("bogus").unwrap_err().to_string();
+        assert!(
+            none.starts_with("no figure `bogus`; there are longest connect()"),
+            "{none}"
+        );
+    }
 }

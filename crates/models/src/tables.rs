@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use recording::tables::{
-    Counter, Cpu, Event, Frame, Holder, Listener, PortUse, Process, Resource, Sample, Setting,
-    Socket, Stack, TableSize, Thread, ThreadSleep, Wait,
+    Call, Counter, Cpu, Event, Frame, Holder, Listener, PortUse, Process, Resource, Sample,
+    Setting, Socket, Stack, TableSize, Thread, ThreadSleep, Wait,
 };
 use recording::{FORMAT, Host, Manifest, Namespace, Source, Table, TableWriter, Verdict, Writer};
 
@@ -69,6 +69,7 @@ lanes! {
     port_uses: PortUse,
     counters: Counter,
     settings: Setting,
+    calls: Call,
     cpus: Cpu,
     resources: Resource,
     samples: Sample,

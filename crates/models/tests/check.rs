@@ -5,10 +5,14 @@ use models::{check, find, render_check};
 /// Fewer than the command takes: medians of five lie within the tolerances.
 const SEEDS: u64 = 5;
 
+const FREEBSD: &str = "freebsd-tcptw";
+
 /// The figures of a model that fail with such changes.
 fn failed(model: &str, changes: &[&str]) -> Vec<String> {
     let changes: Vec<String> = changes.iter().map(|c| c.to_string()).collect();
-    let check = find(model).unwrap().check(&changes, SEEDS).unwrap();
+    // A wrong mechanism is not missed by chance: the figures that it changes change by factors.
+    let seeds = if model == FREEBSD { 1 } else { SEEDS };
+    let check = find(model).unwrap().check(&changes, seeds).unwrap();
     let failed: Vec<_> = check.rows.into_iter().filter(|r| !r.passed).collect();
     assert_eq!(check.passed, failed.is_empty());
     failed.into_iter().map(|r| r.figure).collect()
@@ -71,6 +75,18 @@ fn a_destination_cache_of_another_shape_is_noticed() {
         assert!(
             failed.iter().any(|f| f == figure),
             "{change}: {figure} not in {failed:?}"
+        );
+    }
+}
+
+#[test]
+fn a_purge_that_goes_on_where_it_is_is_noticed() {
+    // Without the restart each entry is passed once: 17,000, not 65 million.
+    let failed = failed(FREEBSD, &["restart=0"]);
+    for figure in ["iterations, look-up 1", "that connect()"] {
+        assert!(
+            failed.iter().any(|f| f == figure),
+            "{figure} not in {failed:?}"
         );
     }
 }

@@ -2,6 +2,7 @@
 //! bind() walks the connections of a port that is taken.
 
 mod crowded_port;
+mod walked_lists;
 
 use super::port_search::{
     BIND, BIND_TRY_NS, CONNECT, Destination, FUNCTIONS, HALF, TRY_NS, destinations,
@@ -55,6 +56,12 @@ on Linux 6.18, median µs per bind(), listener on 0.0.0.0 (`record --with calls,
 IPv6 and a dual-stack listener cost the same; 5,000 TIME_WAITs in place of connections, 43 µs. A
 bind() that succeeds is not listed by `calls`, unless it takes long: only the profile shows it.
 
+On FreeBSD connect() looks each candidate up in the list of all connections with that local port
+(`in_pcblookup_local`), those that a server has accepted and their TIME_WAITs among them: a server
+that listens within the range for connect() is walked past. From 2003 to 2006 the look-up also ended
+each TIME_WAIT it passed and began again at the head, where the youngest connections are: open
+connections × TIME_WAITs steps, seconds of them, with the lock held that all of TCP's input needs.
+
 **Distinguish.** `ports-exhausted` is the end of the same road: no port is left and connect() fails.
 In `lookup-table-growth` the time goes into softirq, for packets, because a hash table is too
 small; here it goes into the process that connects, and the table has room. In `cpu-contention`
@@ -87,6 +94,7 @@ struct Case<'a> {
 fn find(story: &Story) -> Vec<Finding> {
     let mut all = findings(destinations(story), Case::of, Case::finding);
     all.extend(crowded_port::find(story));
+    all.extend(walked_lists::find(story));
     all
 }
 

@@ -21,6 +21,7 @@ mod processes;
 pub(crate) mod profile;
 mod refusals;
 mod resources;
+pub(crate) mod searches;
 mod series;
 mod settings;
 mod sleeps;
@@ -56,6 +57,7 @@ pub(crate) use processes::Processes;
 pub(crate) use profile::Profile;
 pub(crate) use refusals::{Refusals, Refused, Retry, Seen, TIME_WAIT_NS};
 use resources::Resources;
+pub(crate) use searches::Searches;
 pub(crate) use series::Series;
 pub(crate) use settings::Settings;
 pub(crate) use sleeps::Sleeps;
@@ -87,6 +89,7 @@ pub(crate) struct Story {
     pub(crate) profile: Profile,
     pub(crate) ports: Ports,
     pub(crate) binds: Binds,
+    pub(crate) searches: Searches,
     pub(crate) threads: Threads,
     pub(crate) cpus: Cpus,
     pub(crate) resources: Resources,
@@ -121,6 +124,7 @@ impl Story {
             profile: Profile::read(recording)?,
             ports: Ports::read(recording)?,
             binds: Binds::read(recording)?,
+            searches: Searches::read(recording)?,
             threads: Threads::read(recording)?,
             cpus: Cpus::read(recording)?,
             resources: Resources::read(recording)?,

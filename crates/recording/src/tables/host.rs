@@ -86,7 +86,7 @@ table! {
         time_ns: u64, Ns;
         /// Network namespace. 0 for the whole host: the sum over the namespaces that share the structure; it is missing when only some were recorded.
         netns: u32, Id;
-        /// `ehash` (connections, requests and TIME_WAIT), `bhash` (local ports in use by sockets that connect or listen), `listener-hash`, `time-wait`, `requests`, `conntrack`, `neighbours`, `neighbours6`, `tcp-metrics`, `route-exceptions`, `route-exceptions6`, `nft-rules`, `ip-rules`, `ip-rules6`, or `slab:NAME`; in recordings of models also `dce` (illumos' destination cache).
+        /// `ehash` (connections, requests and TIME_WAIT), `bhash` (local ports in use by sockets that connect or listen), `listener-hash`, `time-wait`, `requests`, `conntrack`, `neighbours`, `neighbours6`, `tcp-metrics`, `route-exceptions`, `route-exceptions6`, `nft-rules`, `ip-rules`, `ip-rules6`, or `slab:NAME`; in recordings of models also `dce` (illumos' destination cache) or `port-lists` (BSD: all sockets by local port, a bucket for each port that somebody has).
         structure: Text, Name;
         /// Entries now.
         entries: u64, Count;

@@ -1,13 +1,15 @@
 //! `tcpwhy model`: kernels that cannot be booted here, computed.
 
+use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use models::{Model, Values};
+use models::{Model, Sweep, Values};
 use serde_json::json;
+use view::chart::{Chart, Panel, Point};
 
 /// What to do with models.
 #[derive(Subcommand, Debug)]
@@ -50,6 +52,15 @@ pub struct RunArgs {
     /// How many values, ends included
     #[arg(long, value_name = "N", default_value_t = 11, requires = "sweep", value_parser = clap::value_parser!(u64).range(2..=10_000))]
     steps: u64,
+    /// Run each of them with N seeds, from --seed on: medians, and ranges in the plot
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "sweep", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+    /// Draw the figures over the parameter into this file, SVG
+    #[arg(long, value_name = "FILE", requires = "sweep")]
+    plot: Option<PathBuf>,
+    /// Draw only this figure, by the head of its column without the unit
+    #[arg(long, value_name = "NAME", requires = "sweep")]
+    figure: Vec<String>,
     /// One JSON object
     #[arg(long)]
     json: bool,
@@ -133,10 +144,17 @@ fn model(args: RunArgs, out: &mut impl Write) -> Result<ExitCode> {
     let values = values(model, &args)?;
     if let Some(range) = &args.sweep {
         let range = models::Range::parse(model, range, args.steps as usize)?;
-        let sweep = models::sweep(model, &values, &range, args.seed)?;
+        let sweep = models::sweep(model, &values, &range, args.seed, args.seeds)?;
+        let figures = figures(&sweep, &args)?;
         match args.json {
             true => writeln!(out, "{}", serde_json::to_string(&sweep)?)?,
-            false => write!(out, "{}", models::render_sweep(&sweep))?,
+            false => {
+                writeln!(out, "{}", models::render_sweep(&sweep))?;
+                bars(&sweep, &figures, out)?;
+            }
+        }
+        if let Some(path) = &args.plot {
+            plot(path, &sweep, &figures, &title(model, &args))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -152,6 +170,67 @@ fn model(args: RunArgs, out: &mut impl Write) -> Result<ExitCode> {
         eprintln!("wrote the recording: {}", dir.display());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The figures to draw: those that were chosen, else all.
+fn figures(sweep: &Sweep, args: &RunArgs) -> Result<Vec<usize>> {
+    if args.figure.is_empty() {
+        return Ok((0..sweep.figures().len()).collect());
+    }
+    let chosen = args.figure.iter().map(|name| Ok(sweep.figure(name)?));
+    chosen.collect()
+}
+
+/// One line per figure, with a bar for each value of the parameter.
+fn bars(sweep: &Sweep, figures: &[usize], out: &mut impl Write) -> Result<()> {
+    for nth in figures {
+        let figure = &sweep.figures()[*nth];
+        let line = sweep.line(*nth).map(|(_, spread)| spread.median);
+        let name = models::with_unit(figure.name, figure.unit);
+        writeln!(out, "{}  {name}", view::chart::bars(line))?;
+    }
+    Ok(())
+}
+
+/// What a plot is of, in a line.
+fn title(model: &Model, args: &RunArgs) -> String {
+    let mut title = model.name.to_string();
+    if let Some(preset) = &args.preset {
+        title += &format!(", {preset}");
+    }
+    for set in &args.set {
+        title += &format!(", {set}");
+    }
+    match args.seeds {
+        1 => title + &format!(" (seed {})", args.seed),
+        n => title + &format!(" (median and range over {n} seeds)"),
+    }
+}
+
+fn plot(path: &Path, sweep: &Sweep, figures: &[usize], title: &str) -> Result<()> {
+    let panel = |nth: &usize| {
+        let figure = &sweep.figures()[*nth];
+        let points = sweep.line(*nth).map(|(x, spread)| Point {
+            x,
+            median: spread.median,
+            least: spread.least,
+            most: spread.most,
+        });
+        Panel {
+            title: models::with_unit(figure.name, figure.unit),
+            points: points.collect(),
+        }
+    };
+    let chart = Chart {
+        title: title.into(),
+        along: sweep.along(),
+        panels: figures.iter().map(panel).collect(),
+    };
+    let mut drawing = Vec::new();
+    view::chart::svg(&chart, &mut drawing)?;
+    fs::write(path, drawing).with_context(|| format!("writing {}", path.display()))?;
+    eprintln!("drew {}", path.display());
+    Ok(())
 }
 
 fn check(args: CheckArgs, out: &mut impl Write) -> Result<ExitCode> {
