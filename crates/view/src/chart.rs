@@ -78,12 +78,28 @@ fn draw(
     let area = SVGBackend::with_string(text, size).into_drawing_area();
     area.fill(&PAPER)?;
     let (head, body) = area.split_vertically(TITLE);
-    head.titled(&escape(&chart.title), ("sans-serif", 18))?;
+    let (title, height) = fitted(&chart.title, size.0);
+    head.titled(&escape(&title), ("sans-serif", height))?;
     for (panel, place) in panels.iter().zip(body.split_evenly((rows, per_row))) {
         draw_panel(&chart.along, panel, &place)?;
     }
     area.present()?;
     Ok(())
+}
+
+/// A title that fits into so many pixels, and the height of its letters; what is too long is cut.
+fn fitted(title: &str, pixels: u32) -> (String, u32) {
+    // A letter is rather more than half as wide as high.
+    let room = |height: u32| (pixels * 10 / 6 / height) as usize;
+    let letters = title.chars().count();
+    let height = (10..=18).rev().find(|&height| letters <= room(height));
+    match height {
+        Some(height) => (title.into(), height),
+        None => {
+            let kept = title.chars().take(room(10).saturating_sub(1));
+            (kept.chain(['…']).collect(), 10)
+        }
+    }
 }
 
 fn draw_panel(
@@ -189,6 +205,15 @@ pub fn bars(values: impl Iterator<Item = f64> + Clone) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_title_is_small_and_one_that_is_too_long_is_cut() {
+        assert_eq!(fitted("illumos-dce", 420), ("illumos-dce".into(), 18));
+        let (same, height) = fitted(&"w".repeat(60), 420);
+        assert_eq!((same.len(), height), (60, 11));
+        let (cut, height) = fitted(&"w".repeat(600), 420);
+        assert!(cut.ends_with('…') && cut.chars().count() <= 70 && height == 10);
+    }
 
     #[test]
     fn numbers_beside_an_axis_are_short() {
