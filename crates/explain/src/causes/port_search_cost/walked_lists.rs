@@ -1,17 +1,17 @@
 //! FreeBSD's connect(): the look-up of a port walks all connections of a server that has it.
 
+mod advice;
+mod evidence;
 mod lists;
 
 use recording::RowRef;
 
 use super::super::scene::{SHOWN_ROWS, doubts, same_count, weigh_checks};
 use super::{CAUSE, COST_FACTOR, LEAST_SAMPLES};
-use crate::finding::{
-    Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, Role, RuledOut, Scope, Step,
-};
+use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, Role, RuledOut, Scope};
 use crate::story::profile::samples;
 use crate::story::searches::Connecting;
-use crate::story::stats::{median, quantile, ratio};
+use crate::story::stats::quantile;
 use crate::story::{Rise, Side, Story, source};
 use crate::words::{count, duration, figure, fitting, percent, plural, rounded};
 use lists::{Met, Range};
@@ -215,147 +215,6 @@ impl<'a> Case<'a> {
         c
     }
 
-    fn evidence(&self) -> Vec<Step> {
-        let mut steps = vec![self.call_step()];
-        steps.extend(self.wait_step());
-        steps.push(self.cpu_step());
-        steps.extend(self.count_step());
-        steps.extend(self.list_step());
-        steps.extend(self.pause_step());
-        steps
-    }
-
-    fn call_step(&self) -> Step {
-        let waited = (self.calls.len() - self.searches.len()) as u64;
-        let longest = self.longest_ns();
-        let others = match waited {
-            0 => String::new(),
-            n => format!(" {} waited with it.", plural(n, "other call")),
-        };
-        let mut took: Vec<u64> = self.searches.iter().map(Connecting::took_ns).collect();
-        Step::new(format!(
-            "connect() of {} took {} in the median ({}), of which the search for a local port took up \
-             to {}.{others}",
-            self.comm,
-            duration(median(&mut took).unwrap_or(0)),
-            plural(self.searches.len() as u64, "call"),
-            duration(longest)
-        ))
-        .number("searches", self.searches.len())
-        .number("waited", waited)
-        .number("longest_search_ms", longest as f64 / 1e6)
-        .rows(self.searches.iter().map(|s| s.row).take(SHOWN_ROWS))
-    }
-
-    /// Those that waited for the lock were woken by the one that searched.
-    fn wait_step(&self) -> Option<Step> {
-        let ended = |at: u64| {
-            self.searches
-                .iter()
-                .any(|s| s.returned_ns.abs_diff(at) < 1_000_000)
-        };
-        let all = self.story.waits.all.iter().filter(|w| {
-            let there = w.syscall.as_deref() == Some("connect") && &*w.comm == self.comm;
-            there && &*w.state == "D" && ended(w.end_ns)
-        });
-        let all: Vec<_> = all.collect();
-        let longest = all.iter().max_by_key(|w| w.waited_ns)?;
-        let step = Step::new(format!(
-            "{} of {} ended when that search was over, the longest after {}: for a lock of the kernel, \
-             in connect(), until {} let go of it.",
-            plural(all.len() as u64, "wait"),
-            self.comm,
-            duration(longest.waited_ns),
-            longest.waker_comm
-        ))
-        .number("waits", all.len())
-        .number("longest_wait_ms", longest.waited_ns as f64 / 1e6)
-        .rows(all.iter().map(|w| w.row).take(SHOWN_ROWS));
-        Some(step)
-    }
-
-    fn cpu_step(&self) -> Step {
-        let seconds = self.story.profile.cpu_seconds(self.inside);
-        Step::new(format!(
-            "{} spent {} of CPU time in {FUNCTION}, the look-up of one port.",
-            self.comm,
-            duration((seconds * 1e9) as u64)
-        ))
-        .number("samples", self.inside)
-        .number("cpu_seconds", seconds)
-        .rows(self.rows.iter().copied())
-    }
-
-    fn count_step(&self) -> Option<Step> {
-        let (passed, expired) = (self.rise(ITERATIONS), self.rise(EXPIRED));
-        let each = ratio(passed.by as f64, expired.by as f64)?;
-        let step = Step::new(format!(
-            "It passed {} of lists and ended {}: {} for each, as it begins again at the head after \
-             each.",
-            plural_entries(passed.by),
-            plural(expired.by, "TIME_WAIT"),
-            plural_entries(each as u64)
-        ))
-        .number("iterations", passed.by)
-        .number("expired", expired.by)
-        .number("iterations_per_expired", each)
-        .rows(passed.rows().chain(expired.rows()).take(2 * SHOWN_ROWS));
-        (expired.by > 0).then_some(step)
-    }
-
-    fn list_step(&self) -> Option<Step> {
-        let range = self.range.as_ref()?;
-        let longest = self.searches.iter().zip(&self.met);
-        let (search, met) = longest.max_by_key(|(s, _)| s.search_ns)?;
-        let passed = range.before(search.port);
-        let (low, high) = (*passed.first()?, *passed.last()?);
-        let step = Step::new(format!(
-            "Servers listen on {low} to {high}, within the range from which connect() chooses \
-             ({}-{}), and it found {}, the next one. In the lists of these ports hung {} and {}, the \
-             youngest in front.",
-            range.first,
-            range.last,
-            search.port,
-            plural(met.open, "open connection"),
-            plural(met.time_wait, "TIME_WAIT")
-        ))
-        .number("ports", passed.len())
-        .number("open", met.open)
-        .number("time_wait", met.time_wait)
-        .rows(range.rows.iter().copied())
-        .rows(met.rows.iter().copied());
-        Some(step)
-    }
-
-    /// The lock is the one that TCP's input takes.
-    fn pause_step(&self) -> Option<Step> {
-        let longest = self.longest()?;
-        let (from, to) = (longest.search_began_ns(), longest.returned_ns);
-        let accepted = self.story.conns.iter();
-        let accepted = accepted.filter(|c| c.netns == self.netns && c.side == Side::Accepted);
-        let (mut all, mut within) = (0_u64, 0_u64);
-        for conn in accepted {
-            all += 1;
-            within += u64::from((from + 1..to).contains(&conn.start_ns));
-        }
-        let rate = all as f64 / self.story.seconds();
-        let expected = rate * longest.search_ns as f64 / 1e9;
-        let step = Step::new(format!(
-            "While it searched for {}, {} accepted; at other times {} per second: TCP's input needs \
-             the lock.",
-            duration(longest.search_ns),
-            match within {
-                0 => "no connection was".into(),
-                n => format!("{} were", plural(n, "connection")),
-            },
-            figure(rate)
-        ))
-        .number("accepted_within", within)
-        .number("accepted_per_s", rate)
-        .rows([longest.row]);
-        (expected >= 20.0 && within as f64 <= expected / 10.0).then_some(step)
-    }
-
     fn arithmetic(&self) -> Vec<Check> {
         let within = |formula: String, expected: f64, measured: f64, factor: f64| Check {
             formula,
@@ -423,81 +282,6 @@ impl<'a> Case<'a> {
                         .into(),
             },
         ]
-    }
-
-    fn advice(&self) -> Vec<Advice> {
-        let (open, waits, _) = self.met();
-        let mut advice = Vec::new();
-        advice.extend(self.apart());
-        advice.push(Advice {
-            action: "Use a kernel whose in_pcblookup_local() leaves TIME_WAITs to their timer."
-                .into(),
-            command: None,
-            r#where: "the host; FreeBSD backed the purge (in_pcb.c 1.125) out on 2006-09-06".into(),
-            risk: "A connection that this host closes first then holds its port for twice \
-                   net.inet.tcp.msl: with too many connects per second none is left."
-                .into(),
-            expected: format!(
-                "Each entry is passed once: {}, not {}.",
-                plural_entries(open + waits),
-                plural_entries(self.passed() as u64)
-            ),
-            change: None,
-        });
-        advice.push(Advice {
-            action: "Use connections again (keep-alive, a pool): to the servers and from them."
-                .into(),
-            command: None,
-            r#where: "the configuration of both".into(),
-            risk: "Idle connections stay open: they stand in the lists, too.".into(),
-            expected:
-                "Fewer TIME_WAITs to pass; the cost falls with their number times that of open \
-                       connections."
-                    .into(),
-            change: None,
-        });
-        advice
-    }
-
-    /// Keeps the servers' ports out of the range.
-    fn apart(&self) -> Option<Advice> {
-        let range = self.range.as_ref()?;
-        let (from, to) = range.beside()?;
-        let (name, value) = match from == range.first {
-            true => (LAST, to),
-            false => (FIRST, from),
-        };
-        let in_use: u64 = self
-            .story
-            .ports
-            .all()
-            .filter(|((netns, ..), _)| *netns == self.netns)
-            .map(|(_, used)| used.most.used)
-            .sum();
-        Some(Advice {
-            action: format!(
-                "Keep the servers' ports out of the range for connect(): set {name}={value}."
-            ),
-            command: Some(format!("sysctl {name}={value}")),
-            r#where:
-                "the host; /etc/sysctl.conf keeps it. Or let the servers listen below the range"
-                    .into(),
-            risk: format!(
-                "Of the range cut so {} are left for connections; {} were in use at most, TIME_WAITs \
-                 included.",
-                plural(u64::from(to - from) + 1, "port"),
-                count(in_use)
-            ),
-            expected:
-                "connect() no longer comes past the connections of servers: a candidate has one \
-                       entry, or none."
-                    .into(),
-            change: Some(Change::Sysctl {
-                netns: self.netns,
-                name,
-                value: value.to_string(),
-            }),
-        })
     }
 }
 
