@@ -62,3 +62,13 @@ pub enum Error {
     #[error(transparent)]
     Recording(#[from] recording::Error),
 }
+
+impl Error {
+    /// Whether values go together; `why` names the one that is wrong and what is allowed.
+    pub(crate) fn together(sound: bool, why: String) -> Result<(), Error> {
+        match sound {
+            true => Ok(()),
+            false => Err(Error::Together(why)),
+        }
+    }
+}

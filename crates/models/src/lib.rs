@@ -6,6 +6,7 @@
 //! reads a live host. What it says of a case is checked, figure by figure, against what the case's
 //! article reports, and against closed forms where there are any.
 
+mod bench;
 mod check;
 mod draws;
 mod engine;
@@ -20,6 +21,8 @@ mod parameters;
 mod report;
 mod sweep;
 mod tables;
+#[cfg(test)]
+mod testing;
 
 pub use check::{Band, Check, CheckRow, Spread, Theirs, check, render_check};
 pub use error::Error;

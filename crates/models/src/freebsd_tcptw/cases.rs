@@ -3,10 +3,8 @@
 use super::closed_form;
 use super::outcome::{Outcome, Search};
 use super::params::{Params, S, SERVICES};
-use super::probe::Unwatched;
-use super::sim::simulate;
+use crate::bench;
 use crate::check::{Band, CheckRow, Theirs};
-use crate::parallel::parallel;
 use crate::{Error, Parameters};
 
 /// Iterations and purges of the look-ups that one connect() made in case E, in order.
@@ -39,39 +37,10 @@ const HOP: &str = "At 60 ns for an entry, which the article does not say: 2.0 s 
 const ASSUMED: &str = "Chosen: the host's own connections are taken to be those that the five services \
     leave to 25,000 TIME_WAITs and 40,000 connections, 140 per second that last 20 s.";
 
-/// The runs that rows are made of.
-struct Bench<'a> {
-    parameters: &'a Parameters,
-    changes: &'a [String],
-    seeds: u64,
-}
-
-/// One set of values, run with every seed.
-struct Runs {
-    p: Params,
-    all: Vec<Outcome>,
-}
-
-impl Bench<'_> {
-    fn run(&self, preset: &str, set: &[&str]) -> Result<Runs, Error> {
-        let mut values = self.parameters.preset(preset)?;
-        let changes = self.changes.iter().map(String::as_str);
-        for one in changes.chain(set.iter().copied()) {
-            self.parameters.set(&mut values, one)?;
-        }
-        let p = Params::of(&values)?;
-        let all = parallel(self.seeds as usize, |nth| {
-            Ok(simulate(&p, nth as u64 + 1, &mut Unwatched))
-        })?;
-        Ok(Runs { p, all })
-    }
-}
+type Bench<'a> = bench::Bench<'a, Params>;
+type Runs = bench::Runs<Params>;
 
 impl Runs {
-    fn each(&self, of: impl Fn(&Outcome) -> f64) -> Vec<f64> {
-        self.all.iter().map(of).collect()
-    }
-
     /// What a connect() that meets all services takes, s, in the mean of each run.
     fn search_s(&self) -> Vec<f64> {
         self.each(|o| o.per_search(took_s))
@@ -102,11 +71,7 @@ pub(super) fn check(
     changes: &[String],
     seeds: u64,
 ) -> Result<Vec<CheckRow>, Error> {
-    let bench = Bench {
-        parameters,
-        changes,
-        seeds,
-    };
+    let bench = Bench::new(parameters, changes, seeds);
     let usual = bench.run("in-pcb", &[TURNS])?;
     let tenth = TENTH.into_iter();
     let small = tenth.chain(["rate_1=0", "rate_3=0", "duration=6000"]);

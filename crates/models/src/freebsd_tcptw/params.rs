@@ -63,11 +63,7 @@ const OTHER_ISN_PER_S: u64 = 250_000;
 impl Params {
     pub(super) fn of(values: &Values) -> Result<Params, Error> {
         let p: Params = values.typed()?;
-        let together = |sound: bool, why: String| match sound {
-            true => Ok(()),
-            false => Err(Error::Together(why)),
-        };
-        together(
+        Error::together(
             p.first < p.last,
             format!(
                 "net.inet.ip.portrange.first={}: allowed is less than net.inet.ip.portrange.last, \
@@ -79,7 +75,7 @@ impl Params {
         let open = |(rate, dwell): (f64, f64)| rate * (dwell + p.time_wait_ns() as f64 / 1e9);
         let pcbs: f64 = p.services().map(open).sum::<f64>()
             + open((p.outbound_rate(), p.outbound_life)).min(f64::from(p.ports()));
-        together(
+        Error::together(
             pcbs <= MOST_PCBS,
             format!(
                 "load={}: allowed are rates that make at most {MOST_PCBS} connections open or in \

@@ -3,49 +3,14 @@
 use super::closed_form;
 use super::outcome::Outcome;
 use super::params::Params;
-use super::probe::Unwatched;
-use super::sim::simulate;
-use crate::check::{Band, CheckRow, Spread, Theirs};
-use crate::parallel::parallel;
+use crate::bench;
+use crate::check::{Band, CheckRow, Theirs};
 use crate::{Error, Parameters};
 
-/// The runs that rows are made of.
-struct Bench<'a> {
-    parameters: &'a Parameters,
-    changes: &'a [String],
-    seeds: u64,
-}
-
-/// One set of values, run with every seed.
-struct Runs {
-    p: Params,
-    all: Vec<Outcome>,
-}
-
-impl Bench<'_> {
-    fn run(&self, preset: &str, set: &[&str]) -> Result<Runs, Error> {
-        let mut values = self.parameters.preset(preset)?;
-        let changes = self.changes.iter().map(String::as_str);
-        for one in changes.chain(set.iter().copied()) {
-            self.parameters.set(&mut values, one)?;
-        }
-        let p = Params::of(&values)?;
-        let all = parallel(self.seeds as usize, |nth| {
-            Ok(simulate(&p, nth as u64 + 1, &mut Unwatched))
-        })?;
-        Ok(Runs { p, all })
-    }
-}
+type Bench<'a> = bench::Bench<'a, Params>;
+type Runs = bench::Runs<Params>;
 
 impl Runs {
-    fn each(&self, of: impl Fn(&Outcome) -> f64) -> Vec<f64> {
-        self.all.iter().map(of).collect()
-    }
-
-    fn median(&self, of: impl Fn(&Outcome) -> f64) -> f64 {
-        Spread::of(self.each(of)).median
-    }
-
     /// Load average over 15 minutes.
     fn load(&self) -> Vec<f64> {
         self.each(|o| o.loads()[2])
@@ -65,11 +30,7 @@ pub(super) fn check(
     changes: &[String],
     seeds: u64,
 ) -> Result<Vec<CheckRow>, Error> {
-    let bench = Bench {
-        parameters,
-        changes,
-        seeds,
-    };
+    let bench = Bench::new(parameters, changes, seeds);
     let mut rows = after_two_weeks(&bench)?;
     rows.extend(over_time(&bench)?);
     rows.extend(fixes(&bench)?);

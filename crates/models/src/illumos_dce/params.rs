@@ -42,18 +42,14 @@ const HARD: u32 = 2;
 impl Params {
     pub(super) fn of(values: &Values) -> Result<Params, Error> {
         let p: Params = values.typed()?;
-        let together = |sound: bool, why: String| match sound {
-            true => Ok(()),
-            false => Err(Error::Together(why)),
-        };
-        together(
+        Error::together(
             p.ip_dce_hash_size.is_power_of_two(),
             format!(
                 "ip_dce_hash_size={}: allowed is a power of two",
                 p.ip_dce_hash_size
             ),
         )?;
-        together(
+        Error::together(
             p.interrupt_cpu < p.cpus,
             format!(
                 "interrupt_cpu={}: allowed is 0 to {}, as there are {} CPUs",
@@ -62,7 +58,7 @@ impl Params {
                 p.cpus
             ),
         )?;
-        together(
+        Error::together(
             p.new_destinations <= p.lookups(),
             format!(
                 "new_destinations={}: allowed is at most the lookups per second, which are {:.1}",
@@ -70,7 +66,7 @@ impl Params {
                 p.lookups()
             ),
         )?;
-        together(
+        Error::together(
             p.base_load <= f64::from(p.cpus),
             format!(
                 "base_load={}: allowed is at most the number of CPUs, which is {}",

@@ -2,23 +2,17 @@
 
 use super::MODEL;
 use super::params::Params;
-use crate::Error;
-
-fn set(all: &[&str]) -> Result<Params, Error> {
-    let parameters = MODEL.parameters()?;
-    let mut values = parameters.defaults();
-    for one in all {
-        parameters.set(&mut values, one)?;
-    }
-    Params::of(&values)
-}
+use crate::testing::try_params;
 
 /// The defaults, with what is set.
-pub(super) fn params(all: &[&str]) -> Params {
-    set(all).unwrap()
+pub(super) fn params(set: &[&str]) -> Params {
+    try_params(&MODEL, set).unwrap()
 }
 
 /// What is said of values that cannot be.
-pub(super) fn refused(all: &[&str]) -> String {
-    set(all).unwrap_err().to_string()
+pub(super) fn refused(set: &[&str]) -> String {
+    try_params::<Params>(&MODEL, set)
+        .map(drop)
+        .unwrap_err()
+        .to_string()
 }

@@ -22,8 +22,10 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
+use crate::bench::Simulated;
 use crate::tables::Tables;
 use crate::{Error, Model, Report, Values};
+use outcome::Outcome;
 use params::Params;
 use probe::Unwatched;
 
@@ -37,10 +39,21 @@ pub(crate) const MODEL: Model = Model {
     check: cases::check,
 };
 
+impl Simulated for Params {
+    type Outcome = Outcome;
+
+    fn of(values: &Values) -> Result<Params, Error> {
+        Params::of(values)
+    }
+
+    fn simulate(&self, seed: u64) -> Outcome {
+        sim::simulate(self, seed, &mut Unwatched)
+    }
+}
+
 fn run(values: &Values, seed: u64) -> Result<Report, Error> {
     let p = Params::of(values)?;
-    let outcome = sim::simulate(&p, seed, &mut Unwatched);
-    Ok(outcome::report(&p, &outcome))
+    Ok(outcome::report(&p, &p.simulate(seed)))
 }
 
 fn record(values: &Values, seed: u64, tables: &mut Tables) -> Result<Report, Error> {

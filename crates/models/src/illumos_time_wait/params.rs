@@ -48,11 +48,7 @@ pub(super) const S: u64 = 1_000_000_000;
 impl Params {
     pub(super) fn of(values: &Values) -> Result<Params, Error> {
         let p: Params = values.typed()?;
-        let together = |sound: bool, why: String| match sound {
-            true => Ok(()),
-            false => Err(Error::Together(why)),
-        };
-        together(
+        Error::together(
             p.tcp_smallest_anon_port < p.tcp_largest_anon_port,
             format!(
                 "tcp_smallest_anon_port={}: allowed is less than tcp_largest_anon_port, which is {}",
@@ -60,21 +56,21 @@ impl Params {
             ),
         )?;
         let most = p.ports() * p.client_addresses / 2;
-        together(
+        Error::together(
             p.clients <= most,
             format!(
                 "clients={}: allowed is 0 to {most}, half of the ports that {} addresses have",
                 p.clients, p.client_addresses
             ),
         )?;
-        together(
+        Error::together(
             p.warm_up < p.duration,
             format!(
                 "warm_up={}: allowed is less than the duration, which is {} s",
                 p.warm_up, p.duration
             ),
         )?;
-        together(
+        Error::together(
             p.tcp_rexmit_interval_min <= p.tcp_rexmit_interval_max,
             format!(
                 "tcp_rexmit_interval_min={}: allowed is at most tcp_rexmit_interval_max, which is {}",

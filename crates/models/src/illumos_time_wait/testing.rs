@@ -2,13 +2,9 @@
 
 use super::MODEL;
 use super::params::Params;
+use crate::testing::try_params;
 
 /// The defaults, with what is set.
 pub(super) fn params(set: &[&str]) -> Params {
-    let parameters = MODEL.parameters().unwrap();
-    let mut values = parameters.defaults();
-    for one in set {
-        parameters.set(&mut values, one).unwrap();
-    }
-    Params::of(&values).unwrap()
+    try_params(&MODEL, set).unwrap()
 }

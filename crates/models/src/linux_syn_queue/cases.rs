@@ -5,12 +5,13 @@ use super::outcome::Outcome;
 use super::params::Params;
 use super::probe::Unwatched;
 use super::series::Series;
-use super::sim::{run, simulate};
+use super::sim::run;
+use crate::bench;
 use crate::check::{Band, CheckRow, Theirs};
-use crate::parallel::parallel;
 use crate::{Error, Parameters};
 
 const CASE: &str = "D";
+const PRESET: &str = "cookie-crumbs";
 /// The nodes make all of their connects at once, and every handshake takes the same time: what the
 /// formulas are for.
 const AT_ONCE: &[&str] = &[
@@ -23,39 +24,18 @@ const AT_ONCE: &[&str] = &[
 /// A run is long enough after so many seconds.
 const SHORT: &str = "duration=3";
 
-/// The runs that rows are made of.
-struct Bench<'a> {
-    parameters: &'a Parameters,
-    changes: &'a [String],
-    seeds: u64,
+type Bench<'a> = bench::Bench<'a, Params>;
+
+/// The run that is shown, for every seed.
+fn shown(bench: &Bench, set: &[&str]) -> Result<(Params, Vec<Outcome>), Error> {
+    let runs = bench.run(PRESET, &[&[SHORT][..], set].concat())?;
+    Ok((runs.p, runs.all))
 }
 
-impl Bench<'_> {
-    fn params(&self, set: &[&str]) -> Result<Params, Error> {
-        let mut values = self.parameters.defaults();
-        let changes = self.changes.iter().map(String::as_str);
-        for one in changes.chain(set.iter().copied()) {
-            self.parameters.set(&mut values, one)?;
-        }
-        Params::of(&values)
-    }
-
-    fn each<T: Send>(&self, of: impl Fn(u64) -> T + Sync) -> Result<Vec<T>, Error> {
-        parallel(self.seeds as usize, |nth| Ok(of(nth as u64 + 1)))
-    }
-
-    /// The run that is shown, for every seed.
-    fn shown(&self, set: &[&str]) -> Result<(Params, Vec<Outcome>), Error> {
-        let p = self.params(&[&[SHORT][..], set].concat())?;
-        let all = self.each(|seed| simulate(&p, seed, &mut Unwatched))?;
-        Ok((p, all))
-    }
-
-    /// Per cent of the runs of a series of which something is so, for every seed.
-    fn share(&self, p: &Params, of: fn(&Series) -> u32) -> Result<Vec<f64>, Error> {
-        let share = |series: Series| f64::from(of(&series)) / f64::from(p.runs) * 100.0;
-        self.each(|seed| share(Series::of(p, seed)))
-    }
+/// Per cent of the runs of a series of which something is so, for every seed.
+fn share(bench: &Bench, p: &Params, of: fn(&Series) -> u32) -> Result<Vec<f64>, Error> {
+    let share = |series: Series| f64::from(of(&series)) / f64::from(p.runs) * 100.0;
+    bench.each(|seed| share(Series::of(p, seed)))
 }
 
 pub(super) fn check(
@@ -63,11 +43,7 @@ pub(super) fn check(
     changes: &[String],
     seeds: u64,
 ) -> Result<Vec<CheckRow>, Error> {
-    let bench = Bench {
-        parameters,
-        changes,
-        seeds,
-    };
+    let bench = Bench::new(parameters, changes, seeds);
     let mut rows = listener(&bench)?;
     rows.extend(mesh(&bench)?);
     rows.extend(windows(&bench)?);
@@ -81,7 +57,7 @@ fn listener(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
     // Ten nodes with one socket to each other, all at the same moment: nine SYNs at each listener.
     let crowd = ["nodes=10", "sockets=1", "start_spread=0"];
     let kept = |rule: &str| {
-        let p = bench.params(&[AT_ONCE, &crowd, &[rule, SHORT]].concat())?;
+        let p = bench.params(PRESET, &[AT_ONCE, &crowd, &[rule, SHORT]].concat())?;
         let cookies = bench.each(|seed| {
             let outcome = run(&p, seed, 0, &mut Unwatched);
             9.0 - outcome.cookies as f64 / 10.0
@@ -134,7 +110,7 @@ fn mesh(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
             &["sockets=3", "later_rule=1"],
         ),
     ] {
-        let p = bench.params(&[AT_ONCE, set].concat())?;
+        let p = bench.params(PRESET, &[AT_ONCE, set].concat())?;
         // No formula: none of these, unless the mechanism was changed.
         let odds = closed_form::runs_with_cookie(&p).unwrap_or(f64::NAN);
         rows.push(
@@ -143,7 +119,7 @@ fn mesh(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
                 format!("runs with options lost: {what}"),
                 "%",
                 (Theirs::ClosedForm, odds * 100.0),
-                bench.share(&p, |s| s.with_lost)?,
+                share(bench, &p, |s| s.with_lost)?,
                 Band::By(2.5),
             )
             .note(LUCK),
@@ -164,7 +140,7 @@ fn windows(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
     let row = |figure: &str, value, theirs, values, by| {
         CheckRow::new(CASE, figure, "%", (theirs, value), values, Band::By(by))
     };
-    let (_, plain) = bench.shown(&[])?;
+    let (_, plain) = shown(bench, &[])?;
     let figure = "largest cwnd, smaller than every other's by";
     let mut rows = vec![row(figure, 94.75, Theirs::Article, smaller(&plain), 4.75).note(BAND)];
     for (what, window, set) in [
@@ -179,7 +155,7 @@ fn windows(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
             ["tcp_rmem=26000000", "message=65536"],
         ),
     ] {
-        let (_, all) = bench.shown(&set)?;
+        let (_, all) = shown(bench, &set)?;
         rows.push(row(
             &format!("the same, {what}"),
             closed_form::smaller(window) * 100.0,
@@ -188,7 +164,7 @@ fn windows(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
             0.3,
         ));
     }
-    let (_, lossy) = bench.shown(&["loss=0.00003"])?;
+    let (_, lossy) = shown(bench, &["loss=0.00003"])?;
     rows.push(
         row(
             "the same, 1 segment in 33,000 lost at random",
@@ -227,9 +203,9 @@ fn windows(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
 fn throughput(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
     const RTT: &str = "Needs an assumption: a round trip of 1 ms under load, and that the load of the \
         slow link does not go elsewhere, which the article's 10 % say as well.";
-    let (p, slow) = bench.shown(&[])?;
-    let (_, fast) = bench.shown(&["shown=2"])?;
-    let (later, slower) = bench.shown(&["loaded_rtt=1000"])?;
+    let (p, slow) = shown(bench, &[])?;
+    let (_, fast) = shown(bench, &["shown=2"])?;
+    let (later, slower) = shown(bench, &["loaded_rtt=1000"])?;
     let asked = p.asked() / 1e6 * f64::from(2 * p.links() * p.data_sockets);
     // What each slow link takes off, MB/s.
     let lost = |all: &[Outcome]| -> Vec<f64> {
@@ -306,8 +282,8 @@ fn throughput(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
 /// What made it go away.
 fn fixes(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
     let row = |figure: &str, theirs, set: &[&str]| {
-        let p = bench.params(set)?;
-        let share = bench.share(&p, |s| s.with_lost)?;
+        let p = bench.params(PRESET, set)?;
+        let share = share(bench, &p, |s| s.with_lost)?;
         let theirs = (theirs, 0.0);
         Ok::<_, Error>(CheckRow::new(
             CASE,

@@ -52,15 +52,11 @@ pub(super) const S: u64 = 1_000_000_000;
 impl Params {
     pub(super) fn of(values: &Values) -> Result<Params, Error> {
         let p: Params = values.typed()?;
-        let together = |sound: bool, why: String| match sound {
-            true => Ok(()),
-            false => Err(Error::Together(why)),
-        };
-        together(
+        Error::together(
             p.family != 5,
             format!("family={}: allowed is 4 or 6", p.family),
         )?;
-        together(
+        Error::together(
             p.data_sockets <= 2 * p.sockets,
             format!(
                 "data_sockets={}: allowed is 1 to {}, the sockets that both nodes of a link open",
@@ -69,7 +65,7 @@ impl Params {
             ),
         )?;
         let mesh = p.nodes * (p.nodes - 1) * p.sockets;
-        together(
+        Error::together(
             mesh <= MOST_SOCKETS,
             format!(
                 "sockets={}: allowed is 1 to {}, as {} nodes have at most {MOST_SOCKETS} in all",
