@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Whole lives: a connection that opens, lives undisturbed and ends soon is one record, not three.
+/* Whole lives: a connection that opens and ends soon, with nothing sent again, is one record, not three.
  * Until it ends it waits in a slot, which user space empties now and then. Included by
  * events.bpf.c. */
 #ifndef TCPWHY_LIVES_H
@@ -51,6 +51,31 @@ static __always_inline void tell_opened(const struct tw_slot *s)
 	bpf_ringbuf_submit(life, BPF_RB_NO_WAKEUP);
 }
 
+/* Whether the slot holds this connection: where an end was not seen, the socket may since have become
+ * another one. */
+static __always_inline bool same_peer(const struct tw_slot *s, const struct sock *sk)
+{
+	const struct sock_common *skc = &sk->__sk_common;
+	const struct tw_event *e = &s->life.event;
+	const __be32 *remote = (const __be32 *)e->remote_addr;
+
+	if (e->remote_port != bpf_ntohs(skc->skc_dport))
+		return false;
+	if (skc->skc_family != AF_INET6)
+		return remote[3] == skc->skc_daddr;
+	for (int i = 0; i < 4; i++)
+		if (remote[i] != skc->skc_v6_daddr.in6_u.u6_addr32[i])
+			return false;
+	return true;
+}
+
+/* Tells what the slot holds, and frees it: it does not become a life. */
+static __always_inline void give_up(struct tw_slot *s)
+{
+	tell_opened(s);
+	slot_leave(s, TW_SLOT_FREE);
+}
+
 /* A connection begins to wait for its end. */
 static __always_inline bool life_begins(struct tw_slot *s, u64 id, struct sock *sk,
 					struct tcp_sock *tp, int old, int new)
@@ -87,14 +112,13 @@ static __always_inline bool life_goes_on(struct tw_slot *s, u64 id, struct sock 
 
 	if (!slot_take(s, id))
 		return false;
+	if (tp->total_retrans || s->life.established_ns || !same_peer(s, sk)) {
+		give_up(s);
+		return false;
+	}
 	/* The source address may have been chosen since. */
 	e->family = load_addrs(e->local_addr, e->remote_addr, &sk->__sk_common);
 	e->local_port = bpf_ntohs(tp->inet_conn.icsk_inet.inet_sport);
-	if (tp->total_retrans || s->life.established_ns || !wanted(e)) {
-		tell_opened(s);
-		slot_leave(s, TW_SLOT_FREE);
-		return false;
-	}
 	e->old_state = TCP_SYN_SENT;
 	e->state = TCP_ESTABLISHED;
 	fill_tcp(e, tp);
@@ -112,9 +136,8 @@ static __always_inline bool life_ends(struct tw_slot *s, u64 id, struct sock *sk
 
 	if (!slot_take(s, id))
 		return false;
-	if (tp->total_retrans || !s->life.established_ns) {
-		tell_opened(s);
-		slot_leave(s, TW_SLOT_FREE);
+	if (tp->total_retrans || !s->life.established_ns || !same_peer(s, sk)) {
+		give_up(s);
 		return false;
 	}
 	life = bpf_ringbuf_reserve(&ring, sizeof(*life), 0);
@@ -148,10 +171,14 @@ static __always_inline bool fold(u64 id, struct sock *sk, struct tcp_sock *tp, i
 	if (old == TCP_SYN_SENT && new == TCP_ESTABLISHED)
 		return life_goes_on(s, id, sk, tp);
 	/* One that is bound to a port beforehand says something that a life does not. */
-	if (old == TCP_CLOSE && new == TCP_SYN_SENT)
-		return !tp->inet_conn.icsk_inet.inet_sport && life_begins(s, id, sk, tp, old, new);
-	return old == TCP_SYN_RECV && new == TCP_ESTABLISHED &&
-	       !tp->total_retrans &&life_begins(s, id, sk, tp, old, new);
+	if (old == TCP_CLOSE && new == TCP_SYN_SENT && tp->inet_conn.icsk_inet.inet_sport)
+		return false;
+	if (old == TCP_SYN_RECV && new == TCP_ESTABLISHED && tp->total_retrans)
+		return false;
+	if ((old == TCP_CLOSE && new == TCP_SYN_SENT) ||
+	    (old == TCP_SYN_RECV && new == TCP_ESTABLISHED))
+		return life_begins(s, id, sk, tp, old, new);
+	return false;
 }
 
 #endif

@@ -205,19 +205,18 @@ impl<'o> Events<'o> {
             .collect();
 
         let [first, second] = objects;
-        // Older kernels have no compare and swap: there every change is a row of its own.
         let mut fold = !options.all_states;
-        if fold {
-            let mut alone = MaybeUninit::uninit();
-            let only = |program: &str| TRACEPOINTS[0].has(program, fold);
-            fold = open(&mut alone, options, btf, names, ranges, only)?
-                .load()
-                .is_ok();
-        }
         let open_all = open(first, options, btf, names, ranges, wanted(&verdicts, fold))?;
         let mut skel = match open_all.load() {
             Ok(skel) => skel,
             Err(_) => {
+                // Before Linux 5.12 there is no compare and swap: every change is a row of its own.
+                if fold {
+                    let mut alone = MaybeUninit::uninit();
+                    let only = |program: &str| TRACEPOINTS[0].has(program, true);
+                    let open = open(&mut alone, options, btf, names, ranges, only)?;
+                    fold = open.load().is_ok();
+                }
                 // A program that this kernel's verifier rejects must not take the others with it:
                 // try each alone, then load those that it accepts.
                 for (t, verdict) in TRACEPOINTS.iter().zip(&mut verdicts) {
