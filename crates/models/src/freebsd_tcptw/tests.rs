@@ -11,6 +11,7 @@ use super::pcbs::{List, State};
 use super::probe::{Call, Conn, Probe, Unwatched};
 use super::sim::simulate;
 use super::testing::params;
+use crate::testing::Audit;
 
 /// Watches and complains.
 #[derive(Default)]
@@ -19,47 +20,37 @@ struct Auditor {
     open: BTreeMap<u64, Conn>,
     ports: BTreeMap<u16, u64>,
     began_ns: u64,
-    last_ns: u64,
     /// Until when the lock is held, by a search that was seen to begin.
     locked_until_ns: u64,
     accepted: u64,
     made: u64,
     failed: u64,
     searched_ns: u64,
-    wrong: Vec<String>,
+    audit: Audit,
 }
 
 impl Auditor {
-    fn ensure(&mut self, sound: bool, what: &str) {
-        if !sound {
-            self.wrong.push(what.into());
-        }
-    }
-
-    fn at(&mut self, now_ns: u64) {
-        self.ensure(now_ns >= self.last_ns, "the clock went back");
-        self.last_ns = now_ns;
-    }
-
     /// Only who has the lock changes anything.
     fn changes(&mut self, now_ns: u64) {
-        self.at(now_ns);
-        self.ensure(now_ns >= self.locked_until_ns, "changed under the lock");
+        self.audit.at(now_ns);
+        self.audit
+            .ensure(now_ns >= self.locked_until_ns, "changed under the lock");
     }
 
     fn insert(&mut self, conn: Conn) {
         let new = self.open.insert(conn.id, conn).is_none();
-        self.ensure(new, "two connections have one id");
+        self.audit.ensure(new, "two connections have one id");
         if conn.outbound {
             let new = self.ports.insert(conn.local_port, conn.id).is_none();
-            self.ensure(new, "two connections of this host have one port");
+            self.audit
+                .ensure(new, "two connections of this host have one port");
         }
     }
 }
 
 impl Probe for Auditor {
     fn begins(&mut self, now_ns: u64, lists: &[List]) {
-        self.at(now_ns);
+        self.audit.at(now_ns);
         self.began_ns = now_ns;
         for (local_port, list) in (0..=u16::MAX).zip(lists) {
             for pcb in list.all().filter(|pcb| pcb.state != State::TimeWait) {
@@ -79,22 +70,24 @@ impl Probe for Auditor {
     }
     fn established(&mut self, conn: Conn, called_ns: u64, now_ns: u64) {
         self.changes(now_ns);
-        self.ensure(called_ns < now_ns, "established before connect()");
+        self.audit
+            .ensure(called_ns < now_ns, "established before connect()");
         let there = self.open.get(&conn.id) == Some(&conn);
-        self.ensure(there, "established and not opened");
+        self.audit.ensure(there, "established and not opened");
     }
     fn closed(&mut self, conn: Conn, first: bool, now_ns: u64) {
         self.changes(now_ns);
-        self.ensure(conn.outbound || first, "a service let the client close");
+        self.audit
+            .ensure(conn.outbound || first, "a service let the client close");
         let there = self.open.remove(&conn.id) == Some(conn);
-        self.ensure(there, "closed twice");
+        self.audit.ensure(there, "closed twice");
         self.ports.remove(&conn.local_port);
     }
     fn blocked(&mut self, worker: u32, holder: u32, from_ns: u64, to_ns: u64) {
-        self.at(from_ns);
-        self.ensure(worker != holder, "waits for itself");
+        self.audit.at(from_ns);
+        self.audit.ensure(worker != holder, "waits for itself");
         let known = to_ns == self.locked_until_ns || self.locked_until_ns == 0;
-        self.ensure(known, "waits for nobody");
+        self.audit.ensure(known, "waits for nobody");
     }
     fn searches(&mut self, _: u32, from_ns: u64, to_ns: u64) {
         self.changes(from_ns);
@@ -102,9 +95,9 @@ impl Probe for Auditor {
         self.searched_ns += to_ns - from_ns;
     }
     fn returned(&mut self, call: &Call) {
-        self.at(call.returned_ns);
+        self.audit.at(call.returned_ns);
         let order = call.called_ns <= call.began_ns && call.began_ns <= call.returned_ns;
-        self.ensure(order, "a call's times are out of order");
+        self.audit.ensure(order, "a call's times are out of order");
         match call.made {
             Some(conn) => {
                 self.made += 1;
@@ -117,7 +110,7 @@ impl Probe for Auditor {
         }
     }
     fn second(&mut self, now_ns: u64, second: &Second, lists: &[List]) {
-        self.at(now_ns);
+        self.audit.at(now_ns);
         let in_lists = lists.iter().flat_map(List::all);
         let (mut open, mut waits) = (0, 0);
         for pcb in in_lists {
@@ -126,11 +119,14 @@ impl Probe for Auditor {
                 _ => open += 1,
             }
         }
-        self.ensure(second.open == open, "open connections are miscounted");
-        self.ensure(second.time_wait == waits, "TIME_WAITs are miscounted");
+        self.audit
+            .ensure(second.open == open, "open connections are miscounted");
+        self.audit
+            .ensure(second.time_wait == waits, "TIME_WAITs are miscounted");
         let ports = lists.iter().filter(|list| list.len() > 0).count() as u64;
-        self.ensure(second.ports == ports, "ports in use are miscounted");
-        self.ensure(
+        self.audit
+            .ensure(second.ports == ports, "ports in use are miscounted");
+        self.audit.ensure(
             second.locked_ns <= 1_000_000_000,
             "locked for more than the second",
         );
@@ -187,7 +183,7 @@ proptest! {
         ];
         let p = params(&set.each_ref().map(String::as_str));
         let (a, o) = audit(&p, seed);
-        prop_assert!(a.wrong.is_empty(), "{:?}", &a.wrong[..a.wrong.len().min(3)]);
+        prop_assert!(a.audit.wrong.is_empty(), "{}", a.audit);
         let sum = |of: fn(&Second) -> u64| o.seconds.iter().map(of).sum::<u64>();
         prop_assert_eq!(sum(|s| s.accepts), a.accepted);
         prop_assert_eq!((sum(|s| s.connects), sum(|s| s.failed)), (a.made, a.failed));

@@ -9,31 +9,18 @@ use super::params::{Params, S};
 use super::probe::{Probe, Unwatched};
 use super::sim::{Path, simulate};
 use super::testing::params;
+use crate::testing::Audit;
 
 /// Watches and complains.
 #[derive(Default)]
 struct Auditor {
     entries: u64,
-    last_ns: u64,
     /// Until when each CPU walks.
     busy_ns: Vec<u64>,
     walks: u64,
     lookups: u64,
     added: u64,
-    wrong: Vec<String>,
-}
-
-impl Auditor {
-    fn ensure(&mut self, sound: bool, what: &str) {
-        if !sound {
-            self.wrong.push(what.into());
-        }
-    }
-
-    fn at(&mut self, now_ns: u64) {
-        self.ensure(now_ns >= self.last_ns, "the clock went back");
-        self.last_ns = now_ns;
-    }
+    audit: Audit,
 }
 
 impl Probe for Auditor {
@@ -41,40 +28,43 @@ impl Probe for Auditor {
         self.entries = cache.entries();
     }
     fn walks(&mut self, cpu: u32, _: Path, now_ns: u64, until_ns: u64) {
-        self.at(now_ns);
+        self.audit.at(now_ns);
         self.walks += 1;
         self.busy_ns
             .resize(self.busy_ns.len().max(cpu as usize + 1), 0);
         let free = self.busy_ns[cpu as usize] <= now_ns;
-        self.ensure(free, "a CPU walks two chains at a time");
+        self.audit.ensure(free, "a CPU walks two chains at a time");
         self.busy_ns[cpu as usize] = until_ns;
     }
     fn looked_up(&mut self, _: Path, added: bool, now_ns: u64) {
-        self.at(now_ns);
+        self.audit.at(now_ns);
         self.lookups += 1;
         self.added += u64::from(added);
     }
     fn second(&mut self, now_ns: u64, second: &Second) {
-        self.at(now_ns);
+        self.audit.at(now_ns);
         let added = std::mem::take(&mut self.added);
-        self.ensure(added == second.added, "another number was added");
+        self.audit
+            .ensure(added == second.added, "another number was added");
         self.entries = (self.entries + added).saturating_sub(second.deleted);
-        self.ensure(self.entries == second.entries, "entries are not conserved");
+        self.audit
+            .ensure(self.entries == second.entries, "entries are not conserved");
         let most = second
             .cpus
             .iter()
             .map(|c| c.thread_ns + c.interrupt_ns)
             .max();
-        self.ensure(most <= Some(S), "a CPU was busy for more than the second");
+        self.audit
+            .ensure(most <= Some(S), "a CPU was busy for more than the second");
         let loads = second.loads.iter().all(|l| l.is_finite() && *l >= 0.0);
-        self.ensure(loads, "a load average is no number");
+        self.audit.ensure(loads, "a load average is no number");
     }
 }
 
 fn audited(p: &Params, seed: u64) -> (Auditor, Outcome) {
     let mut auditor = Auditor::default();
     let outcome = simulate(p, seed, &mut auditor);
-    assert_eq!(auditor.wrong, Vec::<String>::new());
+    assert!(auditor.audit.wrong.is_empty(), "{}", auditor.audit);
     (auditor, outcome)
 }
 

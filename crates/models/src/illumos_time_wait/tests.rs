@@ -9,73 +9,62 @@ use super::params::Params;
 use super::probe::{Probe, Unwatched};
 use super::sim::{Conn, simulate};
 use super::testing::params;
+use crate::testing::Audit;
 
 /// Watches and complains.
 #[derive(Default)]
 struct Auditor {
     live: HashSet<u64>,
     ids: HashSet<u64>,
-    last_ns: u64,
     opened: u64,
     established: u64,
     closed: u64,
     rejected: u64,
     refused: u64,
     resent: u64,
-    wrong: Vec<String>,
-}
-
-impl Auditor {
-    fn ensure(&mut self, sound: bool, what: &str) {
-        if !sound {
-            self.wrong.push(what.into());
-        }
-    }
-
-    fn at(&mut self, now_ns: u64) {
-        self.ensure(now_ns >= self.last_ns, "the clock went back");
-        self.last_ns = now_ns;
-    }
+    audit: Audit,
 }
 
 impl Probe for Auditor {
     fn opened(&mut self, conn: &Conn) {
-        self.at(conn.opened_ns);
+        self.audit.at(conn.opened_ns);
         self.opened += 1;
         let new = self.live.insert(conn.end.key());
-        self.ensure(new, "two live connections have the same ends");
+        self.audit
+            .ensure(new, "two live connections have the same ends");
         let new = self.ids.insert(conn.id);
-        self.ensure(new, "two connections have one id");
+        self.audit.ensure(new, "two connections have one id");
     }
     fn refused(&mut self, _: &Conn, now_ns: u64) {
-        self.at(now_ns);
+        self.audit.at(now_ns);
         self.refused += 1;
     }
     fn rejected(&mut self, conn: &Conn, now_ns: u64) {
-        self.at(now_ns);
+        self.audit.at(now_ns);
         self.rejected += 1;
         self.live.remove(&conn.end.key());
     }
     fn resent(&mut self, _: &Conn, now_ns: u64) {
-        self.at(now_ns);
+        self.audit.at(now_ns);
         self.resent += 1;
     }
     fn established(&mut self, conn: &Conn, now_ns: u64) {
-        self.at(now_ns);
+        self.audit.at(now_ns);
         self.established += 1;
         let there = self.live.contains(&conn.end.key());
-        self.ensure(there, "established and not opened");
+        self.audit.ensure(there, "established and not opened");
     }
     fn closed(&mut self, conn: &Conn, server_ns: u64, now_ns: u64) {
-        self.at(now_ns);
-        self.ensure(server_ns <= now_ns, "the client closed first");
+        self.audit.at(now_ns);
+        self.audit
+            .ensure(server_ns <= now_ns, "the client closed first");
         self.closed += 1;
         let there = self.live.remove(&conn.end.key());
-        self.ensure(there, "closed twice");
+        self.audit.ensure(there, "closed twice");
     }
     fn second(&mut self, now_ns: u64, second: &Second) {
-        self.at(now_ns);
-        self.ensure(
+        self.audit.at(now_ns);
+        self.audit.ensure(
             second.busy_ns <= 1_000_000_000 + 1_000,
             "busy for more than the second",
         );
@@ -124,7 +113,7 @@ proptest! {
         ];
         let p = params(&set.each_ref().map(String::as_str));
         let (a, o) = audit(&p, seed);
-        prop_assert!(a.wrong.is_empty(), "{:?}", &a.wrong[..a.wrong.len().min(3)]);
+        prop_assert!(a.audit.wrong.is_empty(), "{}", a.audit);
         // Every connection is established, or failed, or still connecting.
         let connecting = o.seconds.last().unwrap().connecting;
         prop_assert_eq!(a.opened, a.established + a.rejected + connecting);
@@ -204,7 +193,7 @@ fn a_client_without_a_port_comes_again() {
         "duration=20",
     ]);
     let (a, o) = audit(&p, 1);
-    assert!(a.wrong.is_empty(), "{:?}", a.wrong.first());
+    assert!(a.audit.wrong.is_empty(), "{}", a.audit);
     let none: u64 = o.seconds.iter().map(|s| s.no_port).sum();
     assert!(
         none > 100 && a.established > 100,

@@ -12,17 +12,17 @@ use super::probe::{Probe, Unwatched};
 use super::series::Series;
 use super::sim::{run, simulate};
 use super::testing::params;
+use crate::testing::Audit;
 
 /// Watches and complains.
 struct Auditor<'p> {
     p: &'p Params,
-    last_ns: u64,
     requests: Vec<i64>,
     waiting: Vec<i64>,
     connects: u64,
     established: u64,
     resent: u64,
-    wrong: Vec<String>,
+    audit: Audit,
 }
 
 impl Auditor<'_> {
@@ -30,31 +30,19 @@ impl Auditor<'_> {
         let nodes = p.nodes as usize;
         Auditor {
             p,
-            last_ns: 0,
             requests: vec![0; nodes],
             waiting: vec![0; nodes],
             connects: 0,
             established: 0,
             resent: 0,
-            wrong: Vec::new(),
+            audit: Audit::default(),
         }
-    }
-
-    fn ensure(&mut self, sound: bool, what: &str) {
-        if !sound {
-            self.wrong.push(what.into());
-        }
-    }
-
-    fn at(&mut self, now_ns: u64) {
-        self.ensure(now_ns >= self.last_ns, "the clock went back");
-        self.last_ns = now_ns;
     }
 }
 
 impl Probe for Auditor<'_> {
     fn handshake(&mut self, mesh: &Mesh, happened: Happened) {
-        self.at(happened.at_ns);
+        self.audit.at(happened.at_ns);
         let socket = &mesh.sockets[happened.socket];
         let node = socket.listener as usize;
         match happened.what {
@@ -62,7 +50,8 @@ impl Probe for Auditor<'_> {
             What::Syn(Answer::Kept) => self.requests[node] += 1,
             What::Syn(Answer::Cookie { full }) => {
                 let is_full = self.requests[node] >= i64::from(self.p.most_requests());
-                self.ensure(full == is_full, "a cookie although there was room");
+                self.audit
+                    .ensure(full == is_full, "a cookie although there was room");
             }
             What::Established => {
                 self.established += 1;
@@ -73,43 +62,49 @@ impl Probe for Auditor<'_> {
             _ => {}
         }
         let most = i64::from(self.p.most_requests());
-        self.ensure(
+        self.audit.ensure(
             (0..=most).contains(&self.requests[node]),
             "more requests than fit",
         );
         let most = i64::from(self.p.queue_limit()) + 1;
-        self.ensure(
+        self.audit.ensure(
             (0..=most).contains(&self.waiting[node]),
             "more wait than fit",
         );
     }
 
     fn resent(&mut self, _: &Mesh, flow: &Flow, now_ns: u64, (how, n): (How, u64)) {
-        self.at(now_ns);
+        self.audit.at(now_ns);
         self.resent += n;
-        self.ensure(n > 0, "nothing sent again");
-        self.ensure(flow.sack || how != How::Probe, "a probe without SACK");
-        self.ensure(
+        self.audit.ensure(n > 0, "nothing sent again");
+        self.audit
+            .ensure(flow.sack || how != How::Probe, "a probe without SACK");
+        self.audit.ensure(
             flow.sack || how == How::Timeout || n == 1,
             "more than one hole at a time without SACK",
         );
     }
 
     fn second(&mut self, mesh: &Mesh, flows: &[Flow], now_ns: u64) {
-        self.at(now_ns);
+        self.audit.at(now_ns);
         for flow in flows {
             let done = &flow.done;
-            self.ensure(flow.window.segments() >= 1, "a window of nothing");
-            self.ensure(
+            self.audit
+                .ensure(flow.window.segments() >= 1, "a window of nothing");
+            self.audit.ensure(
                 flow.flying() <= u64::from(flow.offered),
                 "more in flight than the receiver offers",
             );
-            self.ensure(flow.flying() <= flow.waiting(), "in flight and not asked");
-            self.ensure(done.acked <= done.bytes, "acknowledged and not sent");
+            self.audit
+                .ensure(flow.flying() <= flow.waiting(), "in flight and not asked");
+            self.audit
+                .ensure(done.acked <= done.bytes, "acknowledged and not sent");
             let (busy_ns, limited_ns) = flow.busy_ns(now_ns);
-            self.ensure(limited_ns <= busy_ns && busy_ns <= now_ns, "busy too long");
+            self.audit
+                .ensure(limited_ns <= busy_ns && busy_ns <= now_ns, "busy too long");
             let scaled = mesh.sockets[flow.socket].agreed.window_scaling;
-            self.ensure(scaled || flow.offered <= 65_535, "a window without scaling");
+            self.audit
+                .ensure(scaled || flow.offered <= 65_535, "a window without scaling");
         }
     }
 }
@@ -158,7 +153,7 @@ proptest! {
         let p = params(&set.each_ref().map(String::as_str));
         let mut a = Auditor::new(&p);
         let o = simulate(&p, seed, &mut a);
-        prop_assert!(a.wrong.is_empty(), "{:?}", &a.wrong[..a.wrong.len().min(3)]);
+        prop_assert!(a.audit.wrong.is_empty(), "{}", a.audit);
         // Every connect happens, and no connection is made twice.
         prop_assert_eq!(a.connects, u64::from(nodes * (nodes - 1) * sockets));
         prop_assert!(a.established <= a.connects);
