@@ -9,7 +9,32 @@ use crate::words::{count, duration, figure};
 /// Clients that arrive within this time of each other are one burst: a dropped one is back then.
 const BURST_NS: u64 = 1_000_000_000;
 
+/// Above this ratio of arrivals to accepts, over the whole time, the queue is full for good.
+const OVERLOAD: f64 = 1.05;
+
+/// Why the queue was too short.
+enum Strain {
+    /// More arrived per second than were taken.
+    Overload(f64, f64),
+    /// As many, but for so long nothing was taken; arrivals per second, ns.
+    Pause(f64, u64),
+    /// Many came at once, or it is not known.
+    Burst,
+}
+
 impl Case<'_> {
+    fn strain(&self) -> Strain {
+        match (self.rates(), self.scene.longest_pause()) {
+            (Some((arrived, taken)), _) if arrived > taken * OVERLOAD => {
+                Strain::Overload(arrived, taken)
+            }
+            (Some((arrived, _)), Some((from, to))) if arrived > 0.0 => {
+                Strain::Pause(arrived, to - from)
+            }
+            _ => Strain::Burst,
+        }
+    }
+
     pub(super) fn advice(&self, scope: &Scope) -> Vec<Advice> {
         let mut advice = self.backlog_advice(scope);
         let at = match self.sustained(scope) {
@@ -58,13 +83,19 @@ impl Case<'_> {
             ),
             (_, None) => ("Make the application call accept() sooner.".into(), None),
         };
-        let expected = match self.rates() {
-            Some((arrived, taken)) if arrived > taken => format!(
+        let expected = match self.strain() {
+            Strain::Overload(arrived, taken) => format!(
                 "The queue stays short once it accepts {} connections per second, not {}.",
                 figure(arrived),
                 figure(taken)
             ),
-            _ => "The queue drains, and SYNs are answered at once.".into(),
+            Strain::Pause(arrived, ns) => format!(
+                "The queue stays short without the {} in which nothing was taken: in the mean it \
+                 kept up with {} connections per second.",
+                duration(ns),
+                figure(arrived)
+            ),
+            Strain::Burst => "The queue drains, and SYNs are answered at once.".into(),
         };
         Advice {
             action,
@@ -80,14 +111,21 @@ impl Case<'_> {
 
     fn backlog_advice(&self, scope: &Scope) -> Vec<Advice> {
         let backlog = self.new_backlog(scope);
-        let expected = match self.rates() {
-            Some((arrived, taken)) if arrived > taken => format!(
+        let expected = match self.strain() {
+            Strain::Overload(arrived, taken) => format!(
                 "It absorbs {} of this overload ({} arriving, {} accepted per second), not more.",
                 duration((f64::from(backlog) / (arrived - taken) * 1e9) as u64),
                 figure(arrived),
                 figure(taken)
             ),
-            _ => format!("A burst of {} connections fits.", count(backlog.into())),
+            Strain::Pause(arrived, ns) => format!(
+                "It absorbs {} in which nothing is taken, at {} connections per second; this time \
+                 was {}.",
+                duration((f64::from(backlog) / arrived * 1e9) as u64),
+                figure(arrived),
+                duration(ns)
+            ),
+            Strain::Burst => format!("A burst of {} connections fits.", count(backlog.into())),
         };
         let risk = "Clients wait in the queue instead of trying again: under lasting overload they \
                     wait longer, and some have given up when they are accepted.";

@@ -48,6 +48,26 @@ fn the_longest_time_without_a_handshake_is_told() {
     assert!((1_990.0..2_010.0).contains(pause), "{pause}");
     let says = "took no new connection at all";
     assert!(f.impact.says.contains(says), "{}", f.impact.says);
+    // More arrived than were taken: that is what the advice is about, here.
+    assert!(f.advice.iter().any(|a| a.expected.contains("overload")));
+}
+
+#[test]
+fn a_server_that_kept_up_but_for_a_pause_is_not_told_to_be_faster() {
+    let mut recording = fixture::accept_queue();
+    // As many more were taken at once as make the mean that of the arrivals.
+    for i in 0..30_000u32 {
+        recording.dial(Dial {
+            from: format!("10.79.{}.2:{}", 10 + i / 3_000, 30_000 + i % 3_000),
+            at_ms: 9_000.0 + f64::from(i) / 10.0,
+            took_ms: 0.08,
+            ..Dial::default()
+        });
+    }
+    let f = only(&recording, ID);
+    let effects: Vec<&str> = f.advice.iter().map(|a| &*a.expected).collect();
+    let pause = |e: &&&str| e.contains("in which nothing") && !e.contains("overload");
+    assert_eq!(effects.iter().filter(pause).count(), 2, "{effects:?}");
 }
 
 #[test]
