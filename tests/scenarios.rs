@@ -18,7 +18,9 @@ fn lasting<R>(test: impl Fn() -> R) -> R {
         match catch_unwind(AssertUnwindSafe(&test)) {
             Ok(right) => return right,
             // Past the test's own output, which nobody sees of one that passes.
-            Err(_) => writeln!(io::stderr(), "once more: others may have wanted the CPUs").unwrap(),
+            Err(_) => io::stderr()
+                .write_all(b"once more: others may have wanted the CPUs\n")
+                .unwrap(),
         }
     }
     test()
