@@ -10,6 +10,7 @@ pub mod flame;
 pub mod json;
 mod numbers;
 mod page;
+pub mod report;
 mod screen;
 pub mod stat;
 mod style;
