@@ -89,6 +89,9 @@ fn headline(comparison: &Comparison) -> String {
             mbit(&slow),
             percent(1.0 - slow.mean / fast.mean)
         ),
+        (By::Order, Some(fast), Some(slow)) if fast.mean == 0.0 && slow.mean == 0.0 => {
+            "Neither recording shows a transfer. What else differs:".into()
+        }
         (By::Order, Some(fast), Some(slow)) => {
             let less = match 1.0 - slow.mean / fast.mean {
                 less if less > 0.0 => format!(" ({} less)", percent(less)),

@@ -354,3 +354,5 @@ const SAME_COUNT: f64 = 0.10;
 pub(crate) const SOMAXCONN: &str = "net.core.somaxconn";
 /// The sysctl for the timestamp option.
 pub(crate) const TIMESTAMPS: &str = "net.ipv4.tcp_timestamps";
+/// When cookies are sent: 0 never, 1 when the SYN queue is full, 2 always.
+pub(crate) const SYNCOOKIES: &str = "net.ipv4.tcp_syncookies";

@@ -5,7 +5,7 @@ use recording::RowRef;
 use super::lost_syn::{FULL_COOKIES, FULL_DROPS};
 use super::options::{Pace, SYNCOOKIES_RECEIVED, Sorted, UNSCALED_WINDOW, any_lasts};
 use super::scene::{
-    SHOWN_ROWS, SOMAXCONN, Scene, TIMESTAMPS, application, doubts, named, named_short,
+    SHOWN_ROWS, SOMAXCONN, SYNCOOKIES, Scene, TIMESTAMPS, application, doubts, named, named_short,
     raise_backlog, roomy_backlog, same_count, scenes, set_sysctl, weigh_checks,
 };
 use super::{Cause, findings};
@@ -31,11 +31,11 @@ is decided when they connect: a run of the same program is fast or slow by luck.
 
 **Mechanism.** A listener keeps a request per half-open connection, at most as many as its
 `listen()` backlog (one more on kernels since 6.13). When that is full and
-`net.ipv4.tcp_syncookies` is 1, Linux answers further SYNs without keeping a request: what it must
-remember goes into the sequence number of the SYN-ACK, a *cookie*. There is room for the MSS,
-rounded down to one of four values, and for nothing else. SACK and the window scale survive only
-in the timestamp option, if both ends use timestamps (`net.ipv4.tcp_timestamps`). Without it they
-are cleared. Such a connection can have 65,535 bytes in flight, so its rate is at most 65,535
+`net.ipv4.tcp_syncookies` is 1 (with 2 always), Linux answers SYNs without keeping a request: what
+it must remember goes into the sequence number of the SYN-ACK, a *cookie*. There is room for the
+MSS, rounded down to one of four values, and for nothing else. SACK and the window scale survive
+only in the timestamp option, if both ends use timestamps (`net.ipv4.tcp_timestamps`). Without it
+they are cleared. Such a connection can have 65,535 bytes in flight, so its rate is at most 65,535
 bytes per round trip, and every window with several losses costs a round trip per loss or a
 time-out.
 
@@ -135,6 +135,11 @@ impl<'a> Case<'a> {
             true => ", set net.ipv4.tcp_timestamps=1",
             false => "",
         };
+        if self.always() {
+            return format!(
+                "Set net.ipv4.tcp_syncookies=1{timestamps}, and reconnect the clients."
+            );
+        }
         fitting([
             format!("Raise its listen() backlog {backlog}{timestamps}, and reconnect the clients."),
             format!("Raise its listen() backlog {backlog}{timestamps}, and reconnect."),
@@ -148,6 +153,11 @@ impl<'a> Case<'a> {
 
     fn timestamps_off(&self) -> bool {
         self.scene.setting(TIMESTAMPS) == Some(0)
+    }
+
+    /// Every SYN is answered by a cookie, however empty the queue.
+    fn always(&self) -> bool {
+        self.scene.setting(SYNCOOKIES) == Some(2)
     }
 
     /// Other namespaces of this host from which its clients connect without timestamps.
@@ -289,6 +299,11 @@ impl<'a> Case<'a> {
         let full = self.scene.rise(FULL_COOKIES);
         let at_once = self.at_once();
         let mut says: String = match full.by {
+            _ if self.always() => {
+                "net.ipv4.tcp_syncookies=2: every SYN is answered by a cookie, however empty the \
+                 SYN queue."
+                    .into()
+            }
             0 => "A listener sends cookies when its SYN queue is full.".into(),
             n => format!(
                 "Cookies were sent because the SYN queue was full, {} (TCPReqQFullDoCookies).",
@@ -296,6 +311,7 @@ impl<'a> Case<'a> {
             ),
         };
         says += &match listener.backlog() {
+            _ if self.always() => String::new(),
             Some(b) => format!(
                 " Its limit is the backlog that {application} gave to listen(): {}.",
                 count(b.into())
@@ -315,8 +331,14 @@ impl<'a> Case<'a> {
             .number_if("backlog", listener.backlog())
             .number("arrived_at_once", at_once)
             .number_if("somaxconn", self.scene.setting(SOMAXCONN))
+            .number_if("tcp_syncookies", self.scene.setting(SYNCOOKIES))
             .number_if("longest_syn_queue", sampled.map(|s| s.longest_syn_queue.0))
             .number("synflood_warned", listener.warned())
+            .rows(
+                self.always()
+                    .then(|| self.scene.setting_row(SYNCOOKIES))
+                    .flatten(),
+            )
             .rows(sampled.map(|s| s.last_row))
             .rows(self.scene.call_row())
             .rows(full.rows())
@@ -417,17 +439,29 @@ impl<'a> Case<'a> {
             0 => "SYNs that arrive together fit".into(),
             n => format!("{} within one round trip fit", plural(n, "connection")),
         };
-        let mut advice = raise_backlog(
-            self.scene,
-            scope,
-            self.new_backlog(),
-            "Up to that many clients may wait unaccepted. Restarting breaks present connections.",
-            format!(
-                "{fits}, so no cookie is sent: new connections keep their options and can go {}. \
-                 Existing ones keep what they have until they reconnect.",
-                self.pace.gain()
-            ),
+        let gain = format!(
+            "new connections keep their options and can go {}. Existing ones keep what they have \
+             until they reconnect.",
+            self.pace.gain()
         );
+        let mut advice = match self.always() {
+            true => vec![set_sysctl(
+                &scope.netns,
+                SYNCOOKIES,
+                1,
+                "None for a listener whose backlog is as long as its bursts: cookies still answer \
+                 what does not fit.",
+                format!("While the SYN queue has room no cookie is sent: {gain}"),
+            )],
+            false => raise_backlog(
+                self.scene,
+                scope,
+                self.new_backlog(),
+                "Up to that many clients may wait unaccepted. Restarting breaks present \
+                 connections.",
+                format!("{fits}, so no cookie is sent: {gain}"),
+            ),
+        };
         let risk = "12 bytes per segment, nothing else today.";
         let expected = "Cookies that are still sent keep SACK and window scaling; both ends need \
                         it. Existing connections keep what they have until they reconnect.";

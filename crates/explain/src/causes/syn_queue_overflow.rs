@@ -4,7 +4,7 @@ use recording::RowRef;
 
 use super::lost_syn::{ConnectTimes, DROPS, FULL_DROPS, OVERFLOWS, dropped_elsewhere, matters};
 use super::scene::{
-    SHOWN_ROWS, SOMAXCONN, Scene, TIMESTAMPS, application, doubts, named, named_short,
+    SHOWN_ROWS, SOMAXCONN, SYNCOOKIES, Scene, TIMESTAMPS, application, doubts, named, named_short,
     raise_backlog, roomy_backlog, scenes, set_sysctl,
 };
 use super::{Cause, accept_queue_overflow, findings};
@@ -46,7 +46,6 @@ drops SYNs before the listener: its counters stay.
 const STALE: f64 = 0.5;
 /// Without a measured round trip, SYNs within this time of each other count as simultaneous.
 const USUAL_RTT_NS: u64 = 10_000_000;
-const COOKIES: &str = "net.ipv4.tcp_syncookies";
 const MAX_SYN_BACKLOG: &str = "net.ipv4.tcp_max_syn_backlog";
 
 /// A listener whose SYN queue overflowed.
@@ -168,7 +167,7 @@ impl<'a> Case<'a> {
 
     fn confidence(&self, checks: &[Check]) -> Confidence {
         let mut c = Confidence::high();
-        match (self.full.by, self.scene.setting(COOKIES)) {
+        match (self.full.by, self.scene.setting(SYNCOOKIES)) {
             (0, _) => c.at_most(
                 Level::Medium,
                 "drops at three quarters of tcp_max_syn_backlog have no counter of their own",
@@ -302,7 +301,7 @@ impl<'a> Case<'a> {
     }
 
     fn cookies_step(&self) -> Step {
-        let cookies = self.scene.setting(COOKIES);
+        let cookies = self.scene.setting(SYNCOOKIES);
         let says = match cookies {
             Some(0) => {
                 "net.ipv4.tcp_syncookies=0: a SYN that finds the queue full is dropped instead of \
@@ -312,7 +311,7 @@ impl<'a> Case<'a> {
         };
         Step::new(says)
             .number_if("tcp_syncookies", cookies)
-            .rows(self.scene.setting_row(COOKIES))
+            .rows(self.scene.setting_row(SYNCOOKIES))
             .rows(self.full.rows().take(1))
     }
 
@@ -383,7 +382,7 @@ impl<'a> Case<'a> {
             "The {} would have been answered; none waits for a second SYN.",
             plural(self.dropped, "dropped SYN")
         );
-        let mut advice = vec![set_sysctl(&scope.netns, COOKIES, 1, risk, expected)];
+        let mut advice = vec![set_sysctl(&scope.netns, SYNCOOKIES, 1, risk, expected)];
         if timestamps_off {
             let expected = "Connections made from a cookie keep SACK and window scaling.".into();
             let risk = "12 bytes per segment, nothing else today.";
@@ -421,7 +420,7 @@ impl<'a> Case<'a> {
 
 /// Cookies are off and the queue came near three quarters of tcp_max_syn_backlog.
 fn near_syn_limit(scene: Scene) -> bool {
-    let (Some(0), Some(max)) = (scene.setting(COOKIES), scene.setting(MAX_SYN_BACKLOG)) else {
+    let (Some(0), Some(max)) = (scene.setting(SYNCOOKIES), scene.setting(MAX_SYN_BACKLOG)) else {
         return false;
     };
     let longest = scene.listener.most_half_open();

@@ -32,6 +32,31 @@ fn both_ends_here() {
 }
 
 #[test]
+fn a_host_that_always_sends_cookies_is_told_so() {
+    let mut recording = fixture::syn_cookies();
+    recording.set(SERVER, "net.ipv4.tcp_syncookies", "2");
+    let f = only(&recording, ID);
+    assert_eq!(
+        f.fix,
+        "Set net.ipv4.tcp_syncookies=1, set net.ipv4.tcp_timestamps=1, and reconnect the clients."
+    );
+    let says: Vec<_> = f.evidence.iter().map(|s| s.says.as_str()).collect();
+    let always = "net.ipv4.tcp_syncookies=2: every SYN is answered by a cookie";
+    assert!(says.iter().any(|s| s.starts_with(always)), "{says:#?}");
+    assert_eq!(
+        sysctls(&f)[0],
+        (SERVER, "net.ipv4.tcp_syncookies=1".to_string())
+    );
+    assert_eq!(
+        f.advice[0]
+            .command
+            .as_deref()
+            .map(|c| c.contains("tcp_syncookies=1")),
+        Some(true)
+    );
+}
+
+#[test]
 fn only_the_server_here() {
     let mut recording = fixture::syn_cookies();
     recording.seen_from(SERVER);
