@@ -1,0 +1,38 @@
+// The list of sections that stays in view and tells where the reader is.
+import { useEffect, useState } from "preact/hooks";
+
+export function Nav({ sections }: { sections: [string, string][] }) {
+  const [at, setAt] = useState(sections[0]?.[0]);
+  useEffect(() => {
+    const visible = new Set<string>();
+    const watch = new IntersectionObserver(
+      (entries) => {
+        for (const { target, isIntersecting } of entries) {
+          if (isIntersecting) visible.add(target.id);
+          else visible.delete(target.id);
+        }
+        const first = sections.find(([id]) => visible.has(id));
+        if (first) setAt(first[0]);
+      },
+      { rootMargin: "-70px 0px -60% 0px" },
+    );
+    for (const [id] of sections) {
+      const section = document.getElementById(id);
+      if (section) watch.observe(section);
+    }
+    return () => watch.disconnect();
+  }, [sections]);
+  return (
+    <nav aria-label="Sections">
+      <ol>
+        {sections.map(([id, title]) => (
+          <li key={id}>
+            <a href={`#${id}`} aria-current={id === at ? "location" : undefined}>
+              {title}
+            </a>
+          </li>
+        ))}
+      </ol>
+    </nav>
+  );
+}
