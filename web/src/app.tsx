@@ -61,7 +61,7 @@ export function App({ page }: { page: Page }) {
         help={() => setHelp(true)}
       />
       <div class="body">
-        <Nav sections={sections} />
+        <Nav key={which} sections={sections} whole={rest} />
         <main key={which}>
           {page.comparison && <Differs compared={page.comparison} />}
           <Findings run={run} />

@@ -1,9 +1,11 @@
 // The list of sections that stays in view and tells where the reader is.
 import { useEffect, useState } from "preact/hooks";
 
-export function Nav({ sections }: { sections: [string, string][] }) {
+/** `whole`: all sections are in the page. */
+export function Nav({ sections, whole }: { sections: [string, string][]; whole: boolean }) {
   const [at, setAt] = useState(sections[0]?.[0]);
   useEffect(() => {
+    if (!whole) return;
     const visible = new Set<string>();
     const watch = new IntersectionObserver(
       (entries) => {
@@ -21,7 +23,7 @@ export function Nav({ sections }: { sections: [string, string][] }) {
       if (section) watch.observe(section);
     }
     return () => watch.disconnect();
-  }, [sections]);
+  }, [sections, whole]);
   return (
     <nav aria-label="Sections">
       <ol>

@@ -101,8 +101,8 @@ function drawBand(u: uPlot, band: Band, row: number, looks: string[]): void {
   const low = u.valToPos(row, "y", true) - 2 * px;
   const end = u.bbox.left + u.bbox.width;
   band.intervals.forEach(([from, to], i) => {
-    const left = Math.max(u.valToPos(from, "x", true), u.bbox.left);
-    const right = Math.min(u.valToPos(to, "x", true), end);
+    const left = Math.round(Math.max(u.valToPos(from, "x", true), u.bbox.left));
+    const right = Math.round(Math.min(u.valToPos(to, "x", true), end));
     if (right <= left) return;
     let y = low;
     looks.forEach((look, s) => {

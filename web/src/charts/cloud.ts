@@ -78,13 +78,13 @@ export function cloud(data: CloudData): Draw {
           axis({ values: unit(data.yUnit), size: 58 }),
         ],
         hooks: {
-          drawClear: [
+          draw: [
             (u) => {
               raster = paint(u, data, xs, ys);
-              u.ctx.putImageData(raster.image, Math.round(u.bbox.left), Math.round(u.bbox.top));
+              lay(u, raster);
+              nameOutliers(u, data, xs, ys);
             },
           ],
-          draw: [(u) => nameOutliers(u, data, xs, ys)],
           setSelect: [
             (u) => {
               const { left, top, width, height } = u.select;
@@ -161,7 +161,8 @@ function paint(u: uPlot, data: CloudData, [x0, x1]: Range, [y0, y1]: Range): Ras
   const raster = new Raster(width, height, rgb(colour("page")));
   const px = uPlot.pxRatio;
   const count = data.shown.length;
-  const alpha = count > 3000 ? 0.35 : count > 300 ? 0.55 : 0.9;
+  // The more there are the fainter each is, so that where many are can be told from where few are.
+  const alpha = Math.max(0.16, Math.min(0.9, 9 / Math.sqrt(count)));
   const inks = new Map<string, Ink["rgb"]>();
   const ink = (name: string) => {
     const known = inks.get(name) ?? rgb(colour(name));
@@ -170,9 +171,9 @@ function paint(u: uPlot, data: CloudData, [x0, x1]: Range, [y0, y1]: Range): Ras
   };
   const X = (i: number) => (((data.x[i] ?? Number.NaN) - x0) / (x1 - x0)) * (width - 1);
   const Y = (i: number) => (1 - ((data.y[i] ?? Number.NaN) - y0) / (y1 - y0)) * (height - 1);
-  const drawn = (socket: number, strong: boolean) => {
-    const look = { rgb: ink(data.colour(socket)), alpha: strong ? 1 : alpha };
-    const thick = Math.max(1, Math.round((strong ? 2 : 1) * px));
+  const drawn = (socket: number, strong: boolean, rim = false) => {
+    const look = { rgb: ink(rim ? "page" : data.colour(socket)), alpha: strong ? 1 : alpha };
+    const thick = Math.max(1, Math.round((rim ? 5 : strong ? 2 : 1) * px));
     const [from, to] = data.range(socket);
     for (let i = from; i < to; i++) {
       if (data.joined && i + 1 < to)
@@ -180,14 +181,29 @@ function paint(u: uPlot, data: CloudData, [x0, x1]: Range, [y0, y1]: Range): Ras
       if (!data.joined || to - from === 1) {
         const [x, y] = [X(i), Y(i)];
         if (x >= 0 && x < width && y >= 0 && y < height) {
-          raster.dot(x, y, (strong ? 2.2 : 1.3) * px, look, socket);
+          raster.dot(x, y, (rim ? 3.4 : strong ? 2.2 : 1.3) * px, look, socket);
         }
       }
     }
   };
   for (const socket of data.shown) if (!data.outlier(socket)) drawn(socket, false);
-  for (const socket of data.shown) if (data.outlier(socket)) drawn(socket, count > 1);
+  // Outliers lie on top, with a rim that sets them off.
+  for (const socket of data.shown.filter(data.outlier)) {
+    if (count > 1) drawn(socket, true, true);
+    drawn(socket, true);
+  }
   return raster;
+}
+
+/** Puts the picture over the grid, which is to be seen where nothing was drawn. */
+function lay(u: uPlot, raster: Raster): void {
+  const sheet = new OffscreenCanvas(raster.width, raster.height);
+  sheet.getContext("2d")?.putImageData(raster.image, 0, 0);
+  const [r, g, b] = rgb(colour("page"));
+  u.ctx.save();
+  u.ctx.globalCompositeOperation = r + g + b > 384 ? "darken" : "lighten";
+  u.ctx.drawImage(sheet, Math.round(u.bbox.left), Math.round(u.bbox.top));
+  u.ctx.restore();
 }
 
 function nameOutliers(u: uPlot, data: CloudData, [x0, x1]: Range, [y0, y1]: Range): void {

@@ -10,6 +10,11 @@ import { hideTip, showTip } from "./tip";
 /** Frames narrower than this are not drawn, CSS pixels. */
 const NARROW = 0.4;
 
+/** Height of a function, CSS pixels. */
+const CELL = 19;
+/** Room above the graph that is not needed, CSS pixels. */
+const TITLE = 2 * CELL;
+
 /** A flame graph in the page. */
 export interface Graph extends Plot {
   /** Marks the functions that have `term` in their name; tells the share of the whole they are in. */
@@ -36,7 +41,7 @@ export function drawFlame(host: HTMLElement, flame: Flame, at: (text: string) =>
   });
   const graph = flamegraph()
     .width(host.clientWidth)
-    .cellHeight(19)
+    .cellHeight(CELL)
     .minFrameSize(NARROW)
     .transitionDuration(0)
     .inverted(false)
@@ -113,11 +118,13 @@ export function drawFlame(host: HTMLElement, flame: Flame, at: (text: string) =>
   };
 }
 
-/** Lets the picture shrink on paper and small screens. */
+/** Takes away the room the library leaves for a title, and lets the picture shrink on paper. */
 function fitSvg(host: HTMLElement): void {
   const svg = host.querySelector("svg");
   if (!svg) return;
-  svg.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`);
+  const [width, height] = [svg.getAttribute("width"), Number(svg.getAttribute("height"))];
+  svg.setAttribute("viewBox", `0 ${TITLE} ${width} ${height - TITLE}`);
+  svg.style.aspectRatio = `${width} / ${height - TITLE}`;
   svg.setAttribute("aria-hidden", "true");
 }
 

@@ -2,17 +2,18 @@
 import uPlot from "uplot";
 import { duration, number, plural, short } from "../format";
 import type { Cluster, Latency } from "../page";
-import { axis, haloed, handFont, kept } from "./base";
+import { axis, kept } from "./base";
 import { classText, decades, placeOf } from "./classes";
 import { colour } from "./colours";
+import { drawLabels, type Label, roomFor } from "./labels";
 import type { Draw } from "./live";
 import { hideTip, showTip } from "./tip";
 
 const HEIGHT = 300;
 /** Where the most is this many times the least, counts are drawn by their logarithm. */
 const WIDE = 50;
-/** Heights at which texts are written in turns, so that they do not cover each other. */
-const ROWS = 4;
+/** Rows of names above the bars. */
+const ROWS = 6;
 
 /** Whether the counts are drawn by their logarithm. */
 export function isLog(latency: Latency): boolean {
@@ -45,8 +46,11 @@ export function histogram(latency: Latency): { draw: Draw; label: string } {
   const used = counts.reduce((last, count, i) => (count > 0 ? i : last), 0);
   const high = Math.min(bounds.length, used + 3);
   const most = Math.max(...counts, 1);
-  const top = log ? most * 30 : most * 1.6;
+  const top = log ? most * 1.5 : most * 1.1;
   const bottom = log ? 0.7 : 0;
+  // Of a logarithmic axis only the powers of ten are drawn.
+  const tidy = (_u: uPlot, at: number[]) =>
+    at.map((v) => (!log || Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-6 ? v : null));
   const draw: Draw = (host) => {
     const ticks = () =>
       decades(bounds, host.clientWidth / 90).filter(({ at }) => at >= low && at <= high);
@@ -54,6 +58,7 @@ export function histogram(latency: Latency): { draw: Draw; label: string } {
       {
         width: host.clientWidth,
         height: HEIGHT,
+        padding: [roomFor(ROWS), null, null, null],
         legend: { show: false },
         cursor: { drag: { x: false, y: false }, y: false, points: { show: false } },
         scales: {
@@ -68,15 +73,17 @@ export function histogram(latency: Latency): { draw: Draw; label: string } {
           }),
           axis({
             size: 58,
-            values: (_u, at) => at.map((v) => (v > most * 1.01 || !tidy(v, log) ? "" : short(v))),
+            grid: { stroke: () => colour("grid"), width: 1, filter: tidy },
+            ticks: { show: false },
+            values: (_u, at) => at.map((v) => (v === null ? "" : short(v))),
+            filter: tidy,
           }),
         ],
         hooks: {
           draw: [
             (u) => {
               drawBars(u, counts, low, high, bottom);
-              drawSchedule(u, latency, low, high);
-              drawClusters(u, latency, low, high);
+              drawLabels(u, named(u, latency, low, high), ROWS);
             },
           ],
           setCursor: [
@@ -105,11 +112,6 @@ export function histogram(latency: Latency): { draw: Draw; label: string } {
   return { draw, label };
 }
 
-/** Of a logarithmic axis only the powers of ten are written. */
-function tidy(value: number, log: boolean): boolean {
-  return !log || Number.isInteger(Math.round(Math.log10(value) * 1e6) / 1e6);
-}
-
 function drawBars(u: uPlot, counts: number[], low: number, high: number, bottom: number): void {
   u.ctx.save();
   u.ctx.fillStyle = colour("c0");
@@ -125,65 +127,27 @@ function drawBars(u: uPlot, counts: number[], low: number, high: number, bottom:
   u.ctx.restore();
 }
 
-/** The times at which the kernel sends an unanswered SYN again. */
-function drawSchedule(u: uPlot, latency: Latency, low: number, high: number): void {
-  const { ctx } = u;
-  const px = uPlot.pxRatio;
-  ctx.save();
-  ctx.strokeStyle = colour("bad");
-  ctx.fillStyle = colour("bad");
-  ctx.lineWidth = px;
-  ctx.setLineDash([4 * px, 3 * px]);
-  handFont(ctx);
-  ctx.textBaseline = "top";
-  latency.schedule_ms.forEach((ms, i) => {
-    const at = placeOf(latency.bounds_ms, ms);
-    if (at < low || at > high || ms > (latency.bounds_ms.at(-1) ?? 0)) return;
-    const x = u.valToPos(at, "x", true);
-    ctx.beginPath();
-    ctx.moveTo(x, u.bbox.top);
-    ctx.lineTo(x, u.bbox.top + u.bbox.height);
-    ctx.stroke();
-    write(u, `SYN ${i + 2}: ${duration(ms)}`, x, u.bbox.top + (2 + 13 * (i % 2)) * px);
-  });
-  ctx.restore();
-}
-
-function drawClusters(u: uPlot, latency: Latency, low: number, high: number): void {
-  const { ctx } = u;
-  const px = uPlot.pxRatio;
-  ctx.save();
-  ctx.fillStyle = colour("ink");
-  ctx.strokeStyle = colour("faint-ink");
-  handFont(ctx, 600);
-  ctx.textBaseline = "top";
-  latency.clusters.forEach((cluster, i) => {
-    const at = placeOf(latency.bounds_ms, cluster.median_ms);
-    if (at < low || at > high) return;
-    const x = u.valToPos(at, "x", true);
-    const y = u.bbox.top + (32 + 15 * (i % ROWS)) * px;
-    const bar = u.valToPos(latency.counts[Math.floor(at)] || 1, "y", true);
-    ctx.strokeStyle = colour("faint-ink");
-    ctx.lineWidth = px;
-    ctx.beginPath();
-    ctx.moveTo(x, y + 13 * px);
-    ctx.lineTo(x, Math.max(bar - 2 * px, y + 13 * px));
-    ctx.stroke();
-    write(u, clusterText(cluster), x, y);
-  });
-  ctx.restore();
-}
-
-/** Writes to the right of x, or to the left of it where there is no room. */
-function write(u: uPlot, text: string, x: number, y: number): void {
-  const px = uPlot.pxRatio;
-  const wide = u.ctx.measureText(text).width;
-  const end = u.bbox.left + u.bbox.width;
-  const right = x + 4 * px + wide <= end;
-  u.ctx.textAlign = "left";
-  const left = right ? x + 4 * px : Math.max(u.bbox.left, Math.min(x - 4 * px - wide, end - wide));
-  u.ctx.save();
-  u.ctx.setLineDash([]);
-  haloed(u.ctx, text, left, y);
-  u.ctx.restore();
+/** The times at which the kernel sends an unanswered SYN again, and the clusters, each with its name. */
+function named(u: uPlot, latency: Latency, low: number, high: number): Label[] {
+  const last = latency.bounds_ms.at(-1) ?? 0;
+  const inside = ({ at, ms }: { at: number; ms: number }) => at >= low && at <= high && ms <= last;
+  const place = (ms: number) => ({ ms, at: placeOf(latency.bounds_ms, ms) });
+  const schedule = latency.schedule_ms
+    .map((ms, i) => ({ ...place(ms), text: `SYN ${i + 2}: ${duration(ms)}` }))
+    .filter(inside)
+    .map(({ at, text }) => ({
+      x: u.valToPos(at, "x", true),
+      foot: u.bbox.top + u.bbox.height,
+      text,
+      look: "bad",
+      dash: [4, 3],
+    }));
+  const clusters = latency.clusters
+    .map((cluster) => ({ ...place(cluster.median_ms), text: clusterText(cluster) }))
+    .filter(inside)
+    .map(({ at, text }) => {
+      const bar = u.valToPos(latency.counts[Math.ceil(at) - 1] || 1, "y", true);
+      return { x: u.valToPos(at, "x", true), foot: bar, text, look: "ink", dash: [] };
+    });
+  return [...clusters, ...schedule];
 }

@@ -47,7 +47,7 @@ export function lines(chart: Chart, all: Timelines, axis: Axis, first: boolean):
       range: fromZero(chart.unit),
       y: { size: 58, space: 32, values: (_u, ticks) => ticks.map(short) },
       marks: all.marks,
-      labelled: first,
+      labelled: first && all.marks.length > 0,
       cursor: (u, moment) => listener(moment === null ? null : under(u, values, chart.unit)),
     });
   return {

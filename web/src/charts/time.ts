@@ -3,9 +3,12 @@ import uPlot from "uplot";
 import { cut, moment } from "../format";
 import type { Mark } from "../page";
 import type { Axis } from "./axis";
-import { axis, haloed, handFont, kept } from "./base";
-import { colour } from "./colours";
+import { axis, kept } from "./base";
+import { drawLabels, roomFor } from "./labels";
 import type { Plot } from "./live";
+
+/** Rows for the texts of marks above the chart that has them. */
+const MARK_ROWS = 3;
 
 /** What is special about one chart. */
 export interface TimeSpec {
@@ -36,10 +39,12 @@ export function timePlot(host: HTMLElement, spec: TimeSpec): Plot {
     host.dataset.from = shared.min.toFixed(6);
     host.dataset.to = shared.max.toFixed(6);
   };
+  const full = spec.height + (spec.labelled ? roomFor(MARK_ROWS) : 0);
   const plot = new uPlot(
     {
       width: host.clientWidth,
-      height: spec.height,
+      height: full,
+      ...(spec.labelled ? { padding: [roomFor(MARK_ROWS), null, null, null] } : {}),
       legend: { show: false },
       cursor: {
         drag: { x: true, y: false, setScale: false },
@@ -102,7 +107,7 @@ export function timePlot(host: HTMLElement, spec: TimeSpec): Plot {
     plot.redraw(true, true);
     told();
   });
-  return kept(plot, spec.height, stop);
+  return kept(plot, full, stop);
 }
 
 /** A tick of the time axis. */
@@ -111,52 +116,25 @@ function seconds(at: number): string {
 }
 
 function drawMarks(u: uPlot, spec: TimeSpec): void {
-  const { axis: shared, marks, labelled } = spec;
-  marks.forEach((mark, i) => {
-    const look = i === 0 ? "bad" : "faint-ink";
-    drawMoment(u, mark.at_s, look, labelled ? cut(mark.says, 60) : "", i % 3, [4, 3]);
-  });
+  const { axis: shared, marks } = spec;
+  const moments = marks.map((mark, i) => ({
+    at: mark.at_s,
+    text: cut(mark.says, 48),
+    look: i === 0 ? "bad" : "faint-ink",
+    dash: [4, 3],
+  }));
   if (shared.pinned !== null) {
-    const text = labelled ? `here: ${moment(shared.pinned)}` : "";
-    drawMoment(u, shared.pinned, "accent", text, 3, []);
+    const text = `here: ${moment(shared.pinned)}`;
+    moments.unshift({ at: shared.pinned, text, look: "accent", dash: [] });
   }
-}
-
-function drawMoment(
-  u: uPlot,
-  at: number,
-  look: string,
-  text: string,
-  row: number,
-  dash: number[],
-): void {
-  const x = u.valToPos(at, "x", true);
-  const { left, top, width, height } = u.bbox;
-  if (!(x >= left && x <= left + width)) return;
-  const { ctx } = u;
-  const px = uPlot.pxRatio;
-  ctx.save();
-  ctx.strokeStyle = colour(look);
-  ctx.fillStyle = colour(look);
-  ctx.lineWidth = 1.5 * px;
-  ctx.setLineDash(dash.map((d) => d * px));
-  ctx.beginPath();
-  ctx.moveTo(x, top);
-  ctx.lineTo(x, top + height);
-  ctx.stroke();
-  if (text !== "") {
-    ctx.setLineDash([]);
-    handFont(ctx, 600);
-    ctx.textBaseline = "top";
-    const wide = ctx.measureText(text).width;
-    const fits = x + 6 * px + wide < left + width;
-    ctx.textAlign = fits || x - left < wide ? "left" : "right";
-    haloed(
-      ctx,
-      text,
-      ctx.textAlign === "left" ? x + 5 * px : x - 5 * px,
-      top + (3 + 15 * row) * px,
-    );
-  }
-  ctx.restore();
+  const labels = moments
+    .filter(({ at }) => at >= shared.min && at <= shared.max)
+    .map(({ at, text, look, dash }) => ({
+      x: u.valToPos(at, "x", true),
+      foot: u.bbox.top + u.bbox.height,
+      text: spec.labelled ? text : "",
+      look,
+      dash,
+    }));
+  drawLabels(u, labels, spec.labelled ? MARK_ROWS : 0);
 }

@@ -8,6 +8,7 @@ export function Table(props: {
   rows: ComponentChildren[][];
   testid?: string;
 }) {
+  const right = props.heads.map((_, c) => isNumeric(props.rows.map((row) => row[c])));
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keyboard
     <div class="scroll" role="group" tabIndex={0} aria-label={props.label}>
@@ -15,7 +16,7 @@ export function Table(props: {
         <thead>
           <tr>
             {props.heads.map((head, i) => (
-              <th key={i} scope="col">
+              <th key={i} scope="col" class={right[i] ? "num" : undefined}>
                 {head}
               </th>
             ))}
@@ -25,7 +26,7 @@ export function Table(props: {
           {props.rows.map((row, i) => (
             <tr key={i}>
               {row.map((cell, c) => (
-                <td key={c} class={typeof cell === "string" && isNumber(cell) ? "num" : undefined}>
+                <td key={c} class={right[c] ? "num" : undefined}>
                   {cell}
                 </td>
               ))}
@@ -37,10 +38,13 @@ export function Table(props: {
   );
 }
 
-/** A number, perhaps with a unit: such cells are set to the right. */
-function isNumber(text: string): boolean {
-  return /^[+−-]?[\d,.]+( ?[%\p{L}/]{1,8})?$/u.test(text);
+/** Columns of numbers, perhaps with units, are set to the right. */
+function isNumeric(cells: ComponentChildren[]): boolean {
+  const texts = cells.filter((cell) => typeof cell === "string" && cell !== "") as string[];
+  return texts.length > 0 && texts.every((text) => NUMBER.test(text));
 }
+
+const NUMBER = /^[+−-]?[\d,.]+( ?[%\p{L}/]{1,8})?$/u;
 
 /** How full something is: a bar and the number; `full` is 1 at the limit. */
 export function Meter(props: { full: number }) {

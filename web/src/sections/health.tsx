@@ -34,7 +34,8 @@ export function Health({ run }: { run: Run }) {
         <ul class="notes">
           {run.health.map((note, i) => (
             <li key={i}>
-              {note.source !== "" && <code>{note.source}</code>} {note.says}
+              {note.source !== "" && <code>{note.source}: </code>}
+              {note.says}
             </li>
           ))}
         </ul>

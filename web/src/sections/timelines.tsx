@@ -43,7 +43,8 @@ export function TimeLines({ run, axis }: { run: Run; axis: Axis }) {
             }
           }}
         >
-          <Tools axis={axis} run={run} />
+          <Marks axis={axis} run={run} />
+          <Tools axis={axis} />
           {charts.map((chart, i) => (
             <Fragment key={i}>
               <OneChart chart={timelines.charts[i] as Chart} lines={chart} />
@@ -57,8 +58,8 @@ export function TimeLines({ run, axis }: { run: Run; axis: Axis }) {
   );
 }
 
-/** What is shown, buttons for those without a mouse, and the marked moments. */
-function Tools({ axis, run }: { axis: Axis; run: Run }) {
+/** What is shown, and buttons for those without a mouse. */
+function Tools({ axis }: { axis: Axis }) {
   const [, again] = useState(0);
   useEffect(() => axis.listen(() => again((n) => n + 1)), [axis]);
   const buttons: [string, string, string][] = [
@@ -80,6 +81,15 @@ function Tools({ axis, run }: { axis: Axis; run: Run }) {
           </button>
         ))}
       </span>
+    </div>
+  );
+}
+
+/** The marked moments; each leads to its place. */
+function Marks({ axis, run }: { axis: Axis; run: Run }) {
+  if (run.timelines.marks.length === 0) return null;
+  return (
+    <div class="marks">
       {run.timelines.marks.map((mark, i) => (
         <button
           key={i}
@@ -128,7 +138,7 @@ function HeatMap({ map }: { map: ReturnType<typeof heat> }) {
     <figure class="chart">
       <figcaption>
         <h3>How long connecting took</h3>
-        <span class="faint">darker: more connections, by their logarithm</span>
+        <span class="faint">stronger colour: more connections, by their logarithm</span>
       </figcaption>
       <Drawn draw={map.draw} label={map.label} height={190} id="latency-heat" />
     </figure>
