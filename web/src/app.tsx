@@ -6,6 +6,7 @@ import { Header } from "./header";
 import { Help } from "./help";
 import { Nav } from "./nav";
 import type { Page } from "./page";
+import { Guard } from "./parts/guard";
 import { DIFFERS, SECTIONS } from "./parts/section";
 import { walkChain } from "./sections/chain";
 import { Differs } from "./sections/differs";
@@ -63,23 +64,32 @@ export function App({ page }: { page: Page }) {
       <div class="body">
         <Nav key={which} sections={sections} whole={rest} />
         <main key={which}>
-          {page.comparison && <Differs compared={page.comparison} />}
-          <Findings run={run} />
-          <Evidence run={run} goTo={goTo} />
-          <RuledOut run={run} />
-          {rest && (
-            <>
-              <TimeLines run={run} axis={axis} />
-              <Latencies run={run} />
-              <Sockets run={run} />
-              <Threads run={run} axis={axis} />
-              <Flames run={run} compared={page.comparison?.flames ?? []} />
-              <Limits run={run} />
-              <Health run={run} />
-              <Settings run={run} />
-              <Recording run={run} />
-            </>
+          {page.comparison && (
+            <Guard>
+              <Differs compared={page.comparison} />
+            </Guard>
           )}
+          <Guard>
+            <Findings run={run} />
+          </Guard>
+          <Guard>
+            <Evidence run={run} goTo={goTo} />
+          </Guard>
+          <Guard>
+            <RuledOut run={run} />
+          </Guard>
+          {rest &&
+            [
+              <TimeLines key="timelines" run={run} axis={axis} />,
+              <Latencies key="latency" run={run} />,
+              <Sockets key="sockets" run={run} />,
+              <Threads key="threads" run={run} axis={axis} />,
+              <Flames key="flames" run={run} compared={page.comparison?.flames ?? []} />,
+              <Limits key="limits" run={run} />,
+              <Health key="health" run={run} />,
+              <Settings key="settings" run={run} />,
+              <Recording key="recording" run={run} />,
+            ].map((section) => <Guard key={section.key}>{section}</Guard>)}
           <footer>
             Written by tcpwhy {page.tcpwhy}. This page loads nothing and sends nothing.
           </footer>

@@ -21,6 +21,7 @@ export function percent(share: number): string {
 
 /** A length of time given in ms, in the unit that reads best. */
 export function duration(ms: number): string {
+  if (!Number.isFinite(ms)) return "unknown";
   const size = Math.abs(ms);
   if (size === 0) return "0 ms";
   if (size < 0.001) return `${grouped.format(ms * 1e6)} ns`;
@@ -31,6 +32,7 @@ export function duration(ms: number): string {
 
 /** A moment in s since the start. */
 export function moment(seconds: number): string {
+  if (!Number.isFinite(seconds)) return "unknown";
   return `${seconds.toFixed(Math.abs(seconds) < 1000 ? 3 : 1)} s`;
 }
 

@@ -1,5 +1,5 @@
 // The list of sections that stays in view and tells where the reader is.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 /** `whole`: all sections are in the page. */
 export function Nav({ sections, whole }: { sections: [string, string][]; whole: boolean }) {
@@ -24,8 +24,14 @@ export function Nav({ sections, whole }: { sections: [string, string][]; whole: 
     }
     return () => watch.disconnect();
   }, [sections, whole]);
+  const list = useRef<HTMLElement>(null);
+  useEffect(() => {
+    // On a narrow screen the list is a strip that scrolls sideways.
+    const current = list.current?.querySelector<HTMLElement>("[aria-current]");
+    if (current && list.current) list.current.scrollLeft = current.offsetLeft - 60;
+  }, [at]);
   return (
-    <nav aria-label="Sections">
+    <nav aria-label="Sections" ref={list}>
       <ol>
         {sections.map(([id, title]) => (
           <li key={id}>

@@ -73,7 +73,9 @@ export function bands(threads: Threads, axis: Axis): Draw {
       labelled: false,
       draw: (u) => {
         const looks = states.map((state) => colour(stateColour(state)));
-        all.forEach((band, i) => drawBand(u, band, count - i - 1, looks));
+        all.forEach((band, i) => {
+          drawBand(u, band, count - i - 1, looks);
+        });
       },
       cursor: (u, at) => {
         if (at === null || !pointer || !u.over.matches(":hover")) return;

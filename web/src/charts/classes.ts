@@ -15,7 +15,8 @@ export function placeOf(bounds: number[], ms: number): number {
 /** The powers of ten among the classes: their places and what is written there. */
 export function decades(bounds: number[], room: number): { at: number; text: string }[] {
   const last = bounds.at(-1) ?? 0;
-  const first = bounds.find((bound) => bound > 0) ?? last;
+  const first = bounds.find((bound) => bound > 0) ?? 0;
+  if (!(last > 0) || !(first > 0)) return [];
   const found: { at: number; text: string }[] = [];
   for (let power = Math.ceil(Math.log10(first)); 10 ** power <= last; power++) {
     found.push({ at: placeOf(bounds, 10 ** power), text: duration(10 ** power) });

@@ -140,6 +140,7 @@ function named(u: uPlot, latency: Latency, low: number, high: number): Label[] {
       foot: u.bbox.top + u.bbox.height,
       text,
       look: "bad",
+      stem: "bad",
       dash: [4, 3],
     }));
   const clusters = latency.clusters
@@ -147,7 +148,14 @@ function named(u: uPlot, latency: Latency, low: number, high: number): Label[] {
     .filter(inside)
     .map(({ at, text }) => {
       const bar = u.valToPos(latency.counts[Math.ceil(at) - 1] || 1, "y", true);
-      return { x: u.valToPos(at, "x", true), foot: bar, text, look: "ink", dash: [] };
+      return {
+        x: u.valToPos(at, "x", true),
+        foot: bar,
+        text,
+        look: "ink",
+        stem: "faint-ink",
+        dash: [],
+      };
     });
   return [...clusters, ...schedule];
 }

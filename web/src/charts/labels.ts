@@ -1,5 +1,6 @@
 // Texts above a chart that do not cover each other, each with a stem down to what it names.
 import uPlot from "uplot";
+import { cut } from "../format";
 import { haloed, handFont } from "./base";
 import { colour } from "./colours";
 
@@ -15,6 +16,8 @@ export interface Label {
   text: string;
   /** Name of its colour in the style. */
   look: string;
+  /** Name of the colour of its stem. */
+  stem: string;
   dash: number[];
 }
 
@@ -35,19 +38,20 @@ export function drawLabels(u: uPlot, labels: Label[], rows: number): void {
   ctx.textBaseline = "top";
   ctx.textAlign = "left";
   const placed = labels.map((label) => {
-    const wide = ctx.measureText(label.text).width;
+    const text = fitted(ctx, label.text, Math.max(end - label.x, label.x - start) - 6 * px);
+    const wide = ctx.measureText(text).width;
     const right = label.x + 4 * px + wide <= end;
     const left = right ? label.x + 4 * px : Math.max(start, label.x - 4 * px - wide);
     const row = taken.findIndex((row) => {
       return row.every(([from, to]) => left > to || left + wide < from);
     });
-    const fits = label.text !== "" && row >= 0 && left + wide <= end;
+    const fits = text !== "" && row >= 0 && left + wide <= end;
     if (fits) taken[row]?.push([left - 8 * px, left + wide + 8 * px]);
-    return { ...label, left, y: fits ? top + row * ROW * px : u.bbox.top, fits };
+    return { ...label, text, left, y: fits ? top + row * ROW * px : u.bbox.top, fits };
   });
   ctx.lineWidth = 1.3 * px;
   for (const label of placed) {
-    ctx.strokeStyle = colour(label.look);
+    ctx.strokeStyle = colour(label.stem);
     ctx.setLineDash(label.dash.map((d) => d * px));
     ctx.beginPath();
     ctx.moveTo(label.x, label.y);
@@ -61,4 +65,14 @@ export function drawLabels(u: uPlot, labels: Label[], rows: number): void {
     haloed(ctx, label.text, label.left, label.y);
   }
   ctx.restore();
+}
+
+/** A text as long as there is room for it, with the cut to be seen. */
+function fitted(ctx: CanvasRenderingContext2D, text: string, room: number): string {
+  if (ctx.measureText(text).width <= room) return text;
+  for (let length = Math.min(text.length, 80) - 1; length >= 4; length--) {
+    const shorter = cut(text, length);
+    if (ctx.measureText(shorter).width <= room) return shorter;
+  }
+  return "";
 }

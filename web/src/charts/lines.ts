@@ -7,14 +7,18 @@ import type { Axis } from "./axis";
 import { fromZero } from "./base";
 import { colour, series } from "./colours";
 import type { Draw } from "./live";
-import { timePlot } from "./time";
+import { fullHeight, timePlot } from "./time";
 
+/** Of a chart, CSS pixels. */
+const HEIGHT = 150;
 /** Lines beyond this many are drawn thinner, for they cover each other. */
 const MANY = 8;
 
 /** A chart ready to be drawn, and what it says in a sentence. */
 export interface Lines {
   draw: Draw;
+  /** CSS pixels. */
+  height: number;
   /** For those who do not see it. */
   label: string;
   /** Its lines with their colour's number; a limit has that of its line. */
@@ -33,10 +37,11 @@ export function lines(chart: Chart, all: Timelines, axis: Axis, first: boolean):
     return { name: line.name, colour: of >= 0 ? of : i, limit: line.limit };
   });
   let listener: (values: string[] | null) => void = () => {};
+  const labelled = first && all.marks.length > 0;
   const draw: Draw = (host) =>
     timePlot(host, {
       axis,
-      height: 150,
+      height: HEIGHT,
       data: [Array.from(at), ...values],
       lines: keys.map((key) => ({
         stroke: () => (key.limit ? colour("faint-ink") : series(key.colour)),
@@ -47,11 +52,12 @@ export function lines(chart: Chart, all: Timelines, axis: Axis, first: boolean):
       range: fromZero(chart.unit),
       y: { size: 58, space: 32, values: (_u, ticks) => ticks.map(short) },
       marks: all.marks,
-      labelled: first && all.marks.length > 0,
+      labelled,
       cursor: (u, moment) => listener(moment === null ? null : under(u, values, chart.unit)),
     });
   return {
     draw,
+    height: fullHeight(HEIGHT, labelled),
     label: sentence(chart, values, all.bin_s),
     keys,
     watch: (to) => {

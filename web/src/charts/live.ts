@@ -26,10 +26,15 @@ class Place {
   ) {}
 
   now(): void {
-    if (this.plot) return;
+    if (this.host.dataset.drawn) return;
     this.width = this.host.clientWidth;
-    this.plot = this.draw(this.host);
     this.host.dataset.drawn = "1";
+    try {
+      this.plot = this.draw(this.host);
+    } catch (error) {
+      console.error(error);
+      this.host.textContent = `This cannot be drawn: ${error instanceof Error ? error.message : error}.`;
+    }
   }
 
   fit(width: number): void {
@@ -75,11 +80,19 @@ export function redrawAll(): void {
 
 let printing = false;
 
-/** Draws what was not drawn yet, light and as wide as paper; or goes back to the screen. */
+/** Draws what was not drawn yet, light and as wide as paper, and opens what is closed; or goes back to the screen. */
 export function forPrint(print: boolean): void {
   if (printing === print) return;
   printing = print;
   document.documentElement.classList.toggle("printing", print);
+  for (const details of document.querySelectorAll("details")) {
+    if (print && !details.open) details.dataset.shut = "1";
+    if (print) details.open = true;
+    else if (details.dataset.shut) {
+      details.open = false;
+      delete details.dataset.shut;
+    }
+  }
   for (const each of places.values()) {
     each.now();
     each.fit(print ? Math.min(PRINT_WIDTH, each.host.clientWidth) : each.host.clientWidth);

@@ -32,6 +32,11 @@ export interface TimeSpec {
   cursor?: (u: uPlot, at: number | null) => void;
 }
 
+/** How high the chart is with the texts of its marks, CSS pixels. */
+export function fullHeight(height: number, labelled: boolean): number {
+  return height + (labelled ? roomFor(MARK_ROWS) : 0);
+}
+
 /** Draws it. */
 export function timePlot(host: HTMLElement, spec: TimeSpec): Plot {
   const shared = spec.axis;
@@ -39,7 +44,7 @@ export function timePlot(host: HTMLElement, spec: TimeSpec): Plot {
     host.dataset.from = shared.min.toFixed(6);
     host.dataset.to = shared.max.toFixed(6);
   };
-  const full = spec.height + (spec.labelled ? roomFor(MARK_ROWS) : 0);
+  const full = fullHeight(spec.height, spec.labelled);
   const plot = new uPlot(
     {
       width: host.clientWidth,
@@ -119,7 +124,7 @@ function drawMarks(u: uPlot, spec: TimeSpec): void {
   const { axis: shared, marks } = spec;
   const moments = marks.map((mark, i) => ({
     at: mark.at_s,
-    text: cut(mark.says, 48),
+    text: cut(mark.says, 80),
     look: i === 0 ? "bad" : "faint-ink",
     dash: [4, 3],
   }));
@@ -134,6 +139,7 @@ function drawMarks(u: uPlot, spec: TimeSpec): void {
       foot: u.bbox.top + u.bbox.height,
       text: spec.labelled ? text : "",
       look,
+      stem: look,
       dash,
     }));
   drawLabels(u, labels, spec.labelled ? MARK_ROWS : 0);

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Finding, Run, Step } from "../page";
 import { Icon, kindName } from "../parts/icon";
-import { Rows } from "./rows";
+import { Rows, RowsInWords } from "./rows";
 
 /** What `j` and `k` walk: the chain that was last touched, else the first. */
 let touched: ((by: number) => void) | null = null;
@@ -111,6 +111,7 @@ export function Chain(props: { run: Run; finding: Finding; number: number; goTo:
             {each.numbers.length > 0 && (
               <span class="faint"> ({each.numbers.map(([n, v]) => `${n}: ${v}`).join(", ")})</span>
             )}
+            <RowsInWords run={run} names={each.rows} />
           </li>
         ))}
       </ol>

@@ -28,6 +28,21 @@ export function Rows(props: { run: Run; names: string[]; goTo: GoTo }) {
   );
 }
 
+/** The same a line per row, for paper. */
+export function RowsInWords({ run, names }: { run: Run; names: string[] }) {
+  const known = names.filter((name) => Object.hasOwn(run.rows, name));
+  if (known.length === 0) return null;
+  return (
+    <ul class="small">
+      {known.map((name) => {
+        const row = run.rows[name];
+        const cells = row?.cells.map(([column, value]) => `${column} ${value}`).join(", ");
+        return <li key={name}>{`${name} at ${moment(row?.time_s ?? Number.NaN)}: ${cells}`}</li>;
+      })}
+    </ul>
+  );
+}
+
 function OneTable(props: {
   table: string;
   doc: TableDoc | undefined;

@@ -75,6 +75,7 @@ function Explorer({ data }: { data: Data }) {
           ? `${number(data.sockets.length)} of the recording's ${plural(data.total, "socket")} are here. `
           : ""}
         Point at a line to learn whose it is, click to see it alone, drag to zoom.
+        {outliers > 0 ? " Outliers lie on top and have a rim." : ""}
       </p>
       {data.outliers.length > 0 && (
         <ul class="outliers">

@@ -30,7 +30,6 @@ export function TimeLines({ run, axis }: { run: Run; axis: Axis }) {
       {timelines.charts.length === 0 && !map ? (
         <Empty>This recording has nothing that can be drawn over time.</Empty>
       ) : (
-        // biome-ignore lint/a11y/noStaticElementInteractions: a group of charts that takes keys
         <div
           class="timelines"
           role="group"
@@ -126,7 +125,7 @@ function OneChart({ chart, lines: drawn }: { chart: Chart; lines: Lines }) {
       {chart.lines.length === 0 ? (
         <Empty>Nothing of this was recorded.</Empty>
       ) : (
-        <Drawn draw={drawn.draw} label={drawn.label} height={150} id={chart.id} />
+        <Drawn draw={drawn.draw} label={drawn.label} height={drawn.height} id={chart.id} />
       )}
       {chart.note !== "" && <p class="note">{chart.note}</p>}
     </figure>
