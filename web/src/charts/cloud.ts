@@ -74,7 +74,7 @@ export function cloud(data: CloudData): Draw {
         scales: { x: { time: false, range: () => xs }, y: { range: () => ys } },
         series: [{}, { paths: () => null, points: { show: false } }],
         axes: [
-          axis({ values: unit(data.xUnit), space: 70 }),
+          axis({ values: unit(data.xUnit), space: 70, size: 30 }),
           axis({ values: unit(data.yUnit), size: 58 }),
         ],
         hooks: {

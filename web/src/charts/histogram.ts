@@ -12,7 +12,7 @@ import { hideTip, showTip } from "./tip";
 const HEIGHT = 300;
 /** Where the most is this many times the least, counts are drawn by their logarithm. */
 const WIDE = 50;
-/** Rows of names above the bars. */
+/** At most as many rows of names are above the bars. */
 const ROWS = 6;
 
 /** Whether the counts are drawn by their logarithm. */
@@ -51,6 +51,8 @@ export function histogram(latency: Latency): { draw: Draw; label: string } {
   // Of a logarithmic axis only the powers of ten are drawn.
   const tidy = (_u: uPlot, at: number[]) =>
     at.map((v) => (!log || Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-6 ? v : null));
+  const scheduled = latency.schedule_ms.filter((ms) => placeOf(bounds, ms) <= high);
+  const rows = Math.min(ROWS, latency.clusters.length + scheduled.length);
   const draw: Draw = (host) => {
     const ticks = () =>
       decades(bounds, host.clientWidth / 90).filter(({ at }) => at >= low && at <= high);
@@ -58,7 +60,7 @@ export function histogram(latency: Latency): { draw: Draw; label: string } {
       {
         width: host.clientWidth,
         height: HEIGHT,
-        padding: [roomFor(ROWS), null, null, null],
+        padding: [roomFor(rows), null, null, null],
         legend: { show: false },
         cursor: { drag: { x: false, y: false }, y: false, points: { show: false } },
         scales: {
@@ -68,6 +70,7 @@ export function histogram(latency: Latency): { draw: Draw; label: string } {
         series: [{}, { paths: () => null, points: { show: false } }],
         axes: [
           axis({
+            size: 30,
             splits: () => ticks().map((t) => t.at),
             values: () => ticks().map((t) => t.text),
           }),
@@ -83,7 +86,7 @@ export function histogram(latency: Latency): { draw: Draw; label: string } {
           draw: [
             (u) => {
               drawBars(u, counts, low, high, bottom);
-              drawLabels(u, named(u, latency, low, high), ROWS);
+              drawLabels(u, named(u, latency, low, high), rows);
             },
           ],
           setCursor: [
@@ -133,7 +136,7 @@ function named(u: uPlot, latency: Latency, low: number, high: number): Label[] {
   const inside = ({ at, ms }: { at: number; ms: number }) => at >= low && at <= high && ms <= last;
   const place = (ms: number) => ({ ms, at: placeOf(latency.bounds_ms, ms) });
   const schedule = latency.schedule_ms
-    .map((ms, i) => ({ ...place(ms), text: `SYN ${i + 2}: ${duration(ms)}` }))
+    .map((ms) => ({ ...place(ms), text: `again at ${duration(ms)}` }))
     .filter(inside)
     .map(({ at, text }) => ({
       x: u.valToPos(at, "x", true),

@@ -40,12 +40,11 @@ export function Table(props: {
 
 /** Columns of numbers, perhaps with units, are set to the right. */
 function isNumeric(cells: ComponentChildren[]): boolean {
-  const texts = cells.filter(
-    (cell) => typeof cell === "string" && cell !== "" && cell !== "none",
-  ) as string[];
+  const texts = cells.filter((cell) => typeof cell === "string" && !NOTHING.has(cell)) as string[];
   return texts.length > 0 && texts.every((text) => NUMBER.test(text));
 }
 
+const NOTHING = new Set(["", "-", "none"]);
 const NUMBER = /^[+−-]?\d[\d,]*(\.\d+)?( ?[%\p{L}/]{1,8}){0,2}$/u;
 
 /** How full something is: a bar and the number; `full` is 1 at the limit. */

@@ -1,8 +1,12 @@
 // The rows of the recording behind a step, by table, with what their columns mean.
 import { moment, plural } from "../format";
 import type { EvidenceRow, Run, TableDoc } from "../page";
+import { Prose } from "../parts/prose";
 import { Table } from "../parts/table";
 import type { GoTo } from "./chain";
+
+/** Columns that say little: `when` is the time, and addresses are told by themselves. */
+const LAST = ["family", "netns", "sock", "time_ns"];
 
 export function Rows(props: { run: Run; names: string[]; goTo: GoTo }) {
   const { run, names, goTo } = props;
@@ -51,7 +55,12 @@ function OneTable(props: {
 }) {
   const { table, doc, rows } = props;
   const about = new Map(doc?.columns.map(([name, unit, says]) => [name, { unit, says }]));
-  const columns = [...new Set(rows.flatMap(([, row]) => row.cells.map(([name]) => name)))];
+  const all = [...new Set(rows.flatMap(([, row]) => row.cells.map(([name]) => name)))];
+  // What only tells rows apart comes last.
+  const columns = [
+    ...all.filter((name) => !LAST.includes(name)),
+    ...all.filter((name) => LAST.includes(name)),
+  ];
   const tell = (name: string) => {
     const column = about.get(name);
     return column ? `${column.says}${column.unit ? ` (${column.unit})` : ""}` : name;
@@ -60,7 +69,12 @@ function OneTable(props: {
     <>
       <h5>
         {plural(rows.length, "row")} of <code>{table}</code>
-        {doc && <span class="faint"> {doc.doc}</span>}
+        {doc && (
+          <span class="faint">
+            {" "}
+            <Prose text={doc.doc} />
+          </span>
+        )}
       </h5>
       <Table
         label={`Rows of ${table}`}
@@ -90,7 +104,9 @@ function OneTable(props: {
           {columns.map((name) => (
             <div key={name}>
               <dt>{name}</dt>
-              <dd>{tell(name)}</dd>
+              <dd>
+                <Prose text={tell(name)} />
+              </dd>
             </div>
           ))}
         </dl>
