@@ -1,0 +1,146 @@
+// A chart over time, tied to the axis that all of a recording's charts share.
+import uPlot from "uplot";
+import { cut, moment } from "../format";
+import type { Mark } from "../page";
+import type { Axis } from "./axis";
+import { axis, kept } from "./base";
+import { drawLabels, roomFor } from "./labels";
+import type { Plot } from "./live";
+
+/** Rows for the texts of marks above the chart that has them. */
+const MARK_ROWS = 3;
+
+/** What is special about one chart. */
+export interface TimeSpec {
+  axis: Axis;
+  /** Height, CSS pixels. */
+  height: number;
+  /** Times, s, then a list of values per line. */
+  data: uPlot.AlignedData;
+  lines: uPlot.Series[];
+  /** The range of y. */
+  range: uPlot.Range.Function;
+  /** How y is labelled. */
+  y: uPlot.Axis;
+  /** Moments to draw through the chart. */
+  marks: Mark[];
+  /** Whether the marks' texts are written into this chart. */
+  labelled: boolean;
+  /** Draws what uPlot does not, below the marks. */
+  draw?: (u: uPlot) => void;
+  /** The pointer is at a moment, or left. */
+  cursor?: (u: uPlot, at: number | null) => void;
+}
+
+/** How high the chart is with the texts of its marks, CSS pixels. */
+export function fullHeight(height: number, labelled: boolean): number {
+  return height + (labelled ? roomFor(MARK_ROWS) : 0);
+}
+
+/** Draws it. */
+export function timePlot(host: HTMLElement, spec: TimeSpec): Plot {
+  const shared = spec.axis;
+  const told = () => {
+    host.dataset.from = shared.min.toFixed(6);
+    host.dataset.to = shared.max.toFixed(6);
+  };
+  const full = fullHeight(spec.height, spec.labelled);
+  const plot = new uPlot(
+    {
+      width: host.clientWidth,
+      height: full,
+      ...(spec.labelled ? { padding: [roomFor(MARK_ROWS), null, null, null] } : {}),
+      legend: { show: false },
+      cursor: {
+        drag: { x: true, y: false, setScale: false },
+        points: { size: 6, show: spec.lines.length > 0 && spec.lines.length <= 8 },
+        y: false,
+        sync: {
+          key: shared.key,
+          setSeries: false,
+          // Only the moment is shared: a drag is told through the axis.
+          filters: { pub: (type) => type === "mousemove" || type === "mouseleave" },
+        },
+        bind: {
+          dblclick: () => () => {
+            shared.reset();
+            return null;
+          },
+        },
+      },
+      scales: {
+        x: { time: false, range: () => [shared.min, shared.max] },
+        y: { range: spec.range },
+      },
+      series: [{}, ...spec.lines],
+      axes: [axis({ values: (_u, at) => at.map(seconds), size: 28, space: 70 }), axis(spec.y)],
+      hooks: {
+        setSelect: [
+          (u) => {
+            if (u.select.width < 4) return;
+            const from = u.posToVal(u.select.left, "x");
+            const to = u.posToVal(u.select.left + u.select.width, "x");
+            u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+            shared.show(from, to);
+          },
+        ],
+        setCursor: [
+          (u) => {
+            const left = u.cursor.left ?? -1;
+            spec.cursor?.(u, left < 0 ? null : u.posToVal(left, "x"));
+          },
+        ],
+        draw: [
+          (u) => {
+            u.ctx.save();
+            u.ctx.beginPath();
+            u.ctx.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+            u.ctx.clip();
+            spec.draw?.(u);
+            u.ctx.restore();
+            drawMarks(u, spec);
+          },
+        ],
+      },
+    },
+    spec.data,
+    host,
+  );
+  told();
+  const stop = shared.listen(() => {
+    plot.setScale("x", { min: shared.min, max: shared.max });
+    plot.redraw(true, true);
+    told();
+  });
+  return kept(plot, full, stop);
+}
+
+/** A tick of the time axis. */
+function seconds(at: number): string {
+  return `${Number(at.toFixed(4))} s`;
+}
+
+function drawMarks(u: uPlot, spec: TimeSpec): void {
+  const { axis: shared, marks } = spec;
+  const moments = marks.map((mark, i) => ({
+    at: mark.at_s,
+    text: cut(mark.says, 80),
+    look: i === 0 ? "bad" : "faint-ink",
+    dash: [4, 3],
+  }));
+  if (shared.pinned !== null) {
+    const text = `here: ${moment(shared.pinned)}`;
+    moments.unshift({ at: shared.pinned, text, look: "accent", dash: [] });
+  }
+  const labels = moments
+    .filter(({ at }) => at >= shared.min && at <= shared.max)
+    .map(({ at, text, look, dash }) => ({
+      x: u.valToPos(at, "x", true),
+      foot: u.bbox.top + u.bbox.height,
+      text: spec.labelled ? text : "",
+      look,
+      stem: look,
+      dash,
+    }));
+  drawLabels(u, labels, spec.labelled ? MARK_ROWS : 0);
+}

@@ -1,0 +1,77 @@
+// The sockets that match, as a table with their last values.
+import { useMemo, useState } from "preact/hooks";
+import { plural, withUnit } from "../format";
+import type { Sockets } from "../page";
+import { Table } from "../parts/table";
+import { lastValue, type Samples } from "../sockets-model";
+
+/** As many are listed. */
+const LISTED = 200;
+
+export function SocketTable(props: {
+  data: Sockets;
+  samples: Samples;
+  shown: number[];
+  choose: (socket: number) => void;
+}) {
+  const { data, samples, shown } = props;
+  // The measure that orders the table; null: outliers first.
+  const [by, sortBy] = useState<number | null>(null);
+  const listed = useMemo(() => {
+    const key = (i: number) => {
+      const socket = data.sockets[i];
+      if (!socket) return Number.NEGATIVE_INFINITY;
+      const values = by === null ? undefined : samples.values[by];
+      const value = values ? lastValue(socket, values) : Number(socket.outlier);
+      return Number.isNaN(value) ? Number.NEGATIVE_INFINITY : value;
+    };
+    const keys = new Map(shown.map((i) => [i, key(i)]));
+    return [...shown]
+      .sort((a, b) => (keys.get(b) ?? 0) - (keys.get(a) ?? 0) || a - b)
+      .slice(0, LISTED);
+  }, [data, samples, shown, by]);
+  return (
+    <details class="sockets" open>
+      <summary>
+        {shown.length > LISTED
+          ? `The first ${LISTED} of ${plural(shown.length, "socket")}, last values`
+          : `${plural(shown.length, "socket")}, last values`}
+      </summary>
+      <Table
+        label="Sockets that match, with their last values"
+        testid="socket-table"
+        heads={[
+          "socket",
+          ...data.attributes,
+          ...data.measures.map((measure, m) => (
+            <button
+              key={m}
+              type="button"
+              class="link"
+              aria-pressed={by === m}
+              onClick={() => sortBy(by === m ? null : m)}
+            >
+              {measure.name}
+              {by === m ? " ↓" : ""}
+            </button>
+          )),
+        ]}
+        rows={listed.map((i) => {
+          const socket = data.sockets[i];
+          if (!socket) return [];
+          return [
+            <button key="name" type="button" class="link" onClick={() => props.choose(i)}>
+              {socket.outlier && <b class="bad">outlier </b>}
+              {socket.name}
+            </button>,
+            ...data.attributes.map((_, a) => socket.attributes[a] ?? ""),
+            ...data.measures.map((measure, m) => {
+              const value = lastValue(socket, samples.values[m] ?? new Float64Array());
+              return withUnit(value, measure.unit);
+            }),
+          ];
+        })}
+      />
+    </details>
+  );
+}

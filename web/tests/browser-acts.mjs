@@ -1,0 +1,224 @@
+// What somebody does with a report, and what must come of it.
+
+/** What the samples' hosts call things. */
+const HOSTILE = "<img src=x onerror=alert(1)>";
+
+/** Fails with these words unless it holds. */
+export function must(condition, says) {
+  if (!condition) throw new Error(says);
+}
+
+/** Scrolls through the whole page, so that everything is drawn. */
+export async function drawAll(page) {
+  await page.evaluate(() => {
+    document.documentElement.style.scrollBehavior = "auto";
+  });
+  const places = page.locator(".drawn, .flame");
+  for (let i = 0; i < (await places.count()); i++) {
+    await places.nth(i).scrollIntoViewIfNeeded();
+    await page.waitForFunction(
+      (n) => document.querySelectorAll(".drawn, .flame")[n].dataset.drawn,
+      i,
+    );
+  }
+}
+
+/** What is written in a part of the page. */
+export const text = (page, testid) => page.getByTestId(testid).first().innerText();
+
+/** Waits until what a function of the page tells is another than it was. */
+export function changed(page, read, before) {
+  return page.waitForFunction(
+    ([source, old]) => JSON.stringify(new Function(`return (${source})()`)()) !== old,
+    [read.toString(), JSON.stringify(before)],
+  );
+}
+
+/** What part every chart of the time axis shows. */
+function ranges() {
+  const charts = document.querySelectorAll("#timelines .drawn, #threads .drawn");
+  return [...charts].map((chart) => `${chart.dataset.from} ${chart.dataset.to}`);
+}
+
+/** Clicks through the first chain. */
+export async function walkByPointer(page) {
+  const chain = page.getByTestId("chain").first();
+  const steps = chain.getByTestId("chain-step");
+  const detail = chain.getByTestId("step-detail");
+  const count = await steps.count();
+  let rows = 0;
+  for (let i = 0; i < count; i++) {
+    await steps.nth(i).click();
+    await page.waitForFunction(
+      ([element, n]) => element.dataset.step === String(n),
+      [await detail.elementHandle(), i + 1],
+    );
+    must((await steps.nth(i).getAttribute("aria-current")) === "step", "the step is not marked");
+    rows += await detail.getByTestId("step-rows").locator("tbody tr").count();
+  }
+  must(rows > 0, "no step shows a row");
+}
+
+/** Walks it forth and back with keys. */
+export async function walkByKeyboard(page) {
+  const chain = page.getByTestId("chain").first();
+  const steps = chain.getByTestId("chain-step");
+  const detail = chain.getByTestId("step-detail");
+  const step = () => detail.getAttribute("data-step");
+  await steps.first().click();
+  const far = Math.min(await steps.count(), 3);
+  for (let i = 2; i <= far; i++) {
+    await page.keyboard.press("ArrowRight");
+    must((await step()) === String(i), `→ came to step ${await step()} instead of ${i}`);
+  }
+  if (far > 1) {
+    await page.keyboard.press("ArrowLeft");
+    must((await step()) === String(far - 1), "← did not go back");
+    await page.keyboard.press("j");
+    must((await step()) === String(far), "j did not go on");
+    await page.keyboard.press("k");
+    must((await step()) === String(far - 1), "k did not go back");
+  }
+  await page.keyboard.press("Enter");
+  const inside = await detail.evaluate((element) => element.contains(document.activeElement));
+  must(inside, "Enter did not lead to what is behind the step");
+}
+
+/** Goes from a row to its moment in the time lines. */
+export async function jumpFromRow(page) {
+  await page.getByTestId("step-rows").first().locator("button.link").first().click();
+  await page.waitForFunction(() => {
+    const { top } = document.getElementById("timelines").getBoundingClientRect();
+    return top >= -5 && top < window.innerHeight / 2;
+  });
+}
+
+/** Drags over a chart: all must show the same part; keys must zoom further and go back. */
+export async function zoomByDrag(page) {
+  const chart = page.locator("#timelines .drawn").first();
+  await chart.scrollIntoViewIfNeeded();
+  const before = await page.evaluate(ranges);
+  const over = await chart.locator(".u-over").boundingBox();
+  const y = over.y + over.height / 2;
+  await page.mouse.move(over.x + over.width * 0.3, y);
+  await page.mouse.down();
+  await page.mouse.move(over.x + over.width * 0.45, y, { steps: 4 });
+  await page.mouse.move(over.x + over.width * 0.6, y, { steps: 4 });
+  await page.mouse.up();
+  await changed(page, ranges, before);
+  const zoomed = await page.evaluate(ranges);
+  must(new Set(zoomed).size === 1, `the charts differ: ${[...new Set(zoomed)].join("; ")}`);
+  must(
+    zoomed.every((range, i) => range !== before[i]),
+    "a chart kept its range",
+  );
+  await page.locator("#timelines [role=group]").first().focus();
+  await page.keyboard.press("+");
+  await changed(page, ranges, zoomed);
+  await page.keyboard.press("0");
+  await page.waitForFunction(
+    ([source, old]) => JSON.stringify(new Function(`return (${source})()`)()) === old,
+    [ranges.toString(), JSON.stringify(before)],
+  );
+}
+
+/** Filters to the sockets of one address, to none, and back. */
+export async function filterSockets(page, run) {
+  const read = () => document.querySelector("[data-testid=socket-count]").textContent;
+  const all = await page.evaluate(read);
+  const filter = page.getByTestId("socket-filter");
+  const one = run.sockets.sockets.at(-1).name.split(" ")[0];
+  await filter.fill(one);
+  await changed(page, read, all);
+  const shown = Number.parseInt((await page.evaluate(read)).replaceAll(",", ""), 10);
+  const match = (socket) =>
+    [socket.name, ...socket.attributes].some((t) => t.toLowerCase().includes(one.toLowerCase()));
+  const expected = run.sockets.sockets.filter(match).length;
+  must(shown === expected, `${shown} shown, ${expected} match`);
+  const rows = await page.getByTestId("socket-table").locator("tbody tr").count();
+  must(rows === Math.min(expected, 200), `the table has ${rows} rows`);
+  await filter.fill("matches-nothing-at-all");
+  await page.waitForFunction(
+    (source) => new Function(`return (${source})()`)().startsWith("0 of"),
+    read.toString(),
+  );
+  await filter.fill("");
+  await page.waitForFunction(
+    ([source, old]) => new Function(`return (${source})()`)() === old,
+    [read.toString(), all],
+  );
+}
+
+/** Searches for a function that is there, and for one that is not. */
+export async function searchFlame(page, flame) {
+  let node = flame.root;
+  while (node.children?.length) node = node.children[0];
+  await page.getByTestId("flame-search").fill(node.name);
+  await page.waitForFunction(() =>
+    / of the whole/.test(document.querySelector("[data-testid=flame-match]").textContent),
+  );
+  await page.getByTestId("flame-search").fill("matches-nothing-at-all");
+  await page.waitForFunction(
+    () => document.querySelector("[data-testid=flame-match]").textContent === "found nowhere",
+  );
+  await page.getByTestId("flame-search").fill("");
+}
+
+/** Zooms by pointer, back by key, and walks. */
+export async function zoomFlame(page) {
+  const graph = page.getByTestId("flame");
+  await graph.scrollIntoViewIfNeeded();
+  const frames = () =>
+    [...document.querySelectorAll(".flame g.frame rect")].map((r) => r.getAttribute("width"));
+  const before = await page.evaluate(frames);
+  // The widest function that is not the whole.
+  const box = await page.evaluate(() => {
+    const boxes = [...document.querySelectorAll(".flame g.frame rect")].map((rect) => {
+      const { x, y, width, height } = rect.getBoundingClientRect();
+      return { x, y, width, height };
+    });
+    const whole = Math.max(...boxes.map((b) => b.width));
+    const part = boxes.filter((b) => b.width < whole * 0.999);
+    return part.sort((a, b) => b.width - a.width)[0] ?? null;
+  });
+  if (box) {
+    await page.mouse.click(box.x + box.width / 2, box.y + box.height / 2);
+    await changed(page, frames, before);
+    must(/of the whole/.test(await text(page, "flame-at")), "it is not told what was zoomed to");
+    await graph.focus();
+    await page.keyboard.press("Escape");
+    await page.waitForFunction(
+      ([source, count]) => new Function(`return (${source})()`)().length === count,
+      [frames.toString(), before.length],
+    );
+  }
+  await graph.focus();
+  await page.keyboard.press("ArrowUp");
+  await page.waitForFunction(() =>
+    /of the whole/.test(document.querySelector("[data-testid=flame-at]").textContent),
+  );
+}
+
+/** What a hostile host calls itself must be read, not obeyed. */
+export async function hostileIsText(page, data) {
+  const named = JSON.stringify(data).includes(HOSTILE);
+  const images = await page.locator("img").count();
+  must(images === 0, `${images} images in the page`);
+  if (!named) return;
+  const seen = await page.evaluate((name) => document.body.textContent.includes(name), HOSTILE);
+  must(seen, "the name is nowhere to be read");
+}
+
+/** Nothing may be wider than the window but what scrolls by itself. */
+export async function noSidewaysScroll(page) {
+  const wide = await page.evaluate(() => {
+    const root = document.documentElement;
+    if (root.scrollWidth <= root.clientWidth) return "";
+    const out = [...document.querySelectorAll("main *")].find((element) => {
+      const inner = element.closest(".scroll, nav, .code");
+      return !inner && element.getBoundingClientRect().right > root.clientWidth + 1;
+    });
+    return `${root.scrollWidth} wide, for one ${out?.tagName} ${out?.className}`;
+  });
+  must(wide === "", wide);
+}

@@ -1,0 +1,214 @@
+// Opens every report of a directory in a real browser and uses it: browser.mjs DIR
+import { readdirSync, readFileSync } from "node:fs";
+import { basename, join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { inflateRawSync } from "node:zlib";
+import {
+  changed,
+  drawAll,
+  filterSockets,
+  hostileIsText,
+  jumpFromRow,
+  must,
+  noSidewaysScroll,
+  searchFlame,
+  text,
+  walkByKeyboard,
+  walkByPointer,
+  zoomByDrag,
+  zoomFlame,
+} from "./browser-acts.mjs";
+import { start } from "./browser-start.mjs";
+
+const PATIENCE = 60000;
+const SECTIONS =
+  "findings evidence ruled-out timelines latency sockets threads flames limits health settings recording";
+
+const directory = process.argv[2];
+if (!directory) {
+  console.error("usage: node tests/browser.mjs DIR");
+  process.exit(2);
+}
+const files = readdirSync(directory).filter((name) => name.endsWith(".html"));
+let [passed, failed] = [0, 0];
+
+async function check(name, what, body) {
+  try {
+    await body();
+    passed++;
+    console.log(`ok    ${name}: ${what}`);
+  } catch (error) {
+    failed++;
+    console.log(
+      `FAIL  ${name}: ${what}: ${String(error.message).split("\n").slice(0, 3).join(" ")}`,
+    );
+  }
+}
+
+/** A page whose every complaint, request and dialog is written down. */
+async function open(browser, file, options) {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE);
+  const url = pathToFileURL(resolve(file)).href;
+  const trouble = [];
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type())) trouble.push(`console: ${message.text()}`);
+  });
+  page.on("pageerror", (error) => trouble.push(`error: ${error.message}`));
+  page.on("dialog", (dialog) => {
+    trouble.push(`dialog: ${dialog.message()}`);
+    dialog.dismiss().catch(() => {});
+  });
+  page.on("request", (request) => {
+    // An icon of no bytes is part of the page itself.
+    if (request.url() !== url && request.url() !== "data:,")
+      trouble.push(`request: ${request.url()}`);
+  });
+  await page.goto(url);
+  await page.waitForSelector("html[data-ready]");
+  return { page, context, trouble };
+}
+
+/** Everything that one report must do. */
+async function report(browser, file) {
+  const name = basename(file, ".html");
+  const { page, context, trouble } = await open(browser, file, {
+    viewport: { width: 1280, height: 900 },
+  });
+  const packed = await page.evaluate(() => document.documentElement.dataset.ready);
+  must(packed === "1", "not ready");
+  const times = await page.evaluate(() => {
+    const at = (mark) => Math.round(performance.getEntriesByName(mark)[0]?.startTime ?? -1);
+    return { findings: at("findings"), ready: at("ready") };
+  });
+  console.log(`      ${name}: findings after ${times.findings} ms, ready after ${times.ready} ms`);
+  const data = dataOf(file);
+  const run = data.runs[0];
+
+  await check(name, "findings can be read", async () => {
+    const cases = await page.getByTestId("finding").allInnerTexts();
+    if (run.findings.length === 0) {
+      must(/No cause found/.test(await text(page, "no-cause")), "it does not say so");
+      return;
+    }
+    must(cases.length === run.findings.length, `${cases.length} of ${run.findings.length}`);
+    run.findings.forEach((finding, i) => {
+      const squeezed = (t) => t.replace(/\s+/g, " ");
+      must(squeezed(cases[i]).includes(squeezed(finding.title)), `no title: ${finding.title}`);
+    });
+  });
+  await check(name, "every section is there", async () => {
+    const ids = SECTIONS.split(" ").concat(data.comparison ? ["differs"] : []);
+    for (const id of ids) {
+      const section = page.locator(`section#${id}`);
+      must((await section.count()) === 1, `no ${id}`);
+      must((await section.innerText()).trim().length > 20, `${id} is blank`);
+    }
+  });
+  await check(name, "all is drawn", () => drawAll(page));
+  await check(name, "names of the host are text", () => hostileIsText(page, data));
+  await check(name, "charts have names", async () => {
+    const labels = await page
+      .locator("[role=img], [role=application]")
+      .evaluateAll((all) => all.map((each) => each.getAttribute("aria-label") ?? ""));
+    must(
+      labels.every((label) => label.length > 20),
+      `one is called "${labels.find((l) => l.length <= 20)}"`,
+    );
+  });
+  if (run.findings[0]?.steps.length > 0) {
+    await check(name, "the chain is walked by pointer", () => walkByPointer(page));
+    await check(name, "the chain is walked by keyboard", () => walkByKeyboard(page));
+  }
+  if (run.timelines.charts.length > 0) {
+    const walked = run.findings[0]?.steps.length > 0;
+    if (walked) await check(name, "a row leads to its moment", () => jumpFromRow(page));
+    await check(name, "all time lines zoom together", () => zoomByDrag(page));
+  }
+  if (run.sockets?.sockets.length > 1) {
+    await check(name, "sockets are filtered", () => filterSockets(page, run));
+  }
+  const flame = run.flames[0] ?? data.comparison?.flames[0];
+  if (flame) {
+    await check(name, "the flame graph is searched", () => searchFlame(page, flame));
+    await check(name, "the flame graph is zoomed", () => zoomFlame(page));
+  }
+  if (data.runs.length > 1) {
+    await check(name, "another recording is chosen", async () => {
+      await page.getByTestId("run-choice").selectOption("1");
+      await page.waitForFunction(
+        (host) => document.querySelector("#recording").textContent.includes(host),
+        data.runs[1].name,
+      );
+    });
+  }
+  await check(name, "light and dark", async () => {
+    const page_ = () => getComputedStyle(document.body).backgroundColor;
+    const before = await page.evaluate(page_);
+    await page.getByTestId("theme").click();
+    await changed(page, page_, before);
+  });
+  await check(name, "the keys are told", async () => {
+    await page.locator("h1").click();
+    await page.keyboard.press("?");
+    await page.waitForSelector("dialog[open]");
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("dialog:not([open])", { state: "attached" });
+  });
+  await check(name, "nothing was complained of, asked for, or popped up", async () => {
+    must(trouble.length === 0, trouble.slice(0, 3).join("; "));
+  });
+  await context.close();
+
+  const small = await open(browser, file, { viewport: { width: 360, height: 740 } });
+  await check(name, "fits 360 pixels", async () => {
+    await drawAll(small.page);
+    await noSidewaysScroll(small.page);
+    must(small.trouble.length === 0, small.trouble.slice(0, 3).join("; "));
+  });
+  await small.context.close();
+
+  const paper = await open(browser, file, { viewport: { width: 1280, height: 900 } });
+  await check(name, "prints with every chart", async () => {
+    await paper.page.emulateMedia({ media: "print" });
+    await paper.page.waitForFunction(() =>
+      [...document.querySelectorAll(".drawn, .flame")].every((place) => place.dataset.drawn),
+    );
+    must((await paper.page.pdf({ format: "A4" })).length > 10000, "the PDF is empty");
+    must(paper.trouble.length === 0, paper.trouble.slice(0, 3).join("; "));
+  });
+  await paper.context.close();
+
+  const off = await browser.newContext({ javaScriptEnabled: false });
+  const plain = await off.newPage();
+  await check(name, "can be read without scripts", async () => {
+    await plain.goto(pathToFileURL(resolve(file)).href);
+    const says = await plain.locator("noscript").innerText();
+    must(/Scripts are off/.test(says), "it does not say that scripts are off");
+    const squeezed = says.replace(/\s+/g, " ");
+    const told = run.findings[0]?.title ?? "No cause found";
+    must(squeezed.includes(told.slice(0, 40)), `it does not say "${told}"`);
+  });
+  await off.close();
+}
+
+/** What the report's writer put into the file. */
+function dataOf(file) {
+  const html = readFileSync(file, "utf8");
+  const found = /<script id="tcpwhy-data"[^>]*>([^<]*)<\/script>/.exec(html);
+  if (!found) throw new Error(`${file} holds no data`);
+  return JSON.parse(inflateRawSync(Buffer.from(found[1].trim(), "base64")).toString("utf8"));
+}
+
+if (files.length === 0) {
+  console.error(`no report in ${directory}`);
+  process.exit(2);
+}
+const browser = await start();
+for (const file of files.sort()) {
+  await check(basename(file, ".html"), "was opened", () => report(browser, join(directory, file)));
+}
+await browser.close();
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed > 0 ? 1 : 0);
