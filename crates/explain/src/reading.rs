@@ -10,7 +10,7 @@ use crate::compare::{self, run, sockets};
 use crate::finding::Explanation;
 use crate::modes::{LINEAR, modes, syn_schedule};
 use crate::story::stats::median;
-use crate::story::{Conn, ConnId, Side, Story, source};
+use crate::story::{Conn, ConnId, Sampled, Side, Story, source};
 use crate::{Options, of_story};
 
 /// What a recording tells, in memory; bounded, whatever its size.
@@ -60,6 +60,8 @@ pub struct End {
     pub accepted: Option<bool>,
     /// The port that says what the connection is for.
     pub service: u16,
+    /// When it was first and last sampled, ns of CLOCK_MONOTONIC.
+    pub sampled_ns: (u64, u64),
     /// Bytes it had moved, both ways, by its last sample.
     pub bytes: u64,
     /// It is slow among its like.
@@ -140,19 +142,22 @@ impl Reading {
     /// The sampled ends, and what tells the slow among them from their like, if any are slow.
     pub fn ends(&self) -> (Vec<End>, Option<compare::Sockets>) {
         let senders = run::sockets(&self.story);
-        let (split, slow) = match sockets::compare(&[&senders]) {
-            Some((split, mut slow)) => (Some(split), slow.remove(0)),
-            None => (None, Vec::new()),
-        };
-        let slow: AHashSet<ConnId> = slow.into_iter().collect();
+        let split = sockets::compare(&[&senders]);
+        // Where most are slow there is one that is fast.
+        let few = split.filter(|(split, _)| split.slow * 2 <= split.compared);
+        let (split, slow) = few.unzip();
+        let slow: AHashSet<ConnId> = slow.into_iter().flatten().flatten().collect();
         let conns = self.story.conns.iter().enumerate();
-        let sampled = conns.filter(|(_, conn)| conn.sampled.is_some());
-        let ends = sampled.map(|(id, conn)| self.end(conn, slow.contains(&(id as ConnId))));
+        let ends = conns.filter_map(|(id, conn)| {
+            let slow = slow.contains(&(id as ConnId));
+            self.end(conn, self.story.samples(conn)?, slow)
+        });
         (ends.collect(), split)
     }
 
-    fn end(&self, conn: &Conn, slow: bool) -> End {
-        End {
+    fn end(&self, conn: &Conn, samples: &Sampled, slow: bool) -> Option<End> {
+        let last = &samples.last;
+        Some(End {
             netns: conn.netns,
             local: (conn.local.addr, conn.local.port),
             remote: (conn.remote.addr, conn.remote.port),
@@ -163,10 +168,9 @@ impl Reading {
                 Side::Older => None,
             },
             service: run::service(conn),
-            bytes: self.story.samples(conn).map_or(0, |s| {
-                s.last.bytes_acked.saturating_add(s.last.bytes_received)
-            }),
+            sampled_ns: (samples.first.time_ns, last.time_ns),
+            bytes: last.bytes_acked.saturating_add(last.bytes_received),
             slow,
-        }
+        })
     }
 }

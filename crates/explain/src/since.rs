@@ -48,7 +48,10 @@ impl Since {
     /// A moment in ns of CLOCK_MONOTONIC, and what it is.
     pub(crate) fn at(story: &Story, time_ns: u64, began: Began) -> Since {
         let after = time_ns.saturating_sub(story.start_ns);
-        let moment = || format!("{} after the start", duration(after));
+        let moment = || match after {
+            0 => "the very start".into(),
+            after => format!("{} after the start", duration(after)),
+        };
         let says = match began {
             Began::Before => "the recording began, or before".into(),
             Began::Broke => format!("{}, when the rate broke", moment()),

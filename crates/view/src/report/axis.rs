@@ -183,9 +183,11 @@ impl Steps {
         }
     }
 
-    /// The largest value; 0 of none.
-    pub(super) fn largest(&self) -> f64 {
-        self.values.iter().flatten().copied().fold(0.0, f64::max)
+    /// The least and the largest value; 0 of none.
+    pub(super) fn range(&self) -> (f64, f64) {
+        let known = || self.values.iter().flatten().copied();
+        let least = known().reduce(f64::min);
+        (least.unwrap_or(0.0), known().fold(0.0, f64::max))
     }
 
     pub(super) fn line(&self, name: impl Into<String>, scale: f64) -> Line {
@@ -238,7 +240,7 @@ mod tests {
         steps.hold(1_000, 100_000_000, 4.0);
         steps.hold(100_000_000, 250_001_000, 7.0);
         assert_eq!(steps.values[..6], [None, Some(4.0), Some(7.0), Some(7.0), Some(7.0), Some(7.0)]);
-        assert_eq!(steps.largest(), 7.0);
+        assert_eq!(steps.range(), (4.0, 7.0));
     }
 
     #[test]

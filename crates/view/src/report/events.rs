@@ -7,6 +7,7 @@ use recording::{Error, Recording, Text};
 
 use super::axis::{Axis, Counts};
 use super::page::{Chart, Line};
+use super::short;
 
 /// Reasons of drops that have a line of their own.
 const TOLD: usize = 5;
@@ -50,7 +51,7 @@ impl ByName {
         let mut all: Vec<(&Text, &Counts)> = self.0.iter().collect();
         all.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.total()));
         let (first, rest) = all.split_at(told.min(all.len()));
-        let named = first.iter().map(|(name, counts)| counts.line(name.to_string(), axis));
+        let named = first.iter().map(|(name, counts)| counts.line(short(name), axis));
         let mut lines: Vec<Line> = named.collect();
         if !rest.is_empty() {
             let mut others = axis.counts();

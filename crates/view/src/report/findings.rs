@@ -69,7 +69,8 @@ fn step(step: &explain::Step, rows: &BTreeMap<RowRef, Row>) -> Step {
     }
 }
 
-/// What most of its rows are of; the first of several as frequent.
+/// What most of its rows are of; the first of several as frequent. Counters confirm what others tell:
+/// they count where there is nothing else.
 fn kind(step: &explain::Step, rows: &BTreeMap<RowRef, Row>) -> StepKind {
     let kinds = step.rows.iter().filter_map(|at| rows.get(at)).map(kind_of);
     let mut counts: Vec<(StepKind, usize)> = Vec::new();
@@ -78,6 +79,9 @@ fn kind(step: &explain::Step, rows: &BTreeMap<RowRef, Row>) -> StepKind {
             Some((_, n)) => *n += 1,
             None => counts.push((kind, 1)),
         }
+    }
+    if counts.iter().any(|(kind, _)| *kind != StepKind::Counter) {
+        counts.retain(|(kind, _)| *kind != StepKind::Counter);
     }
     let most = counts.iter().map(|(_, n)| *n).max();
     let first = counts.iter().find(|(_, n)| Some(*n) == most);

@@ -44,7 +44,7 @@ impl Report {
     pub fn of(recordings: &[(String, Recording)]) -> Result<Report, Error> {
         let mut read = Vec::new();
         for (name, recording) in recordings {
-            read.push((name.clone(), recording, Reading::of(recording)?));
+            read.push((short(name), recording, Reading::of(recording)?));
         }
         let mut profiles = Vec::new();
         let mut report = Report {

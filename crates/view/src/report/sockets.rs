@@ -69,24 +69,20 @@ pub(super) fn sockets(
     let total = ends.len();
     ends.sort_by_key(|end| (!end.slow, std::cmp::Reverse(end.bytes)));
     ends.truncate(MAX_SOCKETS);
-    let mut by_key: AHashMap<Key, usize> = AHashMap::new();
-    let mut followed: Vec<Followed> = Vec::new();
-    for end in &ends {
+    // Ports are used again: those of one key are told apart by when they were sampled.
+    let mut by_key: AHashMap<Key, Vec<usize>> = AHashMap::new();
+    for (i, end) in ends.iter().enumerate() {
         let key = (end.netns, end.local.0, end.local.1, end.remote.0, end.remote.1);
-        by_key.entry(key).or_insert_with(|| {
-            followed.push(Followed {
-                end,
-                last: None,
-                samples: Vec::new(),
-                seen: 0,
-            });
-            followed.len() - 1
-        });
+        by_key.entry(key).or_default().push(i);
     }
+    for of_key in by_key.values_mut() {
+        of_key.sort_by_key(|i| ends[*i].sampled_ns);
+    }
+    let mut followed: Vec<Followed> = ends.iter().map(Followed::new).collect();
     let every = follow(recording, &by_key, &mut followed)?;
     followed.retain(|f| !f.samples.is_empty());
     // Those of one process stand together.
-    followed.sort_by_cached_key(|f| (owner(f), f.end.service, name(f.end)));
+    followed.sort_by_cached_key(|f| (owner(f), f.end.service, name(f.end), f.end.sampled_ns));
     thinned.say(total > ends.len(), || {
         format!(
             "Of {total} sockets the page has {}: the slow ones and those that moved most bytes.",
@@ -115,7 +111,7 @@ pub(super) fn sockets(
 /// Gives every socket its samples; of each one in so many are kept, which is returned.
 fn follow(
     recording: &Recording,
-    by_key: &AHashMap<Key, usize>,
+    by_key: &AHashMap<Key, Vec<usize>>,
     followed: &mut [Followed],
 ) -> Result<u64, Error> {
     let mut every = 1;
@@ -123,10 +119,11 @@ fn follow(
     for batch in recording.scan::<tables::Socket>()? {
         for (_, row) in batch?.rows() {
             let key = (row.netns, row.local_addr, row.local_port, row.remote_addr, row.remote_port);
-            let Some(at) = by_key.get(&key).filter(|_| row.congestion.is_some()) else {
+            let of_key = by_key.get(&key).filter(|_| row.congestion.is_some());
+            let Some(at) = of_key.and_then(|all| at(all, followed, row.time_ns)) else {
                 continue;
             };
-            let socket = &mut followed[*at];
+            let socket = &mut followed[at];
             if socket.seen.is_multiple_of(every) {
                 socket.samples.push(sample(&row));
                 kept += 1;
@@ -148,6 +145,24 @@ fn follow(
         }
     }
     Ok(every)
+}
+
+/// Which of the sockets of one key was sampled then.
+fn at(of_key: &[usize], followed: &[Followed], time_ns: u64) -> Option<usize> {
+    let later = of_key.partition_point(|i| followed[*i].end.sampled_ns.0 <= time_ns);
+    let at = *of_key.get(later.checked_sub(1)?)?;
+    (time_ns <= followed[at].end.sampled_ns.1).then_some(at)
+}
+
+impl<'e> Followed<'e> {
+    fn new(end: &'e End) -> Followed<'e> {
+        Followed {
+            end,
+            last: None,
+            samples: Vec::new(),
+            seen: 0,
+        }
+    }
 }
 
 fn sample(row: &tables::Socket) -> Sample {
@@ -241,8 +256,10 @@ fn attributes(socket: &Followed, names: &Names) -> Vec<String> {
         short(&value.unwrap_or_else(|| "unknown".into()))
     };
     let yes = |yes: bool| if yes { "yes" } else { "no" }.to_string();
+    // What a connection will agree on is open while it opens.
+    let agreed = last.filter(|s| &*s.state != "SYN_SENT");
     let flag = |of: fn(&tables::Socket) -> Option<bool>| {
-        last.and_then(of).map_or("unknown".into(), yes)
+        agreed.and_then(of).map_or("unknown".into(), yes)
     };
     let side = match socket.end.accepted {
         Some(true) => "accepted",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use recording::tables::{Counter, Cpu, Listener, Resource, TableSize};
 use recording::{Addr, Error, Recording, Row, Text};
 
-use super::Names;
+use super::{Names, short};
 use super::axis::{Amounts, Axis, Steps};
 use super::events::Events;
 use super::page::{Chart, Line, Mark, Timelines};
@@ -16,6 +16,8 @@ const LISTENERS: usize = 6;
 const CPUS: usize = 16;
 const TABLES: usize = 8;
 const COUNTERS: usize = 8;
+/// A memory pool has grown when it is so many times as large.
+const POOL_GREW: f64 = 1.1;
 /// Series followed before the fullest are chosen; beyond, the first ones.
 const MAX_SERIES: usize = 4_096;
 
@@ -154,20 +156,29 @@ fn table_sizes(
             }
         }
     }
-    all.retain(|_, gauge| gauge.steps.largest() > 0.0);
+    all.retain(|(_, structure), gauge| {
+        // Memory pools of the whole kernel are told only when they grew.
+        let (least, most) = gauge.steps.range();
+        let pool = structure.starts_with("slab:");
+        most > 0.0 && (!pool || most > least * POOL_GREW)
+    });
     let of = all.len();
     let mut all: Vec<_> = all.into_iter().collect();
-    let weight = |g: &Gauge| (g.fullness > 0.5, g.steps.largest());
+    let weight = |g: &Gauge| {
+        let (least, most) = g.steps.range();
+        (g.fullness > 0.5, most - least, most)
+    };
     all.sort_by(|a, b| {
         let (a, b) = (weight(&a.1), weight(&b.1));
-        b.0.cmp(&a.0).then(b.1.total_cmp(&a.1))
+        let by_growth = b.1.total_cmp(&a.1).then(b.2.total_cmp(&a.2));
+        b.0.cmp(&a.0).then(by_growth)
     });
     all.truncate(TABLES);
     let lines = all.iter().flat_map(|((netns, structure), gauge)| {
         let place = names.netns(*netns);
         let name = match time_wait {
             true => place,
-            false => format!("{structure} ({place})"),
+            false => format!("{} ({place})", short(structure)),
         };
         gauge.lines(&name, false)
     });
@@ -175,7 +186,7 @@ fn table_sizes(
         true => ("time-wait", "TIME_WAIT", "sockets"),
         false => ("tables", "Lookup structures", "entries"),
     };
-    let note = only_the_first("largest", TABLES, of);
+    let note = only_the_first("that grew most", TABLES, of);
     Ok(chart(id, title, unit, lines.collect(), note))
 }
 
@@ -301,7 +312,8 @@ fn counters(
                 sent and as received.";
     let throughput = chart("throughput", "Throughput", "Mbit/s", lines.collect(), note.into());
     let lines = behind.iter().map(|((netns, name), amounts)| {
-        let name = format!("{} ({})", name.replace('.', ""), names.netns(*netns));
+        let name = short(&name.replace('.', ""));
+        let name = format!("{name} ({})", names.netns(*netns));
         amounts.line(name, 0.1)
     });
     let lines = lines.collect();
