@@ -1,6 +1,8 @@
 # The two commands of the README are `make demo` and `make test`; the rest serves them.
 
 BUILD_DEBS := build-essential pkg-config clang libelf-dev zlib1g-dev
+# Only where there is no npm: a host may have a node of its own.
+NPM_DEBS   := nodejs npm
 RUN_DEBS   := iproute2
 TEST_DEBS  := clang-format nginx-light apache2-utils wrk nftables
 BENCH_DEBS := libbpf-tools bpftool python3
@@ -24,19 +26,23 @@ unit:
 	@$(if $(ROOT),CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER='$(ROOT)' CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER='$(ROOT)') \
 	    cargo test --workspace --no-fail-fast -- --test-threads=1 \
 	    || { echo "make test: tests failed (above)" >&2; exit 1; }
+	@npm --prefix web -s test || { echo "make test: tests of the report's page failed (above)" >&2; exit 1; }
 
 lint:
 	@cargo fmt --all --check || { echo "make lint: run cargo fmt --all" >&2; exit 1; }
 	@cargo clippy -q --workspace --all-targets -- -D warnings || { echo "make lint: clippy has complaints (above)" >&2; exit 1; }
+	@npm --prefix web run -s lint || { echo "make lint: the report's page has complaints (above); npm --prefix web run format mends most" >&2; exit 1; }
 	@clang-format --dry-run -Werror $(BPF_SOURCES) || { echo "make lint: run clang-format -i $(BPF_SOURCES)" >&2; exit 1; }
 
 build: need-build
 	@cargo build --release -p tcpwhy || { echo "make build: the build failed" >&2; exit 1; }
 	@echo "built target/release/tcpwhy"
 
-# Writes the generated pages of the book anew; tests check that they are current.
+# Writes the generated pages of the book and the types of the report's page anew; tests check that
+# they are current.
 docs: need-build
 	@BLESS=1 cargo test -q -p tcpwhy --test book
+	@BLESS=1 cargo test -q -p view --lib the_pages_types_are_current
 
 # Boots older and newer kernels under emulation, some minutes each, and writes docs/kernels.md.
 test-kernels: need-build need-run need-kernels
@@ -49,6 +55,7 @@ bench: need-build need-run need-test need-bench build
 need-build:
 	@command -v cargo >/dev/null || { echo "make: cargo not found; install Rust first (rustup or apt-get install cargo)" >&2; exit 1; }
 	@tools/need $(BUILD_DEBS)
+	@command -v npm >/dev/null || tools/need $(NPM_DEBS)
 
 need-run:
 	@tools/need $(RUN_DEBS)

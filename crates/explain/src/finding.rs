@@ -9,6 +9,7 @@ use recording::RowRef;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
+use crate::since::Since;
 use crate::summary::Summary;
 
 /// What a recording shows: the causes that hold, the worst first, and what was looked at.
@@ -36,6 +37,8 @@ pub struct Finding {
     pub scope: Scope,
     /// How many suffer, and how much.
     pub impact: Impact,
+    /// Since when; null when no row of its symptom has a moment.
+    pub since: Option<Since>,
     /// How sure we are, and why.
     pub confidence: Confidence,
     /// The chain from the symptom to the limit that was hit and who set it.

@@ -10,6 +10,8 @@ mod modes;
 mod moved;
 mod narrow;
 pub mod owners;
+mod reading;
+mod since;
 mod stacks;
 mod story;
 mod summary;
@@ -29,6 +31,8 @@ pub use finding::{
     Advice, Change, Check, Confidence, Doing, Explanation, Finding, Impact, Latency, Level, Netns,
     Number, Numbers, Role, RuledOut, Scope, Step,
 };
+pub use reading::{Cluster, Connect, End, Reading};
+pub use since::{Began, Since};
 pub use summary::{Connections, Facts, HealthNote, Summary, Symptom};
 pub use waits::{EndedBy, WaitSummary, Walk, WalkHop};
 
@@ -97,10 +101,17 @@ pub fn explain(recording: &Recording) -> Result<Explanation, Error> {
 
 /// Says why TCP is slow in this recording: tests the causes that are asked for.
 pub fn explain_with(recording: &Recording, options: &Options) -> Result<Explanation, Error> {
-    let story = Story::read(recording)?;
-    let mut summary = Summary::of(recording, &story);
+    Reading::of(recording)?.explain(recording, options)
+}
+
+fn of_story(
+    story: &Story,
+    recording: &Recording,
+    options: &Options,
+) -> Result<Explanation, Error> {
+    let mut summary = Summary::of(recording, story);
     summary.tested = options.causes.iter().map(|c| c.id).collect();
-    let (mut found, cut) = causes::find(&story, &options.causes);
+    let (mut found, cut) = causes::find(story, &options.causes);
     narrow::narrow(&mut found, recording, &options.filter)?;
     let mut note = |says: String| {
         let source = "explain".into();
@@ -121,6 +132,7 @@ pub fn explain_with(recording: &Recording, options: &Options) -> Result<Explanat
             )),
         }
     }
+    since::tell(&mut findings, story, recording)?;
     summary.findings = findings.len();
     Ok(Explanation { findings, summary })
 }

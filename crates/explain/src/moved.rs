@@ -4,7 +4,7 @@ use ahash::AHashMap;
 use recording::{RowRef, strongest_correlation};
 
 use crate::finding::{Scope, Step};
-use crate::story::{Side, Story};
+use crate::story::{Conn, Side, Story};
 use crate::words::{figure, list, plural};
 
 /// What of a cause's symptom is counted over time.
@@ -83,20 +83,26 @@ pub(crate) fn step(story: &Story, symptom: Symptom, scope: &Scope) -> Option<Ste
     (!moved.is_empty()).then_some(step)
 }
 
-fn connects(story: &Story, scope: &Scope) -> Option<(String, u64, Vec<Moved>)> {
+/// Whether it is a connect to the scope's port, or from its namespace where it has none, that had to
+/// send its SYN again or failed.
+pub(crate) fn in_trouble(conn: &Conn, scope: &Scope) -> bool {
     let port = scope.listener.rsplit_once(':');
     let port = port.and_then(|(_, port)| port.parse::<u16>().ok());
+    let here = match port {
+        Some(port) => conn.remote.port == port,
+        None => conn.netns == scope.netns.inode,
+    };
+    conn.side == Side::Opened && here && (conn.syn_retries > 0 || conn.failed())
+}
+
+fn connects(story: &Story, scope: &Scope) -> Option<(String, u64, Vec<Moved>)> {
     // By namespace: when connects in trouble began, and when all did. What refuses or loses a SYN
     // counts at once, not when the client notices.
     let mut by_netns: AHashMap<u32, (Vec<u64>, Vec<u64>)> = AHashMap::new();
     for conn in story.conns.iter().filter(|c| c.side == Side::Opened) {
         let (troubled, all) = by_netns.entry(conn.netns).or_default();
         all.push(conn.start_ns);
-        let here = match port {
-            Some(port) => conn.remote.port == port,
-            None => conn.netns == scope.netns.inode,
-        };
-        if here && (conn.syn_retries > 0 || conn.failed()) {
+        if in_trouble(conn, scope) {
             troubled.push(conn.start_ns);
         }
     }

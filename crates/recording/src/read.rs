@@ -6,7 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection,
+};
 
 use crate::events::Events;
 use crate::table::Table;
@@ -95,12 +97,56 @@ impl Recording {
 
     /// How many rows a segment of a table has; `None` when there is no such segment.
     pub fn segment_rows(&self, table: &str, segment: u32) -> Result<Option<u64>, Error> {
-        let path = self.dir.join(table).join(format!("{segment:06}.parquet"));
+        let path = self.segment_path(table, segment);
         if !path.exists() {
             return Ok(None);
         }
         let builder = open_segment(&path)?;
         Ok(u64::try_from(builder.metadata().file_metadata().num_rows()).ok())
+    }
+}
+
+impl Recording {
+    /// The rows of a segment with these numbers, which must rise; those beyond its end are left out.
+    pub(crate) fn rows_at<T: Table>(
+        &self,
+        segment: u32,
+        rows: &[u32],
+    ) -> Result<Vec<(RowRef, T)>, Error> {
+        let path = self.segment_path(T::INFO.name, segment);
+        if !path.exists() {
+            return Ok(Vec::new());
+        }
+        let builder = open_segment(&path)?;
+        let of = usize::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
+        let there = rows.partition_point(|row| (*row as usize) < of);
+        let wanted = &rows[..there];
+        let ranges = wanted.iter().map(|row| *row as usize..*row as usize + 1);
+        let selection = RowSelection::from_consecutive_ranges(ranges, of);
+        let mut reader = guarded(&path, || {
+            let builder = builder.with_batch_size(BATCH_ROWS);
+            builder.with_row_selection(selection).build()
+        })?;
+        let mut found = Vec::with_capacity(wanted.len());
+        while let Some(batch) = guarded(&path, || reader.next().transpose())? {
+            let batch = Batch::<T>::of(&batch, &path, segment, 0)?;
+            for i in 0..batch.len() {
+                let Some(row) = wanted.get(found.len()) else {
+                    return Err(Error::damaged(&path, "more rows than were asked for"));
+                };
+                let place = RowRef {
+                    table: T::INFO.name,
+                    segment,
+                    row: *row,
+                };
+                found.push((place, batch.row(i).1));
+            }
+        }
+        Ok(found)
+    }
+
+    fn segment_path(&self, table: &str, segment: u32) -> PathBuf {
+        self.dir.join(table).join(format!("{segment:06}.parquet"))
     }
 }
 

@@ -1,10 +1,10 @@
 //! Rows of several tables in one order of time, from a finished recording or a live one: a view
 //! that reads these cannot tell which.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::events::Events;
-use crate::table::Table;
+use crate::table::{Table, TableInfo};
 use crate::tables::{self, Event};
 use crate::{Batch, Error, Recording, RowRef, Scan, Segment};
 
@@ -41,11 +41,35 @@ macro_rules! rows {
             pub fn comes_ahead(&self) -> bool {
                 match self { $( Row::$table(_) => AHEAD.contains(&tables::$table::INFO.name), )+ }
             }
+
+            /// Its table's name, documentation and columns.
+            pub fn info(&self) -> TableInfo {
+                match self { $( Row::$table(_) => tables::$table::INFO, )+ }
+            }
+
+            /// Its columns that are not null, in order: name, and value without its unit.
+            pub fn cells(&self) -> Vec<(&'static str, String)> {
+                match self { $( Row::$table(row) => row.cells(), )+ }
+            }
         }
 
         $( impl From<tables::$table> for Row {
             fn from(row: tables::$table) -> Row { Row::$table(Box::new(row)) }
         } )+
+
+        /// The rows at these places of a segment, which must be in order.
+        fn at(
+            recording: &Recording,
+            table: &str,
+            segment: u32,
+            rows: &[u32],
+        ) -> Result<Vec<(RowRef, Row)>, Error> {
+            $( if table == tables::$table::INFO.name {
+                let found = recording.rows_at::<tables::$table>(segment, rows)?;
+                return Ok(found.into_iter().map(|(at, row)| (at, row.into())).collect());
+            } )+
+            Ok(Vec::new())
+        }
 
         fn lanes(
             wanted: &[&str],
@@ -82,6 +106,27 @@ rows!(
     Setting: Plain,
     Health: Plain,
 );
+
+impl Recording {
+    /// The rows at these places, whatever their tables; those that are nowhere are left out. Of a
+    /// segment only the pages that hold one of them are decoded.
+    pub fn pick(
+        &self,
+        places: impl IntoIterator<Item = RowRef>,
+    ) -> Result<BTreeMap<RowRef, Row>, Error> {
+        let mut wanted: BTreeMap<(&str, u32), BTreeSet<u32>> = BTreeMap::new();
+        for place in places {
+            let segment = wanted.entry((place.table, place.segment)).or_default();
+            segment.insert(place.row);
+        }
+        let mut picked = BTreeMap::new();
+        for ((table, segment), rows) in wanted {
+            let rows: Vec<u32> = rows.into_iter().collect();
+            picked.extend(at(self, table, segment, &rows)?);
+        }
+        Ok(picked)
+    }
+}
 
 /// Rows of some tables, merged by time.
 pub struct Rows(Vec<Box<dyn Lane>>);

@@ -107,6 +107,8 @@ pub trait Table: Sized + Send + 'static {
     fn reader(batch: &RecordBatch) -> Result<Self::Reader, &'static str>;
     /// The row at `row`, which must be within the batch.
     fn get(reader: &Self::Reader, row: usize) -> Self;
+    /// Its columns that are not null, in order: name, and value without its unit.
+    fn cells(&self) -> Vec<(&'static str, String)>;
 }
 
 /// Declares a table once. Each column: doc comment, name, type, unit and, for an `Option`, what
@@ -175,6 +177,10 @@ macro_rules! table {
                 }
                 fn get(r: &Reader, row: usize) -> Self {
                     $row { $( $col: <$ty as Cell>::get(&r.$col, row), )+ }
+                }
+                fn cells(&self) -> Vec<(&'static str, String)> {
+                    let all = [ $( (stringify!($col), Cell::shown(&self.$col)), )+ ];
+                    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
                 }
             }
         };

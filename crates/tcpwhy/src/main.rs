@@ -36,7 +36,9 @@ enum Verb {
     /// Show what is and how fast it changes, live or from a recording
     #[command(subcommand)]
     Stat(verbs::stat::StatVerb),
-    /// Draw where the CPUs were as a flame graph, and name what grew since another profile
+    /// Write a recording, explained, as one HTML file that opens anywhere; of several, what differs
+    Report(verbs::report::ReportArgs),
+    /// Draw where the CPUs were, or what threads waited for, as a flame graph, and name what grew
     Flame(verbs::flame::FlameArgs),
     /// Say what this kernel allows, what each source will get, and why not
     Doctor(verbs::doctor::DoctorArgs),
@@ -72,6 +74,7 @@ fn run(verb: Verb, out: &mut impl Write) -> Result<ExitCode> {
         Verb::Record(args) => verbs::record::run(args),
         Verb::Trace(verb) => verbs::trace::run(verb, out),
         Verb::Stat(verb) => verbs::stat::run(verb, out),
+        Verb::Report(args) => verbs::report::run(&args, out),
         Verb::Flame(args) => verbs::flame::run(&args, out),
         Verb::Doctor(args) => verbs::doctor::run(args, out),
         Verb::Lab(verb) => verbs::lab::run(verb, out),

@@ -78,7 +78,7 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
     page.end()
 }
 
-fn headline(comparison: &Comparison) -> String {
+pub(crate) fn headline(comparison: &Comparison) -> String {
     let runs = comparison.runs.len();
     match (comparison.by, comparison.fast, comparison.slow) {
         (By::Modes, Some(fast), Some(slow)) => format!(
@@ -129,20 +129,7 @@ fn mbit(mode: &Mode) -> String {
 }
 
 fn slow_sockets(page: &mut Page, sockets: &Sockets) {
-    let by = match sockets.by {
-        "cwnd" => "largest congestion window",
-        "rate-and-cwnd" => "best rate and largest congestion window together",
-        _ => "best rate",
-    };
-    let says = format!(
-        "{} of {} fall behind their like (same process and port) by their {by}: {} Mbit/s in the \
-         median, the others {}.",
-        sockets.slow,
-        sockets_in(sockets.compared),
-        figure(sockets.slow_mbit_per_s),
-        figure(sockets.fast_mbit_per_s)
-    );
-    page.paragraph("  ", Look::Plain, &says);
+    page.paragraph("  ", Look::Plain, &slow_sentence(sockets));
     let tells = match sockets.attributes.is_empty() {
         true => "Nothing that is recorded of them tells them from the others.",
         false => "What tells them from the others:",
@@ -153,17 +140,38 @@ fn slow_sockets(page: &mut Page, sockets: &Sockets) {
             true => Look::Warning,
             false => Look::Plain,
         };
-        let says = format!(
-            "{} {}: precision {}, recall {} ({} of the {} that have it are slow)",
-            attribute.attribute,
-            attribute.value,
-            share(attribute.precision),
-            share(attribute.recall),
-            attribute.slow,
-            attribute.of
-        );
-        page.paragraph("  - ", look, &says);
+        page.paragraph("  - ", look, &attribute_sentence(attribute));
     }
+}
+
+/// How many are slow, and how slow.
+pub(crate) fn slow_sentence(sockets: &Sockets) -> String {
+    let by = match sockets.by {
+        "cwnd" => "largest congestion window",
+        "rate-and-cwnd" => "best rate and largest congestion window together",
+        _ => "best rate",
+    };
+    format!(
+        "{} of {} fall behind their like (same process and port) by their {by}: {} Mbit/s in the \
+         median, the others {}.",
+        sockets.slow,
+        sockets_in(sockets.compared),
+        figure(sockets.slow_mbit_per_s),
+        figure(sockets.fast_mbit_per_s)
+    )
+}
+
+/// How well an attribute tells the slow from the others.
+pub(crate) fn attribute_sentence(attribute: &Attribute) -> String {
+    format!(
+        "{} {}: precision {}, recall {} ({} of the {} that have it are slow)",
+        attribute.attribute,
+        attribute.value,
+        share(attribute.precision),
+        share(attribute.recall),
+        attribute.slow,
+        attribute.of
+    )
 }
 
 /// It is had by all slow ones and by no other.
@@ -171,7 +179,7 @@ fn is_exact(attribute: &Attribute) -> bool {
     attribute.precision == 1.0 && attribute.recall == 1.0
 }
 
-fn cost(cpu: &CpuCost) -> String {
+pub(crate) fn cost(cpu: &CpuCost) -> String {
     let per = |what: &str, fast: Option<f64>, slow: Option<f64>| {
         let (fast, slow) = (fast?, slow?);
         Some(format!(
@@ -220,11 +228,11 @@ fn share(v: f64) -> String {
     }
 }
 
-fn percent(v: f64) -> String {
+pub(crate) fn percent(v: f64) -> String {
     format!("{:.1} %", v * 100.0)
 }
 
-fn figure(v: f64) -> String {
+pub(crate) fn figure(v: f64) -> String {
     match v.abs() {
         a if a >= 100.0 => format!("{v:.0}"),
         a if a >= 10.0 => format!("{v:.1}"),

@@ -1,11 +1,15 @@
 //! Explanations as text: a short case report, what is wrong and what to do in its first lines.
 
 use explain::{
-    Advice, Check, Explanation, Finding, Level, Role, Scope, Step, Summary, WaitSummary,
+    Advice, Check, Explanation, Finding, Level, Role, Scope, Since, Step, Summary, WaitSummary,
 };
 
 use crate::page::Page;
 use crate::style::{Look, Style};
+
+/// What is said of a recording that has no end.
+pub(crate) const CUT_SHORT: &str =
+    "the recorder did not end this recording itself; it reads up to its last segment";
 
 /// The whole explanation; ends with a newline.
 pub fn explanation(explanation: &Explanation, style: &Style) -> String {
@@ -20,7 +24,7 @@ pub fn explanation(explanation: &Explanation, style: &Style) -> String {
             let rule = format!("---- {} of {} ----", i + 1, findings.len());
             page.paragraph("", Look::Faint, &rule);
         }
-        case(&mut page, finding);
+        case(&mut page, finding, explanation.summary.recording.start_unix_ns);
         if i == 0 && findings.len() > 1 {
             others(&mut page, &findings[1..]);
         }
@@ -34,14 +38,17 @@ pub fn explanation(explanation: &Explanation, style: &Style) -> String {
     page.end()
 }
 
-fn case(page: &mut Page, finding: &Finding) {
+fn case(page: &mut Page, finding: &Finding, start_unix_ns: i64) {
     page.paragraph("", Look::Title, &finding.title);
     page.paragraph("", Look::Fix, &finding.fix);
     page.blank();
-    place(page, &finding.scope);
-    page.item("impact", Look::Plain, &finding.impact.says);
-    let cause = format!("{} ({})", finding.cause, finding.number);
-    page.item("cause", Look::Plain, &cause);
+    for (label, text) in facts(finding, start_unix_ns) {
+        let look = match label {
+            "command" => Look::Faint,
+            _ => Look::Plain,
+        };
+        page.item(label, look, &text);
+    }
     let confidence = &finding.confidence;
     let look = match confidence.level {
         Level::High => Look::Plain,
@@ -82,7 +89,21 @@ fn others(page: &mut Page, others: &[Finding]) {
     }
 }
 
-fn place(page: &mut Page, scope: &Scope) {
+/// Where, who, since when, how much: label and text, in the order in which they are told.
+pub(crate) fn facts(finding: &Finding, start_unix_ns: i64) -> Vec<(&'static str, String)> {
+    let scope = &finding.scope;
+    let mut facts = vec![("where", place(scope))];
+    if let (Some(pid), Some(comm)) = (scope.pid, &scope.comm) {
+        facts.push(("who", who(scope, pid, comm)));
+    }
+    facts.extend(scope.cmdline.clone().map(|line| ("command", line)));
+    facts.extend(finding.since.as_ref().map(|s| ("since", since(s, start_unix_ns))));
+    facts.push(("impact", finding.impact.says.clone()));
+    facts.push(("cause", format!("{} ({})", finding.cause, finding.number)));
+    facts
+}
+
+fn place(scope: &Scope) -> String {
     let netns = match &scope.netns.name {
         Some(name) => format!("network namespace {name} ({})", scope.netns.inode),
         None if scope.netns.inode == 0 => "the whole host".into(),
@@ -92,30 +113,32 @@ fn place(page: &mut Page, scope: &Scope) {
         Some(backlog) => format!(", backlog {backlog}"),
         None => String::new(),
     };
-    page.item(
-        "where",
-        Look::Plain,
-        &format!("{}{backlog}, {netns}", scope.place()),
-    );
-    if let (Some(pid), Some(comm)) = (scope.pid, &scope.comm) {
-        let doing = scope.processes.iter().find(|p| p.pid == pid);
-        let doing = doing.map(|d| format!(": {}", d.says)).unwrap_or_default();
-        let mut who = format!("{comm}, pid {pid}{doing}");
-        let others: Vec<_> = scope.pids.iter().filter(|p| **p != pid).collect();
-        if !others.is_empty() {
-            let shown: Vec<_> = others.iter().take(6).map(|p| p.to_string()).collect();
-            let more = if others.len() > 6 { ", …" } else { "" };
-            let also = match scope.role {
-                Role::Listener => "also held by",
-                Role::Client => "and likewise",
-            };
-            who += &format!("; {also} {}{more}", shown.join(", "));
-        }
-        page.item("who", Look::Plain, &who);
+    format!("{}{backlog}, {netns}", scope.place())
+}
+
+fn who(scope: &Scope, pid: u32, comm: &str) -> String {
+    let doing = scope.processes.iter().find(|p| p.pid == pid);
+    let doing = doing.map(|d| format!(": {}", d.says)).unwrap_or_default();
+    let mut who = format!("{comm}, pid {pid}{doing}");
+    let others: Vec<_> = scope.pids.iter().filter(|p| **p != pid).collect();
+    if !others.is_empty() {
+        let shown: Vec<_> = others.iter().take(6).map(|p| p.to_string()).collect();
+        let more = if others.len() > 6 { ", …" } else { "" };
+        let also = match scope.role {
+            Role::Listener => "also held by",
+            Role::Client => "and likewise",
+        };
+        who += &format!("; {also} {}{more}", shown.join(", "));
     }
-    if let Some(cmdline) = &scope.cmdline {
-        page.item("command", Look::Faint, cmdline);
-    }
+    who
+}
+
+/// The moment, with the time of day where it is known.
+fn since(since: &Since, start_unix_ns: i64) -> String {
+    let unix_ns = i128::from(start_unix_ns) + (since.after_start_s * 1e9) as i128;
+    let stamp = jiff::Timestamp::from_nanosecond(unix_ns).ok();
+    let clock = stamp.map(|stamp| format!(" ({} UTC)", stamp.strftime("%H:%M:%S")));
+    format!("{}{}", since.says, clock.unwrap_or_default())
 }
 
 fn evidence(page: &mut Page, number: usize, step: &Step) {
@@ -218,8 +241,7 @@ fn recording(page: &mut Page, summary: &Summary) {
     };
     page.item("symptoms", Look::Plain, &symptoms);
     if !summary.complete {
-        let cut = "the recorder did not end this recording itself; it reads up to its last segment";
-        page.item("HEALTH", Look::Warning, cut);
+        page.item("HEALTH", Look::Warning, CUT_SHORT);
     }
     for note in &summary.health {
         page.item(
@@ -267,7 +289,7 @@ fn plural(n: u64, noun: &str) -> String {
 }
 
 /// A count with thousands separated.
-fn group(n: u64) -> String {
+pub(crate) fn group(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -280,7 +302,7 @@ fn group(n: u64) -> String {
 }
 
 /// A measure as short as it is exact: whole numbers grouped, others with their digits.
-fn number(v: f64) -> String {
+pub(crate) fn number(v: f64) -> String {
     if v.abs() >= 1_000.0 && v.abs() < 1e15 {
         let sign = if v < 0.0 { "-" } else { "" };
         return format!("{sign}{}", group(v.abs().round() as u64));

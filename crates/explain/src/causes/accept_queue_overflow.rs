@@ -91,6 +91,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            since: None,
             title: self.title(&scope),
             fix: self.fix(&scope),
             impact: self.impact(),

@@ -128,6 +128,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            since: None,
             title: fitting([
                 format!(
                     "A queue of {} stands on the path {}: round trips {long}, not {short}.",

@@ -197,6 +197,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            since: None,
             title,
             fix: self.fix(),
             impact: Impact::of(n, of, "connections", self.cost(n, of)),

@@ -90,6 +90,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            since: None,
             title: fitting([
                 format!(
                     "Connection tracking is full ({} of {}): it dropped {} to {at}.",

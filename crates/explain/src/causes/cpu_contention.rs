@@ -129,6 +129,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            since: None,
             title: self.title(),
             fix: self.fix(),
             impact: self.impact(),

@@ -88,6 +88,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            since: None,
             title: fitting([
                 format!(
                     "A firewall here drops SYNs to {at}: {n}, while {} passed.",

@@ -150,6 +150,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            since: None,
             title: fitting([
                 format!("{who} {missing} of {cases} {verb} {}.", named(&scope)),
                 format!("{who} {missing} of {cases} {verb} {}.", named_short(&scope)),

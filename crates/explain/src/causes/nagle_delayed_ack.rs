@@ -158,6 +158,7 @@ impl Case<'_> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            since: None,
             title: fitting([
                 format!(
                     "{comm} loses {delay} per message to {}: Nagle waits for a delayed ACK.",

@@ -4,7 +4,7 @@ use super::Cause;
 use super::scene::{doubts, namespace, weigh_checks};
 use super::silent::{MIN_LOST, Silent, places};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, RuledOut, Step};
-use crate::modes::{modes, step, syn_schedule};
+use crate::modes::{LINEAR, modes, step, syn_schedule};
 use crate::moved::Symptom;
 use crate::story::{Conn, Story, source};
 use crate::words::{count, duration, fitting, list, percent, plural};
@@ -38,7 +38,6 @@ kind (`path-loss`).
 const MIN_SHARE: f64 = 0.05;
 /// Of connections so many times fewer lose data than lose SYNs.
 const DATA_FACTOR: u64 = 2;
-const LINEAR: &str = "net.ipv4.tcp_syn_linear_timeouts";
 
 fn find(story: &Story) -> Vec<Finding> {
     // Without drops nobody knows whether it was this host.
@@ -83,6 +82,7 @@ fn finding(silent: &Silent) -> Finding {
     Finding {
         cause: CAUSE.id,
         number: CAUSE.number,
+        since: None,
         title: fitting([
             format!(
                 "SYNs to {at} get lost {where_lost}: {} of {} connects tried again.",

@@ -126,6 +126,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            since: None,
             title: fitting([
                 format!(
                     "The path {} loses {p} of the packets: {} not dropped by this host.",

@@ -10,6 +10,7 @@ use super::port_search::{
 use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
 use super::{Cause, findings, ports_exhausted};
 use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step};
+use crate::since::{Began, Since};
 use crate::story::profile::samples;
 use crate::story::stats::{median, quantile, ratio};
 use crate::story::{Conn, Story, source};
@@ -145,6 +146,10 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            since: self
+                .slow
+                .first()
+                .map(|c| Since::at(self.to.story, c.start_ns, Began::Seen)),
             title: self.title(),
             fix: advice[0].action.clone(),
             impact: self.impact(),

@@ -65,6 +65,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            since: None,
             title: fitting([
                 format!(
                     "{} has no local port left to connect to {}: all {} are in use.",

@@ -185,6 +185,7 @@ impl Case<'_> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            since: None,
             title: fitting([
                 format!(
                     "The queueing discipline of {} drops packets of this host: {dropped}, {}.",

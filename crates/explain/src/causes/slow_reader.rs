@@ -166,6 +166,7 @@ impl Case<'_> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            since: None,
             title: fitting([
                 format!(
                     "{who} at {} reads {}; the senders wait for it.",

@@ -88,6 +88,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            since: None,
             title: self.title(first),
             fix: format!(
                 "Take {first} off {}, or let it stand back.",

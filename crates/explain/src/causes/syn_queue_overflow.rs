@@ -105,6 +105,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            since: None,
             title: fitting([
                 format!("{}: {drops}: {why}.", named(&scope)),
                 format!("{}: {drops}: {why}.", named_short(&scope)),

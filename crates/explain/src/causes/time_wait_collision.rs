@@ -9,6 +9,7 @@ use super::Cause;
 use super::scene::{doubts, weigh_checks};
 use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, Role, RuledOut, Scope};
 use crate::moved::Symptom;
+use crate::since::{Began, Since};
 use crate::story::stats::quantile;
 use crate::story::{Story, source};
 use crate::words::{count, duration, figure, fitting, percent, plural};
@@ -71,6 +72,10 @@ fn finding(case: &Case) -> Finding {
     Finding {
         cause: CAUSE.id,
         number: CAUSE.number,
+        since: Some(match case.broke {
+            Some(broke) => Since::at(case.story, broke.time_ns, Began::Broke),
+            None => Since::at(case.story, case.first_ns, Began::Seen),
+        }),
         title: title(case),
         fix: case.fix(),
         scope: scope(case),

@@ -4,8 +4,8 @@ mod cost;
 mod functions;
 mod modes;
 mod namespaces;
-mod run;
-mod sockets;
+pub(crate) mod run;
+pub(crate) mod sockets;
 
 use std::path::PathBuf;
 
@@ -20,6 +20,7 @@ pub use sockets::{Attribute, Sockets};
 
 use run::Run;
 
+use crate::reading::Reading;
 use crate::words::rounded;
 
 /// What differs between recordings.
@@ -80,9 +81,22 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, Error> {
     let mut runs = Vec::new();
     for path in paths {
         let recording = Recording::open(path)?;
-        runs.push(Run::read(path.display().to_string(), &recording)?);
+        let reading = Reading::of(&recording)?;
+        runs.push(Run::of(
+            path.display().to_string(),
+            &recording,
+            &reading.story,
+        )?);
     }
     Ok(of(&runs))
+}
+
+/// The same of recordings that have been read: each with its name.
+pub fn readings(all: &[(String, &Recording, &Reading)]) -> Result<Comparison, Error> {
+    let runs = all
+        .iter()
+        .map(|(name, recording, reading)| Run::of(name.clone(), recording, &reading.story));
+    Ok(of(&runs.collect::<Result<Vec<_>, _>>()?))
 }
 
 fn of(runs: &[Run]) -> Comparison {
@@ -91,8 +105,9 @@ fn of(runs: &[Run]) -> Comparison {
         .map(|run| rounded(run.throughput * 8.0 / 1e6))
         .collect();
     let split = modes::split(&mbit);
-    let sockets = sockets::compare(runs);
-    let slow_sockets = |i: usize| sockets.as_ref().map_or(0, |(_, of_run)| of_run[i]);
+    let ends: Vec<&[_]> = runs.iter().map(|run| &run.sockets[..]).collect();
+    let sockets = sockets::compare(&ends);
+    let slow_sockets = |i: usize| sockets.as_ref().map_or(0, |(_, of_run)| of_run[i].len());
     let hit = (0..runs.len()).filter(|i| slow_sockets(*i) > 0).count();
     let by = match (runs.len(), &split) {
         (2, _) => By::Order,

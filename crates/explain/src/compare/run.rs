@@ -32,7 +32,9 @@ pub(super) struct Run {
 }
 
 /// One end that sent a lot.
-pub(super) struct Socket {
+pub(crate) struct Socket {
+    /// Which connection it is of.
+    pub(super) conn: ConnId,
     /// Those that should be alike: the same process and port.
     pub(super) group: (String, u16),
     /// Best rate between two samples while it had something to send, bytes per second.
@@ -44,15 +46,14 @@ pub(super) struct Socket {
 }
 
 impl Run {
-    pub(super) fn read(name: String, recording: &Recording) -> Result<Run, Error> {
-        let story = Story::read(recording)?;
+    pub(super) fn of(name: String, recording: &Recording, story: &Story) -> Result<Run, Error> {
         Ok(Run {
             name,
-            throughput: throughput(&story),
-            sockets: sockets(&story),
+            throughput: throughput(story),
+            sockets: sockets(story),
             counters: story.counters.per_second(story.seconds()),
             settings: story.settings.all(),
-            backlogs: backlogs(&story),
+            backlogs: backlogs(story),
             cpus: cost::read(recording)?,
             profile: functions::read(recording)?,
         })
@@ -106,7 +107,7 @@ fn throughput(story: &Story) -> f64 {
 }
 
 /// The port that says what a connection is for.
-fn service(conn: &Conn) -> u16 {
+pub(crate) fn service(conn: &Conn) -> u16 {
     match conn.side {
         Side::Accepted => conn.local.port,
         Side::Opened | Side::Older => conn.remote.port,
@@ -121,7 +122,8 @@ fn lived(story: &Story, conn: &Conn) -> Option<(u64, u64)> {
     Some((began, ended))
 }
 
-fn sockets(story: &Story) -> Vec<Socket> {
+/// The ends that sent a lot.
+pub(crate) fn sockets(story: &Story) -> Vec<Socket> {
     let all = story.conns.iter().enumerate();
     let sending = all.filter_map(|(id, conn)| socket(story, id as ConnId, conn));
     sending.take(MAX_SOCKETS).collect()
@@ -168,6 +170,7 @@ fn socket(story: &Story, id: ConnId, conn: &Conn) -> Option<Socket> {
     say("process", (!comm.is_empty()).then(|| comm.clone()));
     say("family", Some(format!("IPv{}", conn.family)));
     Some(Socket {
+        conn: id,
         group: (comm, port),
         rate,
         cwnd: flow.cwnd.unwrap_or(0),

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::modes::{self, Split};
-use super::run::{Run, Socket};
+use super::run::Socket;
+use crate::story::ConnId;
 use crate::story::stats::median;
 use crate::words::rounded;
 
@@ -62,12 +63,12 @@ const MEASURES: &[(&str, Measure)] = &[
     ("rate-and-cwnd", |s| s.rate * f64::from(s.cwnd)),
 ];
 
-/// The slow sockets of all runs; with, per run, how many it has. `None` when all are alike.
-pub(super) fn compare(runs: &[Run]) -> Option<(Sockets, Vec<usize>)> {
+/// The slow sockets of all runs; with, per run, which they are. `None` when all are alike.
+pub(crate) fn compare(runs: &[&[Socket]]) -> Option<(Sockets, Vec<Vec<ConnId>>)> {
     let all: Vec<(usize, &Socket)> = runs
         .iter()
         .enumerate()
-        .flat_map(|(i, run)| run.sockets.iter().map(move |s| (i, s)))
+        .flat_map(|(i, run)| run.iter().map(move |s| (i, s)))
         .collect();
     let splits = MEASURES.iter().filter_map(|(name, measure)| {
         let shares = shares(&all, *measure)?;
@@ -95,9 +96,9 @@ pub(super) fn compare(runs: &[Run]) -> Option<(Sockets, Vec<usize>)> {
     if slow_rate >= fast_rate {
         return None;
     }
-    let mut of_run = vec![0; runs.len()];
-    for ((run, _), _) in all.iter().zip(&slow).filter(|(_, slow)| **slow) {
-        of_run[*run] += 1;
+    let mut of_run = vec![Vec::new(); runs.len()];
+    for ((run, socket), _) in all.iter().zip(&slow).filter(|(_, slow)| **slow) {
+        of_run[*run].push(socket.conn);
     }
     let sockets = Sockets {
         by,

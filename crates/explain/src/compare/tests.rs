@@ -31,7 +31,8 @@ fn mesh(name: &str, slow: u16) -> Run {
         });
     }
     let written = f.write().unwrap();
-    Run::read(name.into(), &written.recording).unwrap()
+    let reading = Reading::of(&written.recording).unwrap();
+    Run::of(name.into(), &written.recording, &reading.story).unwrap()
 }
 
 #[test]

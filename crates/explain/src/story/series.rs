@@ -78,6 +78,14 @@ impl Series {
         self.namespaces.get(&netns).map_or(&[], |n| &n.times)
     }
 
+    /// When a counter was first seen to have risen, ns.
+    pub(crate) fn first_rise(&self, netns: u32, group: &str, name: &str) -> Option<u64> {
+        let of_netns = self.namespaces.get(&netns)?;
+        let changes = of_netns.changes.get(&*format!("{group}.{name}"))?;
+        let (sample, ..) = changes.iter().find(|(_, delta, _)| *delta > 0)?;
+        of_netns.times.get(*sample as usize).copied()
+    }
+
     /// Every counter of a namespace that changed.
     pub(crate) fn lines(&self, netns: u32) -> impl Iterator<Item = Line<'_>> {
         let of_netns = self.namespaces.get(&netns).into_iter();

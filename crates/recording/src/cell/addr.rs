@@ -110,4 +110,7 @@ impl Cell for Addr {
     fn get(reader: &Self::Reader, row: usize) -> Self {
         reader.values[reader.keys.value(row) as usize]
     }
+    fn shown(&self) -> Option<String> {
+        Some(self.to_string())
+    }
 }

@@ -30,6 +30,9 @@ impl Cell for bool {
     fn get(reader: &Self::Reader, row: usize) -> Self {
         reader.value(row)
     }
+    fn shown(&self) -> Option<String> {
+        Some(if *self { "yes" } else { "no" }.into())
+    }
 }
 
 impl Cell for Option<bool> {
@@ -51,6 +54,9 @@ impl Cell for Option<bool> {
     }
     fn get(reader: &Self::Reader, row: usize) -> Self {
         reader.is_valid(row).then(|| reader.value(row))
+    }
+    fn shown(&self) -> Option<String> {
+        self.and_then(|yes| yes.shown())
     }
 }
 

@@ -37,4 +37,6 @@ pub trait Cell: Sized {
     fn reader(array: &ArrayRef) -> Option<Self::Reader>;
     /// The value in `row`, which must be within the column.
     fn get(reader: &Self::Reader, row: usize) -> Self;
+    /// The value as text, without its unit; `None` for null.
+    fn shown(&self) -> Option<String>;
 }

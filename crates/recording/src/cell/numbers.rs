@@ -31,6 +31,7 @@ macro_rules! primitive {
                 array.as_primitive_opt::<$arrow>().filter(|a| a.null_count() == 0).cloned()
             }
             fn get(reader: &Self::Reader, row: usize) -> Self { reader.value(row) }
+            fn shown(&self) -> Option<String> { Some(self.to_string()) }
         }
         impl Cell for Option<$rust> {
             const NULLABLE: bool = true;
@@ -56,6 +57,7 @@ macro_rules! primitive {
             fn get(reader: &Self::Reader, row: usize) -> Self {
                 reader.is_valid(row).then(|| reader.value(row))
             }
+            fn shown(&self) -> Option<String> { self.map(|v| v.to_string()) }
         }
     )+};
 }

@@ -175,6 +175,9 @@ impl Cell for Text {
     fn get(reader: &Self::Reader, row: usize) -> Self {
         reader.values[reader.keys.value(row) as usize].clone()
     }
+    fn shown(&self) -> Option<String> {
+        Some(self.to_string())
+    }
 }
 
 impl Cell for Option<Text> {
@@ -200,6 +203,9 @@ impl Cell for Option<Text> {
     fn get(reader: &Self::Reader, row: usize) -> Self {
         let valid = reader.keys.is_valid(row);
         valid.then(|| reader.values[reader.keys.value(row) as usize].clone())
+    }
+    fn shown(&self) -> Option<String> {
+        self.as_ref().map(Text::to_string)
     }
 }
 

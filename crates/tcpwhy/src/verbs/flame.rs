@@ -1,4 +1,5 @@
-//! `tcpwhy flame`: where the CPUs were, as a flame graph, and what grew since another profile.
+//! `tcpwhy flame`: where the CPUs were, or what threads waited for, as a flame graph, and what grew
+//! since another profile.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -8,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use recording::Recording;
-use view::flame::{self, Caption, Choice, Profile};
+use view::flame::{self, Caption, Choice, Profile, Unit};
 
 use crate::filters::FilterArgs;
 
@@ -27,6 +28,9 @@ pub struct FlameArgs {
     /// Only softirqs, whatever they interrupted
     #[arg(long)]
     softirq: bool,
+    /// Off-CPU time: what threads waited for, by system call and the stack of what woke them
+    #[arg(long, conflicts_with_all = ["cpu", "softirq"])]
+    off_cpu: bool,
     /// Draw the flame graph into this file, SVG
     #[arg(short, value_name = "FILE", conflicts_with_all = ["folded", "json"])]
     output: Option<PathBuf>,
@@ -83,7 +87,8 @@ pub fn run(args: &FlameArgs, out: &mut impl Write) -> Result<ExitCode> {
     }
     if profile.left_out > 0 {
         let n = profile.left_out;
-        eprintln!("{n} samples are left out: they lie in more different stacks than are kept");
+        let unit = profile.unit.label();
+        eprintln!("{n} {unit} are left out: they lie in more different stacks than are kept");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -92,9 +97,13 @@ pub fn run(args: &FlameArgs, out: &mut impl Write) -> Result<ExitCode> {
 fn read(path: &Path, args: &FlameArgs) -> Result<(Profile, String)> {
     if path.is_dir() {
         let recording = Recording::open(path)?;
-        if recording.segments("sample")?.is_empty() {
+        let (table, what, part) = match args.off_cpu {
+            true => ("wait", "waits", "waits"),
+            false => ("sample", "profile", "profile"),
+        };
+        if recording.segments(table)?.is_empty() {
             bail!(
-                "{}: it has no profile; record it `--with profile`",
+                "{}: it has no {what}; record it `--with {part}`",
                 path.display()
             );
         }
@@ -103,13 +112,16 @@ fn read(path: &Path, args: &FlameArgs) -> Result<(Profile, String)> {
             cpus: args.cpu.clone(),
             softirq: args.softirq,
         };
-        let profile = Profile::of(&recording, &choice)?;
+        let profile = match args.off_cpu {
+            true => flame::off_cpu(&recording, &choice.filter)?,
+            false => Profile::of(&recording, &choice)?,
+        };
         let of = describe(&recording, &profile);
         return Ok((profile, of));
     }
-    if !args.cpu.is_empty() || args.softirq || !args.filters.pid.is_empty() {
+    if !args.cpu.is_empty() || args.softirq || args.off_cpu || !args.filters.pid.is_empty() {
         bail!(
-            "--cpu, --softirq and --pid choose samples of a recording; stacks of other tools do not tell"
+            "--cpu, --softirq, --off-cpu and --pid choose rows of a recording; stacks of other tools do not tell"
         );
     }
     let profile = match path == Path::new("-") {
@@ -126,10 +138,12 @@ fn read(path: &Path, args: &FlameArgs) -> Result<(Profile, String)> {
 }
 
 fn title(args: &FlameArgs, difference: bool) -> String {
-    let mut title = match args.softirq {
-        true => "CPU time in softirqs".to_string(),
-        false => "CPU time".to_string(),
+    let title = match (args.off_cpu, args.softirq) {
+        (true, _) => "Off-CPU time, by thread, call and waker",
+        (false, true) => "CPU time in softirqs",
+        (false, false) => "CPU time",
     };
+    let mut title = title.to_string();
     if !args.cpu.is_empty() {
         let cpus: Vec<_> = args.cpu.iter().map(u32::to_string).collect();
         title += &format!(" on CPU {}", cpus.join(", "));
@@ -144,10 +158,16 @@ fn title(args: &FlameArgs, difference: bool) -> String {
 fn describe(recording: &Recording, profile: &Profile) -> String {
     let m = &recording.manifest;
     let seconds = m.length().as_secs_f64();
-    let idle = 100.0 * profile.idle as f64 / profile.of_all();
+    let of = match profile.unit {
+        Unit::Samples => {
+            let idle = 100.0 * profile.idle as f64 / profile.of_all();
+            format!("{} samples, idle {idle:.0} %", profile.samples)
+        }
+        Unit::Microseconds => format!("{:.3} s waited by all threads", profile.samples as f64 / 1e6),
+    };
     format!(
-        "{} (kernel {}), {seconds:.1} s, {} samples, idle {idle:.0} %",
-        m.host.name, m.host.kernel, profile.samples
+        "{} (kernel {}), {seconds:.1} s, {of}",
+        m.host.name, m.host.kernel
     )
 }
 

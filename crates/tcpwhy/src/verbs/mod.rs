@@ -7,5 +7,6 @@ pub mod flame;
 pub mod lab;
 pub mod model;
 pub mod record;
+pub mod report;
 pub mod stat;
 pub mod trace;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use inferno::flamegraph::color::{MultiPalette, Palette};
 use inferno::flamegraph::{Options, from_lines};
 
-use super::Profile;
+use super::{Profile, Unit};
 
 /// What stands above a graph.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,7 @@ pub fn graph(profile: &Profile, caption: &Caption, out: impl Write) -> io::Resul
         .iter()
         .map(|(stack, n)| format!("{stack} {n}"))
         .collect();
-    draw(&lines, caption, out)
+    draw(&lines, profile.unit, caption, out)
 }
 
 /// Draws `after`, coloured by what changed since `before`: red grew, blue shrank. The samples of
@@ -55,14 +55,14 @@ pub fn difference(
             format!("{stack} {was} {}", now(stack))
         })
         .collect();
-    draw(&lines, caption, out)
+    draw(&lines, after.unit, caption, out)
 }
 
-fn draw(lines: &[String], caption: &Caption, out: impl Write) -> io::Result<()> {
+fn draw(lines: &[String], unit: Unit, caption: &Caption, out: impl Write) -> io::Result<()> {
     if lines.is_empty() {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
-            "there is no sample to draw",
+            "there is nothing to draw",
         ));
     }
     let mut options = Options::default();
@@ -70,6 +70,6 @@ fn draw(lines: &[String], caption: &Caption, out: impl Write) -> io::Result<()> 
     options.subtitle = Some(caption.subtitle.clone()).filter(|s| !s.is_empty());
     options.colors = Palette::Multi(MultiPalette::Java);
     options.deterministic = true;
-    options.count_name = "samples".into();
+    options.count_name = unit.label().into();
     from_lines(&mut options, lines.iter().map(String::as_str), out)
 }

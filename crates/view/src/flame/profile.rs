@@ -1,7 +1,8 @@
 //! The profile of a recording: its samples by stack.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use ahash::AHashMap;
 use recording::tables::Sample;
 use recording::{Error, Filter, Place, Recording, Stacks, Text};
 
@@ -18,12 +19,34 @@ pub struct Choice {
     pub softirq: bool,
 }
 
-/// Samples by stack.
+/// What the numbers of a profile are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// Samples of the CPUs.
+    #[default]
+    Samples,
+    /// Time, µs.
+    Microseconds,
+}
+
+impl Unit {
+    /// As a graph names it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Unit::Samples => "samples",
+            Unit::Microseconds => "µs",
+        }
+    }
+}
+
+/// Samples, or time, by stack.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
-    /// Samples of each stack, which is its functions, the outermost first, joined by `;`.
+    /// What the numbers are.
+    pub unit: Unit,
+    /// The number of each stack, which is its functions, the outermost first, joined by `;`.
     pub stacks: BTreeMap<String, u64>,
-    /// Samples that were looked at: those in the stacks, idle ones, those left out.
+    /// What was looked at: that in the stacks, idle samples, those left out.
     pub samples: u64,
     /// The CPU was idle.
     pub idle: u64,
@@ -31,59 +54,124 @@ pub struct Profile {
     pub left_out: u64,
 }
 
-/// Different stacks that are kept; a busy host has some thousand.
-const MAX_STACKS: usize = 1 << 17;
+/// Different stacks that are kept; a busy host has some thousand on each CPU.
+pub(super) const MAX_STACKS: usize = 1 << 17;
+/// CPUs that are told apart.
+const MAX_CPUS: usize = 4_096;
 /// A function of the kernel, as flame graphs colour it.
 const KERNEL: &str = "_[k]";
 /// Below these, a softirq: what was interrupted by it does not matter to it.
 const SOFTIRQ: &[&str] = &["handle_softirqs", "__do_softirq"];
 
-/// A task's name, its kernel stack and its user stack.
-type Key = (Text, Option<u64>, Option<u64>);
+/// The samples of a recording, read once: any number of profiles can be made of them.
+pub struct Samples {
+    counts: AHashMap<Key, u64>,
+    cpus: BTreeMap<u32, OfCpu>,
+    stacks: Stacks,
+}
 
-impl Profile {
-    /// The chosen samples of a recording. Samples of softirqs alone are told without the task that
-    /// they interrupted.
-    pub fn of(recording: &Recording, choice: &Choice) -> Result<Profile, Error> {
-        let mut profile = Profile::default();
-        let mut counts: HashMap<Key, u64> = HashMap::new();
+/// Samples that are alike.
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    cpu: u32,
+    softirq: bool,
+    comm: Text,
+    kernel: Option<u64>,
+    user: Option<u64>,
+}
+
+/// The samples of one CPU.
+#[derive(Clone, Copy, Default)]
+struct OfCpu {
+    all: u64,
+    idle: u64,
+    left_out: u64,
+    /// Of these, in softirqs.
+    left_out_softirq: u64,
+}
+
+impl Samples {
+    /// Those of the tasks that the filter asks for.
+    pub fn read(recording: &Recording, filter: &Filter) -> Result<Samples, Error> {
+        let mut samples = Samples {
+            counts: AHashMap::new(),
+            cpus: BTreeMap::new(),
+            stacks: Stacks::read(recording)?,
+        };
         for batch in recording.scan::<Sample>()? {
             for (_, row) in batch?.rows() {
-                let on = choice.cpus.is_empty() || choice.cpus.contains(&row.cpu);
-                let task = choice.filter.task_ok(Some(row.pid), Some(&row.comm), None);
-                if !on || !task {
-                    continue;
-                }
-                profile.samples += 1;
-                let idle = row.pid == 0 && !row.softirq && row.kernel_stack.is_none();
-                if idle {
-                    profile.idle += 1;
-                }
-                if idle || choice.softirq && !row.softirq {
-                    continue;
-                }
-                let comm = match choice.softirq {
-                    true => Text::default(),
-                    false => row.comm.clone(),
-                };
-                let user = row.user_stack.filter(|_| !choice.softirq);
-                let key = (comm, row.kernel_stack, user);
-                if counts.len() < MAX_STACKS || counts.contains_key(&key) {
-                    *counts.entry(key).or_default() += 1;
-                } else {
-                    profile.left_out += 1;
+                if filter.task_ok(Some(row.pid), Some(&row.comm), None) {
+                    samples.add(row);
                 }
             }
         }
-        let stacks = Stacks::read(recording)?;
-        for ((comm, kernel, user), n) in counts {
-            let folded = fold(&stacks, &comm, kernel, user, choice.softirq);
-            *profile.stacks.entry(folded).or_default() += n;
-        }
-        Ok(profile)
+        Ok(samples)
     }
 
-    /// Samples that were looked at, of which each stack has a share; never 0.
+    fn add(&mut self, row: Sample) {
+        if self.cpus.len() >= MAX_CPUS && !self.cpus.contains_key(&row.cpu) {
+            return;
+        }
+        let of_cpu = self.cpus.entry(row.cpu).or_default();
+        of_cpu.all += 1;
+        if row.pid == 0 && !row.softirq && row.kernel_stack.is_none() {
+            of_cpu.idle += 1;
+            return;
+        }
+        let key = Key {
+            cpu: row.cpu,
+            softirq: row.softirq,
+            comm: row.comm,
+            kernel: row.kernel_stack,
+            user: row.user_stack,
+        };
+        if self.counts.len() < MAX_STACKS || self.counts.contains_key(&key) {
+            *self.counts.entry(key).or_default() += 1;
+        } else {
+            of_cpu.left_out += 1;
+            of_cpu.left_out_softirq += u64::from(key.softirq);
+        }
+    }
+
+    /// The CPUs, the busiest first.
+    pub fn busy_cpus(&self) -> Vec<u32> {
+        let mut cpus: Vec<(&u32, &OfCpu)> = self.cpus.iter().collect();
+        cpus.sort_by_key(|(cpu, of)| (std::cmp::Reverse(of.all - of.idle), **cpu));
+        cpus.into_iter().map(|(cpu, _)| *cpu).collect()
+    }
+
+    /// The profile of some of them; the filter was applied when they were read. Samples of softirqs
+    /// alone are told without the task that they interrupted.
+    pub fn profile(&self, cpus: &[u32], softirq: bool) -> Profile {
+        let on = |cpu: &u32| cpus.is_empty() || cpus.contains(cpu);
+        let mut profile = Profile::default();
+        for (_, of_cpu) in self.cpus.iter().filter(|(cpu, _)| on(cpu)) {
+            profile.samples += of_cpu.all;
+            profile.idle += of_cpu.idle;
+            profile.left_out += match softirq {
+                true => of_cpu.left_out_softirq,
+                false => of_cpu.left_out,
+            };
+        }
+        let chosen = self.counts.iter();
+        let chosen = chosen.filter(|(key, _)| on(&key.cpu) && (key.softirq || !softirq));
+        for (key, n) in chosen {
+            let user = key.user.filter(|_| !softirq);
+            let folded = fold(&self.stacks, &key.comm, key.kernel, user, softirq);
+            *profile.stacks.entry(folded).or_default() += n;
+        }
+        profile
+    }
+}
+
+impl Profile {
+    /// The chosen samples of a recording.
+    pub fn of(recording: &Recording, choice: &Choice) -> Result<Profile, Error> {
+        let samples = Samples::read(recording, &choice.filter)?;
+        Ok(samples.profile(&choice.cpus, choice.softirq))
+    }
+
+    /// All that was looked at, of which each stack has a share; never 0.
     pub fn of_all(&self) -> f64 {
         self.samples.max(1) as f64
     }
@@ -98,25 +186,32 @@ fn fold(
 ) -> String {
     let root = if softirq { "softirq" } else { comm };
     let mut folded = clean(root);
-    let mut push = |place: Option<&Place>, kind: &str| {
-        folded.push(';');
-        folded.push_str(&place.map_or("?".into(), name));
-        folded.push_str(kind);
-    };
     if let Some(places) = user.and_then(|id| stacks.places(id)) {
-        places.into_iter().rev().for_each(|place| push(place, ""));
+        for place in places.into_iter().rev() {
+            push(&mut folded, place, "");
+        }
     }
     if let Some(mut places) = kernel.and_then(|id| stacks.places(id)) {
         let is_softirq = |p: &Option<&Place>| p.is_some_and(|p| SOFTIRQ.contains(&&*p.function));
         if let Some(outermost) = places.iter().rposition(is_softirq).filter(|_| softirq) {
             places.truncate(outermost + 1);
         }
-        places
-            .into_iter()
-            .rev()
-            .for_each(|place| push(place, KERNEL));
+        push_kernel(&mut folded, &places);
     }
     folded
+}
+
+/// Adds a kernel stack to a folded one.
+pub(super) fn push_kernel(folded: &mut String, places: &[Option<&Place>]) {
+    for place in places.iter().rev() {
+        push(folded, *place, KERNEL);
+    }
+}
+
+fn push(folded: &mut String, place: Option<&Place>, kind: &str) {
+    folded.push(';');
+    folded.push_str(&place.map_or("?".into(), name));
+    folded.push_str(kind);
 }
 
 /// A function without a symbol is as good as the file that it is in.

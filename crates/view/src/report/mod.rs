@@ -1,6 +1,174 @@
 //! The report: a recording, explained, as one HTML file that opens anywhere, offline.
 
+mod axis;
+mod compared;
+mod events;
+mod findings;
+mod flames;
+mod html;
+mod latency;
+mod limits;
+mod overview;
+mod pack;
 pub mod page;
+mod sockets;
+mod threads;
+mod timelines;
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
+
+use explain::{Explanation, Options, Reading, compare};
+use recording::{Error, Manifest, Recording};
+
+use crate::{Style, escape, text};
+use axis::Axis;
+use flames::Profiles;
+use page::{Page, Run};
+
+/// Texts of the host beyond so many characters are cut.
+const LONGEST_TEXT: usize = 300;
+
+/// A report: what the page shows, and the same as plain text for those who run no scripts.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What the page shows.
+    pub page: Page,
+    /// The explanations, without colour.
+    pub plain: String,
+}
+
+impl Report {
+    /// Of one recording, or of several with what differs.
+    pub fn of(recordings: &[(String, Recording)]) -> Result<Report, Error> {
+        let mut read = Vec::new();
+        for (name, recording) in recordings {
+            read.push((short(name), recording, Reading::of(recording)?));
+        }
+        let mut profiles = Vec::new();
+        let mut report = Report {
+            page: Page {
+                tcpwhy: env!("CARGO_PKG_VERSION").into(),
+                ..Page::default()
+            },
+            plain: String::new(),
+        };
+        for (name, recording, reading) in &read {
+            let explanation = reading.explain(recording, &Options::default())?;
+            report.tell(name, &explanation, recordings.len() > 1);
+            let of_run = Profiles::read(recording)?;
+            let run = run(name, recording, reading, &explanation, &of_run)?;
+            report.page.runs.push(run);
+            profiles.push(of_run);
+        }
+        if read.len() > 1 {
+            let all = read.iter().map(|(n, recording, reading)| (n.clone(), *recording, reading));
+            let comparison = compare::readings(&all.collect::<Vec<_>>())?;
+            let flames = match &profiles[..] {
+                [first, second] => second.differences(first),
+                _ => Vec::new(),
+            };
+            let text = crate::compare::comparison(&comparison, &Style::default());
+            report.plain = format!("{text}\n{}", report.plain);
+            report.page.comparison = Some(compared::compared(&comparison, flames));
+        }
+        Ok(report)
+    }
+
+    /// Adds an explanation to the plain text.
+    fn tell(&mut self, name: &str, explanation: &Explanation, named: bool) {
+        if named {
+            self.plain += &format!("==== {} ====\n\n", escape(name));
+        }
+        self.plain += &text::explanation(explanation, &Style::default());
+        self.plain.push('\n');
+    }
+
+    /// Writes it as one HTML file.
+    pub fn html(&self, out: &mut impl Write) -> io::Result<()> {
+        html::write(&self.page, &self.plain, out)
+    }
+}
+
+/// The name that a recording goes by: that of its directory, without what all have at its end.
+pub fn name_of(path: &Path) -> String {
+    let name = path.file_name().map(|n| n.to_string_lossy());
+    let name = name.unwrap_or_else(|| path.to_string_lossy());
+    short(name.strip_suffix(".tcpwhy").unwrap_or(&name))
+}
+
+fn run(
+    name: &str,
+    recording: &Recording,
+    reading: &Reading,
+    explanation: &Explanation,
+    profiles: &Profiles,
+) -> Result<Run, Error> {
+    let manifest = &recording.manifest;
+    let axis = Axis::of(manifest);
+    let names = Names::of(manifest);
+    let mut thinned = Thinned::default();
+    let evidence = findings::evidence(recording, explanation)?;
+    let marks = findings::marks(explanation);
+    Ok(Run {
+        name: name.into(),
+        facts: overview::facts(manifest, &mut thinned),
+        findings: findings::findings(explanation, &evidence, &mut thinned),
+        summary: overview::overview(explanation),
+        health: overview::health(explanation),
+        sources: overview::sources(manifest),
+        settings: overview::settings(recording, axis, &names, &mut thinned)?,
+        timelines: timelines::timelines(recording, axis, &names, evidence.values(), marks)?,
+        latency: latency::latency(reading, axis),
+        sockets: sockets::sockets(recording, reading, axis, &names, &mut thinned)?,
+        threads: threads::threads(recording, axis, &mut thinned)?,
+        flames: profiles.flames(&mut thinned),
+        limits: limits::limits(recording, &names)?,
+        rows: findings::rows(&evidence, axis),
+        tables: findings::tables(&evidence),
+        thinned: thinned.0,
+    })
+}
+
+/// What the page leaves out, in sentences.
+#[derive(Default)]
+struct Thinned(Vec<String>);
+
+impl Thinned {
+    fn say(&mut self, left_out: bool, says: impl FnOnce() -> String) {
+        if left_out {
+            self.0.push(says());
+        }
+    }
+}
+
+/// Names of network namespaces.
+struct Names(BTreeMap<u32, String>);
+
+impl Names {
+    fn of(manifest: &Manifest) -> Names {
+        let named = manifest.namespaces.iter().filter(|n| !n.name.is_empty());
+        Names(named.map(|n| (n.inode, short(&n.name))).collect())
+    }
+
+    fn netns(&self, inode: u32) -> String {
+        match (self.0.get(&inode), inode) {
+            (Some(name), _) => name.clone(),
+            (None, 0) => "host".into(),
+            (None, inode) => inode.to_string(),
+        }
+    }
+}
+
+/// A text of the host: nothing in it hides or reorders other text, and it has an end.
+fn short(text: &str) -> String {
+    let text = escape(text);
+    match text.char_indices().nth(LONGEST_TEXT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.into_owned(),
+    }
+}
 
 #[cfg(test)]
 mod tests {

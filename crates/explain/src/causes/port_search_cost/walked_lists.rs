@@ -89,6 +89,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            since: None,
             title: self.title(),
             fix: advice[0].action.clone(),
             scope: self.scope(),

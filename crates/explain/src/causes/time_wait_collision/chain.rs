@@ -7,13 +7,12 @@ use recording::Addr;
 
 use crate::causes::scene::{SHOWN_ROWS, same_count};
 use crate::finding::{Check, Step};
-use crate::modes::{modes, step, syn_schedule};
+use crate::modes::{LINEAR, modes, step, syn_schedule};
 use crate::story::stats::{median, ratio};
 use crate::story::{Conn, Endpoint, TIME_WAIT_NS, Waited};
 use crate::waits::hop;
 use crate::words::{bytes, count, duration, figure, list, percent, plural, rounded};
 
-const LINEAR: &str = "net.ipv4.tcp_syn_linear_timeouts";
 /// Above this share of connects they hinder each other.
 const MOST_INDEPENDENT: f64 = 0.3;
 /// Modes told.

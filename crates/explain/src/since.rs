@@ -1,0 +1,181 @@
+//! Since when: the moment from which on the trouble of a finding is seen.
+//!
+//! A cause that knows the moment says it. Else it is told from the symptom: connects in trouble are
+//! all looked at, and the moment is when their rate rose for good, or the first of them; any other
+//! symptom has the time of the earliest row of its first step. A row that tells of a connection has the
+//! time at which that began; one of a counter, the time at which it was first seen to have risen.
+
+use ahash::{AHashMap, AHashSet};
+use recording::{Error, Recording, Row, RowRef};
+use serde::Serialize;
+
+use crate::causes;
+use crate::changes::{change, per_bin};
+use crate::finding::{Finding, Scope};
+use crate::moved::{Symptom, in_trouble};
+use crate::story::{Endpoint, Side, Story};
+use crate::words::{duration, rounded};
+
+/// Rates of symptoms are compared over bins of this length.
+const BIN_NS: u64 = 250_000_000;
+
+/// Since when a finding holds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Since {
+    /// After the start of the recording, s.
+    pub after_start_s: f64,
+    /// What the moment is.
+    pub began: Began,
+    /// The same in words.
+    pub says: String,
+}
+
+/// What a moment is at which a trouble began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Began {
+    /// It was there when the recording began.
+    Before,
+    /// The rate of what suffers broke.
+    Broke,
+    /// The symptom had been rare, and became frequent.
+    Rose,
+    /// The symptom was first seen.
+    Seen,
+}
+
+impl Since {
+    /// A moment in ns of CLOCK_MONOTONIC, and what it is.
+    pub(crate) fn at(story: &Story, time_ns: u64, began: Began) -> Since {
+        let after = time_ns.saturating_sub(story.start_ns);
+        let moment = || match after {
+            0 => "the very start".into(),
+            after => format!("{} after the start", duration(after)),
+        };
+        let says = match began {
+            Began::Before => "the recording began, or before".into(),
+            Began::Broke => format!("{}, when the rate broke", moment()),
+            Began::Rose => format!("{}, when it became frequent", moment()),
+            Began::Seen => moment(),
+        };
+        Since {
+            after_start_s: rounded(after as f64 / 1e9),
+            began,
+            says,
+        }
+    }
+}
+
+/// Tells it of every finding whose cause did not.
+pub(crate) fn tell(
+    findings: &mut [Finding],
+    story: &Story,
+    recording: &Recording,
+) -> Result<(), Error> {
+    let unknown = || findings.iter().filter(|f| f.since.is_none());
+    let rows = recording.pick(unknown().flat_map(symptom_rows))?;
+    let connections = connections(story, rows.values());
+    for finding in findings.iter_mut().filter(|f| f.since.is_none()) {
+        let cause = causes::ALL.iter().find(|c| c.id == finding.cause);
+        let connects = matches!(cause.and_then(|c| c.symptom), Some(Symptom::Connects));
+        finding.since = match connects {
+            true => of_connects(story, &finding.scope),
+            false => None,
+        };
+        if finding.since.is_none() {
+            let times = symptom_rows(finding)
+                .into_iter()
+                .filter_map(|at| moment(story, rows.get(&at)?, &connections));
+            finding.since = times.min().map(|time_ns| {
+                let before = time_ns <= story.start_ns;
+                let began = if before { Began::Before } else { Began::Seen };
+                Since::at(story, time_ns, began)
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Of the connects in trouble: when they became frequent, else the first of them.
+fn of_connects(story: &Story, scope: &Scope) -> Option<Since> {
+    let conns = story.conns.iter().filter(|c| in_trouble(c, scope));
+    let times: Vec<u64> = conns.map(|c| c.start_ns).collect();
+    let (first, last) = (*times.iter().min()?, *times.iter().max()?);
+    // From the first bin of the recording, so that what was quiet before counts as well.
+    let rates = per_bin(times.iter().copied(), story.start_ns, last, BIN_NS);
+    let rose = change(&rates).filter(|c| c.after > c.before && c.before > 0.0);
+    let moment = rose.map(|c| story.start_ns.saturating_add(c.at as u64 * BIN_NS));
+    Some(match moment {
+        Some(moment) => Since::at(story, moment, Began::Rose),
+        None => Since::at(story, first, Began::Seen),
+    })
+}
+
+/// The rows of the first step that rests on rows that have a moment.
+fn symptom_rows(finding: &Finding) -> Vec<RowRef> {
+    /// What is, not what happens.
+    const TIMELESS: &[&str] = &["setting", "holder", "process", "stack", "frame", "health"];
+    let steps = finding.evidence.iter().map(|step| {
+        let rows = step.rows.iter().copied();
+        rows.filter(|row| !TIMELESS.contains(&row.table))
+    });
+    let mut steps = steps.map(Iterator::collect);
+    steps.find(|rows: &Vec<_>| !rows.is_empty()).unwrap_or_default()
+}
+
+type Tuple = (u32, Endpoint, Endpoint);
+
+/// The connection that a row tells of.
+fn tuple(row: &Row) -> Option<Tuple> {
+    match row {
+        Row::Socket(s) => Some((
+            s.netns,
+            Endpoint::new(s.local_addr, s.local_port),
+            Endpoint::new(s.remote_addr, s.remote_port),
+        )),
+        Row::Event(e) if &*e.kind == "state" => Some((
+            e.netns,
+            Endpoint::new(e.local_addr, e.local_port),
+            Endpoint::new(e.remote_addr, e.remote_port),
+        )),
+        _ => None,
+    }
+}
+
+/// When the connections between these ends began, in order; 0 for those older than the recording.
+fn connections<'a>(
+    story: &Story,
+    rows: impl Iterator<Item = &'a Row>,
+) -> AHashMap<Tuple, Vec<u64>> {
+    let wanted: AHashSet<Tuple> = rows.filter_map(tuple).collect();
+    let mut began: AHashMap<Tuple, Vec<u64>> = AHashMap::new();
+    for conn in story.conns.iter() {
+        let tuple = (conn.netns, conn.local, conn.remote);
+        if wanted.contains(&tuple) {
+            let older = conn.side == Side::Older;
+            let start = if older { 0 } else { conn.start_ns };
+            began.entry(tuple).or_default().push(start);
+        }
+    }
+    began.values_mut().for_each(|starts| starts.sort_unstable());
+    began
+}
+
+/// When what a row tells of began, ns.
+fn moment(story: &Story, row: &Row, connections: &AHashMap<Tuple, Vec<u64>>) -> Option<u64> {
+    let time_ns = row.time_ns();
+    let known = tuple(row).and_then(|tuple| connections.get(&tuple));
+    let began = known.and_then(|starts| {
+        let later = starts.partition_point(|start| *start <= time_ns);
+        starts.get(later.checked_sub(1)?).copied()
+    });
+    match row {
+        Row::Event(e) => began.or(e.connect_ns).or(e.established_ns).or(Some(time_ns)),
+        Row::Socket(_) => began.or(Some(time_ns)),
+        Row::Call(c) => Some(time_ns.saturating_sub(c.duration_ns)),
+        Row::Wait(w) => Some(time_ns.saturating_sub(w.waited_ns)),
+        Row::Thread(t) => Some(time_ns.saturating_sub(t.interval_ns)),
+        Row::Counter(c) => story.series.first_rise(c.netns, &c.group, &c.name),
+        _ => Some(time_ns),
+    }
+}

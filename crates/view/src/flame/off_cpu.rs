@@ -1,0 +1,79 @@
+//! Off-CPU time: who waited, in which call, and what ended the wait.
+
+use ahash::AHashMap;
+use recording::tables::Wait;
+use recording::{Error, Filter, Recording, Stacks, Text};
+
+use super::profile::{MAX_STACKS, Profile, Unit, clean, push_kernel};
+
+/// Waits that are alike.
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    comm: Text,
+    syscall: Option<Text>,
+    state: Text,
+    waker: Text,
+    /// Empty where the waker is no task: then it is a bystander's name.
+    waker_comm: Text,
+    stack: Option<u64>,
+}
+
+/// The waits of a recording by thread, system call, waker and the waker's stack, in µs.
+pub fn off_cpu(recording: &Recording, filter: &Filter) -> Result<Profile, Error> {
+    let mut profile = Profile {
+        unit: Unit::Microseconds,
+        ..Profile::default()
+    };
+    let mut sums: AHashMap<Key, u64> = AHashMap::new();
+    for batch in recording.scan::<Wait>()? {
+        for (_, row) in batch?.rows() {
+            if !filter.task_ok(Some(row.pid), Some(&row.comm), Some(row.cgroup)) {
+                continue;
+            }
+            let us = row.waited_ns / 1_000;
+            profile.samples = profile.samples.saturating_add(us);
+            let key = Key {
+                comm: row.comm,
+                syscall: row.syscall,
+                state: row.state,
+                waker_comm: match &*row.waker {
+                    "task" => row.waker_comm,
+                    _ => Text::default(),
+                },
+                waker: row.waker,
+                stack: row.waker_stack,
+            };
+            if sums.len() < MAX_STACKS || sums.contains_key(&key) {
+                let sum = sums.entry(key).or_default();
+                *sum = sum.saturating_add(us);
+            } else {
+                profile.left_out = profile.left_out.saturating_add(us);
+            }
+        }
+    }
+    let stacks = Stacks::read(recording)?;
+    for (key, us) in sums {
+        let sum = profile.stacks.entry(fold(&stacks, &key)).or_default();
+        *sum = sum.saturating_add(us);
+    }
+    // What is shorter than a microsecond has no width.
+    profile.stacks.retain(|_, us| *us > 0);
+    Ok(profile)
+}
+
+fn fold(stacks: &Stacks, key: &Key) -> String {
+    let call = match (&key.syscall, &*key.state) {
+        (Some(syscall), _) => clean(syscall),
+        (None, "T" | "t") => "(stopped)".into(),
+        (None, _) => "(no system call)".into(),
+    };
+    let waker = match &*key.waker {
+        "task" => format!("woken by {}", clean(&key.waker_comm)),
+        waker => format!("woken by a {}", clean(waker)),
+    };
+    let mut folded = format!("{};{call};{waker}", clean(&key.comm));
+    if let Some(places) = key.stack.and_then(|id| stacks.places(id)) {
+        push_kernel(&mut folded, &places);
+    }
+    folded
+}

@@ -1,0 +1,118 @@
+//! What differs between the recordings of a report.
+
+use explain::compare::Comparison;
+
+use super::page::{Compared, Flame, Limits};
+use crate::compare::{attribute_sentence, cost, figure, headline, percent, slow_sentence};
+
+/// The comparison in the page's form.
+pub(super) fn compared(comparison: &Comparison, flames: Vec<Flame>) -> Compared {
+    let mut says = vec![headline(comparison)];
+    says.extend(comparison.sockets.iter().map(slow_sentence));
+    let tables = [
+        runs(comparison),
+        attributes(comparison),
+        costs(comparison),
+        functions(comparison),
+        counters(comparison),
+        settings(comparison),
+    ];
+    Compared {
+        says,
+        tables: tables.into_iter().filter(|t| !t.rows.is_empty()).collect(),
+        flames,
+    }
+}
+
+/// A table without limits.
+fn table(id: &str, title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> Limits {
+    Limits {
+        id: id.into(),
+        title: title.into(),
+        columns: columns.iter().map(|c| (*c).into()).collect(),
+        rows: rows.into_iter().map(|cells| (cells, None)).collect(),
+        left_out: 0.0,
+    }
+}
+
+fn runs(comparison: &Comparison) -> Limits {
+    let rows = comparison.runs.iter().map(|run| {
+        vec![
+            run.name.clone(),
+            figure(run.mbit_per_s),
+            if run.slow { "slow" } else { "" }.into(),
+            run.sockets.to_string(),
+            run.slow_sockets.to_string(),
+        ]
+    });
+    table(
+        "runs",
+        "Recordings",
+        &["recording", "Mbit/s", "", "sockets that sent a lot", "slow of these"],
+        rows.collect(),
+    )
+}
+
+fn attributes(comparison: &Comparison) -> Limits {
+    let attributes = comparison.sockets.iter().flat_map(|s| &s.attributes);
+    let rows = attributes.map(|a| vec![attribute_sentence(a)]);
+    table(
+        "attributes",
+        "What tells the slow sockets from their like",
+        &["attribute"],
+        rows.collect(),
+    )
+}
+
+fn costs(comparison: &Comparison) -> Limits {
+    let rows = comparison.cpus.iter().map(|c| vec![cost(c)]);
+    table("cpus", "Kernel time by CPU", &["CPU"], rows.collect())
+}
+
+fn functions(comparison: &Comparison) -> Limits {
+    let rows = comparison.functions.iter().map(|f| {
+        vec![
+            f.function.clone(),
+            percent(f.fast_share),
+            percent(f.slow_share),
+        ]
+    });
+    table(
+        "functions",
+        "Functions that grew",
+        &["function", "of all samples, fast", "slow"],
+        rows.collect(),
+    )
+}
+
+fn counters(comparison: &Comparison) -> Limits {
+    let rows = comparison.counters.iter().map(|c| {
+        vec![
+            c.counter.replace('.', ""),
+            figure(c.fast_per_s),
+            figure(c.slow_per_s),
+            if c.separates { "yes" } else { "no" }.into(),
+        ]
+    });
+    table(
+        "counters",
+        "Counters that rise at another pace",
+        &["counter", "per s, fast", "slow", "in every recording"],
+        rows.collect(),
+    )
+}
+
+fn settings(comparison: &Comparison) -> Limits {
+    let values = |values: &[String]| match values.is_empty() {
+        true => "not set".into(),
+        false => values.join(" or "),
+    };
+    let rows = comparison.settings.iter();
+    let rows = rows.map(|s| vec![s.setting.clone(), values(&s.fast), values(&s.slow)]);
+    table(
+        "settings",
+        "Settings that differ",
+        &["setting", "fast", "slow"],
+        rows.collect(),
+    )
+}

@@ -1,0 +1,150 @@
+//! The events of the time lines: connections, what was sent again, resets, drops.
+
+use std::collections::BTreeMap;
+
+use recording::tables::Event;
+use recording::{Error, Recording, Text};
+
+use super::axis::{Axis, Counts};
+use super::page::{Chart, Line};
+use super::short;
+
+/// Reasons of drops that have a line of their own.
+const TOLD: usize = 5;
+/// Kinds and reasons counted apart; a kernel has some hundred.
+const MAX_NAMES: usize = 256;
+
+/// Events per bin.
+pub(super) struct Events {
+    axis: Axis,
+    opened: Counts,
+    accepted: Counts,
+    failed: Counts,
+    syns: Counts,
+    synacks: Counts,
+    retransmits: ByName,
+    resets_sent: Counts,
+    resets_received: Counts,
+    drops: ByName,
+}
+
+/// Events by kind or reason.
+#[derive(Default)]
+struct ByName(BTreeMap<Text, Counts>);
+
+impl ByName {
+    fn add(&mut self, name: &Text, bin: usize, axis: Axis) {
+        if let Some(counts) = self.0.get_mut(name) {
+            counts.add(bin);
+            return;
+        }
+        let name = match self.0.len() < MAX_NAMES {
+            true => name.clone(),
+            false => "other".into(),
+        };
+        let counts = self.0.entry(name).or_insert_with(|| axis.counts());
+        counts.add(bin);
+    }
+
+    /// A line each, the most frequent first; those beyond `told` as one.
+    fn lines(&self, told: usize, axis: Axis) -> Vec<Line> {
+        let mut all: Vec<(&Text, &Counts)> = self.0.iter().collect();
+        all.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.total()));
+        let (first, rest) = all.split_at(told.min(all.len()));
+        let named = first.iter().map(|(name, counts)| counts.line(short(name), axis));
+        let mut lines: Vec<Line> = named.collect();
+        if !rest.is_empty() {
+            let mut others = axis.counts();
+            rest.iter().for_each(|(_, counts)| others.join(counts));
+            lines.push(others.line(format!("{} others", rest.len()), axis));
+        }
+        lines
+    }
+}
+
+impl Events {
+    /// Reads them all once.
+    pub(super) fn read(recording: &Recording, axis: Axis) -> Result<Events, Error> {
+        let mut events = Events {
+            axis,
+            opened: axis.counts(),
+            accepted: axis.counts(),
+            failed: axis.counts(),
+            syns: axis.counts(),
+            synacks: axis.counts(),
+            retransmits: ByName::default(),
+            resets_sent: axis.counts(),
+            resets_received: axis.counts(),
+            drops: ByName::default(),
+        };
+        for event in recording.events()? {
+            let (_, event) = event?;
+            if let Some(bin) = axis.bin(event.time_ns) {
+                events.add(&event, bin);
+            }
+        }
+        Ok(events)
+    }
+
+    fn add(&mut self, event: &Event, bin: usize) {
+        let unknown = || Text::from("unknown");
+        match &*event.kind {
+            "state" => match (event.old_state.as_deref(), event.state.as_deref()) {
+                (Some("SYN_SENT"), Some("ESTABLISHED")) => self.opened.add(bin),
+                (Some("SYN_RECV"), Some("ESTABLISHED")) => self.accepted.add(bin),
+                (Some("SYN_SENT"), Some("CLOSE")) => self.failed.add(bin),
+                _ => {}
+            },
+            "retransmit" if event.state.as_deref() == Some("SYN_SENT") => self.syns.add(bin),
+            "retransmit" => {
+                let kind = event.retransmit_kind.clone().unwrap_or_else(unknown);
+                self.retransmits.add(&kind, bin, self.axis);
+            }
+            "synack-retransmit" => self.synacks.add(bin),
+            "reset-sent" => self.resets_sent.add(bin),
+            "reset-received" => self.resets_received.add(bin),
+            "drop" => {
+                let reason = event.reason.clone().unwrap_or_else(unknown);
+                self.drops.add(&reason, bin, self.axis);
+            }
+            _ => {}
+        }
+    }
+
+    /// The charts; one without any event is left out.
+    pub(super) fn charts(&self) -> Vec<Chart> {
+        let axis = self.axis;
+        let lines = |named: &[(&str, &Counts)]| -> Vec<Line> {
+            let some = named.iter().filter(|(_, counts)| counts.total() > 0);
+            some.map(|(name, counts)| counts.line(*name, axis)).collect()
+        };
+        let mut sent_again = lines(&[("SYN", &self.syns), ("SYN-ACK", &self.synacks)]);
+        sent_again.extend(self.retransmits.lines(MAX_NAMES, axis));
+        let chart = |id: &str, title: &str, lines| Chart {
+            id: id.into(),
+            title: title.into(),
+            unit: "per s".into(),
+            lines,
+            note: String::new(),
+        };
+        let charts = [
+            chart(
+                "connections",
+                "Connections",
+                lines(&[
+                    ("opened", &self.opened),
+                    ("accepted", &self.accepted),
+                    ("failed", &self.failed),
+                ]),
+            ),
+            chart("retransmits", "Sent again", sent_again),
+            chart(
+                "resets",
+                "Resets",
+                lines(&[("sent", &self.resets_sent), ("received", &self.resets_received)]),
+            ),
+            chart("drops", "Packets dropped, by reason", self.drops.lines(TOLD, axis)),
+        ];
+        charts.into_iter().filter(|c| !c.lines.is_empty()).collect()
+    }
+}

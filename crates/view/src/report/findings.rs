@@ -1,0 +1,190 @@
+//! The findings, and the rows behind each step of their evidence.
+
+use std::collections::BTreeMap;
+
+use explain::{Explanation, Number};
+use recording::{Error, Recording, Row, RowRef};
+
+use super::axis::Axis;
+use super::page::{Advice, Check, EvidenceRow, Finding, Mark, Step, StepKind, TableDoc};
+use super::{Thinned, short};
+use crate::text::{facts, number};
+
+/// Findings, rows of one step, and rows of all that a page has.
+const MAX_FINDINGS: usize = 50;
+const ROWS_PER_STEP: usize = 12;
+const MAX_ROWS: usize = 2_000;
+
+/// The rows behind the findings that a page has.
+pub(super) fn evidence(
+    recording: &Recording,
+    explanation: &Explanation,
+) -> Result<BTreeMap<RowRef, Row>, Error> {
+    let steps = explanation.findings.iter().take(MAX_FINDINGS).flat_map(|f| &f.evidence);
+    let rows = steps.flat_map(|step| step.rows.iter().take(ROWS_PER_STEP));
+    recording.pick(rows.copied().take(MAX_ROWS))
+}
+
+/// The findings in the page's form.
+pub(super) fn findings(
+    explanation: &Explanation,
+    rows: &BTreeMap<RowRef, Row>,
+    thinned: &mut Thinned,
+) -> Vec<Finding> {
+    let all = &explanation.findings;
+    thinned.say(all.len() > MAX_FINDINGS, || {
+        format!("The page has the first {MAX_FINDINGS} of {} findings.", all.len())
+    });
+    let start = explanation.summary.recording.start_unix_ns;
+    let findings = all.iter().take(MAX_FINDINGS).map(|f| finding(f, rows, start));
+    findings.collect()
+}
+
+fn finding(f: &explain::Finding, rows: &BTreeMap<RowRef, Row>, start_unix_ns: i64) -> Finding {
+    let facts = facts(f, start_unix_ns).into_iter();
+    Finding {
+        cause: f.cause.into(),
+        number: f.number.into(),
+        title: f.title.clone(),
+        fix: f.fix.clone(),
+        facts: facts.map(|(label, text)| (label.into(), text)).collect(),
+        since_s: f.since.as_ref().map(|s| s.after_start_s),
+        confidence: f.confidence.level.to_string(),
+        because: f.confidence.because.clone(),
+        steps: f.evidence.iter().map(|s| step(s, rows)).collect(),
+        arithmetic: f.arithmetic.iter().map(check).collect(),
+        ruled_out: f.ruled_out.iter().map(ruled_out).collect(),
+        advice: f.advice.iter().map(advice).collect(),
+        verify: f.verify.clone(),
+    }
+}
+
+fn step(step: &explain::Step, rows: &BTreeMap<RowRef, Row>) -> Step {
+    let shown = step.rows.iter().filter(|row| rows.contains_key(row));
+    Step {
+        kind: kind(step, rows),
+        says: step.says.clone(),
+        numbers: step.numbers.0.iter().map(|(name, n)| (name.replace('_', " "), shown_number(n))).collect(),
+        rows: shown.take(ROWS_PER_STEP).map(RowRef::to_string).collect(),
+    }
+}
+
+/// What most of its rows are of; the first of several as frequent. Counters confirm what others tell:
+/// they count where there is nothing else.
+fn kind(step: &explain::Step, rows: &BTreeMap<RowRef, Row>) -> StepKind {
+    let kinds = step.rows.iter().filter_map(|at| rows.get(at)).map(kind_of);
+    let mut counts: Vec<(StepKind, usize)> = Vec::new();
+    for kind in kinds {
+        match counts.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, n)) => *n += 1,
+            None => counts.push((kind, 1)),
+        }
+    }
+    if counts.iter().any(|(kind, _)| *kind != StepKind::Counter) {
+        counts.retain(|(kind, _)| *kind != StepKind::Counter);
+    }
+    let most = counts.iter().map(|(_, n)| *n).max();
+    let first = counts.iter().find(|(_, n)| Some(*n) == most);
+    first.map_or(StepKind::Other, |(kind, _)| *kind)
+}
+
+fn kind_of(row: &Row) -> StepKind {
+    match row {
+        Row::Event(e) => match &*e.kind {
+            "retransmit" | "synack-retransmit" => StepKind::Segment,
+            "drop" | "reset-sent" | "reset-received" => StepKind::Refusal,
+            _ => StepKind::Connection,
+        },
+        Row::Packet(_) => StepKind::Segment,
+        Row::Call(_) | Row::Socket(_) => StepKind::Connection,
+        Row::Wait(_) => StepKind::Wait,
+        Row::Counter(_) => StepKind::Counter,
+        Row::Setting(_) => StepKind::Setting,
+        Row::Listener(_) | Row::PortUse(_) | Row::TableSize(_) | Row::Resource(_) => StepKind::Limit,
+        Row::Holder(_) | Row::Process(_) | Row::Thread(_) | Row::ThreadSleep(_) | Row::Sample(_)
+        | Row::Cpu(_) | Row::Interrupt(_) => StepKind::Time,
+        Row::Stack(_) | Row::Frame(_) | Row::Health(_) => StepKind::Other,
+    }
+}
+
+fn shown_number(n: &Number) -> String {
+    match n {
+        Number::Count(n) => number(*n as f64),
+        Number::Real(v) => number(*v),
+        Number::Text(text) => text.clone(),
+        Number::Flag(yes) => if *yes { "yes" } else { "no" }.into(),
+    }
+}
+
+fn check(check: &explain::Check) -> Check {
+    let with_unit = |v: f64| format!("{} {}", number(v), check.unit).trim_end().to_string();
+    Check {
+        formula: check.formula.clone(),
+        expected: with_unit(check.expected),
+        measured: with_unit(check.measured),
+        agrees: check.agrees,
+        tolerance: check.tolerance.clone(),
+    }
+}
+
+fn ruled_out(out: &explain::RuledOut) -> (String, String, String) {
+    let known = explain::causes().iter().find(|c| c.id == out.cause);
+    let title = known.map_or("", |c| c.title);
+    (out.cause.into(), title.into(), out.because.clone())
+}
+
+fn advice(advice: &explain::Advice) -> Advice {
+    Advice {
+        action: advice.action.clone(),
+        command: advice.command.clone(),
+        at: advice.r#where.clone(),
+        risk: advice.risk.clone(),
+        expected: advice.expected.clone(),
+    }
+}
+
+/// When the trouble began: the earliest moment that a finding names.
+pub(super) fn marks(explanation: &Explanation) -> Vec<Mark> {
+    let moments = explanation.findings.iter().filter_map(|f| {
+        let at_s = f.since.as_ref()?.after_start_s;
+        Some((at_s, f))
+    });
+    let first = moments.min_by(|a, b| a.0.total_cmp(&b.0));
+    let mark = first.map(|(at_s, finding)| Mark {
+        at_s,
+        says: format!("trouble began ({})", finding.cause),
+    });
+    mark.into_iter().collect()
+}
+
+/// The rows as text, by their names.
+pub(super) fn rows(rows: &BTreeMap<RowRef, Row>, axis: Axis) -> BTreeMap<String, EvidenceRow> {
+    let texts = rows.iter().map(|(at, row)| {
+        let cells = row.cells().into_iter();
+        let row = EvidenceRow {
+            table: at.table.into(),
+            time_s: axis.seconds(row.time_ns()),
+            cells: cells.map(|(name, value)| (name.into(), short(&value))).collect(),
+        };
+        (at.to_string(), row)
+    });
+    texts.collect()
+}
+
+/// The tables of the rows, by name.
+pub(super) fn tables(rows: &BTreeMap<RowRef, Row>) -> BTreeMap<String, TableDoc> {
+    let infos = rows.values().map(Row::info);
+    let tables = infos.map(|info| {
+        let columns = info.columns.iter();
+        let columns = columns.map(|c| {
+            let says = c.doc.trim().to_string();
+            (c.name.to_string(), c.unit.label().to_string(), says)
+        });
+        let doc = TableDoc {
+            doc: info.doc.trim().into(),
+            columns: columns.collect(),
+        };
+        (info.name.to_string(), doc)
+    });
+    tables.collect()
+}
