@@ -34,7 +34,8 @@ pub fn explanation(explanation: &Explanation, style: &Style) -> String {
     page.end()
 }
 
-fn case(page: &mut Page, finding: &Finding) {
+/// One finding with all that is behind it.
+pub(crate) fn case(page: &mut Page, finding: &Finding) {
     page.paragraph("", Look::Title, &finding.title);
     page.paragraph("", Look::Fix, &finding.fix);
     page.blank();
@@ -267,7 +268,7 @@ fn plural(n: u64, noun: &str) -> String {
 }
 
 /// A count with thousands separated.
-fn group(n: u64) -> String {
+pub(crate) fn group(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
