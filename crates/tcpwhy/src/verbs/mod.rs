@@ -8,4 +8,5 @@ pub mod lab;
 pub mod model;
 pub mod record;
 pub mod stat;
+pub mod top;
 pub mod trace;

@@ -28,6 +28,8 @@ pub struct About {
     pub colour: bool,
     /// The clock of the times that are shown.
     pub how: How,
+    /// Sources that could not be had.
+    pub failed: Vec<String>,
     /// What was lost or could not be had, in a line.
     pub health: Option<String>,
 }

@@ -106,9 +106,9 @@ impl Timeline {
                 let number = at.saturating_sub(self.start_ns).div_ceil(self.step_ns);
                 number.saturating_sub(self.first) as usize
             }
-            None => self.frames.len(),
+            None => self.whole(),
         };
-        let end = end.min(self.frames.len());
+        let end = end.min(self.whole());
         let last = |n: usize| self.frames.range(end.saturating_sub(n)..end);
         let step_s = self.step_ns as f64 / 1e9;
         let window: Vec<&Frame> = last(WINDOW).collect();

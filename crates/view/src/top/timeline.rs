@@ -19,6 +19,14 @@ const LIVE_FRAMES: usize = 300;
 /// Frames of a recording; a longer one has longer frames.
 const MOST_FRAMES: u64 = 600;
 const SECOND: u64 = 1_000_000_000;
+/// Frames in which trouble is new, and what it shows by.
+const LAST: usize = 3;
+const TROUBLES: &[Metric] = &[
+    Metric::Failed,
+    Metric::SynRetransmits,
+    Metric::SynAckRetransmits,
+    Metric::Drops,
+];
 /// Sockets whose sample before is remembered.
 const MAX_SOCKETS: usize = 1 << 17;
 /// Connects that may be under way.
@@ -33,6 +41,8 @@ pub struct Timeline {
     pub(super) frames: VecDeque<Frame>,
     /// Which frame since the start the first kept one is.
     pub(super) first: u64,
+    /// Frames since the start that are whole: the rows of those after them are still coming.
+    whole: u64,
     /// Frames that settled: nothing more is expected of them.
     settled: u64,
     most: usize,
@@ -89,9 +99,10 @@ impl Timeline {
         all.scan::<Sample>(recording)?;
         all.scan::<Health>(recording)?;
         if length > 0 {
-            all.reach(manifest.end_ns);
+            all.frame(manifest.end_ns.saturating_sub(1));
         }
         all.frames.iter_mut().for_each(Frame::settle);
+        all.whole = all.frames.len() as u64;
         Ok(all)
     }
 
@@ -102,6 +113,7 @@ impl Timeline {
             step_ns,
             frames: VecDeque::new(),
             first: 0,
+            whole: 0,
             settled: 0,
             most,
             live: false,
@@ -135,16 +147,21 @@ impl Timeline {
         }
     }
 
-    /// Time has come to `now_ns`: seconds without rows are seconds, too.
-    pub fn reach(&mut self, now_ns: u64) {
+    /// Every row until `now_ns` has come; seconds without rows are seconds, too. Whether a second
+    /// has become whole.
+    pub fn reach(&mut self, now_ns: u64) -> bool {
+        let whole = now_ns.saturating_sub(self.start_ns) / self.step_ns;
+        if whole <= self.whole {
+            return false;
+        }
         self.frame(now_ns);
+        self.whole = whole.min(self.first + self.frames.len() as u64);
         // Sockets that were not sampled for a while are forgotten.
         if self.before.len() + self.seen_since.len() > MAX_SOCKETS {
             self.before = std::mem::take(&mut self.seen_since);
         }
         // What is two seconds old is told.
-        let end = self.first + self.frames.len() as u64;
-        while self.settled + 2 < end {
+        while self.settled + 2 < self.whole {
             if let Some(i) = self.settled.checked_sub(self.first)
                 && let Some(frame) = self.frames.get_mut(i as usize)
             {
@@ -152,6 +169,24 @@ impl Timeline {
             }
             self.settled += 1;
         }
+        true
+    }
+
+    /// How many of the frames that are kept are whole.
+    pub(super) fn whole(&self) -> usize {
+        let whole = self.whole.saturating_sub(self.first) as usize;
+        whole.min(self.frames.len())
+    }
+
+    /// Whether connections have been in trouble in these seconds: worth explaining soon.
+    pub fn is_in_trouble(&self) -> bool {
+        let whole = self.whole();
+        let last = self.frames.range(whole.saturating_sub(LAST)..whole);
+        last.into_iter().any(|f| {
+            let counted = |m: Metric| f.counts[m as usize] > 0;
+            TROUBLES.iter().any(|m| counted(*m))
+                || f.listeners.iter().any(|l| l.row.accept_queue > l.row.backlog)
+        })
     }
 
     /// The times that there are, ns of CLOCK_MONOTONIC: when it begins and when it ends.
@@ -160,7 +195,7 @@ impl Timeline {
             self.start_ns
                 .saturating_add(frame.saturating_mul(self.step_ns))
         };
-        (at(self.first), at(self.first + self.frames.len() as u64))
+        (at(self.first), at(self.first + self.whole() as u64))
     }
 
     /// Length of its frames, ns: how far the time cursor moves at once.
