@@ -98,9 +98,11 @@ pub(crate) fn parts(t: &Thread) -> [u64; 8] {
     ]
 }
 
-/// What it did, waited or was kept for other than sleep, ns.
+/// Time in which it did something or was kept from it, ns: asleep, or waiting for a lock as idle
+/// threads of a pool do, it is neither.
 pub(crate) fn restless(t: &Thread) -> u64 {
-    t.interval_ns.saturating_sub(t.sleep_ns)
+    let rest = t.sleep_ns.saturating_add(t.lock_ns);
+    t.interval_ns.saturating_sub(rest)
 }
 
 /// Adds an interval to those before it.

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 use unicode_width::UnicodeWidthStr;
 
-use super::findings::{Findings, Progress};
+use super::findings::{EXPLAIN, Findings, Progress};
 use super::panes::{self, Content, age};
 use super::snapshot::Snapshot;
 use super::state::{Open, Pane, Seen, State, Target};
@@ -195,8 +195,14 @@ fn head(
         }
     };
     let mut head = vec![(Look::Fix, first), (Look::Plain, explained)];
-    let notes = findings.notes.iter().cloned();
-    let missing: Vec<String> = about.health.iter().cloned().chain(notes).collect();
+    // Live the recorder itself says what is lost, as it is lost; of a recording explain knows it.
+    let whole = about.live || findings.notes.is_empty();
+    let health = about.health.iter().filter(|_| whole).cloned();
+    let notes = findings.notes.iter();
+    let notes = notes.filter(|n| !about.live || n.source == EXPLAIN);
+    let missing: Vec<String> = health
+        .chain(notes.map(|n| format!("{}: {}", n.source, n.says)))
+        .collect();
     if !missing.is_empty() {
         head.push((Look::Warning, format!("not whole: {}", missing.join("; "))));
     }

@@ -1,9 +1,12 @@
 //! What explain found so far, and how fresh that is.
 
-use explain::{Explanation, Finding};
+use explain::{Explanation, Finding, HealthNote};
 
 /// A finding that is no longer found stays on the screen for this long, ns.
 const KEPT_NS: u64 = 120_000_000_000;
+
+/// The source of what explain says of itself.
+pub(super) const EXPLAIN: &str = "explain";
 
 /// The findings on the screen.
 #[derive(Clone, Debug, Default)]
@@ -12,8 +15,8 @@ pub struct Findings {
     pub cases: Vec<Case>,
     /// How far explaining has come.
     pub progress: Progress,
-    /// What explain says of the recording's gaps.
-    pub notes: Vec<String>,
+    /// What explain says of gaps: in the recording, or what it left out itself.
+    pub notes: Vec<HealthNote>,
 }
 
 /// A finding, and since when.
@@ -81,8 +84,7 @@ impl Findings {
                 self.cases.push(Case { holds, ..case });
             }
         }
-        let notes = explanation.summary.health.into_iter();
-        self.notes = notes.map(|n| format!("{}: {}", n.source, n.says)).collect();
+        self.notes = explanation.summary.health;
         self.progress = Progress::Explained {
             from_ns,
             to_ns,
@@ -91,9 +93,10 @@ impl Findings {
     }
 
     /// It could not be explained.
-    pub fn failed(&mut self, why: String) {
+    pub fn failed(&mut self, says: String) {
         self.progress = Progress::Failed;
-        self.notes = vec![why];
+        let source = EXPLAIN.into();
+        self.notes = vec![HealthNote { source, says }];
     }
 }
 

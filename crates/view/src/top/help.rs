@@ -36,7 +36,7 @@ const PANES: &[(&str, &str)] = &[
     ),
     (
         "Threads",
-        "what each did with its time in the window; those that slept least first.",
+        "what each did with its time in the window; those first that did, or were kept from doing, the most.",
     ),
     (
         "Functions",

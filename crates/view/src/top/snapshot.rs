@@ -305,7 +305,8 @@ fn threads(window: &[&Frame]) -> Vec<ThreadNow> {
         }
     }
     let mut all: Vec<ThreadNow> = all.into_values().collect();
-    all.retain(|t| t.sum.interval_ns > 0);
+    // Of most threads of a host there is nothing to say.
+    all.retain(|t| stat::threads::restless(&t.sum) > t.sum.interval_ns / 1000);
     all.sort_by_key(|t| {
         (
             Reverse(stat::threads::restless(&t.sum)),

@@ -7,7 +7,7 @@ use crate::top::snapshot::{ListenerNow, Snapshot};
 use crate::top::state::Target;
 use crate::top::table::{Column, Entry, curve, gauge, left, right};
 
-const GAUGE: usize = 10;
+const GAUGE: usize = 12;
 const CURVE: usize = 20;
 const COLUMNS: &[Column] = &[
     left("LISTENER", 21, 0),

@@ -78,7 +78,7 @@ pub(super) fn content(snapshot: &Snapshot, live: bool) -> Content {
         }
     });
     let nothing = match (snapshot.has("thread"), live) {
-        (true, _) => "No thread did anything but sleep.",
+        (true, _) => "No thread did anything but sleep and wait for locks.",
         (false, true) => "Threads are not recorded: leave out `--without threads`.",
         (false, false) => "This recording has no threads: record it `--with threads`.",
     };
