@@ -4,7 +4,7 @@ BUILD_DEBS := build-essential pkg-config clang libelf-dev zlib1g-dev
 # Only where there is no npm: a host may have a node of its own.
 NPM_DEBS   := nodejs npm
 RUN_DEBS   := iproute2
-TEST_DEBS  := clang-format nginx-light apache2-utils wrk nftables
+TEST_DEBS  := clang-format nginx-light apache2-utils wrk nftables tmux
 BENCH_DEBS := libbpf-tools bpftool python3
 KERNEL_DEBS := qemu-system-x86 busybox-static cpio kmod xz-utils binutils
 

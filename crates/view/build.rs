@@ -22,17 +22,24 @@ fn main() {
     let out = env::var_os("OUT_DIR").map(PathBuf::from);
     let out = out.expect("cargo names a directory").join("web");
     if !is_installed(&web) {
-        npm(&web, &["ci", "--no-audit", "--no-fund"]);
+        // Not `ci`: that fails where a registry lacks what only other platforms need.
+        npm(&web, &["install"]);
     }
     let dir = out.to_string_lossy();
-    npm(&web, &["run", "build", "--", "--outDir", &dir, "--emptyOutDir"]);
+    npm(
+        &web,
+        &["run", "build", "--", "--outDir", &dir, "--emptyOutDir"],
+    );
 }
 
 /// Whether what the lock file asks for is there.
 fn is_installed(web: &Path) -> bool {
     let written = |path: &str| web.join(path).metadata()?.modified();
     // npm keeps its own copy of the lock file beside what it installed.
-    match (written("package-lock.json"), written("node_modules/.package-lock.json")) {
+    match (
+        written("package-lock.json"),
+        written("node_modules/.package-lock.json"),
+    ) {
         (Ok(asked), Ok(installed)) => installed >= asked,
         (Err(_), Ok(_)) => true,
         _ => false,

@@ -116,11 +116,14 @@ impl Reading {
             }
         }
         let seen = self.story.health.sees(source::RETRANSMITS);
-        let clusters = modes.iter().zip(&mut retries).map(|(mode, retries)| Cluster {
-            count: mode.count,
-            median_ns: mode.median_ns,
-            retries: median(retries).filter(|_| seen),
-        });
+        let clusters = modes
+            .iter()
+            .zip(&mut retries)
+            .map(|(mode, retries)| Cluster {
+                count: mode.count,
+                median_ns: mode.median_ns,
+                retries: median(retries).filter(|_| seen),
+            });
         clusters.collect()
     }
 

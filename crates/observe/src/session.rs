@@ -46,6 +46,15 @@ impl Session {
         Ok((Session::start_in(writer, manifest(options), options)?, feed))
     }
 
+    /// Records into the directory `dir` for a reader in this process, which must keep reading and
+    /// gets every second what was written.
+    pub fn followed(dir: &Path, options: &Options) -> Result<(Session, Feed), Error> {
+        prepare(options)?;
+        let manifest = manifest(options);
+        let (writer, feed) = Writer::followed(dir, &manifest)?;
+        Ok((Session::start_in(writer, manifest, options)?, feed))
+    }
+
     fn start_in(writer: Writer, manifest: Manifest, options: &Options) -> Result<Self, Error> {
         let mut session = Session {
             writer,

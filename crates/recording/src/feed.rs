@@ -1,9 +1,10 @@
 //! A recording that is read while it is written, without touching the disk: what live views show.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::UInt64Type;
 
 use crate::table::Table;
 use crate::write::Place;
@@ -19,6 +20,8 @@ pub struct Feed(Receiver<Segment>);
 pub struct Segment {
     table: &'static str,
     batch: RecordBatch,
+    /// The file that holds them, too; 0 for none.
+    number: u32,
 }
 
 /// What came of waiting for a segment.
@@ -34,8 +37,12 @@ pub enum Next {
 impl Feed {
     /// A writer and where what it writes arrives.
     pub fn new() -> (Writer, Feed) {
+        Feed::from(Place::Feed)
+    }
+
+    pub(crate) fn from(place: impl FnOnce(SyncSender<Segment>) -> Place) -> (Writer, Feed) {
         let (sender, receiver) = sync_channel(WAITING);
-        (Writer::to(Place::Feed(sender)), Feed(receiver))
+        (Writer::to(place(sender)), Feed(receiver))
     }
 
     /// The next segment, waiting for it at most so long.
@@ -49,8 +56,24 @@ impl Feed {
 }
 
 impl Segment {
-    pub(crate) fn new(table: &'static str, batch: RecordBatch) -> Segment {
-        Segment { table, batch }
+    pub(crate) fn new(table: &'static str, batch: RecordBatch, number: u32) -> Segment {
+        Segment {
+            table,
+            batch,
+            number,
+        }
+    }
+
+    /// The number of the file that holds its rows, too; `None` when none does.
+    pub fn number(&self) -> Option<u32> {
+        (self.number > 0).then_some(self.number)
+    }
+
+    /// The time of its last row, ns of CLOCK_MONOTONIC.
+    pub fn last_ns(&self) -> Option<u64> {
+        let times = self.batch.columns().first()?;
+        let times = times.as_primitive_opt::<UInt64Type>()?;
+        times.values().last().copied()
     }
 
     /// Its table's name.
@@ -60,6 +83,7 @@ impl Segment {
 
     /// Its rows; `None` when it is of another table.
     pub fn rows<T: Table>(&self) -> Option<Result<Batch<T>, Error>> {
-        (self.table == T::INFO.name).then(|| Batch::of(&self.batch, self.table.as_ref(), 0, 0))
+        (self.table == T::INFO.name)
+            .then(|| Batch::of(&self.batch, self.table.as_ref(), self.number, 0))
     }
 }

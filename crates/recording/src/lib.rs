@@ -19,6 +19,7 @@ mod rows;
 mod stacks;
 mod table;
 pub mod tables;
+mod window;
 mod write;
 
 pub use cell::{Addr, Cell, Text, TextBuilder};
@@ -35,4 +36,5 @@ pub use read::{Batch, Recording, RowRef, Scan};
 pub use rows::{Row, Rows};
 pub use stacks::{Place, Stacks};
 pub use table::{Column, Table, TableInfo, Unit};
+pub use window::Window;
 pub use write::{TableWriter, Writer};

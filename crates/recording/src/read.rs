@@ -47,10 +47,14 @@ pub struct Recording {
 impl Recording {
     /// Opens the recording at `dir`.
     pub fn open(dir: &Path) -> Result<Recording, Error> {
-        Ok(Recording {
+        Ok(Recording::new(dir, Manifest::read(dir)?))
+    }
+
+    pub(crate) fn new(dir: &Path, manifest: Manifest) -> Recording {
+        Recording {
             dir: dir.to_path_buf(),
-            manifest: Manifest::read(dir)?,
-        })
+            manifest,
+        }
     }
 
     /// The recording's directory.

@@ -15,7 +15,7 @@ use parquet::basic::{Compression, Encoding};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::schema::types::ColumnPath;
 
-use crate::feed::Segment;
+use crate::feed::{Feed, Segment};
 use crate::table::{Table, Unit};
 use crate::{Error, Manifest};
 
@@ -23,6 +23,8 @@ use crate::{Error, Manifest};
 const SEAL_EVERY: Duration = Duration::from_secs(3);
 /// Someone watches a feed as it comes.
 const FEED_EVERY: Duration = Duration::from_millis(100);
+/// What is both kept and followed: a reader that looks once a second, and files that are few.
+const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 /// Rows held in memory before they are compressed into the open segment. A snapshot of 100,000
 /// sockets fits, so that compressing does not stretch the time it is taken over.
 const GROUP_ROWS: usize = 131_072;
@@ -34,24 +36,26 @@ pub struct Writer {
     place: Place,
 }
 
-/// Where rows go: to segments on disk, or straight to a reader in this process.
+/// Where rows go: to segments on disk, straight to a reader in this process, or both.
 #[derive(Clone)]
 pub(crate) enum Place {
     Dir(Arc<PathBuf>),
     Feed(SyncSender<Segment>),
+    Both(Arc<PathBuf>, SyncSender<Segment>),
 }
 
 impl Writer {
     /// Makes the directory `dir` and its first manifest.
     pub fn create(dir: &Path, manifest: &Manifest) -> Result<Writer, Error> {
-        fs::create_dir(dir).map_err(|e| match e.kind() {
-            std::io::ErrorKind::AlreadyExists => Error::Exists(dir.to_path_buf()),
-            _ => Error::io(dir)(e),
-        })?;
-        manifest.write(dir)?;
-        Ok(Writer {
-            place: Place::Dir(Arc::new(dir.to_path_buf())),
-        })
+        make(dir, manifest)?;
+        Ok(Writer::to(Place::Dir(Arc::new(dir.to_path_buf()))))
+    }
+
+    /// The same, and a feed that gets each segment once it is sealed, which is every second.
+    pub fn followed(dir: &Path, manifest: &Manifest) -> Result<(Writer, Feed), Error> {
+        make(dir, manifest)?;
+        let dir = Arc::new(dir.to_path_buf());
+        Ok(Feed::from(|sender| Place::Both(dir, sender)))
     }
 
     pub(crate) fn to(place: Place) -> Writer {
@@ -61,14 +65,14 @@ impl Writer {
     /// Replaces the manifest. A feed has none.
     pub fn manifest(&self, manifest: &Manifest) -> Result<(), Error> {
         match &self.place {
-            Place::Dir(dir) => manifest.write(dir),
+            Place::Dir(dir) | Place::Both(dir, _) => manifest.write(dir),
             Place::Feed(_) => Ok(()),
         }
     }
 
     /// Removes what was written: for a recording that failed before it began.
     pub fn discard(self) {
-        if let Place::Dir(dir) = &self.place {
+        if let Place::Dir(dir) | Place::Both(dir, _) = &self.place {
             // We made the directory; what cannot be removed is the user's to see.
             let _ = fs::remove_dir_all(&**dir);
         }
@@ -76,12 +80,14 @@ impl Writer {
 
     /// The writer of one table; ask once per table.
     pub fn table<T: Table>(&self) -> Result<TableWriter<T>, Error> {
+        let of_table = |dir: &Path| {
+            let dir = dir.join(T::INFO.name);
+            fs::create_dir(&dir).map_err(Error::io(&dir))?;
+            Ok(Arc::new(dir))
+        };
         let place = match &self.place {
-            Place::Dir(dir) => {
-                let dir = dir.join(T::INFO.name);
-                fs::create_dir(&dir).map_err(Error::io(&dir))?;
-                Place::Dir(Arc::new(dir))
-            }
+            Place::Dir(dir) => Place::Dir(of_table(dir)?),
+            Place::Both(dir, feed) => Place::Both(of_table(dir)?, feed.clone()),
             feed => feed.clone(),
         };
         Ok(TableWriter {
@@ -93,8 +99,17 @@ impl Writer {
             next_segment: 1,
             open: None,
             opened: Instant::now(),
+            sealing: Vec::new(),
         })
     }
+}
+
+fn make(dir: &Path, manifest: &Manifest) -> Result<(), Error> {
+    fs::create_dir(dir).map_err(|e| match e.kind() {
+        std::io::ErrorKind::AlreadyExists => Error::Exists(dir.to_path_buf()),
+        _ => Error::io(dir)(e),
+    })?;
+    manifest.write(dir)
 }
 
 /// Appends rows to one table.
@@ -107,6 +122,8 @@ pub struct TableWriter<T: Table> {
     next_segment: u32,
     open: Option<(PathBuf, ArrowWriter<File>)>,
     opened: Instant,
+    /// What is in the open segment and a feed gets when it is sealed.
+    sealing: Vec<RecordBatch>,
 }
 
 impl<T: Table> TableWriter<T> {
@@ -147,6 +164,9 @@ impl<T: Table> TableWriter<T> {
         let every = match self.place {
             Place::Dir(_) => SEAL_EVERY,
             Place::Feed(_) => FEED_EVERY,
+            // The first samples hold what is said only once, and get a segment of their own.
+            Place::Both(..) if self.next_segment == 1 => Duration::ZERO,
+            Place::Both(..) => FOLLOW_EVERY,
         };
         self.opened.elapsed() >= every
     }
@@ -164,7 +184,7 @@ impl<T: Table> TableWriter<T> {
     pub fn hand_over(&mut self) -> Result<(), Error> {
         match self.place {
             Place::Feed(_) => self.seal(),
-            Place::Dir(_) => self.seal_if_due(),
+            Place::Dir(_) | Place::Both(..) => self.seal_if_due(),
         }
     }
 
@@ -177,7 +197,16 @@ impl<T: Table> TableWriter<T> {
         };
         writer.close().map_err(|e| write_error(&open, e))?;
         let sealed = open.with_extension("parquet");
-        fs::rename(&open, &sealed).map_err(Error::io(&sealed))
+        fs::rename(&open, &sealed).map_err(Error::io(&sealed))?;
+        if let Place::Both(_, feed) = &self.place {
+            for batch in self.sealing.drain(..) {
+                send(
+                    feed,
+                    Segment::new(T::INFO.name, batch, self.next_segment - 1),
+                )?;
+            }
+        }
+        Ok(())
     }
 
     fn write_group(&mut self) -> Result<(), Error> {
@@ -186,7 +215,7 @@ impl<T: Table> TableWriter<T> {
         }
         self.rows = 0;
         let dir = match &self.place {
-            Place::Dir(dir) => dir.as_path(),
+            Place::Dir(dir) | Place::Both(dir, _) => dir.as_path(),
             Place::Feed(_) => Path::new(T::INFO.name),
         };
         let mut batch = RecordBatch::try_new(T::schema(), T::finish(&mut self.builder))
@@ -194,13 +223,10 @@ impl<T: Table> TableWriter<T> {
         if !std::mem::replace(&mut self.sorted, true) {
             batch = sort_by_time(&batch).map_err(|e| write_error(dir, e))?;
         }
-        if let Place::Feed(feed) = &self.place {
-            // A slow reader makes the producer wait; what then finds no room in the kernel is
-            // counted there.
-            let table = T::INFO.name;
-            return feed
-                .send(Segment::new(table, batch))
-                .map_err(|_| Error::Closed);
+        match &self.place {
+            Place::Feed(feed) => return send(feed, Segment::new(T::INFO.name, batch, 0)),
+            Place::Both(..) => self.sealing.push(batch.clone()),
+            Place::Dir(_) => {}
         }
         if self.open.is_none() {
             let path = dir.join(format!("{:06}.open", self.next_segment));
@@ -218,6 +244,11 @@ impl<T: Table> TableWriter<T> {
             .and_then(|()| writer.flush())
             .map_err(|e| write_error(path, e))
     }
+}
+
+/// A slow reader makes the producer wait; what then finds no room in the kernel is counted there.
+fn send(feed: &SyncSender<Segment>, segment: Segment) -> Result<(), Error> {
+    feed.send(segment).map_err(|_| Error::Closed)
 }
 
 /// Sorts by the first column; rows of the same time keep the order in which they were pushed.

@@ -17,9 +17,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::filters::FilterArgs;
 
-/// Options of every verb that records.
+/// What is recorded, and how closely.
 #[derive(Args, Debug)]
-pub struct LiveArgs {
+pub struct WhatArgs {
     /// Time between samples of sockets and counters
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
     pub interval: Duration,
@@ -54,6 +54,13 @@ pub struct LiveArgs {
     /// With profile: only softirqs
     #[arg(long)]
     pub softirq_only: bool,
+}
+
+/// Options of every verb that records.
+#[derive(Args, Debug)]
+pub struct LiveArgs {
+    #[command(flatten)]
+    pub what: WhatArgs,
     /// Create this file when recording has begun
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<PathBuf>,
@@ -74,6 +81,32 @@ fn part(name: &str) -> Result<Part, String> {
     Part::named(name).ok_or_else(|| format!("the parts are {}", names.join(", ")))
 }
 
+impl WhatArgs {
+    /// For the recorder: `parts`, and what is asked for.
+    pub fn options(&self, filter: Filter, parts: impl Iterator<Item = Part>) -> Options {
+        Options {
+            parts: parts
+                .chain(self.with.iter().copied())
+                .filter(|part| !self.without.contains(part))
+                .collect(),
+            filter,
+            interval: self.interval.max(Duration::from_millis(10)),
+            ring_bytes: self.ring_kib.saturating_mul(1024),
+            all_states: self.all_states,
+            call_over: self.call_over,
+            wait_over: self.wait_over,
+            profile: ProfileOptions {
+                hz: self.profile_hz,
+                cpus: self.profile_cpus.clone(),
+                kernel_only: self.kernel_only,
+                softirq_only: self.softirq_only,
+            },
+            command_line: std::env::args().collect(),
+            ..Options::default()
+        }
+    }
+}
+
 /// Records `parts` and what is asked for into `dir` for `time`, or, when there is a command and no `time`, until it ends.
 pub fn record(
     dir: PathBuf,
@@ -83,26 +116,7 @@ pub fn record(
     args: &LiveArgs,
 ) -> Result<Manifest> {
     let stop = stop_flag()?;
-    let options = Options {
-        parts: parts
-            .chain(args.with.iter().copied())
-            .filter(|part| !args.without.contains(part))
-            .collect(),
-        filter,
-        interval: args.interval.max(Duration::from_millis(10)),
-        ring_bytes: args.ring_kib.saturating_mul(1024),
-        all_states: args.all_states,
-        call_over: args.call_over,
-        wait_over: args.wait_over,
-        profile: ProfileOptions {
-            hz: args.profile_hz,
-            cpus: args.profile_cpus.clone(),
-            kernel_only: args.kernel_only,
-            softirq_only: args.softirq_only,
-        },
-        command_line: std::env::args().collect(),
-        ..Options::default()
-    };
+    let options = args.what.options(filter, parts);
     let mut session = Session::start(&dir, &options)?;
     ready(args.ready_file.as_deref())?;
     let child = match start(&args.command) {

@@ -1,7 +1,9 @@
 //! The command: reads its arguments, hands each verb its own, turns errors into one line.
 
+mod explainer;
 mod filters;
 mod live;
+mod terminal;
 mod verbs;
 mod watch;
 
@@ -36,6 +38,8 @@ enum Verb {
     /// Show what is and how fast it changes, live or from a recording
     #[command(subcommand)]
     Stat(verbs::stat::StatVerb),
+    /// Watch the live host, or go through a recording, full screen: findings as they appear
+    Top(verbs::top::TopArgs),
     /// Write a recording, explained, as one HTML file that opens anywhere; of several, what differs
     Report(verbs::report::ReportArgs),
     /// Draw where the CPUs were, or what threads waited for, as a flame graph, and name what grew
@@ -74,6 +78,7 @@ fn run(verb: Verb, out: &mut impl Write) -> Result<ExitCode> {
         Verb::Record(args) => verbs::record::run(args),
         Verb::Trace(verb) => verbs::trace::run(verb, out),
         Verb::Stat(verb) => verbs::stat::run(verb, out),
+        Verb::Top(args) => verbs::top::run(&args),
         Verb::Report(args) => verbs::report::run(&args, out),
         Verb::Flame(args) => verbs::flame::run(&args, out),
         Verb::Doctor(args) => verbs::doctor::run(args, out),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 use clap::Args;
 use observe::{Options, Part, Session};
-use recording::{Feed, Next, Recording, Rows, monotonic_ns};
+use recording::{Feed, Manifest, Next, Recording, Rows, Segment, monotonic_ns};
 use rustix::termios::tcgetwinsize;
 use view::{How, Reader, Screen, View};
 
@@ -134,24 +134,36 @@ fn live(
             break;
         }
     }
-    // Stopping seals the last segments into the feed, which must be read meanwhile.
-    let stopping = thread::spawn(move || session.stop());
-    loop {
-        match feed.next(LOOK_EVERY) {
-            Next::Segment(segment) => rows.add(&segment)?,
-            Next::Nothing => {}
-            Next::End => break,
-        }
-    }
-    let stopped = stopping.join();
+    let stopped = stop_session(session, &feed, |segment| Ok(rows.add(&segment)?))?;
     reader
         .show(&mut rows, u64::MAX, &mut screen)
         .map_err(plain)?;
     reader.end(&mut screen).map_err(plain)?;
     reader.only_health(&mut rows)?;
     finish(&reader, &mut screen)?;
-    stopped.map_err(|_| anyhow!("the recorder ended unexpectedly; this is a bug in tcpwhy"))??;
+    stopped?;
     Ok(())
+}
+
+/// Ends a live recording, whose last segments `take` gets; within, how the recorder ended.
+pub fn stop_session(
+    session: Session,
+    feed: &Feed,
+    mut take: impl FnMut(Segment) -> Result<()>,
+) -> Result<Result<Manifest>> {
+    // Stopping seals the last segments into the feed, which must be read meanwhile.
+    let stopping = thread::spawn(move || session.stop());
+    loop {
+        match feed.next(LOOK_EVERY) {
+            Next::Segment(segment) => take(segment)?,
+            Next::Nothing => {}
+            Next::End => break,
+        }
+    }
+    let stopped = stopping.join();
+    let stopped =
+        stopped.map_err(|_| anyhow!("the recorder ended unexpectedly; this is a bug in tcpwhy"));
+    Ok(stopped.and_then(|ended| Ok(ended?)))
 }
 
 /// Takes what has come, waiting a moment for the first of it.
@@ -164,15 +176,22 @@ fn take(feed: &Feed, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
-fn options(need: &Need, args: &WatchArgs, filter: &observe::Filter) -> Result<Options> {
+/// The filter for the kernel when owners are found by who reads, from rows of every socket.
+pub fn without_tasks(filter: &observe::Filter) -> observe::Filter {
     let mut filter = filter.clone();
-    if need.owners {
-        let asks = filter.asks_for_tasks();
-        (filter.pids, filter.comms, filter.cgroups) = Default::default();
-        if asks {
-            (filter.ports, filter.addrs) = Default::default();
-        }
+    let asks = filter.asks_for_tasks();
+    (filter.pids, filter.comms, filter.cgroups) = Default::default();
+    if asks {
+        (filter.ports, filter.addrs) = Default::default();
     }
+    filter
+}
+
+fn options(need: &Need, args: &WatchArgs, filter: &observe::Filter) -> Result<Options> {
+    let filter = match need.owners {
+        true => without_tasks(filter),
+        false => filter.clone(),
+    };
     Ok(Options {
         parts: need.parts.iter().copied().collect(),
         filter,
@@ -187,7 +206,7 @@ fn options(need: &Need, args: &WatchArgs, filter: &observe::Filter) -> Result<Op
     })
 }
 
-fn how(args: &WatchArgs, manifest: &recording::Manifest, filter: observe::Filter) -> How {
+fn how(args: &WatchArgs, manifest: &Manifest, filter: observe::Filter) -> How {
     let terminal = io::stdout().is_terminal();
     let width = tcgetwinsize(io::stdout())
         .ok()

@@ -15,6 +15,7 @@ mod screen;
 pub mod stat;
 mod style;
 pub mod text;
+pub mod top;
 pub mod trace;
 mod view;
 mod wrap;

@@ -10,6 +10,8 @@ use crate::wrap::wrap;
 pub(crate) struct Page<'a> {
     style: &'a Style,
     text: String,
+    /// The look of each line.
+    looks: Vec<Look>,
 }
 
 impl<'a> Page<'a> {
@@ -17,6 +19,7 @@ impl<'a> Page<'a> {
         Page {
             style,
             text: String::new(),
+            looks: Vec::new(),
         }
     }
 
@@ -28,8 +31,15 @@ impl<'a> Page<'a> {
         self.text
     }
 
+    /// The text line by line, for those who paint it themselves: print it without colour.
+    pub(crate) fn lines(self) -> Vec<(Look, String)> {
+        let lines = self.text.lines().map(String::from);
+        self.looks.into_iter().zip(lines).collect()
+    }
+
     pub(crate) fn blank(&mut self) {
         self.text.push('\n');
+        self.looks.push(Look::Plain);
     }
 
     /// A paragraph; `label` stands before its first line, the others are indented as deep.
@@ -44,6 +54,7 @@ impl<'a> Page<'a> {
             }
             self.text.push_str(&self.style.paint(look, line));
             self.text.push('\n');
+            self.looks.push(look);
         }
     }
 

@@ -56,7 +56,7 @@ pub struct HealthNote {
 const MAX_NOTES: usize = 100;
 
 impl HealthNotes {
-    fn add(&mut self, row: &tables::Health) {
+    pub(crate) fn add(&mut self, row: &tables::Health) {
         if &*row.what == "lost" {
             self.lost = self.lost.saturating_add(row.count);
         }

@@ -9,4 +9,5 @@ pub mod model;
 pub mod record;
 pub mod report;
 pub mod stat;
+pub mod top;
 pub mod trace;

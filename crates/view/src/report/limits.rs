@@ -41,7 +41,10 @@ fn table(id: &str, title: &str, columns: &[&str], mut rows: Vec<Row>) -> Limits 
         id: id.into(),
         title: title.into(),
         columns: columns.iter().map(|c| (*c).into()).collect(),
-        rows: rows.into_iter().map(|(full, cells)| (cells, full)).collect(),
+        rows: rows
+            .into_iter()
+            .map(|(full, cells)| (cells, full))
+            .collect(),
         left_out: left_out as f64,
     }
 }
@@ -64,18 +67,20 @@ fn listeners(recording: &Recording, names: &Names) -> Result<Limits, Error> {
             }
         }
     }
-    let rows = all.into_values().map(|(l, accept_queue, syn_queue, drops)| {
-        let full = f64::from(accept_queue) / f64::from(l.backlog.max(1));
-        let cells = vec![
-            endpoint(l.local_addr, l.local_port),
-            names.netns(l.netns),
-            group(accept_queue.into()),
-            group(l.backlog.into()),
-            group(syn_queue.into()),
-            group(l.drops.saturating_sub(drops).into()),
-        ];
-        (Some(full), cells)
-    });
+    let rows = all
+        .into_values()
+        .map(|(l, accept_queue, syn_queue, drops)| {
+            let full = f64::from(accept_queue) / f64::from(l.backlog.max(1));
+            let cells = vec![
+                endpoint(l.local_addr, l.local_port),
+                names.netns(l.netns),
+                group(accept_queue.into()),
+                group(l.backlog.into()),
+                group(syn_queue.into()),
+                group(l.drops.saturating_sub(drops).into()),
+            ];
+            (Some(full), cells)
+        });
     Ok(table(
         "listeners",
         "Listeners",
@@ -96,7 +101,9 @@ fn ports(recording: &Recording, names: &Names) -> Result<Limits, Error> {
     for batch in recording.scan::<PortUse>()? {
         for (_, p) in batch?.rows() {
             let key = (p.netns, p.local_addr, p.remote_addr, p.remote_port);
-            let more = all.get(&key).is_none_or(|seen| p.ports_used > seen.ports_used);
+            let more = all
+                .get(&key)
+                .is_none_or(|seen| p.ports_used > seen.ports_used);
             if more && room(&all, &key) {
                 all.insert(key, p);
             }
@@ -119,7 +126,15 @@ fn ports(recording: &Recording, names: &Names) -> Result<Limits, Error> {
     Ok(table(
         "ports",
         "Local ports by destination",
-        &["from", "to", "namespace", "ports in use, at most", "of", "in TIME_WAIT", "established"],
+        &[
+            "from",
+            "to",
+            "namespace",
+            "ports in use, at most",
+            "of",
+            "in TIME_WAIT",
+            "established",
+        ],
         rows.collect(),
     ))
 }
@@ -207,14 +222,28 @@ fn resources(recording: &Recording, names: &Names) -> Result<Limits, Error> {
     Ok(table(
         "resources",
         "Resources",
-        &["resource", "which", "namespace", "aspect", "metric", "at most", "unit", "limit"],
+        &[
+            "resource",
+            "which",
+            "namespace",
+            "aspect",
+            "metric",
+            "at most",
+            "unit",
+            "limit",
+        ],
         rows.collect(),
     ))
 }
 
 /// A resource that has a limit, is short, or failed; others say nothing here.
 fn resource(seen: Seen, names: &Names) -> Option<Row> {
-    let Seen { row, first_ns, first, most } = seen;
+    let Seen {
+        row,
+        first_ns,
+        first,
+        most,
+    } = seen;
     let seconds = row.time_ns.saturating_sub(first_ns) as f64 / 1e9;
     let grew = row.value - first;
     // Of what counts up the limit is per second.
@@ -223,7 +252,10 @@ fn resource(seen: Seen, names: &Names) -> Option<Row> {
         true => return None,
         false => (most, most, row.unit.to_string()),
     };
-    let full = row.limit.filter(|limit| *limit > 0.0).map(|limit| against / limit);
+    let full = row
+        .limit
+        .filter(|limit| *limit > 0.0)
+        .map(|limit| against / limit);
     if full.is_none() && (value <= 0.0 || &*row.aspect == "utilisation") {
         return None;
     }

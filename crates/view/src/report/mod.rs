@@ -63,7 +63,9 @@ impl Report {
             profiles.push(of_run);
         }
         if read.len() > 1 {
-            let all = read.iter().map(|(n, recording, reading)| (n.clone(), *recording, reading));
+            let all = read
+                .iter()
+                .map(|(n, recording, reading)| (n.clone(), *recording, reading));
             let comparison = compare::readings(&all.collect::<Vec<_>>())?;
             let flames = match &profiles[..] {
                 [first, second] => second.differences(first),

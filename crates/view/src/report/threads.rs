@@ -50,7 +50,10 @@ pub(super) fn threads(
             let key = (t.pid, t.tid);
             if did.len() < MAX_SEEN || did.contains_key(&key) {
                 let sum = did.entry(key).or_default();
-                let awake = parts(&t).into_iter().enumerate().filter(|(i, _)| *i != SLEEP);
+                let awake = parts(&t)
+                    .into_iter()
+                    .enumerate()
+                    .filter(|(i, _)| *i != SLEEP);
                 *sum = awake.fold(*sum, |sum, (_, ns)| sum.saturating_add(ns));
             }
         }

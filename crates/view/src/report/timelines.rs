@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use recording::tables::{Counter, Cpu, Listener, Resource, TableSize};
 use recording::{Addr, Error, Recording, Row, Text};
 
-use super::{Names, short};
 use super::axis::{Amounts, Axis, Steps};
 use super::events::Events;
 use super::page::{Chart, Line, Mark, Timelines};
+use super::{Names, short};
 use crate::numbers::endpoint;
 
 /// Listeners, CPUs, tables and counters that have lines.
@@ -136,7 +136,13 @@ fn backlogs(recording: &Recording, axis: Axis, names: &Names) -> Result<Option<C
         gauge.lines(&name, true)
     });
     let note = only_the_first("fullest listeners", LISTENERS, of);
-    Ok(chart("backlog", "Waiting for accept()", "connections", lines.collect(), note))
+    Ok(chart(
+        "backlog",
+        "Waiting for accept()",
+        "connections",
+        lines.collect(),
+        note,
+    ))
 }
 
 /// Entries of TIME_WAIT, or of every other lookup structure.
@@ -205,8 +211,18 @@ fn cpus(recording: &Recording, axis: Axis) -> Result<Vec<Chart>, Error> {
         for (_, c) in batch?.rows() {
             let sum = |parts: &[u64]| parts.iter().fold(0, |a: u64, b| a.saturating_add(*b));
             let idle = sum(&[c.idle_ms, c.iowait_ms]);
-            let parts = [c.user_ms, c.nice_ms, c.system_ms, c.irq_ms, c.softirq_ms, c.steal_ms];
-            let now = (c.time_ns, [sum(&parts), c.softirq_ms, sum(&parts).saturating_add(idle)]);
+            let parts = [
+                c.user_ms,
+                c.nice_ms,
+                c.system_ms,
+                c.irq_ms,
+                c.softirq_ms,
+                c.steal_ms,
+            ];
+            let now = (
+                c.time_ns,
+                [sum(&parts), c.softirq_ms, sum(&parts).saturating_add(idle)],
+            );
             if all.len() >= MAX_SERIES && !all.contains_key(&c.cpu) {
                 continue;
             }
@@ -231,14 +247,19 @@ fn cpus(recording: &Recording, axis: Axis) -> Result<Vec<Chart>, Error> {
     all.truncate(CPUS);
     all.sort_by_key(|(cpu, _)| *cpu);
     let lines = |part: fn(&Usage) -> &Amounts| -> Vec<Line> {
-        let line = |(cpu, usage): &(u32, Usage)| {
-            part(usage).share_line(&usage.all, format!("CPU {cpu}"))
-        };
+        let line =
+            |(cpu, usage): &(u32, Usage)| part(usage).share_line(&usage.all, format!("CPU {cpu}"));
         all.iter().map(line).collect()
     };
     let note = only_the_first("busiest CPUs", CPUS, of);
     let busy = chart("cpu", "CPUs, busy", "%", lines(|u| &u.busy), note.clone());
-    let softirq = chart("softirq", "CPUs, in softirqs", "%", lines(|u| &u.softirq), note);
+    let softirq = chart(
+        "softirq",
+        "CPUs, in softirqs",
+        "%",
+        lines(|u| &u.softirq),
+        note,
+    );
     Ok([busy, softirq].into_iter().flatten().collect())
 }
 
@@ -260,7 +281,13 @@ fn run_queue(recording: &Recording, axis: Axis) -> Result<Option<Chart>, Error> 
         let name = metric.replace('_', " ");
         gauge.steps.line(name, 0.01)
     });
-    Ok(chart("run-queue", "Run queue and load", "threads", lines.collect(), String::new()))
+    Ok(chart(
+        "run-queue",
+        "Run queue and load",
+        "threads",
+        lines.collect(),
+        String::new(),
+    ))
 }
 
 /// Throughput of the host's interfaces by IP's own counters, and the counters behind findings.
@@ -310,7 +337,13 @@ fn counters(
     let lines = lines.map(|(name, amounts)| amounts.line(name, 0.001));
     let note = "All namespaces together, headers of IP included: what stays on the host counts as \
                 sent and as received.";
-    let throughput = chart("throughput", "Throughput", "Mbit/s", lines.collect(), note.into());
+    let throughput = chart(
+        "throughput",
+        "Throughput",
+        "Mbit/s",
+        lines.collect(),
+        note.into(),
+    );
     let lines = behind.iter().map(|((netns, name), amounts)| {
         let name = short(&name.replace('.', ""));
         let name = format!("{name} ({})", names.netns(*netns));
@@ -318,6 +351,12 @@ fn counters(
     });
     let lines = lines.collect();
     let note = String::new();
-    let behind = chart("counters", "Counters behind the findings", "per s", lines, note);
+    let behind = chart(
+        "counters",
+        "Counters behind the findings",
+        "per s",
+        lines,
+        note,
+    );
     Ok((throughput, behind))
 }

@@ -11,17 +11,17 @@ const NEVER_MS: u32 = u32::MAX / 1000;
 
 /// What the kernel does not say but its numbers tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(super) struct Derived {
+pub(crate) struct Derived {
     /// cwnd × mss ÷ rtt: what the window lets through.
-    pub(super) send_bits_per_s: Option<u64>,
+    pub(crate) send_bits_per_s: Option<u64>,
     /// Segments delivered in the last rate sample ÷ its time.
-    pub(super) delivery_bits_per_s: Option<u64>,
+    pub(crate) delivery_bits_per_s: Option<u64>,
     /// Pacing rate ÷ send rate: the kernel means 2 in slow start and 1.2 after it.
-    pub(super) pacing_ratio: Option<f64>,
+    pub(crate) pacing_ratio: Option<f64>,
     /// Share of the busy time that waited for the peer's window.
-    pub(super) rwnd_limited_percent: Option<f64>,
+    pub(crate) rwnd_limited_percent: Option<f64>,
     /// Share of the busy time that waited for the send buffer.
-    pub(super) sndbuf_limited_percent: Option<f64>,
+    pub(crate) sndbuf_limited_percent: Option<f64>,
 }
 
 /// Bits a second that a window of `cwnd` segments lets through.
@@ -30,7 +30,7 @@ fn send_bits_per_s(cwnd: u32, mss: u32, rtt_us: u32) -> Option<f64> {
 }
 
 impl Derived {
-    pub(super) fn of(s: &Socket) -> Derived {
+    pub(crate) fn of(s: &Socket) -> Derived {
         let send = match (s.cwnd, s.snd_mss, s.rtt_us) {
             (Some(cwnd), Some(mss), Some(rtt)) => send_bits_per_s(cwnd, mss, rtt),
             _ => None,
@@ -60,7 +60,7 @@ impl Derived {
 }
 
 /// A rate as people say it.
-pub(super) fn bits_per_s(rate: u64) -> String {
+pub(crate) fn bits_per_s(rate: u64) -> String {
     let rate = rate as f64;
     match rate {
         r if r >= 1e9 => format!("{:.2}Gbit/s", r / 1e9),
@@ -71,7 +71,7 @@ pub(super) fn bits_per_s(rate: u64) -> String {
 }
 
 /// The details in the order of `ss`; what is zero there is left out here, too.
-pub(super) fn words(s: &Socket, d: &Derived) -> String {
+pub(crate) fn words(s: &Socket, d: &Derived) -> String {
     let mut all = Words(String::new());
     all.flag(s.timestamps, "ts");
     all.flag(s.sack, "sack");

@@ -3,14 +3,14 @@
 mod counters;
 mod cpus;
 mod definitions;
-mod detail;
+pub(crate) mod detail;
 mod listeners;
 mod ports;
 mod rank;
 mod rounds;
 mod sockets;
 mod tables;
-mod threads;
+pub(crate) mod threads;
 mod usage;
 
 use crate::view::View;

@@ -85,7 +85,7 @@ struct Sleep<'t> {
 }
 
 /// The parts of an interval, in the order of the columns.
-fn parts(t: &Thread) -> [u64; 8] {
+pub(crate) fn parts(t: &Thread) -> [u64; 8] {
     [
         t.user_ns,
         t.system_ns,
@@ -98,7 +98,15 @@ fn parts(t: &Thread) -> [u64; 8] {
     ]
 }
 
-fn add(sum: &mut Thread, row: &Thread) {
+/// Time in which it did something or was kept from it, ns: asleep, or waiting for a lock as idle
+/// threads of a pool do, it is neither.
+pub(crate) fn restless(t: &Thread) -> u64 {
+    let rest = t.sleep_ns.saturating_add(t.lock_ns);
+    t.interval_ns.saturating_sub(rest)
+}
+
+/// Adds an interval to those before it.
+pub(crate) fn add(sum: &mut Thread, row: &Thread) {
     let add = |a: &mut u64, b: u64| *a = a.saturating_add(b);
     add(&mut sum.interval_ns, row.interval_ns);
     add(&mut sum.user_ns, row.user_ns);

@@ -1,0 +1,147 @@
+//! The terminal while a screen fills it: taken over, and given back however that ends.
+
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::panic;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use view::top::Key;
+
+/// The terminal, taken over until this is dropped.
+pub struct Terminal {
+    inner: ratatui::Terminal<CrosstermBackend<File>>,
+}
+
+/// What the reader did.
+pub enum Input {
+    /// Pressed a key that means something.
+    Key(Key),
+    /// Changed the terminal's size.
+    Resize,
+}
+
+/// One clear line when there is no terminal to fill.
+pub fn require() -> Result<()> {
+    if !(io::stdout().is_terminal() && io::stdin().is_terminal()) {
+        bail!("top needs a terminal; for a pipe use `tcpwhy stat` or `tcpwhy explain`");
+    }
+    Ok(())
+}
+
+impl Terminal {
+    /// Takes it over.
+    pub fn take() -> Result<Terminal> {
+        // A file of our own: a panic of any thread must be able to write to it, whoever holds the
+        // lock of stdout.
+        let out = own_stdout()?;
+        let mut early = own_stdout()?;
+        enable_raw_mode().context("taking over the terminal")?;
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            give_back();
+            before(info);
+        }));
+        // From here on, whatever happens, it is given back.
+        let taken = execute!(early, EnterAlternateScreen)
+            .and_then(|()| ratatui::Terminal::new(CrosstermBackend::new(out)));
+        match taken {
+            Ok(inner) => Ok(Terminal { inner }),
+            Err(e) => {
+                give_back();
+                Err(e).context("taking over the terminal")
+            }
+        }
+    }
+
+    /// Columns and lines.
+    pub fn size(&self) -> Result<(u16, u16)> {
+        let size = self
+            .inner
+            .size()
+            .context("asking for the terminal's size")?;
+        Ok((size.width, size.height))
+    }
+
+    /// Paints a picture.
+    pub fn draw(&mut self, paint: impl FnOnce(&mut ratatui::Frame)) -> Result<()> {
+        self.inner.draw(paint).context("writing to the terminal")?;
+        Ok(())
+    }
+
+    /// What the reader does within this time.
+    pub fn input(&mut self, within: Duration) -> Result<Option<Input>> {
+        let read = || -> io::Result<Option<Event>> {
+            match event::poll(within)? {
+                true => event::read().map(Some),
+                false => Ok(None),
+            }
+        };
+        let event = match read() {
+            Ok(event) => event,
+            // A signal: whoever looks at its flag knows what to do.
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => None,
+            Err(e) => return Err(e).context("reading from the terminal"),
+        };
+        Ok(match event {
+            Some(Event::Resize(..)) => Some(Input::Resize),
+            Some(Event::Key(key)) => meaning(key).map(Input::Key),
+            _ => None,
+        })
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+fn own_stdout() -> Result<File> {
+    let own = rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3).context("taking over stdout")?;
+    Ok(File::from(own))
+}
+
+/// As it was before. Safe to do twice; what fails cannot be helped any more.
+fn give_back() {
+    let _ = disable_raw_mode();
+    if let Ok(mut out) = own_stdout() {
+        let _ = execute!(out, LeaveAlternateScreen, Show);
+    }
+}
+
+fn meaning(key: KeyEvent) -> Option<Key> {
+    if key.kind == KeyEventKind::Release {
+        return None;
+    }
+    let shift = key.modifiers.contains(KeyModifiers::SHIFT);
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    Some(match key.code {
+        KeyCode::Char('c') if control => Key::Interrupt,
+        KeyCode::Char(_) if control => return None,
+        KeyCode::Char(c) => Key::Char(c),
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Esc => Key::Esc,
+        KeyCode::Backspace => Key::Backspace,
+        KeyCode::Tab => Key::Tab,
+        KeyCode::BackTab => Key::BackTab,
+        KeyCode::Up => Key::Up,
+        KeyCode::Down => Key::Down,
+        KeyCode::Left if shift => Key::FarLeft,
+        KeyCode::Right if shift => Key::FarRight,
+        KeyCode::Left => Key::Left,
+        KeyCode::Right => Key::Right,
+        KeyCode::PageUp => Key::PageUp,
+        KeyCode::PageDown => Key::PageDown,
+        KeyCode::Home => Key::Home,
+        KeyCode::End => Key::End,
+        _ => return None,
+    })
+}

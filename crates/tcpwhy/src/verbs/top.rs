@@ -1,0 +1,271 @@
+//! `tcpwhy top`: the live screen, or a recording with a time cursor. Only wiring: what keys do and
+//! what is painted is `view::top`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use observe::{Part, Session};
+use recording::{Feed, Intent, Manifest, Next, Recording, Verdict, Window, monotonic_ns};
+use tempfile::TempDir;
+use view::How;
+use view::top::{About, Effect, Findings, Picture, Seen, State, Timeline, draw};
+
+use crate::explainer::{Done, Explainer, Job};
+use crate::filters::FilterArgs;
+use crate::live::{WhatArgs, stop_flag};
+use crate::terminal::{self, Input, Terminal};
+use crate::watch::{stop_session, without_tasks};
+
+/// Arguments of `tcpwhy top`.
+#[derive(Args, Debug)]
+pub struct TopArgs {
+    /// Go through this recording instead of watching the live host
+    recording: Option<PathBuf>,
+    #[command(flatten)]
+    what: WhatArgs,
+    // Last, as its heading would go on over what follows.
+    #[command(flatten)]
+    filters: FilterArgs,
+}
+
+/// A picture is painted at most so often.
+const PAINT_EVERY: Duration = Duration::from_millis(250);
+/// Rows are handed over every second, so a second is whole when it is this old.
+const HOLD: Duration = Duration::from_millis(1_500);
+/// What is older is removed from the disk.
+const KEEP: Duration = Duration::from_secs(60);
+/// Where a live recording is kept while it is needed: in memory, where there is such a place.
+const PLACES: &[&str] = &["/dev/shm", "/run"];
+
+/// Runs the verb.
+pub fn run(args: &TopArgs) -> Result<ExitCode> {
+    terminal::require()?;
+    match &args.recording {
+        Some(path) => recorded(path, args)?,
+        None => live(args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn recorded(path: &Path, args: &TopArgs) -> Result<()> {
+    let recording = Recording::open(path)?;
+    let filter = args.filters.of(&recording.manifest)?;
+    let timeline = Timeline::read(&recording, filter.clone())?;
+    let mut about = about(&recording.manifest, false);
+    let span = timeline.span();
+    let mut explainer = Explainer::start(explain::Options::default().about(filter))?;
+    let job = Job {
+        recording,
+        remove: None,
+        span,
+    };
+    explainer.begin(job, false);
+    about.health = missing(&about, &timeline);
+    let stop = stop_flag()?;
+    let mut screen = Screen::begin(about, timeline)?;
+    while !screen.ended && !stop.load(Ordering::Relaxed) {
+        if let Some(done) = explainer.done() {
+            screen.explained(done, false);
+        }
+        screen.turn()?;
+    }
+    Ok(())
+}
+
+fn live(args: &TopArgs) -> Result<()> {
+    let filter = args.filters.live()?;
+    let stop = stop_flag()?;
+    let dir = memory()?;
+    let at = dir.path().join("live.tcpwhy");
+    let parts = Part::by_default().chain([Part::Threads]);
+    let options = args.what.options(without_tasks(&filter), parts);
+    let mut explainer = Explainer::start(explain::Options::default().about(filter.clone()))?;
+    let (mut session, feed) = Session::followed(&at, &options)?;
+    let mut window = Window::of(&at);
+    let manifest = session.manifest();
+    let timeline = Timeline::live(manifest, filter);
+    let screen = Screen::begin(about(manifest, true), timeline);
+    let shown = screen.and_then(|mut screen| {
+        let mut links = 0;
+        while !screen.ended && !stop.load(Ordering::Relaxed) && !session.failed() {
+            take(&feed, &mut window, &mut screen.timeline)?;
+            let now = monotonic_ns();
+            if screen.timeline.reach(before(now, HOLD)) {
+                screen.about.health = missing(&screen.about, &screen.timeline);
+                screen.changed = true;
+                window.forget(before(now, KEEP))?;
+                session.tick()?;
+            }
+            if let Some(done) = explainer.done() {
+                let paced = explainer.is_paced();
+                screen.explained(done, paced);
+            }
+            let trouble = screen.timeline.is_in_trouble();
+            if explainer.is_due(trouble) {
+                links += 1;
+                let to = dir.path().join(format!("window-{links}"));
+                let from = before(now, explainer.length()).max(session.manifest().start_ns);
+                let manifest = Manifest {
+                    end_ns: now,
+                    ..session.manifest().clone()
+                };
+                let job = Job {
+                    recording: window.link(from, &manifest, &to)?,
+                    remove: Some(to),
+                    span: (from, now),
+                };
+                explainer.begin(job, trouble);
+            }
+            screen.turn()?;
+        }
+        Ok(())
+    });
+    // The terminal is as it was: what is said now is read.
+    let stopped = stop_session(session, &feed, |_| Ok(()))?;
+    shown.and(stopped.map(drop))
+}
+
+/// Takes what has come.
+fn take(feed: &Feed, window: &mut Window, timeline: &mut Timeline) -> Result<()> {
+    while let Next::Segment(segment) = feed.next(Duration::ZERO) {
+        window.add(&segment);
+        timeline.add(&segment)?;
+    }
+    Ok(())
+}
+
+/// A directory in memory where there is one, else where temporary files go.
+fn memory() -> Result<TempDir> {
+    let make = || tempfile::Builder::new().prefix("tcpwhy-top-").to_owned();
+    let in_memory = PLACES.iter().find_map(|dir| make().tempdir_in(dir).ok());
+    match in_memory {
+        Some(dir) => Ok(dir),
+        None => make().tempdir().context("making a temporary directory"),
+    }
+}
+
+fn before(now_ns: u64, time: Duration) -> u64 {
+    now_ns.saturating_sub(time.as_nanos() as u64)
+}
+
+fn about(manifest: &Manifest, live: bool) -> About {
+    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    let failed = manifest.sources.iter().filter_map(|s| match &s.verdict {
+        Verdict::Failed(why) => Some(format!("{} failed: {why}", s.name)),
+        Verdict::Unsupported(why) if s.intent == Intent::Required => {
+            Some(format!("{} is not supported: {why}", s.name))
+        }
+        _ => None,
+    });
+    About {
+        host: format!("{} (Linux {})", manifest.host.name, manifest.host.kernel),
+        live,
+        colour: !no_colour,
+        how: How {
+            zone: view::local_zone(),
+            ..How::of(manifest)
+        },
+        failed: failed.collect(),
+        health: None,
+    }
+}
+
+/// What could not be had and what was lost.
+fn missing(about: &About, timeline: &Timeline) -> Option<String> {
+    let lost = timeline.health().says();
+    let all: Vec<String> = about.failed.iter().cloned().chain(lost).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// The screen, and what is on it.
+struct Screen {
+    terminal: Terminal,
+    timeline: Timeline,
+    findings: Findings,
+    about: About,
+    state: State,
+    /// What was painted last.
+    seen: Seen,
+    painted: Instant,
+    changed: bool,
+    ended: bool,
+}
+
+impl Screen {
+    fn begin(about: About, timeline: Timeline) -> Result<Screen> {
+        let mut screen = Screen {
+            terminal: Terminal::take()?,
+            timeline,
+            findings: Findings::default(),
+            about,
+            state: State::default(),
+            seen: Seen::default(),
+            painted: Instant::now(),
+            changed: true,
+            ended: false,
+        };
+        screen.paint()?;
+        Ok(screen)
+    }
+
+    fn explained(&mut self, done: Done, paced: bool) {
+        let (from, to) = done.span;
+        match done.explained {
+            Ok(explanation) => self.findings.explained(explanation, from, to, paced),
+            Err(why) => self.findings.failed(why),
+        }
+        self.changed = true;
+    }
+
+    /// Waits a moment for keys, and paints what has changed.
+    fn turn(&mut self) -> Result<()> {
+        let mut wait = PAINT_EVERY;
+        while let Some(input) = self.terminal.input(wait)? {
+            wait = Duration::ZERO;
+            let effect = match input {
+                Input::Key(key) => self.state.key(key, &self.seen),
+                Input::Resize => Effect::Redraw,
+            };
+            match effect {
+                Effect::Quit => self.ended = true,
+                // What a key means depends on what is seen: each has its own picture.
+                Effect::Redraw => self.paint()?,
+                Effect::Nothing => {}
+            }
+            if self.ended {
+                return Ok(());
+            }
+        }
+        if self.changed && self.painted.elapsed() >= PAINT_EVERY {
+            self.paint()?;
+        }
+        Ok(())
+    }
+
+    fn paint(&mut self) -> Result<()> {
+        let (width, height) = self.terminal.size()?;
+        let snapshot = self
+            .timeline
+            .snapshot(self.state.cursor_ns, self.state.order);
+        let time = (self.timeline.span(), self.timeline.step_ns());
+        let picture = Picture::new(
+            &self.state,
+            &snapshot,
+            &self.findings,
+            &self.about,
+            time,
+            width,
+        );
+        self.seen = picture.seen(self.state.focus, width, height);
+        self.state.settle(&self.seen);
+        self.terminal
+            .draw(|frame| draw(frame, &picture, &self.state, &self.about))?;
+        self.painted = Instant::now();
+        self.changed = false;
+        Ok(())
+    }
+}

@@ -1,0 +1,319 @@
+//! All about one line of a pane.
+
+use recording::tables::Wait;
+
+use super::findings::Findings;
+use super::frame::Metric;
+use super::panes::{LETTERS, age, group, ms, rate, shares, who};
+use super::snapshot::{ListenerNow, MAX_DETAILS, Snapshot};
+use super::state::Target;
+use super::table::curve;
+use crate::numbers::{duration, endpoint, tenth};
+use crate::page::Page;
+use crate::stat::detail::{Derived, bits_per_s, words};
+use crate::style::{Look, Style};
+use crate::text;
+
+/// Width of curves.
+const CURVE: usize = 60;
+
+/// What is said of it, so wide.
+pub(super) fn lines(
+    target: &Target,
+    snapshot: &Snapshot,
+    findings: &Findings,
+    width: usize,
+) -> Vec<(Look, String)> {
+    let style = Style {
+        width,
+        colour: false,
+        rows: false,
+    };
+    let mut page = Page::new(&style);
+    let known = match target {
+        Target::Finding(key) => finding(&mut page, key, findings, snapshot.now_ns),
+        Target::Metric(metric) => count(&mut page, *metric, snapshot),
+        Target::Listener(netns, sock) => listener(&mut page, (*netns, *sock), snapshot),
+        Target::Socket(netns, sock) => socket(&mut page, (*netns, *sock), snapshot),
+        Target::Thread(pid, tid) => thread(&mut page, (*pid, *tid), snapshot),
+        Target::Function(name) => function(&mut page, name, snapshot),
+    };
+    if known.is_none() {
+        page.paragraph("", Look::Faint, gone(target));
+    }
+    page.lines()
+}
+
+/// What is said of a line that there is no longer.
+fn gone(target: &Target) -> &'static str {
+    match target {
+        Target::Finding(_) => "This finding has ended. Esc goes back.",
+        Target::Metric(_) => "Nothing was counted in this window. Esc goes back.",
+        Target::Listener(..) => "This listener was not sampled in this window. Esc goes back.",
+        Target::Socket(..) => {
+            "This connection has ended, or did nothing in these seconds. Esc goes back."
+        }
+        Target::Thread(..) => "This thread has ended, or only slept in this window. Esc goes back.",
+        Target::Function(_) => "No CPU was found in this function in this window. Esc goes back.",
+    }
+}
+
+fn finding(page: &mut Page, key: &str, findings: &Findings, now_ns: u64) -> Option<()> {
+    let case = findings.cases.iter().find(|c| c.key() == key)?;
+    if !case.holds {
+        let ago = age(now_ns.saturating_sub(case.last_ns));
+        let says = format!("No longer found: last seen {ago} ago.");
+        page.paragraph("", Look::Warning, &says);
+        page.blank();
+    }
+    text::case(page, &case.finding, case.start_unix_ns);
+    Some(())
+}
+
+fn count(page: &mut Page, metric: Metric, snapshot: &Snapshot) -> Option<()> {
+    let rate_of = snapshot.rate(metric)?;
+    let (_, name, says) = Metric::ALL[metric as usize];
+    page.paragraph("", Look::Title, name);
+    page.paragraph("", Look::Plain, says);
+    page.blank();
+    page.item(
+        "last second",
+        Look::Plain,
+        &format!("{} per second", rate(rate_of.now)),
+    );
+    let window = format!(
+        "{} in {:.0} s: {} per second",
+        group(rate_of.count as f64),
+        snapshot.seconds(),
+        rate(rate_of.mean)
+    );
+    page.item("window", Look::Plain, &window);
+    page.item("last minute", Look::Command, &curve(&rate_of.curve, CURVE));
+    let most = rate_of.curve.iter().copied().fold(0.0, f64::max);
+    page.item(
+        "at most",
+        Look::Plain,
+        &format!("{} per second", rate(most)),
+    );
+    if !rate_of.reasons.is_empty() {
+        page.heading("WHY");
+        for (why, n) in &rate_of.reasons {
+            page.item(&group(*n as f64), Look::Plain, why);
+        }
+    }
+    if metric == Metric::Opened {
+        page.heading("HOW LONG CONNECTING TOOK");
+        for percent in [50, 90, 99, 100] {
+            if let Some(ns) = snapshot.connects.percentile(percent) {
+                let says = format!("up to {}", ms(ns as f64 / 1000.0));
+                page.item(&format!("{percent} %"), Look::Plain, &says);
+            }
+        }
+    }
+    let next = match metric {
+        Metric::Opened | Metric::Failed => "tcpwhy trace connects",
+        Metric::Accepted => "tcpwhy trace accepts",
+        Metric::Closed => "tcpwhy trace states",
+        Metric::SynRetransmits | Metric::SynAckRetransmits | Metric::Retransmits => {
+            "tcpwhy trace retransmits"
+        }
+        Metric::ResetsSent | Metric::ResetsReceived => "tcpwhy trace resets",
+        Metric::Drops => "tcpwhy trace drops",
+    };
+    page.heading("EACH OF THEM");
+    page.item("$", Look::Command, next);
+    Some(())
+}
+
+fn listener(page: &mut Page, key: (u32, u64), snapshot: &Snapshot) -> Option<()> {
+    let all = &snapshot.listeners;
+    let l = all.iter().find(|l| (l.row.netns, l.row.sock) == key)?;
+    let row = &l.row;
+    let at = endpoint(row.local_addr, row.local_port);
+    page.paragraph("", Look::Title, &at);
+    page.blank();
+    page.item("owner", Look::Plain, &who(&l.owner));
+    page.item("namespace", Look::Plain, &snapshot.netns(row.netns));
+    let full = row.accept_queue > row.backlog;
+    let queue = format!(
+        "{} of {} wait for accept(){}",
+        row.accept_queue,
+        row.backlog,
+        if full { ": it is full" } else { "" }
+    );
+    let look = if full { Look::Warning } else { Look::Plain };
+    page.item("accept q", look, &queue);
+    page.item("last minute", Look::Command, &curve(&l.queue, CURVE));
+    let most = l.queue.iter().copied().fold(0.0, f64::max);
+    page.item("at most", Look::Plain, &group(most));
+    let half = format!(
+        "{} half open, {} of them young",
+        row.syn_queue, row.syn_queue_young
+    );
+    page.item("SYN queue", Look::Plain, &half);
+    let drops = format!("{} in the window, {} since it was made", l.drops, row.drops);
+    page.item("drops", Look::Plain, &drops);
+    if row.synflood_warned {
+        let says = "the kernel has logged \"Possible SYN flooding\" for it";
+        page.item("warned", Look::Warning, says);
+    }
+    page.item(
+        "accepted",
+        Look::Plain,
+        &format!("{} per second", rate(l.accepted)),
+    );
+    if row.reuseport {
+        let same = all.iter().filter(|o| place(o) == place(l)).count();
+        let says = format!("SO_REUSEPORT is set: {same} sockets listen here, accepted counts all");
+        page.item("shared", Look::Plain, &says);
+    }
+    let its = |s: &&super::frame::SocketSample| {
+        s.row.netns == row.netns && s.row.local_port == row.local_port
+    };
+    let its: Vec<_> = snapshot
+        .sockets
+        .iter()
+        .filter(its)
+        .take(MAX_DETAILS)
+        .collect();
+    if !its.is_empty() {
+        page.heading("ITS CONNECTIONS AMONG THE SLOWEST");
+        for s in its {
+            let rtt = s.row.rtt_us.map_or("-".into(), |us| ms(us.into()));
+            let again = s.row.total_retrans.unwrap_or(0);
+            let says = format!("rtt {rtt}, sent again {again}, {}", who(&s.owner));
+            let remote = endpoint(s.row.remote_addr, s.row.remote_port);
+            page.paragraph(&format!("  {remote:<22} "), Look::Plain, &says);
+        }
+    }
+    Some(())
+}
+
+fn place(l: &ListenerNow) -> (u32, recording::Addr, u16) {
+    (l.row.netns, l.row.local_addr, l.row.local_port)
+}
+
+fn socket(page: &mut Page, key: (u32, u64), snapshot: &Snapshot) -> Option<()> {
+    let mut all = snapshot.sockets.iter();
+    let s = all.find(|s| (s.row.netns, s.row.sock) == key)?;
+    let row = &s.row;
+    let ends = format!(
+        "{} to {}",
+        endpoint(row.local_addr, row.local_port),
+        endpoint(row.remote_addr, row.remote_port)
+    );
+    page.paragraph("", Look::Title, &ends);
+    page.blank();
+    page.item("state", Look::Plain, &row.state);
+    page.item("owner", Look::Plain, &who(&s.owner));
+    page.item("namespace", Look::Plain, &snapshot.netns(row.netns));
+    let rate = s.bits_per_s.map_or("-".into(), bits_per_s);
+    page.item(
+        "rate",
+        Look::Plain,
+        &format!("{rate} in the last interval, both ways"),
+    );
+    let again = format!(
+        "{} segments in the last interval, {} ever",
+        s.again,
+        row.total_retrans.unwrap_or(0)
+    );
+    let look = if s.again > 0 {
+        Look::Warning
+    } else {
+        Look::Plain
+    };
+    page.item("sent again", look, &again);
+    let queues = format!(
+        "{} bytes not read, {} bytes not acknowledged",
+        row.recv_queue.unwrap_or(0),
+        row.send_queue.unwrap_or(0)
+    );
+    page.item("queues", Look::Plain, &queues);
+    page.heading("AS ss -tin SHOWS IT");
+    page.paragraph("  ", Look::Plain, &words(row, &Derived::of(row)));
+    Some(())
+}
+
+fn thread(page: &mut Page, key: (u32, u32), snapshot: &Snapshot) -> Option<()> {
+    let mut all = snapshot.threads.iter();
+    let t = all.find(|t| (t.sum.pid, t.sum.tid) == key)?;
+    let (pid, tid) = key;
+    page.paragraph("", Look::Title, &format!("{} {tid}", &*t.sum.comm));
+    page.blank();
+    page.item("process", Look::Plain, &pid.to_string());
+    for ((_, name), share) in LETTERS.iter().zip(shares(&t.sum)) {
+        page.item(name, Look::Plain, &format!("{:>5} %", tenth(share * 100.0)));
+    }
+    let switches = format!("{} voluntary, {} not", t.sum.voluntary, t.sum.involuntary);
+    page.item("switches", Look::Plain, &switches);
+    if !t.sleeps.is_empty() {
+        page.heading("ASLEEP IN");
+        for (call, ns, n) in t.sleeps.iter().take(MAX_DETAILS) {
+            let says = format!("{} in {} times", duration(*ns), group(*n as f64));
+            page.item(call, Look::Plain, &says);
+        }
+    }
+    page.heading("ITS LONG WAITS, AND WHO ENDED THEM");
+    let waits = snapshot.waits.iter().filter(|w| (w.pid, w.tid) == key);
+    let waits: Vec<_> = waits.take(MAX_DETAILS).collect();
+    for wait in &waits {
+        page.item(&duration(wait.waited_ns), Look::Plain, &waited(wait));
+    }
+    if waits.is_empty() {
+        let says = match snapshot.has("wait") {
+            true => "None in this window.",
+            false => "Waits are not recorded; `--with waits` does.",
+        };
+        page.paragraph("  ", Look::Faint, says);
+    }
+    Some(())
+}
+
+fn waited(w: &Wait) -> String {
+    let call = w.syscall.as_deref().unwrap_or("no system call");
+    let by = match &*w.waker {
+        "task" => format!("{} {}", &*w.waker_comm, w.waker_tid),
+        other => other.to_string(),
+    };
+    let mut says = format!("in {call}, woken by {by}");
+    if let Some(attempt) = w.cause_attempt {
+        let from = endpoint(w.cause_remote_addr, w.cause_remote_port);
+        says += &match attempt {
+            0 => format!(": a packet of {from}"),
+            n => format!(": a packet of {from}, sent again for the {n}. time"),
+        };
+    }
+    if let Some(ns) = w.runqueue_ns.filter(|ns| *ns >= 1_000_000) {
+        says += &format!(", then {} for a CPU", duration(ns));
+    }
+    says
+}
+
+fn function(page: &mut Page, name: &str, snapshot: &Snapshot) -> Option<()> {
+    let f = snapshot.functions.iter().find(|f| &*f.name == name)?;
+    let (all, _) = snapshot.samples;
+    let percent = |n: u64| tenth(n as f64 * 100.0 / all.max(1) as f64);
+    page.paragraph("", Look::Title, &f.name);
+    page.blank();
+    page.item(
+        "itself",
+        Look::Plain,
+        &format!("{} % of all samples", percent(f.itself)),
+    );
+    let total = format!("{} %, with what it called", percent(f.total));
+    page.item("in all", Look::Plain, &total);
+    page.heading("CALLED BY");
+    for (callers, n) in &f.callers {
+        let callers = if callers.is_empty() {
+            "nobody: it is the outermost"
+        } else {
+            callers
+        };
+        page.item(&format!("{} %", percent(*n)), Look::Plain, callers);
+    }
+    if f.callers.is_empty() {
+        page.paragraph("  ", Look::Faint, "No sample was in itself.");
+    }
+    Some(())
+}

@@ -1,0 +1,375 @@
+//! The picture: a head that says how fresh and how whole everything is, the panes, a foot.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Clear, Paragraph};
+use unicode_width::UnicodeWidthStr;
+
+use super::findings::{EXPLAIN, Findings, Progress};
+use super::panes::{self, Content, age};
+use super::snapshot::Snapshot;
+use super::state::{Open, Pane, Seen, State, Target};
+use super::table::{self, cut};
+use super::{detail, help};
+use crate::escape::escape;
+use crate::screen::How;
+use crate::style::Look;
+
+/// What the picture is of.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// Host and kernel.
+    pub host: String,
+    /// It goes on.
+    pub live: bool,
+    /// Colours.
+    pub colour: bool,
+    /// The clock of the times that are shown.
+    pub how: How,
+    /// Sources that could not be had.
+    pub failed: Vec<String>,
+    /// What was lost or could not be had, in a line.
+    pub health: Option<String>,
+}
+
+/// Everything that is shown, before it is known where.
+pub struct Picture {
+    contents: [Content; Pane::ALL.len()],
+    open: Option<Vec<(Look, String)>>,
+    head: Vec<(Look, String)>,
+    span: (u64, u64),
+    step_ns: u64,
+}
+
+impl Picture {
+    /// Of a moment.
+    pub fn new(
+        state: &State,
+        snapshot: &Snapshot,
+        findings: &Findings,
+        about: &About,
+        (span, step_ns): ((u64, u64), u64),
+        width: u16,
+    ) -> Picture {
+        let content = |(pane, _)| panes::content(pane, state, snapshot, findings, about.live);
+        let width = usize::from(width);
+        let open = state.open.as_ref().map(|(open, _)| match open {
+            Open::Help => help::lines(width),
+            Open::Detail(target) => detail::lines(target, snapshot, findings, width),
+        });
+        Picture {
+            contents: Pane::ALL.map(content),
+            open,
+            head: head(state, snapshot, findings, about),
+            span,
+            step_ns,
+        }
+    }
+
+    /// What keys depend on, when it is shown on a screen of this size.
+    pub fn seen(&self, focus: Pane, width: u16, height: u16) -> Seen {
+        let areas = self.areas(focus, Rect::new(0, 0, width, height));
+        let body = areas.body.height;
+        let page = match self.open {
+            Some(_) => body,
+            None => areas.panes[focus as usize].height.saturating_sub(2),
+        };
+        let targets =
+            |c: &Content| -> Vec<Target> { c.entries.iter().map(|e| e.target.clone()).collect() };
+        let mut all: [Vec<Target>; Pane::ALL.len()] = Default::default();
+        for (all, content) in all.iter_mut().zip(&self.contents) {
+            *all = targets(content);
+        }
+        Seen {
+            targets: all,
+            page: page.into(),
+            lines: self.open.as_ref().map_or(0, Vec::len),
+            span: self.span,
+            step_ns: self.step_ns,
+        }
+    }
+
+    fn areas(&self, focus: Pane, all: Rect) -> Areas {
+        let head = (self.head.len() as u16).min(all.height.saturating_sub(1));
+        let foot = u16::from(all.height > 2);
+        let body = Rect {
+            y: all.y + head,
+            height: all.height.saturating_sub(head + foot),
+            ..all
+        };
+        let wants = [0, 1, 2, 3, 4, 5].map(|i: usize| {
+            let content = &self.contents[i];
+            let header = usize::from(i > 0);
+            (content.entries.len().max(1) + 1 + header).min(usize::from(u16::MAX)) as u16
+        });
+        let heights = share_out(body.height, focus, wants);
+        let mut y = body.y;
+        let panes = heights.map(|height| {
+            let area = Rect { y, height, ..body };
+            y += height;
+            area
+        });
+        Areas { body, panes }
+    }
+}
+
+struct Areas {
+    body: Rect,
+    panes: [Rect; Pane::ALL.len()],
+}
+
+/// How many lines each pane gets: none when there is no room for a useful piece of it.
+fn share_out(height: u16, focus: Pane, wants: [u16; 6]) -> [u16; 6] {
+    const LEAST: [u16; 6] = [3, 7, 5, 5, 5, 5];
+    let mut order: Vec<usize> = (0..wants.len()).collect();
+    order.sort_by_key(|i| (*i != focus as usize, *i));
+    let mut got = [0; 6];
+    let mut left = height;
+    for &i in &order {
+        // The pane that keys go to is always there.
+        let least = LEAST[i].min(wants[i]);
+        if least <= left || i == focus as usize {
+            got[i] = least.min(left);
+            left -= got[i];
+        }
+    }
+    // The rest goes line by line to those that have more to show, twice as fast to the focus.
+    while left > 0 {
+        let before = left;
+        for i in order.iter().copied().chain([focus as usize]) {
+            if got[i] > 0 && got[i] < wants[i] && left > 0 {
+                got[i] += 1;
+                left -= 1;
+            }
+        }
+        if left == before {
+            break;
+        }
+    }
+    got
+}
+
+/// The first lines: what this is of, how fresh the findings are, what is missing.
+fn head(
+    state: &State,
+    snapshot: &Snapshot,
+    findings: &Findings,
+    about: &About,
+) -> Vec<(Look, String)> {
+    let clock = about.how.time(snapshot.now_ns);
+    let clock = clock.get(..8).unwrap_or(&clock);
+    let mode = match (about.live, state.cursor_ns) {
+        (true, None) => "live",
+        (true, Some(_)) => "STOPPED at",
+        (false, _) => "recorded",
+    };
+    let first = format!(
+        "tcpwhy top  {}  {mode} {clock}  window {:.0} s",
+        about.host,
+        snapshot.seconds()
+    );
+    let explained = match (findings.progress, about.live) {
+        (Progress::Waiting, _) => "explaining: not yet done".to_string(),
+        (Progress::Failed, _) => "explaining: failed".into(),
+        (Progress::Explained { .. }, false) => "explained: the whole recording".into(),
+        (
+            Progress::Explained {
+                from_ns,
+                to_ns,
+                paced,
+            },
+            true,
+        ) => {
+            let mut says = format!(
+                "explained: {} that ended {} ago",
+                age(to_ns.saturating_sub(from_ns)),
+                age(snapshot.now_ns.saturating_sub(to_ns)),
+            );
+            if paced {
+                says += "; less often, to cost little";
+            }
+            says
+        }
+    };
+    let mut head = vec![(Look::Fix, first), (Look::Plain, explained)];
+    // Live the recorder itself says what is lost, as it is lost; of a recording explain knows it.
+    let whole = about.live || findings.notes.is_empty();
+    let health = about.health.iter().filter(|_| whole).cloned();
+    let notes = findings.notes.iter();
+    let notes = notes.filter(|n| !about.live || n.source == EXPLAIN);
+    let missing: Vec<String> = health
+        .chain(notes.map(|n| format!("{}: {}", n.source, n.says)))
+        .collect();
+    if !missing.is_empty() {
+        head.push((Look::Warning, format!("not whole: {}", missing.join("; "))));
+    }
+    head
+}
+
+/// Paints the picture. The state was [settled](State::settle) to it.
+pub fn draw(frame: &mut Frame, picture: &Picture, state: &State, about: &About) {
+    let all = frame.area();
+    let paint = Paint(about.colour);
+    let areas = picture.areas(state.focus, all);
+    frame.render_widget(Clear, all);
+    let lines = picture.head.iter().map(|(look, text)| {
+        let text = cut(&escape(text), all.width.into());
+        Line::styled(text, paint.of(*look))
+    });
+    let head = Rect {
+        height: areas.body.y.saturating_sub(all.y),
+        ..all
+    };
+    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), head);
+    match (&picture.open, &state.open) {
+        (Some(lines), Some((_, scroll))) => {
+            let shown = lines
+                .iter()
+                .skip(*scroll)
+                .take(areas.body.height.into())
+                .map(|(look, text)| Line::styled(text.clone(), paint.of(*look)));
+            frame.render_widget(Paragraph::new(shown.collect::<Vec<_>>()), areas.body);
+        }
+        _ => {
+            for (i, (pane, name)) in Pane::ALL.into_iter().enumerate() {
+                let area = areas.panes[i];
+                if area.height > 0 {
+                    let lines = pane_lines(picture, state, pane, name, area, paint);
+                    frame.render_widget(Paragraph::new(lines), area);
+                }
+            }
+        }
+    }
+    if all.height > 2 {
+        let area = Rect {
+            y: all.bottom() - 1,
+            height: 1,
+            ..all
+        };
+        frame.render_widget(
+            Paragraph::new(foot(picture, state, area.width, paint)),
+            area,
+        );
+    }
+}
+
+fn pane_lines<'a>(
+    picture: &'a Picture,
+    state: &State,
+    pane: Pane,
+    name: &str,
+    area: Rect,
+    paint: Paint,
+) -> Vec<Line<'a>> {
+    let content = &picture.contents[pane as usize];
+    let width = usize::from(area.width);
+    let focused = pane == state.focus;
+    let mut lines = vec![title(content, pane, name, focused, width, paint)];
+    if content.entries.is_empty() {
+        let text = format!("  {}", escape(&content.nothing));
+        lines.push(Line::styled(cut(&text, width), paint.of(Look::Faint)));
+        return lines;
+    }
+    // A mark and a blank stand before each line.
+    let inner = width.saturating_sub(2);
+    if pane != Pane::Findings {
+        let header = format!("  {}", table::header(content.columns, inner));
+        lines.push(Line::styled(cut(&header, width), paint.of(Look::Faint)));
+    }
+    let room = usize::from(area.height).saturating_sub(lines.len());
+    let selected = state.selected(pane);
+    // The selected line is always among those shown.
+    let first = match focused {
+        true => (selected + 1).saturating_sub(room),
+        false => 0,
+    };
+    for (i, entry) in content.entries.iter().enumerate().skip(first).take(room) {
+        let chosen = focused && i == selected;
+        let mut spans = vec![Span::raw(if chosen { "▸ " } else { "  " })];
+        let cells = table::line(content.columns, entry, inner);
+        spans.extend(cells.into_iter().map(|(look, text)| {
+            let style = paint.of(look);
+            Span::styled(
+                text,
+                if chosen {
+                    style.add_modifier(Modifier::BOLD)
+                } else {
+                    style
+                },
+            )
+        }));
+        lines.push(Line::from(spans));
+    }
+    lines
+}
+
+fn title(
+    content: &Content,
+    pane: Pane,
+    name: &str,
+    focused: bool,
+    width: usize,
+    paint: Paint,
+) -> Line<'static> {
+    let number = pane as usize + 1;
+    let n = content.entries.len();
+    let mut text = match pane {
+        Pane::Connections => format!("─{number} {name} "),
+        _ => format!("─{number} {name} ({n}) "),
+    };
+    if !content.note.is_empty() && !content.entries.is_empty() {
+        text += &format!("─ {} ", escape(&content.note));
+    }
+    let text = cut(&text, width);
+    let rule = "─".repeat(width.saturating_sub(text.width()));
+    let look = if focused { Look::Fix } else { Look::Faint };
+    Line::styled(text + &rule, paint.of(look))
+}
+
+fn foot(picture: &Picture, state: &State, width: u16, paint: Paint) -> Line<'static> {
+    let width = usize::from(width);
+    let text = match (&state.typing, &picture.open) {
+        (Some(typing), _) => format!("show only lines with: {}_", escape(typing)),
+        (None, Some(lines)) => {
+            let at = state.open.as_ref().map_or(0, |o| o.1) + 1;
+            format!(
+                "line {at} of {}  ↑↓ PgUp PgDn read  Esc back  q end",
+                lines.len()
+            )
+        }
+        (None, None) => {
+            let filter = match state.filter.is_empty() {
+                true => String::new(),
+                false => format!("only {:?} (Esc: all)  ", escape(&state.filter)),
+            };
+            format!(
+                "{filter}1-6 Tab pane  ↑↓ line  Enter more  ←→ time  p stop  / filter  ? help  q end"
+            )
+        }
+    };
+    Line::styled(cut(&text, width), paint.of(Look::Faint))
+}
+
+/// Colours, or their absence.
+#[derive(Clone, Copy)]
+struct Paint(bool);
+
+impl Paint {
+    fn of(self, look: Look) -> Style {
+        let plain = Style::new();
+        let bold = plain.add_modifier(Modifier::BOLD);
+        match (look, self.0) {
+            (Look::Plain, _) => plain,
+            (Look::Title, true) => bold.fg(Color::Red),
+            (Look::Title | Look::Fix, _) => bold,
+            (Look::Heading, _) => bold.add_modifier(Modifier::UNDERLINED),
+            (Look::Command, true) => plain.fg(Color::Cyan),
+            (Look::Warning, true) => plain.fg(Color::Yellow),
+            (Look::Faint, true) => plain.add_modifier(Modifier::DIM),
+            (Look::Command | Look::Faint, false) => plain,
+            (Look::Warning, false) => bold,
+        }
+    }
+}

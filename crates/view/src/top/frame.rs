@@ -1,0 +1,364 @@
+//! One second of a recording, as far as the screen shows it.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use ahash::AHashMap;
+use explain::owners::{Owner, Place};
+use recording::Text;
+use recording::tables::{Listener, Socket, Thread, Wait};
+
+use super::state::SocketOrder;
+use crate::stat;
+
+/// What is counted of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Metric {
+    /// connect() was called.
+    Opened,
+    /// A connection was accepted: its handshake completed at a listener.
+    Accepted,
+    /// A connect() failed.
+    Failed,
+    /// A connection ended.
+    Closed,
+    /// A SYN was sent again.
+    SynRetransmits,
+    /// A SYN-ACK was sent again.
+    SynAckRetransmits,
+    /// Data was sent again.
+    Retransmits,
+    /// A reset was sent.
+    ResetsSent,
+    /// A reset came in.
+    ResetsReceived,
+    /// A TCP packet was thrown away.
+    Drops,
+}
+
+impl Metric {
+    /// All of them: in a word or two, and what is counted.
+    pub const ALL: &'static [(Metric, &'static str, &'static str)] = &[
+        (Metric::Opened, "opened", "connections that this host began"),
+        (
+            Metric::Accepted,
+            "accepted",
+            "handshakes that completed at a listener of this host",
+        ),
+        (
+            Metric::Failed,
+            "failed",
+            "connections begun here that were never established",
+        ),
+        (
+            Metric::Closed,
+            "closed",
+            "ends of connections that were established",
+        ),
+        (
+            Metric::SynRetransmits,
+            "SYN again",
+            "SYNs that were sent again: the first got no answer",
+        ),
+        (
+            Metric::SynAckRetransmits,
+            "SYN-ACK again",
+            "SYN-ACKs that were sent again: the last ACK did not come",
+        ),
+        (
+            Metric::Retransmits,
+            "data again",
+            "segments of established connections that were sent again",
+        ),
+        (
+            Metric::ResetsSent,
+            "resets sent",
+            "resets that this host sent",
+        ),
+        (Metric::ResetsReceived, "resets recv", "resets that came in"),
+        (
+            Metric::Drops,
+            "drops",
+            "TCP packets that the kernel threw away",
+        ),
+    ];
+
+    /// In a word or two.
+    pub fn name(self) -> &'static str {
+        Metric::ALL[self as usize].1
+    }
+
+    /// Whether it is a sign of trouble.
+    pub fn is_trouble(self) -> bool {
+        !matches!(self, Metric::Opened | Metric::Accepted | Metric::Closed)
+    }
+}
+
+/// Listeners kept of a second.
+const MAX_LISTENERS: usize = 1024;
+/// Sockets looked at together, and kept of them for each order.
+const SOCKETS_AT_ONCE: usize = 512;
+const SOCKETS_KEPT: usize = 24;
+/// Threads looked at together, and kept.
+const THREADS_AT_ONCE: usize = 512;
+const THREADS_KEPT: usize = 64;
+/// Long waits kept, and different sleeps.
+const WAITS_KEPT: usize = 64;
+const SLEEPS_KEPT: usize = 4096;
+/// Different reasons kept.
+const MAX_REASONS: usize = 64;
+/// Different stacks kept of a second, and places that accept.
+const MAX_STACKS: usize = 4096;
+const MAX_PLACES: usize = 4096;
+
+/// One second (or, of a long recording, some).
+#[derive(Debug, Default)]
+pub(super) struct Frame {
+    pub(super) counts: [u64; Metric::ALL.len()],
+    /// Why, for drops and resets; which kind, for retransmissions.
+    pub(super) reasons: BTreeMap<(Metric, Text), u64>,
+    pub(super) connects: Latencies,
+    /// Connections accepted, by where.
+    pub(super) accepted: AHashMap<Place, u64>,
+    pub(super) listeners: Vec<ListenerSample>,
+    /// Listeners and others that found no room: what is shown is not all.
+    pub(super) left_out: u64,
+    sockets: Vec<SocketSample>,
+    threads: Vec<Thread>,
+    pub(super) sleeps: BTreeMap<(u32, u32, Text), (u64, u64)>,
+    waits: Vec<Wait>,
+    /// Samples of the CPU profile by kernel stack.
+    pub(super) stacks: AHashMap<u64, u64>,
+    pub(super) samples: u64,
+    pub(super) idle: u64,
+}
+
+/// A listener, and whose it is.
+#[derive(Clone, Debug)]
+pub(super) struct ListenerSample {
+    pub(super) row: Listener,
+    pub(super) owner: Owner,
+}
+
+/// A socket, whose it is, and what it did since its sample before.
+#[derive(Clone, Debug)]
+pub(super) struct SocketSample {
+    pub(super) row: Box<Socket>,
+    pub(super) owner: Owner,
+    /// Segments that were sent again since the sample before.
+    pub(super) again: u32,
+    /// Bits a second, both directions, since the sample before.
+    pub(super) bits_per_s: Option<u64>,
+}
+
+impl SocketSample {
+    /// How far up it stands in an order; 0 when it has no place in it.
+    pub(super) fn score(&self, order: SocketOrder) -> u64 {
+        let s = &self.row;
+        let queued = |q: Option<u32>| u64::from(q.unwrap_or(0));
+        match order {
+            SocketOrder::Rtt => s.rtt_us.unwrap_or(0).into(),
+            SocketOrder::Again => {
+                u64::from(self.again) << 32 | u64::from(s.total_retrans.unwrap_or(0))
+            }
+            // Who has nothing to send is not slow.
+            SocketOrder::Slow => match queued(s.send_queue) > 0 {
+                true => u64::MAX - self.bits_per_s.unwrap_or(u64::MAX - 1),
+                false => 0,
+            },
+            SocketOrder::Queue => queued(s.recv_queue) + queued(s.send_queue),
+        }
+    }
+}
+
+impl Frame {
+    pub(super) fn count(&mut self, metric: Metric, why: Option<&Text>) {
+        self.counts[metric as usize] += 1;
+        if let Some(why) = why {
+            if self.reasons.len() < MAX_REASONS || self.reasons.contains_key(&(metric, why.clone()))
+            {
+                *self.reasons.entry((metric, why.clone())).or_default() += 1;
+            }
+        }
+    }
+
+    pub(super) fn accept(&mut self, place: Place) {
+        if self.accepted.len() < MAX_PLACES || self.accepted.contains_key(&place) {
+            *self.accepted.entry(place).or_default() += 1;
+        }
+    }
+
+    pub(super) fn listener(&mut self, sample: ListenerSample) {
+        match self.listeners.len() < MAX_LISTENERS {
+            true => self.listeners.push(sample),
+            false => self.left_out += 1,
+        }
+    }
+
+    pub(super) fn socket(&mut self, sample: SocketSample) {
+        self.sockets.push(sample);
+        if self.sockets.len() >= SOCKETS_AT_ONCE {
+            self.keep_sockets();
+        }
+    }
+
+    /// The worst of each order; of a socket that was sampled twice, both.
+    fn keep_sockets(&mut self) {
+        let mut kept = vec![false; self.sockets.len()];
+        for order in SocketOrder::ALL {
+            let mut by: Vec<usize> = (0..self.sockets.len()).collect();
+            by.sort_by_key(|i| Reverse(self.sockets[*i].score(*order)));
+            by.iter().take(SOCKETS_KEPT).for_each(|i| kept[*i] = true);
+        }
+        let mut kept = kept.into_iter();
+        self.sockets.retain(|_| kept.next() == Some(true));
+    }
+
+    pub(super) fn thread(&mut self, row: Thread) {
+        self.threads.push(row);
+        if self.threads.len() >= THREADS_AT_ONCE {
+            self.keep_threads();
+        }
+    }
+
+    /// Those that did, or waited for, something other than sleep.
+    fn keep_threads(&mut self) {
+        self.threads
+            .sort_by_key(|t| Reverse(stat::threads::restless(t)));
+        self.threads.truncate(THREADS_KEPT);
+    }
+
+    pub(super) fn sleep(&mut self, key: (u32, u32, Text), ns: u64, count: u64) {
+        if self.sleeps.len() < SLEEPS_KEPT || self.sleeps.contains_key(&key) {
+            let sleep = self.sleeps.entry(key).or_default();
+            sleep.0 = sleep.0.saturating_add(ns);
+            sleep.1 = sleep.1.saturating_add(count);
+        }
+    }
+
+    pub(super) fn wait(&mut self, row: Wait) {
+        self.waits.push(row);
+        if self.waits.len() >= 2 * WAITS_KEPT {
+            self.waits.sort_by_key(|w| Reverse(w.waited_ns));
+            self.waits.truncate(WAITS_KEPT);
+        }
+    }
+
+    pub(super) fn stack(&mut self, stack: u64) {
+        if self.stacks.len() < MAX_STACKS || self.stacks.contains_key(&stack) {
+            *self.stacks.entry(stack).or_default() += 1;
+        }
+    }
+
+    pub(super) fn sockets(&self) -> &[SocketSample] {
+        &self.sockets
+    }
+
+    pub(super) fn threads(&self) -> &[Thread] {
+        &self.threads
+    }
+
+    pub(super) fn waits(&self) -> &[Wait] {
+        &self.waits
+    }
+
+    /// Nothing more is expected of this second: keeps what is shown of it.
+    pub(super) fn settle(&mut self) {
+        self.keep_sockets();
+        self.keep_threads();
+    }
+}
+
+/// How long connects took: a histogram with two classes to each doubling.
+#[derive(Clone, Debug)]
+pub(super) struct Latencies([u64; 64]);
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        Latencies([0; 64])
+    }
+}
+
+impl Latencies {
+    pub(super) fn add(&mut self, ns: u64) {
+        // Classes begin at a microsecond.
+        let us = (ns / 1000).max(1);
+        let log = us.ilog2();
+        let upper_half = log > 0 && us >> (log - 1) & 1 == 1;
+        let class = (2 * log + u32::from(upper_half)) as usize;
+        self.0[class.min(63)] += 1;
+    }
+
+    pub(super) fn merge(&mut self, other: &Latencies) {
+        for (a, b) in self.0.iter_mut().zip(other.0) {
+            *a += b;
+        }
+    }
+
+    /// The class in which so many hundredths lie at or below, by its upper end, ns.
+    pub(super) fn percentile(&self, percent: u64) -> Option<u64> {
+        let all: u64 = self.0.iter().sum();
+        let at = (all * percent).div_ceil(100);
+        let mut seen = 0;
+        let class = self.0.iter().position(|n| {
+            seen += n;
+            *n > 0 && seen >= at
+        })?;
+        let (log, half) = (class as u32 / 2, class as u32 % 2);
+        // From 2^log, halfway to the next power, or that one.
+        let us = match half {
+            0 => (1u64 << log) + (1u64 << log) / 2,
+            _ => 2u64 << log,
+        };
+        Some(us * 1000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_stand_where_their_numbers_say() {
+        for (i, (metric, ..)) in Metric::ALL.iter().enumerate() {
+            assert_eq!(*metric as usize, i);
+        }
+    }
+
+    #[test]
+    fn latencies_are_told_by_the_upper_end_of_their_class() {
+        let mut l = Latencies::default();
+        assert_eq!(l.percentile(50), None);
+        (0..98).for_each(|_| l.add(110_000)); // 96 to 128 µs
+        l.add(1_004_000_000); // 0.79 to 1.05 s
+        l.add(u64::MAX);
+        assert_eq!(l.percentile(50), Some(128_000));
+        assert_eq!(l.percentile(99), Some(1_048_576_000));
+        assert!(l.percentile(100).is_some());
+        l.add(0);
+        assert_eq!(l.percentile(0), Some(1_500));
+    }
+
+    #[test]
+    fn the_worst_sockets_of_each_order_are_kept() {
+        let mut frame = Frame::default();
+        for i in 0..10_000_u32 {
+            let row = Box::new(Socket {
+                rtt_us: Some(i),
+                total_retrans: Some(10_000 - i),
+                ..Socket::default()
+            });
+            let owner = Owner::default();
+            frame.socket(SocketSample {
+                row,
+                owner,
+                again: 0,
+                bits_per_s: None,
+            });
+        }
+        frame.settle();
+        assert!(frame.sockets.len() <= SOCKETS_KEPT * SocketOrder::ALL.len());
+        let has = |f: fn(&Socket) -> bool| frame.sockets.iter().any(|s| f(&s.row));
+        assert!(has(|s| s.rtt_us == Some(9_999)) && has(|s| s.total_retrans == Some(10_000)));
+    }
+}

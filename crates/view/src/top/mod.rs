@@ -1,0 +1,22 @@
+//! `tcpwhy top`: the live screen. Rows become seconds ([`Timeline`]), a moment of which is a
+//! [`Snapshot`]; keys become [`State`]; both become the picture that [`draw`](fn@draw) paints.
+//!
+//! Nothing here knows a terminal or a clock: live and over a recording it is the same.
+
+mod detail;
+mod draw;
+mod findings;
+mod frame;
+mod help;
+mod panes;
+mod snapshot;
+mod state;
+mod table;
+mod timeline;
+
+pub use draw::{About, Picture, draw};
+pub use findings::{Case, Findings, Progress};
+pub use frame::Metric;
+pub use snapshot::Snapshot;
+pub use state::{Effect, Key, Pane, Seen, SocketOrder, State, Target};
+pub use timeline::Timeline;

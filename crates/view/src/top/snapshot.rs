@@ -1,0 +1,346 @@
+//! What the window of a recording that ends at a moment says: live it is the last seconds, over a
+//! recording wherever the cursor is.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use ahash::AHashMap;
+use explain::owners::Owner;
+use recording::tables::{Listener, Thread, Wait};
+use recording::{Place, Text};
+
+use super::frame::{Frame, Latencies, Metric, SocketSample};
+use super::state::SocketOrder;
+use super::timeline::Timeline;
+use crate::stat;
+
+/// Frames that are added up: seconds, but for long recordings.
+pub(super) const WINDOW: usize = 10;
+/// Frames that curves show.
+const CURVE: usize = 60;
+/// A socket that was not sampled for longer has nothing in flight.
+const FRESH: usize = 4;
+/// Lines of a pane; who needs more wants `stat`.
+const MAX_LINES: usize = 256;
+/// Callers and waits that are told of one line.
+pub(super) const MAX_DETAILS: usize = 20;
+
+/// A moment of a recording, with the window before it.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// The end of the window, ns of CLOCK_MONOTONIC.
+    pub now_ns: u64,
+    /// Length of a frame, s.
+    pub(super) step_s: f64,
+    /// Frames in the window; fewer than asked for at the start.
+    pub(super) frames: usize,
+    pub(super) rates: Vec<Rate>,
+    pub(super) connects: Latencies,
+    pub(super) listeners: Vec<ListenerNow>,
+    pub(super) sockets: Vec<SocketSample>,
+    pub(super) threads: Vec<ThreadNow>,
+    pub(super) functions: Vec<Function>,
+    /// Samples of the CPU profile, and of them those of an idle CPU.
+    pub(super) samples: (u64, u64),
+    pub(super) waits: Vec<Wait>,
+    /// What found no room.
+    pub(super) left_out: u64,
+    /// Which tables have rows at all.
+    pub(super) has: BTreeMap<&'static str, u64>,
+    /// Names of network namespaces.
+    pub(super) names: BTreeMap<u32, String>,
+}
+
+/// A count of connections over time.
+#[derive(Debug)]
+pub(super) struct Rate {
+    pub(super) metric: Metric,
+    /// Per second, in each frame of the curve, the oldest first.
+    pub(super) curve: Vec<f64>,
+    /// Per second over the last frame, and over the window.
+    pub(super) now: f64,
+    pub(super) mean: f64,
+    /// In the window.
+    pub(super) count: u64,
+    /// Reasons or kinds in the window, the most frequent first.
+    pub(super) reasons: Vec<(Text, u64)>,
+}
+
+/// A listener.
+#[derive(Debug)]
+pub(super) struct ListenerNow {
+    pub(super) row: Listener,
+    pub(super) owner: Owner,
+    /// Drops in the window.
+    pub(super) drops: u32,
+    /// Connections accepted per second over the window, where it alone listens there.
+    pub(super) accepted: f64,
+    /// Its accept queue, the oldest first, over the curve.
+    pub(super) queue: Vec<f64>,
+}
+
+/// A thread over the window.
+#[derive(Debug)]
+pub(super) struct ThreadNow {
+    pub(super) sum: Thread,
+    /// System calls in which it slept, with time and count, the longest first.
+    pub(super) sleeps: Vec<(Text, u64, u64)>,
+}
+
+/// A function of the kernel that was found on a CPU.
+#[derive(Debug)]
+pub(super) struct Function {
+    pub(super) name: Text,
+    /// Samples in itself, and in what it called.
+    pub(super) itself: u64,
+    pub(super) total: u64,
+    /// The chains of callers above it, innermost first, with samples in itself.
+    pub(super) callers: Vec<(String, u64)>,
+}
+
+impl Timeline {
+    /// What the window that ends at `cursor_ns` says; without a cursor the last whole frame.
+    pub fn snapshot(&self, cursor_ns: Option<u64>, order: SocketOrder) -> Snapshot {
+        let end = match cursor_ns {
+            Some(at) => {
+                let number = at.saturating_sub(self.start_ns).div_ceil(self.step_ns);
+                number.saturating_sub(self.first) as usize
+            }
+            None => self.whole(),
+        };
+        let end = end.min(self.whole());
+        let last = |n: usize| self.frames.range(end.saturating_sub(n)..end);
+        let step_s = self.step_ns as f64 / 1e9;
+        let window: Vec<&Frame> = last(WINDOW).collect();
+        let curve: Vec<&Frame> = last(CURVE).collect();
+        let fresh: Vec<&Frame> = last(FRESH).collect();
+        let mut connects = Latencies::default();
+        window.iter().for_each(|f| connects.merge(&f.connects));
+        let mut waits: Vec<Wait> = window.iter().flat_map(|f| f.waits()).cloned().collect();
+        waits.sort_by_key(|w| Reverse(w.waited_ns));
+        Snapshot {
+            now_ns: self
+                .start_ns
+                .saturating_add((self.first + end as u64).saturating_mul(self.step_ns)),
+            step_s,
+            frames: window.len(),
+            rates: rates(&window, &curve, step_s),
+            connects,
+            listeners: listeners(&window, &curve, step_s),
+            sockets: sockets(&fresh, order),
+            threads: threads(&window),
+            functions: self.functions(&window),
+            samples: window
+                .iter()
+                .fold((0, 0), |(n, idle), f| (n + f.samples, idle + f.idle)),
+            waits,
+            left_out: window.iter().map(|f| f.left_out).sum(),
+            has: self.has.clone(),
+            names: self.names.clone(),
+        }
+    }
+
+    fn functions(&self, window: &[&Frame]) -> Vec<Function> {
+        let mut stacks: AHashMap<u64, u64> = AHashMap::new();
+        for (stack, n) in window.iter().flat_map(|f| &f.stacks) {
+            *stacks.entry(*stack).or_default() += n;
+        }
+        let mut all: AHashMap<Text, (u64, u64, BTreeMap<String, u64>)> = AHashMap::new();
+        for (stack, n) in stacks {
+            let places = self.stacks.places(stack).unwrap_or_default();
+            let names: Vec<&Text> = places
+                .iter()
+                .flatten()
+                .map(|p: &&Place| &p.function)
+                .collect();
+            for (i, name) in names.iter().enumerate() {
+                // A function that calls itself is counted once.
+                if names[..i].contains(name) {
+                    continue;
+                }
+                let known = all.entry((*name).clone()).or_default();
+                known.1 += n;
+                if i == 0 {
+                    known.0 += n;
+                    let callers: Vec<&str> = names[1..].iter().map(|t| &***t).take(8).collect();
+                    *known.2.entry(callers.join(" ← ")).or_default() += n;
+                }
+            }
+        }
+        let mut all: Vec<Function> = all
+            .into_iter()
+            .map(|(name, (itself, total, callers))| {
+                let mut callers: Vec<_> = callers.into_iter().collect();
+                callers.sort_by_key(|(_, n)| Reverse(*n));
+                callers.truncate(MAX_DETAILS);
+                Function {
+                    name,
+                    itself,
+                    total,
+                    callers,
+                }
+            })
+            .collect();
+        all.sort_by(|a, b| (b.itself, b.total, &a.name).cmp(&(a.itself, a.total, &b.name)));
+        all.truncate(MAX_LINES);
+        all
+    }
+}
+
+fn rates(window: &[&Frame], curve: &[&Frame], step_s: f64) -> Vec<Rate> {
+    let of = |metric: Metric| {
+        let per_s = |f: &&Frame| f.counts[metric as usize] as f64 / step_s;
+        let count = window.iter().map(|f| f.counts[metric as usize]).sum();
+        let mut reasons: BTreeMap<Text, u64> = BTreeMap::new();
+        for frame in window {
+            for ((_, why), n) in frame.reasons.iter().filter(|((m, _), _)| *m == metric) {
+                *reasons.entry(why.clone()).or_default() += n;
+            }
+        }
+        let mut reasons: Vec<_> = reasons.into_iter().collect();
+        reasons.sort_by_key(|(_, n)| Reverse(*n));
+        Rate {
+            metric,
+            curve: curve.iter().map(per_s).collect(),
+            now: window.last().map_or(0.0, per_s),
+            mean: count as f64 / (window.len().max(1) as f64 * step_s),
+            count,
+            reasons,
+        }
+    };
+    Metric::ALL.iter().map(|(metric, ..)| of(*metric)).collect()
+}
+
+fn listeners(window: &[&Frame], curve: &[&Frame], step_s: f64) -> Vec<ListenerNow> {
+    let mut all: BTreeMap<(u32, u64), ListenerNow> = BTreeMap::new();
+    let mut least: AHashMap<(u32, u64), u32> = AHashMap::new();
+    for sample in window.iter().flat_map(|f| &f.listeners) {
+        let row = &sample.row;
+        let key = (row.netns, row.sock);
+        least.entry(key).or_insert(row.drops);
+        all.insert(
+            key,
+            ListenerNow {
+                row: row.clone(),
+                owner: sample.owner.clone(),
+                drops: row.drops.saturating_sub(least[&key]),
+                accepted: 0.0,
+                queue: Vec::new(),
+            },
+        );
+    }
+    for frame in curve {
+        let mut most: AHashMap<(u32, u64), u32> = AHashMap::new();
+        for l in &frame.listeners {
+            let most = most.entry((l.row.netns, l.row.sock)).or_default();
+            *most = l.row.accept_queue.max(*most);
+        }
+        for (key, most) in most {
+            if let Some(listener) = all.get_mut(&key) {
+                listener.queue.push(most.into());
+            }
+        }
+    }
+    for listener in all.values_mut() {
+        let place = (
+            listener.row.netns,
+            listener.row.local_addr,
+            listener.row.local_port,
+        );
+        let n: u64 = window.iter().filter_map(|f| f.accepted.get(&place)).sum();
+        listener.accepted = n as f64 / (window.len().max(1) as f64 * step_s);
+    }
+    let mut all: Vec<ListenerNow> = all.into_values().collect();
+    // The fullest first, then those that drop, then those that work.
+    all.sort_by(|a, b| {
+        let key = |l: &ListenerNow| {
+            let full = f64::from(l.row.accept_queue) / f64::from(l.row.backlog.max(1));
+            (
+                full,
+                f64::from(l.drops),
+                f64::from(l.row.syn_queue),
+                l.accepted,
+            )
+        };
+        let (a_key, b_key) = (key(a), key(b));
+        b_key
+            .partial_cmp(&a_key)
+            .unwrap_or(std::cmp::Ordering::Equal)
+            .then((a.row.local_port, a.row.sock).cmp(&(b.row.local_port, b.row.sock)))
+    });
+    all.truncate(MAX_LINES);
+    all
+}
+
+fn sockets(fresh: &[&Frame], order: SocketOrder) -> Vec<SocketSample> {
+    let mut all: BTreeMap<(u32, u64), &SocketSample> = BTreeMap::new();
+    for sample in fresh.iter().flat_map(|f| f.sockets()) {
+        all.insert((sample.row.netns, sample.row.sock), sample);
+    }
+    let mut all: Vec<&SocketSample> = all.into_values().collect();
+    all.retain(|s| s.score(order) > 0);
+    all.sort_by_key(|s| (Reverse(s.score(order)), s.row.sock));
+    all.truncate(MAX_LINES);
+    all.into_iter().cloned().collect()
+}
+
+fn threads(window: &[&Frame]) -> Vec<ThreadNow> {
+    let mut all: BTreeMap<(u32, u32), ThreadNow> = BTreeMap::new();
+    for row in window.iter().flat_map(|f| f.threads()) {
+        let known = all.entry((row.pid, row.tid)).or_insert_with(|| ThreadNow {
+            sum: Thread::default(),
+            sleeps: Vec::new(),
+        });
+        stat::threads::add(&mut known.sum, row);
+    }
+    let mut sleeps: BTreeMap<(u32, u32), BTreeMap<Text, (u64, u64)>> = BTreeMap::new();
+    for ((pid, tid, call), (ns, count)) in window.iter().flat_map(|f| &f.sleeps) {
+        if all.contains_key(&(*pid, *tid)) {
+            let calls = sleeps.entry((*pid, *tid)).or_default();
+            let sum = calls.entry(call.clone()).or_default();
+            sum.0 = sum.0.saturating_add(*ns);
+            sum.1 = sum.1.saturating_add(*count);
+        }
+    }
+    for (key, calls) in sleeps {
+        if let Some(thread) = all.get_mut(&key) {
+            let calls = calls.into_iter().map(|(call, (ns, n))| (call, ns, n));
+            thread.sleeps = calls.collect();
+            thread.sleeps.sort_by_key(|(_, ns, _)| Reverse(*ns));
+        }
+    }
+    let mut all: Vec<ThreadNow> = all.into_values().collect();
+    // Of most threads of a host there is nothing to say.
+    all.retain(|t| stat::threads::restless(&t.sum) > t.sum.interval_ns / 1000);
+    all.sort_by_key(|t| {
+        (
+            Reverse(stat::threads::restless(&t.sum)),
+            t.sum.pid,
+            t.sum.tid,
+        )
+    });
+    all.truncate(MAX_LINES);
+    all
+}
+
+impl Snapshot {
+    /// Length of the window, s.
+    pub(super) fn seconds(&self) -> f64 {
+        self.frames as f64 * self.step_s
+    }
+
+    pub(super) fn rate(&self, metric: Metric) -> Option<&Rate> {
+        self.rates.get(metric as usize)
+    }
+
+    /// The name of a network namespace, or its number.
+    pub(super) fn netns(&self, inode: u32) -> String {
+        let name = self.names.get(&inode).filter(|n| !n.is_empty());
+        name.cloned().unwrap_or_else(|| inode.to_string())
+    }
+
+    /// Whether a table has any row.
+    pub(super) fn has(&self, table: &str) -> bool {
+        self.has.contains_key(table)
+    }
+}

@@ -1,0 +1,197 @@
+//! Lines in columns that fit a width: what matters least is left out first.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::state::Target;
+use crate::escape::escape;
+use crate::style::Look;
+
+/// A column: its header, its width, how soon it goes when there is no room.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Column {
+    pub(super) name: &'static str,
+    pub(super) width: usize,
+    pub(super) left: bool,
+    /// 0 stays; the highest goes first.
+    pub(super) goes: u8,
+}
+
+/// A column of numbers.
+pub(super) const fn right(name: &'static str, width: usize, goes: u8) -> Column {
+    Column {
+        name,
+        width,
+        left: false,
+        goes,
+    }
+}
+
+/// A column of words. The last of a table takes what room there is.
+pub(super) const fn left(name: &'static str, width: usize, goes: u8) -> Column {
+    Column {
+        left: true,
+        ..right(name, width, goes)
+    }
+}
+
+/// One line of a pane.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) target: Target,
+    pub(super) cells: Vec<(Look, String)>,
+}
+
+impl Entry {
+    /// Whether its words have these letters.
+    pub(super) fn has(&self, letters: &str) -> bool {
+        let letters = letters.to_lowercase();
+        let text: Vec<String> = self.cells.iter().map(|c| c.1.to_lowercase()).collect();
+        text.join(" ").contains(&letters)
+    }
+}
+
+/// Which columns fit, and the width of each.
+pub(super) fn fit(columns: &[Column], width: usize) -> Vec<(usize, usize)> {
+    let mut shown: Vec<usize> = (0..columns.len()).collect();
+    let needs = |shown: &[usize]| -> usize {
+        let widths = shown.iter().map(|i| columns[*i].width);
+        widths.sum::<usize>() + shown.len().saturating_sub(1)
+    };
+    while needs(&shown) > width
+        && let Some(at) = (0..shown.len()).max_by_key(|at| (columns[shown[*at]].goes, *at))
+        && columns[shown[at]].goes > 0
+    {
+        shown.remove(at);
+    }
+    let spare = width.saturating_sub(needs(&shown));
+    let last = shown.len().saturating_sub(1);
+    let wide = shown.iter().enumerate().map(|(at, i)| {
+        let more = if at == last && columns[*i].left {
+            spare
+        } else {
+            0
+        };
+        (*i, columns[*i].width + more)
+    });
+    wide.collect()
+}
+
+/// The header of the columns that fit.
+pub(super) fn header(columns: &[Column], width: usize) -> String {
+    let shown = fit(columns, width).into_iter();
+    let cells = shown.map(|(i, width)| pad(columns[i].name, width, columns[i].left));
+    cells.collect::<Vec<_>>().join(" ")
+}
+
+/// The cells of a line that fit, each as wide as its column and a blank between.
+pub(super) fn line(columns: &[Column], entry: &Entry, width: usize) -> Vec<(Look, String)> {
+    let mut cells = Vec::new();
+    for (i, width) in fit(columns, width) {
+        let Some((look, text)) = entry.cells.get(i) else {
+            continue;
+        };
+        if !cells.is_empty() {
+            cells.push((Look::Plain, " ".to_string()));
+        }
+        cells.push((*look, pad(&escape(text), width, columns[i].left)));
+    }
+    cells
+}
+
+/// The text, exactly so wide; what does not fit ends in `…`.
+pub(super) fn pad(text: &str, width: usize, left: bool) -> String {
+    let mut text = cut(text, width);
+    let blanks = " ".repeat(width.saturating_sub(text.width()));
+    match left {
+        true => {
+            text.push_str(&blanks);
+            text
+        }
+        false => blanks + &text,
+    }
+}
+
+/// As much of the text as fits; `…` says that there is more.
+pub(super) fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_string();
+    }
+    let mut out = String::new();
+    let mut used = 0;
+    for c in text.chars() {
+        let wide = c.width().unwrap_or(0);
+        if used + wide + 1 > width {
+            break;
+        }
+        used += wide;
+        out.push(c);
+    }
+    if width > 0 {
+        out.push('…');
+    }
+    out
+}
+
+/// A curve of eighths of a line, the last values at its right end; a zero is a blank.
+pub(super) fn curve(values: &[f64], width: usize) -> String {
+    const EIGHTHS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let shown = &values[values.len().saturating_sub(width)..];
+    let most = shown.iter().copied().fold(0.0, f64::max);
+    let eighth = |v: &f64| match *v > 0.0 && most > 0.0 {
+        true => EIGHTHS[((v / most * 8.0).ceil() as usize).clamp(1, 8) - 1],
+        false => ' ',
+    };
+    let curve: String = shown.iter().map(eighth).collect();
+    pad(&curve, width.min(curve.width().max(width)), false)
+}
+
+/// How full something is.
+pub(super) fn gauge(share: f64, width: usize) -> String {
+    let full = (share * width as f64).round();
+    let mut full = full.clamp(0.0, width as f64) as usize;
+    // Something is more than nothing.
+    if share > 0.0 {
+        full = full.max(1);
+    }
+    "█".repeat(full) + &"░".repeat(width - full)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_matters_least_goes_first() {
+        let columns = [
+            right("A", 4, 0),
+            right("B", 4, 2),
+            right("C", 4, 1),
+            left("D", 4, 0),
+        ];
+        let shown = |width| -> Vec<_> { fit(&columns, width).iter().map(|c| c.0).collect() };
+        assert_eq!(shown(40), [0, 1, 2, 3]);
+        assert_eq!(shown(18), [0, 2, 3]);
+        assert_eq!(shown(10), [0, 3]);
+        assert_eq!(shown(0), [0, 3]);
+        assert_eq!(fit(&columns, 40)[3].1, 25, "the last takes what is left");
+    }
+
+    #[test]
+    fn curves_and_gauges() {
+        assert_eq!(curve(&[0.0, 1.0, 4.0, 8.0], 6), "   ▁▄█");
+        assert_eq!(curve(&[9.0, 0.0, 0.0], 2), "  ");
+        assert_eq!(curve(&[f64::NAN, f64::INFINITY], 2).width(), 2);
+        assert_eq!(gauge(0.5, 4), "██░░");
+        assert_eq!(gauge(0.001, 4), "█░░░");
+        assert_eq!(gauge(7.0, 4), "████");
+        assert_eq!(gauge(f64::NAN, 4), "░░░░");
+    }
+
+    proptest! {
+        #[test]
+        fn a_cell_is_as_wide_as_its_column(text in "\\PC{0,40}", width in 0usize..30, left: bool) {
+            prop_assert_eq!(pad(&text, width, left).width(), width);
+        }
+    }
+}

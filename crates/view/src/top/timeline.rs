@@ -1,0 +1,509 @@
+//! A recording as seconds: rows of any table are sorted into the second that they are of, live as
+//! they come or from a recording on disk.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use ahash::AHashMap;
+use explain::owners::Owners;
+use recording::tables::{
+    Event, Frame as CodeFrame, Health, Holder, Listener, Sample, Socket, Stack, Thread,
+    ThreadSleep, Wait,
+};
+use recording::{Error, Filter, Manifest, Recording, Row, Segment, Stacks, Table, Text};
+
+use super::frame::{Frame, ListenerSample, Metric, SocketSample};
+use crate::view::HealthNotes;
+
+/// Seconds kept of a live host, which one can go back to.
+const LIVE_FRAMES: usize = 300;
+/// Frames of a recording; a longer one has longer frames.
+const MOST_FRAMES: u64 = 600;
+const SECOND: u64 = 1_000_000_000;
+/// Frames in which trouble is new, and what it shows by.
+const LAST: usize = 3;
+const TROUBLES: &[Metric] = &[
+    Metric::Failed,
+    Metric::SynRetransmits,
+    Metric::SynAckRetransmits,
+    Metric::Drops,
+];
+/// Sockets whose sample before is remembered.
+const MAX_SOCKETS: usize = 1 << 17;
+/// Connects that may be under way.
+const MAX_CONNECTING: usize = 1 << 16;
+
+/// The seconds of a recording.
+#[derive(Debug)]
+pub struct Timeline {
+    pub(super) start_ns: u64,
+    /// Length of a frame, ns.
+    pub(super) step_ns: u64,
+    pub(super) frames: VecDeque<Frame>,
+    /// Which frame since the start the first kept one is.
+    pub(super) first: u64,
+    /// Frames since the start that are whole: the rows of those after them are still coming.
+    whole: u64,
+    /// Frames that settled: nothing more is expected of them.
+    settled: u64,
+    most: usize,
+    /// It goes on; of a recording the end is known.
+    live: bool,
+    filter: Filter,
+    owners: Owners,
+    pub(super) stacks: Stacks,
+    before: AHashMap<(u32, u64), Before>,
+    /// Sockets seen since [`before`](Self::before) was last cleared of others.
+    seen_since: AHashMap<(u32, u64), Before>,
+    connecting: AHashMap<u64, u64>,
+    health: HealthNotes,
+    /// Names of network namespaces.
+    pub(super) names: BTreeMap<u32, String>,
+    /// Tables of which rows came.
+    pub(super) has: BTreeMap<&'static str, u64>,
+}
+
+/// A socket when it was last sampled.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    time_ns: u64,
+    bytes: u64,
+    retransmits: u32,
+}
+
+impl Timeline {
+    /// Of a live host: rows are [`add`](Timeline::add)ed as they come, the last minutes are kept.
+    pub fn live(manifest: &Manifest, filter: Filter) -> Timeline {
+        Timeline {
+            live: true,
+            ..Timeline::new(manifest, filter, SECOND, LIVE_FRAMES)
+        }
+    }
+
+    /// Of a recording on disk.
+    pub fn read(recording: &Recording, filter: Filter) -> Result<Timeline, Error> {
+        let manifest = &recording.manifest;
+        let length = manifest.end_ns.saturating_sub(manifest.start_ns);
+        let step = (length / MOST_FRAMES).div_ceil(SECOND).max(1) * SECOND;
+        let most = length / step + 1;
+        let mut all = Timeline::new(manifest, filter, step, most as usize);
+        // Who holds a socket, and what a stack is, comes before what refers to it.
+        all.scan::<Holder>(recording)?;
+        all.scan::<CodeFrame>(recording)?;
+        all.scan::<Stack>(recording)?;
+        all.scan::<Listener>(recording)?;
+        all.scan::<Event>(recording)?;
+        all.scan::<Socket>(recording)?;
+        all.scan::<Thread>(recording)?;
+        all.scan::<ThreadSleep>(recording)?;
+        all.scan::<Wait>(recording)?;
+        all.scan::<Sample>(recording)?;
+        all.scan::<Health>(recording)?;
+        if length > 0 {
+            all.frame(manifest.end_ns.saturating_sub(1));
+        }
+        all.frames.iter_mut().for_each(Frame::settle);
+        all.whole = all.frames.len() as u64;
+        Ok(all)
+    }
+
+    fn new(manifest: &Manifest, filter: Filter, step_ns: u64, most: usize) -> Timeline {
+        let names = manifest.namespaces.iter();
+        Timeline {
+            start_ns: manifest.start_ns,
+            step_ns,
+            frames: VecDeque::new(),
+            first: 0,
+            whole: 0,
+            settled: 0,
+            most,
+            live: false,
+            filter,
+            owners: Owners::default(),
+            stacks: Stacks::default(),
+            before: AHashMap::new(),
+            seen_since: AHashMap::new(),
+            connecting: AHashMap::new(),
+            health: HealthNotes::default(),
+            names: names.map(|n| (n.inode, n.name.clone())).collect(),
+            has: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a segment of a live recording.
+    pub fn add(&mut self, segment: &Segment) -> Result<(), Error> {
+        match segment.table() {
+            "event" => self.segment::<Event>(segment),
+            "socket" => self.segment::<Socket>(segment),
+            "listener" => self.segment::<Listener>(segment),
+            "holder" => self.segment::<Holder>(segment),
+            "thread" => self.segment::<Thread>(segment),
+            "thread_sleep" => self.segment::<ThreadSleep>(segment),
+            "wait" => self.segment::<Wait>(segment),
+            "sample" => self.segment::<Sample>(segment),
+            "stack" => self.segment::<Stack>(segment),
+            "frame" => self.segment::<CodeFrame>(segment),
+            "health" => self.segment::<Health>(segment),
+            _ => Ok(()),
+        }
+    }
+
+    /// Every row until `now_ns` has come; seconds without rows are seconds, too. Whether a second
+    /// has become whole.
+    pub fn reach(&mut self, now_ns: u64) -> bool {
+        let whole = now_ns.saturating_sub(self.start_ns) / self.step_ns;
+        if whole <= self.whole {
+            return false;
+        }
+        self.frame(now_ns);
+        self.whole = whole.min(self.first + self.frames.len() as u64);
+        // Sockets that were not sampled for a while are forgotten.
+        if self.before.len() + self.seen_since.len() > MAX_SOCKETS {
+            self.before = std::mem::take(&mut self.seen_since);
+        }
+        // What is two seconds old is told.
+        while self.settled + 2 < self.whole {
+            if let Some(i) = self.settled.checked_sub(self.first)
+                && let Some(frame) = self.frames.get_mut(i as usize)
+            {
+                frame.settle();
+            }
+            self.settled += 1;
+        }
+        true
+    }
+
+    /// How many of the frames that are kept are whole.
+    pub(super) fn whole(&self) -> usize {
+        let whole = self.whole.saturating_sub(self.first) as usize;
+        whole.min(self.frames.len())
+    }
+
+    /// Whether connections have been in trouble in these seconds: worth explaining soon.
+    pub fn is_in_trouble(&self) -> bool {
+        let whole = self.whole();
+        let last = self.frames.range(whole.saturating_sub(LAST)..whole);
+        last.into_iter().any(|f| {
+            let counted = |m: Metric| f.counts[m as usize] > 0;
+            TROUBLES.iter().any(|m| counted(*m))
+                || f.listeners
+                    .iter()
+                    .any(|l| l.row.accept_queue > l.row.backlog)
+        })
+    }
+
+    /// The times that there are, ns of CLOCK_MONOTONIC: when it begins and when it ends.
+    pub fn span(&self) -> (u64, u64) {
+        let at = |frame: u64| {
+            self.start_ns
+                .saturating_add(frame.saturating_mul(self.step_ns))
+        };
+        (at(self.first), at(self.first + self.whole() as u64))
+    }
+
+    /// Length of its frames, ns: how far the time cursor moves at once.
+    pub fn step_ns(&self) -> u64 {
+        self.step_ns
+    }
+
+    /// What the recorder said of itself.
+    pub fn health(&self) -> &HealthNotes {
+        &self.health
+    }
+
+    /// The frame of a time; rows of before the first kept frame find none.
+    fn frame(&mut self, time_ns: u64) -> Option<&mut Frame> {
+        let number = time_ns.saturating_sub(self.start_ns) / self.step_ns;
+        // Rows may claim any time. Those after a recording's end count for its last second; live,
+        // time leaps no farther than what is kept.
+        let most = self.most as u64;
+        let end = self.first + self.frames.len() as u64;
+        let number = number.min(match self.live {
+            true => end + most - 1,
+            false => most - 1,
+        });
+        while number >= self.first + self.frames.len() as u64 {
+            if self.frames.len() >= self.most {
+                self.frames.pop_front();
+                self.first += 1;
+            }
+            self.frames.push_back(Frame::default());
+        }
+        let at = number.checked_sub(self.first)?;
+        self.frames.get_mut(at as usize)
+    }
+
+    fn segment<T: Take>(&mut self, segment: &Segment) -> Result<(), Error> {
+        let Some(batch) = segment.rows::<T>() else {
+            return Ok(());
+        };
+        let batch = batch?;
+        *self.has.entry(T::INFO.name).or_default() += batch.len() as u64;
+        batch.rows().for_each(|(_, row)| row.take(self));
+        Ok(())
+    }
+
+    fn scan<T: Take>(&mut self, recording: &Recording) -> Result<(), Error> {
+        for batch in recording.scan::<T>()? {
+            let batch = batch?;
+            *self.has.entry(T::INFO.name).or_default() += batch.len() as u64;
+            batch.rows().for_each(|(_, row)| row.take(self));
+        }
+        Ok(())
+    }
+
+    /// Whether an event is asked for; `e` is not a whole life.
+    fn asks_for(&self, e: &Event) -> bool {
+        let f = &self.filter;
+        f.netns_ok(e.netns)
+            && f.ports_ok(e.local_port, e.remote_port)
+            && f.addrs_ok(e.local_addr, e.remote_addr)
+            && (!f.asks_for_tasks() || self.owners.of_event(e).passes(f))
+    }
+
+    fn count(&mut self, time_ns: u64, metric: Metric, why: Option<&Text>) {
+        if let Some(frame) = self.frame(time_ns) {
+            frame.count(metric, why);
+        }
+    }
+
+    fn connected(&mut self, time_ns: u64, took_ns: u64) {
+        if let Some(frame) = self.frame(time_ns) {
+            frame.connects.add(took_ns);
+        }
+    }
+
+    fn accepted(&mut self, e: &Event, time_ns: u64) {
+        self.count(time_ns, Metric::Accepted, None);
+        let place = self
+            .owners
+            .listening_place(e.netns, e.local_addr, e.local_port);
+        if let (Some(place), Some(frame)) = (place, self.frame(time_ns)) {
+            frame.accept(place);
+        }
+    }
+
+    /// A connection that opened and ended, in one row.
+    fn life(&mut self, e: &Event, established_ns: u64) {
+        match e.connect_ns {
+            Some(connect_ns) => {
+                self.count(connect_ns, Metric::Opened, None);
+                self.connected(established_ns, established_ns.saturating_sub(connect_ns));
+            }
+            None => self.accepted(e, established_ns),
+        }
+        self.count(e.time_ns, Metric::Closed, None);
+    }
+
+    fn state(&mut self, e: &Event) {
+        let now = e.time_ns;
+        match (e.old_state.as_deref(), e.state.as_deref()) {
+            (_, Some("SYN_SENT")) => {
+                self.count(now, Metric::Opened, None);
+                if let Some(sock) = e.sock
+                    && self.connecting.len() < MAX_CONNECTING
+                {
+                    self.connecting.insert(sock, now);
+                }
+            }
+            (Some("SYN_SENT"), Some("ESTABLISHED")) => {
+                if let Some(began) = e.sock.and_then(|s| self.connecting.remove(&s)) {
+                    self.connected(now, now.saturating_sub(began));
+                }
+            }
+            (Some("SYN_SENT"), Some("CLOSE")) => {
+                e.sock.and_then(|s| self.connecting.remove(&s));
+                self.count(now, Metric::Failed, None);
+            }
+            (Some("SYN_RECV"), Some("ESTABLISHED")) => self.accepted(e, now),
+            (Some("LISTEN" | "SYN_RECV" | "CLOSE"), _) => {}
+            (_, Some("CLOSE")) => self.count(now, Metric::Closed, None),
+            _ => {}
+        }
+    }
+}
+
+/// A row that finds its place.
+trait Take: Table {
+    fn take(self, to: &mut Timeline);
+}
+
+impl Take for Event {
+    fn take(self, to: &mut Timeline) {
+        if to.filter.asks_for_tasks() {
+            // Owners are learnt from every step, and asked for each.
+            for step in self.steps() {
+                let row = Row::from(step);
+                to.owners.learn(&row);
+                if let Row::Event(step) = row {
+                    event(*step, to);
+                }
+            }
+        } else {
+            event(self, to);
+        }
+    }
+}
+
+fn event(e: Event, to: &mut Timeline) {
+    if !to.asks_for(&e) {
+        return;
+    }
+    let now = e.time_ns;
+    match &*e.kind {
+        "state" => match e.established_ns {
+            Some(established_ns) => to.life(&e, established_ns),
+            None => to.state(&e),
+        },
+        "retransmit" => {
+            let metric = match e.state.as_deref() {
+                Some("SYN_SENT") => Metric::SynRetransmits,
+                _ => Metric::Retransmits,
+            };
+            to.count(now, metric, e.retransmit_kind.as_ref());
+        }
+        "synack-retransmit" => to.count(now, Metric::SynAckRetransmits, None),
+        "reset-sent" => to.count(now, Metric::ResetsSent, e.reason.as_ref()),
+        "reset-received" => to.count(now, Metric::ResetsReceived, e.reason.as_ref()),
+        "drop" => to.count(now, Metric::Drops, e.reason.as_ref()),
+        _ => {}
+    }
+}
+
+impl Take for Socket {
+    fn take(self, to: &mut Timeline) {
+        let row = Row::from(self);
+        to.owners.learn(&row);
+        let Row::Socket(row) = row else { return };
+        let owner = to.owners.of_sock(row.sock, row.inode, row.cgroup);
+        let f = &to.filter;
+        let asked = f.netns_ok(row.netns)
+            && f.ports_ok(row.local_port, row.remote_port)
+            && f.addrs_ok(row.local_addr, row.remote_addr)
+            && owner.passes(f);
+        // What has no window has no speed.
+        if !asked || row.cwnd.is_none() {
+            return;
+        }
+        let key = (row.netns, row.sock);
+        let bytes = row.bytes_acked.unwrap_or(0);
+        let now = Before {
+            time_ns: row.time_ns,
+            bytes: bytes.saturating_add(row.bytes_received.unwrap_or(0)),
+            retransmits: row.total_retrans.unwrap_or(0),
+        };
+        let before = to.seen_since.get(&key).or_else(|| to.before.get(&key));
+        let before = before.copied();
+        let rate = before.and_then(|b| {
+            let over = now.time_ns.saturating_sub(b.time_ns);
+            let bits = u128::from(now.bytes.saturating_sub(b.bytes)) * 8 * u128::from(SECOND);
+            (over > 0).then(|| u64::try_from(bits / u128::from(over)).unwrap_or(u64::MAX))
+        });
+        let again = before.map_or(0, |b| now.retransmits.saturating_sub(b.retransmits));
+        if to.seen_since.len() < MAX_SOCKETS {
+            to.seen_since.insert(key, now);
+        }
+        if let Some(frame) = to.frame(row.time_ns) {
+            frame.socket(SocketSample {
+                row,
+                owner,
+                again,
+                bits_per_s: rate,
+            });
+        }
+    }
+}
+
+impl Take for Listener {
+    fn take(self, to: &mut Timeline) {
+        let row = Row::from(self);
+        to.owners.learn(&row);
+        let Row::Listener(row) = row else { return };
+        let held = to.owners.of_sock(row.sock, row.inode, row.cgroup);
+        let owner = match held.pid {
+            Some(_) => held,
+            None => {
+                let listens = to
+                    .owners
+                    .of_listener(row.netns, row.local_addr, row.local_port);
+                listens.unwrap_or(held)
+            }
+        };
+        let f = &to.filter;
+        let asked = f.netns_ok(row.netns)
+            && f.ports_ok(row.local_port, 0)
+            && (row.local_addr.is_any() || f.addrs_ok(row.local_addr, row.local_addr))
+            && owner.passes(f);
+        if asked && let Some(frame) = to.frame(row.time_ns) {
+            frame.listener(ListenerSample { row: *row, owner });
+        }
+    }
+}
+
+impl Take for Holder {
+    fn take(self, to: &mut Timeline) {
+        to.owners.learn(&Row::from(self));
+    }
+}
+
+impl Take for Thread {
+    fn take(self, to: &mut Timeline) {
+        let asked = to
+            .filter
+            .task_ok(Some(self.pid), Some(&self.comm), Some(self.cgroup));
+        if asked && let Some(frame) = to.frame(self.time_ns) {
+            frame.thread(self);
+        }
+    }
+}
+
+impl Take for ThreadSleep {
+    fn take(self, to: &mut Timeline) {
+        if let Some(frame) = to.frame(self.time_ns) {
+            let key = (self.pid, self.tid, self.syscall);
+            frame.sleep(key, self.sleep_ns, self.count);
+        }
+    }
+}
+
+impl Take for Wait {
+    fn take(self, to: &mut Timeline) {
+        let asked = to
+            .filter
+            .task_ok(Some(self.pid), Some(&self.comm), Some(self.cgroup));
+        if asked && let Some(frame) = to.frame(self.time_ns) {
+            frame.wait(self);
+        }
+    }
+}
+
+impl Take for Sample {
+    fn take(self, to: &mut Timeline) {
+        let asked = to.filter.task_ok(Some(self.pid), Some(&self.comm), None);
+        if asked && let Some(frame) = to.frame(self.time_ns) {
+            frame.samples += 1;
+            match self.kernel_stack {
+                Some(stack) => frame.stack(stack),
+                None if self.pid == 0 && !self.softirq => frame.idle += 1,
+                None => {}
+            }
+        }
+    }
+}
+
+impl Take for Stack {
+    fn take(self, to: &mut Timeline) {
+        to.stacks.stack(&self);
+    }
+}
+
+impl Take for CodeFrame {
+    fn take(self, to: &mut Timeline) {
+        to.stacks.frame(&self);
+    }
+}
+
+impl Take for Health {
+    fn take(self, to: &mut Timeline) {
+        to.health.add(&self);
+    }
+}
