@@ -1,5 +1,8 @@
 // What somebody does with a report, and what must come of it.
 
+/** How long anything may take, ms: a busy machine is no failure. */
+export const PATIENCE = 60000;
+
 /** What the samples' hosts call things. */
 const HOSTILE = "<img src=x onerror=alert(1)>";
 
@@ -26,12 +29,25 @@ export async function drawAll(page) {
 /** What is written in a part of the page. */
 export const text = (page, testid) => page.getByTestId(testid).first().innerText();
 
-/** Waits until what a function of the page tells is another than it was. */
+/** Waits until what `read`, run in the page, tells is as `wanted` says; looks once a frame. */
+export async function until(page, read, wanted) {
+  const end = Date.now() + PATIENCE;
+  for (;;) {
+    const told = await page.evaluate(read);
+    if (wanted(told)) return told;
+    must(Date.now() < end, `it stayed ${JSON.stringify(told)?.slice(0, 200)}`);
+    await page.evaluate(() => new Promise((seen) => requestAnimationFrame(() => seen())));
+  }
+}
+
+/** Waits until it is another than it was. */
 export function changed(page, read, before) {
-  return page.waitForFunction(
-    ([source, old]) => JSON.stringify(new Function(`return (${source})()`)()) !== old,
-    [read.toString(), JSON.stringify(before)],
-  );
+  return until(page, read, (told) => JSON.stringify(told) !== JSON.stringify(before));
+}
+
+/** Waits until it is again as it was. */
+function restored(page, read, before) {
+  return until(page, read, (told) => JSON.stringify(told) === JSON.stringify(before));
 }
 
 /** What part every chart of the time axis shows. */
@@ -116,10 +132,7 @@ export async function zoomByDrag(page) {
   await page.keyboard.press("+");
   await changed(page, ranges, zoomed);
   await page.keyboard.press("0");
-  await page.waitForFunction(
-    ([source, old]) => JSON.stringify(new Function(`return (${source})()`)()) === old,
-    [ranges.toString(), JSON.stringify(before)],
-  );
+  await restored(page, ranges, before);
 }
 
 /** Filters to the sockets of one address, to none, and back. */
@@ -138,15 +151,9 @@ export async function filterSockets(page, run) {
   const rows = await page.getByTestId("socket-table").locator("tbody tr").count();
   must(rows === Math.min(expected, 200), `the table has ${rows} rows`);
   await filter.fill("matches-nothing-at-all");
-  await page.waitForFunction(
-    (source) => new Function(`return (${source})()`)().startsWith("0 of"),
-    read.toString(),
-  );
+  await until(page, read, (told) => told.startsWith("0 of"));
   await filter.fill("");
-  await page.waitForFunction(
-    ([source, old]) => new Function(`return (${source})()`)() === old,
-    [read.toString(), all],
-  );
+  await restored(page, read, all);
 }
 
 /** Searches for a function that is there, and for one that is not. */
@@ -187,10 +194,7 @@ export async function zoomFlame(page) {
     must(/of the whole/.test(await text(page, "flame-at")), "it is not told what was zoomed to");
     await graph.focus();
     await page.keyboard.press("Escape");
-    await page.waitForFunction(
-      ([source, count]) => new Function(`return (${source})()`)().length === count,
-      [frames.toString(), before.length],
-    );
+    await until(page, frames, (told) => told.length === before.length);
   }
   await graph.focus();
   await page.keyboard.press("ArrowUp");
