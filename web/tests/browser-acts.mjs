@@ -179,16 +179,19 @@ export async function zoomFlame(page) {
     [...document.querySelectorAll(".flame g.frame rect")].map((r) => r.getAttribute("width"));
   const before = await page.evaluate(frames);
   // The widest function that is not the whole.
-  const box = await page.evaluate(() => {
-    const boxes = [...document.querySelectorAll(".flame g.frame rect")].map((rect) => {
-      const { x, y, width, height } = rect.getBoundingClientRect();
-      return { x, y, width, height };
-    });
-    const whole = Math.max(...boxes.map((b) => b.width));
-    const part = boxes.filter((b) => b.width < whole * 0.999);
-    return part.sort((a, b) => b.width - a.width)[0] ?? null;
+  const which = await page.evaluate(() => {
+    const wide = [...document.querySelectorAll(".flame g.frame rect")].map(
+      (rect) => rect.getBoundingClientRect().width,
+    );
+    const whole = Math.max(...wide);
+    const part = wide.map((width) => (width < whole * 0.999 ? width : 0));
+    const most = Math.max(...part);
+    return most > 2 ? part.indexOf(most) : -1;
   });
-  if (box) {
+  if (which >= 0) {
+    const frame = page.locator(".flame g.frame rect").nth(which);
+    await frame.scrollIntoViewIfNeeded();
+    const box = await frame.boundingBox();
     await page.mouse.click(box.x + box.width / 2, box.y + box.height / 2);
     await changed(page, frames, before);
     must(/of the whole/.test(await text(page, "flame-at")), "it is not told what was zoomed to");
