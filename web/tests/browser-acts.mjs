@@ -135,17 +135,20 @@ export async function zoomByDrag(page) {
   await restored(page, ranges, before);
 }
 
-/** Filters to the sockets of one address, to none, and back. */
+/** Filters to the sockets called as the last one, to none, and back. */
 export async function filterSockets(page, run) {
   const read = () => document.querySelector("[data-testid=socket-count]").textContent;
   const all = await page.evaluate(read);
   const filter = page.getByTestId("socket-filter");
-  const one = run.sockets.sockets.at(-1).name.split(" ")[0];
+  const one = run.sockets.sockets.at(-1).name;
   await filter.fill(one);
   await changed(page, read, all);
   const shown = Number.parseInt((await page.evaluate(read)).replaceAll(",", ""), 10);
-  const match = (socket) =>
-    [socket.name, ...socket.attributes].some((t) => t.toLowerCase().includes(one.toLowerCase()));
+  const words = one.toLowerCase().split(/\s+/);
+  const match = (socket) => {
+    const texts = [socket.name, ...socket.attributes].map((t) => t.toLowerCase());
+    return words.every((word) => texts.some((t) => t.includes(word)));
+  };
   const expected = run.sockets.sockets.filter(match).length;
   must(shown === expected, `${shown} shown, ${expected} match`);
   const rows = await page.getByTestId("socket-table").locator("tbody tr").count();
@@ -200,7 +203,7 @@ export async function zoomFlame(page) {
     await until(page, frames, (told) => told.length === before.length);
   }
   await graph.focus();
-  await page.keyboard.press("ArrowUp");
+  await page.keyboard.press("ArrowDown");
   await page.waitForFunction(() =>
     /of the whole/.test(document.querySelector("[data-testid=flame-at]").textContent),
   );
