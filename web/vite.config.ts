@@ -27,10 +27,10 @@ function licences(): Plugin {
       for (const { name, text } of texts) names.set(text, [...(names.get(text) ?? []), name]);
       const all = [...names]
         .map(([text, of]) => `${of.join(", ")}\n\n${text}`)
-        .join("\n\n----\n\n");
+        .join("\n\n* * *\n\n");
       for (const file of Object.values(bundle)) {
         if (file.type !== "asset" || !file.fileName.endsWith(".html")) continue;
-        file.source = `${file.source}\n<!--\nThis page contains:\n\n${all.replaceAll("--", "- -")}\n-->\n`;
+        file.source = `${file.source}\n<!--\nThis page contains:\n\n${all.replaceAll("-->", "- ->")}\n-->\n`;
       }
     },
   };

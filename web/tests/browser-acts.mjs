@@ -1,5 +1,8 @@
 // What somebody does with a report, and what must come of it.
 
+/** How long anything may take, ms: a busy machine is no failure. */
+export const PATIENCE = 60000;
+
 /** What the samples' hosts call things. */
 const HOSTILE = "<img src=x onerror=alert(1)>";
 
@@ -26,12 +29,25 @@ export async function drawAll(page) {
 /** What is written in a part of the page. */
 export const text = (page, testid) => page.getByTestId(testid).first().innerText();
 
-/** Waits until what a function of the page tells is another than it was. */
+/** Waits until what `read`, run in the page, tells is as `wanted` says; looks once a frame. */
+export async function until(page, read, wanted) {
+  const end = Date.now() + PATIENCE;
+  for (;;) {
+    const told = await page.evaluate(read);
+    if (wanted(told)) return told;
+    must(Date.now() < end, `it stayed ${JSON.stringify(told)?.slice(0, 200)}`);
+    await page.evaluate(() => new Promise((seen) => requestAnimationFrame(() => seen())));
+  }
+}
+
+/** Waits until it is another than it was. */
 export function changed(page, read, before) {
-  return page.waitForFunction(
-    ([source, old]) => JSON.stringify(new Function(`return (${source})()`)()) !== old,
-    [read.toString(), JSON.stringify(before)],
-  );
+  return until(page, read, (told) => JSON.stringify(told) !== JSON.stringify(before));
+}
+
+/** Waits until it is again as it was. */
+function restored(page, read, before) {
+  return until(page, read, (told) => JSON.stringify(told) === JSON.stringify(before));
 }
 
 /** What part every chart of the time axis shows. */
@@ -116,37 +132,31 @@ export async function zoomByDrag(page) {
   await page.keyboard.press("+");
   await changed(page, ranges, zoomed);
   await page.keyboard.press("0");
-  await page.waitForFunction(
-    ([source, old]) => JSON.stringify(new Function(`return (${source})()`)()) === old,
-    [ranges.toString(), JSON.stringify(before)],
-  );
+  await restored(page, ranges, before);
 }
 
-/** Filters to the sockets of one address, to none, and back. */
+/** Filters to the sockets called as the last one, to none, and back. */
 export async function filterSockets(page, run) {
   const read = () => document.querySelector("[data-testid=socket-count]").textContent;
   const all = await page.evaluate(read);
   const filter = page.getByTestId("socket-filter");
-  const one = run.sockets.sockets.at(-1).name.split(" ")[0];
+  const one = run.sockets.sockets.at(-1).name;
   await filter.fill(one);
   await changed(page, read, all);
   const shown = Number.parseInt((await page.evaluate(read)).replaceAll(",", ""), 10);
-  const match = (socket) =>
-    [socket.name, ...socket.attributes].some((t) => t.toLowerCase().includes(one.toLowerCase()));
+  const words = one.toLowerCase().split(/\s+/);
+  const match = (socket) => {
+    const texts = [socket.name, ...socket.attributes].map((t) => t.toLowerCase());
+    return words.every((word) => texts.some((t) => t.includes(word)));
+  };
   const expected = run.sockets.sockets.filter(match).length;
   must(shown === expected, `${shown} shown, ${expected} match`);
   const rows = await page.getByTestId("socket-table").locator("tbody tr").count();
   must(rows === Math.min(expected, 200), `the table has ${rows} rows`);
   await filter.fill("matches-nothing-at-all");
-  await page.waitForFunction(
-    (source) => new Function(`return (${source})()`)().startsWith("0 of"),
-    read.toString(),
-  );
+  await until(page, read, (told) => told.startsWith("0 of"));
   await filter.fill("");
-  await page.waitForFunction(
-    ([source, old]) => new Function(`return (${source})()`)() === old,
-    [read.toString(), all],
-  );
+  await restored(page, read, all);
 }
 
 /** Searches for a function that is there, and for one that is not. */
@@ -172,28 +182,28 @@ export async function zoomFlame(page) {
     [...document.querySelectorAll(".flame g.frame rect")].map((r) => r.getAttribute("width"));
   const before = await page.evaluate(frames);
   // The widest function that is not the whole.
-  const box = await page.evaluate(() => {
-    const boxes = [...document.querySelectorAll(".flame g.frame rect")].map((rect) => {
-      const { x, y, width, height } = rect.getBoundingClientRect();
-      return { x, y, width, height };
-    });
-    const whole = Math.max(...boxes.map((b) => b.width));
-    const part = boxes.filter((b) => b.width < whole * 0.999);
-    return part.sort((a, b) => b.width - a.width)[0] ?? null;
+  const which = await page.evaluate(() => {
+    const wide = [...document.querySelectorAll(".flame g.frame rect")].map(
+      (rect) => rect.getBoundingClientRect().width,
+    );
+    const whole = Math.max(...wide);
+    const part = wide.map((width) => (width < whole * 0.999 ? width : 0));
+    const most = Math.max(...part);
+    return most > 2 ? part.indexOf(most) : -1;
   });
-  if (box) {
+  if (which >= 0) {
+    const frame = page.locator(".flame g.frame rect").nth(which);
+    await frame.scrollIntoViewIfNeeded();
+    const box = await frame.boundingBox();
     await page.mouse.click(box.x + box.width / 2, box.y + box.height / 2);
     await changed(page, frames, before);
     must(/of the whole/.test(await text(page, "flame-at")), "it is not told what was zoomed to");
     await graph.focus();
     await page.keyboard.press("Escape");
-    await page.waitForFunction(
-      ([source, count]) => new Function(`return (${source})()`)().length === count,
-      [frames.toString(), before.length],
-    );
+    await until(page, frames, (told) => told.length === before.length);
   }
   await graph.focus();
-  await page.keyboard.press("ArrowUp");
+  await page.keyboard.press("ArrowDown");
   await page.waitForFunction(() =>
     /of the whole/.test(document.querySelector("[data-testid=flame-at]").textContent),
   );

@@ -11,6 +11,7 @@ import {
   jumpFromRow,
   must,
   noSidewaysScroll,
+  PATIENCE,
   searchFlame,
   text,
   walkByKeyboard,
@@ -20,7 +21,6 @@ import {
 } from "./browser-acts.mjs";
 import { start } from "./browser-start.mjs";
 
-const PATIENCE = 60000;
 const SECTIONS =
   "findings evidence ruled-out timelines latency sockets threads flames limits health settings recording";
 

@@ -70,7 +70,7 @@ export function bands(threads: Threads, axis: Axis): Draw {
         values: () => all.map((band) => cut(band.name, narrow ? 13 : 25)),
       },
       marks: [],
-      labelled: false,
+      rows: 0,
       draw: (u) => {
         const looks = states.map((state) => colour(stateColour(state)));
         all.forEach((band, i) => {

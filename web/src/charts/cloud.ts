@@ -10,6 +10,8 @@ import { hideTip, showTip } from "./tip";
 const HEIGHT = 380;
 /** How far from a line the pointer may be, CSS pixels. */
 const REACH = 5;
+/** With more sockets than this, lines have hard edges: nobody sees one among them. */
+const ROUGH = 2500;
 /** As many outliers are named in the picture; all of them are in the table. */
 const NAMED = 6;
 
@@ -163,6 +165,7 @@ function paint(u: uPlot, data: CloudData, [x0, x1]: Range, [y0, y1]: Range): Ras
   const count = data.shown.length;
   // The more there are the fainter each is, so that where many are can be told from where few are.
   const alpha = Math.max(0.16, Math.min(0.9, 9 / Math.sqrt(count)));
+  const rough = count > ROUGH;
   const inks = new Map<string, Ink["rgb"]>();
   const ink = (name: string) => {
     const known = inks.get(name) ?? rgb(colour(name));
@@ -172,7 +175,7 @@ function paint(u: uPlot, data: CloudData, [x0, x1]: Range, [y0, y1]: Range): Ras
   const X = (i: number) => (((data.x[i] ?? Number.NaN) - x0) / (x1 - x0)) * (width - 1);
   const Y = (i: number) => (1 - ((data.y[i] ?? Number.NaN) - y0) / (y1 - y0)) * (height - 1);
   const drawn = (socket: number, strong: boolean, rim = false) => {
-    const look = { rgb: ink(rim ? "page" : data.colour(socket)), alpha: strong ? 1 : alpha };
+    const look = { rgb: ink(rim ? "page" : data.colour(socket)), alpha: strong ? 1 : alpha, rough };
     const thick = Math.max(1, Math.round((rim ? 5 : strong ? 2 : 1) * px));
     const [from, to] = data.range(socket);
     for (let i = from; i < to; i++) {

@@ -12,7 +12,7 @@ const NARROW = 0.4;
 
 /** Height of a function, CSS pixels. */
 const CELL = 19;
-/** Room above the graph that is not needed, CSS pixels. */
+/** Room that the library leaves for a title and that is not needed, CSS pixels. */
 const TITLE = 2 * CELL;
 
 /** A flame graph in the page. */
@@ -44,7 +44,8 @@ export function drawFlame(host: HTMLElement, flame: Flame, at: (text: string) =>
     .cellHeight(CELL)
     .minFrameSize(NARROW)
     .transitionDuration(0)
-    .inverted(false)
+    // Callers on top: a single deep stack then leaves the broad ones in view.
+    .inverted(true)
     .tooltip(tip)
     .label((frame) => tell(frame).join(", "))
     .getName((frame) => frame.data.name)
@@ -78,8 +79,8 @@ export function drawFlame(host: HTMLElement, flame: Flame, at: (text: string) =>
     const visible = siblings.filter((frame) => frame.x1 > frame.x0);
     visible.sort((a, b) => a.x0 - b.x0);
     const place = visible.indexOf(current);
-    if (key === "ArrowDown") return current.parent;
-    if (key === "ArrowUp") return widest(current.children ?? []);
+    if (key === "ArrowUp") return current.parent;
+    if (key === "ArrowDown") return widest(current.children ?? []);
     return visible[place + (key === "ArrowRight" ? 1 : -1)] ?? null;
   }
 
@@ -123,7 +124,7 @@ function fitSvg(host: HTMLElement): void {
   const svg = host.querySelector("svg");
   if (!svg) return;
   const [width, height] = [svg.getAttribute("width"), Number(svg.getAttribute("height"))];
-  svg.setAttribute("viewBox", `0 ${TITLE} ${width} ${height - TITLE}`);
+  svg.setAttribute("viewBox", `0 0 ${width} ${height - TITLE}`);
   svg.style.aspectRatio = `${width} / ${height - TITLE}`;
   svg.setAttribute("aria-hidden", "true");
 }

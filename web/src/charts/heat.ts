@@ -40,7 +40,7 @@ export function heat(latency: Latency, all: Timelines, axis: Axis): { draw: Draw
         values: () => ticks.map((tick) => tick.text),
       },
       marks: all.marks,
-      labelled: false,
+      rows: 0,
       draw: (u) => {
         const [light, dark] = [colour("heat-low"), colour("heat-high")];
         const unit = u.valToPos(0, "y", true) - u.valToPos(1, "y", true);

@@ -7,7 +7,7 @@ import type { Axis } from "./axis";
 import { fromZero } from "./base";
 import { colour, series } from "./colours";
 import type { Draw } from "./live";
-import { fullHeight, timePlot } from "./time";
+import { fullHeight, rowsFor, timePlot } from "./time";
 
 /** Of a chart, CSS pixels. */
 const HEIGHT = 150;
@@ -37,7 +37,7 @@ export function lines(chart: Chart, all: Timelines, axis: Axis, first: boolean):
     return { name: line.name, colour: of >= 0 ? of : i, limit: line.limit };
   });
   let listener: (values: string[] | null) => void = () => {};
-  const labelled = first && all.marks.length > 0;
+  const rows = first ? rowsFor(all.marks.length) : 0;
   const draw: Draw = (host) =>
     timePlot(host, {
       axis,
@@ -52,12 +52,12 @@ export function lines(chart: Chart, all: Timelines, axis: Axis, first: boolean):
       range: fromZero(chart.unit),
       y: { size: 58, space: 32, values: (_u, ticks) => ticks.map(short) },
       marks: all.marks,
-      labelled,
+      rows,
       cursor: (u, moment) => listener(moment === null ? null : under(u, values, chart.unit)),
     });
   return {
     draw,
-    height: fullHeight(HEIGHT, labelled),
+    height: fullHeight(HEIGHT, rows),
     label: sentence(chart, values, all.bin_s),
     keys,
     watch: (to) => {

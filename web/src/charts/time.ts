@@ -7,7 +7,7 @@ import { axis, kept } from "./base";
 import { drawLabels, roomFor } from "./labels";
 import type { Plot } from "./live";
 
-/** Rows for the texts of marks above the chart that has them. */
+/** At most as many rows of marks' texts are above the chart that has them. */
 const MARK_ROWS = 3;
 
 /** What is special about one chart. */
@@ -24,8 +24,8 @@ export interface TimeSpec {
   y: uPlot.Axis;
   /** Moments to draw through the chart. */
   marks: Mark[];
-  /** Whether the marks' texts are written into this chart. */
-  labelled: boolean;
+  /** Rows for the marks' texts above this chart; 0: it has none. */
+  rows: number;
   /** Draws what uPlot does not, below the marks. */
   draw?: (u: uPlot) => void;
   /** The pointer is at a moment, or left. */
@@ -33,8 +33,13 @@ export interface TimeSpec {
 }
 
 /** How high the chart is with the texts of its marks, CSS pixels. */
-export function fullHeight(height: number, labelled: boolean): number {
-  return height + (labelled ? roomFor(MARK_ROWS) : 0);
+export function fullHeight(height: number, rows: number): number {
+  return height + (rows > 0 ? roomFor(rows) : 0);
+}
+
+/** Rows that so many marks take; one more is for the moment that the reader asks for. */
+export function rowsFor(marks: number): number {
+  return Math.min(MARK_ROWS, marks + 1);
 }
 
 /** Draws it. */
@@ -44,12 +49,12 @@ export function timePlot(host: HTMLElement, spec: TimeSpec): Plot {
     host.dataset.from = shared.min.toFixed(6);
     host.dataset.to = shared.max.toFixed(6);
   };
-  const full = fullHeight(spec.height, spec.labelled);
+  const full = fullHeight(spec.height, spec.rows);
   const plot = new uPlot(
     {
       width: host.clientWidth,
       height: full,
-      ...(spec.labelled ? { padding: [roomFor(MARK_ROWS), null, null, null] } : {}),
+      ...(spec.rows > 0 ? { padding: [roomFor(spec.rows), null, null, null] } : {}),
       legend: { show: false },
       cursor: {
         drag: { x: true, y: false, setScale: false },
@@ -137,10 +142,10 @@ function drawMarks(u: uPlot, spec: TimeSpec): void {
     .map(({ at, text, look, dash }) => ({
       x: u.valToPos(at, "x", true),
       foot: u.bbox.top + u.bbox.height,
-      text: spec.labelled ? text : "",
+      text: spec.rows > 0 ? text : "",
       look,
       stem: look,
       dash,
     }));
-  drawLabels(u, labels, spec.labelled ? MARK_ROWS : 0);
+  drawLabels(u, labels, spec.rows);
 }

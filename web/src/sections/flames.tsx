@@ -120,7 +120,9 @@ function Viewer({ flames }: { flames: Flame[] }) {
         }}
       />
       <p class="at" aria-live="polite" data-testid="flame-at">
-        {at === "" ? "Click a function to zoom into it; point at it to read it." : at}
+        {at === ""
+          ? "Callers are above, what they called is below. Click a function to zoom into it; point at it to read it."
+          : at}
       </p>
     </>
   );
