@@ -25,14 +25,20 @@ fn main() {
         npm(&web, &["ci", "--no-audit", "--no-fund"]);
     }
     let dir = out.to_string_lossy();
-    npm(&web, &["run", "build", "--", "--outDir", &dir, "--emptyOutDir"]);
+    npm(
+        &web,
+        &["run", "build", "--", "--outDir", &dir, "--emptyOutDir"],
+    );
 }
 
 /// Whether what the lock file asks for is there.
 fn is_installed(web: &Path) -> bool {
     let written = |path: &str| web.join(path).metadata()?.modified();
     // npm keeps its own copy of the lock file beside what it installed.
-    match (written("package-lock.json"), written("node_modules/.package-lock.json")) {
+    match (
+        written("package-lock.json"),
+        written("node_modules/.package-lock.json"),
+    ) {
         (Ok(asked), Ok(installed)) => installed >= asked,
         (Err(_), Ok(_)) => true,
         _ => false,

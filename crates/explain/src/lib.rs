@@ -104,11 +104,7 @@ pub fn explain_with(recording: &Recording, options: &Options) -> Result<Explanat
     Reading::of(recording)?.explain(recording, options)
 }
 
-fn of_story(
-    story: &Story,
-    recording: &Recording,
-    options: &Options,
-) -> Result<Explanation, Error> {
+fn of_story(story: &Story, recording: &Recording, options: &Options) -> Result<Explanation, Error> {
     let mut summary = Summary::of(recording, story);
     summary.tested = options.causes.iter().map(|c| c.id).collect();
     let (mut found, cut) = causes::find(story, &options.causes);

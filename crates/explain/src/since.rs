@@ -120,7 +120,9 @@ fn symptom_rows(finding: &Finding) -> Vec<RowRef> {
         rows.filter(|row| !TIMELESS.contains(&row.table))
     });
     let mut steps = steps.map(Iterator::collect);
-    steps.find(|rows: &Vec<_>| !rows.is_empty()).unwrap_or_default()
+    steps
+        .find(|rows: &Vec<_>| !rows.is_empty())
+        .unwrap_or_default()
 }
 
 type Tuple = (u32, Endpoint, Endpoint);
@@ -170,7 +172,10 @@ fn moment(story: &Story, row: &Row, connections: &AHashMap<Tuple, Vec<u64>>) -> 
         starts.get(later.checked_sub(1)?).copied()
     });
     match row {
-        Row::Event(e) => began.or(e.connect_ns).or(e.established_ns).or(Some(time_ns)),
+        Row::Event(e) => began
+            .or(e.connect_ns)
+            .or(e.established_ns)
+            .or(Some(time_ns)),
         Row::Socket(_) => began.or(Some(time_ns)),
         Row::Call(c) => Some(time_ns.saturating_sub(c.duration_ns)),
         Row::Wait(w) => Some(time_ns.saturating_sub(w.waited_ns)),

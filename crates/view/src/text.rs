@@ -24,7 +24,11 @@ pub fn explanation(explanation: &Explanation, style: &Style) -> String {
             let rule = format!("---- {} of {} ----", i + 1, findings.len());
             page.paragraph("", Look::Faint, &rule);
         }
-        case(&mut page, finding, explanation.summary.recording.start_unix_ns);
+        case(
+            &mut page,
+            finding,
+            explanation.summary.recording.start_unix_ns,
+        );
         if i == 0 && findings.len() > 1 {
             others(&mut page, &findings[1..]);
         }
@@ -97,7 +101,12 @@ pub(crate) fn facts(finding: &Finding, start_unix_ns: i64) -> Vec<(&'static str,
         facts.push(("who", who(scope, pid, comm)));
     }
     facts.extend(scope.cmdline.clone().map(|line| ("command", line)));
-    facts.extend(finding.since.as_ref().map(|s| ("since", since(s, start_unix_ns))));
+    facts.extend(
+        finding
+            .since
+            .as_ref()
+            .map(|s| ("since", since(s, start_unix_ns))),
+    );
     facts.push(("impact", finding.impact.says.clone()));
     facts.push(("cause", format!("{} ({})", finding.cause, finding.number)));
     facts

@@ -16,7 +16,9 @@ use view::report::Report;
 use view::report::page::{Page, Run, StepKind};
 
 fn report(recordings: Vec<(&str, Recording)>) -> Report {
-    let named = recordings.into_iter().map(|(name, r)| (name.to_string(), r));
+    let named = recordings
+        .into_iter()
+        .map(|(name, r)| (name.to_string(), r));
     Report::of(&named.collect::<Vec<_>>()).expect("a recording of our own reads")
 }
 
@@ -38,11 +40,15 @@ fn html(report: &Report) -> String {
 
 /// The document within the HTML, as the page's script reads it.
 fn data(html: &str) -> Value {
-    let (_, rest) = html.split_once(r#"id="tcpwhy-data" type="application/octet-stream">"#).unwrap();
+    let (_, rest) = html
+        .split_once(r#"id="tcpwhy-data" type="application/octet-stream">"#)
+        .unwrap();
     let (base64, _) = rest.split_once("</script>").unwrap();
     let packed = STANDARD.decode(base64).unwrap();
     let mut json = String::new();
-    DeflateDecoder::new(&packed[..]).read_to_string(&mut json).unwrap();
+    DeflateDecoder::new(&packed[..])
+        .read_to_string(&mut json)
+        .unwrap();
     serde_json::from_str(&json).unwrap()
 }
 
@@ -81,8 +87,16 @@ fn lines(value: &Value, indent: usize) -> String {
         }
         _ => return whole,
     };
-    let (open, close) = if value.is_array() { ("[", "]") } else { ("{", "}") };
-    format!("{open}\n{}\n{}{close}", parts.join(",\n"), " ".repeat(indent))
+    let (open, close) = if value.is_array() {
+        ("[", "]")
+    } else {
+        ("{", "}")
+    };
+    format!(
+        "{open}\n{}\n{}{close}",
+        parts.join(",\n"),
+        " ".repeat(indent)
+    )
 }
 
 #[test]
@@ -107,16 +121,27 @@ fn steps_lead_to_the_rows_behind_them() {
 
 #[test]
 fn hostile_names_are_text_everywhere() {
-    for hostile in ["</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", HOSTILE] {
+    for hostile in [
+        "</script><script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        HOSTILE,
+    ] {
         let mut f = fixture::syn_cookies();
         f.manifest.host.name = hostile.into();
         f.manifest.host.kernel = hostile.into();
-        f.manifest.namespaces.iter_mut().for_each(|n| n.name = hostile.into());
+        f.manifest
+            .namespaces
+            .iter_mut()
+            .for_each(|n| n.name = hostile.into());
         f.manifest.command_line = vec![hostile.into()];
-        f.processes.iter_mut().for_each(|p| (p.comm, p.cmdline) = (hostile.into(), hostile.into()));
+        f.processes
+            .iter_mut()
+            .for_each(|p| (p.comm, p.cmdline) = (hostile.into(), hostile.into()));
         f.holders.iter_mut().for_each(|h| h.comm = hostile.into());
         f.settings.iter_mut().for_each(|s| s.value = hostile.into());
-        f.sockets.iter_mut().for_each(|s| s.congestion = Some(hostile.into()));
+        f.sockets
+            .iter_mut()
+            .for_each(|s| s.congestion = Some(hostile.into()));
         let events = f.events.iter_mut().filter(|e| e.comm.is_some());
         events.for_each(|e| e.comm = Some(hostile.into()));
         let written = f.write().unwrap();
@@ -124,13 +149,21 @@ fn hostile_names_are_text_everywhere() {
         let report = report(vec![(hostile, recording)]);
         let html = html(&report);
         assert!(!html.contains(hostile), "{hostile}");
-        assert_eq!(html.matches("<script").count(), template().matches("<script").count());
+        assert_eq!(
+            html.matches("<script").count(),
+            template().matches("<script").count()
+        );
         let acts = |c: char| c.is_control() && c != '\n' && c != '\t' || c == '\u{202e}';
         assert!(!html.contains(acts), "{hostile}");
         // The page is given the name, harmless to a terminal; it puts it into text.
         let document = data(&html);
         let owner = hostile.replace('\x1b', "\\x1b");
-        assert!(document["runs"][0]["facts"]["host"].as_str().unwrap().starts_with(&owner[..4]));
+        assert!(
+            document["runs"][0]["facts"]["host"]
+                .as_str()
+                .unwrap()
+                .starts_with(&owner[..4])
+        );
     }
 }
 
@@ -146,7 +179,10 @@ fn the_data_comes_back_out_of_the_html() {
     let report = report(vec![("r", recording)]);
     let html = html(&report);
     assert_eq!(data(&html), serde_json::to_value(&report.page).unwrap());
-    assert!(html.contains(&report.page.runs[0].findings[0].title), "without scripts, too");
+    assert!(
+        html.contains(&report.page.runs[0].findings[0].title),
+        "without scripts, too"
+    );
     for marker in ["__TCPWHY_TITLE__", "__TCPWHY_PLAIN__", "__TCPWHY_DATA__"] {
         assert!(!html.contains(marker), "{marker}");
     }
@@ -156,7 +192,10 @@ fn the_data_comes_back_out_of_the_html() {
 fn markers_in_a_name_stay_what_they_are() {
     let report = report(vec![("__TCPWHY_DATA____TCPWHY_PLAIN__", Rec::new().open())]);
     let document = data(&html(&report));
-    assert_eq!(document["runs"][0]["name"], "__TCPWHY_DATA____TCPWHY_PLAIN__");
+    assert_eq!(
+        document["runs"][0]["name"],
+        "__TCPWHY_DATA____TCPWHY_PLAIN__"
+    );
 }
 
 #[test]
@@ -183,7 +222,11 @@ fn what_is_missing_or_lost_is_said() {
     f.without("counters");
     f.manifest.complete = false;
     let run = page_of(&f).runs.remove(0);
-    let says: Vec<_> = run.health.iter().map(|n| format!("{}: {}", n.source, n.says)).collect();
+    let says: Vec<_> = run
+        .health
+        .iter()
+        .map(|n| format!("{}: {}", n.source, n.says))
+        .collect();
     assert!(says.iter().any(|s| s.contains("4,711")), "{says:?}");
     assert!(says[0].contains("did not end"), "{says:?}");
     let source = |name: &str| run.sources.iter().find(|s| s.name == name).unwrap();
@@ -199,7 +242,10 @@ fn a_damaged_table_is_named() {
     let segment = recording.dir().join("event/000001.parquet");
     std::fs::write(&segment, b"PAR1 nothing of the kind PAR1").unwrap();
     let error = Report::of(&[("r".to_string(), recording)]).unwrap_err();
-    assert!(error.to_string().contains("event/000001.parquet: damaged"), "{error}");
+    assert!(
+        error.to_string().contains("event/000001.parquet: damaged"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -238,7 +284,9 @@ fn events_are_counted_in_their_bins() {
             c.lines.iter().map(line).collect::<Vec<_>>()
         })
         .collect();
-    let known = |chart: &str, name: &str, value: f64, bin| (chart.to_string(), name.to_string(), value, bin);
+    let known = |chart: &str, name: &str, value: f64, bin| {
+        (chart.to_string(), name.to_string(), value, bin)
+    };
     let shown = view::escape(HOSTILE);
     assert_eq!(
         lines,
@@ -263,7 +311,12 @@ fn latencies_have_classes_clusters_and_a_schedule() {
         };
         rows.push(connect(i * 50, i));
         rows.extend((i < 5).then_some(again));
-        rows.push(established(state(i * 50 + late, i, "SYN_SENT", "ESTABLISHED")));
+        rows.push(established(state(
+            i * 50 + late,
+            i,
+            "SYN_SENT",
+            "ESTABLISHED",
+        )));
     }
     rows.sort_by_key(|e| e.time_ns);
     let latency = run_of(Rec::new().rows(rows).open()).latency.unwrap();
@@ -271,7 +324,11 @@ fn latencies_have_classes_clusters_and_a_schedule() {
     assert_eq!(latency.counts.iter().sum::<f64>(), 20.0);
     assert_eq!(latency.heat.iter().map(|(.., n)| *n).sum::<u32>(), 20);
     assert_eq!(latency.bounds_ms.len(), latency.counts.len());
-    let clusters: Vec<_> = latency.clusters.iter().map(|c| (c.median_ms, c.count)).collect();
+    let clusters: Vec<_> = latency
+        .clusters
+        .iter()
+        .map(|c| (c.median_ms, c.count))
+        .collect();
     assert_eq!(clusters, [(2.0, 15.0), (1_030.0, 5.0)]);
 }
 
@@ -328,7 +385,11 @@ fn of_many_samples_a_share_is_kept_and_said() {
     assert_eq!(sockets.sockets.len(), 50);
     let kept = sockets.time_s.deltas.len();
     assert!((100_000..=300_000).contains(&kept), "{kept}");
-    assert!(run.thinned[0].contains("one sample of 2"), "{:?}", run.thinned);
+    assert!(
+        run.thinned[0].contains("one sample of 2"),
+        "{:?}",
+        run.thinned
+    );
 }
 
 #[test]
@@ -368,8 +429,14 @@ fn threads_are_told_those_that_did_most_first() {
     let threads = run.threads.unwrap();
     assert_eq!((threads.total, threads.bands.len()), (60.0, 40));
     assert!(threads.bands[0].name.ends_with("/59"));
-    assert_eq!(threads.bands[0].intervals, [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0)]);
-    assert_eq!(threads.bands[0].shares[0], [5.9, 0.0, 0.0, 94.1, 0.0, 0.0, 0.0, 0.0]);
+    assert_eq!(
+        threads.bands[0].intervals,
+        [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0)]
+    );
+    assert_eq!(
+        threads.bands[0].shares[0],
+        [5.9, 0.0, 0.0, 94.1, 0.0, 0.0, 0.0, 0.0]
+    );
     assert!(run.thinned[0].contains("60 threads"));
 }
 
@@ -403,9 +470,19 @@ fn what_is_full_comes_first_among_limits() {
     assert_eq!(first(0), ("0.0.0.0:81".into(), Some(1.01)));
     assert_eq!(first(1), ("conntrack".into(), Some(1.0)));
     for table in &run.limits {
-        assert!(table.rows.iter().all(|(cells, _)| cells.len() == table.columns.len()));
+        assert!(
+            table
+                .rows
+                .iter()
+                .all(|(cells, _)| cells.len() == table.columns.len())
+        );
     }
-    let backlog = run.timelines.charts.iter().find(|c| c.id == "backlog").unwrap();
+    let backlog = run
+        .timelines
+        .charts
+        .iter()
+        .find(|c| c.id == "backlog")
+        .unwrap();
     assert_eq!(backlog.lines.iter().filter(|l| l.limit).count(), 2);
 }
 
@@ -463,7 +540,12 @@ fn profile(functions: &[(&str, u64)]) -> Rec {
 #[test]
 fn flame_trees_fold_what_is_small_and_tell_what_grew() {
     let before = profile(&[("tcp_ack", 5_000), ("gone", 5_000)]);
-    let after = profile(&[("tcp_ack", 9_990), ("rare_a", 3), ("rare_b", 3), ("some", 4)]);
+    let after = profile(&[
+        ("tcp_ack", 9_990),
+        ("rare_a", 3),
+        ("rare_b", 3),
+        ("some", 4),
+    ]);
     let report = report(vec![("before", before.open()), ("after", after.open())]);
     let ids: Vec<_> = report.page.runs[1].flames.iter().map(|f| &*f.id).collect();
     assert_eq!(ids, ["cpu", "cpu-3"]);
@@ -503,7 +585,10 @@ fn waits_make_an_off_cpu_graph() {
         ]
     );
     let run = run_of(rec.open());
-    assert_eq!((&*run.flames[0].id, run.flames[0].root.value), ("off-cpu", 45.0));
+    assert_eq!(
+        (&*run.flames[0].id, run.flames[0].root.value),
+        ("off-cpu", 45.0)
+    );
 }
 
 #[test]

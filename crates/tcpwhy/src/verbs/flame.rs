@@ -163,7 +163,10 @@ fn describe(recording: &Recording, profile: &Profile) -> String {
             let idle = 100.0 * profile.idle as f64 / profile.of_all();
             format!("{} samples, idle {idle:.0} %", profile.samples)
         }
-        Unit::Microseconds => format!("{:.3} s waited by all threads", profile.samples as f64 / 1e6),
+        Unit::Microseconds => format!(
+            "{:.3} s waited by all threads",
+            profile.samples as f64 / 1e6
+        ),
     };
     format!(
         "{} (kernel {}), {seconds:.1} s, {of}",

@@ -124,8 +124,10 @@ impl Amounts {
         };
         let length = to.saturating_sub(from_ns).max(1) as f64;
         for (i, sum) in self.amounts[first..=last].iter_mut().enumerate() {
-            let begin = axis.start_ns + (first + i) as u64 * axis.bin_ns;
-            let within = to.min(begin + axis.bin_ns).saturating_sub(from.max(begin));
+            let begin = axis.bin_ns.saturating_mul((first + i) as u64);
+            let begin = axis.start_ns.saturating_add(begin);
+            let end = begin.saturating_add(axis.bin_ns);
+            let within = to.min(end).saturating_sub(from.max(begin));
             let part = amount * within as f64 / length;
             *sum = Some(sum.unwrap_or(0.0) + part);
         }
@@ -221,12 +223,22 @@ mod tests {
 
     #[test]
     fn bins_are_few_and_cover_every_moment() {
-        for length in [0, 1, 49_999_999, 10_000_000_000, 60_000_000_001, 9 * 86_400_000_000_000] {
+        for length in [
+            0,
+            1,
+            49_999_999,
+            10_000_000_000,
+            60_000_000_001,
+            9 * 86_400_000_000_000,
+        ] {
             let axis = axis(length);
             assert!((1..=600).contains(&axis.bins), "{length}: {}", axis.bins);
             assert_eq!(axis.bin(999), None);
             assert_eq!(axis.bin(1_000), Some(0));
-            assert_eq!(axis.bin(1_000 + length), Some((length / axis.bin_ns) as usize).map(|b| b.min(axis.bins - 1)));
+            assert_eq!(
+                axis.bin(1_000 + length),
+                Some((length / axis.bin_ns) as usize).map(|b| b.min(axis.bins - 1))
+            );
             assert_eq!(axis.bin(u64::MAX), None);
         }
         assert_eq!(axis(10_000_000_000).bin_s(), 0.05);
@@ -239,7 +251,10 @@ mod tests {
         let mut steps = axis.steps();
         steps.hold(1_000, 100_000_000, 4.0);
         steps.hold(100_000_000, 250_001_000, 7.0);
-        assert_eq!(steps.values[..6], [None, Some(4.0), Some(7.0), Some(7.0), Some(7.0), Some(7.0)]);
+        assert_eq!(
+            steps.values[..6],
+            [None, Some(4.0), Some(7.0), Some(7.0), Some(7.0), Some(7.0)]
+        );
         assert_eq!(steps.range(), (4.0, 7.0));
     }
 
@@ -248,7 +263,10 @@ mod tests {
         let axis = axis(500_000_000);
         let mut amounts = axis.amounts();
         amounts.spread(1_000 + 25_000_000, 1_000 + 125_000_000, 100.0);
-        assert_eq!(amounts.amounts[..4], [Some(25.0), Some(50.0), Some(25.0), None]);
+        assert_eq!(
+            amounts.amounts[..4],
+            [Some(25.0), Some(50.0), Some(25.0), None]
+        );
         // Half of it came before the recording.
         amounts.spread(0, 2_000, 10.0);
         assert_eq!(amounts.total(), 105.0);

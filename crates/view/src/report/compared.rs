@@ -48,7 +48,13 @@ fn runs(comparison: &Comparison) -> Limits {
     table(
         "runs",
         "Recordings",
-        &["recording", "Mbit/s", "", "sockets that sent a lot", "slow of these"],
+        &[
+            "recording",
+            "Mbit/s",
+            "",
+            "sockets that sent a lot",
+            "slow of these",
+        ],
         rows.collect(),
     )
 }

@@ -51,7 +51,9 @@ impl ByName {
         let mut all: Vec<(&Text, &Counts)> = self.0.iter().collect();
         all.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.total()));
         let (first, rest) = all.split_at(told.min(all.len()));
-        let named = first.iter().map(|(name, counts)| counts.line(short(name), axis));
+        let named = first
+            .iter()
+            .map(|(name, counts)| counts.line(short(name), axis));
         let mut lines: Vec<Line> = named.collect();
         if !rest.is_empty() {
             let mut others = axis.counts();
@@ -116,7 +118,8 @@ impl Events {
         let axis = self.axis;
         let lines = |named: &[(&str, &Counts)]| -> Vec<Line> {
             let some = named.iter().filter(|(_, counts)| counts.total() > 0);
-            some.map(|(name, counts)| counts.line(*name, axis)).collect()
+            some.map(|(name, counts)| counts.line(*name, axis))
+                .collect()
         };
         let mut sent_again = lines(&[("SYN", &self.syns), ("SYN-ACK", &self.synacks)]);
         sent_again.extend(self.retransmits.lines(MAX_NAMES, axis));
@@ -141,9 +144,16 @@ impl Events {
             chart(
                 "resets",
                 "Resets",
-                lines(&[("sent", &self.resets_sent), ("received", &self.resets_received)]),
+                lines(&[
+                    ("sent", &self.resets_sent),
+                    ("received", &self.resets_received),
+                ]),
             ),
-            chart("drops", "Packets dropped, by reason", self.drops.lines(TOLD, axis)),
+            chart(
+                "drops",
+                "Packets dropped, by reason",
+                self.drops.lines(TOLD, axis),
+            ),
         ];
         charts.into_iter().filter(|c| !c.lines.is_empty()).collect()
     }

@@ -20,7 +20,11 @@ pub(super) fn evidence(
     recording: &Recording,
     explanation: &Explanation,
 ) -> Result<BTreeMap<RowRef, Row>, Error> {
-    let steps = explanation.findings.iter().take(MAX_FINDINGS).flat_map(|f| &f.evidence);
+    let steps = explanation
+        .findings
+        .iter()
+        .take(MAX_FINDINGS)
+        .flat_map(|f| &f.evidence);
     let rows = steps.flat_map(|step| step.rows.iter().take(ROWS_PER_STEP));
     recording.pick(rows.copied().take(MAX_ROWS))
 }
@@ -33,10 +37,16 @@ pub(super) fn findings(
 ) -> Vec<Finding> {
     let all = &explanation.findings;
     thinned.say(all.len() > MAX_FINDINGS, || {
-        format!("The page has the first {MAX_FINDINGS} of {} findings.", all.len())
+        format!(
+            "The page has the first {MAX_FINDINGS} of {} findings.",
+            all.len()
+        )
     });
     let start = explanation.summary.recording.start_unix_ns;
-    let findings = all.iter().take(MAX_FINDINGS).map(|f| finding(f, rows, start));
+    let findings = all
+        .iter()
+        .take(MAX_FINDINGS)
+        .map(|f| finding(f, rows, start));
     findings.collect()
 }
 
@@ -64,7 +74,12 @@ fn step(step: &explain::Step, rows: &BTreeMap<RowRef, Row>) -> Step {
     Step {
         kind: kind(step, rows),
         says: step.says.clone(),
-        numbers: step.numbers.0.iter().map(|(name, n)| (name.replace('_', " "), shown_number(n))).collect(),
+        numbers: step
+            .numbers
+            .0
+            .iter()
+            .map(|(name, n)| (name.replace('_', " "), shown_number(n)))
+            .collect(),
         rows: shown.take(ROWS_PER_STEP).map(RowRef::to_string).collect(),
     }
 }
@@ -100,9 +115,16 @@ fn kind_of(row: &Row) -> StepKind {
         Row::Wait(_) => StepKind::Wait,
         Row::Counter(_) => StepKind::Counter,
         Row::Setting(_) => StepKind::Setting,
-        Row::Listener(_) | Row::PortUse(_) | Row::TableSize(_) | Row::Resource(_) => StepKind::Limit,
-        Row::Holder(_) | Row::Process(_) | Row::Thread(_) | Row::ThreadSleep(_) | Row::Sample(_)
-        | Row::Cpu(_) | Row::Interrupt(_) => StepKind::Time,
+        Row::Listener(_) | Row::PortUse(_) | Row::TableSize(_) | Row::Resource(_) => {
+            StepKind::Limit
+        }
+        Row::Holder(_)
+        | Row::Process(_)
+        | Row::Thread(_)
+        | Row::ThreadSleep(_)
+        | Row::Sample(_)
+        | Row::Cpu(_)
+        | Row::Interrupt(_) => StepKind::Time,
         Row::Stack(_) | Row::Frame(_) | Row::Health(_) => StepKind::Other,
     }
 }
@@ -117,7 +139,11 @@ fn shown_number(n: &Number) -> String {
 }
 
 fn check(check: &explain::Check) -> Check {
-    let with_unit = |v: f64| format!("{} {}", number(v), check.unit).trim_end().to_string();
+    let with_unit = |v: f64| {
+        format!("{} {}", number(v), check.unit)
+            .trim_end()
+            .to_string()
+    };
     Check {
         formula: check.formula.clone(),
         expected: with_unit(check.expected),
@@ -164,7 +190,9 @@ pub(super) fn rows(rows: &BTreeMap<RowRef, Row>, axis: Axis) -> BTreeMap<String,
         let row = EvidenceRow {
             table: at.table.into(),
             time_s: axis.seconds(row.time_ns()),
-            cells: cells.map(|(name, value)| (name.into(), short(&value))).collect(),
+            cells: cells
+                .map(|(name, value)| (name.into(), short(&value)))
+                .collect(),
         };
         (at.to_string(), row)
     });

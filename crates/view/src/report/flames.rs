@@ -2,8 +2,8 @@
 
 use recording::{Error, Filter, Recording};
 
-use super::page::{Flame, Node};
 use super::Thinned;
+use super::page::{Flame, Node};
 use crate::flame::{Profile, Samples, Unit, off_cpu};
 
 /// CPUs that have a graph of their own.
@@ -29,13 +29,21 @@ impl Profiles {
             }
         };
         add("cpu", "CPU time", samples.profile(&[], false));
-        add("softirq", "CPU time in softirqs", samples.profile(&[], true));
+        add(
+            "softirq",
+            "CPU time in softirqs",
+            samples.profile(&[], true),
+        );
         let mut cpus = samples.busy_cpus();
         cpus.truncate(MAX_CPUS);
         cpus.sort_unstable();
         for cpu in cpus {
             let title = format!("CPU time on CPU {cpu}");
-            add(&format!("cpu-{cpu}"), &title, samples.profile(&[cpu], false));
+            add(
+                &format!("cpu-{cpu}"),
+                &title,
+                samples.profile(&[cpu], false),
+            );
         }
         let waits = off_cpu(recording, &Filter::default())?;
         add("off-cpu", "Off-CPU time, by thread, call and waker", waits);

@@ -33,19 +33,30 @@ pub(super) fn latency(reading: &Reading, axis: Axis) -> Option<Latency> {
     let schedule = reading.syn_schedule();
     // What is sent later than anybody waited would only squeeze the picture.
     let longest = took.last().copied().unwrap_or(0);
-    let told = schedule.iter().filter(|ns| **ns <= longest.saturating_mul(2));
+    let told = schedule
+        .iter()
+        .filter(|ns| **ns <= longest.saturating_mul(2));
     let clusters = reading.clusters();
     Some(Latency {
         says: "From connect() to the established connection, for every connect of this host that \
                succeeded."
             .into(),
         count: took.len() as f64,
-        percentiles: [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)]
-            .map(|(name, share)| (name.into(), ms(at(&took, share))))
-            .into(),
+        percentiles: [
+            ("p50", 0.5),
+            ("p90", 0.9),
+            ("p99", 0.99),
+            ("p99.9", 0.999),
+            ("max", 1.0),
+        ]
+        .map(|(name, share)| (name.into(), ms(at(&took, share))))
+        .into(),
         bounds_ms: (first..=last).map(bound_ms).collect(),
         counts,
-        heat: heat.into_iter().map(|((bin, class), n)| (bin, class, n)).collect(),
+        heat: heat
+            .into_iter()
+            .map(|((bin, class), n)| (bin, class, n))
+            .collect(),
         clusters: clusters
             .iter()
             .map(|c| Cluster {
@@ -61,7 +72,10 @@ pub(super) fn latency(reading: &Reading, axis: Axis) -> Option<Latency> {
 /// The value at a share of the sorted values, by the nearest rank.
 fn at(sorted: &[u64], share: f64) -> u64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(0)
+    sorted
+        .get(rank.clamp(1, sorted.len().max(1)) - 1)
+        .copied()
+        .unwrap_or(0)
 }
 
 /// The class of a latency; the first holds all that are shorter, the last all that are longer.
@@ -87,7 +101,17 @@ mod tests {
 
     #[test]
     fn every_latency_lies_within_its_class() {
-        for ns in [0, 1, 999, 1_000, 1_334, 40_000, 1_000_000_000, 86_400_000_000_000, u64::MAX] {
+        for ns in [
+            0,
+            1,
+            999,
+            1_000,
+            1_334,
+            40_000,
+            1_000_000_000,
+            86_400_000_000_000,
+            u64::MAX,
+        ] {
             let class = class(ns);
             let ms = (ns as f64 / 1e6).min(LONGEST / 1e6);
             assert!(ms <= bound_ms(class) * 1.01, "{ns}");

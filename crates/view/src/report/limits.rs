@@ -6,7 +6,7 @@ use recording::tables::{Listener, PortUse, Resource, TableSize};
 use recording::{Addr, Error, Recording, Text};
 
 use super::page::Limits;
-use super::{Names, short};
+use super::{Names, Thinned, short};
 use crate::numbers::{endpoint, or_dash, tenth};
 use crate::text::{group, number};
 
@@ -19,12 +19,16 @@ const MAX_SEEN: usize = 1 << 16;
 type Row = (Option<f64>, Vec<String>);
 
 /// The tables that have rows.
-pub(super) fn limits(recording: &Recording, names: &Names) -> Result<Vec<Limits>, Error> {
+pub(super) fn limits(
+    recording: &Recording,
+    names: &Names,
+    thinned: &mut Thinned,
+) -> Result<Vec<Limits>, Error> {
     let all = [
-        listeners(recording, names)?,
-        ports(recording, names)?,
-        tables(recording, names)?,
-        resources(recording, names)?,
+        listeners(recording, names, thinned)?,
+        ports(recording, names, thinned)?,
+        tables(recording, names, thinned)?,
+        resources(recording, names, thinned)?,
     ];
     Ok(all.into_iter().filter(|t| !t.rows.is_empty()).collect())
 }
@@ -41,7 +45,10 @@ fn table(id: &str, title: &str, columns: &[&str], mut rows: Vec<Row>) -> Limits 
         id: id.into(),
         title: title.into(),
         columns: columns.iter().map(|c| (*c).into()).collect(),
-        rows: rows.into_iter().map(|(full, cells)| (cells, full)).collect(),
+        rows: rows
+            .into_iter()
+            .map(|(full, cells)| (cells, full))
+            .collect(),
         left_out: left_out as f64,
     }
 }
@@ -51,7 +58,14 @@ fn room<K: Ord, V>(all: &BTreeMap<K, V>, key: &K) -> bool {
     all.len() < MAX_SEEN || all.contains_key(key)
 }
 
-fn listeners(recording: &Recording, names: &Names) -> Result<Limits, Error> {
+/// Says that there may have been more.
+fn full<K, V>(all: &BTreeMap<K, V>, what: &str, thinned: &mut Thinned) {
+    thinned.say(all.len() >= MAX_SEEN, || {
+        format!("Of {what} only the first {MAX_SEEN} are held against their limits.")
+    });
+}
+
+fn listeners(recording: &Recording, names: &Names, thinned: &mut Thinned) -> Result<Limits, Error> {
     let mut all: BTreeMap<(u32, Addr, u16, u64), (Listener, u32, u32, u32)> = BTreeMap::new();
     for batch in recording.scan::<Listener>()? {
         for (_, l) in batch?.rows() {
@@ -64,18 +78,21 @@ fn listeners(recording: &Recording, names: &Names) -> Result<Limits, Error> {
             }
         }
     }
-    let rows = all.into_values().map(|(l, accept_queue, syn_queue, drops)| {
-        let full = f64::from(accept_queue) / f64::from(l.backlog.max(1));
-        let cells = vec![
-            endpoint(l.local_addr, l.local_port),
-            names.netns(l.netns),
-            group(accept_queue.into()),
-            group(l.backlog.into()),
-            group(syn_queue.into()),
-            group(l.drops.saturating_sub(drops).into()),
-        ];
-        (Some(full), cells)
-    });
+    full(&all, "listeners", thinned);
+    let rows = all
+        .into_values()
+        .map(|(l, accept_queue, syn_queue, drops)| {
+            let full = f64::from(accept_queue) / f64::from(l.backlog.max(1));
+            let cells = vec![
+                endpoint(l.local_addr, l.local_port),
+                names.netns(l.netns),
+                group(accept_queue.into()),
+                group(l.backlog.into()),
+                group(syn_queue.into()),
+                group(l.drops.saturating_sub(drops).into()),
+            ];
+            (Some(full), cells)
+        });
     Ok(table(
         "listeners",
         "Listeners",
@@ -91,17 +108,20 @@ fn listeners(recording: &Recording, names: &Names) -> Result<Limits, Error> {
     ))
 }
 
-fn ports(recording: &Recording, names: &Names) -> Result<Limits, Error> {
+fn ports(recording: &Recording, names: &Names, thinned: &mut Thinned) -> Result<Limits, Error> {
     let mut all: BTreeMap<(u32, Addr, Addr, u16), PortUse> = BTreeMap::new();
     for batch in recording.scan::<PortUse>()? {
         for (_, p) in batch?.rows() {
             let key = (p.netns, p.local_addr, p.remote_addr, p.remote_port);
-            let more = all.get(&key).is_none_or(|seen| p.ports_used > seen.ports_used);
+            let more = all
+                .get(&key)
+                .is_none_or(|seen| p.ports_used > seen.ports_used);
             if more && room(&all, &key) {
                 all.insert(key, p);
             }
         }
     }
+    full(&all, "destinations", thinned);
     let rows = all.into_values().map(|p| {
         let range = u32::from(p.range_high.saturating_sub(p.range_low)) + 1;
         let of = range.saturating_sub(p.reserved);
@@ -119,12 +139,20 @@ fn ports(recording: &Recording, names: &Names) -> Result<Limits, Error> {
     Ok(table(
         "ports",
         "Local ports by destination",
-        &["from", "to", "namespace", "ports in use, at most", "of", "in TIME_WAIT", "established"],
+        &[
+            "from",
+            "to",
+            "namespace",
+            "ports in use, at most",
+            "of",
+            "in TIME_WAIT",
+            "established",
+        ],
         rows.collect(),
     ))
 }
 
-fn tables(recording: &Recording, names: &Names) -> Result<Limits, Error> {
+fn tables(recording: &Recording, names: &Names, thinned: &mut Thinned) -> Result<Limits, Error> {
     let mut all: BTreeMap<(u32, Text), (u64, TableSize)> = BTreeMap::new();
     for batch in recording.scan::<TableSize>()? {
         for (_, t) in batch?.rows() {
@@ -138,6 +166,7 @@ fn tables(recording: &Recording, names: &Names) -> Result<Limits, Error> {
             }
         }
     }
+    full(&all, "lookup structures", thinned);
     let rows = all.into_values().map(|(first, t)| {
         let share = |of: Option<u64>| Some(t.entries as f64 / of.filter(|n| *n > 0)? as f64);
         let cells = vec![
@@ -179,7 +208,7 @@ struct Seen {
     most: f64,
 }
 
-fn resources(recording: &Recording, names: &Names) -> Result<Limits, Error> {
+fn resources(recording: &Recording, names: &Names, thinned: &mut Thinned) -> Result<Limits, Error> {
     let mut all: BTreeMap<(u32, Text, Text, Text, Text), Seen> = BTreeMap::new();
     for batch in recording.scan::<Resource>()? {
         for (_, r) in batch?.rows() {
@@ -203,18 +232,33 @@ fn resources(recording: &Recording, names: &Names) -> Result<Limits, Error> {
             }
         }
     }
+    full(&all, "resources", thinned);
     let rows = all.into_values().filter_map(|seen| resource(seen, names));
     Ok(table(
         "resources",
         "Resources",
-        &["resource", "which", "namespace", "aspect", "metric", "at most", "unit", "limit"],
+        &[
+            "resource",
+            "which",
+            "namespace",
+            "aspect",
+            "metric",
+            "at most",
+            "unit",
+            "limit",
+        ],
         rows.collect(),
     ))
 }
 
 /// A resource that has a limit, is short, or failed; others say nothing here.
 fn resource(seen: Seen, names: &Names) -> Option<Row> {
-    let Seen { row, first_ns, first, most } = seen;
+    let Seen {
+        row,
+        first_ns,
+        first,
+        most,
+    } = seen;
     let seconds = row.time_ns.saturating_sub(first_ns) as f64 / 1e9;
     let grew = row.value - first;
     // Of what counts up the limit is per second.
@@ -223,7 +267,10 @@ fn resource(seen: Seen, names: &Names) -> Option<Row> {
         true => return None,
         false => (most, most, row.unit.to_string()),
     };
-    let full = row.limit.filter(|limit| *limit > 0.0).map(|limit| against / limit);
+    let full = row
+        .limit
+        .filter(|limit| *limit > 0.0)
+        .map(|limit| against / limit);
     if full.is_none() && (value <= 0.0 || &*row.aspect == "utilisation") {
         return None;
     }

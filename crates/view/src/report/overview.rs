@@ -33,7 +33,11 @@ pub(super) fn facts(manifest: &Manifest, thinned: &mut Thinned) -> Facts {
         cpus: m.host.cpus,
         hz: m.host.hz,
         producer: short(&m.producer),
-        parameters: m.parameters.iter().map(|(k, v)| (short(k), short(v))).collect(),
+        parameters: m
+            .parameters
+            .iter()
+            .map(|(k, v)| (short(k), short(v)))
+            .collect(),
         tcpwhy: short(&m.tcpwhy),
         start_unix_ms: (start_ns / 1_000_000) as f64,
         length_s: m.length().as_secs_f64(),
@@ -88,14 +92,27 @@ pub(super) fn overview(explanation: &Explanation) -> Overview {
     let titles: BTreeMap<&str, &str> = titles.collect();
     Overview {
         counts: counts(summary),
-        symptoms: summary.symptoms.iter().map(|s| (s.says.clone(), s.count as f64)).collect(),
+        symptoms: summary
+            .symptoms
+            .iter()
+            .map(|s| (s.says.clone(), s.count as f64))
+            .collect(),
         tested: summary
             .tested
             .iter()
-            .map(|id| (id.to_string(), titles.get(id).copied().unwrap_or("").to_string()))
+            .map(|id| {
+                (
+                    id.to_string(),
+                    titles.get(id).copied().unwrap_or("").to_string(),
+                )
+            })
             .collect(),
-        waits: waits.map(|e| (e.what.to_string(), e.count as f64, e.longest_ms)).collect(),
-        walks: walks.map(|w| w.hops.iter().map(|hop| hop.says.clone()).collect()).collect(),
+        waits: waits
+            .map(|e| (e.what.to_string(), e.count as f64, e.longest_ms))
+            .collect(),
+        walks: walks
+            .map(|w| w.hops.iter().map(|hop| hop.says.clone()).collect())
+            .collect(),
     }
 }
 
@@ -164,7 +181,10 @@ pub(super) fn settings(
         for (_, row) in batch?.rows() {
             let key = (row.netns, row.name.clone());
             if let Some(setting) = all.get_mut(&key) {
-                let last = setting.changes.last().map_or(&setting.value, |(_, value)| value);
+                let last = setting
+                    .changes
+                    .last()
+                    .map_or(&setting.value, |(_, value)| value);
                 let value = short(&row.value);
                 if *last != value && setting.changes.len() < MAX_CHANGES {
                     setting.changes.push((axis.seconds(row.time_ns), value));

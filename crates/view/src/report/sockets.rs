@@ -72,7 +72,13 @@ pub(super) fn sockets(
     // Ports are used again: those of one key are told apart by when they were sampled.
     let mut by_key: AHashMap<Key, Vec<usize>> = AHashMap::new();
     for (i, end) in ends.iter().enumerate() {
-        let key = (end.netns, end.local.0, end.local.1, end.remote.0, end.remote.1);
+        let key = (
+            end.netns,
+            end.local.0,
+            end.local.1,
+            end.remote.0,
+            end.remote.1,
+        );
         by_key.entry(key).or_default().push(i);
     }
     for of_key in by_key.values_mut() {
@@ -118,7 +124,13 @@ fn follow(
     let mut kept = 0;
     for batch in recording.scan::<tables::Socket>()? {
         for (_, row) in batch?.rows() {
-            let key = (row.netns, row.local_addr, row.local_port, row.remote_addr, row.remote_port);
+            let key = (
+                row.netns,
+                row.local_addr,
+                row.local_port,
+                row.remote_addr,
+                row.remote_port,
+            );
             let of_key = by_key.get(&key).filter(|_| row.congestion.is_some());
             let Some(at) = of_key.and_then(|all| at(all, followed, row.time_ns)) else {
                 continue;
@@ -188,12 +200,17 @@ fn measures(followed: &[Followed]) -> Vec<Measure> {
     let each = |name: &str, unit: &str, scale: f64, value: fn(&Sample) -> Option<f64>| Measure {
         name: name.into(),
         unit: unit.into(),
-        values: pack(followed.iter().flat_map(|f| f.samples.iter().map(value)), scale),
+        values: pack(
+            followed.iter().flat_map(|f| f.samples.iter().map(value)),
+            scale,
+        ),
     };
     let rate = |name: &str, of: fn(&Sample) -> Option<u64>| {
         let rates = followed.iter().flat_map(|f| {
             let before = std::iter::once(None).chain(f.samples.iter().map(Some));
-            before.zip(&f.samples).map(|(before, now)| mbit_per_s(before?, now, of))
+            before
+                .zip(&f.samples)
+                .map(|(before, now)| mbit_per_s(before?, now, of))
         });
         Measure {
             name: name.into(),
@@ -203,11 +220,17 @@ fn measures(followed: &[Followed]) -> Vec<Measure> {
     };
     vec![
         each("cwnd", "segments", 1.0, |s| s.cwnd.map(f64::from)),
-        each("rtt", "ms", 0.001, |s| s.rtt_us.map(|us| f64::from(us) / 1e3)),
+        each("rtt", "ms", 0.001, |s| {
+            s.rtt_us.map(|us| f64::from(us) / 1e3)
+        }),
         rate("rate sent", |s| s.acked),
         rate("rate received", |s| s.received),
-        each("retransmitted", "segments", 1.0, |s| s.resent.map(f64::from)),
-        each("unacknowledged", "segments", 1.0, |s| s.unacked.map(f64::from)),
+        each("retransmitted", "segments", 1.0, |s| {
+            s.resent.map(f64::from)
+        }),
+        each("unacknowledged", "segments", 1.0, |s| {
+            s.unacked.map(f64::from)
+        }),
         each("unread", "bytes", 1.0, |s| s.unread.map(f64::from)),
         each("unsent", "bytes", 1.0, |s| s.unsent.map(f64::from)),
     ]
@@ -215,7 +238,10 @@ fn measures(followed: &[Followed]) -> Vec<Measure> {
 
 fn mbit_per_s(before: &Sample, now: &Sample, of: fn(&Sample) -> Option<u64>) -> Option<f64> {
     let bytes = of(now)?.checked_sub(of(before)?)?;
-    let ns = now.time_ns.checked_sub(before.time_ns).filter(|ns| *ns > 0)?;
+    let ns = now
+        .time_ns
+        .checked_sub(before.time_ns)
+        .filter(|ns| *ns > 0)?;
     Some(bytes as f64 * 8e3 / ns as f64)
 }
 
@@ -258,9 +284,8 @@ fn attributes(socket: &Followed, names: &Names) -> Vec<String> {
     let yes = |yes: bool| if yes { "yes" } else { "no" }.to_string();
     // What a connection will agree on is open while it opens.
     let agreed = last.filter(|s| &*s.state != "SYN_SENT");
-    let flag = |of: fn(&tables::Socket) -> Option<bool>| {
-        agreed.and_then(of).map_or("unknown".into(), yes)
-    };
+    let flag =
+        |of: fn(&tables::Socket) -> Option<bool>| agreed.and_then(of).map_or("unknown".into(), yes);
     let side = match socket.end.accepted {
         Some(true) => "accepted",
         Some(false) => "opened",

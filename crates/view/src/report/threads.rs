@@ -50,7 +50,10 @@ pub(super) fn threads(
             let key = (t.pid, t.tid);
             if did.len() < MAX_SEEN || did.contains_key(&key) {
                 let sum = did.entry(key).or_default();
-                let awake = parts(&t).into_iter().enumerate().filter(|(i, _)| *i != SLEEP);
+                let awake = parts(&t)
+                    .into_iter()
+                    .enumerate()
+                    .filter(|(i, _)| *i != SLEEP);
                 *sum = awake.fold(*sum, |sum, (_, ns)| sum.saturating_add(ns));
             }
         }
@@ -62,6 +65,9 @@ pub(super) fn threads(
     let mut order: Vec<(Key, u64)> = did.into_iter().collect();
     order.sort_by_key(|(key, ns)| (std::cmp::Reverse(*ns), *key));
     order.truncate(MAX_THREADS);
+    thinned.say(total >= MAX_SEEN, || {
+        format!("Of threads only the first {MAX_SEEN} are looked at.")
+    });
     thinned.say(total > order.len(), || {
         format!(
             "Of {total} threads the page has the {} that ran or waited for something most.",

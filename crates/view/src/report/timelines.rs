@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use recording::tables::{Counter, Cpu, Listener, Resource, TableSize};
 use recording::{Addr, Error, Recording, Row, Text};
 
-use super::{Names, short};
 use super::axis::{Amounts, Axis, Steps};
 use super::events::Events;
 use super::page::{Chart, Line, Mark, Timelines};
+use super::{Names, short};
 use crate::numbers::endpoint;
 
 /// Listeners, CPUs, tables and counters that have lines.
@@ -19,7 +19,7 @@ const COUNTERS: usize = 8;
 /// A memory pool has grown when it is so many times as large.
 const POOL_GREW: f64 = 1.1;
 /// Series followed before the fullest are chosen; beyond, the first ones.
-const MAX_SERIES: usize = 4_096;
+const MAX_SERIES: usize = 2_048;
 
 /// All charts of a recording; `evidence` has the rows behind its findings.
 pub(super) fn timelines<'a>(
@@ -64,9 +64,10 @@ fn chart(id: &str, title: &str, unit: &str, lines: Vec<Line>, note: String) -> O
 }
 
 fn only_the_first(what: &str, shown: usize, of: usize) -> String {
-    match of > shown {
-        true => format!("The {shown} {what} of {of}."),
-        false => String::new(),
+    match of {
+        MAX_SERIES.. => format!("The {shown} {what} of the first {MAX_SERIES}."),
+        of if of > shown => format!("The {shown} {what} of {of}."),
+        _ => String::new(),
     }
 }
 
@@ -136,7 +137,13 @@ fn backlogs(recording: &Recording, axis: Axis, names: &Names) -> Result<Option<C
         gauge.lines(&name, true)
     });
     let note = only_the_first("fullest listeners", LISTENERS, of);
-    Ok(chart("backlog", "Waiting for accept()", "connections", lines.collect(), note))
+    Ok(chart(
+        "backlog",
+        "Waiting for accept()",
+        "connections",
+        lines.collect(),
+        note,
+    ))
 }
 
 /// Entries of TIME_WAIT, or of every other lookup structure.
@@ -156,13 +163,18 @@ fn table_sizes(
             }
         }
     }
+    let followed = all.len();
     all.retain(|(_, structure), gauge| {
         // Memory pools of the whole kernel are told only when they grew.
         let (least, most) = gauge.steps.range();
         let pool = structure.starts_with("slab:");
         most > 0.0 && (!pool || most > least * POOL_GREW)
     });
-    let of = all.len();
+    let of = if followed >= MAX_SERIES {
+        followed
+    } else {
+        all.len()
+    };
     let mut all: Vec<_> = all.into_iter().collect();
     let weight = |g: &Gauge| {
         let (least, most) = g.steps.range();
@@ -205,8 +217,18 @@ fn cpus(recording: &Recording, axis: Axis) -> Result<Vec<Chart>, Error> {
         for (_, c) in batch?.rows() {
             let sum = |parts: &[u64]| parts.iter().fold(0, |a: u64, b| a.saturating_add(*b));
             let idle = sum(&[c.idle_ms, c.iowait_ms]);
-            let parts = [c.user_ms, c.nice_ms, c.system_ms, c.irq_ms, c.softirq_ms, c.steal_ms];
-            let now = (c.time_ns, [sum(&parts), c.softirq_ms, sum(&parts).saturating_add(idle)]);
+            let parts = [
+                c.user_ms,
+                c.nice_ms,
+                c.system_ms,
+                c.irq_ms,
+                c.softirq_ms,
+                c.steal_ms,
+            ];
+            let now = (
+                c.time_ns,
+                [sum(&parts), c.softirq_ms, sum(&parts).saturating_add(idle)],
+            );
             if all.len() >= MAX_SERIES && !all.contains_key(&c.cpu) {
                 continue;
             }
@@ -231,14 +253,19 @@ fn cpus(recording: &Recording, axis: Axis) -> Result<Vec<Chart>, Error> {
     all.truncate(CPUS);
     all.sort_by_key(|(cpu, _)| *cpu);
     let lines = |part: fn(&Usage) -> &Amounts| -> Vec<Line> {
-        let line = |(cpu, usage): &(u32, Usage)| {
-            part(usage).share_line(&usage.all, format!("CPU {cpu}"))
-        };
+        let line =
+            |(cpu, usage): &(u32, Usage)| part(usage).share_line(&usage.all, format!("CPU {cpu}"));
         all.iter().map(line).collect()
     };
     let note = only_the_first("busiest CPUs", CPUS, of);
     let busy = chart("cpu", "CPUs, busy", "%", lines(|u| &u.busy), note.clone());
-    let softirq = chart("softirq", "CPUs, in softirqs", "%", lines(|u| &u.softirq), note);
+    let softirq = chart(
+        "softirq",
+        "CPUs, in softirqs",
+        "%",
+        lines(|u| &u.softirq),
+        note,
+    );
     Ok([busy, softirq].into_iter().flatten().collect())
 }
 
@@ -260,7 +287,13 @@ fn run_queue(recording: &Recording, axis: Axis) -> Result<Option<Chart>, Error> 
         let name = metric.replace('_', " ");
         gauge.steps.line(name, 0.01)
     });
-    Ok(chart("run-queue", "Run queue and load", "threads", lines.collect(), String::new()))
+    Ok(chart(
+        "run-queue",
+        "Run queue and load",
+        "threads",
+        lines.collect(),
+        String::new(),
+    ))
 }
 
 /// Throughput of the host's interfaces by IP's own counters, and the counters behind findings.
@@ -308,9 +341,15 @@ fn counters(
     let lines = ["sent", "received"].into_iter().zip(&octets);
     let lines = lines.filter(|(_, amounts)| amounts.total() > 0.0);
     let lines = lines.map(|(name, amounts)| amounts.line(name, 0.001));
-    let note = "All namespaces together, headers of IP included: what stays on the host counts as \
-                sent and as received.";
-    let throughput = chart("throughput", "Throughput", "Mbit/s", lines.collect(), note.into());
+    let which = match last_sample.len() {
+        MAX_SERIES.. => format!("The first {MAX_SERIES} namespaces"),
+        _ => "All namespaces".into(),
+    };
+    let note = format!(
+        "{which} together, headers of IP included: what stays on the host counts as sent and as \
+         received."
+    );
+    let throughput = chart("throughput", "Throughput", "Mbit/s", lines.collect(), note);
     let lines = behind.iter().map(|((netns, name), amounts)| {
         let name = short(&name.replace('.', ""));
         let name = format!("{name} ({})", names.netns(*netns));
@@ -318,6 +357,12 @@ fn counters(
     });
     let lines = lines.collect();
     let note = String::new();
-    let behind = chart("counters", "Counters behind the findings", "per s", lines, note);
+    let behind = chart(
+        "counters",
+        "Counters behind the findings",
+        "per s",
+        lines,
+        note,
+    );
     Ok((throughput, behind))
 }
