@@ -15,6 +15,9 @@ const MAX_ROWS: usize = 200;
 /// Things looked at before those are chosen.
 const MAX_SEEN: usize = 1 << 16;
 
+/// A listening socket: namespace, address, port, id.
+type Socket = (u32, Addr, u16, u64);
+
 /// A row before it is chosen: how full it was at most, and its cells.
 type Row = (Option<f64>, Vec<String>);
 
@@ -66,7 +69,7 @@ fn full<K, V>(all: &BTreeMap<K, V>, what: &str, thinned: &mut Thinned) {
 }
 
 fn listeners(recording: &Recording, names: &Names, thinned: &mut Thinned) -> Result<Limits, Error> {
-    let mut all: BTreeMap<(u32, Addr, u16, u64), (Listener, u32, u32, u32)> = BTreeMap::new();
+    let mut all: BTreeMap<Socket, (Listener, u32, u32, u32)> = BTreeMap::new();
     for batch in recording.scan::<Listener>()? {
         for (_, l) in batch?.rows() {
             let key = (l.netns, l.local_addr, l.local_port, l.sock);
