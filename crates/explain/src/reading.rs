@@ -103,14 +103,14 @@ impl Reading {
         let modes = modes(&mut took);
         let mut retries: Vec<Vec<u32>> = vec![Vec::new(); modes.len()];
         for connect in self.connects() {
-            let far = |of_ns: u64| {
-                let share = connect.took_ns.max(1) as f64 / of_ns.max(1) as f64;
+            // Modes lie apart by a share: that whose median is nearest in that sense.
+            let far = |i: &usize| {
+                let share = connect.took_ns.max(1) as f64 / modes[*i].median_ns.max(1) as f64;
                 share.ln().abs()
             };
-            let near = (0..modes.len()).min_by(|a, b| {
-                let [a, b] = [a, b].map(|i| far(modes[*i].median_ns));
-                a.total_cmp(&b)
-            });
+            let above = modes.partition_point(|m| m.median_ns < connect.took_ns);
+            let both = above.saturating_sub(1)..modes.len().min(above + 1);
+            let near = both.min_by(|a, b| far(a).total_cmp(&far(b)));
             if let Some(near) = near {
                 retries[near].push(connect.retries);
             }

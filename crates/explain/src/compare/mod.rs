@@ -16,9 +16,8 @@ pub use cost::CpuCost;
 pub use functions::Function;
 pub use modes::{Mode, Split};
 pub use namespaces::{CounterDiff, SettingDiff};
+pub use run::Run;
 pub use sockets::{Attribute, Sockets};
-
-use run::Run;
 
 use crate::reading::Reading;
 use crate::words::rounded;
@@ -82,24 +81,14 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, Error> {
     for path in paths {
         let recording = Recording::open(path)?;
         let reading = Reading::of(&recording)?;
-        runs.push(Run::of(
-            path.display().to_string(),
-            &recording,
-            &reading.story,
-        )?);
+        let name = path.display().to_string();
+        runs.push(Run::of(name, &recording, &reading)?);
     }
     Ok(of(&runs))
 }
 
-/// The same of recordings that have been read: each with its name.
-pub fn readings(all: &[(String, &Recording, &Reading)]) -> Result<Comparison, Error> {
-    let runs = all
-        .iter()
-        .map(|(name, recording, reading)| Run::of(name.clone(), recording, &reading.story));
-    Ok(of(&runs.collect::<Result<Vec<_>, _>>()?))
-}
-
-fn of(runs: &[Run]) -> Comparison {
+/// Compares recordings that have been read.
+pub fn of(runs: &[Run]) -> Comparison {
     let mbit: Vec<f64> = runs
         .iter()
         .map(|run| rounded(run.throughput * 8.0 / 1e6))

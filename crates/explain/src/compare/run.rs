@@ -6,6 +6,7 @@ use recording::{Addr, Error, Recording};
 
 use super::cost::{self, Cpu};
 use super::functions::{self, Profile};
+use crate::reading::Reading;
 use crate::story::{Conn, ConnId, Side, Story, Transfer};
 
 /// Sockets compared per recording; more say the same.
@@ -15,8 +16,8 @@ const MAX_FLOWS: usize = 65_536;
 /// What lived for less moved its bytes within this time, ns: one short connection is no fast link.
 const LEAST_NS: u64 = 1_000_000_000;
 
-/// One recording.
-pub(super) struct Run {
+/// What one recording gives to compare.
+pub struct Run {
     pub(super) name: String,
     /// Bytes per second over all connections.
     pub(super) throughput: f64,
@@ -46,7 +47,9 @@ pub(crate) struct Socket {
 }
 
 impl Run {
-    pub(super) fn of(name: String, recording: &Recording, story: &Story) -> Result<Run, Error> {
+    /// Of a recording, and what was read of it.
+    pub fn of(name: String, recording: &Recording, reading: &Reading) -> Result<Run, Error> {
+        let story = &reading.story;
         Ok(Run {
             name,
             throughput: throughput(story),

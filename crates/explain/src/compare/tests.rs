@@ -32,7 +32,7 @@ fn mesh(name: &str, slow: u16) -> Run {
     }
     let written = f.write().unwrap();
     let reading = Reading::of(&written.recording).unwrap();
-    Run::of(name.into(), &written.recording, &reading.story).unwrap()
+    Run::of(name.into(), &written.recording, &reading).unwrap()
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::Profile;
 use super::profile::function;
+use super::{Profile, Unit};
 
 /// A function's share of a profile.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -36,7 +36,8 @@ impl Growth {
     }
 }
 
-/// Every function with its share of all samples, idle ones included; the largest own share first.
+/// Every function with its share of all samples, idle ones included; the largest own share first. Of
+/// waits, the largest share with what it called.
 pub fn shares(profile: &Profile) -> Vec<Share> {
     let mut found: HashMap<&str, (u64, u64)> = HashMap::new();
     for (stack, n) in &profile.stacks {
@@ -61,22 +62,33 @@ pub fn shares(profile: &Profile) -> Vec<Share> {
             with_callees: share(all),
         })
         .collect();
+    let weight = |s: &Share| match profile.unit {
+        Unit::Samples => s.own,
+        // Every wait ends in the same function: which is around it tells.
+        Unit::Microseconds => s.with_callees,
+    };
     shares.sort_by(|a, b| {
-        let by_share = b.own.total_cmp(&a.own);
+        let by_share = weight(b).total_cmp(&weight(a));
         by_share.then_with(|| a.function.cmp(&b.function))
     });
     shares
 }
 
 /// Every function of the two, that which grew most first. Shares are of all samples, idle ones
-/// included: what grew took time that was free before.
+/// included: what grew took time that was free before. Of waits they are those with callees.
 pub fn growth(before: &Profile, after: &Profile) -> Vec<Growth> {
     let mut found: HashMap<String, (f64, f64)> = HashMap::new();
+    let measure = |s: &Share| match after.unit {
+        Unit::Samples => s.own,
+        Unit::Microseconds => s.with_callees,
+    };
     for share in shares(before) {
-        found.entry(share.function).or_default().0 = share.own;
+        let was = measure(&share);
+        found.entry(share.function).or_default().0 = was;
     }
     for share in shares(after) {
-        found.entry(share.function).or_default().1 = share.own;
+        let is = measure(&share);
+        found.entry(share.function).or_default().1 = is;
     }
     let mut growth: Vec<_> = found
         .into_iter()

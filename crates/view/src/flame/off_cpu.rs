@@ -4,7 +4,7 @@ use ahash::AHashMap;
 use recording::tables::Wait;
 use recording::{Error, Filter, Recording, Stacks, Text};
 
-use super::profile::{MAX_STACKS, Profile, Unit, clean, push_kernel};
+use super::profile::{MAX_STACKS, Profile, Unit, clean, push_kernel, within_softirq};
 
 /// Waits that are alike.
 #[derive(PartialEq, Eq, Hash)]
@@ -69,10 +69,15 @@ fn fold(stacks: &Stacks, key: &Key) -> String {
     };
     let waker = match &*key.waker {
         "task" => format!("woken by {}", clean(&key.waker_comm)),
+        "unknown" => "woken by something unknown".into(),
         waker => format!("woken by a {}", clean(waker)),
     };
     let mut folded = format!("{};{call};{waker}", clean(&key.comm));
-    if let Some(places) = key.stack.and_then(|id| stacks.places(id)) {
+    if let Some(mut places) = key.stack.and_then(|id| stacks.places(id)) {
+        // Whom an interrupt came upon has no part in what it woke.
+        if &*key.waker != "task" {
+            within_softirq(&mut places);
+        }
         push_kernel(&mut folded, &places);
     }
     folded

@@ -67,6 +67,8 @@ const SOFTIRQ: &[&str] = &["handle_softirqs", "__do_softirq"];
 pub struct Samples {
     counts: AHashMap<Key, u64>,
     cpus: BTreeMap<u32, OfCpu>,
+    /// Of CPUs beyond those that are told apart.
+    further: u64,
     stacks: Stacks,
 }
 
@@ -96,6 +98,7 @@ impl Samples {
         let mut samples = Samples {
             counts: AHashMap::new(),
             cpus: BTreeMap::new(),
+            further: 0,
             stacks: Stacks::read(recording)?,
         };
         for batch in recording.scan::<Sample>()? {
@@ -110,6 +113,7 @@ impl Samples {
 
     fn add(&mut self, row: Sample) {
         if self.cpus.len() >= MAX_CPUS && !self.cpus.contains_key(&row.cpu) {
+            self.further += 1;
             return;
         }
         let of_cpu = self.cpus.entry(row.cpu).or_default();
@@ -153,6 +157,10 @@ impl Samples {
                 false => of_cpu.left_out,
             };
         }
+        if cpus.is_empty() {
+            profile.samples += self.further;
+            profile.left_out += self.further;
+        }
         let chosen = self.counts.iter();
         let chosen = chosen.filter(|(key, _)| on(&key.cpu) && (key.softirq || !softirq));
         for (key, n) in chosen {
@@ -192,13 +200,20 @@ fn fold(
         }
     }
     if let Some(mut places) = kernel.and_then(|id| stacks.places(id)) {
-        let is_softirq = |p: &Option<&Place>| p.is_some_and(|p| SOFTIRQ.contains(&&*p.function));
-        if let Some(outermost) = places.iter().rposition(is_softirq).filter(|_| softirq) {
-            places.truncate(outermost + 1);
+        if softirq {
+            within_softirq(&mut places);
         }
         push_kernel(&mut folded, &places);
     }
     folded
+}
+
+/// Leaves of a kernel stack what is within a softirq, if it passes through one.
+pub(super) fn within_softirq(places: &mut Vec<Option<&Place>>) {
+    let is_softirq = |p: &Option<&Place>| p.is_some_and(|p| SOFTIRQ.contains(&&*p.function));
+    if let Some(outermost) = places.iter().rposition(is_softirq) {
+        places.truncate(outermost + 1);
+    }
 }
 
 /// Adds a kernel stack to a folded one.

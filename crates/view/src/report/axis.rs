@@ -124,8 +124,10 @@ impl Amounts {
         };
         let length = to.saturating_sub(from_ns).max(1) as f64;
         for (i, sum) in self.amounts[first..=last].iter_mut().enumerate() {
-            let begin = axis.start_ns + (first + i) as u64 * axis.bin_ns;
-            let within = to.min(begin + axis.bin_ns).saturating_sub(from.max(begin));
+            let begin = axis.bin_ns.saturating_mul((first + i) as u64);
+            let begin = axis.start_ns.saturating_add(begin);
+            let end = begin.saturating_add(axis.bin_ns);
+            let within = to.min(end).saturating_sub(from.max(begin));
             let part = amount * within as f64 / length;
             *sum = Some(sum.unwrap_or(0.0) + part);
         }

@@ -6,7 +6,7 @@ use recording::tables::{Listener, PortUse, Resource, TableSize};
 use recording::{Addr, Error, Recording, Text};
 
 use super::page::Limits;
-use super::{Names, short};
+use super::{Names, Thinned, short};
 use crate::numbers::{endpoint, or_dash, tenth};
 use crate::text::{group, number};
 
@@ -15,16 +15,23 @@ const MAX_ROWS: usize = 200;
 /// Things looked at before those are chosen.
 const MAX_SEEN: usize = 1 << 16;
 
+/// A listening socket: namespace, address, port, id.
+type Socket = (u32, Addr, u16, u64);
+
 /// A row before it is chosen: how full it was at most, and its cells.
 type Row = (Option<f64>, Vec<String>);
 
 /// The tables that have rows.
-pub(super) fn limits(recording: &Recording, names: &Names) -> Result<Vec<Limits>, Error> {
+pub(super) fn limits(
+    recording: &Recording,
+    names: &Names,
+    thinned: &mut Thinned,
+) -> Result<Vec<Limits>, Error> {
     let all = [
-        listeners(recording, names)?,
-        ports(recording, names)?,
-        tables(recording, names)?,
-        resources(recording, names)?,
+        listeners(recording, names, thinned)?,
+        ports(recording, names, thinned)?,
+        tables(recording, names, thinned)?,
+        resources(recording, names, thinned)?,
     ];
     Ok(all.into_iter().filter(|t| !t.rows.is_empty()).collect())
 }
@@ -54,8 +61,15 @@ fn room<K: Ord, V>(all: &BTreeMap<K, V>, key: &K) -> bool {
     all.len() < MAX_SEEN || all.contains_key(key)
 }
 
-fn listeners(recording: &Recording, names: &Names) -> Result<Limits, Error> {
-    let mut all: BTreeMap<(u32, Addr, u16, u64), (Listener, u32, u32, u32)> = BTreeMap::new();
+/// Says that there may have been more.
+fn full<K, V>(all: &BTreeMap<K, V>, what: &str, thinned: &mut Thinned) {
+    thinned.say(all.len() >= MAX_SEEN, || {
+        format!("Of {what} only the first {MAX_SEEN} are held against their limits.")
+    });
+}
+
+fn listeners(recording: &Recording, names: &Names, thinned: &mut Thinned) -> Result<Limits, Error> {
+    let mut all: BTreeMap<Socket, (Listener, u32, u32, u32)> = BTreeMap::new();
     for batch in recording.scan::<Listener>()? {
         for (_, l) in batch?.rows() {
             let key = (l.netns, l.local_addr, l.local_port, l.sock);
@@ -67,6 +81,7 @@ fn listeners(recording: &Recording, names: &Names) -> Result<Limits, Error> {
             }
         }
     }
+    full(&all, "listeners", thinned);
     let rows = all
         .into_values()
         .map(|(l, accept_queue, syn_queue, drops)| {
@@ -96,7 +111,7 @@ fn listeners(recording: &Recording, names: &Names) -> Result<Limits, Error> {
     ))
 }
 
-fn ports(recording: &Recording, names: &Names) -> Result<Limits, Error> {
+fn ports(recording: &Recording, names: &Names, thinned: &mut Thinned) -> Result<Limits, Error> {
     let mut all: BTreeMap<(u32, Addr, Addr, u16), PortUse> = BTreeMap::new();
     for batch in recording.scan::<PortUse>()? {
         for (_, p) in batch?.rows() {
@@ -109,6 +124,7 @@ fn ports(recording: &Recording, names: &Names) -> Result<Limits, Error> {
             }
         }
     }
+    full(&all, "destinations", thinned);
     let rows = all.into_values().map(|p| {
         let range = u32::from(p.range_high.saturating_sub(p.range_low)) + 1;
         let of = range.saturating_sub(p.reserved);
@@ -139,7 +155,7 @@ fn ports(recording: &Recording, names: &Names) -> Result<Limits, Error> {
     ))
 }
 
-fn tables(recording: &Recording, names: &Names) -> Result<Limits, Error> {
+fn tables(recording: &Recording, names: &Names, thinned: &mut Thinned) -> Result<Limits, Error> {
     let mut all: BTreeMap<(u32, Text), (u64, TableSize)> = BTreeMap::new();
     for batch in recording.scan::<TableSize>()? {
         for (_, t) in batch?.rows() {
@@ -153,6 +169,7 @@ fn tables(recording: &Recording, names: &Names) -> Result<Limits, Error> {
             }
         }
     }
+    full(&all, "lookup structures", thinned);
     let rows = all.into_values().map(|(first, t)| {
         let share = |of: Option<u64>| Some(t.entries as f64 / of.filter(|n| *n > 0)? as f64);
         let cells = vec![
@@ -194,7 +211,7 @@ struct Seen {
     most: f64,
 }
 
-fn resources(recording: &Recording, names: &Names) -> Result<Limits, Error> {
+fn resources(recording: &Recording, names: &Names, thinned: &mut Thinned) -> Result<Limits, Error> {
     let mut all: BTreeMap<(u32, Text, Text, Text, Text), Seen> = BTreeMap::new();
     for batch in recording.scan::<Resource>()? {
         for (_, r) in batch?.rows() {
@@ -218,6 +235,7 @@ fn resources(recording: &Recording, names: &Names) -> Result<Limits, Error> {
             }
         }
     }
+    full(&all, "resources", thinned);
     let rows = all.into_values().filter_map(|seen| resource(seen, names));
     Ok(table(
         "resources",

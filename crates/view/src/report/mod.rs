@@ -42,11 +42,6 @@ pub struct Report {
 impl Report {
     /// Of one recording, or of several with what differs.
     pub fn of(recordings: &[(String, Recording)]) -> Result<Report, Error> {
-        let mut read = Vec::new();
-        for (name, recording) in recordings {
-            read.push((short(name), recording, Reading::of(recording)?));
-        }
-        let mut profiles = Vec::new();
         let mut report = Report {
             page: Page {
                 tcpwhy: env!("CARGO_PKG_VERSION").into(),
@@ -54,19 +49,24 @@ impl Report {
             },
             plain: String::new(),
         };
-        for (name, recording, reading) in &read {
+        let several = recordings.len() > 1;
+        let (mut compared, mut profiles) = (Vec::new(), Vec::new());
+        // One after the other: what is read of a recording may be some hundred MB.
+        for (name, recording) in recordings {
+            let name = short(name);
+            let reading = Reading::of(recording)?;
             let explanation = reading.explain(recording, &Options::default())?;
-            report.tell(name, &explanation, recordings.len() > 1);
+            report.tell(&name, &explanation, several);
             let of_run = Profiles::read(recording)?;
-            let run = run(name, recording, reading, &explanation, &of_run)?;
+            let run = run(&name, recording, &reading, &explanation, &of_run)?;
             report.page.runs.push(run);
-            profiles.push(of_run);
+            if several {
+                compared.push(compare::Run::of(name, recording, &reading)?);
+                profiles.push(of_run);
+            }
         }
-        if read.len() > 1 {
-            let all = read
-                .iter()
-                .map(|(n, recording, reading)| (n.clone(), *recording, reading));
-            let comparison = compare::readings(&all.collect::<Vec<_>>())?;
+        if several {
+            let comparison = compare::of(&compared);
             let flames = match &profiles[..] {
                 [first, second] => second.differences(first),
                 _ => Vec::new(),
@@ -126,7 +126,7 @@ fn run(
         sockets: sockets::sockets(recording, reading, axis, &names, &mut thinned)?,
         threads: threads::threads(recording, axis, &mut thinned)?,
         flames: profiles.flames(&mut thinned),
-        limits: limits::limits(recording, &names)?,
+        limits: limits::limits(recording, &names, &mut thinned)?,
         rows: findings::rows(&evidence, axis),
         tables: findings::tables(&evidence),
         thinned: thinned.0,

@@ -65,6 +65,9 @@ pub(super) fn threads(
     let mut order: Vec<(Key, u64)> = did.into_iter().collect();
     order.sort_by_key(|(key, ns)| (std::cmp::Reverse(*ns), *key));
     order.truncate(MAX_THREADS);
+    thinned.say(total >= MAX_SEEN, || {
+        format!("Of threads only the first {MAX_SEEN} are looked at.")
+    });
     thinned.say(total > order.len(), || {
         format!(
             "Of {total} threads the page has the {} that ran or waited for something most.",

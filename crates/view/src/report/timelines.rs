@@ -19,7 +19,7 @@ const COUNTERS: usize = 8;
 /// A memory pool has grown when it is so many times as large.
 const POOL_GREW: f64 = 1.1;
 /// Series followed before the fullest are chosen; beyond, the first ones.
-const MAX_SERIES: usize = 4_096;
+const MAX_SERIES: usize = 2_048;
 
 /// All charts of a recording; `evidence` has the rows behind its findings.
 pub(super) fn timelines<'a>(
@@ -64,9 +64,10 @@ fn chart(id: &str, title: &str, unit: &str, lines: Vec<Line>, note: String) -> O
 }
 
 fn only_the_first(what: &str, shown: usize, of: usize) -> String {
-    match of > shown {
-        true => format!("The {shown} {what} of {of}."),
-        false => String::new(),
+    match of {
+        MAX_SERIES.. => format!("The {shown} {what} of the first {MAX_SERIES}."),
+        of if of > shown => format!("The {shown} {what} of {of}."),
+        _ => String::new(),
     }
 }
 
@@ -162,13 +163,18 @@ fn table_sizes(
             }
         }
     }
+    let followed = all.len();
     all.retain(|(_, structure), gauge| {
         // Memory pools of the whole kernel are told only when they grew.
         let (least, most) = gauge.steps.range();
         let pool = structure.starts_with("slab:");
         most > 0.0 && (!pool || most > least * POOL_GREW)
     });
-    let of = all.len();
+    let of = if followed >= MAX_SERIES {
+        followed
+    } else {
+        all.len()
+    };
     let mut all: Vec<_> = all.into_iter().collect();
     let weight = |g: &Gauge| {
         let (least, most) = g.steps.range();
@@ -335,15 +341,15 @@ fn counters(
     let lines = ["sent", "received"].into_iter().zip(&octets);
     let lines = lines.filter(|(_, amounts)| amounts.total() > 0.0);
     let lines = lines.map(|(name, amounts)| amounts.line(name, 0.001));
-    let note = "All namespaces together, headers of IP included: what stays on the host counts as \
-                sent and as received.";
-    let throughput = chart(
-        "throughput",
-        "Throughput",
-        "Mbit/s",
-        lines.collect(),
-        note.into(),
+    let which = match last_sample.len() {
+        MAX_SERIES.. => format!("The first {MAX_SERIES} namespaces"),
+        _ => "All namespaces".into(),
+    };
+    let note = format!(
+        "{which} together, headers of IP included: what stays on the host counts as sent and as \
+         received."
     );
+    let throughput = chart("throughput", "Throughput", "Mbit/s", lines.collect(), note);
     let lines = behind.iter().map(|((netns, name), amounts)| {
         let name = short(&name.replace('.', ""));
         let name = format!("{name} ({})", names.netns(*netns));
