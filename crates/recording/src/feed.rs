@@ -83,6 +83,7 @@ impl Segment {
 
     /// Its rows; `None` when it is of another table.
     pub fn rows<T: Table>(&self) -> Option<Result<Batch<T>, Error>> {
-        (self.table == T::INFO.name).then(|| Batch::of(&self.batch, self.table.as_ref(), self.number, 0))
+        (self.table == T::INFO.name)
+            .then(|| Batch::of(&self.batch, self.table.as_ref(), self.number, 0))
     }
 }

@@ -200,7 +200,10 @@ impl<T: Table> TableWriter<T> {
         fs::rename(&open, &sealed).map_err(Error::io(&sealed))?;
         if let Place::Both(_, feed) = &self.place {
             for batch in self.sealing.drain(..) {
-                send(feed, Segment::new(T::INFO.name, batch, self.next_segment - 1))?;
+                send(
+                    feed,
+                    Segment::new(T::INFO.name, batch, self.next_segment - 1),
+                )?;
             }
         }
         Ok(())

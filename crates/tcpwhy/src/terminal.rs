@@ -63,7 +63,10 @@ impl Terminal {
 
     /// Columns and lines.
     pub fn size(&self) -> Result<(u16, u16)> {
-        let size = self.inner.size().context("asking for the terminal's size")?;
+        let size = self
+            .inner
+            .size()
+            .context("asking for the terminal's size")?;
         Ok((size.width, size.height))
     }
 

@@ -62,7 +62,11 @@ impl Desk {
         terminal
             .draw(|frame| draw(frame, &picture, &self.state, &self.about))
             .unwrap();
-        let cells = terminal.backend().buffer().content().chunks(usize::from(width).max(1));
+        let cells = terminal
+            .backend()
+            .buffer()
+            .content()
+            .chunks(usize::from(width).max(1));
         let lines = cells.map(|row| row.iter().map(|c| c.symbol()).collect::<String>());
         let text: Vec<String> = lines.map(|l| l.trim_end().to_string()).collect();
         (text.join("\n"), seen)
@@ -168,7 +172,10 @@ fn a_window_says_what_was_in_it() {
     let mut desk = Desk::of(&hostile());
     let text = desk.press(&[]);
     let words = |with: &str| -> Vec<String> {
-        line(&text, with).split_whitespace().map(String::from).collect()
+        line(&text, with)
+            .split_whitespace()
+            .map(String::from)
+            .collect()
     };
     assert_eq!(words("opened")[..4], ["opened", "1.0", "1.0", "10"]);
     // Six wait where five may; drops rose by ten a second since the window's first sample.
@@ -213,7 +220,10 @@ fn each_key_does_what_help_says() {
     desk.press(&[Char('2'), Down, Char('j'), Down, Up, Char('k')]);
     assert_eq!(desk.state.selected(Pane::Connections), 1);
     desk.press(&[Char('G')]);
-    assert_eq!(desk.state.selected(Pane::Connections), Metric::ALL.len() - 1);
+    assert_eq!(
+        desk.state.selected(Pane::Connections),
+        Metric::ALL.len() - 1
+    );
     desk.press(&[PageUp, PageUp, PageUp]);
     assert_eq!(desk.state.selected(Pane::Connections), 0);
     desk.press(&[PageDown]);
@@ -235,7 +245,12 @@ fn each_key_does_what_help_says() {
     }
     assert!(desk.press(&[Char('?')]).contains("KEYS"));
     assert!(desk.press(&[Char('?')]).contains("2 Connections"));
-    let orders = [SocketOrder::Again, SocketOrder::Slow, SocketOrder::Queue, SocketOrder::Rtt];
+    let orders = [
+        SocketOrder::Again,
+        SocketOrder::Slow,
+        SocketOrder::Queue,
+        SocketOrder::Rtt,
+    ];
     for order in orders {
         desk.press(&[Char('s')]);
         assert_eq!(desk.state.order, order);
@@ -265,11 +280,17 @@ fn a_filter_is_typed_and_undone() {
     let typing = desk.press(&type_in("443q"));
     assert!(typing.contains("show only lines with: 443q_"), "{typing}");
     let shown = desk.press(&[Key::Backspace, Key::Enter]);
-    assert!(shown.contains("10.0.0.2:443") && !shown.contains("[::1]:80"), "{shown}");
+    assert!(
+        shown.contains("10.0.0.2:443") && !shown.contains("[::1]:80"),
+        "{shown}"
+    );
     assert!(shown.contains("only \"443\""), "{shown}");
     assert!(desk.press(&[Key::Esc]).contains("[::1]:80"));
     desk.press(&type_in("zz"));
-    assert!(desk.press(&[Key::Esc]).contains("[::1]:80"), "Esc takes back what was typed");
+    assert!(
+        desk.press(&[Key::Esc]).contains("[::1]:80"),
+        "Esc takes back what was typed"
+    );
 }
 
 #[test]
@@ -291,15 +312,30 @@ fn every_size_is_painted_and_nothing_acts_on_the_terminal() {
     let mut desk = Desk::of(&hostile());
     for colour in [true, false] {
         desk.about.colour = colour;
-        for (width, height) in [(80, 24), (200, 50), (40, 10), (1, 1), (1, 40), (300, 1), (0, 0)] {
-            for keys in [vec![], vec![Key::Char('4'), Key::Enter], vec![Key::Char('?')]] {
+        for (width, height) in [
+            (80, 24),
+            (200, 50),
+            (40, 10),
+            (1, 1),
+            (1, 40),
+            (300, 1),
+            (0, 0),
+        ] {
+            for keys in [
+                vec![],
+                vec![Key::Char('4'), Key::Enter],
+                vec![Key::Char('?')],
+            ] {
                 desk.state = State::default();
                 for key in keys {
                     let (_, seen) = desk.paint(width, height);
                     desk.state.key(key, &seen);
                 }
                 let (text, _) = desk.paint(width, height);
-                assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+                assert!(
+                    !text.contains(|c: char| c.is_control() && c != '\n'),
+                    "{text:?}"
+                );
                 assert!(!text.contains('\u{202e}'), "{text:?}");
             }
         }
@@ -318,7 +354,12 @@ fn an_empty_recording_is_a_sensible_screen() {
     let rec = Rec::new();
     let mut desk = Desk::of(&rec.open());
     let text = desk.press(&[]);
-    for says in ["No cause found", "Nothing listens.", "`--with threads`", "`--with profile`"] {
+    for says in [
+        "No cause found",
+        "Nothing listens.",
+        "`--with threads`",
+        "`--with profile`",
+    ] {
         assert!(text.contains(says), "{says}\n{text}");
     }
 }

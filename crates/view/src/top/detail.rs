@@ -76,7 +76,11 @@ fn count(page: &mut Page, metric: Metric, snapshot: &Snapshot) -> Option<()> {
     page.paragraph("", Look::Title, name);
     page.paragraph("", Look::Plain, says);
     page.blank();
-    page.item("last second", Look::Plain, &format!("{} per second", rate(rate_of.now)));
+    page.item(
+        "last second",
+        Look::Plain,
+        &format!("{} per second", rate(rate_of.now)),
+    );
     let window = format!(
         "{} in {:.0} s: {} per second",
         group(rate_of.count as f64),
@@ -86,7 +90,11 @@ fn count(page: &mut Page, metric: Metric, snapshot: &Snapshot) -> Option<()> {
     page.item("window", Look::Plain, &window);
     page.item("last minute", Look::Command, &curve(&rate_of.curve, CURVE));
     let most = rate_of.curve.iter().copied().fold(0.0, f64::max);
-    page.item("at most", Look::Plain, &format!("{} per second", rate(most)));
+    page.item(
+        "at most",
+        Look::Plain,
+        &format!("{} per second", rate(most)),
+    );
     if !rate_of.reasons.is_empty() {
         page.heading("WHY");
         for (why, n) in &rate_of.reasons {
@@ -138,7 +146,10 @@ fn listener(page: &mut Page, key: (u32, u64), snapshot: &Snapshot) -> Option<()>
     page.item("last minute", Look::Command, &curve(&l.queue, CURVE));
     let most = l.queue.iter().copied().fold(0.0, f64::max);
     page.item("at most", Look::Plain, &group(most));
-    let half = format!("{} half open, {} of them young", row.syn_queue, row.syn_queue_young);
+    let half = format!(
+        "{} half open, {} of them young",
+        row.syn_queue, row.syn_queue_young
+    );
     page.item("SYN queue", Look::Plain, &half);
     let drops = format!("{} in the window, {} since it was made", l.drops, row.drops);
     page.item("drops", Look::Plain, &drops);
@@ -146,7 +157,11 @@ fn listener(page: &mut Page, key: (u32, u64), snapshot: &Snapshot) -> Option<()>
         let says = "the kernel has logged \"Possible SYN flooding\" for it";
         page.item("warned", Look::Warning, says);
     }
-    page.item("accepted", Look::Plain, &format!("{} per second", rate(l.accepted)));
+    page.item(
+        "accepted",
+        Look::Plain,
+        &format!("{} per second", rate(l.accepted)),
+    );
     if row.reuseport {
         let same = all.iter().filter(|o| place(o) == place(l)).count();
         let says = format!("SO_REUSEPORT is set: {same} sockets listen here, accepted counts all");
@@ -155,7 +170,12 @@ fn listener(page: &mut Page, key: (u32, u64), snapshot: &Snapshot) -> Option<()>
     let its = |s: &&super::frame::SocketSample| {
         s.row.netns == row.netns && s.row.local_port == row.local_port
     };
-    let its: Vec<_> = snapshot.sockets.iter().filter(its).take(MAX_DETAILS).collect();
+    let its: Vec<_> = snapshot
+        .sockets
+        .iter()
+        .filter(its)
+        .take(MAX_DETAILS)
+        .collect();
     if !its.is_empty() {
         page.heading("ITS CONNECTIONS AMONG THE SLOWEST");
         for s in its {
@@ -188,13 +208,21 @@ fn socket(page: &mut Page, key: (u32, u64), snapshot: &Snapshot) -> Option<()> {
     page.item("owner", Look::Plain, &who(&s.owner));
     page.item("namespace", Look::Plain, &snapshot.netns(row.netns));
     let rate = s.bits_per_s.map_or("-".into(), bits_per_s);
-    page.item("rate", Look::Plain, &format!("{rate} in the last interval, both ways"));
+    page.item(
+        "rate",
+        Look::Plain,
+        &format!("{rate} in the last interval, both ways"),
+    );
     let again = format!(
         "{} segments in the last interval, {} ever",
         s.again,
         row.total_retrans.unwrap_or(0)
     );
-    let look = if s.again > 0 { Look::Warning } else { Look::Plain };
+    let look = if s.again > 0 {
+        Look::Warning
+    } else {
+        Look::Plain
+    };
     page.item("sent again", look, &again);
     let queues = format!(
         "{} bytes not read, {} bytes not acknowledged",
@@ -268,12 +296,20 @@ fn function(page: &mut Page, name: &str, snapshot: &Snapshot) -> Option<()> {
     let percent = |n: u64| tenth(n as f64 * 100.0 / all.max(1) as f64);
     page.paragraph("", Look::Title, &f.name);
     page.blank();
-    page.item("itself", Look::Plain, &format!("{} % of all samples", percent(f.itself)));
+    page.item(
+        "itself",
+        Look::Plain,
+        &format!("{} % of all samples", percent(f.itself)),
+    );
     let total = format!("{} %, with what it called", percent(f.total));
     page.item("in all", Look::Plain, &total);
     page.heading("CALLED BY");
     for (callers, n) in &f.callers {
-        let callers = if callers.is_empty() { "nobody: it is the outermost" } else { callers };
+        let callers = if callers.is_empty() {
+            "nobody: it is the outermost"
+        } else {
+            callers
+        };
         page.item(&format!("{} %", percent(*n)), Look::Plain, callers);
     }
     if f.callers.is_empty() {

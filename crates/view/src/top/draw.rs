@@ -76,9 +76,8 @@ impl Picture {
             Some(_) => body,
             None => areas.panes[focus as usize].height.saturating_sub(2),
         };
-        let targets = |c: &Content| -> Vec<Target> {
-            c.entries.iter().map(|e| e.target.clone()).collect()
-        };
+        let targets =
+            |c: &Content| -> Vec<Target> { c.entries.iter().map(|e| e.target.clone()).collect() };
         let mut all: [Vec<Target>; Pane::ALL.len()] = Default::default();
         for (all, content) in all.iter_mut().zip(&self.contents) {
             *all = targets(content);
@@ -249,7 +248,10 @@ pub fn draw(frame: &mut Frame, picture: &Picture, state: &State, about: &About) 
             height: 1,
             ..all
         };
-        frame.render_widget(Paragraph::new(foot(picture, state, area.width, paint)), area);
+        frame.render_widget(
+            Paragraph::new(foot(picture, state, area.width, paint)),
+            area,
+        );
     }
 }
 
@@ -289,7 +291,14 @@ fn pane_lines<'a>(
         let cells = table::line(content.columns, entry, inner);
         spans.extend(cells.into_iter().map(|(look, text)| {
             let style = paint.of(look);
-            Span::styled(text, if chosen { style.add_modifier(Modifier::BOLD) } else { style })
+            Span::styled(
+                text,
+                if chosen {
+                    style.add_modifier(Modifier::BOLD)
+                } else {
+                    style
+                },
+            )
         }));
         lines.push(Line::from(spans));
     }
@@ -325,14 +334,19 @@ fn foot(picture: &Picture, state: &State, width: u16, paint: Paint) -> Line<'sta
         (Some(typing), _) => format!("show only lines with: {}_", escape(typing)),
         (None, Some(lines)) => {
             let at = state.open.as_ref().map_or(0, |o| o.1) + 1;
-            format!("line {at} of {}  ↑↓ PgUp PgDn read  Esc back  q end", lines.len())
+            format!(
+                "line {at} of {}  ↑↓ PgUp PgDn read  Esc back  q end",
+                lines.len()
+            )
         }
         (None, None) => {
             let filter = match state.filter.is_empty() {
                 true => String::new(),
                 false => format!("only {:?} (Esc: all)  ", escape(&state.filter)),
             };
-            format!("{filter}1-6 Tab pane  ↑↓ line  Enter more  ←→ time  p stop  / filter  ? help  q end")
+            format!(
+                "{filter}1-6 Tab pane  ↑↓ line  Enter more  ←→ time  p stop  / filter  ? help  q end"
+            )
         }
     };
     Line::styled(cut(&text, width), paint.of(Look::Faint))

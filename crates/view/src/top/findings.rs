@@ -116,10 +116,16 @@ mod tests {
         findings.explained(found.clone(), 0, 10 * S, false);
         findings.explained(found.clone(), 5 * S, 15 * S, false);
         let case = &findings.cases[0];
-        assert_eq!((case.first_ns, case.last_ns, case.holds), (10 * S, 15 * S, true));
+        assert_eq!(
+            (case.first_ns, case.last_ns, case.holds),
+            (10 * S, 15 * S, true)
+        );
         findings.explained(nothing.clone(), 10 * S, 20 * S, false);
         let case = &findings.cases[0];
-        assert_eq!((case.first_ns, case.last_ns, case.holds), (10 * S, 15 * S, false));
+        assert_eq!(
+            (case.first_ns, case.last_ns, case.holds),
+            (10 * S, 15 * S, false)
+        );
         findings.explained(found, 15 * S, 25 * S, false);
         assert!(findings.cases[0].holds && findings.cases.len() == 1);
         findings.explained(nothing, 15 * S, 400 * S, true);

@@ -40,19 +40,47 @@ impl Metric {
     /// All of them: in a word or two, and what is counted.
     pub const ALL: &'static [(Metric, &'static str, &'static str)] = &[
         (Metric::Opened, "opened", "connections that this host began"),
-        (Metric::Accepted, "accepted", "handshakes that completed at a listener of this host"),
-        (Metric::Failed, "failed", "connections begun here that were never established"),
-        (Metric::Closed, "closed", "ends of connections that were established"),
-        (Metric::SynRetransmits, "SYN again", "SYNs that were sent again: the first got no answer"),
+        (
+            Metric::Accepted,
+            "accepted",
+            "handshakes that completed at a listener of this host",
+        ),
+        (
+            Metric::Failed,
+            "failed",
+            "connections begun here that were never established",
+        ),
+        (
+            Metric::Closed,
+            "closed",
+            "ends of connections that were established",
+        ),
+        (
+            Metric::SynRetransmits,
+            "SYN again",
+            "SYNs that were sent again: the first got no answer",
+        ),
         (
             Metric::SynAckRetransmits,
             "SYN-ACK again",
             "SYN-ACKs that were sent again: the last ACK did not come",
         ),
-        (Metric::Retransmits, "data again", "segments of established connections that were sent again"),
-        (Metric::ResetsSent, "resets sent", "resets that this host sent"),
+        (
+            Metric::Retransmits,
+            "data again",
+            "segments of established connections that were sent again",
+        ),
+        (
+            Metric::ResetsSent,
+            "resets sent",
+            "resets that this host sent",
+        ),
         (Metric::ResetsReceived, "resets recv", "resets that came in"),
-        (Metric::Drops, "drops", "TCP packets that the kernel threw away"),
+        (
+            Metric::Drops,
+            "drops",
+            "TCP packets that the kernel threw away",
+        ),
     ];
 
     /// In a word or two.
@@ -195,7 +223,8 @@ impl Frame {
 
     /// Those that did, or waited for, something other than sleep.
     fn keep_threads(&mut self) {
-        self.threads.sort_by_key(|t| Reverse(stat::threads::restless(t)));
+        self.threads
+            .sort_by_key(|t| Reverse(stat::threads::restless(t)));
         self.threads.truncate(THREADS_KEPT);
     }
 

@@ -6,13 +6,31 @@ use crate::style::{Look, Style};
 
 const KEYS: &[(&str, &str)] = &[
     ("Tab, 1-6", "another pane; Shift-Tab the one before"),
-    ("↑ ↓, j k", "another line; PgUp PgDn by pages, g G first and last"),
+    (
+        "↑ ↓, j k",
+        "another line; PgUp PgDn by pages, g G first and last",
+    ),
     ("Enter", "all about the line; Esc or Backspace goes back"),
-    ("/", "show only lines with these letters; Esc shows all again"),
-    ("s", "sort sockets by round trip, retransmissions, rate, queues"),
-    ("p, space", "stop here, and go on; recording goes on meanwhile"),
-    ("← →", "back and forth in time; with Shift, or [ ], ten times as far"),
-    ("Home, End", "as far back as there is, and the end, which is followed"),
+    (
+        "/",
+        "show only lines with these letters; Esc shows all again",
+    ),
+    (
+        "s",
+        "sort sockets by round trip, retransmissions, rate, queues",
+    ),
+    (
+        "p, space",
+        "stop here, and go on; recording goes on meanwhile",
+    ),
+    (
+        "← →",
+        "back and forth in time; with Shift, or [ ], ten times as far",
+    ),
+    (
+        "Home, End",
+        "as far back as there is, and the end, which is followed",
+    ),
     ("?", "this"),
     ("q, Ctrl-C", "end"),
 ];

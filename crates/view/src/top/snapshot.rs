@@ -255,7 +255,12 @@ fn listeners(window: &[&Frame], curve: &[&Frame], step_s: f64) -> Vec<ListenerNo
     all.sort_by(|a, b| {
         let key = |l: &ListenerNow| {
             let full = f64::from(l.row.accept_queue) / f64::from(l.row.backlog.max(1));
-            (full, f64::from(l.drops), f64::from(l.row.syn_queue), l.accepted)
+            (
+                full,
+                f64::from(l.drops),
+                f64::from(l.row.syn_queue),
+                l.accepted,
+            )
         };
         let (a_key, b_key) = (key(a), key(b));
         b_key

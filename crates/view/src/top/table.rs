@@ -66,7 +66,11 @@ pub(super) fn fit(columns: &[Column], width: usize) -> Vec<(usize, usize)> {
     let spare = width.saturating_sub(needs(&shown));
     let last = shown.len().saturating_sub(1);
     let wide = shown.iter().enumerate().map(|(at, i)| {
-        let more = if at == last && columns[*i].left { spare } else { 0 };
+        let more = if at == last && columns[*i].left {
+            spare
+        } else {
+            0
+        };
         (*i, columns[*i].width + more)
     });
     wide.collect()
@@ -159,7 +163,12 @@ mod tests {
 
     #[test]
     fn what_matters_least_goes_first() {
-        let columns = [right("A", 4, 0), right("B", 4, 2), right("C", 4, 1), left("D", 4, 0)];
+        let columns = [
+            right("A", 4, 0),
+            right("B", 4, 2),
+            right("C", 4, 1),
+            left("D", 4, 0),
+        ];
         let shown = |width| -> Vec<_> { fit(&columns, width).iter().map(|c| c.0).collect() };
         assert_eq!(shown(40), [0, 1, 2, 3]);
         assert_eq!(shown(18), [0, 2, 3]);

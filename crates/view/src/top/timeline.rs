@@ -185,7 +185,9 @@ impl Timeline {
         last.into_iter().any(|f| {
             let counted = |m: Metric| f.counts[m as usize] > 0;
             TROUBLES.iter().any(|m| counted(*m))
-                || f.listeners.iter().any(|l| l.row.accept_queue > l.row.backlog)
+                || f.listeners
+                    .iter()
+                    .any(|l| l.row.accept_queue > l.row.backlog)
         })
     }
 

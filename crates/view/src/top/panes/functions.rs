@@ -2,10 +2,10 @@
 
 use super::{Content, plain};
 use crate::numbers::tenth;
+use crate::style::Look;
 use crate::top::snapshot::Snapshot;
 use crate::top::state::Target;
 use crate::top::table::{Column, Entry, gauge, left, right};
-use crate::style::Look;
 
 const GAUGE: usize = 10;
 const COLUMNS: &[Column] = &[
@@ -34,10 +34,7 @@ pub(super) fn content(snapshot: &Snapshot, live: bool) -> Content {
     };
     let note = match all {
         0 => String::new(),
-        all => format!(
-            "of {all} samples; idle {} %",
-            tenth(share(idle) * 100.0)
-        ),
+        all => format!("of {all} samples; idle {} %", tenth(share(idle) * 100.0)),
     };
     Content {
         note,

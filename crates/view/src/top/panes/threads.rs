@@ -97,7 +97,10 @@ mod tests {
 
     #[test]
     fn a_bar_shows_every_part() {
-        assert_eq!(bar([0.5, 0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0]), "UUUUUUUUUU··········");
+        assert_eq!(
+            bar([0.5, 0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0]),
+            "UUUUUUUUUU··········"
+        );
         let small = bar([0.02, 0.0, 0.02, 0.96, 0.0, 0.0, 0.0, 0.0]);
         assert!(small.starts_with("UL·"), "{small}");
         for odd in [f64::NAN, f64::INFINITY, -1.0, 0.0, 1e300] {
