@@ -143,12 +143,30 @@ fn a_live_host_is_watched() {
     tmux.wait_for("live");
     tmux.keys(&["C-c"]);
     assert_eq!(tmux.ended(), 0);
-    let left = std::fs::read_dir("/dev/shm")
+    assert!(in_memory().is_empty(), "nothing is left in memory");
+}
+
+/// Live recordings that are kept in memory now.
+fn in_memory() -> Vec<std::ffi::OsString> {
+    let there = std::fs::read_dir("/dev/shm")
         .into_iter()
         .flatten()
         .flatten();
-    let ours = left.filter(|e| e.file_name().to_string_lossy().starts_with("tcpwhy-top-"));
-    assert_eq!(ours.count(), 0, "nothing is left in memory");
+    let ours = there.map(|e| e.file_name());
+    ours.filter(|name| name.to_string_lossy().starts_with("tcpwhy-top-"))
+        .collect()
+}
+
+#[test]
+fn a_connection_that_breaks_leaves_nothing() {
+    if !root() {
+        return;
+    }
+    let tmux = Tmux::start(&["top"]);
+    tmux.wait_for("live");
+    assert_eq!(in_memory().len(), 1);
+    drop(tmux);
+    wait_until("nothing is left in memory", || in_memory().is_empty());
 }
 
 #[test]

@@ -14,7 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// Between two beginnings, however cheap.
 const LEAST: Duration = Duration::from_secs(5);
 /// Share of a CPU that explaining may take in the long run.
-const SHARE: f64 = 0.02;
+const SHARE: f64 = 0.015;
 /// The same when trouble has just begun: an answer is then worth more.
 const SHARE_IN_TROUBLE: f64 = 0.2;
 /// What is explained at a time, and the least of it when that costs too much.

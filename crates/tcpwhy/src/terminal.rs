@@ -13,6 +13,7 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+use rustix::event::{PollFd, PollFlags, Timespec};
 use view::top::Key;
 
 /// The terminal, taken over until this is dropped.
@@ -78,8 +79,10 @@ impl Terminal {
 
     /// What the reader does within this time.
     pub fn input(&mut self, within: Duration) -> Result<Option<Input>> {
+        // Of a terminal that has gone crossterm reads for ever; so it is asked only while there is one.
+        wait(within)?;
         let read = || -> io::Result<Option<Event>> {
-            match event::poll(within)? {
+            match event::poll(Duration::ZERO)? {
                 true => event::read().map(Some),
                 false => Ok(None),
             }
@@ -101,6 +104,20 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         give_back();
+    }
+}
+
+/// Waits for keys, or for a signal; an error when the terminal has gone.
+fn wait(within: Duration) -> Result<()> {
+    let stdin = io::stdin();
+    let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+    let within = Timespec::try_from(within).ok();
+    match rustix::event::poll(&mut fds, within.as_ref()) {
+        Err(e) if e != rustix::io::Errno::INTR => Err(e).context("waiting for the terminal"),
+        _ if fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) => {
+            bail!("the terminal has gone")
+        }
+        _ => Ok(()),
     }
 }
 

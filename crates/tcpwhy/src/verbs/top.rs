@@ -79,6 +79,9 @@ fn recorded(path: &Path, args: &TopArgs) -> Result<()> {
 fn live(args: &TopArgs) -> Result<()> {
     let filter = args.filters.live()?;
     let stop = stop_flag()?;
+    // A connection that breaks must not leave a recording in memory.
+    signal_hook::flag::register(signal_hook::consts::SIGHUP, stop.clone())
+        .context("installing signal handlers")?;
     let dir = memory()?;
     let at = dir.path().join("live.tcpwhy");
     let parts = Part::by_default().chain([Part::Threads]);

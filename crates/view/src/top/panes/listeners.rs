@@ -18,7 +18,7 @@ const COLUMNS: &[Column] = &[
     right("TAKEN/s", 8, 1),
     right("QUEUE, LAST MINUTE", CURVE, 5),
     left("NETNS", 12, 4),
-    left("OWNER", 8, 1),
+    left("OWNER", 14, 1),
 ];
 
 /// How full the accept queue is: one more than the backlog may wait.

@@ -19,7 +19,7 @@ const COLUMNS: &[Column] = &[
     right("SEND-Q", 8, 2),
     left("CONGESTION", 10, 5),
     left("NETNS", 12, 6),
-    left("OWNER", 8, 1),
+    left("OWNER", 14, 1),
 ];
 
 pub(super) fn content(snapshot: &Snapshot, order: SocketOrder) -> Content {
