@@ -174,11 +174,11 @@ impl SocketSample {
 impl Frame {
     pub(super) fn count(&mut self, metric: Metric, why: Option<&Text>) {
         self.counts[metric as usize] += 1;
-        if let Some(why) = why {
-            if self.reasons.len() < MAX_REASONS || self.reasons.contains_key(&(metric, why.clone()))
-            {
-                *self.reasons.entry((metric, why.clone())).or_default() += 1;
-            }
+        if let Some(why) = why
+            && (self.reasons.len() < MAX_REASONS
+                || self.reasons.contains_key(&(metric, why.clone())))
+        {
+            *self.reasons.entry((metric, why.clone())).or_default() += 1;
         }
     }
 
