@@ -4,7 +4,7 @@ BUILD_DEBS := build-essential pkg-config clang libelf-dev zlib1g-dev
 # Only where there is no npm: a host may have a node of its own.
 NPM_DEBS   := nodejs npm
 RUN_DEBS   := iproute2
-TEST_DEBS  := clang-format nginx-light apache2-utils wrk nftables tmux
+TEST_DEBS  := clang-format nginx-light apache2-utils wrk nftables tmux chromium fonts-dejavu-core
 BENCH_DEBS := libbpf-tools bpftool python3
 KERNEL_DEBS := qemu-system-x86 busybox-static cpio kmod xz-utils binutils
 
@@ -13,7 +13,7 @@ ROOT := $(if $(filter 0,$(shell id -u)),,sudo -E)
 TCPWHY := target/debug/tcpwhy
 BPF_SOURCES := $(wildcard crates/observe/bpf/*.c crates/observe/bpf/*.h)
 
-.PHONY: demo test test-kernels build lint unit docs bench need-build need-run need-test need-kernels clean
+.PHONY: demo test test-kernels build lint unit docs pictures bench need-build need-run need-test need-kernels clean
 
 demo: need-build need-run
 	@cargo build -q -p tcpwhy || { echo "make demo: the build failed" >&2; exit 1; }
@@ -48,6 +48,10 @@ docs: need-build
 test-kernels: need-build need-run need-kernels
 	@cargo test -q -p tcpwhy --test kernels -- --ignored --nocapture \
 	    || { echo "make test-kernels: a kernel gives something else than expected (above)" >&2; exit 1; }
+
+# Draws the pictures of the README and the book anew.
+pictures: need-build need-run need-test build
+	@$(ROOT) tools/pictures
 
 bench: need-build need-run need-test need-bench build
 	@$(ROOT) bench/run

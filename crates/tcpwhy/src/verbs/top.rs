@@ -64,7 +64,7 @@ fn recorded(path: &Path, args: &TopArgs) -> Result<()> {
         span,
     };
     explainer.begin(job, false);
-    about.health = missing(&about, &timeline);
+    about.health = missing(&about, &timeline, 0);
     let stop = stop_flag()?;
     let mut screen = Screen::begin(about, timeline)?;
     while !screen.ended && !stop.load(Ordering::Relaxed) {
@@ -98,7 +98,7 @@ fn live(args: &TopArgs) -> Result<()> {
             take(&feed, &mut window, &mut screen.timeline)?;
             let now = monotonic_ns();
             if screen.timeline.reach(before(now, HOLD)) {
-                screen.about.health = missing(&screen.about, &screen.timeline);
+                screen.about.health = missing(&screen.about, &screen.timeline, window.dropped());
                 screen.changed = true;
                 window.forget(before(now, KEEP))?;
                 session.tick()?;
@@ -178,9 +178,17 @@ fn about(manifest: &Manifest, live: bool) -> About {
 }
 
 /// What could not be had and what was lost.
-fn missing(about: &About, timeline: &Timeline) -> Option<String> {
+fn missing(about: &About, timeline: &Timeline, forgotten: u64) -> Option<String> {
     let lost = timeline.health().says();
-    let all: Vec<String> = about.failed.iter().cloned().chain(lost).collect();
+    let old = (forgotten > 0)
+        .then(|| "the owners of the oldest sockets were forgotten: there are too many".to_string());
+    let all: Vec<String> = about
+        .failed
+        .iter()
+        .cloned()
+        .chain(lost)
+        .chain(old)
+        .collect();
     (!all.is_empty()).then(|| all.join("; "))
 }
 

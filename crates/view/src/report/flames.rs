@@ -99,7 +99,7 @@ fn unit(profile: &Profile) -> &'static str {
 
 fn note(profile: &Profile) -> String {
     let folded = format!(
-        "Functions below {} % are folded into {REST}.",
+        "Functions below {} % are folded into “{REST}”.",
         LEAST_SHARE * 100.0
     );
     match profile.unit {

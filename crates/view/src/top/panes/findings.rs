@@ -17,7 +17,10 @@ pub(super) fn content(snapshot: &Snapshot, findings: &Findings, live: bool) -> C
     let now = snapshot.now_ns;
     let entries = findings.cases.iter().map(|case| {
         let since = match (live, case.holds) {
-            (false, _) => "-".to_string(),
+            (false, _) => match &case.finding.since {
+                Some(since) => format!("+{:.2} s", since.after_start_s),
+                None => "-".to_string(),
+            },
             (true, true) => age(now.saturating_sub(case.first_ns)),
             (true, false) => format!("ended {}", age(now.saturating_sub(case.last_ns))),
         };
