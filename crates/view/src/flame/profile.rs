@@ -161,11 +161,19 @@ impl Samples {
             profile.samples += self.further;
             profile.left_out += self.further;
         }
+        // Samples of several CPUs are alike: they are named once.
+        let mut alike: AHashMap<(&str, Option<u64>, Option<u64>), u64> = AHashMap::new();
         let chosen = self.counts.iter();
         let chosen = chosen.filter(|(key, _)| on(&key.cpu) && (key.softirq || !softirq));
         for (key, n) in chosen {
-            let user = key.user.filter(|_| !softirq);
-            let folded = fold(&self.stacks, &key.comm, key.kernel, user, softirq);
+            let of = match softirq {
+                true => ("", key.kernel, None),
+                false => (&*key.comm, key.kernel, key.user),
+            };
+            *alike.entry(of).or_default() += n;
+        }
+        for ((comm, kernel, user), n) in alike {
+            let folded = fold(&self.stacks, comm, kernel, user, softirq);
             *profile.stacks.entry(folded).or_default() += n;
         }
         profile
