@@ -1,7 +1,7 @@
 //! The page as one HTML file: the template that `web/` builds, with the data filled in.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 use base64::engine::general_purpose::STANDARD;
 use base64::write::EncoderWriter;
@@ -15,6 +15,9 @@ const TEMPLATE: &str = include_str!(concat!(env!("OUT_DIR"), "/web/index.html"))
 const TITLE: &str = "__TCPWHY_TITLE__";
 const PLAIN: &str = "__TCPWHY_PLAIN__";
 const DATA: &str = "__TCPWHY_DATA__";
+
+/// Bytes that are compressed at a time.
+const PIECE: usize = 256 << 10;
 
 /// Writes the page; `plain` is what those read who run no scripts.
 pub(super) fn write(page: &Page, plain: &str, out: &mut impl Write) -> io::Result<()> {
@@ -43,9 +46,11 @@ fn parted<'t>(template: &'t str, marker: &str) -> io::Result<(&'t str, &'t str)>
 /// The document, raw deflate, in base64: no character of it means anything to HTML.
 fn data(page: &Page, out: &mut impl Write) -> io::Result<()> {
     let mut base64 = EncoderWriter::new(&mut *out, &STANDARD);
-    let mut deflate = DeflateEncoder::new(&mut base64, Compression::new(4));
-    serde_json::to_writer(&mut deflate, page)?;
-    deflate.finish()?;
+    let deflate = DeflateEncoder::new(&mut base64, Compression::new(4));
+    // The compressor copies its state for every piece, and JSON comes in pieces of some bytes.
+    let mut pieces = BufWriter::with_capacity(PIECE, deflate);
+    serde_json::to_writer(&mut pieces, page)?;
+    pieces.into_inner()?.finish()?;
     base64.finish()?;
     Ok(())
 }
