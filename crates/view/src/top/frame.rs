@@ -305,12 +305,9 @@ impl Latencies {
             *n > 0 && seen >= at
         })?;
         let (log, half) = (class as u32 / 2, class as u32 % 2);
-        // From 2^log, halfway to the next power, or that one.
-        let us = match half {
-            0 => (1u64 << log) + (1u64 << log) / 2,
-            _ => 2u64 << log,
-        };
-        Some(us * 1000)
+        // From 2^log µs, halfway to the next power, or that one.
+        let ns_of_us = if half == 0 { 1_500 } else { 2_000 };
+        Some((1u64 << log).saturating_mul(ns_of_us))
     }
 }
 
