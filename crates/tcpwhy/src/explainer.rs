@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -45,7 +45,9 @@ pub struct Done {
 
 /// The thread that explains, and when it may next.
 pub struct Explainer {
-    jobs: SyncSender<Job>,
+    /// `None` once it is to end.
+    jobs: Option<SyncSender<Job>>,
+    thread: Option<JoinHandle<()>>,
     done: Receiver<(Done, Duration)>,
     busy: bool,
     began: Instant,
@@ -84,9 +86,10 @@ impl Explainer {
             }
         };
         let named = thread::Builder::new().name("explainer".into());
-        named.spawn(work).context("starting a thread")?;
+        let thread = named.spawn(work).context("starting a thread")?;
         Ok(Explainer {
-            jobs,
+            jobs: Some(jobs),
+            thread: Some(thread),
             done,
             busy: false,
             began: Instant::now(),
@@ -120,7 +123,10 @@ impl Explainer {
     pub fn begin(&mut self, job: Job, trouble: bool) {
         self.began = Instant::now();
         self.troubled = trouble;
-        self.busy = self.jobs.try_send(job).is_ok();
+        self.busy = self
+            .jobs
+            .as_ref()
+            .is_some_and(|jobs| jobs.try_send(job).is_ok());
     }
 
     /// What came of it, once.
@@ -144,6 +150,17 @@ impl Explainer {
         let fits = self.length.mul_f64((ONCE / self.cost.max(1e-3)).min(2.0));
         self.length = fits.clamp(SHORTEST, LONGEST);
         Some(done)
+    }
+}
+
+impl Drop for Explainer {
+    /// Waits for what it is at: it removes its recording, within a directory that is removed next.
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // It panicked: that was said when it did.
+            let _ = thread.join();
+        }
     }
 }
 
