@@ -41,3 +41,40 @@ load() {
     shift
     "$TCPWHY" lab-workload client --netns "$NS" --connect "$to" "$@"
 }
+
+# Three destinations: the ports to one are in TIME_WAIT before the CPUs are busy.
+ADDRESSES="127.0.1.1 127.0.1.2 127.0.1.3"
+
+# nginx_serves: nginx in the namespace; the answers are of a size that is usual for an API
+nginx_serves() {
+    local www=$DIR/www
+    mkdir "$www"
+    # Its worker gives up root.
+    chmod 755 "$DIR" "$www"
+    head -c 600 /dev/zero | tr '\0' x >"$www/index.html"
+    cat >"$DIR/nginx.conf" <<END
+daemon off;
+pid $DIR/nginx.pid;
+error_log $DIR/nginx.log;
+events { worker_connections 1024; }
+http {
+    access_log off;
+    server { listen 7100 backlog=1024; root $www; }
+}
+END
+    ip netns exec "$NS" nginx -c "$DIR/nginx.conf" 2>/dev/null &
+    pids+=($!)
+    until [ -s "$DIR/nginx.pid" ]; do sleep 0.02; done
+}
+
+# wrk_load ADDRESS SECONDS: wrk loads nginx, a connection a request; prints how many were answered
+wrk_load() {
+    ip netns exec "$NS" wrk -t1 -c17 -d"$2s" -H 'Connection: close' "http://$1:7100/" |
+        awk '/requests in/ {print $1}'
+}
+
+# big NAME [events]: a recording of a million events, made up
+big() {
+    cargo build -q --release --workspace --example big
+    target/release/examples/big "$@"
+}

@@ -1,17 +1,12 @@
-//! How long a report of a million events and ten thousand sockets takes; `bench/report` runs it.
+//! Makes up a recording of a million events, laid out as the recorder does, for the benches.
 //!
-//! `big_report write DIR` makes up such a recording, laid out as the recorder does;
-//! `big_report report DIR FILE` writes its report and prints what that took.
+//! `big DIR` has ten thousand sockets and a profile of 64 CPUs beside; `big DIR events` has not.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::time::Instant;
 
 use recording::tables::{Counter, Cpu, Event, Frame, Listener, Sample, Socket, Stack};
-use recording::{Addr, FORMAT, Manifest, Recording, Text, Writer};
-use view::report::Report;
+use recording::{Addr, FORMAT, Manifest, Text, Writer};
 
 const CONNECTIONS: u64 = 200_000;
 const SOCKETS: u64 = 10_000;
@@ -26,33 +21,13 @@ const END_NS: u64 = CONNECTIONS * EVERY_NS + S;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match &args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["write", dir] => Ok(write(dir.as_ref())?),
-        ["report", dir, file] => report(dir.as_ref(), file.as_ref()),
-        _ => Err("usage: big_report write DIR | report DIR FILE".into()),
+        [dir] => Ok(write(dir.as_ref(), false)?),
+        [dir, "events"] => Ok(write(dir.as_ref(), true)?),
+        _ => Err("usage: big DIR [events]".into()),
     }
 }
 
-fn report(dir: &Path, file: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    let began = Instant::now();
-    let report = Report::of(&[("big".to_string(), Recording::open(dir)?)])?;
-    let mut out = BufWriter::new(File::create(file)?);
-    report.html(&mut out)?;
-    out.flush()?;
-    let seconds = began.elapsed().as_secs_f64();
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let peak = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
-    let sockets = report.page.runs[0].sockets.as_ref();
-    println!(
-        "seconds {seconds:.2}  megabytes {:.2}  sockets {}  samples {}  peak memory {}",
-        std::fs::metadata(file)?.len() as f64 / 1e6,
-        sockets.map_or(0, |s| s.sockets.len()),
-        sockets.map_or(0, |s| s.time_s.deltas.len()),
-        peak.map_or("unknown", str::trim),
-    );
-    Ok(())
-}
-
-fn write(path: &Path) -> Result<(), recording::Error> {
+fn write(path: &Path, events_only: bool) -> Result<(), recording::Error> {
     let manifest = Manifest {
         format: FORMAT,
         complete: true,
@@ -63,6 +38,9 @@ fn write(path: &Path) -> Result<(), recording::Error> {
     let writer = Writer::create(path, &manifest)?;
     listener(&writer)?;
     events(&writer)?;
+    if events_only {
+        return Ok(());
+    }
     sockets(&writer)?;
     host(&writer)?;
     profile(&writer)
