@@ -291,6 +291,11 @@ fn doctor_names_every_source() {
     ] {
         assert!(sources.iter().any(|s| s["name"] == name), "{name}");
     }
+    let tick = checkup["tick_ns"].as_u64();
+    assert!(tick.is_some_and(|ns| ns >= 500), "{tick:?}");
     let text = common::stdout(&run(&["doctor"]));
-    assert!(text.contains("kprobes"), "{text}");
+    assert!(
+        text.contains("kprobes") && text.contains("profiler's clock"),
+        "{text}"
+    );
 }

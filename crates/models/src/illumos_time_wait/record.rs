@@ -303,6 +303,7 @@ impl Probe for Recorder<'_> {
             cause_remote_port: conn.end.port,
             cause_attempt: Some(conn.attempt),
             cause_sender_state: resent.then(|| "SYN_SENT".into()),
+            cause_answer: resent.then_some(false),
             cause_sent_ago_ns: resent.then(|| 3 * self.p.delay_ns()),
             ..Wait::default()
         };

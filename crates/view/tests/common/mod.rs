@@ -7,6 +7,8 @@ use recording::tables::*;
 use recording::{Addr, FORMAT, Manifest, Namespace, Recording, Rows, Table, Writer};
 use tempfile::TempDir;
 use unicode_width::UnicodeWidthStr;
+use view::report::Report;
+use view::report::page::Run;
 use view::{How, Reader, Screen};
 
 pub const S: u64 = 1_000_000_000;
@@ -158,4 +160,17 @@ pub fn served(e: Event) -> Event {
         remote_port: 40_000,
         ..e
     }
+}
+
+/// The report of recordings with these names.
+pub fn report(recordings: Vec<(&str, Recording)>) -> Report {
+    let named = recordings
+        .into_iter()
+        .map(|(name, r)| (name.to_string(), r));
+    Report::of(&named.collect::<Vec<_>>()).expect("a recording of our own reads")
+}
+
+/// What the report says of one.
+pub fn run_of(recording: Recording) -> Run {
+    report(vec![("r", recording)]).page.runs.remove(0)
 }
