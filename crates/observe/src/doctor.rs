@@ -29,6 +29,8 @@ pub struct Checkup {
     pub obstacle: Option<String>,
     /// Every source with its verdict; empty when there is an obstacle.
     pub sources: Vec<Source>,
+    /// What a tick of the profiler's clock takes from whoever runs, ns; `None` when not measured.
+    pub tick_ns: Option<u64>,
 }
 
 /// Enough to try.
@@ -40,10 +42,15 @@ pub fn checkup() -> Checkup {
         Ok(sources) => (sources, None),
         Err(e) => (Vec::new(), Some(e.reason())),
     };
+    let tick = match obstacle {
+        Some(_) => None,
+        None => profile::tick_cost(),
+    };
     Checkup {
         host: host::host(hz()),
         obstacle,
         sources,
+        tick_ns: tick.map(|t| t.as_nanos() as u64),
     }
 }
 

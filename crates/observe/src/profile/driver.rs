@@ -1,16 +1,13 @@
 //! A clock on every CPU, and the program that it runs.
 
-use std::fs;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, IntoRawFd};
 
-use libbpf_rs::libbpf_sys::{
-    PERF_COUNT_SW_CPU_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_SOFTWARE, perf_event_attr,
-};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject, RingBuffer};
 use recording::{Source, Verdict};
 
+use super::clock::{clock, cpus};
 use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
 use crate::ring::{Count, ring_of_bytes};
@@ -118,82 +115,4 @@ fn ring_bytes(cpus: usize, hz: u32, most: u32) -> u32 {
     let wanted = (cpus as u32).saturating_mul(hz).saturating_mul(SAMPLE / 2);
     let wanted = wanted.clamp(4096, 1 << 30).next_power_of_two();
     wanted.min(most)
-}
-
-/// Those that were asked for, if they are online; or all that are.
-fn cpus(asked: &[u32]) -> Result<Vec<u32>, Error> {
-    let path = "/sys/devices/system/cpu/online";
-    let text = fs::read_to_string(path).map_err(|why| Error::System {
-        what: format!("reading {path}"),
-        why,
-    })?;
-    let online = parse_cpus(&text);
-    if let Some(missing) = asked.iter().find(|cpu| !online.contains(cpu)) {
-        return Err(Error::Usage(format!(
-            "CPU {missing} is not online; these are: {}",
-            text.trim()
-        )));
-    }
-    Ok(match asked {
-        [] => online,
-        asked => asked.to_vec(),
-    })
-}
-
-/// The kernel's notation: `0-3,8`.
-fn parse_cpus(list: &str) -> Vec<u32> {
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
-    };
-    list.trim().split(',').filter_map(range).flatten().collect()
-}
-
-/// A clock of one CPU that ticks `hz` times a second, busy or not.
-fn clock(cpu: u32, hz: u32) -> Result<OwnedFd, Error> {
-    let mut attr = perf_event_attr {
-        type_: PERF_TYPE_SOFTWARE,
-        size: size_of::<perf_event_attr>() as u32,
-        config: PERF_COUNT_SW_CPU_CLOCK.into(),
-        ..perf_event_attr::default()
-    };
-    attr.set_freq(1);
-    attr.__bindgen_anon_1.sample_freq = hz.into();
-    // SAFETY: `attr` is a whole perf_event_attr that says its size, and lives through the call.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const attr,
-            -1,
-            cpu,
-            -1,
-            PERF_FLAG_FD_CLOEXEC,
-        )
-    };
-    if fd < 0 {
-        let why = std::io::Error::last_os_error();
-        return Err(Error::Bpf {
-            what: format!("starting a clock of {hz} Hz on CPU {cpu}"),
-            why: match why.raw_os_error() {
-                Some(libc::EINVAL) => {
-                    format!("{why} (is it more than sysctl kernel.perf_event_max_sample_rate?)")
-                }
-                _ => why.to_string(),
-            },
-        });
-    }
-    // SAFETY: the call just gave it to us.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_cpus_are_read() {
-        assert_eq!(parse_cpus("0-2,5\n"), [0, 1, 2, 5]);
-        assert_eq!(parse_cpus("7"), [7]);
-        assert!(parse_cpus("").is_empty());
-    }
 }

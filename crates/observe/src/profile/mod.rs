@@ -1,7 +1,9 @@
 //! Source `profile`: what each CPU is at, many times a second.
 
+mod clock;
 mod driver;
 mod worker;
 
+pub(crate) use clock::tick_cost;
 pub use driver::{Profile, ProfileOptions, sources};
 pub use worker::watch;

@@ -78,9 +78,54 @@ fn text(checkup: &observe::Checkup, out: &mut impl Write) -> Result<()> {
             ),
         }
     )?;
+    if let Some(ns) = checkup.tick_ns {
+        writeln!(out, "{}", tick(ns))?;
+    }
     writeln!(
         out,
         "Not needed, and not used: kprobes, fentry, the function tracer, kernel modules."
     )?;
     Ok(())
+}
+
+/// What the profiler's clock takes here, and a slower one where that is much.
+fn tick(ns: u64) -> String {
+    /// Of a CPU: more is told with what takes less.
+    const MUCH: f64 = 0.02;
+    const SLOWER: [u32; 4] = [499, 199, 97, 49];
+    let share = |hz: u32| f64::from(hz) * ns as f64 / 1e9;
+    let hz = observe::ProfileOptions::default().hz;
+    let mut says = format!(
+        "A tick of the profiler's clock takes {:.1} µs here: the {hz} a second of explain take {:.1} % of each CPU",
+        ns as f64 / 1e3,
+        share(hz) * 100.0,
+    );
+    if share(hz) > MUCH {
+        let fits = |hz: &u32| share(*hz) <= MUCH / 2.0;
+        let slower = SLOWER.into_iter().find(fits).unwrap_or(SLOWER[3]);
+        says.push_str(&format!(
+            ",\nthose of --profile-hz {slower} {:.1} %",
+            share(slower) * 100.0
+        ));
+    }
+    says.push('.');
+    says
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tick;
+
+    #[test]
+    fn a_dear_clock_is_told_with_a_slower_one() {
+        let cheap = tick(2_000);
+        assert!(cheap.contains("takes 2.0 µs here") && cheap.contains("0.2 % of each CPU"));
+        assert!(!cheap.contains("--profile-hz"), "{cheap}");
+        let dear = tick(40_000);
+        assert!(dear.contains("4.0 % of each CPU"), "{dear}");
+        assert!(
+            dear.ends_with(",\nthose of --profile-hz 199 0.8 %."),
+            "{dear}"
+        );
+    }
 }
