@@ -185,6 +185,16 @@ fn a_sleep_is_walked_to_the_syn_that_was_sent_again() {
     let says = cause["says"].as_str().unwrap();
     let named = format!("woken by retransmission 1 (SYN_SENT) of {client} → 127.0.0.1:7002, sent ");
     assert!(says.starts_with(&named), "{says}");
+    // The thread that connected was woken by what came back.
+    let connecting = lines.iter().find(|l| l["cause"]["answer"] == true);
+    let connecting = connecting.unwrap_or_else(|| panic!("{lines:?}"));
+    let cause = &connecting["cause"];
+    assert_eq!(cause["receiver_port"], client.port());
+    let says = cause["says"].as_str().unwrap();
+    let named = format!(
+        "woken by the answer to retransmission 1 (SYN_SENT) of {client} → 127.0.0.1:7002, sent "
+    );
+    assert!(says.starts_with(&named), "{says}");
 }
 
 #[test]

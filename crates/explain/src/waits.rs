@@ -123,9 +123,11 @@ pub(crate) fn hop(wait: &Waited) -> WalkHop {
             let ago = c.sent_ago_ns.map_or_else(String::new, |ns| {
                 format!(", sent {} before", words::duration(ns))
             });
+            let by = if c.answer { "the answer to " } else { "" };
+            let (sender, receiver) = c.resent();
             format!(
-                "woken by retransmission {} ({state}) of {} → {}{ago}",
-                c.attempt, c.from, c.to
+                "woken by {by}retransmission {} ({state}) of {sender} → {receiver}{ago}",
+                c.attempt
             )
         }
         (Some(c), _) => format!("woken by a segment of {} → {}", c.from, c.to),

@@ -128,6 +128,8 @@ static __always_inline void link_to_packet(struct tw_wait *w)
 		seen_from_there(&s, &sk->__sk_common);
 		s.seq = p->own_seq;
 		r = bpf_map_lookup_elem(&resent_segments, &s);
+		if (r)
+			w->bits |= TW_WAIT_ANSWER;
 	}
 	if (r) {
 		w->attempt = r->attempt;

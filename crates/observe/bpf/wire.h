@@ -363,6 +363,7 @@ enum tw_wait_bits {
 	TW_WAIT_CAUSE = 1, /* the socket and the addresses are known */
 	TW_WAIT_RESENT = 2, /* the packet was a retransmission that this host sent */
 	TW_WAIT_COMPAT = 4, /* a system call of the 32-bit kind: other numbers */
+	TW_WAIT_ANSWER = 8, /* with RESENT: it answered the retransmission, which was this end's */
 };
 
 #define TW_FRAMES     127

@@ -1,7 +1,9 @@
 //! What a table is, and the macro that declares one: row, schema, builders, reader and docs at once.
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, RecordBatch, new_null_array};
 use arrow::datatypes::SchemaRef;
+
+use crate::cell::Cell;
 
 /// The unit of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +113,14 @@ pub trait Table: Sized + Send + 'static {
     fn cells(&self) -> Vec<(&'static str, String)>;
 }
 
+/// A column that a recording of an older tcpwhy does not have: null, where it may be.
+pub(crate) fn absent<C: Cell>(rows: usize) -> Option<C::Reader> {
+    match C::NULLABLE {
+        true => C::reader(&new_null_array(&C::data_type(), rows)),
+        false => None,
+    }
+}
+
 /// Declares a table once. Each column: doc comment, name, type, unit and, for an `Option`, what
 /// null means. The first column must be `time_ns: u64, Ns`.
 macro_rules! table {
@@ -129,7 +139,7 @@ macro_rules! table {
             use arrow::array::{ArrayRef, RecordBatch};
             use arrow::datatypes::{Field, Schema, SchemaRef};
             use $crate::cell::Cell;
-            use $crate::table::{Column, Table, TableInfo, Unit};
+            use $crate::table::{Column, Table, TableInfo, Unit, absent};
 
             const COLUMNS: &[Column] = &[ $( Column {
                 name: stringify!($col),
@@ -170,10 +180,10 @@ macro_rules! table {
                     vec![ $( <$ty as Cell>::finish(&mut b.$col), )+ ]
                 }
                 fn reader(batch: &RecordBatch) -> Result<Reader, &'static str> {
-                    Ok(Reader { $( $col: batch
-                        .column_by_name(stringify!($col))
-                        .and_then(<$ty as Cell>::reader)
-                        .ok_or(stringify!($col))?, )+ })
+                    Ok(Reader { $( $col: match batch.column_by_name(stringify!($col)) {
+                        Some(column) => <$ty as Cell>::reader(column),
+                        None => absent::<$ty>(batch.num_rows()),
+                    }.ok_or(stringify!($col))?, )+ })
                 }
                 fn get(r: &Reader, row: usize) -> Self {
                     $row { $( $col: <$ty as Cell>::get(&r.$col, row), )+ }
@@ -189,3 +199,35 @@ macro_rules! table {
     (@null $null:literal) => { Some($null) };
 }
 pub(crate) use table;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::Wait;
+
+    /// One wait, as a tcpwhy wrote it that did not know this column.
+    fn without(column: &str) -> RecordBatch {
+        let mut builder = <Wait as Table>::Builder::default();
+        let wait = Wait {
+            pid: 7,
+            cause_answer: Some(true),
+            syscall: Some("poll".into()),
+            ..Wait::default()
+        };
+        wait.append(&mut builder);
+        let whole = RecordBatch::try_new(Wait::schema(), Wait::finish(&mut builder)).unwrap();
+        let schema = Wait::schema();
+        let kept = (0..schema.fields().len()).filter(|i| schema.field(*i).name() != column);
+        whole.project(&kept.collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn a_column_that_came_later_is_null_in_older_recordings() {
+        let read = |column| Wait::get(&Wait::reader(&without(column)).ok().unwrap(), 0);
+        assert_eq!(read("cause_answer").cause_answer, None);
+        assert_eq!(read("cause_sent_ago_ns").pid, 7);
+        let row = read("syscall");
+        assert_eq!((row.syscall, row.cause_answer), (None, Some(true)));
+        assert_eq!(Wait::reader(&without("pid")).err(), Some("pid"));
+    }
+}

@@ -315,6 +315,15 @@ fn wakeups_with_the_stack_and_the_segment() {
         cause_sent_ago_ns: Some(164_321),
         ..wait(1_000, 1_003_456_789)
     };
+    // The server's answer wakes the client.
+    let by_answer = Wait {
+        cause_local_port: 4000,
+        cause_remote_port: 7000,
+        cause_answer: Some(true),
+        time_ns: START + 1_050 * MS,
+        waker_stack: None,
+        ..by_segment.clone()
+    };
     let by_task = Wait {
         waker: "task".into(),
         waker_comm: "redis".into(),
@@ -338,7 +347,7 @@ fn wakeups_with_the_stack_and_the_segment() {
         offset: 0x10 * i as u64,
     };
     let rec = Rec::new()
-        .rows([by_segment, by_task, plain, wait(1_300, 9 * MS)])
+        .rows([by_segment, by_answer, by_task, plain, wait(1_300, 9 * MS)])
         .rows(frames.iter().enumerate().map(frame))
         .rows((0..3).rev().map(|depth| Stack {
             // Told late: a stack is known before the first wait that refers to it is shown.

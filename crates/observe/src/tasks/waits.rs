@@ -148,6 +148,7 @@ impl Waits {
         if bit(w, tw_wait_bits::TW_WAIT_RESENT) {
             row.cause_sender_state = Some(self.names.state(w.sender_state));
             row.cause_sent_ago_ns = Some(w.sent_ago_ns);
+            row.cause_answer = Some(bit(w, tw_wait_bits::TW_WAIT_ANSWER));
         }
     }
 

@@ -84,6 +84,8 @@ table! {
         cause_attempt: Option<u32>, Count, null "not woken by the arrival of a TCP packet";
         /// State of the sender when it retransmitted: SYN_SENT for a SYN, NEW_SYN_RECV for a SYN-ACK.
         cause_sender_state: Option<Text>, Name, null "cause_attempt is 0 or null";
+        /// Whether the packet was the answer to that retransmission, which the receiver had sent: its own SYN or SYN-ACK.
+        cause_answer: Option<bool>, Flag, null "cause_attempt is 0 or null";
         /// From the retransmission to the wakeup.
         cause_sent_ago_ns: Option<u64>, Ns, null "cause_attempt is 0 or null";
     }

@@ -9,6 +9,7 @@ use recording::{Error, Recording, Text};
 use super::axis::Axis;
 use super::page::{Band, Threads};
 use super::{Thinned, short};
+use crate::stat::threads::parts;
 
 /// Threads that a page has, and intervals of each.
 const MAX_THREADS: usize = 40;
@@ -24,19 +25,6 @@ type Key = (u32, u32);
 
 /// An interval of a thread: from, to, and its parts, ns.
 type Interval = (u64, u64, [u64; 8]);
-
-fn parts(t: &Thread) -> [u64; 8] {
-    [
-        t.user_ns,
-        t.system_ns,
-        t.runqueue_ns,
-        t.sleep_ns,
-        t.lock_ns,
-        t.disk_ns,
-        t.fault_ns,
-        t.stopped_ns,
-    ]
-}
 
 /// The threads that did or waited most; `None` when threads were not recorded.
 pub(super) fn threads(

@@ -281,6 +281,12 @@ fn waited(w: &Wait) -> String {
         let from = endpoint(w.cause_remote_addr, w.cause_remote_port);
         says += &match attempt {
             0 => format!(": a packet of {from}"),
+            n if w.cause_answer == Some(true) => {
+                format!(
+                    ": {from} answered what was sent to it for the {}. time",
+                    n + 1
+                )
+            }
             n => format!(": a packet of {from}, sent again for the {n}. time"),
         };
     }

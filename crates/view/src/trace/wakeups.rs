@@ -61,6 +61,8 @@ struct Cause<'w> {
     receiver_addr: Addr,
     receiver_port: u16,
     retransmission: Option<u32>,
+    /// The receiver had sent the retransmission, and this was the answer.
+    answer: bool,
     sender_state: &'w Option<Text>,
     sent_ago_ns: Option<u64>,
     says: String,
@@ -139,6 +141,7 @@ fn cause(w: &Wait) -> Option<Cause<'_>> {
     let from = endpoint(w.cause_remote_addr, w.cause_remote_port);
     let to = endpoint(w.cause_local_addr, w.cause_local_port);
     let retransmission = attempt.filter(|n| *n > 0);
+    let answer = w.cause_answer == Some(true);
     let says = match retransmission {
         Some(n) => {
             let state = w.cause_sender_state.as_deref();
@@ -147,7 +150,12 @@ fn cause(w: &Wait) -> Option<Cause<'_>> {
             let ago = ago
                 .map(|t| format!(", sent {t} before"))
                 .unwrap_or_default();
-            format!("woken by retransmission {n}{state} of {from} → {to}{ago}")
+            match answer {
+                true => format!(
+                    "woken by the answer to retransmission {n}{state} of {to} → {from}{ago}"
+                ),
+                false => format!("woken by retransmission {n}{state} of {from} → {to}{ago}"),
+            }
         }
         None => format!("woken by a segment of {from} → {to}, no retransmission of this host"),
     };
@@ -157,6 +165,7 @@ fn cause(w: &Wait) -> Option<Cause<'_>> {
         receiver_addr: w.cause_local_addr,
         receiver_port: w.cause_local_port,
         retransmission,
+        answer,
         sender_state: &w.cause_sender_state,
         sent_ago_ns: w.cause_sent_ago_ns,
         says,
