@@ -57,6 +57,7 @@ fn healthy_scenarios_give_no_finding() {
         "healthy-bulk",
         "healthy-keepalive",
         "healthy-idle",
+        "healthy-resets",
         "healthy-path",
         "healthy-table",
         "healthy-busy",
@@ -131,8 +132,26 @@ fn slow_transfers_are_mended() {
     if !root() {
         return;
     }
-    for cause in ["qdisc-drop", "bufferbloat", "slow-reader"] {
+    for cause in [
+        "qdisc-drop",
+        "bufferbloat",
+        "slow-reader",
+        "tail-loss",
+        "pmtu-black-hole",
+    ] {
         mended(cause, cause);
+    }
+}
+
+#[test]
+fn resets_are_mended() {
+    if !root() {
+        return;
+    }
+    mended("reset-unread-data", "reset-unread-data");
+    mended("reset-by-application", "reset-by-application");
+    for scenario in ["injected-reset", "injected-reset-midway"] {
+        mended(scenario, "injected-reset");
     }
 }
 
@@ -295,7 +314,8 @@ fn growing_tables() {
     if !root() {
         return;
     }
-    let outcome = halved_by_the_fix("growing-table", "teller", "request p50, ms");
+    // The last requests walk the longest chains: half of all were answered before there were any.
+    let outcome = halved_by_the_fix("growing-table", "teller", "request p99, ms");
     let (table, function) = about(&outcome, "lookup-table-growth");
     assert_eq!(
         (&*table, &*function),

@@ -488,6 +488,15 @@ pub enum Change {
         /// Address of the receiver.
         to: String,
     },
+    /// Let the hosts of a path agree on segments that pass: lower the MSS option in their SYNs.
+    ClampMss {
+        /// Inode of the senders' namespace.
+        netns: u32,
+        /// Address of the other side.
+        to: String,
+        /// The largest segment, bytes.
+        mss: u32,
+    },
     /// Send with another congestion control.
     Congestion {
         /// Inode of the senders' namespace.
@@ -501,6 +510,23 @@ pub enum Change {
         netns: u32,
         /// Address and port they write to.
         to: String,
+    },
+    /// Let the application close without SO_LINGER 0.
+    CloseGently {
+        /// Address and port where it listens.
+        listener: String,
+    },
+    /// Make whoever answers connections with resets let them pass.
+    PassPackets {
+        /// Inode of the namespace of the firewall; null when it is not on this host.
+        netns: Option<u32>,
+        /// Address and port they go to.
+        at: String,
+    },
+    /// Let the application read what clients send to its end before it closes.
+    ReadToEnd {
+        /// Address and port where it receives.
+        listener: String,
     },
     /// Let the application read sooner.
     ReadFaster {

@@ -225,6 +225,10 @@ fn health(story: &Story) -> Vec<HealthNote> {
         "further SYNs sent again or refused by TIME_WAIT were not examined",
     );
     note(
+        story.resets.folded,
+        "further resets were counted and not examined",
+    );
+    note(
         story.series.folded,
         "further changes of counters were not compared",
     );

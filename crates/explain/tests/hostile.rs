@@ -32,6 +32,7 @@ const REASONS: &[&str] = &[
     "QDISC_DROP",
     "\u{1b}[2J",
 ];
+const RESENT: &[&str] = &["fast", "rack", "tlp", "rto", "?"];
 const COUNTERS: &[&str] = &[
     "ListenOverflows",
     "ListenDrops",
@@ -93,13 +94,14 @@ prop_compose! {
         flags in prop::option::of(prop::sample::select(&[2u8, 16, 18, 20, 255][..])),
         (cookie, sack, scale) in (any::<Option<bool>>(), any::<Option<bool>>(), any::<Option<bool>>()),
         (rtt, cwnd, bytes) in (prop::option::of(small()), prop::option::of(small()), any::<Option<u64>>()),
+        (resent, seq) in (prop::option::of(text(RESENT)), prop::option::of(small())),
         (pid, family) in (prop::option::of(small()), any::<u8>()),
     ) -> Event {
         Event {
             time_ns, kind, netns, sock, local_addr, local_port, remote_addr, remote_port,
             state, old_state, reason, flags, cookie, sack, window_scaling: scale,
             timestamps: scale.map(|s| !s), rtt_us: rtt, cwnd, retransmits: cwnd,
-            retransmit_kind: cwnd.map(|_| Text::from("fast")),
+            retransmit_kind: resent, seq,
             attempt: rtt, bytes_acked: bytes, bytes_received: bytes, backlog: rtt,
             pid, comm: pid.map(|_| Text::from("\u{202e}x")), family,
             ..Event::default()
@@ -128,6 +130,8 @@ prop_compose! {
             rwnd_limited_us: Some(big), min_rtt_us: Some(queued), rttvar_us: Some(sent),
             snd_mss: Some(mss), rcv_mss: Some(mss), unacked: Some(queued),
             notsent_bytes: Some(small), recv_queue: Some(queued), rcv_wnd: Some(small),
+            rto_count: Some(queued as u8), backoff: Some(sent as u8), rto_us: Some(big as u32),
+            send_queue: Some(sent), pmtu: Some(mss), delivered: Some(queued), sacked: Some(small),
             data_segs_out: Some(sent), dsack_dups: Some(mss), reord_seen: Some(small),
             ..Socket::default()
         }

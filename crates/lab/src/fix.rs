@@ -50,10 +50,14 @@ fn apply_one(plant: &mut Plant, change: &Value, finding: &Value) -> Result<Strin
         Some("more-addresses") => machine::more_addresses(plant, change, finding),
         Some("queue-limit") => transfers::queue_limit(plant, change),
         Some("repair-path") => transfers::repair_path(plant),
+        Some("clamp-mss") => transfers::clamp_mss(plant, change),
         Some("congestion") => transfers::congestion(plant, change),
         Some("no-delay") => transfers::no_delay(plant, change),
+        Some("close-gently") => transfers::close_gently(plant, change, finding),
+        Some("read-to-end") => transfers::read_to_end(plant, change, finding),
         Some("read-faster") => transfers::read_faster(plant, change, finding),
         Some("allow-syns") => allow_syns(plant, change),
+        Some("pass-packets") => allow_syns(plant, change),
         Some("pass-syns") => pass_syns(plant),
         Some("client-closes-first") => client_closes_first(plant, change),
         Some("untrack") => untrack(plant, change),
@@ -91,7 +95,7 @@ fn node_of<'a>(plant: &'a Plant, change: &Value) -> Result<(&'a String, &'a Netn
         })
 }
 
-/// The rules of the lab have no other purpose than to drop.
+/// The rules of the lab have no other purpose than to drop or to reject.
 fn allow_syns(plant: &Plant, change: &Value) -> Result<String, String> {
     let (node, netns) = node_of(plant, change)?;
     if plant.scenario.nodes[node].nft.is_none() {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use recording::Text;
 
 use super::scene::{command_in, doubts, same_count, weigh_checks};
-use super::{Cause, accept_queue_overflow};
+use super::{Cause, accept_queue_overflow, injected_reset};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope,
 };
@@ -392,7 +392,7 @@ impl<'a> Case<'a> {
         }];
         // Without drops nobody knows what netfilter dropped.
         if self.told() {
-            let cause = "injected-reset";
+            let cause = injected_reset::CAUSE.id;
             let because = injected;
             ruled_out.insert(0, RuledOut { cause, because });
         }

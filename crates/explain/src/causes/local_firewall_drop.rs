@@ -52,7 +52,10 @@ impl<'a> Case<'a> {
         let netns = silent.firewall_netns()?;
         let dropped = silent.firewall_drops();
         let (untracked, _) = silent.untracked(netns);
-        if dropped < MIN_LOST || untracked * 2 >= dropped {
+        // One that also answers is `injected-reset`: its clients do not wait.
+        let clients = silent.story.all(&silent.clients);
+        let refused = clients.filter(|(_, c)| c.refused.is_some()).count() as u64;
+        if dropped < MIN_LOST || untracked * 2 >= dropped || refused * 2 >= dropped {
             return None;
         }
         let clients_here = silent.times.delayed.len() as u64 >= MIN_LOST;

@@ -1,5 +1,7 @@
 //! The causes that tcpwhy knows: this list is the only one.
 
+mod aborted;
+mod losses;
 mod lost_syn;
 mod options;
 mod path;
@@ -13,19 +15,24 @@ mod bufferbloat;
 mod connection_refused;
 mod conntrack_full;
 mod cpu_contention;
+mod injected_reset;
 mod local_firewall_drop;
 mod lookup_table_growth;
 mod middlebox_strips_options;
 mod nagle_delayed_ack;
 mod path_drops_syn;
 mod path_loss;
+mod pmtu_black_hole;
 mod port_search_cost;
 mod ports_exhausted;
 mod qdisc_drop;
+mod reset_by_application;
+mod reset_unread_data;
 mod slow_reader;
 mod softirq_starvation;
 mod syn_cookie_options_lost;
 mod syn_queue_overflow;
+mod tail_loss;
 mod time_wait_collision;
 
 use crate::finding::{Finding, Level};
@@ -62,12 +69,17 @@ pub(crate) const ALL: &[Cause] = &[
     local_firewall_drop::CAUSE,
     path_drops_syn::CAUSE,
     connection_refused::CAUSE,
+    reset_unread_data::CAUSE,
+    reset_by_application::CAUSE,
+    injected_reset::CAUSE,
     qdisc_drop::CAUSE,
     softirq_starvation::CAUSE,
     path_loss::CAUSE,
+    tail_loss::CAUSE,
     bufferbloat::CAUSE,
     nagle_delayed_ack::CAUSE,
     slow_reader::CAUSE,
+    pmtu_black_hole::CAUSE,
     conntrack_full::CAUSE,
     lookup_table_growth::CAUSE,
     cpu_contention::CAUSE,

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use recording::{Addr, RowRef};
 
-use super::scene::SHOWN_ROWS;
-use crate::finding::{Role, Scope};
+use super::scene::{SHOWN_ROWS, same_count};
+use crate::finding::{Check, Role, Scope};
 use crate::story::stats::median;
-use crate::story::{Conn, ConnId, Side, Story, Transfer};
+use crate::story::{Conn, ConnId, Side, Story, Transfer, Way};
 
 /// Fewer segments than this say nothing about a path.
 const MIN_SEGMENTS: u64 = 10;
@@ -41,8 +41,13 @@ pub(crate) fn ends(story: &Story) -> impl Iterator<Item = End<'_>> {
 
 /// The paths of a story that leave their host, in a fixed order.
 pub(crate) fn paths(story: &Story) -> Vec<Path<'_>> {
+    paths_of(story, MIN_SEGMENTS)
+}
+
+/// The same, with the ends that sent at least so many segments.
+pub(crate) fn paths_of(story: &Story, segments: u64) -> Vec<Path<'_>> {
     let mut by_key: BTreeMap<(u32, Addr, Addr), Vec<End>> = BTreeMap::new();
-    let sending = ends(story).filter(|e| e.transfer.segments() >= MIN_SEGMENTS);
+    let sending = ends(story).filter(|e| e.transfer.segments() >= segments);
     for end in sending.filter(|e| !e.conn.remote.is_loopback()) {
         let key = (end.conn.netns, end.conn.local.addr, end.conn.remote.addr);
         by_key.entry(key).or_default().push(end);
@@ -63,9 +68,25 @@ impl<'a> Path<'a> {
         min_rtt_us(&self.ends)
     }
 
+    /// The way that its packets take.
+    pub(crate) fn way(&self) -> Way {
+        (self.netns, self.from, self.to)
+    }
+
     /// Whether the receiving ends are on this host as well: then drops there would be seen too.
     pub(crate) fn whole(&self) -> bool {
         self.ends.iter().all(|e| e.conn.peer.is_some())
+    }
+
+    /// Segments sent again after handshakes as the kernel counted them, against those seen;
+    /// `None` without counters.
+    pub(crate) fn counted_again(&self) -> Option<Check> {
+        let rise = |name| self.story.counters.rise(self.netns, name).by;
+        let after = rise("Tcp.RetransSegs").checked_sub(rise("TcpExt.TCPSynRetrans"))?;
+        let formula = "RetransSegs − TCPSynRetrans of the namespace = segments seen sent again";
+        let seen = self.story.transfers.resent_in(self.netns);
+        let covered = self.story.counters.covers(self.netns);
+        covered.then(|| same_count(formula, after, seen, "segments"))
     }
 
     /// The path, as a scope and a sentence name it.

@@ -2,12 +2,13 @@
 
 use recording::RowRef;
 
+use super::losses::Losses;
 use super::path::{End, Path, median_of, paths, sample_rows};
-use super::scene::{SHOWN_ROWS, command_in, doubts, same_count, weigh_checks};
-use super::{Cause, bufferbloat, findings, qdisc_drop};
+use super::scene::{SHOWN_ROWS, command_in, doubts, weigh_checks};
+use super::{Cause, bufferbloat, findings, pmtu_black_hole, qdisc_drop, tail_loss};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Step};
 use crate::moved::Symptom;
-use crate::story::{SLOTS, source};
+use crate::story::source;
 use crate::words::{bit_rate, bytes, count, duration, fitting, percent, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -52,77 +53,49 @@ const MATHIS_TOLERANCE: f64 = 1.6;
 
 struct Case<'a> {
     path: &'a Path<'a>,
-    /// Segments sent again that were not duplicates to the receiver.
-    lost: u64,
-    /// Segments that the receiver had got twice.
-    spurious: u64,
-    segments: u64,
+    losses: Losses<'a>,
     min_rtt_us: u32,
     /// Share of the losses that met an empty queue.
     empty: f64,
-    /// Parts of the recording with losses, of those in which something was sent.
-    slots: (u32, u32),
-    /// What this host dropped of these connections.
-    dropped: u64,
-    suffering: Vec<End<'a>>,
 }
 
 fn find(story: &crate::story::Story) -> Vec<Finding> {
-    findings(&paths(story), Case::of, Case::finding)
+    let holes = pmtu_black_hole::ways(story);
+    let paths = paths(story);
+    // What is sent again into a black hole is no random loss.
+    let paths = paths.iter().filter(|p| !holes.contains(&p.way()));
+    findings(paths, Case::of, Case::finding)
 }
 
 impl<'a> Case<'a> {
     fn of(path: &'a Path<'a>) -> Option<Case<'a>> {
         let min_rtt_us = path.min_rtt_us()?;
-        let sum = |of: fn(&End) -> u64| path.ends.iter().map(of).sum::<u64>();
-        let again = sum(|e| e.transfer.resends.count());
-        let spurious = sum(|e| e.transfer.twice());
-        let dropped = path
-            .ends
-            .iter()
-            .map(|e| path.story.transfers.dropped(e.conn));
-        let dropped: u64 = dropped.sum();
         let rtts = path.ends.iter().flat_map(|e| e.transfer.resends.rtts.all());
         let limit = f64::from(min_rtt_us) * EMPTY_SHARE + f64::from(EMPTY_US);
         let (met, empty) = rtts.fold((0u32, 0u32), |(all, empty), rtt| {
             (all + 1, empty + u32::from(f64::from(*rtt) <= limit))
         });
-        let slots = path.ends.iter().map(|e| e.transfer.resends.slots);
-        let slots = slots.fold(0, |all, of_one| all | of_one).count_ones();
-        let longest = path.ends.iter().map(|e| e.transfer.span_ns).max()?;
-        let whole = path.story.end_ns.saturating_sub(path.story.start_ns).max(1);
-        let sent = (longest as f64 / whole as f64 * f64::from(SLOTS)).ceil() as u32;
-        let suffering = path.ends.iter().filter(|e| e.transfer.resends.count() > 0);
         let case = Case {
             path,
-            lost: again.saturating_sub(spurious),
-            spurious,
-            segments: sum(|e| e.transfer.segments()),
+            losses: path.losses(),
             min_rtt_us,
             empty: f64::from(empty) / f64::from(met.max(1)),
-            slots: (slots, sent.clamp(slots, SLOTS)),
-            dropped,
-            suffering: suffering.copied().collect(),
         };
         case.holds().then_some(case)
     }
 
     fn holds(&self) -> bool {
-        let enough = self.lost >= MIN_LOST && self.share() >= MIN_SHARE;
-        let spread = self.slots.0 * 2 >= self.slots.1;
-        let real = self.spurious * 2 <= self.lost;
-        enough && spread && real && self.empty >= MOST && self.dropped * 10 <= self.lost
-    }
-
-    /// Share of the segments that were lost.
-    fn share(&self) -> f64 {
-        self.lost as f64 / self.segments.max(1) as f64
+        let losses = &self.losses;
+        let enough = losses.lost >= MIN_LOST && losses.share() >= MIN_SHARE;
+        let real = losses.spurious * 2 <= losses.lost && losses.are_elsewhere();
+        let lost = real && losses.are_spread() && !losses.are_tails();
+        enough && lost && self.empty >= MOST
     }
 
     fn finding(&self) -> Finding {
         let scope = self.path.scope();
         let checks = self.arithmetic();
-        let p = percent_of_loss(self.share());
+        let p = percent_of_loss(self.losses.share());
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
@@ -131,7 +104,7 @@ impl<'a> Case<'a> {
                 format!(
                     "The path {} loses {p} of the packets: {} not dropped by this host.",
                     self.path.name(),
-                    plural(self.lost, "segment")
+                    plural(self.losses.lost, "segment")
                 ),
                 format!("The path {} loses {p} of the packets.", self.path.name()),
                 format!("The path to {} loses {p} of the packets.", self.path.to),
@@ -159,8 +132,11 @@ impl<'a> Case<'a> {
     }
 
     fn impact(&self) -> Impact {
-        let (affected, of) = (self.suffering.len() as u64, self.path.ends.len() as u64);
-        let rate = median_of(&self.suffering, |e| Some(e.transfer.rate())).unwrap_or(0.0);
+        let (affected, of) = (
+            self.losses.suffering.len() as u64,
+            self.path.ends.len() as u64,
+        );
+        let rate = median_of(&self.losses.suffering, |e| Some(e.transfer.rate())).unwrap_or(0.0);
         let says = format!(
             "{} of {} sent segments again and ran at {} in the median.",
             count(affected),
@@ -175,7 +151,7 @@ impl<'a> Case<'a> {
         c.because(format!(
             "{} of the losses met an empty queue, and this host dropped {} of these packets",
             percent(self.empty),
-            count(self.dropped)
+            count(self.losses.dropped)
         ));
         if !self.path.whole() {
             c.at_most(
@@ -190,14 +166,14 @@ impl<'a> Case<'a> {
     }
 
     fn evidence(&self) -> Vec<Step> {
-        let resends = || self.suffering.iter().map(|e| &e.transfer.resends);
+        let resends = || self.losses.suffering.iter().map(|e| &e.transfer.resends);
         let fast: u64 = resends().map(|r| r.fast).sum();
         let probes: u64 = resends().map(|r| r.probes).sum();
         let timeouts: u64 = resends().map(|r| r.timeouts).sum();
         let rows: Vec<RowRef> = resends()
             .flat_map(|r| r.rows.iter().take(1).copied())
             .collect();
-        let rtt = median_of(&self.suffering, |e| {
+        let rtt = median_of(&self.losses.suffering, |e| {
             let rtts = e.transfer.resends.rtts.all();
             crate::story::stats::median(&mut rtts.to_vec()).map(f64::from)
         });
@@ -207,61 +183,64 @@ impl<'a> Case<'a> {
                 "{} sent {} and {} of them again: {} on ACKs or the reordering timer, {} as tail \
                  loss probes, {} on the retransmission timer.",
                 plural(self.path.ends.len() as u64, "connection"),
-                plural(self.segments, "segment"),
-                count(self.lost + self.spurious),
+                plural(self.losses.segments, "segment"),
+                count(self.losses.lost + self.losses.spurious),
                 count(fast),
                 count(probes),
                 count(timeouts)
             ))
-            .number("segments", self.segments)
+            .number("segments", self.losses.segments)
             .number("fast", fast)
             .number("probes", probes)
             .number("timeouts", timeouts)
             .rows(rows.iter().copied().take(SHOWN_ROWS)),
             Step::new(format!(
                 "The receivers had {} of these already (DSACK): {} were lost, {} of all.",
-                count(self.spurious),
-                count(self.lost),
-                percent_of_loss(self.share())
+                count(self.losses.spurious),
+                count(self.losses.lost),
+                percent_of_loss(self.losses.share())
             ))
-            .number("duplicates", self.spurious)
-            .number("lost", self.lost)
-            .number("loss", self.share())
-            .rows(sample_rows(&self.suffering)),
+            .number("duplicates", self.losses.spurious)
+            .number("lost", self.losses.lost)
+            .number("loss", self.losses.share())
+            .rows(sample_rows(&self.losses.suffering)),
             Step::new(format!(
                 "They were lost at a round trip of {} (the shortest is {}), in {} of the {} parts \
                  of the recording in which data moved: no queue stood, and it never stopped.",
                 duration((rtt * 1e3) as u64),
                 duration(u64::from(self.min_rtt_us) * 1_000),
-                self.slots.0,
-                self.slots.1
+                self.losses.slots.0,
+                self.losses.slots.1
             ))
             .number("rtt_at_loss_us", rtt)
             .number("min_rtt_us", self.min_rtt_us)
-            .number("parts_with_loss", self.slots.0)
-            .number("parts", self.slots.1)
+            .number("parts_with_loss", self.losses.slots.0)
+            .number("parts", self.losses.slots.1)
             .rows(rows.iter().rev().copied().take(SHOWN_ROWS)),
         ]
     }
 
     fn arithmetic(&self) -> Vec<Check> {
-        let mut checks = Vec::new();
-        if let Some(netns) = self.counted_again() {
-            checks.push(netns);
-        }
+        let mut checks: Vec<Check> = self.path.counted_again().into_iter().collect();
         let by_loss = |e: &&End| matches!(&*e.transfer.congestion, "cubic" | "reno");
-        let by_loss: Vec<End> = self.suffering.iter().filter(by_loss).copied().collect();
+        let by_loss: Vec<End> = self
+            .losses
+            .suffering
+            .iter()
+            .filter(by_loss)
+            .copied()
+            .collect();
         if let Some(rate) = median_of(&by_loss, |e| Some(e.transfer.rate())) {
             let mss = median_of(&by_loss, |e| Some(e.transfer.mss.into())).unwrap_or(0.0);
             let rtt_s = f64::from(self.min_rtt_us) / 1e6;
-            let most = mss / rtt_s * MATHIS / self.share().sqrt();
+            let most = mss / rtt_s * MATHIS / self.losses.share().sqrt();
             let mbit = |rate: f64| crate::words::rounded(rate * 8.0 / 1e6);
             checks.push(Check {
                 formula: format!(
                     "rate ≤ MSS ÷ RTT × 1.22 ÷ √p = {} ÷ {} × 1.22 ÷ √{}",
                     bytes(mss as u64),
                     duration(u64::from(self.min_rtt_us) * 1_000),
-                    crate::words::rounded(self.share())
+                    crate::words::rounded(self.losses.share())
                 ),
                 expected: mbit(most),
                 measured: mbit(rate),
@@ -274,24 +253,15 @@ impl<'a> Case<'a> {
         checks
     }
 
-    fn counted_again(&self) -> Option<Check> {
-        let story = self.path.story;
-        let rise = |name| story.counters.rise(self.path.netns, name).by;
-        let after = rise("Tcp.RetransSegs").checked_sub(rise("TcpExt.TCPSynRetrans"))?;
-        let formula = "RetransSegs − TCPSynRetrans of the namespace = segments seen sent again";
-        story.counters.covers(self.path.netns).then(|| {
-            same_count(
-                formula,
-                after,
-                story.transfers.resent_in(self.path.netns),
-                "segments",
-            )
-        })
-    }
-
     fn ruled_out(&self) -> Vec<RuledOut> {
-        let reordered: u64 = self.suffering.iter().map(|e| e.transfer.reordered()).sum();
+        let reordered: u64 = self
+            .losses
+            .suffering
+            .iter()
+            .map(|e| e.transfer.reordered())
+            .sum();
         let windows = self
+            .losses
             .suffering
             .iter()
             .filter_map(|e| e.transfer.resends.cwnd);
@@ -302,8 +272,16 @@ impl<'a> Case<'a> {
                 cause: qdisc_drop::CAUSE.id,
                 because: format!(
                     "this host dropped {} of the packets of these connections; {} were lost",
-                    count(self.dropped),
-                    count(self.lost)
+                    count(self.losses.dropped),
+                    count(self.losses.lost)
+                ),
+            },
+            RuledOut {
+                cause: tail_loss::CAUSE.id,
+                because: format!(
+                    "{} were sent again on ACKs, as in a transfer; {} had to wait for a timer",
+                    plural(self.losses.fast, "segment"),
+                    count(self.losses.waited)
                 ),
             },
             RuledOut {
@@ -326,8 +304,8 @@ impl<'a> Case<'a> {
                 cause: "reordering",
                 because: format!(
                     "{} of {} segments sent again were duplicates, and reordering was seen {}",
-                    count(self.spurious),
-                    count(self.lost + self.spurious),
+                    count(self.losses.spurious),
+                    count(self.losses.lost + self.losses.spurious),
                     match reordered {
                         1 => "once".to_string(),
                         n => format!("{} times", count(n)),
@@ -350,7 +328,7 @@ impl<'a> Case<'a> {
             risk: "None: it only looks. 1,000 probes take some minutes.".into(),
             expected: format!(
                 "Without the loss of {}, windows grow until the bottleneck is full.",
-                percent_of_loss(self.share())
+                percent_of_loss(self.losses.share())
             ),
             change: Some(Change::RepairPath {
                 from: self.path.from.to_string(),
@@ -358,6 +336,7 @@ impl<'a> Case<'a> {
             }),
         }];
         let bbr = self
+            .losses
             .suffering
             .iter()
             .all(|e| &*e.transfer.congestion == "bbr");
@@ -377,7 +356,7 @@ impl<'a> Case<'a> {
                     .into(),
                 expected: format!(
                     "The rate no longer falls with √p; {} are lost all the same.",
-                    percent_of_loss(self.share())
+                    percent_of_loss(self.losses.share())
                 ),
                 change: None,
             });

@@ -24,8 +24,12 @@ pub(crate) struct Conn {
     pub(crate) ended_ns: Option<u64>,
     /// This end closed first: its port stays in TIME_WAIT.
     pub(crate) closed_first: bool,
+    /// The other end had closed its side before this one ended.
+    pub(crate) peer_closed: bool,
     /// Options agreed on; `None` when the establishment was not seen and no sample says.
     pub(crate) agreed: Option<Agreed>,
+    /// Segment size for sending when it was established, bytes; 0 when that was not seen.
+    pub(crate) mss: u32,
     /// Made from a SYN cookie; `None` when it cannot be known.
     pub(crate) cookie: Option<bool>,
     pub(crate) pid: Option<u32>,
@@ -105,7 +109,9 @@ impl Conn {
             established_ns: None,
             ended_ns: None,
             closed_first: false,
+            peer_closed: false,
             agreed: None,
+            mss: 0,
             cookie: None,
             pid: None,
             comm: None,
@@ -174,4 +180,6 @@ pub(crate) struct Sample {
     pub(crate) busy_us: u64,
     pub(crate) rwnd_limited_us: u64,
     pub(crate) rtt_us: u32,
+    /// When the last ACK had come.
+    pub(crate) heard_ns: Option<u64>,
 }

@@ -7,7 +7,7 @@ use recording::RowRef;
 use recording::tables::{Event, Socket};
 
 use super::conn::{Agreed, Conn, ConnId, Outcome, Sample, Sampled, Side};
-use super::kinds::{State, closed_first};
+use super::kinds::{State, closed_first, peer_closed};
 use super::place::{Endpoint, EventRow};
 
 /// Connections kept one by one; those beyond are counted. 2^20 of them take about 250 MB.
@@ -85,6 +85,7 @@ impl Connections {
         conn.row = Some(at);
         conn.cookie = row.cookie;
         conn.agreed = agreed(row.sack, row.window_scaling, row.timestamps);
+        conn.mss = row.mss.unwrap_or(0);
         conn.rtt_us = row.rtt_us.unwrap_or(0);
         if conn.side == Side::Opened {
             conn.syn_retries = conn.syn_retries.max(row.retransmits.unwrap_or(0));
@@ -111,6 +112,7 @@ impl Connections {
         let conn = &mut self.all[id as usize];
         conn.ended_ns = Some(row.time_ns);
         conn.closed_first = closed_first(row.old_state.as_deref());
+        conn.peer_closed = peer_closed(row.old_state.as_deref());
         conn.close_row = Some(at);
         if conn.outcome == Outcome::Pending {
             // A connect that was given up had a port; one for which there was none has none now.
@@ -155,15 +157,21 @@ impl Connections {
 
     /// A `reset-received` row of a socket in SYN_SENT: its connect was refused.
     pub(crate) fn refused(&mut self, at: EventRow, row: &Event) {
-        // Its end may carry the same time and come first.
-        let known = row.sock.and_then(|sock| self.of_sock.get(&sock));
-        let Some(conn) = known.and_then(|id| self.all.get_mut(*id as usize)) else {
+        let known = self.of(row);
+        let Some(conn) = known.and_then(|id| self.all.get_mut(id as usize)) else {
             return;
         };
-        let connecting = matches!(conn.outcome, Outcome::Pending | Outcome::Failed);
-        if connecting && conn.remote == remote(row) {
+        if matches!(conn.outcome, Outcome::Pending | Outcome::Failed) {
             conn.refused.get_or_insert(at);
         }
+    }
+
+    /// The connection of a row's socket, also when it has just ended: its end may carry the same
+    /// time as a reset, and come first.
+    pub(crate) fn of(&self, row: &Event) -> Option<ConnId> {
+        let id = *self.of_sock.get(&row.sock?)?;
+        let conn = self.all.get(id as usize)?;
+        (conn.remote == remote(row)).then_some(id)
     }
 
     /// A sample of a socket that is not a listener; gives its connection.
@@ -204,6 +212,10 @@ impl Connections {
             busy_us: row.busy_us.unwrap_or(0),
             rwnd_limited_us: row.rwnd_limited_us.unwrap_or(0),
             rtt_us: row.rtt_us.unwrap_or(0),
+            heard_ns: row.last_ack_recv_ms.map(|ms| {
+                let ago_ns = u64::from(ms) * 1_000_000;
+                row.time_ns.saturating_sub(ago_ns)
+            }),
         };
         let conn = &mut self.all[id as usize];
         conn.family = row.family;

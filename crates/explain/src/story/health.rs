@@ -122,6 +122,11 @@ impl Health {
         ))
     }
 
+    /// Records that a source lost.
+    pub(crate) fn lost(&self, source: &str) -> u64 {
+        self.lost.get(source).copied().unwrap_or(0)
+    }
+
     /// Everything there is to say, in a fixed order.
     pub(crate) fn notes(&self) -> Vec<HealthNote> {
         let mut notes = self.notes.clone();

@@ -20,6 +20,11 @@ pub(crate) fn closed_first(old_state: Option<&str>) -> bool {
     matches!(old_state, Some("FIN_WAIT2" | "CLOSING"))
 }
 
+/// Whether the other end of the socket that left this state for CLOSE had closed its side.
+pub(crate) fn peer_closed(old_state: Option<&str>) -> bool {
+    matches!(old_state, Some("CLOSE_WAIT" | "LAST_ACK" | "CLOSING"))
+}
+
 impl State {
     pub(crate) fn of(name: &str) -> State {
         match name {

@@ -20,11 +20,13 @@ pub(crate) mod ports;
 mod processes;
 pub(crate) mod profile;
 mod refusals;
+mod resets;
 mod resources;
 pub(crate) mod searches;
 mod series;
 mod settings;
 mod sleeps;
+mod stalls;
 pub(crate) mod stats;
 pub(crate) mod structures;
 mod sums;
@@ -56,16 +58,18 @@ pub(crate) use ports::Ports;
 pub(crate) use processes::Processes;
 pub(crate) use profile::Profile;
 pub(crate) use refusals::{Refusals, Refused, Retry, Seen, TIME_WAIT_NS};
+pub(crate) use resets::{Rejected, Resets, Sent, Why};
 use resources::Resources;
 pub(crate) use searches::Searches;
 pub(crate) use series::Series;
 pub(crate) use settings::Settings;
 pub(crate) use sleeps::Sleeps;
+pub(crate) use stalls::{Passed, STALL, Stuck, Way};
 pub(crate) use structures::Structures;
 pub(crate) use sums::Sums;
 pub(crate) use tally::Tally;
 pub(crate) use threads::{Thread, Threads};
-pub(crate) use transfers::{Dropped, SLOTS, Transfer, Transfers};
+pub(crate) use transfers::{Dropped, Resends, SLOTS, Transfer, Transfers};
 pub(crate) use waits::{Waited, Waits, Waker};
 
 use crate::finding::Netns;
@@ -84,6 +88,7 @@ pub(crate) struct Story {
     pub(crate) processes: Processes,
     pub(crate) waits: Waits,
     pub(crate) refusals: Refusals,
+    pub(crate) resets: Resets,
     pub(crate) series: Series,
     pub(crate) structures: Structures,
     pub(crate) profile: Profile,
@@ -119,6 +124,7 @@ impl Story {
             processes: Processes::read(recording)?,
             waits: Waits::read(recording)?,
             refusals: Refusals::default(),
+            resets: Resets::default(),
             series: Series::read(recording)?,
             structures: Structures::read(recording)?,
             profile: Profile::read(recording)?,
@@ -138,6 +144,7 @@ impl Story {
         };
         let mut connections = Connections::default();
         story.events_and_samples(recording, &mut connections)?;
+        story.resets.read_stacks(recording)?;
         story.tally.folded = connections.folded;
         story.conns = connections.all;
         story.samples = connections.samples;
@@ -188,6 +195,9 @@ impl Story {
                 } else if old == State::Listen {
                     self.listeners.ended(row);
                 } else {
+                    if state == State::Established {
+                        self.transfers.established(row);
+                    }
                     connections.state(at.into(), row, old, state);
                 }
             }
@@ -202,6 +212,7 @@ impl Story {
                 if kind == Kind::Drop {
                     self.transfers.drop(at, row);
                 }
+                self.resets.event(at, kind, row, connections.of(row));
                 let resets_tell = self.health.sees(source::REFUSALS);
                 self.packets.add(at, kind, row, resets_tell);
             }

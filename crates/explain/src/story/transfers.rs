@@ -7,6 +7,7 @@ use recording::{RowRef, Text};
 use super::conn::{Conn, ConnId};
 use super::flow::BULK_BYTES;
 use super::place::Endpoint;
+use super::stalls::{Passed, Progress, Stall, Way, Ways};
 
 /// Connections followed; at most 1 kB each. Those beyond are in the counters only.
 const MAX_TRANSFERS: usize = 1 << 16;
@@ -33,6 +34,7 @@ pub(crate) struct Transfers {
     anywhere: AHashMap<(Endpoint, Endpoint), u64>,
     /// Segments sent again after the handshake, per namespace.
     resends: AHashMap<u32, u64>,
+    ways: Ways,
     /// Start and length of the recording, ns.
     span: (u64, u64),
 }
@@ -63,10 +65,14 @@ pub(crate) struct Transfer {
     pub(crate) congestion: Text,
     pub(crate) mss: u32,
     pub(crate) min_rtt_us: u32,
+    /// The retransmission timer when it was last not backing off, µs.
+    pub(crate) rto_us: u32,
     pub(crate) samples: u32,
     /// Samples with segments in flight, and the sum of those segments.
     pub(crate) flying: u32,
     in_flight: u64,
+    /// The most in one sample.
+    pub(crate) most_unacked: u32,
     /// Smoothed round trips in these samples, µs.
     pub(crate) rtts: Rtts,
     /// The same with their mean deviation added, µs.
@@ -86,6 +92,8 @@ pub(crate) struct Transfer {
     pub(crate) rows: Vec<RowRef>,
     /// Segments sent again, by what sent them.
     pub(crate) resends: Resends,
+    /// One that was sent again on the timer, time after time.
+    pub(crate) stall: Stall,
 }
 
 /// Cumulative counts of a socket.
@@ -94,6 +102,7 @@ struct Counts {
     acked: u64,
     received: u64,
     segments: u64,
+    delivered: u64,
     dsacks: u64,
     reordered: u64,
     busy_us: u64,
@@ -111,6 +120,13 @@ pub(crate) struct Resends {
     pub(crate) timeouts: u64,
     /// By something that is not known.
     pub(crate) other: u64,
+    /// Segments for which a timer had to wait (probes and first timeouts), of connections over which
+    /// both ends had spoken before: the last of what was sent, as nothing after them told of the loss.
+    pub(crate) waited: u64,
+    /// The same until the last sample, which tells which of them the peer had got already.
+    pub(crate) waited_sampled: u64,
+    /// The one counted last.
+    waited_seq: Option<u32>,
     /// Round trips when they were sent again, µs.
     pub(crate) rtts: Rtts,
     /// Congestion windows then, after they were cut: smallest and largest.
@@ -164,7 +180,17 @@ impl Transfers {
         let Some(transfer) = self.entry(id) else {
             return;
         };
-        transfer.sample(at, row, younger);
+        let progress = transfer.sample(at, row, younger);
+        transfer.stall.sample(at, row);
+        if let Some(progress) = progress {
+            let way = (conn.netns, conn.local.addr, conn.remote.addr);
+            self.ways.progress(way, row.time_ns, progress);
+        }
+    }
+
+    /// A connection was established.
+    pub(super) fn established(&mut self, row: &Event) {
+        self.ways.established(row);
     }
 
     /// A segment was sent again, after the handshake; `id` when its connection is known.
@@ -173,10 +199,20 @@ impl Transfers {
         let (start, length) = self.span;
         let since = row.time_ns.saturating_sub(start).min(length - 1);
         let slot = (u128::from(since) * u128::from(SLOTS) / u128::from(length)) as u32;
+        let passed = self.passed((row.netns, row.local_addr, row.remote_addr));
         let Some(transfer) = id.and_then(|id| self.entry(id)) else {
             return;
         };
+        if row.retransmit_kind.as_deref() == Some("rto") {
+            transfer.stall.timeout(at, row, passed);
+        }
+        let spoken = transfer.samples > 0 && transfer.last.acked.max(transfer.last.received) > 0;
         let resends = &mut transfer.resends;
+        let first = row.attempt.is_none_or(|nth| nth <= 1) && row.seq != resends.waited_seq;
+        if spoken && first && matches!(row.retransmit_kind.as_deref(), Some("rto" | "tlp")) {
+            resends.waited += 1;
+            resends.waited_seq = row.seq;
+        }
         match row.retransmit_kind.as_deref() {
             Some("fast" | "rack") => resends.fast += 1,
             Some("tlp") => resends.probes += 1,
@@ -246,6 +282,11 @@ impl Transfers {
         dropped.copied().unwrap_or(0)
     }
 
+    /// What is known to have passed from one address to another.
+    pub(crate) fn passed(&self, way: Way) -> Option<Passed> {
+        self.ways.get(way)
+    }
+
     /// Segments that a namespace sent again after handshakes.
     pub(crate) fn resent_in(&self, netns: u32) -> u64 {
         self.resends.get(&netns).copied().unwrap_or(0)
@@ -264,11 +305,18 @@ fn keep(rows: &mut Vec<RowRef>, at: RowRef) {
 }
 
 impl Transfer {
-    fn sample(&mut self, at: RowRef, row: &Socket, established_ns: Option<u64>) {
+    /// Takes a sample; gives what it shows to have been acknowledged since the one before.
+    fn sample(
+        &mut self,
+        at: RowRef,
+        row: &Socket,
+        established_ns: Option<u64>,
+    ) -> Option<Progress> {
         let counts = Counts {
             acked: row.bytes_acked.unwrap_or(0),
             received: row.bytes_received.unwrap_or(0),
             segments: row.data_segs_out.unwrap_or(0).into(),
+            delivered: row.delivered.unwrap_or(0).into(),
             dsacks: row.dsack_dups.unwrap_or(0).into(),
             reordered: row.reord_seen.unwrap_or(0).into(),
             busy_us: row.busy_us.unwrap_or(0),
@@ -287,6 +335,14 @@ impl Transfer {
             let rate = super::stats::ratio(acked as f64 * 1e6, busy_us as f64);
             self.peak = self.peak.max(rate.unwrap_or(0.0));
         }
+        let progress = (known && acked > 0).then(|| Progress {
+            since_ns: self.base_ns.saturating_add(self.span_ns),
+            bytes: acked,
+            // The handshake counts as the first.
+            segments: counts.delivered.saturating_sub(self.last.delivered.max(1)),
+            mss: row.snd_mss.unwrap_or(0),
+        });
+        self.resends.waited_sampled = self.resends.waited;
         self.samples = self.samples.saturating_add(1);
         self.last = counts;
         self.span_ns = row.time_ns.saturating_sub(self.base_ns);
@@ -298,7 +354,11 @@ impl Transfer {
                 known => known.min(min),
             };
         }
+        if row.backoff.is_none_or(|b| b == 0) {
+            self.rto_us = row.rto_us.unwrap_or(self.rto_us);
+        }
         let unacked = row.unacked.unwrap_or(0);
+        self.most_unacked = self.most_unacked.max(unacked);
         if unacked > 0 {
             self.flying += 1;
             self.in_flight += u64::from(unacked);
@@ -330,6 +390,7 @@ impl Transfer {
         if self.rows.is_empty() || unacked > 0 {
             keep(&mut self.rows, at);
         }
+        progress
     }
 
     /// Bytes acknowledged by the peer.

@@ -46,8 +46,20 @@ pub(crate) struct Arrival {
     pub(crate) from: Endpoint,
     /// 0 when it was not a retransmission of this host.
     pub(crate) attempt: u32,
+    /// It answered that retransmission, which `to` had sent.
+    pub(crate) answer: bool,
     pub(crate) sender_state: Option<Text>,
     pub(crate) sent_ago_ns: Option<u64>,
+}
+
+impl Arrival {
+    /// Who sent the retransmission, and to whom.
+    pub(crate) fn resent(&self) -> (Endpoint, Endpoint) {
+        match self.answer {
+            true => (self.to, self.from),
+            false => (self.from, self.to),
+        }
+    }
 }
 
 /// All waits of a recording.
@@ -86,6 +98,7 @@ impl Waits {
                 to: Endpoint::new(row.cause_local_addr, row.cause_local_port),
                 from: Endpoint::new(row.cause_remote_addr, row.cause_remote_port),
                 attempt,
+                answer: row.cause_answer == Some(true),
                 sender_state: row.cause_sender_state,
                 sent_ago_ns: row.cause_sent_ago_ns,
             })

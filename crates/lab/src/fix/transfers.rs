@@ -1,10 +1,12 @@
 //! Advice about transfers: queues, paths, congestion control, how applications read and write.
 
+use std::net::IpAddr;
+
 use serde_json::Value;
 
 use super::{node_of, server_mut};
 use crate::judge::port_of;
-use crate::plant::Plant;
+use crate::plant::{Plant, faults};
 
 /// Gives the shaper of a device a longer queue.
 pub(super) fn queue_limit(plant: &mut Plant, change: &Value) -> Result<String, String> {
@@ -48,6 +50,19 @@ pub(super) fn repair_path(plant: &mut Plant) -> Result<String, String> {
         true => Err("no link of the lab loses packets".to_string()),
         false => Ok(format!("the path {} loses nothing", done.join(", "))),
     }
+}
+
+/// Lets the connections of a node with an address agree on smaller segments.
+pub(super) fn clamp_mss(plant: &Plant, change: &Value) -> Result<String, String> {
+    let to: IpAddr = change["to"]
+        .as_str()
+        .and_then(|to| to.parse().ok())
+        .ok_or("the change names no address")?;
+    let mss = change["mss"].as_u64().and_then(|m| u16::try_from(m).ok());
+    let mss = mss.ok_or("the change has no segment size")?;
+    let (node, netns) = node_of(plant, change)?;
+    faults::clamp_mss(netns, to, mss).map_err(|e| e.to_string())?;
+    Ok(format!("SYNs between {node} and {to} offer {mss} bytes"))
 }
 
 /// Lets all that send from a node use another congestion control.
@@ -101,4 +116,32 @@ pub(super) fn read_faster(
     }
     server.read_pause_ms = 0.0;
     Ok(format!("{name} reads without a pause"))
+}
+
+/// Lets a server read requests to their end before it answers.
+pub(super) fn read_to_end(
+    plant: &mut Plant,
+    change: &Value,
+    finding: &Value,
+) -> Result<String, String> {
+    let server = server_mut(plant, change, finding)?;
+    let name = server.name.clone();
+    if !std::mem::take(&mut server.answers_early) {
+        return Err(format!("{name} reads requests to their end already"));
+    }
+    Ok(format!("{name} reads requests to their end"))
+}
+
+/// Lets a server close without SO_LINGER 0.
+pub(super) fn close_gently(
+    plant: &mut Plant,
+    change: &Value,
+    finding: &Value,
+) -> Result<String, String> {
+    let server = server_mut(plant, change, finding)?;
+    let name = server.name.clone();
+    if !std::mem::take(&mut server.linger_zero) {
+        return Err(format!("{name} closes without SO_LINGER 0 already"));
+    }
+    Ok(format!("{name} closes without SO_LINGER 0"))
 }

@@ -21,7 +21,7 @@ pub struct Counters {
     pub packets: u64,
     /// Came in, bytes.
     pub bytes: u64,
-    /// Lost at random, or as SYN, as the scenario wants.
+    /// Lost at random, as SYN or for its size, as the scenario wants.
     pub lost: u64,
     /// Lost because the buffer in front of the bottleneck was full.
     pub queue_full: u64,
@@ -103,6 +103,10 @@ impl Direction {
             return self.recycle(packet.buffer);
         }
         if wire.loss > 0.0 && self.rng.random_bool(wire.loss) {
+            self.counters.lost += 1;
+            return self.recycle(packet.buffer);
+        }
+        if wire.hole.is_some_and(|most| packet.len > most.into()) {
             self.counters.lost += 1;
             return self.recycle(packet.buffer);
         }
@@ -284,6 +288,20 @@ mod tests {
         assert_eq!(first + left, 10_000);
         assert_eq!(lost(7), lost(7));
         assert_ne!(lost(7), lost(8));
+    }
+
+    #[test]
+    fn large_packets_fall_into_the_hole() {
+        let wire = Wire {
+            hole: Some(1_400),
+            ..Wire::default()
+        };
+        let mut d = Direction::new(wire, 1);
+        for (mark, len) in [(1, 1_400), (2, 1_401), (3, 40), (4, 1_500)] {
+            offer(&mut d, 0, len, mark);
+        }
+        assert_eq!(drain(&mut d), [(0, 1), (0, 3)]);
+        assert_eq!(d.counters.lost, 2);
     }
 
     #[test]

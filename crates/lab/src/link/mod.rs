@@ -51,6 +51,8 @@ pub struct Wire {
     pub syn_loss: f64,
     /// The first SYN of each connection is lost; the one sent again a second later passes.
     pub lose_first_syn: bool,
+    /// A black hole: packets of more bytes than this vanish, and their sender is not told.
+    pub hole: Option<u16>,
     /// Bytes of the largest IP packet; of a link, that of its first direction counts.
     pub mtu: u16,
 }
@@ -68,6 +70,7 @@ impl Default for Wire {
             strip_options: false,
             syn_loss: 0.0,
             lose_first_syn: false,
+            hole: None,
             mtu: MTU,
         }
     }
@@ -92,6 +95,13 @@ impl Wire {
                 let (low, high) = (MTUS.start(), MTUS.end());
                 let wrong = !MTUS.contains(&self.mtu);
                 wrong.then(|| format!("mtu = {} is not within {low} and {high}", self.mtu))
+            })
+            .or_else(|| {
+                let hole = self.hole.filter(|hole| !(576..self.mtu).contains(hole))?;
+                let mtu = self.mtu;
+                Some(format!(
+                    "hole = {hole} is not within 576 and the mtu of {mtu}"
+                ))
             })
             .or_else(|| {
                 let rate = self.rate_mbit.filter(|r| !(*r > 0.0 && r.is_finite()))?;

@@ -40,7 +40,8 @@ impl Plant {
             true => Ipv6Addr::UNSPECIFIED.into(),
             false => Ipv4Addr::UNSPECIFIED.into(),
         };
-        self.workload("server", &spec.name, &spec.node)
+        let mut command = self
+            .workload("server", &spec.name, &spec.node)
             .option("--listen", SocketAddr::new(any, spec.port))
             .option("--backlog", spec.backlog)
             .option("--accept-ms", spec.accept_ms)
@@ -51,7 +52,16 @@ impl Plant {
             .maybe("--rcvbuf", spec.rcvbuf)
             .maybe("--congestion", spec.congestion.as_ref())
             .maybe("--cpu", spec.cpu)
-            .0
+            .0;
+        for (flag, given) in [
+            ("--answers-early", spec.answers_early),
+            ("--linger-zero", spec.linger_zero),
+        ] {
+            if given {
+                command.arg(flag);
+            }
+        }
+        command
     }
 
     pub(super) fn binder_command(&self, spec: &BinderSpec) -> Command {
@@ -125,6 +135,7 @@ impl Plant {
             ("--keep", spec.keep),
             ("--nagle", spec.nagle),
             ("--two-writes", spec.two_writes),
+            ("--linger-zero", spec.linger_zero),
         ] {
             if given {
                 command.arg(flag);

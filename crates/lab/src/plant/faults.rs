@@ -1,5 +1,7 @@
 //! What is wrong inside a node: firewall rules, a full table, clients from before Linux 5.6.
 
+use std::net::IpAddr;
+
 use crate::Error;
 use crate::command::{run, run_with_input};
 use crate::leftovers::temp_dir;
@@ -41,6 +43,21 @@ pub(crate) fn untrack(netns: &Netns, port: u16) -> Result<(), Error> {
             "table inet untracked {{
                chain pre {{ type filter hook prerouting priority raw; tcp dport {port} notrack; }}
                chain out {{ type filter hook output priority raw; tcp sport {port} notrack; }}
+             }}"
+        ),
+    )
+}
+
+/// Lowers the segment size that SYNs from and to an address offer.
+pub(crate) fn clamp_mss(netns: &Netns, address: IpAddr, mss: u16) -> Result<(), Error> {
+    let family = if address.is_ipv4() { "ip" } else { "ip6" };
+    let clamp = format!("tcp flags syn tcp option maxseg size set {mss}");
+    load_rules(
+        netns,
+        &format!(
+            "table inet clamped {{
+               chain pre {{ type filter hook prerouting priority mangle; {family} saddr {address} {clamp}; }}
+               chain out {{ type filter hook output priority mangle; {family} daddr {address} {clamp}; }}
              }}"
         ),
     )

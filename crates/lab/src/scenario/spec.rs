@@ -170,6 +170,13 @@ pub struct ServerSpec {
     pub read_bytes: Option<u64>,
     /// SO_RCVBUF, bytes, which also ends the kernel's own sizing of the buffer.
     pub rcvbuf: Option<u32>,
+    /// Answers requests with a body as soon as it has read their header, and closes: the rest stays
+    /// unread.
+    #[serde(default)]
+    pub answers_early: bool,
+    /// Closes with SO_LINGER 0: the kernel sends a reset and throws away what it has not sent.
+    #[serde(default)]
+    pub linger_zero: bool,
 }
 
 impl ServerSpec {
@@ -190,6 +197,8 @@ impl ServerSpec {
             read_pause_ms: 0.0,
             read_bytes: None,
             rcvbuf: None,
+            answers_early: false,
+            linger_zero: false,
         }
     }
 }
@@ -262,6 +271,9 @@ pub struct ClientSpec {
     /// Writes a request in two pieces, its header and the rest.
     #[serde(default)]
     pub two_writes: bool,
+    /// Closes with SO_LINGER 0, which sends a reset.
+    #[serde(default)]
+    pub linger_zero: bool,
 }
 
 fn one() -> u64 {

@@ -80,6 +80,12 @@ pub struct ServerArgs {
     /// SO_RCVBUF of the connections, bytes; without it the kernel sizes the buffer.
     #[arg(long)]
     pub rcvbuf: Option<u32>,
+    /// Answer a request with a body as soon as its header has been read, and close.
+    #[arg(long)]
+    pub answers_early: bool,
+    /// Close with SO_LINGER 0.
+    #[arg(long)]
+    pub linger_zero: bool,
     /// Ends by itself after so many seconds.
     #[arg(long, default_value_t = 300.0, value_parser = amount)]
     pub lifetime: f64,
@@ -145,6 +151,9 @@ pub struct ClientArgs {
     /// Write a request in two pieces: its first 24 bytes and the rest.
     #[arg(long, conflicts_with = "stream")]
     pub two_writes: bool,
+    /// Close with SO_LINGER 0.
+    #[arg(long)]
+    pub linger_zero: bool,
     /// Give a connect up after so long, ms.
     #[arg(long, default_value_t = 30_000.0, value_parser = amount)]
     pub connect_timeout_ms: f64,

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::args::ServerArgs;
 use super::poller::{Interest, Poller};
 use super::report::{ServerReport, count, errno_name};
-use super::socket::{CHUNK, Moved, accept, listener, read_some, write_some};
+use super::socket::{CHUNK, Moved, accept, listener, read_some, reset_on_close, write_some};
 use super::wire::{ENDLESS, HEADER, Header, spend};
 use crate::{Error, Stop};
 
@@ -152,6 +152,9 @@ impl Server<'_> {
             };
             self.report.accepted += 1;
             self.accept_at = now + ms(self.args.accept_ms);
+            if self.args.linger_zero {
+                reset_on_close(&fd).map_err(Error::io("setting SO_LINGER"))?;
+            }
             self.poller
                 .add(&fd, Interest::Read)
                 .map_err(Error::io("watching a connection"))?;
@@ -206,7 +209,7 @@ impl Conn {
             } else if self.to_read > 0 {
                 self.read_body(args, scratch, report)
             } else {
-                match self.read_header(report) {
+                match self.read_header(args, report) {
                     Ok(moved) => moved,
                     Err(reason) => return Next::Failed(reason),
                 }
@@ -227,7 +230,11 @@ impl Conn {
         self.to_read == 0 && self.to_write == 0 && self.header_len == 0
     }
 
-    fn read_header(&mut self, report: &mut ServerReport) -> Result<Moved, String> {
+    fn read_header(
+        &mut self,
+        args: &ServerArgs,
+        report: &mut ServerReport,
+    ) -> Result<Moved, String> {
         let moved = read_some(&self.fd, &mut self.header[self.header_len..]);
         if let Moved::Bytes(n) = moved {
             report.bytes_received += n as u64;
@@ -237,6 +244,9 @@ impl Conn {
                     .ok_or_else(|| "not a request of the lab".to_string())?;
                 self.to_read = header.request - HEADER as u64;
                 self.closes = header.server_closes;
+                if args.answers_early && self.to_read > 0 {
+                    (self.to_read, self.closes) = (0, true);
+                }
                 if self.to_read == 0 {
                     self.answer(header.response, report);
                 }

@@ -2,10 +2,12 @@
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::sockopt::{
-    set_socket_recv_buffer_size, set_socket_reuseaddr, set_tcp_congestion, set_tcp_nodelay,
+    set_socket_linger, set_socket_recv_buffer_size, set_socket_reuseaddr, set_tcp_congestion,
+    set_tcp_nodelay,
 };
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, accept_with, bind, connect,
@@ -59,6 +61,11 @@ pub(super) fn accept(listener: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
         Err(Errno::CONNABORTED) => accept(listener),
         Err(e) => Err(e),
     }
+}
+
+/// Has close() throw away what is not sent, and send a reset.
+pub(super) fn reset_on_close(fd: &OwnedFd) -> Result<(), Errno> {
+    set_socket_linger(fd, Some(Duration::ZERO))
 }
 
 /// A socket that has begun to connect.

@@ -14,7 +14,7 @@ use rand_pcg::Pcg64Mcg;
 use super::args::{ClientArgs, PortRange};
 use super::poller::{Interest, Poller};
 use super::report::{ClientReport, errno_name};
-use super::socket::{CHUNK, connecting};
+use super::socket::{CHUNK, connecting, reset_on_close};
 use crate::{Error, Stop};
 use conn::{Conn, Plan, Step};
 use tally::Tally;
@@ -141,6 +141,10 @@ impl Client<'_> {
             // From the time it was due, not from now: a late client catches up.
             self.open_at += Duration::from_secs_f64(1.0 / rate);
         }
+        let made = made.and_then(|fd| match self.args.linger_zero {
+            true => reset_on_close(&fd).map(|()| fd),
+            false => Ok(fd),
+        });
         let added = made.and_then(|fd| self.poller.add(&fd, Interest::Write).map(|()| fd));
         match added {
             Ok(fd) => {

@@ -1,0 +1,86 @@
+//! What was lost on a path, and how it was noticed.
+
+use super::path::{End, Path};
+use crate::story::SLOTS;
+
+/// Of what was sent again, the share that had to wait for a timer from which on it was messages
+/// that lost their last segment: in a transfer it is one in ten or fewer.
+const TAILS: f64 = 0.5;
+
+/// What was lost of what the ends of a path sent.
+pub(crate) struct Losses<'a> {
+    /// Segments sent again that were not duplicates to the receiver.
+    pub(crate) lost: u64,
+    /// Segments that the receiver had got twice.
+    pub(crate) spurious: u64,
+    pub(crate) segments: u64,
+    /// What this host dropped of these connections.
+    pub(crate) dropped: u64,
+    /// Segments sent again on ACKs.
+    pub(crate) fast: u64,
+    /// Segments for which a timer had to wait.
+    pub(crate) waited: u64,
+    /// Parts of the recording with losses, of those in which something was sent.
+    pub(crate) slots: (u32, u32),
+    /// The ends that sent something again.
+    pub(crate) suffering: Vec<End<'a>>,
+}
+
+impl<'a> Path<'a> {
+    pub(crate) fn losses(&self) -> Losses<'a> {
+        let sum = |of: fn(&End) -> u64| self.ends.iter().map(of).sum::<u64>();
+        let again = sum(|e| e.transfer.resends.count());
+        let spurious = sum(|e| e.transfer.twice());
+        let dropped = self.ends.iter();
+        let dropped = dropped.map(|e| self.story.transfers.dropped(e.conn)).sum();
+        let slots = self.ends.iter().map(|e| e.transfer.resends.slots);
+        let slots = slots.fold(0, |all, of_one| all | of_one).count_ones();
+        let longest = self.ends.iter().map(|e| e.transfer.span_ns).max();
+        let whole = self.story.end_ns.saturating_sub(self.story.start_ns).max(1);
+        let sent = longest.unwrap_or(0) as f64 / whole as f64 * f64::from(SLOTS);
+        let suffering = self.ends.iter().filter(|e| e.transfer.resends.count() > 0);
+        Losses {
+            lost: again.saturating_sub(spurious),
+            spurious,
+            segments: sum(|e| e.transfer.segments()),
+            dropped,
+            fast: sum(|e| e.transfer.resends.fast),
+            waited: sum(|e| e.transfer.resends.waited_sampled),
+            slots: (slots, (sent.ceil() as u32).clamp(slots, SLOTS)),
+            suffering: suffering.copied().collect(),
+        }
+    }
+}
+
+impl Losses<'_> {
+    /// Share of the segments that were lost.
+    pub(crate) fn share(&self) -> f64 {
+        self.lost as f64 / self.segments.max(1) as f64
+    }
+
+    /// Segments for which a timer had to wait and that the receiver had not got already: of those
+    /// that it had, the answer was lost which would have acknowledged them.
+    pub(crate) fn late(&self) -> u64 {
+        self.waited.saturating_sub(self.spurious)
+    }
+
+    /// Of what was sent again, the share for which a timer had to wait.
+    pub(crate) fn tail_share(&self) -> f64 {
+        self.waited as f64 / (self.waited + self.fast).max(1) as f64
+    }
+
+    /// Whether what was lost were mostly the last segments of messages, not parts of transfers.
+    pub(crate) fn are_tails(&self) -> bool {
+        self.tail_share() >= TAILS
+    }
+
+    /// Whether next to nothing of it was dropped on this host.
+    pub(crate) fn are_elsewhere(&self) -> bool {
+        self.dropped * 10 <= self.lost
+    }
+
+    /// Whether it went on for as long as something was sent.
+    pub(crate) fn are_spread(&self) -> bool {
+        self.slots.0 * 2 >= self.slots.1
+    }
+}

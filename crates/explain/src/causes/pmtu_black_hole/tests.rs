@@ -1,0 +1,150 @@
+//! C30 is named when full segments hang beside small ones that pass, and not when all or none hang.
+
+use crate::causes::testing::{found, number, only, ruled_out};
+use crate::fixture::{self, CLIENT, Fixture, Flow, SERVER, START_NS};
+use crate::{Change, Level, Number};
+
+const ID: &str = "pmtu-black-hole";
+
+/// Removes the small connections, and what they prove.
+fn alone(f: &mut Fixture) {
+    let small = |port: u16| port >= 42_000;
+    f.events
+        .retain(|e| !small(e.local_port) && !small(e.remote_port));
+}
+
+#[test]
+fn both_ends_here() {
+    let f = only(&fixture::black_hole(), ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert_eq!((f.impact.affected, f.impact.of), (4, 24));
+    assert_eq!(
+        f.scope.resource.as_deref(),
+        Some("path 10.79.0.2 → 10.79.0.1")
+    );
+    assert_eq!(number(&f, "timeouts"), &Number::Count(4 * 5));
+    assert_eq!(number(&f, "mss"), &Number::Count(1_448));
+    assert_eq!(number(&f, "hung_ns"), &Number::Count(6_300_000_000));
+    assert_eq!(number(&f, "passed_bytes"), &Number::Count(300));
+    // Of 20, the first was made before the first timeout and two after the last.
+    assert!(matches!(number(&f, "established"), Number::Count(n) if *n >= 15));
+    assert!(f.arithmetic.len() == 2 && f.arithmetic.iter().all(|c| c.agrees));
+    assert!(ruled_out(&f, "path-loss").contains("all 20 failed"));
+    let clamp = Change::ClampMss {
+        netns: CLIENT,
+        to: "10.79.0.1".into(),
+        mss: 1_240,
+    };
+    assert_eq!(f.advice[0].change, Some(clamp));
+    let probing = |a: &crate::Advice| a.action.contains("tcp_mtu_probing=1");
+    assert!(f.advice.iter().any(probing));
+}
+
+#[test]
+fn the_sender_alone_cannot_be_sure() {
+    let mut recording = fixture::black_hole();
+    recording.seen_from(CLIENT);
+    assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
+    let mut recording = fixture::black_hole();
+    recording.seen_from(SERVER);
+    assert!(found(&recording).is_empty(), "the receiver sees nothing");
+}
+
+#[test]
+fn what_was_not_recorded_lowers_the_confidence_or_leaves_nothing() {
+    let mut recording = fixture::black_hole();
+    recording.lose("retransmit", 3);
+    assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
+    for source in ["retransmit", "sockets"] {
+        let mut recording = fixture::black_hole();
+        recording.without(source);
+        assert!(found(&recording).is_empty(), "{source}");
+    }
+}
+
+#[test]
+fn a_path_that_is_down_is_not_it() {
+    // Nothing else passes.
+    let mut down = fixture::black_hole();
+    alone(&mut down);
+    assert!(found(&down).is_empty());
+    // It was down, and came back after the last timeout but one.
+    let mut over = fixture::black_hole();
+    let back = START_NS + 6_000_000_000;
+    for event in &mut over.events {
+        if event.local_port >= 42_000 || event.remote_port >= 42_000 {
+            event.time_ns = back + (event.time_ns - START_NS) / 100;
+        }
+    }
+    assert!(found(&over).is_empty());
+}
+
+#[test]
+fn small_segments_that_hang_too_are_not_it() {
+    let mut recording = fixture::black_hole();
+    recording.hang("10.79.0.2:41000", 1, 200);
+    assert!(found(&recording).is_empty());
+}
+
+#[test]
+fn full_segments_that_pass_exclude_it() {
+    let mut recording = fixture::black_hole();
+    recording.flow(Flow {
+        from: "10.79.0.2:41000".into(),
+        rate: 100_000,
+        ..Flow::default()
+    });
+    assert!(found(&recording).is_empty());
+    // In messages of two segments and a bit: flows die, whatever their size.
+    let mut recording = fixture::black_hole();
+    recording.flow(Flow {
+        from: "10.79.0.2:41000".into(),
+        rate: 300_000,
+        ..Flow::default()
+    });
+    let messages = |s: &&mut recording::tables::Socket| s.local_port == 41_000;
+    for socket in recording.sockets.iter_mut().filter(messages) {
+        socket.delivered = socket.bytes_acked.map(|bytes| bytes as u32 / 1_000);
+    }
+    assert!(found(&recording).is_empty());
+    // Over a connection too short to be sampled.
+    let mut recording = fixture::black_hole();
+    for event in &mut recording.events {
+        if event.netns == CLIENT && event.local_port == 42_010 {
+            event.bytes_acked = event.bytes_acked.map(|_| 40_000);
+        }
+    }
+    assert!(found(&recording).is_empty());
+}
+
+#[test]
+fn other_reasons_to_send_again_are_not_it() {
+    // The receiver's window is closed.
+    let mut closed = fixture::black_hole();
+    for socket in &mut closed.sockets {
+        socket.snd_wnd = Some(0);
+    }
+    assert!(found(&closed).is_empty());
+    // Other segments each time.
+    let mut others = fixture::black_hole();
+    for (nth, event) in others.events.iter_mut().enumerate() {
+        event.seq = event.seq.map(|_| nth as u32);
+    }
+    assert!(found(&others).iter().all(|f| f.cause != ID));
+    only(&fixture::lossy(), "path-loss");
+}
+
+#[test]
+fn made_up_numbers_do_no_harm() {
+    for most in [0, 1, 100, u32::MAX] {
+        let mut recording = fixture::black_hole();
+        for socket in &mut recording.sockets {
+            socket.snd_mss = Some(most);
+            socket.pmtu = Some(most);
+            socket.unacked = Some(u32::MAX);
+            socket.send_queue = Some(most);
+            socket.bytes_acked = Some(u64::MAX);
+        }
+        assert!(found(&recording).iter().all(|f| f.cause != ID));
+    }
+}

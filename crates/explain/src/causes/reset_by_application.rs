@@ -1,0 +1,148 @@
+//! C12: an application has the kernel reset connections: SO_LINGER 0, or keep-alives without answer.
+
+mod silent_peer;
+
+use super::aborted::{Aborted, aborted};
+use super::scene::{application, command_in, named, named_short, weigh_checks};
+use super::{Cause, findings, injected_reset, reset_unread_data};
+use crate::finding::{Advice, Change, Finding, RuledOut, Scope, Step};
+use crate::story::{Story, Why};
+use crate::words::{count, fitting, percent, plural};
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: "reset-by-application",
+    number: "C12",
+    title: "reset on purpose",
+    page: PAGE,
+    symptom: None,
+    find,
+};
+
+const PAGE: &str = "
+**Symptom.** ECONNRESET at the end of an answer, or in the middle of it; or all connections to one
+host fail with ETIMEDOUT at the same time, minutes after it fell silent.
+
+**Mechanism.** Two things that programs ask for. A socket with SO_LINGER on and a time of 0 is not
+closed with a FIN: close() throws away what has not been sent, and sends a reset. Programs do so
+to have no TIME_WAIT sockets; what is still on its way to the client is lost. And a socket with
+SO_KEEPALIVE whose peer leaves the probes unanswered is given up with a reset: the peer died, or a
+box on the path (a firewall, a NAT) has forgotten connections that were idle.
+
+**Distinguish.** With SO_LINGER 0 the kernel gives the reason `TCP_STATE` (`TCP_ABORT_ON_LINGER`
+where FIN_WAIT2 was to last no time), its stack has `tcp_disconnect` below `__tcp_close`, and
+`TCPAbortOnData` rises. The reason of a keep-alive is `TCP_KEEPALIVE_TIMEOUT`. Unread data
+(`reset-unread-data`) has a reason of its own; a reset by a firewall (`injected-reset`) has none
+here. With TCP_USER_TIMEOUT, and when retransmissions come to their end, the kernel gives a
+connection up without a reset. Clients that leave with a reset (health checks of a load balancer,
+load generators) are nothing: only sockets that accepted count, whose client had asked something,
+had not closed its side, and was not idle. Keep-alives that end the connections of single peers
+are what they are for: they count when at least half of a client's connections to one address end
+so.
+";
+
+/// Counts sockets closed with SO_LINGER 0, and data that came after a close.
+const COUNTER: &str = "TcpExt.TCPAbortOnData";
+
+fn find(story: &Story) -> Vec<Finding> {
+    let mut all = findings(aborted(story, Why::Linger), Some, finding);
+    all.extend(silent_peer::find(story));
+    all
+}
+
+fn finding(case: &Aborted) -> Finding {
+    let scope = case.scene.scope();
+    let checks = case.arithmetic(COUNTER, false);
+    let mut confidence = case.confidence();
+    weigh_checks(&mut confidence, &checks);
+    let (n, of) = (count(case.count()), plural(case.of(), "connection"));
+    let app = application(&scope);
+    Finding {
+        cause: CAUSE.id,
+        number: CAUSE.number,
+        since: None,
+        title: fitting([
+            format!(
+                "{} resets clients by SO_LINGER 0: {n} of {of}.",
+                named(&scope)
+            ),
+            format!(
+                "{} resets clients by SO_LINGER 0: {n} of {of}.",
+                named_short(&scope)
+            ),
+            format!("{} resets clients by SO_LINGER 0.", named_short(&scope)),
+        ]),
+        fix: fitting([
+            format!("Let {app} close without SO_LINGER 0, so that what it wrote arrives."),
+            "Close without SO_LINGER 0, so that what was written arrives.".into(),
+        ]),
+        impact: case.impact(),
+        confidence,
+        evidence: evidence(case, &scope),
+        arithmetic: checks,
+        ruled_out: ruled_out(case),
+        advice: advice(case, &scope),
+        verify: format!(
+            "`tcpwhy trace resets` shows none sent of port {}.",
+            case.scene.listener.local.port
+        ),
+        scope,
+    }
+}
+
+fn evidence(case: &Aborted, scope: &Scope) -> Vec<Step> {
+    let how = "with SO_LINGER 0";
+    let mut steps = vec![case.reset_step(scope, how, "TCP_STATE, in tcp_disconnect")];
+    steps.push(case.bytes_step());
+    steps.extend(case.clients_step());
+    steps.extend(case.counter_step(COUNTER));
+    steps
+}
+
+fn ruled_out(case: &Aborted) -> Vec<RuledOut> {
+    let netns = case.scene.listener.netns;
+    let unread = case.scene.story.resets.sent_for(netns, Why::UnreadData);
+    vec![
+        RuledOut {
+            cause: reset_unread_data::CAUSE.id,
+            because: format!(
+                "these have another reason and stack; sockets of the namespace sent {} for unread \
+                 data",
+                plural(unread, "reset")
+            ),
+        },
+        RuledOut {
+            cause: injected_reset::CAUSE.id,
+            because: format!(
+                "the server's own kernel sent {}",
+                plural(case.count(), "reset")
+            ),
+        },
+    ]
+}
+
+fn advice(case: &Aborted, scope: &Scope) -> Vec<Advice> {
+    let app = application(scope);
+    let look = scope
+        .pid
+        .map(|pid| format!("strace -f -e trace=setsockopt,close -p {pid}"));
+    vec![Advice {
+        action: format!(
+            "Do not let {app} set SO_LINGER to 0 (nginx: `reset_timedout_connection off`; HAProxy: \
+             no `option nolinger`), and let clients close first where TIME_WAIT sockets are to be \
+             avoided."
+        ),
+        command: look.and_then(|look| command_in(&scope.netns, &look)),
+        r#where: format!("the source or configuration of {app}; the command shows where it is set"),
+        risk: "The side that closes first keeps a TIME_WAIT socket for 60 s per connection.".into(),
+        expected: format!(
+            "The {} of connections that are reset end with a FIN, and lose nothing.",
+            percent(case.share())
+        ),
+        change: Some(Change::CloseGently {
+            listener: case.scene.address(),
+        }),
+    }]
+}
+
+#[cfg(test)]
+mod tests;

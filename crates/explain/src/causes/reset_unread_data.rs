@@ -1,0 +1,173 @@
+//! C11: a server closes connections before it has read what their clients sent, and so resets them.
+
+use super::aborted::{Aborted, aborted};
+use super::scene::{application, command_in, named, named_short, weigh_checks};
+use super::{Cause, findings, injected_reset, reset_by_application};
+use crate::finding::{Advice, Change, Finding, RuledOut, Scope, Step};
+use crate::story::{Story, Why};
+use crate::words::{count, fitting, percent, plural};
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: "reset-unread-data",
+    number: "C11",
+    title: "closed with data unread",
+    page: PAGE,
+    symptom: None,
+    find,
+};
+
+const PAGE: &str = "
+**Symptom.** Requests fail with ECONNRESET (\"connection reset by peer\") or EPIPE, often the large
+ones; the server's log says that it answered them, with an error perhaps.
+
+**Mechanism.** A socket that is closed while its receive queue still holds data, or one byte of
+it, is not closed with a FIN: the kernel sends a reset (RFC 2525, 2.17) and throws away what it
+has not yet sent. It does so when a server answers early (413, 401, 503, a redirect) and closes
+without reading the rest of the request, when it turns connections away right after accept(), or
+when it stops at the end of what its parser wanted. The client, still writing, gets the error
+instead of the answer, even when the answer has arrived already.
+
+**Distinguish.** The kernel gives the reason `TCP_ABORT_ON_CLOSE` and counts `TCPAbortOnClose`;
+before Linux 6.10 the stack tells (`__tcp_close` without `tcp_disconnect`). SO_LINGER with 0 and
+the like have other reasons. A firewall (`injected-reset`) resets without the server's kernel. A
+client that leaves before it has read the answer (a load generator at its end, a user who went on,
+a health check) resets just so, and nobody misses anything: only resets by the side that accepted
+are told, of clients that had not closed their side. Connections that are reset all at once belong
+to a process that ended.
+";
+
+/// Counts sockets closed with data unread.
+const COUNTER: &str = "TcpExt.TCPAbortOnClose";
+
+fn find(story: &Story) -> Vec<Finding> {
+    findings(aborted(story, Why::UnreadData), Some, finding)
+}
+
+fn finding(case: &Aborted) -> Finding {
+    let scope = case.scene.scope();
+    let checks = case.arithmetic(COUNTER, true);
+    let mut confidence = case.confidence();
+    weigh_checks(&mut confidence, &checks);
+    let (n, of) = (count(case.count()), plural(case.of(), "connection"));
+    let app = application(&scope);
+    Finding {
+        cause: CAUSE.id,
+        number: CAUSE.number,
+        since: None,
+        title: fitting([
+            format!(
+                "{} closes with data unread: {n} of {of} were reset.",
+                named(&scope)
+            ),
+            format!(
+                "{} closes with data unread: {n} of {of} reset.",
+                named_short(&scope)
+            ),
+            format!("{} closes with data unread.", named_short(&scope)),
+        ]),
+        fix: fitting([
+            format!("Let {app} read requests to their end before it closes, or drain them."),
+            "Let it read requests to their end before it closes.".into(),
+        ]),
+        impact: case.impact(),
+        confidence,
+        evidence: evidence(case, &scope),
+        arithmetic: checks,
+        ruled_out: ruled_out(case),
+        advice: advice(case, &scope),
+        verify: format!(
+            "`tcpwhy trace resets` shows no {REASON} of port {}, and `nstat -az \
+             TcpExtTCPAbortOnClose` no longer rises.",
+            case.scene.listener.local.port
+        ),
+        scope,
+    }
+}
+
+/// The kernel's name of the reason.
+const REASON: &str = "TCP_ABORT_ON_CLOSE";
+
+fn evidence(case: &Aborted, scope: &Scope) -> Vec<Step> {
+    let mut steps = vec![case.reset_step(scope, "with received data unread", REASON)];
+    steps.push(case.bytes_step());
+    steps.extend(case.clients_step());
+    steps.extend(case.counter_step(COUNTER));
+    steps
+}
+
+fn ruled_out(case: &Aborted) -> Vec<RuledOut> {
+    let netns = case.scene.listener.netns;
+    let lingers = case.scene.story.resets.sent_for(netns, Why::Linger);
+    vec![
+        RuledOut {
+            cause: injected_reset::CAUSE.id,
+            because: format!(
+                "the server's own kernel sent {}",
+                plural(case.count(), "reset")
+            ),
+        },
+        RuledOut {
+            cause: reset_by_application::CAUSE.id,
+            because: format!(
+                "none of these is for SO_LINGER 0, for which sockets of the namespace sent {}",
+                plural(lingers, "reset")
+            ),
+        },
+    ]
+}
+
+fn advice(case: &Aborted, scope: &Scope) -> Vec<Advice> {
+    let app = application(scope);
+    let port = case.scene.listener.local.port;
+    let is_nginx = scope.comm.as_deref() == Some("nginx");
+    let (action, command, at) = match is_nginx {
+        true => (
+            "Set `lingering_close always;` and let its timeouts cover the time that clients need \
+             to send a request; larger bodies want a larger `client_max_body_size`."
+                .into(),
+            "nginx -T | grep -E 'lingering|client_max_body_size'".to_string(),
+            "nginx.conf, in http, server or location; then `nginx -s reload`".into(),
+        ),
+        false => (
+            format!(
+                "Let {app} read each request to its end before it answers and closes; or answer, \
+                 call shutdown(SHUT_WR), and read and throw away what comes until the client \
+                 closes."
+            ),
+            format!("ss -tnp state established 'sport = :{port}'"),
+            format!(
+                "the source or configuration of {app}; the command shows unread data as Recv-Q"
+            ),
+        ),
+    };
+    vec![
+        Advice {
+            action,
+            command: command_in(&scope.netns, &command),
+            r#where: at,
+            risk:
+                "A client that never stops sending holds its connection: limit the bytes and the \
+                   time that are spent on it."
+                    .into(),
+            expected: format!(
+                "The {} of connections that end with a reset now end with the answer.",
+                percent(case.share())
+            ),
+            change: Some(Change::ReadToEnd {
+                listener: case.scene.address(),
+            }),
+        },
+        Advice {
+            action: "Or let clients ask before they send a large body (Expect: 100-continue)."
+                .into(),
+            command: None,
+            r#where: "the clients".into(),
+            risk: "A round trip more per request.".into(),
+            expected: "A refusal reaches them before they send what nobody reads.".into(),
+            change: None,
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,401 @@
+//! C18: the last segment of a message is lost, and only a timer finds out.
+
+use recording::RowRef;
+
+use super::losses::Losses;
+use super::path::{End, Path, median_of, paths, sample_rows};
+use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, set_sysctl, weigh_checks};
+use super::{Cause, findings, nagle_delayed_ack, path_loss, pmtu_black_hole, qdisc_drop};
+use crate::finding::{
+    Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step,
+};
+use crate::moved::Symptom;
+use crate::story::{Story, source};
+use crate::words::{count, duration, figure, fitting, percent, plural, rounded};
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: "tail-loss",
+    number: "C18",
+    title: "the last segment of a message is lost, and a timer has to find out",
+    page: PAGE,
+    symptom: Some(Symptom::Retransmits),
+    find,
+};
+
+const PAGE: &str = "
+**Symptom.** Most requests take a round trip or two; one in fifty takes 200 ms and a round trip,
+few 600 ms and more. The link is idle.
+
+**Mechanism.** A path loses some packets. In the middle of a transfer that costs a round trip: the
+segments behind the lost one make the receiver report the gap. Behind the last segment of a
+message comes nothing. A small request is one segment, and so is a small answer: each is the last.
+Only a timer of the sender notices: the tail loss probe after two round trips, but with one
+segment alone in flight only 200 ms later, for its ACK may be a delayed one; and the
+retransmission timer, which waits a round trip and no less than 200 ms, and twice as long each
+time that it fails.
+
+**Distinguish.** What was sent again was sent by a probe or the timer, at the first try, over
+connections on which both ends had spoken; hardly anything on ACKs. In a transfer (`path-loss`) it
+is the other way round: most losses are repaired on ACKs, and the rate suffers, not the latency.
+Waiting for a delayed ACK (`nagle-delayed-ack`) takes 40 ms and loses nothing. A segment that
+stays away however often it is sent again is larger than the path allows (`pmtu-black-hole`). A
+request that its listener had no room for (`accept-queue-overflow`) is the first of its
+connection.
+";
+
+/// Fewer are an accident: in a recording of seconds each made somebody wait.
+const MIN_WAITED: u64 = 10;
+/// One message in a thousand: what the 99.9th percentile shows.
+const MIN_SHARE: f64 = 0.001;
+/// Of what a timer sent again, the receiver had this many times as much as was lost, at most: each
+/// answer lost makes the request a duplicate. Where a CPU was late, all of it are.
+const MOST_TWICE: u64 = 2;
+/// A timer sooner than that is a probe that two round trips after the loss does its job, µs.
+const MIN_TIMER_US: f64 = 100_000.0;
+/// Of a timer's time that a wait lasts which it ended: it began with the message, or soon after.
+const OF_TIMER: f64 = 0.9;
+/// For how long Linux delays an ACK (TCP_DELACK_MIN), and some room, ms.
+const ABOVE_DELAYED_ACK_MS: u64 = 50;
+
+struct Case<'a> {
+    path: &'a Path<'a>,
+    losses: Losses<'a>,
+    /// The retransmission timer in force, in the median of those who suffer, µs.
+    timer_us: f64,
+    /// Waits of threads that a segment sent again ended after that time, and rows.
+    waits: (u64, Vec<RowRef>),
+}
+
+fn find(story: &Story) -> Vec<Finding> {
+    let holes = pmtu_black_hole::ways(story);
+    let paths = paths(story);
+    let paths = paths.iter().filter(|p| !holes.contains(&p.way()));
+    findings(paths, Case::of, Case::finding)
+}
+
+impl<'a> Case<'a> {
+    fn of(path: &'a Path<'a>) -> Option<Case<'a>> {
+        let losses = path.losses();
+        let timer = |e: &End| Some(e.transfer.rto_us).filter(|us| *us > 0).map(f64::from);
+        let timer_us = median_of(&losses.suffering, timer)?;
+        let late = losses.late();
+        let enough = late >= MIN_WAITED && late as f64 >= MIN_SHARE * losses.segments as f64;
+        let real = losses.spurious <= late * MOST_TWICE && losses.are_elsewhere();
+        // Without SACK no receiver tells what it had already.
+        let told = losses.suffering.iter();
+        let told = told
+            .map(|e| e.conn.agreed)
+            .all(|a| a.is_none_or(|a| a.sack));
+        let lost = real && told && losses.are_spread() && losses.are_tails();
+        if !(enough && lost && timer_us >= MIN_TIMER_US) {
+            return None;
+        }
+        Some(Case {
+            path,
+            losses,
+            timer_us,
+            waits: waits(path, timer_us),
+        })
+    }
+
+    /// Share of the segments that were lost and waited for.
+    fn share(&self) -> f64 {
+        self.losses.late() as f64 / self.losses.segments.max(1) as f64
+    }
+
+    fn timer(&self) -> String {
+        duration((self.timer_us * 1e3) as u64)
+    }
+
+    fn finding(&self) -> Finding {
+        let scope = self.path.scope();
+        let checks: Vec<Check> = self.path.counted_again().into_iter().collect();
+        let times = match self.losses.late() {
+            1 => "once".to_string(),
+            n => format!("{} times", count(n)),
+        };
+        let (from, to) = (self.path.from, self.path.to);
+        Finding {
+            cause: CAUSE.id,
+            number: CAUSE.number,
+            since: None,
+            title: fitting([
+                format!(
+                    "Messages {} wait {} for a timer when their last segment is lost: {times}.",
+                    self.path.name(),
+                    self.timer()
+                ),
+                format!(
+                    "Messages to {to} wait {} for a lost segment: {times}.",
+                    self.timer()
+                ),
+                format!("Messages to {to} wait for lost segments."),
+            ]),
+            fix: fitting([
+                format!(
+                    "Find the link that drops between {from} and {to}; until then, lower the \
+                     route's rto_min."
+                ),
+                "Find the link on the path that drops; until then, lower rto_min.".into(),
+            ]),
+            impact: self.impact(),
+            confidence: self.confidence(&checks),
+            evidence: self.evidence(),
+            arithmetic: checks,
+            ruled_out: self.ruled_out(),
+            advice: self.advice(&scope.netns),
+            verify: format!(
+                "`nstat -az TcpExtTCPLossProbes TcpExtTCPTimeouts` stand still while messages flow \
+                 to {to}."
+            ),
+            scope,
+        }
+    }
+
+    fn impact(&self) -> Impact {
+        let (affected, of) = (
+            self.losses.suffering.len() as u64,
+            self.path.ends.len() as u64,
+        );
+        let ms = rounded(self.timer_us / 1e3);
+        let says = format!(
+            "{} of {} had messages that waited {} or more: {} of their segments.",
+            count(affected),
+            plural(of, "connection"),
+            self.timer(),
+            percent(self.share())
+        );
+        Impact {
+            added_latency_ms: Some(Latency { p50: ms, p99: ms }),
+            ..Impact::of(affected, of, "connections", says)
+        }
+    }
+
+    fn confidence(&self, checks: &[Check]) -> Confidence {
+        let mut c = Confidence::high();
+        c.because(format!(
+            "{} of what was sent again had to wait for a timer, and this host dropped {} of it",
+            percent(self.losses.tail_share()),
+            count(self.losses.dropped)
+        ));
+        if !self.path.whole() {
+            c.at_most(
+                Level::Medium,
+                "the receivers are not on this host: what their host drops looks the same from here",
+            );
+        }
+        weigh_checks(&mut c, checks);
+        let sources = [source::RETRANSMITS, source::DROPS, source::SOCKETS];
+        doubts(self.path.story, &mut c, &sources);
+        c
+    }
+
+    fn evidence(&self) -> Vec<Step> {
+        let losses = &self.losses;
+        let resends = || losses.suffering.iter().map(|e| &e.transfer.resends);
+        let sum = |of: fn(&crate::story::Resends) -> u64| resends().map(of).sum::<u64>();
+        let (probes, timeouts, fast) = (sum(|r| r.probes), sum(|r| r.timeouts), sum(|r| r.fast));
+        let rows = resends().flat_map(|r| r.rows.iter().take(1).copied());
+        let most = losses.suffering.iter().map(|e| e.transfer.most_unacked);
+        let most = most.max().unwrap_or(0);
+        let mut steps = vec![
+            Step::new(format!(
+                "{} sent {} and {} of them again: {} as tail loss probes, {} on the retransmission \
+                 timer, {} on ACKs.",
+                plural(self.path.ends.len() as u64, "connection"),
+                plural(losses.segments, "segment"),
+                count(probes + timeouts + fast),
+                count(probes),
+                count(timeouts),
+                count(fast)
+            ))
+            .number("segments", losses.segments)
+            .number("probes", probes)
+            .number("timeouts", timeouts)
+            .number("fast", fast)
+            .rows(rows.take(2 * SHOWN_ROWS)),
+            Step::new(format!(
+                "{} of them waited for that timer at their first loss, with nothing behind them: \
+                 in the samples at most {} in flight. The receivers had {} of them already (DSACK), \
+                 and the answer was lost; {} were lost.",
+                count(losses.waited),
+                match most {
+                    1 => "1 segment was".to_string(),
+                    n => format!("{} segments were", count(n.into())),
+                },
+                count(losses.spurious),
+                count(losses.late())
+            ))
+            .number("waited", losses.waited)
+            .number("duplicates", losses.spurious)
+            .number("lost", losses.late())
+            .number("most_in_flight", most)
+            .rows(sample_rows(&losses.suffering)),
+        ];
+        let rtt = median_of(&losses.suffering, |e| {
+            Some(e.transfer.min_rtt_us)
+                .filter(|us| *us > 0)
+                .map(f64::from)
+        });
+        let rtt = rtt.unwrap_or(0.0);
+        steps.push(
+            Step::new(format!(
+                "The timer fires after {}, and the shortest round trip is {}: each of them costs the time \
+                 of {} round trips.",
+                self.timer(),
+                duration((rtt * 1e3) as u64),
+                figure(self.timer_us / rtt.max(1.0))
+            ))
+            .number("timer_us", self.timer_us)
+            .number("min_rtt_us", rtt)
+            .rows(sample_rows(&losses.suffering)),
+        );
+        let (waits, rows) = &self.waits;
+        if *waits > 0 {
+            steps.push(
+                Step::new(format!(
+                    "{} threads of {} waited that long or longer, and were woken by a segment that \
+                     had been sent again.",
+                    match waits {
+                        1 => "Once,".to_string(),
+                        n => format!("{} times,", count(*n)),
+                    },
+                    self.path.to
+                ))
+                .number("waits", *waits)
+                .rows(rows.iter().copied()),
+            );
+        }
+        steps
+    }
+
+    fn ruled_out(&self) -> Vec<RuledOut> {
+        let losses = &self.losses;
+        let held: u32 = losses.suffering.iter().map(|e| e.transfer.held).sum();
+        let samples: u32 = losses.suffering.iter().map(|e| e.transfer.samples).sum();
+        let longest = losses.suffering.iter().map(|e| e.transfer.stall.timeouts);
+        vec![
+            RuledOut {
+                cause: path_loss::CAUSE.id,
+                because: format!(
+                    "in a transfer losses are repaired on ACKs: here {} were, and {} waited for a \
+                     timer",
+                    count(losses.fast),
+                    count(losses.waited)
+                ),
+            },
+            RuledOut {
+                cause: nagle_delayed_ack::CAUSE.id,
+                because: format!(
+                    "it takes 40 ms and loses nothing: {} were lost, and {} of {} found a segment \
+                     held back",
+                    plural(losses.late(), "segment"),
+                    count(held.into()),
+                    plural(samples.into(), "sample")
+                ),
+            },
+            RuledOut {
+                cause: pmtu_black_hole::CAUSE.id,
+                because: format!(
+                    "no segment was sent again more than {} on the timer",
+                    match longest.max().unwrap_or(0) {
+                        0 | 1 => "once".to_string(),
+                        n => format!("{} times in a row", count(n)),
+                    }
+                ),
+            },
+            RuledOut {
+                cause: qdisc_drop::CAUSE.id,
+                because: format!(
+                    "this host dropped {} of the packets of these connections; {} were lost",
+                    count(losses.dropped),
+                    count(losses.late())
+                ),
+            },
+        ]
+    }
+
+    fn advice(&self, netns: &crate::Netns) -> Vec<Advice> {
+        let (story, from, to) = (self.path.story, self.path.from, self.path.to);
+        let mut advice = vec![
+            Advice {
+                action: format!(
+                    "Find the link that drops on the way from {from} to {to}, and repair it."
+                ),
+                command: command_in(netns, &format!("mtr -T -r -c 1000 {to}")),
+                r#where:
+                    "every device on the path: error counters of its ports (ethtool -S on hosts)"
+                        .into(),
+                risk: "None: it only looks. 1,000 probes take some minutes.".into(),
+                expected: format!("No message waits {} any more.", self.timer()),
+                change: Some(Change::RepairPath {
+                    from: from.to_string(),
+                    to: to.to_string(),
+                }),
+            },
+            Advice {
+                action: format!(
+                    "Until then, let the timer of this route fire sooner: rto_min {ABOVE_DELAYED_ACK_MS}ms."
+                ),
+                command: command_in(netns, &format!("ip route get {to}")),
+                r#where: format!(
+                    "{}: `ip route change` of the route that the command shows, with `rto_min \
+                     {ABOVE_DELAYED_ACK_MS}ms`; the same on {to} for what it sends. From Linux 6.11 \
+                     on also the sysctl net.ipv4.tcp_rto_min_us",
+                    namespace(netns)
+                ),
+                risk: "Segments are sent twice when an ACK is late: Linux delays ACKs by 40 ms, \
+                       others by up to 200. Less than that (5ms) only where answers come at once."
+                    .into(),
+                expected: format!(
+                    "A lost message is late by some {ABOVE_DELAYED_ACK_MS} ms, not {}.",
+                    self.timer()
+                ),
+                change: None,
+            },
+            Advice {
+                action: "Let the application have several requests under way per connection, \
+                         or ask again elsewhere when an answer is late."
+                    .into(),
+                command: None,
+                r#where: "the application: pipelining, HTTP/2, hedged requests".into(),
+                risk: "More load where requests are asked twice; they must bear that.".into(),
+                expected: "What comes behind a lost segment tells of it within a round trip."
+                    .into(),
+                change: None,
+            },
+        ];
+        // 0 turns off what finds losses by time, which needs only one segment behind the lost one.
+        if story.settings.number(self.path.netns, RECOVERY) == Some(0) {
+            let risk = "None known: it is the default since Linux 4.18.";
+            let expected = "One segment behind the lost one is enough to notice.";
+            advice.insert(1, set_sysctl(netns, RECOVERY, 1, risk, expected.into()));
+        }
+        advice
+    }
+}
+
+/// Threads at the other end that waited for a timer of this one, and rows.
+fn waits(path: &Path, timer_us: f64) -> (u64, Vec<RowRef>) {
+    let least = (timer_us * 1e3 * OF_TIMER) as u64;
+    let all = path.story.waits.all.iter().filter(|w| {
+        let came = w.cause.as_ref().filter(|a| a.attempt > 0);
+        let here = came.is_some_and(|a| (a.from.addr, a.to.addr) == (path.from, path.to));
+        here && w.waited_ns >= least
+    });
+    let mut rows = Vec::new();
+    let mut n = 0;
+    for wait in all {
+        n += 1;
+        if rows.len() < SHOWN_ROWS {
+            rows.push(wait.row);
+        }
+    }
+    (n, rows)
+}
+
+/// How losses are found: bit 0 is RACK.
+const RECOVERY: &str = "net.ipv4.tcp_recovery";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! C18 is named when timers repair single segments, and not when ACKs do, or nothing was lost.
+
+use crate::causes::testing::{found, number, only, ruled_out};
+use crate::fixture::{self, CLIENT, SERVER};
+use crate::{Change, Level, Number};
+
+const ID: &str = "tail-loss";
+
+#[test]
+fn both_ends_here() {
+    let f = only(&fixture::tails(), ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert_eq!((f.impact.affected, f.impact.of), (5, 5));
+    assert_eq!(
+        f.scope.resource.as_deref(),
+        Some("path 10.79.0.2 → 10.79.0.1")
+    );
+    // Two a second, but for those before the first sample.
+    assert_eq!(number(&f, "waited"), &Number::Count(5 * 2 * 7));
+    assert_eq!(number(&f, "lost"), &Number::Count(5 * 2 * 7));
+    assert_eq!(number(&f, "timer_us"), &Number::Real(204_000.0));
+    assert!(f.arithmetic.len() == 1 && f.arithmetic[0].agrees);
+    assert!(ruled_out(&f, "path-loss").contains("here 0 were, and 70 waited"));
+    let repair = Change::RepairPath {
+        from: "10.79.0.2".into(),
+        to: "10.79.0.1".into(),
+    };
+    assert_eq!(f.advice[0].change, Some(repair));
+}
+
+#[test]
+fn the_sender_alone_cannot_be_sure() {
+    let mut recording = fixture::tails();
+    recording.seen_from(CLIENT);
+    assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
+    let mut recording = fixture::tails();
+    recording.seen_from(SERVER);
+    assert!(
+        found(&recording).is_empty(),
+        "the receiver sends nothing again"
+    );
+}
+
+#[test]
+fn what_was_not_recorded_lowers_the_confidence_or_leaves_nothing() {
+    let mut recording = fixture::tails();
+    recording.without("drop");
+    assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
+    for source in ["retransmit", "sockets"] {
+        let mut recording = fixture::tails();
+        recording.without(source);
+        assert!(found(&recording).is_empty(), "{source}");
+    }
+}
+
+#[test]
+fn transfers_are_path_loss_also_with_some_timeouts() {
+    let mut recording = fixture::lossy();
+    let sent_again = recording
+        .events
+        .iter_mut()
+        .filter(|e| e.retransmit_kind.is_some());
+    for event in sent_again.step_by(4) {
+        event.retransmit_kind = Some("rto".into());
+    }
+    only(&recording, "path-loss");
+    // And messages are not, also when some losses are found by ACKs.
+    let mut recording = fixture::tails();
+    let sent_again = recording
+        .events
+        .iter_mut()
+        .filter(|e| e.retransmit_kind.is_some());
+    for event in sent_again.step_by(4) {
+        event.retransmit_kind = Some("rack".into());
+    }
+    only(&recording, ID);
+}
+
+#[test]
+fn look_alikes_are_not_it() {
+    only(&fixture::nagle(), "nagle-delayed-ack");
+    only(&fixture::black_hole(), "pmtu-black-hole");
+    only(&fixture::shaped(), "qdisc-drop");
+    // The receiver had them all: a CPU was late, not a packet.
+    let mut spurious = fixture::tails();
+    for socket in &mut spurious.sockets {
+        socket.dsack_dups = socket.data_segs_out.map(|n| n * 2 / 42);
+    }
+    assert!(found(&spurious).is_empty());
+    // An answer lost makes a duplicate of the request: as many as were lost are no doubt.
+    let mut answers = fixture::tails();
+    for socket in &mut answers.sockets {
+        socket.dsack_dups = socket.data_segs_out.map(|n| n / 42);
+    }
+    only(&answers, ID);
+    // Without SACK nobody can tell.
+    let mut untold = fixture::tails();
+    for event in &mut untold.events {
+        event.sack = event.sack.map(|_| false);
+    }
+    assert!(found(&untold).iter().all(|f| f.cause != ID));
+    // The first thing that is said: the other end may not know of the connection.
+    let mut first = fixture::tails();
+    for socket in &mut first.sockets {
+        (socket.bytes_acked, socket.bytes_received) = (Some(0), Some(0));
+    }
+    assert!(found(&first).iter().all(|f| f.cause != ID));
+    // Timers that need not wait, of a route with a low rto_min.
+    let mut soon = fixture::tails();
+    for socket in &mut soon.sockets {
+        socket.rto_us = Some(9_000);
+    }
+    assert!(found(&soon).is_empty());
+    // Few, over a second.
+    let mut few = fixture::tails();
+    few.events
+        .retain(|e| e.retransmit_kind.is_none() || e.time_ns < fixture::START_NS + 1_800_000_000);
+    assert!(found(&few).is_empty());
+}
+
+#[test]
+fn made_up_numbers_do_no_harm() {
+    for most in [0, 1, u32::MAX] {
+        let mut recording = fixture::tails();
+        for socket in &mut recording.sockets {
+            socket.rto_us = Some(most);
+            socket.min_rtt_us = Some(most);
+            socket.unacked = Some(most);
+            socket.data_segs_out = Some(most);
+        }
+        for finding in found(&recording) {
+            assert!(finding.impact.share <= 1.0, "{finding:?}");
+        }
+    }
+}
