@@ -56,7 +56,7 @@ fn what_burns_cpu_is_named() {
         .stderr(Stdio::null())
         .spawn();
     let kernel = Running(kernel.unwrap());
-    let child = begin(&path, &["--with", "profile"]);
+    let child = begin(&path, &["--with", "profile", "--profile-hz", "997"]);
     sleep(Duration::from_secs(2));
     finish(child);
     stop.store(true, Ordering::Relaxed);

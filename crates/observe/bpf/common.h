@@ -9,16 +9,6 @@
 /* Random per recording: ids are stable within it and tell no kernel address. */
 const volatile u64 sock_key[2];
 
-static __always_inline u64 sock_id(const void *sk)
-{
-	u64 x = 0;
-
-	/* The verifier lets nobody calculate with a pointer; read as memory it is a number. */
-	bpf_probe_read_kernel(&x, sizeof(x), &sk);
-	x = (x ^ sock_key[0]) * sock_key[1];
-	return x ^ (x >> 32);
-}
-
 static __always_inline void v4_mapped(u8 out[16], __be32 addr)
 {
 	__builtin_memset(out, 0, 10);
@@ -27,15 +17,33 @@ static __always_inline void v4_mapped(u8 out[16], __be32 addr)
 	__builtin_memcpy(out + 12, &addr, 4);
 }
 
-/* As sock_id, without a probe read: what was a pointer in a register is a number when it comes back
- * from memory; `slot` is some of a map's or of a record's. */
-static __always_inline u64 sock_id_through(u64 *slot, const void *sk)
+/* What was a pointer in a register is a number when it comes back from memory: `place` is some of a
+ * map's or of a record's. Cheaper than a probe read. */
+static __always_inline u64 number_through(u64 *place, const void *pointer)
 {
-	u64 x;
+	*(volatile u64 *)place = (u64)pointer;
+	return *(volatile u64 *)place;
+}
 
-	*(volatile u64 *)slot = (u64)sk;
-	x = (*(volatile u64 *)slot ^ sock_key[0]) * sock_key[1];
+static __always_inline u64 sock_id_of(u64 number)
+{
+	u64 x = (number ^ sock_key[0]) * sock_key[1];
+
 	return x ^ (x >> 32);
+}
+
+static __always_inline u64 sock_id(const void *sk)
+{
+	u64 x = 0;
+
+	/* The verifier lets nobody calculate with a pointer; read as memory it is a number. */
+	bpf_probe_read_kernel(&x, sizeof(x), &sk);
+	return sock_id_of(x);
+}
+
+static __always_inline u64 sock_id_through(u64 *place, const void *sk)
+{
+	return sock_id_of(number_through(place, sk));
 }
 
 /* sock_common's addresses, by plain loads, which typed pointers of tracepoints and iterators allow:

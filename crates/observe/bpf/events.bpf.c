@@ -5,6 +5,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
+#define SLOTS	      (1 << 14) /* a power of two: 3 MiB */
 #define STACK_FRAMES  16
 #define COOKIE_FRAMES 10 /* cookie_v4_check is the eighth */
 
@@ -139,6 +140,22 @@ static __always_inline void end(struct tw_event *e)
 		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
 }
 
+/* Where a connection waits for its end. Sockets are 2 KiB and more, and neighbours among themselves:
+ * so are their slots, which a hash would spread over a page each. */
+static __always_inline u32 slot_of(u64 number)
+{
+	return (number >> 11) & (SLOTS - 1);
+}
+
+static __always_inline void fill_sock_id(struct tw_event *e, const void *sk)
+{
+	u64 number = number_through(&e->sock, sk);
+
+	e->sock = sock_id_of(number);
+	e->slot = slot_of(number);
+	e->bits |= TW_HAS_SOCK;
+}
+
 static __always_inline void fill_sock(struct tw_event *e, const struct sock *sk,
 				      const struct tcp_sock *tp)
 {
@@ -147,8 +164,7 @@ static __always_inline void fill_sock(struct tw_event *e, const struct sock *sk,
 	e->family = load_addrs(e->local_addr, e->remote_addr, skc);
 	e->remote_port = bpf_ntohs(skc->skc_dport);
 	e->state = skc->skc_state;
-	e->sock = sock_id_through(&e->sock, sk);
-	e->bits |= TW_HAS_SOCK;
+	fill_sock_id(e, sk);
 	/* skc_num is cleared before the change to CLOSE is announced; inet_sport is not. TIME_WAIT
 	 * and requests have only the former. */
 	e->local_port = tp ? bpf_ntohs(tp->inet_conn.icsk_inet.inet_sport) : skc->skc_num;
@@ -301,13 +317,14 @@ static __always_inline void fill_change(struct tw_event *e, const struct sock *s
 
 #include "lives.h"
 
-/* `number` is a place in a map for the socket's id, or NULL when lives are not folded. */
+/* `number` is a place in a map for the socket as a number, or NULL when lives are not folded. */
 static __always_inline int state_changed(void *ctx, struct sock *sk, int old, int new, u64 *number)
 {
 	struct tcp_sock *tp;
 	struct tw_event *e;
 	struct born *born;
 	u32 zero = 0;
+	u64 n;
 
 	if (old == TCP_LISTEN && new == TCP_SYN_RECV) {
 		/* It is reported when it is established, a moment later on this CPU. */
@@ -318,11 +335,14 @@ static __always_inline int state_changed(void *ctx, struct sock *sk, int old, in
 		}
 		return 0;
 	}
-	if (!(state_wanted[old & 15] & (1u << (new & 15))) || !sock_ok(sk))
+	if (!sock_ok(sk))
 		return 0;
 	tp = bpf_skc_to_tcp_sock(sk);
-	if (number && tp && fold(sock_id_through(number, sk), sk, tp, old, new))
-		return 0;
+	if (number && tp) {
+		n = number_through(number, sk);
+		if (fold(sock_id_of(n), slot_of(n), sk, tp, old, new))
+			return 0;
+	}
 	e = begin(TW_STATE, netns_of(&sk->__sk_common));
 	if (!e)
 		return 0;
@@ -333,12 +353,17 @@ static __always_inline int state_changed(void *ctx, struct sock *sk, int old, in
 	return 0;
 }
 
+static __always_inline bool change_wanted(int old, int new)
+{
+	return state_wanted[old & 15] & (1u << (new & 15));
+}
+
 static __always_inline int first(void *ctx, struct sock *sk, int old, int new, bool folds)
 {
 	u32 zero = 0;
 	struct at_work *at_work;
 
-	if (sk->sk_protocol != IPPROTO_TCP)
+	if (!change_wanted(old, new) || sk->sk_protocol != IPPROTO_TCP)
 		return 0;
 	at_work = bpf_map_lookup_elem(&busy, &zero);
 	if (!at_work)
@@ -358,7 +383,8 @@ static __always_inline int second(void *ctx, struct sock *sk, int old, int new, 
 	struct at_work *at_work = bpf_map_lookup_elem(&busy, &zero);
 	u64 *n;
 
-	if (!at_work || !at_work->first || sk->sk_protocol != IPPROTO_TCP)
+	if (!at_work || !at_work->first || !change_wanted(old, new) ||
+	    sk->sk_protocol != IPPROTO_TCP)
 		return 0;
 	n = bpf_map_lookup_elem(&caught, &zero);
 	if (n)
@@ -432,8 +458,7 @@ int BPF_PROG(on_retransmit_synack, struct sock *sk, struct request_sock *req)
 	e->local_port = skc->skc_num;
 	e->remote_port = bpf_ntohs(skc->skc_dport);
 	e->state = TCP_NEW_SYN_RECV;
-	e->sock = sock_id_through(&e->sock, req);
-	e->bits |= TW_HAS_SOCK;
+	fill_sock_id(e, req);
 	e->attempt = BPF_CORE_READ_BITFIELD(req, num_timeout);
 	end(e);
 	return 0;
@@ -534,8 +559,7 @@ int on_drop(u64 *ctx)
 	}
 	if (sk) {
 		e->state = state;
-		e->sock = sock_id_through(&e->sock, sk);
-		e->bits |= TW_HAS_SOCK;
+		fill_sock_id(e, sk);
 	}
 	e->reason = reason;
 	e->bits |= TW_HAS_REASON;

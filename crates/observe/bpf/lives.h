@@ -5,8 +5,6 @@
 #ifndef TCPWHY_LIVES_H
 #define TCPWHY_LIVES_H
 
-#define SLOTS (1 << 14) /* a power of two: 3 MiB */
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -159,10 +157,10 @@ static __always_inline bool life_ends(struct tw_slot *s, u64 id, struct sock *sk
 }
 
 /* Whether the change is kept, or told, as part of a life. */
-static __always_inline bool fold(u64 id, struct sock *sk, struct tcp_sock *tp, int old, int new)
+static __always_inline bool fold(u64 id, u32 slot, struct sock *sk, struct tcp_sock *tp, int old,
+				 int new)
 {
-	u32 i = id & (SLOTS - 1);
-	struct tw_slot *s = bpf_map_lookup_elem(&slots, &i);
+	struct tw_slot *s = bpf_map_lookup_elem(&slots, &slot);
 
 	if (!s || id < TW_SLOT_LEAST_ID)
 		return false;

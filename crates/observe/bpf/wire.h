@@ -67,7 +67,7 @@ struct tw_event {
 	u8 bits;
 	u8 zero;
 	char comm[16];
-	u32 zero2;
+	u32 slot; /* of the socket; some bits of its address, which are not recorded */
 };
 _Static_assert(sizeof(struct tw_event) == 152, "tw_event is shared with Rust");
 

@@ -13,7 +13,7 @@ use crate::holders::Holders;
 use crate::host;
 use crate::kernel::{Callers, KernelBtf, Names, Symbols, hz};
 use crate::packets::{self, PacketOptions};
-use crate::profile::{self, Profile, ProfileOptions};
+use crate::profile::{self, Profile, ProfileOptions, affordable_hz};
 use crate::sampler::sources;
 use crate::sockets::{Decoder, Sockets};
 use crate::tasks::{self, Losses, TaskOptions, Tasks};
@@ -38,13 +38,11 @@ const RING_BYTES: u32 = 1 << 16;
 
 /// Tries every source.
 pub fn checkup() -> Checkup {
-    let (sources, obstacle) = match try_sources() {
+    // Without root there is no clock, and no source either.
+    let tick = profile::tick_cost();
+    let (sources, obstacle) = match try_sources(tick) {
         Ok(sources) => (sources, None),
         Err(e) => (Vec::new(), Some(e.reason())),
-    };
-    let tick = match obstacle {
-        Some(_) => None,
-        None => profile::tick_cost(),
     };
     Checkup {
         host: host::host(hz()),
@@ -54,7 +52,7 @@ pub fn checkup() -> Checkup {
     }
 }
 
-fn try_sources() -> Result<Vec<Source>, Error> {
+fn try_sources(tick: Option<Duration>) -> Result<Vec<Source>, Error> {
     host::require_root()?;
     quiet_libbpf();
     let sock_key = host::sock_key()?;
@@ -80,7 +78,7 @@ fn try_sources() -> Result<Vec<Source>, Error> {
     found.extend(census::checkup());
     found.extend(calls_and_packets(sock_key)?);
     found.extend(try_tasks(sock_key, &btf, &symbols.verdict));
-    found.extend(try_profile(&symbols.verdict));
+    found.extend(try_profile(affordable_hz(tick), &symbols.verdict));
     found.push(Source::optional(
         "hz",
         "durations that the kernel keeps in ticks",
@@ -136,13 +134,16 @@ fn try_tasks(sock_key: [u64; 2], btf: &KernelBtf, symbols: &Verdict) -> Vec<Sour
     }
 }
 
-fn try_profile(symbols: &Verdict) -> Vec<Source> {
-    let how = ProfileOptions::default();
+fn try_profile(hz: u32, symbols: &Verdict) -> Vec<Source> {
+    let how = ProfileOptions {
+        hz: Some(hz),
+        ..ProfileOptions::default()
+    };
     let mut object = MaybeUninit::uninit();
     let attached = Profile::attach(&mut object, &how, &Filter::default(), RING_BYTES);
     let verdict = match attached {
         Ok(_) => Verdict::Attached,
         Err(e) => Verdict::Failed(e.to_string()),
     };
-    profile::sources(verdict, symbols.clone(), 0)
+    profile::sources(verdict, Some(hz), symbols.clone(), 0)
 }

@@ -43,6 +43,6 @@ pub use host::boot_id;
 pub use netns::resolve as resolve_netns;
 pub use options::Options;
 pub use part::Part;
-pub use profile::ProfileOptions;
+pub use profile::{ProfileOptions, affordable_hz};
 pub use recording::{Filter, Prefix};
 pub use session::Session;

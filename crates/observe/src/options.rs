@@ -63,10 +63,11 @@ impl Options {
                 self.ring_bytes
             )));
         }
-        if !(1..=MAX_PROFILE_HZ).contains(&self.profile.hz) {
+        if let Some(hz) = self.profile.hz
+            && !(1..=MAX_PROFILE_HZ).contains(&hz)
+        {
             return Err(Error::Usage(format!(
-                "the CPUs can be sampled 1 to {MAX_PROFILE_HZ} times a second, not {}",
-                self.profile.hz
+                "the CPUs can be sampled 1 to {MAX_PROFILE_HZ} times a second, not {hz}"
             )));
         }
         Ok(())

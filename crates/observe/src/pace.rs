@@ -5,22 +5,22 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A round may use one part in so many of a CPU.
-const MOST_OF_THE_TIME: u32 = 50;
-
 /// The time between the rounds of one thread.
 pub struct Pace {
     wanted: Duration,
+    /// A round may use one part in so many of a CPU.
+    pub most: u32,
     /// Time until the next round.
     pub interval: Duration,
     began: Duration,
 }
 
 impl Pace {
-    /// Rounds every `wanted` as long as they are cheap.
-    pub fn new(wanted: Duration) -> Pace {
+    /// Rounds every `wanted` as long as they use less than one part in `most` of a CPU.
+    pub fn new(wanted: Duration, most: u32) -> Pace {
         Pace {
             wanted,
+            most,
             interval: wanted,
             began: Duration::ZERO,
         }
@@ -34,13 +34,17 @@ impl Pace {
 
     /// A round has ended. Says so when the next ones come much later than the last ones did.
     pub fn end(&mut self) -> Option<String> {
-        let used = thread_cpu().saturating_sub(self.began);
-        let needed = self.wanted.max(used * MOST_OF_THE_TIME);
+        self.used(thread_cpu().saturating_sub(self.began))
+    }
+
+    /// The same of a round that used so much CPU time.
+    pub fn used(&mut self, used: Duration) -> Option<String> {
+        let needed = self.wanted.max(used * self.most);
         let slowed = needed > self.interval * 2;
         self.interval = needed;
         slowed.then(|| {
             format!(
-                "a round of samples uses {} ms of CPU: sampling every {:.0} s",
+                "takes {} ms of CPU: once every {:.0} s",
                 used.as_millis(),
                 needed.as_secs_f64()
             )
@@ -49,7 +53,7 @@ impl Pace {
 }
 
 /// CPU time of the calling thread.
-fn thread_cpu() -> Duration {
+pub fn thread_cpu() -> Duration {
     let t = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }
@@ -61,7 +65,7 @@ mod tests {
     #[test]
     fn a_dear_round_is_said_once_and_comes_less_often() {
         let wanted = Duration::from_millis(1);
-        let mut pace = Pace::new(wanted);
+        let mut pace = Pace::new(wanted, 50);
         let busy = |pace: &mut Pace| {
             pace.begin();
             while thread_cpu() - pace.began < wanted * 2 {
@@ -70,11 +74,16 @@ mod tests {
             pace.end()
         };
         assert!(busy(&mut pace).unwrap().contains("every"));
-        assert!(pace.interval >= wanted * 2 * MOST_OF_THE_TIME);
+        assert!(pace.interval >= wanted * 100);
         pace.interval = Duration::from_secs(1); // whatever the host did meanwhile
         assert_eq!(busy(&mut pace), None, "not slower than before");
         pace.begin();
         assert_eq!(pace.end(), None);
         assert!(pace.interval < Duration::from_secs(1));
+        pace.used(Duration::from_secs(1));
+        assert!(
+            pace.interval >= Duration::from_secs(50),
+            "of another thread"
+        );
     }
 }

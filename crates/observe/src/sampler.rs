@@ -1,5 +1,6 @@
 //! The thread that samples: visits every namespace and reads sockets, counters and settings.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
@@ -31,6 +32,15 @@ pub struct SampleOptions {
     pub sock_key: [u64; 2],
 }
 
+/// A round may use one part in so many of a CPU.
+const MOST: u32 = 50;
+/// And the walks over sockets, those of all namespaces together, one part in so many: the kernel has one
+/// table for all, which each walk goes through from end to end; 80,000 in TIME_WAIT took 15 ms. Who
+/// asks for more than a round a second pays for it.
+fn most_of_walks(interval: Duration) -> u32 {
+    u32::try_from(interval.as_millis() / 10).map_or(100, |most| most.clamp(5, 100))
+}
+
 /// Open files of all tasks are walked every so many rounds, and whenever a listener is new.
 const HOLDERS_EVERY: u64 = 5;
 
@@ -43,22 +53,24 @@ pub fn sample(
 ) -> Result<Report, Error> {
     let (mut sockets, mut holders) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     let mut sampler = Sampler::new(options, writer, health, &mut sockets, &mut holders)?;
-    sampler.round()?;
+    sampler.round(false)?;
     control.ready(sampler.report());
-    let mut pace = Pace::new(options.interval);
+    let mut pace = Pace::new(options.interval, MOST);
     loop {
         let stopping = control.stopping(pace.interval);
         pace.begin();
-        if stopping {
-            sampler.rounds = 0; // a last complete look at the holders, too
-        }
-        sampler.round()?;
+        sampler.round(stopping)?;
         if stopping {
             sampler.seal()?;
             return Ok(sampler.report());
         }
         if let Some(detail) = pace.end() {
-            health.say("sockets", "slowed", 0, detail)?;
+            health.say(
+                "sockets",
+                "slowed",
+                0,
+                format!("a round of samples {detail}"),
+            )?;
         }
     }
 }
@@ -76,17 +88,32 @@ struct Sampler<'a, 'o> {
     process_rows: TableWriter<Process>,
     counter_rows: TableWriter<Counter>,
     setting_rows: TableWriter<Setting>,
-    seen: BTreeMap<u32, Namespace>,
+    seen: BTreeMap<u32, Seen>,
     /// Namespaces that could not be visited, told once each.
     told: HashSet<u32>,
-    /// Inodes of the listeners of the current round.
-    listeners: HashSet<u64>,
     /// Processes that hold listeners.
     servers: BTreeSet<u32>,
     rounds: u64,
     longest: Longest,
-    /// Jiffies at the start of the previous round; each round of dumps compares with it.
-    last_round: Option<u32>,
+}
+
+/// A namespace that was visited.
+struct Seen {
+    namespace: Namespace,
+    pace: Pace,
+    /// When its sockets were walked last.
+    walked: Instant,
+    /// The same in jiffies: the next walk leaves out what has not moved since.
+    walked_jiffies: u32,
+    /// Inodes of its listeners.
+    listeners: HashSet<u64>,
+}
+
+impl Seen {
+    /// Whether its sockets shall be walked. Rounds do not come to the millisecond.
+    fn is_due(&self, round: Duration) -> bool {
+        self.walked.elapsed() + round / 2 >= self.pace.interval
+    }
 }
 
 impl<'a, 'o> Sampler<'a, 'o> {
@@ -121,35 +148,35 @@ impl<'a, 'o> Sampler<'a, 'o> {
             setting_rows: writer.table()?,
             seen: BTreeMap::new(),
             told: HashSet::new(),
-            listeners: HashSet::new(),
             servers: BTreeSet::new(),
             rounds: 0,
             longest: Longest::default(),
-            last_round: None,
         })
     }
 
-    /// One sample of everything.
-    fn round(&mut self) -> Result<(), Error> {
+    /// One sample of everything that is due; when it is the last one, of everything.
+    fn round(&mut self, last: bool) -> Result<(), Error> {
         let since = Instant::now();
-        let mut began = None;
-        let known_listeners = std::mem::take(&mut self.listeners);
-        for found in netns::find().into_values() {
-            let inode = found.namespace.inode;
-            let wanted = &self.options.netns;
-            if wanted.is_empty() || wanted.contains(&inode) {
-                self.namespace(&found)?;
-                began = began.or(Some(self.sockets.last_dump()));
-            }
+        let mut new_listener = false;
+        let mut namespaces = netns::find();
+        let wanted = &self.options.netns;
+        namespaces.retain(|inode, _| wanted.is_empty() || wanted.contains(inode));
+        let count = u32::try_from(namespaces.len()).unwrap_or(u32::MAX);
+        let most = most_of_walks(self.options.interval).saturating_mul(count);
+        for found in namespaces.values() {
+            new_listener |= self.namespace(found, most, last)?;
         }
-        self.last_round = began.or(self.last_round);
         self.settings.of_host(&mut self.setting_rows)?;
-        let new_listener = !self.listeners.is_subset(&known_listeners);
-        if (new_listener || self.rounds.is_multiple_of(HOLDERS_EVERY))
+        if (new_listener || last || self.rounds.is_multiple_of(HOLDERS_EVERY))
             && let Ok(holders) = &mut self.holders
         {
             self.servers.clear();
-            let (listeners, servers) = (&self.listeners, &mut self.servers);
+            let there = self
+                .seen
+                .values()
+                .filter(|s| namespaces.contains_key(&s.namespace.inode));
+            let listeners: HashSet<u64> = there.flat_map(|s| s.listeners.iter().copied()).collect();
+            let servers = &mut self.servers;
             holders.dump(&mut self.holder_rows, |inode, pid| {
                 if listeners.contains(&inode) {
                     servers.insert(pid);
@@ -162,30 +189,34 @@ impl<'a, 'o> Sampler<'a, 'o> {
         self.seal_if_due()
     }
 
-    /// One sample of one namespace, from inside it.
-    fn namespace(&mut self, found: &Found) -> Result<(), Error> {
+    /// One sample of one namespace, from inside it; the walk over its sockets may use one part in `most`
+    /// of a CPU. Whether there is a listener that was not there before.
+    fn namespace(&mut self, found: &Found, most: u32, last: bool) -> Result<bool, Error> {
         let inode = found.namespace.inode;
-        let new = !self.seen.contains_key(&inode);
+        let seen = self.seen.get(&inode);
         // Made while we record: its counters began at zero.
-        let young = new && self.last_round.is_some();
+        let young = seen.is_none() && self.rounds > 0;
         // A namespace that is new to us is dumped whole, like all in the first round.
-        let since = self.last_round.filter(|_| !new);
+        let walked = seen.map(|s| s.walked_jiffies);
+        let walks = last || seen.is_none_or(|s| s.is_due(self.options.interval));
         let (sockets, counters) = (&mut self.sockets, &mut self.counters);
-        let (settings, listeners) = (&mut self.settings, &mut self.listeners);
+        let (settings, setting_rows) = (&mut self.settings, &mut self.setting_rows);
         let (socket_rows, counter_rows) = (&mut self.socket_rows, &mut self.counter_rows);
-        let setting_rows = &mut self.setting_rows;
-        let longest = &mut self.longest.snapshot;
+        let mut listeners = HashSet::new();
+        let began = Instant::now();
         let visited = self.home.visit(found, || {
             counters.sample(inode, young, counter_rows)?;
             settings.of_namespace(inode, setting_rows)?;
+            if !walks {
+                return Ok(None);
+            }
             let began = Instant::now();
-            sockets.dump(since.is_none(), since.unwrap_or(0), socket_rows, |inode| {
+            let walk = sockets.dump(walked, socket_rows, |inode| {
                 listeners.insert(inode);
             })?;
-            *longest = (*longest).max(began.elapsed());
-            Ok::<(), Error>(())
+            Ok::<_, Error>(Some((walk, began.elapsed())))
         });
-        match visited {
+        let walk = match visited {
             Ok(result) => result?,
             // It may have ended between finding and visiting it.
             Err(why) => {
@@ -194,13 +225,40 @@ impl<'a, 'o> Sampler<'a, 'o> {
                     let detail = format!("namespace {name} could not be visited: {why}");
                     self.health.say("sockets", "partial", 1, detail)?;
                 }
-                return Ok(());
+                return Ok(false);
             }
+        };
+        let Some((walk, took)) = walk else {
+            return Ok(false);
+        };
+        self.longest.snapshot = self.longest.snapshot.max(took);
+        let walked_jiffies = self.sockets.last_dump();
+        let seen = match self.seen.entry(inode) {
+            Entry::Vacant(new) => {
+                let new_listener = !listeners.is_empty();
+                new.insert(Seen {
+                    namespace: found.namespace.clone(),
+                    // Not of this walk, which was over everything.
+                    pace: Pace::new(self.options.interval, most),
+                    walked: began,
+                    walked_jiffies,
+                    listeners,
+                });
+                return Ok(new_listener);
+            }
+            Entry::Occupied(seen) => seen.into_mut(),
+        };
+        let new_listener = !listeners.is_subset(&seen.listeners);
+        seen.listeners = listeners;
+        seen.walked = began;
+        seen.walked_jiffies = walked_jiffies;
+        seen.pace.most = most;
+        if let Some(detail) = seen.pace.used(walk) {
+            let name = &seen.namespace.name;
+            let detail = format!("a walk over the sockets of namespace {name} {detail}");
+            self.health.say("sockets", "slowed", 0, detail)?;
         }
-        if new {
-            self.seen.insert(inode, found.namespace.clone());
-        }
-        Ok(())
+        Ok(new_listener)
     }
 
     fn seal_if_due(&mut self) -> Result<(), Error> {
@@ -228,7 +286,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
         };
         Report {
             sources: sources(holders),
-            namespaces: self.seen.values().cloned().collect(),
+            namespaces: self.seen.values().map(|s| s.namespace.clone()).collect(),
             longest: self.longest,
         }
     }

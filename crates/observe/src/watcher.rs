@@ -27,7 +27,6 @@ pub fn watch(
 ) -> Result<Report, Error> {
     let mut objects = [MaybeUninit::uninit(), MaybeUninit::uninit()];
     let (mut events, names) = attach(&mut objects, options, &stacks.callers())?;
-    let mut links = std::mem::take(&mut events.links);
     control.ready(Report {
         sources: events.sources.clone(),
         ..Report::default()
@@ -43,6 +42,7 @@ pub fn watch(
         lives: events.lives()?,
         stacks,
         steps: Vec::with_capacity(STEPS_AT_ONCE),
+        records: 0,
         failed: None,
     });
     let ring = events.ring(|told| sink.borrow_mut().take(told))?;
@@ -51,7 +51,7 @@ pub fn watch(
         let stopping = control.stopping(DRAIN_EVERY);
         if stopping {
             // Detach first, then drain: what happened before the end is not lost.
-            links.clear();
+            events.detach();
         }
         let sealing = stopping || sink.borrow().table.is_due();
         if sealing {
@@ -65,7 +65,8 @@ pub fn watch(
         }
         if stopping || looked.elapsed() >= LOOK_FOR_LOSSES_EVERY {
             looked = Instant::now();
-            for (source, count, why) in events.newly_lost(&mut losses)? {
+            let records = std::mem::take(&mut sink.records);
+            for (source, count, why) in events.newly_lost(&mut losses, records)? {
                 health.say(source, "lost", count, why)?;
             }
         }
@@ -81,9 +82,9 @@ pub fn watch(
     }
 }
 
-/// Records made columns at a time: few enough to stay in the CPU's cache while each column is
-/// picked from them.
-const STEPS_AT_ONCE: usize = 1024;
+/// Records made columns at a time: few enough (24 KiB) to stay in the CPU's first cache while each
+/// column is picked from them.
+const STEPS_AT_ONCE: usize = 128;
 
 struct Sink {
     decoder: Decoder,
@@ -91,17 +92,23 @@ struct Sink {
     lives: Option<Lives>,
     stacks: Stacks,
     steps: Vec<Step>,
+    /// Records taken since losses were last looked for.
+    records: u64,
     failed: Option<recording::Error>,
 }
 
 impl Sink {
     fn take(&mut self, told: Told) {
+        self.records += 1;
         match told {
             Told::Life(life) => self.steps.extend(Step::of_life(life)),
             Told::Event(event) | Told::Reset(event, _) if self.decoder.knows(event) => {
                 if disturbs(event) {
                     // How it began comes first: then its owner is known.
-                    let life = self.lives.as_ref().and_then(|l| l.take(event.sock));
+                    let life = self
+                        .lives
+                        .as_ref()
+                        .and_then(|l| l.take(event.sock, event.slot));
                     self.steps.extend(life.iter().flat_map(Step::of_life));
                 }
                 self.steps.push((*event).into());
@@ -132,8 +139,9 @@ impl Sink {
         // No row may refer to a stack that a live reader sees later.
         self.stacks.hand_over()?;
         let (decoder, steps) = (&mut self.decoder, &self.steps);
-        let times = steps.iter().map(|s| s.event.time_ns);
-        let written = self.table.extend(times, |to| decoder.append(steps, to));
+        let written = self
+            .table
+            .extend(steps.len(), |to| decoder.append(steps, to));
         self.steps.clear();
         written
     }

@@ -22,6 +22,8 @@ pub struct Segment {
     batch: RecordBatch,
     /// The file that holds them, too; 0 for none.
     number: u32,
+    /// Where they begin in that file.
+    first_row: u32,
 }
 
 /// What came of waiting for a segment.
@@ -56,11 +58,22 @@ impl Feed {
 }
 
 impl Segment {
-    pub(crate) fn new(table: &'static str, batch: RecordBatch, number: u32) -> Segment {
+    /// Rows of a table that no file holds.
+    pub(crate) fn new(table: &'static str, batch: RecordBatch) -> Segment {
         Segment {
             table,
             batch,
+            number: 0,
+            first_row: 0,
+        }
+    }
+
+    /// The same rows, which file `number` holds, too, from `first_row` on.
+    pub(crate) fn of_file(self, number: u32, first_row: u32) -> Segment {
+        Segment {
             number,
+            first_row,
+            ..self
         }
     }
 
@@ -69,11 +82,11 @@ impl Segment {
         (self.number > 0).then_some(self.number)
     }
 
-    /// The time of its last row, ns of CLOCK_MONOTONIC.
+    /// The time of its latest row, ns of CLOCK_MONOTONIC.
     pub fn last_ns(&self) -> Option<u64> {
         let times = self.batch.columns().first()?;
         let times = times.as_primitive_opt::<UInt64Type>()?;
-        times.values().last().copied()
+        times.values().iter().max().copied()
     }
 
     /// Its table's name.
@@ -83,7 +96,13 @@ impl Segment {
 
     /// Its rows; `None` when it is of another table.
     pub fn rows<T: Table>(&self) -> Option<Result<Batch<T>, Error>> {
-        (self.table == T::INFO.name)
-            .then(|| Batch::of(&self.batch, self.table.as_ref(), self.number, 0))
+        (self.table == T::INFO.name).then(|| {
+            Batch::of(
+                &self.batch,
+                self.table.as_ref(),
+                self.number,
+                self.first_row,
+            )
+        })
     }
 }

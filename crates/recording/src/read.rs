@@ -85,7 +85,8 @@ impl Recording {
         Ok(segments)
     }
 
-    /// All rows of a table, in batches, in order of time within each segment.
+    /// All rows of a table, in batches, in order of time within each group of rows; of `event` only
+    /// roughly ([`Recording::events`] puts them in order).
     pub fn scan<T: Table>(&self) -> Result<Scan<T>, Error> {
         Ok(Scan {
             segments: self.segments(T::INFO.name)?.into_iter(),

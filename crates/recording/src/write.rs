@@ -28,6 +28,12 @@ const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 /// Rows held in memory before they are compressed into the open segment. A snapshot of 100,000
 /// sockets fits, so that compressing does not stretch the time it is taken over.
 const GROUP_ROWS: usize = 131_072;
+/// The same where rows come in batches: few enough that their columns stay in the CPU's cache.
+const BATCH_ROWS: usize = 8192;
+
+/// Bytes of a column that are compressed together: no more than LZ4 looks back, and than malloc keeps
+/// to use again. Who picks a row decodes no more either.
+const PAGE_BYTES: usize = 64 << 10;
 
 /// A recording being written. Tables are written through [`TableWriter`]s, one owner each, so
 /// that threads need no lock.
@@ -135,26 +141,21 @@ impl<T: Table> TableWriter<T> {
         row.append(&mut self.builder);
         self.rows += 1;
         if self.rows >= GROUP_ROWS {
-            self.write_group()?;
+            self.write_rows()?;
         }
         Ok(())
     }
 
-    /// Adds rows column by column, which costs a fraction of a row at a time: `times` are the rows'
-    /// times, and `fill` adds as many values to every column.
-    pub fn extend(
-        &mut self,
-        times: impl ExactSizeIterator<Item = u64>,
-        fill: impl FnOnce(&mut T::Builder),
-    ) -> Result<(), Error> {
-        self.rows += times.len();
-        for time in times {
-            self.sorted &= time >= self.last_ns;
-            self.last_ns = time;
-        }
+    /// Adds `rows` rows column by column, which costs a fraction of a row at a time: `fill` adds as
+    /// many values to every column. They stay in the order in which they come: sorting them costs
+    /// the recorded host a fifth of what writing them does, and [`Recording::events`] sorts anyway.
+    ///
+    /// [`Recording::events`]: crate::Recording::events
+    pub fn extend(&mut self, rows: usize, fill: impl FnOnce(&mut T::Builder)) -> Result<(), Error> {
+        self.rows += rows;
         fill(&mut self.builder);
-        if self.rows >= GROUP_ROWS {
-            self.write_group()?;
+        if self.rows >= BATCH_ROWS {
+            self.write_rows()?;
         }
         Ok(())
     }
@@ -191,7 +192,7 @@ impl<T: Table> TableWriter<T> {
     /// Makes everything pushed so far readable. A segment without rows is not written.
     pub fn seal(&mut self) -> Result<(), Error> {
         self.opened = Instant::now();
-        self.write_group()?;
+        self.write_rows()?;
         let Some((open, writer)) = self.open.take() else {
             return Ok(());
         };
@@ -199,17 +200,18 @@ impl<T: Table> TableWriter<T> {
         let sealed = open.with_extension("parquet");
         fs::rename(&open, &sealed).map_err(Error::io(&sealed))?;
         if let Place::Both(_, feed) = &self.place {
+            let mut first_row = 0;
             for batch in self.sealing.drain(..) {
-                send(
-                    feed,
-                    Segment::new(T::INFO.name, batch, self.next_segment - 1),
-                )?;
+                let rows = batch.num_rows() as u32;
+                let segment = Segment::new(T::INFO.name, batch);
+                send(feed, segment.of_file(self.next_segment - 1, first_row))?;
+                first_row += rows;
             }
         }
         Ok(())
     }
 
-    fn write_group(&mut self) -> Result<(), Error> {
+    fn write_rows(&mut self) -> Result<(), Error> {
         if self.rows == 0 {
             return Ok(());
         }
@@ -224,7 +226,7 @@ impl<T: Table> TableWriter<T> {
             batch = sort_by_time(&batch).map_err(|e| write_error(dir, e))?;
         }
         match &self.place {
-            Place::Feed(feed) => return send(feed, Segment::new(T::INFO.name, batch, 0)),
+            Place::Feed(feed) => return send(feed, Segment::new(T::INFO.name, batch)),
             Place::Both(..) => self.sealing.push(batch.clone()),
             Place::Dir(_) => {}
         }
@@ -239,10 +241,7 @@ impl<T: Table> TableWriter<T> {
         let Some((path, writer)) = &mut self.open else {
             return Ok(());
         };
-        writer
-            .write(&batch)
-            .and_then(|()| writer.flush())
-            .map_err(|e| write_error(path, e))
+        writer.write(&batch).map_err(|e| write_error(path, e))
     }
 }
 
@@ -265,7 +264,10 @@ fn properties<T: Table>() -> WriterProperties {
         .set_writer_version(WriterVersion::PARQUET_2_0)
         .set_compression(Compression::LZ4_RAW)
         .set_statistics_enabled(EnabledStatistics::None)
-        .set_encoding(Encoding::PLAIN);
+        .set_encoding(Encoding::PLAIN)
+        // What a group holds is in memory, compressed, until it is whole.
+        .set_max_row_group_row_count(Some(GROUP_ROWS))
+        .set_data_page_size_limit(PAGE_BYTES);
     for column in T::INFO.columns.iter().filter(|c| c.is_number()) {
         let name = || ColumnPath::from(column.name);
         // Looking each number up in a dictionary costs more than letting LZ4 find repetitions.

@@ -42,9 +42,9 @@ pub struct WhatArgs {
     /// With waits: those at least this long; 0s means all
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = humantime::parse_duration)]
     pub wait_over: Duration,
-    /// With profile: samples per second and CPU
-    #[arg(long, value_name = "HZ", default_value_t = 997)]
-    pub profile_hz: u32,
+    /// With profile: samples per second and CPU [default: 997, fewer where a tick takes long: see doctor]
+    #[arg(long, value_name = "HZ")]
+    pub profile_hz: Option<u32>,
     /// With profile: only these CPUs
     #[arg(long, value_name = "CPU", value_delimiter = ',')]
     pub profile_cpus: Vec<u32>,

@@ -8,6 +8,7 @@ use recording::{Intent, Source, Verdict};
 
 use crate::error::{Error, bpf_error};
 use crate::events::lives::Lives;
+use crate::events::second::Second;
 use crate::filter::{Filter, WireFilter};
 use crate::kernel::{Callers, KernelBtf, MISSED, Missed, Names, hz};
 use crate::ring::{Count, RING_FULL, ring_of_bytes};
@@ -146,8 +147,8 @@ const ORDERLY_CLOSE: &[(u32, u32)] = &[(1, 4), (1, 8), (4, 5), (4, 11), (8, 9)];
 pub struct Events<'o> {
     skel: EventsSkel<'o>,
     fold: bool,
-    /// Drop them to stop watching; what is in the ring stays.
-    pub links: Vec<Link>,
+    links: Vec<Link>,
+    second: Second,
     /// What each tracepoint gives and whether it works.
     pub sources: Vec<Source>,
 }
@@ -173,6 +174,9 @@ pub struct Losses {
     /// What a second program took of these.
     caught: Count,
 }
+
+/// The tracepoint that has a second program.
+const STATE: usize = 0;
 
 /// Runs of a program that did not happen, and what was lost by that.
 #[derive(Clone, Copy, Default)]
@@ -213,7 +217,7 @@ impl<'o> Events<'o> {
                 // Before Linux 5.12 there is no compare and swap: every change is a row of its own.
                 if fold {
                     let mut alone = MaybeUninit::uninit();
-                    let only = |program: &str| TRACEPOINTS[0].has(program, true);
+                    let only = |program: &str| TRACEPOINTS[STATE].has(program, true);
                     let open = open(&mut alone, options, btf, names, ranges, only)?;
                     fold = open.load().is_ok();
                 }
@@ -237,15 +241,19 @@ impl<'o> Events<'o> {
             }
         };
         let mut links = Vec::new();
+        let mut second = None;
         for program in skel.object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            let i = TRACEPOINTS.iter().position(|t| t.has(&name, fold));
-            if let Some(verdict) = i.map(|i| &mut verdicts[i])
-                && *verdict == Verdict::Attached
-            {
+            let Some(i) = TRACEPOINTS.iter().position(|t| t.has(&name, fold)) else {
+                continue;
+            };
+            if verdicts[i] == Verdict::Attached {
                 match program.attach() {
+                    Ok(link) if TRACEPOINTS[i].programs(fold).1 == Some(&*name) => {
+                        second = Some(link);
+                    }
                     Ok(link) => links.push(link),
-                    Err(e) => *verdict = Verdict::Failed(bpf_error(&e)),
+                    Err(e) => verdicts[i] = Verdict::Failed(bpf_error(&e)),
                 }
             }
         }
@@ -276,8 +284,15 @@ impl<'o> Events<'o> {
             skel,
             fold,
             links,
+            second: Second::new(second),
             sources,
         })
+    }
+
+    /// Stops watching; what is in the ring stays.
+    pub fn detach(&mut self) {
+        self.links.clear();
+        self.second.end();
     }
 
     /// The ring; each `drain` hands the records that are in it to `each`.
@@ -301,10 +316,11 @@ impl<'o> Events<'o> {
         self.fold.then(map).transpose()
     }
 
-    /// Records lost since the last call: source, how many, why.
+    /// Records lost since the last call, in which the ring gave so many: source, how many, why.
     pub fn newly_lost(
-        &self,
+        &mut self,
         losses: &mut Losses,
+        records: u64,
     ) -> Result<Vec<(&'static str, u64, &'static str)>, Error> {
         let mut news = Vec::new();
         for (t, count) in TRACEPOINTS.iter().zip(&mut losses.full) {
@@ -313,13 +329,21 @@ impl<'o> Events<'o> {
                 n => news.push((t.source, n, RING_FULL)),
             }
         }
+        let before = losses.missed[STATE].runs;
         for (program, count) in losses.programs.news(self.skel.object()) {
             let first = |t: &Tracepoint| t.programs(self.fold).0 == program;
             if let Some(i) = TRACEPOINTS.iter().position(first) {
                 losses.missed[i].runs += count;
             }
         }
-        losses.caught.news(&self.skel.maps.caught, 0)?;
+        let missed = losses.missed[STATE].runs - before;
+        let caught = losses.caught.news(&self.skel.maps.caught, 0)?;
+        let programs = &self.skel.progs;
+        let second = match self.fold {
+            true => &programs.on_state_fold_missed,
+            false => &programs.on_state_missed,
+        };
+        self.second.look(second, records, missed, caught);
         for (t, missed) in TRACEPOINTS.iter().zip(&mut losses.missed) {
             let caught = t.more.as_ref().map_or(0, |_| losses.caught.total);
             match missed.news(caught) {

@@ -55,13 +55,12 @@ impl Lives {
         }
     }
 
-    /// Takes the connection of this socket, if it waits.
-    pub fn take(&self, sock: u64) -> Option<tw_life> {
+    /// Takes the connection of this socket, whose slot this is, if it waits.
+    pub fn take(&self, sock: u64, slot: u32) -> Option<tw_life> {
         if sock < LEAST_ID {
             return None;
         }
-        let slot = sock as usize & (self.count.get() - 1);
-        self.take_from(slot, sock)
+        self.take_from(slot as usize & (self.count.get() - 1), sock)
     }
 
     /// Takes all that wait.

@@ -3,6 +3,7 @@
 mod decode;
 mod driver;
 mod lives;
+mod second;
 mod step;
 
 pub use decode::Decoder;

@@ -10,7 +10,6 @@ use libbpf_rs::libbpf_sys::{
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::ProfileOptions;
 use crate::error::Error;
 
 /// Those that were asked for, if they are online; or all that are.
@@ -79,12 +78,25 @@ pub(super) fn clock(cpu: u32, hz: u32) -> Result<OwnedFd, Error> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// What a tick of the default clock takes from whoever runs: some µs on metal, up to 100 in a virtual
+/// Samples per second and CPU, the most first. Not in step with anything that happens every so many
+/// milliseconds.
+const RATES: [u32; 4] = [997, 499, 199, 97];
+
+/// The most samples per second whose ticks take no more than one part in a hundred of each CPU; the
+/// least there is where all take more, the most where it is not known.
+pub fn affordable_hz(tick: Option<Duration>) -> u32 {
+    const MOST: Duration = Duration::from_millis(10);
+    let tick = tick.unwrap_or_default();
+    let affordable = RATES.into_iter().find(|hz| tick * *hz <= MOST);
+    affordable.unwrap_or(RATES[RATES.len() - 1])
+}
+
+/// What a tick of the fastest clock takes from whoever runs: some µs on metal, up to 100 in a virtual
 /// machine, whose hypervisor has to act on every interrupt. `None` when it cannot be measured.
 ///
 /// A thread that only looks at the time is interrupted once a tick: it takes a tenth of a second.
 pub fn tick_cost() -> Option<Duration> {
-    let hz = ProfileOptions::default().hz;
+    let hz = RATES[0];
     // Another thread, as it keeps to one CPU from now on.
     let gaps = thread::spawn(move || {
         let cpu = *cpus(&[]).ok()?.first()?;
@@ -139,6 +151,17 @@ mod tests {
         assert_eq!(parse_cpus("0-2,5\n"), [0, 1, 2, 5]);
         assert_eq!(parse_cpus("7"), [7]);
         assert!(parse_cpus("").is_empty());
+    }
+
+    #[test]
+    fn dear_ticks_come_less_often() {
+        let hz = |us: u64| affordable_hz(Some(Duration::from_micros(us)));
+        assert_eq!(
+            [2, 10, 11, 20, 28, 50, 94].map(hz),
+            [997, 997, 499, 499, 199, 199, 97]
+        );
+        assert_eq!(hz(5_000), 97, "the least there is");
+        assert_eq!(affordable_hz(None), 997);
     }
 
     #[test]

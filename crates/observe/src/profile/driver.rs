@@ -7,7 +7,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject, RingBuffer};
 use recording::{Source, Verdict};
 
-use super::clock::{clock, cpus};
+use super::clock::{affordable_hz, clock, cpus, tick_cost};
 use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
 use crate::ring::{Count, ring_of_bytes};
@@ -15,10 +15,11 @@ use crate::wire::profile::{ProfileSkel, ProfileSkelBuilder};
 use crate::wire::same;
 
 /// How the CPUs are sampled.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ProfileOptions {
-    /// Samples per second and CPU.
-    pub hz: u32,
+    /// Samples per second and CPU; `None` for as many as are cheap here
+    /// ([`affordable_hz`](super::affordable_hz)).
+    pub hz: Option<u32>,
     /// Only these CPUs; empty means all.
     pub cpus: Vec<u32>,
     /// Only the kernel: no samples of user mode, no user stacks.
@@ -27,21 +28,11 @@ pub struct ProfileOptions {
     pub softirq_only: bool,
 }
 
-impl Default for ProfileOptions {
-    /// 997: not in step with anything that happens every so many milliseconds.
-    fn default() -> Self {
-        ProfileOptions {
-            hz: 997,
-            cpus: Vec::new(),
-            kernel_only: false,
-            softirq_only: false,
-        }
-    }
-}
-
 /// The loaded program with its clocks.
 pub struct Profile<'o> {
     skel: ProfileSkel<'o>,
+    /// Samples per second and CPU.
+    pub hz: u32,
     /// Drop them to stop sampling; what is in the ring stays.
     pub links: Vec<Link>,
 }
@@ -55,6 +46,7 @@ impl<'o> Profile<'o> {
         most_ring_bytes: u32,
     ) -> Result<Profile<'o>, Error> {
         let cpus = cpus(&options.cpus)?;
+        let hz = options.hz.unwrap_or_else(|| affordable_hz(tick_cost()));
         let failed = |what: &str, e: libbpf_rs::Error| Error::Bpf {
             what: format!("{what} the profiler's program"),
             why: bpf_error(&e),
@@ -65,7 +57,7 @@ impl<'o> Profile<'o> {
             .map_err(opening)?;
         open.maps
             .ring
-            .set_max_entries(ring_bytes(cpus.len(), options.hz, most_ring_bytes))
+            .set_max_entries(ring_bytes(cpus.len(), hz, most_ring_bytes))
             .map_err(opening)?;
         // It shares a header with the programs that keep state per thread; it keeps none.
         open.maps.by_task.set_autocreate(false).map_err(opening)?;
@@ -77,13 +69,13 @@ impl<'o> Profile<'o> {
         let skel = open.load().map_err(|e| failed("loading", e))?;
         let mut links = Vec::new();
         for cpu in cpus {
-            let clock = clock(cpu, options.hz)?;
+            let clock = clock(cpu, hz)?;
             let link = skel.progs.on_sample.attach_perf_event(clock.as_raw_fd());
             links.push(link.map_err(|e| failed("attaching", e))?);
             // The link closes it.
             let _ = clock.into_raw_fd();
         }
-        Ok(Profile { skel, links })
+        Ok(Profile { skel, hz, links })
     }
 
     /// The ring; each `drain` hands the records that are in it to `each`.
@@ -97,10 +89,15 @@ impl<'o> Profile<'o> {
     }
 }
 
-/// The sources with what was lost. `symbols` tells whether functions of the kernel have names.
-pub fn sources(profile: Verdict, symbols: Verdict, lost: u64) -> Vec<Source> {
+/// The sources with what was lost. `symbols` tells whether functions of the kernel have names; without
+/// `hz` it is not known how often.
+pub fn sources(profile: Verdict, hz: Option<u32>, symbols: Verdict, lost: u64) -> Vec<Source> {
+    let gives = match hz {
+        Some(hz) => &*format!("what each CPU is at, {hz} times a second"),
+        None => "what each CPU is at",
+    };
     vec![
-        Source::optional("profile", "what each CPU is at", profile).with_lost(lost),
+        Source::optional("profile", gives, profile).with_lost(lost),
         Source::optional(
             "profile-symbols",
             "functions of the kernel by name",

@@ -29,8 +29,9 @@ pub fn watch(
     let mut object = MaybeUninit::uninit();
     let mut profile = Profile::attach(&mut object, options, filter, ring_bytes)?;
     let symbols = stacks.callers().verdict;
+    let hz = profile.hz;
     let report = |lost| Report {
-        sources: sources(Verdict::Attached, symbols.clone(), lost),
+        sources: sources(Verdict::Attached, Some(hz), symbols.clone(), lost),
         ..Report::default()
     };
     control.ready(report(0));

@@ -4,6 +4,7 @@ use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, OpenObject};
@@ -12,6 +13,7 @@ use recording::{TableWriter, monotonic_ns};
 
 use super::decode::Decoder;
 use crate::error::{Error, bpf_error};
+use crate::pace::thread_cpu;
 use crate::wire::sockets::{SocketsSkel, SocketsSkelBuilder};
 use crate::wire::{read, tw_listener, tw_record, tw_socket};
 
@@ -64,19 +66,19 @@ impl<'o> Sockets<'o> {
         self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.now)
     }
 
-    /// Writes a row for every socket of the calling thread's namespace; without `full`, only for
-    /// connections that moved since the jiffy `since` and for all that are not ESTABLISHED.
-    /// Calls `listener` with the inode of each listener's file.
+    /// Writes a row for every socket of the calling thread's namespace; with the jiffy `since`, only
+    /// for connections that moved since then and for all that are neither ESTABLISHED nor TIME_WAIT.
+    /// Calls `listener` with the inode of each listener's file. CPU time of the walk, which another
+    /// thread made.
     pub fn dump(
         &mut self,
-        full: bool,
-        since: u32,
+        since: Option<u32>,
         rows: &mut SocketRows,
         mut listener: impl FnMut(u64),
-    ) -> Result<(), Error> {
+    ) -> Result<Duration, Error> {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
-            bss.full_dump = full.into();
-            bss.since = since;
+            bss.full_dump = since.is_none().into();
+            bss.since = since.unwrap_or(0);
         }
         let iter = Iter::new(&self.link).map_err(|e| Error::Bpf {
             what: "starting the socket iterator".into(),
@@ -85,7 +87,10 @@ impl<'o> Sockets<'o> {
         // The kernel walks while we decode: a snapshot is the truer the shorter the walk.
         let (send, chunks) = sync_channel(CHUNKS_AHEAD);
         thread::scope(|scope| {
-            scope.spawn(move || read_all(iter, &send));
+            let walk = scope.spawn(move || {
+                read_all(iter, &send);
+                thread_cpu()
+            });
             let mut pending = Vec::new();
             for chunk in chunks {
                 let (time_ns, bytes) = chunk.map_err(|why| Error::System {
@@ -96,7 +101,7 @@ impl<'o> Sockets<'o> {
                 let used = self.records(time_ns, &pending, rows, &mut listener)?;
                 pending.drain(..used);
             }
-            Ok(())
+            walk.join().map_err(|_| Error::Thread("walk"))
         })
     }
 

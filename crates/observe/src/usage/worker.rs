@@ -32,6 +32,8 @@ pub struct UsageOptions {
     pub interval: Duration,
 }
 
+/// A round may use one part in so many of a CPU.
+const MOST: u32 = 50;
 /// Namespaces, processes and cgroups are looked for anew this often: that takes a walk over all
 /// processes and their open files.
 const LOOK_AROUND_EVERY: Duration = Duration::from_secs(5);
@@ -47,7 +49,7 @@ pub fn watch_usage(
 ) -> Result<Report, Error> {
     let mut owners = MaybeUninit::uninit();
     let mut usage = Usage::new(options, writer, health, &mut owners)?;
-    let mut pace = Pace::new(options.interval);
+    let mut pace = Pace::new(options.interval, MOST);
     usage.round()?;
     // Someone may be watching: the first round holds what later ones only change.
     usage.seal()?;
@@ -64,7 +66,12 @@ pub fn watch_usage(
             return Ok(usage.report());
         }
         if let Some(detail) = pace.end() {
-            health.say("resources", "slowed", 0, detail)?;
+            health.say(
+                "resources",
+                "slowed",
+                0,
+                format!("a round over all resources {detail}"),
+            )?;
         }
     }
 }

@@ -64,8 +64,12 @@ pub struct AddrBuilder {
     keys: Numbers<adt::Int32Type>,
     known: AHashMap<Addr, i32>,
     values: Vec<Addr>,
-    recent: Option<(Addr, i32)>,
+    /// Those used last: a few hosts talk to each other again and again.
+    recent: [Option<(Addr, i32)>; RECENT],
 }
+
+/// A power of two.
+const RECENT: usize = 16;
 
 /// An address column being read.
 pub struct AddrReader {
@@ -82,19 +86,23 @@ impl Cell for Addr {
         DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Binary))
     }
     fn append(self, builder: &mut Self::Builder) {
-        let key = match builder.recent {
+        let slot = usize::from(self.0[15] ^ self.0[14]) & (RECENT - 1);
+        let key = match builder.recent[slot] {
             Some((recent, key)) if recent == self => key,
             _ => *builder.known.entry(self).or_insert_with(|| {
                 builder.values.push(self);
                 builder.values.len() as i32 - 1
             }),
         };
-        builder.recent = Some((self, key));
+        builder.recent[slot] = Some((self, key));
         builder.keys.value(key);
     }
     fn finish(builder: &mut Self::Builder) -> ArrayRef {
         let values = BinaryArray::from_iter_values(builder.values.iter().map(|a| a.0));
-        dictionary(std::mem::take(builder).keys.finish(), Arc::new(values))
+        builder.known.clear();
+        builder.values.clear();
+        builder.recent = [None; RECENT];
+        dictionary(builder.keys.finish(), Arc::new(values))
     }
     fn reader(array: &ArrayRef) -> Option<Self::Reader> {
         let dict = array.as_dictionary_opt::<adt::Int32Type>()?;

@@ -81,6 +81,10 @@ impl<A: ArrowPrimitiveType> Default for Numbers<A> {
     }
 }
 
+/// Rows for which a column that was as long keeps room: a batch of a writer is no longer, and what a
+/// snapshot of a million sockets took is given back.
+const MOST_ROOM: usize = 10_240;
+
 impl<A: ArrowPrimitiveType> Numbers<A> {
     #[inline]
     pub(super) fn value(&mut self, value: A::Native) {
@@ -159,6 +163,8 @@ impl<A: ArrowPrimitiveType> Numbers<A> {
 
     pub(super) fn finish(&mut self) -> PrimitiveArray<A> {
         let mut all = std::mem::take(self);
+        // The next batch is likely as long.
+        self.values.reserve(all.values.len().min(MOST_ROOM));
         if all.leading_nulls > 0 {
             return PrimitiveArray::new_null(all.leading_nulls);
         }

@@ -150,7 +150,9 @@ impl TextBuilder {
     fn finish(&mut self) -> ArrayRef {
         let keys = self.keys.finish();
         let values = StringArray::from_iter_values(self.values.iter().map(|t| &**t));
-        *self = TextBuilder::default();
+        self.known.clear();
+        self.values.clear();
+        self.recent = [None; RECENT];
         dictionary(keys, Arc::new(values))
     }
 }
