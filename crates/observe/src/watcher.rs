@@ -10,7 +10,7 @@ use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 
 use crate::error::Error;
-use crate::events::{Decoder, EventOptions, Events, Lives, Losses, Step, Told, disturbs};
+use crate::events::{Decoder, EventOptions, Events, Lives, Losses, Step, Told, disturbs, place};
 use crate::health::HealthLog;
 use crate::kernel::{Callers, KernelBtf, Names};
 use crate::ring::{DRAIN_EVERY, LOOK_FOR_LOSSES_EVERY, drain};
@@ -86,6 +86,10 @@ pub fn watch(
 /// column is picked from them.
 const STEPS_AT_ONCE: usize = 128;
 
+/// Records within which a life that is given up follows what disturbed it: the program that gives it up
+/// runs a moment later, and other CPUs have records of their own.
+const LATE: usize = 16;
+
 struct Sink {
     decoder: Decoder,
     table: TableWriter<Event>,
@@ -101,7 +105,10 @@ impl Sink {
     fn take(&mut self, told: Told) {
         self.records += 1;
         match told {
-            Told::Life(life) => self.steps.extend(Step::of_life(life)),
+            Told::Life(life) => {
+                let at = place(life, &self.steps);
+                self.steps.splice(at..at, Step::of_life(life));
+            }
             Told::Event(event) | Told::Reset(event, _) if self.decoder.knows(event) => {
                 if disturbs(event) {
                     // How it began comes first: then its owner is known.
@@ -122,7 +129,7 @@ impl Sink {
             Told::Event(_) | Told::Reset(..) => {}
         }
         if self.steps.len() >= STEPS_AT_ONCE && self.failed.is_none() {
-            self.failed = self.write().err();
+            self.failed = self.write(LATE).err();
         }
     }
 
@@ -135,14 +142,16 @@ impl Sink {
         }
     }
 
-    fn write(&mut self) -> Result<(), recording::Error> {
+    /// Writes all but the last `kept`.
+    fn write(&mut self, kept: usize) -> Result<(), recording::Error> {
         // No row may refer to a stack that a live reader sees later.
         self.stacks.hand_over()?;
-        let (decoder, steps) = (&mut self.decoder, &self.steps);
+        let ripe = self.steps.len().saturating_sub(kept);
+        let (decoder, steps) = (&mut self.decoder, &self.steps[..ripe]);
         let written = self
             .table
             .extend(steps.len(), |to| decoder.append(steps, to));
-        self.steps.clear();
+        self.steps.drain(..ripe);
         written
     }
 
@@ -154,7 +163,7 @@ impl Sink {
     }
 
     fn seal(&mut self) -> Result<(), recording::Error> {
-        self.write()?;
+        self.write(0)?;
         self.stacks.seal()?;
         self.table.seal()
     }

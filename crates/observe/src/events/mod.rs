@@ -9,4 +9,4 @@ mod step;
 pub use decode::Decoder;
 pub use driver::{EventOptions, Events, Losses, Told};
 pub use lives::Lives;
-pub use step::{Step, disturbs};
+pub use step::{Step, disturbs, place};

@@ -86,6 +86,18 @@ pub fn disturbs(e: &tw_event) -> bool {
     u32::from(e.kind) != tw_kind::TW_STATE.0 && u32::from(e.bits) & tw_bits::TW_HAS_SOCK.0 != 0
 }
 
+/// Where a life belongs among the steps so far: at the end; when it was given up because something
+/// happened to the connection, before that.
+pub fn place(life: &tw_life, steps: &[Step]) -> usize {
+    let has_ended = life.event.state == CLOSE;
+    let began_ns = [life.connect_ns, life.established_ns];
+    let later = |s: &Step| {
+        s.event.sock == life.event.sock && began_ns.iter().all(|ns| s.event.time_ns >= *ns)
+    };
+    let disturbed = (!has_ended).then(|| steps.iter().position(later));
+    disturbed.flatten().unwrap_or(steps.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,5 +143,37 @@ mod tests {
         let accepted = rows(ESTABLISHED, 0, 4);
         assert_eq!(times(&accepted), [(4, SYN_RECV, ESTABLISHED)]);
         assert_eq!(times(&rows(SYN_SENT, 3, 0)), changes[..1]);
+    }
+
+    #[test]
+    fn a_life_that_is_given_up_comes_before_what_disturbed_it() {
+        let event = |sock, time_ns| {
+            Step::from(tw_event {
+                sock,
+                time_ns,
+                ..tw_event::default()
+            })
+        };
+        let steps = [event(7, 2), event(8, 9), event(7, 9)];
+        let life = |sock, state| tw_life {
+            event: tw_event {
+                sock,
+                state,
+                ..tw_event::default()
+            },
+            connect_ns: 3,
+            established_ns: 0,
+        };
+        assert_eq!(
+            place(&life(7, SYN_SENT), &steps),
+            2,
+            "not before its predecessor"
+        );
+        assert_eq!(place(&life(9, SYN_SENT), &steps), 3);
+        assert_eq!(
+            place(&life(7, CLOSE), &steps),
+            3,
+            "a whole one is told at its end"
+        );
     }
 }

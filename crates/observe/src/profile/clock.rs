@@ -80,12 +80,13 @@ pub(super) fn clock(cpu: u32, hz: u32) -> Result<OwnedFd, Error> {
 
 /// Samples per second and CPU, the most first. Not in step with anything that happens every so many
 /// milliseconds.
-const RATES: [u32; 4] = [997, 499, 199, 97];
+const RATES: [u32; 5] = [997, 499, 251, 149, 97];
 
-/// The most samples per second whose ticks take no more than one part in a hundred of each CPU; the
-/// least there is where all take more, the most where it is not known.
+/// The most samples per second whose ticks take no more than one part in two hundred of each CPU (a
+/// sample with its stacks takes about as much again); the least there is where all take more, the most
+/// where it is not known.
 pub fn affordable_hz(tick: Option<Duration>) -> u32 {
-    const MOST: Duration = Duration::from_millis(10);
+    const MOST: Duration = Duration::from_millis(5);
     let tick = tick.unwrap_or_default();
     let affordable = RATES.into_iter().find(|hz| tick * *hz <= MOST);
     affordable.unwrap_or(RATES[RATES.len() - 1])
@@ -157,8 +158,8 @@ mod tests {
     fn dear_ticks_come_less_often() {
         let hz = |us: u64| affordable_hz(Some(Duration::from_micros(us)));
         assert_eq!(
-            [2, 10, 11, 20, 28, 50, 94].map(hz),
-            [997, 997, 499, 499, 199, 199, 97]
+            [2, 5, 6, 10, 18, 28, 50, 94].map(hz),
+            [997, 997, 499, 499, 251, 149, 97, 97]
         );
         assert_eq!(hz(5_000), 97, "the least there is");
         assert_eq!(affordable_hz(None), 997);
