@@ -88,7 +88,7 @@ proptest! {
         seed in 0u64..1_000,
     ) {
         // Where every address is put in turn, fewer days.
-        let uptime = if threshold > 0 { uptime / 40.0 } else { uptime };
+        let uptime = if threshold > 0 { (uptime / 40.0).max(0.001) } else { uptime };
         let set = [
             format!("uptime={uptime}"), "duration=4".into(),
             format!("new_destinations={new}"),
