@@ -5,7 +5,6 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-#define SLOTS	      (1 << 14) /* a power of two: 3 MiB */
 #define STACK_FRAMES  16
 #define COOKIE_FRAMES 10 /* cookie_v4_check is the eighth */
 
@@ -144,7 +143,7 @@ static __always_inline void end(struct tw_event *e)
  * so are their slots, which a hash would spread over a page each. */
 static __always_inline u32 slot_of(u64 number)
 {
-	return (number >> 11) & (SLOTS - 1);
+	return (number >> 11) & (TW_SLOTS - 1);
 }
 
 static __always_inline void fill_sock_id(struct tw_event *e, const void *sk)

@@ -10,7 +10,7 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, u32);
 	__type(value, struct tw_slot);
-	__uint(max_entries, SLOTS);
+	__uint(max_entries, TW_SLOTS);
 } slots SEC(".maps");
 
 /* Whether the word was `from`, and is now BUSY. */

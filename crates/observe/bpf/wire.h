@@ -88,6 +88,7 @@ struct tw_slot {
 	u64 zero[2]; /* no two slots share a cache line */
 };
 _Static_assert(sizeof(struct tw_slot) == 192, "tw_slot is shared with Rust");
+#define TW_SLOTS (1 << 14) /* a power of two: 3 MiB */
 enum tw_slot_word { TW_SLOT_FREE, TW_SLOT_BUSY, TW_SLOT_LEAST_ID };
 
 /* A reset sent, and from where in the kernel. */
