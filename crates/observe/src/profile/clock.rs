@@ -82,11 +82,11 @@ pub(super) fn clock(cpu: u32, hz: u32) -> Result<OwnedFd, Error> {
 /// milliseconds.
 const RATES: [u32; 5] = [997, 499, 251, 149, 97];
 
-/// The most samples per second whose ticks take no more than one part in two hundred of each CPU (a
-/// sample with its stacks takes about as much again); the least there is where all take more, the most
-/// where it is not known.
+/// The most samples per second whose ticks take no more than one part in four hundred of each CPU (a
+/// sample with its stacks takes about twice as much again); the least there is where all take more, the
+/// most where it is not known.
 pub fn affordable_hz(tick: Option<Duration>) -> u32 {
-    const MOST: Duration = Duration::from_millis(5);
+    const MOST: Duration = Duration::from_micros(2500);
     let tick = tick.unwrap_or_default();
     let affordable = RATES.into_iter().find(|hz| tick * *hz <= MOST);
     affordable.unwrap_or(RATES[RATES.len() - 1])
@@ -158,7 +158,7 @@ mod tests {
     fn dear_ticks_come_less_often() {
         let hz = |us: u64| affordable_hz(Some(Duration::from_micros(us)));
         assert_eq!(
-            [2, 5, 6, 10, 18, 28, 50, 94].map(hz),
+            [1, 2, 3, 5, 9, 16, 25, 94].map(hz),
             [997, 997, 499, 499, 251, 149, 97, 97]
         );
         assert_eq!(hz(5_000), 97, "the least there is");

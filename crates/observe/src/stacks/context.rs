@@ -1,7 +1,5 @@
 //! What a kernel stack says of its context: on whose behalf it ran, and for a TCP packet or not.
 
-use super::Place;
-
 /// On whose behalf the kernel ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
@@ -27,6 +25,38 @@ pub struct Context {
     pub tcp_packet: bool,
     /// The CPU was in a softirq, at any depth.
     pub softirq: bool,
+}
+
+/// What a function tells of the context of the frames above it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Timer,
+    Softirq,
+    Irq,
+    TcpPacket,
+    Tracing,
+    Other,
+}
+
+impl Role {
+    /// Of the kernel's functions; what it says of others means nothing.
+    pub(super) fn of(function: &str) -> Role {
+        let is = |list: &[&str]| list.contains(&function);
+        let begins = |prefixes: &[&str]| prefixes.iter().any(|p| function.starts_with(p));
+        if is(TIMER) {
+            Role::Timer
+        } else if is(SOFTIRQ) {
+            Role::Softirq
+        } else if is(IRQ) || begins(IRQ_PREFIXES) {
+            Role::Irq
+        } else if is(TCP_PACKET) {
+            Role::TcpPacket
+        } else if begins(TRACING) {
+            Role::Tracing
+        } else {
+            Role::Other
+        }
+    }
 }
 
 /// Functions below which a timer has run out.
@@ -82,15 +112,11 @@ const TRACING: &[&str] = &[
 /// How deep these can be.
 const TRACING_FRAMES: usize = 8;
 
-/// Removes the innermost frames, those of the tracing itself.
-pub fn strip(places: &mut Vec<Place>) {
-    let within = &places[..places.len().min(TRACING_FRAMES)];
-    let last = within
-        .iter()
-        .rposition(|p| TRACING.iter().any(|t| p.function.starts_with(t)));
-    if let Some(last) = last {
-        places.drain(..=last);
-    }
+/// How many of the innermost frames are those of the tracing itself.
+pub(super) fn tracing(roles: impl Iterator<Item = Role>) -> usize {
+    let tracing = roles.take(TRACING_FRAMES).zip(1..);
+    let last = tracing.filter(|(role, _)| *role == Role::Tracing).last();
+    last.map_or(0, |(_, frames)| frames)
 }
 
 impl Context {
@@ -100,26 +126,21 @@ impl Context {
     }
 
     /// Of a stack, innermost frame first.
-    pub fn of(places: &[Place]) -> Context {
+    pub(super) fn of(roles: impl IntoIterator<Item = Role>) -> Context {
         let mut context = Context {
             by: By::Task,
             ..Context::default()
         };
-        for place in places {
-            let function = &*place.function;
-            let is = |list: &[&str]| list.contains(&function);
-            if context.by == By::Task {
-                if is(TIMER) {
-                    context.by = By::Timer;
-                } else if is(SOFTIRQ) {
-                    context.by = By::Softirq;
-                } else if is(IRQ) || IRQ_PREFIXES.iter().any(|p| function.starts_with(p)) {
-                    context.by = By::Irq;
-                } else if is(TCP_PACKET) {
-                    context.tcp_packet = true;
-                }
+        for role in roles {
+            let innermost = context.by == By::Task;
+            match role {
+                Role::Timer if innermost => context.by = By::Timer,
+                Role::Softirq if innermost => context.by = By::Softirq,
+                Role::Irq if innermost => context.by = By::Irq,
+                Role::TcpPacket if innermost => context.tcp_packet = true,
+                _ => {}
             }
-            context.softirq |= is(SOFTIRQ);
+            context.softirq |= role == Role::Softirq;
         }
         context
     }
@@ -129,13 +150,8 @@ impl Context {
 mod tests {
     use super::*;
 
-    fn stack(functions: &str) -> Vec<Place> {
-        let place = |f: &str| Place {
-            function: f.into(),
-            module: "kernel".into(),
-            offset: 0,
-        };
-        functions.split_whitespace().map(place).collect()
+    fn stack(functions: &str) -> Vec<Role> {
+        functions.split_whitespace().map(Role::of).collect()
     }
 
     #[test]
@@ -144,7 +160,7 @@ mod tests {
             "try_to_wake_up sock_def_readable tcp_v4_rcv net_rx_action handle_softirqs \
              __irq_exit_rcu sysvec_apic_timer_interrupt",
         );
-        let c = Context::of(&packet);
+        let c = Context::of(packet);
         assert_eq!((c.by, c.tcp_packet, c.softirq), (By::Softirq, true, true));
 
         // A timer's interrupt in the middle of a packet wakes for its own reasons.
@@ -152,31 +168,32 @@ mod tests {
             "try_to_wake_up hrtimer_wakeup __hrtimer_run_queues \
              sysvec_apic_timer_interrupt tcp_ack tcp_v4_rcv handle_softirqs",
         );
-        let c = Context::of(&timer);
+        let c = Context::of(timer);
         assert_eq!((c.by, c.tcp_packet, c.softirq), (By::Timer, false, true));
 
         let irq = stack("try_to_wake_up virtio_done handle_irq_event_percpu tcp_v4_rcv");
-        let c = Context::of(&irq);
+        let c = Context::of(irq);
         assert_eq!((c.by, c.tcp_packet), (By::Irq, false));
 
         let tun = stack("try_to_wake_up tcp_v4_rcv __netif_receive_skb_one_core tun_get_user");
-        assert_eq!(Context::of(&tun).by, By::Softirq);
+        assert_eq!(Context::of(tun).by, By::Softirq);
 
         let backlog = stack("try_to_wake_up tcp_v6_do_rcv __release_sock release_sock tcp_sendmsg");
-        let c = Context::of(&backlog);
+        let c = Context::of(backlog);
         assert_eq!((c.by, c.tcp_packet, c.softirq), (By::Task, true, false));
     }
 
     #[test]
-    fn frames_of_the_tracing_are_removed() {
-        let mut places = stack(
-            "bpf_prog_12_on_waking bpf_trace_run1 __traceiter_sched_waking \
-             try_to_wake_up wake_up_q",
+    fn frames_of_the_tracing_are_the_innermost() {
+        let of = |functions: &str| tracing(stack(functions).into_iter());
+        let traced = "bpf_prog_12_on_waking bpf_trace_run1 __traceiter_sched_waking";
+        assert_eq!(of(&format!("{traced} try_to_wake_up wake_up_q")), 3);
+        assert_eq!(of("try_to_wake_up wake_up_q"), 0);
+        assert_eq!(
+            of(&format!("{} bpf_trace_run1", "f ".repeat(8))),
+            0,
+            "deeper"
         );
-        strip(&mut places);
-        assert_eq!(places, stack("try_to_wake_up wake_up_q"));
-        strip(&mut places);
-        assert_eq!(places.len(), 2);
-        strip(&mut Vec::new());
+        assert_eq!(of(""), 0);
     }
 }

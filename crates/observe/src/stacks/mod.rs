@@ -4,15 +4,16 @@ mod context;
 mod process;
 mod user;
 
-use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use ahash::{AHashMap, AHashSet};
 use recording::tables::{Frame, Stack};
 use recording::{Error, TableWriter, Text, Writer, monotonic_ns};
 
 use crate::health::HealthLog;
 use crate::kernel::{Callers, Symbols};
+use context::Role;
 pub use context::{By, Context};
 pub use user::UserSymbols;
 
@@ -38,10 +39,13 @@ struct Book {
     writer: Writer,
     tables: Option<(TableWriter<Stack>, TableWriter<Frame>)>,
     symbols: Result<Symbols, String>,
+    /// The kernel's frames, by address.
+    kernel_frames: AHashMap<u64, KnownFrame>,
     /// By the hash of their addresses.
-    kernel: HashMap<u64, KernelStack>,
-    stacks: HashSet<u64>,
-    frames: HashSet<u64>,
+    kernel_stacks: AHashMap<u64, KernelStack>,
+    /// Those in the tables.
+    stacks: AHashSet<u64>,
+    frames: AHashSet<u64>,
     dropped: u64,
 }
 
@@ -56,6 +60,14 @@ pub struct Place {
     pub offset: u64,
 }
 
+/// A frame of which all is known that a stack with it needs.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownFrame {
+    /// `None` when there are more different frames than are kept.
+    id: Option<u64>,
+    role: Role,
+}
+
 impl Stacks {
     /// Stacks for `writer`; its tables are made when the first stack comes. Reads the kernel's
     /// symbols, which takes a good part of a second.
@@ -64,9 +76,10 @@ impl Stacks {
             writer: writer.clone(),
             tables: None,
             symbols: Symbols::load(),
-            kernel: HashMap::new(),
-            stacks: HashSet::new(),
-            frames: HashSet::new(),
+            kernel_frames: AHashMap::new(),
+            kernel_stacks: AHashMap::new(),
+            stacks: AHashSet::new(),
+            frames: AHashSet::new(),
             dropped: 0,
         })))
     }
@@ -82,16 +95,24 @@ impl Stacks {
         self.book().kernel(addresses)
     }
 
-    /// The id of a stack whose frames are known already, innermost first.
-    pub fn places(&self, places: &[Place]) -> Result<Option<u64>, Error> {
-        self.book().add(places)
+    /// Takes a frame into the tables, if it is not there yet.
+    pub fn frame(&self, place: Place) -> Result<KnownFrame, Error> {
+        self.book().frame(place)
+    }
+
+    /// The id of a stack of such frames, innermost first; `None` when there are more different stacks
+    /// than are kept.
+    pub fn stack(&self, frames: &[KnownFrame]) -> Result<Option<u64>, Error> {
+        self.book().stack(frames)
     }
 
     /// Reads the kernel's symbols anew, once our own programs are loaded: their functions are among
     /// them then. Nobody is kept waiting meanwhile.
     pub fn reload_symbols(&self) {
         let symbols = Symbols::load();
-        self.book().symbols = symbols;
+        let mut book = self.book();
+        book.symbols = symbols;
+        book.kernel_frames.clear();
     }
 
     /// The kernel function that `address` lies in.
@@ -128,65 +149,103 @@ impl Stacks {
 impl Book {
     fn kernel(&mut self, addresses: &[u64]) -> Result<KernelStack, Error> {
         let hash = hash(addresses);
-        if let Some(&known) = self.kernel.get(&hash) {
+        if let Some(&known) = self.kernel_stacks.get(&hash) {
             return Ok(known);
         }
-        let symbols = self.symbols.as_ref().ok();
-        let mut places: Vec<Place> = addresses
-            .iter()
-            .map(|&address| kernel_place(symbols, address))
-            .collect();
-        context::strip(&mut places);
-        let context = match symbols {
-            Some(_) => Context::of(&places),
-            None => Context::default(),
+        let frames = addresses.iter().map(|&address| self.kernel_frame(address));
+        let frames = frames.collect::<Result<Vec<KnownFrame>, Error>>()?;
+        let tracing = context::tracing(frames.iter().map(|f| f.role));
+        let frames = &frames[tracing..];
+        let context = match self.symbols {
+            Ok(_) => Context::of(frames.iter().map(|f| f.role)),
+            Err(_) => Context::default(),
         };
         let stack = KernelStack {
-            id: self.add(&places)?,
+            id: self.stack(frames)?,
             context,
         };
-        if self.kernel.len() < MAX_STACKS {
-            self.kernel.insert(hash, stack);
+        if self.kernel_stacks.len() < MAX_STACKS {
+            self.kernel_stacks.insert(hash, stack);
         }
         Ok(stack)
     }
 
-    fn add(&mut self, places: &[Place]) -> Result<Option<u64>, Error> {
-        let id = hash(places);
+    fn kernel_frame(&mut self, address: u64) -> Result<KnownFrame, Error> {
+        if let Some(&known) = self.kernel_frames.get(&address) {
+            return Ok(known);
+        }
+        let symbols = self.symbols.as_ref().ok();
+        let frame = self.frame(match symbols.and_then(|s| s.place(address)) {
+            Some(place) => Place {
+                function: place.function.into(),
+                module: place.module.unwrap_or("kernel").into(),
+                offset: place.offset,
+            },
+            None => Place {
+                function: hex(address),
+                module: "kernel".into(),
+                offset: 0,
+            },
+        })?;
+        if self.kernel_frames.len() < MAX_STACKS {
+            self.kernel_frames.insert(address, frame);
+        }
+        Ok(frame)
+    }
+
+    fn frame(&mut self, place: Place) -> Result<KnownFrame, Error> {
+        let id = hash(&place);
+        let role = Role::of(&place.function);
+        if !self.frames.contains(&id) {
+            if self.frames.len() >= MAX_STACKS {
+                return Ok(KnownFrame { id: None, role });
+            }
+            self.tables()?.1.push(Frame {
+                time_ns: monotonic_ns(),
+                frame: id,
+                function: place.function,
+                module: place.module,
+                offset: place.offset,
+            })?;
+            self.frames.insert(id);
+        }
+        let id = Some(id);
+        Ok(KnownFrame { id, role })
+    }
+
+    fn stack(&mut self, frames: &[KnownFrame]) -> Result<Option<u64>, Error> {
+        let Some(frames) = frames.iter().map(|f| f.id).collect::<Option<Vec<u64>>>() else {
+            self.dropped += 1;
+            return Ok(None);
+        };
+        let id = hash(&frames);
         if self.stacks.contains(&id) {
             return Ok(Some(id));
         }
-        if self.stacks.len() >= MAX_STACKS || self.frames.len() >= MAX_STACKS {
+        if self.stacks.len() >= MAX_STACKS {
             self.dropped += 1;
             return Ok(None);
         }
-        if self.tables.is_none() {
-            self.tables = Some((self.writer.table()?, self.writer.table()?));
-        }
-        let Some((stack_rows, frame_rows)) = &mut self.tables else {
-            return Ok(None);
-        };
         let time_ns = monotonic_ns();
-        for (depth, place) in places.iter().enumerate() {
-            let frame = hash(place);
-            if self.frames.insert(frame) {
-                frame_rows.push(Frame {
-                    time_ns,
-                    frame,
-                    function: place.function.clone(),
-                    module: place.module.clone(),
-                    offset: place.offset,
-                })?;
-            }
-            stack_rows.push(Stack {
+        let rows = &mut self.tables()?.0;
+        for (depth, frame) in (0..).zip(frames) {
+            rows.push(Stack {
                 time_ns,
                 stack: id,
-                depth: depth as u32,
+                depth,
                 frame,
             })?;
         }
         self.stacks.insert(id);
         Ok(Some(id))
+    }
+
+    fn tables(&mut self) -> Result<&mut (TableWriter<Stack>, TableWriter<Frame>), Error> {
+        let made = match self.tables.take() {
+            Some(made) => made,
+            None => (self.writer.table()?, self.writer.table()?),
+        };
+        Ok(self.tables.insert(made))
     }
 
     fn each_table(
@@ -202,21 +261,6 @@ impl Book {
             }
             None => Ok(()),
         }
-    }
-}
-
-fn kernel_place(symbols: Option<&Symbols>, address: u64) -> Place {
-    match symbols.and_then(|s| s.place(address)) {
-        Some(place) => Place {
-            function: place.function.into(),
-            module: place.module.unwrap_or("kernel").into(),
-            offset: place.offset,
-        },
-        None => Place {
-            function: hex(address),
-            module: "kernel".into(),
-            offset: 0,
-        },
     }
 }
 

@@ -4,34 +4,48 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use ahash::AHashMap;
 use blazesym::Pid;
 use blazesym::symbolize::source::{Elf, Process, Source};
 use blazesym::symbolize::{Input, Sym, Symbolizer};
 use recording::{Error, Text};
 
 use super::process::Maps;
-use super::{MAX_STACKS, Place, Stacks, hash, hex};
+use super::{KnownFrame, MAX_STACKS, Place, Stacks, hash, hex};
 
 /// Finds functions in the files that processes execute. Belongs to one thread.
 pub struct UserSymbols {
     symbolizer: Symbolizer,
     files: HashSet<PathBuf>,
     processes: HashMap<u32, Seen>,
-    places: HashMap<(u32, u64), Place>,
-    stacks: HashMap<u64, Option<u64>>,
+    frames: AHashMap<(u32, u64), KnownFrame>,
+    stacks: AHashMap<u64, Option<u64>>,
 }
 
 struct Seen {
     maps: Option<Maps>,
     looked: Instant,
+    /// For how long a mapping that is missing is taken to be missing.
+    patience: Duration,
+}
+
+impl Seen {
+    fn has(&self, address: u64) -> bool {
+        let maps = self.maps.as_ref();
+        maps.is_some_and(|m| m.find(address).is_some())
+    }
 }
 
 /// A file's symbols can be tens of megabytes: after this many files all are let go.
 const MAX_FILES: usize = 64;
 const MAX_PROCESSES: usize = 1024;
-/// A process that loads libraries or executes another program is looked at again so often...
+/// A process that lacks a mapping, as it has since loaded a library or executed another program, is
+/// looked at again so soon, and after twice the time whenever that was in vain: code without frame
+/// pointers gives addresses that are no code...
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// ... and all are, as their numbers are given to others.
+/// ... but not later than this.
+const LOOK_AGAIN_AT_LAST: Duration = Duration::from_secs(1);
+/// All are looked at again so often, as their numbers are given to others.
 const OLD: Duration = Duration::from_secs(10);
 
 impl Default for UserSymbols {
@@ -40,8 +54,8 @@ impl Default for UserSymbols {
             symbolizer: symbolizer(),
             files: HashSet::new(),
             processes: HashMap::new(),
-            places: HashMap::new(),
-            stacks: HashMap::new(),
+            frames: AHashMap::new(),
+            stacks: AHashMap::new(),
         }
     }
 }
@@ -63,7 +77,7 @@ impl UserSymbols {
         if self.processes.len() >= MAX_PROCESSES {
             // Whose number is given to a new process must not live on in these, either.
             self.processes.clear();
-            self.places.clear();
+            self.frames.clear();
             self.stacks.clear();
         }
         self.look(pid);
@@ -71,12 +85,37 @@ impl UserSymbols {
 
     /// What is known of a process that has gone is kept.
     fn look(&mut self, pid: u32) {
-        let before = self.processes.remove(&pid).and_then(|seen| seen.maps);
+        let before = self.processes.remove(&pid);
+        let patience = before.as_ref().map_or(LOOK_AGAIN, |seen| seen.patience);
         let seen = Seen {
-            maps: Maps::read(pid).or(before),
+            maps: Maps::read(pid).or(before.and_then(|seen| seen.maps)),
             looked: Instant::now(),
+            patience,
         };
         self.processes.insert(pid, seen);
+    }
+
+    /// Looks again if what is known of a process is old, or lacks the address.
+    fn renew(&mut self, pid: u32, address: u64) {
+        let Some(seen) = self.processes.get(&pid) else {
+            return self.look(pid);
+        };
+        let lacked = !seen.has(address);
+        if seen.looked.elapsed() <= if lacked { seen.patience } else { OLD } {
+            return;
+        }
+        self.look(pid);
+        let Some(seen) = self.processes.get_mut(&pid).filter(|_| lacked) else {
+            return;
+        };
+        if seen.has(address) {
+            // What was asked in the meantime and not found is there now, too.
+            seen.patience = LOOK_AGAIN;
+            self.frames.clear();
+            self.stacks.clear();
+        } else {
+            seen.patience = LOOK_AGAIN_AT_LAST.min(seen.patience * 2);
+        }
     }
 
     /// The id of a stack of a process, innermost address first.
@@ -91,13 +130,12 @@ impl UserSymbols {
             return Ok(*known);
         }
         self.meet(pid);
-        let places: Vec<Place> = addresses
-            .iter()
-            .enumerate()
+        let frames = addresses.iter().enumerate().map(|(depth, &address)| {
             // Callers' addresses are where they return to: the call is before that.
-            .map(|(depth, &address)| self.place(pid, address.wrapping_sub((depth > 0).into())))
-            .collect();
-        let id = stacks.places(&places)?;
+            self.frame(pid, address.wrapping_sub((depth > 0).into()), stacks)
+        });
+        let frames = frames.collect::<Result<Vec<KnownFrame>, Error>>()?;
+        let id = stacks.stack(&frames)?;
         if self.stacks.len() >= MAX_STACKS {
             self.stacks.clear();
         }
@@ -105,31 +143,26 @@ impl UserSymbols {
         Ok(id)
     }
 
-    fn place(&mut self, pid: u32, address: u64) -> Place {
-        if let Some(known) = self.places.get(&(pid, address)) {
-            return known.clone();
+    fn frame(&mut self, pid: u32, address: u64, stacks: &Stacks) -> Result<KnownFrame, Error> {
+        if let Some(&known) = self.frames.get(&(pid, address)) {
+            return Ok(known);
         }
-        let place = self.find(pid, address);
-        if self.places.len() >= MAX_STACKS {
-            self.places.clear();
+        let frame = stacks.frame(self.place(pid, address))?;
+        if self.frames.len() >= MAX_STACKS {
+            self.frames.clear();
         }
-        self.places.insert((pid, address), place.clone());
-        place
+        self.frames.insert((pid, address), frame);
+        Ok(frame)
     }
 
-    fn find(&mut self, pid: u32, address: u64) -> Place {
-        let unknown = |module: &str| Place {
-            function: hex(address),
-            module: module.into(),
-            offset: 0,
+    fn place(&mut self, pid: u32, address: u64) -> Place {
+        let place = |function: Text, module: Text, offset: u64| Place {
+            function,
+            module,
+            offset,
         };
-        let stale = self.processes.get(&pid).is_none_or(|seen| {
-            let missing = seen.maps.as_ref().is_none_or(|m| m.find(address).is_none());
-            seen.looked.elapsed() > if missing { LOOK_AGAIN } else { OLD }
-        });
-        if stale {
-            self.look(pid);
-        }
+        let unknown = |module: &str| place(hex(address), module.into(), 0);
+        self.renew(pid, address);
         let seen = self.processes.get(&pid);
         let maps = seen.and_then(|seen| seen.maps.as_ref());
         let Some(within) = maps.and_then(|m| m.find(address)) else {
@@ -158,17 +191,9 @@ impl UserSymbols {
         };
         let found = self.symbolizer.symbolize_single(&source, input);
         match found.ok().and_then(|s| s.into_sym().map(Sym::into_owned)) {
-            Some(sym) => Place {
-                function: (&*sym.name).into(),
-                module,
-                offset: sym.offset as u64,
-            },
+            Some(sym) => place((&*sym.name).into(), module, sym.offset as u64),
             // Within the file the place is the same in every process.
-            None if within.open.is_some() => Place {
-                function: hex(within.offset),
-                module,
-                offset: 0,
-            },
+            None if within.open.is_some() => place(hex(within.offset), module, 0),
             None => unknown(within.name),
         }
     }
@@ -176,6 +201,7 @@ impl UserSymbols {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Role;
     use super::*;
 
     #[inline(never)]
@@ -200,5 +226,33 @@ mod tests {
         let mut symbols = UserSymbols::default();
         let place = symbols.place(u32::MAX - 1, 0x1234);
         assert_eq!((&*place.function, &*place.module), ("0x1234", ""));
+    }
+
+    #[test]
+    fn a_process_that_lacks_a_mapping_is_looked_at_ever_less_often() {
+        let pid = std::process::id();
+        let mut symbols = UserSymbols::default();
+        symbols.meet(pid);
+        let mut patience = Vec::new();
+        for _ in 0..6 {
+            let seen = symbols.processes.get_mut(&pid).unwrap();
+            seen.looked -= seen.patience + Duration::from_millis(1);
+            symbols.renew(pid, 1);
+            patience.push(symbols.processes[&pid].patience.as_millis());
+        }
+        assert_eq!(patience, [200, 400, 800, 1000, 1000, 1000]);
+
+        // As if it had been looked at before it executed this program.
+        let unknown = KnownFrame {
+            id: None,
+            role: Role::Other,
+        };
+        symbols.frames.insert((pid, 1), unknown);
+        let seen = symbols.processes.get_mut(&pid).unwrap();
+        seen.maps = None;
+        seen.looked -= Duration::from_secs(2);
+        symbols.renew(pid, some_function_of_ours());
+        assert_eq!(symbols.processes[&pid].patience, LOOK_AGAIN);
+        assert!(symbols.frames.is_empty());
     }
 }
