@@ -33,6 +33,7 @@ pub use finding::{
 };
 pub use reading::{Cluster, Connect, End, Reading};
 pub use since::{Began, Since};
+pub use story::Arrival;
 pub use summary::{Connections, Facts, HealthNote, Summary, Symptom};
 pub use waits::{EndedBy, WaitSummary, Walk, WalkHop};
 

@@ -117,24 +117,12 @@ pub(crate) fn hop(wait: &Waited) -> WalkHop {
         (None, "T" | "t") => "stopped".into(),
         (None, _) => "in no system call".into(),
     };
-    let ended = match (&wait.cause, wait.waker) {
-        (Some(c), _) if c.attempt > 0 => {
-            let state = c.sender_state.as_deref().unwrap_or("unknown state");
-            let ago = c.sent_ago_ns.map_or_else(String::new, |ns| {
-                format!(", sent {} before", words::duration(ns))
-            });
-            let by = if c.answer { "the answer to " } else { "" };
-            let (sender, receiver) = c.resent();
-            format!(
-                "woken by {by}retransmission {} ({state}) of {sender} → {receiver}{ago}",
-                c.attempt
-            )
-        }
-        (Some(c), _) => format!("woken by a segment of {} → {}", c.from, c.to),
-        (None, Waker::Task) => format!("woken by {}", wait.waker_comm),
-        (None, Waker::Softirq) => "woken by a softirq".into(),
-        (None, Waker::Irq) => "woken by an interrupt".into(),
-        (None, Waker::Timer) => "woken by a timer".into(),
+    let by = match (&wait.cause, wait.waker) {
+        (Some(arrival), _) => arrival.says(),
+        (None, Waker::Task) => wait.waker_comm.to_string(),
+        (None, Waker::Softirq) => "a softirq".into(),
+        (None, Waker::Irq) => "an interrupt".into(),
+        (None, Waker::Timer) => "a timer".into(),
     };
     let late = match wait.runqueue_ns {
         Some(ns) if ns >= 1_000_000 => {
@@ -147,7 +135,7 @@ pub(crate) fn hop(wait: &Waited) -> WalkHop {
         tid: wait.tid,
         comm: wait.comm.to_string(),
         says: format!(
-            "{}/{} waited {} {place}, {ended}{late}",
+            "{}/{} waited {} {place}, woken by {by}{late}",
             wait.comm,
             wait.tid,
             words::duration(wait.waited_ns),

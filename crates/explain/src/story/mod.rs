@@ -70,6 +70,7 @@ pub(crate) use sums::Sums;
 pub(crate) use tally::Tally;
 pub(crate) use threads::{Thread, Threads};
 pub(crate) use transfers::{Dropped, Resends, SLOTS, Transfer, Transfers};
+pub use waits::Arrival;
 pub(crate) use waits::{Waited, Waits, Waker};
 
 use crate::finding::Netns;

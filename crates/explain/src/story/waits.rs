@@ -5,6 +5,7 @@ use recording::tables::Wait;
 use recording::{Error, Recording, RowRef, Text};
 
 use super::place::Endpoint;
+use crate::words::duration;
 
 /// Waits kept; beyond, they are counted. About 100 MB.
 const MAX_WAITS: usize = 1 << 19;
@@ -41,7 +42,7 @@ pub(crate) enum Waker {
 
 /// The TCP packet whose arrival woke a thread.
 #[derive(Clone, Debug)]
-pub(crate) struct Arrival {
+pub struct Arrival {
     pub(crate) to: Endpoint,
     pub(crate) from: Endpoint,
     /// 0 when it was not a retransmission of this host.
@@ -53,6 +54,33 @@ pub(crate) struct Arrival {
 }
 
 impl Arrival {
+    /// The one that ended a wait, if one did.
+    pub fn of(row: &Wait) -> Option<Arrival> {
+        Some(Arrival {
+            attempt: row.cause_attempt?,
+            to: Endpoint::new(row.cause_local_addr, row.cause_local_port),
+            from: Endpoint::new(row.cause_remote_addr, row.cause_remote_port),
+            answer: row.cause_answer == Some(true),
+            sender_state: row.cause_sender_state.clone(),
+            sent_ago_ns: row.cause_sent_ago_ns,
+        })
+    }
+
+    /// What the thread was woken by, in words.
+    pub fn says(&self) -> String {
+        let (sender, receiver) = self.resent();
+        if self.attempt == 0 {
+            return format!("a segment of {sender} → {receiver}, no retransmission of this host");
+        }
+        let answer = if self.answer { "the answer to " } else { "" };
+        let attempt = self.attempt;
+        let state = self.sender_state.as_deref();
+        let state = state.map_or_else(String::new, |state| format!(" ({state})"));
+        let ago = self.sent_ago_ns;
+        let ago = ago.map_or_else(String::new, |ns| format!(", sent {} before", duration(ns)));
+        format!("{answer}retransmission {attempt}{state} of {sender} → {receiver}{ago}")
+    }
+
     /// Who sent the retransmission, and to whom.
     pub(crate) fn resent(&self) -> (Endpoint, Endpoint) {
         match self.answer {
@@ -93,16 +121,7 @@ impl Waits {
         }
         let of_one = self.of_tid.entry(row.tid).or_default();
         of_one.push(self.all.len() as u32);
-        let cause = row.cause_attempt.map(|attempt| {
-            Box::new(Arrival {
-                to: Endpoint::new(row.cause_local_addr, row.cause_local_port),
-                from: Endpoint::new(row.cause_remote_addr, row.cause_remote_port),
-                attempt,
-                answer: row.cause_answer == Some(true),
-                sender_state: row.cause_sender_state,
-                sent_ago_ns: row.cause_sent_ago_ns,
-            })
-        });
+        let cause = Arrival::of(&row).map(Box::new);
         self.all.push(Waited {
             row: at,
             pid: row.pid,

@@ -1,5 +1,6 @@
 //! All about one line of a pane.
 
+use explain::Arrival;
 use recording::tables::Wait;
 
 use super::findings::Findings;
@@ -272,24 +273,12 @@ fn thread(page: &mut Page, key: (u32, u32), snapshot: &Snapshot) -> Option<()> {
 
 fn waited(w: &Wait) -> String {
     let call = w.syscall.as_deref().unwrap_or("no system call");
-    let by = match &*w.waker {
-        "task" => format!("{} {}", &*w.waker_comm, w.waker_tid),
-        other => other.to_string(),
+    let by = match (Arrival::of(w), &*w.waker) {
+        (Some(arrival), _) => arrival.says(),
+        (None, "task") => format!("{} {}", &*w.waker_comm, w.waker_tid),
+        (None, other) => other.to_string(),
     };
     let mut says = format!("in {call}, woken by {by}");
-    if let Some(attempt) = w.cause_attempt {
-        let from = endpoint(w.cause_remote_addr, w.cause_remote_port);
-        says += &match attempt {
-            0 => format!(": a packet of {from}"),
-            n if w.cause_answer == Some(true) => {
-                format!(
-                    ": {from} answered what was sent to it for the {}. time",
-                    n + 1
-                )
-            }
-            n => format!(": a packet of {from}, sent again for the {n}. time"),
-        };
-    }
     if let Some(ns) = w.runqueue_ns.filter(|ns| *ns >= 1_000_000) {
         says += &format!(", then {} for a CPU", duration(ns));
     }

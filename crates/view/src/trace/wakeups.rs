@@ -2,12 +2,13 @@
 
 use std::io;
 
+use explain::Arrival;
 use recording::tables::Wait;
 use recording::{Addr, Row, Text};
 use serde::Serialize;
 
 use super::stacks::Stacks;
-use crate::numbers::{duration, endpoint, ms, or_dash, text_or_dash};
+use crate::numbers::{ms, or_dash, text_or_dash};
 use crate::screen::{Column, Screen, When};
 use crate::view::View;
 
@@ -134,41 +135,17 @@ fn waker(w: &Wait) -> String {
 }
 
 fn cause(w: &Wait) -> Option<Cause<'_>> {
-    let attempt = w.cause_attempt;
-    if attempt.is_none() && w.cause_sock.is_none() {
-        return None;
-    }
-    let from = endpoint(w.cause_remote_addr, w.cause_remote_port);
-    let to = endpoint(w.cause_local_addr, w.cause_local_port);
-    let retransmission = attempt.filter(|n| *n > 0);
-    let answer = w.cause_answer == Some(true);
-    let says = match retransmission {
-        Some(n) => {
-            let state = w.cause_sender_state.as_deref();
-            let state = state.map(|s| format!(" ({s})")).unwrap_or_default();
-            let ago = w.cause_sent_ago_ns.map(duration);
-            let ago = ago
-                .map(|t| format!(", sent {t} before"))
-                .unwrap_or_default();
-            match answer {
-                true => format!(
-                    "woken by the answer to retransmission {n}{state} of {to} → {from}{ago}"
-                ),
-                false => format!("woken by retransmission {n}{state} of {from} → {to}{ago}"),
-            }
-        }
-        None => format!("woken by a segment of {from} → {to}, no retransmission of this host"),
-    };
+    let arrival = Arrival::of(w)?;
     Some(Cause {
         sender_addr: w.cause_remote_addr,
         sender_port: w.cause_remote_port,
         receiver_addr: w.cause_local_addr,
         receiver_port: w.cause_local_port,
-        retransmission,
-        answer,
+        retransmission: w.cause_attempt.filter(|n| *n > 0),
+        answer: w.cause_answer == Some(true),
         sender_state: &w.cause_sender_state,
         sent_ago_ns: w.cause_sent_ago_ns,
-        says,
+        says: format!("woken by {}", arrival.says()),
     })
 }
 
