@@ -86,6 +86,7 @@ fn resets_of_refused_connects_name_both_sides() {
 
 /// Connections one after the other from port 40000; the server closes first and waits.
 fn from_one_port(netns: &Space, n: usize, bytes: usize) {
+    use rustix::io::Errno;
     use rustix::net::{AddressFamily, SocketType, bind, connect, ipproto, socket, sockopt};
     netns.inside(|| {
         fs::write("/proc/sys/net/ipv4/tcp_timestamps", "0").unwrap();
@@ -102,7 +103,12 @@ fn from_one_port(netns: &Space, n: usize, bytes: usize) {
             let client = socket(AddressFamily::INET, SocketType::STREAM, tcp).unwrap();
             sockopt::set_socket_reuseaddr(&client, true).unwrap();
             bind(&client, &SocketAddr::from(([127, 0, 0, 1], 40_000))).unwrap();
-            connect(&client, &listener.local_addr().unwrap()).unwrap();
+            let to = listener.local_addr().unwrap();
+            // On busy CPUs the connection before may still be in LAST_ACK: its addresses are taken.
+            wait_until("the port is free", || match connect(&client, &to) {
+                Err(Errno::ADDRNOTAVAIL) => false,
+                connected => connected.is_ok() || panic!("{connected:?}"),
+            });
             let mut client = TcpStream::from(client);
             client.write_all(&vec![7; bytes]).unwrap();
             assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
