@@ -299,18 +299,25 @@ fn a_lost_syn_is_named_behind_the_wait_of_who_accepts() {
             stat.unwrap().contains(") S ")
         });
         let client = plant.nodes()["client"].inside(|| {
+            let began = Instant::now();
             let stream = TcpStream::connect(server)?;
-            Ok((tid(), stream.local_addr()?))
+            Ok((tid(), stream.local_addr()?, began.elapsed()))
         });
-        let (client, from) = client.unwrap();
+        let (client, from, took) = client.unwrap();
         let accepting = accepting.join().unwrap();
         finish(child);
         assert_eq!(from.ip().to_string(), ours);
+        assert!(took >= Duration::from_millis(900), "no SYN lost: {took:?}");
 
         let stacks = stacks(&path);
         let events: Vec<Event> = steps(&path);
         let syn = |e: &&Event| e.kind == *"retransmit" && e.local_port == from.port();
-        let syn = events.iter().find(syn).expect("the SYN sent again");
+        let syn = events.iter().find(syn);
+        let syn = syn.unwrap_or_else(|| {
+            let sources = Recording::open(&path).unwrap().manifest.sources;
+            let waits = waits_of(&path, client);
+            panic!("no SYN of {from} sent again: {events:#?} {waits:#?} {sources:#?}")
+        });
         for (tid, call) in [(accepting, "accept4"), (client, "connect")] {
             let waits = waits_of(&path, tid);
             let wait = waits.iter().find(|w| w.syscall.as_deref() == Some(call));
