@@ -16,7 +16,7 @@ BPF_SOURCES := $(wildcard crates/observe/bpf/*.c crates/observe/bpf/*.h)
 .PHONY: demo test test-kernels build lint unit docs pictures bench need-build need-run need-test need-kernels clean
 
 demo: need-build need-run
-	@cargo build -q --workspace --bin tcpwhy || { echo "make demo: the build failed" >&2; exit 1; }
+	@cargo build -q --workspace --bin tcpwhy --bin tcpwhy-lab || { echo "make demo: the build failed" >&2; exit 1; }
 	@$(ROOT) $(TCPWHY) lab run syn-cookies || { echo "make demo: the lab run failed" >&2; exit 1; }
 
 test: need-build need-run need-test lint unit
@@ -35,7 +35,7 @@ lint:
 	@clang-format --dry-run -Werror $(BPF_SOURCES) || { echo "make lint: run clang-format -i $(BPF_SOURCES)" >&2; exit 1; }
 
 build: need-build
-	@cargo build --release --workspace --bin tcpwhy || { echo "make build: the build failed" >&2; exit 1; }
+	@cargo build --release --workspace --bin tcpwhy --bin tcpwhy-lab || { echo "make build: the build failed" >&2; exit 1; }
 	@echo "built target/release/tcpwhy"
 
 # Writes the generated pages of the book and the types of the report's page anew; tests check that

@@ -3,6 +3,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 TCPWHY=$PWD/target/release/tcpwhy
+LAB=$PWD/target/release/tcpwhy-lab
 [ -x "$TCPWHY" ] || { echo "bench: build first: make build" >&2; exit 1; }
 [ "$(id -u)" -eq 0 ] || { echo "bench: needs root: sudo $0" >&2; exit 1; }
 DIR=$(mktemp -d)
@@ -29,7 +30,7 @@ busy() { awk '$1=="cpu" {print $2+$3+$4+$7+$8; exit}' /proc/stat; }
 serve() {
     local name=$1 port=$2
     shift 2
-    "$TCPWHY" lab-workload server --name "$name" --netns "$NS" --listen "0.0.0.0:$port" "$@" \
+    "$LAB" lab-workload server --name "$name" --netns "$NS" --listen "0.0.0.0:$port" "$@" \
         >"$DIR/$name.out" &
     pids+=($!)
     until grep -qs ready "$DIR/$name.out"; do sleep 0.02; done
@@ -39,7 +40,7 @@ serve() {
 load() {
     local to=$1
     shift
-    "$TCPWHY" lab-workload client --netns "$NS" --connect "$to" "$@"
+    "$LAB" lab-workload client --netns "$NS" --connect "$to" "$@"
 }
 
 # Three destinations: the ports to one are in TIME_WAIT before the CPUs are busy.

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::live::Space;
-use common::{TCPWHY, arg, begin, finish, root, run, stderr, stdout, wait_until};
+use common::{arg, begin, finish, lab_binary, root, run, stderr, stdout, wait_until};
 use recording::Recording;
 
 /// A scenario of each of the five cases.
@@ -48,8 +48,8 @@ fn record_scenario(name: &str, keep: &Path) -> PathBuf {
 /// A recording of a server whose names are hostile, and whose accept queue is full.
 fn record_hostile(dir: &Path) -> PathBuf {
     let program = dir.join(HOSTILE);
-    fs::hard_link(TCPWHY, &program)
-        .or_else(|_| fs::copy(TCPWHY, &program).map(|_| ()))
+    fs::hard_link(lab_binary(), &program)
+        .or_else(|_| fs::copy(lab_binary(), &program).map(|_| ()))
         .unwrap();
     let space = Space::new("hostile");
     let path = dir.join("hostile.tcpwhy");
@@ -90,7 +90,7 @@ fn record_lossy(dir: &Path) -> PathBuf {
     let path = dir.join("lossy.tcpwhy");
     let recorder = begin(&path, &["--ring-kib", "4", "--all-states"]);
     let server_args = ["lab-workload", "server", "--listen", "127.0.0.1:7401"];
-    let mut server = Command::new(TCPWHY)
+    let mut server = Command::new(lab_binary())
         .args(server_args)
         .args(["--netns", space.name(), "--lifetime", "60"])
         .stdout(Stdio::null())

@@ -265,7 +265,7 @@ fn joined(path: &str) -> Plant {
     let scenario = Scenario::parse("test", &text, 1).unwrap();
     let programs = Programs {
         tcpwhy: common::TCPWHY.into(),
-        workload: vec![common::TCPWHY.into(), "lab-workload".into()],
+        workload: vec![common::lab_binary().into(), "lab-workload".into()],
     };
     let plant = Plant::new(scenario, 1, programs).unwrap();
     plant.wait_joined(&Stop::default()).unwrap();

@@ -17,6 +17,13 @@ use serde_json::Value;
 /// The binary under test.
 pub const TCPWHY: &str = env!("CARGO_BIN_EXE_tcpwhy");
 
+/// The lab's binary, which lies beside it.
+pub fn lab_binary() -> String {
+    let lab = Path::new(TCPWHY).with_file_name("tcpwhy-lab");
+    assert!(lab.is_file(), "first: cargo build --workspace --bins");
+    arg(&lab).to_string()
+}
+
 /// The binary with arguments.
 pub fn tcpwhy(args: &[&str]) -> Command {
     let mut command = Command::new(TCPWHY);

@@ -16,11 +16,8 @@ fn plant(name: &str, seed: u64) -> Result<(), Error> {
     let stop = Stop::on_signals()?;
     let mut programs = Programs::current()?;
     // Beside this example: target/debug/examples/plant, target/debug/lab-workload.
-    let here = programs
-        .tcpwhy
-        .ancestors()
-        .nth(2)
-        .expect("cargo made the directory");
+    let me = std::env::current_exe().expect("this program has a path");
+    let here = me.ancestors().nth(2).expect("cargo made the directory");
     programs.workload = vec![here.join("lab-workload").into()];
     let mut plant = Plant::new(Scenario::load(name, seed)?, seed, programs)?;
     plant.wait_joined(&stop)?;

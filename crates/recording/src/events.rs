@@ -1,6 +1,6 @@
 //! The rows of `event` in order of time, whole lives taken apart.
 
-use arrow::array::Array;
+use arrow_array::Array;
 
 use crate::tables::Event;
 use crate::{Batch, Error, RowRef, Scan};

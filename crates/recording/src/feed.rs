@@ -3,8 +3,9 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::UInt64Type;
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
 
 use crate::table::Table;
 use crate::write::Place;

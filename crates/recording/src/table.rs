@@ -1,7 +1,7 @@
 //! What a table is, and the macro that declares one: row, schema, builders, reader and docs at once.
 
-use arrow::array::{ArrayRef, RecordBatch, new_null_array};
-use arrow::datatypes::SchemaRef;
+use arrow_array::{ArrayRef, RecordBatch, new_null_array};
+use arrow_schema::SchemaRef;
 
 use crate::cell::Cell;
 
@@ -136,8 +136,8 @@ macro_rules! table {
 
         const _: () = {
             use std::sync::{Arc, LazyLock};
-            use arrow::array::{ArrayRef, RecordBatch};
-            use arrow::datatypes::{Field, Schema, SchemaRef};
+            use arrow_array::{ArrayRef, RecordBatch};
+            use arrow_schema::{Field, Schema, SchemaRef};
             use $crate::cell::Cell;
             use $crate::table::{Column, Table, TableInfo, Unit, absent};
 

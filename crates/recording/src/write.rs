@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use arrow::array::{AsArray, RecordBatch, UInt32Array};
-use arrow::compute::take_record_batch;
-use arrow::datatypes::UInt64Type;
-use arrow::error::ArrowError;
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use arrow_array::{RecordBatch, UInt32Array};
+use arrow_schema::ArrowError;
+use arrow_select::take::take_record_batch;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};

@@ -21,7 +21,7 @@ use crate::filters::FilterArgs;
 #[derive(Args, Debug)]
 pub struct WhatArgs {
     /// Time between samples of sockets and counters
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = crate::duration::parse)]
     pub interval: Duration,
     /// Size of the ring buffer between kernel and recorder, KiB, a power of two
     #[arg(long, value_name = "KIB", default_value_t = 16 << 10)]
@@ -37,10 +37,10 @@ pub struct WhatArgs {
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = part)]
     pub without: Vec<Part>,
     /// With calls: those that take at least so long; 0s means all
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = crate::duration::parse)]
     pub call_over: Duration,
     /// With waits: those at least this long; 0s means all
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = crate::duration::parse)]
     pub wait_over: Duration,
     /// With profile: samples per second and CPU [default: 997, fewer where a tick takes long: see doctor]
     #[arg(long, value_name = "HZ")]

@@ -1,17 +1,20 @@
-//! The command: reads its arguments, hands each verb its own, turns errors into one line.
+//! The command that goes to a host that hurts: reads its arguments, hands each verb its own.
 
+mod duration;
 mod explainer;
 mod filters;
 mod live;
+mod sibling;
 mod terminal;
 mod verbs;
 mod watch;
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use sibling::SiblingArgs;
 
 /// Says why TCP on a Linux host is slow: records it, and walks from the symptom to the cause.
 #[derive(Parser, Debug)]
@@ -46,32 +49,25 @@ enum Verb {
     Flame(verbs::flame::FlameArgs),
     /// Say what this kernel allows, what each source will get, and why not
     Doctor(verbs::doctor::DoctorArgs),
-    /// Plant a fault in network namespaces of its own, record it, explain it, and check the answer
-    #[command(subcommand)]
-    Lab(verbs::lab::LabVerb),
-    /// Compute an old kernel's TCP, as a recording, and check it against the case it is known from
-    #[command(subcommand)]
-    Model(verbs::model::ModelVerb),
-    /// The lab's client and server
+    /// Plant a fault, record it, explain it, and check the answer (needs tcpwhy-lab)
+    #[command(disable_help_flag = true)]
+    Lab(SiblingArgs),
+    /// Compute an old kernel's TCP, as a recording (needs tcpwhy-lab)
+    #[command(disable_help_flag = true)]
+    Model(SiblingArgs),
+    /// Print completions for a shell
+    Completions(cli::CompletionsArgs),
+    /// Write the man pages
     #[command(hide = true)]
-    LabWorkload(lab::WorkloadArgs),
+    Man(cli::ManArgs),
 }
 
 fn main() -> ExitCode {
-    let verb = Cli::parse().verb;
-    let out = &mut io::stdout().lock();
-    match run(verb, out).and_then(|code| Ok(out.flush().map(|()| code)?)) {
-        Ok(code) => code,
-        // Whoever read our output has seen enough.
-        Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("tcpwhy: {e:#}");
-            ExitCode::FAILURE
-        }
-    }
+    cli::main("tcpwhy", |cli: Cli, out| run(cli.verb, out))
 }
 
-fn run(verb: Verb, out: &mut impl Write) -> Result<ExitCode> {
+fn run(verb: Verb, mut out: &mut dyn Write) -> Result<ExitCode> {
+    let out = &mut out;
     match verb {
         Verb::Explain(args) => verbs::explain::run(args, out),
         Verb::Compare(args) => verbs::compare::run(&args, out),
@@ -82,16 +78,9 @@ fn run(verb: Verb, out: &mut impl Write) -> Result<ExitCode> {
         Verb::Report(args) => verbs::report::run(&args, out),
         Verb::Flame(args) => verbs::flame::run(&args, out),
         Verb::Doctor(args) => verbs::doctor::run(args, out),
-        Verb::Lab(verb) => verbs::lab::run(verb, out),
-        Verb::Model(verb) => verbs::model::run(verb, out),
-        Verb::LabWorkload(args) => {
-            lab::workload_main(args)?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Verb::Lab(args) => sibling::run("lab", &args),
+        Verb::Model(args) => sibling::run("model", &args),
+        Verb::Completions(args) => args.run::<Cli>(out).map(|()| ExitCode::SUCCESS),
+        Verb::Man(args) => args.run::<Cli>().map(|()| ExitCode::SUCCESS),
     }
-}
-
-fn is_broken_pipe(e: &anyhow::Error) -> bool {
-    let io = e.downcast_ref::<io::Error>();
-    io.is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }

@@ -24,7 +24,7 @@ pub struct WatchArgs {
     #[arg(long, value_name = "RECORDING", conflicts_with_all = ["time", "ready_file"])]
     pub from: Option<PathBuf>,
     /// End after this time
-    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = crate::duration::parse)]
     pub time: Option<Duration>,
     /// One JSON object per line; the last says what was lost
     #[arg(long)]

@@ -3,7 +3,6 @@
 //! Nothing is judged here: the words and numbers of findings come from `explain`; views show what
 //! the tables say.
 
-pub mod chart;
 pub mod compare;
 mod escape;
 pub mod flame;

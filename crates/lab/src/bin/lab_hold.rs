@@ -1,7 +1,7 @@
 //! Plants a scenario from a file, starts its servers and holds both until it is told to stop, so
 //! that one can look around in the namespaces: `cargo run -p lab --bin lab-hold -- FILE.toml`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lab::{Error, Plant, Programs, Scenario, Stop};
 
@@ -21,8 +21,12 @@ fn hold(text: &str, file: &Path) -> Result<(), Error> {
     let scenario = Scenario::parse(&name, text, 1)?;
     let servers: Vec<String> = scenario.servers.iter().map(|s| s.name.clone()).collect();
     let mut programs = Programs::current()?;
-    // `tcpwhy` is here this program itself; the workload lies beside it.
-    programs.workload = vec![programs.tcpwhy.with_file_name("lab-workload").into()];
+    // This program has no verb for it: the workload lies beside.
+    programs.workload = vec![
+        PathBuf::from(&programs.workload[0])
+            .with_file_name("lab-workload")
+            .into(),
+    ];
     let mut plant = Plant::new(scenario, 1, programs)?;
     plant.wait_joined(&stop)?;
     plant.start_servers(&stop)?;

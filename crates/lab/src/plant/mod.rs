@@ -9,7 +9,7 @@ mod tracked;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -36,18 +36,18 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// A tcpwhy binary, and the workload as its hidden verb `lab-workload`.
-    pub fn of_binary(tcpwhy: &Path) -> Programs {
-        Programs {
-            tcpwhy: tcpwhy.to_path_buf(),
-            workload: vec![tcpwhy.into(), "lab-workload".into()],
-        }
-    }
-
-    /// The program that runs this code.
+    /// The program that runs this code, whose hidden verb `lab-workload` is the workload, and the
+    /// tcpwhy beside it; else the one on PATH.
     pub fn current() -> Result<Programs, Error> {
-        let exe = std::env::current_exe().map_err(Error::io("finding the tcpwhy binary"))?;
-        Ok(Programs::of_binary(&exe))
+        let exe = std::env::current_exe().map_err(Error::io("finding this program"))?;
+        let beside = exe.with_file_name("tcpwhy");
+        Ok(Programs {
+            tcpwhy: match beside.is_file() {
+                true => beside,
+                false => "tcpwhy".into(),
+            },
+            workload: vec![exe.into(), "lab-workload".into()],
+        })
     }
 }
 

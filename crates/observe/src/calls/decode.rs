@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use nix::errno::Errno;
 use recording::tables::Call;
 use recording::{Addr, Text};
+use syscalls::Errno;
 
 use super::syscalls::NAMES;
 use crate::wire::{text, tw_call, tw_call_kind};
@@ -85,10 +85,10 @@ fn error_name(number: i64) -> Text {
         514 => "ERESTARTNOHAND".into(),
         516 => "ERESTART_RESTARTBLOCK".into(),
         _ => {
-            let known = i32::try_from(number).map(Errno::from_raw);
-            match known {
-                Ok(errno) if errno != Errno::UnknownErrno => format!("{errno:?}").into(),
-                _ => number.to_string().into(),
+            let known = i32::try_from(number).map(Errno::new);
+            match known.ok().and_then(|errno| errno.name()) {
+                Some(name) => name.into(),
+                None => number.to_string().into(),
             }
         }
     }

@@ -5,9 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use ahash::AHashMap;
-use arrow::array::{ArrayRef, AsArray, BinaryArray, PrimitiveArray};
-use arrow::datatypes as adt;
-use arrow::datatypes::DataType;
+use arrow_array::cast::AsArray;
+use arrow_array::types as adt;
+use arrow_array::{ArrayRef, BinaryArray, PrimitiveArray};
+use arrow_schema::DataType;
 
 use super::Cell;
 use super::numbers::Numbers;

@@ -5,8 +5,8 @@ mod bools;
 mod numbers;
 mod text;
 
-use arrow::array::ArrayRef;
-use arrow::datatypes::DataType;
+use arrow_array::ArrayRef;
+use arrow_schema::DataType;
 
 pub use addr::Addr;
 pub use text::{Text, TextBuilder};

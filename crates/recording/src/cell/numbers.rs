@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanBufferBuilder, PrimitiveArray,
-};
-use arrow::buffer::NullBuffer;
-use arrow::datatypes as adt;
-use arrow::datatypes::DataType;
+use arrow_array::cast::AsArray;
+use arrow_array::types as adt;
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray};
+use arrow_buffer::BooleanBufferBuilder;
+use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
 
 use super::Cell;
 

@@ -5,9 +5,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use ahash::AHashMap;
-use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, PrimitiveArray, StringArray};
-use arrow::datatypes as adt;
-use arrow::datatypes::DataType;
+use arrow_array::cast::AsArray;
+use arrow_array::types as adt;
+use arrow_array::{Array, ArrayRef, DictionaryArray, PrimitiveArray, StringArray};
+use arrow_schema::DataType;
 
 use super::Cell;
 use super::numbers::Numbers;

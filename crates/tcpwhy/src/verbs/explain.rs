@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use observe::Part;
 use recording::Recording;
 use view::Style;
@@ -20,13 +21,13 @@ pub struct ExplainArgs {
     #[arg(conflicts_with_all = ["time", "output", "command", "ready_file"])]
     recording: Option<PathBuf>,
     /// How long to record [default: 10s, or until COMMAND ends]
-    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = crate::duration::parse)]
     time: Option<Duration>,
     /// Keep the recording under this name
     #[arg(short, value_name = "NAME")]
     output: Option<PathBuf>,
     /// Look for this cause only
-    #[arg(long, value_name = "CAUSE")]
+    #[arg(long, value_name = "CAUSE", value_parser = PossibleValuesParser::new(ids()), hide_possible_values = true)]
     cause: Option<String>,
     /// One JSON object per finding, and a last one with the summary
     #[arg(long)]
@@ -39,6 +40,10 @@ pub struct ExplainArgs {
     fail_on_finding: bool,
     #[command(flatten)]
     live: LiveArgs,
+}
+
+fn ids() -> impl Iterator<Item = &'static str> {
+    explain::causes().iter().map(|cause| cause.id)
 }
 
 const DEFAULT_TIME: Duration = Duration::from_secs(10);

@@ -4,8 +4,6 @@ pub mod compare;
 pub mod doctor;
 pub mod explain;
 pub mod flame;
-pub mod lab;
-pub mod model;
 pub mod record;
 pub mod report;
 pub mod stat;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use jiff::Timestamp;
 use observe::Part;
 
 use crate::live::{self, LiveArgs};
@@ -17,7 +18,7 @@ pub struct RecordArgs {
     #[arg(short, value_name = "NAME")]
     output: Option<PathBuf>,
     /// How long to record [default: 30s, or until COMMAND ends]
-    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = crate::duration::parse)]
     time: Option<Duration>,
     #[command(flatten)]
     live: LiveArgs,
@@ -52,6 +53,6 @@ fn default_name() -> PathBuf {
         .nodename()
         .to_string_lossy()
         .replace('/', "-");
-    let now = humantime::format_rfc3339_seconds(std::time::SystemTime::now());
+    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
     format!("{host}-{now}.tcpwhy").into()
 }

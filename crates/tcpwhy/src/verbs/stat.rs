@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, Subcommand};
+use jiff::SignedDuration;
 use observe::Part;
 use recording::Recording;
 use view::stat::{What, view};
 
+use crate::duration;
 use crate::watch::{Need, Stop, WatchArgs, watch};
 
 /// What to show.
@@ -189,7 +191,7 @@ fn fits(from: &Path, every: Duration) -> Result<()> {
             "{}: {:.1} s long; ask for a shorter interval than {}",
             from.display(),
             length.as_secs_f64(),
-            humantime::format_duration(every)
+            SignedDuration::try_from(every).map_or("that".into(), |d| format!("{d:#}"))
         );
     }
     Ok(())
@@ -203,16 +205,9 @@ fn has_events(args: &WatchArgs) -> Result<bool> {
     }
 }
 
-/// `500ms`, `2s`, or as of old a number of seconds.
+/// Time between two reports.
 fn interval(text: &str) -> Result<Duration, String> {
-    let seconds = text
-        .parse::<f64>()
-        .ok()
-        .and_then(|s| Duration::try_from_secs_f64(s).ok());
-    let interval = match seconds {
-        Some(seconds) => seconds,
-        None => humantime::parse_duration(text).map_err(|e| e.to_string())?,
-    };
+    let interval = duration::parse(text)?;
     match interval < Duration::from_millis(10) {
         true => Err("the least interval is 10ms".into()),
         false => Ok(interval),

@@ -39,7 +39,7 @@ pub enum TraceVerb {
 #[derive(Args, Debug)]
 pub struct WakeupArgs {
     /// Sleeps at least this long; 0s means all
-    #[arg(value_name = "THRESHOLD", default_value = "10ms", value_parser = humantime::parse_duration)]
+    #[arg(value_name = "THRESHOLD", default_value = "10ms", value_parser = crate::duration::parse)]
     least: Duration,
     #[command(flatten)]
     watch: WatchArgs,

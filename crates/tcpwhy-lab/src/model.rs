@@ -1,4 +1,4 @@
-//! `tcpwhy model`: kernels that cannot be booted here, computed.
+//! `tcpwhy-lab model`: kernels that cannot be booted here, computed.
 
 use std::fs;
 use std::io::Write;
@@ -9,7 +9,8 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use models::{Model, Sweep, Values};
 use serde_json::json;
-use view::chart::{Chart, Panel, Point};
+
+use crate::chart::{self, Chart, Panel, Point};
 
 /// What to do with models.
 #[derive(Subcommand, Debug)]
@@ -78,7 +79,8 @@ pub struct CheckArgs {
 }
 
 /// Runs the verb.
-pub fn run(verb: ModelVerb, out: &mut impl Write) -> Result<ExitCode> {
+pub fn run(verb: ModelVerb, mut out: &mut dyn Write) -> Result<ExitCode> {
+    let out = &mut out;
     match verb {
         ModelVerb::List { name: None, json } => list(json, out),
         ModelVerb::List {
@@ -187,7 +189,7 @@ fn bars(sweep: &Sweep, figures: &[usize], out: &mut impl Write) -> Result<()> {
         let figure = &sweep.figures()[*nth];
         let line = sweep.line(*nth).map(|(_, spread)| spread.median);
         let name = models::with_unit(figure.name, figure.unit);
-        writeln!(out, "{}  {name}", view::chart::bars(line))?;
+        writeln!(out, "{}  {name}", chart::bars(line))?;
     }
     Ok(())
 }
@@ -227,7 +229,7 @@ fn plot(path: &Path, sweep: &Sweep, figures: &[usize], title: &str) -> Result<()
         panels: figures.iter().map(panel).collect(),
     };
     let mut drawing = Vec::new();
-    view::chart::svg(&chart, &mut drawing)?;
+    chart::svg(&chart, &mut drawing)?;
     fs::write(path, drawing).with_context(|| format!("writing {}", path.display()))?;
     eprintln!("drew {}", path.display());
     Ok(())

@@ -1,4 +1,4 @@
-//! `tcpwhy lab`: faults planted on the real kernel, in namespaces of the lab's own.
+//! `tcpwhy-lab lab`: faults planted on the real kernel, in namespaces of the lab's own.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -68,7 +68,8 @@ pub struct RunArgs {
 }
 
 /// Runs the verb.
-pub fn run(verb: LabVerb, out: &mut impl Write) -> Result<ExitCode> {
+pub fn run(verb: LabVerb, mut out: &mut dyn Write) -> Result<ExitCode> {
+    let out = &mut out;
     match verb {
         LabVerb::List { json } => list(json, out),
         LabVerb::Run(args) => scenario(args, out),

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use quick_xml::Reader;
 use quick_xml::events::Event;
-use view::chart::{Chart, Panel, Point, bars, svg};
+
+use super::{Chart, Panel, Point, bars, svg};
 
 /// The texts of a drawing, and its elements' names.
 fn read(drawing: &str) -> (Vec<String>, Vec<String>) {

@@ -11,7 +11,7 @@ use plotters::series::LineSeries;
 use plotters::style::{Color, RGBColor};
 use plotters_svg::SVGBackend;
 
-use crate::escape;
+use view::escape;
 
 /// What is drawn.
 #[derive(Clone, Debug, Default)]
@@ -201,6 +201,9 @@ pub fn bars(values: impl Iterator<Item = f64> + Clone) -> String {
     };
     values.map(bar).collect()
 }
+
+#[cfg(test)]
+mod drawing_tests;
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,49 @@
+//! Runs a command: its errors become one line, its end an exit code.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::thread;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+
+/// What the command runs on, bytes; of the main thread's stack `ulimit -s` decides, which may be
+/// too little for it.
+const STACK: usize = 8 << 20;
+
+/// Reads the arguments and runs `command` with them and standard output. Its error is printed as one
+/// line after `name`, without anything that a terminal would obey.
+pub fn main<C: Parser + Send + 'static>(
+    name: &'static str,
+    command: impl FnOnce(C, &mut dyn Write) -> Result<ExitCode> + Send + 'static,
+) -> ExitCode {
+    let work = move || {
+        let cli = C::parse();
+        let out = &mut io::stdout().lock();
+        command(cli, out).and_then(|code| Ok(out.flush().map(|()| code)?))
+    };
+    let thread = thread::Builder::new().name(name.into()).stack_size(STACK);
+    let ended = match thread.spawn(work).context("starting a thread") {
+        Ok(thread) => match thread.join() {
+            Ok(ended) => ended,
+            // It has said why.
+            Err(_) => return ExitCode::from(101),
+        },
+        Err(e) => Err(e),
+    };
+    match ended {
+        Ok(code) => code,
+        // Whoever read our output has seen enough.
+        Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
+        Err(e) => {
+            let line = format!("{e:#}");
+            eprintln!("{name}: {}", view::escape(&line));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_broken_pipe(e: &anyhow::Error) -> bool {
+    let io = e.downcast_ref::<io::Error>();
+    io.is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}

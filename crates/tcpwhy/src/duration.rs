@@ -1,0 +1,40 @@
+//! Durations as users write them: `10s`, `1m 30s`, `250ms`, or a bare number of seconds.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+/// Reads a duration.
+pub fn parse(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no duration; write for example 10s, 250ms or 1m30s");
+    if let Ok(seconds) = text.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).map_err(|_| wrong());
+    }
+    let duration: SignedDuration = text.parse().map_err(|_| wrong())?;
+    Duration::try_from(duration).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_users_write() {
+        for (text, ms) in [
+            ("10s", 10_000),
+            ("3", 3_000),
+            ("0.5", 500),
+            ("250ms", 250),
+            ("1m 30s", 90_000),
+            ("1m30s", 90_000),
+            ("2h", 7_200_000),
+            ("3sec", 3_000),
+            ("0s", 0),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "x", "-1", "-5s", "3 fortnights", "nan", "inf"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}
