@@ -79,12 +79,15 @@ pub fn require_root() -> Result<(), Error> {
 /// Random numbers for the ids of sockets.
 pub fn sock_key() -> Result<[u64; 2], Error> {
     let mut bytes = [0; 16];
-    let read = fs::File::open("/dev/urandom")
-        .and_then(|mut f| std::io::Read::read_exact(&mut f, &mut bytes));
-    read.map_err(|why| Error::System {
-        what: "reading /dev/urandom".into(),
-        why,
-    })?;
+    // Not from a file: there may be no /dev. So few bytes come at once, or not at all.
+    // SAFETY: the kernel writes no more than the length of the array.
+    let came = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if came != bytes.len() as isize {
+        return Err(Error::System {
+            what: "asking the kernel for random numbers".into(),
+            why: std::io::Error::last_os_error(),
+        });
+    }
     let (a, b) = bytes.split_at(8);
     let number = |b: &[u8]| b.iter().fold(0, |n, &b| n << 8 | u64::from(b));
     // Odd, so that multiplying loses nothing.
