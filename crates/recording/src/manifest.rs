@@ -217,9 +217,3 @@ impl Manifest {
         serde_json::from_value(json).map_err(|e| Error::damaged(&path, e))
     }
 }
-
-/// Now, in ns of CLOCK_MONOTONIC: the clock of every table.
-pub fn monotonic_ns() -> u64 {
-    let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
-}
