@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
 
+use recording::Verdict;
+
 /// The kernel's numbers of the namespaces that it starts with, the same since Linux 3.8.
 const FIRST_PID: u64 = 0xEFFF_FFFC;
 const FIRST_USER: u64 = 0xEFFF_FFFD;
@@ -29,6 +31,14 @@ fn inode(kind: &str) -> Option<u64> {
 pub const OWN_PIDS: &str = "this process is in a PID namespace of its own, where processes of the host \
                             have other numbers or none; run it in the host's (--pid=host, hostPID: true, \
                             or nsenter -t 1 -p)";
+
+/// Whether what is told of processes can be told from here.
+pub fn pids_verdict() -> Verdict {
+    match pids_are_ours() {
+        true => Verdict::Attached,
+        false => Verdict::Unsupported(OWN_PIDS.into()),
+    }
+}
 
 /// What is wrong with the place that we are in, a line each.
 pub fn notes() -> Vec<String> {

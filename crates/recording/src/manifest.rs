@@ -167,7 +167,7 @@ impl Manifest {
         let path = dir.join("manifest.json");
         let text = serde_json::to_vec_pretty(self).map_err(|e| Error::Io {
             path: path.clone(),
-            source: e.into(),
+            why: e.into(),
         })?;
         fs::write(&open, text).map_err(Error::io(&open))?;
         fs::rename(&open, &path).map_err(Error::io(&path))

@@ -6,6 +6,8 @@ use std::io;
 use recording::Verdict;
 use rustix::io::Errno;
 
+use crate::rights;
+
 /// The verdicts so far; a structure that was counted in one namespace works.
 #[derive(Default)]
 pub struct Verdicts(HashMap<&'static str, Verdict>);
@@ -27,7 +29,7 @@ impl Verdicts {
             Ok(_) => Verdict::Attached,
             Err(_) if self.0.contains_key(name) => return,
             Err(e) if is_absence(e) => Verdict::Unsupported(without.into()),
-            Err(e) => Verdict::Failed(e.to_string()),
+            Err(e) => Verdict::Failed(rights::reason(e)),
         };
         self.0.insert(name, verdict);
     }

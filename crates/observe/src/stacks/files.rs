@@ -188,7 +188,7 @@ mod tests {
     /// What is done without the right to the mapping itself.
     #[test]
     fn a_file_found_by_its_name_is_the_mapped_one() {
-        let maps = Maps::read(std::process::id()).unwrap();
+        let maps = Maps::of(&Process::open(std::process::id()).unwrap()).unwrap();
         let here = fuse_in as fn(&str, u32) -> bool as usize as u64;
         let mapping = maps.find(here).unwrap().mapping;
         let plain = foreign::named(&mapping.name).unwrap();
@@ -203,7 +203,7 @@ mod tests {
         let line = text.lines().find(|l| l.ends_with("[vdso]")).unwrap();
         let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
         let (start, end) = (hex(start).unwrap(), hex(end).unwrap());
-        let maps = Maps::read(std::process::id()).unwrap();
+        let maps = Maps::of(&Process::open(std::process::id()).unwrap()).unwrap();
         let vdso = Files::default().vdso(maps.find(start).unwrap().mapping);
         let vdso = vdso.expect("it is ours");
         let names: Vec<String> = (0..end - start)
