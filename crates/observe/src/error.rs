@@ -14,7 +14,7 @@ pub enum Error {
     Rights(String),
     /// More files would have to be open than may be.
     #[error(
-        "{what}: too many open files: this process may have {may}, and recording {namespaces} \
+        "{what}: too many open files: this process may have {may} open, and recording {namespaces} \
              network namespaces takes some {needs}; raise the limit first: ulimit -n {needs}"
     )]
     Files {

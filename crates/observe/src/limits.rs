@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::OnceLock;
+use std::thread;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -39,10 +40,11 @@ pub fn files() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// How many files recording that many network namespaces takes, with all parts: programs and maps, open
-/// files of the recording, functions of 64 files, and a packet socket for each namespace.
+/// How many files recording that many network namespaces takes, with all parts: some 130 programs, maps
+/// and files, 64 programs whose functions are named, clocks of each CPU, a packet socket for each namespace.
 pub fn files_needed(namespaces: u64) -> u64 {
-    (256 + 2 * namespaces).next_multiple_of(256)
+    let cpus = thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    (200 + 2 * cpus + 2 * namespaces).next_multiple_of(256)
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::fs;
 use std::io;
 
 use rustix::fs::{PROC_SUPER_MAGIC, statfs};
-use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::error::Error;
@@ -144,27 +143,16 @@ impl Lack {
     }
 }
 
-/// Why the system refused something, with the rights that are lacking where it is one of those.
-pub fn reason(e: &io::Error) -> String {
-    let Some(to_blame) = to_blame(e, effective()) else {
-        return e.to_string();
-    };
-    format!("{e}: this process lacks {to_blame}")
-}
-
-/// To refuse an operation and to refuse a file are two errors.
-fn to_blame(e: &io::Error, has: CapabilitySet) -> Option<String> {
-    let is = |errno: Errno| e.raw_os_error() == Some(errno.raw_os_error());
-    let suspects = if is(Errno::PERM) {
-        CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW
-    } else if is(Errno::ACCESS) {
-        CapabilitySet::DAC_READ_SEARCH | CapabilitySet::SYS_PTRACE
-    } else {
-        return None;
-    };
-    let lacking = lacks(USEFUL, has, |right| suspects.contains(right.capability));
-    let names: Vec<&str> = lacking.iter().map(|l| l.capability).collect();
-    (!names.is_empty()).then(|| names.join(" or "))
+/// Why the system refused something, and the right that it takes if that is lacking.
+pub fn reason(e: &io::Error, takes: CapabilitySet) -> String {
+    let refused = e.kind() == io::ErrorKind::PermissionDenied;
+    let lacking = lacks(USEFUL, effective(), |right| {
+        takes.contains(right.capability)
+    });
+    match lacking.first() {
+        Some(lack) if refused => format!("{e}: this process lacks {}", lack.in_words()),
+        _ => e.to_string(),
+    }
 }
 
 /// What is lacking of all that is useful.
@@ -236,18 +224,6 @@ mod tests {
         assert_eq!(all.len(), USEFUL.len());
         let some = lacks(USEFUL, has, |r| r.parts.is_empty());
         assert_eq!(names(some), ["CAP_SYS_ADMIN"]);
-    }
-
-    #[test]
-    fn a_refusal_names_the_right() {
-        let refused = |errno: Errno| io::Error::from_raw_os_error(errno.raw_os_error());
-        let none = CapabilitySet::empty();
-        let some = CapabilitySet::NET_RAW;
-        let blame = |errno, has| to_blame(&refused(errno), has).unwrap_or_default();
-        assert_eq!(blame(Errno::PERM, none), "CAP_NET_ADMIN or CAP_NET_RAW");
-        assert_eq!(blame(Errno::PERM, some), "CAP_NET_ADMIN");
-        assert_eq!(blame(Errno::PERM, CapabilitySet::all()), "");
-        assert_eq!(blame(Errno::NOENT, none), "");
     }
 
     #[test]

@@ -29,8 +29,7 @@ fn inode(kind: &str) -> Option<u64> {
 
 /// What cannot be told from within a PID namespace, and what to do.
 pub const OWN_PIDS: &str = "this process is in a PID namespace of its own, where processes of the host \
-                            have other numbers or none; run it in the host's (--pid=host, hostPID: true, \
-                            or nsenter -t 1 -p)";
+                            have other numbers or none; run it in the host's (--pid=host, hostPID: true)";
 
 /// Whether what is told of processes can be told from here.
 pub fn pids_verdict() -> Verdict {

@@ -8,6 +8,7 @@ use std::time::Instant;
 use libbpf_rs::OpenObject;
 use recording::tables::Packet;
 use recording::{Source, TableWriter, Verdict};
+use rustix::thread::CapabilitySet;
 
 use super::decode;
 use super::driver::{PacketOptions, load, sources};
@@ -47,7 +48,7 @@ fn try_load<'o>(
             Ok(()) => return Ok(Ok(skel)),
             Err(why) => format!(
                 "opening a packet socket (CONFIG_PACKET) failed: {}",
-                rights::reason(&why)
+                rights::reason(&why, CapabilitySet::NET_RAW)
             ),
         },
         Err(Error::Usage(why)) => return Err(Error::Usage(why)),

@@ -259,6 +259,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_file_that_is_cut_after_it_was_read_has_no_names() {
+        let address = a_function_of_this_file();
+        let me = Process::open(std::process::id()).unwrap();
+        let offset = Maps::of(&me).unwrap().find(address).unwrap().offset;
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&image(), 0).unwrap();
+        let functions = Functions::read(Data::File(file.try_clone().unwrap())).unwrap();
+        assert!(functions.find(offset).is_some());
+        file.set_len(4096).unwrap();
+        assert_eq!(functions.find(offset), None);
+    }
+
     /// Every header field of a real file, cut and changed: an answer or an error, nothing else.
     #[test]
     fn files_that_lie_are_read_or_refused() {

@@ -359,7 +359,8 @@ fn map_of(pid: u32) -> Result<Option<PerfMap>, String> {
         ));
     }
     let read = plain.open().and_then(PerfMap::read);
-    read.map(Some).map_err(|e| format!("{path}: {e}"))
+    read.map(Some)
+        .map_err(|e| format!("{path} is not read: {}", foreign::why(&e)))
 }
 
 /// Whether something, or its process, is not there any more.
