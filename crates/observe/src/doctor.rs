@@ -14,11 +14,12 @@ use crate::host;
 use crate::kernel::{Callers, KernelBtf, Names, Symbols, hz};
 use crate::packets::{self, PacketOptions};
 use crate::profile::{self, Profile, ProfileOptions, affordable_hz};
+use crate::rights::Lack;
 use crate::sampler::sources;
 use crate::sockets::{Decoder, Sockets};
 use crate::tasks::{self, Losses, TaskOptions, Tasks};
 use crate::watcher::attach;
-use crate::{census, usage};
+use crate::{census, limits, rights, usage};
 
 /// The result.
 #[derive(Debug, serde::Serialize)]
@@ -27,6 +28,8 @@ pub struct Checkup {
     pub host: Host,
     /// Why nothing can be recorded; `None` when it can.
     pub obstacle: Option<String>,
+    /// Capabilities that this process lacks; empty when there is an obstacle.
+    pub lacks: Vec<Lack>,
     /// Every source with its verdict; empty when there is an obstacle.
     pub sources: Vec<Source>,
     /// What a tick of the profiler's clock takes from whoever runs, ns; `None` when not measured.
@@ -40,12 +43,16 @@ const RING_BYTES: u32 = 1 << 16;
 pub fn checkup() -> Checkup {
     // Without root there is no clock, and no source either.
     let tick = profile::tick_cost();
-    let (sources, obstacle) = match try_sources(tick) {
+    let (sources, obstacle) = match try_sources(tick).map_err(Error::or_files) {
         Ok(sources) => (sources, None),
         Err(e) => (Vec::new(), Some(e.reason())),
     };
     Checkup {
         host: host::host(hz()),
+        lacks: match obstacle {
+            None => rights::lacking(),
+            Some(_) => Vec::new(),
+        },
         obstacle,
         sources,
         tick_ns: tick.map(|t| t.as_nanos() as u64),
@@ -53,7 +60,8 @@ pub fn checkup() -> Checkup {
 }
 
 fn try_sources(tick: Option<Duration>) -> Result<Vec<Source>, Error> {
-    host::require_root()?;
+    rights::require()?;
+    limits::raise();
     quiet_libbpf();
     let sock_key = host::sock_key()?;
     let options = EventOptions {

@@ -4,12 +4,29 @@ use std::sync::Mutex;
 
 use libbpf_rs::PrintLevel;
 
+use crate::limits;
+
 /// Why a recording could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Not enough rights.
-    #[error("recording a live host needs root: run it with sudo{0}")]
-    NotRoot(String),
+    #[error("recording a live host needs root or some of its rights: {0}")]
+    Rights(String),
+    /// More files would have to be open than may be.
+    #[error(
+        "{what}: too many open files: this process may have {may} open, and recording {namespaces} \
+             network namespaces takes some {needs}; raise the limit first: ulimit -n {needs}"
+    )]
+    Files {
+        /// What was tried.
+        what: String,
+        /// How many may be open.
+        may: u64,
+        /// Network namespaces that there are.
+        namespaces: u64,
+        /// How many will be open.
+        needs: u64,
+    },
     /// The kernel cannot do it.
     #[error("this kernel cannot be recorded: {0}; `tcpwhy doctor` says what it allows")]
     Kernel(String),
@@ -40,7 +57,34 @@ pub enum Error {
     Thread(&'static str),
 }
 
+/// How the system and libbpf say that no more files may be open.
+const TOO_MANY_FILES: &[&str] = &["EMFILE", "Too many open files", "(os error 24)"];
+
 impl Error {
+    /// Names the limit where the reason is that no more files may be open.
+    pub(crate) fn or_files(self) -> Error {
+        let is_kind = matches!(
+            self,
+            Error::Bpf { .. } | Error::System { .. } | Error::Recording(_) | Error::Kernel(_)
+        );
+        let text = self.reason();
+        if !is_kind || !TOO_MANY_FILES.iter().any(|words| text.contains(words)) {
+            return self;
+        }
+        let what = match self {
+            Error::Bpf { what, .. } | Error::System { what, .. } => what,
+            Error::Recording(_) => "writing the recording".into(),
+            _ => "reading what the kernel says of itself".into(),
+        };
+        let namespaces = crate::netns::find().len() as u64;
+        Error::Files {
+            what,
+            may: limits::files(),
+            namespaces,
+            needs: limits::files_needed(namespaces),
+        }
+    }
+
     /// The reason alone, for doctor and for verdicts: without the advice to ask doctor.
     pub fn reason(&self) -> String {
         match self {

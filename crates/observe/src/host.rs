@@ -58,24 +58,6 @@ pub fn own_cost(ring_bytes: u32, longest: Longest) -> OwnCost {
     }
 }
 
-/// CAP_SYS_ADMIN: what entering other namespaces takes; it implies the rights of BPF.
-const CAP_SYS_ADMIN: u32 = 21;
-
-/// Fails unless this process may record the host.
-pub fn require_root() -> Result<(), Error> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status
-        .lines()
-        .find_map(|l| u64::from_str_radix(l.strip_prefix("CapEff:")?.trim(), 16).ok());
-    match effective {
-        Some(caps) if caps & (1 << CAP_SYS_ADMIN) != 0 => Ok(()),
-        _ if rustix::process::geteuid().is_root() => Err(Error::NotRoot(
-            " outside the container (this root lacks CAP_SYS_ADMIN)".into(),
-        )),
-        _ => Err(Error::NotRoot(String::new())),
-    }
-}
-
 /// Random numbers for the ids of sockets.
 pub fn sock_key() -> Result<[u64; 2], Error> {
     let mut bytes = [0; 16];

@@ -1,14 +1,18 @@
 //! Network namespaces of the host: find them, name them, visit them with one thread.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 use recording::Namespace;
+use rustix::fs::OFlags;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::error::Error;
+use crate::{rights, space};
 
 /// A namespace and a path that opens it, valid for the moment.
 #[derive(Clone, Debug)]
@@ -26,7 +30,27 @@ impl Found {
     }
 }
 
-/// Every network namespace that a process lives in or that has a name in /run/netns, by inode.
+const OWN: &str = "/proc/self/ns/net";
+
+fn own() -> Option<u32> {
+    fs::metadata(OWN).ok()?.ino().try_into().ok()
+}
+
+/// What a process that may enter no other namespace can record of `wanted` ones (none: all), which is its
+/// own; an error when others are asked for.
+pub fn own_only(wanted: &[u32]) -> Result<Vec<u32>, Error> {
+    let own = own().ok_or_else(|| Error::Kernel(format!("{OWN} cannot be read")))?;
+    match wanted.iter().all(|inode| *inode == own) {
+        true => Ok(vec![own]),
+        false => Err(Error::Usage(
+            "--netns: this process lacks CAP_SYS_ADMIN (to enter network namespaces other than the own)"
+                .into(),
+        )),
+    }
+}
+
+/// Every network namespace that a process lives in or that has a name in /run/netns, by inode; without
+/// the right to enter others, the own.
 pub fn find() -> BTreeMap<u32, Found> {
     let mut found = BTreeMap::new();
     let mut add = |path: PathBuf, name: String| {
@@ -39,7 +63,12 @@ pub fn find() -> BTreeMap<u32, Found> {
             found.entry(inode).or_insert(Found { namespace, path });
         }
     };
-    add(host_namespace(), "host".into());
+    // In a PID namespace of our own the first process is that of a container.
+    let first = match space::pids_are_ours() {
+        true => "host",
+        false => "pid 1",
+    };
+    add(host_namespace(), first.into());
     for entry in fs::read_dir("/run/netns").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         add(entry.path(), name);
@@ -50,6 +79,12 @@ pub fn find() -> BTreeMap<u32, Found> {
             continue;
         };
         add(entry.path().join("ns/net"), format!("pid {pid}"));
+    }
+    // Where the processes in it cannot be looked at.
+    add(OWN.into(), "own".into());
+    if !rights::may_visit() {
+        let own = own();
+        found.retain(|inode, _| Some(*inode) == own);
     }
     // A file in /run/netns that is not (any longer) a namespace has some other inode; opening
     // it for setns fails and the namespace is passed over there.
@@ -75,25 +110,35 @@ pub fn resolve(words: &[String]) -> Result<Vec<u32>, String> {
             let number = word.parse().ok()?;
             all.contains_key(&number).then_some(number)
         });
-        inode.ok_or_else(|| {
-            format!("no network namespace {word:?}; `ip netns` lists names, `lsns -t net` inodes")
+        inode.ok_or_else(|| match rights::may_visit() {
+            true => format!(
+                "no network namespace {word:?}; `ip netns` lists names, `lsns -t net` inodes"
+            ),
+            false => format!(
+                "network namespace {word:?} cannot be entered: this process lacks CAP_SYS_ADMIN"
+            ),
         })
     };
     words.iter().map(one).collect()
 }
 
 /// The calling thread's way back to the namespace it came from.
-pub struct Home(File);
+pub struct Home {
+    file: File,
+    inode: Option<u32>,
+}
 
 impl Home {
     /// Remembers the calling thread's namespace.
     pub fn remember() -> io::Result<Home> {
-        File::open("/proc/thread-self/ns/net").map(Home)
+        let file = File::open("/proc/thread-self/ns/net")?;
+        let inode = file.metadata()?.ino().try_into().ok();
+        Ok(Home { file, inode })
     }
 
     /// The inode of that namespace.
     pub fn inode(&self) -> Option<u32> {
-        self.0.metadata().ok()?.ino().try_into().ok()
+        self.inode
     }
 
     /// Runs `visit` with the calling thread inside `there`, then returns.
@@ -101,13 +146,19 @@ impl Home {
     /// The namespace is held open only for the visit: a recording does not keep a container's
     /// namespace alive.
     pub fn visit<T>(&self, there: &Found, visit: impl FnOnce() -> T) -> io::Result<T> {
-        let file = File::open(&there.path)?;
+        if self.inode() == Some(there.namespace.inode) {
+            return Ok(visit());
+        }
+        // A file in /run/netns may be anything: opened without waiting for it.
+        let mut options = OpenOptions::new();
+        let flags = OFlags::NONBLOCK.bits() as i32;
+        let file = options.read(true).custom_flags(flags).open(&there.path)?;
         if file.metadata()?.ino() != u64::from(there.namespace.inode) {
             return Err(io::Error::other("the namespace is gone"));
         }
         enter(&file)?;
         let result = visit();
-        enter(&self.0)?;
+        enter(&self.file)?;
         Ok(result)
     }
 }

@@ -4,9 +4,12 @@
 //! that makes a struct with its own strings of each line costs more than the reading.
 
 use std::borrow::Cow;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use rustix::fs::OFlags;
 
 /// More than any of the files read here has on the largest host.
 const MAX_BYTES: usize = 16 << 20;
@@ -21,7 +24,10 @@ pub struct ProcFile {
 impl ProcFile {
     /// The file's text; bytes that are not UTF-8 are replaced.
     pub fn read(&mut self, path: impl AsRef<Path>) -> io::Result<Cow<'_, str>> {
-        let mut file = File::open(path)?;
+        // Whatever is there, opening it does not wait.
+        let mut options = OpenOptions::new();
+        let flags = OFlags::NONBLOCK.bits() as i32;
+        let mut file = options.read(true).custom_flags(flags).open(path)?;
         self.filled = 0;
         loop {
             if self.filled == self.bytes.len() {

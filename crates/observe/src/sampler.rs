@@ -16,10 +16,10 @@ use crate::holders::Holders;
 use crate::kernel::{KernelBtf, Names, hz};
 use crate::netns::{self, Found, Home};
 use crate::pace::Pace;
-use crate::processes;
 use crate::settings::Settings;
 use crate::sockets::{Decoder, SocketRows, Sockets};
 use crate::worker::{Control, Longest, Report};
+use crate::{processes, rights, space};
 
 /// What to sample and how often.
 #[derive(Clone, Debug)]
@@ -183,7 +183,9 @@ impl<'a, 'o> Sampler<'a, 'o> {
                 }
             })?;
         }
-        processes::sample(&self.servers, &mut self.process_rows)?;
+        if space::pids_are_ours() {
+            processes::sample(&self.servers, &mut self.process_rows)?;
+        }
         self.rounds += 1;
         self.longest.round = self.longest.round.max(since.elapsed());
         self.seal_if_due()
@@ -292,9 +294,25 @@ impl<'a, 'o> Sampler<'a, 'o> {
     }
 }
 
-/// The sampled sources; all but the holders work whenever sampling works at all.
+/// The sampled sources; what is not of processes works whenever sampling works at all.
 pub fn sources(holders: Verdict) -> Vec<Source> {
+    let here = space::pids_verdict();
+    let holders = match &here {
+        Verdict::Attached => holders,
+        not_here => not_here.clone(),
+    };
     vec![
+        Source::optional(
+            "namespaces",
+            "network namespaces other than the own",
+            match rights::may_visit() {
+                true => here.clone(),
+                false => Verdict::Unsupported(
+                    "this process lacks CAP_SYS_ADMIN (to enter them): only the own is recorded"
+                        .into(),
+                ),
+            },
+        ),
         Source::required(
             "sockets",
             "every TCP socket with all of tcp_info, listeners with their queues, TIME_WAIT",
@@ -318,7 +336,7 @@ pub fn sources(holders: Verdict) -> Vec<Source> {
         Source::optional(
             "processes",
             "state and CPU time of the processes that listen",
-            Verdict::Attached,
+            here,
         ),
     ]
 }

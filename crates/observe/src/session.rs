@@ -7,11 +7,11 @@ use recording::{FORMAT, Feed, Manifest, Writer, monotonic_ns};
 
 use crate::error::{Error, quiet_libbpf};
 use crate::health::HealthLog;
-use crate::host;
 use crate::kernel::hz;
 use crate::options::Options;
 use crate::stacks::Stacks;
 use crate::worker::{Longest, Report, Worker};
+use crate::{host, limits, netns, rights, space};
 
 /// As often as segments are sealed.
 const MANIFEST_EVERY: Duration = Duration::from_secs(3);
@@ -28,7 +28,7 @@ impl Session {
     /// Records into the directory `dir`, which must not exist. Attaches, takes the first samples,
     /// and returns: from now on everything is recorded.
     pub fn start(dir: &Path, options: &Options) -> Result<Session, Error> {
-        prepare(options)?;
+        let options = &prepare(options)?;
         let manifest = manifest(options);
         let writer = Writer::create(dir, &manifest)?;
         let started = Session::start_in(writer.clone(), manifest, options);
@@ -41,7 +41,7 @@ impl Session {
 
     /// Records for a reader in this process, which must keep reading.
     pub fn live(options: &Options) -> Result<(Session, Feed), Error> {
-        prepare(options)?;
+        let options = &prepare(options)?;
         let (writer, feed) = Feed::new();
         Ok((Session::start_in(writer, manifest(options), options)?, feed))
     }
@@ -49,7 +49,7 @@ impl Session {
     /// Records into the directory `dir` for a reader in this process, which must keep reading and
     /// gets every second what was written.
     pub fn followed(dir: &Path, options: &Options) -> Result<(Session, Feed), Error> {
-        prepare(options)?;
+        let options = &prepare(options)?;
         let manifest = manifest(options);
         let (writer, feed) = Writer::followed(dir, &manifest)?;
         Ok((Session::start_in(writer, manifest, options)?, feed))
@@ -64,11 +64,19 @@ impl Session {
         };
         let sock_key = host::sock_key()?;
         let health = HealthLog::new(session.writer.table()?);
+        for note in space::notes() {
+            health.say("host", "partial", 1, note)?;
+        }
+        for lack in rights::lacking_for(options.parts.iter().copied()) {
+            let detail = format!("this process lacks {}", lack.in_words());
+            health.say("host", "partial", 1, detail)?;
+        }
         let stacks = Stacks::new(&session.writer);
         for part in &options.parts {
             let writer = &session.writer;
-            if let Some((worker, report)) =
-                part.start(options, sock_key, writer, &stacks, &health)?
+            if let Some((worker, report)) = part
+                .start(options, sock_key, writer, &stacks, &health)
+                .map_err(Error::or_files)?
             {
                 session.workers.push(worker);
                 session.take(report);
@@ -126,7 +134,7 @@ impl Session {
                     longest.round = longest.round.max(l.round);
                     longest.snapshot = longest.snapshot.max(l.snapshot);
                 }
-                Err(e) => failed = failed.or(Some(e)),
+                Err(e) => failed = failed.or(Some(e.or_files())),
             }
         }
         self.manifest.complete = failed.is_none();
@@ -140,12 +148,24 @@ impl Session {
     }
 }
 
-fn prepare(options: &Options) -> Result<(), Error> {
-    host::require_root()?;
-    host::share_heaps();
+/// What can be recorded of what was asked for.
+fn prepare(options: &Options) -> Result<Options, Error> {
+    rights::require()?;
     options.check()?;
+    let mut options = options.clone();
+    if !options.filter.pids.is_empty() && !space::pids_are_ours() {
+        return Err(Error::Usage(format!(
+            "--pid cannot be used here: {}",
+            space::OWN_PIDS
+        )));
+    }
+    if !rights::may_visit() {
+        options.filter.netns = netns::own_only(&options.filter.netns)?;
+    }
+    host::share_heaps();
+    limits::raise();
     quiet_libbpf();
-    Ok(())
+    Ok(options)
 }
 
 fn manifest(options: &Options) -> Manifest {

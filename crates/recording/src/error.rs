@@ -41,21 +41,21 @@ pub enum Error {
     #[error("the reader of the live recording has gone")]
     Closed,
     /// The system refused.
-    #[error("{path}: {source}", path = path.display())]
+    #[error("{path}: {why}", path = path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
-        source: std::io::Error,
+        /// The system's reason; part of the text already, so not its source as well.
+        why: std::io::Error,
     },
 }
 
 impl Error {
     /// For `map_err` on an I/O result.
     pub(crate) fn io(path: &std::path::Path) -> impl Fn(std::io::Error) -> Error + '_ {
-        move |source| Error::Io {
+        move |why| Error::Io {
             path: path.to_path_buf(),
-            source,
+            why,
         }
     }
     pub(crate) fn damaged(path: &std::path::Path, why: impl ToString) -> Error {

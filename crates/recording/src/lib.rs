@@ -7,6 +7,7 @@
 //! declaration.
 
 mod cell;
+mod clock;
 mod correlate;
 mod docs;
 mod error;
@@ -23,15 +24,14 @@ mod window;
 mod write;
 
 pub use cell::{Addr, Cell, Text, TextBuilder};
+pub use clock::{clock_is_known, monotonic_ns};
 pub use correlate::strongest_correlation;
 pub use docs::tables_page;
 pub use error::Error;
 pub use events::Events;
 pub use feed::{Feed, Next, Segment};
 pub use filter::{Filter, Prefix};
-pub use manifest::{
-    FORMAT, Host, Intent, Manifest, Namespace, OwnCost, Source, Verdict, monotonic_ns,
-};
+pub use manifest::{FORMAT, Host, Intent, Manifest, Namespace, OwnCost, Source, Verdict};
 pub use read::{Batch, Recording, RowRef, Scan};
 pub use rows::{Row, Rows};
 pub use stacks::{Place, Stacks};

@@ -167,7 +167,7 @@ impl Manifest {
         let path = dir.join("manifest.json");
         let text = serde_json::to_vec_pretty(self).map_err(|e| Error::Io {
             path: path.clone(),
-            source: e.into(),
+            why: e.into(),
         })?;
         fs::write(&open, text).map_err(Error::io(&open))?;
         fs::rename(&open, &path).map_err(Error::io(&path))
@@ -216,10 +216,4 @@ impl Manifest {
         }
         serde_json::from_value(json).map_err(|e| Error::damaged(&path, e))
     }
-}
-
-/// Now, in ns of CLOCK_MONOTONIC: the clock of every table.
-pub fn monotonic_ns() -> u64 {
-    let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }

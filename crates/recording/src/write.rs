@@ -287,6 +287,6 @@ fn properties<T: Table>() -> WriterProperties {
 fn write_error(path: &Path, e: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::Io {
         path: path.to_path_buf(),
-        source: std::io::Error::other(e),
+        why: std::io::Error::other(e),
     }
 }

@@ -153,7 +153,8 @@ fn start(command: &[String]) -> Result<Option<Child>> {
     let Some((program, args)) = command.split_first() else {
         return Ok(None);
     };
-    let child = Command::new(program).args(args).spawn();
+    let mut command = Command::new(program);
+    let child = observe::with_own_limits(command.args(args)).spawn();
     let child = child.map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => anyhow!("{program}: command not found"),
         _ => anyhow!("{program}: {e}"),

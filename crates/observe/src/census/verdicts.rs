@@ -5,6 +5,9 @@ use std::io;
 
 use recording::Verdict;
 use rustix::io::Errno;
+use rustix::thread::CapabilitySet;
+
+use crate::rights;
 
 /// The verdicts so far; a structure that was counted in one namespace works.
 #[derive(Default)]
@@ -27,7 +30,14 @@ impl Verdicts {
             Ok(_) => Verdict::Attached,
             Err(_) if self.0.contains_key(name) => return,
             Err(e) if is_absence(e) => Verdict::Unsupported(without.into()),
-            Err(e) => Verdict::Failed(e.to_string()),
+            Err(e) => {
+                // To refuse a question is another error than to refuse a file.
+                let takes = match e.raw_os_error() == Some(Errno::PERM.raw_os_error()) {
+                    true => CapabilitySet::NET_ADMIN,
+                    false => CapabilitySet::DAC_READ_SEARCH,
+                };
+                Verdict::Failed(rights::reason(e, takes))
+            }
         };
         self.0.insert(name, verdict);
     }

@@ -4,6 +4,7 @@ use std::fs;
 
 use recording::{Text, Verdict};
 
+use crate::rights;
 use crate::wire::{tw_caller, tw_range};
 
 /// The functions whose presence in a stack tells who called. Compilers split functions: suffixes
@@ -82,7 +83,7 @@ impl Symbols {
             }
         }
         if symbols.starts.is_empty() {
-            return Err("addresses are hidden (sysctl kernel.kptr_restrict)".into());
+            return Err(hidden());
         }
         symbols.starts.sort_unstable();
         symbols.starts.dedup_by_key(|s| s.0);
@@ -136,6 +137,18 @@ impl Symbols {
         }
         ranges.sort_by_key(|r| r.caller != u64::from(tw_caller::TW_CALLER_COOKIE.0));
         ranges
+    }
+}
+
+/// Why the kernel hides its addresses: from all, or from those without a right.
+fn hidden() -> String {
+    let restrict = fs::read_to_string("/proc/sys/kernel/kptr_restrict").unwrap_or_default();
+    match restrict.trim() {
+        "2" => "addresses are hidden (sysctl kernel.kptr_restrict is 2)".into(),
+        _ if !rights::may_see_addresses() => {
+            "addresses are hidden: this process lacks CAP_SYSLOG".into()
+        }
+        _ => "addresses are hidden (sysctl kernel.kptr_restrict)".into(),
     }
 }
 
@@ -199,7 +212,7 @@ ffffffff81000500 T last
             Symbols::parse(hidden)
                 .err()
                 .unwrap()
-                .contains("kptr_restrict")
+                .contains("addresses are hidden")
         );
     }
 }

@@ -8,6 +8,7 @@ use std::time::Instant;
 use libbpf_rs::OpenObject;
 use recording::tables::Packet;
 use recording::{Source, TableWriter, Verdict};
+use rustix::thread::CapabilitySet;
 
 use super::decode;
 use super::driver::{PacketOptions, load, sources};
@@ -15,6 +16,7 @@ use super::tap::Tap;
 use super::taps::Taps;
 use crate::error::Error;
 use crate::health::HealthLog;
+use crate::rights;
 use crate::ring::{Count, DRAIN_EVERY, LOOK_FOR_LOSSES_EVERY, RING_FULL, drain, ring};
 use crate::wire::packets::PacketsSkel;
 use crate::wire::{tw_packet, tw_packet_loss};
@@ -44,7 +46,10 @@ fn try_load<'o>(
     let why = match load(object, options, 0, None) {
         Ok(skel) => match Tap::try_out(skel.progs.on_packet.as_fd()) {
             Ok(()) => return Ok(Ok(skel)),
-            Err(why) => format!("opening a packet socket (CONFIG_PACKET) failed: {why}"),
+            Err(why) => format!(
+                "opening a packet socket (CONFIG_PACKET) failed: {}",
+                rights::reason(&why, CapabilitySet::NET_RAW)
+            ),
         },
         Err(Error::Usage(why)) => return Err(Error::Usage(why)),
         Err(e) => e.to_string(),

@@ -61,6 +61,7 @@ pub fn watch(
                 n => health.say("profile", "lost", n, RING_FULL)?,
             }
             sink.stacks.say_dropped(health)?;
+            sink.user.say_notes(health)?;
         }
         // Rows refer to stacks: these come first.
         if stopping {

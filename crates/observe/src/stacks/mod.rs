@@ -1,7 +1,13 @@
 //! Stacks: addresses from the kernel to the tables `stack` and `frame`, every stack and frame once.
 
+mod aside;
 mod context;
+mod demangle;
+mod elf;
+mod files;
+mod perf_map;
 mod process;
+mod resolver;
 mod user;
 
 use std::hash::{DefaultHasher, Hash, Hasher};

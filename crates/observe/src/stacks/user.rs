@@ -1,123 +1,61 @@
-//! User stacks: addresses of processes, alive or not, to functions and files.
+//! User stacks: found in what is known already, or asked of the thread that reads processes.
 
-use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::collections::HashSet;
 
 use ahash::AHashMap;
-use blazesym::Pid;
-use blazesym::symbolize::source::{Elf, Process, Source};
-use blazesym::symbolize::{Input, Sym, Symbolizer};
-use recording::{Error, Text};
+use recording::Error;
 
-use super::process::Maps;
+use super::aside::{Aside, Said};
+use super::resolver::{Resolved, Resolver};
 use super::{KnownFrame, MAX_STACKS, Place, Stacks, hash, hex};
+use crate::health::HealthLog;
+use crate::space;
 
-/// Finds functions in the files that processes execute. Belongs to one thread.
+/// Names the functions of processes. Belongs to one thread.
 pub struct UserSymbols {
-    symbolizer: Symbolizer,
-    files: HashSet<PathBuf>,
-    processes: HashMap<u32, Seen>,
+    /// `None` where the kernel's numbers of processes are not those of /proc.
+    aside: Option<Aside<Vec<u64>, Resolved>>,
     frames: AHashMap<(u32, u64), KnownFrame>,
     stacks: AHashMap<u64, Option<u64>>,
+    notes: Notes,
 }
 
-struct Seen {
-    maps: Option<Maps>,
-    looked: Instant,
-    /// For how long a mapping that is missing is taken to be missing.
-    patience: Duration,
+/// What shall be said once each.
+#[derive(Default)]
+struct Notes {
+    said: HashSet<String>,
+    new: Vec<String>,
 }
 
-impl Seen {
-    fn has(&self, address: u64) -> bool {
-        let maps = self.maps.as_ref();
-        maps.is_some_and(|m| m.find(address).is_some())
+/// Different notes of one recording: files may come and go for days.
+const MAX_NOTES: usize = 32;
+
+impl Notes {
+    fn add(&mut self, note: String) {
+        if self.said.len() < MAX_NOTES && self.said.insert(note.clone()) {
+            self.new.push(note);
+        }
     }
 }
-
-/// A file's symbols can be tens of megabytes: after this many files all are let go.
-const MAX_FILES: usize = 64;
-const MAX_PROCESSES: usize = 1024;
-/// A process that lacks a mapping, as it has since loaded a library or executed another program, is
-/// looked at again so soon, and after twice the time whenever that was in vain: code without frame
-/// pointers gives addresses that are no code...
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// ... but not later than this.
-const LOOK_AGAIN_AT_LAST: Duration = Duration::from_secs(1);
-/// All are looked at again so often, as their numbers are given to others.
-const OLD: Duration = Duration::from_secs(10);
 
 impl Default for UserSymbols {
     fn default() -> Self {
+        let aside = || {
+            Aside::new(|| {
+                let mut resolver = Resolver::default();
+                Box::new(move |pid, addresses: Vec<u64>| resolver.resolve(pid, &addresses))
+            })
+        };
         UserSymbols {
-            symbolizer: symbolizer(),
-            files: HashSet::new(),
-            processes: HashMap::new(),
+            aside: space::pids_are_ours().then(aside),
             frames: AHashMap::new(),
             stacks: AHashMap::new(),
+            notes: Notes::default(),
         }
     }
-}
-
-fn symbolizer() -> Symbolizer {
-    let builder = Symbolizer::builder();
-    builder
-        .enable_code_info(false)
-        .enable_inlined_fns(false)
-        .build()
 }
 
 impl UserSymbols {
-    /// Looks at a process before it may have gone. Cheap for one that is known.
-    pub fn meet(&mut self, pid: u32) {
-        if self.processes.contains_key(&pid) {
-            return;
-        }
-        if self.processes.len() >= MAX_PROCESSES {
-            // Whose number is given to a new process must not live on in these, either.
-            self.processes.clear();
-            self.frames.clear();
-            self.stacks.clear();
-        }
-        self.look(pid);
-    }
-
-    /// What is known of a process that has gone is kept.
-    fn look(&mut self, pid: u32) {
-        let before = self.processes.remove(&pid);
-        let patience = before.as_ref().map_or(LOOK_AGAIN, |seen| seen.patience);
-        let seen = Seen {
-            maps: Maps::read(pid).or(before.and_then(|seen| seen.maps)),
-            looked: Instant::now(),
-            patience,
-        };
-        self.processes.insert(pid, seen);
-    }
-
-    /// Looks again if what is known of a process is old, or lacks the address.
-    fn renew(&mut self, pid: u32, address: u64) {
-        let Some(seen) = self.processes.get(&pid) else {
-            return self.look(pid);
-        };
-        let lacked = !seen.has(address);
-        if seen.looked.elapsed() <= if lacked { seen.patience } else { OLD } {
-            return;
-        }
-        self.look(pid);
-        let Some(seen) = self.processes.get_mut(&pid).filter(|_| lacked) else {
-            return;
-        };
-        if seen.has(address) {
-            // What was asked in the meantime and not found is there now, too.
-            seen.patience = LOOK_AGAIN;
-            self.frames.clear();
-            self.stacks.clear();
-        } else {
-            seen.patience = LOOK_AGAIN_AT_LAST.min(seen.patience * 2);
-        }
-    }
-
     /// The id of a stack of a process, innermost address first.
     pub fn stack(
         &mut self,
@@ -129,130 +67,92 @@ impl UserSymbols {
         if let Some(known) = self.stacks.get(&key) {
             return Ok(*known);
         }
-        self.meet(pid);
-        let frames = addresses.iter().enumerate().map(|(depth, &address)| {
-            // Callers' addresses are where they return to: the call is before that.
-            self.frame(pid, address.wrapping_sub((depth > 0).into()), stacks)
-        });
-        let frames = frames.collect::<Result<Vec<KnownFrame>, Error>>()?;
+        // Callers' addresses are where they return to: the call is before that.
+        let callees = addresses.iter().enumerate();
+        let addresses: Vec<u64> = callees
+            .map(|(depth, &address)| address.wrapping_sub((depth > 0).into()))
+            .collect();
+        let known = |address: &u64| self.frames.get(&(pid, *address)).copied();
+        let mut frames: Vec<Option<KnownFrame>> = addresses.iter().map(known).collect();
+        let unknown = addresses.iter().zip(&frames);
+        let unknown: Vec<u64> = unknown
+            .filter(|(_, frame)| frame.is_none())
+            .map(|(&address, _)| address)
+            .collect();
+        // What is late may be there the next time.
+        let mut lasts = true;
+        if !unknown.is_empty() {
+            let places = self.places(pid, &unknown);
+            lasts = places.is_some();
+            let places = places.unwrap_or_else(|| unnamed(&unknown));
+            if self.frames.len() + places.len() > MAX_STACKS {
+                self.frames.clear();
+            }
+            let missing = frames.iter_mut().filter(|frame| frame.is_none());
+            for ((frame, place), address) in missing.zip(places).zip(unknown) {
+                let found = stacks.frame(place)?;
+                *frame = Some(found);
+                if lasts {
+                    self.frames.insert((pid, address), found);
+                }
+            }
+        }
+        let frames: Vec<KnownFrame> = frames.into_iter().flatten().collect();
         let id = stacks.stack(&frames)?;
         if self.stacks.len() >= MAX_STACKS {
             self.stacks.clear();
         }
-        self.stacks.insert(key, id);
+        if lasts {
+            self.stacks.insert(key, id);
+        }
         Ok(id)
     }
 
-    fn frame(&mut self, pid: u32, address: u64, stacks: &Stacks) -> Result<KnownFrame, Error> {
-        if let Some(&known) = self.frames.get(&(pid, address)) {
-            return Ok(known);
+    /// Where addresses of a process are; `None` when it cannot be told now.
+    fn places(&mut self, pid: u32, addresses: &[u64]) -> Option<Vec<Place>> {
+        let Some(aside) = self.aside.as_mut() else {
+            return Some(unnamed(addresses));
+        };
+        let said = aside.ask(pid, addresses.to_vec());
+        for shunned in aside.shunned() {
+            let note = format!(
+                "functions of process {shunned} are not named: reading its files took too long"
+            );
+            self.notes.add(note);
         }
-        let frame = stacks.frame(self.place(pid, address))?;
-        if self.frames.len() >= MAX_STACKS {
-            self.frames.clear();
+        match said {
+            Said::Answer(resolved) => {
+                if resolved.changed {
+                    self.frames.clear();
+                    self.stacks.clear();
+                }
+                resolved.notes.into_iter().for_each(|n| self.notes.add(n));
+                Some(resolved.places)
+            }
+            Said::Late => {
+                let note =
+                    "some functions of programs are not named: their files were not read in time";
+                self.notes.add(note.into());
+                None
+            }
+            Said::Never => Some(unnamed(addresses)),
         }
-        self.frames.insert((pid, address), frame);
-        Ok(frame)
     }
 
-    fn place(&mut self, pid: u32, address: u64) -> Place {
-        let place = |function: Text, module: Text, offset: u64| Place {
-            function,
-            module,
-            offset,
-        };
-        let unknown = |module: &str| place(hex(address), module.into(), 0);
-        self.renew(pid, address);
-        let seen = self.processes.get(&pid);
-        let maps = seen.and_then(|seen| seen.maps.as_ref());
-        let Some(within) = maps.and_then(|m| m.find(address)) else {
-            return unknown("");
-        };
-        if let Some(path) = within.open
-            && !self.files.contains(path)
-        {
-            if self.files.len() >= MAX_FILES {
-                self.files.clear();
-                self.symbolizer = symbolizer();
-            }
-            self.files.insert(path.clone());
+    /// Says which files were not read since this was asked last, and why.
+    pub fn say_notes(&mut self, health: &HealthLog) -> Result<(), Error> {
+        for note in std::mem::take(&mut self.notes.new) {
+            health.say("profile", "partial", 1, note)?;
         }
-        let module: Text = within.name.into();
-        let (source, input) = match within.open {
-            Some(path) => (
-                Source::Elf(Elf::new(path)),
-                Input::FileOffset(within.offset),
-            ),
-            // Code made while running: the process may keep /tmp/perf-PID.map.
-            None => {
-                let process = Process::new(Pid::from(pid));
-                (Source::Process(process), Input::AbsAddr(address))
-            }
-        };
-        let found = self.symbolizer.symbolize_single(&source, input);
-        match found.ok().and_then(|s| s.into_sym().map(Sym::into_owned)) {
-            Some(sym) => place((&*sym.name).into(), module, sym.offset as u64),
-            // Within the file the place is the same in every process.
-            None if within.open.is_some() => place(hex(within.offset), module, 0),
-            None => unknown(within.name),
-        }
+        Ok(())
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::Role;
-    use super::*;
-
-    #[inline(never)]
-    fn some_function_of_ours() -> u64 {
-        std::hint::black_box(some_function_of_ours as fn() -> u64 as usize as u64)
-    }
-
-    #[test]
-    fn functions_of_this_process_are_named() {
-        let mut symbols = UserSymbols::default();
-        let place = symbols.place(std::process::id(), some_function_of_ours() + 1);
-        assert!(
-            place.function.contains("some_function_of_ours"),
-            "{place:?}"
-        );
-        assert!(place.module.contains("observe"), "{place:?}");
-        assert_eq!(place.offset, 1);
-    }
-
-    #[test]
-    fn a_process_that_is_gone_still_has_an_address() {
-        let mut symbols = UserSymbols::default();
-        let place = symbols.place(u32::MAX - 1, 0x1234);
-        assert_eq!((&*place.function, &*place.module), ("0x1234", ""));
-    }
-
-    #[test]
-    fn a_process_that_lacks_a_mapping_is_looked_at_ever_less_often() {
-        let pid = std::process::id();
-        let mut symbols = UserSymbols::default();
-        symbols.meet(pid);
-        let mut patience = Vec::new();
-        for _ in 0..6 {
-            let seen = symbols.processes.get_mut(&pid).unwrap();
-            seen.looked -= seen.patience + Duration::from_millis(1);
-            symbols.renew(pid, 1);
-            patience.push(symbols.processes[&pid].patience.as_millis());
-        }
-        assert_eq!(patience, [200, 400, 800, 1000, 1000, 1000]);
-
-        // As if it had been looked at before it executed this program.
-        let unknown = KnownFrame {
-            id: None,
-            role: Role::Other,
-        };
-        symbols.frames.insert((pid, 1), unknown);
-        let seen = symbols.processes.get_mut(&pid).unwrap();
-        seen.maps = None;
-        seen.looked -= Duration::from_secs(2);
-        symbols.renew(pid, some_function_of_ours());
-        assert_eq!(symbols.processes[&pid].patience, LOOK_AGAIN);
-        assert!(symbols.frames.is_empty());
-    }
+fn unnamed(addresses: &[u64]) -> Vec<Place> {
+    let place = |address: &u64| Place {
+        function: hex(*address),
+        module: "".into(),
+        offset: 0,
+    };
+    addresses.iter().map(place).collect()
 }

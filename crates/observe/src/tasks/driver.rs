@@ -13,6 +13,7 @@ use crate::health::HealthLog;
 use crate::iter;
 use crate::kernel::{KernelBtf, lock_calls};
 use crate::ring::{Count, RING_FULL, ring_of_bytes};
+use crate::space;
 use crate::wire::tasks::{OpenTasksSkel, TasksSkel, TasksSkelBuilder};
 use crate::wire::{same, tw_task_kind, tw_thread};
 
@@ -244,7 +245,8 @@ impl<'o> Tasks<'o> {
         }
         if self.options.threads {
             let lost = losses.of("threads");
-            sources.push(source(THREADS, Verdict::Attached, lost));
+            // The kernel shows an iterator the threads of its reader's PID namespace.
+            sources.push(source(THREADS, space::pids_verdict(), lost));
         }
         sources
     }

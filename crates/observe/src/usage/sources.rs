@@ -7,9 +7,14 @@ use recording::{Source, Verdict};
 
 use super::hierarchy::{self, Hierarchy};
 use super::owners::Owners;
+use crate::space;
 
 /// The sources with their verdicts.
 pub fn sources(owners: Verdict, hierarchies: &[Hierarchy]) -> Vec<Source> {
+    let owners = match space::pids_verdict() {
+        Verdict::Attached => owners,
+        not_here => not_here,
+    };
     let cgroups = match (&owners, hierarchies.is_empty()) {
         (Verdict::Attached, true) => Verdict::Unsupported("no cgroups are mounted".into()),
         (Verdict::Attached, false) => Verdict::Attached,

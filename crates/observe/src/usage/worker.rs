@@ -21,6 +21,7 @@ use crate::health::HealthLog;
 use crate::netns::{self, Found, Home};
 use crate::pace::Pace;
 use crate::procfile::ProcFile;
+use crate::space;
 use crate::worker::{Control, Report};
 
 /// What to read and how often.
@@ -158,7 +159,7 @@ impl<'a, 'o> Usage<'a, 'o> {
                 self.namespaces.push(found);
             }
         }
-        if look_around {
+        if look_around && space::pids_are_ours() {
             self.processes()?;
         }
         self.cpus.seal_if_due()?;

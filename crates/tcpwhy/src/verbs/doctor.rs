@@ -79,6 +79,13 @@ fn text(checkup: &observe::Checkup, out: &mut impl Write) -> Result<()> {
             ),
         }
     )?;
+    for lack in &checkup.lacks {
+        writeln!(
+            out,
+            "This process lacks {} (to {}).",
+            lack.capability, lack.to
+        )?;
+    }
     if let Some(ns) = checkup.tick_ns {
         writeln!(out, "{}", tick(ns))?;
     }
