@@ -14,8 +14,10 @@ mod events;
 mod feed;
 mod filter;
 mod manifest;
+mod owner;
 mod read;
 mod rows;
+mod scratch;
 mod stacks;
 mod table;
 pub mod tables;
@@ -32,8 +34,10 @@ pub use filter::{Filter, Prefix};
 pub use manifest::{
     FORMAT, Host, Intent, Manifest, Namespace, OwnCost, Source, Verdict, monotonic_ns,
 };
+pub use owner::Owner;
 pub use read::{Batch, Recording, RowRef, Scan};
 pub use rows::{Row, Rows};
+pub use scratch::{Scratch, sweep};
 pub use stacks::{Place, Stacks};
 pub use table::{Column, Table, TableInfo, Unit};
 pub use window::Window;
