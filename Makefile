@@ -4,7 +4,7 @@ BUILD_DEBS := build-essential pkg-config clang libelf-dev zlib1g-dev
 # Only where there is no npm: a host may have a node of its own.
 NPM_DEBS   := nodejs npm
 RUN_DEBS   := iproute2
-TEST_DEBS  := clang-format nginx-light apache2-utils wrk nftables tmux chromium fonts-dejavu-core
+TEST_DEBS  := clang-format nginx-light apache2-utils wrk nftables tmux bpftool chromium fonts-dejavu-core
 BENCH_DEBS := libbpf-tools bpftool python3
 DIST_DEBS  := mmdebstrap rpm python3 bash-completion man-db
 KERNEL_DEBS := qemu-system-x86 busybox-static cpio kmod xz-utils binutils
@@ -15,7 +15,7 @@ TCPWHY := target/debug/tcpwhy
 PREFIX ?= /usr/local
 BPF_SOURCES := $(wildcard crates/observe/bpf/*.c crates/observe/bpf/*.h)
 
-.PHONY: demo test test-kernels check-arm64 build dist test-dist install uninstall page lint unit docs pictures bench need-build need-page need-run need-test need-dist need-kernels clean
+.PHONY: demo test test-signals test-kernels check-arm64 build dist test-dist install uninstall page lint unit docs pictures bench need-build need-page need-run need-test need-dist need-kernels clean
 
 demo: need-build need-run
 	@cargo build -q --workspace --bin tcpwhy --bin tcpwhy-lab || { echo "make demo: the build failed" >&2; exit 1; }
@@ -29,6 +29,15 @@ unit:
 	    cargo test --workspace --no-fail-fast -- --test-threads=1 \
 	    || { echo "make test: tests failed (above)" >&2; exit 1; }
 	@npm --prefix web -s test || { echo "make test: tests of the report's page failed (above)" >&2; exit 1; }
+
+# A campaign of N signals at random moments to verbs that record, and what is left after each; of
+# another SEED another one.
+test-signals: N ?= 54
+test-signals: SEED ?= 1
+test-signals: need-build need-run need-test
+	@$(if $(ROOT),CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER='$(ROOT)' CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER='$(ROOT)') \
+	    SIGNALS=$(N) SEED=$(SEED) cargo test --workspace --test live_signals -- --nocapture \
+	    || { echo "make test-signals: something was left, lost or did not end (above)" >&2; exit 1; }
 
 lint:
 	@cargo fmt --all --check || { echo "make lint: run cargo fmt --all" >&2; exit 1; }

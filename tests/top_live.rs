@@ -156,7 +156,7 @@ fn in_memory() -> BTreeSet<OsString> {
         .flatten()
         .flatten();
     let ours = there.map(|e| e.file_name());
-    ours.filter(|name| name.to_string_lossy().starts_with("tcpwhy-top-"))
+    ours.filter(|name| name.to_string_lossy().contains("-top-"))
         .collect()
 }
 

@@ -431,6 +431,10 @@ export type Note = {
  */
 source: string, 
 /**
+ * Whether something is missing.
+ */
+hole: boolean, 
+/**
  * In plain words.
  */
 says: string, };

@@ -162,8 +162,13 @@ function run(name: string, size: Size): Run {
       ],
     },
     health: [
-      { source: "tcp_retransmit_skb", says: "17 records found the ring full and were lost." },
-      { source: HOSTILE, says: `${HOSTILE} could not be read.` },
+      {
+        source: "tcp_retransmit_skb",
+        hole: true,
+        says: "17 records found the ring full and were lost.",
+      },
+      { source: HOSTILE, hole: true, says: `${HOSTILE} could not be read.` },
+      { source: "threads", hole: false, says: "late: the account of a thread" },
     ],
     sources: [
       source("tcp_retransmit_skb", "attached", "", 17),

@@ -1,7 +1,11 @@
-//! What tcpwhy's commands share: one way to end, and their completions and man pages.
+//! What tcpwhy's commands share: one way to end, files they write, and their completions and man pages.
 
 mod generate;
+mod output;
 mod run;
+mod say;
 
 pub use generate::{CompletionsArgs, ManArgs};
-pub use run::main;
+pub use output::Target;
+pub use run::{STACK, main};
+pub use say::say;

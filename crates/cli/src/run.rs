@@ -9,7 +9,7 @@ use clap::Parser;
 
 /// What the command runs on, bytes; of the main thread's stack `ulimit -s` decides, which may be
 /// too little for it.
-const STACK: usize = 8 << 20;
+pub const STACK: usize = 8 << 20;
 
 /// Reads the arguments and runs `command` with them and standard output. Its error is printed as one
 /// line after `name`, without anything that a terminal would obey.
@@ -36,8 +36,7 @@ pub fn main<C: Parser + Send + 'static>(
         // Whoever read our output has seen enough.
         Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
-            let line = format!("{e:#}");
-            eprintln!("{name}: {}", view::escape(&line));
+            crate::say(&format!("{name}: {e:#}"));
             ExitCode::FAILURE
         }
     }

@@ -370,6 +370,8 @@ pub struct Advice {
 
 /// An advice as a program can apply it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+// Read in tests only: what it does not know it answers with the list of what it knows.
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Change {
     /// Set a sysctl.
@@ -542,5 +544,36 @@ impl fmt::Display for Level {
             Level::Medium => "medium",
             Level::High => "high",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kinds of change, as JSON names them.
+    fn kinds() -> Vec<String> {
+        let unknown = serde_json::from_str::<Change>("{\"kind\":\"?\"}").unwrap_err();
+        let unknown = unknown.to_string();
+        let known = unknown.split("expected one of ").nth(1).unwrap();
+        let known = known.split(" at line").next().unwrap();
+        known
+            .split(", ")
+            .map(|k| k.trim_matches('`').into())
+            .collect()
+    }
+
+    #[test]
+    fn the_book_lists_every_kind_of_change() {
+        let book = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/json.md");
+        let book = std::fs::read_to_string(book).unwrap();
+        let table = book.split("| `kind` |").nth(1).expect("a table of kinds");
+        let rows = table.lines().skip(2).take_while(|l| l.starts_with('|'));
+        let mut listed: Vec<&str> = rows.filter_map(|row| row.split('`').nth(1)).collect();
+        let mut kinds = kinds();
+        assert!(kinds.contains(&"sysctl".to_string()), "{kinds:?}");
+        kinds.sort();
+        listed.sort_unstable();
+        assert_eq!(listed, kinds);
     }
 }

@@ -34,7 +34,7 @@ pub use finding::{
 pub use reading::{Cluster, Connect, End, Reading};
 pub use since::{Began, Since};
 pub use story::Arrival;
-pub use summary::{Connections, Facts, HealthNote, Summary, Symptom};
+pub use summary::{Connections, Facts, HealthNote, NoteKind, Summary, Symptom};
 pub use waits::{EndedBy, WaitSummary, Walk, WalkHop};
 
 use story::Story;
@@ -111,8 +111,8 @@ fn of_story(story: &Story, recording: &Recording, options: &Options) -> Result<E
     let (mut found, cut) = causes::find(story, &options.causes);
     narrow::narrow(&mut found, recording, &options.filter)?;
     let mut note = |says: String| {
-        let source = "explain".into();
-        summary.health.push(HealthNote { source, says });
+        let (source, kind) = ("explain".into(), NoteKind::LeftOut);
+        summary.health.push(HealthNote { source, kind, says });
     };
     for (cause, more) in cut {
         note(format!("{more} further findings of {cause} are not shown"));

@@ -73,8 +73,40 @@ pub struct Symptom {
 pub struct HealthNote {
     /// The source.
     pub source: String,
+    /// What it means for the recording.
+    pub kind: NoteKind,
     /// In plain words.
     pub says: String,
+}
+
+/// What a note means for the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoteKind {
+    /// Records were lost.
+    Lost,
+    /// Something could not be had or read.
+    Missing,
+    /// Something was recorded, and is not examined or not shown.
+    LeftOut,
+    /// Nothing is missing: sampled less often than asked for, or begun a moment late.
+    Note,
+}
+
+impl NoteKind {
+    /// What the recorder's own word for it means; a word of a later recorder may mean a hole.
+    pub(crate) fn of(what: &str) -> NoteKind {
+        match what {
+            "lost" | "dropped" => NoteKind::Lost,
+            "late" | "slowed" => NoteKind::Note,
+            _ => NoteKind::Missing,
+        }
+    }
+
+    /// Whether what it tells of is a hole in what was looked at.
+    pub fn is_hole(self) -> bool {
+        self != NoteKind::Note
+    }
 }
 
 /// What a recording is of.
@@ -115,6 +147,11 @@ const TELLING: &[&str] = &[
 ];
 
 impl Summary {
+    /// Whether nothing is missing of what was asked for.
+    pub fn is_whole(&self) -> bool {
+        self.complete && !self.health.iter().any(|note| note.kind.is_hole())
+    }
+
     pub(crate) fn of(recording: &Recording, story: &Story) -> Summary {
         let manifest = &recording.manifest;
         let start = i64::try_from(manifest.start_ns).unwrap_or(i64::MAX);
@@ -201,6 +238,7 @@ fn health(story: &Story) -> Vec<HealthNote> {
         if n > 0 {
             notes.push(HealthNote {
                 source: "explain".into(),
+                kind: NoteKind::LeftOut,
                 says: format!("{} {says}", words::count(n)),
             });
         }

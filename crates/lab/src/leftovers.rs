@@ -2,22 +2,18 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use tempfile::TempDir;
+use recording::{Owner, Scratch};
 
 use crate::Error;
 use crate::command::run;
 use crate::netns::NETNS_DIR;
-use crate::owner::Owner;
 use crate::plant::cgroup;
 
 /// A directory that is removed with its value, or by the next run of the lab.
-pub(crate) fn temp_dir() -> Result<TempDir, Error> {
-    tempfile::Builder::new()
-        .prefix(&Owner::new_run().name("recordings-"))
-        .tempdir()
+pub(crate) fn temp_dir() -> Result<Scratch, Error> {
+    Scratch::make(&std::env::temp_dir(), "recordings")
         .map_err(Error::io("making a directory for the recording"))
 }
 
@@ -41,16 +37,8 @@ pub fn clean_leftovers() -> Result<Vec<String>, Error> {
             }
         }
     }
-    let temp = std::env::temp_dir();
-    for name in orphans(&temp)? {
-        let dir = temp.join(&name);
-        // Anybody may make files there; only our own are ours to remove.
-        let ours = fs::symlink_metadata(&dir)
-            .is_ok_and(|m| m.is_dir() && m.uid() == rustix::process::geteuid().as_raw());
-        if ours && fs::remove_dir_all(&dir).is_ok() {
-            removed.push(dir.display().to_string());
-        }
-    }
+    let swept = recording::sweep(&std::env::temp_dir());
+    removed.extend(swept.iter().map(|dir| dir.display().to_string()));
     Ok(removed)
 }
 

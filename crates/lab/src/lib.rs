@@ -12,7 +12,6 @@ mod leftovers;
 mod link;
 mod netns;
 mod outcome;
-mod owner;
 mod plant;
 mod process;
 mod recorder;

@@ -6,11 +6,11 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use recording::Owner;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::Error;
 use crate::command::run;
-use crate::owner::Owner;
 
 /// Where `ip netns` keeps the names.
 pub(crate) const NETNS_DIR: &str = "/run/netns";

@@ -125,7 +125,7 @@ pub(crate) fn compare(
 pub(crate) struct Shelf {
     dir: PathBuf,
     /// Removes the directory when nobody wants to keep it.
-    _temporary: Option<tempfile::TempDir>,
+    _temporary: Option<recording::Scratch>,
 }
 
 impl Shelf {

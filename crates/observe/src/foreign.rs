@@ -127,7 +127,7 @@ pub fn why(e: &io::Error) -> String {
 impl Plain {
     /// Whether it lies on one of these kinds of file systems.
     pub fn is_on(&self, magics: &[i64]) -> bool {
-        fstatfs(&self.path).is_ok_and(|fs| magics.contains(&(fs.f_type as i64)))
+        fstatfs(&self.path).is_ok_and(|fs| magics.contains(&fs.f_type))
     }
 
     /// Opens it for reading. Does not wait for a lease of its owner's either.

@@ -6,6 +6,7 @@
 mod calls;
 mod census;
 mod cgroups;
+mod command;
 mod counters;
 mod doctor;
 mod error;
@@ -41,6 +42,7 @@ mod wire;
 mod worker;
 
 pub use cgroups::resolve as resolve_cgroups;
+pub use command::ends_with_us;
 pub use doctor::{Checkup, checkup};
 pub use error::Error;
 pub use host::boot_id;

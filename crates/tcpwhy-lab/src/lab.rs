@@ -80,7 +80,7 @@ pub fn run(verb: LabVerb, mut out: &mut dyn Write) -> Result<ExitCode> {
 fn list(json: bool, out: &mut impl Write) -> Result<ExitCode> {
     for scenario in lab::list()? {
         if json {
-            writeln!(out, "{}", serde_json::to_string(&scenario)?)?;
+            view::json::lines([&scenario], out)?;
         } else {
             writeln!(out, "{:<26} {}", scenario.name, scenario.title)?;
         }
@@ -99,7 +99,7 @@ fn scenario(args: RunArgs, out: &mut impl Write) -> Result<ExitCode> {
     if let Some(runs) = args.runs {
         let repeated = lab::repeat(&options, runs)?;
         if args.json {
-            writeln!(out, "{}", serde_json::to_string(&repeated)?)?;
+            view::json::lines([&repeated], out)?;
         } else {
             write!(out, "{}", lab::render_runs(&repeated))?;
         }
@@ -107,7 +107,7 @@ fn scenario(args: RunArgs, out: &mut impl Write) -> Result<ExitCode> {
     }
     let outcome = lab::run(&options)?;
     if args.json {
-        writeln!(out, "{}", serde_json::to_string(&outcome)?)?;
+        view::json::lines([&outcome], out)?;
     } else {
         write!(out, "{}", lab::render(&outcome))?;
     }
@@ -132,7 +132,10 @@ fn exam(args: ExamArgs, out: &mut impl Write) -> Result<ExitCode> {
         let said = sitting.said.as_deref().unwrap_or("the run failed");
         let mark = if sitting.passed { "right" } else { "WRONG" };
         let name = &sitting.scenario;
-        eprintln!("{mark}  {name:<26} seed {:<3} {said}", sitting.seed);
+        cli::say(&format!(
+            "{mark}  {name:<26} seed {:<3} {said}",
+            sitting.seed
+        ));
     })?;
     if args.json {
         view::json::lines(&exam.sittings, out)?;

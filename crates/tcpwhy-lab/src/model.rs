@@ -1,12 +1,12 @@
 //! `tcpwhy-lab model`: kernels that cannot be booted here, computed.
 
-use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand};
+use cli::Target;
 use models::{Model, Sweep, Values};
 use serde_json::json;
 
@@ -56,7 +56,7 @@ pub struct RunArgs {
     /// Run each of them with N seeds, from --seed on: medians, and ranges in the plot
     #[arg(long, value_name = "N", default_value_t = 1, requires = "sweep", value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
-    /// Draw the figures over the parameter into this file, SVG
+    /// Draw the figures over the parameter into this file, SVG; - is standard output
     #[arg(long, value_name = "FILE", requires = "sweep")]
     plot: Option<PathBuf>,
     /// Draw only this figure, by the head of its column without the unit
@@ -144,19 +144,26 @@ fn values(model: &Model, args: &RunArgs) -> Result<Values> {
 fn model(args: RunArgs, out: &mut impl Write) -> Result<ExitCode> {
     let model = models::find(&args.name)?;
     let values = values(model, &args)?;
+    let target = args.plot.as_deref().map(Target::of).transpose()?;
     if let Some(range) = &args.sweep {
         let range = models::Range::parse(model, range, args.steps as usize)?;
         let sweep = models::sweep(model, &values, &range, args.seed, args.seeds)?;
         let figures = figures(&sweep, &args)?;
         match args.json {
-            true => writeln!(out, "{}", serde_json::to_string(&sweep)?)?,
+            // Nothing else belongs where the drawing goes.
+            _ if target.as_ref().is_some_and(Target::is_stdout) => {}
+            true => view::json::lines([&sweep], out)?,
             false => {
                 writeln!(out, "{}", models::render_sweep(&sweep))?;
                 bars(&sweep, &figures, out)?;
             }
         }
-        if let Some(path) = &args.plot {
-            plot(path, &sweep, &figures, &title(model, &args))?;
+        if let (Some(target), Some(path)) = (target, &args.plot) {
+            let chart = plot(&sweep, &figures, &title(model, &args));
+            target.write(|out| Ok(chart::svg(&chart, out)?))?;
+            if !target.is_stdout() {
+                cli::say(&format!("drew {}", path.display()));
+            }
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -165,11 +172,11 @@ fn model(args: RunArgs, out: &mut impl Write) -> Result<ExitCode> {
         None => model.run(&values, args.seed)?,
     };
     match args.json {
-        true => writeln!(out, "{}", serde_json::to_string(&report)?)?,
+        true => view::json::lines([&report], out)?,
         false => write!(out, "{}", models::render_report(&report))?,
     }
     if let Some(dir) = &args.output {
-        eprintln!("wrote the recording: {}", dir.display());
+        cli::say(&format!("wrote the recording: {}", dir.display()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -209,7 +216,7 @@ fn title(model: &Model, args: &RunArgs) -> String {
     }
 }
 
-fn plot(path: &Path, sweep: &Sweep, figures: &[usize], title: &str) -> Result<()> {
+fn plot(sweep: &Sweep, figures: &[usize], title: &str) -> Chart {
     let panel = |nth: &usize| {
         let figure = &sweep.figures()[*nth];
         let points = sweep.line(*nth).map(|(x, spread)| Point {
@@ -223,16 +230,11 @@ fn plot(path: &Path, sweep: &Sweep, figures: &[usize], title: &str) -> Result<()
             points: points.collect(),
         }
     };
-    let chart = Chart {
+    Chart {
         title: title.into(),
         along: sweep.along(),
         panels: figures.iter().map(panel).collect(),
-    };
-    let mut drawing = Vec::new();
-    chart::svg(&chart, &mut drawing)?;
-    fs::write(path, drawing).with_context(|| format!("writing {}", path.display()))?;
-    eprintln!("drew {}", path.display());
-    Ok(())
+    }
 }
 
 fn check(args: CheckArgs, out: &mut impl Write) -> Result<ExitCode> {

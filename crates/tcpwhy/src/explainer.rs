@@ -86,6 +86,8 @@ impl Explainer {
             }
         };
         let named = thread::Builder::new().name("explainer".into());
+        // As much as where explaining is all that is done.
+        let named = named.stack_size(cli::STACK);
         let thread = named.spawn(work).context("starting a thread")?;
         Ok(Explainer {
             jobs: Some(jobs),

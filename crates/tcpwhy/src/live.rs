@@ -1,15 +1,14 @@
 //! Records the live host until its time is up, its command ends, or someone presses Ctrl-C.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
+use cli::Target;
 use indicatif::{ProgressBar, ProgressStyle};
 use observe::{Filter, Options, Part, ProfileOptions, Session};
 use recording::Manifest;
@@ -107,19 +106,21 @@ impl WhatArgs {
     }
 }
 
-/// Records `parts` and what is asked for into `dir` for `time`, or, when there is a command and no `time`, until it ends.
+/// Records `parts` and what is asked for into `dir` for `time`, or, when there is a command and no `time`, until it ends;
+/// or until `stop` is set.
 pub fn record(
+    stop: &AtomicBool,
     dir: PathBuf,
     time: Option<Duration>,
     filter: Filter,
     parts: impl Iterator<Item = Part>,
     args: &LiveArgs,
 ) -> Result<Manifest> {
-    let stop = stop_flag()?;
+    let ready = ready_target(args.ready_file.as_ref())?;
     let options = args.what.options(filter, parts);
     let mut session = Session::start(&dir, &options)?;
-    ready(args.ready_file.as_deref())?;
-    let child = match start(&args.command) {
+    let begun = say_ready(ready).and_then(|()| start(&args.command));
+    let child = match begun {
         Ok(child) => child,
         Err(e) => {
             // Nothing worth keeping was recorded.
@@ -128,25 +129,21 @@ pub fn record(
             return Err(e);
         }
     };
-    wait(&mut session, child, time, &stop)?;
+    wait(&mut session, child, time, stop)?;
     Ok(session.stop()?)
 }
 
-/// Creates the file that says that recording has begun.
-pub fn ready(file: Option<&Path>) -> Result<()> {
-    if let Some(file) = file {
-        File::create(file).with_context(|| format!("creating {}", file.display()))?;
-    }
-    Ok(())
+/// Where to say that recording has begun.
+pub fn ready_target(file: Option<&PathBuf>) -> Result<Option<Target>> {
+    file.map(|file| Target::of(file)).transpose()
 }
 
-/// Set by Ctrl-C and by SIGTERM.
-pub fn stop_flag() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone()).context("installing signal handlers")?;
+/// Creates the file that says that recording has begun.
+pub fn say_ready(target: Option<Target>) -> Result<()> {
+    match target {
+        Some(target) => target.write(|_| Ok(())).map(drop),
+        None => Ok(()),
     }
-    Ok(stop)
 }
 
 fn start(command: &[String]) -> Result<Option<Child>> {
@@ -154,7 +151,9 @@ fn start(command: &[String]) -> Result<Option<Child>> {
         return Ok(None);
     };
     let mut command = Command::new(program);
-    let child = observe::with_own_limits(command.args(args)).spawn();
+    let command = observe::with_own_limits(command.args(args));
+    // This thread ends with the process.
+    let child = observe::ends_with_us(command).spawn();
     let child = child.map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => anyhow!("{program}: command not found"),
         _ => anyhow!("{program}: {e}"),

@@ -5,6 +5,7 @@ mod explainer;
 mod filters;
 mod live;
 mod sibling;
+mod surroundings;
 mod terminal;
 mod verbs;
 mod watch;

@@ -15,7 +15,8 @@ use rustix::termios::tcgetwinsize;
 use view::{How, Reader, Screen, View};
 
 use crate::filters::FilterArgs;
-use crate::live::{ready, stop_flag};
+use crate::live::{ready_target, say_ready};
+use crate::surroundings;
 
 /// Options of every view.
 #[derive(Args, Debug)]
@@ -114,13 +115,14 @@ fn live(
 ) -> Result<()> {
     let filter = args.filters.live()?;
     let options = options(need, args, &filter)?;
-    let pressed = stop_flag()?;
+    let ready = ready_target(args.ready_file.as_ref())?;
+    let pressed = surroundings::begin()?;
     let (session, feed) = Session::live(&options)?;
     let how = how(args, session.manifest(), filter);
     let mut screen = Screen::new(out, &how).at_most(stop.count);
     let mut reader = Reader::new(view);
     let mut rows = Rows::live(&reader.tables())?;
-    ready(args.ready_file.as_deref())?;
+    say_ready(ready)?;
 
     let began = Instant::now();
     loop {
@@ -226,7 +228,7 @@ fn finish(reader: &Reader, screen: &mut Screen) -> Result<()> {
     }
     screen.flush()?;
     if let Some(says) = reader.health.says() {
-        eprintln!("tcpwhy: {says}");
+        cli::say(&format!("tcpwhy: {says}"));
     }
     Ok(())
 }

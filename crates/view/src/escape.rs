@@ -23,7 +23,7 @@ pub fn escape(text: &str) -> Cow<'_, str> {
 }
 
 /// Whether a terminal acts on the character instead of showing it, or it changes how others look.
-fn acts(c: char) -> bool {
+pub(crate) fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
@@ -31,6 +31,8 @@ fn acts(c: char) -> bool {
             | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
             | '\u{fff0}'..='\u{fffb}'
+            // No characters, and not allowed in XML.
+            | '\u{fffe}' | '\u{ffff}'
             // Variation selectors and invisible tags.
             | '\u{fe00}'..='\u{fe0f}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }

@@ -152,8 +152,7 @@ impl<'a> Screen<'a> {
         if self.is_full() {
             return Ok(());
         }
-        serde_json::to_writer(&mut *self.out, object)?;
-        self.out.write_all(b"\n")
+        crate::json::lines([object], &mut self.out)
     }
 
     /// A line of cells under their header. Cells may hold anything.

@@ -191,9 +191,9 @@ fn advise(page: &mut Page, number: usize, advice: &Advice) {
 }
 
 fn nothing(page: &mut Page, summary: &Summary) {
-    let whole = match (summary.health.is_empty(), summary.complete) {
-        (true, true) => "",
-        _ => " (but see HEALTH below: the recording is not whole)",
+    let whole = match summary.is_whole() {
+        true => "",
+        false => " (but see HEALTH below: the recording is not whole)",
     };
     let says = format!(
         "No cause found in {} s of host {}{whole}.",
@@ -253,19 +253,21 @@ fn recording(page: &mut Page, summary: &Summary) {
     if !summary.complete {
         page.item("HEALTH", Look::Warning, CUT_SHORT);
     }
-    for note in &summary.health {
-        page.item(
-            "HEALTH",
-            Look::Warning,
-            &format!("{}: {}", note.source, note.says),
-        );
+    let (holes, notes): (Vec<_>, Vec<_>) = summary.health.iter().partition(|n| n.kind.is_hole());
+    for hole in holes {
+        let says = format!("{}: {}", hole.source, hole.says);
+        page.item("HEALTH", Look::Warning, &says);
     }
-    if summary.complete && summary.health.is_empty() {
+    if summary.is_whole() {
         page.item(
             "health",
             Look::Plain,
             "every source worked, nothing was lost",
         );
+    }
+    for note in notes {
+        let says = format!("{}: {}", note.source, note.says);
+        page.item("note", Look::Plain, &says);
     }
 }
 

@@ -201,3 +201,35 @@ fn what_is_no_profile_is_refused() {
         assert!(refused.contains("no stacks"), "{what}: {refused}");
     }
 }
+
+#[test]
+fn a_graph_is_well_formed_whatever_the_names() {
+    let hostile = "db\x1b[31m\u{202e}<&\"\u{fffe}\0";
+    let profile = flame::read_foreign("a;evil\x07<b>;c 3\n".as_bytes()).unwrap();
+    let caption = Caption {
+        title: hostile.into(),
+        subtitle: hostile.into(),
+    };
+    let mut svg = Vec::new();
+    flame::graph(&profile, &caption, &mut svg).unwrap();
+    let svg = String::from_utf8(svg).unwrap();
+    let acts = |c: char| c.is_control() && c != '\n' || matches!(c, '\u{202e}' | '\u{fffe}');
+    assert_eq!(svg.chars().find(|c| acts(*c)), None);
+    let mut reader = quick_xml::Reader::from_str(&svg);
+    loop {
+        match reader.read_event() {
+            Ok(quick_xml::events::Event::Eof) => break,
+            Ok(_) => {}
+            Err(e) => panic!("{e}"),
+        }
+    }
+    assert!(svg.contains("db\\x1b[31m\\u{202e}"), "{svg}");
+}
+
+#[test]
+fn a_stack_of_many_frames_is_no_more_work_than_many_stacks() {
+    let frames: Vec<String> = (0..100_000).map(|n| format!("f{n}")).collect();
+    let deep = format!("{} 5\n", frames.join(";"));
+    let profile = flame::read_foreign(deep.as_bytes()).unwrap();
+    assert_eq!(flame::shares(&profile).len(), 1_025);
+}

@@ -144,8 +144,11 @@ fn hostile_names_are_text_everywhere() {
         );
         let acts = |c: char| c.is_control() && c != '\n' && c != '\t' || c == '\u{202e}';
         assert!(!html.contains(acts), "{hostile}");
-        // The page is given the name, harmless to a terminal; it puts it into text.
+        // The page is given the name, harmless to a terminal and to the text around it.
         let document = data(&html);
+        let strings = strings(&document);
+        let acting = strings.iter().find(|s| s.contains(acts));
+        assert_eq!(acting, None, "{hostile}");
         let owner = hostile.replace('\x1b', "\\x1b");
         assert!(
             document["runs"][0]["facts"]["host"]
@@ -153,6 +156,19 @@ fn hostile_names_are_text_everywhere() {
                 .unwrap()
                 .starts_with(&owner[..4])
         );
+    }
+}
+
+/// Every string of a document, names of fields among them.
+fn strings(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Array(all) => all.iter().flat_map(strings).collect(),
+        Value::Object(fields) => {
+            let names = fields.keys().map(String::as_str);
+            names.chain(fields.values().flat_map(strings)).collect()
+        }
+        _ => Vec::new(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What people read, word by word, for one finding of each kind and for none.
 
 use explain::fixture::{self, Fixture, Listen, SERVER};
+use recording::tables::Health;
 use unicode_width::UnicodeWidthStr;
 use view::{Style, text};
 
@@ -158,4 +159,42 @@ fn long_addresses_still_fit() {
     f.count(SERVER, "TcpExt.ListenOverflows", 0, 40);
     f.count(SERVER, "TcpExt.ListenDrops", 0, 40);
     assert!(report(&f).starts_with(at));
+}
+
+#[test]
+fn what_began_late_is_a_note_and_no_hole() {
+    let mut f = fixture::churn();
+    let row = |what: &str| Health {
+        time_ns: f.manifest.start_ns,
+        source: "threads".into(),
+        what: what.into(),
+        count: 1,
+        detail: "the account of a thread begins at its next switch".into(),
+    };
+    let (late, slowed, partial) = (row("late"), row("slowed"), row("partial"));
+    f.health = vec![late, slowed];
+    let text = report(&f);
+    assert_eq!(
+        text.lines().next(),
+        Some("No cause found in 10 s of host db7.")
+    );
+    assert!(
+        text.contains("every source worked, nothing was lost"),
+        "{text}"
+    );
+    assert!(
+        text.contains("  note        threads: late: the account"),
+        "{text}"
+    );
+    assert!(text.contains("  note        threads: slowed: "), "{text}");
+    assert!(!text.contains("HEALTH"), "{text}");
+
+    f.health.push(partial);
+    let text = report(&f);
+    assert!(
+        text.lines().next().is_some_and(|l| l.contains("not whole")),
+        "{text}"
+    );
+    assert!(text.contains("HEALTH      threads: partial: "), "{text}");
+    assert!(text.contains("note        threads: late: "), "{text}");
 }

@@ -20,7 +20,7 @@ export function Findings({ run }: { run: Run }) {
 
 function Nothing({ run }: { run: Run }) {
   const { summary, facts } = run;
-  const lacks = run.health.length > 0 || !facts.complete;
+  const lacks = run.health.some((note) => note.hole) || !facts.complete;
   return (
     <div class="nothing" data-testid="no-cause">
       <h3>

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use recording::tables::Health as Row;
 use recording::{Error, Manifest, Recording, Verdict};
 
-use crate::summary::HealthNote;
+use crate::summary::{HealthNote, NoteKind};
 use crate::words;
 
 /// Names of the sources whose absence or losses weigh on a finding, as the recorder calls them.
@@ -56,6 +56,8 @@ pub(crate) struct Health {
     lost: BTreeMap<String, u64>,
     notes: Vec<HealthNote>,
     more: u64,
+    /// One of those tells of a hole.
+    more_holes: bool,
 }
 
 impl Health {
@@ -68,11 +70,15 @@ impl Health {
                 if &*row.what == "lost" {
                     let sum = lost.entry(row.source.to_string()).or_default();
                     *sum = sum.saturating_add(row.count);
-                } else if health.notes.len() < KEPT_NOTES {
+                    continue;
+                }
+                let kind = NoteKind::of(&row.what);
+                if health.notes.len() < KEPT_NOTES {
                     let says = format!("{}: {}", row.what, row.detail);
-                    health.note(&row.source, says);
+                    health.note(&row.source, kind, says);
                 } else {
                     health.more += 1;
+                    health.more_holes |= kind.is_hole();
                 }
             }
         }
@@ -91,16 +97,18 @@ impl Health {
                 Verdict::Attached => {}
                 Verdict::Unsupported(why) | Verdict::Failed(why) => {
                     self.absent.insert(source.name.clone(), why.clone());
-                    self.note(&source.name, format!("not available: {why}"));
+                    let says = format!("not available: {why}");
+                    self.note(&source.name, NoteKind::Missing, says);
                 }
             }
             self.lost.insert(source.name.clone(), source.lost);
         }
     }
 
-    fn note(&mut self, source: &str, says: String) {
+    fn note(&mut self, source: &str, kind: NoteKind, says: String) {
         self.notes.push(HealthNote {
             source: source.to_string(),
+            kind,
             says,
         });
     }
@@ -133,12 +141,17 @@ impl Health {
         for (source, count) in &self.lost {
             notes.push(HealthNote {
                 source: source.clone(),
+                kind: NoteKind::Lost,
                 says: format!("lost {}", words::plural(*count, "record")),
             });
         }
         if self.more > 0 {
             notes.push(HealthNote {
                 source: "recorder".into(),
+                kind: match self.more_holes {
+                    true => NoteKind::LeftOut,
+                    false => NoteKind::Note,
+                },
                 says: format!("{} not shown", words::plural(self.more, "further note")),
             });
         }

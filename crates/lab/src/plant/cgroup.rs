@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use recording::Owner;
+
 use crate::Error;
-use crate::owner::Owner;
 
 /// The time over which a quota is counted, µs; the kernel's default.
 const PERIOD_US: u64 = 100_000;

@@ -12,11 +12,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use recording::Owner;
 use rustix::process::Signal;
 
 use crate::link::{self, Counters, End, Link, Wire};
 use crate::netns::Netns;
-use crate::owner::Owner;
 use crate::process::Process;
 use crate::scenario::Scenario;
 use crate::workload::{BinderReport, ClientReport, ServerReport};

@@ -22,7 +22,7 @@ pub struct CompareArgs {
 pub fn run(args: &CompareArgs, out: &mut impl Write) -> Result<ExitCode> {
     let comparison = explain::compare::compare(&args.recordings)?;
     if args.json {
-        writeln!(out, "{}", serde_json::to_string(&comparison)?)?;
+        view::json::lines([&comparison], out)?;
     } else {
         let style = super::explain::style(false);
         let text = view::compare::comparison(&comparison, &style);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use recording::{Intent, Verdict};
+use view::escape;
 
 /// Arguments of `tcpwhy doctor`.
 #[derive(Args, Debug)]
@@ -20,7 +21,7 @@ pub struct DoctorArgs {
 pub fn run(args: DoctorArgs, out: &mut impl Write) -> Result<ExitCode> {
     let checkup = observe::checkup();
     if args.json {
-        writeln!(out, "{}", serde_json::to_string(&checkup)?)?;
+        view::json::lines([&checkup], out)?;
     } else {
         text(&checkup, out)?;
     }
@@ -37,14 +38,14 @@ fn text(checkup: &observe::Checkup, out: &mut impl Write) -> Result<()> {
     writeln!(
         out,
         "{}: Linux {} on {}, {} CPUs, HZ {}\n",
-        host.name,
-        host.kernel,
-        host.machine,
+        escape(&host.name),
+        escape(&host.kernel),
+        escape(&host.machine),
         host.cpus,
         host.hz.map_or("unknown".into(), |hz| hz.to_string()),
     )?;
     if let Some(obstacle) = &checkup.obstacle {
-        writeln!(out, "Nothing can be recorded here: {obstacle}.")?;
+        writeln!(out, "Nothing can be recorded here: {}.", escape(obstacle))?;
         writeln!(
             out,
             "Recordings made elsewhere can be read: tcpwhy explain RECORDING."
@@ -61,6 +62,7 @@ fn text(checkup: &observe::Checkup, out: &mut impl Write) -> Result<()> {
         writeln!(out, "{mark:>6}  {:<18} {}", s.name, s.gives)?;
         if let Some(why) = why {
             missing += 1;
+            let why = escape(why);
             let must = match s.intent {
                 Intent::Required => "required",
                 Intent::Optional => "findings that rest on it will be less certain, or missing",

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use observe::Part;
@@ -13,6 +13,7 @@ use recording::Recording;
 use view::Style;
 
 use crate::live::{self, LiveArgs};
+use crate::surroundings;
 
 /// Arguments of `tcpwhy explain`.
 #[derive(Args, Debug)]
@@ -61,25 +62,21 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     let dir = match (&args.recording, &args.output) {
         (Some(recording), _) => recording.clone(),
         (None, kept) => {
-            temporary = tempfile::Builder::new()
-                .prefix("tcpwhy-")
-                .tempdir()
-                .context("making a temporary directory")?;
-            let dir = kept
-                .clone()
-                .unwrap_or_else(|| temporary.path().join("live.tcpwhy"));
+            // Resolved once: namespaces and cgroups may be gone when the recording ends.
+            let asked = filter.insert(args.live.filters.live()?);
+            let stop = surroundings::begin()?;
+            let dir = match kept {
+                Some(kept) => kept.clone(),
+                None => {
+                    temporary = surroundings::scratch("explain")?;
+                    temporary.path().join("live.tcpwhy")
+                }
+            };
             let time = args
                 .time
                 .or(args.live.command.is_empty().then_some(DEFAULT_TIME));
-            // Resolved once: namespaces and cgroups may be gone when the recording ends.
-            let asked = filter.insert(args.live.filters.live()?);
-            live::record(
-                dir.clone(),
-                time,
-                asked.clone(),
-                Part::to_explain(),
-                &args.live,
-            )?;
+            let parts = Part::to_explain();
+            live::record(&stop, dir.clone(), time, asked.clone(), parts, &args.live)?;
             dir
         }
     };
@@ -96,7 +93,7 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
         out.write_all(view::text::explanation(&explanation, &style).as_bytes())?;
     }
     if let (None, Some(kept)) = (&args.recording, &args.output) {
-        eprintln!("kept the recording: {}", kept.display());
+        cli::say(&format!("kept the recording: {}", kept.display()));
     }
     let found = args.fail_on_finding && !explanation.findings.is_empty();
     Ok(if found {

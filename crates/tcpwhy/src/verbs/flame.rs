@@ -2,12 +2,13 @@
 //! since another profile.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use cli::Target;
 use recording::Recording;
 use view::flame::{self, Caption, Choice, Profile, Unit};
 
@@ -31,7 +32,7 @@ pub struct FlameArgs {
     /// Off-CPU time: what threads waited for, by system call and the stack of what woke them
     #[arg(long, conflicts_with_all = ["cpu", "softirq"])]
     off_cpu: bool,
-    /// Draw the flame graph into this file, SVG
+    /// Draw the flame graph into this file, SVG; - is standard output
     #[arg(short, value_name = "FILE", conflicts_with_all = ["folded", "json"])]
     output: Option<PathBuf>,
     /// Print folded stacks, one per line
@@ -50,6 +51,7 @@ pub struct FlameArgs {
 /// Runs the verb.
 pub fn run(args: &FlameArgs, out: &mut impl Write) -> Result<ExitCode> {
     args.filters.only("a profile", &["--pid", "--comm"])?;
+    let target = args.output.as_deref().map(Target::of).transpose()?;
     let (profile, of) = read(&args.profile, args)?;
     let before = args.diff.as_deref().map(|path| read(path, args));
     let before = before.transpose()?;
@@ -61,14 +63,20 @@ pub fn run(args: &FlameArgs, out: &mut impl Write) -> Result<ExitCode> {
         flame::folded(&profile, out)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(path) = &args.output {
+    if let (Some(target), Some(path)) = (&target, &args.output) {
         let caption = Caption {
             title: title(args, before.is_some()),
             subtitle: of.clone(),
         };
-        draw(path, &profile, before.as_ref().map(|b| &b.0), &caption)?;
+        let before = before.as_ref().map(|b| &b.0);
+        target.write(|out| draw(&profile, before, &caption, out))?;
+        if !target.is_stdout() {
+            cli::say(&format!("drew {}", path.display()));
+        }
     }
     match before {
+        // Nothing else belongs where the drawing goes.
+        _ if target.is_some_and(|target| target.is_stdout()) => {}
         Some((before, _)) => {
             let growth = flame::growth(&before, &profile);
             let growth = growth.into_iter().take(args.top);
@@ -88,7 +96,9 @@ pub fn run(args: &FlameArgs, out: &mut impl Write) -> Result<ExitCode> {
     if profile.left_out > 0 {
         let n = profile.left_out;
         let unit = profile.unit.label();
-        eprintln!("{n} {unit} are left out: they lie in more different stacks than are kept");
+        cli::say(&format!(
+            "{n} {unit} are left out: they lie in more different stacks than are kept"
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -174,14 +184,15 @@ fn describe(recording: &Recording, profile: &Profile) -> String {
     )
 }
 
-fn draw(path: &Path, profile: &Profile, before: Option<&Profile>, caption: &Caption) -> Result<()> {
-    let mut svg = Vec::new();
+fn draw(
+    profile: &Profile,
+    before: Option<&Profile>,
+    caption: &Caption,
+    out: &mut dyn Write,
+) -> Result<()> {
     match before {
-        Some(before) => flame::difference(before, profile, caption, &mut svg)?,
-        None => flame::graph(profile, caption, &mut svg)?,
+        Some(before) => flame::difference(before, profile, caption, out)?,
+        None => flame::graph(profile, caption, out)?,
     }
-    let write = || BufWriter::new(File::create(path)?).write_all(&svg);
-    write().with_context(|| format!("writing {}", path.display()))?;
-    eprintln!("drew {}", path.display());
     Ok(())
 }

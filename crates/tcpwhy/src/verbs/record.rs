@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use observe::Part;
 
 use crate::live::{self, LiveArgs};
+use crate::surroundings;
 
 /// Arguments of `tcpwhy record`.
 #[derive(Args, Debug)]
@@ -33,10 +34,12 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
         .or(args.live.command.is_empty().then_some(DEFAULT_TIME));
     let dir = args.output.unwrap_or_else(default_name);
     let filter = args.live.filters.live()?;
-    let manifest = live::record(dir.clone(), time, filter, Part::by_default(), &args.live)?;
+    let stop = surroundings::begin()?;
+    let parts = Part::by_default();
+    let manifest = live::record(&stop, dir.clone(), time, filter, parts, &args.live)?;
     let lost: u64 = manifest.sources.iter().map(|s| s.lost).sum();
     let seconds = manifest.length().as_secs_f64();
-    eprintln!(
+    cli::say(&format!(
         "recorded {seconds:.1} s into {}{}; `tcpwhy explain {}` says what it shows",
         dir.display(),
         match lost {
@@ -44,15 +47,38 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
             lost => format!(", {lost} records lost (see --ring-kib)"),
         },
         dir.display(),
-    );
+    ));
     Ok(ExitCode::SUCCESS)
 }
 
 fn default_name() -> PathBuf {
-    let host = rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .replace('/', "-");
+    let uname = rustix::system::uname();
+    let host = plain(&uname.nodename().to_string_lossy());
     let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
     format!("{host}-{now}.tcpwhy").into()
+}
+
+/// A host's name as a part of a file's: whoever set it may have put anything into it.
+fn plain(host: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let plain = host.trim_start_matches(['.', '-']).chars();
+    let plain: String = plain.map(|c| if is_plain(c) { c } else { '-' }).collect();
+    if plain.is_empty() {
+        "host".into()
+    } else {
+        plain
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn any_host_gives_a_file_name() {
+        assert_eq!(plain("db-1.example"), "db-1.example");
+        assert_eq!(plain("../etc\x1b[2J$(x)"), "-etc--2J--x-");
+        assert_eq!(plain("-rf"), "rf");
+        assert_eq!(plain(".."), "host");
+    }
 }

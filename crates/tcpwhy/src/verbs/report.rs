@@ -1,12 +1,12 @@
 //! `tcpwhy report`: a recording, explained, as one HTML file that opens anywhere.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use clap::Args;
+use cli::Target;
 use recording::Recording;
 use view::report::{self, Report};
 
@@ -16,7 +16,7 @@ pub struct ReportArgs {
     /// A recording; of several, the report also says what differs, two being FAST SLOW
     #[arg(required = true, value_name = "RECORDING")]
     recordings: Vec<PathBuf>,
-    /// Write the page into this file
+    /// Write the page into this file; - is standard output
     #[arg(short, value_name = "FILE", required_unless_present = "json")]
     output: Option<PathBuf>,
     /// The document that the page shows, as JSON, instead of the page
@@ -26,41 +26,28 @@ pub struct ReportArgs {
 
 /// Runs the verb.
 pub fn run(args: &ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
-    if let Some(path) = args.output.as_deref().filter(|path| path.is_dir()) {
-        bail!(
-            "{}: is a directory; name a file to write, such as report.html",
-            path.display()
-        );
-    }
+    // Before the work: what cannot be written is said at once.
+    let target = args.output.as_deref().map(Target::of).transpose()?;
     let mut recordings = Vec::new();
     for path in &args.recordings {
         recordings.push((report::name_of(path), Recording::open(path)?));
     }
     let report = Report::of(&recordings)?;
-    let Some(path) = &args.output else {
+    let Some(target) = target else {
         write(&report, args.json, out)?;
         return Ok(ExitCode::SUCCESS);
     };
-    let write = || {
-        let mut file = BufWriter::new(File::create(path)?);
-        write(&report, args.json, &mut file)?;
-        file.flush()?;
-        Ok(file.get_ref().metadata()?.len())
-    };
-    let bytes: Result<u64> = write();
-    let bytes = bytes.with_context(|| format!("writing {}", path.display()))?;
-    eprintln!("wrote {} ({})", path.display(), size(bytes));
+    let bytes = target.write(|out| write(&report, args.json, out))?;
+    if let (Some(path), false) = (&args.output, target.is_stdout()) {
+        cli::say(&format!("wrote {} ({})", path.display(), size(bytes)));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-fn write(report: &Report, json: bool, out: &mut impl Write) -> Result<()> {
+fn write(report: &Report, json: bool, mut out: &mut dyn Write) -> Result<()> {
     match json {
-        true => {
-            // As an error of the stream, so that a reader who has seen enough is none.
-            serde_json::to_writer(&mut *out, &report.page).map_err(io::Error::from)?;
-            out.write_all(b"\n")?;
-        }
-        false => report.html(out)?,
+        true => view::json::lines([&report.page], &mut out)?,
+        false => report.html(&mut out)?,
     }
     Ok(())
 }

@@ -6,17 +6,17 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use observe::{Part, Session};
 use recording::{Feed, Intent, Manifest, Next, Recording, Verdict, Window, monotonic_ns};
-use tempfile::TempDir;
 use view::How;
 use view::top::{About, Effect, Findings, Picture, Seen, State, Timeline, draw};
 
 use crate::explainer::{Done, Explainer, Job};
 use crate::filters::FilterArgs;
-use crate::live::{WhatArgs, stop_flag};
+use crate::live::WhatArgs;
+use crate::surroundings;
 use crate::terminal::{self, Input, Terminal};
 use crate::watch::{stop_session, without_tasks};
 
@@ -38,8 +38,6 @@ const PAINT_EVERY: Duration = Duration::from_millis(250);
 const HOLD: Duration = Duration::from_millis(1_500);
 /// What is older is removed from the disk.
 const KEEP: Duration = Duration::from_secs(60);
-/// Where a live recording is kept while it is needed: in memory, where there is such a place.
-const PLACES: &[&str] = &["/dev/shm", "/run"];
 
 /// Runs the verb.
 pub fn run(args: &TopArgs) -> Result<ExitCode> {
@@ -65,7 +63,7 @@ fn recorded(path: &Path, args: &TopArgs) -> Result<()> {
     };
     explainer.begin(job, false);
     about.health = missing(&about, &timeline, 0);
-    let stop = stop_flag()?;
+    let stop = surroundings::begin()?;
     let mut screen = Screen::begin(about, timeline)?;
     while !screen.ended && !stop.load(Ordering::Relaxed) {
         if let Some(done) = explainer.done() {
@@ -78,11 +76,8 @@ fn recorded(path: &Path, args: &TopArgs) -> Result<()> {
 
 fn live(args: &TopArgs) -> Result<()> {
     let filter = args.filters.live()?;
-    let stop = stop_flag()?;
-    // A connection that breaks must not leave a recording in memory.
-    signal_hook::flag::register(signal_hook::consts::SIGHUP, stop.clone())
-        .context("installing signal handlers")?;
-    let dir = memory()?;
+    let stop = surroundings::begin()?;
+    let dir = surroundings::scratch_in_memory("top")?;
     let at = dir.path().join("live.tcpwhy");
     let parts = Part::by_default().chain([Part::Threads]);
     let options = args.what.options(without_tasks(&filter), parts);
@@ -139,16 +134,6 @@ fn take(feed: &Feed, window: &mut Window, timeline: &mut Timeline) -> Result<()>
         timeline.add(&segment)?;
     }
     Ok(())
-}
-
-/// A directory in memory where there is one, else where temporary files go.
-fn memory() -> Result<TempDir> {
-    let make = || tempfile::Builder::new().prefix("tcpwhy-top-").to_owned();
-    let in_memory = PLACES.iter().find_map(|dir| make().tempdir_in(dir).ok());
-    match in_memory {
-        Some(dir) => Ok(dir),
-        None => make().tempdir().context("making a temporary directory"),
-    }
 }
 
 fn before(now_ns: u64, time: Duration) -> u64 {

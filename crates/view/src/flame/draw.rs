@@ -6,6 +6,7 @@ use inferno::flamegraph::color::{MultiPalette, Palette};
 use inferno::flamegraph::{Options, from_lines};
 
 use super::{Profile, Unit};
+use crate::escape;
 
 /// What stands above a graph.
 #[derive(Clone, Debug, Default)]
@@ -66,8 +67,9 @@ fn draw(lines: &[String], unit: Unit, caption: &Caption, out: impl Write) -> io:
         ));
     }
     let mut options = Options::default();
-    options.title.clone_from(&caption.title);
-    options.subtitle = Some(caption.subtitle.clone()).filter(|s| !s.is_empty());
+    // XML has no way to write most control characters; the stacks are clean.
+    options.title = escape(&caption.title).into_owned();
+    options.subtitle = Some(escape(&caption.subtitle).into_owned()).filter(|s| !s.is_empty());
     options.colors = Palette::Multi(MultiPalette::Java);
     options.deterministic = true;
     options.count_name = unit.label().into();

@@ -9,6 +9,11 @@ use super::profile::clean;
 
 /// Input beyond this is refused: what was meant to be a profile is something else.
 const MAX_BYTES: u64 = 1 << 30;
+/// Of deeper stacks the outermost and the innermost frames are kept; `perf` gives 127 unless told
+/// otherwise, and nobody reads a graph of more.
+const MAX_DEPTH: usize = 1024;
+/// What stands for the frames between.
+const CUT: &str = "…";
 
 /// Reads what another tool wrote: which format it is shows in the text.
 pub fn read_foreign(input: impl Read) -> io::Result<Profile> {
@@ -64,10 +69,43 @@ fn folded(text: &str) -> Profile {
         let Some((stack, n)) = parsed.filter(|(stack, _)| !stack.trim().is_empty()) else {
             return Profile::default();
         };
-        let frames: Vec<_> = stack.split(';').map(clean).collect();
-        let known = profile.stacks.entry(frames.join(";")).or_default();
+        let known = profile.stacks.entry(of_frames(stack)).or_default();
         *known = known.saturating_add(n);
         profile.samples = profile.samples.saturating_add(n);
     }
     profile
+}
+
+/// The stack with clean names, and not too deep.
+fn of_frames(stack: &str) -> String {
+    let frames: Vec<&str> = stack.split(';').collect();
+    if frames.len() <= MAX_DEPTH {
+        return joined(&frames);
+    }
+    let (outer, inner) = (MAX_DEPTH / 2, frames.len() - MAX_DEPTH / 2);
+    let (outer, inner) = (joined(&frames[..outer]), joined(&frames[inner..]));
+    format!("{outer};{CUT};{inner}")
+}
+
+fn joined(frames: &[&str]) -> String {
+    let names: Vec<String> = frames.iter().map(|f| clean(f)).collect();
+    names.join(";")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deep_stack_keeps_both_its_ends() {
+        let deep: Vec<String> = (0..5_000).map(|n| format!("f{n}")).collect();
+        let cut = of_frames(&deep.join(";"));
+        let frames: Vec<&str> = cut.split(';').collect();
+        assert_eq!(frames.len(), MAX_DEPTH + 1);
+        assert_eq!(frames[511..514], ["f511", CUT, "f4488"]);
+        assert_eq!(frames[MAX_DEPTH], "f4999");
+        let whole = deep[..MAX_DEPTH].join(";");
+        assert_eq!(of_frames(&whole), whole);
+        assert_eq!(of_frames("a"), "a");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use ahash::AHashSet;
 use serde::Serialize;
 
 use super::profile::function;
@@ -40,12 +41,12 @@ impl Growth {
 /// waits, the largest share with what it called.
 pub fn shares(profile: &Profile) -> Vec<Share> {
     let mut found: HashMap<&str, (u64, u64)> = HashMap::new();
+    let mut seen: AHashSet<&str> = AHashSet::new();
     for (stack, n) in &profile.stacks {
-        let mut seen: Vec<&str> = Vec::new();
+        seen.clear();
         for frame in stack.split(';').map(function) {
             // Recursion counts once.
-            if !seen.contains(&frame) {
-                seen.push(frame);
+            if seen.insert(frame) {
                 found.entry(frame).or_default().1 += n;
             }
         }

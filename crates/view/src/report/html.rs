@@ -9,6 +9,7 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 
 use super::page::Page;
+use crate::json;
 
 /// What `make page` made of `web/`.
 const TEMPLATE: &str = include_str!("page.html");
@@ -43,13 +44,14 @@ fn parted<'t>(template: &'t str, marker: &str) -> io::Result<(&'t str, &'t str)>
     parts.ok_or_else(|| io::Error::other(format!("the page's template lacks {marker}")))
 }
 
-/// The document, raw deflate, in base64: no character of it means anything to HTML.
+/// The document, raw deflate, in base64: no character of it means anything to HTML, and no name in it
+/// hides or reorders what stands around it.
 fn data(page: &Page, out: &mut impl Write) -> io::Result<()> {
     let mut base64 = EncoderWriter::new(&mut *out, &STANDARD);
     let deflate = DeflateEncoder::new(&mut base64, Compression::new(4));
     // The compressor copies its state for every piece, and JSON comes in pieces of some bytes.
     let mut pieces = BufWriter::with_capacity(PIECE, deflate);
-    serde_json::to_writer(&mut pieces, page)?;
+    json::shown(page, &mut pieces)?;
     pieces.into_inner()?.finish()?;
     base64.finish()?;
     Ok(())

@@ -139,10 +139,12 @@ pub(super) fn health(explanation: &Explanation) -> Vec<Note> {
     let summary = &explanation.summary;
     let cut = (!summary.complete).then(|| Note {
         source: "recorder".into(),
+        hole: true,
         says: crate::text::CUT_SHORT.into(),
     });
     let notes = summary.health.iter().map(|note| Note {
         source: short(&note.source),
+        hole: note.kind.is_hole(),
         says: note.says.clone(),
     });
     cut.into_iter().chain(notes).collect()

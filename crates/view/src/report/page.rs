@@ -220,6 +220,8 @@ pub struct Overview {
 pub struct Note {
     /// The source.
     pub source: String,
+    /// Whether something is missing.
+    pub hole: bool,
     /// In plain words.
     pub says: String,
 }

@@ -198,7 +198,7 @@ fn head(
     let whole = about.live || findings.notes.is_empty();
     let health = about.health.iter().filter(|_| whole).cloned();
     let notes = findings.notes.iter();
-    let notes = notes.filter(|n| !about.live || n.source == EXPLAIN);
+    let notes = notes.filter(|n| n.kind.is_hole() && (!about.live || n.source == EXPLAIN));
     let missing: Vec<String> = health
         .chain(notes.map(|n| format!("{}: {}", n.source, n.says)))
         .collect();

@@ -1,6 +1,6 @@
 //! What explain found so far, and how fresh that is.
 
-use explain::{Explanation, Finding, HealthNote};
+use explain::{Explanation, Finding, HealthNote, NoteKind};
 
 /// A finding that is no longer found stays on the screen for this long, ns.
 const KEPT_NS: u64 = 120_000_000_000;
@@ -99,8 +99,8 @@ impl Findings {
     /// It could not be explained.
     pub fn failed(&mut self, says: String) {
         self.progress = Progress::Failed;
-        let source = EXPLAIN.into();
-        self.notes = vec![HealthNote { source, says }];
+        let (source, kind) = (EXPLAIN.into(), NoteKind::LeftOut);
+        self.notes = vec![HealthNote { source, kind, says }];
     }
 }
 

@@ -1,20 +1,19 @@
-//! Who made a namespace: a name that says it, so that what a killed run left behind can be told
-//! from what a live run is using.
+//! Who made a directory or a namespace: a name that says it, so that what a killed run left behind
+//! can be told from what a live run is using.
 
 use std::fmt;
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Every name the lab gives to something that outlives its process begins so.
+/// Every name that is given to something that may outlive its process begins so.
 const PREFIX: &str = "tcpwhy";
 
-/// One run of the lab: the process, and a number because a process may run several.
+/// One run: the process, and a number because a process may run several.
 ///
 /// A pid alone is not enough: pids are used again, and a stranger that got ours would keep our
-/// leftovers alive for ever. The pid and the time the process started are unique until reboot,
-/// and /run is empty after one.
+/// leftovers alive for ever. The pid and the time the process started are unique until reboot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
+pub struct Owner {
     pid: u32,
     /// When the process started, in clock ticks since boot.
     started: u64,
@@ -22,8 +21,8 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// A new run of this process.
-    pub(crate) fn new_run() -> Owner {
+    /// A new run of this process; no other run, of this or another process, is equal to it.
+    pub fn new_run() -> Owner {
         static RUNS: AtomicU32 = AtomicU32::new(1);
         let pid = std::process::id();
         Owner {
@@ -33,8 +32,8 @@ impl Owner {
         }
     }
 
-    /// The owner that a name speaks of, when the lab gave the name.
-    pub(crate) fn of(name: &str) -> Option<Owner> {
+    /// The owner that a name speaks of; `None` for names that others gave.
+    pub fn of(name: &str) -> Option<Owner> {
         let mut parts = name.splitn(5, '-');
         if parts.next() != Some(PREFIX) {
             return None;
@@ -50,14 +49,14 @@ impl Owner {
             .then_some(owner)
     }
 
-    /// The name of something of this run.
-    pub(crate) fn name(&self, thing: &str) -> String {
+    /// The name of something of this run: `tcpwhy-PID-STARTED-RUN-THING`.
+    pub fn name(&self, thing: &str) -> String {
         format!("{self}-{thing}")
     }
 
     /// Whether the process that made it still runs. Only processes of our pid namespace can be
-    /// seen: a container that shares the host's /run/netns must not run the lab beside the host.
-    pub(crate) fn lives(&self) -> bool {
+    /// seen: what a container shares with its host needs another sign of life besides.
+    pub fn lives(&self) -> bool {
         started(self.pid) == Some(self.started)
     }
 }
