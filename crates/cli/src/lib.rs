@@ -4,4 +4,4 @@ mod generate;
 mod run;
 
 pub use generate::{CompletionsArgs, ManArgs};
-pub use run::main;
+pub use run::{main, main_here};

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::scenario::{Scenario, ServerSpec, Truth};
+use crate::outcome::{Figure, Fix};
+use crate::scenario::{RunsTruth, Scenario, ServerSpec, Truth};
 
 /// A server as it really ran: what a finding about it has to say.
 #[derive(Clone, Debug)]
@@ -62,6 +63,7 @@ pub(crate) fn judge(scenario: &Scenario, servers: &[Running], findings: &[Value]
         None => wrong_port(truth, &first["scope"]),
     };
     wrong.extend(wrong_names(truth, &first["scope"]));
+    wrong.extend(wrong_words(truth, first));
     for finding in findings {
         let blamed = port_of(&finding["scope"]["listener"]);
         let innocent = servers
@@ -158,7 +160,11 @@ fn wrong_names(truth: &Truth, scope: &Value) -> Vec<String> {
             .then(|| format!("as {key} the finding says {said}; the truth is {wanted}"))
     };
     let wrong = [
-        is("comm", &truth.client, |said, wanted| said == wanted),
+        is("comm", &truth.client, |said, wanted| {
+            wanted.split('|').any(|one| one == said)
+        }),
+        (truth.client.is_some() && scope["pid"].as_u64().is_none_or(|pid| pid == 0))
+            .then(|| "the finding names no process".to_string()),
         is("resource", &truth.resource, |said, wanted| {
             said.contains(wanted)
         }),
@@ -167,6 +173,76 @@ fn wrong_names(truth: &Truth, scope: &Value) -> Vec<String> {
         }),
     ];
     wrong.into_iter().flatten().collect()
+}
+
+/// What the truth says of the evidence and of the impact, and the finding does not.
+fn wrong_words(truth: &Truth, finding: &Value) -> Vec<String> {
+    let evidence = finding["evidence"].to_string();
+    let silent = truth.says.iter().filter(|words| !evidence.contains(*words));
+    let mut wrong: Vec<String> = silent
+        .map(|words| format!("the evidence does not say `{words}`"))
+        .collect();
+    for (figure, [low, high]) in &truth.impact {
+        let said = &finding["impact"][figure];
+        if !said.as_f64().is_some_and(|v| *low < v && v < *high) {
+            wrong.push(format!(
+                "{figure} of the impact is {said}, not between {low} and {high}"
+            ));
+        }
+    }
+    wrong
+}
+
+/// What the advice had to bring about, and did not.
+pub(crate) fn judge_fix(truth: &Truth, fix: &Fix, cause: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if !fix.changes.iter().any(|c| c.applied) {
+        wrong.push("none of the advice could be applied".to_string());
+    }
+    if !fix.gone {
+        wrong.push(format!("{cause} is still found after the fix"));
+    }
+    for less in truth.fix.iter().flat_map(|truth| &truth.less) {
+        let of = |f: &&Figure| f.client == less.client && f.figure == less.figure;
+        let figure = fix.figures.iter().find(of);
+        let (before, after) = figure.map_or((None, None), |f| (f.before, f.after));
+        let right = before
+            .zip(after)
+            .is_some_and(|(b, a)| b > less.above && a < b / less.by);
+        if !right {
+            wrong.push(format!(
+                "{} of {} was {before:?} and is {after:?} after the fix; above {} before, and less \
+                 by a factor of {} after it is the truth",
+                less.figure, less.client, less.above, less.by
+            ));
+        }
+    }
+    wrong
+}
+
+/// What is wrong with the comparison of many runs, of which `bad` of `all` had the fault. Whether
+/// there have to be some of both is known of the seeds of the truth alone (`asked`).
+pub(crate) fn judge_runs(
+    truth: &RunsTruth,
+    asked: bool,
+    (bad, all): (usize, usize),
+    comparison: Option<&Value>,
+) -> Vec<String> {
+    if !(1..all).contains(&bad) {
+        let all_alike = format!("{bad} of {all} runs had the fault; the truth is some, not all");
+        return if asked { vec![all_alike] } else { Vec::new() };
+    }
+    let attributes = comparison.and_then(|c| c["sockets"]["attributes"].as_array());
+    let exact = |name: &String| {
+        let mut of_name = attributes.into_iter().flatten().filter(|a| {
+            a["attribute"] == **name && a["value"] == "no"
+        });
+        of_name.any(|a| a["precision"] == 1.0 && a["recall"] == 1.0)
+    };
+    let vague = truth.separates.iter().filter(|name| !exact(name));
+    vague
+        .map(|name| format!("`{name}` does not tell slow sockets from fast without exception"))
+        .collect()
 }
 
 fn names_pid(scope: &Value, pid: u32) -> bool {
