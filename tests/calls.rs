@@ -1,7 +1,5 @@
 //! `--with calls`: which calls are told, of whom, and what a connect() spent looking for a port.
 
-mod common;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -10,8 +8,8 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use common::live::{Live, Space};
-use common::root;
+use crate::common::live::{Live, Space};
+use crate::common::need_root;
 use recording::tables::{Call, Event};
 use rustix::net::{AddressFamily, SocketType, connect, listen, socket, sockopt};
 
@@ -32,9 +30,7 @@ fn free_port(ip: IpAddr) -> u16 {
 
 #[test]
 fn calls_that_fail_are_told_with_their_addresses() {
-    if !root() {
-        return;
-    }
+    need_root();
     for ip in ["127.0.0.1", "::1"] {
         let ip: IpAddr = ip.parse().unwrap();
         let family = if ip.is_ipv4() { 4 } else { 6 };
@@ -51,7 +47,7 @@ fn calls_that_fail_are_told_with_their_addresses() {
         let (server, _) = listener.accept().unwrap();
         client.write_all(b"unread").unwrap();
         drop(server);
-        common::wait_until("the reset arrives", || client.write(b"x").is_err());
+        crate::common::wait_until("the reset arrives", || client.write(b"x").is_err());
         let broken = client.write(b"x").unwrap_err();
         assert_eq!(broken.raw_os_error(), Some(32));
         // None of these is a failure, and none is told: a poll would be one.
@@ -114,9 +110,7 @@ fn calls_that_fail_are_told_with_their_addresses() {
 
 #[test]
 fn calls_that_wait_are_told_with_how_long() {
-    if !root() {
-        return;
-    }
+    need_root();
     let live = Live::begin(&["--with", "calls"]);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = listener.local_addr().unwrap();
@@ -147,9 +141,7 @@ fn calls_that_wait_are_told_with_how_long() {
 
 #[test]
 fn the_owner_is_who_called_wherever_it_lives_and_however_short() {
-    if !root() {
-        return;
-    }
+    need_root();
     let cgroups = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
     let unified = |dir: &&&str| fs::metadata(format!("{dir}/cgroup.controllers")).is_ok();
     let Some(cgroups) = cgroups.iter().find(unified) else {
@@ -201,15 +193,13 @@ impl Drop for Cgroup {
     fn drop(&mut self) {
         // Its last process is gone, but perhaps not yet from here.
         let removed = || fs::remove_dir(&self.0).is_ok();
-        common::wait_until("the cgroup is empty", removed);
+        crate::common::wait_until("the cgroup is empty", removed);
     }
 }
 
 #[test]
 fn a_connect_that_nobody_answers_takes_its_time() {
-    if !root() {
-        return;
-    }
+    need_root();
     let space = Space::new("calls-hole");
     space.ip(&["link", "add", "hole", "type", "veth", "peer", "name", "end"]);
     space.ip(&["addr", "add", "10.98.0.1/24", "dev", "hole"]);
@@ -250,9 +240,7 @@ fn a_connect_that_nobody_answers_takes_its_time() {
 
 #[test]
 fn the_search_for_a_port_grows_until_there_is_none() {
-    if !root() {
-        return;
-    }
+    need_root();
     const PORTS: usize = 700;
     let space = Space::new("calls-ports");
     space.sysctl("net.ipv4.ip_local_port_range", "40000 40699");
@@ -296,9 +284,7 @@ fn the_search_for_a_port_grows_until_there_is_none() {
 
 #[test]
 fn only_what_is_asked_for_is_told() {
-    if !root() {
-        return;
-    }
+    need_root();
     let space = Space::new("calls-asked");
     let live = Live::begin(&["--with", "calls", "--netns", space.name()]);
     let here = TcpListener::bind("127.0.0.1:0").unwrap();

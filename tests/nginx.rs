@@ -1,7 +1,5 @@
 //! A program nobody here wrote: nginx with a short backlog and a stalled worker, under ab.
 
-mod common;
-
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -9,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use common::{arg, json_lines, root, stderr, tcpwhy, wait_until};
+use crate::common::{arg, json_lines, need_root, stderr, tcpwhy, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// nginx in the foreground, ended when dropped.
@@ -77,9 +75,7 @@ fn signal(pid: u32, signal: Signal) {
 
 #[test]
 fn a_stopped_worker_is_named() {
-    if !root() {
-        return;
-    }
+    need_root();
     let dir = tempfile::tempdir().unwrap();
     let nginx = Nginx::start(dir.path());
     let worker = nginx.worker();

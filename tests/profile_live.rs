@@ -1,7 +1,5 @@
 //! The CPU profile of the live host: what burns CPU is named, in the kernel and in programs.
 
-mod common;
-
 use std::hint::black_box;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -9,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
-use common::{begin, finish, root, rows, stacks};
+use crate::common::{begin, finish, need_root, rows, stacks};
 use recording::Recording;
 use recording::tables::Sample;
 
@@ -40,9 +38,7 @@ impl Drop for Running {
 
 #[test]
 fn what_burns_cpu_is_named() {
-    if !root() {
-        return;
-    }
+    need_root();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.tcpwhy");
     let stop = Arc::new(AtomicBool::new(false));
@@ -103,9 +99,7 @@ fn what_burns_cpu_is_named() {
 
 #[test]
 fn the_kernel_alone_and_one_cpu_alone() {
-    if !root() {
-        return;
-    }
+    need_root();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.tcpwhy");
     let stop = Arc::new(AtomicBool::new(false));
@@ -130,12 +124,10 @@ fn the_kernel_alone_and_one_cpu_alone() {
 
 #[test]
 fn a_cpu_that_is_not_there_is_said() {
-    if !root() {
-        return;
-    }
+    need_root();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.tcpwhy");
-    let path = common::arg(&path);
+    let path = crate::common::arg(&path);
     let with = [
         "record",
         "-o",
@@ -145,8 +137,8 @@ fn a_cpu_that_is_not_there_is_said() {
         "--profile-cpus",
         "4095",
     ];
-    let output = common::run(&with);
-    let error = common::stderr(&output);
+    let output = crate::common::run(&with);
+    let error = crate::common::stderr(&output);
     assert!(
         !output.status.success() && error.contains("CPU 4095 is not online"),
         "{error}"

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use recording::{Recording, Source, Verdict};
 use serde_json::Value;
 
-use crate::spec::{Kernel, Matrix};
+use super::spec::{Kernel, Matrix};
 
 const TCPWHY: &str = env!("CARGO_BIN_EXE_tcpwhy");
 
@@ -33,7 +33,7 @@ pub struct Outcome {
 impl Guest {
     /// Boots it and runs everything.
     pub fn boot(matrix: &Matrix, kernel: &Kernel) -> Result<Guest, String> {
-        let home = crate::workspace().join("target/kernels");
+        let home = super::workspace().join("target/kernels");
         let out = home.join(&kernel.suite).join("out");
         let script = home.join("guest.sh");
         fs::create_dir_all(&home).map_err(|e| e.to_string())?;
@@ -43,7 +43,7 @@ impl Guest {
         // A guest without a result is tried once more: emulated processors have faults.
         for _ in 0..2 {
             let _ = fs::remove_dir_all(&out);
-            let run = Command::new(crate::workspace().join("tools/kernels"))
+            let run = Command::new(super::workspace().join("tools/kernels"))
                 .args([&kernel.suite, TCPWHY])
                 .args([&script, &out])
                 .arg(matrix.guest_seconds.to_string())

@@ -234,9 +234,10 @@ pub(crate) fn judge_runs(
     }
     let attributes = comparison.and_then(|c| c["sockets"]["attributes"].as_array());
     let exact = |name: &String| {
-        let mut of_name = attributes.into_iter().flatten().filter(|a| {
-            a["attribute"] == **name && a["value"] == "no"
-        });
+        let mut of_name = attributes
+            .into_iter()
+            .flatten()
+            .filter(|a| a["attribute"] == **name && a["value"] == "no");
         of_name.any(|a| a["precision"] == 1.0 && a["recall"] == 1.0)
     };
     let vague = truth.separates.iter().filter(|name| !exact(name));

@@ -43,7 +43,10 @@ fn main() -> ExitCode {
     let command = |cli: Cli, out: &mut dyn Write| run(cli.verb, out);
     // The workload names its process and moves it to a namespace. Both are of the thread that does
     // it, and a process has those of its first.
-    if env::args_os().nth(1).is_some_and(|verb| verb == "lab-workload") {
+    if env::args_os()
+        .nth(1)
+        .is_some_and(|verb| verb == "lab-workload")
+    {
         return cli::main_here("tcpwhy-lab", command);
     }
     cli::main("tcpwhy-lab", command)

@@ -213,9 +213,13 @@ impl Scenario {
                 format!("`{}`: less by a factor of at least 1", less.figure)
             })?;
         }
-        ensure((self.suite == Suite::Exam) == self.unsteady.is_some(), || {
-            "`unsteady` says why a scenario is for the exam alone (suite = \"exam\")".to_string()
-        })?;
+        ensure(
+            (self.suite == Suite::Exam) == self.unsteady.is_some(),
+            || {
+                "`unsteady` says why a scenario is for the exam alone (suite = \"exam\")"
+                    .to_string()
+            },
+        )?;
         ensure(self.suite != Suite::TestFix || truth.fix.is_some(), || {
             "suite = \"test-fix\" without [truth.fix]".to_string()
         })?;
@@ -353,8 +357,16 @@ mod tests {
                 "a port",
             ),
             ("seconds = 1.0", "second = 1.0", "second"),
-            ("title = \"t\"", "title = \"t\"\nsuite = \"exam\"", "`unsteady`"),
-            ("title = \"t\"", "title = \"t\"\nsuite = \"test-fix\"", "[truth.fix]"),
+            (
+                "title = \"t\"",
+                "title = \"t\"\nsuite = \"exam\"",
+                "`unsteady`",
+            ),
+            (
+                "title = \"t\"",
+                "title = \"t\"\nsuite = \"test-fix\"",
+                "[truth.fix]",
+            ),
             (
                 "server = \"web\"",
                 "server = \"web\"\nfix = { less = [{ client = \"user\", figure = \"mood\", by = 2.0 }] }",

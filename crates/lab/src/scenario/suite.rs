@@ -74,9 +74,8 @@ mod tests {
             let suite = Scenario::load(name, 1).unwrap().suite;
             assert_eq!(runs, suite != Suite::Exam, "{name}");
         }
-        let exam_only = |(name, _): &&(&str, &str)| {
-            Scenario::load(name, 1).unwrap().suite == Suite::Exam
-        };
+        let exam_only =
+            |(name, _): &&(&str, &str)| Scenario::load(name, 1).unwrap().suite == Suite::Exam;
         assert!(ALL.iter().filter(exam_only).count() <= 4);
         names.sort_unstable();
         names.dedup();

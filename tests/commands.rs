@@ -1,0 +1,7 @@
+//! What the built command says without recording this host: no root, and all at once.
+
+mod bad_input;
+mod book;
+mod common;
+mod kernels;
+mod report;
