@@ -6,20 +6,22 @@ NPM_DEBS   := nodejs npm
 RUN_DEBS   := iproute2
 TEST_DEBS  := clang-format nginx-light apache2-utils wrk nftables tmux chromium fonts-dejavu-core
 BENCH_DEBS := libbpf-tools bpftool python3
+DIST_DEBS  := mmdebstrap rpm python3 bash-completion man-db
 KERNEL_DEBS := qemu-system-x86 busybox-static cpio kmod xz-utils binutils
 
 # Recording a host takes root. As another user, only the programs run under sudo, not the build.
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo -E)
 TCPWHY := target/debug/tcpwhy
+PREFIX ?= /usr/local
 BPF_SOURCES := $(wildcard crates/observe/bpf/*.c crates/observe/bpf/*.h)
 
-.PHONY: demo test test-kernels build lint unit docs pictures bench need-build need-run need-test need-kernels clean
+.PHONY: demo test test-kernels check-arm64 build dist test-dist install uninstall page lint unit docs pictures bench need-build need-page need-run need-test need-dist need-kernels clean
 
 demo: need-build need-run
 	@cargo build -q --workspace --bin tcpwhy --bin tcpwhy-lab || { echo "make demo: the build failed" >&2; exit 1; }
 	@$(ROOT) $(TCPWHY) lab run syn-cookies || { echo "make demo: the lab run failed" >&2; exit 1; }
 
-test: need-build need-run need-test lint unit
+test: need-build need-page need-run need-test lint unit
 
 # Debug assertions on; privileged tests need root, which `cargo test` gives to test programs only.
 unit:
@@ -31,12 +33,37 @@ unit:
 lint:
 	@cargo fmt --all --check || { echo "make lint: run cargo fmt --all" >&2; exit 1; }
 	@cargo clippy -q --workspace --all-targets -- -D warnings || { echo "make lint: clippy has complaints (above)" >&2; exit 1; }
+	@tools/page --check || { echo "make lint: the report's page is stale (above)" >&2; exit 1; }
 	@npm --prefix web run -s lint || { echo "make lint: the report's page has complaints (above); npm --prefix web run format mends most" >&2; exit 1; }
 	@clang-format --dry-run -Werror $(BPF_SOURCES) || { echo "make lint: run clang-format -i $(BPF_SOURCES)" >&2; exit 1; }
 
+# Both commands as they are packaged: static, stripped, debug information beside them.
 build: need-build
-	@cargo build --release --workspace --bin tcpwhy --bin tcpwhy-lab || { echo "make build: the build failed" >&2; exit 1; }
-	@echo "built target/release/tcpwhy"
+	@tools/release || { echo "make build: the build failed" >&2; exit 1; }
+	@echo "built dist/tcpwhy and dist/tcpwhy-lab"
+
+# Packages of both, with what they contain, and sums.
+dist: need-build need-dist build
+	@tools/dist || { echo "make dist: packaging failed (above)" >&2; exit 1; }
+
+# The packages in clean roots: installed, run, removed; the binary in an empty one.
+test-dist: need-run need-dist
+	@$(ROOT) tests/dist || { echo "make test-dist: a package does not hold (above)" >&2; exit 1; }
+
+# `make build` first, as the user who builds; then `sudo make install`.
+install:
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' tools/install
+
+uninstall:
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' tools/install --remove
+
+# What is checked of arm64 on another machine: everything but running it.
+check-arm64: need-build
+	@tools/check-arm64 || { echo "make check-arm64: something assumes another machine (above)" >&2; exit 1; }
+
+# The report's page, from web/ into crates/view; `make lint` says when it is not current.
+page: need-page
+	@tools/page
 
 # Writes the generated pages of the book and the types of the report's page anew; tests check that
 # they are current.
@@ -59,7 +86,12 @@ bench: need-build need-run need-test need-bench build
 need-build:
 	@command -v cargo >/dev/null || { echo "make: cargo not found; install Rust first (rustup or apt-get install cargo)" >&2; exit 1; }
 	@tools/need $(BUILD_DEBS)
+
+need-page:
 	@command -v npm >/dev/null || tools/need $(NPM_DEBS)
+
+need-dist:
+	@tools/need $(DIST_DEBS)
 
 need-run:
 	@tools/need $(RUN_DEBS)

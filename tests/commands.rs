@@ -3,5 +3,6 @@
 mod bad_input;
 mod book;
 mod common;
+mod dependencies;
 mod kernels;
 mod report;

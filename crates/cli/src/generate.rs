@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use clap::{Args, CommandFactory};
+use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 
 /// Arguments of the verb `completions`.
@@ -34,11 +34,11 @@ pub struct ManArgs {
 }
 
 impl ManArgs {
-    /// Writes the man pages of command `C`.
-    pub fn run<C: CommandFactory>(&self) -> Result<()> {
+    /// Writes the man pages of `command`.
+    pub fn run(&self, command: Command) -> Result<()> {
         let write = || {
             fs::create_dir_all(&self.dir)?;
-            clap_mangen::generate_to(C::command(), &self.dir)
+            clap_mangen::generate_to(command, &self.dir)
         };
         write().with_context(|| format!("writing man pages into {}", self.dir.display()))
     }

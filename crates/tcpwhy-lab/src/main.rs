@@ -10,7 +10,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Plants faults on the real kernel, computes old ones, and checks what tcpwhy says of them.
 #[derive(Parser, Debug)]
@@ -57,7 +57,7 @@ fn run(verb: Verb, out: &mut dyn Write) -> Result<ExitCode> {
         Verb::Lab(verb) => return lab::run(verb, out),
         Verb::Model(verb) => return model::run(verb, out),
         Verb::Completions(args) => args.run::<Cli>(out)?,
-        Verb::Man(args) => args.run::<Cli>()?,
+        Verb::Man(args) => args.run(Cli::command())?,
         Verb::LabWorkload(args) => ::lab::workload_main(args)?,
     }
     Ok(ExitCode::SUCCESS)

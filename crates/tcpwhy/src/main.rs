@@ -13,7 +13,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use sibling::SiblingArgs;
 
 /// Says why TCP on a Linux host is slow: records it, and walks from the symptom to the cause.
@@ -81,6 +81,12 @@ fn run(verb: Verb, mut out: &mut dyn Write) -> Result<ExitCode> {
         Verb::Lab(args) => sibling::run("lab", &args),
         Verb::Model(args) => sibling::run("model", &args),
         Verb::Completions(args) => args.run::<Cli>(out).map(|()| ExitCode::SUCCESS),
-        Verb::Man(args) => args.run::<Cli>().map(|()| ExitCode::SUCCESS),
+        Verb::Man(args) => {
+            // tcpwhy-lab has pages of its own for these.
+            let hidden = |verb: clap::Command| verb.hide(true);
+            let command = Cli::command().mut_subcommand("lab", hidden);
+            args.run(command.mut_subcommand("model", hidden))?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }

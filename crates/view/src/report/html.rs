@@ -10,8 +10,8 @@ use flate2::write::DeflateEncoder;
 
 use super::page::Page;
 
-/// What `build.rs` made of `web/`.
-const TEMPLATE: &str = include_str!(concat!(env!("OUT_DIR"), "/web/index.html"));
+/// What `make page` made of `web/`.
+const TEMPLATE: &str = include_str!("page.html");
 const TITLE: &str = "__TCPWHY_TITLE__";
 const PLAIN: &str = "__TCPWHY_PLAIN__";
 const DATA: &str = "__TCPWHY_DATA__";
