@@ -48,12 +48,10 @@ fn a_newer_format() {
 
 #[test]
 fn unknown_names() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = one_event(dir.path());
-    one_line(
-        &["explain", arg(&path), "--cause", "gremlins"],
-        "no cause is called \"gremlins\"",
-    );
+    let output = run(&["explain", "x.tcpwhy", "--cause", "gremlins"]);
+    assert_eq!(output.status.code(), Some(2));
+    let says = stderr(&output);
+    assert!(says.contains("gremlins") && says.contains("tail-loss"), "{says}");
     one_line(&["lab", "run", "no-such-scenario"], "no-such-scenario");
 }
 

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::live::{Live, Space};
-use crate::common::need_root;
+use crate::common::{need_root, wait_until};
 use recording::tables::{Call, Event};
 use rustix::net::{AddressFamily, SocketType, connect, listen, socket, sockopt};
 
@@ -20,6 +20,16 @@ fn of(calls: &[Call], tid: u32) -> Vec<&Call> {
 
 fn this_thread() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get() as u32
+}
+
+/// Returns 60 ms after a thread of this process has fallen asleep in one of the kernel's functions.
+fn asleep_for_60_ms(tid: u32, functions: &str) {
+    let wchan = format!("/proc/self/task/{tid}/wchan");
+    wait_until(functions, || {
+        let at = fs::read_to_string(&wchan).unwrap();
+        functions.split('|').any(|f| f == at)
+    });
+    thread::sleep(Duration::from_millis(60));
 }
 
 /// A port of this address that nobody listens on.
@@ -47,7 +57,7 @@ fn calls_that_fail_are_told_with_their_addresses() {
         let (server, _) = listener.accept().unwrap();
         client.write_all(b"unread").unwrap();
         drop(server);
-        crate::common::wait_until("the reset arrives", || client.write(b"x").is_err());
+        wait_until("the reset arrives", || client.write(b"x").is_err());
         let broken = client.write(b"x").unwrap_err();
         assert_eq!(broken.raw_os_error(), Some(32));
         // None of these is a failure, and none is told: a poll would be one.
@@ -114,10 +124,11 @@ fn calls_that_wait_are_told_with_how_long() {
     let live = Live::begin(&["--with", "calls"]);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = listener.local_addr().unwrap();
+    let waiting = this_thread();
     let client = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(60));
+        asleep_for_60_ms(waiting, "inet_csk_accept");
         let mut client = TcpStream::connect(to).unwrap();
-        thread::sleep(Duration::from_millis(60));
+        asleep_for_60_ms(waiting, "sk_wait_data|wait_woken");
         client.write_all(b"x").unwrap();
         client.local_addr().unwrap().port()
     });
@@ -193,7 +204,7 @@ impl Drop for Cgroup {
     fn drop(&mut self) {
         // Its last process is gone, but perhaps not yet from here.
         let removed = || fs::remove_dir(&self.0).is_ok();
-        crate::common::wait_until("the cgroup is empty", removed);
+        wait_until("the cgroup is empty", removed);
     }
 }
 

@@ -5,4 +5,5 @@ mod book;
 mod common;
 mod dependencies;
 mod kernels;
+mod layout;
 mod report;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::common::live::Space;
 use crate::common::watching::*;
-use crate::common::{arg, begin, finish, json_lines, need_root, run, stderr, stdout};
+use crate::common::{arg, begin, finish, json_lines, need_root, run, stderr, stdout, wait_until};
 use serde_json::Value;
 #[test]
 fn threads_and_cpus_sum_to_the_whole() {
@@ -167,28 +167,27 @@ fn sockets_are_those_of_ss() {
         }
         (listeners, open)
     });
-    // Delayed ACKs are sent: nothing changes any more.
-    thread::sleep(Duration::from_millis(300));
+    // Until delayed ACKs are sent; then only the times since move on.
+    let still = || {
+        let mut sockets = ss(&netns);
+        for fields in sockets.values_mut() {
+            for name in ["lastsnd", "lastrcv", "lastack"] {
+                fields.remove(name);
+            }
+        }
+        sockets
+    };
+    let mut before = still();
+    wait_until("nothing moves for 300 ms", || {
+        thread::sleep(Duration::from_millis(300));
+        let was = std::mem::replace(&mut before, still());
+        was == before
+    });
     let theirs = ss(&netns);
     let output = run(&["stat", "sockets", "--json", "--netns", netns.name()]);
     let mut ours = json_lines(&output);
     assert_eq!(ours.pop().unwrap()["type"], "health");
-    assert_eq!(
-        theirs,
-        ss(&netns)
-            .into_iter()
-            .map(|(k, mut v)| {
-                // Only the times since move on.
-                for name in ["lastsnd", "lastrcv", "lastack"] {
-                    if let Some(then) = theirs[&k].get(name) {
-                        v.insert(name.into(), then.clone());
-                    }
-                }
-                (k, v)
-            })
-            .collect(),
-        "nothing moved meanwhile"
-    );
+    assert_eq!(before, still(), "nothing moved meanwhile");
     let end = |l: &Value, side: &str| {
         let addr = l[format!("{side}_addr")].as_str().unwrap();
         let port = l[format!("{side}_port")].as_u64().unwrap();

@@ -424,7 +424,8 @@ fn lost_data_is_told_from_data_that_came_at_once() {
     });
     let stream = plant.nodes()["client"].inside(|| TcpStream::connect(server));
     let mut stream = stream.unwrap();
-    // One byte at a time, half a second apart at most: lost ones arrive by the timer only.
+    // One byte at a time, half a second apart at most: lost ones arrive by the timer only. That none
+    // of them is lost happens once in 7,500 times.
     for _ in 0..40 {
         stream.write_all(b"x").unwrap();
         sleep(Duration::from_millis(50));

@@ -39,31 +39,24 @@ impl Guest {
         fs::create_dir_all(&home).map_err(|e| e.to_string())?;
         fs::write(&script, matrix.script()).map_err(|e| e.to_string())?;
         let began = Instant::now();
-        let mut error = String::new();
-        // A guest without a result is tried once more: emulated processors have faults.
-        for _ in 0..2 {
-            let _ = fs::remove_dir_all(&out);
-            let run = Command::new(super::workspace().join("tools/kernels"))
-                .args([&kernel.suite, TCPWHY])
-                .args([&script, &out])
-                .arg(matrix.guest_seconds.to_string())
-                .args(&matrix.modules)
-                .env("GUEST_CPU", &kernel.cpu)
-                .output()
-                .map_err(|e| format!("tools/kernels: {e}"))?;
-            if run.status.success() {
-                let release = read(&out, "kernel");
-                return Ok(Guest {
-                    kernel: kernel.clone(),
-                    release,
-                    took: began.elapsed(),
-                    out,
-                });
-            }
-            error = String::from_utf8_lossy(&run.stderr).trim().to_string();
-            eprintln!("{error}");
+        let _ = fs::remove_dir_all(&out);
+        let run = Command::new(super::workspace().join("tools/kernels"))
+            .args([&kernel.suite, TCPWHY])
+            .args([&script, &out])
+            .arg(matrix.guest_seconds.to_string())
+            .args(&matrix.modules)
+            .env("GUEST_CPU", &kernel.cpu)
+            .output()
+            .map_err(|e| format!("tools/kernels: {e}"))?;
+        if !run.status.success() {
+            return Err(String::from_utf8_lossy(&run.stderr).trim().to_string());
         }
-        Err(error)
+        Ok(Guest {
+            kernel: kernel.clone(),
+            release: read(&out, "kernel"),
+            took: began.elapsed(),
+            out,
+        })
     }
 
     /// Every source as `tcpwhy doctor --json` lists it.
