@@ -15,33 +15,69 @@ TCPWHY := target/debug/tcpwhy
 PREFIX ?= /usr/local
 BPF_SOURCES := $(wildcard crates/observe/bpf/*.c crates/observe/bpf/*.h)
 
-.PHONY: demo test test-signals test-kernels check-arm64 build dist test-dist install uninstall page lint unit docs pictures bench need-build need-page need-run need-test need-dist need-kernels clean
+.PHONY: demo test test-built test-pure test-live test-page test-lab test-browser test-signals test-kernels check-arm64 build dist test-dist install uninstall page lint docs pictures bench need-build need-page need-run need-test need-dist need-kernels clean
 
 demo: need-build need-run
 	@cargo build -q --workspace --bin tcpwhy --bin tcpwhy-lab || { echo "make demo: the build failed" >&2; exit 1; }
 	@$(ROOT) $(TCPWHY) lab run syn-cookies || { echo "make demo: the lab run failed" >&2; exit 1; }
 
-test: need-build need-page need-run need-test lint unit
+# Each step though one before it failed, and then what took longest.
+test: need-build need-page need-run need-test
+	@rm -f target/test-times
+	@$(MAKE) -sk --no-print-directory lint test-built test-pure test-live test-page; status=$$?; \
+	    tools/timed-runner --slowest; \
+	    [ $$status -eq 0 ] || { echo "make test: something is wrong (above)" >&2; exit 1; }
 
-# Debug assertions on; privileged tests need root, which `cargo test` gives to test programs only.
-unit:
-	@$(if $(ROOT),CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER='$(ROOT)' CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER='$(ROOT)') \
-	    cargo test --workspace --no-fail-fast -- --test-threads=1 \
-	    || { echo "make test: tests failed (above)" >&2; exit 1; }
-	@npm --prefix web -s test || { echo "make test: tests of the report's page failed (above)" >&2; exit 1; }
+# Cargo runs test programs through this, which times them; RUN_AS is what they run under.
+TIMED := CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER=$(CURDIR)/tools/timed-runner \
+         CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=$(CURDIR)/tools/timed-runner
+# Programs and tests in one go: a build of the programs alone would have other features, and so
+# compile half of the workspace again.
+BUILT := --workspace --lib --bins --tests --test 'live_*' --test browser
+
+test-built:
+	@cargo build -q $(BUILT) || { echo "make test: the build failed" >&2; exit 1; }
+
+# What needs no root: any user, all at once.
+test-pure: test-built
+	@$(TIMED) cargo test -q --workspace --lib --bins --tests --no-fail-fast \
+	    || { echo "make test-pure: tests failed (above)" >&2; exit 1; }
+
+# What needs root, one test at a time, with debug assertions on. Unit tests that need it are ignored
+# elsewhere.
+test-live: test-built
+	@$(TIMED) RUN_AS='$(ROOT)' cargo test -q --workspace --no-fail-fast --test 'live_*' -- --test-threads=1 --format=pretty \
+	    || { echo "make test-live: tests failed (above)" >&2; exit 1; }
+	@$(TIMED) RUN_AS='$(ROOT)' cargo test -q --workspace --no-fail-fast --lib -- --ignored --test-threads=1 --format=pretty \
+	    || { echo "make test-live: tests failed (above)" >&2; exit 1; }
+
+# Tests of the report's page without a browser.
+test-page:
+	@npm --prefix web -s test || { echo "make test-page: tests of the report's page failed (above)" >&2; exit 1; }
+
+# The scenarios that `make test` leaves out, and the advice of all that have some.
+test-lab: need-build need-run need-test test-built
+	@rm -f target/test-times
+	@$(TIMED) RUN_AS='$(ROOT)' cargo test -q --workspace --test live_scenarios -- --ignored --test-threads=1 --format=pretty \
+	    || { echo "make test-lab: a scenario is not told right (above)" >&2; exit 1; }
+	@tools/timed-runner --slowest
+
+# Reports in a real browser.
+test-browser: need-build need-page need-run need-test test-built
+	@$(TIMED) RUN_AS='$(ROOT)' cargo test -q --workspace --test browser \
+	    || { echo "make test-browser: a report does not work in a browser (above)" >&2; exit 1; }
 
 # A campaign of N signals at random moments to verbs that record, and what is left after each; of
 # another SEED another one.
 test-signals: N ?= 54
 test-signals: SEED ?= 1
-test-signals: need-build need-run need-test
-	@$(if $(ROOT),CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER='$(ROOT)' CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER='$(ROOT)') \
-	    SIGNALS=$(N) SEED=$(SEED) cargo test --workspace --test live_signals -- --nocapture \
+test-signals: need-build need-run need-test test-built
+	@$(TIMED) RUN_AS='$(ROOT)' SIGNALS=$(N) SEED=$(SEED) cargo test -q --workspace --test live_hostile -- signals:: --test-threads=1 --nocapture \
 	    || { echo "make test-signals: something was left, lost or did not end (above)" >&2; exit 1; }
 
 lint:
 	@cargo fmt --all --check || { echo "make lint: run cargo fmt --all" >&2; exit 1; }
-	@cargo clippy -q --workspace --all-targets -- -D warnings || { echo "make lint: clippy has complaints (above)" >&2; exit 1; }
+	@cargo clippy -q $(BUILT) --examples -- -D warnings || { echo "make lint: clippy has complaints (above)" >&2; exit 1; }
 	@tools/page --check || { echo "make lint: the report's page is stale (above)" >&2; exit 1; }
 	@npm --prefix web run -s lint || { echo "make lint: the report's page has complaints (above); npm --prefix web run format mends most" >&2; exit 1; }
 	@clang-format --dry-run -Werror $(BPF_SOURCES) || { echo "make lint: run clang-format -i $(BPF_SOURCES)" >&2; exit 1; }
@@ -77,12 +113,12 @@ page: need-page
 # Writes the generated pages of the book and the types of the report's page anew; tests check that
 # they are current.
 docs: need-build
-	@BLESS=1 cargo test -q --workspace --test book
+	@BLESS=1 cargo test -q --workspace --test commands book::
 	@BLESS=1 cargo test -q --workspace --lib the_pages_types_are_current
 
 # Boots older and newer kernels under emulation, some minutes each, and writes docs/kernels.md.
 test-kernels: need-build need-run need-kernels
-	@cargo test -q --workspace --test kernels -- --ignored --nocapture \
+	@cargo test -q --workspace --test commands kernels:: -- --ignored --nocapture \
 	    || { echo "make test-kernels: a kernel gives something else than expected (above)" >&2; exit 1; }
 
 # Draws the pictures of the README and the book anew.

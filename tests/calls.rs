@@ -1,7 +1,5 @@
 //! `--with calls`: which calls are told, of whom, and what a connect() spent looking for a port.
 
-mod common;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -10,8 +8,8 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use common::live::{Live, Space};
-use common::root;
+use crate::common::live::{Live, Space};
+use crate::common::{need_root, wait_until};
 use recording::tables::{Call, Event};
 use rustix::net::{AddressFamily, SocketType, connect, listen, socket, sockopt};
 
@@ -24,6 +22,16 @@ fn this_thread() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get() as u32
 }
 
+/// Returns 60 ms after a thread of this process has fallen asleep in one of the kernel's functions.
+fn asleep_for_60_ms(tid: u32, functions: &str) {
+    let wchan = format!("/proc/self/task/{tid}/wchan");
+    wait_until(functions, || {
+        let at = fs::read_to_string(&wchan).unwrap();
+        functions.split('|').any(|f| f == at)
+    });
+    thread::sleep(Duration::from_millis(60));
+}
+
 /// A port of this address that nobody listens on.
 fn free_port(ip: IpAddr) -> u16 {
     let listener = TcpListener::bind((ip, 0)).unwrap();
@@ -32,9 +40,7 @@ fn free_port(ip: IpAddr) -> u16 {
 
 #[test]
 fn calls_that_fail_are_told_with_their_addresses() {
-    if !root() {
-        return;
-    }
+    need_root();
     for ip in ["127.0.0.1", "::1"] {
         let ip: IpAddr = ip.parse().unwrap();
         let family = if ip.is_ipv4() { 4 } else { 6 };
@@ -51,7 +57,7 @@ fn calls_that_fail_are_told_with_their_addresses() {
         let (server, _) = listener.accept().unwrap();
         client.write_all(b"unread").unwrap();
         drop(server);
-        common::wait_until("the reset arrives", || client.write(b"x").is_err());
+        wait_until("the reset arrives", || client.write(b"x").is_err());
         let broken = client.write(b"x").unwrap_err();
         assert_eq!(broken.raw_os_error(), Some(32));
         // None of these is a failure, and none is told: a poll would be one.
@@ -114,16 +120,15 @@ fn calls_that_fail_are_told_with_their_addresses() {
 
 #[test]
 fn calls_that_wait_are_told_with_how_long() {
-    if !root() {
-        return;
-    }
+    need_root();
     let live = Live::begin(&["--with", "calls"]);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = listener.local_addr().unwrap();
+    let waiting = this_thread();
     let client = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(60));
+        asleep_for_60_ms(waiting, "inet_csk_accept");
         let mut client = TcpStream::connect(to).unwrap();
-        thread::sleep(Duration::from_millis(60));
+        asleep_for_60_ms(waiting, "sk_wait_data|wait_woken");
         client.write_all(b"x").unwrap();
         client.local_addr().unwrap().port()
     });
@@ -147,9 +152,7 @@ fn calls_that_wait_are_told_with_how_long() {
 
 #[test]
 fn the_owner_is_who_called_wherever_it_lives_and_however_short() {
-    if !root() {
-        return;
-    }
+    need_root();
     let cgroups = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
     let unified = |dir: &&&str| fs::metadata(format!("{dir}/cgroup.controllers")).is_ok();
     let Some(cgroups) = cgroups.iter().find(unified) else {
@@ -201,15 +204,13 @@ impl Drop for Cgroup {
     fn drop(&mut self) {
         // Its last process is gone, but perhaps not yet from here.
         let removed = || fs::remove_dir(&self.0).is_ok();
-        common::wait_until("the cgroup is empty", removed);
+        wait_until("the cgroup is empty", removed);
     }
 }
 
 #[test]
 fn a_connect_that_nobody_answers_takes_its_time() {
-    if !root() {
-        return;
-    }
+    need_root();
     let space = Space::new("calls-hole");
     space.ip(&["link", "add", "hole", "type", "veth", "peer", "name", "end"]);
     space.ip(&["addr", "add", "10.98.0.1/24", "dev", "hole"]);
@@ -250,9 +251,7 @@ fn a_connect_that_nobody_answers_takes_its_time() {
 
 #[test]
 fn the_search_for_a_port_grows_until_there_is_none() {
-    if !root() {
-        return;
-    }
+    need_root();
     const PORTS: usize = 700;
     let space = Space::new("calls-ports");
     space.sysctl("net.ipv4.ip_local_port_range", "40000 40699");
@@ -296,9 +295,7 @@ fn the_search_for_a_port_grows_until_there_is_none() {
 
 #[test]
 fn only_what_is_asked_for_is_told() {
-    if !root() {
-        return;
-    }
+    need_root();
     let space = Space::new("calls-asked");
     let live = Live::begin(&["--with", "calls", "--netns", space.name()]);
     let here = TcpListener::bind("127.0.0.1:0").unwrap();

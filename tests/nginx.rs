@@ -1,7 +1,5 @@
 //! A program nobody here wrote: nginx with a short backlog and a stalled worker, under ab.
 
-mod common;
-
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -9,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use common::{arg, json_lines, root, stderr, tcpwhy, wait_until};
+use crate::common::{arg, json_lines, need_root, stderr, tcpwhy, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// nginx in the foreground, ended when dropped.
@@ -63,6 +61,23 @@ impl Nginx {
     }
 }
 
+impl Nginx {
+    /// Connections that wait for accept().
+    fn waiting(&self) -> u32 {
+        let port = format!("sport = :{}", self.port);
+        let output = Command::new("ss").args(["-ltnH", &port]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let queue = text.split_whitespace().nth(1);
+        queue.and_then(|n| n.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// CPU time that a process of one thread has had, ns.
+fn cpu_ns(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+    text.split(' ').next().unwrap().parse().unwrap()
+}
+
 impl Drop for Nginx {
     fn drop(&mut self) {
         signal(self.worker(), Signal::CONT);
@@ -77,9 +92,7 @@ fn signal(pid: u32, signal: Signal) {
 
 #[test]
 fn a_stopped_worker_is_named() {
-    if !root() {
-        return;
-    }
+    need_root();
     let dir = tempfile::tempdir().unwrap();
     let nginx = Nginx::start(dir.path());
     let worker = nginx.worker();
@@ -104,9 +117,11 @@ fn a_stopped_worker_is_named() {
         .stderr(Stdio::null())
         .spawn()
         .expect("ab runs (make test installs it)");
-    sleep(Duration::from_secs(1));
+    wait_until("ab is answered", || cpu_ns(worker) > 100_000_000);
     signal(worker, Signal::STOP);
-    sleep(Duration::from_secs(4));
+    wait_until("the accept queue is full", || nginx.waiting() > 5);
+    // For as long clients send their SYNs in vain.
+    sleep(Duration::from_secs(3));
     signal(worker, Signal::CONT);
     let output = explain.wait_with_output().unwrap();
     ab.wait().unwrap();

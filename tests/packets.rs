@@ -1,14 +1,12 @@
 //! `--with packets`: control packets with what they offer, in every namespace, however young.
 
-mod common;
-
 use std::fs;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 
-use common::live::{Live, Space};
-use common::{root, wait_until};
+use crate::common::live::{Live, Space};
+use crate::common::{need_root, wait_until};
 use recording::tables::{Health, Packet};
 use rustix::process::Signal;
 
@@ -48,9 +46,7 @@ fn traffic(ip: IpAddr) {
 
 #[test]
 fn a_handshake_is_seen_with_its_options() {
-    if !root() {
-        return;
-    }
+    need_root();
     let before = Space::new("packets-old");
     let live = Live::begin(&["--with", "packets", "--interval", "100ms"]);
     let after = Space::new("packets-young");
@@ -111,9 +107,7 @@ fn a_handshake_is_seen_with_its_options() {
 
 #[test]
 fn a_recording_does_not_keep_a_namespace_alive() {
-    if !root() {
-        return;
-    }
+    need_root();
     let stays = Space::new("packets-stays");
     let goes = Space::new("packets-goes");
     stays.ip(&[
@@ -147,9 +141,7 @@ fn a_recording_does_not_keep_a_namespace_alive() {
 
 #[test]
 fn packets_that_found_no_room_are_counted() {
-    if !root() {
-        return;
-    }
+    need_root();
     const CONNECTIONS: usize = 200;
     let space = Space::new("packets-full");
     // 4 KiB hold 32 packets, and nobody takes them out.
@@ -185,9 +177,7 @@ fn packets_that_found_no_room_are_counted() {
 
 #[test]
 fn only_the_namespace_asked_for_is_watched() {
-    if !root() {
-        return;
-    }
+    need_root();
     let (one, other) = (Space::new("packets-one"), Space::new("packets-other"));
     let live = Live::begin(&["--with", "packets", "--netns", one.name()]);
     for space in [&one, &other] {

@@ -1,18 +1,19 @@
 //! Recording the live host: what is kept, what is said, and that a healthy host has no findings.
 
-mod common;
-
 use std::fs;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
-use std::process::Child;
+use std::process::{Child, Command};
 use std::time::Duration;
 
-use common::live::Space;
-use common::{arg, begin, json_lines, root, rows, run, stderr, steps, wait_until};
+use crate::common::live::Space;
+use crate::common::{
+    TCPWHY, arg, begin, json_lines, need_root, rows, run, stderr, steps, wait_until,
+};
 use recording::tables::{Event, Health, Holder, Listener, Process, Setting};
 use recording::{Recording, Verdict};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();
@@ -31,9 +32,7 @@ fn connect(listener: &TcpListener, n: usize) {
 
 #[test]
 fn ctrl_c_keeps_a_complete_recording() {
-    if !root() {
-        return;
-    }
+    need_root();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.tcpwhy");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -108,9 +107,7 @@ fn ctrl_c_keeps_a_complete_recording() {
 
 #[test]
 fn a_killed_recorder_leaves_what_it_sealed() {
-    if !root() {
-        return;
-    }
+    need_root();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.tcpwhy");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -137,9 +134,7 @@ fn a_killed_recorder_leaves_what_it_sealed() {
 
 #[test]
 fn a_full_ring_is_reported_with_its_count() {
-    if !root() {
-        return;
-    }
+    need_root();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.tcpwhy");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -173,9 +168,7 @@ fn a_full_ring_is_reported_with_its_count() {
 
 #[test]
 fn a_stopped_recorder_reports_what_it_missed_and_the_rest_is_right() {
-    if !root() {
-        return;
-    }
+    need_root();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.tcpwhy");
     let space = Space::new("stopped");
@@ -223,9 +216,7 @@ fn a_stopped_recorder_reports_what_it_missed_and_the_rest_is_right() {
 /// In a namespace of its own: what else runs on the machine that tests may have real troubles.
 #[test]
 fn an_idle_host_has_no_findings() {
-    if !root() {
-        return;
-    }
+    need_root();
     let quiet = Space::new("idle");
     let output = run(&["explain", "--for", "5s", "--json", "--netns", quiet.name()]);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -238,9 +229,7 @@ fn an_idle_host_has_no_findings() {
 
 #[test]
 fn a_command_bounds_the_recording_and_is_ended() {
-    if !root() {
-        return;
-    }
+    need_root();
     let quiet = Space::new("idle");
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.tcpwhy");
@@ -267,9 +256,7 @@ fn a_command_bounds_the_recording_and_is_ended() {
 
 #[test]
 fn doctor_names_every_source() {
-    if !root() {
-        return;
-    }
+    need_root();
     let output = run(&["doctor", "--json"]);
     assert!(output.status.success());
     let checkup = &json_lines(&output)[0];
@@ -293,9 +280,57 @@ fn doctor_names_every_source() {
     }
     let tick = checkup["tick_ns"].as_u64();
     assert!(tick.is_some_and(|ns| ns >= 500), "{tick:?}");
-    let text = common::stdout(&run(&["doctor"]));
+    let text = crate::common::stdout(&run(&["doctor"]));
     assert!(
         text.contains("kprobes") && text.contains("profiler's clock"),
         "{text}"
+    );
+}
+
+#[test]
+fn a_copied_recording_means_the_same_without_root() {
+    need_root();
+    let dir = tempfile::tempdir().unwrap();
+    let kept = dir.path().join("kept");
+    let output = run(&["lab", "run", "refused", "--keep", arg(&kept), "--json"]);
+    let [outcome] = &json_lines(&output)[..] else {
+        panic!("{}", stderr(&output));
+    };
+    assert_eq!(outcome["passed"], true, "{outcome:#}");
+    let recording = fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
+
+    let told = run(&["explain", arg(&recording), "--fail-on-finding"]);
+    assert_eq!(told.status.code(), Some(10));
+
+    let elsewhere = dir.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let copied = Command::new("cp")
+        .arg("-r")
+        .arg(&recording)
+        .arg(&elsewhere)
+        .status()
+        .unwrap();
+    assert!(copied.success());
+    fs::copy(TCPWHY, elsewhere.join("tcpwhy")).unwrap();
+    let chowned = Command::new("chown")
+        .args(["-R", "65534:65534"])
+        .arg(dir.path())
+        .status();
+    assert!(chowned.unwrap().success());
+
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    command.arg(elsewhere.join("tcpwhy")).arg("explain");
+    command
+        .arg(elsewhere.join(recording.file_name().unwrap()))
+        .arg("--json");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let mut lines = json_lines(&output);
+    lines.pop();
+    assert_eq!(
+        Value::from(lines),
+        outcome["findings"],
+        "the same findings as live"
     );
 }

@@ -1,10 +1,8 @@
 //! The report as a user makes it: one file that holds everything, or one clear line why not.
 
-mod common;
-
 use std::fs;
 
-use common::{arg, run, stderr, stdout};
+use crate::common::{arg, run, stderr, stdout};
 use serde_json::Value;
 
 /// A recording of a model, made without root in no time.

@@ -1,7 +1,5 @@
 //! The views of `stat` on the live host, against what the system itself says.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
@@ -10,15 +8,13 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use common::live::Space;
-use common::watching::*;
-use common::{arg, begin, finish, json_lines, root, run, stderr, stdout};
+use crate::common::live::Space;
+use crate::common::watching::*;
+use crate::common::{arg, begin, finish, json_lines, need_root, run, stderr, stdout, wait_until};
 use serde_json::Value;
 #[test]
 fn threads_and_cpus_sum_to_the_whole() {
-    if !root() {
-        return;
-    }
+    need_root();
     let output = run(&[
         "stat", "threads", "300ms", "2", "--all", "--sleeps", "--json",
     ]);
@@ -60,9 +56,7 @@ fn threads_and_cpus_sum_to_the_whole() {
 
 #[test]
 fn the_host_as_a_whole_has_tables_and_a_checklist() {
-    if !root() {
-        return;
-    }
+    need_root();
     let netns = Space::new("view");
     let output = run(&["stat", "tables", "--json", "--netns", netns.name()]);
     let lines = json_lines(&output);
@@ -88,9 +82,7 @@ fn the_host_as_a_whole_has_tables_and_a_checklist() {
 
 #[test]
 fn counters_are_those_of_the_kernel() {
-    if !root() {
-        return;
-    }
+    need_root();
     let netns = Space::new("view");
     connections(&netns, "127.0.0.1", 5);
     let before = netns.counters();
@@ -156,9 +148,7 @@ fn ss(netns: &Space) -> BTreeMap<(String, String), BTreeMap<String, String>> {
 
 #[test]
 fn sockets_are_those_of_ss() {
-    if !root() {
-        return;
-    }
+    need_root();
     let netns = Space::new("view");
     let (_listeners, _open) = netns.inside(|| {
         let mut open = Vec::new();
@@ -177,28 +167,27 @@ fn sockets_are_those_of_ss() {
         }
         (listeners, open)
     });
-    // Delayed ACKs are sent: nothing changes any more.
-    thread::sleep(Duration::from_millis(300));
+    // Until delayed ACKs are sent; then only the times since move on.
+    let still = || {
+        let mut sockets = ss(&netns);
+        for fields in sockets.values_mut() {
+            for name in ["lastsnd", "lastrcv", "lastack"] {
+                fields.remove(name);
+            }
+        }
+        sockets
+    };
+    let mut before = still();
+    wait_until("nothing moves for 300 ms", || {
+        thread::sleep(Duration::from_millis(300));
+        let was = std::mem::replace(&mut before, still());
+        was == before
+    });
     let theirs = ss(&netns);
     let output = run(&["stat", "sockets", "--json", "--netns", netns.name()]);
     let mut ours = json_lines(&output);
     assert_eq!(ours.pop().unwrap()["type"], "health");
-    assert_eq!(
-        theirs,
-        ss(&netns)
-            .into_iter()
-            .map(|(k, mut v)| {
-                // Only the times since move on.
-                for name in ["lastsnd", "lastrcv", "lastack"] {
-                    if let Some(then) = theirs[&k].get(name) {
-                        v.insert(name.into(), then.clone());
-                    }
-                }
-                (k, v)
-            })
-            .collect(),
-        "nothing moved meanwhile"
-    );
+    assert_eq!(before, still(), "nothing moved meanwhile");
     let end = |l: &Value, side: &str| {
         let addr = l[format!("{side}_addr")].as_str().unwrap();
         let port = l[format!("{side}_port")].as_u64().unwrap();
@@ -257,9 +246,7 @@ fn sockets_are_those_of_ss() {
 
 #[test]
 fn listeners_with_what_waits_in_their_queue() {
-    if !root() {
-        return;
-    }
+    need_root();
     let netns = Space::new("view");
     let listener = netns.inside(|| TcpListener::bind("127.0.0.1:0").unwrap());
     let at = listener.local_addr().unwrap();
@@ -318,9 +305,7 @@ fn spent<'l>(lines: impl Iterator<Item = &'l Value>, share: &str) -> f64 {
 
 #[test]
 fn cpus_are_those_of_proc_stat() {
-    if !root() {
-        return;
-    }
+    need_root();
     /// Ticks of all CPUs: user, system, idle, and all kinds together.
     fn read() -> [f64; 4] {
         let text = fs::read_to_string("/proc/stat").unwrap();
@@ -362,9 +347,7 @@ fn cpus_are_those_of_proc_stat() {
 
 #[test]
 fn threads_are_those_of_schedstat() {
-    if !root() {
-        return;
-    }
+    need_root();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.tcpwhy");
     // More than there are CPUs, so that they wait for one, too.

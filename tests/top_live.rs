@@ -1,16 +1,14 @@
 //! `tcpwhy top` in a real terminal: tmux shows what a reader would see.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use common::live::Space;
-use common::watching::connections;
-use common::{TCPWHY, arg, root, run, stderr, wait_until};
+use crate::common::live::Space;
+use crate::common::watching::connections;
+use crate::common::{TCPWHY, arg, need_root, run, stderr, wait_until};
 
 /// A tmux server of its own, with one window in which a command runs.
 struct Tmux {
@@ -125,9 +123,7 @@ fn a_recording_is_gone_through() {
 
 #[test]
 fn a_live_host_is_watched() {
-    if !root() {
-        return;
-    }
+    need_root();
     let netns = Space::new("top");
     let others = in_memory();
     let tmux = Tmux::start(&["top", "--netns", netns.name()]);
@@ -162,9 +158,7 @@ fn in_memory() -> BTreeSet<OsString> {
 
 #[test]
 fn a_connection_that_breaks_leaves_nothing() {
-    if !root() {
-        return;
-    }
+    need_root();
     let others = in_memory();
     let tmux = Tmux::start(&["top"]);
     tmux.wait_for("live");

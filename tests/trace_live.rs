@@ -1,7 +1,5 @@
 //! The views of `trace` on the live host, against what the kernel itself counts, in quiet namespaces.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Read, Write};
@@ -12,15 +10,13 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use common::live::{Space, ip};
-use common::watching::*;
-use common::{json_lines, root, run, stderr, wait_until};
+use crate::common::live::{Space, ip};
+use crate::common::watching::*;
+use crate::common::{json_lines, need_root, run, stderr, wait_until};
 use serde_json::Value;
 #[test]
 fn retransmits_are_those_that_the_kernel_counts() {
-    if !root() {
-        return;
-    }
+    need_root();
     let netns = Space::with_hole();
     let before = netns.counters();
     let view = Watching::begin(&["trace", "retransmits", "--json", "--netns", netns.name()]);
@@ -56,9 +52,7 @@ fn retransmits_are_those_that_the_kernel_counts() {
 
 #[test]
 fn resets_of_refused_connects_name_both_sides() {
-    if !root() {
-        return;
-    }
+    need_root();
     let netns = Space::new("view");
     let before = netns.counters();
     let view = Watching::begin(&["trace", "resets", "--json", "--netns", netns.name()]);
@@ -121,9 +115,7 @@ fn from_one_port(netns: &Space, n: usize, bytes: usize) {
 /// 64 ns: after an upload faster than that it lies below what the TIME_WAIT socket expects.
 #[test]
 fn syns_that_meet_time_wait_make_it_go_or_are_refused() {
-    if !root() {
-        return;
-    }
+    need_root();
     for (bytes, verdict) in [(50_000_000, "refused-sequence"), (100, "accepted")] {
         let netns = Space::new("view");
         let view = Watching::begin(&["trace", "timewait", "--json", "--netns", netns.name()]);
@@ -146,9 +138,7 @@ fn syns_that_meet_time_wait_make_it_go_or_are_refused() {
 /// The first case: a server that sleeps because the client's SYN was lost, and what woke it.
 #[test]
 fn a_sleep_is_walked_to_the_syn_that_was_sent_again() {
-    if !root() {
-        return;
-    }
+    need_root();
     let netns = Space::new("view");
     let rule = "add table ip lose; \
         add chain ip lose in { type filter hook input priority 0; }; \
@@ -205,9 +195,7 @@ fn a_sleep_is_walked_to_the_syn_that_was_sent_again() {
 
 #[test]
 fn accepts_tell_how_long_the_queue_held_them() {
-    if !root() {
-        return;
-    }
+    need_root();
     let netns = Space::new("view");
     let accepts = Watching::begin(&["trace", "accepts", "--json", "--netns", netns.name()]);
     let connects = Watching::begin(&["trace", "connects", "--json", "--netns", netns.name()]);
@@ -235,9 +223,7 @@ fn accepts_tell_how_long_the_queue_held_them() {
 
 #[test]
 fn handshakes_connects_accepts_and_states_of_plain_connections() {
-    if !root() {
-        return;
-    }
+    need_root();
     let netns = Space::new("view");
     let with = |view: &str| Watching::begin(&["trace", view, "--json", "--netns", netns.name()]);
     let views = ["handshakes", "connects", "accepts", "states"].map(|v| (v, with(v)));
@@ -296,9 +282,7 @@ fn handshakes_connects_accepts_and_states_of_plain_connections() {
 
 #[test]
 fn a_process_that_exits_at_once_is_known_and_filters_are_for_owners() {
-    if !root() {
-        return;
-    }
+    need_root();
     let netns = Space::new("view");
     let listener = netns.inside(|| TcpListener::bind("127.0.0.1:0").unwrap());
     let port = listener.local_addr().unwrap().port();
@@ -377,9 +361,7 @@ fn cgroup2() -> Option<PathBuf> {
 
 #[test]
 fn a_process_in_another_cgroup_and_namespace_is_the_owner() {
-    if !root() {
-        return;
-    }
+    need_root();
     let Some(cgroup2) = cgroup2() else {
         eprintln!("skipped: this host has no cgroup v2");
         return;
@@ -415,9 +397,7 @@ fn a_process_in_another_cgroup_and_namespace_is_the_owner() {
 
 #[test]
 fn a_connection_older_than_the_recorder_has_its_owner() {
-    if !root() {
-        return;
-    }
+    need_root();
     for host in ["127.0.0.1", "::1"] {
         let netns = Space::new("view");
         let (client, server) = netns.inside(|| {

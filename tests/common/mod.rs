@@ -5,12 +5,13 @@ pub mod live;
 pub mod watching;
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use recording::tables::{Event, Frame, Stack};
-use recording::{Recording, Table};
+use recording::{FORMAT, Manifest, Recording, Table, Writer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -52,13 +53,40 @@ pub fn json_lines(output: &Output) -> Vec<Value> {
     stdout(output).lines().map(parse).collect()
 }
 
-/// Whether this is root; what needs root says so and passes without.
-pub fn root() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        eprintln!("skipped: recording a host needs root");
+/// One line on stderr that holds `needle`, nothing on stdout, and exit code 1.
+pub fn one_line(args: &[&str], needle: &str) {
+    let output = run(args);
+    let message = stderr(&output);
+    assert_eq!(message.lines().count(), 1, "{args:?}: {message}");
+    assert!(message.contains(needle), "{args:?}: {message}");
+    assert_eq!(stdout(&output), "", "{args:?}");
+    assert_eq!(output.status.code(), Some(1), "{args:?}: {message}");
+}
+
+/// A recording of one event, in `dir`.
+pub fn one_event(dir: &Path) -> PathBuf {
+    let path = dir.join("r.tcpwhy");
+    let manifest = Manifest {
+        format: FORMAT,
+        complete: true,
+        ..Manifest::default()
+    };
+    let mut events = Writer::create(&path, &manifest)
+        .unwrap()
+        .table::<Event>()
+        .unwrap();
+    events.push(Event::default()).unwrap();
+    events.seal().unwrap();
+    path
+}
+
+/// Ends the program, with one line, unless this is root: a test that was not run has not passed.
+pub fn need_root() {
+    if !rustix::process::geteuid().is_root() {
+        // Past the test's own output, which would be lost.
+        let _ = io::stderr().write_all(b"these tests need root: make test runs them so\n");
+        std::process::exit(1);
     }
-    is_root
 }
 
 /// Waits, generously, until `condition` holds.

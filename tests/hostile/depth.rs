@@ -1,13 +1,10 @@
 //! How deep things may be: a small stack of our own, and deep things of others.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{TCPWHY, arg, run, stderr, stdout};
+use crate::common::{TCPWHY, arg, run, stderr, stdout};
 use recording::tables::{Frame, Sample, Stack};
 use recording::{FORMAT, Manifest, Writer};
 

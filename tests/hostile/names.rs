@@ -1,12 +1,9 @@
 //! Names that somebody chose to act on who reads them: in messages, in drawings, in JSON.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{arg, run, stderr, stdout};
+use crate::common::{arg, run, stderr, stdout};
 use recording::tables::{Event, Frame, Sample, Stack};
 use recording::{FORMAT, Host, Manifest, Namespace, Writer};
 use serde_json::Value;

@@ -1,14 +1,11 @@
 //! Files that verbs write: never through somebody's link, never onto a FIFO or a device.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{TCPWHY, arg, run, stderr, stdout};
+use crate::common::{TCPWHY, arg, run, stderr, stdout};
 
 /// What each verb that writes a file is told, but for the file.
 struct Written {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use recording::{Recording, Source, Verdict};
 use serde_json::Value;
 
-use crate::spec::{Kernel, Matrix};
+use super::spec::{Kernel, Matrix};
 
 const TCPWHY: &str = env!("CARGO_BIN_EXE_tcpwhy");
 
@@ -33,37 +33,30 @@ pub struct Outcome {
 impl Guest {
     /// Boots it and runs everything.
     pub fn boot(matrix: &Matrix, kernel: &Kernel) -> Result<Guest, String> {
-        let home = crate::workspace().join("target/kernels");
+        let home = super::workspace().join("target/kernels");
         let out = home.join(&kernel.suite).join("out");
         let script = home.join("guest.sh");
         fs::create_dir_all(&home).map_err(|e| e.to_string())?;
         fs::write(&script, matrix.script()).map_err(|e| e.to_string())?;
         let began = Instant::now();
-        let mut error = String::new();
-        // A guest without a result is tried once more: emulated processors have faults.
-        for _ in 0..2 {
-            let _ = fs::remove_dir_all(&out);
-            let run = Command::new(crate::workspace().join("tools/kernels"))
-                .args([&kernel.suite, TCPWHY])
-                .args([&script, &out])
-                .arg(matrix.guest_seconds.to_string())
-                .args(&matrix.modules)
-                .env("GUEST_CPU", &kernel.cpu)
-                .output()
-                .map_err(|e| format!("tools/kernels: {e}"))?;
-            if run.status.success() {
-                let release = read(&out, "kernel");
-                return Ok(Guest {
-                    kernel: kernel.clone(),
-                    release,
-                    took: began.elapsed(),
-                    out,
-                });
-            }
-            error = String::from_utf8_lossy(&run.stderr).trim().to_string();
-            eprintln!("{error}");
+        let _ = fs::remove_dir_all(&out);
+        let run = Command::new(super::workspace().join("tools/kernels"))
+            .args([&kernel.suite, TCPWHY])
+            .args([&script, &out])
+            .arg(matrix.guest_seconds.to_string())
+            .args(&matrix.modules)
+            .env("GUEST_CPU", &kernel.cpu)
+            .output()
+            .map_err(|e| format!("tools/kernels: {e}"))?;
+        if !run.status.success() {
+            return Err(String::from_utf8_lossy(&run.stderr).trim().to_string());
         }
-        Err(error)
+        Ok(Guest {
+            kernel: kernel.clone(),
+            release: read(&out, "kernel"),
+            took: began.elapsed(),
+            out,
+        })
     }
 
     /// Every source as `tcpwhy doctor --json` lists it.

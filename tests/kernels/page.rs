@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use recording::{Source, Verdict};
 
-use crate::guest::Guest;
-use crate::spec::Matrix;
+use super::guest::Guest;
+use super::spec::Matrix;
 
 /// Where the page is.
 pub fn path() -> PathBuf {
-    crate::workspace().join("docs/kernels.md")
+    super::workspace().join("docs/kernels.md")
 }
 
 const HEAD: &str = "\
@@ -93,7 +93,7 @@ pub fn page(matrix: &Matrix, guests: &[Guest]) -> String {
         row(&mut page, &format!("`{}`", scenario.name), cells);
     }
 
-    let parts = crate::spec::optional_parts().join(",");
+    let parts = super::spec::optional_parts().join(",");
     let recorded = guests.iter().map(|g| match g.lost() {
         None => "failed".into(),
         Some(0) => "recorded, nothing lost".into(),

@@ -67,7 +67,7 @@ pub struct Situation {
 
 impl Matrix {
     pub fn load() -> Matrix {
-        let path = crate::workspace().join("tests/kernels.toml");
+        let path = super::workspace().join("tests/kernels.toml");
         let text = fs::read_to_string(&path).expect("tests/kernels.toml can be read");
         toml::from_str(&text).unwrap_or_else(|e| panic!("tests/kernels.toml: {e}"))
     }

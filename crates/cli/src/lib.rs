@@ -7,5 +7,5 @@ mod say;
 
 pub use generate::{CompletionsArgs, ManArgs};
 pub use output::Target;
-pub use run::{STACK, main};
+pub use run::{STACK, main, main_here};
 pub use say::say;

@@ -17,12 +17,8 @@ pub fn main<C: Parser + Send + 'static>(
     name: &'static str,
     command: impl FnOnce(C, &mut dyn Write) -> Result<ExitCode> + Send + 'static,
 ) -> ExitCode {
-    let work = move || {
-        let cli = C::parse();
-        let out = &mut io::stdout().lock();
-        command(cli, out).and_then(|code| Ok(out.flush().map(|()| code)?))
-    };
     let thread = thread::Builder::new().name(name.into()).stack_size(STACK);
+    let work = move || here(command);
     let ended = match thread.spawn(work).context("starting a thread") {
         Ok(thread) => match thread.join() {
             Ok(ended) => ended,
@@ -31,6 +27,26 @@ pub fn main<C: Parser + Send + 'static>(
         },
         Err(e) => Err(e),
     };
+    exit(name, ended)
+}
+
+/// The same on the calling thread, for what changes the thread that it runs on.
+pub fn main_here<C: Parser>(
+    name: &'static str,
+    command: impl FnOnce(C, &mut dyn Write) -> Result<ExitCode>,
+) -> ExitCode {
+    exit(name, here(command))
+}
+
+fn here<C: Parser>(
+    command: impl FnOnce(C, &mut dyn Write) -> Result<ExitCode>,
+) -> Result<ExitCode> {
+    let cli = C::parse();
+    let out = &mut io::stdout().lock();
+    command(cli, out).and_then(|code| Ok(out.flush().map(|()| code)?))
+}
+
+fn exit(name: &str, ended: Result<ExitCode>) -> ExitCode {
     match ended {
         Ok(code) => code,
         // Whoever read our output has seen enough.

@@ -5,12 +5,13 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::judge::{Running, cause, judge, truth_of};
+use crate::judge::{Running, cause, judge, judge_fix, truth_of};
 use crate::leftovers::clean_leftovers;
 use crate::outcome::{Fix, LinkReport, Outcome, Round, Workload, figures};
 use crate::plant::{Plant, Programs, require_root};
 use crate::recorder::{Recorded, Recorder, Shelf, diagnose, explanation};
 use crate::scenario::Scenario;
+use crate::shield::Shield;
 use crate::{Error, Stop, fix};
 
 /// How to run a scenario.
@@ -77,6 +78,8 @@ pub(crate) fn run_until(options: &RunOptions, stop: Stop) -> Result<Outcome, Err
     for leftover in clean_leftovers()? {
         say(&format!("removed {leftover}, left behind by a killed run"));
     }
+    // Left when everything that ran in it has ended.
+    let _shield = Shield::raise();
     say(&format!("planting {}: {}", scenario.name, scenario.title));
     let mut run = Run {
         options,
@@ -94,7 +97,7 @@ pub(crate) fn run_until(options: &RunOptions, stop: Stop) -> Result<Outcome, Err
     let fix = match round.findings.first().filter(|_| options.fix) {
         Some(finding) => {
             let fix = run.fix(finding, &round, &format!("{name}-fixed"))?;
-            why.extend(wrong_with(&fix, cause(finding)));
+            why.extend(judge_fix(&scenario.truth, &fix, cause(finding)));
             Some(fix)
         }
         None => None,
@@ -207,17 +210,6 @@ impl Run<'_> {
             after,
         })
     }
-}
-
-fn wrong_with(fix: &Fix, cause: &str) -> Vec<String> {
-    let mut wrong = Vec::new();
-    if !fix.changes.iter().any(|c| c.applied) {
-        wrong.push("none of the advice could be applied".to_string());
-    }
-    if !fix.gone {
-        wrong.push(format!("{cause} is still found after the fix"));
-    }
-    wrong
 }
 
 fn link_report((between, [there, back]): ([String; 2], [crate::Counters; 2])) -> LinkReport {

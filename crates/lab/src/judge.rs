@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::scenario::{Scenario, ServerSpec, Truth};
+use crate::outcome::{Figure, Fix};
+use crate::scenario::{RunsTruth, Scenario, ServerSpec, Truth};
 
 /// A server as it really ran: what a finding about it has to say.
 #[derive(Clone, Debug)]
@@ -62,6 +63,7 @@ pub(crate) fn judge(scenario: &Scenario, servers: &[Running], findings: &[Value]
         None => wrong_port(truth, &first["scope"]),
     };
     wrong.extend(wrong_names(truth, &first["scope"]));
+    wrong.extend(wrong_words(truth, first));
     for finding in findings {
         let blamed = port_of(&finding["scope"]["listener"]);
         let innocent = servers
@@ -158,7 +160,11 @@ fn wrong_names(truth: &Truth, scope: &Value) -> Vec<String> {
             .then(|| format!("as {key} the finding says {said}; the truth is {wanted}"))
     };
     let wrong = [
-        is("comm", &truth.client, |said, wanted| said == wanted),
+        is("comm", &truth.client, |said, wanted| {
+            wanted.split('|').any(|one| one == said)
+        }),
+        (truth.client.is_some() && scope["pid"].as_u64().is_none_or(|pid| pid == 0))
+            .then(|| "the finding names no process".to_string()),
         is("resource", &truth.resource, |said, wanted| {
             said.contains(wanted)
         }),
@@ -167,6 +173,77 @@ fn wrong_names(truth: &Truth, scope: &Value) -> Vec<String> {
         }),
     ];
     wrong.into_iter().flatten().collect()
+}
+
+/// What the truth says of the evidence and of the impact, and the finding does not.
+fn wrong_words(truth: &Truth, finding: &Value) -> Vec<String> {
+    let evidence = finding["evidence"].to_string();
+    let silent = truth.says.iter().filter(|words| !evidence.contains(*words));
+    let mut wrong: Vec<String> = silent
+        .map(|words| format!("the evidence does not say `{words}`"))
+        .collect();
+    for (figure, [low, high]) in &truth.impact {
+        let said = &finding["impact"][figure];
+        if !said.as_f64().is_some_and(|v| *low < v && v < *high) {
+            wrong.push(format!(
+                "{figure} of the impact is {said}, not between {low} and {high}"
+            ));
+        }
+    }
+    wrong
+}
+
+/// What the advice had to bring about, and did not.
+pub(crate) fn judge_fix(truth: &Truth, fix: &Fix, cause: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if !fix.changes.iter().any(|c| c.applied) {
+        wrong.push("none of the advice could be applied".to_string());
+    }
+    if !fix.gone {
+        wrong.push(format!("{cause} is still found after the fix"));
+    }
+    for less in truth.fix.iter().flat_map(|truth| &truth.less) {
+        let of = |f: &&Figure| f.client == less.client && f.figure == less.figure;
+        let figure = fix.figures.iter().find(of);
+        let (before, after) = figure.map_or((None, None), |f| (f.before, f.after));
+        let right = before
+            .zip(after)
+            .is_some_and(|(b, a)| b > less.above && a < b / less.by);
+        if !right {
+            wrong.push(format!(
+                "{} of {} was {before:?} and is {after:?} after the fix; above {} before, and less \
+                 by a factor of {} after it is the truth",
+                less.figure, less.client, less.above, less.by
+            ));
+        }
+    }
+    wrong
+}
+
+/// What is wrong with the comparison of many runs, of which `bad` of `all` had the fault. Whether
+/// there have to be some of both is known of the seeds of the truth alone (`asked`).
+pub(crate) fn judge_runs(
+    truth: &RunsTruth,
+    asked: bool,
+    (bad, all): (usize, usize),
+    comparison: Option<&Value>,
+) -> Vec<String> {
+    if !(1..all).contains(&bad) {
+        let all_alike = format!("{bad} of {all} runs had the fault; the truth is some, not all");
+        return if asked { vec![all_alike] } else { Vec::new() };
+    }
+    let attributes = comparison.and_then(|c| c["sockets"]["attributes"].as_array());
+    let exact = |name: &String| {
+        let mut of_name = attributes
+            .into_iter()
+            .flatten()
+            .filter(|a| a["attribute"] == **name && a["value"] == "no");
+        of_name.any(|a| a["precision"] == 1.0 && a["recall"] == 1.0)
+    };
+    let vague = truth.separates.iter().filter(|name| !exact(name));
+    vague
+        .map(|name| format!("`{name}` does not tell slow sockets from fast without exception"))
+        .collect()
 }
 
 fn names_pid(scope: &Value, pid: u32) -> bool {
@@ -192,6 +269,7 @@ fn wrong_port(truth: &Truth, scope: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::{Change, Round};
     use serde_json::json;
 
     fn servers() -> Vec<Running> {
@@ -253,6 +331,7 @@ mod tests {
                 "resource": "local ports to 198.18.1.2:7000",
                 "function": "__inet_hash_connect",
                 "comm": "harvester",
+                "pid": 12,
             },
         });
         assert_eq!(
@@ -293,5 +372,104 @@ mod tests {
         let refused =
             json!({ "cause": "connection-refused", "scope": { "destination": "198.18.1.2:7000" } });
         says(verdict("refused", &[refused]), "7009");
+    }
+
+    #[test]
+    fn evidence_impact_and_process_are_looked_at() {
+        let right = json!({
+            "cause": "syn-cookie-options-lost",
+            "scope": { "listener": "0.0.0.0:7000", "pid": 10, "comm": "store", "backlog": 5 },
+            "impact": { "cwnd_ratio": 2.5, "throughput_ratio": 0.3 },
+            "evidence": [{ "says": "With tcp_timestamps=0 a cookie has no room for options." }],
+        });
+        let servers = [Running {
+            name: "store".to_string(),
+            pid: 10,
+            port: 7000,
+            backlog: 5,
+            counted: false,
+        }];
+        let scenario = Scenario::load("syn-cookies", 1).unwrap();
+        let verdict = |finding: &Value| judge(&scenario, &servers, std::slice::from_ref(finding));
+        assert_eq!(verdict(&right), [""; 0]);
+        for (key, value, says) in [
+            ("evidence", json!([]), "tcp_timestamps=0"),
+            (
+                "impact",
+                json!({ "cwnd_ratio": 2.5, "throughput_ratio": 0.9 }),
+                "0.9",
+            ),
+            ("impact", json!({ "throughput_ratio": 0.3 }), "cwnd_ratio"),
+        ] {
+            let mut wrong = right.clone();
+            wrong[key] = value;
+            assert!(verdict(&wrong)[0].contains(says), "{:?}", verdict(&wrong));
+        }
+        let mut of_client = json!({
+            "cause": "path-loss",
+            "scope": { "resource": "path to 198.18.1.2", "comm": "sync", "pid": 7 },
+        });
+        let loss = |finding: &Value| verdict_of("path-loss", finding);
+        assert_eq!(loss(&of_client), [""; 0]);
+        of_client["scope"]["pid"] = json!(0);
+        assert!(loss(&of_client)[0].contains("no process"));
+    }
+
+    fn verdict_of(name: &str, finding: &Value) -> Vec<String> {
+        verdict(name, std::slice::from_ref(finding))
+    }
+
+    #[test]
+    fn a_figure_has_to_fall_as_far_as_the_truth_has_it() {
+        let truth = Scenario::load("clumsy-kernel", 1).unwrap().truth;
+        let fix = |before, after| Fix {
+            changes: vec![Change {
+                change: json!({}),
+                applied: true,
+                result: String::new(),
+            }],
+            gone: true,
+            figures: vec![Figure {
+                client: "ab-upload".to_string(),
+                figure: "connect p99, ms".to_string(),
+                before,
+                after,
+            }],
+            after: Round::default(),
+        };
+        let wrong = |before, after| judge_fix(&truth, &fix(before, after), &truth.cause);
+        assert_eq!(wrong(Some(1010.0), Some(20.0)), [""; 0]);
+        assert_eq!(wrong(Some(1010.0), Some(300.0)).len(), 1, "not by enough");
+        assert_eq!(wrong(Some(90.0), Some(2.0)).len(), 1, "it was well before");
+        assert_eq!(wrong(Some(1010.0), None).len(), 1, "nothing to compare");
+        let mut there = fix(Some(1010.0), Some(20.0));
+        there.gone = false;
+        there.changes.clear();
+        assert_eq!(judge_fix(&truth, &there, &truth.cause).len(), 2);
+    }
+
+    #[test]
+    fn many_runs_are_compared_where_some_have_the_fault() {
+        let truth = Scenario::load("cookie-crumbs", 1)
+            .unwrap()
+            .truth
+            .runs
+            .unwrap();
+        let attribute = |name: &str, precision: f64| json!({ "attribute": name, "value": "no", "precision": precision, "recall": 1.0 });
+        let compared = |precision| {
+            let both = [
+                attribute("SACK", 1.0),
+                attribute("window scaling", precision),
+            ];
+            json!({ "sockets": { "attributes": both } })
+        };
+        let wrong = |bad, asked, found: &Value| judge_runs(&truth, asked, (bad, 5), Some(found));
+        assert_eq!(wrong(2, true, &compared(1.0)), [""; 0]);
+        assert!(wrong(2, true, &compared(0.9))[0].contains("window scaling"));
+        assert_eq!(judge_runs(&truth, true, (2, 5), None).len(), 2);
+        for bad in [0, 5] {
+            assert_eq!(wrong(bad, true, &compared(1.0)).len(), 1, "{bad} of 5");
+            assert_eq!(wrong(bad, false, &compared(1.0)), [""; 0], "other seeds");
+        }
     }
 }

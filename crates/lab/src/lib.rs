@@ -18,6 +18,7 @@ mod recorder;
 mod repeat;
 mod report;
 mod scenario;
+mod shield;
 mod stop;
 mod workload;
 
@@ -32,7 +33,8 @@ pub use plant::{Load, Plant, Programs};
 pub use repeat::{Repeated, RunLine, render_runs, repeat};
 pub use report::render;
 pub use scenario::{
-    BinderSpec, ClientSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Summary, Tbf, Truth, list,
+    BinderSpec, Check, ClientSpec, FixTruth, Less, LinkSpec, NodeSpec, RunsTruth, Scenario,
+    ServerSpec, Suite, Summary, Tbf, Truth, checks, list,
 };
 pub use stop::Stop;
 pub use workload::{

@@ -145,6 +145,13 @@ pub(crate) fn figures(before: &Workload, after: &Workload) -> Vec<Figure> {
     figures
 }
 
+/// Whether some client or binder has a figure of that name.
+pub(crate) fn is_figure(name: &str) -> bool {
+    let clients = FIGURES.iter().map(|(figure, _)| *figure);
+    let mut all = clients.chain(BINDER_FIGURES.iter().map(|(figure, _)| *figure));
+    all.any(|figure| figure == name)
+}
+
 /// What is worth comparing of a binder.
 const BINDER_FIGURES: &[(&str, Reading<BinderReport>)] = &[
     ("bind() calls", |b| Some(b.asked as f64)),

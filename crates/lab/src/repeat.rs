@@ -7,10 +7,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::engine::{RunOptions, run_until};
-use crate::judge::cause;
+use crate::judge::{cause, judge_runs};
 use crate::outcome::Outcome;
 use crate::plant::Programs;
 use crate::recorder::compare;
+use crate::scenario::Scenario;
 use crate::{Error, Stop};
 
 /// Many runs of one scenario.
@@ -22,6 +23,8 @@ pub struct Repeated {
     pub title: String,
     /// tcpwhy told the truth in every run.
     pub passed: bool,
+    /// What was wrong with all of them together, each in a line.
+    pub why: Vec<String>,
     /// The runs, by seed.
     pub runs: Vec<RunLine>,
     /// What `tcpwhy compare --json` says about their recordings; `None` of a single run.
@@ -60,6 +63,7 @@ pub fn repeat(options: &RunOptions, runs: u64) -> Result<Repeated, Error> {
         scenario: options.scenario.clone(),
         title: String::new(),
         passed: true,
+        why: Vec::new(),
         runs: Vec::new(),
         comparison: None,
         compared: None,
@@ -87,6 +91,13 @@ pub fn repeat(options: &RunOptions, runs: u64) -> Result<Repeated, Error> {
         if options.explain {
             repeated.compared = Some(compare(&tcpwhy, &recordings, &[], &stop)?);
         }
+    }
+    if let Some(truth) = Scenario::load(&options.scenario, options.seed)?.truth.runs {
+        let bad = repeated.runs.iter().filter(|r| !r.found.is_empty()).count();
+        let asked = (options.seed, runs) == (truth.seed, truth.count);
+        let counts = (bad, repeated.runs.len());
+        repeated.why = judge_runs(&truth, asked, counts, repeated.comparison.as_ref());
+        repeated.passed &= repeated.why.is_empty();
     }
     Ok(repeated)
 }
@@ -144,6 +155,9 @@ fn write_runs(text: &mut String, repeated: &Repeated) -> std::fmt::Result {
     if let Some(compared) = &repeated.compared {
         writeln!(text, "\n{}", compared.trim_end())?;
     }
+    for why in &repeated.why {
+        writeln!(text, "\nwrong: {why}")?;
+    }
     let right = repeated.runs.iter().filter(|r| r.passed).count();
     let all = repeated.runs.len();
     writeln!(text, "\n{right} of {all} runs told right")
@@ -166,6 +180,7 @@ mod tests {
             scenario: "mesh".into(),
             title: "A mesh".into(),
             passed: true,
+            why: vec![],
             runs: vec![line(1, 600.0, &[]), line(2, 500.0, &["syn-cookies"])],
             comparison: None,
             compared: Some("Two modes.\n".into()),

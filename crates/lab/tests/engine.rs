@@ -1,13 +1,11 @@
 //! The engine drives a binary as a user does, and judges what it says. The binary is a script
 //! here, so that a wrong diagnosis can be tested too; the real one is tested where it is built.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use common::{is_root, programs};
+use crate::common::{need_root, programs};
 use lab::{Outcome, Round, RunOptions, render, run};
 
 /// `record` waits for SIGINT as tcpwhy does; `explain` says what the test wants it to.
@@ -88,9 +86,7 @@ const RIGHT: &str = concat!(
 
 #[test]
 fn a_true_diagnosis_passes_and_its_advice_is_applied() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let outcome = run_fake("accept-queue-overflow", RIGHT, true);
     assert!(outcome.passed, "{:?}", outcome.why);
     let fix = outcome.fix.as_ref().unwrap();
@@ -132,9 +128,7 @@ fn a_true_diagnosis_passes_and_its_advice_is_applied() {
 
 #[test]
 fn a_false_diagnosis_fails_and_says_why() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let outcome = run_fake(
         "refused",
         "{\"cause\":\"syn-queue-overflow\",\"scope\":{}}\n",
@@ -150,9 +144,7 @@ fn a_false_diagnosis_fails_and_says_why() {
 
 #[test]
 fn advice_may_start_a_server() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let finding = concat!(
         r#"{"cause":"connection-refused","scope":{"listener":"198.18.1.2:7009"},"#,
         r#""advice":[{"change":{"kind":"start-listener","at":"198.18.1.2:7009"}}]}"#,
@@ -166,9 +158,7 @@ fn advice_may_start_a_server() {
 
 #[test]
 fn advice_may_mend_the_path() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let finding = concat!(
         r#"{"cause":"middlebox-strips-options","scope":{"listener":"0.0.0.0:7000","pid":PID,"#,
         r#""comm":"store"},"advice":[{"change":{"kind":"keep-options","listener":"0.0.0.0:7000"}}]}"#,
@@ -184,9 +174,7 @@ fn advice_may_mend_the_path() {
 
 #[test]
 fn a_recording_that_is_there_is_not_overwritten() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let dir = tempfile::tempdir().unwrap();
     let there = dir.path().join("refused-1.tcpwhy");
     fs::create_dir(&there).unwrap();
@@ -204,9 +192,7 @@ fn a_recording_that_is_there_is_not_overwritten() {
 
 #[test]
 fn a_recorder_that_fails_is_told_and_leaves_nothing() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("tcpwhy");
     fs::write(&path, "#!/bin/sh\necho 'no BPF today' >&2\nexit 1\n").unwrap();

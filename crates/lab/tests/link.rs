@@ -1,12 +1,10 @@
 //! The emulated path does to real packets what its figures say.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use common::{is_root, pair, plant};
+use crate::common::{need_root, pair, plant};
 use lab::{Counters, Plant, Stop};
 
 const BUDGET: Duration = Duration::from_secs(60);
@@ -37,9 +35,7 @@ fn counters(plant: &Plant) -> [Counters; 2] {
 
 #[test]
 fn the_round_trip_is_exact() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let plant = plant(&pair(", path = { delay_ms = 5.0 }", ""));
     let (_listener, addresses) = listener(&plant);
     for address in addresses {
@@ -57,9 +53,7 @@ fn the_round_trip_is_exact() {
 
 #[test]
 fn a_path_carries_300_mbit() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let plant = plant(&pair(", path = { delay_ms = 1.0 }", ""));
     let (listener, [address, _]) = listener(&plant);
     let (mut client, _) = connect(&plant, address);
@@ -88,9 +82,7 @@ fn a_path_carries_300_mbit() {
 
 #[test]
 fn a_bottleneck_keeps_its_rate() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let plant = plant(&pair(", path = { rate_mbit = 20.0, queue_kb = 100 }", ""));
     let (listener, [address, _]) = listener(&plant);
     let (mut client, _) = connect(&plant, address);
@@ -114,9 +106,7 @@ fn a_bottleneck_keeps_its_rate() {
 
 #[test]
 fn loss_and_reordering_happen_and_are_counted() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let path = ", path = { delay_ms = 1.0, loss = 0.02, reorder = 0.05, reorder_ms = 2.0 }";
     let plant = plant(&pair(path, ""));
     let (listener, [address, _]) = listener(&plant);
@@ -152,9 +142,7 @@ fn options(plant: &Plant) -> String {
 
 #[test]
 fn the_middlebox_takes_options_and_a_clean_path_does_not() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     for strips in [true, false] {
         let plant = plant(&pair(
             &format!(", path = {{ strip_options = {strips} }}"),
@@ -185,9 +173,7 @@ fn the_middlebox_takes_options_and_a_clean_path_does_not() {
 
 #[test]
 fn a_shaper_limits_what_its_node_sends_and_jumbo_frames_pass() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let plant = plant(&pair(
         ", path = { mtu = 9000 }, tbf = { rate_mbit = 16.0, burst_kb = 20, limit_kb = 100 }",
         "",

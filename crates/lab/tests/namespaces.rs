@@ -1,14 +1,12 @@
 //! Whatever happens to a run of the lab, nothing of it stays behind.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use common::{is_root, namespaces, pair, plant};
+use crate::common::{namespaces, need_root, pair, plant};
 use lab::{Stop, clean_leftovers};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -24,9 +22,7 @@ const SERVER: &str = r#"
 
 #[test]
 fn a_plant_goes_with_its_value() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let plant = plant(&pair(EMULATED, SERVER));
     let names: Vec<String> = plant
         .nodes()
@@ -41,9 +37,7 @@ fn a_plant_goes_with_its_value() {
 
 #[test]
 fn a_panic_leaves_nothing() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let mut made = Vec::new();
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         let mut plant = plant(&pair(EMULATED, SERVER));
@@ -62,9 +56,7 @@ fn a_panic_leaves_nothing() {
 
 #[test]
 fn a_sysctl_stays_in_its_namespace() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let name = "net.ipv4.tcp_syn_retries";
     let read = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_syn_retries").unwrap();
     let host = read();
@@ -136,9 +128,7 @@ fn wait_gone(pid: u32) {
 
 #[test]
 fn ctrl_c_leaves_nothing() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     for how in [Signal::INT, Signal::TERM] {
         let mut run = hold();
         signal(&run.child, how);
@@ -151,9 +141,7 @@ fn ctrl_c_leaves_nothing() {
 
 #[test]
 fn a_killed_run_is_cleaned_up_by_the_next_and_a_live_one_is_not() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let mut live = hold();
     let mut killed = hold();
     signal(&killed.child, Signal::KILL);

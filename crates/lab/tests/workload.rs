@@ -1,8 +1,6 @@
 //! The client and server do what their parameters say, and count right.
 
-mod common;
-
-use common::{is_root, pair, plant};
+use crate::common::{need_root, pair, plant};
 use lab::{ClientReport, Plant, ServerReport, Stop};
 
 /// Runs one server and one client with these parameters over veth.
@@ -35,9 +33,7 @@ fn loaded(server: &str, client: &str) -> Plant {
 
 #[test]
 fn every_connection_is_counted_once() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     for closes in ["client", "server"] {
         for ipv6 in [false, true] {
             let (client, server) = load(
@@ -80,9 +76,7 @@ fn every_connection_is_counted_once() {
 
 #[test]
 fn a_closed_port_is_refused() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let (client, _) = load(
         "",
         "port = 7001\nseconds = 20.0\nconnections = 50\nconcurrency = 5",
@@ -94,9 +88,7 @@ fn a_closed_port_is_refused() {
 
 #[test]
 fn kept_connections_send_request_after_request() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let (client, server) = load(
         "",
         "port = 7000\nseconds = 1.0\nconnections = 8\nconcurrency = 8\nkeep = true\nactive = 2\nrequest = 10000",
@@ -112,9 +104,7 @@ fn kept_connections_send_request_after_request() {
 
 #[test]
 fn streams_end_without_a_reset() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     for stream in ["up", "down"] {
         let (client, server) = load(
             "",
@@ -138,9 +128,7 @@ fn streams_end_without_a_reset() {
 
 #[test]
 fn a_stalled_server_makes_its_clients_wait() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let (client, _) = load(
         "stall_ms = 400.0",
         "port = 7000\nseconds = 20.0\nconnections = 1",
@@ -152,9 +140,7 @@ fn a_stalled_server_makes_its_clients_wait() {
 
 #[test]
 fn local_ports_are_bound_in_turn() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let (client, _) = load(
         "",
         "port = 7000\nseconds = 20.0\nconnections = 5\nlocal_ports = \"40000-40004\"\ncloses = \"server\"",
@@ -175,9 +161,7 @@ fn local_ports_are_bound_in_turn() {
 
 #[test]
 fn a_slow_reader_reads_at_its_pace() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     // 10,000 bytes per 10 ms at most: a megabyte takes a second.
     let (client, server) = load(
         "read_bytes = 10000\nread_pause_ms = 10.0\nrcvbuf = 20000",
@@ -193,9 +177,7 @@ fn a_slow_reader_reads_at_its_pace() {
 
 #[test]
 fn two_writes_wait_for_a_delayed_ack_only_with_nagle() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let p50 = |nagle: bool| {
         let (client, server) = load(
             "",
@@ -216,9 +198,7 @@ fn two_writes_wait_for_a_delayed_ack_only_with_nagle() {
 
 #[test]
 fn a_binder_is_refused_a_port_that_is_taken_and_gets_a_free_one() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     let binder = |name: &str, port: u16| {
         format!(
             "[[binders]]\nname = \"{name}\"\nnode = \"server\"\nport = {port}\nreuse = true\nrate = 50.0\nseconds = 0.4\n"

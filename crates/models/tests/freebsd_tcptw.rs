@@ -1,10 +1,8 @@
 //! The walk past the lists of a server's sockets: its recordings explained, and what they agree in.
 
-mod common;
-
 use std::path::PathBuf;
 
-use common::content;
+use crate::common::content;
 use explain::{Explanation, Level};
 use recording::Recording;
 use recording::tables::{Call, Sample, Thread};
@@ -13,11 +11,11 @@ use tempfile::TempDir;
 const NAME: &str = "freebsd-tcptw";
 
 fn record(preset: &str, set: &[&str], seed: u64) -> (TempDir, PathBuf) {
-    common::record(NAME, preset, set, seed)
+    crate::common::record(NAME, preset, set, seed)
 }
 
 fn explained(preset: &str, set: &[&str]) -> Explanation {
-    common::explained(NAME, preset, set)
+    crate::common::explained(NAME, preset, set)
 }
 
 fn seconds(ns: impl Iterator<Item = u64>) -> f64 {
@@ -82,11 +80,11 @@ fn calls_threads_and_samples_tell_the_same_search() {
     let set = ["duration=30", "next_port=59000", "load=0.5"];
     let (_keep, dir) = record("in-pcb", &set, 3);
     let recording = Recording::open(&dir).unwrap();
-    let calls: Vec<Call> = common::rows(&recording);
+    let calls: Vec<Call> = crate::common::rows(&recording);
     let searched = seconds(calls.iter().filter_map(|c| c.port_search_ns));
-    let threads: Vec<Thread> = common::rows(&recording);
+    let threads: Vec<Thread> = crate::common::rows(&recording);
     let on_cpu = seconds(threads.iter().map(|t| t.system_ns));
-    let samples = common::rows::<Sample>(&recording).len() as f64 / 997.0;
+    let samples = crate::common::rows::<Sample>(&recording).len() as f64 / 997.0;
     assert!(searched > 0.5, "{searched}");
     for other in [on_cpu, samples] {
         assert!((other / searched - 1.0).abs() < 0.01, "{searched} {other}");

@@ -1,9 +1,7 @@
 //! A computed recording of illumos-dce reads like a live one: explain names the cause, and nothing
 //! where it is mended.
 
-mod common;
-
-use common::{content, explained, record, rows};
+use crate::common::{content, explained, record, rows};
 use explain::Level;
 use models::find;
 use recording::Recording;

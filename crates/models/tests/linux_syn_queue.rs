@@ -1,10 +1,8 @@
 //! The cluster that floods its own listeners: its recordings explained and compared, and its check.
 
-mod common;
-
 use std::path::PathBuf;
 
-use common::content;
+use crate::common::content;
 use explain::compare::{By, compare};
 use explain::{Change, Explanation, Level};
 use models::find;
@@ -15,11 +13,11 @@ use tempfile::TempDir;
 const NAME: &str = "linux-syn-queue";
 
 fn record(preset: &str, set: &[&str], seed: u64) -> (TempDir, PathBuf) {
-    common::record(NAME, preset, set, seed)
+    crate::common::record(NAME, preset, set, seed)
 }
 
 fn explained(preset: &str, set: &[&str]) -> Explanation {
-    common::explained(NAME, preset, set)
+    crate::common::explained(NAME, preset, set)
 }
 
 #[test]

@@ -1,10 +1,8 @@
 //! A computed recording reads like a live one: explain names the cause, and nothing where it is mended.
 
-mod common;
-
 use std::path::PathBuf;
 
-use common::content;
+use crate::common::content;
 use explain::{Explanation, Level};
 use models::{Error, find};
 use recording::Recording;
@@ -14,11 +12,11 @@ use tempfile::TempDir;
 const NAME: &str = "illumos-time-wait";
 
 fn record(preset: &str, set: &[&str], seed: u64) -> (TempDir, PathBuf) {
-    common::record(NAME, preset, set, seed)
+    crate::common::record(NAME, preset, set, seed)
 }
 
 fn explained(preset: &str, set: &[&str]) -> Explanation {
-    common::explained(NAME, preset, set)
+    crate::common::explained(NAME, preset, set)
 }
 
 #[test]
@@ -161,8 +159,8 @@ fn a_recording_is_not_overwritten() {
 fn each_time_wait_is_told_once_when_it_is_found() {
     let (_keep, dir) = record("clumsy-kernel", &["duration=6"], 1);
     let recording = Recording::open(&dir).unwrap();
-    let sockets: Vec<Socket> = common::rows(&recording);
-    let sizes: Vec<TableSize> = common::rows(&recording);
+    let sockets: Vec<Socket> = crate::common::rows(&recording);
+    let sizes: Vec<TableSize> = crate::common::rows(&recording);
     assert!(
         sockets
             .iter()
@@ -181,6 +179,6 @@ fn each_time_wait_is_told_once_when_it_is_found() {
     ids.dedup();
     assert_eq!(ids.len(), sockets.len());
     let (_keep, dir) = record("clumsy-kernel", &["duration=3", "loopback_fix=1"], 1);
-    let none: Vec<Socket> = common::rows(&Recording::open(&dir).unwrap());
+    let none: Vec<Socket> = crate::common::rows(&Recording::open(&dir).unwrap());
     assert!(none.is_empty());
 }

@@ -1,12 +1,10 @@
 //! Part `ports` on the running kernel: exact counts of ports, of tables and of rules.
 
-mod common;
-
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 
-use common::{Netns, last_round, record, root};
+use crate::common::{Netns, last_round, need_root, record};
 use observe::Part;
 use recording::Verdict;
 use recording::tables::{PortUse, TableSize};
@@ -46,9 +44,7 @@ fn to(rows: &[PortUse], port: u16, from: &str) -> PortUse {
 
 #[test]
 fn ports_in_use_are_counted_exactly_for_both_families() {
-    if !root() {
-        return;
-    }
+    need_root();
     let netns = Netns::new();
     assert!(netns.set("net.ipv4.ip_local_port_range", "20000 20099"));
     assert!(netns.set("net.ipv4.ip_local_reserved_ports", "20090-20099,30000"));
@@ -136,9 +132,7 @@ fn set_bind_address_no_port(s: &rustix::fd::OwnedFd) {
 
 #[test]
 fn sources_are_told_apart_however_they_chose_their_port() {
-    if !root() {
-        return;
-    }
+    need_root();
     let netns = Netns::new();
     let listener = netns.inside(|| TcpListener::bind("[::]:7000").unwrap());
     let mut kept = Vec::new();
@@ -166,9 +160,7 @@ fn sources_are_told_apart_however_they_chose_their_port() {
 
 #[test]
 fn neighbours_and_rules_are_counted() {
-    if !root() {
-        return;
-    }
+    need_root();
     let netns = Netns::new();
     netns.ip(&["link", "add", "d0", "type", "veth", "peer", "name", "d1"]);
     netns.ip(&["addr", "add", "10.9.0.1/16", "dev", "d0"]);
@@ -209,9 +201,7 @@ fn neighbours_and_rules_are_counted() {
 
 #[test]
 fn a_structure_without_a_row_has_a_verdict_that_says_why() {
-    if !root() {
-        return;
-    }
+    need_root();
     let netns = Netns::new();
     let (manifest, dir) = record(Part::Ports, &[netns.inode], || {});
     let sizes: Vec<TableSize> = last_round(&dir);
@@ -235,9 +225,7 @@ fn a_structure_without_a_row_has_a_verdict_that_says_why() {
 
 #[test]
 fn a_namespace_with_a_small_table_of_its_own_shows_its_chains() {
-    if !root() {
-        return;
-    }
+    need_root();
     let parent = Netns::new();
     // Of the parent namespace, which ends with this test; the host's setting is not touched.
     if !parent.set("net.ipv4.tcp_child_ehash_entries", "16") {

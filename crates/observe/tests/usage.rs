@@ -1,12 +1,10 @@
 //! Part `host` on the running kernel: what it writes is what the system says.
 
-mod common;
-
 use std::collections::HashMap;
 use std::fs;
 use std::net::TcpListener;
 
-use common::{Netns, record, root, rows};
+use crate::common::{Netns, need_root, record, rows};
 use observe::Part;
 use recording::Verdict;
 use recording::tables::{Cpu, Interrupt, Resource};
@@ -47,9 +45,7 @@ fn counts(path: &str) -> HashMap<(String, u32), u64> {
 
 #[test]
 fn cpus_and_interrupts_are_the_systems_own() {
-    if !root() {
-        return;
-    }
+    need_root();
     let irqs = |kind: &str| match kind {
         "irq" => counts("/proc/interrupts"),
         _ => counts("/proc/softirqs"),
@@ -123,9 +119,7 @@ fn find<'r>(rows: &'r [Resource], resource: &str, instance: &str, metric: &str) 
 
 #[test]
 fn the_checklist_has_its_lines_with_sane_values() {
-    if !root() {
-        return;
-    }
+    need_root();
     let netns = Netns::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (manifest, dir) = record(Part::Host, &[netns.inode], || {});
@@ -194,9 +188,7 @@ fn the_checklist_has_its_lines_with_sane_values() {
 
 #[test]
 fn a_counter_that_does_not_move_is_told_once() {
-    if !root() {
-        return;
-    }
+    need_root();
     let netns = Netns::new();
     let (_, dir) = record(Part::Host, &[netns.inode], || {});
     let rows: Vec<Resource> = rows(&dir);

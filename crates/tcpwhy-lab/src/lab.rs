@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 /// What to do in the lab.
 #[derive(Subcommand, Debug)]
@@ -15,11 +15,23 @@ pub enum LabVerb {
         /// One JSON object per scenario
         #[arg(long)]
         json: bool,
+        /// What a suite of tests runs: names, with +fix where the advice is checked too
+        #[arg(long, value_enum, conflicts_with = "json")]
+        suite: Option<Suite>,
     },
     /// Plant a scenario's fault, record it, explain it, and compare with the truth
     Run(RunArgs),
     /// Run every scenario with several seeds, and count how often the planted cause is named first
     Exam(ExamArgs),
+}
+
+/// The suites of tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Suite {
+    /// What `make test` runs
+    Test,
+    /// What `make test-lab` adds
+    Lab,
 }
 
 /// Arguments of `tcpwhy lab exam`.
@@ -71,13 +83,19 @@ pub struct RunArgs {
 pub fn run(verb: LabVerb, mut out: &mut dyn Write) -> Result<ExitCode> {
     let out = &mut out;
     match verb {
-        LabVerb::List { json } => list(json, out),
+        LabVerb::List { json, suite } => list(json, suite, out),
         LabVerb::Run(args) => scenario(args, out),
         LabVerb::Exam(args) => exam(args, out),
     }
 }
 
-fn list(json: bool, out: &mut impl Write) -> Result<ExitCode> {
+fn list(json: bool, suite: Option<Suite>, out: &mut impl Write) -> Result<ExitCode> {
+    if let Some(suite) = suite {
+        for check in lab::checks(suite == Suite::Test)? {
+            writeln!(out, "{}", check.name)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     for scenario in lab::list()? {
         if json {
             view::json::lines([&scenario], out)?;

@@ -5,6 +5,7 @@ mod chart;
 mod lab;
 mod model;
 
+use std::env;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -39,7 +40,16 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    cli::main("tcpwhy-lab", |cli: Cli, out| run(cli.verb, out))
+    let command = |cli: Cli, out: &mut dyn Write| run(cli.verb, out);
+    // The workload names its process and moves it to a namespace. Both are of the thread that does
+    // it, and a process has those of its first.
+    if env::args_os()
+        .nth(1)
+        .is_some_and(|verb| verb == "lab-workload")
+    {
+        return cli::main_here("tcpwhy-lab", command);
+    }
+    cli::main("tcpwhy-lab", command)
 }
 
 fn run(verb: Verb, out: &mut dyn Write) -> Result<ExitCode> {

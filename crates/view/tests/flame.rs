@@ -1,8 +1,6 @@
 //! Profiles: folded, drawn, compared, of recordings and of what other tools write.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use recording::Filter;
 use recording::tables::*;
 use view::flame::{self, Caption, Choice, Profile};

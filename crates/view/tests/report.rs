@@ -1,12 +1,10 @@
 //! The report: what it is given, what it leaves out, and that nothing of a host gets into its HTML.
 
-mod common;
-
 use std::io::Read;
 
+use crate::common::*;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use common::*;
 use explain::fixture::{self, Fixture};
 use flate2::read::DeflateDecoder;
 use recording::tables::*;

@@ -1,8 +1,6 @@
 //! The flame graphs of the report.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use recording::tables::*;
 
 fn profile(functions: &[(&str, u64)]) -> Rec {

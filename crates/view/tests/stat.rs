@@ -1,8 +1,6 @@
 //! What every view of `stat` prints, word by word, of recordings made for it.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use recording::tables::*;
 use recording::{Filter, Rows, Table};
 use view::{How, Reader, Screen, stat};

@@ -1,8 +1,6 @@
 //! The live screen without a terminal: what keys do, what a window says, what is painted.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use explain::fixture;
 use proptest::prelude::*;
 use ratatui::Terminal;

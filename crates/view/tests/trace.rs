@@ -1,8 +1,6 @@
 //! What every view of `trace` prints, word by word, of recordings made for it.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use recording::Filter;
 use recording::tables::*;
 use view::trace;

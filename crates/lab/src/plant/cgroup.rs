@@ -1,4 +1,4 @@
-//! A cgroup with a limit of CPU time, v2 or v1, that exists as long as its value does.
+//! A cgroup with a limit of CPU time or a share of it, v2 or v1, that exists as long as its value.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,20 +14,14 @@ const TRIES: u32 = 100;
 
 /// A cgroup of ours, removed when dropped.
 #[derive(Debug)]
-pub(super) struct Cgroup {
+pub(crate) struct Cgroup {
     dir: PathBuf,
 }
 
 impl Cgroup {
     /// Makes a cgroup whose processes together get `quota` CPUs.
     pub(super) fn new(name: &str, quota: f64) -> Result<Cgroup, Error> {
-        let (root, version) = cpu_root().ok_or_else(|| Error::Command {
-            command: "limiting the CPU time of a server".into(),
-            why: "no cgroup hierarchy of this host has the cpu controller".into(),
-        })?;
-        let dir = root.join(Owner::new_run().name(name));
-        fs::create_dir(&dir).map_err(Error::io(format!("making {}", dir.display())))?;
-        let cgroup = Cgroup { dir };
+        let (cgroup, version) = Cgroup::make(name)?;
         let quota_us = (quota * PERIOD_US as f64) as u64;
         match version {
             Version::Two => cgroup.write("cpu.max", &format!("{quota_us} {PERIOD_US}"))?,
@@ -39,8 +33,28 @@ impl Cgroup {
         Ok(cgroup)
     }
 
+    /// Makes a cgroup that gets `weight` times the CPU time of another when both want it.
+    pub(crate) fn weighted(name: &str, weight: u64) -> Result<Cgroup, Error> {
+        let (cgroup, version) = Cgroup::make(name)?;
+        match version {
+            Version::Two => cgroup.write("cpu.weight", &(weight * 100).to_string())?,
+            Version::One => cgroup.write("cpu.shares", &(weight * 1024).to_string())?,
+        }
+        Ok(cgroup)
+    }
+
+    fn make(name: &str) -> Result<(Cgroup, Version), Error> {
+        let (root, version) = cpu_root().ok_or_else(|| Error::Command {
+            command: "limiting the CPU time of a server".into(),
+            why: "no cgroup hierarchy of this host has the cpu controller".into(),
+        })?;
+        let dir = root.join(Owner::new_run().name(name));
+        fs::create_dir(&dir).map_err(Error::io(format!("making {}", dir.display())))?;
+        Ok((Cgroup { dir }, version))
+    }
+
     /// Moves a process into it.
-    pub(super) fn take_in(&self, pid: u32) -> Result<(), Error> {
+    pub(crate) fn take_in(&self, pid: u32) -> Result<(), Error> {
         self.write("cgroup.procs", &pid.to_string())
     }
 
@@ -70,6 +84,24 @@ pub(crate) fn remove(dir: &Path) -> std::io::Result<()> {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     fs::remove_dir(dir)
+}
+
+/// The directory of the cgroup that this process is in, of the hierarchy that limits CPU time.
+pub(crate) fn own_cgroup() -> Option<PathBuf> {
+    let (root, version) = cpu_root()?;
+    let lines = fs::read_to_string("/proc/self/cgroup").ok()?;
+    // Hierarchy, controllers, path; of v2 the hierarchy is 0 and has no names.
+    let path = lines.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let ours = if version == Version::Two {
+            number == "0"
+        } else {
+            controllers.split(',').any(|c| c == "cpu")
+        };
+        ours.then(|| path.trim_start_matches('/').to_string())
+    })?;
+    Some(root.join(path))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

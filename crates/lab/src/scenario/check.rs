@@ -1,7 +1,8 @@
 //! Whether a scenario makes sense: checked when it is read, so that a mistake in a file is one
 //! clear line and not a load that does nothing.
 
-use super::spec::{BinderSpec, ClientSpec, HogSpec, NodeSpec, Scenario, ServerSpec, Tbf};
+use super::spec::{BinderSpec, ClientSpec, HogSpec, NodeSpec, Scenario, ServerSpec, Suite, Tbf};
+use crate::outcome;
 
 /// Where the kernel takes local ports from by default. A server there would now and then find
 /// its port taken by somebody's connection.
@@ -193,13 +194,38 @@ impl Scenario {
                 format!("the truth speaks of a server `{name}`, and there is none")
             })?;
         }
-        if let Some(name) = &truth.client {
+        let asks = |name: &str| {
             let clients = self.clients.iter().map(|c| &c.name);
             let mut asking = clients.chain(self.binders.iter().map(|b| &b.name));
             ensure(asking.any(|n| n == name), || {
                 format!("the truth speaks of a client `{name}`, and there is none")
+            })
+        };
+        for name in truth.client.iter().flat_map(|names| names.split('|')) {
+            asks(name)?;
+        }
+        for less in truth.fix.iter().flat_map(|fix| &fix.less) {
+            asks(&less.client)?;
+            ensure(outcome::is_figure(&less.figure), || {
+                format!("no figure of a load is called `{}`", less.figure)
+            })?;
+            ensure(less.by >= 1.0, || {
+                format!("`{}`: less by a factor of at least 1", less.figure)
             })?;
         }
+        ensure(
+            (self.suite == Suite::Exam) == self.unsteady.is_some(),
+            || {
+                "`unsteady` says why a scenario is for the exam alone (suite = \"exam\")"
+                    .to_string()
+            },
+        )?;
+        ensure(self.suite != Suite::TestFix || truth.fix.is_some(), || {
+            "suite = \"test-fix\" without [truth.fix]".to_string()
+        })?;
+        ensure(truth.runs.is_none() || truth.counter.is_some(), || {
+            "[truth.runs] of a fault that shows in every run".to_string()
+        })?;
         let about = truth.server.is_some() || truth.port.is_some();
         let about = about || truth.resource.is_some() || truth.counter.is_some();
         ensure(about != truth.is_healthy(), || {
@@ -331,6 +357,21 @@ mod tests {
                 "a port",
             ),
             ("seconds = 1.0", "second = 1.0", "second"),
+            (
+                "title = \"t\"",
+                "title = \"t\"\nsuite = \"exam\"",
+                "`unsteady`",
+            ),
+            (
+                "title = \"t\"",
+                "title = \"t\"\nsuite = \"test-fix\"",
+                "[truth.fix]",
+            ),
+            (
+                "server = \"web\"",
+                "server = \"web\"\nfix = { less = [{ client = \"user\", figure = \"mood\", by = 2.0 }] }",
+                "`mood`",
+            ),
             (
                 "name = \"web\"",
                 "name = \"a-name-that-is-too-long\"",

@@ -2,13 +2,16 @@
 
 mod check;
 mod spec;
+mod suite;
 mod vary;
 
 use serde::Deserialize;
 
 pub use spec::{
-    BinderSpec, ClientSpec, HogSpec, LinkSpec, NodeSpec, Scenario, ServerSpec, Tbf, Truth,
+    BinderSpec, ClientSpec, FixTruth, HogSpec, Less, LinkSpec, NodeSpec, RunsTruth, Scenario,
+    ServerSpec, Suite, Tbf, Truth,
 };
+pub use suite::{Check, checks};
 
 use crate::Error;
 
@@ -81,6 +84,8 @@ pub struct Summary {
     pub about: String,
     /// Id of the planted cause, or `healthy`.
     pub cause: String,
+    /// Which suite of tests runs it.
+    pub suite: Suite,
 }
 
 /// Every scenario there is.
@@ -93,6 +98,7 @@ pub fn list() -> Result<Vec<Summary>, Error> {
                 title: scenario.title,
                 about: scenario.about,
                 cause: scenario.truth.cause,
+                suite: scenario.suite,
             })
         })
         .collect()

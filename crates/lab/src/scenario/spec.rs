@@ -26,6 +26,11 @@ pub struct Scenario {
     /// older than the recording.
     #[serde(default)]
     pub servers_first: bool,
+    /// Which suite of tests runs it.
+    #[serde(default)]
+    pub suite: Suite,
+    /// Of a scenario for the exam alone: how often it fails, and why.
+    pub unsteady: Option<String>,
     /// Clients count `after_ms` from one moment, when all their processes run: which of them meet
     /// is then decided by the file and not by how fast processes start.
     #[serde(default)]
@@ -51,6 +56,21 @@ pub struct Scenario {
     pub hogs: Vec<HogSpec>,
     /// What is the matter.
     pub truth: Truth,
+}
+
+/// Which suite of tests runs a scenario. With its advice where that has a truth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Suite {
+    /// `make test`, and with its advice, if that has a truth, `make test-lab`.
+    Test,
+    /// `make test`, with its advice.
+    TestFix,
+    /// `make test-lab`.
+    #[default]
+    Lab,
+    /// None: the exam alone, which counts how often it is told right.
+    Exam,
 }
 
 /// One network namespace.
@@ -357,7 +377,8 @@ pub struct Truth {
     /// The port concerned, when there is no server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// The client or binder concerned, by its command name.
+    /// The client or binder concerned, by its command name, whose process the finding has to name;
+    /// several that would be right, separated by `|`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// What else the finding is about: its scope's `resource` has to contain this.
@@ -366,11 +387,60 @@ pub struct Truth {
     /// The kernel function that takes the time; several that would be right, separated by `|`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
+    /// What the evidence of the finding has to say: the co-cause, what moved with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub says: Vec<String>,
+    /// Figures of the finding's impact, and the open range that each has to be in.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub impact: BTreeMap<String, [f64; 2]>,
+    /// What its advice brings about: that the finding is gone, and this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<FixTruth>,
+    /// What many runs show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runs: Option<RunsTruth>,
     /// The fault shows in some runs only: in those in which a node with a server counts this,
     /// `TcpExt.SyncookiesRecv`. It is then to be found at a server of such a node; otherwise
     /// nothing is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counter: Option<String>,
+}
+
+/// What the advice of the finding brings about.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FixTruth {
+    /// Figures of the load that are less after it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub less: Vec<Less>,
+}
+
+/// A figure of the load that is less after the advice was taken.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Less {
+    /// The client or binder.
+    pub client: String,
+    /// As the table of the run names it: `request p99, ms`.
+    pub figure: String,
+    /// It is above this before, in its unit.
+    #[serde(default)]
+    pub above: f64,
+    /// It is below what it was, divided by this, after.
+    pub by: f64,
+}
+
+/// What many runs of a scenario show, of which some have the fault and some do not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunsTruth {
+    /// The first seed of runs of which some have the fault and some do not.
+    pub seed: u64,
+    /// How many runs that are.
+    pub count: u64,
+    /// The attributes of sockets, with the value `no`, that tell slow from fast without exception.
+    #[serde(default)]
+    pub separates: Vec<String>,
 }
 
 impl Truth {

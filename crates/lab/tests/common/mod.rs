@@ -1,17 +1,18 @@
 //! What the privileged tests share.
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 
+use std::io::{self, Write};
 use std::path::Path;
 
 use lab::{Plant, Programs, Scenario, Stop};
 
-/// Whether the tests may make namespaces; says so when not.
-pub fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("skipped: needs root");
+/// Ends the program, with one line, unless this is root: a test that was not run has not passed.
+pub fn need_root() {
+    if !rustix::process::geteuid().is_root() {
+        // Past the test's own output, which would be lost.
+        let _ = io::stderr().write_all(b"these tests need root: make test runs them so\n");
+        std::process::exit(1);
     }
-    root
 }
 
 /// The workload of this build, and `tcpwhy` in place of the binary.

@@ -368,11 +368,8 @@ mod tests {
 
     /// What kernels get that cannot keep state with a thread.
     #[test]
+    #[ignore = "needs root: make test-live"]
     fn the_hash_by_thread_and_every_filter_pass_the_verifier() {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: needs root");
-            return;
-        }
         crate::error::quiet_libbpf();
         let btf = KernelBtf::load().unwrap();
         let verdicts: Vec<Verdict> = PROGRAMS.iter().map(|p| supported(p, &btf)).collect();
@@ -399,10 +396,8 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs root: make test-live"]
     fn every_thread_of_ours_is_taken_up_and_told() {
-        if !rustix::process::geteuid().is_root() {
-            return;
-        }
         crate::error::quiet_libbpf();
         let btf = KernelBtf::load().unwrap();
         let mut objects = [const { MaybeUninit::uninit() }; 3];

@@ -3,8 +3,6 @@
 //!
 //! `SIGNALS=54 SEED=2` runs so many trials, of so random a choice; `make test-signals N=54` does.
 
-#[path = "../common/mod.rs"]
-mod common;
 #[path = "signals/left.rs"]
 mod left;
 #[path = "signals/trial.rs"]
@@ -13,7 +11,7 @@ mod trial;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{arg, root, run, stderr, tcpwhy, wait_until};
+use crate::common::{arg, need_root, run, stderr, tcpwhy, wait_until};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -38,9 +36,7 @@ fn number(name: &str, default: u64) -> u64 {
 
 #[test]
 fn whatever_the_moment_nothing_is_left() {
-    if !root() {
-        return;
-    }
+    need_root();
     let trials = number("SIGNALS", FEW as u64) as usize;
     let seed = number("SEED", 1);
     let mut rng = Pcg64::seed_from_u64(seed);

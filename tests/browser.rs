@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::live::Space;
-use common::{arg, begin, finish, lab_binary, root, run, stderr, stdout, wait_until};
+use common::{arg, begin, finish, lab_binary, need_root, run, stderr, stdout, wait_until};
 use recording::Recording;
 
 /// A scenario of each of the five cases.
@@ -110,9 +110,7 @@ fn record_lossy(dir: &Path) -> PathBuf {
 
 #[test]
 fn reports_work_in_a_browser() {
-    if !root() {
-        return;
-    }
+    need_root();
     let dir = tempfile::tempdir().unwrap();
     let pages = dir.path().join("pages");
     fs::create_dir(&pages).unwrap();

@@ -1,14 +1,11 @@
 //! Recording from within namespaces of its own: right, or it says what is not.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use common::{TCPWHY, arg, json_lines, root, rows, stderr, stdout, wait_until};
+use crate::common::{TCPWHY, arg, json_lines, need_root, rows, stderr, stdout, wait_until};
 use recording::tables::{Event, Health, Holder, Listener, Process};
 use recording::{Recording, Verdict};
 use rustix::process::{Pid, Signal, kill_process};
@@ -56,9 +53,7 @@ fn now() -> u64 {
 
 #[test]
 fn in_a_time_namespace_all_times_are_the_hosts() {
-    if !root() {
-        return;
-    }
+    need_root();
     for offset in ["100000", "-5"] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r.tcpwhy");
@@ -88,9 +83,7 @@ const PID: &[&str] = &["--pid", "--fork", "--mount-proc"];
 
 #[test]
 fn in_a_pid_namespace_it_says_that_owners_are_not_told() {
-    if !root() {
-        return;
-    }
+    need_root();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.tcpwhy");
     record_in(PID, &path);
@@ -125,9 +118,7 @@ fn in_a_pid_namespace_it_says_that_owners_are_not_told() {
 
 #[test]
 fn in_the_hosts_namespaces_there_is_nothing_to_say() {
-    if !root() {
-        return;
-    }
+    need_root();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.tcpwhy");
     record_in(&["--fork"], &path);
@@ -141,9 +132,7 @@ fn in_the_hosts_namespaces_there_is_nothing_to_say() {
 
 #[test]
 fn in_a_user_namespace_it_names_that() {
-    if !root() {
-        return;
-    }
+    need_root();
     let text = stdout(&run_in(&["--user", "--map-root-user"], &["doctor"]));
     assert!(text.contains("user namespace of its own"), "{text}");
 }

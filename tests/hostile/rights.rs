@@ -1,15 +1,12 @@
 //! Recording with less than root has: what suffices, and what is said of what does not.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use common::live::Space;
-use common::{TCPWHY, arg, root, rows, stderr, stdout};
+use crate::common::live::Space;
+use crate::common::{TCPWHY, arg, need_root, rows, stderr, stdout};
 use recording::tables::{Event, Health, Listener};
 use recording::{Recording, Verdict};
 use rustix::process::{Gid, Uid};
@@ -88,9 +85,7 @@ impl Recorded {
 
 #[test]
 fn what_is_lacking_is_named_one_by_one() {
-    if !root() {
-        return;
-    }
+    need_root();
     let nobody = Nobody::new();
     for (has, lacks) in [
         (
@@ -114,9 +109,7 @@ fn what_is_lacking_is_named_one_by_one() {
 
 #[test]
 fn two_capabilities_record_the_own_namespace_and_say_what_is_missing() {
-    if !root() {
-        return;
-    }
+    need_root();
     let nobody = Nobody::new();
     let other = Space::new("other");
     let all = "events,sockets,host,ports,calls,packets,waits,threads,profile";
@@ -168,9 +161,7 @@ fn two_capabilities_record_the_own_namespace_and_say_what_is_missing() {
 
 #[test]
 fn with_all_that_is_named_nothing_is_missing() {
-    if !root() {
-        return;
-    }
+    need_root();
     let nobody = Nobody::new();
     let capabilities = "bpf perfmon sys_admin sys_ptrace dac_read_search syslog net_admin net_raw";
     let with = ["--with", "calls,packets,waits,threads,profile"];
@@ -190,9 +181,7 @@ fn with_all_that_is_named_nothing_is_missing() {
 
 #[test]
 fn sys_admin_alone_records_and_names_what_hides_the_symbols() {
-    if !root() {
-        return;
-    }
+    need_root();
     let nobody = Nobody::new();
     let recorded = nobody.record("sys_admin", &[]);
     assert_eq!(recorded.verdict("state"), Verdict::Attached);

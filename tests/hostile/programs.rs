@@ -1,13 +1,10 @@
 //! Programs whose files go or change under a profile: what they run is named by what they run.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::{arg, begin, finish, root, rows, stacks, wait_until};
+use crate::common::{arg, begin, finish, need_root, rows, stacks, wait_until};
 use recording::tables::Sample;
 use rustix::fs::{CWD, Mode, mkfifoat};
 

@@ -1,15 +1,12 @@
 //! What a recording owes to its surroundings: it ends orderly when the terminal hangs up, and what it
 //! cannot take away when it is killed goes with the next run. Needs root.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, chown, symlink};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use common::{TCPWHY, arg, root, run, stderr, tcpwhy, wait_until};
+use crate::common::{TCPWHY, arg, need_root, run, stderr, tcpwhy, wait_until};
 use recording::Recording;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -103,9 +100,7 @@ fn runs(pid: &str) -> bool {
 
 #[test]
 fn a_hang_up_ends_it_orderly() {
-    if !root() {
-        return;
-    }
+    need_root();
     for signal in [Signal::HUP, Signal::TERM] {
         let mut record = Running::begin(&[&["record", "-o", "r.tcpwhy"], &LONG[..]].concat());
         let pid = pid_of_command(&record);
@@ -137,9 +132,7 @@ fn a_hang_up_ends_it_orderly() {
 
 #[test]
 fn under_nohup_it_goes_on() {
-    if !root() {
-        return;
-    }
+    need_root();
     let mut nohup = Command::new("nohup");
     nohup.arg(TCPWHY);
     let mut record = Running::with(nohup, &["record", "-o", "r.tcpwhy", "--for", "600s"]);
@@ -156,9 +149,7 @@ fn under_nohup_it_goes_on() {
 
 #[test]
 fn what_a_killed_run_left_goes_with_the_next() {
-    if !root() {
-        return;
-    }
+    need_root();
     let mut explain = Running::begin(&[&["explain"], &LONG[..]].concat());
     let pid = pid_of_command(&explain);
     explain.end(Signal::KILL);
@@ -197,9 +188,7 @@ fn what_a_killed_run_left_goes_with_the_next() {
 
 #[test]
 fn what_was_cut_short_says_so() {
-    if !root() {
-        return;
-    }
+    need_root();
     // Before anything was sealed, as nothing is needed for it to be said.
     let mut record = Running::begin(&["record", "-o", "r.tcpwhy"]);
     record.end(Signal::KILL);
@@ -219,9 +208,7 @@ fn what_was_cut_short_says_so() {
 
 #[test]
 fn the_ready_file_is_made_by_us() {
-    if !root() {
-        return;
-    }
+    need_root();
     let dir = tempfile::tempdir().unwrap();
     let (victim, link) = (dir.path().join("victim"), dir.path().join("ready"));
     fs::write(&victim, "precious").unwrap();
@@ -246,9 +233,7 @@ fn the_ready_file_is_made_by_us() {
 
 #[test]
 fn a_full_disk_keeps_the_older_file() {
-    if !root() {
-        return;
-    }
+    need_root();
     let dir = tempfile::tempdir().unwrap();
     let recording = dir.path().join("m.tcpwhy");
     let made = run(&["model", "run", "illumos-time-wait", "-o", arg(&recording)]);
@@ -275,9 +260,7 @@ fn a_full_disk_keeps_the_older_file() {
 
 #[test]
 fn a_small_stack_is_enough_to_record() {
-    if !root() {
-        return;
-    }
+    need_root();
     let dir = tempfile::tempdir().unwrap();
     let kept = dir.path().join("r.tcpwhy");
     let shell = "ulimit -s 64; exec \"$0\" \"$@\"";
@@ -291,9 +274,7 @@ fn a_small_stack_is_enough_to_record() {
 
 #[test]
 fn where_nobody_reads_what_is_said_it_ends_orderly() {
-    if !root() {
-        return;
-    }
+    need_root();
     let dir = tempfile::tempdir().unwrap();
     let kept = dir.path().join("r.tcpwhy");
     let full = fs::OpenOptions::new()

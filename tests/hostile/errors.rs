@@ -1,11 +1,8 @@
 //! Surroundings in which nothing can be recorded: the error names the cause and what to do.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 use std::process::Command;
 
-use common::{TCPWHY, arg, root, stderr};
+use crate::common::{TCPWHY, arg, need_root, stderr};
 
 /// What a shell prints to standard error that ends in our binary; in a mount namespace of its own.
 fn complaint(script: &str) -> String {
@@ -24,9 +21,7 @@ fn complaint(script: &str) -> String {
 
 #[test]
 fn without_proc_that_is_what_it_says() {
-    if !root() {
-        return;
-    }
+    need_root();
     let text = complaint("umount -l /proc && exec TCPWHY record -o /tmp/none.tcpwhy");
     assert!(text.contains("/proc is not mounted here"), "{text}");
     assert!(!text.contains("CAP_"), "{text}");
@@ -36,9 +31,7 @@ fn without_proc_that_is_what_it_says() {
 
 #[test]
 fn with_too_few_open_files_it_says_how_many_are_needed() {
-    if !root() {
-        return;
-    }
+    need_root();
     for few in [16, 32, 48] {
         let script = format!("ulimit -n {few}; exec TCPWHY record -o /tmp/none-$$.tcpwhy");
         let text = complaint(&script);
@@ -53,9 +46,7 @@ fn with_too_few_open_files_it_says_how_many_are_needed() {
 
 #[test]
 fn a_low_soft_limit_is_raised_for_the_recorder_and_not_for_what_it_runs() {
-    if !root() {
-        return;
-    }
+    need_root();
     let dir = tempfile::tempdir().unwrap();
     let (path, limit) = (dir.path().join("r.tcpwhy"), dir.path().join("limit"));
     let script = format!(
@@ -70,9 +61,7 @@ fn a_low_soft_limit_is_raised_for_the_recorder_and_not_for_what_it_runs() {
 
 #[test]
 fn a_full_disk_is_told_once() {
-    if !root() {
-        return;
-    }
+    need_root();
     let text = complaint(
         "mount -t tmpfs -o size=64k none /mnt && dd if=/dev/zero of=/mnt/full bs=1k 2>/dev/null; \
          exec TCPWHY record -o /mnt/r.tcpwhy --for 30s",

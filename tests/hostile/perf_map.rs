@@ -1,15 +1,12 @@
 //! Perf maps of processes that mean ill: root's recording ends, stays small, and tells nobody's secrets.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use common::{arg, begin, root, rows, stacks, wait_until};
+use crate::common::{arg, begin, need_root, rows, stacks, wait_until};
 use recording::Recording;
 use recording::tables::{Health, Sample};
 use rustix::process::{Pid, Signal, kill_process};
@@ -142,36 +139,28 @@ fn has(told: &Told, word: &str) -> bool {
 
 #[test]
 fn functions_of_a_jit_are_named() {
-    if !root() {
-        return;
-    }
+    need_root();
     let told = told_of("map", "-");
     assert!(has(&told, "LazyCompile:~made_here"), "{:?}", told.functions);
 }
 
 #[test]
 fn a_fifo_keeps_nobody_waiting() {
-    if !root() {
-        return;
-    }
+    need_root();
     let told = told_of("fifo", "-");
     assert!(told.says("it is not a regular file"), "{:?}", told.notes);
 }
 
 #[test]
 fn a_lease_keeps_nobody_waiting() {
-    if !root() {
-        return;
-    }
+    need_root();
     let told = told_of("lease", "-");
     assert!(told.says("holds a lease"), "{:?}", told.notes);
 }
 
 #[test]
 fn a_link_leads_nowhere() {
-    if !root() {
-        return;
-    }
+    need_root();
     let told = told_of("symlink", "secret");
     assert!(!has(&told, "ROOT_SECRET"), "{:?}", told.functions);
     assert!(told.says("it is behind a link"), "{:?}", told.notes);
@@ -179,9 +168,7 @@ fn a_link_leads_nowhere() {
 
 #[test]
 fn a_mount_of_roots_file_is_not_read() {
-    if !root() {
-        return;
-    }
+    need_root();
     let told = told_of("mount", "secret");
     assert!(!has(&told, "ROOT_SECRET"), "{:?}", told.functions);
     assert!(told.says("own user"), "{:?}", told.notes);
@@ -189,9 +176,7 @@ fn a_mount_of_roots_file_is_not_read() {
 
 #[test]
 fn a_map_of_hundreds_of_megabytes_takes_little_memory() {
-    if !root() {
-        return;
-    }
+    need_root();
     let told = told_of("big", "-");
     assert!(told.max_rss < 300 << 20, "{} MB", told.max_rss >> 20);
     // What it was last told is kept.
@@ -201,9 +186,7 @@ fn a_map_of_hundreds_of_megabytes_takes_little_memory() {
 
 #[test]
 fn a_name_of_a_megabyte_is_cut() {
-    if !root() {
-        return;
-    }
+    need_root();
     let told = told_of("long", "-");
     assert!(has(&told, "long_name_"), "{:?}", told.functions.first());
     let longest = told.functions.iter().map(String::len).max();

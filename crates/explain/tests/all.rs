@@ -1,0 +1,5 @@
+//! Recordings explained from end to end.
+
+mod hostile;
+mod since;
+mod whole;

@@ -1,0 +1,7 @@
+//! The lab on the real kernel: root, and one test at a time.
+
+mod common;
+mod engine;
+mod link;
+mod namespaces;
+mod workload;

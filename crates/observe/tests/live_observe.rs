@@ -1,0 +1,6 @@
+//! What the sources see of the real kernel: root, and one test at a time.
+
+mod census;
+mod common;
+mod odd_packets;
+mod usage;

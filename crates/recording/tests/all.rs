@@ -1,0 +1,4 @@
+//! Recordings written, read and damaged.
+
+mod damage;
+mod round_trip;

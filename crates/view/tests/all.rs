@@ -1,0 +1,12 @@
+//! What the views make of recordings.
+
+mod common;
+mod compare;
+mod flame;
+mod json;
+mod report;
+mod report_flame;
+mod stat;
+mod text;
+mod top;
+mod trace;

@@ -1,0 +1,9 @@
+//! What the built command says without recording this host: no root, and all at once.
+
+mod bad_input;
+mod book;
+mod common;
+mod dependencies;
+mod kernels;
+mod layout;
+mod report;

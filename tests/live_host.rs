@@ -1,0 +1,14 @@
+//! What the built command records of this host, and shows of it: root, and one test at a time.
+
+mod bad_input_live;
+mod calls;
+mod common;
+mod nginx;
+mod packets;
+mod profile_live;
+mod recording_live;
+mod stat_live;
+mod tasks_live;
+mod top_live;
+mod trace_live;
+mod views_live;
