@@ -51,7 +51,10 @@ fn unknown_names() {
     let output = run(&["explain", "x.tcpwhy", "--cause", "gremlins"]);
     assert_eq!(output.status.code(), Some(2));
     let says = stderr(&output);
-    assert!(says.contains("gremlins") && says.contains("tail-loss"), "{says}");
+    assert!(
+        says.contains("gremlins") && says.contains("tail-loss"),
+        "{says}"
+    );
     one_line(&["lab", "run", "no-such-scenario"], "no-such-scenario");
 }
 
