@@ -14,6 +14,7 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use view::top::Key;
 
 /// The terminal, taken over until this is dropped.
@@ -80,14 +81,21 @@ impl Terminal {
     /// What the reader does within this time.
     pub fn input(&mut self, within: Duration) -> Result<Option<Input>> {
         // Of a terminal that has gone crossterm reads for ever; so it is asked only while there is one.
-        wait(within)?;
+        let pressed = wait(within)?;
         let read = || -> io::Result<Option<Event>> {
-            match event::poll(Duration::ZERO)? {
-                true => event::read().map(Some),
-                false => Ok(None),
+            if event::poll(Duration::ZERO)? {
+                event::read().map(Some)
+            } else {
+                Ok(None)
             }
         };
         let event = match read() {
+            // Of a key that comes with a change of size crossterm was told, and forgot: it would
+            // read it with the next key, and we should ask in vain until then.
+            Ok(None) if pressed => tell_again().and_then(|()| read()),
+            event => event,
+        };
+        let event = match event {
             Ok(event) => event,
             // A signal: whoever looks at its flag knows what to do.
             Err(e) if e.kind() == io::ErrorKind::Interrupted => None,
@@ -107,8 +115,16 @@ impl Drop for Terminal {
     }
 }
 
-/// Waits for keys, or for a signal; an error when the terminal has gone.
-fn wait(within: Duration) -> Result<()> {
+/// Makes the kernel tell whoever waits for keys once more that there are some: it does after each
+/// change of the terminal's attributes, though they stay the same.
+fn tell_again() -> io::Result<()> {
+    let stdin = io::stdin();
+    let same = tcgetattr(&stdin)?;
+    Ok(tcsetattr(&stdin, OptionalActions::Now, &same)?)
+}
+
+/// Waits for keys, or for a signal; whether there are keys. An error when the terminal has gone.
+fn wait(within: Duration) -> Result<bool> {
     let stdin = io::stdin();
     let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
     let within = Timespec::try_from(within).ok();
@@ -117,7 +133,7 @@ fn wait(within: Duration) -> Result<()> {
         _ if fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) => {
             bail!("the terminal has gone")
         }
-        _ => Ok(()),
+        _ => Ok(fds[0].revents().contains(PollFlags::IN)),
     }
 }
 
