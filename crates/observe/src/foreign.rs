@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, fstatfs, open, openat, openat2,
+    CWD, FileType, FsWord, Mode, OFlags, ResolveFlags, Stat, fstat, fstatfs, open, openat, openat2,
 };
 use rustix::io::Errno;
 
@@ -126,8 +126,8 @@ pub fn why(e: &io::Error) -> String {
 
 impl Plain {
     /// Whether it lies on one of these kinds of file systems.
-    pub fn is_on(&self, magics: &[i64]) -> bool {
-        fstatfs(&self.path).is_ok_and(|fs| magics.contains(&fs.f_type))
+    pub fn is_on(&self, kinds: &[FsWord]) -> bool {
+        fstatfs(&self.path).is_ok_and(|fs| kinds.contains(&fs.f_type))
     }
 
     /// Opens it for reading. Does not wait for a lease of its owner's either.

@@ -191,8 +191,7 @@ fn splits_sys_admin() -> bool {
 
 /// Fails unless /proc is what it should be: nearly everything is read there.
 fn require_proc() -> Result<(), Error> {
-    let kind = statfs("/proc").map(|fs| fs.f_type);
-    if !kind.is_ok_and(|kind| kind as u64 == PROC_SUPER_MAGIC as u64) {
+    if !statfs("/proc").is_ok_and(|fs| fs.f_type == PROC_SUPER_MAGIC) {
         return Err(Error::Kernel(
             "/proc is not mounted here; mount it first: mount -t proc proc /proc".into(),
         ));

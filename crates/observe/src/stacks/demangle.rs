@@ -4,6 +4,8 @@ use std::fmt::{self, Write};
 
 use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 
+use super::cut;
+
 /// Bytes of a name that are kept; a template's name can be any length.
 const MAX_NAME: usize = 512;
 
@@ -41,7 +43,7 @@ impl Write for Bounded {
             return Ok(());
         }
         self.full = true;
-        self.text.push_str(&more[..more.floor_char_boundary(room)]);
+        self.text.push_str(cut(more, room));
         Err(fmt::Error)
     }
 }

@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::rc::Rc;
 
+use rustix::fs::FsWord;
+
 use super::elf::{Data, Functions};
 use super::process::Mapping;
 use crate::foreign::{self, Plain, Process};
@@ -34,9 +36,9 @@ const MAX_FUNCTIONS: usize = 4 << 20;
 /// Hosts of containers have thousands of mounts, some with lines of kilobytes.
 const MAX_MOUNTS: usize = 8 << 20;
 /// File systems that differ in what they tell of a file in its mapping and by its name.
-const TELL_OTHERWISE: &[i64] = &[OVERLAYFS, BTRFS];
-const OVERLAYFS: i64 = 0x794c_7630;
-const BTRFS: i64 = 0x9123_683e;
+const TELL_OTHERWISE: &[FsWord] = &[OVERLAYFS, BTRFS];
+const OVERLAYFS: FsWord = 0x794c_7630;
+const BTRFS: FsWord = 0x9123_683e;
 
 impl Files {
     /// What is known of a file, if anything.

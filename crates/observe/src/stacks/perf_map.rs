@@ -7,6 +7,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
+use super::cut;
+
 /// The functions that a process said it made.
 pub struct PerfMap {
     file: File,
@@ -121,7 +123,7 @@ impl PerfMap {
         let Some((start, size, name)) = parse(line) else {
             return;
         };
-        let name = &name[..name.floor_char_boundary(MAX_NAME)];
+        let name = cut(name, MAX_NAME);
         self.entries.push(Entry {
             start,
             size,

@@ -12,7 +12,7 @@ use super::elf::Functions;
 use super::files::{FileId, Files};
 use super::perf_map::PerfMap;
 use super::process::{Mapping, Maps};
-use super::{Place, hex};
+use super::{Place, cut, hex};
 use crate::foreign::{self, Process};
 
 /// What is known of processes and their files. Everything of theirs is read here.
@@ -212,7 +212,7 @@ impl Resolver {
             return unknown;
         };
         let mapping = within.mapping;
-        let module: Text = mapping.name[..mapping.name.floor_char_boundary(MAX_MODULE)].into();
+        let module: Text = cut(&mapping.name, MAX_MODULE).into();
         let (reading, notes) = (&mut self.reading, &mut self.notes);
         let found = if mapping.is_made() {
             let (found, grown) = seen.made.find(pid, address, reading, notes);
