@@ -7,18 +7,29 @@
 //! declaration.
 
 mod cell;
+mod chunks;
 mod correlate;
 mod docs;
 mod error;
 mod events;
 mod feed;
+mod files;
 mod filter;
+mod guard;
+mod limits;
 mod manifest;
+mod mapping;
+mod pages;
 mod read;
+mod redact;
 mod rows;
+mod scan;
+pub mod scrub;
+mod segment;
 mod stacks;
 mod table;
 pub mod tables;
+mod thrift;
 mod window;
 mod write;
 
@@ -32,8 +43,10 @@ pub use filter::{Filter, Prefix};
 pub use manifest::{
     FORMAT, Host, Intent, Manifest, Namespace, OwnCost, Source, Verdict, monotonic_ns,
 };
-pub use read::{Batch, Recording, RowRef, Scan};
+pub use read::{Recording, RowRef};
+pub use redact::Redactor;
 pub use rows::{Row, Rows};
+pub use scan::{Batch, Scan};
 pub use stacks::{Place, Stacks};
 pub use table::{Column, Table, TableInfo, Unit};
 pub use window::Window;

@@ -1,6 +1,7 @@
 //! Records the live host until its time is up, its command ends, or someone presses Ctrl-C.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -64,6 +65,9 @@ pub struct LiveArgs {
     /// Create this file when recording has begun
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<PathBuf>,
+    /// Pseudonyms for addresses and names, in the recording and in what is said of it
+    #[arg(long)]
+    pub redact: bool,
     /// Run this command and record until it ends
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
@@ -107,7 +111,16 @@ impl WhatArgs {
     }
 }
 
-/// Records `parts` and what is asked for into `dir` for `time`, or, when there is a command and no `time`, until it ends.
+/// A temporary directory, made next, that only its owner can enter.
+pub fn temporary(prefix: &'static str) -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    let owner_only = Permissions::from_mode(0o700);
+    builder.prefix(prefix).permissions(owner_only);
+    builder
+}
+
+/// Records `parts` and what is asked for into `dir` for `time`, or, when there is a command and no
+/// `time`, until it ends. The manifest is not redacted, whatever is in `dir`.
 pub fn record(
     dir: PathBuf,
     time: Option<Duration>,
@@ -116,7 +129,10 @@ pub fn record(
     args: &LiveArgs,
 ) -> Result<Manifest> {
     let stop = stop_flag()?;
-    let options = args.what.options(filter, parts);
+    let options = Options {
+        redact: args.redact,
+        ..args.what.options(filter, parts)
+    };
     let mut session = Session::start(&dir, &options)?;
     ready(args.ready_file.as_deref())?;
     let child = match start(&args.command) {

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use observe::Part;
-use recording::Recording;
+use recording::{Filter, Manifest, Recording, Redactor};
 use view::Style;
 
 use crate::live::{self, LiveArgs};
@@ -61,8 +61,7 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     let dir = match (&args.recording, &args.output) {
         (Some(recording), _) => recording.clone(),
         (None, kept) => {
-            temporary = tempfile::Builder::new()
-                .prefix("tcpwhy-")
+            temporary = live::temporary("tcpwhy-")
                 .tempdir()
                 .context("making a temporary directory")?;
             let dir = kept
@@ -72,14 +71,18 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
                 .time
                 .or(args.live.command.is_empty().then_some(DEFAULT_TIME));
             // Resolved once: namespaces and cgroups may be gone when the recording ends.
-            let asked = filter.insert(args.live.filters.live()?);
-            live::record(
+            let asked = args.live.filters.live()?;
+            let manifest = live::record(
                 dir.clone(),
                 time,
                 asked.clone(),
                 Part::to_explain(),
                 &args.live,
             )?;
+            filter = Some(match args.live.redact {
+                true => redacted(&manifest, asked)?,
+                false => asked,
+            });
             dir
         }
     };
@@ -87,6 +90,10 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     let filter = match filter {
         Some(filter) => filter,
         None => args.live.filters.of(&recording.manifest)?,
+    };
+    let (recording, filter) = match args.live.redact {
+        true => recording.redacted(filter).map_err(|why| anyhow!(why))?,
+        false => (recording, filter),
     };
     let explanation = explain::explain_with(&recording, &options.about(filter))?;
     if args.json {
@@ -104,6 +111,12 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// The filter for a recording that was redacted while it was made.
+fn redacted(manifest: &Manifest, filter: Filter) -> Result<Filter> {
+    let filter = Redactor::of(manifest).filter(filter);
+    filter.map_err(|why| anyhow!(why))
 }
 
 /// How text is shown here: colour only on a terminal, and not against the user's wish.

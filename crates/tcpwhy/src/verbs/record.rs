@@ -31,7 +31,9 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
     let time = args
         .time
         .or(args.live.command.is_empty().then_some(DEFAULT_TIME));
-    let dir = args.output.unwrap_or_else(default_name);
+    let dir = args
+        .output
+        .unwrap_or_else(|| default_name(args.live.redact));
     let filter = args.live.filters.live()?;
     let manifest = live::record(dir.clone(), time, filter, Part::by_default(), &args.live)?;
     let lost: u64 = manifest.sources.iter().map(|s| s.lost).sum();
@@ -48,11 +50,14 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn default_name() -> PathBuf {
-    let host = rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .replace('/', "-");
+fn default_name(redacted: bool) -> PathBuf {
+    let host = match redacted {
+        true => "redacted".into(),
+        false => rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .replace('/', "-"),
+    };
     let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
     format!("{host}-{now}.tcpwhy").into()
 }

@@ -16,7 +16,7 @@ use view::top::{About, Effect, Findings, Picture, Seen, State, Timeline, draw};
 
 use crate::explainer::{Done, Explainer, Job};
 use crate::filters::FilterArgs;
-use crate::live::{WhatArgs, stop_flag};
+use crate::live::{WhatArgs, stop_flag, temporary};
 use crate::terminal::{self, Input, Terminal};
 use crate::watch::{stop_session, without_tasks};
 
@@ -143,7 +143,7 @@ fn take(feed: &Feed, window: &mut Window, timeline: &mut Timeline) -> Result<()>
 
 /// A directory in memory where there is one, else where temporary files go.
 fn memory() -> Result<TempDir> {
-    let make = || tempfile::Builder::new().prefix("tcpwhy-top-").to_owned();
+    let make = || temporary("tcpwhy-top-");
     let in_memory = PLACES.iter().find_map(|dir| make().tempdir_in(dir).ok());
     match in_memory {
         Some(dir) => Ok(dir),
