@@ -122,6 +122,9 @@ pub struct Facts {
     pub tcpwhy: String,
     /// Start, ns since 1970.
     pub start_unix_ns: i64,
+    /// Addresses and names are pseudonyms; left out when they are not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub redacted: bool,
 }
 
 /// Counters whose rise is worth a line although no finding may rest on them.
@@ -173,6 +176,7 @@ impl Summary {
                 producer: manifest.producer.clone(),
                 tcpwhy: manifest.tcpwhy.clone(),
                 start_unix_ns: start.saturating_add(manifest.clock_offset_ns),
+                redacted: manifest.redacted,
             },
         }
     }

@@ -32,6 +32,8 @@ pub struct Options {
     pub wait_over: Duration,
     /// How the CPUs are sampled.
     pub profile: ProfileOptions,
+    /// Pseudonyms are recorded for addresses and names.
+    pub redact: bool,
     /// The command line, for the manifest.
     pub command_line: Vec<String>,
 }
@@ -49,6 +51,7 @@ impl Default for Options {
             calls_only: &[],
             wait_over: Duration::from_millis(10),
             profile: ProfileOptions::default(),
+            redact: false,
             command_line: Vec::new(),
         }
     }

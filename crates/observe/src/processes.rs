@@ -5,13 +5,14 @@ use std::fs;
 use std::path::Path;
 
 use recording::tables::Process;
-use recording::{TableWriter, Text, monotonic_ns};
+use recording::{TableWriter, Text, monotonic_ns, scrub};
 
 use crate::error::Error;
 
 /// /proc reports CPU times in hundredths of a second, whatever HZ is (USER_HZ is part of the ABI).
 const USER_TICK_MS: u64 = 10;
-/// A command line can be 2 MiB; this much tells who it is.
+/// A command line can be 2 MiB; this much is looked at, and this much of it tells who it is.
+const READ_CMDLINE: usize = 4096;
 const MAX_CMDLINE: usize = 512;
 
 /// Writes a row for each of `pids` that still runs.
@@ -80,14 +81,22 @@ impl Stat {
     }
 }
 
+/// The arguments joined by blanks, without secrets. Those are looked for before anything is cut: half
+/// a URL does not show that it holds a password.
 fn command_line(bytes: &[u8]) -> String {
-    let bytes = &bytes[..bytes.len().min(MAX_CMDLINE)];
-    let words: Vec<_> = bytes
-        .split(|&b| b == 0)
-        .filter(|w| !w.is_empty())
-        .map(String::from_utf8_lossy)
-        .collect();
-    words.join(" ")
+    let read = &bytes[..bytes.len().min(READ_CMDLINE)];
+    // Of a longer one the last argument may be half.
+    let whole = match read.iter().rposition(|&b| b == 0) {
+        Some(end) if read.len() < bytes.len() => &read[..end],
+        _ => read,
+    };
+    let words = whole.split(|&b| b == 0).filter(|w| !w.is_empty());
+    let words = scrub::arguments(words.map(String::from_utf8_lossy)).join(" ");
+    let mut end = words.len().min(MAX_CMDLINE);
+    while !words.is_char_boundary(end) {
+        end -= 1;
+    }
+    words[..end].into()
 }
 
 #[cfg(test)]
@@ -114,5 +123,17 @@ mod tests {
     fn command_lines_are_joined_and_cut() {
         assert_eq!(command_line(b"nginx: master\0-g\0\0"), "nginx: master -g");
         assert_eq!(command_line(&[b'x'; 4096]).len(), MAX_CMDLINE);
+        assert_eq!(command_line(&[b'x'; 5000]).len(), MAX_CMDLINE);
+        let long = [
+            &b"a\0--b="[..],
+            &[b'x'; 4082],
+            b"\0https://joe:secret@host/",
+        ]
+        .concat();
+        assert!(command_line(&long).starts_with("a --b=xxx"));
+        assert_eq!(
+            command_line(b"server\0--password\0two words\0--port\080"),
+            "server --password *** --port 80"
+        );
     }
 }

@@ -5,9 +5,10 @@ use arrow_array::Array;
 use crate::tables::Event;
 use crate::{Batch, Error, RowRef, Scan};
 
-/// Batches put in order together: more rows than a segment of ours has. A foreign segment may hold
-/// more; then lives that reach farther back than this come late.
+/// Batches put in order together: more rows than a segment of ours has, and what they may take, bytes.
+/// A foreign segment may hold more; then lives that reach farther back than this come late.
 const MOST_BATCHES: usize = 128;
+const MOST_BYTES: usize = 128 << 20;
 
 /// Every event, in order of time within a segment. A row that is a whole life comes as its steps,
 /// each with the row's place.
@@ -41,7 +42,8 @@ impl Events {
     fn advance(&mut self) -> Result<bool, Error> {
         self.batches.clear();
         self.batches.extend(self.ahead.take());
-        while self.batches.len() < MOST_BATCHES {
+        let mut bytes: usize = self.batches.iter().map(|b| b.bytes).sum();
+        while self.batches.len() < MOST_BATCHES && bytes < MOST_BYTES {
             let Some(batch) = self.scan.next().transpose()? else {
                 break;
             };
@@ -50,6 +52,7 @@ impl Events {
                 self.ahead = Some(batch);
                 break;
             }
+            bytes += batch.bytes;
             self.batches.push(batch);
         }
         self.order = order(&self.batches);

@@ -99,7 +99,7 @@ impl Segment {
     pub fn rows<T: Table>(&self) -> Option<Result<Batch<T>, Error>> {
         (self.table == T::INFO.name).then(|| {
             Batch::of(
-                &self.batch,
+                self.batch.clone(),
                 self.table.as_ref(),
                 self.number,
                 self.first_row,

@@ -7,21 +7,32 @@
 //! declaration.
 
 mod cell;
+mod chunks;
 mod clock;
 mod correlate;
 mod docs;
 mod error;
 mod events;
 mod feed;
+mod files;
 mod filter;
+mod guard;
+mod limits;
 mod manifest;
+mod mapping;
 mod owner;
+mod pages;
 mod read;
+mod redact;
 mod rows;
+mod scan;
 mod scratch;
+pub mod scrub;
+mod segment;
 mod stacks;
 mod table;
 pub mod tables;
+mod thrift;
 mod window;
 mod write;
 
@@ -35,8 +46,10 @@ pub use feed::{Feed, Next, Segment};
 pub use filter::{Filter, Prefix};
 pub use manifest::{FORMAT, Host, Intent, Manifest, Namespace, OwnCost, Source, Verdict};
 pub use owner::Owner;
-pub use read::{Batch, Recording, RowRef, Scan};
+pub use read::{Recording, RowRef};
+pub use redact::Redactor;
 pub use rows::{Row, Rows};
+pub use scan::{Batch, Scan};
 pub use scratch::{Scratch, sweep};
 pub use stacks::{Place, Stacks};
 pub use table::{Column, Table, TableInfo, Unit};

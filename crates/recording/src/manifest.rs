@@ -1,19 +1,20 @@
 //! `manifest.json`: what a recording is of: host, kernel, clock, namespaces, sources, own cost.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::Error;
+use crate::files::{make_file, open_file, open_given_dir};
+use crate::{Error, limits, scrub};
 
 /// The newest format this code writes and reads. Raised when an old reader would misread.
 pub const FORMAT: u64 = 1;
-
-/// The largest manifest that is read; a host with 10,000 namespaces stays below.
-const MAX_BYTES: u64 = 16 << 20;
 
 /// What a recording is of, and how it was made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -37,8 +38,11 @@ pub struct Manifest {
     pub end_ns: u64,
     /// CLOCK_REALTIME minus CLOCK_MONOTONIC at the start, ns.
     pub clock_offset_ns: i64,
-    /// The command line of the recorder.
+    /// The command line of the recorder; what looks like a secret in it is `***`.
     pub command_line: Vec<String>,
+    /// Addresses and names are pseudonyms.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redacted: bool,
     /// The namespaces that were seen.
     pub namespaces: Vec<Namespace>,
     /// The sources, each with its intent and its verdict.
@@ -165,12 +169,45 @@ impl Manifest {
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         let open = dir.join("manifest.json.open");
         let path = dir.join("manifest.json");
-        let text = serde_json::to_vec_pretty(self).map_err(|e| Error::Io {
+        let text = serde_json::to_vec_pretty(&self.clone().bounded()).map_err(|e| Error::Io {
             path: path.clone(),
             why: e.into(),
         })?;
-        fs::write(&open, text).map_err(Error::io(&open))?;
+        let write = || make_file(&open)?.write_all(&text);
+        write().map_err(Error::io(&open))?;
         fs::rename(&open, &path).map_err(Error::io(&path))
+    }
+
+    /// Without secrets, and with texts no longer than a recording's may be.
+    fn bounded(mut self) -> Manifest {
+        let cut = |text: &mut String| {
+            if text.len() > limits::TEXT {
+                *text = limits::text(text).into_owned();
+            }
+        };
+        self.command_line.truncate(limits::LIST);
+        self.command_line = scrub::arguments(&self.command_line);
+        self.command_line.iter_mut().for_each(cut);
+        let host = &mut self.host;
+        let texts = [
+            &mut self.tcpwhy,
+            &mut self.producer,
+            &mut host.name,
+            &mut host.kernel,
+        ];
+        texts.into_iter().for_each(cut);
+        cut(&mut host.machine);
+        cut(&mut host.boot_id);
+        self.namespaces.iter_mut().for_each(|n| cut(&mut n.name));
+        for source in &mut self.sources {
+            cut(&mut source.name);
+            cut(&mut source.gives);
+            if let Verdict::Unsupported(why) | Verdict::Failed(why) = &mut source.verdict {
+                cut(why);
+            }
+        }
+        self.parameters.values_mut().for_each(cut);
+        self
     }
 
     /// Reads the manifest of the recording `dir`.
@@ -179,31 +216,25 @@ impl Manifest {
             path: dir.to_path_buf(),
             why: why.into(),
         };
-        let meta = fs::metadata(dir).map_err(|e| match e.kind() {
+        let within = open_given_dir(dir).map_err(|e| match e.kind() {
             std::io::ErrorKind::NotFound => Error::Missing(dir.to_path_buf()),
+            std::io::ErrorKind::NotADirectory => {
+                foreign("a recording is a directory, this is a file")
+            }
             _ => Error::io(dir)(e),
         })?;
-        if !meta.is_dir() {
-            return Err(foreign("a recording is a directory, this is a file"));
-        }
         let path = dir.join("manifest.json");
-        let size = match fs::metadata(&path) {
-            Ok(m) if m.is_file() => m.len(),
-            Ok(_) => return Err(foreign("manifest.json is not a file")),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                return Err(foreign("it has no manifest.json"));
-            }
-            Err(e) => return Err(Error::io(&path)(e)),
-        };
-        if size > MAX_BYTES {
+        let file = open_file(&within, "manifest.json", &path)?;
+        let (file, size) = file.ok_or_else(|| foreign("it has no manifest.json"))?;
+        if size > limits::MANIFEST {
             return Err(Error::damaged(&path, "larger than a manifest can be"));
         }
-        let text = fs::read(&path).map_err(Error::io(&path))?;
+        let mut text = Vec::with_capacity(size as usize);
+        let read = file.take(size).read_to_end(&mut text);
+        read.map_err(Error::io(&path))?;
         // The format is looked at first: a newer manifest may not parse as ours.
-        let json: serde_json::Value =
-            serde_json::from_slice(&text).map_err(|e| Error::damaged(&path, e))?;
-        let found = json.get("format").and_then(|f| f.as_u64());
-        match found {
+        let format: Format = serde_json::from_slice(&text).map_err(|e| Error::damaged(&path, e))?;
+        match format.format.0 {
             None => return Err(foreign("manifest.json names no format")),
             Some(found) if found > FORMAT => {
                 return Err(Error::Newer {
@@ -214,6 +245,72 @@ impl Manifest {
             }
             Some(_) => {}
         }
-        serde_json::from_value(json).map_err(|e| Error::damaged(&path, e))
+        let manifest: Manifest =
+            serde_json::from_slice(&text).map_err(|e| Error::damaged(&path, e))?;
+        let lists = [
+            (manifest.namespaces.len(), limits::NAMESPACES, "namespaces"),
+            (manifest.sources.len(), limits::LIST, "sources"),
+            (manifest.command_line.len(), limits::LIST, "arguments"),
+            (manifest.parameters.len(), limits::LIST, "parameters"),
+        ];
+        for (found, most, what) in lists {
+            if found > most {
+                let why = format!("{found} {what}, more than {most}");
+                return Err(Error::damaged(&path, why));
+            }
+        }
+        Ok(manifest.bounded())
+    }
+}
+
+/// What of a manifest is looked at first.
+#[derive(Deserialize)]
+struct Format {
+    #[serde(default)]
+    format: Number,
+}
+
+/// A number; `None` for anything else, of which nothing is kept.
+#[derive(Default)]
+struct Number(Option<u64>);
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Number, D::Error> {
+        from.deserialize_any(NumberVisitor)
+    }
+}
+
+struct NumberVisitor;
+
+impl<'de> Visitor<'de> for NumberVisitor {
+    type Value = Number;
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a number")
+    }
+    fn visit_u64<E>(self, number: u64) -> Result<Number, E> {
+        Ok(Number(Some(number)))
+    }
+    fn visit_i64<E>(self, _: i64) -> Result<Number, E> {
+        Ok(Number(None))
+    }
+    fn visit_f64<E>(self, _: f64) -> Result<Number, E> {
+        Ok(Number(None))
+    }
+    fn visit_bool<E>(self, _: bool) -> Result<Number, E> {
+        Ok(Number(None))
+    }
+    fn visit_str<E>(self, _: &str) -> Result<Number, E> {
+        Ok(Number(None))
+    }
+    fn visit_unit<E>(self) -> Result<Number, E> {
+        Ok(Number(None))
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Number, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Number(None))
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Number, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Number(None))
     }
 }

@@ -24,8 +24,20 @@ pub enum Unit {
     Count,
     /// A number that names something (a port, a pid, an inode).
     Id,
-    /// A name or a text.
+    /// A name or a text that is the kernel's, or tcpwhy's own.
     Name,
+    /// The name of a program or a thread.
+    Program,
+    /// A command line: whatever looks like a secret in it is `***`.
+    CommandLine,
+    /// The path of a cgroup.
+    Cgroup,
+    /// A file of a program; or the name of a part of the kernel, which has no `/`.
+    File,
+    /// One of several things of a kind: a cgroup's path, `comm/pid` of a process, or a plain name.
+    Instance,
+    /// In plain words.
+    Note,
     /// An IP address.
     Address,
     /// Yes or no.
@@ -46,7 +58,12 @@ impl Unit {
             Unit::Segments => "segments",
             Unit::Count => "count",
             Unit::Id => "id",
-            Unit::Name => "name",
+            Unit::Name | Unit::Instance => "name",
+            Unit::Program => "program's name",
+            Unit::CommandLine => "command line",
+            Unit::Cgroup => "cgroup's path",
+            Unit::File => "file",
+            Unit::Note => "text",
             Unit::Address => "address",
             Unit::Flag => "yes/no",
             Unit::Seq => "sequence number",
@@ -72,7 +89,11 @@ pub struct Column {
 impl Column {
     /// Whether the values are numbers: neither texts nor addresses, which are dictionaries.
     pub fn is_number(&self) -> bool {
-        !matches!(self.unit, Unit::Name | Unit::Address)
+        use Unit::{Address, Cgroup, CommandLine, File, Instance, Name, Note, Program};
+        !matches!(
+            self.unit,
+            Name | Program | CommandLine | Cgroup | File | Instance | Note | Address
+        )
     }
 }
 

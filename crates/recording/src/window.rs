@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::files::{file_name, make_dir};
 use crate::{Error, Manifest, Recording, Segment};
 
 /// Tables whose rows are written once and stay true.
@@ -97,10 +98,10 @@ impl Window {
     /// Makes `to`, a recording of what happened since `since_ns`, beside this one on the same file
     /// system: its segments are links, so it costs nothing and stays when this one forgets them.
     pub fn link(&self, since_ns: u64, manifest: &Manifest, to: &Path) -> Result<Recording, Error> {
-        fs::create_dir(to).map_err(Error::io(to))?;
+        make_dir(to).map_err(Error::io(to))?;
         for (table, segments) in &self.tables {
             let dir = to.join(table);
-            fs::create_dir(&dir).map_err(Error::io(&dir))?;
+            make_dir(&dir).map_err(Error::io(&dir))?;
             for (i, segment) in segments.iter().enumerate() {
                 let always = ONCE.contains(table) || *table == BASELINE && i == 0;
                 if always || segment.last_ns >= since_ns {
@@ -121,7 +122,7 @@ impl Window {
 }
 
 fn path(dir: &Path, table: &str, number: u32) -> PathBuf {
-    dir.join(table).join(format!("{number:06}.parquet"))
+    dir.join(table).join(file_name(number))
 }
 
 fn remove(path: &Path) -> Result<(), Error> {

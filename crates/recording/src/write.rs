@@ -17,8 +17,10 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersi
 use parquet::schema::types::ColumnPath;
 
 use crate::feed::{Feed, Segment};
+use crate::files::{make_dir, make_file};
+use crate::mapping::Mapping;
 use crate::table::{Table, Unit};
-use crate::{Error, Manifest};
+use crate::{Error, Manifest, Redactor};
 
 /// A crash loses at most this much.
 const SEAL_EVERY: Duration = Duration::from_secs(3);
@@ -41,6 +43,7 @@ const PAGE_BYTES: usize = 64 << 10;
 #[derive(Clone)]
 pub struct Writer {
     place: Place,
+    redactor: Option<Arc<Redactor>>,
 }
 
 /// Where rows go: to segments on disk, straight to a reader in this process, or both.
@@ -52,13 +55,23 @@ pub(crate) enum Place {
 }
 
 impl Writer {
-    /// Makes the directory `dir` and its first manifest.
+    /// Makes the directory `dir`, which only its owner can enter, and its first manifest.
     pub fn create(dir: &Path, manifest: &Manifest) -> Result<Writer, Error> {
         make(dir, manifest)?;
         Ok(Writer::to(Place::Dir(Arc::new(dir.to_path_buf()))))
     }
 
-    /// The same, and a feed that gets each segment once it is sealed, which is every second.
+    /// The same with pseudonyms for addresses and names, in the manifest and in every row.
+    pub fn redacted(dir: &Path, manifest: &Manifest) -> Result<Writer, Error> {
+        let redactor = Redactor::of(manifest);
+        make(dir, &redactor.manifest(manifest.clone()))?;
+        Ok(Writer {
+            redactor: Some(Arc::new(redactor)),
+            ..Writer::to(Place::Dir(Arc::new(dir.to_path_buf())))
+        })
+    }
+
+    /// As [`Writer::create`], and a feed that gets each segment once it is sealed, which is every second.
     pub fn followed(dir: &Path, manifest: &Manifest) -> Result<(Writer, Feed), Error> {
         make(dir, manifest)?;
         let dir = Arc::new(dir.to_path_buf());
@@ -66,14 +79,20 @@ impl Writer {
     }
 
     pub(crate) fn to(place: Place) -> Writer {
-        Writer { place }
+        Writer {
+            place,
+            redactor: None,
+        }
     }
 
     /// Replaces the manifest. A feed has none.
     pub fn manifest(&self, manifest: &Manifest) -> Result<(), Error> {
-        match &self.place {
-            Place::Dir(dir) | Place::Both(dir, _) => manifest.write(dir),
-            Place::Feed(_) => Ok(()),
+        match (&self.place, &self.redactor) {
+            (Place::Dir(dir) | Place::Both(dir, _), None) => manifest.write(dir),
+            (Place::Dir(dir) | Place::Both(dir, _), Some(redactor)) => {
+                redactor.manifest(manifest.clone()).write(dir)
+            }
+            (Place::Feed(_), _) => Ok(()),
         }
     }
 
@@ -89,7 +108,7 @@ impl Writer {
     pub fn table<T: Table>(&self) -> Result<TableWriter<T>, Error> {
         let of_table = |dir: &Path| {
             let dir = dir.join(T::INFO.name);
-            fs::create_dir(&dir).map_err(Error::io(&dir))?;
+            make_dir(&dir).map_err(Error::io(&dir))?;
             Ok(Arc::new(dir))
         };
         let place = match &self.place {
@@ -107,12 +126,13 @@ impl Writer {
             open: None,
             opened: Instant::now(),
             sealing: Vec::new(),
+            mapping: Mapping::of(&T::INFO, self.redactor.as_ref()),
         })
     }
 }
 
 fn make(dir: &Path, manifest: &Manifest) -> Result<(), Error> {
-    fs::create_dir(dir).map_err(|e| match e.kind() {
+    make_dir(dir).map_err(|e| match e.kind() {
         std::io::ErrorKind::AlreadyExists => Error::Exists(dir.to_path_buf()),
         _ => Error::io(dir)(e),
     })?;
@@ -131,6 +151,7 @@ pub struct TableWriter<T: Table> {
     opened: Instant,
     /// What is in the open segment and a feed gets when it is sealed.
     sealing: Vec<RecordBatch>,
+    mapping: Mapping,
 }
 
 impl<T: Table> TableWriter<T> {
@@ -226,6 +247,7 @@ impl<T: Table> TableWriter<T> {
         if !std::mem::replace(&mut self.sorted, true) {
             batch = sort_by_time(&batch).map_err(|e| write_error(dir, e))?;
         }
+        let batch = self.mapping.apply(batch);
         match &self.place {
             Place::Feed(feed) => return send(feed, Segment::new(T::INFO.name, batch)),
             Place::Both(..) => self.sealing.push(batch.clone()),
@@ -234,7 +256,7 @@ impl<T: Table> TableWriter<T> {
         if self.open.is_none() {
             let path = dir.join(format!("{:06}.open", self.next_segment));
             self.next_segment += 1;
-            let file = File::create(&path).map_err(Error::io(&path))?;
+            let file = make_file(&path).map_err(Error::io(&path))?;
             let writer = ArrowWriter::try_new(file, T::schema(), Some(properties::<T>()))
                 .map_err(|e| write_error(&path, e))?;
             self.open = Some((path, writer));

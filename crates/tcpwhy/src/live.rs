@@ -63,6 +63,9 @@ pub struct LiveArgs {
     /// Create this file when recording has begun
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<PathBuf>,
+    /// Pseudonyms for addresses and names, in the recording and in what is said of it
+    #[arg(long)]
+    pub redact: bool,
     /// Run this command and record until it ends
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
@@ -107,7 +110,7 @@ impl WhatArgs {
 }
 
 /// Records `parts` and what is asked for into `dir` for `time`, or, when there is a command and no `time`, until it ends;
-/// or until `stop` is set.
+/// or until `stop` is set. The manifest that it gives is not redacted, whatever is in `dir`.
 pub fn record(
     stop: &AtomicBool,
     dir: PathBuf,
@@ -117,7 +120,10 @@ pub fn record(
     args: &LiveArgs,
 ) -> Result<Manifest> {
     let ready = ready_target(args.ready_file.as_ref())?;
-    let options = args.what.options(filter, parts);
+    let options = Options {
+        redact: args.redact,
+        ..args.what.options(filter, parts)
+    };
     let mut session = Session::start(&dir, &options)?;
     let begun = say_ready(ready).and_then(|()| start(&args.command));
     let child = match begun {

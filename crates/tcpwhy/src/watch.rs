@@ -24,6 +24,9 @@ pub struct WatchArgs {
     /// Read this recording instead of the live host
     #[arg(long, value_name = "RECORDING", conflicts_with_all = ["time", "ready_file"])]
     pub from: Option<PathBuf>,
+    /// With --from: pseudonyms for addresses and names
+    #[arg(long, requires = "from", hide_short_help = true)]
+    pub redact: bool,
     /// End after this time
     #[arg(long = "for", value_name = "TIME", value_parser = crate::duration::parse)]
     pub time: Option<Duration>,
@@ -82,23 +85,27 @@ pub fn watch(
 ) -> Result<()> {
     let mut out = BufWriter::with_capacity(BUFFER, out);
     match &args.from {
-        Some(from) => replay(view, &Recording::open(from)?, stop.count, args, &mut out),
+        Some(from) => replay(view, Recording::open(from)?, stop.count, args, &mut out),
         None => live(view, need, stop, args, &mut out),
     }
 }
 
 fn replay(
     view: &mut dyn View,
-    recording: &Recording,
+    recording: Recording,
     count: Option<u64>,
     args: &WatchArgs,
     out: &mut impl Write,
 ) -> Result<()> {
-    let manifest = &recording.manifest;
-    let how = how(args, manifest, args.filters.of(manifest)?);
+    let filter = args.filters.of(&recording.manifest)?;
+    let (recording, filter) = match args.redact {
+        true => recording.redacted(filter).map_err(|why| anyhow!(why))?,
+        false => (recording, filter),
+    };
+    let how = how(args, &recording.manifest, filter);
     let mut screen = Screen::new(out, &how).at_most(count);
     let mut reader = Reader::new(view);
-    let mut rows = Rows::of(recording, &reader.tables())?;
+    let mut rows = Rows::of(&recording, &reader.tables())?;
     reader
         .show(&mut rows, u64::MAX, &mut screen)
         .map_err(plain)?;

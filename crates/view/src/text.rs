@@ -11,6 +11,9 @@ use crate::style::{Look, Style};
 pub(crate) const CUT_SHORT: &str =
     "the recorder did not end this recording itself; it reads up to its last segment";
 
+/// What is said of a recording that is redacted.
+pub(crate) const REDACTED: &str = "addresses and names are pseudonyms";
+
 /// The whole explanation; ends with a newline.
 pub fn explanation(explanation: &Explanation, style: &Style) -> String {
     let mut page = Page::new(style);
@@ -238,6 +241,9 @@ fn recording(page: &mut Page, summary: &Summary) {
         facts.tcpwhy,
     );
     page.item("of", Look::Plain, &of);
+    if facts.redacted {
+        page.item("redacted", Look::Plain, REDACTED);
+    }
     page.item("looked at", Look::Plain, &looked_at(summary));
     let symptoms = summary.symptoms.iter().map(|s| match s.counter {
         true => format!("{} +{}", s.says, group(s.count)),

@@ -1,5 +1,6 @@
 //! Columns of texts, each distinct one kept once; and the dictionaries that they are kept in.
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use arrow_schema::DataType;
 
 use super::Cell;
 use super::numbers::Numbers;
+use crate::limits;
 
 /// A short, often repeated text: a name, a command, a value. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,8 +73,19 @@ impl PartialEq<&str> for Text {
 
 /// A text column being read: each distinct value once, and per row which one it is.
 pub struct TextReader {
-    values: Vec<Text>,
+    /// Of the whole group of rows; a batch has use for a few.
+    dictionary: StringArray,
+    values: Vec<OnceCell<Text>>,
     keys: PrimitiveArray<adt::Int32Type>,
+}
+
+impl TextReader {
+    /// The text of a row that is not null.
+    fn text(&self, row: usize) -> Text {
+        let key = self.keys.value(row) as usize;
+        let make = || Text::from(&*limits::text(self.dictionary.value(key)));
+        self.values[key].get_or_init(make).clone()
+    }
 }
 
 fn text_type() -> DataType {
@@ -87,7 +100,8 @@ fn text_reader(array: &ArrayRef, nullable: bool) -> Option<TextReader> {
         return None;
     }
     Some(TextReader {
-        values: strings.iter().flatten().map(Text::from).collect(),
+        dictionary: strings.clone(),
+        values: vec![OnceCell::new(); strings.len()],
         keys: checked_keys(dict, strings.len(), nullable)?,
     })
 }
@@ -150,7 +164,7 @@ impl TextBuilder {
 
     fn finish(&mut self) -> ArrayRef {
         let keys = self.keys.finish();
-        let values = StringArray::from_iter_values(self.values.iter().map(|t| &**t));
+        let values = StringArray::from_iter_values(self.values.iter().map(|t| limits::text(t)));
         self.known.clear();
         self.values.clear();
         self.recent = [None; RECENT];
@@ -176,7 +190,7 @@ impl Cell for Text {
         text_reader(array, false)
     }
     fn get(reader: &Self::Reader, row: usize) -> Self {
-        reader.values[reader.keys.value(row) as usize].clone()
+        reader.text(row)
     }
     fn shown(&self) -> Option<String> {
         Some(self.to_string())
@@ -205,7 +219,7 @@ impl Cell for Option<Text> {
     }
     fn get(reader: &Self::Reader, row: usize) -> Self {
         let valid = reader.keys.is_valid(row);
-        valid.then(|| reader.values[reader.keys.value(row) as usize].clone())
+        valid.then(|| reader.text(row))
     }
     fn shown(&self) -> Option<String> {
         self.as_ref().map(Text::to_string)

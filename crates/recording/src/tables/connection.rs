@@ -43,7 +43,7 @@ table! {
         /// Process that called connect() or listen().
         pid: Option<u32>, Id, null "not a connect or listen: the process on the CPU is not the owner";
         /// Its command name.
-        comm: Option<Text>, Name, null "as for pid";
+        comm: Option<Text>, Program, null "as for pid";
         /// Its cgroup v2 id.
         cgroup: Option<u64>, Id, null "as for pid";
         /// Limit given to listen(), after net.core.somaxconn.
@@ -134,7 +134,7 @@ table! {
         /// Thread.
         tid: u32, Id;
         /// Command name of the thread.
-        comm: Text, Name;
+        comm: Text, Program;
         /// cgroup v2 id of the thread.
         cgroup: u64, Id;
         /// Network namespace of the socket; of the thread when there is no socket.

@@ -15,6 +15,6 @@ table! {
         /// How many.
         count: u64, Count;
         /// In plain words.
-        detail: Text, Name;
+        detail: Text, Note;
     }
 }

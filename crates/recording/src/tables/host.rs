@@ -63,7 +63,7 @@ table! {
         /// `cpu`, `memory`, `disk`, `network`, `socket-memory`, `descriptors`, `cgroup`.
         resource: Text, Name;
         /// Which one: a disk, an interface, a cgroup path, `comm/pid` of a process, `softnet`, `conntrack`, `neighbours`; empty when there is one only.
-        instance: Text, Name;
+        instance: Text, Instance;
         /// `utilisation`, `saturation` or `errors`.
         aspect: Text, Name;
         /// What is measured, e.g. `load1`, `psi_some_avg10`, `rx_dropped`, `throttled_ms`.

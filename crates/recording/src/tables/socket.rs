@@ -213,7 +213,7 @@ table! {
         /// Process.
         pid: u32, Id;
         /// Its command name.
-        comm: Text, Name;
+        comm: Text, Program;
         /// Lowest file descriptor at which it holds the socket.
         fd: u32, Id;
     }

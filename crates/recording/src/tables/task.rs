@@ -13,9 +13,9 @@ table! {
         /// Its parent.
         ppid: u32, Id;
         /// Command name.
-        comm: Text, Name;
+        comm: Text, Program;
         /// Command line, arguments joined by spaces, cut at 512 characters.
-        cmdline: Text, Name;
+        cmdline: Text, CommandLine;
         /// Scheduler state of its main thread: R running, S sleeping, D uninterruptible, T stopped, t traced, Z zombie.
         state: Text, Name;
         /// CPU time in user mode since it started.
@@ -27,7 +27,7 @@ table! {
         /// File descriptors it may open (RLIMIT_NOFILE, soft).
         fd_limit: Option<u64>, Count, null "unlimited or not readable";
         /// cgroup v2 path.
-        cgroup_path: Text, Name;
+        cgroup_path: Text, Cgroup;
     }
 }
 
@@ -41,7 +41,7 @@ table! {
         /// Thread.
         tid: u32, Id;
         /// Command name of the thread.
-        comm: Text, Name;
+        comm: Text, Program;
         /// cgroup v2 id of the thread.
         cgroup: u64, Id;
         /// Network namespace of the thread.
@@ -63,7 +63,7 @@ table! {
         /// Its thread.
         waker_tid: u32, Id;
         /// Its command name.
-        waker_comm: Text, Name;
+        waker_comm: Text, Program;
         /// CPU on which the waker ran.
         waker_cpu: u32, Id;
         /// Kernel stack of the waker, as in `stack`.
@@ -103,7 +103,7 @@ table! {
         /// Thread.
         tid: u32, Id;
         /// Command name.
-        comm: Text, Name;
+        comm: Text, Program;
         /// cgroup v2 id.
         cgroup: u64, Id;
         /// On a CPU in user mode.
@@ -161,7 +161,7 @@ table! {
         /// Its thread.
         tid: u32, Id;
         /// Its command name.
-        comm: Text, Name;
+        comm: Text, Program;
         /// The CPU was in a softirq, whoever was interrupted by it.
         softirq: bool, Flag;
         /// Kernel stack, as in `stack`.
@@ -195,7 +195,7 @@ table! {
         /// Function; in hexadecimal, where its symbol is not known, the offset in the file, or the address where there is no file.
         function: Text, Name;
         /// `kernel`, a kernel module, or the file that was executed; empty when the process had gone before it was looked at.
-        module: Text, Name;
+        module: Text, File;
         /// Distance from the function's start; 0 when that is not known.
         offset: u64, Bytes;
     }

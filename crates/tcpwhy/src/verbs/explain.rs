@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use observe::Part;
-use recording::Recording;
+use recording::{Filter, Manifest, Recording, Redactor};
 use view::Style;
 
 use crate::live::{self, LiveArgs};
@@ -63,7 +63,7 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
         (Some(recording), _) => recording.clone(),
         (None, kept) => {
             // Resolved once: namespaces and cgroups may be gone when the recording ends.
-            let asked = filter.insert(args.live.filters.live()?);
+            let asked = args.live.filters.live()?;
             let stop = surroundings::begin()?;
             let dir = match kept {
                 Some(kept) => kept.clone(),
@@ -76,7 +76,12 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
                 .time
                 .or(args.live.command.is_empty().then_some(DEFAULT_TIME));
             let parts = Part::to_explain();
-            live::record(&stop, dir.clone(), time, asked.clone(), parts, &args.live)?;
+            let manifest =
+                live::record(&stop, dir.clone(), time, asked.clone(), parts, &args.live)?;
+            filter = Some(match args.live.redact {
+                true => redacted(&manifest, asked)?,
+                false => asked,
+            });
             dir
         }
     };
@@ -84,6 +89,10 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     let filter = match filter {
         Some(filter) => filter,
         None => args.live.filters.of(&recording.manifest)?,
+    };
+    let (recording, filter) = match args.live.redact {
+        true => recording.redacted(filter).map_err(|why| anyhow!(why))?,
+        false => (recording, filter),
     };
     let explanation = explain::explain_with(&recording, &options.about(filter))?;
     if args.json {
@@ -101,6 +110,12 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// The filter for a recording that was redacted while it was made.
+fn redacted(manifest: &Manifest, filter: Filter) -> Result<Filter> {
+    let filter = Redactor::of(manifest).filter(filter);
+    filter.map_err(|why| anyhow!(why))
 }
 
 /// How text is shown here: colour only on a terminal, and not against the user's wish.

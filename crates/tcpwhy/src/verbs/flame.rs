@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use cli::Target;
 use recording::Recording;
@@ -44,6 +44,9 @@ pub struct FlameArgs {
     /// Functions listed at most
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
+    /// Pseudonyms for the names of the host, of programs and of files; functions keep theirs
+    #[arg(long)]
+    redact: bool,
     #[command(flatten)]
     filters: FilterArgs,
 }
@@ -117,8 +120,13 @@ fn read(path: &Path, args: &FlameArgs) -> Result<(Profile, String)> {
                 path.display()
             );
         }
+        let filter = args.filters.of(&recording.manifest)?;
+        let (recording, filter) = match args.redact {
+            true => recording.redacted(filter).map_err(|why| anyhow!(why))?,
+            false => (recording, filter),
+        };
         let choice = Choice {
-            filter: args.filters.of(&recording.manifest)?,
+            filter,
             cpus: args.cpu.clone(),
             softirq: args.softirq,
         };

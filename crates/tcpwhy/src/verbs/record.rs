@@ -32,7 +32,9 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
     let time = args
         .time
         .or(args.live.command.is_empty().then_some(DEFAULT_TIME));
-    let dir = args.output.unwrap_or_else(default_name);
+    let dir = args
+        .output
+        .unwrap_or_else(|| default_name(args.live.redact));
     let filter = args.live.filters.live()?;
     let stop = surroundings::begin()?;
     let parts = Part::by_default();
@@ -51,9 +53,12 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn default_name() -> PathBuf {
-    let uname = rustix::system::uname();
-    let host = plain(&uname.nodename().to_string_lossy());
+fn default_name(redacted: bool) -> PathBuf {
+    let host = if redacted {
+        "redacted".into()
+    } else {
+        plain(&rustix::system::uname().nodename().to_string_lossy())
+    };
     let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
     format!("{host}-{now}.tcpwhy").into()
 }

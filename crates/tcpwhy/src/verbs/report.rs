@@ -4,10 +4,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::Args;
 use cli::Target;
-use recording::Recording;
+use recording::{Filter, Recording};
 use view::report::{self, Report};
 
 /// Arguments of `tcpwhy report`.
@@ -22,6 +22,9 @@ pub struct ReportArgs {
     /// The document that the page shows, as JSON, instead of the page
     #[arg(long)]
     json: bool,
+    /// Pseudonyms for addresses and names
+    #[arg(long)]
+    redact: bool,
 }
 
 /// Runs the verb.
@@ -29,8 +32,13 @@ pub fn run(args: &ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
     // Before the work: what cannot be written is said at once.
     let target = args.output.as_deref().map(Target::of).transpose()?;
     let mut recordings = Vec::new();
-    for path in &args.recordings {
-        recordings.push((report::name_of(path), Recording::open(path)?));
+    for (i, path) in args.recordings.iter().enumerate() {
+        let recording = Recording::open(path)?;
+        recordings.push(match args.redact {
+            // Its directory's name mostly holds the host's.
+            true => (format!("recording {}", i + 1), redacted(recording)?),
+            false => (report::name_of(path), recording),
+        });
     }
     let report = Report::of(&recordings)?;
     let Some(target) = target else {
@@ -42,6 +50,11 @@ pub fn run(args: &ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
         cli::say(&format!("wrote {} ({})", path.display(), size(bytes)));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn redacted(recording: Recording) -> Result<Recording> {
+    let redacted = recording.redacted(Filter::default());
+    Ok(redacted.map_err(|why| anyhow!(why))?.0)
 }
 
 fn write(report: &Report, json: bool, mut out: &mut dyn Write) -> Result<()> {

@@ -9,7 +9,7 @@ use recording::{Error, Intent, Manifest, Recording, Text, Verdict};
 use super::axis::Axis;
 use super::page::{Facts, Note, Overview, Setting, Source};
 use super::{Names, Thinned, short};
-use crate::text::group;
+use crate::text::{REDACTED, group};
 
 /// Namespaces, sources and settings that a page has.
 const MAX_NAMESPACES: usize = 1_000;
@@ -27,7 +27,10 @@ pub(super) fn facts(manifest: &Manifest, thinned: &mut Thinned) -> Facts {
     });
     let start_ns = i128::from(m.start_ns) + i128::from(m.clock_offset_ns);
     Facts {
-        host: short(&m.host.name),
+        host: match m.redacted {
+            true => format!("{} (redacted: {REDACTED})", short(&m.host.name)),
+            false => short(&m.host.name),
+        },
         kernel: short(&m.host.kernel),
         machine: short(&m.host.machine),
         cpus: m.host.cpus,

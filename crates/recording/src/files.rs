@@ -1,0 +1,156 @@
+//! The files of a recording: made for their owner alone, and opened as what they should be: a
+//! regular file or a directory, through nobody's link, and never waiting for anything.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, open, openat, statat};
+use rustix::io::Errno;
+
+use crate::{Error, limits};
+
+/// Addresses, command lines and the load of a host are nobody else's.
+const DIR_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// Makes a directory that only its owner can enter.
+pub(crate) fn make_dir(path: &Path) -> std::io::Result<()> {
+    DirBuilder::new().mode(DIR_MODE).create(path)
+}
+
+/// Makes a file that only its owner can read; one of ours that is there is written anew.
+pub(crate) fn make_file(path: &Path) -> std::io::Result<File> {
+    match new_file(path) {
+        // Left by whoever was killed between making it and renaming it.
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            new_file(path)
+        }
+        made => made,
+    }
+}
+
+fn new_file(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    // `create_new` neither follows a link nor opens what somebody else has put there.
+    options.write(true).create_new(true).mode(FILE_MODE);
+    options.open(path)
+}
+
+/// Opens a directory for [`open_file`] and [`open_dir`]; the user named it, so it may be a link.
+pub(crate) fn open_given_dir(path: &Path) -> std::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(open(path, flags, Mode::empty())?)
+}
+
+/// Opens a directory within one; `None` when there is none.
+fn open_dir(within: &OwnedFd, name: &str, path: &Path) -> Result<Option<OwnedFd>, Error> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match openat(within, name, flags, Mode::empty()) {
+        Ok(dir) => Ok(Some(dir)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(Errno::NOTDIR | Errno::LOOP) => Err(Error::damaged(path, "not a directory")),
+        Err(e) => Err(Error::io(path)(e.into())),
+    }
+}
+
+/// Opens a regular file within a directory, and its size; `None` when there is none.
+pub(crate) fn open_file(
+    within: &OwnedFd,
+    name: &str,
+    path: &Path,
+) -> Result<Option<(File, u64)>, Error> {
+    let wrong = |what: FileType| {
+        let what = match what {
+            FileType::Symlink => "a symbolic link",
+            FileType::Fifo => "a FIFO",
+            FileType::Directory => "a directory",
+            FileType::Socket => "a socket",
+            _ => "a device",
+        };
+        Error::damaged(path, format!("{what}, not a regular file"))
+    };
+    // Looked at before it is opened, as opening a device can do things; and again after, as it may
+    // have been exchanged in between.
+    let stat = match statat(within, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(e) => return Err(Error::io(path)(e.into())),
+    };
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    if kind != FileType::RegularFile {
+        return Err(wrong(kind));
+    }
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let failed = |e: Errno| Error::io(path)(e.into());
+    let file = openat(within, name, flags, Mode::empty()).map_err(failed)?;
+    let stat = fstat(&file).map_err(failed)?;
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    if kind != FileType::RegularFile {
+        return Err(wrong(kind));
+    }
+    Ok(Some((
+        file.into(),
+        u64::try_from(stat.st_size).unwrap_or(0),
+    )))
+}
+
+/// The directory of a table, opened.
+#[derive(Debug)]
+pub(crate) struct TableDir {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl TableDir {
+    /// Of the recording in `dir`; `None` when the table was never written.
+    pub(crate) fn open(dir: &Path, table: &str) -> Result<Option<TableDir>, Error> {
+        let path = dir.join(table);
+        let recording = open_given_dir(dir).map_err(Error::io(dir))?;
+        let fd = open_dir(&recording, table, &path)?;
+        Ok(fd.map(|fd| TableDir { fd, path }))
+    }
+
+    /// The numbers of its sealed segments, in order.
+    pub(crate) fn numbers(&self) -> Result<Vec<u32>, Error> {
+        let failed = |e: Errno| Error::io(&self.path)(e.into());
+        let mut numbers = Vec::new();
+        for entry in Dir::read_from(&self.fd).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name().to_string_lossy();
+            let Some(stem) = name.strip_suffix(".parquet") else {
+                continue;
+            };
+            let number = stem.parse().ok().filter(|n| file_name(*n) == *name);
+            numbers.push(number.ok_or_else(|| {
+                let path = self.path.join(&*name);
+                Error::damaged(&path, "not the name of a segment, such as 000001.parquet")
+            })?);
+            if numbers.len() > limits::SEGMENTS {
+                let why = format!("more than {} segments", limits::SEGMENTS);
+                return Err(Error::damaged(&self.path, why));
+            }
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// Where a segment is.
+    pub(crate) fn path(&self, number: u32) -> PathBuf {
+        self.path.join(file_name(number))
+    }
+
+    /// Opens a segment, and its size; `None` when there is none.
+    pub(crate) fn file(&self, number: u32) -> Result<Option<(File, u64)>, Error> {
+        open_file(&self.fd, &file_name(number), &self.path(number))
+    }
+}
+
+/// The name of a sealed segment.
+pub(crate) fn file_name(number: u32) -> String {
+    format!("{number:06}.parquet")
+}

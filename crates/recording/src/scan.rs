@@ -1,0 +1,187 @@
+//! The rows of a table, a batch at a time, one segment after the other.
+
+use std::io::ErrorKind;
+use std::marker::PhantomData;
+use std::path::Path;
+
+use arrow_array::RecordBatch;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+
+use crate::files::TableDir;
+use crate::guard::guarded;
+use crate::mapping::Mapping;
+use crate::segment::{SegmentFile, wrong_column};
+use crate::table::Table;
+use crate::{Error, RowRef, limits};
+
+/// The batches of a table.
+pub struct Scan<T> {
+    /// `None` when the table was never written.
+    dir: Option<TableDir>,
+    segments: std::vec::IntoIter<u32>,
+    open: Option<OpenSegment>,
+    /// Of the segments opened so far.
+    rows: u64,
+    bytes: u64,
+    mapping: Mapping,
+    row: PhantomData<T>,
+}
+
+struct OpenSegment {
+    file: SegmentFile,
+    next_group: usize,
+    /// A group, and how many of its rows are still to come.
+    group: Option<(ParquetRecordBatchReader, usize)>,
+    next_row: u32,
+}
+
+/// Some consecutive rows of one segment.
+pub struct Batch<T: Table> {
+    pub(crate) reader: T::Reader,
+    pub(crate) segment: u32,
+    /// What its columns take, bytes; columns that share a dictionary each count it.
+    pub(crate) bytes: usize,
+    first_row: u32,
+    len: usize,
+}
+
+impl<T: Table> Batch<T> {
+    /// Reads a batch; `path` is where it comes from, for the error.
+    pub(crate) fn of(
+        batch: RecordBatch,
+        path: &Path,
+        segment: u32,
+        first_row: u32,
+    ) -> Result<Batch<T>, Error> {
+        let reader = T::reader(&batch).map_err(|column| wrong_column(path, column))?;
+        Ok(Batch {
+            reader,
+            segment,
+            bytes: batch.get_array_memory_size(),
+            first_row,
+            len: batch.num_rows(),
+        })
+    }
+
+    /// The rows with where they are.
+    pub fn rows(&self) -> impl Iterator<Item = (RowRef, T)> + '_ {
+        (0..self.len).map(|i| self.row(i))
+    }
+
+    /// How many rows.
+    #[allow(clippy::len_without_is_empty, reason = "a batch is never empty")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Row `i` of the batch, which must be less than [`Batch::len`].
+    pub fn row(&self, i: usize) -> (RowRef, T) {
+        let at = RowRef {
+            table: T::INFO.name,
+            segment: self.segment,
+            row: self.first_row + i as u32,
+        };
+        (at, T::get(&self.reader, i))
+    }
+}
+
+impl<T: Table> Scan<T> {
+    pub(crate) fn new(dir: Option<TableDir>, mapping: Mapping) -> Result<Scan<T>, Error> {
+        let segments = dir.as_ref().map(TableDir::numbers).transpose()?;
+        Ok(Scan {
+            dir,
+            segments: segments.unwrap_or_default().into_iter(),
+            open: None,
+            rows: 0,
+            bytes: 0,
+            mapping,
+            row: PhantomData,
+        })
+    }
+
+    fn advance(&mut self) -> Result<Option<Batch<T>>, Error> {
+        loop {
+            let Some(open) = &mut self.open else {
+                let Some(file) = self.next_file()? else {
+                    return Ok(None);
+                };
+                self.open = Some(OpenSegment {
+                    file,
+                    next_group: 0,
+                    group: None,
+                    next_row: 0,
+                });
+                continue;
+            };
+            match open.batch::<T>(&mut self.mapping)? {
+                Some(batch) => return Ok(Some(batch)),
+                None => self.open = None,
+            }
+        }
+    }
+
+    /// Opens the next segment.
+    fn next_file(&mut self) -> Result<Option<SegmentFile>, Error> {
+        let Some(dir) = &self.dir else {
+            return Ok(None);
+        };
+        let Some(number) = self.segments.next() else {
+            return Ok(None);
+        };
+        let file = SegmentFile::open(dir, number)?;
+        let gone = || Error::io(&dir.path(number))(ErrorKind::NotFound.into());
+        let file = file.ok_or_else(gone)?;
+        self.rows += file.rows();
+        self.bytes += file.bytes();
+        if self.rows > limits::ROWS_FREE + self.bytes * limits::ROWS_PER_BYTE {
+            let (rows, bytes) = (file.rows(), file.bytes());
+            let why = format!("claims {rows} rows in {bytes} bytes, more than can be in them");
+            return Err(Error::damaged(&file.path, why));
+        }
+        Ok(Some(file))
+    }
+}
+
+impl<T: Table> Iterator for Scan<T> {
+    type Item = Result<Batch<T>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.advance();
+        if next.is_err() {
+            // After damage nothing further is read from this table.
+            self.open = None;
+            self.segments = Vec::new().into_iter();
+        }
+        next.transpose()
+    }
+}
+
+impl OpenSegment {
+    /// The next rows; `None` at the end.
+    fn batch<T: Table>(&mut self, mapping: &mut Mapping) -> Result<Option<Batch<T>>, Error> {
+        let path = &self.file.path;
+        loop {
+            let Some((reader, left)) = &mut self.group else {
+                let Some(rows) = self.file.groups().nth(self.next_group) else {
+                    return Ok(None);
+                };
+                let reader = self.file.group::<T>(self.next_group, None)?;
+                self.next_group += 1;
+                self.group = Some((reader, rows));
+                continue;
+            };
+            match guarded(path, || reader.next().transpose())? {
+                Some(batch) if batch.num_rows() <= *left => {
+                    *left -= batch.num_rows();
+                    let first_row = self.next_row;
+                    // A segment has no more rows than 32 bits can count.
+                    self.next_row += batch.num_rows() as u32;
+                    let batch = mapping.apply(batch);
+                    return Batch::of(batch, path, self.file.number, first_row).map(Some);
+                }
+                None if *left == 0 => self.group = None,
+                _ => return Err(Error::damaged(path, "the numbers of its rows do not fit")),
+            }
+        }
+    }
+}
