@@ -1,11 +1,12 @@
 //! Programs whose files go or change under a profile: what they run is named by what they run.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::common::{arg, begin, finish, need_root, rows, stacks, wait_until};
-use recording::tables::Sample;
+use recording::tables::{Health, Sample};
 use rustix::fs::{CWD, Mode, mkfifoat};
 
 const SOURCE: &str = "\
@@ -35,8 +36,8 @@ impl Running {
     }
 }
 
-/// Functions of a program at the place of whose file there is something else by now.
-fn functions_after(replace: impl Fn(&Path)) -> Vec<String> {
+/// A program at the place of whose file there is something else by now: its function is named.
+fn assert_named_after(replace: impl Fn(&Path)) {
     let dir = tempfile::tempdir().unwrap();
     let (source, program) = (dir.path().join("p.c"), dir.path().join("p"));
     fs::write(&source, SOURCE).unwrap();
@@ -56,35 +57,29 @@ fn functions_after(replace: impl Fn(&Path)) -> Vec<String> {
     let stacks = stacks(&path);
     let samples = rows::<Sample>(&path);
     let of_it = samples.iter().filter(|s| s.pid == running.0.id());
-    of_it
-        .filter_map(|s| stacks[&s.user_stack?].first().cloned())
-        .collect()
-}
-
-fn are_named(functions: &[String]) -> bool {
-    functions.iter().any(|f| f == "spins_here")
+    let functions = of_it.filter_map(|s| stacks[&s.user_stack?].first());
+    let functions: BTreeSet<&String> = functions.collect();
+    let named = functions.iter().any(|f| *f == "spins_here");
+    assert!(named, "{functions:?}: {:?}", rows::<Health>(&path));
 }
 
 #[test]
 fn a_program_that_was_deleted_is_named() {
     if root() {
-        let functions = functions_after(|_| ());
-        assert!(are_named(&functions), "{functions:?}");
+        assert_named_after(|_| ());
     }
 }
 
 #[test]
 fn a_program_at_whose_place_is_a_fifo_is_named() {
     if root() {
-        let functions = functions_after(|p| mkfifoat(CWD, p, Mode::RUSR).unwrap());
-        assert!(are_named(&functions), "{functions:?}");
+        assert_named_after(|p| mkfifoat(CWD, p, Mode::RUSR).unwrap());
     }
 }
 
 #[test]
 fn a_program_at_whose_place_is_a_link_to_a_device_is_named() {
     if root() {
-        let functions = functions_after(|p| std::os::unix::fs::symlink("/dev/zero", p).unwrap());
-        assert!(are_named(&functions), "{functions:?}");
+        assert_named_after(|p| std::os::unix::fs::symlink("/dev/zero", p).unwrap());
     }
 }

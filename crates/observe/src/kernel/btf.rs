@@ -12,9 +12,11 @@ pub struct KernelBtf(Btf<'static>);
 impl KernelBtf {
     /// Reads `/sys/kernel/btf/vmlinux`.
     pub fn load() -> Result<KernelBtf, String> {
-        Btf::from_vmlinux()
-            .map(KernelBtf)
-            .map_err(|e| format!("the kernel has no type information (CONFIG_DEBUG_INFO_BTF): {e}"))
+        let failed = |e| {
+            // In full: it may be there, and no file may be open any more.
+            format!("the kernel's type information cannot be read (CONFIG_DEBUG_INFO_BTF): {e:#}")
+        };
+        Btf::from_vmlinux().map(KernelBtf).map_err(failed)
     }
 
     /// How many arguments a tracepoint passes; `None` when the kernel has no such tracepoint.

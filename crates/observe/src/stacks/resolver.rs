@@ -14,6 +14,7 @@ use super::perf_map::PerfMap;
 use super::process::{Mapping, Maps};
 use super::{Place, cut, hex};
 use crate::foreign::{self, Process};
+use crate::pace::thread_cpu;
 
 /// What is known of processes and their files. Everything of theirs is read here.
 #[derive(Default)]
@@ -31,6 +32,8 @@ pub struct Resolved {
     pub places: Vec<Place>,
     /// More is known of the process than when it was asked about before.
     pub changed: bool,
+    /// Some files are left for later: what is not named now may be when it is asked again.
+    pub later: bool,
     /// Files that were not read, and why.
     pub notes: Vec<String>,
 }
@@ -81,10 +84,12 @@ const MAX_MADE: usize = 64 << 20;
 /// A module's name can be four kilobytes.
 const MAX_MODULE: usize = 512;
 
-/// What reading files may take: some at the beginning, when all are new, and then a part of the time.
+/// What reading files may take of a CPU: some at the beginning, when all are new, and then a part of it.
 struct Reading {
     began: Instant,
     spent: Duration,
+    /// Some were not read for that.
+    later: bool,
 }
 
 const READING_AT_FIRST: Duration = Duration::from_secs(5);
@@ -95,25 +100,27 @@ impl Default for Reading {
         Reading {
             began: Instant::now(),
             spent: Duration::ZERO,
+            later: false,
         }
     }
 }
 
 impl Reading {
-    fn may(&self, notes: &mut Vec<String>) -> bool {
+    fn may(&mut self, notes: &mut Vec<String>) -> bool {
         let may = self.spent <= READING_AT_FIRST + self.began.elapsed() / READING_ONE_PART_IN;
         if !may {
+            self.later = true;
             notes.push(
-                "some functions of programs are not named: reading files took too long".into(),
+                "some functions of programs are not named, or late: reading all files takes too long".into(),
             );
         }
         may
     }
 
     fn took<T>(&mut self, read: impl FnOnce() -> T) -> T {
-        let began = Instant::now();
+        let before = thread_cpu();
         let result = read();
-        self.spent += began.elapsed();
+        self.spent += thread_cpu().saturating_sub(before);
         result
     }
 }
@@ -128,6 +135,7 @@ impl Resolver {
         Resolved {
             places: places.collect(),
             changed,
+            later: std::mem::take(&mut self.reading.later),
             notes: std::mem::take(&mut self.notes),
         }
     }

@@ -82,9 +82,8 @@ impl UserSymbols {
         // What is late may be there the next time.
         let mut lasts = true;
         if !unknown.is_empty() {
-            let places = self.places(pid, &unknown);
-            lasts = places.is_some();
-            let places = places.unwrap_or_else(|| unnamed(&unknown));
+            let places;
+            (places, lasts) = self.places(pid, &unknown);
             if self.frames.len() + places.len() > MAX_STACKS {
                 self.frames.clear();
             }
@@ -108,10 +107,10 @@ impl UserSymbols {
         Ok(id)
     }
 
-    /// Where addresses of a process are; `None` when it cannot be told now.
-    fn places(&mut self, pid: u32, addresses: &[u64]) -> Option<Vec<Place>> {
+    /// Where addresses of a process are, and whether that is all that will be told of them.
+    fn places(&mut self, pid: u32, addresses: &[u64]) -> (Vec<Place>, bool) {
         let Some(aside) = self.aside.as_mut() else {
-            return Some(unnamed(addresses));
+            return (unnamed(addresses), true);
         };
         let said = aside.ask(pid, addresses.to_vec());
         for shunned in aside.shunned() {
@@ -127,15 +126,15 @@ impl UserSymbols {
                     self.stacks.clear();
                 }
                 resolved.notes.into_iter().for_each(|n| self.notes.add(n));
-                Some(resolved.places)
+                (resolved.places, !resolved.later)
             }
             Said::Late => {
                 let note =
                     "some functions of programs are not named: their files were not read in time";
                 self.notes.add(note.into());
-                None
+                (unnamed(addresses), false)
             }
-            Said::Never => Some(unnamed(addresses)),
+            Said::Never => (unnamed(addresses), true),
         }
     }
 
