@@ -13,7 +13,7 @@ ROOT := $(if $(filter 0,$(shell id -u)),,sudo -E)
 TCPWHY := target/debug/tcpwhy
 BPF_SOURCES := $(wildcard crates/observe/bpf/*.c crates/observe/bpf/*.h)
 
-.PHONY: demo test test-kernels build lint unit docs pictures bench need-build need-run need-test need-kernels clean
+.PHONY: demo test test-hostile test-kernels build lint unit docs pictures bench need-build need-run need-test need-kernels clean
 
 demo: need-build need-run
 	@cargo build -q --workspace --bin tcpwhy --bin tcpwhy-lab || { echo "make demo: the build failed" >&2; exit 1; }
@@ -43,6 +43,14 @@ build: need-build
 docs: need-build
 	@BLESS=1 cargo test -q --workspace --test book
 	@BLESS=1 cargo test -q --workspace --lib the_pages_types_are_current
+
+# Spoiled recordings against the release build, N of them: none may hang it, abort it or take much
+# memory. SEED chooses others. Twenty minutes for three thousand.
+N ?= 3000
+SEED ?= 1
+test-hostile: build
+	@cargo build -q --release -p hostile || { echo "make test-hostile: the build failed" >&2; exit 1; }
+	@tools/hostile $(N) $(SEED) || { echo "make test-hostile: something went wrong (above)" >&2; exit 1; }
 
 # Boots older and newer kernels under emulation, some minutes each, and writes docs/kernels.md.
 test-kernels: need-build need-run need-kernels

@@ -157,7 +157,7 @@ impl Guest {
             let segments = recording.segments(table).unwrap_or_default();
             let rows = segments
                 .iter()
-                .filter_map(|(n, _)| recording.segment_rows(table, *n).ok()?);
+                .filter_map(|n| recording.segment_rows(table, *n).ok()?);
             rows.sum()
         };
         let tables = matrix.rows.iter();

@@ -26,8 +26,9 @@ pub(crate) const GROUP_ROWS: u64 = 1 << 20;
 
 /// Rows that a table may have whatever the size of its files.
 pub(crate) const ROWS_FREE: u64 = 1 << 18;
-/// Beyond, a row takes a byte at the least: the barest of ours takes three.
-pub(crate) const ROWS_PER_BYTE: u64 = 1;
+/// Beyond, a byte holds no more than so many: of what a host gives a row takes three bytes and more,
+/// of what a model computes half a byte.
+pub(crate) const ROWS_PER_BYTE: u64 = 2;
 
 /// Segments of a table: three days of them.
 pub(crate) const SEGMENTS: usize = 100_000;

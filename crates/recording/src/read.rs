@@ -74,12 +74,10 @@ impl Recording {
         &self.dir
     }
 
-    /// Whether there is a sealed segment of a table.
-    pub fn has(&self, table: &str) -> Result<bool, Error> {
-        match TableDir::open(&self.dir, table)? {
-            Some(dir) => Ok(!dir.numbers()?.is_empty()),
-            None => Ok(false),
-        }
+    /// The numbers of the sealed segments of a table, in order. One that was never written has none.
+    pub fn segments(&self, table: &str) -> Result<Vec<u32>, Error> {
+        let dir = TableDir::open(&self.dir, table)?;
+        dir.map_or(Ok(Vec::new()), |dir| dir.numbers())
     }
 
     /// All rows of a table, in batches, in order of time within each group of rows; of `event` only

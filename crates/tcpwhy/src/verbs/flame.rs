@@ -104,7 +104,7 @@ fn read(path: &Path, args: &FlameArgs) -> Result<(Profile, String)> {
             true => ("wait", "waits", "waits"),
             false => ("sample", "profile", "profile"),
         };
-        if !recording.has(table)? {
+        if recording.segments(table)?.is_empty() {
             bail!(
                 "{}: it has no {what}; record it `--with {part}`",
                 path.display()

@@ -200,7 +200,7 @@ fn fits(from: &Path, every: Duration) -> Result<()> {
 /// Whether state changes are, or will be, recorded.
 fn has_events(args: &WatchArgs) -> Result<bool> {
     match &args.from {
-        Some(from) => Ok(Recording::open(from)?.has("event")?),
+        Some(from) => Ok(!Recording::open(from)?.segments("event")?.is_empty()),
         None => Ok(true),
     }
 }

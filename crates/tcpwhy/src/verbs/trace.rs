@@ -112,7 +112,7 @@ pub fn run(verb: TraceVerb, out: &mut impl Write) -> Result<ExitCode> {
 /// Whether accept() calls are, or will be, recorded.
 fn has_calls(args: &WatchArgs) -> Result<bool> {
     match &args.from {
-        Some(from) => Ok(Recording::open(from)?.has("call")?),
+        Some(from) => Ok(!Recording::open(from)?.segments("call")?.is_empty()),
         None => Ok(true),
     }
 }
