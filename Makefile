@@ -15,7 +15,7 @@ TCPWHY := target/debug/tcpwhy
 PREFIX ?= /usr/local
 BPF_SOURCES := $(wildcard crates/observe/bpf/*.c crates/observe/bpf/*.h)
 
-.PHONY: demo test test-built test-pure test-live test-page test-lab test-browser test-signals test-kernels check-arm64 build dist test-dist install uninstall page lint docs pictures bench need-build need-page need-run need-test need-dist need-kernels clean
+.PHONY: demo test test-built test-pure test-live test-page test-lab test-browser test-signals test-hostile test-kernels check-arm64 build dist test-dist install uninstall page lint docs pictures bench need-build need-page need-run need-test need-dist need-kernels clean
 
 demo: need-build need-run
 	@cargo build -q --workspace --bin tcpwhy --bin tcpwhy-lab || { echo "make demo: the build failed" >&2; exit 1; }
@@ -115,6 +115,14 @@ page: need-page
 docs: need-build
 	@BLESS=1 cargo test -q --workspace --test commands book::
 	@BLESS=1 cargo test -q --workspace --lib the_pages_types_are_current
+
+# Spoiled recordings against the release build, N of them: none may hang it, abort it or take much
+# memory. SEED chooses others. Twenty minutes for three thousand.
+test-hostile: N ?= 3000
+test-hostile: SEED ?= 1
+test-hostile: build
+	@cargo build -q -p hostile || { echo "make test-hostile: the build failed" >&2; exit 1; }
+	@tools/hostile $(N) $(SEED) || { echo "make test-hostile: something went wrong (above)" >&2; exit 1; }
 
 # Boots older and newer kernels under emulation, some minutes each, and writes docs/kernels.md.
 test-kernels: need-build need-run need-kernels

@@ -5,3 +5,4 @@ mod common;
 mod depth;
 mod names;
 mod outputs;
+mod redacted;

@@ -5,6 +5,7 @@ mod common;
 mod errors;
 mod namespaces;
 mod perf_map;
+mod private;
 mod programs;
 mod rights;
 mod signals;
