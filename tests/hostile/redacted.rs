@@ -94,7 +94,7 @@ fn made(dir: &Path) -> PathBuf {
         family: 4,
         local_addr: local,
         local_port: 4_000 + i as u16,
-        remote_addr: if i % 2 == 0 {
+        remote_addr: if i.is_multiple_of(2) {
             remote
         } else {
             v4("203.0.113.9")

@@ -51,12 +51,13 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
 }
 
 fn default_name(redacted: bool) -> PathBuf {
-    let host = match redacted {
-        true => "redacted".into(),
-        false => rustix::system::uname()
+    let host = if redacted {
+        "redacted".into()
+    } else {
+        rustix::system::uname()
             .nodename()
             .to_string_lossy()
-            .replace('/', "-"),
+            .replace('/', "-")
     };
     let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
     format!("{host}-{now}.tcpwhy").into()

@@ -5,10 +5,12 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use recording::{Filter, Recording};
 use view::report::{self, Report};
+
+use crate::filters;
 
 /// Arguments of `tcpwhy report`.
 #[derive(Args, Debug)]
@@ -38,11 +40,14 @@ pub fn run(args: &ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
     let mut recordings = Vec::new();
     for (i, path) in args.recordings.iter().enumerate() {
         let recording = Recording::open(path)?;
-        recordings.push(match args.redact {
-            // Its directory's name mostly holds the host's.
-            true => (format!("recording {}", i + 1), redacted(recording)?),
-            false => (report::name_of(path), recording),
-        });
+        let (recording, _) = filters::redacted(args.redact, recording, Filter::default())?;
+        // A recording's directory mostly has the host's name.
+        let name = if args.redact {
+            format!("recording {}", i + 1)
+        } else {
+            report::name_of(path)
+        };
+        recordings.push((name, recording));
     }
     let report = Report::of(&recordings)?;
     let Some(path) = &args.output else {
@@ -59,11 +64,6 @@ pub fn run(args: &ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
     let bytes = bytes.with_context(|| format!("writing {}", path.display()))?;
     eprintln!("wrote {} ({})", path.display(), size(bytes));
     Ok(ExitCode::SUCCESS)
-}
-
-fn redacted(recording: Recording) -> Result<Recording> {
-    let redacted = recording.redacted(Filter::default());
-    Ok(redacted.map_err(|why| anyhow!(why))?.0)
 }
 
 fn write(report: &Report, json: bool, out: &mut impl Write) -> Result<()> {
