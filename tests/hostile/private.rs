@@ -14,9 +14,10 @@ use recording::tables::{Event, Listener, Process};
 fn below(dir: &Path) -> Vec<PathBuf> {
     let mut all = vec![dir.to_path_buf()];
     for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
-        match entry.file_type().unwrap().is_dir() {
-            true => all.extend(below(&entry.path())),
-            false => all.push(entry.path()),
+        if entry.file_type().unwrap().is_dir() {
+            all.extend(below(&entry.path()))
+        } else {
+            all.push(entry.path())
         }
     }
     all

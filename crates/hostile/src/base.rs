@@ -140,12 +140,16 @@ fn value(table: &str, name: &str, row: u64) -> Value {
         "name" if table == "counter" => some(&["ListenOverflows", "TCPTimeouts", "InSegs"]),
         "name" => some(&["net.core.somaxconn", "net.ipv4.tcp_syncookies"]),
         "structure" => some(&["ehash", "bhash", "time-wait", "conntrack"]),
-        "local_port" | "dst_port" => {
-            Value::Number(if row.is_multiple_of(2) { 80 } else { 20_000 + row % 50 })
-        }
-        "remote_port" | "src_port" => {
-            Value::Number(if row.is_multiple_of(2) { 20_000 + row % 50 } else { 80 })
-        }
+        "local_port" | "dst_port" => Value::Number(if row.is_multiple_of(2) {
+            80
+        } else {
+            20_000 + row % 50
+        }),
+        "remote_port" | "src_port" => Value::Number(if row.is_multiple_of(2) {
+            20_000 + row % 50
+        } else {
+            80
+        }),
         _ if name.ends_with("addr") => {
             let addr = recording::Addr::from(Ipv4Addr::new(10, 0, 0, (row % 3) as u8 + 1));
             Value::Addr(addr.0.to_vec())

@@ -11,9 +11,10 @@ use crate::{copy, one};
 
 /// Spoils a file.
 pub(crate) fn mutate(dir: &Path, rng: &mut Pcg64Mcg) -> Result<String> {
-    let path = match rng.random_ratio(1, 10) {
-        true => dir.join("manifest.json"),
-        false => copy::segment(dir, rng)?,
+    let path = if rng.random_ratio(1, 10) {
+        dir.join("manifest.json")
+    } else {
+        copy::segment(dir, rng)?
     };
     let mut bytes = fs::read(&path)?;
     let n = bytes.len().max(1);

@@ -122,9 +122,10 @@ pub(crate) fn mutate(dir: &Path, rng: &mut Pcg64Mcg) -> Result<String> {
 }
 
 fn clear(at: &Path) -> std::io::Result<()> {
-    match fs::symlink_metadata(at)?.is_dir() {
-        true => fs::remove_dir_all(at),
-        false => fs::remove_file(at),
+    if fs::symlink_metadata(at)?.is_dir() {
+        fs::remove_dir_all(at)
+    } else {
+        fs::remove_file(at)
     }
 }
 

@@ -26,9 +26,10 @@ const VARINTS: &[&[u8]] = &[
 pub(crate) fn mutate(dir: &Path, rng: &mut Pcg64Mcg) -> Result<String> {
     let path = copy::segment(dir, rng)?;
     let mut bytes = fs::read(&path)?;
-    let what = match rng.random_ratio(1, 3) {
-        true => footer(&mut bytes, rng)?,
-        false => page(&path, &mut bytes, rng)?,
+    let what = if rng.random_ratio(1, 3) {
+        footer(&mut bytes, rng)?
+    } else {
+        page(&path, &mut bytes, rng)?
     };
     fs::write(&path, bytes)?;
     Ok(format!("{}: {what}", path.strip_prefix(dir)?.display()))
@@ -64,9 +65,10 @@ fn page(path: &Path, bytes: &mut [u8], rng: &mut Pcg64Mcg) -> Result<String> {
     let (start, length) = column.byte_range();
     let header = 3 + rng.random_range(0..30.min(length as usize));
     let at = start as usize + rng.random_range(0..header);
-    let with = match rng.random_ratio(1, 2) {
-        true => one(rng, VARINTS).to_vec(),
-        false => (0..rng.random_range(1..4)).map(|_| rng.random()).collect(),
+    let with = if rng.random_ratio(1, 2) {
+        one(rng, VARINTS).to_vec()
+    } else {
+        (0..rng.random_range(1..4)).map(|_| rng.random()).collect()
     };
     let end = (at + with.len()).min(bytes.len());
     bytes[at..end].copy_from_slice(&with[..end - at]);
@@ -88,9 +90,10 @@ fn footer(bytes: &mut Vec<u8>, rng: &mut Pcg64Mcg) -> Result<String> {
     };
     let at = rng.random_range(start..end);
     let upto = (at + rng.random_range(1..4)).min(end);
-    let with = match rng.random_ratio(1, 2) {
-        true => one(rng, VARINTS).to_vec(),
-        false => (0..rng.random_range(0..6)).map(|_| rng.random()).collect(),
+    let with = if rng.random_ratio(1, 2) {
+        one(rng, VARINTS).to_vec()
+    } else {
+        (0..rng.random_range(0..6)).map(|_| rng.random()).collect()
     };
     let new = length - (upto - at) + with.len();
     bytes.splice(at..upto, with.iter().copied());

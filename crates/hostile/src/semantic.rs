@@ -83,17 +83,20 @@ pub(crate) fn write(path: &Path, batches: &[RecordBatch], shape: Shape) -> Resul
     };
     let rows = batches.iter().map(RecordBatch::num_rows).sum::<usize>();
     let mut properties = WriterProperties::builder()
-        .set_writer_version(match shape.old {
-            true => WriterVersion::PARQUET_1_0,
-            false => WriterVersion::PARQUET_2_0,
+        .set_writer_version(if shape.old {
+            WriterVersion::PARQUET_1_0
+        } else {
+            WriterVersion::PARQUET_2_0
         })
-        .set_compression(match shape.compressed {
-            true => Compression::LZ4_RAW,
-            false => Compression::UNCOMPRESSED,
+        .set_compression(if shape.compressed {
+            Compression::LZ4_RAW
+        } else {
+            Compression::UNCOMPRESSED
         })
-        .set_statistics_enabled(match shape.statistics {
-            true => EnabledStatistics::Page,
-            false => EnabledStatistics::None,
+        .set_statistics_enabled(if shape.statistics {
+            EnabledStatistics::Page
+        } else {
+            EnabledStatistics::None
         })
         .set_dictionary_enabled(shape.dictionary)
         .set_dictionary_page_size_limit(shape.dictionary_bytes)
@@ -294,9 +297,10 @@ fn renamed(batch: &RecordBatch, at: usize, rng: &mut Pcg64Mcg) -> Result<(Record
         .field(rng.random_range(0..batch.num_columns()))
         .name()
         .clone();
-    let name = match rng.random_ratio(1, 2) {
-        true => other,
-        false => one(rng, &names).to_string(),
+    let name = if rng.random_ratio(1, 2) {
+        other
+    } else {
+        one(rng, &names).to_string()
     };
     let field = schema.field(at).clone().with_name(&name);
     let what = format!("called {name:?}");

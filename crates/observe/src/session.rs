@@ -30,9 +30,10 @@ impl Session {
     pub fn start(dir: &Path, options: &Options) -> Result<Session, Error> {
         let options = &prepare(options)?;
         let manifest = manifest(options);
-        let writer = match options.redact {
-            true => Writer::redacted(dir, &manifest)?,
-            false => Writer::create(dir, &manifest)?,
+        let writer = if options.redact {
+            Writer::redacted(dir, &manifest)?
+        } else {
+            Writer::create(dir, &manifest)?
         };
         let started = Session::start_in(writer.clone(), manifest, options);
         if started.is_err() {

@@ -42,9 +42,10 @@ pub(crate) const LIST: usize = 1 << 10;
 
 /// A text no longer than [`TEXT`].
 pub(crate) fn text(text: &str) -> Cow<'_, str> {
-    match text.len() <= TEXT {
-        true => Cow::Borrowed(text),
-        false => Cow::Owned(format!("{}…", cut(text, TEXT - '…'.len_utf8()))),
+    if text.len() <= TEXT {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(format!("{}…", cut(text, TEXT - '…'.len_utf8())))
     }
 }
 

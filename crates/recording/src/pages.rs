@@ -92,9 +92,10 @@ pub(crate) fn check(
         at_a_time += column_pages(chunks, meta, rows)
             .map_err(|why| format!("column {}: {why}", meta.column_path().string()))?;
     }
-    match at_a_time > limits::PAGES {
-        true => Err(format!("pages of {at_a_time} bytes at a time")),
-        false => Ok(()),
+    if at_a_time > limits::PAGES {
+        Err(format!("pages of {at_a_time} bytes at a time"))
+    } else {
+        Ok(())
     }
 }
 
@@ -150,9 +151,10 @@ fn column_pages(
             break;
         }
     }
-    match values == rows {
-        true => Ok(dictionary + largest),
-        false => Err(format!("{values} values or more for {rows} rows")),
+    if values == rows {
+        Ok(dictionary + largest)
+    } else {
+        Err(format!("{values} values or more for {rows} rows"))
     }
 }
 

@@ -161,9 +161,10 @@ impl Redactor {
 
     /// The name of a namespace; `pid 7` says nothing that the rows do not.
     fn namespace(&self, name: &str) -> String {
-        match UNNAMED.contains(&name) || name.starts_with("pid ") {
-            true => name.into(),
-            false => self.pseudonym("ns", name),
+        if UNNAMED.contains(&name) || name.starts_with("pid ") {
+            name.into()
+        } else {
+            self.pseudonym("ns", name)
         }
     }
 

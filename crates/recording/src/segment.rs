@@ -184,9 +184,10 @@ fn rows(metadata: &ParquetMetaData) -> Result<u64, &'static str> {
         return Err("more rows than a segment can have");
     }
     let said = u64::try_from(metadata.file_metadata().num_rows());
-    match said == Ok(rows) {
-        true => Ok(rows),
-        false => Err("the numbers of its rows do not fit"),
+    if said == Ok(rows) {
+        Ok(rows)
+    } else {
+        Err("the numbers of its rows do not fit")
     }
 }
 

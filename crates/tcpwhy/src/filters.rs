@@ -3,7 +3,7 @@
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use observe::{Filter, Prefix};
-use recording::Manifest;
+use recording::{Manifest, Recording};
 
 /// Each may be repeated or hold a list with commas: any of a kind will do, all kinds must match.
 #[derive(Args, Debug, Default)]
@@ -76,6 +76,14 @@ impl FilterArgs {
         }
         Ok(())
     }
+}
+
+/// A recording with pseudonyms, if they are asked for, and the filter that asks of it the same.
+pub fn redacted(redact: bool, recording: Recording, filter: Filter) -> Result<(Recording, Filter)> {
+    if !redact {
+        return Ok((recording, filter));
+    }
+    recording.redacted(filter).map_err(|why| anyhow!(why))
 }
 
 /// A recording of another host or boot has ids only.

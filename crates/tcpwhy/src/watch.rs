@@ -14,7 +14,7 @@ use recording::{Feed, Manifest, Next, Recording, Rows, Segment, monotonic_ns};
 use rustix::termios::tcgetwinsize;
 use view::{How, Reader, Screen, View};
 
-use crate::filters::FilterArgs;
+use crate::filters::{self, FilterArgs};
 use crate::live::{ready_target, say_ready};
 use crate::surroundings;
 
@@ -98,10 +98,7 @@ fn replay(
     out: &mut impl Write,
 ) -> Result<()> {
     let filter = args.filters.of(&recording.manifest)?;
-    let (recording, filter) = match args.redact {
-        true => recording.redacted(filter).map_err(|why| anyhow!(why))?,
-        false => (recording, filter),
-    };
+    let (recording, filter) = filters::redacted(args.redact, recording, filter)?;
     let how = how(args, &recording.manifest, filter);
     let mut screen = Screen::new(out, &how).at_most(count);
     let mut reader = Reader::new(view);

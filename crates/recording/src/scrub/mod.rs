@@ -192,9 +192,10 @@ fn named(rest: &str, name: &str, end: End) -> Option<(usize, usize)> {
     let is_spaced = sign.len() < closed.len();
     if let Some(value) = sign.strip_prefix(['=', ':']) {
         let colon = sign.starts_with(':');
-        let value = match colon || is_closed || is_spaced {
-            true => value.trim_start(),
-            false => value,
+        let value = if colon || is_closed || is_spaced {
+            value.trim_start()
+        } else {
+            value
         };
         let from = rest.len() - value.len();
         if value.starts_with(SCRUBBED) {
@@ -249,9 +250,10 @@ fn value_of(value: &str) -> usize {
     };
     let after = from + closing + 1;
     // A word may be quoted in part only.
-    match value[after..].starts_with(is_name) {
-        true => after + word(&value[after..]),
-        false => after,
+    if value[after..].starts_with(is_name) {
+        after + word(&value[after..])
+    } else {
+        after
     }
 }
 

@@ -135,9 +135,10 @@ fn replace_alone(text: &str, secret: &str) -> String {
         let alone = c == 'S'
             && (option || before.is_none_or(|c| !is_name(c)))
             && after.is_none_or(|c| !is_name(c));
-        match alone {
-            true => out.push_str(secret),
-            false => out.push(c),
+        if alone {
+            out.push_str(secret)
+        } else {
+            out.push(c)
         }
     }
     out

@@ -12,6 +12,7 @@ use observe::Part;
 use recording::{Filter, Manifest, Recording, Redactor};
 use view::Style;
 
+use crate::filters;
 use crate::live::{self, LiveArgs};
 use crate::surroundings;
 
@@ -78,9 +79,10 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
             let parts = Part::to_explain();
             let manifest =
                 live::record(&stop, dir.clone(), time, asked.clone(), parts, &args.live)?;
-            filter = Some(match args.live.redact {
-                true => redacted(&manifest, asked)?,
-                false => asked,
+            filter = Some(if args.live.redact {
+                redacted(&manifest, asked)?
+            } else {
+                asked
             });
             dir
         }
@@ -90,10 +92,7 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
         Some(filter) => filter,
         None => args.live.filters.of(&recording.manifest)?,
     };
-    let (recording, filter) = match args.live.redact {
-        true => recording.redacted(filter).map_err(|why| anyhow!(why))?,
-        false => (recording, filter),
-    };
+    let (recording, filter) = filters::redacted(args.live.redact, recording, filter)?;
     let explanation = explain::explain_with(&recording, &options.about(filter))?;
     if args.json {
         view::json::explanation(&explanation, out)?;

@@ -6,13 +6,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use cli::Target;
 use recording::Recording;
 use view::flame::{self, Caption, Choice, Profile, Unit};
 
-use crate::filters::FilterArgs;
+use crate::filters::{self, FilterArgs};
 
 /// Arguments of `tcpwhy flame`.
 #[derive(Args, Debug)]
@@ -121,10 +121,7 @@ fn read(path: &Path, args: &FlameArgs) -> Result<(Profile, String)> {
             );
         }
         let filter = args.filters.of(&recording.manifest)?;
-        let (recording, filter) = match args.redact {
-            true => recording.redacted(filter).map_err(|why| anyhow!(why))?,
-            false => (recording, filter),
-        };
+        let (recording, filter) = filters::redacted(args.redact, recording, filter)?;
         let choice = Choice {
             filter,
             cpus: args.cpu.clone(),

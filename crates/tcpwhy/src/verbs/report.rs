@@ -4,11 +4,13 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use clap::Args;
 use cli::Target;
 use recording::{Filter, Recording};
 use view::report::{self, Report};
+
+use crate::filters;
 
 /// Arguments of `tcpwhy report`.
 #[derive(Args, Debug)]
@@ -34,11 +36,14 @@ pub fn run(args: &ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
     let mut recordings = Vec::new();
     for (i, path) in args.recordings.iter().enumerate() {
         let recording = Recording::open(path)?;
-        recordings.push(match args.redact {
-            // Its directory's name mostly holds the host's.
-            true => (format!("recording {}", i + 1), redacted(recording)?),
-            false => (report::name_of(path), recording),
-        });
+        let (recording, _) = filters::redacted(args.redact, recording, Filter::default())?;
+        // A recording's directory mostly has the host's name.
+        let name = if args.redact {
+            format!("recording {}", i + 1)
+        } else {
+            report::name_of(path)
+        };
+        recordings.push((name, recording));
     }
     let report = Report::of(&recordings)?;
     let Some(target) = target else {
@@ -50,11 +55,6 @@ pub fn run(args: &ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
         cli::say(&format!("wrote {} ({})", path.display(), size(bytes)));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn redacted(recording: Recording) -> Result<Recording> {
-    let redacted = recording.redacted(Filter::default());
-    Ok(redacted.map_err(|why| anyhow!(why))?.0)
 }
 
 fn write(report: &Report, json: bool, mut out: &mut dyn Write) -> Result<()> {

@@ -27,9 +27,10 @@ pub(super) fn facts(manifest: &Manifest, thinned: &mut Thinned) -> Facts {
     });
     let start_ns = i128::from(m.start_ns) + i128::from(m.clock_offset_ns);
     Facts {
-        host: match m.redacted {
-            true => format!("{} (redacted: {REDACTED})", short(&m.host.name)),
-            false => short(&m.host.name),
+        host: if m.redacted {
+            format!("{} (redacted: {REDACTED})", short(&m.host.name))
+        } else {
+            short(&m.host.name)
         },
         kernel: short(&m.host.kernel),
         machine: short(&m.host.machine),
