@@ -77,7 +77,8 @@ test-signals: need-build need-run need-test test-built
 
 lint:
 	@cargo fmt --all --check || { echo "make lint: run cargo fmt --all" >&2; exit 1; }
-	@cargo clippy -q $(BUILT) --examples -- -D warnings || { echo "make lint: clippy has complaints (above)" >&2; exit 1; }
+	@cargo clippy -q --workspace --all-targets -- -D warnings && \
+	    cargo clippy -q --workspace --test 'live_*' --test browser -- -D warnings || { echo "make lint: clippy has complaints (above)" >&2; exit 1; }
 	@tools/page --check || { echo "make lint: the report's page is stale (above)" >&2; exit 1; }
 	@npm --prefix web run -s lint || { echo "make lint: the report's page has complaints (above); npm --prefix web run format mends most" >&2; exit 1; }
 	@clang-format --dry-run -Werror $(BPF_SOURCES) || { echo "make lint: run clang-format -i $(BPF_SOURCES)" >&2; exit 1; }

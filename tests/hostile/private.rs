@@ -171,7 +171,7 @@ fn a_redacted_recording_holds_no_name() {
         );
     }
     let output = run(&["explain", arg(&path)]);
-    let text = common::stdout(&output);
+    let text = crate::common::stdout(&output);
     assert!(
         text.contains("addresses and names are pseudonyms"),
         "{text}"

@@ -65,21 +65,18 @@ fn assert_named_after(replace: impl Fn(&Path)) {
 
 #[test]
 fn a_program_that_was_deleted_is_named() {
-    if root() {
-        assert_named_after(|_| ());
-    }
+    need_root();
+    assert_named_after(|_| ());
 }
 
 #[test]
 fn a_program_at_whose_place_is_a_fifo_is_named() {
-    if root() {
-        assert_named_after(|p| mkfifoat(CWD, p, Mode::RUSR).unwrap());
-    }
+    need_root();
+    assert_named_after(|p| mkfifoat(CWD, p, Mode::RUSR).unwrap());
 }
 
 #[test]
 fn a_program_at_whose_place_is_a_link_to_a_device_is_named() {
-    if root() {
-        assert_named_after(|p| std::os::unix::fs::symlink("/dev/zero", p).unwrap());
-    }
+    need_root();
+    assert_named_after(|p| std::os::unix::fs::symlink("/dev/zero", p).unwrap());
 }

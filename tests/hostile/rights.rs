@@ -169,7 +169,11 @@ fn with_all_that_is_named_nothing_is_missing() {
     let as_root = tempfile::tempdir().unwrap();
     let root = Recorded(as_root.path().join("r.tcpwhy"));
     let args = ["record", "-o", arg(&root.0), "--for", "1s"];
-    assert!(common::run(&[&args[..], &with].concat()).status.success());
+    assert!(
+        crate::common::run(&[&args[..], &with].concat())
+            .status
+            .success()
+    );
     let sources = |r: &Recorded| {
         let sources = Recording::open(&r.0).unwrap().manifest.sources;
         let sources = sources.into_iter();

@@ -194,11 +194,11 @@ fn what_was_cut_short_says_so() {
     record.end(Signal::KILL);
     let path = record.path("r.tcpwhy");
     let json = run(&["explain", arg(&path), "--json"]);
-    let summary = common::json_lines(&json).pop().unwrap();
+    let summary = crate::common::json_lines(&json).pop().unwrap();
     assert_eq!(summary["complete"], false);
     let output = run(&["explain", arg(&path)]);
     assert!(output.status.success(), "{}", stderr(&output));
-    let text = common::stdout(&output);
+    let text = crate::common::stdout(&output);
     assert!(
         text.contains("HEALTH      the recorder did not end"),
         "{text}"
