@@ -33,7 +33,7 @@ TIMED := CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER=$(CURDIR)/tools/timed-runn
          CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=$(CURDIR)/tools/timed-runner
 # Programs and tests in one go: a build of the programs alone would have other features, and so
 # compile half of the workspace again.
-BUILT := --workspace --lib --bins --tests --test 'live_*' --test browser
+BUILT := --workspace --lib --bins --tests --test 'live_*' --test lab_live --test browser
 
 test-built:
 	@cargo build -q $(BUILT) || { echo "make test: the build failed" >&2; exit 1; }
@@ -55,9 +55,11 @@ test-live: test-built
 test-page:
 	@npm --prefix web -s test || { echo "make test-page: tests of the report's page failed (above)" >&2; exit 1; }
 
-# The scenarios that `make test` leaves out, and the advice of all that have some.
+# The lab's own tests, the scenarios that `make test` leaves out, and the advice of all that have some.
 test-lab: need-build need-run need-test test-built
 	@rm -f target/test-times
+	@$(TIMED) RUN_AS='$(ROOT)' cargo test -q --workspace --test lab_live -- --test-threads=1 --format=pretty \
+	    || { echo "make test-lab: the lab's own tests failed (above)" >&2; exit 1; }
 	@$(TIMED) RUN_AS='$(ROOT)' cargo test -q --workspace --test live_scenarios -- --ignored --test-threads=1 --format=pretty \
 	    || { echo "make test-lab: a scenario is not told right (above)" >&2; exit 1; }
 	@tools/timed-runner --slowest
@@ -77,8 +79,7 @@ test-signals: need-build need-run need-test test-built
 
 lint:
 	@cargo fmt --all --check || { echo "make lint: run cargo fmt --all" >&2; exit 1; }
-	@cargo clippy -q --workspace --all-targets -- -D warnings && \
-	    cargo clippy -q --workspace --test 'live_*' --test browser -- -D warnings || { echo "make lint: clippy has complaints (above)" >&2; exit 1; }
+	@cargo clippy -q $(BUILT) --examples -- -D warnings || { echo "make lint: clippy has complaints (above)" >&2; exit 1; }
 	@tools/page --check || { echo "make lint: the report's page is stale (above)" >&2; exit 1; }
 	@npm --prefix web run -s lint || { echo "make lint: the report's page has complaints (above); npm --prefix web run format mends most" >&2; exit 1; }
 	@clang-format --dry-run -Werror $(BPF_SOURCES) || { echo "make lint: run clang-format -i $(BPF_SOURCES)" >&2; exit 1; }

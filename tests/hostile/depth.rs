@@ -18,7 +18,15 @@ fn with_stack(kib: u32, args: &[&str]) -> Output {
 
 fn model(dir: &Path) -> PathBuf {
     let path = dir.join("m.tcpwhy");
-    let made = run(&["model", "run", "illumos-time-wait", "-o", arg(&path)]);
+    let made = run(&[
+        "model",
+        "run",
+        "illumos-time-wait",
+        "--set",
+        "duration=5",
+        "-o",
+        arg(&path),
+    ]);
     assert!(made.status.success(), "{}", stderr(&made));
     path
 }

@@ -16,7 +16,15 @@ struct Written {
 fn verbs() -> Written {
     let dir = tempfile::tempdir().unwrap();
     let recording = dir.path().join("m.tcpwhy");
-    let made = run(&["model", "run", "illumos-time-wait", "-o", arg(&recording)]);
+    let made = run(&[
+        "model",
+        "run",
+        "illumos-time-wait",
+        "--set",
+        "duration=5",
+        "-o",
+        arg(&recording),
+    ]);
     assert!(made.status.success(), "{}", stderr(&made));
     let folded = dir.path().join("a.folded");
     fs::write(&folded, "main;read 3\nmain;write 4\n").unwrap();

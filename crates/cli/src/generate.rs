@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
+use clap_mangen::Man;
+
+use crate::Target;
 
 /// Arguments of the verb `completions`.
 #[derive(Args, Debug)]
@@ -36,10 +39,22 @@ pub struct ManArgs {
 impl ManArgs {
     /// Writes the man pages of `command`.
     pub fn run(&self, command: Command) -> Result<()> {
-        let write = || {
-            fs::create_dir_all(&self.dir)?;
-            clap_mangen::generate_to(command, &self.dir)
-        };
-        write().with_context(|| format!("writing man pages into {}", self.dir.display()))
+        let dir = &self.dir;
+        fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+        // A page for each verb, none for `help`, which repeats them; verbs know their whole name once built.
+        let mut command = command.disable_help_subcommand(true);
+        command.build();
+        self.write(command)
+    }
+
+    fn write(&self, command: Command) -> Result<()> {
+        let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+        for verb in shown.cloned() {
+            self.write(verb)?;
+        }
+        let page = Man::new(command);
+        let target = Target::of(&self.dir.join(page.get_filename()))?;
+        target.write(|mut out| Ok(page.render(&mut out)?))?;
+        Ok(())
     }
 }

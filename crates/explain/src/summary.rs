@@ -95,7 +95,7 @@ pub enum NoteKind {
 
 impl NoteKind {
     /// What the recorder's own word for it means; a word of a later recorder may mean a hole.
-    pub(crate) fn of(what: &str) -> NoteKind {
+    pub fn of(what: &str) -> NoteKind {
         match what {
             "lost" | "dropped" => NoteKind::Lost,
             "late" | "slowed" => NoteKind::Note,

@@ -53,7 +53,7 @@ pub fn watch(
             // Detach first, then drain: what happened before the end is not lost.
             events.detach();
         }
-        let sealing = stopping || sink.borrow().table.is_due();
+        let sealing = stopping || sink.borrow_mut().table.is_due();
         if sealing {
             // Before the ring: a life of which the end is in it is then whole.
             sink.borrow_mut().take_opened();

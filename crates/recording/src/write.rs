@@ -125,6 +125,7 @@ impl Writer {
             next_segment: 1,
             open: None,
             opened: Instant::now(),
+            asked: Instant::now(),
             sealing: Vec::new(),
             mapping: Mapping::of(&T::INFO, self.redactor.as_ref()),
         })
@@ -149,6 +150,8 @@ pub struct TableWriter<T: Table> {
     next_segment: u32,
     open: Option<(PathBuf, ArrowWriter<File>)>,
     opened: Instant,
+    /// When the producer asked last whether the segment is due.
+    asked: Instant,
     /// What is in the open segment and a feed gets when it is sealed.
     sealing: Vec<RecordBatch>,
     mapping: Mapping,
@@ -182,10 +185,12 @@ impl<T: Table> TableWriter<T> {
         Ok(())
     }
 
-    /// Whether the open segment is old enough to be sealed.
-    pub fn is_due(&self) -> bool {
+    /// Whether the open segment shall be sealed: it is old enough, or would be too old at the producer's
+    /// next turn when that takes as long as this one did.
+    pub fn is_due(&mut self) -> bool {
+        let turn = std::mem::replace(&mut self.asked, Instant::now()).elapsed();
         let every = match self.place {
-            Place::Dir(_) => SEAL_EVERY,
+            Place::Dir(_) => SEAL_EVERY.saturating_sub(turn),
             Place::Feed(_) => FEED_EVERY,
             // The first samples hold what is said only once, and get a segment of their own.
             Place::Both(..) if self.next_segment == 1 => Duration::ZERO,
@@ -194,7 +199,7 @@ impl<T: Table> TableWriter<T> {
         self.opened.elapsed() >= every
     }
 
-    /// Seals the open segment when it is old enough. Call it on every turn of the producer's loop.
+    /// Seals the open segment when it is due. Call it on every turn of the producer's loop.
     pub fn seal_if_due(&mut self) -> Result<(), Error> {
         if self.is_due() {
             self.seal()?;

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use explain::NoteKind;
 use recording::{Row, Rows, tables};
 use serde::Serialize;
 
@@ -57,7 +58,7 @@ const MAX_NOTES: usize = 100;
 
 impl HealthNotes {
     pub(crate) fn add(&mut self, row: &tables::Health) {
-        if &*row.what == "lost" {
+        if NoteKind::of(&row.what) == NoteKind::Lost {
             self.lost = self.lost.saturating_add(row.count);
         }
         let same = |n: &&mut HealthNote| {
@@ -78,10 +79,24 @@ impl HealthNotes {
     /// In one line; `None` when all is well.
     pub fn says(&self) -> Option<String> {
         // What began a little late cost nothing that anyone would miss; JSON has it.
-        let notes = self.notes.iter().filter(|n| n.what != "late");
-        let notes = notes.map(|n| match n.what.as_str() {
-            "lost" => format!("{} lost {} records: {}", n.source, n.count, n.detail),
-            what => format!("{} {what}: {}", n.source, n.detail),
+        self.line(|n| n.what != "late")
+    }
+
+    /// What is missing, in one line.
+    pub fn holes(&self) -> Option<String> {
+        self.line(|n| NoteKind::of(&n.what).is_hole())
+    }
+
+    /// What is sampled less often than asked for, in one line.
+    pub fn slowed(&self) -> Option<String> {
+        self.line(|n| n.what == "slowed")
+    }
+
+    fn line(&self, of: impl Fn(&HealthNote) -> bool) -> Option<String> {
+        let notes = self.notes.iter().filter(|n| of(n));
+        let notes = notes.map(|n| match NoteKind::of(&n.what) {
+            NoteKind::Lost => format!("{} lost {} records: {}", n.source, n.count, n.detail),
+            _ => format!("{} {}: {}", n.source, n.what, n.detail),
         });
         let all = notes.collect::<Vec<_>>().join("; ");
         (!all.is_empty()).then(|| crate::escape(&all).into_owned())

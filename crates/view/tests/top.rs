@@ -31,6 +31,7 @@ impl Desk {
             how: How::of(&recording.manifest),
             failed: Vec::new(),
             health: timeline.health().says(),
+            slowed: None,
         };
         Desk {
             timeline,
@@ -449,6 +450,7 @@ proptest! {
             how: How::of(&rec.open().manifest),
             failed: Vec::new(),
             health: None,
+            slowed: None,
         };
         let mut desk = Desk { timeline, findings: Findings::default(), about, state: State::default() };
         for key in ['3', '4', '5'] {

@@ -10,7 +10,7 @@ table! {
         time_ns: u64, Ns;
         /// Source concerned.
         source: Text, Name;
-        /// `lost` (count records), `partial` (something could not be read), `slowed` (sampled less often), `late` (began later than it should have).
+        /// `lost` (count records), `dropped` (count records found no place), `partial` (something could not be read), `slowed` (sampled less often), `late` (began later than it should have).
         what: Text, Name;
         /// How many.
         count: u64, Count;

@@ -63,6 +63,7 @@ fn recorded(path: &Path, args: &TopArgs) -> Result<()> {
     };
     explainer.begin(job, false);
     about.health = missing(&about, &timeline, 0);
+    about.slowed = timeline.health().slowed();
     let stop = surroundings::begin()?;
     let mut screen = Screen::begin(about, timeline)?;
     while !screen.ended && !stop.load(Ordering::Relaxed) {
@@ -94,6 +95,7 @@ fn live(args: &TopArgs) -> Result<()> {
             let now = monotonic_ns();
             if screen.timeline.reach(before(now, HOLD)) {
                 screen.about.health = missing(&screen.about, &screen.timeline, window.dropped());
+                screen.about.slowed = screen.timeline.health().slowed();
                 screen.changed = true;
                 window.forget(before(now, KEEP))?;
                 session.tick()?;
@@ -159,12 +161,13 @@ fn about(manifest: &Manifest, live: bool) -> About {
         },
         failed: failed.collect(),
         health: None,
+        slowed: None,
     }
 }
 
 /// What could not be had and what was lost.
 fn missing(about: &About, timeline: &Timeline, forgotten: u64) -> Option<String> {
-    let lost = timeline.health().says();
+    let lost = timeline.health().holes();
     let old = (forgotten > 0)
         .then(|| "the owners of the oldest sockets were forgotten: there are too many".to_string());
     let all: Vec<String> = about

@@ -32,6 +32,8 @@ pub struct About {
     pub failed: Vec<String>,
     /// What was lost or could not be had, in a line.
     pub health: Option<String>,
+    /// What is sampled less often than asked for, in a line.
+    pub slowed: Option<String>,
 }
 
 /// Everything that is shown, before it is known where.
@@ -205,6 +207,8 @@ fn head(
     if !missing.is_empty() {
         head.push((Look::Warning, format!("not whole: {}", missing.join("; "))));
     }
+    let slowed = about.slowed.iter().cloned();
+    head.extend(slowed.map(|says| (Look::Plain, says)));
     head
 }
 
