@@ -16,7 +16,8 @@ fn with_stack(kib: u32, args: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-fn model(dir: &Path) -> PathBuf {
+/// A short recording of a model.
+pub fn model(dir: &Path) -> PathBuf {
     let path = dir.join("m.tcpwhy");
     let made = run(&[
         "model",

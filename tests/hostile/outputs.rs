@@ -15,17 +15,7 @@ struct Written {
 
 fn verbs() -> Written {
     let dir = tempfile::tempdir().unwrap();
-    let recording = dir.path().join("m.tcpwhy");
-    let made = run(&[
-        "model",
-        "run",
-        "illumos-time-wait",
-        "--set",
-        "duration=5",
-        "-o",
-        arg(&recording),
-    ]);
-    assert!(made.status.success(), "{}", stderr(&made));
+    let recording = crate::depth::model(dir.path());
     let folded = dir.path().join("a.folded");
     fs::write(&folded, "main;read 3\nmain;write 4\n").unwrap();
     let sweep = "model run freebsd-tcptw --set duration=1 --sweep load=0..1 --steps 2 --plot";
