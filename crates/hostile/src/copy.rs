@@ -37,19 +37,23 @@ pub(crate) fn tables(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(tables)
 }
 
-/// One of its segments.
+/// One of its segments, of a table that has some.
 pub(crate) fn segment(dir: &Path, rng: &mut Pcg64Mcg) -> Result<PathBuf> {
-    let tables = tables(dir)?;
-    if tables.is_empty() {
-        bail!("{}: no table", dir.display());
+    let all = tables(dir)?.into_iter().map(|table| segments(&table));
+    let mut all = all.collect::<Result<Vec<_>>>()?;
+    all.retain(|segments| !segments.is_empty());
+    if all.is_empty() {
+        bail!("{}: no segment", dir.display());
     }
-    let table = crate::one(rng, &tables);
+    let segments = crate::one(rng, &all);
+    Ok(crate::one(rng, segments).clone())
+}
+
+/// The segments of a table, in order.
+fn segments(table: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(table)?.collect::<Result<Vec<_>, _>>()?;
     let mut files: Vec<_> = entries.iter().map(|e| e.path()).collect();
     files.retain(|path| path.is_file());
     files.sort();
-    if files.is_empty() {
-        bail!("{}: no segment", table.display());
-    }
-    Ok(crate::one(rng, &files).clone())
+    Ok(files)
 }
