@@ -38,6 +38,14 @@ impl Drop for Running {
     }
 }
 
+/// A program that is in the kernel most of the time.
+fn in_the_kernel(dd: &[&str]) -> Running {
+    let mut command = Command::new(dd[0]);
+    command.args(&dd[1..]);
+    command.args(["if=/dev/zero", "of=/dev/null", "bs=4M"]);
+    Running(command.stderr(Stdio::null()).spawn().unwrap())
+}
+
 /// CPU time that the threads of a process have had, ns.
 fn cpu_ns(pid: u32) -> u64 {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
@@ -58,12 +66,7 @@ fn what_burns_cpu_is_named() {
         let stop = stop.clone();
         thread::spawn(move || black_box(burns_cpu_in_a_function_of_its_own(&stop)))
     };
-    // In the kernel most of the time.
-    let kernel = Command::new("dd")
-        .args(["if=/dev/zero", "of=/dev/null", "bs=4M"])
-        .stderr(Stdio::null())
-        .spawn();
-    let kernel = Running(kernel.unwrap());
+    let kernel = in_the_kernel(&["dd"]);
     let child = begin(&path, &["--with", "profile", "--profile-hz", "997"]);
     // On a host of others' the CPU has to be waited for; and idle CPUs want a second, too.
     sleep(Duration::from_secs(1));
@@ -121,19 +124,17 @@ fn the_kernel_alone_and_one_cpu_alone() {
     need_root();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.tcpwhy");
-    let stop = Arc::new(AtomicBool::new(false));
-    let burning = {
-        let stop = stop.clone();
-        thread::spawn(move || black_box(burns_cpu_in_a_function_of_its_own(&stop)))
-    };
+    // In the kernel and on that CPU: a busy CPU whose programs are all in user mode has no sample.
+    let kernel = in_the_kernel(&["taskset", "-c", "0", "dd"]);
     let with = ["--with", "profile", "--kernel-only", "--profile-cpus", "0"];
     let child = begin(&path, &with);
-    sleep(Duration::from_secs(1));
+    let begun = cpu_ns(kernel.0.id());
+    wait_until("it has had half a second of CPU time", || {
+        cpu_ns(kernel.0.id()) - begun > 500_000_000
+    });
     finish(child);
-    stop.store(true, Ordering::Relaxed);
-    burning.join().unwrap();
     let samples: Vec<Sample> = rows(&path);
-    assert!(!samples.is_empty());
+    assert!(samples.iter().any(|s| s.pid == kernel.0.id()));
     assert!(samples.iter().all(|s| s.cpu == 0 && s.user_stack.is_none()));
     assert!(
         samples

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::common::{TCPWHY, arg, run, stderr, stdout};
+use crate::common::{TCPWHY, arg, stderr, stdout};
 
 /// What each verb that writes a file is told, but for the file.
 struct Written {

@@ -62,22 +62,18 @@ impl Drop for Jit {
 struct Told {
     /// Functions of its user stacks.
     functions: Vec<String>,
-    /// What the recorder said of itself.
-    notes: Vec<String>,
     max_rss: u64,
 }
 
-impl Told {
-    fn says(&self, words: &str) -> bool {
-        self.notes.iter().any(|n| n.contains(words))
-    }
-}
-
-/// Profiles the host until the process has run for a second more.
-fn profile(dir: &Path, jit: &Jit) -> Told {
+/// Profiles the host until the recorder says `words`, and then until the process has run for a second
+/// more.
+fn profile(dir: &Path, jit: &Jit, words: &str) -> Told {
     let path = dir.join("r.tcpwhy");
     let with = ["--with", "profile", "--profile-hz", "499"];
     let child = begin(&path, &with);
+    let says = |h: &Health| h.detail.contains(words);
+    let said = || words.is_empty() || rows::<Health>(&path).iter().any(says);
+    wait_until("the recorder says so", said);
     let until = jit.used() + 100;
     wait_until("it has run", || jit.used() >= until);
     end(child);
@@ -92,10 +88,6 @@ fn profile(dir: &Path, jit: &Jit) -> Told {
     assert!(!functions.is_empty(), "no sample of it");
     Told {
         functions,
-        notes: rows::<Health>(&path)
-            .iter()
-            .map(|h| h.detail.to_string())
-            .collect(),
         max_rss: recording.manifest.cost.max_rss_bytes,
     }
 }
@@ -120,7 +112,7 @@ fn end(mut child: Child) {
     });
 }
 
-fn told_of(mode: &str, file: &str) -> Told {
+fn told_of(mode: &str, file: &str, words: &str) -> Told {
     let dir = tempfile::tempdir().unwrap();
     let secret = dir.path().join("secret");
     fs::write(&secret, SECRET).unwrap();
@@ -130,7 +122,7 @@ fn told_of(mode: &str, file: &str) -> Told {
         other => Path::new(other),
     };
     let jit = Jit::run(dir.path(), mode, file);
-    profile(dir.path(), &jit)
+    profile(dir.path(), &jit, words)
 }
 
 fn has(told: &Told, word: &str) -> bool {
@@ -140,54 +132,49 @@ fn has(told: &Told, word: &str) -> bool {
 #[test]
 fn functions_of_a_jit_are_named() {
     need_root();
-    let told = told_of("map", "-");
+    let told = told_of("map", "-", "");
     assert!(has(&told, "LazyCompile:~made_here"), "{:?}", told.functions);
 }
 
 #[test]
 fn a_fifo_keeps_nobody_waiting() {
     need_root();
-    let told = told_of("fifo", "-");
-    assert!(told.says("it is not a regular file"), "{:?}", told.notes);
+    told_of("fifo", "-", "it is not a regular file");
 }
 
 #[test]
 fn a_lease_keeps_nobody_waiting() {
     need_root();
-    let told = told_of("lease", "-");
-    assert!(told.says("holds a lease"), "{:?}", told.notes);
+    told_of("lease", "-", "holds a lease");
 }
 
 #[test]
 fn a_link_leads_nowhere() {
     need_root();
-    let told = told_of("symlink", "secret");
+    let told = told_of("symlink", "secret", "it is behind a link");
     assert!(!has(&told, "ROOT_SECRET"), "{:?}", told.functions);
-    assert!(told.says("it is behind a link"), "{:?}", told.notes);
 }
 
 #[test]
 fn a_mount_of_roots_file_is_not_read() {
     need_root();
-    let told = told_of("mount", "secret");
+    let told = told_of("mount", "secret", "own user");
     assert!(!has(&told, "ROOT_SECRET"), "{:?}", told.functions);
-    assert!(told.says("own user"), "{:?}", told.notes);
 }
 
 #[test]
 fn a_map_of_hundreds_of_megabytes_takes_little_memory() {
     need_root();
-    let told = told_of("big", "-");
+    let told = told_of("big", "-", "too large");
     assert!(told.max_rss < 300 << 20, "{} MB", told.max_rss >> 20);
     // What it was last told is kept.
     assert!(has(&told, "LazyCompile:~made_here"), "{:?}", told.functions);
-    assert!(told.says("too large"), "{:?}", told.notes);
 }
 
 #[test]
 fn a_name_of_a_megabyte_is_cut() {
     need_root();
-    let told = told_of("long", "-");
+    let told = told_of("long", "-", "");
     assert!(has(&told, "long_name_"), "{:?}", told.functions.first());
     let longest = told.functions.iter().map(String::len).max();
     assert!(longest <= Some(512), "{longest:?}");

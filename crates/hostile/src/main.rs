@@ -201,7 +201,10 @@ impl Campaign {
         let made = match made {
             Ok(made) => made,
             Err(e) => {
-                table.not_made.push(format!("seed {seed}: {e}"));
+                // Its first line: a backtrace may follow.
+                let says = e.to_string();
+                let says = says.lines().next().unwrap_or_default();
+                table.not_made.push(format!("seed {seed}: {says}"));
                 return Ok(());
             }
         };

@@ -37,6 +37,28 @@ fn there_and_back<T: Table + Clone>(chunks: &[Vec<T>]) -> Vec<(RowRef, T)> {
     back
 }
 
+#[test]
+fn a_slow_producer_seals_before_the_next_turn_would_be_too_late() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.tcpwhy");
+    let writer = Writer::create(&path, &manifest()).unwrap();
+    let mut table = writer.table::<Counter>().unwrap();
+    table.push(Counter::default()).unwrap();
+    table.seal_if_due().unwrap();
+    let sealed = || {
+        Recording::open(&path)
+            .unwrap()
+            .scan::<Counter>()
+            .unwrap()
+            .count()
+    };
+    assert_eq!(sealed(), 0, "a new segment stays open");
+    // Half of the 3 s that a crash may lose: another turn like this one ends beyond them.
+    std::thread::sleep(std::time::Duration::from_millis(1600));
+    table.seal_if_due().unwrap();
+    assert_eq!(sealed(), 1);
+}
+
 /// What reading must give: each segment sorted by time, equal times in the order written.
 fn expected<T: Table + Clone>(chunks: &[Vec<T>]) -> Vec<T> {
     let mut all = Vec::new();

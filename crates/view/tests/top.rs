@@ -30,8 +30,8 @@ impl Desk {
             colour: true,
             how: How::of(&recording.manifest),
             failed: Vec::new(),
-            health: timeline.health().says(),
-            slowed: None,
+            health: timeline.health().holes(),
+            slowed: timeline.health().slowed(),
         };
         Desk {
             timeline,
@@ -164,6 +164,20 @@ fn hostile() -> Recording {
     // The directory must outlive the test; the system's temporary files are swept.
     std::mem::forget(rec);
     opened
+}
+
+#[test]
+fn what_is_sampled_less_often_is_said_and_is_no_hole() {
+    let rec = Rec::new().rows([Health {
+        time_ns: START,
+        source: "sockets".into(),
+        what: "slowed".into(),
+        count: 0,
+        detail: "a walk over the sockets takes 40 ms of CPU: once every 4 s".into(),
+    }]);
+    let text = Desk::of(&rec.open()).press(&[]);
+    assert!(!text.contains("not whole"), "{text}");
+    assert!(text.contains("sockets slowed: a walk"), "{text}");
 }
 
 #[test]
