@@ -89,6 +89,13 @@ pub fn need_root() {
     }
 }
 
+/// The program, which a hang-up ends though whoever runs the tests ignores it, as under nohup.
+pub fn minds_hang_up() -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP", TCPWHY]);
+    command
+}
+
 /// Waits, generously, until `condition` holds.
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, chown, symlink};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use crate::common::{TCPWHY, arg, need_root, run, stderr, tcpwhy, wait_until};
+use crate::common::{TCPWHY, arg, minds_hang_up, need_root, run, stderr, tcpwhy, wait_until};
 use recording::Recording;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -20,7 +20,7 @@ struct Running {
 impl Running {
     /// Begins, and waits until it records.
     fn begin(args: &[&str]) -> Running {
-        Running::with(Command::new(TCPWHY), args)
+        Running::with(minds_hang_up(), args)
     }
 
     /// The same by another program, which becomes `tcpwhy`.

@@ -9,7 +9,7 @@ use recording::monotonic_ns;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::common::{TCPWHY, arg, wait_until};
+use crate::common::{TCPWHY, arg, minds_hang_up, wait_until};
 
 /// What is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +149,7 @@ pub fn run(verb: Verb, given: Given, after: Duration) -> Ended {
 fn start(verb: Verb, dir: &Path, mark: &str) -> (Process, u32) {
     let (name, value) = mark.split_once('=').unwrap();
     if verb != Verb::Top {
-        let mut command = Command::new(TCPWHY);
+        let mut command = minds_hang_up();
         command.args(verb.args().split(' ')).current_dir(dir);
         command.env("TMPDIR", dir.join("tmp")).env(name, value);
         command.stdout(Stdio::null()).stderr(Stdio::null());
