@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use recording::RowRef;
+
 use super::runqueue::{Rivals, serves_softirq, thread_step};
 use super::scene::{doubts, weigh_checks};
 use super::{Cause, MOST_PER_CAUSE};
@@ -26,7 +28,8 @@ segments are sent again that were never lost.
 **Mechanism.** Packets are handled in softirqs. When there is too much to do at once the rest is
 left to a thread, `ksoftirqd/N`, and with threaded NAPI all of it is (`napi/DEVICE-N`). That is a
 thread like others: what has a real-time priority on its CPU runs first and as long as it likes.
-Meanwhile packets lie in the queue.
+Meanwhile packets lie in the queue. `ksoftirqd` is woken for other work as well: it is packets
+where softirqs of its CPU ran out of their budget (softnet's `time_squeeze`).
 
 **Distinguish.** In `cpu-contention` an application's thread waits, and only its connections are
 late; here it is the kernel's thread, behind somebody who never waits. In `lookup-table-growth` the
@@ -43,11 +46,18 @@ const LEAST_MEAN_NS: u64 = 500_000;
 /// Waiting for so much of the time is felt, however short each wait.
 const OBVIOUS_SHARE: f64 = 0.30;
 
+/// `ksoftirqd` is woken for other work than packets, too, and what is left to it another softirq may
+/// handle first: for packets it waits where at least this share of its turns follows a softirq that
+/// ran out of its budget with packets left.
+const LEAST_OVERRUNS: f64 = 0.5;
+
 /// A thread of the kernel that waits.
 struct Case<'a> {
     story: &'a Story,
     thread: &'a Thread,
     rivals: Rivals<'a>,
+    /// Of `ksoftirqd`.
+    overruns: Option<Overruns>,
 }
 
 fn find(story: &Story) -> Vec<Finding> {
@@ -69,15 +79,34 @@ fn find(story: &Story) -> Vec<Finding> {
     first.map(|case| case.finding()).collect()
 }
 
+/// Times that a softirq of a CPU left packets to its thread.
+struct Overruns {
+    count: u64,
+    rows: [RowRef; 2],
+}
+
 impl<'a> Case<'a> {
     fn of(story: &'a Story, thread: &'a Thread) -> Option<Case<'a>> {
         let number = thread.comm.strip_prefix("ksoftirqd/");
-        let rivals =
-            Rivals::of(story, thread, number.and_then(|n| n.parse().ok())).that_come_first();
+        let cpu = number.and_then(|n| n.parse().ok());
+        let mut overruns = None;
+        if let Some(number) = cpu {
+            // Without a reading of softnet nobody knows what it waits for.
+            let cpu = story.cpus.all().find(|c| c.number == number)?;
+            if (cpu.squeezed as f64) < LEAST_OVERRUNS * thread.switches.max(1) as f64 {
+                return None;
+            }
+            overruns = Some(Overruns {
+                count: cpu.squeezed,
+                rows: cpu.rows,
+            });
+        }
+        let rivals = Rivals::of(story, thread, cpu).that_come_first();
         (rivals.explain_the_wait() && !story.conns.is_empty()).then_some(Case {
             story,
             thread,
             rivals,
+            overruns,
         })
     }
 
@@ -154,10 +183,24 @@ impl<'a> Case<'a> {
 
     fn evidence(&self) -> Vec<Step> {
         let what = format!("{} (tid {})", self.thread.comm, self.thread.tid);
-        let mut steps = vec![thread_step(self.thread, &what), self.rivals.step()];
+        let mut steps = vec![thread_step(self.thread, &what)];
+        steps.extend(self.overruns_step());
+        steps.push(self.rivals.step());
         steps.extend(self.first_step());
         steps.extend(self.late_step());
         steps
+    }
+
+    /// Why it is packets that `ksoftirqd` waits for.
+    fn overruns_step(&self) -> Option<Step> {
+        let overruns = self.overruns.as_ref()?;
+        let step = Step::new(format!(
+            "The budget of a softirq on {} ran out {} with packets left: the rest is left to {}.",
+            self.rivals.place(),
+            plural(overruns.count, "time"),
+            self.thread.comm
+        ));
+        Some(step.number("overruns", overruns.count).rows(overruns.rows))
     }
 
     /// Who comes first hardly waits.

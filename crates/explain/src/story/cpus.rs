@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use recording::tables::Cpu as Row;
-use recording::{Error, Recording};
+use recording::{Error, Recording, RowRef};
 
 use super::stats::ratio;
 
@@ -13,7 +13,7 @@ const MAX_CPUS: usize = 8_192;
 /// Every CPU, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Cpus {
-    by_number: BTreeMap<u32, (Row, Row)>,
+    by_number: BTreeMap<u32, [(Row, RowRef); 2]>,
 }
 
 /// What one CPU did during the recording.
@@ -24,17 +24,19 @@ pub(crate) struct Cpu {
     pub(crate) idle: f64,
     /// Times that the budget of a softirq ran out with packets left.
     pub(crate) squeezed: u64,
+    /// The first row and the last.
+    pub(crate) rows: [RowRef; 2],
 }
 
 impl Cpus {
     pub(crate) fn read(recording: &Recording) -> Result<Cpus, Error> {
         let mut cpus = Cpus::default();
         for batch in recording.scan::<Row>()? {
-            for (_, row) in batch?.rows() {
+            for (at, row) in batch?.rows() {
                 if cpus.by_number.len() < MAX_CPUS || cpus.by_number.contains_key(&row.cpu) {
-                    let first = (row.clone(), row.clone());
+                    let first = [(row.clone(), at), (row.clone(), at)];
                     let known = cpus.by_number.entry(row.cpu).or_insert(first);
-                    known.1 = row;
+                    known[1] = (row, at);
                 }
             }
         }
@@ -42,15 +44,18 @@ impl Cpus {
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = Cpu> {
-        self.by_number.iter().map(|(number, (first, last))| {
-            let rise = |of: fn(&Row) -> u64| of(last).saturating_sub(of(first));
-            let idle = rise(|r| r.idle_ms).saturating_add(rise(|r| r.iowait_ms));
-            let ns = last.time_ns.saturating_sub(first.time_ns);
-            Cpu {
-                number: *number,
-                idle: ratio(idle as f64 * 1e6, ns as f64).unwrap_or(0.0).min(1.0),
-                squeezed: rise(|r| r.softnet_squeezed.unwrap_or(0)),
-            }
-        })
+        self.by_number
+            .iter()
+            .map(|(number, [(first, begin), (last, end)])| {
+                let rise = |of: fn(&Row) -> u64| of(last).saturating_sub(of(first));
+                let idle = rise(|r| r.idle_ms).saturating_add(rise(|r| r.iowait_ms));
+                let ns = last.time_ns.saturating_sub(first.time_ns);
+                Cpu {
+                    number: *number,
+                    idle: ratio(idle as f64 * 1e6, ns as f64).unwrap_or(0.0).min(1.0),
+                    squeezed: rise(|r| r.softnet_squeezed.unwrap_or(0)),
+                    rows: [*begin, *end],
+                }
+            })
     }
 }

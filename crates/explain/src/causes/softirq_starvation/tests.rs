@@ -6,7 +6,7 @@ use crate::{Change, Level, Number};
 
 const ID: &str = "softirq-starvation";
 
-/// `ksoftirqd/1` wants CPU 1 for half of the time, and a process has it.
+/// `ksoftirqd/1` wants CPU 1 for half of the time to handle what softirqs left, and a process has it.
 fn starved() -> Fixture {
     let mut f = Fixture::new();
     f.listen(Listen::default());
@@ -17,6 +17,7 @@ fn starved() -> Fixture {
         });
     }
     f.thread(22, "ksoftirqd/1", [0.05, 0.5]);
+    f.squeezed(1, 60_000);
     f.thread(812, "iperf3", [0.1, 0.02]);
     f.thread(900, "control", [0.8, 0.0]);
     hog(&mut f, 1);
@@ -55,6 +56,7 @@ fn the_thread_for_packets_waits() {
 fn what_hurts_more_comes_first() {
     let mut f = fixture::accept_queue();
     f.thread(22, "ksoftirqd/1", [0.2, 0.12]);
+    f.squeezed(1, 2_000);
     f.thread(900, "control", [0.8, 0.0]);
     hog(&mut f, 1);
     let causes: Vec<_> = found(&f).iter().map(|f| f.cause).collect();
@@ -74,6 +76,18 @@ fn two_threads_behind_one_process_are_one_finding() {
     };
     f.on_cpu(at, 0, 1_000);
     assert_eq!(only(&f, ID).scope.comm.as_deref(), Some("napi/eth0-1"));
+}
+
+/// As on a host whose cgroups have more weight than the kernel's threads: packets are handled where
+/// they arrive meanwhile.
+#[test]
+fn it_may_wait_for_other_work_than_packets() {
+    let mut f = starved();
+    f.machine.cpus.clear();
+    assert_eq!(found(&f).len(), 0, "what softnet did is not known");
+    f.squeezed(1, 0);
+    f.squeezed(0, 2_000);
+    assert_eq!(found(&f).len(), 0, "all packets were handled at once");
 }
 
 #[test]
