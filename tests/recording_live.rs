@@ -11,7 +11,7 @@ use crate::common::{
     TCPWHY, arg, begin, json_lines, need_root, rows, run, stderr, steps, wait_until,
 };
 use recording::tables::{Event, Health, Holder, Listener, Process, Setting};
-use recording::{Recording, Verdict};
+use recording::{Recording, TcpState, Verdict};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -65,14 +65,18 @@ fn ctrl_c_keeps_a_complete_recording() {
             |e: &&Event| e.old_state.as_deref() == Some(old) && e.state.as_deref() == Some(new);
         events.iter().filter(ours).filter(is).count()
     };
-    assert_eq!(count("CLOSE", "SYN_SENT"), 20);
-    assert_eq!(count("SYN_SENT", "ESTABLISHED"), 20);
-    assert_eq!(count("SYN_RECV", "ESTABLISHED"), 20);
-    assert_eq!(count("LAST_ACK", "CLOSE"), 20, "the server closed second");
+    assert_eq!(count(TcpState::Close, TcpState::SynSent), 20);
+    assert_eq!(count(TcpState::SynSent, TcpState::Established), 20);
+    assert_eq!(count(TcpState::SynRecv, TcpState::Established), 20);
+    assert_eq!(
+        count(TcpState::LastAck, TcpState::Close),
+        20,
+        "the server closed second"
+    );
     let connects = events
         .iter()
         .filter(ours)
-        .filter(|e| e.old_state.as_deref() == Some("CLOSE"));
+        .filter(|e| e.old_state == Some(TcpState::Close));
     for connect in connects {
         assert_eq!(
             connect.pid,
@@ -205,7 +209,7 @@ fn a_stopped_recorder_reports_what_it_missed_and_the_rest_is_right() {
         lost > 0 && kept + lost >= 5 * 3_100,
         "{kept} kept, {lost} lost"
     );
-    let ends = |e: &&Event| e.local_port == port && e.old_state.as_deref() == Some("LAST_ACK");
+    let ends = |e: &&Event| e.local_port == port && e.old_state == Some(TcpState::LastAck);
     assert_eq!(events.iter().filter(ends).count(), 50, "the rest is right");
     let explained = run(&["explain", arg(&path)]);
     assert!(explained.status.success());

@@ -15,7 +15,7 @@ use crate::common::{
 };
 use lab::{Plant, Programs, Scenario, Stop};
 use recording::tables::{Event, Health, Thread, ThreadSleep, Wait};
-use recording::{Addr, Recording, Text};
+use recording::{Addr, Recording, TcpState, Text};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::gettid;
 
@@ -322,7 +322,7 @@ fn a_lost_syn_is_named_behind_the_wait_of_who_accepts() {
             assert!(wait.fd.is_some());
             // The retransmitted SYN and its connection.
             assert_eq!(wait.cause_attempt, Some(1), "{wait:#?}");
-            assert_eq!(wait.cause_sender_state, Some(Text::from("SYN_SENT")));
+            assert_eq!(wait.cause_sender_state, Some(Text::from(TcpState::SynSent)));
             let sent = wait.time_ns - wait.cause_sent_ago_ns.unwrap();
             assert!(sent.abs_diff(syn.time_ns) < 5_000_000, "{wait:#?} {syn:#?}");
             let stack = &stacks[&wait.waker_stack.unwrap()];
@@ -343,7 +343,7 @@ fn a_lost_syn_is_named_behind_the_wait_of_who_accepts() {
             assert_eq!(ports, (here.port(), there.port()));
             assert_eq!(wait.cause_family, if server.is_ipv4() { 4 } else { 6 });
             let sock = wait.cause_sock;
-            let state = |e: &&Event| e.sock == sock && e.state.as_deref() == Some("ESTABLISHED");
+            let state = |e: &&Event| e.sock == sock && e.state == Some(TcpState::Established);
             assert!(
                 events.iter().any(|e| state(&e)),
                 "the same socket in both tables"

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::{arg, run, stderr, stdout};
 use recording::tables::{Event, Frame, Sample, Stack};
-use recording::{FORMAT, Host, Manifest, Namespace, Writer};
+use recording::{EventKind, FORMAT, Host, Manifest, Namespace, Writer};
 use serde_json::Value;
 
 /// Colours what follows, reverses it, and is a C1 control sequence.
@@ -33,7 +33,7 @@ fn recording(dir: &Path) -> PathBuf {
     let writer = Writer::create(&path, &manifest).unwrap();
     let mut events = writer.table::<Event>().unwrap();
     let event = Event {
-        kind: "drop".into(),
+        kind: EventKind::Drop,
         pid: Some(9),
         netns: 7,
         comm: Some(HOSTILE.into()),

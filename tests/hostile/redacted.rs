@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use crate::common::{arg, run, stderr, stdout};
 use recording::tables::{Counter, Event, Frame, Health, Holder, Listener, Process, Resource};
 use recording::tables::{Sample, Socket, Stack, Thread};
-use recording::{Addr, FORMAT, Host, Manifest, Namespace, Source, Verdict, Writer};
+use recording::{
+    Addr, EventKind, FORMAT, HealthKind, Host, Manifest, Namespace, Source, SourceName, TcpState,
+    Verdict, Writer,
+};
 
 /// Everything in the recording that tells whose it is.
 const NAMES: &[&str] = &[
@@ -62,7 +65,7 @@ fn manifest() -> Manifest {
             name: "bluespace".into(),
         }],
         sources: vec![Source::optional(
-            "ports",
+            SourceName::Ports,
             "ports in use",
             Verdict::Failed("bluespace: cannot connect to 198.51.100.77:80".into()),
         )],
@@ -83,9 +86,9 @@ fn made(dir: &Path) -> PathBuf {
     let second = 1_000_000_000;
     let (local, remote) = (v4("10.77.66.55"), v4("198.51.100.77"));
     let times = || (1..10u64).map(move |s| s * second);
-    let event = |time_ns: u64, i: u64, old: &str, state: &str| Event {
+    let event = |time_ns: u64, i: u64, old: TcpState, state: TcpState| Event {
         time_ns,
-        kind: "state".into(),
+        kind: EventKind::State,
         netns: 7,
         sock: Some(100 + i),
         family: 4,
@@ -97,8 +100,8 @@ fn made(dir: &Path) -> PathBuf {
             v4("203.0.113.9")
         },
         remote_port: 80,
-        old_state: Some(old.into()),
-        state: Some(state.into()),
+        old_state: Some(old),
+        state: Some(state),
         pid: Some(70),
         comm: Some("frobnicator".into()),
         ..Event::default()
@@ -108,13 +111,13 @@ fn made(dir: &Path) -> PathBuf {
         (0..200u64).flat_map(|i| {
             let at = second + i * 1_000_000;
             let drop = Event {
-                kind: "drop".into(),
+                kind: EventKind::Drop,
                 reason: Some("TCP_OVERFLOW".into()),
-                ..event(at + 3, i, "", "LISTEN")
+                ..event(at + 3, i, TcpState::default(), TcpState::Listen)
             };
             [
-                event(at, i, "CLOSE", "SYN_SENT"),
-                event(at + 2, i, "SYN_SENT", "ESTABLISHED"),
+                event(at, i, TcpState::Close, TcpState::SynSent),
+                event(at + 2, i, TcpState::SynSent, TcpState::Established),
                 drop,
             ]
         }),
@@ -161,7 +164,7 @@ fn made(dir: &Path) -> PathBuf {
             netns: 7,
             sock: 300,
             family: 6,
-            state: "ESTABLISHED".into(),
+            state: TcpState::Established,
             local_addr: v4("2001:db8:dead::1"),
             remote_addr: v4("2001:db8:dead::2"),
             local_port: 80,
@@ -193,8 +196,8 @@ fn made(dir: &Path) -> PathBuf {
         }),
         [Health {
             time_ns: second,
-            source: "holders".into(),
-            what: "partial".into(),
+            source: SourceName::Holders,
+            what: HealthKind::Partial,
             count: 1,
             detail: "bluespace on dbhost7: 203.0.113.9:443 was not read".into(),
         }],

@@ -144,7 +144,7 @@ impl Guest {
         };
         let attached = |name: &String| {
             let mut sources = recording.manifest.sources.iter();
-            sources.any(|s| s.name == *name && s.verdict == Verdict::Attached)
+            sources.any(|s| s.name.as_str() == *name && s.verdict == Verdict::Attached)
         };
         let rows = |table: &str| -> u64 {
             let segments = recording.segments(table).unwrap_or_default();
@@ -196,7 +196,7 @@ impl Guest {
             wrong.extend(self.unexpected(source));
         }
         for name in self.kernel.lacks.keys() {
-            if !sources.iter().any(|s| s.name == *name) {
+            if !sources.iter().any(|s| s.name.as_str() == *name) {
                 wrong.push(format!("doctor knows no source {name}"));
             }
         }
@@ -233,7 +233,7 @@ impl Guest {
     }
 
     fn unexpected(&self, source: &Source) -> Option<String> {
-        let lacks = self.kernel.lacks.get(&source.name);
+        let lacks = self.kernel.lacks.get(source.name.as_str());
         match (&source.verdict, lacks) {
             (Verdict::Attached, None) => None,
             (Verdict::Attached, Some(_)) => {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use recording::{Source, Verdict};
+use recording::{Source, SourceName, Verdict};
 
 use super::guest::Guest;
 use super::spec::Matrix;
@@ -131,8 +131,8 @@ pub fn page(matrix: &Matrix, guests: &[Guest]) -> String {
 }
 
 /// The names of all sources, in the order of their first appearance.
-fn names(lists: &[Vec<Source>]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
+fn names(lists: &[Vec<Source>]) -> Vec<SourceName> {
+    let mut names: Vec<SourceName> = Vec::new();
     for source in lists.iter().flatten() {
         if !names.contains(&source.name) {
             names.push(source.name.clone());
@@ -142,8 +142,8 @@ fn names(lists: &[Vec<Source>]) -> Vec<String> {
 }
 
 /// `yes`, or `no` with the number of a note that says why.
-fn verdict(sources: &[Source], name: &str, notes: &mut Vec<String>) -> String {
-    let Some(source) = sources.iter().find(|s| s.name == name) else {
+fn verdict(sources: &[Source], name: &SourceName, notes: &mut Vec<String>) -> String {
+    let Some(source) = sources.iter().find(|s| s.name == *name) else {
         return "—".into();
     };
     let (word, why) = match &source.verdict {

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use ahash::AHashMap;
 use recording::tables::Event;
-use recording::{Addr, Filter, Row, Text};
+use recording::{Addr, EventKind, Filter, Row, TcpState, Text};
 use serde::Serialize;
 
 /// Sockets and files followed at a time; a host in trouble has some hundred thousand.
@@ -65,7 +65,7 @@ impl Owners {
     /// Learns from a row; of other tables, nothing.
     pub fn learn(&mut self, row: &Row) {
         match row {
-            Row::Event(e) if &*e.kind == "state" => self.state(e),
+            Row::Event(e) if e.kind == EventKind::State => self.state(e),
             Row::Socket(s) if s.inode.is_some() || s.cgroup.is_some() => {
                 let known = self.socks.get_mut(&s.sock).filter(|k| !k.ended);
                 match known {
@@ -104,14 +104,14 @@ impl Owners {
     }
 
     fn state(&mut self, e: &Event) {
-        let (old, new) = (e.old_state.as_deref(), e.state.as_deref());
+        let (old, new) = (e.old_state.as_ref(), e.state.as_ref());
         let made_by = Owner {
             pid: e.pid,
             comm: e.comm.clone(),
             cgroup: e.cgroup,
         };
         match (old, new) {
-            (Some("CLOSE"), Some("LISTEN")) => {
+            (Some(TcpState::Close), Some(TcpState::Listen)) => {
                 let place = (e.netns, e.local_addr, e.local_port);
                 if self.listeners.len() < MAX_LISTENERS || self.listeners.contains_key(&place) {
                     let made_by = Some(made_by);
@@ -122,7 +122,7 @@ impl Owners {
                     self.listeners.insert(place, sock);
                 }
             }
-            (Some("CLOSE"), Some(_)) => {
+            (Some(TcpState::Close), Some(_)) => {
                 if let Some(sock) = e.sock {
                     let made_by = Some(made_by);
                     self.remember(
@@ -134,7 +134,7 @@ impl Owners {
                     );
                 }
             }
-            (Some("SYN_RECV"), Some("ESTABLISHED")) => {
+            (Some(TcpState::SynRecv), Some(TcpState::Established)) => {
                 if let Some(sock) = e.sock {
                     // Also when nothing is known: the id may have been another socket's.
                     let made_by = self.listening(e);
@@ -147,7 +147,7 @@ impl Owners {
                     );
                 }
             }
-            (_, Some("CLOSE")) => self.ended(e.sock),
+            (_, Some(TcpState::Close)) => self.ended(e.sock),
             _ => {}
         }
     }
@@ -188,8 +188,8 @@ impl Owners {
         }
         // A request, a listener, or an accepted connection that is older: the listener's. A
         // socket that connects is not, nor is one in TIME_WAIT, which nobody owns.
-        match e.state.as_deref() {
-            None | Some("SYN_SENT" | "TIME_WAIT") => Owner::default(),
+        match e.state {
+            None | Some(TcpState::SynSent | TcpState::TimeWait) => Owner::default(),
             Some(_) => self.listening(e).unwrap_or_default(),
         }
     }
@@ -258,12 +258,12 @@ mod tests {
     use super::*;
     use recording::tables::{Holder, Listener, Socket};
 
-    fn state(sock: u64, old: &str, new: &str, port: u16) -> Event {
+    fn state(sock: u64, old: TcpState, new: TcpState, port: u16) -> Event {
         Event {
-            kind: "state".into(),
+            kind: EventKind::State,
             sock: Some(sock),
-            old_state: Some(old.into()),
-            state: Some(new.into()),
+            old_state: Some(old),
+            state: Some(new),
             local_port: port,
             ..Event::default()
         }
@@ -279,10 +279,10 @@ mod tests {
         let connect = Event {
             pid: Some(7),
             comm: Some("curl".into()),
-            ..state(1, "CLOSE", "SYN_SENT", 0)
+            ..state(1, TcpState::Close, TcpState::SynSent, 0)
         };
         owners.learn(&connect.into());
-        let close = state(1, "SYN_SENT", "CLOSE", 0);
+        let close = state(1, TcpState::SynSent, TcpState::Close, 0);
         owners.learn(&close.clone().into());
         assert_eq!(pid(&owners, &close), Some(7), "also after its end");
     }
@@ -293,15 +293,39 @@ mod tests {
         let listen = Event {
             pid: Some(9),
             comm: Some("nginx".into()),
-            ..state(1, "CLOSE", "LISTEN", 80)
+            ..state(1, TcpState::Close, TcpState::Listen, 80)
         };
         owners.learn(&listen.into());
-        let accepted = state(2, "SYN_RECV", "ESTABLISHED", 80);
+        let accepted = state(2, TcpState::SynRecv, TcpState::Established, 80);
         owners.learn(&accepted.into());
-        assert_eq!(pid(&owners, &state(2, "ESTABLISHED", "CLOSE", 80)), Some(9));
-        assert_eq!(pid(&owners, &state(3, "x", "NEW_SYN_RECV", 80)), Some(9));
-        assert_eq!(pid(&owners, &state(4, "x", "SYN_SENT", 80)), None);
-        assert_eq!(pid(&owners, &state(5, "x", "ESTABLISHED", 81)), None);
+        assert_eq!(
+            pid(
+                &owners,
+                &state(2, TcpState::Established, TcpState::Close, 80)
+            ),
+            Some(9)
+        );
+        assert_eq!(
+            pid(
+                &owners,
+                &state(3, TcpState::default(), TcpState::NewSynRecv, 80)
+            ),
+            Some(9)
+        );
+        assert_eq!(
+            pid(
+                &owners,
+                &state(4, TcpState::default(), TcpState::SynSent, 80)
+            ),
+            None
+        );
+        assert_eq!(
+            pid(
+                &owners,
+                &state(5, TcpState::default(), TcpState::Established, 81)
+            ),
+            None
+        );
     }
 
     #[test]
@@ -329,9 +353,15 @@ mod tests {
             ..Listener::default()
         };
         owners.learn(&listener.into());
-        let owner = owners.of_event(&state(1, "x", "ESTABLISHED", 22));
+        let owner = owners.of_event(&state(1, TcpState::default(), TcpState::Established, 22));
         assert_eq!((owner.pid, owner.cgroup), (Some(5), Some(3)));
-        assert_eq!(pid(&owners, &state(2, "x", "ESTABLISHED", 6379)), Some(8));
+        assert_eq!(
+            pid(
+                &owners,
+                &state(2, TcpState::default(), TcpState::Established, 6379)
+            ),
+            Some(8)
+        );
     }
 
     #[test]
@@ -340,10 +370,10 @@ mod tests {
         for sock in 0..200_000 {
             let connect = Event {
                 pid: Some(7),
-                ..state(sock, "CLOSE", "SYN_SENT", 0)
+                ..state(sock, TcpState::Close, TcpState::SynSent, 0)
             };
             owners.learn(&connect.into());
-            owners.learn(&state(sock, "SYN_SENT", "CLOSE", 0).into());
+            owners.learn(&state(sock, TcpState::SynSent, TcpState::Close, 0).into());
         }
         assert!(owners.socks.len() <= KEPT_CLOSED + 1);
     }

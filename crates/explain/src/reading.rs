@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use ahash::AHashSet;
-use recording::{Addr, Error, Recording};
+use recording::{Addr, Error, Recording, SourceName};
 
 use crate::causes::owner_of;
 use crate::compare::{self, run, sockets};
 use crate::finding::Explanation;
 use crate::modes::{LINEAR, modes, syn_schedule};
 use crate::story::stats::median;
-use crate::story::{Conn, ConnId, Sampled, Side, Story, source};
+use crate::story::{Conn, ConnId, Sampled, Side, Story};
 use crate::{Options, of_story};
 
 /// What a recording tells, in memory; bounded, whatever its size.
@@ -115,7 +115,7 @@ impl Reading {
                 retries[near].push(connect.retries);
             }
         }
-        let seen = self.story.health.sees(source::RETRANSMITS);
+        let seen = self.story.health.sees(&SourceName::Retransmits);
         let clusters = modes
             .iter()
             .zip(&mut retries)

@@ -6,7 +6,7 @@
 //! time at which that began; one of a counter, the time at which it was first seen to have risen.
 
 use ahash::{AHashMap, AHashSet};
-use recording::{Error, Recording, Row, RowRef};
+use recording::{Error, EventKind, Recording, Row, RowRef};
 use serde::Serialize;
 
 use crate::causes;
@@ -135,7 +135,7 @@ fn tuple(row: &Row) -> Option<Tuple> {
             Endpoint::new(s.local_addr, s.local_port),
             Endpoint::new(s.remote_addr, s.remote_port),
         )),
-        Row::Event(e) if &*e.kind == "state" => Some((
+        Row::Event(e) if e.kind == EventKind::State => Some((
             e.netns,
             Endpoint::new(e.local_addr, e.local_port),
             Endpoint::new(e.remote_addr, e.remote_port),

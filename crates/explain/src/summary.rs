@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use recording::Recording;
+use recording::{HealthKind, Recording};
 
 use crate::story::{MAX_CONNECTIONS, Outcome, Side, Story};
 use crate::waits::WaitSummary;
@@ -95,10 +95,10 @@ pub enum NoteKind {
 
 impl NoteKind {
     /// What the recorder's own word for it means; a word of a later recorder may mean a hole.
-    pub fn of(what: &str) -> NoteKind {
+    pub fn of(what: &HealthKind) -> NoteKind {
         match what {
-            "lost" | "dropped" => NoteKind::Lost,
-            "late" | "slowed" => NoteKind::Note,
+            HealthKind::Lost | HealthKind::Dropped => NoteKind::Lost,
+            HealthKind::Late | HealthKind::Slowed => NoteKind::Note,
             _ => NoteKind::Missing,
         }
     }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use recording::Waker;
 use serde::Serialize;
 
-use crate::story::{Waited, Waits, Waker};
+use crate::story::{Waited, Waits};
 use crate::words;
 
 /// Walks that are told; the others are in the counts.
@@ -100,13 +101,13 @@ fn is_retransmission(wait: &Waited) -> bool {
 }
 
 fn what(end: &Waited) -> &'static str {
-    match (&end.cause, end.waker) {
+    match (&end.cause, &end.waker) {
         (Some(_), _) if is_retransmission(end) => "retransmission",
         (Some(_), _) => "packet",
-        (None, Waker::Task) => "task",
         (None, Waker::Softirq) => "softirq",
         (None, Waker::Irq) => "irq",
         (None, Waker::Timer) => "timer",
+        (None, _) => "task",
     }
 }
 
@@ -117,12 +118,12 @@ pub(crate) fn hop(wait: &Waited) -> WalkHop {
         (None, "T" | "t") => "stopped".into(),
         (None, _) => "in no system call".into(),
     };
-    let by = match (&wait.cause, wait.waker) {
+    let by = match (&wait.cause, &wait.waker) {
         (Some(arrival), _) => arrival.says(),
-        (None, Waker::Task) => wait.waker_comm.to_string(),
         (None, Waker::Softirq) => "a softirq".into(),
         (None, Waker::Irq) => "an interrupt".into(),
         (None, Waker::Timer) => "a timer".into(),
+        (None, _) => wait.waker_comm.to_string(),
     };
     let late = match wait.runqueue_ns {
         Some(ns) if ns >= 1_000_000 => {

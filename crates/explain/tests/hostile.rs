@@ -4,7 +4,7 @@ use explain::fixture::{self, CLIENT, Fixture, SERVER};
 use explain::{Explanation, explain};
 use proptest::prelude::*;
 use recording::tables::{Counter, Event, Listener, Process, Setting, Socket};
-use recording::{Addr, Text};
+use recording::{Addr, EventKind, RetransmitKind, TcpState, Text};
 
 const STATES: &[&str] = &[
     "CLOSE",
@@ -52,6 +52,10 @@ fn text(of: &'static [&'static str]) -> impl Strategy<Value = Text> {
     prop::sample::select(of).prop_map(Text::from)
 }
 
+fn state() -> impl Strategy<Value = TcpState> {
+    text(STATES).prop_map(TcpState::from)
+}
+
 /// Mostly a number from a few, so that rows meet; sometimes any.
 fn value() -> impl Strategy<Value = u64> {
     prop_oneof![8 => 0u64..6, 1 => any::<u64>(), 1 => Just(u64::MAX)]
@@ -84,17 +88,17 @@ fn place() -> impl Strategy<Value = (Addr, u16)> {
 prop_compose! {
     fn event()(
         time_ns in prop_oneof![any::<u64>(), fixture::START_NS..fixture::START_NS + 10_000_000_000],
-        kind in text(KINDS),
+        kind in text(KINDS).prop_map(EventKind::from),
         netns in netns(),
         sock in prop::option::of(0u64..6),
         (local_addr, local_port) in place(),
         (remote_addr, remote_port) in place(),
-        (state, old_state) in (prop::option::of(text(STATES)), prop::option::of(text(STATES))),
+        (state, old_state) in (prop::option::of(state()), prop::option::of(state())),
         reason in prop::option::of(text(REASONS)),
         flags in prop::option::of(prop::sample::select(&[2u8, 16, 18, 20, 255][..])),
         (cookie, sack, scale) in (any::<Option<bool>>(), any::<Option<bool>>(), any::<Option<bool>>()),
         (rtt, cwnd, bytes) in (prop::option::of(small()), prop::option::of(small()), any::<Option<u64>>()),
-        (resent, seq) in (prop::option::of(text(RESENT)), prop::option::of(small())),
+        (resent, seq) in (prop::option::of(text(RESENT).prop_map(RetransmitKind::from)), prop::option::of(small())),
         (pid, family) in (prop::option::of(small()), any::<u8>()),
     ) -> Event {
         Event {
@@ -114,7 +118,7 @@ prop_compose! {
         time_ns in any::<u64>(),
         netns in netns(),
         sock in 0u64..6,
-        state in text(STATES),
+        state in state(),
         (local_addr, local_port) in place(),
         (remote_addr, remote_port) in place(),
         options in any::<Option<bool>>(),

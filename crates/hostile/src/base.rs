@@ -7,7 +7,7 @@ use anyhow::Result;
 use arrow_array::RecordBatch;
 use arrow_schema::DataType;
 use recording::tables as t;
-use recording::{FORMAT, Host, Manifest, Namespace, Source, Table, Verdict, Writer};
+use recording::{FORMAT, Host, Manifest, Namespace, Source, SourceName, Table, Verdict, Writer};
 
 use crate::semantic::column;
 
@@ -74,8 +74,12 @@ fn manifest() -> Manifest {
             name: "host".into(),
         }],
         sources: vec![
-            Source::required("sockets", "sockets", Verdict::Attached),
-            Source::optional("ports", "ports", Verdict::Unsupported("no".into())),
+            Source::required(SourceName::Sockets, "sockets", Verdict::Attached),
+            Source::optional(
+                SourceName::Ports,
+                "ports",
+                Verdict::Unsupported("no".into()),
+            ),
         ],
         ..Manifest::default()
     }

@@ -6,7 +6,9 @@ use recording::tables::{
     Call, Counter, Cpu, Event, Frame, Holder, Listener, PortUse, Process, Resource, Sample,
     Setting, Socket, Stack, TableSize, Thread, ThreadSleep, Wait,
 };
-use recording::{FORMAT, Host, Manifest, Namespace, Source, Table, TableWriter, Verdict, Writer};
+use recording::{
+    FORMAT, Host, Manifest, Namespace, Source, SourceName, Table, TableWriter, Verdict, Writer,
+};
 
 use crate::{Error, Values};
 
@@ -118,7 +120,7 @@ impl Tables {
     }
 
     /// A source that the model computes, named as the recorder's.
-    pub(crate) fn computes(&mut self, name: &str, gives: &str) {
+    pub(crate) fn computes(&mut self, name: SourceName, gives: &str) {
         let source = Source::required(name, gives, Verdict::Attached);
         self.manifest.sources.push(source);
     }

@@ -6,8 +6,8 @@ use crate::common::content;
 use explain::compare::{By, compare};
 use explain::{Change, Explanation, Level};
 use models::find;
-use recording::Recording;
 use recording::tables::{Counter, Event, Socket};
+use recording::{EventKind, Recording, TcpState};
 use tempfile::TempDir;
 
 const NAME: &str = "linux-syn-queue";
@@ -146,18 +146,21 @@ fn events_samples_and_counters_tell_the_same() {
         of.map(|(_, row)| row.delta.unwrap()).sum()
     };
     let events: Vec<Event> = recording.events().unwrap().map(|e| e.unwrap().1).collect();
-    let events = |kind: &str, state: &str| -> i64 {
-        let of = events.iter().filter(|e| &*e.kind == kind);
-        of.filter(|e| e.state.as_deref() == Some(state)).count() as i64
+    let events = |kind: EventKind, state: TcpState| -> i64 {
+        let of = events.iter().filter(|e| e.kind == kind);
+        of.filter(|e| e.state.as_ref() == Some(&state)).count() as i64
     };
-    assert_eq!(counter("ActiveOpens"), events("state", "SYN_SENT"));
+    assert_eq!(
+        counter("ActiveOpens"),
+        events(EventKind::State, TcpState::SynSent)
+    );
     assert_eq!(
         counter("ActiveOpens") + counter("PassiveOpens"),
-        events("state", "ESTABLISHED")
+        events(EventKind::State, TcpState::Established)
     );
     let (syns, data) = (
-        events("retransmit", "SYN_SENT"),
-        events("retransmit", "ESTABLISHED"),
+        events(EventKind::Retransmit, TcpState::SynSent),
+        events(EventKind::Retransmit, TcpState::Established),
     );
     assert!(syns > 0 && data > 0);
     assert_eq!(
@@ -165,7 +168,7 @@ fn events_samples_and_counters_tell_the_same() {
         (syns, syns + data)
     );
     // Every last ACK that was dropped is there, and SYNs are in the counter only.
-    let dropped = events("drop", "LISTEN");
+    let dropped = events(EventKind::Drop, TcpState::Listen);
     assert!(dropped > 0 && counter("ListenOverflows") == dropped + syns);
     let rows = recording.scan::<Socket>().unwrap();
     for (_, row) in rows.flat_map(|batch| batch.unwrap().rows().collect::<Vec<_>>()) {

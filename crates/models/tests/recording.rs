@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use crate::common::content;
 use explain::{Explanation, Level};
 use models::{Error, find};
-use recording::Recording;
 use recording::tables::{Socket, TableSize};
+use recording::{Recording, TcpState};
 use tempfile::TempDir;
 
 const NAME: &str = "illumos-time-wait";
@@ -164,7 +164,7 @@ fn each_time_wait_is_told_once_when_it_is_found() {
     assert!(
         sockets
             .iter()
-            .all(|s| &*s.state == "TIME_WAIT" && s.tw_rcv_nxt.is_some())
+            .all(|s| s.state == TcpState::TimeWait && s.tw_rcv_nxt.is_some())
     );
     // So far none has expired: the first two seconds' are all there.
     let until = |n: usize| {

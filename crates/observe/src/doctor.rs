@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use recording::{Host, Source, Verdict};
+use recording::{Host, Source, SourceName, Verdict};
 
 use crate::calls::{self, CallOptions};
 use crate::error::{Error, quiet_libbpf};
@@ -88,7 +88,7 @@ fn try_sources(tick: Option<Duration>) -> Result<Vec<Source>, Error> {
     found.extend(try_tasks(sock_key, &btf, &symbols.verdict));
     found.extend(try_profile(affordable_hz(tick), &symbols.verdict));
     found.push(Source::optional(
-        "hz",
+        SourceName::Hz,
         "durations that the kernel keeps in ticks",
         match hz() {
             Some(_) => Verdict::Attached,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use recording::tables::Health;
-use recording::{Error, TableWriter, Text, monotonic_ns};
+use recording::{Error, HealthKind, SourceName, TableWriter, Text, monotonic_ns};
 
 /// The `health` table, shared. Rows are rare.
 #[derive(Clone)]
@@ -18,8 +18,8 @@ impl HealthLog {
     /// Adds a row, sealed at once: what was lost must be known even after a crash.
     pub fn say(
         &self,
-        source: &str,
-        what: &'static str,
+        source: SourceName,
+        what: HealthKind,
         count: u64,
         detail: impl Into<Text>,
     ) -> Result<(), Error> {
@@ -29,8 +29,8 @@ impl HealthLog {
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         table.push(Health {
             time_ns: monotonic_ns(),
-            source: source.into(),
-            what: what.into(),
+            source,
+            what,
             count,
             detail: detail.into(),
         })?;

@@ -27,7 +27,7 @@ pub struct Options {
     /// Record calls that take at least so long; zero means all.
     pub call_over: Duration,
     /// Of calls only these families, by the names of the table; empty means all.
-    pub calls_only: &'static [&'static str],
+    pub calls_only: &'static [recording::CallKind],
     /// Waits of threads at least this long are recorded; zero means all.
     pub wait_over: Duration,
     /// How the CPUs are sampled.

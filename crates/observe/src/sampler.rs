@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::OpenObject;
 use recording::tables::{Counter, Holder, Process, Setting};
-use recording::{Namespace, Source, TableWriter, Verdict, Writer};
+use recording::{HealthKind, Namespace, Source, SourceName, TableWriter, Verdict, Writer};
 
 use crate::counters::Counters;
 use crate::error::Error;
@@ -66,8 +66,8 @@ pub fn sample(
         }
         if let Some(detail) = pace.end() {
             health.say(
-                "sockets",
-                "slowed",
+                SourceName::Sockets,
+                HealthKind::Slowed,
                 0,
                 format!("a round of samples {detail}"),
             )?;
@@ -225,7 +225,8 @@ impl<'a, 'o> Sampler<'a, 'o> {
                 if self.told.insert(inode) {
                     let name = &found.namespace.name;
                     let detail = format!("namespace {name} could not be visited: {why}");
-                    self.health.say("sockets", "partial", 1, detail)?;
+                    self.health
+                        .say(SourceName::Sockets, HealthKind::Partial, 1, detail)?;
                 }
                 return Ok(false);
             }
@@ -258,7 +259,8 @@ impl<'a, 'o> Sampler<'a, 'o> {
         if let Some(detail) = seen.pace.used(walk) {
             let name = &seen.namespace.name;
             let detail = format!("a walk over the sockets of namespace {name} {detail}");
-            self.health.say("sockets", "slowed", 0, detail)?;
+            self.health
+                .say(SourceName::Sockets, HealthKind::Slowed, 0, detail)?;
         }
         Ok(new_listener)
     }
@@ -303,7 +305,7 @@ pub fn sources(holders: Verdict) -> Vec<Source> {
     };
     vec![
         Source::optional(
-            "namespaces",
+            SourceName::Namespaces,
             "network namespaces other than the own",
             match rights::may_visit() {
                 true => here.clone(),
@@ -314,27 +316,27 @@ pub fn sources(holders: Verdict) -> Vec<Source> {
             },
         ),
         Source::required(
-            "sockets",
+            SourceName::Sockets,
             "every TCP socket with all of tcp_info, listeners with their queues, TIME_WAIT",
             Verdict::Attached,
         ),
         Source::optional(
-            "holders",
+            SourceName::Holders,
             "which processes hold which sockets, also those older than the recording",
             holders,
         ),
         Source::required(
-            "counters",
+            SourceName::Counters,
             "every SNMP and TcpExt counter of every network namespace",
             Verdict::Attached,
         ),
         Source::required(
-            "settings",
+            SourceName::Settings,
             "the sysctls that matter to TCP",
             Verdict::Attached,
         ),
         Source::optional(
-            "processes",
+            SourceName::Processes,
             "state and CPU time of the processes that listen",
             here,
         ),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use recording::{FORMAT, Feed, Manifest, Writer, monotonic_ns};
+use recording::{FORMAT, Feed, HealthKind, Manifest, SourceName, Writer, monotonic_ns};
 
 use crate::error::{Error, quiet_libbpf};
 use crate::health::HealthLog;
@@ -69,11 +69,11 @@ impl Session {
         let sock_key = host::sock_key()?;
         let health = HealthLog::new(session.writer.table()?);
         for note in space::notes() {
-            health.say("host", "partial", 1, note)?;
+            health.say(SourceName::Host, HealthKind::Partial, 1, note)?;
         }
         for lack in rights::lacking_for(options.parts.iter().copied()) {
             let detail = format!("this process lacks {}", lack.in_words());
-            health.say("host", "partial", 1, detail)?;
+            health.say(SourceName::Host, HealthKind::Partial, 1, detail)?;
         }
         let stacks = Stacks::new(&session.writer);
         for part in &options.parts {

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::time::Instant;
 
-use recording::TableWriter;
 use recording::tables::Event;
+use recording::{HealthKind, TableWriter};
 use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 
@@ -67,7 +67,7 @@ pub fn watch(
             looked = Instant::now();
             let records = std::mem::take(&mut sink.records);
             for (source, count, why) in events.newly_lost(&mut losses, records)? {
-                health.say(source, "lost", count, why)?;
+                health.say(source, HealthKind::Lost, count, why)?;
             }
         }
         if sealing {

@@ -31,6 +31,20 @@ pub use profile::types::tw_sample;
 pub use sockets::types::{tw_listener, tw_record, tw_socket};
 pub use tasks::types::{tw_on, tw_sleep, tw_state, tw_task_kind, tw_thread, tw_wait, tw_wait_bits};
 
+/// The words for the numbers of a C enum, an array in their order: what is missing, twice or out of
+/// order does not build.
+macro_rules! tied {
+    (from $first:expr; $($number:path => $word:expr),+ $(,)?) => {{
+        const {
+            let mut next = $first;
+            $( assert!($number.0 == next, "in the order of the C enum"); next += 1; )+
+            _ = next;
+        }
+        [ $($word),+ ]
+    }};
+}
+pub(crate) use tied;
+
 // The same numbers are asserted in bpf/wire.h: a change on one side alone does not build.
 const _: () = {
     assert!(size_of::<tw_event>() == 152 && offset_of!(tw_event, comm) == 132);

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use recording::tables::{Counter, Cpu, Event, Frame, Listener, Sample, Socket, Stack};
-use recording::{Addr, FORMAT, Manifest, Text, Writer};
+use recording::{Addr, EventKind, FORMAT, Manifest, TcpState, Text, Writer};
 
 const CONNECTIONS: u64 = 200_000;
 const SOCKETS: u64 = 10_000;
@@ -76,29 +76,28 @@ fn listener(writer: &Writer) -> Result<(), recording::Error> {
 
 /// The five changes of state of each connection, a row each.
 fn events(writer: &Writer) -> Result<(), recording::Error> {
-    let texts = [
-        "CLOSE",
-        "SYN_SENT",
-        "SYN_RECV",
-        "ESTABLISHED",
-        "FIN_WAIT2",
-        "LAST_ACK",
-        "state",
+    let states = [
+        TcpState::Close,
+        TcpState::SynSent,
+        TcpState::SynRecv,
+        TcpState::Established,
+        TcpState::FinWait2,
+        TcpState::LastAck,
     ];
-    let [close, sent, received, open, wait2, last_ack, state] = texts.map(Text::from);
+    let [close, sent, received, open, wait2, last_ack] = states;
     let comm = Text::from("client");
     let mut events = Vec::new();
     for i in 0..CONNECTIONS {
         let took = 30_000 + chance(i) % 200_000;
         let port = (20_000 + i % 40_000) as u16;
-        let mut event = |after: u64, client: bool, old: &Text, new: &Text| {
+        let mut event = |after: u64, client: bool, old: &TcpState, new: &TcpState| {
             let is_open = *new == open;
             let is_connect = *new == sent;
             let is_end = *new == close;
             let (near, far) = if client { (2, 1) } else { (1, 2) };
             events.push(Event {
                 time_ns: i * EVERY_NS + after,
-                kind: state.clone(),
+                kind: EventKind::State,
                 netns: 1,
                 sock: Some(i * 2 + u64::from(client) + 100_000),
                 family: 4,
@@ -141,7 +140,7 @@ fn events(writer: &Writer) -> Result<(), recording::Error> {
 
 fn sockets(writer: &Writer) -> Result<(), recording::Error> {
     let mut table = writer.table::<Socket>()?;
-    let (state, congestion) = (Text::from("ESTABLISHED"), Text::from("cubic"));
+    let congestion = Text::from("cubic");
     for round in 0..ROUNDS {
         for i in 0..SOCKETS {
             let noise = chance(round * SOCKETS + i);
@@ -150,7 +149,7 @@ fn sockets(writer: &Writer) -> Result<(), recording::Error> {
                 netns: 1,
                 sock: i + 10,
                 family: 4,
-                state: state.clone(),
+                state: TcpState::Established,
                 local_addr: address(1),
                 local_port: 443,
                 remote_addr: address(1_000 + i / 4),

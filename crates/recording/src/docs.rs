@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::tables::ALL;
+use crate::vocabulary;
 
 /// The page as Markdown.
 pub fn tables_page() -> String {
@@ -27,6 +28,21 @@ pub fn tables_page() -> String {
                 c.doc.trim(),
                 c.null.unwrap_or("never"),
             );
+        }
+    }
+    page.push_str(
+        "\n# The words of their columns\n\n\
+         Made from the declarations in `crates/recording/src/vocabulary.rs`. A word that is not here, \
+         of another kernel or a later version, is kept as it is.\n",
+    );
+    for vocabulary in vocabulary::ALL {
+        let (name, doc) = (vocabulary.name, vocabulary.doc.trim());
+        let _ = write!(
+            page,
+            "\n## {name}\n\n{doc}\n\n| word | what it says |\n|---|---|\n"
+        );
+        for (word, says) in vocabulary.words {
+            let _ = writeln!(page, "| `{word}` | {} |", says.trim());
         }
     }
     page

@@ -33,7 +33,9 @@ mod stacks;
 mod table;
 pub mod tables;
 mod thrift;
+pub mod vocabulary;
 mod window;
+mod word;
 mod write;
 
 pub use cell::{Addr, Cell, Text, TextBuilder};
@@ -53,5 +55,9 @@ pub use scan::{Batch, Scan};
 pub use scratch::{Scratch, sweep};
 pub use stacks::{Place, Stacks};
 pub use table::{Column, Table, TableInfo, Unit};
+pub use vocabulary::{
+    CallKind, EventKind, HealthKind, RetransmitKind, SourceName, TcpState, Waker,
+};
 pub use window::Window;
+pub use word::{VocabularyInfo, Word};
 pub use write::{TableWriter, Writer};

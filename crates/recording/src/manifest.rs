@@ -11,6 +11,7 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::files::{make_file, open_file, open_given_dir};
+use crate::vocabulary::SourceName;
 use crate::{Error, limits, scrub};
 
 /// The newest format this code writes and reads. Raised when an old reader would misread.
@@ -81,7 +82,7 @@ pub struct Namespace {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Source {
     /// Its name.
-    pub name: String,
+    pub name: SourceName,
     /// What it gives, in plain words.
     pub gives: String,
     /// Whether a recording makes sense without it.
@@ -94,9 +95,9 @@ pub struct Source {
 
 impl Source {
     /// A source without which recording fails.
-    pub fn required(name: &str, gives: &str, verdict: Verdict) -> Source {
+    pub fn required(name: SourceName, gives: &str, verdict: Verdict) -> Source {
         Source {
-            name: name.into(),
+            name,
             gives: gives.into(),
             intent: Intent::Required,
             verdict,
@@ -105,7 +106,7 @@ impl Source {
     }
 
     /// A source that a recording can do without.
-    pub fn optional(name: &str, gives: &str, verdict: Verdict) -> Source {
+    pub fn optional(name: SourceName, gives: &str, verdict: Verdict) -> Source {
         Source {
             intent: Intent::Optional,
             ..Source::required(name, gives, verdict)
@@ -200,7 +201,6 @@ impl Manifest {
         cut(&mut host.boot_id);
         self.namespaces.iter_mut().for_each(|n| cut(&mut n.name));
         for source in &mut self.sources {
-            cut(&mut source.name);
             cut(&mut source.gives);
             if let Verdict::Unsupported(why) | Verdict::Failed(why) = &mut source.verdict {
                 cut(why);

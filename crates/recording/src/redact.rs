@@ -463,7 +463,11 @@ mod tests {
             "/usr/bin/tcpwhy record --netns blue --comm=nginx -o /home/joe/x -- curl http://a";
         before.command_line = asked.split(' ').map(String::from).collect();
         let failed = Verdict::Failed("blue: no such file".into());
-        before.sources = vec![crate::Source::optional("ports", "ports", failed)];
+        before.sources = vec![crate::Source::optional(
+            crate::SourceName::Ports,
+            "ports",
+            failed,
+        )];
         let after = redactor("5c0b").manifest(before);
         let json = serde_json::to_string(&after).unwrap();
         for name in ["db7", "blue", "5c0b", "nginx", "joe", "curl", "/usr/bin"] {

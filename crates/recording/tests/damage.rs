@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use recording::tables::Event;
-use recording::{Error, FORMAT, Manifest, Recording, Writer};
+use recording::{Error, EventKind, FORMAT, Manifest, Recording, Writer};
 
 fn make(dir: &Path) -> PathBuf {
     let path = dir.join("r.tcpwhy");
@@ -20,7 +20,7 @@ fn make(dir: &Path) -> PathBuf {
         events
             .push(Event {
                 time_ns: i,
-                kind: "state".into(),
+                kind: EventKind::State,
                 reason: (i % 3 == 0).then(|| "NO_SOCKET".into()),
                 ..Event::default()
             })

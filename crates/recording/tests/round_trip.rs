@@ -4,7 +4,9 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use recording::tables::{Counter, Event, Holder, Listener, Socket};
-use recording::{Addr, FORMAT, Feed, Manifest, Next, Recording, RowRef, Table, Text, Writer};
+use recording::{
+    Addr, EventKind, FORMAT, Feed, Manifest, Next, Recording, RowRef, Table, TcpState, Text, Writer,
+};
 
 fn manifest() -> Manifest {
     Manifest {
@@ -83,7 +85,7 @@ fn addr() -> impl Strategy<Value = Addr> {
 
 prop_compose! {
     fn event()(
-        time_ns in prop_oneof![any::<u64>(), 0..3u64], kind in text(), sock in option::of(any::<u64>()),
+        time_ns in prop_oneof![any::<u64>(), 0..3u64], kind in text().prop_map(EventKind::from), sock in option::of(any::<u64>()),
         addrs in (addr(), addr()), ports in any::<(u16, u16)>(), reason in option::of(text()),
         flags in option::of(any::<u8>()), seq in option::of(any::<u32>()),
         cookie in option::of(any::<bool>()), bytes_acked in option::of(any::<u64>()),
@@ -124,7 +126,7 @@ fn every_kind_of_cell_survives_null_and_extremes() {
         netns: u32::MAX,
         sock: u64::MAX,
         inode: Some(0),
-        state: "TIME_WAIT".into(),
+        state: TcpState::TimeWait,
         ecn: Some(true),
         snd_wscale: Some(14),
         min_rtt_us: Some(u32::MAX),
@@ -180,7 +182,7 @@ fn a_feed_gives_what_was_pushed_table_by_table_and_then_ends() {
     let (mut events, mut counters) = (writer.table().unwrap(), writer.table().unwrap());
     let event = Event {
         time_ns: 7,
-        kind: "state".into(),
+        kind: EventKind::State,
         ..Event::default()
     };
     let counter = Counter {
@@ -225,10 +227,10 @@ fn a_whole_life_comes_apart_in_order_among_the_other_events() {
     let mut table = writer.table::<Event>().unwrap();
     let life = Event {
         time_ns: 90,
-        kind: "state".into(),
+        kind: EventKind::State,
         sock: Some(1),
-        state: Some("CLOSE".into()),
-        old_state: Some("LAST_ACK".into()),
+        state: Some(TcpState::Close),
+        old_state: Some(TcpState::LastAck),
         pid: Some(7),
         mss: Some(1460),
         bytes_acked: Some(100),
@@ -238,7 +240,7 @@ fn a_whole_life_comes_apart_in_order_among_the_other_events() {
     };
     let drop = |time_ns| Event {
         time_ns,
-        kind: "drop".into(),
+        kind: EventKind::Drop,
         ..Event::default()
     };
     for row in [drop(20), drop(40), life, drop(95)] {
@@ -254,11 +256,11 @@ fn a_whole_life_comes_apart_in_order_among_the_other_events() {
     let times: Vec<_> = events.iter().map(|(_, e)| e.time_ns).collect();
     assert_eq!(times, [10, 20, 30, 40, 90, 95, 5]);
     let (connect, established, end) = (&events[0].1, &events[2].1, &events[4].1);
-    assert_eq!(connect.state, Some("SYN_SENT".into()));
+    assert_eq!(connect.state, Some(TcpState::SynSent));
     assert_eq!((connect.pid, connect.mss), (Some(7), None));
-    assert_eq!(established.old_state, Some("SYN_SENT".into()));
+    assert_eq!(established.old_state, Some(TcpState::SynSent));
     assert_eq!((established.pid, established.mss), (None, Some(1460)));
-    assert_eq!(end.old_state, Some("LAST_ACK".into()));
+    assert_eq!(end.old_state, Some(TcpState::LastAck));
     assert_eq!((end.pid, end.bytes_acked), (None, Some(100)));
     assert_eq!(end.established_ns, None);
     let places = [0, 2, 4].map(|i: usize| events[i].0.row);

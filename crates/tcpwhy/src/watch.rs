@@ -50,7 +50,7 @@ pub struct Need {
     /// Of waits and calls, those at least this long.
     pub over: Duration,
     /// Of calls, these families.
-    pub calls: &'static [&'static str],
+    pub calls: &'static [recording::CallKind],
     /// Time between samples.
     pub interval: Duration,
     /// All changes of state.

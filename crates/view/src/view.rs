@@ -3,7 +3,7 @@
 use std::io;
 
 use explain::NoteKind;
-use recording::{Row, Rows, tables};
+use recording::{HealthKind, Row, Rows, SourceName, tables};
 use serde::Serialize;
 
 use crate::screen::Screen;
@@ -47,8 +47,8 @@ enum HealthType {
 /// One note of the recorder.
 #[derive(Debug, Serialize)]
 pub struct HealthNote {
-    source: String,
-    what: String,
+    source: SourceName,
+    what: HealthKind,
     count: u64,
     detail: String,
 }
@@ -62,14 +62,14 @@ impl HealthNotes {
             self.lost = self.lost.saturating_add(row.count);
         }
         let same = |n: &&mut HealthNote| {
-            n.source == *row.source && n.what == *row.what && n.detail == *row.detail
+            n.source == row.source && n.what == row.what && n.detail == *row.detail
         };
         if let Some(known) = self.notes.iter_mut().find(same) {
             known.count = known.count.saturating_add(row.count);
         } else if self.notes.len() < MAX_NOTES {
             self.notes.push(HealthNote {
-                source: row.source.to_string(),
-                what: row.what.to_string(),
+                source: row.source.clone(),
+                what: row.what.clone(),
                 count: row.count,
                 detail: row.detail.to_string(),
             });
@@ -79,7 +79,7 @@ impl HealthNotes {
     /// In one line; `None` when all is well.
     pub fn says(&self) -> Option<String> {
         // What began a little late cost nothing that anyone would miss; JSON has it.
-        self.line(|n| n.what != "late")
+        self.line(|n| n.what != HealthKind::Late)
     }
 
     /// What is missing, in one line.
@@ -89,7 +89,7 @@ impl HealthNotes {
 
     /// What is sampled less often than asked for, in one line.
     pub fn slowed(&self) -> Option<String> {
-        self.line(|n| n.what == "slowed")
+        self.line(|n| n.what == HealthKind::Slowed)
     }
 
     fn line(&self, of: impl Fn(&HealthNote) -> bool) -> Option<String> {

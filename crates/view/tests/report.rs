@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use explain::fixture::{self, Fixture};
 use flate2::read::DeflateDecoder;
 use recording::tables::*;
-use recording::{Recording, Text};
+use recording::{EventKind, Recording, RetransmitKind, SourceName, TcpState, Text};
 use serde_json::Value;
 use view::report::Report;
 use view::report::page::{Page, StepKind};
@@ -221,8 +221,8 @@ fn a_recording_without_length_gives_a_page() {
 #[test]
 fn what_is_missing_or_lost_is_said() {
     let mut f = fixture::churn();
-    f.lose("state", 4_711);
-    f.without("counters");
+    f.lose(SourceName::States, 4_711);
+    f.without(SourceName::Counters);
     f.manifest.complete = false;
     let run = page_of(&f).runs.remove(0);
     let says: Vec<_> = run
@@ -240,7 +240,7 @@ fn what_is_missing_or_lost_is_said() {
 
 #[test]
 fn a_damaged_table_is_named() {
-    let rec = Rec::new().rows([event(1, "drop", 1)]);
+    let rec = Rec::new().rows([event(1, EventKind::Drop, 1)]);
     let recording = rec.open();
     let segment = recording.dir().join("event/000001.parquet");
     std::fs::write(&segment, b"PAR1 nothing of the kind PAR1").unwrap();
@@ -254,18 +254,18 @@ fn a_damaged_table_is_named() {
 #[test]
 fn events_are_counted_in_their_bins() {
     let again = |at| Event {
-        retransmit_kind: Some("rto".into()),
+        retransmit_kind: Some(RetransmitKind::Rto),
         attempt: Some(1),
-        state: Some("ESTABLISHED".into()),
-        ..event(at, "retransmit", 1)
+        state: Some(TcpState::Established),
+        ..event(at, EventKind::Retransmit, 1)
     };
     let drop = |at, reason: &str| Event {
         reason: Some(reason.into()),
-        ..event(at, "drop", 1)
+        ..event(at, EventKind::Drop, 1)
     };
     let rec = Rec::new().rows([
         connect(0, 1),
-        established(state(1, 1, "SYN_SENT", "ESTABLISHED")),
+        established(state(1, 1, TcpState::SynSent, TcpState::Established)),
         again(120),
         again(130),
         drop(140, HOSTILE),
@@ -309,16 +309,16 @@ fn latencies_have_classes_clusters_and_a_schedule() {
         let late = if i < 5 { 1_030 } else { 2 };
         let again = Event {
             attempt: Some(1),
-            state: Some("SYN_SENT".into()),
-            ..event(i * 50 + 1_000, "retransmit", i)
+            state: Some(TcpState::SynSent),
+            ..event(i * 50 + 1_000, EventKind::Retransmit, i)
         };
         rows.push(connect(i * 50, i));
         rows.extend((i < 5).then_some(again));
         rows.push(established(state(
             i * 50 + late,
             i,
-            "SYN_SENT",
-            "ESTABLISHED",
+            TcpState::SynSent,
+            TcpState::Established,
         )));
     }
     rows.sort_by_key(|e| e.time_ns);
@@ -341,7 +341,7 @@ fn sampled(at_ms: u64, sock: u64, port: u16) -> Socket {
         netns: HOST,
         sock,
         family: 4,
-        state: "ESTABLISHED".into(),
+        state: TcpState::Established,
         local_addr: addr("10.0.0.1"),
         local_port: port,
         remote_addr: addr("10.0.0.2"),

@@ -1,6 +1,7 @@
 //! The flame graphs of the report.
 
 use crate::common::*;
+use recording::Waker;
 use recording::tables::*;
 
 fn profile(functions: &[(&str, u64)]) -> Rec {
@@ -61,7 +62,7 @@ fn flame_trees_fold_what_is_small_and_tell_what_grew() {
 
 #[test]
 fn waits_make_an_off_cpu_graph() {
-    let wait = |waker: &str, ms: u64| Wait {
+    let wait = |waker: Waker, ms: u64| Wait {
         time_ns: START + S,
         pid: 7,
         tid: 7,
@@ -69,11 +70,15 @@ fn waits_make_an_off_cpu_graph() {
         state: "S".into(),
         syscall: Some("recvfrom".into()),
         waited_ns: ms * MS,
-        waker: waker.into(),
+        waker,
         waker_comm: "evil;name".into(),
         ..Wait::default()
     };
-    let rec = Rec::new().rows([wait("task", 30), wait("softirq", 10), wait("task", 5)]);
+    let rec = Rec::new().rows([
+        wait(Waker::Task, 30),
+        wait(Waker::Softirq, 10),
+        wait(Waker::Task, 5),
+    ]);
     let profile = view::flame::off_cpu(&rec.open(), &Default::default()).unwrap();
     let stacks: Vec<(&str, u64)> = profile.stacks.iter().map(|(s, n)| (&**s, *n)).collect();
     assert_eq!(

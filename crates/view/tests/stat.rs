@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use recording::tables::*;
-use recording::{Filter, Rows, Table};
+use recording::{Filter, Rows, Table, TcpState};
 use view::{How, Reader, Screen, stat};
 
 fn counter(at_s: u64, netns: u32, name: &str, value: i64, delta: Option<i64>) -> Counter {
@@ -197,7 +197,7 @@ fn socket(s: u64, sock: u64, local_port: u16) -> Socket {
         sock,
         inode: Some(sock + 10),
         family: 4,
-        state: "ESTABLISHED".into(),
+        state: TcpState::Established,
         local_addr: addr("10.0.0.1"),
         local_port,
         remote_addr: addr("10.0.0.2"),
@@ -235,7 +235,7 @@ fn sockets_as_ss_shows_them() {
         time_ns: START,
         netns: HOST,
         sock: 3,
-        state: "TIME_WAIT".into(),
+        state: TcpState::TimeWait,
         local_addr: addr("::1"),
         local_port: 80,
         remote_addr: addr("::1"),
@@ -295,7 +295,14 @@ fn listeners_with_their_queues() {
         synflood_warned: s > 0,
         ..Listener::default()
     };
-    let accepted = |at_ms| served(established(state(at_ms, 3, "SYN_RECV", "ESTABLISHED")));
+    let accepted = |at_ms| {
+        served(established(state(
+            at_ms,
+            3,
+            TcpState::SynRecv,
+            TcpState::Established,
+        )))
+    };
     let rec = Rec::new()
         .rows([
             listener(0, 0, 7),

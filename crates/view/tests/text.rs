@@ -2,6 +2,7 @@
 
 use explain::fixture::{self, Fixture, Listen, SERVER};
 use recording::tables::Health;
+use recording::{HealthKind, SourceName};
 use unicode_width::UnicodeWidthStr;
 use view::{Style, text};
 
@@ -51,8 +52,8 @@ golden!(
 #[test]
 fn nothing_found_in_a_damaged_recording_says_so_first() {
     let mut f = fixture::churn();
-    f.lose("state", 4_711);
-    f.without("counters");
+    f.lose(SourceName::States, 4_711);
+    f.without(SourceName::Counters);
     f.manifest.complete = false;
     let text = report(&f);
     let first = text.lines().next().expect("a line");
@@ -164,14 +165,18 @@ fn long_addresses_still_fit() {
 #[test]
 fn what_began_late_is_a_note_and_no_hole() {
     let mut f = fixture::churn();
-    let row = |what: &str| Health {
+    let row = |what: HealthKind| Health {
         time_ns: f.manifest.start_ns,
-        source: "threads".into(),
-        what: what.into(),
+        source: SourceName::Threads,
+        what,
         count: 1,
         detail: "the account of a thread begins at its next switch".into(),
     };
-    let (late, slowed, partial) = (row("late"), row("slowed"), row("partial"));
+    let (late, slowed, partial) = (
+        row(HealthKind::Late),
+        row(HealthKind::Slowed),
+        row(HealthKind::Partial),
+    );
     f.health = vec![late, slowed];
     let text = report(&f);
     assert_eq!(

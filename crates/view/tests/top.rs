@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use recording::tables::*;
-use recording::{Filter, Recording};
+use recording::{Filter, HealthKind, Recording, SourceName, TcpState};
 use view::How;
 use view::top::*;
 
@@ -113,7 +113,7 @@ fn hostile() -> Recording {
             netns: HOST,
             sock: 3,
             inode: Some(2),
-            state: "ESTABLISHED".into(),
+            state: TcpState::Established,
             local_addr: addr("10.0.0.1"),
             remote_addr: addr("10.0.0.2"),
             remote_port: 443,
@@ -155,8 +155,8 @@ fn hostile() -> Recording {
         }))
         .rows([Health {
             time_ns: START,
-            source: HOSTILE.into(),
-            what: "lost".into(),
+            source: SourceName::Unknown(HOSTILE.into()),
+            what: HealthKind::Lost,
             count: 17,
             detail: "the ring was full".into(),
         }]);
@@ -170,8 +170,8 @@ fn hostile() -> Recording {
 fn what_is_sampled_less_often_is_said_and_is_no_hole() {
     let rec = Rec::new().rows([Health {
         time_ns: START,
-        source: "sockets".into(),
-        what: "slowed".into(),
+        source: SourceName::Sockets,
+        what: HealthKind::Slowed,
         count: 0,
         detail: "a walk over the sockets takes 40 ms of CPU: once every 4 s".into(),
     }]);
@@ -429,7 +429,7 @@ proptest! {
                 time_ns: *time_ns,
                 connect_ns: *connect_ns,
                 established_ns: *established_ns,
-                ..state(0, 1, "CLOSE", "SYN_SENT")
+                ..state(0, 1, TcpState::Close, TcpState::SynSent)
             }))
             .rows(listeners.iter().map(|(time_ns, queue, backlog)| Listener {
                 time_ns: *time_ns,

@@ -1,8 +1,8 @@
 //! What every view of `trace` prints, word by word, of recordings made for it.
 
 use crate::common::*;
-use recording::Filter;
 use recording::tables::*;
+use recording::{CallKind, EventKind, Filter, RetransmitKind, TcpState, Waker};
 use view::trace;
 
 fn listen(at_ms: u64) -> Event {
@@ -15,35 +15,40 @@ fn listen(at_ms: u64) -> Event {
         remote_port: 0,
         local_addr: addr("0.0.0.0"),
         local_port: 80,
-        ..state(at_ms, 900, "CLOSE", "LISTEN")
+        ..state(at_ms, 900, TcpState::Close, TcpState::Listen)
     }
 }
 
 /// One connection that loses its first SYN and a segment, one that is refused.
 fn story() -> Vec<Event> {
-    let retransmit = |at_ms, state: &str, kind: &str, attempt| Event {
-        state: Some(state.into()),
-        retransmit_kind: Some(kind.into()),
+    let retransmit = |at_ms, state: TcpState, kind: RetransmitKind, attempt| Event {
+        state: Some(state),
+        retransmit_kind: Some(kind),
         attempt: Some(attempt),
         seq: Some(4_000_000_000),
         cwnd: Some(1),
         rtt_us: Some(0),
         retransmits: Some(attempt),
-        ..event(at_ms, "retransmit", 1)
+        ..event(at_ms, EventKind::Retransmit, 1)
     };
     let synack = served(Event {
-        state: Some("NEW_SYN_RECV".into()),
+        state: Some(TcpState::NewSynRecv),
         attempt: Some(1),
-        ..event(900, "synack-retransmit", 2)
+        ..event(900, EventKind::SynAckRetransmit, 2)
     });
-    let mut opened = established(state(1_010, 1, "SYN_SENT", "ESTABLISHED"));
+    let mut opened = established(state(1_010, 1, TcpState::SynSent, TcpState::Established));
     opened.retransmits = Some(1);
-    let mut accepted = served(established(state(1_009, 3, "SYN_RECV", "ESTABLISHED")));
+    let mut accepted = served(established(state(
+        1_009,
+        3,
+        TcpState::SynRecv,
+        TcpState::Established,
+    )));
     accepted.cookie = Some(true);
     let reset = Event {
-        state: Some("SYN_SENT".into()),
+        state: Some(TcpState::SynSent),
         remote_port: 81,
-        ..event(2_001, "reset-received", 4)
+        ..event(2_001, EventKind::ResetReceived, 4)
     };
     let sent = Event {
         sock: None,
@@ -55,10 +60,10 @@ fn story() -> Vec<Event> {
         local_port: 81,
         remote_addr: addr("10.0.0.1"),
         remote_port: 40_001,
-        ..event(2_000, "reset-sent", 0)
+        ..event(2_000, EventKind::ResetSent, 0)
     };
     let drop = Event {
-        kind: "drop".into(),
+        kind: EventKind::Drop,
         location: Some("tcp_v4_rcv".into()),
         ..sent.clone()
     };
@@ -70,24 +75,24 @@ fn story() -> Vec<Event> {
         listen(0),
         connect(0, 1),
         synack,
-        retransmit(1_000, "SYN_SENT", "rto", 1),
+        retransmit(1_000, TcpState::SynSent, RetransmitKind::Rto, 1),
         accepted,
         opened,
-        retransmit(1_300, "ESTABLISHED", "tlp", 1),
+        retransmit(1_300, TcpState::Established, RetransmitKind::Tlp, 1),
         refused(connect(1_999, 4)),
         drop,
         sent,
         reset,
-        refused(state(2_001, 4, "SYN_SENT", "CLOSE")),
+        refused(state(2_001, 4, TcpState::SynSent, TcpState::Close)),
         connect(2_100, 5),
         Event {
             local_port: 0,
-            ..state(2_102, 5, "SYN_SENT", "CLOSE")
+            ..state(2_102, 5, TcpState::SynSent, TcpState::Close)
         },
-        state(3_000, 1, "ESTABLISHED", "FIN_WAIT1"),
-        state(3_001, 1, "FIN_WAIT1", "FIN_WAIT2"),
-        state(3_002, 1, "FIN_WAIT2", "CLOSE"),
-        served(state(3_002, 3, "LAST_ACK", "CLOSE")),
+        state(3_000, 1, TcpState::Established, TcpState::FinWait1),
+        state(3_001, 1, TcpState::FinWait1, TcpState::FinWait2),
+        state(3_002, 1, TcpState::FinWait2, TcpState::Close),
+        served(state(3_002, 3, TcpState::LastAck, TcpState::Close)),
     ]
 }
 
@@ -149,14 +154,14 @@ fn filters_ask_for_the_owner_not_for_the_row() {
     assert_eq!(lines(trace::What::States, elsewhere), 0);
 }
 
-fn call(at_us: u64, call: &str, sock: u64) -> Call {
+fn call(at_us: u64, call: CallKind, sock: u64) -> Call {
     Call {
         time_ns: START + at_us * 1_000,
         pid: 77,
         tid: 77,
         comm: "curl".into(),
         netns: HOST,
-        call: call.into(),
+        call,
         duration_ns: 250_000,
         sock: Some(sock),
         family: 4,
@@ -173,23 +178,23 @@ fn connects_with_their_calls() {
     let ok = Call {
         port_search_ns: Some(219_000),
         result: Some(0),
-        ..call(1_010_050, "connect", 1)
+        ..call(1_010_050, CallKind::Connect, 1)
     };
     let refused = Call {
         error: Some("ECONNREFUSED".into()),
         remote_port: 81,
-        ..call(2_001_040, "connect", 4)
+        ..call(2_001_040, CallKind::Connect, 4)
     };
     let no_port = Call {
         error: Some("EADDRNOTAVAIL".into()),
-        ..call(2_102_100, "connect", 5)
+        ..call(2_102_100, CallKind::Connect, 5)
     };
     let no_route = Call {
         error: Some("ENETUNREACH".into()),
         local_port: 0,
         remote_addr: addr("10.66.0.1"),
         // An id that was another socket's a moment ago.
-        ..call(2_500_000, "connect", 5)
+        ..call(2_500_000, CallKind::Connect, 5)
     };
     let rec = Rec::new().rows(story());
     let rec = rec.rows([ok, refused, no_port, no_route]);
@@ -206,7 +211,7 @@ fn accepts_with_their_calls() {
         local_port: 80,
         remote_addr: addr("10.0.0.1"),
         remote_port: 40_000,
-        ..call(at_us, "accept", 900)
+        ..call(at_us, CallKind::Accept, 900)
     };
     let failed = |at_us, error: &str| Call {
         error: Some(error.into()),
@@ -229,17 +234,17 @@ fn timewait_accepted_and_refused() {
         ..served(e)
     };
     let syn = |at_ms, port, reason: &str| Event {
-        state: Some("TIME_WAIT".into()),
+        state: Some(TcpState::TimeWait),
         reason: Some(reason.into()),
         location: Some("tcp_v4_rcv".into()),
         flags: Some(2),
         seq: Some(123),
-        ..tuple(event(at_ms, "drop", 50), port)
+        ..tuple(event(at_ms, EventKind::Drop, 50), port)
     };
-    let closes = |at_ms, port| tuple(state(at_ms, 60, "FIN_WAIT2", "CLOSE"), port);
+    let closes = |at_ms, port| tuple(state(at_ms, 60, TcpState::FinWait2, TcpState::Close), port);
     let again = |at_ms, port| {
         tuple(
-            established(state(at_ms, 61, "SYN_RECV", "ESTABLISHED")),
+            established(state(at_ms, 61, TcpState::SynRecv, TcpState::Established)),
             port,
         )
     };
@@ -271,7 +276,7 @@ fn timewait_accepted_and_refused() {
         time_ns: START,
         netns: HOST,
         sock: 70,
-        state: "TIME_WAIT".into(),
+        state: TcpState::TimeWait,
         local_addr: addr("10.0.0.2"),
         local_port: 80,
         remote_addr: addr("10.0.0.1"),
@@ -295,7 +300,7 @@ fn wakeups_with_the_stack_and_the_segment() {
         fd: Some(4),
         waited_ns,
         runqueue_ns: Some(12_345),
-        waker: "softirq".into(),
+        waker: Waker::Softirq,
         waker_tid: 12,
         waker_comm: "ksoftirqd/0".into(),
         waker_stack: Some(3),
@@ -309,7 +314,7 @@ fn wakeups_with_the_stack_and_the_segment() {
         cause_remote_addr: addr("127.0.0.1"),
         cause_remote_port: 4000,
         cause_attempt: Some(1),
-        cause_sender_state: Some("SYN_SENT".into()),
+        cause_sender_state: Some(TcpState::SynSent),
         cause_sent_ago_ns: Some(164_321),
         ..wait(1_000, 1_003_456_789)
     };
@@ -323,7 +328,7 @@ fn wakeups_with_the_stack_and_the_segment() {
         ..by_segment.clone()
     };
     let by_task = Wait {
-        waker: "task".into(),
+        waker: Waker::Task,
         waker_comm: "redis".into(),
         waker_stack: Some(4),
         ..wait(1_100, 11 * MS)

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use recording::SourceName;
+
 use super::scene::{SHOWN_ROWS, Scene, at_least, doubts, process, same_count, scenes};
 use crate::finding::{Check, Confidence, Impact, Level, Scope, Step};
 use crate::story::stats::median;
-use crate::story::{Conn, ConnId, Sent, Side, Story, Why, source};
+use crate::story::{Conn, ConnId, Sent, Side, Story, Why};
 use crate::words::{bytes, count, percent, plural};
 
 /// Fewer are clients that were given up now and then.
@@ -243,7 +245,7 @@ impl<'a> Aborted<'a> {
                 "this kernel gives no reason for a reset: it is told by the stack that sent it",
             ),
         }
-        let sources = [source::RESETS_SENT, source::STATES];
+        let sources = [SourceName::ResetsSent, SourceName::States];
         doubts(self.scene.story, &mut c, &sources);
         c
     }

@@ -9,8 +9,9 @@ use super::scene::{SOMAXCONN, Scene, application, doubts, named, named_short, pr
 use super::{Cause, findings};
 use crate::finding::{Check, Confidence, Doing, Finding, Impact, Level, RuledOut, Scope, Step};
 use crate::moved::Symptom;
-use crate::story::{Rise, Story, source};
+use crate::story::{Rise, Story};
 use crate::words::{count, duration, figure, fitting, plural};
+use recording::SourceName;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "accept-queue-overflow",
@@ -230,7 +231,7 @@ impl<'a> Case<'a> {
         }
         self.times.weigh(self.scene, &mut c, checks);
         if self.scene.ghosts().0 > 0 {
-            doubts(self.scene.story, &mut c, &[source::DROPS]);
+            doubts(self.scene.story, &mut c, &[SourceName::Drops]);
         }
         c
     }

@@ -9,8 +9,8 @@ use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step,
 };
 use crate::moved::Symptom;
-use crate::story::source;
 use crate::words::{bit_rate, bytes, count, duration, fitting, percent, plural, rounded};
+use recording::SourceName;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "bufferbloat",
@@ -201,7 +201,7 @@ impl<'a> Case<'a> {
             percent(self.loss())
         ));
         weigh_checks(&mut c, checks);
-        let sources = [source::SOCKETS, source::RETRANSMITS];
+        let sources = [SourceName::Sockets, SourceName::Retransmits];
         doubts(self.path.story, &mut c, &sources);
         // A queue built by others, or a route that became longer, looks like ours.
         if checks.iter().all(|c| !c.agrees) {

@@ -4,7 +4,7 @@ mod evidence;
 
 use std::collections::BTreeMap;
 
-use recording::Text;
+use recording::{SourceName, Text};
 
 use super::scene::{command_in, doubts, same_count, weigh_checks};
 use super::{Cause, accept_queue_overflow, injected_reset};
@@ -13,7 +13,7 @@ use crate::finding::{
 };
 use crate::moved::Symptom;
 use crate::story::stats::median;
-use crate::story::{Conn, ConnId, Endpoint, Group, Side, Story, What, source};
+use crate::story::{Conn, ConnId, Endpoint, Group, Side, Story, What};
 use crate::words::{count, duration, fitting, list, percent, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -164,7 +164,7 @@ impl<'a> Case<'a> {
     /// Whether this kernel tells when it refuses a connect, in one way or another.
     fn told(&self) -> bool {
         let health = &self.story.health;
-        health.sees(source::REFUSALS) || health.sees(source::DROPS)
+        health.sees(&SourceName::ResetsUnmatched) || health.sees(&SourceName::Drops)
     }
 
     /// The server's namespace, when it is on this host.
@@ -319,9 +319,9 @@ impl<'a> Case<'a> {
         }
         weigh_checks(&mut c, checks);
         if !self.place.groups.is_empty() {
-            let told_by = match self.story.health.sees(source::REFUSALS) {
-                true => source::RESETS_SENT,
-                false => source::DROPS,
+            let told_by = match self.story.health.sees(&SourceName::ResetsUnmatched) {
+                true => SourceName::ResetsSent,
+                false => SourceName::Drops,
             };
             doubts(self.story, &mut c, &[told_by]);
         }
@@ -329,7 +329,7 @@ impl<'a> Case<'a> {
             doubts(
                 self.story,
                 &mut c,
-                &[source::STATES, source::RESETS_RECEIVED],
+                &[SourceName::States, SourceName::ResetsReceived],
             );
         }
         c

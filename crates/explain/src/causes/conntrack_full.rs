@@ -5,8 +5,9 @@ use super::silent::{MIN_LOST, Silent, places};
 use super::{Cause, findings};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, RuledOut, Step};
 use crate::moved::Symptom;
-use crate::story::{Story, source};
+use crate::story::Story;
 use crate::words::{bytes, count, figure, fitting, percent, plural, rounded};
+use recording::SourceName;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "conntrack-full",
@@ -152,7 +153,11 @@ impl<'a> Case<'a> {
             );
         }
         weigh_checks(&mut c, checks);
-        doubts(self.silent.story, &mut c, &[source::DROPS, source::STATES]);
+        doubts(
+            self.silent.story,
+            &mut c,
+            &[SourceName::Drops, SourceName::States],
+        );
         c
     }
 

@@ -4,6 +4,8 @@ mod quota;
 
 use std::collections::BTreeSet;
 
+use recording::SourceName;
+
 use super::runqueue::{Rivals, serves_softirq, softirq_waited, thread_step};
 use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
 use super::{Cause, MOST_PER_CAUSE};
@@ -11,7 +13,7 @@ use crate::finding::{
     Advice, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
 };
 use crate::story::stats::ratio;
-use crate::story::{Conn, Story, Thread, source};
+use crate::story::{Conn, Story, Thread};
 use crate::words::{count, duration, figure, fitting, percent, plural};
 use quota::Quota;
 
@@ -234,7 +236,11 @@ impl<'a> Case<'a> {
         let mut c = Confidence::high();
         c.because("the scheduler itself told when the thread was runnable and when it ran");
         match &self.why {
-            Why::Rivals(_) => doubts(self.story, &mut c, &[source::PROFILE, source::THREADS]),
+            Why::Rivals(_) => doubts(
+                self.story,
+                &mut c,
+                &[SourceName::Profile, SourceName::Threads],
+            ),
             Why::Quota(quota) => {
                 if !quota.certain {
                     c.at_most(
@@ -243,7 +249,11 @@ impl<'a> Case<'a> {
                          recorded (cgroup v1)",
                     );
                 }
-                doubts(self.story, &mut c, &[source::CGROUPS, source::THREADS]);
+                doubts(
+                    self.story,
+                    &mut c,
+                    &[SourceName::Cgroups, SourceName::Threads],
+                );
             }
         }
         weigh_checks(&mut c, checks);

@@ -5,14 +5,14 @@ mod evidence;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ahash::AHashMap;
-use recording::Addr;
+use recording::{Addr, SourceName};
 
 use super::scene::{command_in, doubts, namespace, weigh_checks};
 use super::{Cause, scene};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Netns, Role, RuledOut, Scope,
 };
-use crate::story::{Conn, ConnId, Endpoint, Rejected, Side, Story, What, source};
+use crate::story::{Conn, ConnId, Endpoint, Rejected, Side, Story, What};
 use crate::words::{count, fitting, percent, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -77,7 +77,7 @@ struct Case<'a> {
 
 fn find(story: &Story) -> Vec<Finding> {
     // Before Linux 6.10 a kernel does not tell of every reset that it sends.
-    if !story.health.sees(source::REFUSALS) || story.resets.folded > 0 {
+    if !story.health.sees(&SourceName::ResetsUnmatched) || story.resets.folded > 0 {
         return Vec::new();
     }
     let own = Own::of(story);
@@ -193,7 +193,7 @@ impl<'a> Case<'a> {
     fn holds(&self) -> bool {
         let enough = self.refused() >= MIN_REFUSED || self.broken() >= MIN_BROKEN;
         // A reset whose record was lost looks as if nobody had sent it.
-        let told = self.count() > self.story.health.lost(source::RESETS_SENT);
+        let told = self.count() > self.story.health.lost(&SourceName::ResetsSent);
         let unsent = self.place.server_here && told && !self.translated();
         enough && (unsent || self.firewall().is_some())
     }
@@ -320,14 +320,14 @@ impl<'a> Case<'a> {
         }
         weigh_checks(&mut c, checks);
         let sources = [
-            source::RESETS_RECEIVED,
-            source::RESETS_SENT,
-            source::REFUSALS,
-            source::STATES,
+            SourceName::ResetsReceived,
+            SourceName::ResetsSent,
+            SourceName::ResetsUnmatched,
+            SourceName::States,
         ];
         doubts(self.story, &mut c, &sources);
         if self.firewall().is_some() {
-            doubts(self.story, &mut c, &[source::DROPS]);
+            doubts(self.story, &mut c, &[SourceName::Drops]);
         }
         c
     }
@@ -344,7 +344,7 @@ impl<'a> Case<'a> {
                 self.count(),
                 "resets",
             ));
-        } else if story.health.sees(source::DROPS) {
+        } else if story.health.sees(&SourceName::Drops) {
             // Whoever forges a reset on the path leaves no trace in the counters of either end but
             // this: the end that is reset counts it.
             let mut netns: Vec<u32> = self.ends().map(|(_, c)| c.netns).collect();

@@ -5,7 +5,7 @@ mod dce;
 mod evidence;
 mod kinds;
 
-use recording::RowRef;
+use recording::{RowRef, SourceName};
 
 use super::runqueue::softirq_waited;
 use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
@@ -14,7 +14,7 @@ use crate::finding::{Check, Confidence, Finding, Impact, Level, Netns, RuledOut,
 use crate::story::profile::{Group, samples};
 use crate::story::stats::ratio;
 use crate::story::structures::Structure;
-use crate::story::{Side, Story, source};
+use crate::story::{Side, Story};
 use crate::words::{count, duration, figure, fitting, percent, plural, rounded};
 use kinds::{KINDS, Kind, LookedUp, Walked};
 
@@ -295,10 +295,10 @@ impl<'a> Case<'a> {
         ));
         weigh_checks(&mut c, checks);
         let needed = [
-            source::PROFILE,
-            source::PROFILE_SYMBOLS,
-            source::TABLES,
-            source::COUNTERS,
+            SourceName::Profile,
+            SourceName::ProfileSymbols,
+            SourceName::Tables,
+            SourceName::Counters,
         ];
         doubts(self.story, &mut c, &needed);
         if self.story.profile.folded > 0 {

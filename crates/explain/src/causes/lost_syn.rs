@@ -1,11 +1,11 @@
 //! What a full queue does to clients, the same whichever queue it is: SYNs without an answer.
 
-use recording::RowRef;
+use recording::{RowRef, SourceName};
 
 use super::scene::{SHOWN_ROWS, Scene, doubts, same_count, weigh_checks};
 use crate::finding::{Check, Confidence, Impact, Latency, RuledOut, Step};
 use crate::story::stats::{median, quantile};
-use crate::story::{Conn, ConnId, Story, source};
+use crate::story::{Conn, ConnId, Story};
 use crate::words::{count, duration, percent, plural};
 
 /// A client whose SYN is dropped waits a second. Fewer drops than this, in a recording of
@@ -213,13 +213,13 @@ impl ConnectTimes {
         doubts(
             scene.story,
             confidence,
-            &[source::COUNTERS, source::SOCKETS],
+            &[SourceName::Counters, SourceName::Sockets],
         );
         if self.total() > 0 {
             doubts(
                 scene.story,
                 confidence,
-                &[source::STATES, source::RETRANSMITS],
+                &[SourceName::States, SourceName::Retransmits],
             );
         }
     }
@@ -281,7 +281,7 @@ fn drops_check(scene: Scene) -> Option<Check> {
     };
     let expected = all.saturating_add(late);
     // Without drops the last ACKs among them are not known.
-    let whole = scene.story.health.sees(source::DROPS);
+    let whole = scene.story.health.sees(&SourceName::Drops);
     (all > 0 && alone && whole).then(|| same_count(formula, expected, own, "packets"))
 }
 
@@ -291,7 +291,7 @@ pub(crate) fn dropped_elsewhere(scene: Scene, dropped: u64) -> Vec<RuledOut> {
     vec![
         RuledOut {
             cause: "local-firewall-drop",
-            because: match scene.story.health.sees(source::DROPS) {
+            because: match scene.story.health.sees(&SourceName::Drops) {
                 true => format!(
                     "netfilter dropped {} for this listener, the listener itself {}",
                     plural(firewall, "SYN"),

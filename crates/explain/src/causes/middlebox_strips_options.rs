@@ -4,11 +4,13 @@ mod evidence;
 
 use std::collections::BTreeMap;
 
+use recording::SourceName;
+
 use super::options::{Pace, SYNCOOKIES_RECEIVED, Sorted, any_lasts};
 use super::scene::{Scene, command_in, doubts, named, named_short, scenes, weigh_checks};
 use super::{Cause, syn_cookie_options_lost};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, Role, RuledOut, Scope};
-use crate::story::{Agreed, Conn, ConnId, Endpoint, Rise, Side, Story, source};
+use crate::story::{Agreed, Conn, ConnId, Endpoint, Rise, Side, Story};
 use crate::words::{count, fitting, list, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -255,7 +257,7 @@ impl<'a> Case<'a> {
             c.at_most(Level::Medium, why);
         }
         weigh_checks(&mut c, checks);
-        let used = [source::STATES, source::SOCKETS];
+        let used = [SourceName::States, SourceName::Sockets];
         doubts(self.story, &mut c, &used);
         c
     }

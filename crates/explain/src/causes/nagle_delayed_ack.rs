@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use recording::RowRef;
+use recording::{RowRef, SourceName};
 
 use super::Cause;
 use super::path::{End, ends, median_of, sample_rows, senders};
@@ -10,7 +10,7 @@ use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Scope, Step,
 };
-use crate::story::{Endpoint, Story, source};
+use crate::story::{Endpoint, Story};
 use crate::words::{count, duration, fitting, plural, rounded};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -211,7 +211,11 @@ impl Case<'_> {
             );
         }
         weigh_checks(&mut c, checks);
-        doubts(self.story, &mut c, &[source::SOCKETS, source::RETRANSMITS]);
+        doubts(
+            self.story,
+            &mut c,
+            &[SourceName::Sockets, SourceName::Retransmits],
+        );
         c
     }
 

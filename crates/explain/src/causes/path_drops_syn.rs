@@ -6,8 +6,9 @@ use super::silent::{MIN_LOST, Silent, places};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, RuledOut, Step};
 use crate::modes::{LINEAR, modes, step, syn_schedule};
 use crate::moved::Symptom;
-use crate::story::{Conn, Story, source};
+use crate::story::{Conn, Story};
 use crate::words::{count, duration, fitting, list, percent, plural};
+use recording::SourceName;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "path-drops-syn",
@@ -41,7 +42,7 @@ const DATA_FACTOR: u64 = 2;
 
 fn find(story: &Story) -> Vec<Finding> {
     // Without drops nobody knows whether it was this host.
-    if !story.health.sees(source::DROPS) || !story.health.sees(source::RETRANSMITS) {
+    if !story.health.sees(&SourceName::Drops) || !story.health.sees(&SourceName::Retransmits) {
         return Vec::new();
     }
     let places = places(story).into_iter();
@@ -133,7 +134,11 @@ fn confidence(silent: &Silent, checks: &[Check]) -> Confidence {
         ),
     }
     weigh_checks(&mut c, checks);
-    let needs = [source::DROPS, source::STATES, source::RETRANSMITS];
+    let needs = [
+        SourceName::Drops,
+        SourceName::States,
+        SourceName::Retransmits,
+    ];
     doubts(silent.story, &mut c, &needs);
     c
 }

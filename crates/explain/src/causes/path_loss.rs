@@ -1,6 +1,6 @@
 //! C17: the path loses packets, whatever the load.
 
-use recording::RowRef;
+use recording::{RowRef, SourceName};
 
 use super::losses::Losses;
 use super::path::{End, Path, median_of, paths, sample_rows};
@@ -8,7 +8,6 @@ use super::scene::{SHOWN_ROWS, command_in, doubts, weigh_checks};
 use super::{Cause, bufferbloat, findings, pmtu_black_hole, qdisc_drop, tail_loss};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Step};
 use crate::moved::Symptom;
-use crate::story::source;
 use crate::words::{bit_rate, bytes, count, duration, fitting, percent, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -160,7 +159,11 @@ impl<'a> Case<'a> {
             );
         }
         weigh_checks(&mut c, checks);
-        let sources = [source::RETRANSMITS, source::DROPS, source::SOCKETS];
+        let sources = [
+            SourceName::Retransmits,
+            SourceName::Drops,
+            SourceName::Sockets,
+        ];
         doubts(self.path.story, &mut c, &sources);
         c
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use recording::{Addr, RowRef};
+use recording::{Addr, RowRef, SourceName};
 
 use super::path::{End, Path, paths_of};
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, set_sysctl, weigh_checks};
@@ -11,7 +11,7 @@ use super::{Cause, path_loss, slow_reader};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut};
 use crate::moved::Symptom;
 use crate::story::stats::median;
-use crate::story::{Conn, Outcome, Passed, STALL, Story, Stuck, Way, source};
+use crate::story::{Conn, Outcome, Passed, STALL, Story, Stuck, Way};
 use crate::words::{bytes, count, duration, fitting, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -261,7 +261,11 @@ impl<'a> Case<'a> {
             c.at_most(Level::Medium, "only one connection hangs");
         }
         weigh_checks(&mut c, checks);
-        let sources = [source::RETRANSMITS, source::SOCKETS, source::DROPS];
+        let sources = [
+            SourceName::Retransmits,
+            SourceName::Sockets,
+            SourceName::Drops,
+        ];
         doubts(self.path.story, &mut c, &sources);
         c
     }

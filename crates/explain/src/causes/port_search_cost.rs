@@ -13,8 +13,9 @@ use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, RuledOu
 use crate::since::{Began, Since};
 use crate::story::profile::samples;
 use crate::story::stats::{median, quantile, ratio};
-use crate::story::{Conn, Story, source};
+use crate::story::{Conn, Story};
 use crate::words::{count, duration, figure, fitting, percent, plural, rounded};
+use recording::SourceName;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "port-search-cost",
@@ -220,10 +221,10 @@ impl<'a> Case<'a> {
         ));
         weigh_checks(&mut c, checks);
         let needed = [
-            source::PROFILE,
-            source::PROFILE_SYMBOLS,
-            source::PORTS,
-            source::STATES,
+            SourceName::Profile,
+            SourceName::ProfileSymbols,
+            SourceName::Ports,
+            SourceName::States,
         ];
         doubts(self.to.story, &mut c, &needed);
         if self.to.story.profile.folded > 0 {

@@ -6,8 +6,9 @@ use super::scene::{SHOWN_ROWS, doubts, process, weigh_checks};
 use crate::finding::{Check, Confidence, Finding, Impact, RuledOut, Step};
 use crate::moved::Symptom;
 use crate::story::stats::median;
-use crate::story::{Conn, Story, source};
+use crate::story::{Conn, Story};
 use crate::words::{count, duration, fitting, percent, plural};
+use recording::SourceName;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "ports-exhausted",
@@ -106,7 +107,11 @@ impl<'a> Case<'a> {
         let mut c = Confidence::high();
         c.because("sockets that failed went from SYN_SENT to CLOSE and never had a port");
         weigh_checks(&mut c, checks);
-        doubts(self.to.story, &mut c, &[source::STATES, source::PORTS]);
+        doubts(
+            self.to.story,
+            &mut c,
+            &[SourceName::States, SourceName::Ports],
+        );
         c
     }
 

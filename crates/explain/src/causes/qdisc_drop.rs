@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use recording::{RowRef, Text};
+use recording::{RowRef, SourceName, Text};
 
 use super::path::{End, lost, min_rtt_us, paths, rate, sample_rows, senders};
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, same_count, weigh_checks};
@@ -11,7 +11,7 @@ use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step,
 };
 use crate::moved::Symptom;
-use crate::story::{Conn, Dropped, Story, source};
+use crate::story::{Conn, Dropped, Story};
 use crate::words::{bit_rate, bytes, count, duration, fitting, percent, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -247,7 +247,11 @@ impl Case<'_> {
             );
         }
         weigh_checks(&mut c, checks);
-        doubts(self.story, &mut c, &[source::DROPS, source::SOCKETS]);
+        doubts(
+            self.story,
+            &mut c,
+            &[SourceName::Drops, SourceName::Sockets],
+        );
         c
     }
 

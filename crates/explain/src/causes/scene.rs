@@ -1,6 +1,6 @@
 //! What several causes say of a listener: its scope, its processes, its limits, how sure we are.
 
-use recording::RowRef;
+use recording::{RowRef, SourceName};
 
 use crate::finding::{Advice, Change, Check, Confidence, Doing, Level, Netns, Role, Scope};
 use crate::story::{Listener, Side, Story, What};
@@ -326,7 +326,7 @@ pub(crate) fn weigh_checks(confidence: &mut Confidence, checks: &[Check]) {
 }
 
 /// Lowers the confidence for each source that is not whole.
-pub(crate) fn doubts(story: &Story, confidence: &mut Confidence, sources: &[&str]) {
+pub(crate) fn doubts(story: &Story, confidence: &mut Confidence, sources: &[SourceName]) {
     for source in sources {
         if let Some(doubt) = story.health.doubt(source) {
             confidence.at_most(Level::Medium, doubt);

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use ahash::AHashMap;
-use recording::RowRef;
+use recording::{RowRef, SourceName};
 
 use super::lost_syn::{ConnectTimes, DROPS};
 use super::scene::SHOWN_ROWS;
 use crate::finding::{Check, Impact, Role, RuledOut, Scope, Step};
-use crate::story::{Conn, ConnId, Endpoint, Group, Listener, Side, Story, What, source};
+use crate::story::{Conn, ConnId, Endpoint, Group, Listener, Side, Story, What};
 use crate::words::{count, list, percent, plural};
 
 /// Fewer are a burst at a start.
@@ -270,7 +270,7 @@ impl<'a> Silent<'a> {
 
     /// Every SYN that was dropped was sent again or is still waited for.
     pub(crate) fn drops_check(&self, dropped: u64) -> Option<Check> {
-        if self.times.retries == 0 || !self.story.health.sees(source::RETRANSMITS) {
+        if self.times.retries == 0 || !self.story.health.sees(&SourceName::Retransmits) {
             return None;
         }
         let sent = self.times.retries + self.times.unanswered;

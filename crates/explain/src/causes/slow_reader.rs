@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use recording::SourceName;
+
 use super::path::{End, ends, owner, rwnd_share, sample_rows};
 use super::scene::{Scene, command_in, doubts, weigh_checks};
 use super::{Cause, bufferbloat};
@@ -9,7 +11,7 @@ use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
 };
 use crate::story::stats::median;
-use crate::story::{Endpoint, Side, Story, source};
+use crate::story::{Endpoint, Side, Story};
 use crate::words::{bit_rate, bytes, count, duration, fitting, percent, plural, rounded};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -219,7 +221,7 @@ impl Case<'_> {
             );
         }
         weigh_checks(&mut c, checks);
-        doubts(self.story, &mut c, &[source::SOCKETS]);
+        doubts(self.story, &mut c, &[SourceName::Sockets]);
         c
     }
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use recording::RowRef;
+use recording::{RowRef, SourceName};
 
 use super::runqueue::{Rivals, serves_softirq, thread_step};
 use super::scene::{doubts, weigh_checks};
 use super::{Cause, MOST_PER_CAUSE};
 use crate::finding::{Check, Confidence, Finding, Impact, RuledOut, Scope, Step};
-use crate::story::{Story, Thread, source};
+use crate::story::{Story, Thread};
 use crate::words::{count, duration, fitting, percent, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -177,7 +177,11 @@ impl<'a> Case<'a> {
             self.thread.comm
         ));
         weigh_checks(&mut c, checks);
-        doubts(self.story, &mut c, &[source::PROFILE, source::THREADS]);
+        doubts(
+            self.story,
+            &mut c,
+            &[SourceName::Profile, SourceName::Threads],
+        );
         c
     }
 

@@ -1,6 +1,6 @@
 //! C06: connections answered with SYN cookies lost SACK and window scaling.
 
-use recording::RowRef;
+use recording::{RowRef, SourceName};
 
 use super::lost_syn::{FULL_COOKIES, FULL_DROPS};
 use super::options::{Pace, SYNCOOKIES_RECEIVED, Sorted, UNSCALED_WINDOW, any_lasts};
@@ -11,7 +11,7 @@ use super::scene::{
 use super::{Cause, findings};
 use crate::finding::{Advice, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
 use crate::story::stats::{median, most_within};
-use crate::story::{Conn, ConnId, Side, Story, source};
+use crate::story::{Conn, ConnId, Side, Story};
 use crate::words::{count, fitting, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -216,10 +216,10 @@ impl<'a> Case<'a> {
         }
         weigh_checks(&mut c, checks);
         let used = [
-            source::STATES,
-            source::SYMBOLS,
-            source::COUNTERS,
-            source::SOCKETS,
+            SourceName::States,
+            SourceName::Symbols,
+            SourceName::Counters,
+            SourceName::Sockets,
         ];
         doubts(self.scene.story, &mut c, &used);
         c
@@ -372,7 +372,7 @@ impl<'a> Case<'a> {
         let (dropped, _) = self.scene.ghosts();
         let made = self.scene.story.sums(self.scene.listener.netns).cookies;
         // Without drops the ACKs among them that led to nothing are not known.
-        let whole = self.scene.story.health.sees(source::DROPS);
+        let whole = self.scene.story.health.sees(&SourceName::Drops);
         let cookies = (whole && received > 0 && !self.sorted.cookie.is_empty()).then(|| {
             same_count(
                 "cookies that came back (SyncookiesRecv), less those whose ACK was dropped = \

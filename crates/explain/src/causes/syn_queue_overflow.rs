@@ -1,6 +1,6 @@
 //! C05: half-open requests fill the SYN queue and, without cookies, further SYNs are dropped.
 
-use recording::RowRef;
+use recording::{RowRef, SourceName};
 
 use super::lost_syn::{ConnectTimes, DROPS, FULL_DROPS, OVERFLOWS, dropped_elsewhere, matters};
 use super::scene::{
@@ -11,7 +11,7 @@ use super::{Cause, accept_queue_overflow, findings};
 use crate::finding::{Advice, Check, Confidence, Finding, Level, RuledOut, Scope, Step};
 use crate::moved::Symptom;
 use crate::story::stats::most_within;
-use crate::story::{KEPT_REMOTES, Rise, Story, What, source};
+use crate::story::{KEPT_REMOTES, Rise, Story, What};
 use crate::words::{count, fitting, percent, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -187,7 +187,7 @@ impl<'a> Case<'a> {
         }
         self.times.weigh(self.scene, &mut c, checks);
         if repeated(self.scene).0 > 0 {
-            doubts(self.scene.story, &mut c, &[source::SYNACKS]);
+            doubts(self.scene.story, &mut c, &[SourceName::SynAckRetransmits]);
         }
         c
     }

@@ -1,6 +1,6 @@
 //! C18: the last segment of a message is lost, and only a timer finds out.
 
-use recording::RowRef;
+use recording::{RowRef, SourceName};
 
 use super::losses::Losses;
 use super::path::{End, Path, median_of, paths, sample_rows};
@@ -10,7 +10,7 @@ use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step,
 };
 use crate::moved::Symptom;
-use crate::story::{Story, source};
+use crate::story::Story;
 use crate::words::{count, duration, figure, fitting, percent, plural, rounded};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -185,7 +185,11 @@ impl<'a> Case<'a> {
             );
         }
         weigh_checks(&mut c, checks);
-        let sources = [source::RETRANSMITS, source::DROPS, source::SOCKETS];
+        let sources = [
+            SourceName::Retransmits,
+            SourceName::Drops,
+            SourceName::Sockets,
+        ];
         doubts(self.path.story, &mut c, &sources);
         c
     }

@@ -10,10 +10,11 @@ use super::scene::{doubts, weigh_checks};
 use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, Role, RuledOut, Scope};
 use crate::moved::Symptom;
 use crate::since::{Began, Since};
+use crate::story::Story;
 use crate::story::stats::quantile;
-use crate::story::{Story, source};
 use crate::words::{count, duration, figure, fitting, percent, plural};
 use case::Case;
+use recording::SourceName;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "time-wait-collision",
@@ -200,9 +201,9 @@ fn confidence(case: &Case, checks: &[Check]) -> Confidence {
         ),
     }
     weigh_checks(&mut c, checks);
-    let needs: &[&str] = match case.server {
-        Some(_) => &[source::DROPS, source::STATES],
-        None => &[source::RESETS_SENT, source::STATES],
+    let needs: &[SourceName] = match case.server {
+        Some(_) => &[SourceName::Drops, SourceName::States],
+        None => &[SourceName::ResetsSent, SourceName::States],
     };
     doubts(case.story, &mut c, needs);
     c
@@ -242,7 +243,7 @@ fn ruled_out(case: &Case) -> Vec<RuledOut> {
             ),
         );
     }
-    if story.health.sees(source::DROPS) {
+    if story.health.sees(&SourceName::Drops) {
         rule(
             "local-firewall-drop",
             format!("netfilter dropped {}", plural(case.firewalled(), "SYN")),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use recording::tables::Call;
-use recording::{Error, Recording, RowRef, Text};
+use recording::{CallKind, Error, Recording, RowRef, Text};
 
 use super::place::Endpoint;
 
@@ -53,7 +53,8 @@ impl Binds {
         for batch in recording.scan::<Call>()? {
             for (at, row) in batch?.rows() {
                 // Without a port it is a search, and no question about one.
-                let refused = &*row.call == "bind" && row.error.as_deref() == Some("EADDRINUSE");
+                let refused =
+                    row.call == CallKind::Bind && row.error.as_deref() == Some("EADDRINUSE");
                 if refused && row.local_port != 0 {
                     binds.add(at, row);
                 }

@@ -3,11 +3,11 @@
 use std::collections::hash_map::Entry;
 
 use ahash::AHashMap;
-use recording::RowRef;
 use recording::tables::{Event, Socket};
+use recording::{RowRef, TcpState};
 
 use super::conn::{Agreed, Conn, ConnId, Outcome, Sample, Sampled, Side};
-use super::kinds::{State, closed_first, peer_closed};
+
 use super::place::{Endpoint, EventRow};
 
 /// Connections kept one by one; those beyond are counted. 2^20 of them take about 250 MB.
@@ -31,13 +31,16 @@ pub(crate) struct Connections {
 
 impl Connections {
     /// A `state` row that is not about a listener.
-    pub(crate) fn state(&mut self, at: EventRow, row: &Event, old: State, new: State) {
+    pub(crate) fn state(&mut self, at: EventRow, row: &Event, old: &TcpState, new: &TcpState) {
         match (old, new) {
-            (_, State::SynSent) => self.opening(at, row),
-            (State::SynSent | State::SynRecv, State::Established) => {
+            (_, TcpState::SynSent) => self.opening(at, row),
+            (
+                TcpState::SynSent | TcpState::SynRecv | TcpState::NewSynRecv,
+                TcpState::Established,
+            ) => {
                 self.established(at, row, old);
             }
-            (_, State::Close) => self.closed(at, row, old),
+            (_, TcpState::Close) => self.closed(at, row, old),
             _ => {}
         }
     }
@@ -52,14 +55,14 @@ impl Connections {
         self.push(row.sock, conn);
     }
 
-    fn established(&mut self, at: EventRow, row: &Event, old: State) {
+    fn established(&mut self, at: EventRow, row: &Event, old: &TcpState) {
         let pending = self.live(row.sock).filter(|id| {
             let c = &self.all[*id as usize];
             c.outcome == Outcome::Pending && c.remote == remote(row)
         });
         let id = match (pending, old) {
             (Some(id), _) => id,
-            (None, State::SynSent) => {
+            (None, TcpState::SynSent) => {
                 // connect() was called before the recording began.
                 let mut conn = Conn::new(row.netns, Side::Older, local(row), remote(row));
                 conn.start_ns = row.time_ns;
@@ -93,12 +96,14 @@ impl Connections {
         self.pair(id);
     }
 
-    fn closed(&mut self, at: EventRow, row: &Event, old: State) {
+    fn closed(&mut self, at: EventRow, row: &Event, old: &TcpState) {
         let Some(sock) = row.sock else { return };
         let id = match self.live(Some(sock)) {
             Some(id) => id,
             // A request that was given up, or one whose beginning was lost.
-            None if matches!(old, State::SynRecv | State::SynSent | State::Listen) => return,
+            None if matches!(old, TcpState::SynSent | TcpState::Listen) || old.is_half_open() => {
+                return;
+            }
             None if self.of_sock.contains_key(&sock) => return,
             None => {
                 let conn = Conn::new(row.netns, Side::Older, local(row), remote(row));
@@ -111,8 +116,8 @@ impl Connections {
         };
         let conn = &mut self.all[id as usize];
         conn.ended_ns = Some(row.time_ns);
-        conn.closed_first = closed_first(row.old_state.as_deref());
-        conn.peer_closed = peer_closed(row.old_state.as_deref());
+        conn.closed_first = row.old_state.as_ref().is_some_and(TcpState::closed_first);
+        conn.peer_closed = row.old_state.as_ref().is_some_and(TcpState::peer_closed);
         conn.close_row = Some(at);
         if conn.outcome == Outcome::Pending {
             // A connect that was given up had a port; one for which there was none has none now.
@@ -140,10 +145,15 @@ impl Connections {
     }
 
     /// A `retransmit` row; gives its connection.
-    pub(crate) fn retransmit(&mut self, at: EventRow, row: &Event, state: State) -> Option<ConnId> {
+    pub(crate) fn retransmit(
+        &mut self,
+        at: EventRow,
+        row: &Event,
+        state: &TcpState,
+    ) -> Option<ConnId> {
         let id = self.live(row.sock)?;
         let conn = &mut self.all[id as usize];
-        if state == State::SynSent {
+        if *state == TcpState::SynSent {
             let next = conn.syn_retries.saturating_add(1);
             conn.syn_retries = next.max(row.attempt.unwrap_or(0));
             conn.first_retry.get_or_insert(at);
@@ -180,7 +190,7 @@ impl Connections {
         let there = Endpoint::new(row.remote_addr, row.remote_port);
         // Requests and TIME_WAIT have no tcp_info and are no connections.
         row.congestion.as_ref()?;
-        let state = State::of(&row.state);
+        let state = &row.state;
         let known = self.of_sock.get(&row.sock).copied();
         let known = known.filter(|id| {
             let c = &self.all[*id as usize];
@@ -189,7 +199,7 @@ impl Connections {
         let id = match known {
             Some(id) if self.all[id as usize].ended_ns.is_some() => return None,
             Some(id) => id,
-            None if !matches!(state, State::Established | State::Closing) => return None,
+            None if *state != TcpState::Established && !state.is_closing() => return None,
             None => {
                 let mut conn = Conn::new(row.netns, Side::Older, here, there);
                 conn.outcome = Outcome::Open;
@@ -221,7 +231,7 @@ impl Connections {
         conn.family = row.family;
         conn.bytes_acked = conn.bytes_acked.max(sample.bytes_acked);
         conn.bytes_received = conn.bytes_received.max(sample.bytes_received);
-        if State::of(&row.state) != State::SynSent && conn.agreed.is_none() {
+        if row.state != TcpState::SynSent && conn.agreed.is_none() {
             conn.agreed = agreed(row.sack, row.window_scaling, row.timestamps);
         }
         let (cwnd, snd_wnd) = (row.cwnd.unwrap_or(0), row.snd_wnd.unwrap_or(0));

@@ -3,48 +3,10 @@
 use std::collections::BTreeMap;
 
 use recording::tables::Health as Row;
-use recording::{Error, Manifest, Recording, Verdict};
+use recording::{Error, HealthKind, Manifest, Recording, SourceName, Verdict};
 
 use crate::summary::{HealthNote, NoteKind};
 use crate::words;
-
-/// Names of the sources whose absence or losses weigh on a finding, as the recorder calls them.
-pub(crate) mod source {
-    /// State changes.
-    pub(crate) const STATES: &str = "state";
-    /// Segments sent again.
-    pub(crate) const RETRANSMITS: &str = "retransmit";
-    /// SYN-ACKs sent again.
-    pub(crate) const SYNACKS: &str = "synack-retransmit";
-    /// Resets sent.
-    pub(crate) const RESETS_SENT: &str = "reset-sent";
-    /// Resets sent for packets of no socket: refused connects.
-    pub(crate) const REFUSALS: &str = "reset-unmatched";
-    /// Resets received.
-    pub(crate) const RESETS_RECEIVED: &str = "reset-received";
-    /// Packets dropped.
-    pub(crate) const DROPS: &str = "drop";
-    /// Kernel symbols: SYN cookies told from ordinary handshakes.
-    pub(crate) const SYMBOLS: &str = "symbols";
-    /// Samples of connections and listeners.
-    pub(crate) const SOCKETS: &str = "sockets";
-    /// SNMP and TcpExt counters.
-    pub(crate) const COUNTERS: &str = "counters";
-    /// The CPU profile.
-    pub(crate) const PROFILE: &str = "profile";
-    /// Names of its functions.
-    pub(crate) const PROFILE_SYMBOLS: &str = "profile-symbols";
-    /// How full lookup structures are.
-    pub(crate) const TABLES: &str = "tables";
-    /// Local ports in use.
-    pub(crate) const PORTS: &str = "ports";
-    /// System calls that failed or took long.
-    pub(crate) const CALLS: &str = "calls";
-    /// What threads do with their time.
-    pub(crate) const THREADS: &str = "threads";
-    /// CPU time and throttling of cgroups.
-    pub(crate) const CGROUPS: &str = "cgroups";
-}
 
 /// Health rows kept; a recorder in trouble repeats itself.
 const KEPT_NOTES: usize = 100;
@@ -52,8 +14,8 @@ const KEPT_NOTES: usize = 100;
 /// What is known of the sources.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
-    absent: BTreeMap<String, String>,
-    lost: BTreeMap<String, u64>,
+    absent: BTreeMap<SourceName, String>,
+    lost: BTreeMap<SourceName, u64>,
     notes: Vec<HealthNote>,
     more: u64,
     /// One of those tells of a hole.
@@ -64,11 +26,11 @@ impl Health {
     pub(crate) fn read(recording: &Recording) -> Result<Health, Error> {
         let mut health = Health::default();
         health.manifest(&recording.manifest);
-        let mut lost: BTreeMap<String, u64> = BTreeMap::new();
+        let mut lost: BTreeMap<SourceName, u64> = BTreeMap::new();
         for batch in recording.scan::<Row>()? {
             for (_, row) in batch?.rows() {
-                if &*row.what == "lost" {
-                    let sum = lost.entry(row.source.to_string()).or_default();
+                if row.what == HealthKind::Lost {
+                    let sum = lost.entry(row.source.clone()).or_default();
                     *sum = sum.saturating_add(row.count);
                     continue;
                 }
@@ -105,7 +67,7 @@ impl Health {
         }
     }
 
-    fn note(&mut self, source: &str, kind: NoteKind, says: String) {
+    fn note(&mut self, source: &SourceName, kind: NoteKind, says: String) {
         self.notes.push(HealthNote {
             source: source.to_string(),
             kind,
@@ -114,12 +76,12 @@ impl Health {
     }
 
     /// Whether the source worked: of what it would have told, nothing seen means nothing otherwise.
-    pub(crate) fn sees(&self, source: &str) -> bool {
+    pub(crate) fn sees(&self, source: &SourceName) -> bool {
         !self.absent.contains_key(source)
     }
 
     /// Why a finding that rests on the source is less sure; `None` when it is whole.
-    pub(crate) fn doubt(&self, source: &str) -> Option<String> {
+    pub(crate) fn doubt(&self, source: &SourceName) -> Option<String> {
         if let Some(why) = self.absent.get(source) {
             return Some(format!("the source \"{source}\" was not available: {why}"));
         }
@@ -131,7 +93,7 @@ impl Health {
     }
 
     /// Records that a source lost.
-    pub(crate) fn lost(&self, source: &str) -> u64 {
+    pub(crate) fn lost(&self, source: &SourceName) -> u64 {
         self.lost.get(source).copied().unwrap_or(0)
     }
 
@@ -140,14 +102,14 @@ impl Health {
         let mut notes = self.notes.clone();
         for (source, count) in &self.lost {
             notes.push(HealthNote {
-                source: source.clone(),
+                source: source.to_string(),
                 kind: NoteKind::Lost,
                 says: format!("lost {}", words::plural(*count, "record")),
             });
         }
         if self.more > 0 {
             notes.push(HealthNote {
-                source: "recorder".into(),
+                source: SourceName::Recorder.to_string(),
                 kind: match self.more_holes {
                     true => NoteKind::LeftOut,
                     false => NoteKind::Note,

@@ -9,9 +9,9 @@ mod connections;
 mod counters;
 mod cpus;
 mod devices;
+mod flags;
 mod flow;
 mod health;
-mod kinds;
 mod link;
 mod listeners;
 mod packets;
@@ -35,11 +35,13 @@ mod threads;
 mod transfers;
 mod waits;
 
+use std::sync::LazyLock;
+
 use std::collections::BTreeMap;
 
 use ahash::AHashMap;
 use recording::tables::{Event, Socket};
-use recording::{Batch, Error, Recording, RowRef};
+use recording::{Batch, Error, EventKind, Recording, RowRef, SourceName, TcpState};
 
 pub(crate) use binds::Binds;
 pub(crate) use conn::{Agreed, Conn, ConnId, Outcome, Sampled, Side};
@@ -49,8 +51,7 @@ pub(crate) use counters::{Counters, Rise};
 use cpus::Cpus;
 pub(crate) use devices::Devices;
 pub(crate) use flow::Flow;
-pub(crate) use health::{Health, source};
-use kinds::{Kind, State};
+pub(crate) use health::Health;
 pub(crate) use listeners::{Listener, Listeners};
 pub(crate) use packets::{Group, KEPT_REMOTES, Packets, What};
 pub(crate) use place::Endpoint;
@@ -71,7 +72,7 @@ pub(crate) use tally::Tally;
 pub(crate) use threads::{Thread, Threads};
 pub(crate) use transfers::{Dropped, Resends, SLOTS, Transfer, Transfers};
 pub use waits::Arrival;
-pub(crate) use waits::{Waited, Waits, Waker};
+pub(crate) use waits::{Waited, Waits};
 
 use crate::finding::Netns;
 
@@ -107,6 +108,9 @@ pub(crate) struct Story {
     sums: AHashMap<u32, Sums>,
     names: BTreeMap<u32, String>,
 }
+
+/// Of a row that has no state.
+static NO_STATE: LazyLock<TcpState> = LazyLock::new(TcpState::default);
 
 impl Story {
     /// Reads the recording once.
@@ -184,37 +188,39 @@ impl Story {
     }
 
     fn event(&mut self, at: RowRef, row: &Event, connections: &mut Connections) {
-        let kind = Kind::of(&row.kind);
-        let state = row.state.as_deref().map_or(State::Unknown, State::of);
+        let kind = &row.kind;
+        let state = row.state.as_ref().unwrap_or(&NO_STATE);
         self.tally.event(kind, state, row);
         self.refusals.event(at, kind, state, row);
         match kind {
-            Kind::State => {
-                let old = row.old_state.as_deref().map_or(State::Unknown, State::of);
-                if state == State::Listen {
+            EventKind::State => {
+                let old = row.old_state.as_ref().unwrap_or(&NO_STATE);
+                if *state == TcpState::Listen {
                     self.listeners.began(at.into(), row);
-                } else if old == State::Listen {
+                } else if *old == TcpState::Listen {
                     self.listeners.ended(row);
                 } else {
-                    if state == State::Established {
+                    if *state == TcpState::Established {
                         self.transfers.established(row);
                     }
                     connections.state(at.into(), row, old, state);
                 }
             }
-            Kind::Retransmit => {
+            EventKind::Retransmit => {
                 let id = connections.retransmit(at.into(), row, state);
-                if state != State::SynSent {
+                if *state != TcpState::SynSent {
                     self.transfers.resent(id, at, row);
                 }
             }
-            Kind::ResetReceived if state == State::SynSent => connections.refused(at.into(), row),
+            EventKind::ResetReceived if *state == TcpState::SynSent => {
+                connections.refused(at.into(), row)
+            }
             _ => {
-                if kind == Kind::Drop {
+                if *kind == EventKind::Drop {
                     self.transfers.drop(at, row);
                 }
                 self.resets.event(at, kind, row, connections.of(row));
-                let resets_tell = self.health.sees(source::REFUSALS);
+                let resets_tell = self.health.sees(&SourceName::ResetsUnmatched);
                 self.packets.add(at, kind, row, resets_tell);
             }
         }

@@ -2,9 +2,9 @@
 
 use ahash::AHashMap;
 use recording::tables::Event;
-use recording::{Addr, RowRef, Text};
+use recording::{Addr, EventKind, RowRef, Text};
 
-use super::kinds::{Kind, opens};
+use super::flags::opens;
 use super::listeners::Listeners;
 use super::place::Endpoint;
 
@@ -94,17 +94,17 @@ impl Group {
 
 impl Packets {
     /// Where resets do not tell of refused connects (`resets_tell`), the drop of the SYN does.
-    pub(crate) fn add(&mut self, at: RowRef, kind: Kind, row: &Event, resets_tell: bool) {
+    pub(crate) fn add(&mut self, at: RowRef, kind: &EventKind, row: &Event, resets_tell: bool) {
         let opening = opens(row.flags);
         let no_socket = row.reason.as_deref() == Some("NO_SOCKET");
         let what = match kind {
-            Kind::Drop if opening && no_socket && !resets_tell => What::SynRefused,
-            Kind::Drop if opening => What::SynDropped,
-            Kind::Drop if is_late_ack(row) => What::LateAckDropped,
-            Kind::Drop => What::Dropped,
-            Kind::ResetSent if opening => What::SynRefused,
-            Kind::ResetSent => What::ResetSent,
-            Kind::SynAckRetransmit => What::SynAckRepeated,
+            EventKind::Drop if opening && no_socket && !resets_tell => What::SynRefused,
+            EventKind::Drop if opening => What::SynDropped,
+            EventKind::Drop if is_late_ack(row) => What::LateAckDropped,
+            EventKind::Drop => What::Dropped,
+            EventKind::ResetSent if opening => What::SynRefused,
+            EventKind::ResetSent => What::ResetSent,
+            EventKind::SynAckRetransmit => What::SynAckRepeated,
             _ => return,
         };
         let placed = match what {

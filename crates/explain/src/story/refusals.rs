@@ -1,10 +1,10 @@
 //! SYNs that a TIME_WAIT socket refused, what clients made of it, and when SYNs were sent again.
 
 use ahash::AHashMap;
-use recording::RowRef;
 use recording::tables::Event;
+use recording::{EventKind, RowRef, TcpState};
 
-use super::kinds::{Kind, State, closed_first, opens};
+use super::flags::opens;
 use super::place::{Endpoint, EventRow};
 
 /// Rows kept of each kind; those beyond are counted. About 50 MB in all.
@@ -92,10 +92,10 @@ impl Seen {
 
 impl Refusals {
     /// Takes note of an event; feed them in order of time.
-    pub(super) fn event(&mut self, at: RowRef, kind: Kind, state: State, row: &Event) {
+    pub(super) fn event(&mut self, at: RowRef, kind: &EventKind, state: &TcpState, row: &Event) {
         match (kind, state) {
-            (Kind::State, _) => self.state(at, state, row),
-            (Kind::Retransmit, State::SynSent) => {
+            (EventKind::State, _) => self.state(at, state, row),
+            (EventKind::Retransmit, TcpState::SynSent) => {
                 let known = row.sock.and_then(|s| self.last_syn.insert(s, row.time_ns));
                 if let Some(before) = known {
                     let after_ns = row.time_ns.saturating_sub(before);
@@ -107,10 +107,10 @@ impl Refusals {
                     );
                 }
             }
-            (Kind::ResetSent, State::SynSent) => {
+            (EventKind::ResetSent, TcpState::SynSent) => {
                 keep(&mut self.strays, &mut self.folded, Seen::of(at, row));
             }
-            (Kind::Drop, State::TimeWait) if opens(row.flags) => {
+            (EventKind::Drop, TcpState::TimeWait) if opens(row.flags) => {
                 let seen = Seen::of(at, row);
                 let met = self.time_waits.get_mut(&seen.ends());
                 let refused = Refused {
@@ -127,9 +127,9 @@ impl Refusals {
         }
     }
 
-    fn state(&mut self, at: RowRef, state: State, row: &Event) {
+    fn state(&mut self, at: RowRef, state: &TcpState, row: &Event) {
         let Some(sock) = row.sock else { return };
-        if state == State::SynSent {
+        if *state == TcpState::SynSent {
             if self.last_syn.len() < MAX_FOLLOWED {
                 self.last_syn.insert(sock, row.time_ns);
             }
@@ -138,9 +138,9 @@ impl Refusals {
         self.last_syn.remove(&sock);
         let seen = Seen::of(at, row);
         match state {
-            State::Established => drop(self.time_waits.remove(&seen.ends())),
+            TcpState::Established => drop(self.time_waits.remove(&seen.ends())),
             // The last state change that is seen of an end that closed first.
-            State::Close if closed_first(row.old_state.as_deref()) => {
+            TcpState::Close if row.old_state.as_ref().is_some_and(TcpState::closed_first) => {
                 let place = (seen.netns, seen.local);
                 if self.closed_first.len() < MAX_FOLLOWED || self.closed_first.contains_key(&place)
                 {

@@ -2,10 +2,10 @@
 
 use ahash::{AHashMap, AHashSet};
 use recording::tables::Event;
-use recording::{Error, Recording, RowRef, Text};
+use recording::{Error, EventKind, Recording, RowRef, TcpState, Text};
 
 use super::conn::{Conn, ConnId};
-use super::kinds::{Kind, opens};
+use super::flags::opens;
 use super::place::{Endpoint, EventRow};
 use crate::stacks::functions;
 
@@ -132,23 +132,29 @@ impl Why {
 const UNSPECIFIED: &str = "NOT_SPECIFIED";
 
 /// Whether a socket in this state could still be read from.
-fn is_open(state: Option<&str>) -> bool {
-    matches!(state, Some("ESTABLISHED" | "CLOSE_WAIT"))
+fn is_open(state: Option<&TcpState>) -> bool {
+    matches!(state, Some(TcpState::Established | TcpState::CloseWait))
 }
 
 impl Resets {
     /// Takes note of an event; `conn` is that of its socket.
-    pub(super) fn event(&mut self, at: RowRef, kind: Kind, row: &Event, conn: Option<ConnId>) {
+    pub(super) fn event(
+        &mut self,
+        at: RowRef,
+        kind: &EventKind,
+        row: &Event,
+        conn: Option<ConnId>,
+    ) {
         let local = Endpoint::new(row.local_addr, row.local_port);
         let remote = Endpoint::new(row.remote_addr, row.remote_port);
-        if kind == Kind::ResetSent && !opens(row.flags) {
+        if *kind == EventKind::ResetSent && !opens(row.flags) {
             match self.senders.len() < MAX_KEPT || self.senders.contains(&(local, remote)) {
                 true => drop(self.senders.insert((local, remote))),
                 false => self.folded += 1,
             }
         }
         match kind {
-            Kind::ResetSent if row.sock.is_some() && !opens(row.flags) => {
+            EventKind::ResetSent if row.sock.is_some() && !opens(row.flags) => {
                 let reason = row.reason.as_deref();
                 let named = Why::named(reason);
                 let sent = Sent {
@@ -166,7 +172,7 @@ impl Resets {
                 }
             }
             // A socket that has closed gives itself a reset when data still comes.
-            Kind::ResetReceived if is_open(row.state.as_deref()) => {
+            EventKind::ResetReceived if is_open(row.state.as_ref()) => {
                 let Some(conn) = conn else { return };
                 if self.received.len() < MAX_KEPT || self.received.contains_key(&conn) {
                     let (time_ns, row) = (row.time_ns, at.into());
@@ -176,7 +182,7 @@ impl Resets {
                 }
             }
             // For a dropped packet the local side is where it was going.
-            Kind::Drop if row.reason.as_deref() == Some("NETFILTER_DROP") => {
+            EventKind::Drop if row.reason.as_deref() == Some("NETFILTER_DROP") => {
                 self.reject(at, row, (remote, local));
             }
             _ => {}

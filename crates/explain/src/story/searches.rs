@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use recording::tables::Call;
-use recording::{Error, Recording, RowRef, Text};
+use recording::{CallKind, Error, Recording, RowRef, Text};
 
 /// Programs followed, and calls kept of each; those beyond are counted.
 const MAX_CALLERS: usize = 10_000;
@@ -47,7 +47,9 @@ impl Searches {
         let mut searches = Searches::default();
         for batch in recording.scan::<Call>()? {
             for (at, row) in batch?.rows() {
-                if let Some(search_ns) = row.port_search_ns.filter(|_| &*row.call == "connect") {
+                if let Some(search_ns) =
+                    row.port_search_ns.filter(|_| row.call == CallKind::Connect)
+                {
                     searches.add(at, row, search_ns);
                 }
             }

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use recording::tables::Event;
-
-use super::kinds::{Kind, State};
+use recording::{EventKind, RetransmitKind, TcpState};
 
 /// Distinct reasons and kinds counted apart; a kernel has some hundred.
 const MAX_NAMES: usize = 1_000;
@@ -30,16 +29,19 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn event(&mut self, kind: Kind, state: State, row: &Event) {
+    pub(crate) fn event(&mut self, kind: &EventKind, state: &TcpState, row: &Event) {
         self.events += 1;
         match kind {
-            Kind::Retransmit if state == State::SynSent => self.syn_retries += 1,
-            Kind::Retransmit => count(&mut self.retransmits, row.retransmit_kind.as_deref()),
-            Kind::SynAckRetransmit => self.synack_retries += 1,
-            Kind::ResetSent => count(&mut self.resets_sent, row.reason.as_deref()),
-            Kind::ResetReceived => self.resets_received += 1,
-            Kind::Drop => count(&mut self.drops, row.reason.as_deref()),
-            Kind::State | Kind::Unknown => {}
+            EventKind::Retransmit if *state == TcpState::SynSent => self.syn_retries += 1,
+            EventKind::Retransmit => count(
+                &mut self.retransmits,
+                row.retransmit_kind.as_ref().map(RetransmitKind::as_str),
+            ),
+            EventKind::SynAckRetransmit => self.synack_retries += 1,
+            EventKind::ResetSent => count(&mut self.resets_sent, row.reason.as_deref()),
+            EventKind::ResetReceived => self.resets_received += 1,
+            EventKind::Drop => count(&mut self.drops, row.reason.as_deref()),
+            EventKind::State | EventKind::Unknown(_) => {}
         }
     }
 }

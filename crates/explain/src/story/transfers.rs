@@ -2,7 +2,7 @@
 
 use ahash::AHashMap;
 use recording::tables::{Event, Socket};
-use recording::{RowRef, Text};
+use recording::{RetransmitKind, RowRef, Text};
 
 use super::conn::{Conn, ConnId};
 use super::flow::BULK_BYTES;
@@ -203,20 +203,26 @@ impl Transfers {
         let Some(transfer) = id.and_then(|id| self.entry(id)) else {
             return;
         };
-        if row.retransmit_kind.as_deref() == Some("rto") {
+        if row.retransmit_kind == Some(RetransmitKind::Rto) {
             transfer.stall.timeout(at, row, passed);
         }
         let spoken = transfer.samples > 0 && transfer.last.acked.max(transfer.last.received) > 0;
         let resends = &mut transfer.resends;
         let first = row.attempt.is_none_or(|nth| nth <= 1) && row.seq != resends.waited_seq;
-        if spoken && first && matches!(row.retransmit_kind.as_deref(), Some("rto" | "tlp")) {
+        if spoken
+            && first
+            && matches!(
+                row.retransmit_kind,
+                Some(RetransmitKind::Rto | RetransmitKind::Tlp)
+            )
+        {
             resends.waited += 1;
             resends.waited_seq = row.seq;
         }
-        match row.retransmit_kind.as_deref() {
-            Some("fast" | "rack") => resends.fast += 1,
-            Some("tlp") => resends.probes += 1,
-            Some("rto") => resends.timeouts += 1,
+        match row.retransmit_kind {
+            Some(RetransmitKind::Fast | RetransmitKind::Rack) => resends.fast += 1,
+            Some(RetransmitKind::Tlp) => resends.probes += 1,
+            Some(RetransmitKind::Rto) => resends.timeouts += 1,
             _ => resends.other += 1,
         }
         resends.slots |= 1 << slot.min(SLOTS - 1);

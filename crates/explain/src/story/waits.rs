@@ -2,7 +2,7 @@
 
 use ahash::AHashMap;
 use recording::tables::Wait;
-use recording::{Error, Recording, RowRef, Text};
+use recording::{Error, Recording, RowRef, TcpState, Text, Waker};
 
 use super::place::Endpoint;
 use crate::words::duration;
@@ -31,15 +31,6 @@ pub(crate) struct Waited {
     pub(crate) cause: Option<Box<Arrival>>,
 }
 
-/// What woke a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Waker {
-    Task,
-    Softirq,
-    Irq,
-    Timer,
-}
-
 /// The TCP packet whose arrival woke a thread.
 #[derive(Clone, Debug)]
 pub struct Arrival {
@@ -49,7 +40,7 @@ pub struct Arrival {
     pub(crate) attempt: u32,
     /// It answered that retransmission, which `to` had sent.
     pub(crate) answer: bool,
-    pub(crate) sender_state: Option<Text>,
+    pub(crate) sender_state: Option<TcpState>,
     pub(crate) sent_ago_ns: Option<u64>,
 }
 
@@ -74,7 +65,7 @@ impl Arrival {
         }
         let answer = if self.answer { "the answer to " } else { "" };
         let attempt = self.attempt;
-        let state = self.sender_state.as_deref();
+        let state = self.sender_state.as_ref();
         let state = state.map_or_else(String::new, |state| format!(" ({state})"));
         let ago = self.sent_ago_ns;
         let ago = ago.map_or_else(String::new, |ns| format!(", sent {} before", duration(ns)));
@@ -132,10 +123,8 @@ impl Waits {
             waited_ns: row.waited_ns,
             runqueue_ns: row.runqueue_ns,
             end_ns: row.time_ns,
-            waker: match &*row.waker {
-                "softirq" => Waker::Softirq,
-                "irq" => Waker::Irq,
-                "timer" => Waker::Timer,
+            waker: match row.waker {
+                Waker::Softirq | Waker::Irq | Waker::Timer => row.waker.clone(),
                 _ => Waker::Task,
             },
             waker_tid: row.waker_tid,
@@ -176,12 +165,12 @@ impl Waits {
 mod tests {
     use super::*;
 
-    fn row(tid: u32, from_ns: u64, end_ns: u64, waker: &str, waker_tid: u32) -> Wait {
+    fn row(tid: u32, from_ns: u64, end_ns: u64, waker: Waker, waker_tid: u32) -> Wait {
         Wait {
             time_ns: end_ns,
             tid,
             waited_ns: end_ns - from_ns,
-            waker: waker.into(),
+            waker,
             waker_tid,
             ..Wait::default()
         }
@@ -208,9 +197,9 @@ mod tests {
     fn the_walk_goes_from_waker_to_waker_to_the_packet() {
         // 3 slept from 10 to 100, woken by 2, which slept from 20 to 90, woken by 1, woken by softirq.
         let waits = waits(vec![
-            row(1, 30, 80, "softirq", 0),
-            row(2, 20, 90, "task", 1),
-            row(3, 10, 100, "task", 2),
+            row(1, 30, 80, Waker::Softirq, 0),
+            row(2, 20, 90, Waker::Task, 1),
+            row(3, 10, 100, Waker::Task, 2),
         ]);
         assert_eq!(walk(&waits, 2), [3, 2, 1]);
         assert_eq!(walk(&waits, 0), [1]);
@@ -218,7 +207,10 @@ mod tests {
 
     #[test]
     fn a_waker_that_was_awake_all_the_time_ends_the_walk() {
-        let waits = waits(vec![row(2, 1, 5, "softirq", 0), row(3, 10, 100, "task", 2)]);
+        let waits = waits(vec![
+            row(2, 1, 5, Waker::Softirq, 0),
+            row(3, 10, 100, Waker::Task, 2),
+        ]);
         assert_eq!(walk(&waits, 1), [3]);
     }
 
@@ -230,7 +222,7 @@ mod tests {
                     i % 2,
                     u64::from(i) * 10,
                     u64::from(i) * 10 + 15,
-                    "task",
+                    Waker::Task,
                     (i + 1) % 2,
                 )
             })

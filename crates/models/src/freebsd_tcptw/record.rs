@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use recording::Addr;
 use recording::tables::{Call as CallRow, Event, Sample, Socket, Wait};
+use recording::{Addr, CallKind, EventKind, TcpState, Waker};
 
 use super::outcome::Second;
 use super::params::{MS, Params, S};
@@ -108,11 +108,11 @@ impl<'a> Recorder<'a> {
         WORKER_PID + worker
     }
 
-    fn event(&self, conn: Conn, at_ns: u64, from: &str, to: &str) -> Event {
+    fn event(&self, conn: Conn, at_ns: u64, from: TcpState, to: TcpState) -> Event {
         let (remote_addr, remote_port) = self.there(conn);
         Event {
             time_ns: self.at(at_ns),
-            kind: "state".into(),
+            kind: EventKind::State,
             netns: HOST,
             sock: Some(LISTENERS + conn.id),
             family: 4,
@@ -120,8 +120,8 @@ impl<'a> Recorder<'a> {
             local_port: conn.local_port,
             remote_addr,
             remote_port,
-            old_state: Some(from.into()),
-            state: Some(to.into()),
+            old_state: Some(from),
+            state: Some(to),
             ..Event::default()
         }
     }
@@ -141,7 +141,7 @@ impl<'a> Recorder<'a> {
                 let row = Event {
                     pid: Some(Recorder::pid(worker)),
                     comm: Some(WORKER.into()),
-                    ..self.event(conn, called_ns, "CLOSE", "SYN_SENT")
+                    ..self.event(conn, called_ns, TcpState::Close, TcpState::SynSent)
                 };
                 self.tables.add(row);
             }
@@ -153,11 +153,11 @@ impl<'a> Recorder<'a> {
 
     fn tell_established(&mut self, conn: Conn, at_ns: u64) {
         let from = if conn.outbound {
-            "SYN_SENT"
+            TcpState::SynSent
         } else {
-            "SYN_RECV"
+            TcpState::SynRecv
         };
-        let row = self.event(conn, at_ns, from, "ESTABLISHED");
+        let row = self.event(conn, at_ns, from, TcpState::Established);
         self.tables.add(Event {
             retransmits: Some(0),
             ..row
@@ -167,9 +167,9 @@ impl<'a> Recorder<'a> {
     /// A sample of a connection, as the recorder takes it of each when it begins.
     fn sample(&mut self, local_port: u16, pcb: &Pcb, now_ns: u64) {
         let state = match pcb.state {
-            State::Connecting => "SYN_SENT",
-            State::Live => "ESTABLISHED",
-            State::TimeWait => "TIME_WAIT",
+            State::Connecting => TcpState::SynSent,
+            State::Live => TcpState::Established,
+            State::TimeWait => TcpState::TimeWait,
             State::Gone => return,
         };
         let conn = Conn {
@@ -184,7 +184,7 @@ impl<'a> Recorder<'a> {
             netns: HOST,
             sock: LISTENERS + pcb.id,
             family: 4,
-            state: state.into(),
+            state,
             local_addr: self.here(),
             local_port,
             remote_addr,
@@ -243,7 +243,11 @@ impl Probe for Recorder<'_> {
         let Some(open) = self.open.remove(&conn.id) else {
             return;
         };
-        let from = if first { "FIN_WAIT2" } else { "LAST_ACK" };
+        let from = if first {
+            TcpState::FinWait2
+        } else {
+            TcpState::LastAck
+        };
         let established = open.established_ns.filter(|_| !open.told);
         let whole = established.is_some() && conn.outbound;
         let bytes = (
@@ -263,7 +267,7 @@ impl Probe for Recorder<'_> {
             retransmits: Some(0),
             bytes_acked: Some(sent),
             bytes_received: Some(received),
-            ..self.event(conn, now_ns, from, "CLOSE")
+            ..self.event(conn, now_ns, from, TcpState::Close)
         };
         self.tables.add(row);
     }
@@ -284,7 +288,7 @@ impl Probe for Recorder<'_> {
             syscall: Some("connect".into()),
             waited_ns: to_ns - from_ns,
             runqueue_ns: Some(0),
-            waker: "task".into(),
+            waker: Waker::Task,
             waker_pid,
             waker_tid: waker_pid,
             waker_comm: WORKER.into(),
@@ -345,7 +349,7 @@ impl Probe for Recorder<'_> {
             tid: pid,
             comm: WORKER.into(),
             netns: HOST,
-            call: "connect".into(),
+            call: CallKind::Connect,
             duration_ns: took_ns,
             error: Some(match call.made {
                 Some(_) => "EINPROGRESS".into(),

@@ -1,5 +1,6 @@
 //! What a recorder would have measured: once at the start, then every second.
 
+use recording::SourceName;
 use recording::tables::{
     Counter, Frame, Holder, Listener, PortUse, Setting, Stack, TableSize, Thread, ThreadSleep,
 };
@@ -33,38 +34,53 @@ const SEARCH: &[&str] = &[
 ];
 
 /// What is computed, by the names of the recorder's sources.
-const COMPUTED: &[(&str, &str)] = &[
-    ("state", "changes of state of this host's ends"),
-    ("retransmit", "none: only SYNs of others are lost"),
-    ("reset-sent", "none: all connections are closed in order"),
+const COMPUTED: &[(SourceName, &str)] = &[
+    (SourceName::States, "changes of state of this host's ends"),
     (
-        "reset-received",
+        SourceName::Retransmits,
+        "none: only SYNs of others are lost",
+    ),
+    (
+        SourceName::ResetsSent,
         "none: all connections are closed in order",
     ),
-    ("sockets", "listeners; every connection, at the start"),
-    ("holders", "who holds the listeners"),
     (
-        "counters",
+        SourceName::ResetsReceived,
+        "none: all connections are closed in order",
+    ),
+    (
+        SourceName::Sockets,
+        "listeners; every connection, at the start",
+    ),
+    (SourceName::Holders, "who holds the listeners"),
+    (
+        SourceName::Counters,
         "TCP counters that the mechanism moves, and those that the author of the case added to \
          in_pcblookup_local()",
     ),
-    ("settings", "the tunings"),
+    (SourceName::Settings, "the tunings"),
     (
-        "tables",
+        SourceName::Tables,
         "TIME_WAIT, and the lists of connections by local port",
     ),
-    ("ports", "local ports in use towards each destination"),
     (
-        "calls",
+        SourceName::Ports,
+        "local ports in use towards each destination",
+    ),
+    (
+        SourceName::Calls,
         "connect() calls of 10 ms and more, or without a port",
     ),
     (
-        "waits",
+        SourceName::Waits,
         "waits of 10 ms and more for the lock, in connect()",
     ),
-    ("threads", "the processes that connect"),
-    ("profile", "the searches: nothing else costs CPU time here"),
-    ("profile-symbols", "the functions of a search"),
+    (SourceName::Threads, "the processes that connect"),
+    (
+        SourceName::Profile,
+        "the searches: nothing else costs CPU time here",
+    ),
+    (SourceName::ProfileSymbols, "the functions of a search"),
 ];
 
 impl Recorder<'_> {
@@ -73,7 +89,7 @@ impl Recorder<'_> {
         self.tables.host("FreeBSD 6", CPUS);
         self.tables.namespace(HOST, "host");
         for (name, gives) in COMPUTED {
-            self.tables.computes(name, gives);
+            self.tables.computes(name.clone(), gives);
         }
         let p = self.p;
         let settings = [

@@ -1,5 +1,6 @@
 //! What a recorder on the simulated host would have written: the table, the CPUs, the profile.
 
+use recording::SourceName;
 use recording::tables::{Counter, Cpu, Resource, Setting, TableSize};
 
 use super::cache::Cache;
@@ -15,23 +16,26 @@ use crate::tables::{SEGMENT_NS, START_NS, Tables};
 const HOST: u32 = 4_026_531_840;
 
 /// What is computed, by the names of the recorder's sources.
-const COMPUTED: &[(&str, &str)] = &[
+const COMPUTED: &[(SourceName, &str)] = &[
     (
-        "counters",
+        SourceName::Counters,
         "connections opened and accepted: each is a lookup; reclaims",
     ),
-    ("settings", "the tunings, where the kernel has them"),
-    ("tables", "the destination cache"),
     (
-        "cpus",
+        SourceName::Settings,
+        "the tunings, where the kernel has them",
+    ),
+    (SourceName::Tables, "the destination cache"),
+    (
+        SourceName::Cpus,
         "time of each CPU: lookups, and a fixed share besides",
     ),
-    ("resources", "load averages"),
+    (SourceName::Resources, "load averages"),
     (
-        "profile",
+        SourceName::Profile,
         "what each CPU is at: lookups, and a fixed share besides",
     ),
-    ("profile-symbols", "the functions around a lookup"),
+    (SourceName::ProfileSymbols, "the functions around a lookup"),
 ];
 
 /// Watches the simulation and writes rows.
@@ -80,7 +84,7 @@ impl<'a> Recorder<'a> {
         tables.host("illumos", p.cpus);
         tables.namespace(HOST, "host");
         for (name, gives) in COMPUTED {
-            tables.computes(name, gives);
+            tables.computes(name.clone(), gives);
         }
         Recorder {
             p,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use recording::Addr;
 use recording::tables::{Event, Wait};
+use recording::{Addr, EventKind, RetransmitKind, TcpState, Waker};
 
 use super::outcome::Second;
 use super::params::Params;
@@ -103,10 +103,10 @@ impl<'a> Recorder<'a> {
     }
 
     /// A row of the client's end.
-    fn client(&self, id: u64, end: End, at_ns: u64, kind: &str) -> Event {
+    fn client(&self, id: u64, end: End, at_ns: u64, kind: EventKind) -> Event {
         Event {
             time_ns: START_NS + at_ns,
-            kind: kind.into(),
+            kind,
             netns: self.client_netns(),
             sock: Some(LISTENER + 1 + 2 * id),
             family: 4,
@@ -119,7 +119,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// A row of the server's end.
-    fn server(&self, id: u64, end: End, at_ns: u64, kind: &str) -> Event {
+    fn server(&self, id: u64, end: End, at_ns: u64, kind: EventKind) -> Event {
         Event {
             netns: SERVER,
             sock: Some(LISTENER + 2 + 2 * id),
@@ -140,17 +140,17 @@ impl<'a> Recorder<'a> {
             return;
         }
         let (end, opened_ns, established) = (open.end, open.opened_ns, open.established_ns);
-        let row = self.client(id, end, opened_ns, "state");
+        let row = self.client(id, end, opened_ns, EventKind::State);
         self.tables.add(Event {
             pid: Some(CLIENT_PID),
             comm: Some("client".into()),
-            ..change(row, "CLOSE", "SYN_SENT")
+            ..change(row, TcpState::Close, TcpState::SynSent)
         });
         if let Some(at_ns) = established {
-            let row = self.client(id, end, at_ns, "state");
+            let row = self.client(id, end, at_ns, EventKind::State);
             self.tables.add(Event {
                 retransmits: Some(0),
-                ..change(row, "SYN_SENT", "ESTABLISHED")
+                ..change(row, TcpState::SynSent, TcpState::Established)
             });
         }
     }
@@ -170,10 +170,10 @@ impl<'a> Recorder<'a> {
             };
             open.server_told = true;
             let end = open.end;
-            let row = self.server(id, end, at_ns + delay_ns, "state");
+            let row = self.server(id, end, at_ns + delay_ns, EventKind::State);
             self.tables.add(Event {
                 retransmits: Some(0),
-                ..change(row, "SYN_RECV", "ESTABLISHED")
+                ..change(row, TcpState::SynRecv, TcpState::Established)
             });
         }
     }
@@ -196,18 +196,23 @@ impl Probe for Recorder<'_> {
         self.time_waits.remove(&conn.end.key());
         self.tell_opening(conn.id);
         let delay_ns = self.p.delay_ns();
-        let syn = self.server(conn.id, conn.end, now_ns + delay_ns, "drop");
+        let syn = self.server(conn.id, conn.end, now_ns + delay_ns, EventKind::Drop);
         self.tables.add(Event {
             sock: None,
-            state: Some("TIME_WAIT".into()),
+            state: Some(TcpState::TimeWait),
             location: Some("tcp_time_wait_processing".into()),
             flags: Some(SYN),
             seq: Some(conn.iss),
             ..syn
         });
-        let reset = self.client(conn.id, conn.end, now_ns + 2 * delay_ns, "reset-sent");
+        let reset = self.client(
+            conn.id,
+            conn.end,
+            now_ns + 2 * delay_ns,
+            EventKind::ResetSent,
+        );
         self.tables.add(Event {
-            state: Some("SYN_SENT".into()),
+            state: Some(TcpState::SynSent),
             reason: Some("TCPS_SYN_SENT-Bad_seq".into()),
             flags: Some(ACK),
             ..reset
@@ -218,33 +223,34 @@ impl Probe for Recorder<'_> {
         self.tell_opening(conn.id);
         self.open.remove(&conn.id);
         let delay_ns = self.p.delay_ns();
-        let sent = self.server(conn.id, conn.end, now_ns + delay_ns, "reset-sent");
+        let sent = self.server(conn.id, conn.end, now_ns + delay_ns, EventKind::ResetSent);
         self.tables.add(Event {
             sock: None,
-            state: Some("TIME_WAIT".into()),
+            state: Some(TcpState::TimeWait),
             flags: Some(SYN),
             seq: Some(conn.iss),
             ..sent
         });
         let back_ns = now_ns + 2 * delay_ns;
-        let received = self.client(conn.id, conn.end, back_ns, "reset-received");
+        let received = self.client(conn.id, conn.end, back_ns, EventKind::ResetReceived);
         self.tables.add(Event {
-            state: Some("SYN_SENT".into()),
+            state: Some(TcpState::SynSent),
             flags: Some(RST_ACK),
             ..received
         });
-        let failed = self.client(conn.id, conn.end, back_ns, "state");
-        self.tables.add(change(failed, "SYN_SENT", "CLOSE"));
+        let failed = self.client(conn.id, conn.end, back_ns, EventKind::State);
+        self.tables
+            .add(change(failed, TcpState::SynSent, TcpState::Close));
     }
 
     fn resent(&mut self, conn: &Conn, now_ns: u64) {
         if let Some(open) = self.open.get_mut(&conn.id) {
             open.attempts = conn.attempt;
         }
-        let syn = self.client(conn.id, conn.end, now_ns, "retransmit");
+        let syn = self.client(conn.id, conn.end, now_ns, EventKind::Retransmit);
         self.tables.add(Event {
-            state: Some("SYN_SENT".into()),
-            retransmit_kind: Some("rto".into()),
+            state: Some(TcpState::SynSent),
+            retransmit_kind: Some(RetransmitKind::Rto),
             attempt: Some(conn.attempt),
             flags: Some(SYN),
             seq: Some(conn.iss),
@@ -261,10 +267,10 @@ impl Probe for Recorder<'_> {
         open.established_ns = Some(at_ns);
         if open.client_told {
             let retransmits = Some(open.attempts);
-            let row = self.client(conn.id, conn.end, at_ns, "state");
+            let row = self.client(conn.id, conn.end, at_ns, EventKind::State);
             self.tables.add(Event {
                 retransmits,
-                ..change(row, "SYN_SENT", "ESTABLISHED")
+                ..change(row, TcpState::SynSent, TcpState::Established)
             });
         }
     }
@@ -277,9 +283,9 @@ impl Probe for Recorder<'_> {
         let resent = conn.attempt > 0;
         // Over loopback the sender's own processing reaches the receiver: a timer's, or a thread's.
         let (waker, waker_pid) = match (self.p.loopback(), resent) {
-            (true, true) => ("timer", 0),
-            (true, false) => ("task", CLIENT_PID),
-            (false, _) => ("softirq", 0),
+            (true, true) => (Waker::Timer, 0),
+            (true, false) => (Waker::Task, CLIENT_PID),
+            (false, _) => (Waker::Softirq, 0),
         };
         let wait = Wait {
             time_ns: START_NS + at_ns,
@@ -291,7 +297,7 @@ impl Probe for Recorder<'_> {
             syscall: Some("portfs".into()),
             waited_ns: slept_ns,
             runqueue_ns: Some(0),
-            waker: waker.into(),
+            waker,
             waker_pid,
             waker_tid: waker_pid,
             waker_comm: if waker_pid > 0 { "client" } else { "" }.into(),
@@ -302,7 +308,7 @@ impl Probe for Recorder<'_> {
             cause_remote_addr: self.client_addr(conn.end.address),
             cause_remote_port: conn.end.port,
             cause_attempt: Some(conn.attempt),
-            cause_sender_state: resent.then(|| "SYN_SENT".into()),
+            cause_sender_state: resent.then_some(TcpState::SynSent),
             cause_answer: resent.then_some(false),
             cause_sent_ago_ns: resent.then(|| 3 * self.p.delay_ns()),
             ..Wait::default()
@@ -325,7 +331,7 @@ impl Probe for Recorder<'_> {
         let received = u64::from(conn.requests) * u64::from(self.p.request_bytes);
         let sent = u64::from(conn.requests) * u64::from(RESPONSE_BYTES);
         let life = |told: bool| !told && open.established_ns.is_some();
-        let row = self.client(conn.id, conn.end, now_ns, "state");
+        let row = self.client(conn.id, conn.end, now_ns, EventKind::State);
         let whole = life(open.client_told);
         self.tables.add(Event {
             pid: whole.then_some(CLIENT_PID),
@@ -335,10 +341,10 @@ impl Probe for Recorder<'_> {
             retransmits: Some(open.attempts),
             bytes_acked: Some(received),
             bytes_received: Some(sent),
-            ..change(row, "LAST_ACK", "CLOSE")
+            ..change(row, TcpState::LastAck, TcpState::Close)
         });
         // The server is in TIME_WAIT once the client's FIN has come.
-        let row = self.server(conn.id, conn.end, now_ns + delay_ns, "state");
+        let row = self.server(conn.id, conn.end, now_ns + delay_ns, EventKind::State);
         let whole = life(open.server_told);
         let established = open.established_ns.filter(|_| whole);
         self.tables.add(Event {
@@ -346,7 +352,7 @@ impl Probe for Recorder<'_> {
             retransmits: Some(0),
             bytes_acked: Some(sent),
             bytes_received: Some(received),
-            ..change(row, "FIN_WAIT2", "CLOSE")
+            ..change(row, TcpState::FinWait2, TcpState::Close)
         });
     }
 
@@ -359,10 +365,10 @@ impl Probe for Recorder<'_> {
     }
 }
 
-fn change(row: Event, from: &str, to: &str) -> Event {
+fn change(row: Event, from: TcpState, to: TcpState) -> Event {
     Event {
-        old_state: Some(from.into()),
-        state: Some(to.into()),
+        old_state: Some(from),
+        state: Some(to),
         ..row
     }
 }

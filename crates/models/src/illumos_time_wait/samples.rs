@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use recording::tables::{
     Counter, Holder, Listener, PortUse, Process, Setting, Socket, TableSize, Thread, ThreadSleep,
 };
+use recording::{SourceName, TcpState};
 
 use super::outcome::Second;
 use super::params::{MS, S};
@@ -21,32 +22,35 @@ const MOST_TIME_WAITS: usize = 10_000;
 const INODE: u64 = 5_000;
 
 /// What is computed, by the names of the recorder's sources.
-const COMPUTED: &[(&str, &str)] = &[
-    ("state", "changes of state of both ends"),
-    ("retransmit", "SYNs sent again"),
-    ("synack-retransmit", "none: no SYN-ACK is lost"),
+const COMPUTED: &[(SourceName, &str)] = &[
+    (SourceName::States, "changes of state of both ends"),
+    (SourceName::Retransmits, "SYNs sent again"),
+    (SourceName::SynAckRetransmits, "none: no SYN-ACK is lost"),
     (
-        "reset-sent",
+        SourceName::ResetsSent,
         "resets of clients in SYN_SENT, and of TIME_WAIT",
     ),
-    ("reset-received", "connects that a reset ended"),
-    ("reset-unmatched", "none: the port is open"),
-    ("drop", "SYNs that a TIME_WAIT refused"),
+    (SourceName::ResetsReceived, "connects that a reset ended"),
+    (SourceName::ResetsUnmatched, "none: the port is open"),
+    (SourceName::Drops, "SYNs that a TIME_WAIT refused"),
     (
-        "sockets",
+        SourceName::Sockets,
         "the listener; each TIME_WAIT in the first sample that finds it",
     ),
-    ("holders", "who holds the listener"),
-    ("processes", "the server"),
+    (SourceName::Holders, "who holds the listener"),
+    (SourceName::Processes, "the server"),
     (
-        "counters",
+        SourceName::Counters,
         "the kernel's TCP counters that the mechanism moves",
     ),
-    ("settings", "the tunings"),
-    ("tables", "TIME_WAIT"),
-    ("ports", "local ports in use towards the server"),
-    ("waits", "sleeps of the server's thread of 10 ms and more"),
-    ("threads", "the server's thread"),
+    (SourceName::Settings, "the tunings"),
+    (SourceName::Tables, "TIME_WAIT"),
+    (SourceName::Ports, "local ports in use towards the server"),
+    (
+        SourceName::Waits,
+        "sleeps of the server's thread of 10 ms and more",
+    ),
+    (SourceName::Threads, "the server's thread"),
 ];
 
 impl Recorder<'_> {
@@ -58,7 +62,7 @@ impl Recorder<'_> {
             self.tables.namespace(CLIENTS, "clients");
         }
         for (name, gives) in COMPUTED {
-            self.tables.computes(name, gives);
+            self.tables.computes(name.clone(), gives);
         }
         let mut hosts = vec![SERVER, self.client_netns()];
         hosts.dedup();
@@ -151,7 +155,7 @@ impl Recorder<'_> {
                 netns: SERVER,
                 sock,
                 family: 4,
-                state: "TIME_WAIT".into(),
+                state: TcpState::TimeWait,
                 local_addr: self.server_addr(),
                 local_port: PORT,
                 remote_addr: self.client_addr(end.address),

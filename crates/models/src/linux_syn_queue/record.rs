@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use recording::Addr;
 use recording::tables::Event;
+use recording::{Addr, EventKind, RetransmitKind, TcpState};
 
 use super::flow::{Flow, How};
 use super::listener::{Answer, Listener};
@@ -110,15 +110,15 @@ impl<'a> Recorder<'a> {
         for node in 0..self.p.nodes {
             self.tables.add(Event {
                 time_ns: START_NS,
-                kind: "state".into(),
+                kind: EventKind::State,
                 netns: netns(node),
                 sock: Some(listening(node)),
                 family: self.p.family,
                 local_addr: addr(self.p, node),
                 local_port: PORT,
                 remote_addr: self.nowhere(),
-                old_state: Some("CLOSE".into()),
-                state: Some("LISTEN".into()),
+                old_state: Some(TcpState::Close),
+                state: Some(TcpState::Listen),
                 pid: Some(pid(node)),
                 comm: Some(COMM.into()),
                 backlog: Some(self.p.queue_limit()),
@@ -135,7 +135,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// A row of one end of a socket.
-    fn row(&self, nth: usize, socket: &Socket, end: End, at_ns: u64, kind: &str) -> Event {
+    fn row(&self, nth: usize, socket: &Socket, end: End, at_ns: u64, kind: EventKind) -> Event {
         let (opener, listener) = (addr(self.p, socket.opener), addr(self.p, socket.listener));
         let opener = (socket.opener, opener, socket.port);
         let listener = (socket.listener, listener, PORT);
@@ -145,7 +145,7 @@ impl<'a> Recorder<'a> {
         };
         Event {
             time_ns: START_NS + at_ns,
-            kind: kind.into(),
+            kind,
             netns: netns(here.0),
             sock: Some(connected(nth, end)),
             family: self.p.family,
@@ -168,7 +168,7 @@ impl<'a> Recorder<'a> {
             End::Opener => socket.syn_retries == 0,
             End::Listener => !socket.cookie,
         };
-        let row = self.row(nth, socket, end, at_ns, "state");
+        let row = self.row(nth, socket, end, at_ns, EventKind::State);
         Event {
             cookie: (end == End::Listener).then_some(socket.cookie),
             sack: Some(socket.agreed.sack),
@@ -186,8 +186,8 @@ impl<'a> Recorder<'a> {
                 End::Listener => 0,
             }),
             ..match end {
-                End::Opener => change(row, "SYN_SENT", "ESTABLISHED"),
-                End::Listener => change(row, "SYN_RECV", "ESTABLISHED"),
+                End::Opener => change(row, TcpState::SynSent, TcpState::Established),
+                End::Listener => change(row, TcpState::SynRecv, TcpState::Established),
             }
         }
     }
@@ -258,20 +258,20 @@ impl Probe for Recorder<'_> {
         let (opener, listener) = (socket.opener, socket.listener);
         match what {
             What::Connect => {
-                let row = self.row(nth, socket, End::Opener, at_ns, "state");
+                let row = self.row(nth, socket, End::Opener, at_ns, EventKind::State);
                 self.tables.add(Event {
                     pid: Some(pid(opener)),
                     comm: Some(COMM.into()),
-                    ..change(row, "CLOSE", "SYN_SENT")
+                    ..change(row, TcpState::Close, TcpState::SynSent)
                 });
                 self.count(opener, "Tcp", &["ActiveOpens"]);
                 self.passes(opener, listener);
             }
             What::SynResent(attempt) => {
-                let row = self.row(nth, socket, End::Opener, at_ns, "retransmit");
+                let row = self.row(nth, socket, End::Opener, at_ns, EventKind::Retransmit);
                 self.tables.add(Event {
                     flags: Some(SYN),
-                    ..again(row, "SYN_SENT", "rto", attempt)
+                    ..again(row, TcpState::SynSent, RetransmitKind::Rto, attempt)
                 });
                 self.count(opener, "Tcp", &["RetransSegs"]);
                 self.count(opener, "TcpExt", &["TCPSynRetrans", "TCPTimeouts"]);
@@ -289,10 +289,10 @@ impl Probe for Recorder<'_> {
                 self.acknowledged(socket, true);
             }
             What::AckDropped => {
-                let row = self.row(nth, socket, End::Listener, at_ns, "drop");
+                let row = self.row(nth, socket, End::Listener, at_ns, EventKind::Drop);
                 self.tables.add(Event {
                     sock: None,
-                    state: Some("LISTEN".into()),
+                    state: Some(TcpState::Listen),
                     reason: Some("TCP_LISTEN_OVERFLOW".into()),
                     flags: Some(ACK),
                     ..row
@@ -300,10 +300,10 @@ impl Probe for Recorder<'_> {
                 self.acknowledged(socket, false);
             }
             What::DataResent(attempt) => {
-                let row = self.row(nth, socket, End::Opener, at_ns, "retransmit");
+                let row = self.row(nth, socket, End::Opener, at_ns, EventKind::Retransmit);
                 self.tables.add(Event {
                     flags: Some(ACK),
-                    ..again(row, "ESTABLISHED", "rto", attempt)
+                    ..again(row, TcpState::Established, RetransmitKind::Rto, attempt)
                 });
                 self.count(opener, "Tcp", &["RetransSegs"]);
                 self.count(opener, "TcpExt", &["TCPTimeouts"]);
@@ -311,8 +311,9 @@ impl Probe for Recorder<'_> {
             }
             What::Accepted => self.listeners[listener as usize].queues.waiting -= 1,
             What::GivenUp => {
-                let row = self.row(nth, socket, End::Opener, at_ns, "state");
-                self.tables.add(change(row, "SYN_SENT", "CLOSE"));
+                let row = self.row(nth, socket, End::Opener, at_ns, EventKind::State);
+                self.tables
+                    .add(change(row, TcpState::SynSent, TcpState::Close));
                 self.count(opener, "Tcp", &["AttemptFails"]);
             }
         }
@@ -326,18 +327,18 @@ impl Probe for Recorder<'_> {
             End::Listener
         };
         let kind = match how {
-            How::Fast => "fast",
-            How::Probe => "tlp",
-            How::Timeout => "rto",
+            How::Fast => RetransmitKind::Fast,
+            How::Probe => RetransmitKind::Tlp,
+            How::Timeout => RetransmitKind::Rto,
         };
         for _ in 0..n {
-            let row = self.row(flow.socket, socket, end, now_ns, "retransmit");
+            let row = self.row(flow.socket, socket, end, now_ns, EventKind::Retransmit);
             self.tables.add(Event {
                 flags: Some(ACK),
                 rtt_us: Some((self.p.rtt_ns() / US) as u32),
                 cwnd: Some(flow.window.segments() as u32),
                 retransmits: Some(flow.done.resent as u32),
-                ..again(row, "ESTABLISHED", kind, 1)
+                ..again(row, TcpState::Established, kind.clone(), 1)
             });
         }
     }
@@ -350,18 +351,18 @@ impl Probe for Recorder<'_> {
     }
 }
 
-fn change(row: Event, from: &str, to: &str) -> Event {
+fn change(row: Event, from: TcpState, to: TcpState) -> Event {
     Event {
-        old_state: Some(from.into()),
-        state: Some(to.into()),
+        old_state: Some(from),
+        state: Some(to),
         ..row
     }
 }
 
-fn again(row: Event, state: &str, kind: &str, attempt: u32) -> Event {
+fn again(row: Event, state: TcpState, kind: RetransmitKind, attempt: u32) -> Event {
     Event {
-        state: Some(state.into()),
-        retransmit_kind: Some(kind.into()),
+        state: Some(state),
+        retransmit_kind: Some(kind),
         attempt: Some(attempt),
         ..row
     }

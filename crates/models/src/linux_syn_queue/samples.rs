@@ -1,6 +1,7 @@
 //! What a recorder would have sampled: once at the start, then every second.
 
 use recording::tables::{Counter, Holder, Listener, Setting, Socket as Row};
+use recording::{SourceName, TcpState};
 
 use super::flow::{Done, Flow};
 use super::mesh::{Mesh, Socket};
@@ -18,25 +19,31 @@ const TIMEOUT_US: u32 = 200_000;
 const PER_ACK: u64 = 2;
 
 /// What is computed, by the names of the recorder's sources.
-const COMPUTED: &[(&str, &str)] = &[
-    ("state", "changes of state of both ends"),
-    ("retransmit", "SYNs and data sent again"),
-    ("synack-retransmit", "none: data of the client come first"),
-    ("reset-sent", "none"),
-    ("reset-received", "none"),
-    ("reset-unmatched", "none: the ports are open"),
+const COMPUTED: &[(SourceName, &str)] = &[
+    (SourceName::States, "changes of state of both ends"),
+    (SourceName::Retransmits, "SYNs and data sent again"),
     (
-        "drop",
+        SourceName::SynAckRetransmits,
+        "none: data of the client come first",
+    ),
+    (SourceName::ResetsSent, "none"),
+    (SourceName::ResetsReceived, "none"),
+    (SourceName::ResetsUnmatched, "none: the ports are open"),
+    (
+        SourceName::Drops,
         "last ACKs of handshakes that met a full accept queue",
     ),
-    ("symbols", "which connections were made from a cookie"),
-    ("sockets", "listeners and connections"),
-    ("holders", "who holds the listeners"),
     (
-        "counters",
+        SourceName::Symbols,
+        "which connections were made from a cookie",
+    ),
+    (SourceName::Sockets, "listeners and connections"),
+    (SourceName::Holders, "who holds the listeners"),
+    (
+        SourceName::Counters,
         "the kernel's TCP counters that the mechanism moves; an ACK for every second segment",
     ),
-    ("settings", "the tunings"),
+    (SourceName::Settings, "the tunings"),
 ];
 
 impl Recorder<'_> {
@@ -49,7 +56,7 @@ impl Recorder<'_> {
         };
         self.tables.host(kernel, self.p.nodes);
         for (name, gives) in COMPUTED {
-            self.tables.computes(name, gives);
+            self.tables.computes(name.clone(), gives);
         }
         for node in 0..self.p.nodes {
             let name = format!("node{}", node + 1);
@@ -175,7 +182,7 @@ impl Recorder<'_> {
             sock: connected(nth, end),
             inode: Some(CONNECTED_INODE + connected(nth, end)),
             family: p.family,
-            state: "ESTABLISHED".into(),
+            state: TcpState::Established,
             local_addr: addr(p, here.0),
             local_port: here.1,
             remote_addr: addr(p, there.0),

@@ -6,12 +6,11 @@ use recording::tables::Call;
 use recording::{Addr, Text};
 use syscalls::Errno;
 
-use super::syscalls::NAMES;
+use super::syscalls::family;
 use crate::wire::{text, tw_call, tw_call_kind};
 
 /// Turns records into rows; remembers the texts it made.
 pub struct Decoder {
-    names: Vec<Text>,
     errors: HashMap<i64, Text>,
     comms: HashMap<[i8; 16], Text>,
 }
@@ -25,7 +24,6 @@ impl Decoder {
     /// A decoder.
     pub fn new() -> Decoder {
         Decoder {
-            names: NAMES.map(Text::from).into(),
             errors: HashMap::new(),
             comms: HashMap::new(),
         }
@@ -33,7 +31,7 @@ impl Decoder {
 
     /// The row; `None` when the record is of a kind that we do not know.
     pub fn row(&mut self, c: &tw_call) -> Option<Call> {
-        let call = self.names.get(usize::from(c.kind))?.clone();
+        let call = family(c.kind)?.clone();
         let kind = tw_call_kind(c.kind.into());
         let failed = (-MAX_ERRNO..0).contains(&c.result);
         let takes_fd = kind != tw_call_kind::TW_CALL_POLL && kind != tw_call_kind::TW_CALL_SELECT;
@@ -96,6 +94,8 @@ fn error_name(number: i64) -> Text {
 
 #[cfg(test)]
 mod tests {
+    use recording::CallKind;
+
     use super::*;
 
     #[test]
@@ -124,8 +124,8 @@ mod tests {
         let mut decoder = Decoder::new();
         let row = decoder.row(&c).unwrap();
         assert_eq!(
-            (&*row.call, row.backlog, row.fd),
-            ("listen", Some(5), Some(3))
+            (row.call, row.backlog, row.fd),
+            (CallKind::Listen, Some(5), Some(3))
         );
         assert_eq!((row.error, row.result), (None, Some(0)));
         assert_eq!((row.sock, row.port_search_ns), (Some(9), None));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapType, OpenObject};
-use recording::{Source, Verdict};
+use recording::{CallKind, Source, SourceName, Verdict};
 
 use super::syscalls;
 use crate::error::{Error, bpf_error};
@@ -24,7 +24,7 @@ pub struct CallOptions {
     /// Those that take at least so long; zero means all.
     pub over: Duration,
     /// Only these families, by the names of the table; empty means all.
-    pub only: &'static [&'static str],
+    pub only: &'static [CallKind],
     /// Random numbers behind the ids of sockets.
     pub sock_key: [u64; 2],
 }
@@ -99,12 +99,12 @@ impl<'o> Calls<'o> {
 pub fn sources(calls: Verdict, search: Verdict) -> Vec<Source> {
     vec![
         Source::optional(
-            "calls",
+            SourceName::Calls,
             "system calls on TCP sockets that take long or fail; the backlog of every listen()",
             calls,
         ),
         Source::optional(
-            "port-search",
+            SourceName::PortSearch,
             "how long connect() looks for a free local port",
             search,
         ),

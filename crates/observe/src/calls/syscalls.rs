@@ -2,23 +2,30 @@
 
 use libc::c_long;
 
-use crate::wire::tw_call_kind;
+use recording::CallKind;
 
-/// A family's name, by its number.
-pub const NAMES: [&str; tw_call_kind::TW_CALL_KINDS.0 as usize] = [
-    "",
-    "connect",
-    "accept",
-    "bind",
-    "listen",
-    "close",
-    "shutdown",
-    "sendmsg",
-    "recvmsg",
-    "epoll_wait",
-    "poll",
-    "select",
-];
+use crate::wire::{tied, tw_call_kind};
+
+/// The families by the program's number for them, which counts from 1.
+pub static FAMILIES: [CallKind; tw_call_kind::TW_CALL_KINDS.0 as usize - 1] = tied! {
+    from tw_call_kind::TW_CALL_CONNECT.0;
+    tw_call_kind::TW_CALL_CONNECT => CallKind::Connect,
+    tw_call_kind::TW_CALL_ACCEPT => CallKind::Accept,
+    tw_call_kind::TW_CALL_BIND => CallKind::Bind,
+    tw_call_kind::TW_CALL_LISTEN => CallKind::Listen,
+    tw_call_kind::TW_CALL_CLOSE => CallKind::Close,
+    tw_call_kind::TW_CALL_SHUTDOWN => CallKind::Shutdown,
+    tw_call_kind::TW_CALL_SENDMSG => CallKind::Sendmsg,
+    tw_call_kind::TW_CALL_RECVMSG => CallKind::Recvmsg,
+    tw_call_kind::TW_CALL_EPOLL => CallKind::EpollWait,
+    tw_call_kind::TW_CALL_POLL => CallKind::Poll,
+    tw_call_kind::TW_CALL_SELECT => CallKind::Select,
+};
+
+/// The family that the program means by this number.
+pub fn family(kind: u8) -> Option<&'static CallKind> {
+    FAMILIES.get(usize::from(kind).checked_sub(1)?)
+}
 
 const CALLS: &[(c_long, tw_call_kind)] = &[
     (libc::SYS_connect, tw_call_kind::TW_CALL_CONNECT),
@@ -54,11 +61,11 @@ const CALLS: &[(c_long, tw_call_kind)] = &[
 
 /// The family of every call by its number, as the program reads it: of all families, or only of
 /// those named.
-pub fn kinds<const N: usize>(only: &[&str]) -> [u8; N] {
+pub fn kinds<const N: usize>(only: &[CallKind]) -> [u8; N] {
     let mut kinds = [0; N];
     for &(number, kind) in CALLS {
         let place = usize::try_from(number).ok().and_then(|n| kinds.get_mut(n));
-        let asked = only.is_empty() || only.contains(&NAMES[kind.0 as usize]);
+        let asked = only.is_empty() || family(kind.0 as u8).is_some_and(|f| only.contains(f));
         if let Some(place) = place.filter(|_| asked) {
             *place = kind.0 as u8;
         }
@@ -75,12 +82,12 @@ mod tests {
         let kinds = kinds::<512>(&[]);
         let watched = kinds.iter().filter(|&&k| k != 0).count();
         assert_eq!(watched, CALLS.len(), "no number is beyond the table");
-        let name = |number: c_long| NAMES[usize::from(kinds[number as usize])];
+        let name = |number: c_long| family(kinds[number as usize]).map_or("", CallKind::as_str);
         assert_eq!(name(libc::SYS_connect), "connect");
         assert_eq!(name(libc::SYS_accept4), "accept");
         assert_eq!(name(libc::SYS_write), "sendmsg");
         assert_eq!(name(libc::SYS_read), "recvmsg");
-        let few = super::kinds::<512>(&["connect"]);
+        let few = super::kinds::<512>(&[CallKind::Connect]);
         assert_eq!(few.iter().filter(|&&k| k != 0).count(), 1);
         assert_eq!(name(libc::SYS_epoll_pwait2), "epoll_wait");
         assert_eq!(name(libc::SYS_pselect6), "select");

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use libbpf_rs::skel::Skel;
 use recording::tables::Call;
-use recording::{Source, TableWriter, Verdict};
+use recording::{HealthKind, Source, SourceName, TableWriter, Verdict};
 
 use super::decode::Decoder;
 use super::driver::{CallOptions, Calls, obstacle, sources};
@@ -104,7 +104,7 @@ fn run(
             for ((why, detail), count) in LOSSES.iter().zip(&mut lost) {
                 let n = count.news(map, why.0)?;
                 if n > 0 {
-                    health.say("calls", "lost", n, *detail)?;
+                    health.say(SourceName::Calls, HealthKind::Lost, n, *detail)?;
                 }
             }
             // Most of them are of no interest, as most system calls are; a call whose end was
@@ -112,7 +112,7 @@ fn run(
             for (program, n) in missed.news(calls.skel.object()) {
                 if program == "on_enter" {
                     let detail = format!("system calls of any kind not looked at: {MISSED}");
-                    health.say("calls", "partial", n, detail)?;
+                    health.say(SourceName::Calls, HealthKind::Partial, n, detail)?;
                 }
             }
         }

@@ -74,7 +74,7 @@ impl<'o> Counts<'o> {
         self.time_wait(netns)?;
         for s in STRUCTURES {
             let counted = (s.count)(&mut self.file);
-            self.verdicts.note(s.name, s.without, &counted);
+            self.verdicts.note(&s.name, s.without, &counted);
             let Ok(entries) = counted else {
                 continue;
             };
@@ -85,11 +85,11 @@ impl<'o> Counts<'o> {
                 limit,
                 ..Size::default()
             };
-            self.push(netns, s.name, size)?;
+            self.push(netns, s.name.as_str(), size)?;
             if buckets.is_some() {
                 // The limit is each namespace's own.
                 self.share(
-                    s.name,
+                    s.name.as_str(),
                     Size {
                         limit: None,
                         ..size

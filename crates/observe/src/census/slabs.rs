@@ -3,6 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 
+use recording::SourceName;
+
 use super::verdicts::Verdicts;
 use crate::procfile::numbers;
 
@@ -67,7 +69,7 @@ pub fn parse(text: &str, page_bytes: u64) -> Vec<Slab> {
 /// Remembers what came of reading /proc/slabinfo.
 pub fn note<T>(verdicts: &mut Verdicts, read: &io::Result<T>) {
     let without = "/proc/slabinfo is not there (CONFIG_SLUB_DEBUG)";
-    verdicts.note("slabs", without, read);
+    verdicts.note(&SourceName::Slabs, without, read);
 }
 
 /// Chooses what is worth telling, and remembers what each cache held at first.

@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use recording::{Source, Verdict};
+use recording::{Source, SourceName, Verdict};
 
 use super::slabs;
 use super::structures::STRUCTURES;
@@ -21,22 +21,30 @@ pub fn sources(obstacle: Option<&Error>, verdicts: &Verdicts, uncounted: u64) ->
     };
     let mut sources = vec![
         Source::optional(
-            "ports",
+            SourceName::Ports,
             "local ports in use to each destination, against the range they are chosen from",
             walked.clone(),
         )
         .with_lost(uncounted),
         Source::optional(
-            "tables",
+            SourceName::Tables,
             "entries and buckets of TCP's hash tables: connections, ports, listeners, TIME_WAIT",
             walked,
         ),
     ];
     for s in STRUCTURES {
-        sources.push(Source::optional(s.name, s.gives, verdicts.of(s.name)));
+        sources.push(Source::optional(
+            s.name.clone(),
+            s.gives,
+            verdicts.of(&s.name),
+        ));
     }
     let gives = "what the kernel keeps of everything: the largest and fastest growing caches";
-    sources.push(Source::optional("slabs", gives, verdicts.of("slabs")));
+    sources.push(Source::optional(
+        SourceName::Slabs,
+        gives,
+        verdicts.of(&SourceName::Slabs),
+    ));
     sources
 }
 
@@ -47,7 +55,7 @@ pub fn checkup() -> Vec<Source> {
     let mut verdicts = Verdicts::default();
     let walk = Walk::load(&mut object, &Filter::default(), MOST_DESTINATIONS);
     for s in STRUCTURES {
-        verdicts.note(s.name, s.without, &(s.count)(&mut file));
+        verdicts.note(&s.name, s.without, &(s.count)(&mut file));
     }
     slabs::note(&mut verdicts, &file.read("/proc/slabinfo"));
     sources(walk.as_ref().err(), &verdicts, 0)

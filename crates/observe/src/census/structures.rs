@@ -4,13 +4,15 @@ use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::sync::OnceLock;
 
+use recording::SourceName;
+
 use super::netlink::{self, GENERIC, NETFILTER, ROUTE};
 use crate::procfile::ProcFile;
 
 /// A structure of one namespace.
 pub struct Structure {
-    /// Its name in the table.
-    pub name: &'static str,
+    /// Its source; also its name in the table.
+    pub name: SourceName,
     /// What it gives, for `doctor`.
     pub gives: &'static str,
     /// Counts its entries in the calling thread's namespace.
@@ -36,7 +38,7 @@ const NFT_GET_RULE: u16 = 10 << 8 | 7;
 /// All of them.
 pub const STRUCTURES: &[Structure] = &[
     Structure {
-        name: "conntrack",
+        name: SourceName::Conntrack,
         gives: "connections that the firewall tracks",
         count: |file| known(file.number("/proc/sys/net/netfilter/nf_conntrack_count")),
         size: |file| {
@@ -46,21 +48,21 @@ pub const STRUCTURES: &[Structure] = &[
         without: "nf_conntrack is not loaded: no connection is tracked",
     },
     Structure {
-        name: "neighbours",
+        name: SourceName::Neighbours,
         gives: "neighbours of IPv4 (ARP)",
         count: |_| neighbours(INET),
         size: |_| (None, None),
         without: "the kernel lists none",
     },
     Structure {
-        name: "neighbours6",
+        name: SourceName::Neighbours6,
         gives: "neighbours of IPv6",
         count: |_| neighbours(INET6),
         size: |_| (None, None),
         without: "the kernel has no IPv6",
     },
     Structure {
-        name: "tcp-metrics",
+        name: SourceName::TcpMetrics,
         gives: "destinations whose RTT and window TCP remembers",
         count: |_| {
             let family = netlink::generic_family("tcp_metrics")?;
@@ -71,21 +73,21 @@ pub const STRUCTURES: &[Structure] = &[
         without: "the kernel does not tell",
     },
     Structure {
-        name: "route-exceptions",
+        name: SourceName::RouteExceptions,
         gives: "routes of single IPv4 destinations: path MTUs, redirects",
         count: |_| exceptions(INET),
         size: |_| (None, None),
         without: "the kernel does not list them (Linux 5.3)",
     },
     Structure {
-        name: "route-exceptions6",
+        name: SourceName::RouteExceptions6,
         gives: "routes of single IPv6 destinations: path MTUs, redirects",
         count: |_| exceptions(INET6),
         size: |_| (None, None),
         without: "the kernel has no IPv6, or does not list them (Linux 5.3)",
     },
     Structure {
-        name: "nft-rules",
+        name: SourceName::NftRules,
         gives: "nftables rules, also those of iptables-nft, in all chains",
         // nfgenmsg of no family: all.
         count: |_| {
@@ -99,14 +101,14 @@ pub const STRUCTURES: &[Structure] = &[
         without: "nf_tables is not loaded: there are no rules",
     },
     Structure {
-        name: "ip-rules",
+        name: SourceName::IpRules,
         gives: "policy routing rules of IPv4, walked one after the other",
         count: |_| rules(INET),
         size: |_| (None, None),
         without: "the kernel has no policy routing",
     },
     Structure {
-        name: "ip-rules6",
+        name: SourceName::IpRules6,
         gives: "policy routing rules of IPv6",
         count: |_| rules(INET6),
         size: |_| (None, None),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 
-use recording::Verdict;
+use recording::{SourceName, Verdict};
 use rustix::io::Errno;
 use rustix::thread::CapabilitySet;
 
@@ -11,7 +11,7 @@ use crate::rights;
 
 /// The verdicts so far; a structure that was counted in one namespace works.
 #[derive(Default)]
-pub struct Verdicts(HashMap<&'static str, Verdict>);
+pub struct Verdicts(HashMap<SourceName, Verdict>);
 
 /// How kernels say that they do not have something.
 const ABSENT: &[Errno] = &[
@@ -25,7 +25,7 @@ const ABSENT: &[Errno] = &[
 impl Verdicts {
     /// Remembers what came of counting the structure `name`; a kernel that does not have it is
     /// `without` it so.
-    pub fn note<T>(&mut self, name: &'static str, without: &str, counted: &io::Result<T>) {
+    pub fn note<T>(&mut self, name: &SourceName, without: &str, counted: &io::Result<T>) {
         let verdict = match counted {
             Ok(_) => Verdict::Attached,
             Err(_) if self.0.contains_key(name) => return,
@@ -39,11 +39,11 @@ impl Verdicts {
                 Verdict::Failed(rights::reason(e, takes))
             }
         };
-        self.0.insert(name, verdict);
+        self.0.insert(name.clone(), verdict);
     }
 
     /// What came of it.
-    pub fn of(&self, name: &str) -> Verdict {
+    pub fn of(&self, name: &SourceName) -> Verdict {
         let nowhere = || Verdict::Unsupported("no namespace was visited".into());
         self.0.get(name).cloned().unwrap_or_else(nowhere)
     }
@@ -62,17 +62,38 @@ mod tests {
     fn what_is_absent_is_said_until_it_is_there() {
         let mut verdicts = Verdicts::default();
         let failed = |kind: io::ErrorKind| -> io::Result<u64> { Err(kind.into()) };
-        verdicts.note("conntrack", "not loaded", &failed(io::ErrorKind::NotFound));
+        verdicts.note(
+            &SourceName::Conntrack,
+            "not loaded",
+            &failed(io::ErrorKind::NotFound),
+        );
         let absent = Verdict::Unsupported("not loaded".into());
-        assert_eq!(verdicts.of("conntrack"), absent);
+        assert_eq!(verdicts.of(&SourceName::Conntrack), absent);
         let code = io::Error::from_raw_os_error(Errno::OPNOTSUPP.raw_os_error());
-        verdicts.note("nft-rules", "no", &Err::<u64, _>(code));
-        assert_eq!(verdicts.of("nft-rules"), Verdict::Unsupported("no".into()));
-        verdicts.note("conntrack", "not loaded", &Ok(1));
-        verdicts.note("conntrack", "not loaded", &failed(io::ErrorKind::NotFound));
-        assert_eq!(verdicts.of("conntrack"), Verdict::Attached);
-        verdicts.note("x", "no", &failed(io::ErrorKind::PermissionDenied));
-        assert!(matches!(verdicts.of("x"), Verdict::Failed(_)));
-        assert!(matches!(verdicts.of("y"), Verdict::Unsupported(_)));
+        verdicts.note(&SourceName::NftRules, "no", &Err::<u64, _>(code));
+        assert_eq!(
+            verdicts.of(&SourceName::NftRules),
+            Verdict::Unsupported("no".into())
+        );
+        verdicts.note(&SourceName::Conntrack, "not loaded", &Ok(1));
+        verdicts.note(
+            &SourceName::Conntrack,
+            "not loaded",
+            &failed(io::ErrorKind::NotFound),
+        );
+        assert_eq!(verdicts.of(&SourceName::Conntrack), Verdict::Attached);
+        verdicts.note(
+            &SourceName::Neighbours,
+            "no",
+            &failed(io::ErrorKind::PermissionDenied),
+        );
+        assert!(matches!(
+            verdicts.of(&SourceName::Neighbours),
+            Verdict::Failed(_)
+        ));
+        assert!(matches!(
+            verdicts.of(&SourceName::IpRules),
+            Verdict::Unsupported(_)
+        ));
     }
 }

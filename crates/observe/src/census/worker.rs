@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use recording::{Namespace, Writer, monotonic_ns};
+use recording::{HealthKind, Namespace, SourceName, Writer, monotonic_ns};
 
 use super::counts::Counts;
 use super::sources::sources;
@@ -57,8 +57,8 @@ pub fn take_census(
         }
         if let Some(detail) = pace.end() {
             health.say(
-                "tables",
-                "slowed",
+                SourceName::Tables,
+                HealthKind::Slowed,
                 0,
                 format!("a round over ports and tables {detail}"),
             )?;
@@ -94,7 +94,8 @@ impl Census<'_, '_> {
                     if uncounted > 0 {
                         self.uncounted += uncounted;
                         let detail = "sockets to more destinations than are counted";
-                        self.health.say("ports", "lost", uncounted, detail)?;
+                        self.health
+                            .say(SourceName::Ports, HealthKind::Lost, uncounted, detail)?;
                     }
                     self.seen.entry(inode).or_insert(found.namespace);
                 }
@@ -103,7 +104,8 @@ impl Census<'_, '_> {
                     if self.told.insert(inode) {
                         let name = &found.namespace.name;
                         let detail = format!("namespace {name} could not be visited: {why}");
-                        self.health.say("tables", "partial", 1, detail)?;
+                        self.health
+                            .say(SourceName::Tables, HealthKind::Partial, 1, detail)?;
                     }
                 }
             }

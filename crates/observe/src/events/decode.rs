@@ -3,25 +3,43 @@
 use std::collections::HashMap;
 
 use recording::tables::Event;
-use recording::{Addr, Cell, Table, Text, TextBuilder};
+use recording::{Addr, Cell, EventKind, RetransmitKind, Table, TcpState, Text, TextBuilder, Word};
 
 use crate::events::step::Step;
 use crate::kernel::Names;
 use crate::stacks::Stacks;
-use crate::wire::{text, tw_bits, tw_caller, tw_event, tw_kind};
+use crate::wire::{text, tied, tw_bits, tw_caller, tw_event, tw_kind};
 
 /// Turns records into columns; remembers the texts it made.
 pub struct Decoder {
     names: Names,
     stacks: Stacks,
-    kinds: [Text; 6],
-    callers: [Text; 5],
-    states: [Text; 16],
+    states: [TcpState; 16],
     locations: HashMap<u64, Option<Text>>,
     comms: HashMap<[i8; 16], Text>,
     /// The command seen last: the same few open connections again and again.
     comm: ([i8; 16], Text),
 }
+
+static KINDS: [EventKind; tw_kind::TW_KINDS.0 as usize] = tied! {
+    from 0;
+    tw_kind::TW_STATE => EventKind::State,
+    tw_kind::TW_RETRANSMIT => EventKind::Retransmit,
+    tw_kind::TW_SYNACK_RETRANSMIT => EventKind::SynAckRetransmit,
+    tw_kind::TW_RESET_SENT => EventKind::ResetSent,
+    tw_kind::TW_RESET_RECEIVED => EventKind::ResetReceived,
+    tw_kind::TW_DROP => EventKind::Drop,
+};
+
+/// Callers that retransmit.
+static CALLERS: [RetransmitKind; 5] = tied! {
+    from tw_caller::TW_CALLER_OTHER.0;
+    tw_caller::TW_CALLER_OTHER => RetransmitKind::Other,
+    tw_caller::TW_CALLER_FAST => RetransmitKind::Fast,
+    tw_caller::TW_CALLER_RACK => RetransmitKind::Rack,
+    tw_caller::TW_CALLER_TLP => RetransmitKind::Tlp,
+    tw_caller::TW_CALLER_RTO => RetransmitKind::Rto,
+};
 
 /// Beyond this many distinct command names, texts are made anew: memory stays bounded.
 const MAX_COMMS: usize = 4096;
@@ -37,16 +55,6 @@ impl Decoder {
             states: std::array::from_fn(|state| names.state(state as u8)),
             names,
             stacks,
-            kinds: [
-                "state",
-                "retransmit",
-                "synack-retransmit",
-                "reset-sent",
-                "reset-received",
-                "drop",
-            ]
-            .map(Text::from),
-            callers: ["other", "fast", "rack", "tlp", "rto"].map(Text::from),
             locations: HashMap::new(),
             comms: HashMap::new(),
             comm: ([0; 16], Text::default()),
@@ -55,7 +63,7 @@ impl Decoder {
 
     /// Whether the record is of a kind that we know.
     pub fn knows(&self, e: &tw_event) -> bool {
-        usize::from(e.kind) < self.kinds.len()
+        usize::from(e.kind) < KINDS.len()
     }
 
     /// Adds rows, one loop per column: what each column holds and when it is null. All records must
@@ -65,7 +73,7 @@ impl Decoder {
         let lives = || steps.iter().map(|s| (&s.event, s.established_ns != 0));
 
         Cell::extend(&mut to.time_ns, rows().map(|e| e.time_ns));
-        rows().for_each(|e| to.kind.push(&self.kinds[usize::from(e.kind)]));
+        rows().for_each(|e| to.kind.push(KINDS[usize::from(e.kind)].text()));
         Cell::extend(&mut to.netns, rows().map(|e| e.netns));
         let has_sock = |e: &tw_event| bit(e, tw_bits::TW_HAS_SOCK);
         Cell::extend(&mut to.sock, rows().map(|e| has_sock(e).then_some(e.sock)));
@@ -84,8 +92,7 @@ impl Decoder {
             rows().map(|e| is_change(e).then(|| state(e.old_state))),
         );
         self.why(steps, to);
-        let callers = &self.callers;
-        put(&mut to.retransmit_kind, rows().map(|e| caller(callers, e)));
+        put(&mut to.retransmit_kind, rows().map(caller));
         // The kernel counts timeouts; ACK-driven retransmissions do not raise it.
         let attempt = |e: &tw_event| is_retransmit(e).then_some(e.attempt.max(1));
         Cell::extend(&mut to.attempt, rows().map(attempt));
@@ -218,9 +225,9 @@ impl Decoder {
     }
 }
 
-fn put<'t>(to: &mut TextBuilder, texts: impl Iterator<Item = Option<&'t Text>>) {
-    texts.for_each(|text| match text {
-        Some(text) => to.push(text),
+fn put<'w, W: Word>(to: &mut TextBuilder, words: impl Iterator<Item = Option<&'w W>>) {
+    words.for_each(|word| match word {
+        Some(word) => to.push(word.text()),
         None => to.push_null(),
     });
 }
@@ -234,11 +241,11 @@ fn is_retransmit(e: &tw_event) -> bool {
     kind == tw_kind::TW_RETRANSMIT.0 || kind == tw_kind::TW_SYNACK_RETRANSMIT.0
 }
 
-fn caller<'t>(callers: &'t [Text], e: &tw_event) -> Option<&'t Text> {
+fn caller(e: &tw_event) -> Option<&'static RetransmitKind> {
     let first = tw_caller::TW_CALLER_OTHER.0 as u8;
     let retransmit = u32::from(e.kind) == tw_kind::TW_RETRANSMIT.0;
     let index = usize::from(e.caller.checked_sub(first).filter(|_| retransmit)?);
-    callers.get(index)
+    CALLERS.get(index)
 }
 
 fn bit(e: &tw_event, bit: tw_bits) -> bool {

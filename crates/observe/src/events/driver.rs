@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject, RingBuffer};
-use recording::{Intent, Source, Verdict};
+use recording::{Intent, Source, SourceName, Verdict};
 
 use crate::error::{Error, bpf_error};
 use crate::events::lives::Lives;
@@ -30,7 +30,7 @@ pub struct EventOptions {
 
 /// One tracepoint: its program, what it gives, what the kernel must pass.
 struct Tracepoint {
-    source: &'static str,
+    source: SourceName,
     gives: &'static str,
     intent: Intent,
     tracepoint: &'static str,
@@ -69,7 +69,7 @@ impl Tracepoint {
 
 const TRACEPOINTS: &[Tracepoint] = &[
     Tracepoint {
-        source: "state",
+        source: SourceName::States,
         gives: "connections opened, accepted, refused and closed; SYN cookies; lost options",
         intent: Intent::Required,
         tracepoint: "inet_sock_set_state",
@@ -83,7 +83,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         needs: "Linux 4.16",
     },
     Tracepoint {
-        source: "retransmit",
+        source: SourceName::Retransmits,
         gives: "retransmitted segments and what sent them",
         intent: Intent::Optional,
         tracepoint: "tcp_retransmit_skb",
@@ -94,7 +94,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         needs: "Linux 4.16",
     },
     Tracepoint {
-        source: "synack-retransmit",
+        source: SourceName::SynAckRetransmits,
         gives: "SYN-ACKs sent again",
         intent: Intent::Optional,
         tracepoint: "tcp_retransmit_synack",
@@ -105,7 +105,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         needs: "Linux 4.16",
     },
     Tracepoint {
-        source: "reset-sent",
+        source: SourceName::ResetsSent,
         gives: "resets sent by this host, with the reason where the kernel gives it (6.10)",
         intent: Intent::Optional,
         tracepoint: "tcp_send_reset",
@@ -116,7 +116,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         needs: "Linux 4.16",
     },
     Tracepoint {
-        source: "reset-received",
+        source: SourceName::ResetsReceived,
         gives: "resets received",
         intent: Intent::Optional,
         tracepoint: "tcp_receive_reset",
@@ -127,7 +127,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         needs: "Linux 4.16",
     },
     Tracepoint {
-        source: "drop",
+        source: SourceName::Drops,
         gives: "packets dropped by this host, with reason and place",
         intent: Intent::Optional,
         tracepoint: "kfree_skb",
@@ -267,7 +267,7 @@ impl<'o> Events<'o> {
                     why: why.clone(),
                 });
             }
-            let source = Source::optional(t.source, t.gives, verdict);
+            let source = Source::optional(t.source.clone(), t.gives, verdict);
             sources.push(Source {
                 intent: t.intent,
                 ..source
@@ -275,7 +275,7 @@ impl<'o> Events<'o> {
         }
         sources.push(refusals(btf, &sources));
         sources.push(Source::optional(
-            "symbols",
+            SourceName::Symbols,
             "who called: SYN cookies told from normal handshakes, kinds of retransmits, where \
              packets were dropped",
             callers.verdict.clone(),
@@ -321,12 +321,12 @@ impl<'o> Events<'o> {
         &mut self,
         losses: &mut Losses,
         records: u64,
-    ) -> Result<Vec<(&'static str, u64, &'static str)>, Error> {
+    ) -> Result<Vec<(SourceName, u64, &'static str)>, Error> {
         let mut news = Vec::new();
         for (t, count) in TRACEPOINTS.iter().zip(&mut losses.full) {
             match count.news(&self.skel.maps.lost, t.kind.0)? {
                 0 => {}
-                n => news.push((t.source, n, RING_FULL)),
+                n => news.push((t.source.clone(), n, RING_FULL)),
             }
         }
         let before = losses.missed[STATE].runs;
@@ -348,7 +348,7 @@ impl<'o> Events<'o> {
             let caught = t.more.as_ref().map_or(0, |_| losses.caught.total);
             match missed.news(caught) {
                 0 => {}
-                n => news.push((t.source, n, MISSED)),
+                n => news.push((t.source.clone(), n, MISSED)),
             }
         }
         Ok(news)
@@ -367,7 +367,7 @@ impl<'o> Events<'o> {
 
 /// Resets for packets that no socket took, such as refused connects: older kernels pass them over.
 fn refusals(btf: &KernelBtf, sources: &[Source]) -> Source {
-    let sent = sources.iter().find(|s| s.name == "reset-sent");
+    let sent = sources.iter().find(|s| s.name == SourceName::ResetsSent);
     let sent = sent.map_or(Verdict::Attached, |s| s.verdict.clone());
     // The kernel reports them since it tells reasons.
     let told = btf.tracepoint_args("tcp_send_reset") >= Some(3);
@@ -379,7 +379,7 @@ fn refusals(btf: &KernelBtf, sources: &[Source]) -> Source {
         sent => sent,
     };
     let gives = "resets sent for packets that belong to no socket, such as refused connects";
-    Source::optional("reset-unmatched", gives, verdict)
+    Source::optional(SourceName::ResetsUnmatched, gives, verdict)
 }
 
 /// Whether a program is among those with a good verdict.

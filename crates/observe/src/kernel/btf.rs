@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use libbpf_rs::btf::types::{Enum, FuncProto, Ptr, Typedef};
 use libbpf_rs::btf::{Btf, ReferencesType};
-use recording::Text;
+use recording::{TcpState, Text};
 
 /// The kernel's type information.
 pub struct KernelBtf(Btf<'static>);
@@ -60,7 +60,7 @@ impl KernelBtf {
 /// The kernel's names for the numbers in our records.
 #[derive(Clone)]
 pub struct Names {
-    states: [Text; 16],
+    states: [TcpState; 16],
     ca_states: HashMap<i64, Text>,
     drop_reasons: HashMap<i64, Text>,
     reset_reasons: HashMap<i64, Text>,
@@ -71,14 +71,14 @@ impl Names {
     pub fn load(btf: &KernelBtf) -> Names {
         let states = btf.constants_beside("TCP_ESTABLISHED", "TCP_");
         Names {
-            states: std::array::from_fn(|i| name(&states, i as i64)),
+            states: std::array::from_fn(|i| name(&states, i as i64).into()),
             ca_states: btf.constants("tcp_ca_state", "TCP_CA_"),
             drop_reasons: btf.constants("skb_drop_reason", "SKB_DROP_REASON_"),
             reset_reasons: btf.constants("sk_rst_reason", "SK_RST_REASON_"),
         }
     }
     /// A TCP state. There are twelve; every state change asks.
-    pub fn state(&self, number: u8) -> Text {
+    pub fn state(&self, number: u8) -> TcpState {
         self.states[usize::from(number & 15)].clone()
     }
     /// A congestion control state.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use libbpf_rs::OpenObject;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use recording::{Source, Verdict};
+use recording::{Source, SourceName, Verdict};
 
 use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
@@ -64,7 +64,7 @@ pub fn load<'o>(
 /// What the filter gives, with a verdict.
 pub fn sources(verdict: Verdict) -> Vec<Source> {
     vec![Source::optional(
-        "packets",
+        SourceName::Packets,
         "SYN, SYN-ACK, RST and FIN with their options, on the wire of every namespace",
         verdict,
     )]

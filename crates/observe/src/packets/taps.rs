@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
-use recording::Namespace;
+use recording::{HealthKind, Namespace, SourceName};
 
 use super::driver::{PacketOptions, load};
 use super::tap::Tap;
@@ -63,7 +63,7 @@ impl<'a> Taps<'a> {
                     if self.told.insert(inode) {
                         let name = &found.namespace.name;
                         let detail = format!("packets of namespace {name} are not seen: {why}");
-                        health.say("packets", "partial", 1, detail)?;
+                        health.say(SourceName::Packets, HealthKind::Partial, 1, detail)?;
                     }
                 }
             }

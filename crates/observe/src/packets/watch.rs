@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use libbpf_rs::OpenObject;
 use recording::tables::Packet;
-use recording::{Source, TableWriter, Verdict};
+use recording::{HealthKind, Source, SourceName, TableWriter, Verdict};
 use rustix::thread::CapabilitySet;
 
 use super::decode;
@@ -114,12 +114,12 @@ fn run(
             let lost = &skel.maps.lost;
             let n = full.news(lost, tw_packet_loss::TW_PACKET_LOST_RING.0)?;
             if n > 0 {
-                health.say("packets", "lost", n, RING_FULL)?;
+                health.say(SourceName::Packets, HealthKind::Lost, n, RING_FULL)?;
             }
             let n = unreadable.news(lost, tw_packet_loss::TW_PACKET_UNREADABLE.0)?;
             if n > 0 {
                 let detail = "packets whose headers are cut short, or too many before TCP's";
-                health.say("packets", "partial", n, detail)?;
+                health.say(SourceName::Packets, HealthKind::Partial, n, detail)?;
             }
         }
         if stopping {

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, IntoRawFd};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject, RingBuffer};
-use recording::{Source, Verdict};
+use recording::{Source, SourceName, Verdict};
 
 use super::clock::{affordable_hz, clock, cpus, tick_cost};
 use crate::error::{Error, bpf_error};
@@ -97,9 +97,9 @@ pub fn sources(profile: Verdict, hz: Option<u32>, symbols: Verdict, lost: u64) -
         None => "what each CPU is at",
     };
     vec![
-        Source::optional("profile", gives, profile).with_lost(lost),
+        Source::optional(SourceName::Profile, gives, profile).with_lost(lost),
         Source::optional(
-            "profile-symbols",
+            SourceName::ProfileSymbols,
             "functions of the kernel by name",
             symbols,
         ),

@@ -5,7 +5,7 @@ use std::mem::{MaybeUninit, offset_of};
 use std::time::Instant;
 
 use recording::tables::Sample;
-use recording::{TableWriter, Verdict};
+use recording::{HealthKind, SourceName, TableWriter, Verdict};
 
 use super::driver::{Profile, ProfileOptions, sources};
 use crate::error::Error;
@@ -58,7 +58,7 @@ pub fn watch(
             looked = Instant::now();
             match profile.newly_lost(&mut lost)? {
                 0 => {}
-                n => health.say("profile", "lost", n, RING_FULL)?,
+                n => health.say(SourceName::Profile, HealthKind::Lost, n, RING_FULL)?,
             }
             sink.stacks.say_dropped(health)?;
             sink.user.say_notes(health)?;

@@ -1,7 +1,7 @@
 //! From the iterator's records to rows of the `socket` and `listener` tables.
 
 use recording::tables::{Listener, Socket};
-use recording::{Addr, Text};
+use recording::{Addr, TcpState, Text};
 
 use crate::kernel::Names;
 use crate::wire::{text, tw_bits, tw_listener, tw_socket};
@@ -63,7 +63,7 @@ impl Decoder {
             local_port: s.local_port,
             remote_addr: Addr(s.remote_addr),
             remote_port: s.remote_port,
-            tw_rcv_nxt: (state == "TIME_WAIT").then_some(s.tw_rcv_nxt),
+            tw_rcv_nxt: (state == TcpState::TimeWait).then_some(s.tw_rcv_nxt),
             state,
             ..Socket::default()
         };

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use ahash::{AHashMap, AHashSet};
 use recording::tables::{Frame, Stack};
-use recording::{Error, TableWriter, Text, Writer, monotonic_ns};
+use recording::{Error, HealthKind, SourceName, TableWriter, Text, Writer, monotonic_ns};
 
 use crate::health::HealthLog;
 use crate::kernel::{Callers, Symbols};
@@ -135,7 +135,12 @@ impl Stacks {
     pub fn say_dropped(&self, health: &HealthLog) -> Result<(), Error> {
         match std::mem::take(&mut self.book().dropped) {
             0 => Ok(()),
-            n => health.say("stacks", "dropped", n, "too many different stacks"),
+            n => health.say(
+                SourceName::Stacks,
+                HealthKind::Dropped,
+                n,
+                "too many different stacks",
+            ),
         }
     }
 

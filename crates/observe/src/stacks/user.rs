@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use ahash::AHashMap;
-use recording::Error;
+use recording::{Error, HealthKind, SourceName};
 
 use super::aside::{Aside, Said};
 use super::resolver::{Resolved, Resolver};
@@ -141,7 +141,7 @@ impl UserSymbols {
     /// Says which files were not read since this was asked last, and why.
     pub fn say_notes(&mut self, health: &HealthLog) -> Result<(), Error> {
         for note in std::mem::take(&mut self.notes.new) {
-            health.say("profile", "partial", 1, note)?;
+            health.say(SourceName::Profile, HealthKind::Partial, 1, note)?;
         }
         Ok(())
     }

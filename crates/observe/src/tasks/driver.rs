@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject, RingBuffer};
-use recording::{Source, Verdict, monotonic_ns};
+use recording::{HealthKind, Source, SourceName, Verdict, monotonic_ns};
 
 use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
@@ -84,18 +84,32 @@ pub struct Tasks<'o> {
 pub struct Losses([Count; KINDS.len()]);
 
 /// Which source a record belongs to, what came of it, and why.
-const KINDS: [(tw_task_kind, &str, &str, &str); 4] = [
-    (tw_task_kind::TW_TASK_WAIT, "waits", LOST, RING_FULL),
-    (tw_task_kind::TW_TASK_ON, "waits", LOST, RING_FULL),
-    (tw_task_kind::TW_TASK_THREAD, "threads", LOST, RING_FULL),
+static KINDS: [(tw_task_kind, SourceName, HealthKind, &str); 4] = [
+    (
+        tw_task_kind::TW_TASK_WAIT,
+        SourceName::Waits,
+        HealthKind::Lost,
+        RING_FULL,
+    ),
+    (
+        tw_task_kind::TW_TASK_ON,
+        SourceName::Waits,
+        HealthKind::Lost,
+        RING_FULL,
+    ),
+    (
+        tw_task_kind::TW_TASK_THREAD,
+        SourceName::Threads,
+        HealthKind::Lost,
+        RING_FULL,
+    ),
     (
         tw_task_kind::TW_TASK_NO_ROOM,
-        "threads",
-        "late",
+        SourceName::Threads,
+        HealthKind::Late,
         "no memory at that moment for the account of a thread: it begins at its next switch",
     ),
 ];
-const LOST: &str = "lost";
 
 impl<'o> Tasks<'o> {
     /// Loads and attaches what this kernel allows, and takes up the threads that there are.
@@ -224,7 +238,7 @@ impl<'o> Tasks<'o> {
         for ((kind, source, what, why), count) in KINDS.iter().zip(&mut losses.0) {
             match count.news(&self.skel.maps.lost, kind.0)? {
                 0 => {}
-                n => health.say(source, what, n, *why)?,
+                n => health.say(source.clone(), what.clone(), n, *why)?,
             }
         }
         Ok(())
@@ -237,14 +251,14 @@ impl<'o> Tasks<'o> {
         let resent = self.verdict(&["on_retransmit", "on_retransmit_synack"]);
         let mut sources = Vec::new();
         if self.options.waits {
-            let lost = losses.of("waits");
+            let lost = losses.of(&SourceName::Waits);
             sources.push(source(WAITS, Verdict::Attached, lost));
             sources.push(source(WAKER, symbols, 0));
             sources.push(source(PACKET, packet, 0));
             sources.push(source(RESENT, resent, 0));
         }
         if self.options.threads {
-            let lost = losses.of("threads");
+            let lost = losses.of(&SourceName::Threads);
             // The kernel shows an iterator the threads of its reader's PID namespace.
             sources.push(source(THREADS, space::pids_verdict(), lost));
         }
@@ -261,27 +275,33 @@ impl<'o> Tasks<'o> {
 }
 
 impl Losses {
-    fn of(&self, source: &str) -> u64 {
+    fn of(&self, source: &SourceName) -> u64 {
         let of = KINDS
             .iter()
             .zip(&self.0)
-            .filter(|((_, s, what, _), _)| (*s, *what) == (source, LOST));
+            .filter(|((_, s, what, _), _)| *s == *source && *what == HealthKind::Lost);
         of.map(|(_, count)| count.total).sum()
     }
 }
 
-type Gives = (&'static str, &'static str);
-const WAITS: Gives = ("waits", "long waits of threads, and what ended them");
+type Gives = (SourceName, &'static str);
+const WAITS: Gives = (
+    SourceName::Waits,
+    "long waits of threads, and what ended them",
+);
 const WAKER: Gives = (
-    "wait-waker",
+    SourceName::WaitWaker,
     "who woke a thread: another, a softirq, an interrupt, a timer; its stack",
 );
-const PACKET: Gives = ("wait-packet", "the connection whose packet woke a thread");
+const PACKET: Gives = (
+    SourceName::WaitPacket,
+    "the connection whose packet woke a thread",
+);
 const RESENT: Gives = (
-    "wait-retransmit",
+    SourceName::WaitRetransmit,
     "whether that packet had been sent again, and when",
 );
-const THREADS: Gives = ("threads", "what each thread does with its time");
+const THREADS: Gives = (SourceName::Threads, "what each thread does with its time");
 
 fn source((name, gives): Gives, verdict: Verdict, lost: u64) -> Source {
     Source::optional(name, gives, verdict).with_lost(lost)

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::mem::offset_of;
 
 use recording::tables::Wait;
-use recording::{Addr, TableWriter, Text};
+use recording::{Addr, TableWriter, Text, Waker};
 
 use crate::error::Error;
 use crate::kernel::{Names, Syscalls, takes_fd};
@@ -19,7 +19,6 @@ pub struct Waits {
     syscalls: Syscalls,
     /// By thread: a thread waits once at a time.
     pending: HashMap<u32, Wait>,
-    wakers: [Text; 5],
     states: HashMap<u32, Text>,
 }
 
@@ -35,7 +34,6 @@ impl Waits {
             names,
             syscalls: Syscalls::default(),
             pending: HashMap::new(),
-            wakers: ["unknown", "task", "softirq", "irq", "timer"].map(Text::from),
             states: HashMap::new(),
         }
     }
@@ -98,13 +96,6 @@ impl Waits {
             n => Some(self.stacks.kernel(&w.frames[..n])?),
         };
         let context = stack.map(|s| s.context).unwrap_or_default();
-        let waker = match context.by {
-            By::Unknown => 0,
-            By::Task => 1,
-            By::Softirq => 2,
-            By::Irq => 3,
-            By::Timer => 4,
-        };
         let syscall = u32::try_from(w.syscall)
             .ok()
             .map(|number| self.syscalls.name(number));
@@ -120,7 +111,13 @@ impl Waits {
             fd: fd.map(|_| w.arg),
             syscall,
             waited_ns: w.waited_ns,
-            waker: self.wakers[waker].clone(),
+            waker: match context.by {
+                By::Unknown => Waker::NotSeen,
+                By::Task => Waker::Task,
+                By::Softirq => Waker::Softirq,
+                By::Irq => Waker::Irq,
+                By::Timer => Waker::Timer,
+            },
             waker_pid: w.waker_pid,
             waker_tid: w.waker_tid,
             waker_comm: text(&w.waker_comm).into(),

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::mem::MaybeUninit;
 
-use recording::{Source, Verdict};
+use recording::{Source, SourceName, Verdict};
 
 use super::hierarchy::{self, Hierarchy};
 use super::owners::Owners;
@@ -22,22 +22,22 @@ pub fn sources(owners: Verdict, hierarchies: &[Hierarchy]) -> Vec<Source> {
     };
     vec![
         Source::required(
-            "cpus",
+            SourceName::Cpus,
             "time of each CPU as in /proc/stat, packets processed, dropped and left over (softnet)",
             readable("/proc/stat"),
         ),
         Source::optional(
-            "interrupts",
+            SourceName::Interrupts,
             "interrupts by line, device and CPU; softirqs by kind and CPU",
             readable("/proc/interrupts"),
         ),
         Source::optional(
-            "resources",
+            SourceName::Resources,
             "load, memory, disks, interfaces, socket memory, descriptors against their limits",
             Verdict::Attached,
         ),
         Source::optional(
-            "pressure",
+            SourceName::Pressure,
             "how long work waited for CPU, memory and disks (PSI)",
             match readable("/proc/pressure/cpu") {
                 Verdict::Attached => Verdict::Attached,
@@ -47,12 +47,12 @@ pub fn sources(owners: Verdict, hierarchies: &[Hierarchy]) -> Vec<Source> {
             },
         ),
         Source::optional(
-            "owners",
+            SourceName::Owners,
             "open files of the processes that hold TCP sockets, against their limit",
             owners,
         ),
         Source::optional(
-            "cgroups",
+            SourceName::Cgroups,
             "CPU throttling and memory limits of the cgroups of those processes",
             cgroups,
         ),

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::OpenObject;
-use recording::{Namespace, Verdict, Writer, monotonic_ns};
+use recording::{HealthKind, Namespace, SourceName, Verdict, Writer, monotonic_ns};
 
 use super::cpus::Cpus;
 use super::disks::Disks;
@@ -68,8 +68,8 @@ pub fn watch_usage(
         }
         if let Some(detail) = pace.end() {
             health.say(
-                "resources",
-                "slowed",
+                SourceName::Resources,
+                HealthKind::Slowed,
                 0,
                 format!("a round over all resources {detail}"),
             )?;
@@ -221,7 +221,8 @@ impl<'a, 'o> Usage<'a, 'o> {
         /// Namespaces may come and go for days.
         const MOST: usize = 1000;
         if self.told.len() < MOST && self.told.insert(detail.clone()) {
-            self.health.say("resources", "partial", 1, detail)?;
+            self.health
+                .say(SourceName::Resources, HealthKind::Partial, 1, detail)?;
         }
         Ok(())
     }

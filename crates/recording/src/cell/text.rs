@@ -14,6 +14,7 @@ use arrow_schema::DataType;
 use super::Cell;
 use super::numbers::Numbers;
 use crate::limits;
+use crate::word::Word;
 
 /// A short, often repeated text: a name, a command, a value. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,18 +73,18 @@ impl PartialEq<&str> for Text {
 }
 
 /// A text column being read: each distinct value once, and per row which one it is.
-pub struct TextReader {
+pub struct TextReader<W> {
     /// Of the whole group of rows; a batch has use for a few.
     dictionary: StringArray,
-    values: Vec<OnceCell<Text>>,
+    values: Vec<OnceCell<W>>,
     keys: PrimitiveArray<adt::Int32Type>,
 }
 
-impl TextReader {
+impl<W: Word> TextReader<W> {
     /// The text of a row that is not null.
-    fn text(&self, row: usize) -> Text {
+    fn text(&self, row: usize) -> W {
         let key = self.keys.value(row) as usize;
-        let make = || Text::from(&*limits::text(self.dictionary.value(key)));
+        let make = || Text::from(&*limits::text(self.dictionary.value(key))).into();
         self.values[key].get_or_init(make).clone()
     }
 }
@@ -92,7 +93,7 @@ fn text_type() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
 }
 
-fn text_reader(array: &ArrayRef, nullable: bool) -> Option<TextReader> {
+fn text_reader<W: Word>(array: &ArrayRef, nullable: bool) -> Option<TextReader<W>> {
     let dict = array.as_dictionary_opt::<adt::Int32Type>()?;
     let strings = dict.values().as_string_opt::<i32>()?;
     // A null hides either in the keys or in the dictionary's values; ours are only in the keys.
@@ -172,16 +173,16 @@ impl TextBuilder {
     }
 }
 
-impl Cell for Text {
+impl<W: Word> Cell for W {
     const NULLABLE: bool = false;
-    const TYPE: &'static str = "text";
+    const TYPE: &'static str = W::TYPE;
     type Builder = TextBuilder;
-    type Reader = TextReader;
+    type Reader = TextReader<W>;
     fn data_type() -> DataType {
         text_type()
     }
     fn append(self, builder: &mut Self::Builder) {
-        builder.push(&self);
+        builder.push(self.text());
     }
     fn finish(builder: &mut Self::Builder) -> ArrayRef {
         builder.finish()
@@ -193,21 +194,21 @@ impl Cell for Text {
         reader.text(row)
     }
     fn shown(&self) -> Option<String> {
-        Some(self.to_string())
+        Some(self.text().to_string())
     }
 }
 
-impl Cell for Option<Text> {
+impl<W: Word> Cell for Option<W> {
     const NULLABLE: bool = true;
-    const TYPE: &'static str = "text";
+    const TYPE: &'static str = W::TYPE;
     type Builder = TextBuilder;
-    type Reader = TextReader;
+    type Reader = TextReader<W>;
     fn data_type() -> DataType {
         text_type()
     }
     fn append(self, builder: &mut Self::Builder) {
         match self {
-            Some(text) => builder.push(&text),
+            Some(word) => builder.push(word.text()),
             None => builder.push_null(),
         }
     }
@@ -222,7 +223,7 @@ impl Cell for Option<Text> {
         valid.then(|| reader.text(row))
     }
     fn shown(&self) -> Option<String> {
-        self.as_ref().map(Text::to_string)
+        self.as_ref().map(|word| word.text().to_string())
     }
 }
 

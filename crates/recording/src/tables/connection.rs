@@ -2,14 +2,15 @@
 
 use crate::cell::{Addr, Text};
 use crate::table::table;
+use crate::vocabulary::{CallKind, EventKind, RetransmitKind, TcpState};
 
 table! {
     /// One thing the kernel did to a TCP connection, in the order in which it happened. A connection that opens and ends within a segment, and had nothing sent again, is one row, its end, with `connect_ns` and `established_ns`: on a host that opens thousands a second that halves what recording costs.
     Event = "event" {
         /// When it happened.
         time_ns: u64, Ns;
-        /// `state` (the socket changed state), `retransmit`, `synack-retransmit`, `reset-sent`, `reset-received` or `drop` (a TCP packet was thrown away).
-        kind: Text, Name;
+        /// What happened.
+        kind: EventKind, Name;
         /// Network namespace: the inode of `/proc/PID/ns/net`.
         netns: u32, Id;
         /// The socket, the same value in every table until it is closed; not an address.
@@ -25,15 +26,15 @@ table! {
         /// Port of the other side; 0 for a listener.
         remote_port: u16, Id;
         /// State of the socket: after the change for `state`, of the receiving socket for `drop`.
-        state: Option<Text>, Name, null "no socket was involved";
+        state: Option<TcpState>, Name, null "no socket was involved";
         /// State before the change.
-        old_state: Option<Text>, Name, null "not a state change";
+        old_state: Option<TcpState>, Name, null "not a state change";
         /// The kernel's name for the reason of a drop or a reset.
         reason: Option<Text>, Name, null "not a drop or reset, or the kernel gives no reason";
         /// The kernel function that dropped the packet.
         location: Option<Text>, Name, null "not a drop, or its symbol is unknown";
-        /// What sent a retransmission: `rto` (timer), `tlp` (tail loss probe), `fast` (ACKs), `rack` (reordering timer); `other` for none of these.
-        retransmit_kind: Option<Text>, Name, null "not a retransmission, or kernel symbols cannot be read";
+        /// What made the kernel retransmit.
+        retransmit_kind: Option<RetransmitKind>, Name, null "not a retransmission, or kernel symbols cannot be read";
         /// Which retransmission of the segment in a row this is; the first is 1.
         attempt: Option<u32>, Count, null "not a retransmission";
         /// TCP flags of the packet as in its header (FIN 1, SYN 2, RST 4, PSH 8, ACK 16).
@@ -139,8 +140,8 @@ table! {
         cgroup: u64, Id;
         /// Network namespace of the socket; of the thread when there is no socket.
         netns: u32, Id;
-        /// The family of calls by its best-known name: `connect`, `accept` (accept4), `bind`, `listen`, `close`, `shutdown`, `sendmsg` (sendto, sendmmsg, write, writev, sendfile), `recvmsg` (recvfrom, recvmmsg, read, readv), `epoll_wait` (epoll_pwait, epoll_pwait2), `poll` (ppoll), `select` (pselect6).
-        call: Text, Name;
+        /// The family of calls, by its best-known name.
+        call: CallKind, Name;
         /// How long it took.
         duration_ns: u64, Ns;
         /// The name of its error (`EADDRNOTAVAIL`, `EINPROGRESS`). `ERESTARTSYS` and the like stay within the kernel: the call begins again, or the program gets EINTR.
@@ -176,7 +177,7 @@ impl Event {
             return [None, None, Some(self)].into_iter().flatten();
         };
         let opened = self.connect_ns.is_some();
-        let at = |time_ns, old: &str, state: &str| Event {
+        let at = |time_ns, old: TcpState, state: TcpState| Event {
             time_ns,
             kind: self.kind.clone(),
             netns: self.netns,
@@ -186,17 +187,20 @@ impl Event {
             local_port: self.local_port,
             remote_addr: self.remote_addr,
             remote_port: self.remote_port,
-            old_state: Some(old.into()),
-            state: Some(state.into()),
+            old_state: Some(old),
+            state: Some(state),
             ..Event::default()
         };
         let connect = self.connect_ns.map(|time_ns| Event {
             pid: self.pid,
             comm: self.comm.clone(),
             cgroup: self.cgroup,
-            ..at(time_ns, "CLOSE", "SYN_SENT")
+            ..at(time_ns, TcpState::Close, TcpState::SynSent)
         });
-        let from = if opened { "SYN_SENT" } else { "SYN_RECV" };
+        let from = match opened {
+            true => TcpState::SynSent,
+            false => TcpState::SynRecv,
+        };
         let established = Event {
             cookie: self.cookie,
             sack: self.sack,
@@ -204,7 +208,7 @@ impl Event {
             timestamps: self.timestamps,
             mss: self.mss,
             retransmits: Some(0),
-            ..at(established_ns, from, "ESTABLISHED")
+            ..at(established_ns, from, TcpState::Established)
         };
         let end = Event {
             pid: None,

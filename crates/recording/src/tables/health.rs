@@ -2,6 +2,7 @@
 
 use crate::cell::Text;
 use crate::table::table;
+use crate::vocabulary::{HealthKind, SourceName};
 
 table! {
     /// What the recorder says of itself: losses and changes of plan.
@@ -9,9 +10,9 @@ table! {
         /// When it was noticed.
         time_ns: u64, Ns;
         /// Source concerned.
-        source: Text, Name;
-        /// `lost` (count records), `dropped` (count records found no place), `partial` (something could not be read), `slowed` (sampled less often), `late` (began later than it should have).
-        what: Text, Name;
+        source: SourceName, Name;
+        /// What it says.
+        what: HealthKind, Name;
         /// How many.
         count: u64, Count;
         /// In plain words.

@@ -2,6 +2,7 @@
 
 use crate::cell::{Addr, Text};
 use crate::table::table;
+use crate::vocabulary::TcpState;
 
 table! {
     /// One sample of a socket that is not a listener. The first sample of a namespace holds every socket; later ones leave out connections that neither sent nor received nor have anything in flight, and TIME_WAIT, which the end of a connection in `event` tells. A model's recording holds each TIME_WAIT once, in the first sample that finds it.
@@ -16,8 +17,8 @@ table! {
         inode: Option<u64>, Id, null "no file: orphaned, not yet accepted, TIME_WAIT or a request";
         /// 4 or 6.
         family: u8, Id;
-        /// State, the kernel's name.
-        state: Text, Name;
+        /// State.
+        state: TcpState, Name;
         /// Local address.
         local_addr: Addr, Address;
         /// Local port.

@@ -2,6 +2,7 @@
 
 use crate::cell::{Addr, Text};
 use crate::table::table;
+use crate::vocabulary::{TcpState, Waker};
 
 table! {
     /// One sample of a process that holds a listening socket.
@@ -56,8 +57,8 @@ table! {
         waited_ns: u64, Ns;
         /// How long it then waited for a CPU.
         runqueue_ns: Option<u64>, Ns, null "it had not run again when the recording ended";
-        /// Who woke it: `task`, `softirq` (mostly a packet), `irq`, or `timer` (a timer that ran out, in whatever context); `unknown` when kernel symbols cannot be read, or when the wakeup was not seen, as it came in the middle of another.
-        waker: Text, Name;
+        /// What woke it.
+        waker: Waker, Name;
         /// Process on the waker's CPU: the waker for `task`, a bystander otherwise (0 when the CPU was idle).
         waker_pid: u32, Id;
         /// Its thread.
@@ -83,7 +84,7 @@ table! {
         /// Which retransmission of its segment the packet was: 1 the first; 0 when it was not a retransmission that this host sent. Where the packet completed a handshake, what counts is the SYN (or SYN-ACK) of that handshake, of either side: the segment that was waited for.
         cause_attempt: Option<u32>, Count, null "not woken by the arrival of a TCP packet";
         /// State of the sender when it retransmitted: SYN_SENT for a SYN, NEW_SYN_RECV for a SYN-ACK.
-        cause_sender_state: Option<Text>, Name, null "cause_attempt is 0 or null";
+        cause_sender_state: Option<TcpState>, Name, null "cause_attempt is 0 or null";
         /// Whether the packet was the answer to that retransmission, which the receiver had sent: its own SYN or SYN-ACK.
         cause_answer: Option<bool>, Flag, null "cause_attempt is 0 or null";
         /// From the retransmission to the wakeup.

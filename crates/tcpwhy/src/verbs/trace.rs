@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use observe::Part;
-use recording::Recording;
+use recording::{CallKind, Recording};
 use view::trace::{What, view};
 
 use crate::watch::{Need, Stop, WatchArgs, watch};
@@ -96,12 +96,12 @@ pub fn run(verb: TraceVerb, out: &mut impl Write) -> Result<ExitCode> {
             )
         }
         TraceVerb::Connects(args) => {
-            let calls = &["connect"];
+            let calls = &[CallKind::Connect];
             (What::Connects, Need { calls, ..CALLS }, args)
         }
         TraceVerb::Accepts(args) => {
             let what = What::Accepts(has_calls(&args)?);
-            let calls = &["accept"];
+            let calls = &[CallKind::Accept];
             (what, Need { calls, ..CALLS }, args)
         }
     };

@@ -2,7 +2,7 @@
 
 use ahash::AHashMap;
 use recording::tables::Wait;
-use recording::{Error, Filter, Recording, Stacks, Text};
+use recording::{Error, Filter, Recording, Stacks, Text, Waker};
 
 use super::profile::{MAX_STACKS, Profile, Unit, clean, push_kernel, within_softirq};
 
@@ -12,7 +12,7 @@ struct Key {
     comm: Text,
     syscall: Option<Text>,
     state: Text,
-    waker: Text,
+    waker: Waker,
     /// Empty where the waker is no task: then it is a bystander's name.
     waker_comm: Text,
     stack: Option<u64>,
@@ -36,8 +36,8 @@ pub fn off_cpu(recording: &Recording, filter: &Filter) -> Result<Profile, Error>
                 comm: row.comm,
                 syscall: row.syscall,
                 state: row.state,
-                waker_comm: match &*row.waker {
-                    "task" => row.waker_comm,
+                waker_comm: match row.waker {
+                    Waker::Task => row.waker_comm,
                     _ => Text::default(),
                 },
                 waker: row.waker,
@@ -67,15 +67,15 @@ fn fold(stacks: &Stacks, key: &Key) -> String {
         (None, "T" | "t") => "(stopped)".into(),
         (None, _) => "(no system call)".into(),
     };
-    let waker = match &*key.waker {
-        "task" => format!("woken by {}", clean(&key.waker_comm)),
-        "unknown" => "woken by something unknown".into(),
-        waker => format!("woken by a {}", clean(waker)),
+    let waker = match &key.waker {
+        Waker::Task => format!("woken by {}", clean(&key.waker_comm)),
+        Waker::NotSeen => "woken by something unknown".into(),
+        waker => format!("woken by a {}", clean(waker.as_str())),
     };
     let mut folded = format!("{};{call};{waker}", clean(&key.comm));
     if let Some(mut places) = key.stack.and_then(|id| stacks.places(id)) {
         // Whom an interrupt came upon has no part in what it woke.
-        if &*key.waker != "task" {
+        if key.waker != Waker::Task {
             within_softirq(&mut places);
         }
         push_kernel(&mut folded, &places);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use recording::tables::Event;
-use recording::{Error, Recording, Text};
+use recording::{Error, EventKind, Recording, RetransmitKind, TcpState, Text};
 
 use super::axis::{Axis, Counts};
 use super::page::{Chart, Line};
@@ -33,13 +33,13 @@ pub(super) struct Events {
 struct ByName(BTreeMap<Text, Counts>);
 
 impl ByName {
-    fn add(&mut self, name: &Text, bin: usize, axis: Axis) {
+    fn add(&mut self, name: &str, bin: usize, axis: Axis) {
         if let Some(counts) = self.0.get_mut(name) {
             counts.add(bin);
             return;
         }
         let name = match self.0.len() < MAX_NAMES {
-            true => name.clone(),
+            true => name.into(),
             false => "other".into(),
         };
         let counts = self.0.entry(name).or_insert_with(|| axis.counts());
@@ -89,25 +89,26 @@ impl Events {
     }
 
     fn add(&mut self, event: &Event, bin: usize) {
-        let unknown = || Text::from("unknown");
-        match &*event.kind {
-            "state" => match (event.old_state.as_deref(), event.state.as_deref()) {
-                (Some("SYN_SENT"), Some("ESTABLISHED")) => self.opened.add(bin),
-                (Some("SYN_RECV"), Some("ESTABLISHED")) => self.accepted.add(bin),
-                (Some("SYN_SENT"), Some("CLOSE")) => self.failed.add(bin),
+        let unknown = "unknown";
+        match event.kind {
+            EventKind::State => match (&event.old_state, &event.state) {
+                (Some(TcpState::SynSent), Some(TcpState::Established)) => self.opened.add(bin),
+                (Some(TcpState::SynRecv), Some(TcpState::Established)) => self.accepted.add(bin),
+                (Some(TcpState::SynSent), Some(TcpState::Close)) => self.failed.add(bin),
                 _ => {}
             },
-            "retransmit" if event.state.as_deref() == Some("SYN_SENT") => self.syns.add(bin),
-            "retransmit" => {
-                let kind = event.retransmit_kind.clone().unwrap_or_else(unknown);
-                self.retransmits.add(&kind, bin, self.axis);
+            EventKind::Retransmit if event.state == Some(TcpState::SynSent) => self.syns.add(bin),
+            EventKind::Retransmit => {
+                let kind = event.retransmit_kind.as_ref();
+                let kind = kind.map_or(unknown, RetransmitKind::as_str);
+                self.retransmits.add(kind, bin, self.axis);
             }
-            "synack-retransmit" => self.synacks.add(bin),
-            "reset-sent" => self.resets_sent.add(bin),
-            "reset-received" => self.resets_received.add(bin),
-            "drop" => {
-                let reason = event.reason.clone().unwrap_or_else(unknown);
-                self.drops.add(&reason, bin, self.axis);
+            EventKind::SynAckRetransmit => self.synacks.add(bin),
+            EventKind::ResetSent => self.resets_sent.add(bin),
+            EventKind::ResetReceived => self.resets_received.add(bin),
+            EventKind::Drop => {
+                let reason = event.reason.as_deref().unwrap_or(unknown);
+                self.drops.add(reason, bin, self.axis);
             }
             _ => {}
         }

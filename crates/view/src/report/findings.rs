@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use explain::{Explanation, Number};
-use recording::{Error, Recording, Row, RowRef};
+use recording::{Error, EventKind, Recording, Row, RowRef};
 
 use super::axis::Axis;
 use super::page::{Advice, Check, EvidenceRow, Finding, Mark, Step, StepKind, TableDoc};
@@ -105,9 +105,9 @@ fn kind(step: &explain::Step, rows: &BTreeMap<RowRef, Row>) -> StepKind {
 
 fn kind_of(row: &Row) -> StepKind {
     match row {
-        Row::Event(e) => match &*e.kind {
-            "retransmit" | "synack-retransmit" => StepKind::Segment,
-            "drop" | "reset-sent" | "reset-received" => StepKind::Refusal,
+        Row::Event(e) => match e.kind {
+            EventKind::Retransmit | EventKind::SynAckRetransmit => StepKind::Segment,
+            EventKind::Drop | EventKind::ResetSent | EventKind::ResetReceived => StepKind::Refusal,
             _ => StepKind::Connection,
         },
         Row::Packet(_) => StepKind::Segment,

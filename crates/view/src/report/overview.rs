@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use explain::{Explanation, Summary};
-use recording::tables;
-use recording::{Error, Intent, Manifest, Recording, Text, Verdict};
+use recording::{Error, Intent, Manifest, Recording, Text, Verdict, tables};
 
 use super::axis::Axis;
 use super::page::{Facts, Note, Overview, Setting, Source};
@@ -163,7 +162,7 @@ pub(super) fn sources(manifest: &Manifest) -> Vec<Source> {
             Verdict::Failed(why) => ("failed", why.as_str()),
         };
         Source {
-            name: short(&s.name),
+            name: short(s.name.as_str()),
             gives: short(&s.gives),
             required: s.intent == Intent::Required,
             verdict: verdict.into(),

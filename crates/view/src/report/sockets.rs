@@ -2,8 +2,7 @@
 
 use ahash::AHashMap;
 use explain::{End, Reading};
-use recording::tables;
-use recording::{Addr, Error, Recording};
+use recording::{Addr, Error, Recording, TcpState, tables};
 
 use super::axis::Axis;
 use super::pack::pack;
@@ -283,7 +282,7 @@ fn attributes(socket: &Followed, names: &Names) -> Vec<String> {
     };
     let yes = |yes: bool| if yes { "yes" } else { "no" }.to_string();
     // What a connection will agree on is open while it opens.
-    let agreed = last.filter(|s| &*s.state != "SYN_SENT");
+    let agreed = last.filter(|s| s.state != TcpState::SynSent);
     let flag =
         |of: fn(&tables::Socket) -> Option<bool>| agreed.and_then(of).map_or("unknown".into(), yes);
     let side = match socket.end.accepted {

@@ -6,7 +6,7 @@ use std::io;
 use ahash::AHashMap;
 use explain::owners::{self, Owner, Owners, Place};
 use recording::tables::Listener;
-use recording::{Addr, Row};
+use recording::{Addr, EventKind, Row, TcpState};
 use serde::Serialize;
 
 use super::rounds::{Rounds, per_s};
@@ -188,9 +188,9 @@ impl View for Listeners {
     fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
         self.owners.learn(row);
         match row {
-            Row::Event(e) if &*e.kind == "state" => {
-                if e.old_state.as_deref() == Some("SYN_RECV")
-                    && e.state.as_deref() == Some("ESTABLISHED")
+            Row::Event(e) if e.kind == EventKind::State => {
+                if e.old_state == Some(TcpState::SynRecv)
+                    && e.state == Some(TcpState::Established)
                     && let Some(place) =
                         self.owners
                             .listening_place(e.netns, e.local_addr, e.local_port)

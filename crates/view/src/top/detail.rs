@@ -1,6 +1,7 @@
 //! All about one line of a pane.
 
 use explain::Arrival;
+use recording::Waker;
 use recording::tables::Wait;
 
 use super::findings::Findings;
@@ -205,7 +206,7 @@ fn socket(page: &mut Page, key: (u32, u64), snapshot: &Snapshot) -> Option<()> {
     );
     page.paragraph("", Look::Title, &ends);
     page.blank();
-    page.item("state", Look::Plain, &row.state);
+    page.item("state", Look::Plain, row.state.as_str());
     page.item("owner", Look::Plain, &who(&s.owner));
     page.item("namespace", Look::Plain, &snapshot.netns(row.netns));
     let rate = s.bits_per_s.map_or("-".into(), bits_per_s);
@@ -273,9 +274,9 @@ fn thread(page: &mut Page, key: (u32, u32), snapshot: &Snapshot) -> Option<()> {
 
 fn waited(w: &Wait) -> String {
     let call = w.syscall.as_deref().unwrap_or("no system call");
-    let by = match (Arrival::of(w), &*w.waker) {
+    let by = match (Arrival::of(w), &w.waker) {
         (Some(arrival), _) => arrival.says(),
-        (None, "task") => format!("{} {}", &*w.waker_comm, w.waker_tid),
+        (None, Waker::Task) => format!("{} {}", &*w.waker_comm, w.waker_tid),
         (None, other) => other.to_string(),
     };
     let mut says = format!("in {call}, woken by {by}");

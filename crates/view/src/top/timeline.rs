@@ -9,7 +9,10 @@ use recording::tables::{
     Event, Frame as CodeFrame, Health, Holder, Listener, Sample, Socket, Stack, Thread,
     ThreadSleep, Wait,
 };
-use recording::{Error, Filter, Manifest, Recording, Row, Segment, Stacks, Table, Text};
+use recording::{
+    Error, EventKind, Filter, Manifest, Recording, Row, Segment, Stacks, Table, TcpState, Text,
+    Word,
+};
 
 use super::frame::{Frame, ListenerSample, Metric, SocketSample};
 use crate::view::HealthNotes;
@@ -296,8 +299,8 @@ impl Timeline {
 
     fn state(&mut self, e: &Event) {
         let now = e.time_ns;
-        match (e.old_state.as_deref(), e.state.as_deref()) {
-            (_, Some("SYN_SENT")) => {
+        match (e.old_state.as_ref(), e.state.as_ref()) {
+            (_, Some(TcpState::SynSent)) => {
                 self.count(now, Metric::Opened, None);
                 if let Some(sock) = e.sock
                     && self.connecting.len() < MAX_CONNECTING
@@ -305,18 +308,18 @@ impl Timeline {
                     self.connecting.insert(sock, now);
                 }
             }
-            (Some("SYN_SENT"), Some("ESTABLISHED")) => {
+            (Some(TcpState::SynSent), Some(TcpState::Established)) => {
                 if let Some(began) = e.sock.and_then(|s| self.connecting.remove(&s)) {
                     self.connected(now, now.saturating_sub(began));
                 }
             }
-            (Some("SYN_SENT"), Some("CLOSE")) => {
+            (Some(TcpState::SynSent), Some(TcpState::Close)) => {
                 e.sock.and_then(|s| self.connecting.remove(&s));
                 self.count(now, Metric::Failed, None);
             }
-            (Some("SYN_RECV"), Some("ESTABLISHED")) => self.accepted(e, now),
-            (Some("LISTEN" | "SYN_RECV" | "CLOSE"), _) => {}
-            (_, Some("CLOSE")) => self.count(now, Metric::Closed, None),
+            (Some(TcpState::SynRecv), Some(TcpState::Established)) => self.accepted(e, now),
+            (Some(TcpState::Listen | TcpState::SynRecv | TcpState::Close), _) => {}
+            (_, Some(TcpState::Close)) => self.count(now, Metric::Closed, None),
             _ => {}
         }
     }
@@ -349,22 +352,22 @@ fn event(e: Event, to: &mut Timeline) {
         return;
     }
     let now = e.time_ns;
-    match &*e.kind {
-        "state" => match e.established_ns {
+    match e.kind {
+        EventKind::State => match e.established_ns {
             Some(established_ns) => to.life(&e, established_ns),
             None => to.state(&e),
         },
-        "retransmit" => {
-            let metric = match e.state.as_deref() {
-                Some("SYN_SENT") => Metric::SynRetransmits,
+        EventKind::Retransmit => {
+            let metric = match e.state {
+                Some(TcpState::SynSent) => Metric::SynRetransmits,
                 _ => Metric::Retransmits,
             };
-            to.count(now, metric, e.retransmit_kind.as_ref());
+            to.count(now, metric, e.retransmit_kind.as_ref().map(Word::text));
         }
-        "synack-retransmit" => to.count(now, Metric::SynAckRetransmits, None),
-        "reset-sent" => to.count(now, Metric::ResetsSent, e.reason.as_ref()),
-        "reset-received" => to.count(now, Metric::ResetsReceived, e.reason.as_ref()),
-        "drop" => to.count(now, Metric::Drops, e.reason.as_ref()),
+        EventKind::SynAckRetransmit => to.count(now, Metric::SynAckRetransmits, None),
+        EventKind::ResetSent => to.count(now, Metric::ResetsSent, e.reason.as_ref()),
+        EventKind::ResetReceived => to.count(now, Metric::ResetsReceived, e.reason.as_ref()),
+        EventKind::Drop => to.count(now, Metric::Drops, e.reason.as_ref()),
         _ => {}
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use ahash::AHashMap;
 use explain::owners::{self, Owner};
 use recording::tables::Call;
-use recording::{Row, Text};
+use recording::{CallKind, EventKind, Row, TcpState, Text};
 use serde::Serialize;
 
 use super::opening::{Opened, Opening, Side};
@@ -64,8 +64,8 @@ impl View for Accepts {
 
     fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
         match row {
-            Row::Call(call) if &*call.call == "accept" => return self.called(call, screen),
-            Row::Event(e) if &*e.kind == "state" && e.state.as_deref() == Some("CLOSE") => {
+            Row::Call(call) if call.call == CallKind::Accept => return self.called(call, screen),
+            Row::Event(e) if e.kind == EventKind::State && e.state == Some(TcpState::Close) => {
                 if let Some(opened) = self.queued.remove(&tuple(e)) {
                     line(&opened, None, screen)?;
                 }

@@ -7,7 +7,7 @@ use std::io;
 use ahash::AHashMap;
 use explain::owners::{self, Owner};
 use recording::tables::{Call, Event};
-use recording::{Addr, Row, Text};
+use recording::{Addr, CallKind, Row, Text};
 use serde::Serialize;
 
 use super::opening::{Opened, Opening, Side};
@@ -87,7 +87,7 @@ impl View for Connects {
 
     fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
         if let Row::Call(call) = row
-            && &*call.call == "connect"
+            && call.call == CallKind::Connect
         {
             return self.returned(call, screen);
         }

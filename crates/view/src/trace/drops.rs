@@ -3,8 +3,8 @@
 use std::io;
 
 use explain::owners::Owner;
-use recording::Text;
 use recording::tables::Event;
+use recording::{EventKind, TcpState, Text};
 use serde::Serialize;
 
 use super::{Ends, EventLines};
@@ -36,14 +36,14 @@ struct Line<'e> {
     ends: Ends,
     flags: Option<u8>,
     seq: Option<u32>,
-    state: &'e Option<Text>,
+    state: &'e Option<TcpState>,
     reason: &'e Option<Text>,
     location: &'e Option<Text>,
 }
 
 impl EventLines for Drops {
     fn shows(&mut self, e: &Event) -> bool {
-        &*e.kind == "drop"
+        e.kind == EventKind::Drop
     }
 
     fn line(&mut self, e: &Event, owner: &Owner, screen: &mut Screen) -> io::Result<()> {
@@ -67,7 +67,7 @@ impl EventLines for Drops {
             endpoint(e.local_addr, e.local_port),
             endpoint(e.remote_addr, e.remote_port),
             flags(e.flags),
-            text_or_dash(e.state.as_deref()),
+            text_or_dash(e.state.as_ref().map(TcpState::as_str)),
             text_or_dash(e.reason.as_deref()),
             text_or_dash(e.location.as_deref()),
         ];

@@ -2,8 +2,8 @@
 
 use ahash::AHashMap;
 use explain::owners::{Owner, Owners};
-use recording::Row;
 use recording::tables::{Event, Packet};
+use recording::{EventKind, Row, TcpState};
 
 use super::{Tuple, tuple};
 
@@ -81,9 +81,9 @@ impl Opening {
     }
 
     fn event(&mut self, e: &Event) -> Option<Opened> {
-        let (old, new) = (e.old_state.as_deref(), e.state.as_deref());
-        match (&*e.kind, old, new) {
-            ("state", _, Some("SYN_SENT")) => {
+        let (old, new) = (e.old_state.as_ref(), e.state.as_ref());
+        match (&e.kind, old, new) {
+            (EventKind::State, _, Some(TcpState::SynSent)) => {
                 if let Some(sock) = e.sock.filter(|_| self.connecting.len() < MAX_ATTEMPTS) {
                     let connecting = Connecting {
                         since_ns: e.time_ns,
@@ -94,10 +94,16 @@ impl Opening {
                 }
                 None
             }
-            ("state", Some("SYN_SENT"), Some("ESTABLISHED")) => Some(self.connected(e)),
-            ("state", Some("SYN_SENT"), Some("CLOSE")) => Some(self.failed(e)),
-            ("state", Some("SYN_RECV"), Some("ESTABLISHED")) => Some(self.accepted(e)),
-            ("retransmit", _, Some("SYN_SENT")) => {
+            (EventKind::State, Some(TcpState::SynSent), Some(TcpState::Established)) => {
+                Some(self.connected(e))
+            }
+            (EventKind::State, Some(TcpState::SynSent), Some(TcpState::Close)) => {
+                Some(self.failed(e))
+            }
+            (EventKind::State, Some(TcpState::SynRecv), Some(TcpState::Established)) => {
+                Some(self.accepted(e))
+            }
+            (EventKind::Retransmit, _, Some(TcpState::SynSent)) => {
                 let attempt = e.attempt.unwrap_or(1);
                 let connecting = e.sock.and_then(|s| self.connecting.get_mut(&s));
                 if let Some(c) = connecting {
@@ -105,12 +111,12 @@ impl Opening {
                 }
                 None
             }
-            ("synack-retransmit", ..) => {
+            (EventKind::SynAckRetransmit, ..) => {
                 let (_, again) = self.request(tuple(e));
                 *again = again.saturating_add(1);
                 None
             }
-            ("reset-received", _, Some("SYN_SENT")) => {
+            (EventKind::ResetReceived, _, Some(TcpState::SynSent)) => {
                 if let Some(c) = e.sock.and_then(|s| self.connecting.get_mut(&s)) {
                     c.refused = true;
                 }

@@ -4,7 +4,7 @@ use std::io;
 
 use explain::owners::Owner;
 use recording::tables::Event;
-use recording::{Row, Text};
+use recording::{EventKind, Row, TcpState, Text};
 use serde::Serialize;
 
 use super::stacks::{self, Stacks};
@@ -38,7 +38,7 @@ struct Line<'e> {
     sent_by: &'static str,
     #[serde(flatten)]
     ends: Ends,
-    state: &'e Option<Text>,
+    state: &'e Option<TcpState>,
     reason: &'e Option<Text>,
     stack: Option<Vec<String>>,
     answered_flags: Option<u8>,
@@ -46,15 +46,15 @@ struct Line<'e> {
 }
 
 fn sent_by(e: &Event) -> &'static str {
-    match &*e.kind {
-        "reset-sent" => "this-host",
+    match e.kind {
+        EventKind::ResetSent => "this-host",
         _ => "peer",
     }
 }
 
 impl EventLines for Resets {
     fn shows(&mut self, e: &Event) -> bool {
-        matches!(&*e.kind, "reset-sent" | "reset-received")
+        matches!(e.kind, EventKind::ResetSent | EventKind::ResetReceived)
     }
 
     fn line(&mut self, e: &Event, owner: &Owner, screen: &mut Screen) -> io::Result<()> {
@@ -80,7 +80,7 @@ impl EventLines for Resets {
             sent_by(e).into(),
             endpoint(e.local_addr, e.local_port),
             endpoint(e.remote_addr, e.remote_port),
-            text_or_dash(e.state.as_deref()),
+            text_or_dash(e.state.as_ref().map(TcpState::as_str)),
             text_or_dash(e.reason.as_deref()),
         ];
         screen.line(COLUMNS, &cells)?;

@@ -3,8 +3,8 @@
 use std::io;
 
 use explain::owners::Owner;
-use recording::Text;
 use recording::tables::Event;
+use recording::{EventKind, TcpState};
 use serde::Serialize;
 
 use super::{Ends, EventLines};
@@ -36,7 +36,7 @@ struct Line<'e> {
     owner: &'e Owner,
     #[serde(flatten)]
     ends: Ends,
-    state: &'e Option<Text>,
+    state: &'e Option<TcpState>,
     kind: &'e str,
     attempt: Option<u32>,
     seq: Option<u32>,
@@ -47,17 +47,17 @@ struct Line<'e> {
 
 /// What was sent again, or what sent it again.
 fn kind(e: &Event) -> &str {
-    match (&*e.kind, e.state.as_deref(), e.retransmit_kind.as_deref()) {
-        ("synack-retransmit", ..) => "syn-ack",
-        (_, Some("SYN_SENT"), _) => "syn",
-        (_, _, Some(kind)) => kind,
+    match (&e.kind, &e.state, &e.retransmit_kind) {
+        (EventKind::SynAckRetransmit, ..) => "syn-ack",
+        (_, Some(TcpState::SynSent), _) => "syn",
+        (_, _, Some(kind)) => kind.as_str(),
         (_, _, None) => "",
     }
 }
 
 impl EventLines for Retransmits {
     fn shows(&mut self, e: &Event) -> bool {
-        matches!(&*e.kind, "retransmit" | "synack-retransmit")
+        matches!(e.kind, EventKind::Retransmit | EventKind::SynAckRetransmit)
     }
 
     fn line(&mut self, e: &Event, owner: &Owner, screen: &mut Screen) -> io::Result<()> {
@@ -82,7 +82,7 @@ impl EventLines for Retransmits {
             text_or_dash(owner.comm.as_deref()),
             endpoint(e.local_addr, e.local_port),
             endpoint(e.remote_addr, e.remote_port),
-            text_or_dash(e.state.as_deref()),
+            text_or_dash(e.state.as_ref().map(TcpState::as_str)),
             text_or_dash(Some(kind(e))),
             or_dash(e.attempt),
             or_dash(e.seq),

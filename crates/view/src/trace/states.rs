@@ -4,8 +4,8 @@ use std::io;
 
 use ahash::AHashMap;
 use explain::owners::Owner;
-use recording::Text;
 use recording::tables::Event;
+use recording::{EventKind, TcpState};
 use serde::Serialize;
 
 use super::{Ends, EventLines};
@@ -30,7 +30,7 @@ const COLUMNS: &[Column] = &[
 #[derive(Default)]
 pub(super) struct States {
     /// When each socket came into which state.
-    since: AHashMap<u64, (u64, Option<Text>)>,
+    since: AHashMap<u64, (u64, Option<TcpState>)>,
     /// How long the state lasted that the event at hand ends.
     lasted_ns: Option<u64>,
 }
@@ -44,14 +44,14 @@ struct Line<'e> {
     owner: &'e Owner,
     #[serde(flatten)]
     ends: Ends,
-    old_state: &'e Option<Text>,
-    state: &'e Option<Text>,
+    old_state: &'e Option<TcpState>,
+    state: &'e Option<TcpState>,
     in_old_state_ms: Option<f64>,
 }
 
 impl EventLines for States {
     fn shows(&mut self, e: &Event) -> bool {
-        if &*e.kind != "state" {
+        if e.kind != EventKind::State {
             return false;
         }
         let Some(sock) = e.sock else { return true };
@@ -59,7 +59,7 @@ impl EventLines for States {
         let since = self.since.remove(&sock);
         let since = since.filter(|(_, state)| *state == e.old_state);
         self.lasted_ns = since.and_then(|(since, _)| e.time_ns.checked_sub(since));
-        if e.state.as_deref() != Some("CLOSE") && self.since.len() < MAX_SOCKETS {
+        if e.state != Some(TcpState::Close) && self.since.len() < MAX_SOCKETS {
             self.since.insert(sock, (e.time_ns, e.state.clone()));
         }
         true
@@ -83,9 +83,9 @@ impl EventLines for States {
             text_or_dash(owner.comm.as_deref()),
             endpoint(e.local_addr, e.local_port),
             endpoint(e.remote_addr, e.remote_port),
-            text_or_dash(e.old_state.as_deref()),
+            text_or_dash(e.old_state.as_ref().map(TcpState::as_str)),
             "->".into(),
-            text_or_dash(e.state.as_deref()),
+            text_or_dash(e.state.as_ref().map(TcpState::as_str)),
             or_dash(self.lasted_ns.map(ms)),
         ];
         screen.line(COLUMNS, &cells)

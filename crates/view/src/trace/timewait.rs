@@ -10,7 +10,7 @@ use std::io;
 use ahash::AHashMap;
 use explain::owners::{self, Owner, Owners};
 use recording::tables::Event;
-use recording::{Addr, Row, Text};
+use recording::{Addr, EventKind, Row, TcpState, Text};
 use serde::Serialize;
 
 use super::{Tuple, event_ok, tuple};
@@ -90,7 +90,7 @@ impl View for TimeWait {
                 }
                 Ok(())
             }
-            Row::Socket(s) if &*s.state == "TIME_WAIT" => {
+            Row::Socket(s) if s.state == TcpState::TimeWait => {
                 let local = (s.local_addr, s.local_port);
                 let remote = (s.remote_addr, s.remote_port);
                 self.waits((s.netns, local, remote), s.time_ns);
@@ -104,22 +104,26 @@ impl View for TimeWait {
 impl TimeWait {
     /// What an event says of a SYN in TIME_WAIT: the verdict, and since when the socket waited.
     fn verdict(&mut self, e: &Event) -> Option<(&'static str, Option<u64>)> {
-        let (old, new) = (e.old_state.as_deref(), e.state.as_deref());
-        match (&*e.kind, old, new) {
-            ("state", Some("FIN_WAIT2" | "CLOSING"), Some("CLOSE")) => {
+        let (old, new) = (e.old_state.as_ref(), e.state.as_ref());
+        match (&e.kind, old, new) {
+            (
+                EventKind::State,
+                Some(TcpState::FinWait2 | TcpState::Closing),
+                Some(TcpState::Close),
+            ) => {
                 self.waits(tuple(e), e.time_ns);
                 None
             }
-            ("state", Some("SYN_RECV"), Some("ESTABLISHED")) => {
+            (EventKind::State, Some(TcpState::SynRecv), Some(TcpState::Established)) => {
                 let since = self.since.remove(&tuple(e))?;
                 Some(("accepted", Some(since)))
             }
             // connect() took the port over from it: no SYN came in.
-            ("state", Some("SYN_SENT"), Some("ESTABLISHED")) => {
+            (EventKind::State, Some(TcpState::SynSent), Some(TcpState::Established)) => {
                 self.since.remove(&tuple(e));
                 None
             }
-            ("drop", _, Some("TIME_WAIT")) => {
+            (EventKind::Drop, _, Some(TcpState::TimeWait)) => {
                 let flags = e.flags?;
                 if flags & (SYN | ACK) != SYN {
                     return None;
@@ -194,7 +198,7 @@ fn line(
     }
     let cells = [
         screen.how.time(e.time_ns),
-        "TIME_WAIT".into(),
+        TcpState::TimeWait.to_string(),
         e.remote_addr.to_string(),
         e.remote_port.to_string(),
         e.local_addr.to_string(),

@@ -4,7 +4,7 @@ use std::io;
 
 use explain::Arrival;
 use recording::tables::Wait;
-use recording::{Addr, Row, Text};
+use recording::{Addr, Row, TcpState, Text, Waker};
 use serde::Serialize;
 
 use super::stacks::Stacks;
@@ -45,7 +45,7 @@ struct Line<'w> {
     fd: Option<i32>,
     waited_ns: u64,
     runqueue_ns: Option<u64>,
-    waker: &'w Text,
+    waker: &'w Waker,
     waker_pid: u32,
     waker_tid: u32,
     waker_comm: &'w Text,
@@ -64,7 +64,7 @@ struct Cause<'w> {
     retransmission: Option<u32>,
     /// The receiver had sent the retransmission, and this was the answer.
     answer: bool,
-    sender_state: &'w Option<Text>,
+    sender_state: &'w Option<TcpState>,
     sent_ago_ns: Option<u64>,
     says: String,
 }
@@ -128,8 +128,8 @@ impl Wakeups {
 
 /// Who woke it. In a softirq or an interrupt the task on the CPU is a bystander.
 fn waker(w: &Wait) -> String {
-    match &*w.waker {
-        "task" => format!("{}/{}", w.waker_comm, w.waker_tid),
+    match &w.waker {
+        Waker::Task => format!("{}/{}", w.waker_comm, w.waker_tid),
         waker => format!("{waker} on {}/{}", w.waker_comm, w.waker_tid),
     }
 }

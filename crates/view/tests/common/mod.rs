@@ -4,7 +4,9 @@
 use std::net::IpAddr;
 
 use recording::tables::*;
-use recording::{Addr, FORMAT, Manifest, Namespace, Recording, Rows, Table, Writer};
+use recording::{
+    Addr, EventKind, FORMAT, Manifest, Namespace, Recording, Rows, Table, TcpState, Writer,
+};
 use tempfile::TempDir;
 use unicode_width::UnicodeWidthStr;
 use view::report::Report;
@@ -105,10 +107,10 @@ pub fn addr(text: &str) -> Addr {
     text.parse::<IpAddr>().unwrap().into()
 }
 
-pub fn event(at_ms: u64, kind: &str, sock: u64) -> Event {
+pub fn event(at_ms: u64, kind: EventKind, sock: u64) -> Event {
     Event {
         time_ns: START + at_ms * MS,
-        kind: kind.into(),
+        kind,
         netns: HOST,
         sock: Some(sock),
         family: 4,
@@ -120,11 +122,11 @@ pub fn event(at_ms: u64, kind: &str, sock: u64) -> Event {
     }
 }
 
-pub fn state(at_ms: u64, sock: u64, old: &str, new: &str) -> Event {
+pub fn state(at_ms: u64, sock: u64, old: TcpState, new: TcpState) -> Event {
     Event {
-        old_state: Some(old.into()),
-        state: Some(new.into()),
-        ..event(at_ms, "state", sock)
+        old_state: Some(old),
+        state: Some(new),
+        ..event(at_ms, EventKind::State, sock)
     }
 }
 
@@ -134,7 +136,7 @@ pub fn connect(at_ms: u64, sock: u64) -> Event {
         comm: Some(HOSTILE.into()),
         cgroup: Some(5),
         local_port: 0,
-        ..state(at_ms, sock, "CLOSE", "SYN_SENT")
+        ..state(at_ms, sock, TcpState::Close, TcpState::SynSent)
     }
 }
 

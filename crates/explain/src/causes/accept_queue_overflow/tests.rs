@@ -1,6 +1,7 @@
 //! C04 is named when the accept queue overflows, with who does not accept.
 
 use recording::tables::Event;
+use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, CLIENT, Dial, Fate, Fixture, HOST, Listen, SERVER};
@@ -146,9 +147,9 @@ fn ghost_connections_are_told() {
 #[test]
 fn a_server_that_gets_ready_late_delays_its_client() {
     let mut f = fixture::accept_queue();
-    f.events.retain(|e| &*e.kind == "state");
+    f.events.retain(|e| e.kind == EventKind::State);
     for event in &mut f.events {
-        let ends = event.state.as_deref() == Some("CLOSE");
+        let ends = event.state == Some(TcpState::Close);
         if event.cookie.is_some() || ends {
             event.time_ns += 1_000_000_000;
         }
@@ -173,7 +174,7 @@ fn without_listener_samples_dropped_acks_name_the_listener() {
             ..Dial::default()
         });
     }
-    f.without("sockets");
+    f.without(SourceName::Sockets);
     let f = only(&f, ID);
     assert_eq!(f.scope.listener, "10.79.0.1:5000");
     assert_eq!(f.confidence.level, Level::Medium);
@@ -244,14 +245,14 @@ fn a_listener_made_during_the_recording_dropped_all_of_its_drops_in_it() {
     let row = f.listeners[0].clone();
     f.events.push(Event {
         time_ns: fixture::START_NS,
-        kind: "state".into(),
+        kind: EventKind::State,
         netns: SERVER,
         sock: Some(row.sock),
         family: 4,
         local_addr: row.local_addr,
         local_port: row.local_port,
-        old_state: Some("CLOSE".into()),
-        state: Some("LISTEN".into()),
+        old_state: Some(TcpState::Close),
+        state: Some(TcpState::Listen),
         pid: Some(812),
         comm: Some("iperf3".into()),
         backlog: Some(8),

@@ -3,6 +3,7 @@
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, CLIENT};
 use crate::{Change, Level, Number};
+use recording::SourceName;
 
 const ID: &str = "bufferbloat";
 
@@ -40,6 +41,6 @@ fn look_alikes_are_not_bufferbloat() {
 #[test]
 fn without_samples_there_is_silence() {
     let mut recording = fixture::bloated();
-    recording.without("sockets");
+    recording.without(SourceName::Sockets);
     assert!(found(&recording).is_empty());
 }

@@ -1,6 +1,7 @@
 //! C10 is named when nobody listens, and not for a knock on the door or a foreign reset.
 
 use recording::tables::Event;
+use recording::{EventKind, SourceName};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, CLIENT, Dial, Fate, Fixture, HOST, Listen, SERVER};
@@ -56,7 +57,7 @@ fn without(sources: &[&str]) -> Fixture {
         }
     }
     recording.events.retain(|e| {
-        let source = match &*e.kind {
+        let source = match e.kind.as_str() {
             "reset-sent" => "reset-unmatched",
             other => other,
         };
@@ -171,7 +172,7 @@ fn a_reset_by_the_local_firewall_is_not_a_missing_listener() {
     let (to, port, _) = fixture::place("10.79.0.1:7000");
     f.events.push(Event {
         time_ns: fixture::START_NS + 1,
-        kind: "drop".into(),
+        kind: EventKind::Drop,
         netns: CLIENT,
         family: 4,
         local_addr: to,
@@ -186,6 +187,6 @@ fn a_reset_by_the_local_firewall_is_not_a_missing_listener() {
 #[test]
 fn lost_events_lower_the_confidence() {
     let mut recording = fixture::refused();
-    recording.lose("reset-sent", 5);
+    recording.lose(SourceName::ResetsSent, 5);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
 }

@@ -3,6 +3,7 @@
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, Dial, Fixture, Listen, OnCpu};
 use crate::{Change, Level, Number};
+use recording::SourceName;
 
 const ID: &str = "cpu-contention";
 
@@ -137,7 +138,7 @@ fn the_kernels_thread_is_not_its_matter() {
 #[test]
 fn losses_lower_the_confidence() {
     let mut f = behind_others();
-    f.lose("profile", 7);
+    f.lose(SourceName::Profile, 7);
     assert_eq!(only(&f, ID).confidence.level, Level::Medium);
     f.machine.threads.clear();
     assert_eq!(found(&f).len(), 0);

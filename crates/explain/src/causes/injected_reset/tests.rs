@@ -2,6 +2,7 @@
 //! nobody knows.
 
 use recording::tables::Event;
+use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, Broken, CLIENT, Dial, Fixture, HOST, Listen, SERVER};
@@ -11,10 +12,13 @@ const ID: &str = "injected-reset";
 
 /// The drops of a firewall in `netns` that rejects each packet which a reset answered.
 fn reject(f: &mut Fixture, netns: u32) {
-    let received = f.events.iter().filter(|e| &*e.kind == "reset-received");
+    let received = f
+        .events
+        .iter()
+        .filter(|e| e.kind == EventKind::ResetReceived);
     let dropped = received.map(|e| Event {
         time_ns: e.time_ns - 20_000,
-        kind: "drop".into(),
+        kind: EventKind::Drop,
         netns,
         family: e.family,
         local_addr: e.remote_addr,
@@ -23,8 +27,8 @@ fn reject(f: &mut Fixture, netns: u32) {
         remote_port: e.local_port,
         reason: Some("NETFILTER_DROP".into()),
         location: Some("nf_hook_slow".into()),
-        flags: Some(match e.state.as_deref() {
-            Some("SYN_SENT") => 2,
+        flags: Some(match e.state {
+            Some(TcpState::SynSent) => 2,
             _ => 24,
         }),
         ..Event::default()
@@ -107,7 +111,7 @@ fn an_address_that_is_translated_may_have_been_refused_elsewhere() {
     let resets = behind
         .events
         .into_iter()
-        .filter(|e| &*e.kind == "reset-sent");
+        .filter(|e| e.kind == EventKind::ResetSent);
     recording.events.extend(resets.map(|e| Event {
         local_port: 7001,
         ..e
@@ -167,7 +171,7 @@ fn a_reset_that_the_other_end_sent_is_its_own() {
     // Of a socket that is gone the kernel sends it without one.
     let mut gone = broken(200, Some(SERVER));
     for event in &mut gone.events {
-        if &*event.kind == "reset-sent" {
+        if event.kind == EventKind::ResetSent {
             (event.sock, event.reason) = (None, Some("NO_SOCKET".into()));
         }
     }
@@ -191,8 +195,8 @@ fn a_few_are_healthy() {
 fn data_that_comes_after_a_close_is_no_reset() {
     let mut recording = broken(200, None);
     for event in &mut recording.events {
-        if &*event.kind == "reset-received" {
-            event.state = Some("FIN_WAIT2".into());
+        if event.kind == EventKind::ResetReceived {
+            event.state = Some(TcpState::FinWait2);
         }
     }
     assert!(found(&recording).is_empty());
@@ -202,12 +206,12 @@ fn data_that_comes_after_a_close_is_no_reset() {
 fn kernels_that_do_not_tell_of_all_resets_and_lost_events() {
     for recording in [refused_by_another(), broken(200, None)] {
         let mut old = recording.clone();
-        old.without("reset-unmatched");
+        old.without(SourceName::ResetsUnmatched);
         assert!(found(&old).iter().all(|f| f.cause != ID));
         let mut lossy = recording;
-        lossy.lose("reset-sent", 4);
+        lossy.lose(SourceName::ResetsSent, 4);
         assert_eq!(only(&lossy, ID).confidence.level, Level::Medium);
-        lossy.lose("reset-sent", 1_000);
+        lossy.lose(SourceName::ResetsSent, 1_000);
         assert!(found(&lossy).iter().all(|f| f.cause != ID));
     }
 }

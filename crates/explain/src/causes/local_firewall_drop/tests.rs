@@ -1,5 +1,6 @@
 //! C08 is named when clients suffer from a rule here, and not for strangers that it keeps out.
 
+use recording::EventKind;
 use recording::tables::Event;
 
 use crate::causes::testing::{found, only, ruled_out};
@@ -38,7 +39,7 @@ fn drop_syn(f: &mut Fixture, from: &str, at_ms: f64, reason: &str) {
     let (server, server_port, family) = place("10.79.0.1:5000");
     f.events.push(Event {
         time_ns: START_NS + (at_ms * 1e6) as u64,
-        kind: "drop".into(),
+        kind: EventKind::Drop,
         netns: SERVER,
         family,
         local_addr: server,

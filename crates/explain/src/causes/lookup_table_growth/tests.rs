@@ -3,6 +3,7 @@
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, OnCpu, SERVER};
 use crate::{Change, Level, Number};
+use recording::SourceName;
 
 const ID: &str = "lookup-table-growth";
 
@@ -145,7 +146,7 @@ fn too_few_segments_for_the_time_lower_the_confidence() {
 #[test]
 fn a_profile_with_losses_lowers_the_confidence_and_none_finds_nothing() {
     let mut f = growing();
-    f.lose("profile", 300);
+    f.lose(SourceName::Profile, 300);
     assert_eq!(only(&f, ID).confidence.level, Level::Medium);
     f.machine.samples.clear();
     assert_eq!(found(&f).len(), 0);

@@ -3,6 +3,7 @@
 use crate::causes::testing::{found, only, ruled_out};
 use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, SERVER};
 use crate::{Change, Level, Role};
+use recording::SourceName;
 
 const ID: &str = "middlebox-strips-options";
 
@@ -108,6 +109,6 @@ fn sack_alone_may_be_stripped() {
 #[test]
 fn a_lost_socket_source_lowers_the_confidence() {
     let mut recording = fixture::stripped();
-    recording.lose("sockets", 9);
+    recording.lose(SourceName::Sockets, 9);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
 }

@@ -3,6 +3,7 @@
 use crate::causes::testing::{found, only, ruled_out};
 use crate::fixture::{self, CLIENT, Dial, Fixture, Listen};
 use crate::{Change, Level};
+use recording::SourceName;
 
 const ID: &str = "path-drops-syn";
 
@@ -55,9 +56,9 @@ fn a_path_that_loses_everything_is_another_cause() {
 
 #[test]
 fn without_drops_nobody_knows() {
-    for source in ["drop", "retransmit"] {
+    for source in [SourceName::Drops, SourceName::Retransmits] {
         let mut recording = lost(0);
-        recording.without(source);
+        recording.without(source.clone());
         assert!(found(&recording).is_empty(), "{source}");
     }
 }

@@ -3,6 +3,7 @@
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, CLIENT, SERVER};
 use crate::{Change, Level, Number};
+use recording::{EventKind, SourceName};
 
 const ID: &str = "path-loss";
 
@@ -41,7 +42,7 @@ fn the_sender_alone_cannot_be_sure() {
 #[test]
 fn drops_that_were_not_recorded_lower_the_confidence() {
     let mut recording = fixture::lossy();
-    recording.without("drop");
+    recording.without(SourceName::Drops);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
 }
 
@@ -64,7 +65,11 @@ fn look_alikes_are_not_path_loss() {
     // All within a second: an accident, over now.
     let mut burst = fixture::lossy();
     let start = fixture::START_NS;
-    for event in burst.events.iter_mut().filter(|e| &*e.kind == "retransmit") {
+    for event in burst
+        .events
+        .iter_mut()
+        .filter(|e| e.kind == EventKind::Retransmit)
+    {
         event.time_ns = start + 3_000_000_000 + (event.time_ns - start) / 100;
     }
     assert!(found(&burst).is_empty());

@@ -3,6 +3,7 @@
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, CLIENT, Fixture, Flow, SERVER, START_NS};
 use crate::{Change, Level, Number};
+use recording::SourceName;
 
 const ID: &str = "pmtu-black-hole";
 
@@ -53,11 +54,11 @@ fn the_sender_alone_cannot_be_sure() {
 #[test]
 fn what_was_not_recorded_lowers_the_confidence_or_leaves_nothing() {
     let mut recording = fixture::black_hole();
-    recording.lose("retransmit", 3);
+    recording.lose(SourceName::Retransmits, 3);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
-    for source in ["retransmit", "sockets"] {
+    for source in [SourceName::Retransmits, SourceName::Sockets] {
         let mut recording = fixture::black_hole();
-        recording.without(source);
+        recording.without(source.clone());
         assert!(found(&recording).is_empty(), "{source}");
     }
 }

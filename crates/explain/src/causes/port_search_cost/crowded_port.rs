@@ -1,6 +1,6 @@
 //! bind() for a port that a server has: the kernel walks all connections of that port to refuse it.
 
-use recording::RowRef;
+use recording::{RowRef, SourceName};
 
 use super::super::port_search::BIND;
 use super::super::scene::{SHOWN_ROWS, command_in, doubts, process, weigh_checks};
@@ -11,7 +11,7 @@ use crate::finding::{
 use crate::story::binds::Attempts;
 use crate::story::profile::samples;
 use crate::story::stats::{median, ratio};
-use crate::story::{Endpoint, Side, Story, source};
+use crate::story::{Endpoint, Side, Story};
 use crate::words::{count, duration, figure, fitting, plural, rounded};
 
 /// What a connection in the way costs bind(), ns (measured on Linux 6.18: 28 with 5,000 of them, 41
@@ -209,10 +209,10 @@ impl<'a> Case<'a> {
         ));
         weigh_checks(&mut c, checks);
         let needed = [
-            source::CALLS,
-            source::PROFILE,
-            source::PROFILE_SYMBOLS,
-            source::STATES,
+            SourceName::Calls,
+            SourceName::Profile,
+            SourceName::ProfileSymbols,
+            SourceName::States,
         ];
         doubts(self.story, &mut c, &needed);
         if self.story.profile.folded > 0 {

@@ -3,6 +3,7 @@
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, OnCpu, SERVER};
 use crate::{Change, Level, Number};
+use recording::{SourceName, TcpState};
 
 const ID: &str = "port-search-cost";
 const TO: &str = "10.79.0.1:5000";
@@ -123,7 +124,7 @@ fn in_a_table_too_small_the_check_of_a_port_is_no_search() {
 #[test]
 fn losses_lower_the_confidence_and_without_a_profile_it_is_silent() {
     let mut f = searching();
-    f.lose("state", 10);
+    f.lose(SourceName::States, 10);
     assert_eq!(only(&f, ID).confidence.level, Level::Medium);
     f.machine.samples.clear();
     assert_eq!(found(&f).len(), 0);
@@ -211,9 +212,9 @@ fn connections_that_are_gone_are_in_nobodys_way_but_their_time_waits_are() {
     let mut f = crowd(8_000, Some(4_500.0));
     asking(&mut f, "0.0.0.0:5000", 250);
     assert_eq!(found(&f).len(), 0);
-    let ends = |e: &&mut recording::tables::Event| e.state.as_deref() == Some("CLOSE");
+    let ends = |e: &&mut recording::tables::Event| e.state == Some(TcpState::Close);
     for end in f.events.iter_mut().filter(ends) {
-        end.old_state = Some("FIN_WAIT2".into());
+        end.old_state = Some(TcpState::FinWait2);
     }
     assert_eq!(number(&only(&f, ID), "owners"), &Number::Count(8_000));
 }
@@ -223,6 +224,6 @@ fn a_walk_that_does_not_fit_its_length_is_less_sure() {
     let f = only(&asked(1_000, "0.0.0.0:5000", 250), ID);
     assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
     let mut f = asked(8_000, "0.0.0.0:5000", 250);
-    f.lose("calls", 5);
+    f.lose(SourceName::Calls, 5);
     assert_eq!(only(&f, ID).confidence.level, Level::Medium);
 }

@@ -4,7 +4,7 @@ mod advice;
 mod evidence;
 mod lists;
 
-use recording::RowRef;
+use recording::{RowRef, SourceName};
 
 use super::super::scene::{SHOWN_ROWS, doubts, same_count, weigh_checks};
 use super::{CAUSE, COST_FACTOR, LEAST_SAMPLES};
@@ -12,7 +12,7 @@ use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, Role, R
 use crate::story::profile::samples;
 use crate::story::searches::Connecting;
 use crate::story::stats::quantile;
-use crate::story::{Rise, Side, Story, source};
+use crate::story::{Rise, Side, Story};
 use crate::words::{count, duration, figure, fitting, percent, plural, rounded};
 use lists::{Met, Range};
 
@@ -204,10 +204,10 @@ impl<'a> Case<'a> {
         ));
         weigh_checks(&mut c, checks);
         let needed = [
-            source::CALLS,
-            source::PROFILE,
-            source::PROFILE_SYMBOLS,
-            source::STATES,
+            SourceName::Calls,
+            SourceName::Profile,
+            SourceName::ProfileSymbols,
+            SourceName::States,
         ];
         doubts(self.story, &mut c, &needed);
         if self.story.profile.folded > 0 || self.story.searches.folded > 0 {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use recording::{Addr, RowRef};
+use recording::{Addr, RowRef, SourceName};
 
 use super::super::injected_reset;
 use super::super::path::owner;
@@ -10,7 +10,7 @@ use super::super::scene::{SHOWN_ROWS, at_least, doubts, namespace, set_sysctl, w
 use super::CAUSE;
 use crate::finding::{Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step};
 use crate::story::stats::median;
-use crate::story::{Conn, Outcome, Sent, Side, Story, Why, source};
+use crate::story::{Conn, Outcome, Sent, Side, Story, Why};
 use crate::words::{count, duration, fitting, percent, plural};
 
 /// Fewer are a pool that had one connection too many.
@@ -173,7 +173,11 @@ impl Case<'_> {
             false => c.at_most(Level::Medium, "told by the stack that sent the resets"),
         }
         weigh_checks(&mut c, checks);
-        doubts(self.story, &mut c, &[source::RESETS_SENT, source::STATES]);
+        doubts(
+            self.story,
+            &mut c,
+            &[SourceName::ResetsSent, SourceName::States],
+        );
         c
     }
 

@@ -2,6 +2,7 @@
 //! an answer; not for clients that leave, idle connections, or single peers that vanish.
 
 use recording::tables::Socket;
+use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out, sysctls};
 use crate::fixture::{Broken, CLIENT, Dial, Fixture, Listen, SERVER, START_NS};
@@ -95,7 +96,7 @@ fn clients_that_leave_and_health_checks_are_healthy() {
     };
     assert!(found(&broken(200, &checks)).is_empty());
     let closed = Broken {
-        from: "CLOSE_WAIT",
+        from: TcpState::CloseWait,
         ..lingers()
     };
     assert!(found(&broken(200, &closed)).is_empty());
@@ -107,12 +108,12 @@ fn a_reset_between_requests_takes_nothing_away() {
     let ends: Vec<_> = idle
         .events
         .iter()
-        .filter(|e| &*e.kind == "reset-sent")
+        .filter(|e| e.kind == EventKind::ResetSent)
         .cloned()
         .collect();
     // A second goes by before it is closed, in which nothing is said.
     for end in &mut idle.events {
-        if end.state.as_deref() == Some("CLOSE") || end.kind.starts_with("reset") {
+        if end.state == Some(TcpState::Close) || end.kind.as_str().starts_with("reset") {
             end.time_ns += 1_000_000_000;
         }
     }
@@ -122,7 +123,7 @@ fn a_reset_between_requests_takes_nothing_away() {
             netns: end.netns,
             sock: end.sock.unwrap(),
             family: 4,
-            state: "ESTABLISHED".into(),
+            state: TcpState::Established,
             local_addr: end.local_addr,
             local_port: end.local_port,
             remote_addr: end.remote_addr,
@@ -220,7 +221,7 @@ fn single_connections_that_time_out_are_healthy() {
 #[test]
 fn lost_events_lower_the_confidence() {
     for mut recording in [broken(100, &lingers()), pool(20, 20)] {
-        recording.lose("reset-sent", 3);
+        recording.lose(SourceName::ResetsSent, 3);
         assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
     }
 }

@@ -1,6 +1,7 @@
 //! C11 is named when a server often closes with data unread, and not for clients that leave.
 
 use recording::tables::Event;
+use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, Broken, CLIENT, Dial, Fixture, HOST, Listen, SERVER, START_NS};
@@ -103,7 +104,7 @@ fn a_client_that_leaves_with_data_unread_is_healthy() {
 fn a_client_that_had_closed_misses_nothing() {
     // As with TLS, whose last message nobody reads.
     let closed = Broken {
-        from: "CLOSE_WAIT",
+        from: TcpState::CloseWait,
         ..close()
     };
     assert!(found(&broken(200, 20.0, &closed)).is_empty());
@@ -126,14 +127,14 @@ fn a_few_and_a_process_that_ends_are_healthy() {
     let (addr, port, _) = fixture::place("10.79.0.1:5000");
     ends.events.push(Event {
         time_ns: START_NS + 1_200_000_000,
-        kind: "state".into(),
+        kind: EventKind::State,
         netns: SERVER,
         sock: Some(1),
         family: 4,
         local_addr: addr,
         local_port: port,
-        old_state: Some("LISTEN".into()),
-        state: Some("CLOSE".into()),
+        old_state: Some(TcpState::Listen),
+        state: Some(TcpState::Close),
         ..Event::default()
     });
     assert!(found(&ends).is_empty(), "on its way down");
@@ -189,7 +190,7 @@ fn ipv6_and_the_wildcard() {
 #[test]
 fn lost_events_lower_the_confidence_and_hostile_rows_do_no_harm() {
     let mut recording = fixture::unread();
-    recording.lose("reset-sent", 5);
+    recording.lose(SourceName::ResetsSent, 5);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
     for event in recording.events.iter_mut() {
         (event.time_ns, event.bytes_received) = (u64::MAX, Some(u64::MAX));

@@ -3,6 +3,7 @@
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, Dial, Fixture, Listen, OnCpu};
 use crate::{Change, Level, Number};
+use recording::SourceName;
 
 const ID: &str = "softirq-starvation";
 
@@ -130,6 +131,6 @@ fn short_waits_are_the_schedulers_work() {
 #[test]
 fn losses_lower_the_confidence() {
     let mut f = starved();
-    f.lose("threads", 7);
+    f.lose(SourceName::Threads, 7);
     assert_eq!(only(&f, ID).confidence.level, Level::Medium);
 }

@@ -3,6 +3,7 @@
 use crate::causes::testing::{found, number, only, ruled_out, sysctls};
 use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, SERVER};
 use crate::{Change, Level, Number};
+use recording::SourceName;
 
 const ID: &str = "syn-cookie-options-lost";
 
@@ -203,7 +204,7 @@ fn short_connections_do_not_notice() {
 #[test]
 fn lost_events_lower_the_confidence() {
     let mut recording = fixture::syn_cookies();
-    recording.lose("state", 1_234);
+    recording.lose(SourceName::States, 1_234);
     let f = only(&recording, ID);
     assert_eq!(f.confidence.level, Level::Medium);
     assert!(
@@ -227,7 +228,7 @@ fn counters_that_contradict_lower_the_confidence() {
 #[test]
 fn without_listener_samples_the_address_is_still_named() {
     let mut recording = fixture::syn_cookies();
-    recording.without("sockets");
+    recording.without(SourceName::Sockets);
     let f = only(&recording, ID);
     assert_eq!(f.scope.listener, "10.79.0.1:5000");
     assert_eq!((f.scope.backlog, f.scope.pid), (None, None));

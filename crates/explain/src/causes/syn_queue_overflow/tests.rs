@@ -1,6 +1,7 @@
 //! C05 is named when SYNs are dropped for want of cookies, and not when the accept queue is full.
 
 use recording::tables::Event;
+use recording::{EventKind, SourceName};
 
 use crate::causes::testing::{found, number, only, ruled_out, sysctls};
 use crate::fixture::{self, Fixture, Listen, SERVER, START_NS, place};
@@ -69,7 +70,7 @@ fn flood() -> Fixture {
         let (client, client_port, _) = place(&format!("192.0.2.{}:1024", i % 100));
         f.events.push(Event {
             time_ns: START_NS + i * 10_000_000,
-            kind: "synack-retransmit".into(),
+            kind: EventKind::SynAckRetransmit,
             netns: SERVER,
             family: 4,
             local_addr: server,
@@ -136,7 +137,7 @@ fn listen_drops_without_a_full_queue_are_another_matter() {
 #[test]
 fn lost_counters_lower_the_confidence() {
     let mut recording = fixture::syn_queue();
-    recording.lose("counters", 3);
+    recording.lose(SourceName::Counters, 3);
     let f = only(&recording, ID);
     assert_eq!(f.confidence.level, Level::Medium);
 }

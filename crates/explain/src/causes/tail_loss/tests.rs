@@ -3,6 +3,7 @@
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, CLIENT, SERVER};
 use crate::{Change, Level, Number};
+use recording::{RetransmitKind, SourceName};
 
 const ID: &str = "tail-loss";
 
@@ -44,11 +45,11 @@ fn the_sender_alone_cannot_be_sure() {
 #[test]
 fn what_was_not_recorded_lowers_the_confidence_or_leaves_nothing() {
     let mut recording = fixture::tails();
-    recording.without("drop");
+    recording.without(SourceName::Drops);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
-    for source in ["retransmit", "sockets"] {
+    for source in [SourceName::Retransmits, SourceName::Sockets] {
         let mut recording = fixture::tails();
-        recording.without(source);
+        recording.without(source.clone());
         assert!(found(&recording).is_empty(), "{source}");
     }
 }
@@ -61,7 +62,7 @@ fn transfers_are_path_loss_also_with_some_timeouts() {
         .iter_mut()
         .filter(|e| e.retransmit_kind.is_some());
     for event in sent_again.step_by(4) {
-        event.retransmit_kind = Some("rto".into());
+        event.retransmit_kind = Some(RetransmitKind::Rto);
     }
     only(&recording, "path-loss");
     // And messages are not, also when some losses are found by ACKs.
@@ -71,7 +72,7 @@ fn transfers_are_path_loss_also_with_some_timeouts() {
         .iter_mut()
         .filter(|e| e.retransmit_kind.is_some());
     for event in sent_again.step_by(4) {
-        event.retransmit_kind = Some("rack".into());
+        event.retransmit_kind = Some(RetransmitKind::Rack);
     }
     only(&recording, ID);
 }

@@ -1,6 +1,7 @@
 //! C01 is named when TIME_WAIT refuses SYNs, and not for a few, nor for other delays.
 
 use recording::tables::{Event, TableSize};
+use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out, sysctls};
 use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, SERVER, START_NS, place};
@@ -58,14 +59,14 @@ fn refuse(f: &mut Fixture, from: &str, at_ms: f64, reason: &str) {
         (place(from), place("10.79.0.1:5000"));
     let syn = Event {
         time_ns: START_NS + (at_ms * 1e6) as u64,
-        kind: "drop".into(),
+        kind: EventKind::Drop,
         netns: SERVER,
         family: 4,
         local_addr: server,
         local_port: server_port,
         remote_addr: client,
         remote_port: client_port,
-        state: Some("TIME_WAIT".into()),
+        state: Some(TcpState::TimeWait),
         reason: Some(reason.into()),
         location: Some("tcp_v4_rcv".into()),
         flags: Some(2),
@@ -73,13 +74,13 @@ fn refuse(f: &mut Fixture, from: &str, at_ms: f64, reason: &str) {
     };
     let reset = Event {
         time_ns: syn.time_ns + 20_000,
-        kind: "reset-sent".into(),
+        kind: EventKind::ResetSent,
         netns: CLIENT,
         local_addr: client,
         local_port: client_port,
         remote_addr: server,
         remote_port: server_port,
-        state: Some("SYN_SENT".into()),
+        state: Some(TcpState::SynSent),
         reason: Some("TCP_INVALID_ACK_SEQUENCE".into()),
         location: None,
         flags: Some(16),
@@ -230,7 +231,7 @@ fn a_few_are_no_finding() {
 #[test]
 fn what_was_lost_is_said() {
     let mut recording = collisions(40, "NOT_SPECIFIED");
-    recording.lose("drop", 5);
+    recording.lose(SourceName::Drops, 5);
     let f = only(&recording, ID);
     assert_eq!(f.confidence.level, Level::Medium);
 }

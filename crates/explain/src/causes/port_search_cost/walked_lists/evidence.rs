@@ -111,7 +111,7 @@ impl Case<'_> {
             range.last,
             search.port,
             plural(met.open, "open connection"),
-            plural(met.time_wait, "TIME_WAIT")
+            plural(met.time_wait  , "TIME_WAIT")
         ))
         .number("ports", passed.len())
         .number("open", met.open)
