@@ -4,7 +4,7 @@ BUILD_DEBS := build-essential pkg-config clang libelf-dev zlib1g-dev
 # Only where there is no npm: a host may have a node of its own.
 NPM_DEBS   := nodejs npm
 RUN_DEBS   := iproute2
-TEST_DEBS  := clang-format nginx-light apache2-utils wrk nftables tmux bpftool chromium fonts-dejavu-core
+TEST_DEBS  := clang-format nginx-light apache2-utils wrk nftables tmux xz-utils bpftool chromium fonts-dejavu-core
 BENCH_DEBS := libbpf-tools bpftool python3
 DIST_DEBS  := mmdebstrap rpm python3 bash-completion man-db
 KERNEL_DEBS := qemu-system-x86 busybox-static cpio kmod xz-utils binutils

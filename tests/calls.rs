@@ -69,7 +69,7 @@ fn calls_that_fail_are_told_with_their_addresses() {
         let calls: Vec<Call> = done.rows();
         let mine = of(&calls, this_thread());
         let find = |call: &str, error: &str| {
-            let one = |c: &&&Call| c.call == call && c.error.as_deref() == Some(error);
+            let one = |c: &&&Call| c.call.as_str() == call && c.error.as_deref() == Some(error);
             let found: Vec<_> = mine.iter().filter(one).collect();
             assert!(!found.is_empty(), "no {call} with {error} in {mine:#?}");
             *found[found.len() - 1]
@@ -110,11 +110,14 @@ fn calls_that_fail_are_told_with_their_addresses() {
         // listen() is told whatever it took: with the standard library's backlog, and with ours.
         let backlogs = mine
             .iter()
-            .filter(|c| c.call == "listen" && c.local_port == taken.port());
+            .filter(|c| c.call.as_str() == "listen" && c.local_port == taken.port());
         let backlogs: Vec<_> = backlogs.map(|c| (c.backlog, c.result)).collect();
         assert_eq!(backlogs.last(), Some(&(Some(5), Some(0))));
         // Nothing took an hour.
-        assert!(mine.iter().all(|c| c.error.is_some() || c.call == "listen"));
+        assert!(
+            mine.iter()
+                .all(|c| c.error.is_some() || c.call.as_str() == "listen")
+        );
     }
 }
 
@@ -140,7 +143,7 @@ fn calls_that_wait_are_told_with_how_long() {
     let calls: Vec<Call> = done.rows();
     let mine = of(&calls, this_thread());
     for call in ["accept", "recvmsg"] {
-        let one = |c: &&&Call| c.call == call && c.local_port == to.port();
+        let one = |c: &&&Call| c.call.as_str() == call && c.local_port == to.port();
         let found: Vec<_> = mine.iter().filter(one).collect();
         assert_eq!(found.len(), 1, "{call} in {mine:#?}");
         let call = found[0];
@@ -180,7 +183,7 @@ fn the_owner_is_who_called_wherever_it_lives_and_however_short() {
     assert_eq!(its.len(), 1, "{its:#?}");
     let call = its[0];
     assert_eq!(
-        (&*call.call, call.error.as_deref()),
+        (call.call.as_str(), call.error.as_deref()),
         ("connect", Some("ECONNREFUSED"))
     );
     assert_eq!((&*call.comm, call.tid), ("bash", pid));
@@ -233,7 +236,7 @@ fn a_connect_that_nobody_answers_takes_its_time() {
     assert_eq!(calls.len(), 1, "{calls:#?}");
     let call = calls[0];
     assert_eq!(
-        (&*call.call, call.error.as_deref()),
+        (call.call.as_str(), call.error.as_deref()),
         ("connect", Some("ETIMEDOUT"))
     );
     assert!(call.duration_ns >= 1_000_000_000, "{call:?}");
@@ -271,7 +274,7 @@ fn the_search_for_a_port_grows_until_there_is_none() {
     let done = live.end();
     done.assert_whole();
     let calls: Vec<Call> = done.rows();
-    let connects = |c: &&Call| c.netns == space.inode() && c.call == "connect";
+    let connects = |c: &&Call| c.netns == space.inode() && c.call.as_str() == "connect";
     let connects: Vec<_> = calls.iter().filter(connects).collect();
     assert_eq!(connects.len(), PORTS + 1);
     let (refused, made) = connects.split_last().unwrap();
@@ -303,7 +306,10 @@ fn only_what_is_asked_for_is_told() {
     let there = there.local_addr().unwrap().port();
     let done = live.end();
     let calls: Vec<Call> = done.rows();
-    let listens: Vec<_> = calls.iter().filter(|c| c.call == "listen").collect();
+    let listens: Vec<_> = calls
+        .iter()
+        .filter(|c| c.call.as_str() == "listen")
+        .collect();
     assert_eq!(listens.len(), 1, "{listens:#?}");
     assert_eq!(listens[0].local_port, there);
     assert!(calls.iter().all(|c| c.netns == space.inode()));

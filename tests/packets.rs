@@ -160,10 +160,14 @@ fn packets_that_found_no_room_are_counted() {
     });
     live.signal(Signal::CONT);
     let done = live.end();
-    let source = done.manifest().sources.iter().find(|s| s.name == "packets");
+    let source = done
+        .manifest()
+        .sources
+        .iter()
+        .find(|s| s.name.as_str() == "packets");
     let lost = source.unwrap().lost;
     let told = done.rows::<Health>().into_iter();
-    let told = told.filter(|h| h.source == "packets" && h.what == "lost");
+    let told = told.filter(|h| h.source.as_str() == "packets" && h.what.as_str() == "lost");
     assert_eq!(lost, told.map(|h| h.count).sum::<u64>());
     let kept = done.rows::<Packet>();
     let kept = kept.iter().filter(|p| p.netns == space.inode()).count() as u64;

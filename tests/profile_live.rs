@@ -83,7 +83,10 @@ fn what_burns_cpu_is_named() {
     let samples: Vec<Sample> = rows(&path);
     let stacks = stacks(&path);
     let manifest = Recording::open(&path).unwrap().manifest;
-    let profile = manifest.sources.iter().find(|s| s.name == "profile");
+    let profile = manifest
+        .sources
+        .iter()
+        .find(|s| s.name.as_str() == "profile");
     assert_eq!(profile.map(|s| s.lost), Some(0));
     let ours = |s: &&Sample| s.pid == std::process::id() && s.user_stack.is_some();
     let ours: Vec<_> = samples.iter().filter(ours).collect();

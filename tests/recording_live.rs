@@ -49,7 +49,7 @@ fn ctrl_c_keeps_a_complete_recording() {
         manifest
             .sources
             .iter()
-            .any(|s| s.name == "state" && s.verdict == Verdict::Attached)
+            .any(|s| s.name.as_str() == "state" && s.verdict == Verdict::Attached)
     );
     assert!(manifest.host.hz.is_none_or(|hz| hz >= 100));
 
@@ -60,9 +60,8 @@ fn ctrl_c_keeps_a_complete_recording() {
     assert!(lives >= 40, "two rows a connection, not five: {lives}");
     let events = steps(&path);
     let ours = |e: &&Event| e.local_port == port || e.remote_port == port;
-    let count = |old: &str, new: &str| {
-        let is =
-            |e: &&Event| e.old_state.as_deref() == Some(old) && e.state.as_deref() == Some(new);
+    let count = |old: TcpState, new: TcpState| {
+        let is = |e: &&Event| e.old_state == Some(old.clone()) && e.state == Some(new.clone());
         events.iter().filter(ours).filter(is).count()
     };
     assert_eq!(count(TcpState::Close, TcpState::SynSent), 20);
@@ -104,7 +103,7 @@ fn ctrl_c_keeps_a_complete_recording() {
     let somaxconn = fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
     let recorded = settings
         .iter()
-        .find(|s| s.name == "net.core.somaxconn")
+        .find(|s| s.name == *"net.core.somaxconn")
         .unwrap();
     assert_eq!(&*recorded.value, somaxconn.trim());
 }
@@ -160,7 +159,7 @@ fn a_full_ring_is_reported_with_its_count() {
     let lost: u64 = manifest.sources.iter().map(|s| s.lost).sum();
     let told: u64 = rows::<Health>(&path)
         .iter()
-        .filter(|h| h.what == "lost")
+        .filter(|h| h.what.as_str() == "lost")
         .map(|h| h.count)
         .sum();
     assert!(lost > 0);
@@ -192,7 +191,9 @@ fn a_stopped_recorder_reports_what_it_missed_and_the_rest_is_right() {
     signal(&child, Signal::CONT);
     // The ring is drained before losses are looked for.
     wait_until("the loss is told", || {
-        rows::<Health>(&path).iter().any(|h| h.what == "lost")
+        rows::<Health>(&path)
+            .iter()
+            .any(|h| h.what.as_str() == "lost")
     });
     let last = listen();
     let port = last.local_addr().unwrap().port();

@@ -15,7 +15,7 @@ use crate::common::{
 };
 use lab::{Plant, Programs, Scenario, Stop};
 use recording::tables::{Event, Health, Thread, ThreadSleep, Wait};
-use recording::{Addr, Recording, TcpState, Text};
+use recording::{Addr, EventKind, Recording, SourceName, TcpState, Waker};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::gettid;
 
@@ -110,7 +110,11 @@ fn a_sleep_is_ended_by_a_timer_and_a_lock_by_its_owner() {
         "{waits:#?}"
     );
     for sleep in waits.iter().filter(sleeps) {
-        assert_eq!((&*sleep.waker, &*sleep.state), ("timer", "S"), "{sleep:#?}");
+        assert_eq!(
+            (sleep.waker.as_str(), &*sleep.state),
+            ("timer", "S"),
+            "{sleep:#?}"
+        );
         assert!(sleep.runqueue_ns.is_some(), "{sleep:#?}");
         assert_eq!((sleep.cause_sock, sleep.fd), (None, None));
     }
@@ -127,7 +131,7 @@ fn a_sleep_is_ended_by_a_timer_and_a_lock_by_its_owner() {
     assert!(!locks.is_empty());
     let stacks = stacks(&path);
     for lock in &locks {
-        assert_eq!(&*lock.waker, "task");
+        assert_eq!(lock.waker.as_str(), "task");
         assert_eq!(lock.waker_tid, other);
         assert_eq!(lock.waker_pid, std::process::id());
         let stack = &stacks[&lock.waker_stack.unwrap()];
@@ -303,7 +307,7 @@ fn a_lost_syn_is_named_behind_the_wait_of_who_accepts() {
 
         let stacks = stacks(&path);
         let events: Vec<Event> = steps(&path);
-        let syn = |e: &&Event| e.kind == *"retransmit" && e.local_port == from.port();
+        let syn = |e: &&Event| e.kind == EventKind::Retransmit && e.local_port == from.port();
         let syn = events.iter().find(syn);
         let syn = syn.unwrap_or_else(|| {
             let sources = Recording::open(&path).unwrap().manifest.sources;
@@ -318,11 +322,11 @@ fn a_lost_syn_is_named_behind_the_wait_of_who_accepts() {
                 (900_000_000..20_000_000_000).contains(&wait.waited_ns),
                 "{wait:#?}"
             );
-            assert_eq!(&*wait.waker, "softirq", "{wait:#?}");
+            assert_eq!(wait.waker.as_str(), "softirq", "{wait:#?}");
             assert!(wait.fd.is_some());
             // The retransmitted SYN and its connection.
             assert_eq!(wait.cause_attempt, Some(1), "{wait:#?}");
-            assert_eq!(wait.cause_sender_state, Some(Text::from(TcpState::SynSent)));
+            assert_eq!(wait.cause_sender_state, Some(TcpState::SynSent));
             let sent = wait.time_ns - wait.cause_sent_ago_ns.unwrap();
             assert!(sent.abs_diff(syn.time_ns) < 5_000_000, "{wait:#?} {syn:#?}");
             let stack = &stacks[&wait.waker_stack.unwrap()];
@@ -448,7 +452,7 @@ fn lost_data_is_told_from_data_that_came_at_once() {
     for wait in &late {
         let sent = wait.time_ns - wait.cause_sent_ago_ns.unwrap();
         let it = |e: &&Event| {
-            e.kind == *"retransmit"
+            e.kind == EventKind::Retransmit
                 && e.local_port == wait.cause_remote_port
                 && e.time_ns.abs_diff(sent) < 5_000_000
         };
@@ -504,18 +508,22 @@ fn a_timer_is_not_blamed_on_the_packet_before_it() {
     assert!(sleeps.len() > 50, "{}", sleeps.len());
     // What was lost is not silent: the table and the manifest agree.
     let manifest = Recording::open(&path).unwrap().manifest;
-    let waits = manifest.sources.iter().find(|s| s.name == "waits").unwrap();
+    let waits = manifest
+        .sources
+        .iter()
+        .find(|s| s.name.as_str() == "waits")
+        .unwrap();
     let told: Vec<Health> = rows(&path);
     let told = told
         .iter()
-        .filter(|h| h.source == *"waits")
+        .filter(|h| h.source == SourceName::Waits)
         .map(|h| h.count);
     assert_eq!(told.sum::<u64>(), waits.lost);
     // A wakeup in the middle of another is not seen: its waker is not known, and not invented.
-    let seen = sleeps.iter().filter(|w| *w.waker != *"unknown");
+    let seen = sleeps.iter().filter(|w| w.waker != Waker::NotSeen);
     assert!(seen.clone().count() * 10 >= sleeps.len() * 9);
     for wait in seen {
-        assert_eq!(&*wait.waker, "timer", "{wait:#?}");
+        assert_eq!(wait.waker.as_str(), "timer", "{wait:#?}");
     }
     for wait in sleeps {
         assert_eq!(wait.cause_sock, None, "{wait:#?}");
@@ -536,7 +544,10 @@ fn a_timer_is_not_blamed_on_the_packet_before_it() {
     }
     for wait in reads {
         // A task where the packet found the socket in use: by ourselves, who sample it.
-        assert!(matches!(&*wait.waker, "softirq" | "task"), "{wait:#?}");
+        assert!(
+            matches!(wait.waker.as_str(), "softirq" | "task"),
+            "{wait:#?}"
+        );
     }
 }
 

@@ -89,7 +89,11 @@ fn in_a_pid_namespace_it_says_that_owners_are_not_told() {
     record_in(PID, &path);
     let manifest = Recording::open(&path).unwrap().manifest;
     for name in ["holders", "processes", "owners", "cgroups", "namespaces"] {
-        let source = manifest.sources.iter().find(|s| s.name == name).unwrap();
+        let source = manifest
+            .sources
+            .iter()
+            .find(|s| s.name.as_str() == name)
+            .unwrap();
         let not = matches!(&source.verdict, Verdict::Unsupported(_));
         assert!(not, "{name}: {:?}", source.verdict);
     }
@@ -123,10 +127,13 @@ fn in_the_hosts_namespaces_there_is_nothing_to_say() {
     let path = dir.path().join("r.tcpwhy");
     record_in(&["--fork"], &path);
     let manifest = Recording::open(&path).unwrap().manifest;
-    let namespaces = manifest.sources.iter().find(|s| s.name == "namespaces");
+    let namespaces = manifest
+        .sources
+        .iter()
+        .find(|s| s.name.as_str() == "namespaces");
     assert_eq!(namespaces.unwrap().verdict, Verdict::Attached);
     assert!(!rows::<Holder>(&path).is_empty() && !rows::<Process>(&path).is_empty());
-    let of_host = |h: &Health| &*h.source == "host";
+    let of_host = |h: &Health| h.source.as_str() == "host";
     assert!(!rows::<Health>(&path).iter().any(of_host));
 }
 

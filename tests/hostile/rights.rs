@@ -62,7 +62,7 @@ struct Recorded(PathBuf);
 impl Recorded {
     fn verdict(&self, source: &str) -> Verdict {
         let sources = Recording::open(&self.0).unwrap().manifest.sources;
-        let source = sources.into_iter().find(|s| s.name == source);
+        let source = sources.into_iter().find(|s| s.name.as_str() == source);
         source.expect("the source is named").verdict
     }
 

@@ -1,7 +1,5 @@
 //! The modes of a distribution of latencies, and the kernel's schedule that explains them.
 
-/// The setting that says how often Linux sends a SYN again before it doubles the interval.
-pub(crate) const LINEAR: &str = "net.ipv4.tcp_syn_linear_timeouts";
 /// Bins per factor of two: 4.4 % each.
 const PER_OCTAVE: f64 = 16.0;
 /// Empty bins that part two modes: a gap of 14 %.

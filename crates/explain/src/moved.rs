@@ -1,7 +1,7 @@
 //! Counters that moved with a symptom, ranked over all of them.
 
 use ahash::AHashMap;
-use recording::{RowRef, strongest_correlation};
+use recording::{RowRef, counter, strongest_correlation};
 
 use crate::finding::{Scope, Step};
 use crate::story::{Conn, Side, Story};
@@ -31,16 +31,19 @@ struct Moved {
 
 /// Counters that count retransmissions themselves: they move with what is sent again by definition.
 const THE_SYMPTOM: &[&str] = &[
-    SENT_AGAIN,
-    "TcpExt.TCPSynRetrans",
-    "TcpExt.TCPTimeouts",
-    "TcpExt.TcpTimeoutRehash",
-    "TcpExt.TCPLostRetransmit",
+    counter::RETRANS_SEGS,
+    counter::TCP_SYN_RETRANS,
+    counter::TCP_TIMEOUTS,
+    counter::TCP_TIMEOUT_REHASH,
+    counter::TCP_LOST_RETRANSMIT,
 ];
 /// Counters of the load itself: where all of it is in trouble, they say nothing.
-const THE_LOAD: &[&str] = &["Tcp.ActiveOpens", "Tcp.PassiveOpens", "Tcp.InSegs", SENT];
-const SENT_AGAIN: &str = "Tcp.RetransSegs";
-const SENT: &str = "Tcp.OutSegs";
+const THE_LOAD: &[&str] = &[
+    counter::ACTIVE_OPENS,
+    counter::PASSIVE_OPENS,
+    counter::IN_SEGS,
+    counter::OUT_SEGS,
+];
 /// Samples without which a correlation is chance.
 const LEAST_INTERVALS: usize = 4;
 /// A correlation below this is no more than a common trend.
@@ -127,7 +130,7 @@ fn connects(story: &Story, scope: &Scope) -> Option<(String, u64, Vec<Moved>)> {
 
 fn retransmits(story: &Story, netns: u32) -> Option<(String, u64, Vec<Moved>)> {
     let line = |name| story.series.lines(netns).find(|l| l.name == name);
-    let (sent_again, sent) = (line(SENT_AGAIN)?, line(SENT)?);
+    let (sent_again, sent) = (line(counter::RETRANS_SEGS)?, line(counter::OUT_SEGS)?);
     let count = sent_again.deltas.iter().sum::<f64>() as u64;
     let moved = with(story, netns, &sent_again.deltas, &sent.deltas);
     let what = format!("{} sent again", plural(count, "segment"));

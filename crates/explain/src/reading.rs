@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use ahash::AHashSet;
-use recording::{Addr, Error, Recording, SourceName};
+use recording::{Addr, Error, Recording, SourceName, sysctl};
 
 use crate::causes::owner_of;
 use crate::compare::{self, run, sockets};
 use crate::finding::Explanation;
-use crate::modes::{LINEAR, modes, syn_schedule};
+use crate::modes::{modes, syn_schedule};
 use crate::story::stats::median;
 use crate::story::{Conn, ConnId, Sampled, Side, Story};
 use crate::{Options, of_story};
@@ -138,7 +138,11 @@ impl Reading {
             *by_netns.entry(conn.netns).or_default() += 1;
         }
         let most = by_netns.into_iter().max_by_key(|(_, n)| *n);
-        let linear = most.and_then(|(netns, _)| self.story.settings.number(netns, LINEAR));
+        let linear = most.and_then(|(netns, _)| {
+            self.story
+                .settings
+                .number(netns, sysctl::TCP_SYN_LINEAR_TIMEOUTS)
+        });
         syn_schedule(linear.unwrap_or(0), None)
     }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use recording::{HealthKind, Recording};
+use recording::{HealthKind, Recording, counter};
 
 use crate::story::{MAX_CONNECTIONS, Outcome, Side, Story};
 use crate::waits::WaitSummary;
@@ -129,24 +129,24 @@ pub struct Facts {
 
 /// Counters whose rise is worth a line although no finding may rest on them.
 const TELLING: &[&str] = &[
-    "TcpExt.ListenOverflows",
-    "TcpExt.ListenDrops",
-    "TcpExt.TCPReqQFullDrop",
-    "TcpExt.TCPReqQFullDoCookies",
-    "TcpExt.SyncookiesFailed",
-    "TcpExt.TCPTimeouts",
-    "TcpExt.TCPBacklogDrop",
-    "TcpExt.TCPRcvQDrop",
-    "TcpExt.PruneCalled",
-    "TcpExt.TCPMemoryPressures",
-    "TcpExt.TCPAbortOnMemory",
-    "TcpExt.TCPTimeWaitOverflow",
-    "TcpExt.PAWSEstab",
-    "TcpExt.PAWSTimewait",
-    "TcpExt.TCPACKSkippedTimeWait",
-    "Tcp.AttemptFails",
-    "Tcp.EstabResets",
-    "Tcp.InErrs",
+    counter::LISTEN_OVERFLOWS,
+    counter::LISTEN_DROPS,
+    counter::TCP_REQ_Q_FULL_DROP,
+    counter::TCP_REQ_Q_FULL_DO_COOKIES,
+    counter::SYNCOOKIES_FAILED,
+    counter::TCP_TIMEOUTS,
+    counter::TCP_BACKLOG_DROP,
+    counter::TCP_RCV_Q_DROP,
+    counter::PRUNE_CALLED,
+    counter::TCP_MEMORY_PRESSURES,
+    counter::TCP_ABORT_ON_MEMORY,
+    counter::TCP_TIME_WAIT_OVERFLOW,
+    counter::PAWS_ESTAB,
+    counter::PAWS_TIMEWAIT,
+    counter::TCP_ACK_SKIPPED_TIME_WAIT,
+    counter::ATTEMPT_FAILS,
+    counter::ESTAB_RESETS,
+    counter::IN_ERRS,
 ];
 
 impl Summary {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 
 use recording::tables::Counter;
-use recording::{TableWriter, Text, monotonic_ns};
+use recording::{TableWriter, Text, counter, monotonic_ns};
 
 use crate::error::Error;
 
@@ -16,7 +16,7 @@ const FILES: &[&str] = &[
 
 /// Told in every sample, changed or not: readers learn from it when samples were taken, which a
 /// rate needs.
-const ALWAYS: (&str, &str) = ("Tcp", "InSegs");
+const ALWAYS: &str = counter::IN_SEGS;
 
 /// The values seen last, per namespace.
 #[derive(Default)]
@@ -57,7 +57,7 @@ impl Counters {
             let before = last.get(&key).copied().or(young.then_some(0));
             // A counter that was never seen is told unless it is zero: then nothing happened.
             let changed = before.map_or(value != 0, |before| before != value);
-            if changed || (group, name) == ALWAYS {
+            if changed || (group, name) == counter::parts(ALWAYS) {
                 push(Counter {
                     time_ns,
                     netns,

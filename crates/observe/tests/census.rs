@@ -194,7 +194,11 @@ fn neighbours_and_rules_are_counted() {
     assert!(grown[0] < 40 && grown[1] < 20, "{grown:?}");
     assert_eq!(grown[2..], [10, 5]);
     for name in names {
-        let source = manifest.sources.iter().find(|s| s.name == name).unwrap();
+        let source = manifest
+            .sources
+            .iter()
+            .find(|s| s.name.as_str() == name)
+            .unwrap();
         assert_eq!(source.verdict, Verdict::Attached);
     }
 }
@@ -206,10 +210,10 @@ fn a_structure_without_a_row_has_a_verdict_that_says_why() {
     let (manifest, dir) = record(Part::Ports, &[netns.inode], || {});
     let sizes: Vec<TableSize> = last_round(&dir);
     for source in &manifest.sources {
-        let has = sizes.iter().any(|r| r.structure == *source.name);
+        let has = sizes.iter().any(|r| r.structure == *source.name.as_str());
         match &source.verdict {
             Verdict::Attached => {
-                assert!(has || ["ports", "tables", "slabs"].contains(&&*source.name))
+                assert!(has || ["ports", "tables", "slabs"].contains(&source.name.as_str()))
             }
             Verdict::Unsupported(why) | Verdict::Failed(why) => {
                 assert!(!has && !why.is_empty(), "{source:?}")

@@ -183,7 +183,7 @@ fn packets_are_understood_or_counted() {
         .collect();
     let partial: u64 = health
         .iter()
-        .filter(|h| h.what == "partial")
+        .filter(|h| h.what.as_str() == "partial")
         .map(|h| h.count)
         .sum();
     assert_eq!(partial, 2 * UNREADABLE);

@@ -55,7 +55,11 @@ fn cpus_and_interrupts_are_the_systems_own() {
     let (stat_after, irq_after, soft_after) = (stat(), irqs("irq"), irqs("softirq"));
 
     for name in ["cpus", "interrupts", "resources"] {
-        let source = manifest.sources.iter().find(|s| s.name == name).unwrap();
+        let source = manifest
+            .sources
+            .iter()
+            .find(|s| s.name.as_str() == name)
+            .unwrap();
         assert_eq!(source.verdict, Verdict::Attached, "{name}");
     }
     let cpus: Vec<Cpu> = rows(&dir);
@@ -159,7 +163,7 @@ fn the_checklist_has_its_lines_with_sane_values() {
 
     // Of this process, which listens: the descriptors that it really has.
     let verdict = |name: &str| {
-        let source = manifest.sources.iter().find(|s| s.name == name);
+        let source = manifest.sources.iter().find(|s| s.name.as_str() == name);
         source.unwrap().verdict.clone()
     };
     assert_eq!(verdict("owners"), Verdict::Attached);

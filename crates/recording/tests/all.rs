@@ -2,3 +2,4 @@
 
 mod damage;
 mod round_trip;
+mod spellings;

@@ -2,16 +2,14 @@
 
 mod advice;
 
-use super::lost_syn::{
-    ConnectTimes, DROPS, FULL_COOKIES, FULL_DROPS, OVERFLOWS, dropped_elsewhere, matters,
-};
-use super::scene::{SOMAXCONN, Scene, application, doubts, named, named_short, process, scenes};
+use super::lost_syn::{ConnectTimes, dropped_elsewhere, matters};
+use super::scene::{Scene, application, doubts, named, named_short, process, scenes};
 use super::{Cause, findings};
 use crate::finding::{Check, Confidence, Doing, Finding, Impact, Level, RuledOut, Scope, Step};
 use crate::moved::Symptom;
 use crate::story::{Rise, Story};
 use crate::words::{count, duration, figure, fitting, plural};
-use recording::SourceName;
+use recording::{SourceName, counter, sysctl};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "accept-queue-overflow",
@@ -66,7 +64,7 @@ pub(super) fn holds(scene: Scene) -> bool {
 
 /// How much the full accept queue dropped, if it matters.
 fn dropped(scene: Scene) -> Option<u64> {
-    let overflows = scene.rise(OVERFLOWS).by;
+    let overflows = scene.rise(counter::LISTEN_OVERFLOWS).by;
     let dropped = match scene.listener.drops() {
         // Several listeners may share the namespace's counter: each has its own drops.
         Some(own) if overflows > 0 => own.min(overflows),
@@ -81,7 +79,7 @@ impl<'a> Case<'a> {
         Some(Case {
             scene,
             dropped: dropped(scene)?,
-            overflows: scene.rise(OVERFLOWS),
+            overflows: scene.rise(counter::LISTEN_OVERFLOWS),
             times: ConnectTimes::of(scene),
         })
     }
@@ -250,7 +248,7 @@ impl<'a> Case<'a> {
 
     fn drops_step(&self) -> Step {
         let own = self.scene.listener.drops();
-        let drops = self.scene.rise(DROPS);
+        let drops = self.scene.rise(counter::LISTEN_DROPS);
         let own_says = match own {
             Some(n) => format!("this listener's own count rose by {}", count(n)),
             None => "this listener was not sampled".into(),
@@ -261,8 +259,8 @@ impl<'a> Case<'a> {
             plural(self.overflows.by, "packet"),
             count(drops.by)
         ))
-        .number("ListenOverflows", self.overflows.by)
-        .number("ListenDrops", drops.by)
+        .number(counter::short(counter::LISTEN_OVERFLOWS), self.overflows.by)
+        .number(counter::short(counter::LISTEN_DROPS), drops.by)
         .number_if("listener_drops", own)
         .rows(self.overflows.rows())
         .rows(self.scene.listener.fullest().map(|s| s.last_row))
@@ -273,7 +271,7 @@ impl<'a> Case<'a> {
         let sock = self.scene.listener.fullest()?;
         let (longest, row) = sock.longest_accept_queue;
         let (crowded, samples) = self.scene.listener.crowded_samples();
-        let somaxconn = self.scene.setting(SOMAXCONN);
+        let somaxconn = self.scene.setting(sysctl::SOMAXCONN);
         let cut = match somaxconn {
             Some(max) if u64::from(sock.backlog) == max => ", as net.core.somaxconn cuts it",
             _ => "",
@@ -385,7 +383,10 @@ impl<'a> Case<'a> {
     }
 
     fn consequence_step(&self) -> Option<Step> {
-        let (full, cookies) = (self.scene.rise(FULL_DROPS), self.scene.rise(FULL_COOKIES));
+        let (full, cookies) = (
+            self.scene.rise(counter::TCP_REQ_Q_FULL_DROP),
+            self.scene.rise(counter::TCP_REQ_Q_FULL_DO_COOKIES),
+        );
         if full.by == 0 && cookies.by == 0 {
             return None;
         }
@@ -395,8 +396,11 @@ impl<'a> Case<'a> {
             plural(full.by, "SYN"),
             count(cookies.by)
         ))
-        .number("TCPReqQFullDrop", full.by)
-        .number("TCPReqQFullDoCookies", cookies.by)
+        .number(counter::short(counter::TCP_REQ_Q_FULL_DROP), full.by)
+        .number(
+            counter::short(counter::TCP_REQ_Q_FULL_DO_COOKIES),
+            cookies.by,
+        )
         .rows(full.rows())
         .rows(cookies.rows());
         Some(step)
@@ -424,7 +428,7 @@ impl<'a> Case<'a> {
     }
 
     fn ruled_out(&self) -> Vec<RuledOut> {
-        let full = self.scene.rise(FULL_DROPS).by;
+        let full = self.scene.rise(counter::TCP_REQ_Q_FULL_DROP).by;
         let because = match full {
             0 => "TCPReqQFullDrop did not rise: no SYN was dropped for a full SYN queue".into(),
             n => format!(

@@ -4,7 +4,7 @@ mod evidence;
 
 use std::collections::BTreeMap;
 
-use recording::{SourceName, Text};
+use recording::{SourceName, Text, counter};
 
 use super::scene::{command_in, doubts, same_count, weigh_checks};
 use super::{Cause, accept_queue_overflow, injected_reset};
@@ -348,12 +348,12 @@ impl<'a> Case<'a> {
             && self.story.counters.covers(netns)
         {
             let failed = self.story.sums(netns).failed;
-            let counted = self.story.counters.rise(netns, "Tcp.AttemptFails").by;
+            let counted = self.story.counters.rise(netns, counter::ATTEMPT_FAILS).by;
             let formula = "AttemptFails of the clients' namespace = their connects that failed";
             checks.push(same_count(formula, counted, failed, "connections"));
         }
         if let (Some(netns), true) = (self.server(), checks.is_empty()) {
-            let resets = self.story.counters.rise(netns, "Tcp.OutRsts").by as f64;
+            let resets = self.story.counters.rise(netns, counter::OUT_RSTS).by as f64;
             checks.push(Check {
                 formula: "resets sent by the namespace (OutRsts) ≥ SYNs refused".into(),
                 expected: sent as f64,

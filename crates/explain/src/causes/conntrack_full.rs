@@ -7,7 +7,7 @@ use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, RuledOut
 use crate::moved::Symptom;
 use crate::story::Story;
 use crate::words::{bytes, count, figure, fitting, percent, plural, rounded};
-use recording::SourceName;
+use recording::{SourceName, sysctl};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "conntrack-full",
@@ -238,7 +238,7 @@ impl<'a> Case<'a> {
                 ),
                 change: Some(Change::Sysctl {
                     netns: 0,
-                    name: "net.netfilter.nf_conntrack_max",
+                    name: sysctl::NF_CONNTRACK_MAX,
                     value: roomy.to_string(),
                 }),
             },

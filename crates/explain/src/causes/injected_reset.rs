@@ -5,7 +5,7 @@ mod evidence;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ahash::AHashMap;
-use recording::{Addr, SourceName};
+use recording::{Addr, SourceName, counter};
 
 use super::scene::{command_in, doubts, namespace, weigh_checks};
 use super::{Cause, scene};
@@ -351,8 +351,8 @@ impl<'a> Case<'a> {
             netns.sort_unstable();
             netns.dedup();
             let rise = |n: &u32| {
-                let failed = story.counters.rise(*n, "Tcp.AttemptFails").by;
-                failed + story.counters.rise(*n, "Tcp.EstabResets").by
+                let failed = story.counters.rise(*n, counter::ATTEMPT_FAILS).by;
+                failed + story.counters.rise(*n, counter::ESTAB_RESETS).by
             };
             if netns.iter().all(|n| story.counters.covers(*n)) {
                 let formula = "connects failed and connections reset (AttemptFails + EstabResets) \

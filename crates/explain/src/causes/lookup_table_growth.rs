@@ -369,8 +369,5 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Buckets for namespaces made from this one.
-const CHILD_ENTRIES: &str = "net.ipv4.tcp_child_ehash_entries";
-
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! What a full queue does to clients, the same whichever queue it is: SYNs without an answer.
 
-use recording::{RowRef, SourceName};
+use recording::{RowRef, SourceName, counter};
 
 use super::scene::{SHOWN_ROWS, Scene, doubts, same_count, weigh_checks};
 use crate::finding::{Check, Confidence, Impact, Latency, RuledOut, Step};
@@ -20,11 +20,6 @@ const FIRST_RETRY_MS: f64 = 1_000.0;
 const LATE_NS: u64 = 100_000_000;
 /// A timer fires up to a few ticks late, and the round trip is added.
 const RETRY_TOLERANCE: f64 = 0.15;
-
-pub(crate) const OVERFLOWS: &str = "TcpExt.ListenOverflows";
-pub(crate) const DROPS: &str = "TcpExt.ListenDrops";
-pub(crate) const FULL_DROPS: &str = "TcpExt.TCPReqQFullDrop";
-pub(crate) const FULL_COOKIES: &str = "TcpExt.TCPReqQFullDoCookies";
 
 /// Whether so many drops matter among so many arrivals.
 pub(crate) fn matters(dropped: u64, accepted: u64) -> bool {
@@ -268,7 +263,7 @@ fn ghost(story: &Story, conn: &Conn, late_acks: u64) -> Option<Ghost> {
 /// The namespace's ListenDrops against the listener's own count, when no other listener drops. A
 /// last ACK that finds the accept queue full counts only at the listener.
 fn drops_check(scene: Scene) -> Option<Check> {
-    let all = scene.rise(DROPS).by;
+    let all = scene.rise(counter::LISTEN_DROPS).by;
     let late = scene.late_acks_dropped("TCP_LISTEN_OVERFLOW");
     let own = scene.listener.drops()?;
     let alone = scene.story.sums(scene.listener.netns).dropping == 1;

@@ -4,9 +4,9 @@ mod evidence;
 
 use std::collections::BTreeMap;
 
-use recording::SourceName;
+use recording::{SourceName, counter, sysctl};
 
-use super::options::{Pace, SYNCOOKIES_RECEIVED, Sorted, any_lasts};
+use super::options::{Pace, Sorted, any_lasts};
 use super::scene::{Scene, command_in, doubts, named, named_short, scenes, weigh_checks};
 use super::{Cause, syn_cookie_options_lost};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, Role, RuledOut, Scope};
@@ -27,7 +27,7 @@ const PAGE: &str = "
 or recover from each loss with a time-out. `ss -tie` shows them without `wscale` or `sack`. All
 connections over one path have it, from their first to their last, at any load.
 
-**Mechanism.** SACK, window scaling and timestamps are offered in the SYN and confirmed in the
+**Mechanism.** sysctl::TCP_SACK, window scaling and timestamps are offered in the SYN and confirmed in the
 SYN-ACK. A firewall, load balancer or modem that rewrites the options of either (iptables
 `TCPOPTSTRIP`, nft `reset tcp option`, a \"normalizer\") leaves both ends with the TCP of 1981.
 
@@ -42,8 +42,6 @@ not have offered them: tcpwhy says so, and reports it only if the small window h
 const MIN_WAITED: f64 = 0.2;
 /// … or, seen from the receiver, if it reaches this share of 65,535 bytes per round trip.
 const MIN_OF_CEILING: f64 = 0.5;
-const SACK: &str = "net.ipv4.tcp_sack";
-const SCALING: &str = "net.ipv4.tcp_window_scaling";
 /// Servers that clients of this host connect to, looked at one by one.
 const MAX_PLACES: usize = 65_536;
 
@@ -289,7 +287,9 @@ impl<'a> Case<'a> {
 
     /// Cookies that came back to the namespace.
     fn cookies(&self) -> Rise {
-        self.story.counters.rise(self.netns, SYNCOOKIES_RECEIVED)
+        self.story
+            .counters
+            .rise(self.netns, counter::SYNCOOKIES_RECV)
     }
 
     /// Accepted connections of which it is not known whether a cookie made them.
@@ -381,7 +381,8 @@ fn stripped(story: &Story, conn: &Conn) -> bool {
         let there = peer.map_or(Some(1), |p| story.settings.number(p.netns, name));
         here.is_some_and(|v| v > 0) && there.is_some_and(|v| v > 0)
     };
-    (!agreed.sack && on(SACK)) || (!agreed.window_scaling && on(SCALING))
+    (!agreed.sack && on(sysctl::TCP_SACK))
+        || (!agreed.window_scaling && on(sysctl::TCP_WINDOW_SCALING))
 }
 
 /// Whether a transfer without window scaling is held up by the small window.

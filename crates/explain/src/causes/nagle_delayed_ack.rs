@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use recording::{RowRef, SourceName};
+use recording::{RowRef, SourceName, counter};
 
 use super::Cause;
 use super::path::{End, ends, median_of, sample_rows, senders};
@@ -263,7 +263,7 @@ impl Case<'_> {
             .rows(sample_rows(&self.held)),
         );
         if let Some(netns) = self.peers_netns() {
-            let rise = self.story.counters.rise(netns, "TcpExt.DelayedACKs");
+            let rise = self.story.counters.rise(netns, counter::DELAYED_ACKS);
             if rise.by > 0 {
                 steps.push(
                     Step::new(format!(
@@ -293,7 +293,7 @@ impl Case<'_> {
             tolerance: "− 10 % to + 30 %: the timer fires some ticks late".into(),
         }];
         if let Some(netns) = self.peers_netns() {
-            let acks = self.story.counters.rise(netns, "TcpExt.DelayedACKs").by;
+            let acks = self.story.counters.rise(netns, counter::DELAYED_ACKS).by;
             let (a, b) = (self.messages() as f64, acks as f64);
             checks.push(Check {
                 formula: "segments sent ÷ 2 = ACKs that the peer's delayed-ACK timer sent".into(),

@@ -1,6 +1,9 @@
 //! Connections that lack TCP options, and what that costs them beside those that have them.
 
-use super::lost_syn::FULL_COOKIES;
+use recording::sysctl;
+
+use recording::counter;
+
 use super::scene::Scene;
 use crate::finding::{Check, Impact, Step};
 use crate::story::stats::{median, ratio};
@@ -14,9 +17,6 @@ pub(crate) const UNSCALED_WINDOW: f64 = 65_535.0;
 const LASTING_NS: u64 = 1_000_000_000;
 /// The smoothed RTT that divides the window varies by this much around the path's.
 const RATE_TOLERANCE: f64 = 0.25;
-
-pub(crate) const SYNCOOKIES_RECEIVED: &str = "TcpExt.SyncookiesRecv";
-const RMEM: &str = "net.ipv4.tcp_rmem";
 
 /// The connections that a listener accepted, by what became of their options.
 #[derive(Debug, Default)]
@@ -47,10 +47,11 @@ impl Sorted {
                 _ => sorted.plain.push(id),
             }
         }
-        let received = scene.rise(SYNCOOKIES_RECEIVED).value;
+        let received = scene.rise(counter::SYNCOOKIES_RECV).value;
         let seen = sorted.cookie.len() as u64;
         let covered = received.saturating_sub(seen) >= unseen.len() as u64;
-        let warned = scene.listener.warned() || scene.rise(FULL_COOKIES).value > 0;
+        let warned =
+            scene.listener.warned() || scene.rise(counter::TCP_REQ_Q_FULL_DO_COOKIES).value > 0;
         match warned && covered {
             true => sorted.perhaps_cookie = unseen,
             false => sorted.plain.append(&mut unseen),
@@ -259,7 +260,10 @@ impl Pace {
 
 /// With no sibling to compare: what the receive buffer would have allowed.
 fn allowed(story: &Story, netns: u32) -> String {
-    let rmem = story.settings.get(netns, RMEM).and_then(|v| v.number(2));
+    let rmem = story
+        .settings
+        .get(netns, sysctl::TCP_RMEM)
+        .and_then(|v| v.number(2));
     match rmem {
         // The kernel offers about half of the buffer as window, the rest is overhead.
         Some(max) => format!(

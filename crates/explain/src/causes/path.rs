@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use recording::{Addr, RowRef};
+use recording::{Addr, RowRef, counter};
 
 use super::scene::{SHOWN_ROWS, same_count};
 use crate::finding::{Check, Role, Scope};
@@ -82,7 +82,7 @@ impl<'a> Path<'a> {
     /// `None` without counters.
     pub(crate) fn counted_again(&self) -> Option<Check> {
         let rise = |name| self.story.counters.rise(self.netns, name).by;
-        let after = rise("Tcp.RetransSegs").checked_sub(rise("TcpExt.TCPSynRetrans"))?;
+        let after = rise(counter::RETRANS_SEGS).checked_sub(rise(counter::TCP_SYN_RETRANS))?;
         let formula = "RetransSegs − TCPSynRetrans of the namespace = segments seen sent again";
         let seen = self.story.transfers.resent_in(self.netns);
         let covered = self.story.counters.covers(self.netns);

@@ -4,11 +4,11 @@ use super::Cause;
 use super::scene::{doubts, namespace, weigh_checks};
 use super::silent::{MIN_LOST, Silent, places};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, RuledOut, Step};
-use crate::modes::{LINEAR, modes, step, syn_schedule};
+use crate::modes::{modes, step, syn_schedule};
 use crate::moved::Symptom;
 use crate::story::{Conn, Story};
 use crate::words::{count, duration, fitting, list, percent, plural};
-use recording::SourceName;
+use recording::{SourceName, sysctl};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "path-drops-syn",
@@ -154,7 +154,12 @@ fn evidence(silent: &Silent) -> Vec<Step> {
 fn clusters_step(silent: &Silent) -> Option<Step> {
     let netns = silent.client_netns()?;
     let settings = &silent.story.settings;
-    let schedule = syn_schedule(settings.number(netns, LINEAR).unwrap_or(0), None);
+    let schedule = syn_schedule(
+        settings
+            .number(netns, sysctl::TCP_SYN_LINEAR_TIMEOUTS)
+            .unwrap_or(0),
+        None,
+    );
     let late = silent.story.all(&silent.clients).map(|(_, c)| c);
     let late = late.filter(|c| c.syn_retries > 0);
     let mut took: Vec<u64> = late.clone().filter_map(Conn::connect_ns).collect();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use recording::{Addr, RowRef, SourceName};
+use recording::{Addr, RowRef, SourceName, sysctl};
 
 use super::path::{End, Path, paths_of};
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, set_sysctl, weigh_checks};
@@ -357,12 +357,22 @@ impl<'a> Case<'a> {
                 change: None,
             },
         ];
-        if story.settings.number(self.path.netns, PROBING) == Some(0) {
+        if story
+            .settings
+            .number(self.path.netns, sysctl::TCP_MTU_PROBING)
+            == Some(0)
+        {
             let risk = "Each new connection hangs for some timeouts (tcp_retries1, about 3 s) first; \
                         one to a peer that is merely slow may go on with small segments.";
             let expected = "A connection that hangs tries segments of tcp_base_mss (1,024 bytes) \
                             and goes on with what passes.";
-            advice.push(set_sysctl(netns, PROBING, 1, risk, expected.into()));
+            advice.push(set_sysctl(
+                netns,
+                sysctl::TCP_MTU_PROBING,
+                1,
+                risk,
+                expected.into(),
+            ));
         }
         advice.push(Advice {
             action: format!("Or lower the MTU of the route to {to} to {mtu}."),
@@ -391,9 +401,6 @@ fn sent_full(conn: &Conn, mss: u32, since_ns: u64) -> bool {
     let large = conn.mss >= mss && conn.bytes_acked >= SEGMENTS * u64::from(mss);
     short && large && conn.sampled.is_none() && to >= since_ns
 }
-
-/// Whether TCP looks for the size that passes by itself: 0 never, 1 after timeouts, 2 always.
-const PROBING: &str = "net.ipv4.tcp_mtu_probing";
 
 mod evidence;
 #[cfg(test)]

@@ -5,7 +5,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use ahash::AHashMap;
-use recording::{Addr, RowRef};
+use recording::sysctl::IP_LOCAL_PORT_RANGE;
+use recording::sysctl::IP_LOCAL_RESERVED_PORTS;
+use recording::{Addr, RowRef, sysctl};
 
 use super::scene::{SHOWN_ROWS, command_in, namespace, same_count, set_sysctl};
 use crate::finding::{Advice, Change, Check, Netns, Role, Scope, Step};
@@ -235,10 +237,10 @@ impl<'a> Destination<'a> {
 
     /// Who set the range.
     pub(super) fn range_step(&self) -> Option<Step> {
-        let value = self.story.settings.get(self.netns, RANGE)?;
+        let value = self.story.settings.get(self.netns, IP_LOCAL_PORT_RANGE)?;
         Some(
             Step::new(format!(
-                "{RANGE}={} in {}: one connection per port to the same address and port.",
+                "{IP_LOCAL_PORT_RANGE}={} in {}: one connection per port to the same address and port.",
                 value.text,
                 namespace(&self.story.netns(self.netns))
             ))
@@ -290,12 +292,15 @@ impl<'a> Destination<'a> {
         let value = format!("{} {}", WIDE.0, WIDE.1);
         let after = self.wanted() as f64 / wide as f64;
         Advice {
-            action: format!("Widen {RANGE} to {value}."),
-            command: command_in(netns, &format!("sysctl -w {RANGE}=\"{value}\"")),
+            action: format!("Widen {IP_LOCAL_PORT_RANGE} to {value}."),
+            command: command_in(
+                netns,
+                &format!("sysctl -w {IP_LOCAL_PORT_RANGE}=\"{value}\""),
+            ),
             r#where: format!("{}; a file in /etc/sysctl.d/ keeps it", namespace(netns)),
             risk: format!(
                 "A service that listens in the new range may find its port taken: name such ports \
-                 in {RESERVED}."
+                 in {IP_LOCAL_RESERVED_PORTS}."
             ),
             expected: format!(
                 "{} of {} ports in use, not {} of {}: connects find one at the first tries.",
@@ -306,7 +311,7 @@ impl<'a> Destination<'a> {
             ),
             change: Some(Change::Sysctl {
                 netns: netns.inode,
-                name: RANGE,
+                name: IP_LOCAL_PORT_RANGE,
                 value,
             }),
         }
@@ -320,7 +325,7 @@ impl<'a> Destination<'a> {
              TIME_WAIT lasts is no setting of Linux.",
             plural(self.time_wait(), "port")
         );
-        set_sysctl(netns, "net.ipv4.tcp_tw_reuse", 1, risk, expected)
+        set_sysctl(netns, sysctl::TCP_TW_REUSE, 1, risk, expected)
     }
 
     fn more_addresses(&self, with_change: bool) -> Advice {
@@ -402,8 +407,3 @@ fn no_port_at_bind(scope: &Scope) -> Advice {
 pub(super) const TRY_NS: f64 = 65.0;
 /// The same for bind() (measured on Linux 6.18).
 pub(super) const BIND_TRY_NS: f64 = 275.0;
-
-/// The sysctl for the range of local ports.
-const RANGE: &str = "net.ipv4.ip_local_port_range";
-/// The sysctl for ports of the range that are not chosen.
-const RESERVED: &str = "net.ipv4.ip_local_reserved_ports";

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use recording::{RowRef, SourceName, Text};
+use recording::{RowRef, SourceName, Text, counter};
 
 use super::path::{End, lost, min_rtt_us, paths, rate, sample_rows, senders};
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, same_count, weigh_checks};
@@ -120,7 +120,7 @@ impl Case<'_> {
         let sampled = self.ends.iter().map(|e| e.transfer.segments()).sum();
         self.story
             .counters
-            .rise(self.netns, "Tcp.OutSegs")
+            .rise(self.netns, counter::OUT_SEGS)
             .by
             .max(sampled)
     }

@@ -2,6 +2,8 @@
 
 mod silent_peer;
 
+use recording::counter;
+
 use super::aborted::{Aborted, aborted};
 use super::scene::{application, command_in, named, named_short, weigh_checks};
 use super::{Cause, findings, injected_reset, reset_unread_data};
@@ -40,9 +42,6 @@ are what they are for: they count when at least half of a client's connections t
 so.
 ";
 
-/// Counts sockets closed with SO_LINGER 0, and data that came after a close.
-const COUNTER: &str = "TcpExt.TCPAbortOnData";
-
 fn find(story: &Story) -> Vec<Finding> {
     let mut all = findings(aborted(story, Why::Linger), Some, finding);
     all.extend(silent_peer::find(story));
@@ -51,7 +50,7 @@ fn find(story: &Story) -> Vec<Finding> {
 
 fn finding(case: &Aborted) -> Finding {
     let scope = case.scene.scope();
-    let checks = case.arithmetic(COUNTER, false);
+    let checks = case.arithmetic(counter::TCP_ABORT_ON_DATA, false);
     let mut confidence = case.confidence();
     weigh_checks(&mut confidence, &checks);
     let (n, of) = (count(case.count()), plural(case.of(), "connection"));
@@ -94,7 +93,7 @@ fn evidence(case: &Aborted, scope: &Scope) -> Vec<Step> {
     let mut steps = vec![case.reset_step(scope, how, "TCP_STATE, in tcp_disconnect")];
     steps.push(case.bytes_step());
     steps.extend(case.clients_step());
-    steps.extend(case.counter_step(COUNTER));
+    steps.extend(case.counter_step(counter::TCP_ABORT_ON_DATA));
     steps
 }
 

@@ -1,5 +1,7 @@
 //! C11: a server closes connections before it has read what their clients sent, and so resets them.
 
+use recording::counter;
+
 use super::aborted::{Aborted, aborted};
 use super::scene::{application, command_in, named, named_short, weigh_checks};
 use super::{Cause, findings, injected_reset, reset_by_application};
@@ -36,16 +38,13 @@ are told, of clients that had not closed their side. Connections that are reset 
 to a process that ended.
 ";
 
-/// Counts sockets closed with data unread.
-const COUNTER: &str = "TcpExt.TCPAbortOnClose";
-
 fn find(story: &Story) -> Vec<Finding> {
     findings(aborted(story, Why::UnreadData), Some, finding)
 }
 
 fn finding(case: &Aborted) -> Finding {
     let scope = case.scene.scope();
-    let checks = case.arithmetic(COUNTER, true);
+    let checks = case.arithmetic(counter::TCP_ABORT_ON_CLOSE, true);
     let mut confidence = case.confidence();
     weigh_checks(&mut confidence, &checks);
     let (n, of) = (count(case.count()), plural(case.of(), "connection"));
@@ -91,7 +90,7 @@ fn evidence(case: &Aborted, scope: &Scope) -> Vec<Step> {
     let mut steps = vec![case.reset_step(scope, "with received data unread", REASON)];
     steps.push(case.bytes_step());
     steps.extend(case.clients_step());
-    steps.extend(case.counter_step(COUNTER));
+    steps.extend(case.counter_step(counter::TCP_ABORT_ON_CLOSE));
     steps
 }
 

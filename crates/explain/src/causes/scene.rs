@@ -1,6 +1,6 @@
 //! What several causes say of a listener: its scope, its processes, its limits, how sure we are.
 
-use recording::{RowRef, SourceName};
+use recording::{RowRef, SourceName, sysctl};
 
 use crate::finding::{Advice, Change, Check, Confidence, Doing, Level, Netns, Role, Scope};
 use crate::story::{Listener, Side, Story, What};
@@ -286,13 +286,13 @@ pub(crate) fn raise_backlog(
             value: backlog,
         }),
     }];
-    if let Some(max) = scene.setting(SOMAXCONN)
+    if let Some(max) = scene.setting(sysctl::SOMAXCONN)
         && max < backlog.into()
     {
         let cut = format!("It no longer cuts the backlog to {}.", count(max));
         let risk =
             "None for others: it only allows larger backlogs. listen() must be called again.";
-        let allow = set_sysctl(&scope.netns, SOMAXCONN, backlog.into(), risk, cut);
+        let allow = set_sysctl(&scope.netns, sysctl::SOMAXCONN, backlog.into(), risk, cut);
         // Without it the larger backlog is cut: the application may ask for enough already.
         let first = usize::from(scope.backlog.is_none_or(|b| u64::from(b) < max));
         advice.insert(first, allow);
@@ -362,10 +362,3 @@ pub(crate) fn at_least(formula: &str, expected: u64, measured: u64, unit: &'stat
 
 /// Counters, listeners and events are read up to a second apart while all of them rise.
 const SAME_COUNT: f64 = 0.10;
-
-/// The sysctl that cuts every listen() backlog.
-pub(crate) const SOMAXCONN: &str = "net.core.somaxconn";
-/// The sysctl for the timestamp option.
-pub(crate) const TIMESTAMPS: &str = "net.ipv4.tcp_timestamps";
-/// When cookies are sent: 0 never, 1 when the SYN queue is full, 2 always.
-pub(crate) const SYNCOOKIES: &str = "net.ipv4.tcp_syncookies";

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use ahash::AHashMap;
-use recording::{RowRef, SourceName};
+use recording::{RowRef, SourceName, counter};
 
-use super::lost_syn::{ConnectTimes, DROPS};
+use super::lost_syn::ConnectTimes;
 use super::scene::SHOWN_ROWS;
 use crate::finding::{Check, Impact, Role, RuledOut, Scope, Step};
 use crate::story::{Conn, ConnId, Endpoint, Group, Listener, Side, Story, What};
@@ -176,7 +176,12 @@ impl<'a> Silent<'a> {
             return 0;
         };
         match self.story.counters.covers(listener.netns) {
-            true => self.story.counters.rise(listener.netns, DROPS).by,
+            true => {
+                self.story
+                    .counters
+                    .rise(listener.netns, counter::LISTEN_DROPS)
+                    .by
+            }
             false => listener.drops().unwrap_or(0),
         }
     }
@@ -302,8 +307,8 @@ impl<'a> Silent<'a> {
                 cause: "accept-queue-overflow",
                 because: format!(
                     "ListenOverflows rose by {} and ListenDrops by {} where {} listens",
-                    rise(super::lost_syn::OVERFLOWS),
-                    rise(DROPS),
+                    rise(counter::LISTEN_OVERFLOWS),
+                    rise(counter::LISTEN_DROPS),
                     listener.local
                 ),
             },
@@ -311,7 +316,7 @@ impl<'a> Silent<'a> {
                 cause: "syn-queue-overflow",
                 because: format!(
                     "TCPReqQFullDrop rose by {}",
-                    rise(super::lost_syn::FULL_DROPS)
+                    rise(counter::TCP_REQ_Q_FULL_DROP)
                 ),
             },
         ]

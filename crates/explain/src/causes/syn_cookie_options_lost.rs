@@ -1,12 +1,11 @@
 //! C06: connections answered with SYN cookies lost SACK and window scaling.
 
-use recording::{RowRef, SourceName};
+use recording::{RowRef, SourceName, counter, sysctl};
 
-use super::lost_syn::{FULL_COOKIES, FULL_DROPS};
-use super::options::{Pace, SYNCOOKIES_RECEIVED, Sorted, UNSCALED_WINDOW, any_lasts};
+use super::options::{Pace, Sorted, UNSCALED_WINDOW, any_lasts};
 use super::scene::{
-    SHOWN_ROWS, SOMAXCONN, SYNCOOKIES, Scene, TIMESTAMPS, application, doubts, named, named_short,
-    raise_backlog, roomy_backlog, same_count, scenes, set_sysctl, weigh_checks,
+    SHOWN_ROWS, Scene, application, doubts, named, named_short, raise_backlog, roomy_backlog,
+    same_count, scenes, set_sysctl, weigh_checks,
 };
 use super::{Cause, findings};
 use crate::finding::{Advice, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
@@ -33,7 +32,7 @@ is decided when they connect: a run of the same program is fast or slow by luck.
 `listen()` backlog (one more on kernels since 6.13). When that is full and
 `net.ipv4.tcp_syncookies` is 1 (with 2 always), Linux answers SYNs without keeping a request: what
 it must remember goes into the sequence number of the SYN-ACK, a *cookie*. There is room for the
-MSS, rounded down to one of four values, and for nothing else. SACK and the window scale survive
+MSS, rounded down to one of four values, and for nothing else. sysctl::TCP_SACK and the window scale survive
 only in the timestamp option, if both ends use timestamps (`net.ipv4.tcp_timestamps`). Without it
 they are cleared. Such a connection can have 65,535 bytes in flight, so its rate is at most 65,535
 bytes per round trip, and every window with several losses costs a round trip per loss or a
@@ -153,12 +152,12 @@ impl<'a> Case<'a> {
     }
 
     fn timestamps_off(&self) -> bool {
-        self.scene.setting(TIMESTAMPS) == Some(0)
+        self.scene.setting(sysctl::TCP_TIMESTAMPS) == Some(0)
     }
 
     /// Every SYN is answered by a cookie, however empty the queue.
     fn always(&self) -> bool {
-        self.scene.setting(SYNCOOKIES) == Some(2)
+        self.scene.setting(sysctl::TCP_SYNCOOKIES) == Some(2)
     }
 
     /// Other namespaces of this host from which its clients connect without timestamps.
@@ -171,7 +170,7 @@ impl<'a> Case<'a> {
         netns.sort_unstable();
         netns.dedup();
         netns.retain(|n| *n != self.scene.listener.netns);
-        netns.retain(|n| story.settings.number(*n, TIMESTAMPS) == Some(0));
+        netns.retain(|n| story.settings.number(*n, sysctl::TCP_TIMESTAMPS) == Some(0));
         netns
     }
 
@@ -263,8 +262,8 @@ impl<'a> Case<'a> {
     }
 
     fn cookie_step(&self) -> Step {
-        let sent = self.scene.rise("TcpExt.SyncookiesSent");
-        let received = self.scene.rise(SYNCOOKIES_RECEIVED);
+        let sent = self.scene.rise(counter::SYNCOOKIES_SENT);
+        let received = self.scene.rise(counter::SYNCOOKIES_RECV);
         let seen = self.sorted.cookie.len() as u64;
         let mut says: String = match seen {
             0 => "They are older than the recording, or their making was not seen.".into(),
@@ -288,8 +287,8 @@ impl<'a> Case<'a> {
         };
         Step::new(says)
             .number("cookie_connections", seen)
-            .number("SyncookiesSent", sent.by)
-            .number("SyncookiesRecv", received.by)
+            .number(counter::short(counter::SYNCOOKIES_SENT), sent.by)
+            .number(counter::short(counter::SYNCOOKIES_RECV), received.by)
             .number("SyncookiesRecv_total", received.value)
             .rows(self.rows(&self.sorted.cookie))
             .rows(received.rows())
@@ -297,7 +296,7 @@ impl<'a> Case<'a> {
 
     fn queue_step(&self, application: &str) -> Step {
         let listener = self.scene.listener;
-        let full = self.scene.rise(FULL_COOKIES);
+        let full = self.scene.rise(counter::TCP_REQ_Q_FULL_DO_COOKIES);
         let at_once = self.at_once();
         let mut says: String = match full.by {
             _ if self.always() => {
@@ -328,16 +327,16 @@ impl<'a> Case<'a> {
         }
         let sampled = listener.most_half_open();
         Step::new(says)
-            .number("TCPReqQFullDoCookies", full.by)
+            .number(counter::short(counter::TCP_REQ_Q_FULL_DO_COOKIES), full.by)
             .number_if("backlog", listener.backlog())
             .number("arrived_at_once", at_once)
-            .number_if("somaxconn", self.scene.setting(SOMAXCONN))
-            .number_if("tcp_syncookies", self.scene.setting(SYNCOOKIES))
+            .number_if("somaxconn", self.scene.setting(sysctl::SOMAXCONN))
+            .number_if("tcp_syncookies", self.scene.setting(sysctl::TCP_SYNCOOKIES))
             .number_if("longest_syn_queue", sampled.map(|s| s.longest_syn_queue.0))
             .number("synflood_warned", listener.warned())
             .rows(
                 self.always()
-                    .then(|| self.scene.setting_row(SYNCOOKIES))
+                    .then(|| self.scene.setting_row(sysctl::TCP_SYNCOOKIES))
                     .flatten(),
             )
             .rows(sampled.map(|s| s.last_row))
@@ -346,7 +345,7 @@ impl<'a> Case<'a> {
     }
 
     fn timestamp_step(&self) -> Step {
-        let here = self.scene.setting(TIMESTAMPS);
+        let here = self.scene.setting(sysctl::TCP_TIMESTAMPS);
         let says = match here {
             Some(0) => {
                 "net.ipv4.tcp_timestamps=0 on this side: a cookie keeps SACK and window scaling \
@@ -354,7 +353,7 @@ impl<'a> Case<'a> {
             }
             Some(_) => {
                 "net.ipv4.tcp_timestamps is on here, so the clients' SYNs carried no timestamp, \
-                 the only place where a cookie keeps SACK and window scaling."
+                 the only place where a cookie keeps sysctl::TCP_SACK and window scaling."
             }
             None => {
                 "None of them uses timestamps, the only place where a cookie keeps SACK and \
@@ -363,12 +362,12 @@ impl<'a> Case<'a> {
         };
         Step::new(says)
             .number_if("tcp_timestamps", here)
-            .rows(self.scene.setting_row(TIMESTAMPS))
+            .rows(self.scene.setting_row(sysctl::TCP_TIMESTAMPS))
             .rows(self.rows(&self.lost).into_iter().take(1))
     }
 
     fn arithmetic(&self) -> Vec<Check> {
-        let received = self.scene.rise(SYNCOOKIES_RECEIVED).by;
+        let received = self.scene.rise(counter::SYNCOOKIES_RECV).by;
         let (dropped, _) = self.scene.ghosts();
         let made = self.scene.story.sums(self.scene.listener.netns).cookies;
         // Without drops the ACKs among them that led to nothing are not known.
@@ -421,7 +420,7 @@ impl<'a> Case<'a> {
                 ),
             });
         }
-        let dropped = self.scene.rise(FULL_DROPS).by;
+        let dropped = self.scene.rise(counter::TCP_REQ_Q_FULL_DROP).by;
         out.push(RuledOut {
             cause: "syn-queue-overflow",
             because: format!(
@@ -448,7 +447,7 @@ impl<'a> Case<'a> {
         let mut advice = match self.always() {
             true => vec![set_sysctl(
                 &scope.netns,
-                SYNCOOKIES,
+                sysctl::TCP_SYNCOOKIES,
                 1,
                 "None for a listener whose backlog is as long as its bursts: cookies still answer \
                  what does not fit.",
@@ -470,7 +469,13 @@ impl<'a> Case<'a> {
         let off: Vec<u32> = off.into_iter().chain(self.clients_without()).collect();
         for netns in &off {
             let netns = self.scene.story.netns(*netns);
-            advice.push(set_sysctl(&netns, TIMESTAMPS, 1, risk, expected.into()));
+            advice.push(set_sysctl(
+                &netns,
+                sysctl::TCP_TIMESTAMPS,
+                1,
+                risk,
+                expected.into(),
+            ));
         }
         if off.is_empty() {
             advice.push(Advice {

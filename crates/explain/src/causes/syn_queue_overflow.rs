@@ -1,11 +1,11 @@
 //! C05: half-open requests fill the SYN queue and, without cookies, further SYNs are dropped.
 
-use recording::{RowRef, SourceName};
+use recording::{RowRef, SourceName, counter, sysctl};
 
-use super::lost_syn::{ConnectTimes, DROPS, FULL_DROPS, OVERFLOWS, dropped_elsewhere, matters};
+use super::lost_syn::{ConnectTimes, dropped_elsewhere, matters};
 use super::scene::{
-    SHOWN_ROWS, SOMAXCONN, SYNCOOKIES, Scene, TIMESTAMPS, application, doubts, named, named_short,
-    raise_backlog, roomy_backlog, scenes, set_sysctl,
+    SHOWN_ROWS, Scene, application, doubts, named, named_short, raise_backlog, roomy_backlog,
+    scenes, set_sysctl,
 };
 use super::{Cause, accept_queue_overflow, findings};
 use crate::finding::{Advice, Check, Confidence, Finding, Level, RuledOut, Scope, Step};
@@ -46,7 +46,6 @@ drops SYNs before the listener: its counters stay.
 const STALE: f64 = 0.5;
 /// Without a measured round trip, SYNs within this time of each other count as simultaneous.
 const USUAL_RTT_NS: u64 = 10_000_000;
-const MAX_SYN_BACKLOG: &str = "net.ipv4.tcp_max_syn_backlog";
 
 /// A listener whose SYN queue overflowed.
 struct Case<'a> {
@@ -66,11 +65,11 @@ fn find(story: &Story) -> Vec<Finding> {
 
 impl<'a> Case<'a> {
     fn of(scene: Scene<'a>) -> Option<Case<'a>> {
-        let full = scene.rise(FULL_DROPS);
-        let overflows = scene.rise(OVERFLOWS).by;
+        let full = scene.rise(counter::TCP_REQ_Q_FULL_DROP);
+        let overflows = scene.rise(counter::LISTEN_OVERFLOWS).by;
         let early = match near_syn_limit(scene) {
             true => scene
-                .rise(DROPS)
+                .rise(counter::LISTEN_DROPS)
                 .by
                 .saturating_sub(overflows.saturating_add(full.by)),
             false => 0,
@@ -168,7 +167,7 @@ impl<'a> Case<'a> {
 
     fn confidence(&self, checks: &[Check]) -> Confidence {
         let mut c = Confidence::high();
-        match (self.full.by, self.scene.setting(SYNCOOKIES)) {
+        match (self.full.by, self.scene.setting(sysctl::TCP_SYNCOOKIES)) {
             (0, _) => c.at_most(
                 Level::Medium,
                 "drops at three quarters of tcp_max_syn_backlog have no counter of their own",
@@ -203,7 +202,7 @@ impl<'a> Case<'a> {
     }
 
     fn drops_step(&self) -> Step {
-        let drops = self.scene.rise(DROPS);
+        let drops = self.scene.rise(counter::LISTEN_DROPS);
         let own = self.scene.listener.drops();
         let own_says = match own {
             Some(n) => format!("; this listener's own count rose by {}", count(n)),
@@ -215,8 +214,8 @@ impl<'a> Case<'a> {
             plural(self.full.by, "SYN"),
             count(drops.by)
         ))
-        .number("TCPReqQFullDrop", self.full.by)
-        .number("ListenDrops", drops.by)
+        .number(counter::short(counter::TCP_REQ_Q_FULL_DROP), self.full.by)
+        .number(counter::short(counter::LISTEN_DROPS), drops.by)
         .number("early_drops", self.early)
         .number_if("listener_drops", own)
         .rows(self.full.rows())
@@ -227,7 +226,7 @@ impl<'a> Case<'a> {
     fn queue_step(&self, scope: &Scope) -> Option<Step> {
         let sock = self.scene.listener.most_half_open()?;
         let (longest, row) = sock.longest_syn_queue;
-        let max = self.scene.setting(MAX_SYN_BACKLOG);
+        let max = self.scene.setting(sysctl::TCP_MAX_SYN_BACKLOG);
         let limit = match (self.early > self.full.by, max) {
             (true, Some(max)) => format!(
                 "; without cookies it is kept below three quarters of tcp_max_syn_backlog={}",
@@ -246,7 +245,7 @@ impl<'a> Case<'a> {
         .number("longest_syn_queue", longest)
         .number("young", sock.young)
         .number("backlog", sock.backlog)
-        .number_if("somaxconn", self.scene.setting(SOMAXCONN))
+        .number_if("somaxconn", self.scene.setting(sysctl::SOMAXCONN))
         .number_if("tcp_max_syn_backlog", max)
         .rows([row])
         .rows(self.scene.call_row());
@@ -302,7 +301,7 @@ impl<'a> Case<'a> {
     }
 
     fn cookies_step(&self) -> Step {
-        let cookies = self.scene.setting(SYNCOOKIES);
+        let cookies = self.scene.setting(sysctl::TCP_SYNCOOKIES);
         let says = match cookies {
             Some(0) => {
                 "net.ipv4.tcp_syncookies=0: a SYN that finds the queue full is dropped instead of \
@@ -312,7 +311,7 @@ impl<'a> Case<'a> {
         };
         Step::new(says)
             .number_if("tcp_syncookies", cookies)
-            .rows(self.scene.setting_row(SYNCOOKIES))
+            .rows(self.scene.setting_row(sysctl::TCP_SYNCOOKIES))
             .rows(self.full.rows().take(1))
     }
 
@@ -322,7 +321,7 @@ impl<'a> Case<'a> {
             let backlog = f64::from(sock.backlog) + 1.0;
             let three_quarters = self
                 .scene
-                .setting(MAX_SYN_BACKLOG)
+                .setting(sysctl::TCP_MAX_SYN_BACKLOG)
                 .map(|max| max as f64 * 0.75);
             let (formula, limit) = match three_quarters {
                 Some(limit) if self.early > self.full.by => (
@@ -363,7 +362,7 @@ impl<'a> Case<'a> {
             cause: accept_queue_overflow::CAUSE.id,
             because: format!(
                 "ListenOverflows rose by {}{queue}",
-                count(self.scene.rise(OVERFLOWS).by)
+                count(self.scene.rise(counter::LISTEN_OVERFLOWS).by)
             ),
         }];
         out.extend(dropped_elsewhere(self.scene, self.dropped));
@@ -371,7 +370,7 @@ impl<'a> Case<'a> {
     }
 
     fn advice(&self, scope: &Scope) -> Vec<Advice> {
-        let timestamps_off = self.scene.setting(TIMESTAMPS) == Some(0);
+        let timestamps_off = self.scene.setting(sysctl::TCP_TIMESTAMPS) == Some(0);
         let risk = match timestamps_off {
             true => {
                 "With timestamps off, connections made from a cookie lose SACK and window scaling: \
@@ -383,11 +382,23 @@ impl<'a> Case<'a> {
             "The {} would have been answered; none waits for a second SYN.",
             plural(self.dropped, "dropped SYN")
         );
-        let mut advice = vec![set_sysctl(&scope.netns, SYNCOOKIES, 1, risk, expected)];
+        let mut advice = vec![set_sysctl(
+            &scope.netns,
+            sysctl::TCP_SYNCOOKIES,
+            1,
+            risk,
+            expected,
+        )];
         if timestamps_off {
             let expected = "Connections made from a cookie keep SACK and window scaling.".into();
             let risk = "12 bytes per segment, nothing else today.";
-            advice.push(set_sysctl(&scope.netns, TIMESTAMPS, 1, risk, expected));
+            advice.push(set_sysctl(
+                &scope.netns,
+                sysctl::TCP_TIMESTAMPS,
+                1,
+                risk,
+                expected,
+            ));
         }
         let backlog = self.new_backlog();
         let expected = match self.unanswered() {
@@ -399,7 +410,7 @@ impl<'a> Case<'a> {
         };
         let risk = "Restarting breaks present connections.";
         advice.extend(raise_backlog(self.scene, scope, backlog, risk, expected));
-        if let Some(max) = self.scene.setting(MAX_SYN_BACKLOG)
+        if let Some(max) = self.scene.setting(sysctl::TCP_MAX_SYN_BACKLOG)
             && max.saturating_mul(3) / 4 <= u64::from(backlog)
         {
             let expected = "Only if cookies stay off: their early limit, three quarters of this \
@@ -409,7 +420,7 @@ impl<'a> Case<'a> {
             let risk = "Kernel memory for that many requests.";
             advice.push(set_sysctl(
                 &scope.netns,
-                MAX_SYN_BACKLOG,
+                sysctl::TCP_MAX_SYN_BACKLOG,
                 twice,
                 risk,
                 expected,
@@ -421,7 +432,10 @@ impl<'a> Case<'a> {
 
 /// Cookies are off and the queue came near three quarters of tcp_max_syn_backlog.
 fn near_syn_limit(scene: Scene) -> bool {
-    let (Some(0), Some(max)) = (scene.setting(SYNCOOKIES), scene.setting(MAX_SYN_BACKLOG)) else {
+    let (Some(0), Some(max)) = (
+        scene.setting(sysctl::TCP_SYNCOOKIES),
+        scene.setting(sysctl::TCP_MAX_SYN_BACKLOG),
+    ) else {
         return false;
     };
     let longest = scene.listener.most_half_open();

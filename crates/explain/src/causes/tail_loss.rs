@@ -1,6 +1,6 @@
 //! C18: the last segment of a message is lost, and only a timer finds out.
 
-use recording::{RowRef, SourceName};
+use recording::{RowRef, SourceName, sysctl};
 
 use super::losses::Losses;
 use super::path::{End, Path, median_of, paths, sample_rows};
@@ -370,10 +370,13 @@ impl<'a> Case<'a> {
             },
         ];
         // 0 turns off what finds losses by time, which needs only one segment behind the lost one.
-        if story.settings.number(self.path.netns, RECOVERY) == Some(0) {
+        if story.settings.number(self.path.netns, sysctl::TCP_RECOVERY) == Some(0) {
             let risk = "None known: it is the default since Linux 4.18.";
             let expected = "One segment behind the lost one is enough to notice.";
-            advice.insert(1, set_sysctl(netns, RECOVERY, 1, risk, expected.into()));
+            advice.insert(
+                1,
+                set_sysctl(netns, sysctl::TCP_RECOVERY, 1, risk, expected.into()),
+            );
         }
         advice
     }
@@ -397,9 +400,6 @@ fn waits(path: &Path, timer_us: f64) -> (u64, Vec<RowRef>) {
     }
     (n, rows)
 }
-
-/// How losses are found: bit 0 is RACK.
-const RECOVERY: &str = "net.ipv4.tcp_recovery";
 
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@ use crate::story::Story;
 use crate::story::stats::quantile;
 use crate::words::{count, duration, figure, fitting, percent, plural};
 use case::Case;
-use recording::SourceName;
+use recording::{SourceName, counter};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "time-wait-collision",
@@ -219,15 +219,15 @@ fn ruled_out(case: &Case) -> Vec<RuledOut> {
             "accept-queue-overflow",
             format!(
                 "ListenOverflows rose by {} and ListenDrops by {}",
-                count(rise(super::lost_syn::OVERFLOWS)),
-                count(rise(super::lost_syn::DROPS))
+                count(rise(counter::LISTEN_OVERFLOWS)),
+                count(rise(counter::LISTEN_DROPS))
             ),
         );
         rule(
             "syn-queue-overflow",
             format!(
                 "TCPReqQFullDrop rose by {}",
-                count(rise(super::lost_syn::FULL_DROPS))
+                count(rise(counter::TCP_REQ_Q_FULL_DROP))
             ),
         );
     }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use recording::counter;
+
 use serde::Serialize;
 
 use super::run::Run;
@@ -15,14 +17,14 @@ const MIN_RATE: f64 = 0.5;
 const MANY: usize = 4;
 /// Nor unless it stands still in every fast recording and each rise is one client in trouble.
 const ONE_TELLS: &[&str] = &[
-    "TcpExt.SyncookiesSent",
-    "TcpExt.SyncookiesRecv",
-    "TcpExt.SyncookiesFailed",
-    "TcpExt.TCPReqQFullDoCookies",
-    "TcpExt.TCPReqQFullDrop",
-    "TcpExt.ListenOverflows",
-    "TcpExt.ListenDrops",
-    "Tcp.AttemptFails",
+    counter::SYNCOOKIES_SENT,
+    counter::SYNCOOKIES_RECV,
+    counter::SYNCOOKIES_FAILED,
+    counter::TCP_REQ_Q_FULL_DO_COOKIES,
+    counter::TCP_REQ_Q_FULL_DROP,
+    counter::LISTEN_OVERFLOWS,
+    counter::LISTEN_DROPS,
+    counter::ATTEMPT_FAILS,
 ];
 /// Both sides within this factor are alike.
 const MIN_FACTOR: f64 = 1.5;

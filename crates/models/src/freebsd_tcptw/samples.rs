@@ -1,9 +1,9 @@
 //! What a recorder would have measured: once at the start, then every second.
 
-use recording::SourceName;
 use recording::tables::{
     Counter, Frame, Holder, Listener, PortUse, Setting, Stack, TableSize, Thread, ThreadSleep,
 };
+use recording::{SourceName, counter};
 
 use super::outcome::Second;
 use super::params::{S, SERVICES};
@@ -180,20 +180,21 @@ impl Recorder<'_> {
     fn counters(&mut self, time_ns: u64, s: &Second) {
         let packets = (s.accepts + s.connects) * u64::from(self.p.packets);
         let rises = [
-            ("Tcp", "ActiveOpens", s.connects),
-            ("Tcp", "PassiveOpens", s.accepts),
-            ("Tcp", "InSegs", packets),
-            ("Ip", "intr_queue_drops", s.packets_dropped),
-            ("in_pcblookup_local", "calls", s.look_ups),
-            ("in_pcblookup_local", "iterations", s.passed),
-            ("in_pcblookup_local", "expired", s.purged),
+            (counter::ACTIVE_OPENS, s.connects),
+            (counter::PASSIVE_OPENS, s.accepts),
+            (counter::IN_SEGS, packets),
+            ("Ip.intr_queue_drops", s.packets_dropped),
+            ("in_pcblookup_local.calls", s.look_ups),
+            ("in_pcblookup_local.iterations", s.passed),
+            ("in_pcblookup_local.expired", s.purged),
         ];
-        for (group, name, by) in rises {
+        for (name, by) in rises {
             let value = self.counters.entry(name).or_default();
             *value += by as i64;
-            if by == 0 && name != "InSegs" {
+            if by == 0 && name != counter::IN_SEGS {
                 continue;
             }
+            let (group, name) = counter::parts(name);
             self.tables.add(Counter {
                 time_ns,
                 netns: HOST,

@@ -1,6 +1,7 @@
 //! What a recorder on the simulated host would have written: the table, the CPUs, the profile.
 
 use recording::SourceName;
+use recording::counter;
 use recording::tables::{Counter, Cpu, Resource, Setting, TableSize};
 
 use super::cache::Cache;
@@ -45,7 +46,7 @@ pub(super) struct Recorder<'a> {
     profiler: Profiler,
     /// Since boot.
     cpus: Vec<Spent>,
-    counters: [(&'static str, &'static str, i64); 4],
+    counters: [(&'static str, i64); 4],
 }
 
 /// Time of a CPU, ns.
@@ -92,10 +93,10 @@ impl<'a> Recorder<'a> {
             profiler: Profiler::new(p, seed),
             cpus: vec![Spent::default(); p.cpus as usize],
             counters: [
-                ("Tcp", "ActiveOpens", 0),
-                ("Tcp", "PassiveOpens", 0),
-                ("Ip", "ip_dce_reclaim_calls", 0),
-                ("Ip", "ip_dce_reclaim_deleted", 0),
+                (counter::ACTIVE_OPENS, 0),
+                (counter::PASSIVE_OPENS, 0),
+                ("Ip.ip_dce_reclaim_calls", 0),
+                ("Ip.ip_dce_reclaim_deleted", 0),
             ],
         }
     }
@@ -214,17 +215,18 @@ impl<'a> Recorder<'a> {
 
     /// The counters, with what they rose by; `None` in the first sample.
     fn count(&mut self, time_ns: u64, by: Option<[u64; 4]>) {
-        for (nth, (group, name, value)) in self.counters.iter_mut().enumerate() {
+        for (nth, (name, value)) in self.counters.iter_mut().enumerate() {
             let delta = by.map(|by| by[nth] as i64);
             *value += delta.unwrap_or(0);
             if delta.unwrap_or(*value) == 0 {
                 continue;
             }
+            let (group, name) = counter::parts(name);
             self.tables.add(Counter {
                 time_ns,
                 netns: HOST,
-                group: (*group).into(),
-                name: (*name).into(),
+                group: group.into(),
+                name: name.into(),
                 value: *value,
                 delta,
             });
@@ -239,9 +241,9 @@ impl Probe for Recorder<'_> {
         self.settings();
         self.since_boot(days);
         let so_far = |per_s: f64| (per_s * p.uptime_s()).round() as i64;
-        self.counters[0].2 = so_far(p.connect_rate);
-        self.counters[1].2 = so_far(p.worker_accept_rate + p.interrupt_accept_rate);
-        self.counters[2].2 = days.iter().map(|day| day.reclaims as i64).sum();
+        self.counters[0].1 = so_far(p.connect_rate);
+        self.counters[1].1 = so_far(p.worker_accept_rate + p.interrupt_accept_rate);
+        self.counters[2].1 = days.iter().map(|day| day.reclaims as i64).sum();
         self.table(time_ns, cache.entries(), cache.longest());
         self.times(time_ns);
         self.count(time_ns, None);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use recording::tables::{
     Counter, Holder, Listener, PortUse, Process, Setting, Socket, TableSize, Thread, ThreadSleep,
 };
-use recording::{SourceName, TcpState};
+use recording::{SourceName, TcpState, counter};
 
 use super::outcome::Second;
 use super::params::{MS, S};
@@ -44,7 +44,7 @@ const COMPUTED: &[(SourceName, &str)] = &[
         "the kernel's TCP counters that the mechanism moves",
     ),
     (SourceName::Settings, "the tunings"),
-    (SourceName::Tables, "TIME_WAIT"),
+    (SourceName::Tables, "sockets in TIME_WAIT"),
     (SourceName::Ports, "local ports in use towards the server"),
     (
         SourceName::Waits,
@@ -199,20 +199,20 @@ impl Recorder<'_> {
         let from_clients = s.active + s.passive + s.requests + self.closed + s.refused;
         let from_server = s.passive + s.requests + self.closed + s.refused + s.failed;
         let of_clients = [
-            ("ActiveOpens", s.active + s.background),
-            ("AttemptFails", s.failed),
-            ("RetransSegs", s.resent),
-            ("OutRsts", s.refused),
-            ("InSegs", from_server),
-            ("OutSegs", from_clients),
+            (counter::ACTIVE_OPENS, s.active + s.background),
+            (counter::ATTEMPT_FAILS, s.failed),
+            (counter::RETRANS_SEGS, s.resent),
+            (counter::OUT_RSTS, s.refused),
+            (counter::IN_SEGS, from_server),
+            (counter::OUT_SEGS, from_clients),
         ];
         let of_server = [
-            ("PassiveOpens", s.passive),
-            ("OutRsts", s.failed),
-            ("InDataDupSegs", s.refused),
-            ("time_wait_syn_success", s.over_time_wait),
-            ("InSegs", from_clients + s.resent),
-            ("OutSegs", from_server),
+            (counter::PASSIVE_OPENS, s.passive),
+            (counter::OUT_RSTS, s.failed),
+            ("Tcp.InDataDupSegs", s.refused),
+            ("Tcp.time_wait_syn_success", s.over_time_wait),
+            (counter::IN_SEGS, from_clients + s.resent),
+            (counter::OUT_SEGS, from_server),
         ];
         let mut rises: BTreeMap<(u32, &'static str), i64> = BTreeMap::new();
         let clients = of_clients.map(|(name, by)| ((self.client_netns(), name), by));
@@ -223,13 +223,14 @@ impl Recorder<'_> {
         for ((netns, name), by) in rises {
             let value = self.counters.entry((netns, name)).or_default();
             *value += by;
-            if by == 0 && name != "InSegs" {
+            if by == 0 && name != counter::IN_SEGS {
                 continue;
             }
+            let (group, name) = counter::parts(name);
             self.tables.add(Counter {
                 time_ns,
                 netns,
-                group: "Tcp".into(),
+                group: group.into(),
                 name: name.into(),
                 value: *value,
                 delta: Some(by),

@@ -6,6 +6,7 @@
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use recording::counter;
 
 use super::cookie::Agreed;
 use super::listener::{Answer, Full, Listener};
@@ -339,17 +340,21 @@ impl Forming<'_> {
     }
 }
 
-/// The counters that an answer to a SYN moves at the listener's node (TcpExt).
+/// The counters that an answer to a SYN moves at the listener's node.
 pub(super) fn counted(answer: Answer) -> &'static [&'static str] {
     match answer {
         Answer::Kept => &[],
         // Counted so with tcp_syncookies=2 as well, whether or not the queue is full.
-        Answer::Cookie { .. } => &["TCPReqQFullDoCookies", "SyncookiesSent"],
-        Answer::Dropped(Full::Requests) => &["TCPReqQFullDrop", "ListenDrops"],
-        Answer::Dropped(Full::Accept { cookie: false }) => &["ListenOverflows", "ListenDrops"],
-        Answer::Dropped(Full::Accept { cookie: true }) => {
-            &["TCPReqQFullDoCookies", "ListenOverflows", "ListenDrops"]
+        Answer::Cookie { .. } => &[counter::TCP_REQ_Q_FULL_DO_COOKIES, counter::SYNCOOKIES_SENT],
+        Answer::Dropped(Full::Requests) => &[counter::TCP_REQ_Q_FULL_DROP, counter::LISTEN_DROPS],
+        Answer::Dropped(Full::Accept { cookie: false }) => {
+            &[counter::LISTEN_OVERFLOWS, counter::LISTEN_DROPS]
         }
-        Answer::Dropped(Full::LastQuarter) => &["ListenDrops"],
+        Answer::Dropped(Full::Accept { cookie: true }) => &[
+            counter::TCP_REQ_Q_FULL_DO_COOKIES,
+            counter::LISTEN_OVERFLOWS,
+            counter::LISTEN_DROPS,
+        ],
+        Answer::Dropped(Full::LastQuarter) => &[counter::LISTEN_DROPS],
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use recording::tables::Event;
-use recording::{Addr, EventKind, RetransmitKind, TcpState};
+use recording::{Addr, EventKind, RetransmitKind, TcpState, counter};
 
 use super::flow::{Flow, How};
 use super::listener::{Answer, Listener};
@@ -33,8 +33,8 @@ pub(super) struct Recorder<'a> {
     /// What a sample of each node's listener would show.
     pub(super) listeners: Vec<Seen>,
     /// Rises of counters in this second, by node, group and name; and what the counters are.
-    pub(super) rises: BTreeMap<(u32, &'static str, &'static str), i64>,
-    pub(super) values: BTreeMap<(u32, &'static str, &'static str), i64>,
+    pub(super) rises: BTreeMap<(u32, &'static str), i64>,
+    pub(super) values: BTreeMap<(u32, &'static str), i64>,
     /// What each flow had sent, lost and noticed at the last sample.
     pub(super) before: Vec<super::flow::Done>,
     /// Ends that have been sampled: the opener's and the listener's of each socket.
@@ -193,25 +193,25 @@ impl<'a> Recorder<'a> {
     }
 
     /// Counters rise.
-    pub(super) fn count(&mut self, node: u32, group: &'static str, names: &[&'static str]) {
+    pub(super) fn count(&mut self, node: u32, names: &[&'static str]) {
         for name in names {
-            self.rise(node, group, name, 1);
+            self.rise(node, name, 1);
         }
     }
 
-    pub(super) fn rise(&mut self, node: u32, group: &'static str, name: &'static str, by: u64) {
-        *self.rises.entry((node, group, name)).or_default() += by as i64;
+    pub(super) fn rise(&mut self, node: u32, name: &'static str, by: u64) {
+        *self.rises.entry((node, name)).or_default() += by as i64;
     }
 
     /// A segment of a handshake goes from one node to another.
     fn passes(&mut self, from: u32, to: u32) {
-        self.count(from, "Tcp", &["OutSegs"]);
-        self.count(to, "Tcp", &["InSegs"]);
+        self.count(from, &[counter::OUT_SEGS]);
+        self.count(to, &[counter::IN_SEGS]);
     }
 
     fn answered(&mut self, socket: &Socket, answer: Answer) {
         let node = socket.listener;
-        self.count(node, "TcpExt", counted(answer));
+        self.count(node, counted(answer));
         let listener = &mut self.listeners[node as usize];
         match answer {
             Answer::Kept => listener.queues.requests += 1,
@@ -233,17 +233,17 @@ impl<'a> Recorder<'a> {
     fn acknowledged(&mut self, socket: &Socket, room: bool) {
         let node = socket.listener;
         if socket.cookie {
-            self.count(node, "TcpExt", &["SyncookiesRecv"]);
+            self.count(node, &[counter::SYNCOOKIES_RECV]);
         }
         let listener = &mut self.listeners[node as usize];
         if !room {
             listener.drops += 1;
-            self.count(node, "TcpExt", &["ListenOverflows", "ListenDrops"]);
+            self.count(node, &[counter::LISTEN_OVERFLOWS, counter::LISTEN_DROPS]);
             return;
         }
         listener.queues.requests -= u32::from(!socket.cookie);
         listener.queues.waiting += 1;
-        self.count(node, "Tcp", &["PassiveOpens"]);
+        self.count(node, &[counter::PASSIVE_OPENS]);
     }
 }
 
@@ -264,7 +264,7 @@ impl Probe for Recorder<'_> {
                     comm: Some(COMM.into()),
                     ..change(row, TcpState::Close, TcpState::SynSent)
                 });
-                self.count(opener, "Tcp", &["ActiveOpens"]);
+                self.count(opener, &[counter::ACTIVE_OPENS]);
                 self.passes(opener, listener);
             }
             What::SynResent(attempt) => {
@@ -273,8 +273,8 @@ impl Probe for Recorder<'_> {
                     flags: Some(SYN),
                     ..again(row, TcpState::SynSent, RetransmitKind::Rto, attempt)
                 });
-                self.count(opener, "Tcp", &["RetransSegs"]);
-                self.count(opener, "TcpExt", &["TCPSynRetrans", "TCPTimeouts"]);
+                self.count(opener, &[counter::RETRANS_SEGS]);
+                self.count(opener, &[counter::TCP_SYN_RETRANS, counter::TCP_TIMEOUTS]);
                 self.passes(opener, listener);
             }
             What::Syn(answer) => self.answered(socket, answer),
@@ -305,8 +305,8 @@ impl Probe for Recorder<'_> {
                     flags: Some(ACK),
                     ..again(row, TcpState::Established, RetransmitKind::Rto, attempt)
                 });
-                self.count(opener, "Tcp", &["RetransSegs"]);
-                self.count(opener, "TcpExt", &["TCPTimeouts"]);
+                self.count(opener, &[counter::RETRANS_SEGS]);
+                self.count(opener, &[counter::TCP_TIMEOUTS]);
                 self.passes(opener, listener);
             }
             What::Accepted => self.listeners[listener as usize].queues.waiting -= 1,
@@ -314,7 +314,7 @@ impl Probe for Recorder<'_> {
                 let row = self.row(nth, socket, End::Opener, at_ns, EventKind::State);
                 self.tables
                     .add(change(row, TcpState::SynSent, TcpState::Close));
-                self.count(opener, "Tcp", &["AttemptFails"]);
+                self.count(opener, &[counter::ATTEMPT_FAILS]);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What a recorder would have sampled: once at the start, then every second.
 
 use recording::tables::{Counter, Holder, Listener, Setting, Socket as Row};
-use recording::{SourceName, TcpState};
+use recording::{SourceName, TcpState, counter, sysctl};
 
 use super::flow::{Done, Flow};
 use super::mesh::{Mesh, Socket};
@@ -77,20 +77,20 @@ impl Recorder<'_> {
     fn settings(&mut self, node: u32) {
         let p = self.p;
         let settings = [
-            ("net.core.somaxconn", p.somaxconn.to_string()),
-            ("net.ipv4.tcp_syncookies", p.tcp_syncookies.to_string()),
+            (sysctl::SOMAXCONN, p.somaxconn.to_string()),
+            (sysctl::TCP_SYNCOOKIES, p.tcp_syncookies.to_string()),
             (
-                "net.ipv4.tcp_max_syn_backlog",
+                sysctl::TCP_MAX_SYN_BACKLOG,
                 p.tcp_max_syn_backlog.to_string(),
             ),
-            ("net.ipv4.tcp_timestamps", p.tcp_timestamps.to_string()),
-            ("net.ipv4.tcp_sack", u32::from(p.sack()).to_string()),
+            (sysctl::TCP_TIMESTAMPS, p.tcp_timestamps.to_string()),
+            (sysctl::TCP_SACK, u32::from(p.sack()).to_string()),
             (
-                "net.ipv4.tcp_window_scaling",
+                sysctl::TCP_WINDOW_SCALING,
                 u32::from(p.window_scaling()).to_string(),
             ),
             // The first two are the kernel's.
-            ("net.ipv4.tcp_rmem", format!("4096 87380 {}", p.tcp_rmem)),
+            (sysctl::TCP_RMEM, format!("4096 87380 {}", p.tcp_rmem)),
         ];
         for (name, value) in settings {
             self.tables.add(Setting {
@@ -262,31 +262,25 @@ impl Recorder<'_> {
             let fast = done.fast - before.fast;
             // What was lost is what was sent again.
             let arrived = sent - again;
-            for (node, group, name, by) in [
-                (from, "Tcp", "OutSegs", sent),
-                (to, "Tcp", "InSegs", arrived),
-                (to, "Tcp", "OutSegs", arrived / PER_ACK),
-                (from, "Tcp", "InSegs", arrived / PER_ACK),
-                (from, "Tcp", "RetransSegs", again),
+            for (node, name, by) in [
+                (from, counter::OUT_SEGS, sent),
+                (to, counter::IN_SEGS, arrived),
+                (to, counter::OUT_SEGS, arrived / PER_ACK),
+                (from, counter::IN_SEGS, arrived / PER_ACK),
+                (from, counter::RETRANS_SEGS, again),
                 (
                     from,
-                    "TcpExt",
                     if flow.sack {
-                        "TCPSackRecovery"
+                        counter::TCP_SACK_RECOVERY
                     } else {
-                        "TCPRenoRecovery"
+                        counter::TCP_RENO_RECOVERY
                     },
                     fast,
                 ),
-                (
-                    from,
-                    "TcpExt",
-                    "TCPTimeouts",
-                    done.timeouts - before.timeouts,
-                ),
-                (from, "TcpExt", "TCPLossProbes", done.probes - before.probes),
+                (from, counter::TCP_TIMEOUTS, done.timeouts - before.timeouts),
+                (from, counter::TCP_LOSS_PROBES, done.probes - before.probes),
             ] {
-                self.rise(node, group, name, by);
+                self.rise(node, name, by);
             }
         }
     }
@@ -294,14 +288,15 @@ impl Recorder<'_> {
     /// The counters that rose; of segments that came in, every sample.
     fn counters(&mut self, now_ns: u64) {
         for node in 0..self.p.nodes {
-            self.rise(node, "Tcp", "InSegs", 0);
+            self.rise(node, counter::IN_SEGS, 0);
         }
-        for ((node, group, name), by) in std::mem::take(&mut self.rises) {
-            let value = self.values.entry((node, group, name)).or_default();
+        for ((node, name), by) in std::mem::take(&mut self.rises) {
+            let value = self.values.entry((node, name)).or_default();
             *value += by;
-            if by == 0 && name != "InSegs" {
+            if by == 0 && name != counter::IN_SEGS {
                 continue;
             }
+            let (group, name) = counter::parts(name);
             self.tables.add(Counter {
                 time_ns: START_NS + now_ns,
                 netns: netns(node),

@@ -7,11 +7,11 @@ use recording::tables::Counter;
 use recording::{Row, Text};
 use serde::Serialize;
 
-use super::definitions::{definition, is_gauge, is_setting};
 use super::rounds::{Rounds, per_s};
 use crate::numbers::{or_dash, rounded, tenth};
 use crate::screen::{Column, Screen, When};
 use crate::view::View;
+use recording::counter::{definition, is_gauge, is_setting};
 
 /// Counters followed; a kernel has some 400 per namespace.
 const MAX_COUNTERS: usize = 1 << 18;

@@ -2,7 +2,6 @@
 
 mod counters;
 mod cpus;
-mod definitions;
 pub(crate) mod detail;
 mod listeners;
 mod ports;

@@ -7,11 +7,11 @@ use recording::{Row, Text, strongest_correlation};
 use serde::Serialize;
 
 use super::counters::Samples;
-use super::definitions::{definition, is_gauge};
 use super::rounds::{Rounds, per_s};
 use crate::numbers::rounded;
 use crate::screen::{Column, Screen};
 use crate::view::View;
+use recording::counter::{definition, is_gauge};
 
 /// With fewer intervals any two counters seem to move together.
 const LEAST_INTERVALS: usize = 5;

@@ -53,7 +53,7 @@ struct Line<'e> {
     r#type: &'static str,
     #[serde(flatten)]
     when: When,
-    state: &'static str,
+    state: TcpState,
     netns: u32,
     family: u8,
     src_addr: Addr,
@@ -181,7 +181,7 @@ fn line(
         return screen.json(&Line {
             r#type: "timewait",
             when: When::of(e.time_ns, screen.how),
-            state: "TIME_WAIT",
+            state: TcpState::TimeWait,
             netns: e.netns,
             family: e.family,
             src_addr: e.remote_addr,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use recording::{Addr, RowRef};
+use recording::{Addr, RowRef, counter};
 
 use super::super::scene::{SHOWN_ROWS, namespace};
 use super::Case;
@@ -90,7 +90,7 @@ impl Case<'_> {
             return None;
         }
         let refused = self.place.refused.len() as u64;
-        let rises = self.story.counters.rises("Tcp.OutRsts").into_iter();
+        let rises = self.story.counters.rises(counter::OUT_RSTS).into_iter();
         let (netns, rise) = rises.min_by_key(|(_, rise)| rise.by.abs_diff(refused))?;
         (rise.by * 10 >= refused * 9).then(|| {
             Step::new(format!(

@@ -1,7 +1,10 @@
 //! What to do about a structure that packets walk too long: more buckets, or a set for rules.
 
+use recording::sysctl;
+use recording::sysctl::TCP_CHILD_EHASH_ENTRIES;
+
 use super::super::scene::{command_in, namespace};
-use super::{CHILD_ENTRIES, Case};
+use super::Case;
 use crate::finding::{Advice, Change, Netns};
 use crate::words::{bytes, count, duration, figure, percent};
 
@@ -55,9 +58,9 @@ impl Case<'_> {
         let larger = match self.is_own() {
             true => Advice {
                 action: format!(
-                    "Set {CHILD_ENTRIES}={buckets} where the namespace is made, and make it anew."
+                    "Set {TCP_CHILD_EHASH_ENTRIES}={buckets} where the namespace is made, and make it anew."
                 ),
-                command: Some(format!("sysctl -w {CHILD_ENTRIES}={buckets}")),
+                command: Some(format!("sysctl -w {TCP_CHILD_EHASH_ENTRIES}={buckets}")),
                 r#where: format!(
                     "the namespace from which {} is made, before it is made; 0 there shares \
                      the host's table",
@@ -66,7 +69,7 @@ impl Case<'_> {
                 risk: format!(
                     "The namespace's connections end with it. The table takes {memory}; {} is \
                      half of it unless set.",
-                    "net.ipv4.tcp_max_tw_buckets"
+                    sysctl::TCP_MAX_TW_BUCKETS
                 ),
                 expected: self.shorter(),
                 change,
@@ -100,7 +103,7 @@ impl Case<'_> {
 
     fn conntrack_advice(&self) -> Advice {
         let buckets = self.new_buckets();
-        const NAME: &str = "net.netfilter.nf_conntrack_buckets";
+        const NAME: &str = sysctl::NF_CONNTRACK_BUCKETS;
         Advice {
             action: format!("Set {NAME}={buckets}."),
             command: Some(format!("sysctl -w {NAME}={buckets}")),

@@ -1,9 +1,11 @@
 //! The chain of a walk that is too long: the CPU, the function, the table, who fills it.
 
 use recording::RowRef;
+use recording::sysctl::TCP_CHILD_EHASH_ENTRIES;
+use recording::sysctl::TCP_EHASH_ENTRIES;
 
 use super::super::scene::SHOWN_ROWS;
-use super::{CHILD_ENTRIES, Case, LEAST_SAMPLES};
+use super::{Case, LEAST_SAMPLES};
 use crate::finding::Step;
 use crate::story::Listener;
 use crate::story::profile::{Group, PARTS, samples};
@@ -12,8 +14,6 @@ use crate::words::{count, duration, figure, percent, plural};
 
 /// SYN and FIN are acknowledged as a byte each.
 const NO_DATA: u64 = 2;
-/// Buckets of the table that the namespace uses; negative when it is another's.
-const EHASH_ENTRIES: &str = "net.ipv4.tcp_ehash_entries";
 
 impl<'a> Case<'a> {
     pub(super) fn evidence(&self) -> Vec<Step> {
@@ -197,15 +197,15 @@ impl<'a> Case<'a> {
         if self.kind.structure != "ehash" {
             return None;
         }
-        let value = self.story.settings.get(self.netns, EHASH_ENTRIES)?;
+        let value = self.story.settings.get(self.netns, TCP_EHASH_ENTRIES)?;
         let says = match self.is_own() {
             true => format!(
-                "{EHASH_ENTRIES}={}: the namespace has a table of its own, as large as \
-                 {CHILD_ENTRIES} said where it was made.",
+                "{TCP_EHASH_ENTRIES}={}: the namespace has a table of its own, as large as \
+                 {TCP_CHILD_EHASH_ENTRIES} said where it was made.",
                 value.text
             ),
             false => format!(
-                "{EHASH_ENTRIES}={}: the host's table, made at boot (thash_entries).",
+                "{TCP_EHASH_ENTRIES}={}: the host's table, made at boot (thash_entries).",
                 value.text
             ),
         };
@@ -218,7 +218,7 @@ impl<'a> Case<'a> {
 
     /// The namespace has its own table of connections: the setting is negative for a shared one.
     pub(super) fn is_own(&self) -> bool {
-        let value = self.story.settings.get(self.netns, EHASH_ENTRIES);
+        let value = self.story.settings.get(self.netns, TCP_EHASH_ENTRIES);
         self.netns != 0
             && value.is_some_and(|v| v.text.trim().parse::<i64>().is_ok_and(|n| n > 0))
             && self.story.netns(self.netns).name.as_deref() != Some("host")

@@ -1,5 +1,7 @@
 //! The structures that packets walk, what walks them, and from when on that is too long.
 
+use recording::counter;
+
 use crate::story::profile::Group;
 
 /// A kind of structure that packets walk.
@@ -89,8 +91,8 @@ impl LookedUp {
     /// The counters that count them.
     pub(super) fn counters(self) -> &'static [&'static str] {
         match self {
-            LookedUp::Segments => &["Tcp.InSegs"],
-            LookedUp::Openings => &["Tcp.ActiveOpens", "Tcp.PassiveOpens"],
+            LookedUp::Segments => &[counter::IN_SEGS],
+            LookedUp::Openings => &[counter::ACTIVE_OPENS, counter::PASSIVE_OPENS],
             LookedUp::Unknown => &[],
         }
     }

@@ -1,9 +1,9 @@
 //! The chain of stripped options: who lacks them, what it costs, both ends' settings, no cookie.
 
-use recording::RowRef;
+use recording::{RowRef, counter, sysctl};
 
 use super::super::scene::SHOWN_ROWS;
-use super::{Case, SACK, SCALING};
+use super::Case;
 use crate::finding::Step;
 use crate::story::{Conn, ConnId};
 use crate::words::{count, list};
@@ -57,7 +57,7 @@ impl Case<'_> {
         let named = list(&named.collect::<Vec<_>>());
         let rows = namespaces.iter().flat_map(|n| {
             let row = |name| self.story.settings.get(*n, name).map(|v| v.row);
-            [row(SACK), row(SCALING)]
+            [row(sysctl::TCP_SACK), row(sysctl::TCP_WINDOW_SCALING)]
                 .into_iter()
                 .flatten()
                 .collect::<Vec<_>>()
@@ -92,7 +92,7 @@ impl Case<'_> {
         };
         Step::new(says)
             .number("made_without_cookie", self.scene.map_or(0, |_| made))
-            .number("SyncookiesRecv", received.by)
+            .number(counter::short(counter::SYNCOOKIES_RECV), received.by)
             .number("SyncookiesRecv_total", received.value)
             .rows(self.rows(&self.lacking).into_iter().take(1))
             .rows(received.rows().take(1))

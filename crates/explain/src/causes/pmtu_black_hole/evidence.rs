@@ -1,13 +1,14 @@
 //! What shows a black hole: what hangs, what passes meanwhile, and that nobody told.
 
+use recording::sysctl::TCP_MTU_PROBING;
+
+use recording::counter::IN_DEST_UNREACHS;
+
 use super::super::scene::{SHOWN_ROWS, same_count};
-use super::{Case, PROBING};
+use super::Case;
 use crate::finding::{Check, Step};
 use crate::story::Stuck;
 use crate::words::{bytes, count, duration, plural};
-
-/// ICMP messages among which "fragmentation needed" is.
-const UNREACHABLE: &str = "Icmp.InDestUnreachs";
 
 impl Case<'_> {
     pub(super) fn evidence(&self) -> Vec<Step> {
@@ -87,9 +88,9 @@ impl Case<'_> {
     /// That nothing told the sender: no ICMP came, and it does not probe by itself.
     fn untold(&self) -> Option<Step> {
         let story = self.path.story;
-        let probing = story.settings.get(self.path.netns, PROBING)?;
+        let probing = story.settings.get(self.path.netns, TCP_MTU_PROBING)?;
         let mut says = format!(
-            "They still take {} bytes for the MTU of the path, and {PROBING}={} ",
+            "They still take {} bytes for the MTU of the path, and {TCP_MTU_PROBING}={} ",
             count(self.pmtu().into()),
             &*probing.text
         );
@@ -100,7 +101,7 @@ impl Case<'_> {
         let told = self.told();
         if let Some(told) = told {
             says += &format!(
-                " ICMP messages that something was unreachable: {} ({UNREACHABLE}).",
+                " ICMP messages that something was unreachable: {} ({IN_DEST_UNREACHS}).",
                 count(told)
             );
         }
@@ -112,7 +113,7 @@ impl Case<'_> {
     fn told(&self) -> Option<u64> {
         let counters = &self.path.story.counters;
         let known = self.path.to.ip().is_ipv4() && counters.covers(self.path.netns);
-        known.then(|| counters.rise(self.path.netns, UNREACHABLE).by)
+        known.then(|| counters.rise(self.path.netns, IN_DEST_UNREACHS).by)
     }
 
     pub(super) fn arithmetic(&self) -> Vec<Check> {

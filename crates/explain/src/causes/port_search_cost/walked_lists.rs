@@ -4,7 +4,7 @@ mod advice;
 mod evidence;
 mod lists;
 
-use recording::{RowRef, SourceName};
+use recording::{RowRef, SourceName, TcpState};
 
 use super::super::scene::{SHOWN_ROWS, doubts, same_count, weigh_checks};
 use super::{CAUSE, COST_FACTOR, LEAST_SAMPLES};
@@ -160,7 +160,7 @@ impl<'a> Case<'a> {
         fitting([
             format!(
                 "connect() searches {took} for a local port: it passes a server's {} again and again.",
-                plural(waits, "TIME_WAIT")
+                plural(waits, TcpState::TimeWait.as_str())
             ),
             format!("connect() searches {took} for a local port, past a server's connections."),
             format!("connect() searches {took} for a local port."),

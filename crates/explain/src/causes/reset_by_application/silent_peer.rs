@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use recording::{Addr, RowRef, SourceName};
+use recording::{Addr, RowRef, SourceName, counter, sysctl};
 
 use super::super::injected_reset;
 use super::super::path::owner;
@@ -17,11 +17,6 @@ use crate::words::{count, duration, fitting, percent, plural};
 const MIN_GIVEN_UP: usize = 10;
 /// Of the connections to an address that is well, single ones end so at most.
 const MIN_SHARE: f64 = 0.5;
-/// Probes sent, and connections that came to the end of a time-out: keep-alives among them.
-const PROBES: &str = "TcpExt.TCPKeepAlive";
-const TIMEOUTS: &str = "TcpExt.TCPAbortOnTimeout";
-/// Idle time before the first probe, and one that most firewalls and NATs wait longer than, s.
-const KEEPALIVE_TIME: &str = "net.ipv4.tcp_keepalive_time";
 const OFTEN_ENOUGH: u64 = 60;
 
 /// The connections from a namespace to an address.
@@ -151,7 +146,7 @@ impl Case<'_> {
             ruled_out: self.ruled_out(),
             advice: vec![set_sysctl(
                 &scope.netns,
-                KEEPALIVE_TIME,
+                sysctl::TCP_KEEPALIVE_TIME,
                 OFTEN_ENOUGH,
                 "An idle connection costs two small packets a minute. Programs that set TCP_KEEPIDLE \
                  themselves go by that.",
@@ -207,7 +202,10 @@ impl Case<'_> {
                 .rows(rows.take(SHOWN_ROWS)),
             );
         }
-        let probes = self.story.counters.rise(self.netns, PROBES);
+        let probes = self
+            .story
+            .counters
+            .rise(self.netns, counter::TCP_KEEP_ALIVE);
         if probes.by > 0 {
             steps.push(
                 Step::new(format!(
@@ -225,7 +223,11 @@ impl Case<'_> {
         if !self.story.counters.covers(self.netns) {
             return Vec::new();
         }
-        let rise = self.story.counters.rise(self.netns, TIMEOUTS).by;
+        let rise = self
+            .story
+            .counters
+            .rise(self.netns, counter::TCP_ABORT_ON_TIMEOUT)
+            .by;
         let formula = "connections ended by a time-out (TCPAbortOnTimeout) ≥ those given up";
         vec![at_least(formula, self.count(), rise, "connections")]
     }

@@ -1,12 +1,13 @@
 //! What to do about refused SYNs, with the odds that each change would leave.
 
+use recording::sysctl;
+use recording::sysctl::IP_LOCAL_PORT_RANGE;
+
 use super::case::Case;
-use crate::causes::scene::{TIMESTAMPS, command_in, namespace, set_sysctl};
+use crate::causes::scene::{command_in, namespace, set_sysctl};
 use crate::finding::{Advice, Change};
 use crate::words::{count, duration, figure, fitting, percent};
 
-pub(super) const PORT_RANGE: &str = "net.ipv4.ip_local_port_range";
-pub(super) const RFC1337: &str = "net.ipv4.tcp_rfc1337";
 /// The kernel's own default range.
 const DEFAULT_RANGE: (u64, u64) = (32_768, 60_999);
 /// A timestamp is a count of ms: two connections of one ms have the same.
@@ -48,7 +49,7 @@ impl Case<'_> {
         netns.extend(self.server);
         netns.sort_unstable();
         netns.dedup();
-        netns.retain(|n| settings.number(*n, TIMESTAMPS) == Some(0));
+        netns.retain(|n| settings.number(*n, sysctl::TCP_TIMESTAMPS) == Some(0));
         netns
     }
 
@@ -81,8 +82,15 @@ impl Case<'_> {
                         accepted; now it is refused until the 60 s are over."
             .to_string();
         let risk = "None that matters: it is the kernel's default.";
-        self.keeps()
-            .then(|| set_sysctl(&self.story.netns(netns), RFC1337, 0, risk, expected))
+        self.keeps().then(|| {
+            set_sysctl(
+                &self.story.netns(netns),
+                sysctl::TCP_RFC1337,
+                0,
+                risk,
+                expected,
+            )
+        })
     }
 
     fn timestamps(&self) -> Vec<Advice> {
@@ -100,7 +108,7 @@ impl Case<'_> {
                     timestamps may collide instead.";
         let set = |netns: &u32| {
             let netns = self.story.netns(*netns);
-            set_sysctl(&netns, TIMESTAMPS, 1, risk, expected.clone())
+            set_sysctl(&netns, sysctl::TCP_TIMESTAMPS, 1, risk, expected.clone())
         };
         off.iter().map(set).collect()
     }
@@ -108,7 +116,7 @@ impl Case<'_> {
     /// The last resort: sequence numbers of several clocks do not agree either.
     fn no_timestamps(&self) -> Option<Advice> {
         let netns = self.server?;
-        let on = self.story.settings.number(netns, TIMESTAMPS)? != 0;
+        let on = self.story.settings.number(netns, sysctl::TCP_TIMESTAMPS)? != 0;
         let expected =
             "SYNs are then judged by their sequence number, and about half of those that \
                         are refused now are high enough."
@@ -118,7 +126,13 @@ impl Case<'_> {
         on.then(|| Advice {
             // It mends half: not for a program to apply.
             change: None,
-            ..set_sysctl(&self.story.netns(netns), TIMESTAMPS, 0, risk, expected)
+            ..set_sysctl(
+                &self.story.netns(netns),
+                sysctl::TCP_TIMESTAMPS,
+                0,
+                risk,
+                expected,
+            )
         })
     }
 
@@ -171,11 +185,14 @@ impl Case<'_> {
         });
         Some(Advice {
             action: format!(
-                "Widen {PORT_RANGE} to {value}, from {} ports to {}.",
+                "Widen {IP_LOCAL_PORT_RANGE} to {value}, from {} ports to {}.",
                 count(size),
                 count(wide)
             ),
-            command: command_in(&netns, &format!("sysctl -w '{PORT_RANGE}={value}'")),
+            command: command_in(
+                &netns,
+                &format!("sysctl -w '{IP_LOCAL_PORT_RANGE}={value}'"),
+            ),
             r#where: format!("{}; a file in /etc/sysctl.d/ keeps it", namespace(&netns)),
             risk: "A service that binds a port in the new range may find it taken: put such ports \
                    into net.ipv4.ip_local_reserved_ports."
@@ -183,7 +200,7 @@ impl Case<'_> {
             expected: format!("Ports are used again later.{left}"),
             change: Some(Change::Sysctl {
                 netns: netns.inode,
-                name: PORT_RANGE,
+                name: IP_LOCAL_PORT_RANGE,
                 value,
             }),
         })

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use recording::sysctl;
+
 use ahash::{AHashMap, AHashSet};
 
 use crate::changes::{change, per_bin};
@@ -243,7 +245,7 @@ impl<'a> Case<'a> {
 
     /// Whether the TIME_WAIT sockets outlive resets.
     pub(super) fn keeps(&self) -> bool {
-        let number = |n| self.story.settings.number(n, super::advice::RFC1337);
+        let number = |n| self.story.settings.number(n, sysctl::TCP_RFC1337);
         self.server.and_then(number) == Some(1)
     }
 
@@ -290,7 +292,10 @@ impl<'a> Case<'a> {
     /// The port range of the clients here: its size, and the namespace it is of.
     pub(super) fn range(&self) -> Option<(u64, u32)> {
         let netns = *self.client_netns().first()?;
-        let value = self.story.settings.get(netns, super::advice::PORT_RANGE)?;
+        let value = self
+            .story
+            .settings
+            .get(netns, sysctl::IP_LOCAL_PORT_RANGE)?;
         let (low, high) = (value.number(0)?, value.number(1)?);
         Some((high.checked_sub(low)?.checked_add(1)?, netns))
     }

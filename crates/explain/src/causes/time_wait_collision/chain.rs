@@ -3,11 +3,11 @@
 use super::case::{Case, at_once};
 use std::collections::BTreeSet;
 
-use recording::Addr;
+use recording::{Addr, sysctl};
 
 use crate::causes::scene::{SHOWN_ROWS, same_count};
 use crate::finding::{Check, Step};
-use crate::modes::{LINEAR, modes, step, syn_schedule};
+use crate::modes::{modes, step, syn_schedule};
 use crate::story::stats::{median, ratio};
 use crate::story::{Conn, Endpoint, TIME_WAIT_NS, Waited};
 use crate::waits::hop;
@@ -49,7 +49,10 @@ impl Case<'_> {
         }
         let found = modes(&mut took);
         let netns = *self.client_netns().first()?;
-        let linear = self.story.settings.number(netns, LINEAR);
+        let linear = self
+            .story
+            .settings
+            .number(netns, sysctl::TCP_SYN_LINEAR_TIMEOUTS);
         let schedule = syn_schedule(linear.unwrap_or(0), self.quick_ns());
         let illumos = self.illumos().is_some();
         let told = found.iter().take(SHOWN_MODES).map(|m| {
@@ -112,12 +115,12 @@ impl Case<'_> {
     /// A reset does not end TIME_WAIT here.
     fn rfc1337_step(&self) -> Option<Step> {
         let netns = self.server.filter(|_| self.keeps())?;
-        let row = self.story.settings.get(netns, super::advice::RFC1337)?.row;
+        let row = self.story.settings.get(netns, sysctl::TCP_RFC1337)?.row;
         let ends: BTreeSet<_> = self.refused.iter().map(|r| r.seen.remote).collect();
         let step = Step::new(format!(
             "{}=1: the client's reset does not end the TIME_WAIT socket, which refuses the next SYN \
              as well: {} came from {}.",
-            super::advice::RFC1337,
+            sysctl::TCP_RFC1337,
             plural(self.refused.len() as u64, "refused SYN"),
             plural(ends.len() as u64, "port")
         ))
@@ -398,7 +401,7 @@ impl Case<'_> {
         let setting = self
             .story
             .settings
-            .get(clients, super::advice::PORT_RANGE)?;
+            .get(clients, sysctl::IP_LOCAL_PORT_RANGE)?;
         let all = self.story.all(&self.clients);
         let from: BTreeSet<_> = all.map(|(_, c)| c.local.addr).collect();
         let ends = range.saturating_mul(from.len().max(1) as u64);

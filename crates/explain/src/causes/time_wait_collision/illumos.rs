@@ -1,6 +1,6 @@
 //! illumos: its sequence numbers go around with the connections of the host; its tunings are its own.
 
-use recording::RowRef;
+use recording::{RowRef, counter};
 
 use super::case::Case;
 use crate::causes::scene::same_count;
@@ -81,7 +81,7 @@ impl Illumos {
             .collect();
         draws.sort_unstable();
         let rise = |name| case.story.counters.rise(self.netns, name).by;
-        let all = rise("Tcp.ActiveOpens").saturating_add(rise("Tcp.PassiveOpens"));
+        let all = rise(counter::ACTIVE_OPENS).saturating_add(rise(counter::PASSIVE_OPENS));
         (draws.len() as f64 >= SEEN * all as f64).then_some(draws)
     }
 
@@ -170,7 +170,7 @@ impl Illumos {
 
     fn tune(&self, case: &Case) -> Advice {
         let rise = |name| case.story.counters.rise(self.netns, name).by;
-        let opens = rise("Tcp.ActiveOpens").saturating_add(rise("Tcp.PassiveOpens"));
+        let opens = rise(counter::ACTIVE_OPENS).saturating_add(rise(counter::PASSIVE_OPENS));
         let sides = if case.at.is_loopback() { 2.0 } else { 1.0 };
         let per_s = (opens as f64 / case.story.seconds()).max(case.full_rate() * sides);
         let half_turn = |increment: u64| {

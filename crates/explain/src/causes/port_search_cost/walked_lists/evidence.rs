@@ -1,5 +1,7 @@
 //! What shows that a connect() walked the lists of a server's port, step by step.
 
+use recording::TcpState;
+
 use super::super::super::scene::SHOWN_ROWS;
 use super::{Case, EXPIRED, FUNCTION, ITERATIONS, plural_entries};
 use crate::finding::Step;
@@ -87,7 +89,7 @@ impl Case<'_> {
             "It passed {} of lists and ended {}: {} for each, as it begins again at the head after \
              each.",
             plural_entries(passed.by),
-            plural(expired.by, "TIME_WAIT"),
+            plural(expired.by, TcpState::TimeWait.as_str()),
             plural_entries(each as u64)
         ))
         .number("iterations", passed.by)
@@ -111,7 +113,7 @@ impl Case<'_> {
             range.last,
             search.port,
             plural(met.open, "open connection"),
-            plural(met.time_wait  , "TIME_WAIT")
+            plural(met.time_wait, TcpState::TimeWait.as_str())
         ))
         .number("ports", passed.len())
         .number("open", met.open)
