@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use analysis::{Doing, Netns};
 use recording::RowRef;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
@@ -93,15 +94,6 @@ impl Scope {
     }
 }
 
-/// A network namespace.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Netns {
-    /// Inode of `/proc/PID/ns/net`; 0 for the whole host.
-    pub inode: u32,
-    /// Its name, when it has one.
-    pub name: Option<String>,
-}
-
 /// Which side of the connections the process of a scope is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -111,22 +103,6 @@ pub enum Role {
     Listener,
     /// It connects.
     Client,
-}
-
-/// What a process did during the recording.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Doing {
-    /// Process.
-    pub pid: u32,
-    /// Its command name.
-    pub comm: String,
-    /// `stopped` (still at the end), `was-stopped`, `blocked`, `on-cpu`, `busy`, `asleep`, `zombie`
-    /// or `unknown`.
-    pub state: &'static str,
-    /// Share of one CPU it used, 0..; null when it was sampled once.
-    pub cpu_share: Option<f64>,
-    /// The same in words.
-    pub says: String,
 }
 
 /// How many suffer, and how much.
@@ -292,7 +268,7 @@ impl From<usize> for Number {
 }
 impl From<f64> for Number {
     fn from(v: f64) -> Self {
-        Number::Real(crate::words::rounded(v))
+        Number::Real(analysis::words::rounded(v))
     }
 }
 impl From<bool> for Number {

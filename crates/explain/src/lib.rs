@@ -9,15 +9,11 @@ mod finding;
 mod modes;
 mod moved;
 mod narrow;
-pub mod owners;
 mod reading;
 mod since;
-mod stacks;
-mod story;
 mod summary;
 mod validate;
 mod waits;
-mod words;
 
 #[cfg(any(test, feature = "fixture"))]
 pub mod fixture;
@@ -26,18 +22,18 @@ use std::fmt;
 
 use recording::{Error, Filter, Recording};
 
+pub use analysis::{Arrival, Doing, HealthNote, Netns, NoteKind};
 pub use causes::Cause;
 pub use finding::{
-    Advice, Change, Check, Confidence, Doing, Explanation, Finding, Impact, Latency, Level, Netns,
-    Number, Numbers, Role, RuledOut, Scope, Step,
+    Advice, Change, Check, Confidence, Explanation, Finding, Impact, Latency, Level, Number,
+    Numbers, Role, RuledOut, Scope, Step,
 };
 pub use reading::{Cluster, Connect, End, Reading};
 pub use since::{Began, Since};
-pub use story::Arrival;
-pub use summary::{Connections, Facts, HealthNote, NoteKind, Summary, Symptom};
+pub use summary::{Connections, Facts, Summary, Symptom};
 pub use waits::{EndedBy, WaitSummary, Walk, WalkHop};
 
-use story::Story;
+use analysis::Story;
 use validate::Validator;
 
 /// What to look for.

@@ -1,11 +1,11 @@
 //! Counters that moved with a symptom, ranked over all of them.
 
 use ahash::AHashMap;
+use analysis::words::{figure, list, plural};
+use analysis::{Conn, Side, Story};
 use recording::{RowRef, counter, strongest_correlation};
 
 use crate::finding::{Scope, Step};
-use crate::story::{Conn, Side, Story};
-use crate::words::{figure, list, plural};
 
 /// What of a cause's symptom is counted over time.
 #[derive(Clone, Copy, Debug)]

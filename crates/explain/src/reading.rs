@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use ahash::AHashSet;
+use analysis::stats::median;
+use analysis::{Conn, ConnId, Sampled, Side, Story};
 use recording::{Addr, Error, Recording, SourceName, sysctl};
 
 use crate::causes::owner_of;
 use crate::compare::{self, run, sockets};
 use crate::finding::Explanation;
 use crate::modes::{modes, syn_schedule};
-use crate::story::stats::median;
-use crate::story::{Conn, ConnId, Sampled, Side, Story};
 use crate::{Options, of_story};
 
 /// What a recording tells, in memory; bounded, whatever its size.

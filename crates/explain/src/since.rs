@@ -6,6 +6,8 @@
 //! time at which that began; one of a counter, the time at which it was first seen to have risen.
 
 use ahash::{AHashMap, AHashSet};
+use analysis::words::{duration, rounded};
+use analysis::{Endpoint, Side, Story};
 use recording::{Error, EventKind, Recording, Row, RowRef};
 use serde::Serialize;
 
@@ -13,8 +15,6 @@ use crate::causes;
 use crate::changes::{change, per_bin};
 use crate::finding::{Finding, Scope};
 use crate::moved::{Symptom, in_trouble};
-use crate::story::{Endpoint, Side, Story};
-use crate::words::{duration, rounded};
 
 /// Rates of symptoms are compared over bins of this length.
 const BIN_NS: u64 = 250_000_000;

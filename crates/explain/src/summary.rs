@@ -1,12 +1,12 @@
 //! The summary of a recording: what was looked at, what shows without a cause, how whole it is.
 
+use analysis::words;
+use analysis::{HealthNote, NoteKind};
+use analysis::{MAX_CONNECTIONS, Outcome, Side, Story};
+use recording::{Recording, counter};
 use serde::Serialize;
 
-use recording::{HealthKind, Recording, counter};
-
-use crate::story::{MAX_CONNECTIONS, Outcome, Side, Story};
 use crate::waits::WaitSummary;
-use crate::words;
 
 /// What was looked at.
 #[derive(Clone, Debug, Serialize)]
@@ -68,47 +68,6 @@ pub struct Symptom {
     pub counter: bool,
 }
 
-/// What a source has to say of itself.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct HealthNote {
-    /// The source.
-    pub source: String,
-    /// What it means for the recording.
-    pub kind: NoteKind,
-    /// In plain words.
-    pub says: String,
-}
-
-/// What a note means for the recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum NoteKind {
-    /// Records were lost.
-    Lost,
-    /// Something could not be had or read.
-    Missing,
-    /// Something was recorded, and is not examined or not shown.
-    LeftOut,
-    /// Nothing is missing: sampled less often than asked for, or begun a moment late.
-    Note,
-}
-
-impl NoteKind {
-    /// What the recorder's own word for it means; a word of a later recorder may mean a hole.
-    pub fn of(what: &HealthKind) -> NoteKind {
-        match what {
-            HealthKind::Lost | HealthKind::Dropped => NoteKind::Lost,
-            HealthKind::Late | HealthKind::Slowed => NoteKind::Note,
-            _ => NoteKind::Missing,
-        }
-    }
-
-    /// Whether what it tells of is a hole in what was looked at.
-    pub fn is_hole(self) -> bool {
-        self != NoteKind::Note
-    }
-}
-
 /// What a recording is of.
 #[derive(Clone, Debug, Serialize)]
 pub struct Facts {
@@ -164,7 +123,7 @@ impl Summary {
             connections: connections(story),
             listeners: story.listeners.all.len() as u64,
             events: story.tally.events,
-            counters: story.counters.len(),
+            counters: story.counters.count(),
             tested: Vec::new(),
             symptoms: symptoms(story),
             waits: crate::waits::summary(&story.waits),

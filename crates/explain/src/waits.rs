@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use analysis::words;
+use analysis::{Waited, Waits};
 use recording::Waker;
 use serde::Serialize;
-
-use crate::story::{Waited, Waits};
-use crate::words;
 
 /// Walks that are told; the others are in the counts.
 const TOLD: usize = 3;

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use crate::common::content;
 use explain::compare::{By, compare};
 use explain::{Change, Explanation, Level};
 use models::find;
 use recording::tables::{Counter, Event, Socket};
 use recording::{EventKind, Recording, TcpState};
 use tempfile::TempDir;
+
+use crate::common::content;
 
 const NAME: &str = "linux-syn-queue";
 

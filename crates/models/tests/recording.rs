@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use crate::common::content;
 use explain::{Explanation, Level};
 use models::{Error, find};
 use recording::tables::{Socket, TableSize};
 use recording::{Recording, TcpState};
 use tempfile::TempDir;
+
+use crate::common::content;
 
 const NAME: &str = "illumos-time-wait";
 

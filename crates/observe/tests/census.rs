@@ -4,11 +4,12 @@ use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 
-use crate::common::{Netns, last_round, need_root, record};
 use observe::Part;
 use recording::Verdict;
 use recording::tables::{PortUse, TableSize};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+
+use crate::common::{Netns, last_round, need_root, record};
 
 /// Connections from inside a namespace: client and server ends.
 #[derive(Default)]

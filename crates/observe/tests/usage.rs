@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::fs;
 use std::net::TcpListener;
 
-use crate::common::{Netns, need_root, record, rows};
 use observe::Part;
 use recording::Verdict;
 use recording::tables::{Cpu, Interrupt, Resource};
+
+use crate::common::{Netns, need_root, record, rows};
 
 /// `cpu0 …` of /proc/stat: eight times in ms.
 fn stat() -> HashMap<u32, Vec<u64>> {

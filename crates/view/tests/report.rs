@@ -2,7 +2,6 @@
 
 use std::io::Read;
 
-use crate::common::*;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use explain::fixture::{self, Fixture};
@@ -12,6 +11,8 @@ use recording::{EventKind, Recording, RetransmitKind, SourceName, TcpState, Text
 use serde_json::Value;
 use view::report::Report;
 use view::report::page::{Page, StepKind};
+
+use crate::common::*;
 
 fn page_of(f: &Fixture) -> Page {
     let written = f.write().unwrap();

@@ -1,8 +1,9 @@
 //! The flame graphs of the report.
 
-use crate::common::*;
 use recording::Waker;
 use recording::tables::*;
+
+use crate::common::*;
 
 fn profile(functions: &[(&str, u64)]) -> Rec {
     let frames = functions.iter().enumerate().map(|(i, (name, _))| Frame {

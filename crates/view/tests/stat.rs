@@ -1,9 +1,10 @@
 //! What every view of `stat` prints, word by word, of recordings made for it.
 
-use crate::common::*;
 use recording::tables::*;
 use recording::{Filter, Rows, Table, TcpState};
 use view::{How, Reader, Screen, stat};
+
+use crate::common::*;
 
 fn counter(at_s: u64, netns: u32, name: &str, value: i64, delta: Option<i64>) -> Counter {
     let (group, name) = name.split_once('.').unwrap();

@@ -1,6 +1,5 @@
 //! The live screen without a terminal: what keys do, what a window says, what is painted.
 
-use crate::common::*;
 use explain::fixture;
 use proptest::prelude::*;
 use ratatui::Terminal;
@@ -9,6 +8,8 @@ use recording::tables::*;
 use recording::{Filter, HealthKind, Recording, SourceName, TcpState};
 use view::How;
 use view::top::*;
+
+use crate::common::*;
 
 /// What a reader has before him.
 struct Desk {

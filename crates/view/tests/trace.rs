@@ -1,9 +1,10 @@
 //! What every view of `trace` prints, word by word, of recordings made for it.
 
-use crate::common::*;
 use recording::tables::*;
 use recording::{CallKind, EventKind, Filter, RetransmitKind, TcpState, Waker};
 use view::trace;
+
+use crate::common::*;
 
 fn listen(at_ms: u64) -> Event {
     Event {

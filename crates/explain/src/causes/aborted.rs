@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use analysis::stats::median;
+use analysis::words::{bytes, count, percent, plural};
+use analysis::{Conn, ConnId, Sent, Side, Story, Why};
 use recording::SourceName;
 
 use super::scene::{SHOWN_ROWS, Scene, at_least, doubts, process, same_count, scenes};
 use crate::finding::{Check, Confidence, Impact, Level, Scope, Step};
-use crate::story::stats::median;
-use crate::story::{Conn, ConnId, Sent, Side, Story, Why};
-use crate::words::{bytes, count, percent, plural};
 
 /// Fewer are clients that were given up now and then.
 const MIN_RESET: usize = 10;

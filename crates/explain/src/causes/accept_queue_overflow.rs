@@ -2,14 +2,15 @@
 
 mod advice;
 
+use analysis::words::{count, duration, figure, fitting, plural};
+use analysis::{Doing, Rise, Story};
+use recording::{SourceName, counter, sysctl};
+
 use super::lost_syn::{ConnectTimes, dropped_elsewhere, matters};
 use super::scene::{Scene, application, doubts, named, named_short, process, scenes};
 use super::{Cause, findings};
-use crate::finding::{Check, Confidence, Doing, Finding, Impact, Level, RuledOut, Scope, Step};
+use crate::finding::{Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
 use crate::moved::Symptom;
-use crate::story::{Rise, Story};
-use crate::words::{count, duration, figure, fitting, plural};
-use recording::{SourceName, counter, sysctl};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "accept-queue-overflow",

@@ -1,5 +1,8 @@
 //! C20: transfers fill a deep queue in front of a bottleneck, and everything waits in it.
 
+use analysis::words::{bit_rate, bytes, count, duration, fitting, percent, plural, rounded};
+use recording::SourceName;
+
 use super::path::{
     End, Path, lost, median_of, paths, rate, rwnd_share, sample_rows, senders, usual_rtt,
 };
@@ -9,8 +12,6 @@ use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step,
 };
 use crate::moved::Symptom;
-use crate::words::{bit_rate, bytes, count, duration, fitting, percent, plural, rounded};
-use recording::SourceName;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "bufferbloat",
@@ -60,7 +61,7 @@ struct Case<'a> {
     rtt_us: u32,
 }
 
-fn find(story: &crate::story::Story) -> Vec<Finding> {
+fn find(story: &analysis::Story) -> Vec<Finding> {
     findings(&paths(story), Case::of, Case::finding)
 }
 
@@ -183,7 +184,7 @@ impl<'a> Case<'a> {
         let rtts = late.flat_map(|e| e.transfer.rtts.all());
         let mut rtts: Vec<u32> = rtts.copied().collect();
         let mut added = |share| {
-            let rtt = crate::story::stats::quantile(&mut rtts, share)?;
+            let rtt = analysis::stats::quantile(&mut rtts, share)?;
             let added = rtt.saturating_sub(self.min_rtt_us);
             Some(rounded(f64::from(added) / 1e3))
         };
@@ -197,7 +198,7 @@ impl<'a> Case<'a> {
         let mut c = Confidence::high();
         c.because(format!(
             "the round trip was {} times the shortest while {} of the segments were lost",
-            crate::words::figure(f64::from(self.rtt_us) / f64::from(self.min_rtt_us)),
+            analysis::words::figure(f64::from(self.rtt_us) / f64::from(self.min_rtt_us)),
             percent(self.loss())
         ));
         weigh_checks(&mut c, checks);

@@ -4,6 +4,9 @@ mod evidence;
 
 use std::collections::BTreeMap;
 
+use analysis::stats::median;
+use analysis::words::{count, duration, fitting, list, percent, plural};
+use analysis::{Conn, ConnId, Endpoint, Group, Side, Story, What};
 use recording::{SourceName, Text, counter};
 
 use super::scene::{command_in, doubts, same_count, weigh_checks};
@@ -12,9 +15,6 @@ use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope,
 };
 use crate::moved::Symptom;
-use crate::story::stats::median;
-use crate::story::{Conn, ConnId, Endpoint, Group, Side, Story, What};
-use crate::words::{count, duration, fitting, list, percent, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "connection-refused",

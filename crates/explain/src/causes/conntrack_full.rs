@@ -1,13 +1,14 @@
 //! C33: the table of tracked connections is full, so that the first packet of new ones is dropped.
 
+use analysis::Story;
+use analysis::words::{bytes, count, figure, fitting, percent, plural, rounded};
+use recording::{SourceName, sysctl};
+
 use super::scene::{command_in, doubts, namespace, weigh_checks};
 use super::silent::{MIN_LOST, Silent, places};
 use super::{Cause, findings};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, RuledOut, Step};
 use crate::moved::Symptom;
-use crate::story::Story;
-use crate::words::{bytes, count, figure, fitting, percent, plural, rounded};
-use recording::{SourceName, sysctl};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "conntrack-full",
@@ -207,7 +208,7 @@ impl<'a> Case<'a> {
         out
     }
 
-    fn advice(&self, netns: &crate::finding::Netns) -> Vec<Advice> {
+    fn advice(&self, netns: &analysis::Netns) -> Vec<Advice> {
         let at = self.silent.at;
         let port = at.port;
         let roomy = self.roomy();

@@ -4,6 +4,9 @@ mod quota;
 
 use std::collections::BTreeSet;
 
+use analysis::stats::ratio;
+use analysis::words::{count, duration, figure, fitting, percent, plural};
+use analysis::{Conn, Story, Thread};
 use recording::SourceName;
 
 use super::runqueue::{Rivals, serves_softirq, softirq_waited, thread_step};
@@ -12,9 +15,6 @@ use super::{Cause, MOST_PER_CAUSE};
 use crate::finding::{
     Advice, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
 };
-use crate::story::stats::ratio;
-use crate::story::{Conn, Story, Thread};
-use crate::words::{count, duration, figure, fitting, percent, plural};
 use quota::Quota;
 
 pub(crate) const CAUSE: Cause = Cause {

@@ -5,15 +5,13 @@ mod evidence;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ahash::AHashMap;
+use analysis::words::{count, fitting, percent, plural};
+use analysis::{Conn, ConnId, Endpoint, Netns, Rejected, Side, Story, What};
 use recording::{Addr, SourceName, counter};
 
 use super::scene::{command_in, doubts, namespace, weigh_checks};
 use super::{Cause, scene};
-use crate::finding::{
-    Advice, Change, Check, Confidence, Finding, Impact, Netns, Role, RuledOut, Scope,
-};
-use crate::story::{Conn, ConnId, Endpoint, Rejected, Side, Story, What};
-use crate::words::{count, fitting, percent, plural};
+use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Role, RuledOut, Scope};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "injected-reset",

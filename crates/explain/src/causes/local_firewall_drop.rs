@@ -1,13 +1,14 @@
 //! C08: a firewall of this host drops SYNs of connects that others are allowed to make.
 
+use analysis::Story;
+use analysis::words::{count, fitting, percent, plural};
+use recording::SourceName;
+
 use super::scene::{command_in, doubts, namespace, weigh_checks};
 use super::silent::{MIN_LOST, Silent, places};
 use super::{Cause, findings};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, RuledOut, Step};
 use crate::moved::Symptom;
-use crate::story::Story;
-use crate::words::{count, fitting, percent, plural};
-use recording::SourceName;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "local-firewall-drop",
@@ -192,7 +193,7 @@ impl<'a> Case<'a> {
         out
     }
 
-    fn advice(&self, netns: &crate::finding::Netns) -> Vec<Advice> {
+    fn advice(&self, netns: &analysis::Netns) -> Vec<Advice> {
         let at = self.silent.at;
         let list = "nft -a list ruleset";
         let share = self.dropped as f64 / (self.dropped + self.passed).max(1) as f64;

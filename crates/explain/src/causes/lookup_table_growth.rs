@@ -5,17 +5,17 @@ mod dce;
 mod evidence;
 mod kinds;
 
+use analysis::profile::{Group, samples};
+use analysis::stats::ratio;
+use analysis::structures::Structure;
+use analysis::words::{count, duration, figure, fitting, percent, plural, rounded};
+use analysis::{Netns, Side, Story};
 use recording::{RowRef, SourceName};
 
 use super::runqueue::softirq_waited;
 use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
 use super::{Cause, findings};
-use crate::finding::{Check, Confidence, Finding, Impact, Level, Netns, RuledOut, Scope};
-use crate::story::profile::{Group, samples};
-use crate::story::stats::ratio;
-use crate::story::structures::Structure;
-use crate::story::{Side, Story};
-use crate::words::{count, duration, figure, fitting, percent, plural, rounded};
+use crate::finding::{Check, Confidence, Finding, Impact, Level, RuledOut, Scope};
 use kinds::{KINDS, Kind, LookedUp, Walked};
 
 pub(crate) const CAUSE: Cause = Cause {

@@ -1,7 +1,8 @@
 //! What was lost on a path, and how it was noticed.
 
+use analysis::SLOTS;
+
 use super::path::{End, Path};
-use crate::story::SLOTS;
 
 /// Of what was sent again, the share that had to wait for a timer from which on it was messages
 /// that lost their last segment: in a transfer it is one in ten or fewer.

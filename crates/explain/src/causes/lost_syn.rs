@@ -1,12 +1,12 @@
 //! What a full queue does to clients, the same whichever queue it is: SYNs without an answer.
 
+use analysis::stats::{median, quantile};
+use analysis::words::{count, duration, percent, plural};
+use analysis::{Conn, ConnId, Story};
 use recording::{RowRef, SourceName, counter};
 
 use super::scene::{SHOWN_ROWS, Scene, doubts, same_count, weigh_checks};
 use crate::finding::{Check, Confidence, Impact, Latency, RuledOut, Step};
-use crate::story::stats::{median, quantile};
-use crate::story::{Conn, ConnId, Story};
-use crate::words::{count, duration, percent, plural};
 
 /// A client whose SYN is dropped waits a second. Fewer drops than this, in a recording of
 /// seconds, is one burst at a start.
@@ -106,7 +106,7 @@ impl ConnectTimes {
         let mut delayed = self.delayed.clone();
         let mut added = |share| {
             let ns = quantile(&mut delayed, share)?.saturating_sub(usual);
-            Some(crate::words::rounded(ns as f64 / 1e6))
+            Some(analysis::words::rounded(ns as f64 / 1e6))
         };
         Some(Latency {
             p50: added(0.5)?,
@@ -228,7 +228,7 @@ impl ConnectTimes {
         Some(Check {
             formula: "initial retransmission timeout = connect time with one SYN sent again".into(),
             expected: FIRST_RETRY_MS,
-            measured: crate::words::rounded(took),
+            measured: analysis::words::rounded(took),
             unit: "ms",
             agrees: (took - FIRST_RETRY_MS).abs() <= FIRST_RETRY_MS * RETRY_TOLERANCE,
             tolerance: "± 15 %".into(),

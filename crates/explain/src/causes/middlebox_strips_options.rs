@@ -4,14 +4,14 @@ mod evidence;
 
 use std::collections::BTreeMap;
 
+use analysis::words::{count, fitting, list, plural};
+use analysis::{Agreed, Conn, ConnId, Endpoint, Rise, Side, Story};
 use recording::{SourceName, counter, sysctl};
 
 use super::options::{Pace, Sorted, any_lasts};
 use super::scene::{Scene, command_in, doubts, named, named_short, scenes, weigh_checks};
 use super::{Cause, syn_cookie_options_lost};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, Role, RuledOut, Scope};
-use crate::story::{Agreed, Conn, ConnId, Endpoint, Rise, Side, Story};
-use crate::words::{count, fitting, list, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "middlebox-strips-options",
@@ -27,7 +27,7 @@ const PAGE: &str = "
 or recover from each loss with a time-out. `ss -tie` shows them without `wscale` or `sack`. All
 connections over one path have it, from their first to their last, at any load.
 
-**Mechanism.** sysctl::TCP_SACK, window scaling and timestamps are offered in the SYN and confirmed in the
+**Mechanism.** SACK, window scaling and timestamps are offered in the SYN and confirmed in the
 SYN-ACK. A firewall, load balancer or modem that rewrites the options of either (iptables
 `TCPOPTSTRIP`, nft `reset tcp option`, a \"normalizer\") leaves both ends with the TCP of 1981.
 

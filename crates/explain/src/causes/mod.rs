@@ -35,9 +35,10 @@ mod syn_queue_overflow;
 mod tail_loss;
 mod time_wait_collision;
 
+use analysis::Story;
+
 use crate::finding::{Finding, Level};
 use crate::moved::{self, Symptom};
-use crate::story::Story;
 pub(crate) use path::owner as owner_of;
 pub(crate) use scene::scenes as scenes_of;
 

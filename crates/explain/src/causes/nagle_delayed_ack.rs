@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use analysis::words::{count, duration, fitting, plural, rounded};
+use analysis::{Endpoint, Story};
 use recording::{RowRef, SourceName, counter};
 
 use super::Cause;
@@ -10,8 +12,6 @@ use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Scope, Step,
 };
-use crate::story::{Endpoint, Story};
-use crate::words::{count, duration, fitting, plural, rounded};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "nagle-delayed-ack",
@@ -109,7 +109,7 @@ fn find(story: &Story) -> Vec<Finding> {
 }
 
 fn accepted(end: &End) -> bool {
-    end.conn.side == crate::story::Side::Accepted
+    end.conn.side == analysis::Side::Accepted
 }
 
 /// A small segment was held in some samples, and round trips swing up to the delay.
@@ -124,7 +124,7 @@ fn is_held(end: &End) -> bool {
 /// long ones.
 fn longest(end: &End) -> Option<f64> {
     let mut late = end.transfer.late_rtts.all().to_vec();
-    crate::story::stats::median(&mut late).map(f64::from)
+    analysis::stats::median(&mut late).map(f64::from)
 }
 
 impl Case<'_> {
@@ -193,7 +193,7 @@ impl Case<'_> {
             count(affected),
             plural(self.all, "connection"),
             self.to,
-            crate::words::figure(1e6 / self.delay_us().max(1.0))
+            analysis::words::figure(1e6 / self.delay_us().max(1.0))
         );
         Impact {
             added_latency_ms: Some(Latency { p50: ms, p99: ms }),

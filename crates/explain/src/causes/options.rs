@@ -1,14 +1,13 @@
 //! Connections that lack TCP options, and what that costs them beside those that have them.
 
-use recording::sysctl;
-
+use analysis::stats::{median, ratio};
+use analysis::words::{bit_rate, bytes, count, duration, percent, plural, rounded};
+use analysis::{Conn, ConnId, Flow, Outcome, Story};
 use recording::counter;
+use recording::sysctl;
 
 use super::scene::Scene;
 use crate::finding::{Check, Impact, Step};
-use crate::story::stats::{median, ratio};
-use crate::story::{Conn, ConnId, Flow, Outcome, Story};
-use crate::words::{bit_rate, bytes, count, duration, percent, plural, rounded};
 
 /// The largest window without window scaling, bytes: the header's field has 16 bits.
 pub(crate) const UNSCALED_WINDOW: f64 = 65_535.0;

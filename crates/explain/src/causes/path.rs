@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use analysis::stats::median;
+use analysis::{Conn, ConnId, Side, Story, Transfer, Way};
 use recording::{Addr, RowRef, counter};
 
 use super::scene::{SHOWN_ROWS, same_count};
 use crate::finding::{Check, Role, Scope};
-use crate::story::stats::median;
-use crate::story::{Conn, ConnId, Side, Story, Transfer, Way};
 
 /// Fewer segments than this say nothing about a path.
 const MIN_SEGMENTS: u64 = 10;

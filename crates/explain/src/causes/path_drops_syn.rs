@@ -1,14 +1,15 @@
 //! C09: SYNs get lost on the path, or at a host that is not this one.
 
+use analysis::words::{count, duration, fitting, list, percent, plural};
+use analysis::{Conn, Story};
+use recording::{SourceName, sysctl};
+
 use super::Cause;
 use super::scene::{doubts, namespace, weigh_checks};
 use super::silent::{MIN_LOST, Silent, places};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, RuledOut, Step};
 use crate::modes::{modes, step, syn_schedule};
 use crate::moved::Symptom;
-use crate::story::{Conn, Story};
-use crate::words::{count, duration, fitting, list, percent, plural};
-use recording::{SourceName, sysctl};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "path-drops-syn",

@@ -1,5 +1,6 @@
 //! C17: the path loses packets, whatever the load.
 
+use analysis::words::{bit_rate, bytes, count, duration, fitting, percent, plural};
 use recording::{RowRef, SourceName};
 
 use super::losses::Losses;
@@ -8,7 +9,6 @@ use super::scene::{SHOWN_ROWS, command_in, doubts, weigh_checks};
 use super::{Cause, bufferbloat, findings, pmtu_black_hole, qdisc_drop, tail_loss};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Step};
 use crate::moved::Symptom;
-use crate::words::{bit_rate, bytes, count, duration, fitting, percent, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "path-loss",
@@ -58,7 +58,7 @@ struct Case<'a> {
     empty: f64,
 }
 
-fn find(story: &crate::story::Story) -> Vec<Finding> {
+fn find(story: &analysis::Story) -> Vec<Finding> {
     let holes = pmtu_black_hole::ways(story);
     let paths = paths(story);
     // What is sent again into a black hole is no random loss.
@@ -178,7 +178,7 @@ impl<'a> Case<'a> {
             .collect();
         let rtt = median_of(&self.losses.suffering, |e| {
             let rtts = e.transfer.resends.rtts.all();
-            crate::story::stats::median(&mut rtts.to_vec()).map(f64::from)
+            analysis::stats::median(&mut rtts.to_vec()).map(f64::from)
         });
         let rtt = rtt.unwrap_or(0.0);
         vec![
@@ -237,13 +237,13 @@ impl<'a> Case<'a> {
             let mss = median_of(&by_loss, |e| Some(e.transfer.mss.into())).unwrap_or(0.0);
             let rtt_s = f64::from(self.min_rtt_us) / 1e6;
             let most = mss / rtt_s * MATHIS / self.losses.share().sqrt();
-            let mbit = |rate: f64| crate::words::rounded(rate * 8.0 / 1e6);
+            let mbit = |rate: f64| analysis::words::rounded(rate * 8.0 / 1e6);
             checks.push(Check {
                 formula: format!(
                     "rate ≤ MSS ÷ RTT × 1.22 ÷ √p = {} ÷ {} × 1.22 ÷ √{}",
                     bytes(mss as u64),
                     duration(u64::from(self.min_rtt_us) * 1_000),
-                    crate::words::rounded(self.losses.share())
+                    analysis::words::rounded(self.losses.share())
                 ),
                 expected: mbit(most),
                 measured: mbit(rate),
@@ -370,7 +370,7 @@ impl<'a> Case<'a> {
 
 /// A share of losses with the digits that matter.
 fn percent_of_loss(share: f64) -> String {
-    format!("{} %", crate::words::figure(share * 100.0))
+    format!("{} %", analysis::words::figure(share * 100.0))
 }
 
 #[cfg(test)]

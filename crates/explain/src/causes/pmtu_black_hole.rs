@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use analysis::stats::median;
+use analysis::words::{bytes, count, duration, fitting, plural};
+use analysis::{Conn, Outcome, Passed, STALL, Story, Stuck, Way};
 use recording::{Addr, RowRef, SourceName, sysctl};
 
 use super::path::{End, Path, paths_of};
@@ -10,9 +13,6 @@ use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, set_sysctl, weigh_
 use super::{Cause, path_loss, slow_reader};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut};
 use crate::moved::Symptom;
-use crate::story::stats::median;
-use crate::story::{Conn, Outcome, Passed, STALL, Story, Stuck, Way};
-use crate::words::{bytes, count, duration, fitting, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "pmtu-black-hole",

@@ -5,16 +5,16 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use ahash::AHashMap;
+use analysis::ports::Use;
+use analysis::profile::samples;
+use analysis::words::{count, figure, percent, plural};
+use analysis::{Conn, Endpoint, Netns, Side, Story};
 use recording::sysctl::IP_LOCAL_PORT_RANGE;
 use recording::sysctl::IP_LOCAL_RESERVED_PORTS;
 use recording::{Addr, RowRef, sysctl};
 
 use super::scene::{SHOWN_ROWS, command_in, namespace, same_count, set_sysctl};
-use crate::finding::{Advice, Change, Check, Netns, Role, Scope, Step};
-use crate::story::ports::Use;
-use crate::story::profile::samples;
-use crate::story::{Conn, Endpoint, Side, Story};
-use crate::words::{count, figure, percent, plural};
+use crate::finding::{Advice, Change, Check, Role, Scope, Step};
 
 /// The kernel functions that look for a local port, or check one: connect(), then bind().
 pub(super) const FUNCTIONS: &[&str] = &[CONNECT, "__inet_check_established", BIND];

@@ -4,6 +4,12 @@
 mod crowded_port;
 mod walked_lists;
 
+use analysis::profile::samples;
+use analysis::stats::{median, quantile, ratio};
+use analysis::words::{count, duration, figure, fitting, percent, plural, rounded};
+use analysis::{Conn, Story};
+use recording::SourceName;
+
 use super::port_search::{
     BIND, BIND_TRY_NS, CONNECT, Destination, FUNCTIONS, HALF, TRY_NS, destinations,
 };
@@ -11,11 +17,6 @@ use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
 use super::{Cause, findings, ports_exhausted};
 use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step};
 use crate::since::{Began, Since};
-use crate::story::profile::samples;
-use crate::story::stats::{median, quantile, ratio};
-use crate::story::{Conn, Story};
-use crate::words::{count, duration, figure, fitting, percent, plural, rounded};
-use recording::SourceName;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "port-search-cost",

@@ -1,14 +1,15 @@
 //! C02: no local port is left for another connection to a destination.
 
+use analysis::stats::median;
+use analysis::words::{count, duration, fitting, percent, plural};
+use analysis::{Conn, Story};
+use recording::SourceName;
+
 use super::Cause;
 use super::port_search::{Destination, destinations};
 use super::scene::{SHOWN_ROWS, doubts, process, weigh_checks};
 use crate::finding::{Check, Confidence, Finding, Impact, RuledOut, Step};
 use crate::moved::Symptom;
-use crate::story::stats::median;
-use crate::story::{Conn, Story};
-use crate::words::{count, duration, fitting, percent, plural};
-use recording::SourceName;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "ports-exhausted",

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use analysis::words::{bit_rate, bytes, count, duration, fitting, percent, plural};
+use analysis::{Conn, Dropped, Story};
 use recording::{RowRef, SourceName, Text, counter};
 
 use super::path::{End, lost, min_rtt_us, paths, rate, sample_rows, senders};
@@ -11,8 +13,6 @@ use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step,
 };
 use crate::moved::Symptom;
-use crate::story::{Conn, Dropped, Story};
-use crate::words::{bit_rate, bytes, count, duration, fitting, percent, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "qdisc-drop",

@@ -1,13 +1,13 @@
 //! C11: a server closes connections before it has read what their clients sent, and so resets them.
 
+use analysis::words::{count, fitting, percent, plural};
+use analysis::{Story, Why};
 use recording::counter;
 
 use super::aborted::{Aborted, aborted};
 use super::scene::{application, command_in, named, named_short, weigh_checks};
 use super::{Cause, findings, injected_reset, reset_by_application};
 use crate::finding::{Advice, Change, Finding, RuledOut, Scope, Step};
-use crate::story::{Story, Why};
-use crate::words::{count, fitting, percent, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "reset-unread-data",

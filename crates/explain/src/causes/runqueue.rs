@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use analysis::profile::PARTS;
+use analysis::stats::ratio;
+use analysis::words::{count, duration, list, percent, rounded};
+use analysis::{Story, Thread};
 use recording::RowRef;
 
 use super::scene::SHOWN_ROWS;
 use crate::finding::{Advice, Change, Check, Step};
-use crate::story::profile::PARTS;
-use crate::story::stats::ratio;
-use crate::story::{Story, Thread};
-use crate::words::{count, duration, list, percent, rounded};
 
 /// A CPU on which a thread was seen less often is not where it waits.
 const LEAST_PRESENCE: f64 = 0.10;

@@ -1,10 +1,10 @@
 //! What several causes say of a listener: its scope, its processes, its limits, how sure we are.
 
+use analysis::words::count;
+use analysis::{Doing, Listener, Netns, Side, Story, What};
 use recording::{RowRef, SourceName, sysctl};
 
-use crate::finding::{Advice, Change, Check, Confidence, Doing, Level, Netns, Role, Scope};
-use crate::story::{Listener, Side, Story, What};
-use crate::words::count;
+use crate::finding::{Advice, Change, Check, Confidence, Level, Role, Scope};
 
 /// Rows shown per step: enough to look at, not a second recording.
 pub(crate) const SHOWN_ROWS: usize = 3;
@@ -38,7 +38,7 @@ impl<'a> Scene<'a> {
     }
 
     /// The rise of a counter in the listener's namespace.
-    pub(crate) fn rise(&self, name: &str) -> crate::story::Rise {
+    pub(crate) fn rise(&self, name: &str) -> analysis::Rise {
         self.story.counters.rise(self.listener.netns, name)
     }
 

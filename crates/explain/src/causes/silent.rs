@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use ahash::AHashMap;
+use analysis::words::{count, list, percent, plural};
+use analysis::{Conn, ConnId, Endpoint, Group, Listener, Side, Story, What};
 use recording::{RowRef, SourceName, counter};
 
 use super::lost_syn::ConnectTimes;
 use super::scene::SHOWN_ROWS;
 use crate::finding::{Check, Impact, Role, RuledOut, Scope, Step};
-use crate::story::{Conn, ConnId, Endpoint, Group, Listener, Side, Story, What};
-use crate::words::{count, list, percent, plural};
 
 /// Fewer are a burst at a start.
 pub(crate) const MIN_LOST: u64 = 10;

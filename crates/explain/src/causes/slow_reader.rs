@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use analysis::stats::median;
+use analysis::words::{bit_rate, bytes, count, duration, fitting, percent, plural, rounded};
+use analysis::{Endpoint, Side, Story};
 use recording::SourceName;
 
 use super::path::{End, ends, owner, rwnd_share, sample_rows};
@@ -10,9 +13,6 @@ use super::{Cause, bufferbloat};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
 };
-use crate::story::stats::median;
-use crate::story::{Endpoint, Side, Story};
-use crate::words::{bit_rate, bytes, count, duration, fitting, percent, plural, rounded};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "slow-reader",
@@ -143,7 +143,7 @@ impl Case<'_> {
     fn rate(&self) -> f64 {
         let rate = |e: &End| {
             let ns = e.transfer.span_ns as f64;
-            crate::story::stats::ratio(e.transfer.received() as f64 * 1e9, ns).unwrap_or(0.0)
+            analysis::stats::ratio(e.transfer.received() as f64 * 1e9, ns).unwrap_or(0.0)
         };
         self.slow.iter().map(rate).sum()
     }

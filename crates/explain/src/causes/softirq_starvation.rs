@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use analysis::words::{count, duration, fitting, percent, plural};
+use analysis::{Story, Thread};
 use recording::{RowRef, SourceName};
 
 use super::runqueue::{Rivals, serves_softirq, thread_step};
 use super::scene::{doubts, weigh_checks};
 use super::{Cause, MOST_PER_CAUSE};
 use crate::finding::{Check, Confidence, Finding, Impact, RuledOut, Scope, Step};
-use crate::story::{Story, Thread};
-use crate::words::{count, duration, fitting, percent, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "softirq-starvation",

@@ -1,5 +1,8 @@
 //! C06: connections answered with SYN cookies lost SACK and window scaling.
 
+use analysis::stats::{median, most_within};
+use analysis::words::{count, fitting, plural};
+use analysis::{Conn, ConnId, Side, Story};
 use recording::{RowRef, SourceName, counter, sysctl};
 
 use super::options::{Pace, Sorted, UNSCALED_WINDOW, any_lasts};
@@ -9,9 +12,6 @@ use super::scene::{
 };
 use super::{Cause, findings};
 use crate::finding::{Advice, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
-use crate::story::stats::{median, most_within};
-use crate::story::{Conn, ConnId, Side, Story};
-use crate::words::{count, fitting, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "syn-cookie-options-lost",
@@ -32,7 +32,7 @@ is decided when they connect: a run of the same program is fast or slow by luck.
 `listen()` backlog (one more on kernels since 6.13). When that is full and
 `net.ipv4.tcp_syncookies` is 1 (with 2 always), Linux answers SYNs without keeping a request: what
 it must remember goes into the sequence number of the SYN-ACK, a *cookie*. There is room for the
-MSS, rounded down to one of four values, and for nothing else. sysctl::TCP_SACK and the window scale survive
+MSS, rounded down to one of four values, and for nothing else. SACK and the window scale survive
 only in the timestamp option, if both ends use timestamps (`net.ipv4.tcp_timestamps`). Without it
 they are cleared. Such a connection can have 65,535 bytes in flight, so its rate is at most 65,535
 bytes per round trip, and every window with several losses costs a round trip per loss or a
@@ -353,7 +353,7 @@ impl<'a> Case<'a> {
             }
             Some(_) => {
                 "net.ipv4.tcp_timestamps is on here, so the clients' SYNs carried no timestamp, \
-                 the only place where a cookie keeps sysctl::TCP_SACK and window scaling."
+                 the only place where a cookie keeps SACK and window scaling."
             }
             None => {
                 "None of them uses timestamps, the only place where a cookie keeps SACK and \

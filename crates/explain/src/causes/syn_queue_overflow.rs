@@ -1,5 +1,8 @@
 //! C05: half-open requests fill the SYN queue and, without cookies, further SYNs are dropped.
 
+use analysis::stats::most_within;
+use analysis::words::{count, fitting, percent, plural};
+use analysis::{KEPT_REMOTES, Rise, Story, What};
 use recording::{RowRef, SourceName, counter, sysctl};
 
 use super::lost_syn::{ConnectTimes, dropped_elsewhere, matters};
@@ -10,9 +13,6 @@ use super::scene::{
 use super::{Cause, accept_queue_overflow, findings};
 use crate::finding::{Advice, Check, Confidence, Finding, Level, RuledOut, Scope, Step};
 use crate::moved::Symptom;
-use crate::story::stats::most_within;
-use crate::story::{KEPT_REMOTES, Rise, Story, What};
-use crate::words::{count, fitting, percent, plural};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "syn-queue-overflow",
@@ -155,7 +155,7 @@ impl<'a> Case<'a> {
     }
 
     fn rtt_ns(&self) -> u64 {
-        let usual = crate::story::stats::median(&mut self.times.at_once.clone());
+        let usual = analysis::stats::median(&mut self.times.at_once.clone());
         usual.unwrap_or(USUAL_RTT_NS)
     }
 

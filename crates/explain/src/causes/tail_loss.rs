@@ -1,5 +1,7 @@
 //! C18: the last segment of a message is lost, and only a timer finds out.
 
+use analysis::Story;
+use analysis::words::{count, duration, figure, fitting, percent, plural, rounded};
 use recording::{RowRef, SourceName, sysctl};
 
 use super::losses::Losses;
@@ -10,8 +12,6 @@ use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step,
 };
 use crate::moved::Symptom;
-use crate::story::Story;
-use crate::words::{count, duration, figure, fitting, percent, plural, rounded};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "tail-loss",
@@ -197,7 +197,7 @@ impl<'a> Case<'a> {
     fn evidence(&self) -> Vec<Step> {
         let losses = &self.losses;
         let resends = || losses.suffering.iter().map(|e| &e.transfer.resends);
-        let sum = |of: fn(&crate::story::Resends) -> u64| resends().map(of).sum::<u64>();
+        let sum = |of: fn(&analysis::Resends) -> u64| resends().map(of).sum::<u64>();
         let (probes, timeouts, fast) = (sum(|r| r.probes), sum(|r| r.timeouts), sum(|r| r.fast));
         let rows = resends().flat_map(|r| r.rows.iter().take(1).copied());
         let most = losses.suffering.iter().map(|e| e.transfer.most_unacked);

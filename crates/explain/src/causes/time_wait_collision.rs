@@ -5,16 +5,17 @@ mod case;
 mod chain;
 mod illumos;
 
+use analysis::Story;
+use analysis::stats::quantile;
+use analysis::words::{count, duration, figure, fitting, percent, plural};
+use recording::{SourceName, counter};
+
 use super::Cause;
 use super::scene::{doubts, weigh_checks};
 use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, Role, RuledOut, Scope};
 use crate::moved::Symptom;
 use crate::since::{Began, Since};
-use crate::story::Story;
-use crate::story::stats::quantile;
-use crate::words::{count, duration, figure, fitting, percent, plural};
 use case::Case;
-use recording::{SourceName, counter};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "time-wait-collision",
@@ -176,7 +177,7 @@ impl Case<'_> {
         let mut took: Vec<u64> = self.hit().filter_map(|c| c.connect_ns()).collect();
         let mut at = |share| {
             let ns = quantile(&mut took, share)?.saturating_sub(usual);
-            Some(crate::words::rounded(ns as f64 / 1e6))
+            Some(analysis::words::rounded(ns as f64 / 1e6))
         };
         Some((at(0.5)?, at(0.99)?))
     }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use analysis::stats::ratio;
+use analysis::words::rounded;
 use recording::tables;
 use recording::{Error, Recording};
 use serde::Serialize;
 
 use super::run::Run;
-use crate::story::stats::ratio;
-use crate::words::rounded;
 
 /// CPUs looked at.
 const MAX_CPUS: usize = 4_096;

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use ahash::{AHashMap, AHashSet};
+use analysis::stacks::functions;
+use analysis::words::rounded;
 use recording::tables::Sample;
 use recording::{Error, Recording, Text};
 use serde::Serialize;
 
 use super::run::Run;
-use crate::stacks::functions;
-use crate::words::rounded;
 
 /// Stacks looked at: some hundred bytes each.
 const MAX_STACKS: usize = 1 << 20;

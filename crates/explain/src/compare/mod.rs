@@ -20,7 +20,7 @@ pub use run::Run;
 pub use sockets::{Attribute, Sockets};
 
 use crate::reading::Reading;
-use crate::words::rounded;
+use analysis::words::rounded;
 
 /// What differs between recordings.
 #[derive(Clone, Debug, Serialize)]

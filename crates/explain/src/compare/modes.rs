@@ -84,7 +84,7 @@ fn cut(sorted: &[f64], at: usize) -> Option<Split> {
     (distance >= MIN_DISTANCE && differs).then_some(Split {
         low,
         high,
-        distance: crate::words::rounded(distance),
+        distance: analysis::words::rounded(distance),
     })
 }
 
@@ -130,7 +130,7 @@ fn mode(sorted: &[f64]) -> (Mode, f64) {
     let variance = sorted.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n;
     let mode = Mode {
         count: sorted.len(),
-        mean: crate::words::rounded(mean),
+        mean: analysis::words::rounded(mean),
         min: sorted[0],
         max: sorted[sorted.len() - 1],
     };

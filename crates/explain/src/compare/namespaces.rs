@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use analysis::words::rounded;
 use recording::counter;
-
 use serde::Serialize;
 
 use super::run::Run;
-use crate::words::rounded;
 
 /// Counters told.
 const TOLD: usize = 12;

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use analysis::{Conn, ConnId, Side, Story, Transfer};
 use recording::{Addr, Error, Recording};
 
 use super::cost::{self, Cpu};
 use super::functions::{self, Profile};
 use crate::reading::Reading;
-use crate::story::{Conn, ConnId, Side, Story, Transfer};
 
 /// Sockets compared per recording; more say the same.
 const MAX_SOCKETS: usize = 20_000;

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use analysis::ConnId;
+use analysis::stats::median;
+use analysis::words::rounded;
 use serde::Serialize;
 
 use super::modes::{self, Split};
 use super::run::Socket;
-use crate::story::ConnId;
-use crate::story::stats::median;
-use crate::words::rounded;
 
 /// Attributes told: beyond the first few they are accidents.
 const TOLD: usize = 12;
@@ -127,7 +127,7 @@ fn shares(all: &[(usize, &Socket)], measure: Measure) -> Option<Vec<f64>> {
         .filter_map(|(group, mut values)| Some((group, median(&mut values)?)))
         .collect();
     let share = |(_, socket): &(usize, &Socket)| {
-        crate::story::stats::ratio(measure(socket), *medians.get(&socket.group)?)
+        analysis::stats::ratio(measure(socket), *medians.get(&socket.group)?)
     };
     let of_group: Vec<f64> = all.iter().map(share).collect::<Option<_>>()?;
     let mut runs: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
@@ -140,7 +140,7 @@ fn shares(all: &[(usize, &Socket)], measure: Measure) -> Option<Vec<f64>> {
         .collect();
     let of_run = all.iter().zip(&of_group);
     of_run
-        .map(|((run, _), share)| crate::story::stats::ratio(*share, *medians.get(run)?))
+        .map(|((run, _), share)| analysis::stats::ratio(*share, *medians.get(run)?))
         .collect()
 }
 

@@ -1,7 +1,6 @@
 //! Which system calls are watched: their numbers here, and the family that each belongs to.
 
 use libc::c_long;
-
 use recording::CallKind;
 
 use crate::wire::{tied, tw_call_kind};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use recording::counter::{definition, is_gauge, is_setting};
 use recording::tables::Counter;
 use recording::{Row, Text};
 use serde::Serialize;
@@ -11,7 +12,6 @@ use super::rounds::{Rounds, per_s};
 use crate::numbers::{or_dash, rounded, tenth};
 use crate::screen::{Column, Screen, When};
 use crate::view::View;
-use recording::counter::{definition, is_gauge, is_setting};
 
 /// Counters followed; a kernel has some 400 per namespace.
 const MAX_COUNTERS: usize = 1 << 18;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use ahash::AHashMap;
-use explain::owners::{self, Owner, Owners, Place};
+use analysis::owners::{self, Owner, Owners, Place};
 use recording::tables::Listener;
 use recording::{Addr, EventKind, Row, TcpState};
 use serde::Serialize;

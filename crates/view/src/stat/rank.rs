@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use recording::counter::{definition, is_gauge};
 use recording::{Row, Text, strongest_correlation};
 use serde::Serialize;
 
@@ -11,7 +12,6 @@ use super::rounds::{Rounds, per_s};
 use crate::numbers::rounded;
 use crate::screen::{Column, Screen};
 use crate::view::View;
-use recording::counter::{definition, is_gauge};
 
 /// With fewer intervals any two counters seem to move together.
 const LEAST_INTERVALS: usize = 5;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use explain::owners::{Owner, Owners};
+use analysis::owners::{Owner, Owners};
 use recording::Row;
 use recording::tables::Socket;
 use serde::Serialize;

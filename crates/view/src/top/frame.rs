@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use ahash::AHashMap;
-use explain::owners::{Owner, Place};
+use analysis::owners::{Owner, Place};
 use recording::Text;
 use recording::tables::{Listener, Socket, Thread, Wait};
 

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use ahash::AHashMap;
-use explain::owners::Owner;
+use analysis::owners::Owner;
 use recording::tables::{Listener, Thread, Wait};
 use recording::{Place, Text};
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use ahash::AHashMap;
-use explain::owners::Owners;
+use analysis::owners::Owners;
 use recording::tables::{
     Event, Frame as CodeFrame, Health, Holder, Listener, Sample, Socket, Stack, Thread,
     ThreadSleep, Wait,

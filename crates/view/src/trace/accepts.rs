@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use ahash::AHashMap;
-use explain::owners::{self, Owner};
+use analysis::owners::{self, Owner};
 use recording::tables::Call;
 use recording::{CallKind, EventKind, Row, TcpState, Text};
 use serde::Serialize;

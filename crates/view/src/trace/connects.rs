@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use ahash::AHashMap;
-use explain::owners::{self, Owner};
+use analysis::owners::{self, Owner};
 use recording::tables::{Call, Event};
 use recording::{Addr, CallKind, Row, Text};
 use serde::Serialize;

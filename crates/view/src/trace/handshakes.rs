@@ -2,7 +2,7 @@
 
 use std::io;
 
-use explain::owners::{self, Owner};
+use analysis::owners::{self, Owner};
 use recording::Row;
 use recording::tables::Event;
 use serde::Serialize;

@@ -14,7 +14,7 @@ mod wakeups;
 
 use std::io;
 
-use explain::owners::{self, Owner, Owners};
+use analysis::owners::{self, Owner, Owners};
 use recording::tables::Event;
 use recording::{Addr, Filter, Row};
 use serde::Serialize;

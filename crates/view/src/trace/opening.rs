@@ -1,7 +1,7 @@
 //! Connections being opened: from the rows of both sides to one account of each attempt.
 
 use ahash::AHashMap;
-use explain::owners::{Owner, Owners};
+use analysis::owners::{Owner, Owners};
 use recording::tables::{Event, Packet};
 use recording::{EventKind, Row, TcpState};
 

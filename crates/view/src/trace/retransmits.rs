@@ -2,7 +2,7 @@
 
 use std::io;
 
-use explain::owners::Owner;
+use analysis::owners::Owner;
 use recording::tables::Event;
 use recording::{EventKind, TcpState};
 use serde::Serialize;

@@ -3,7 +3,7 @@
 use std::io;
 
 use ahash::AHashMap;
-use explain::owners::Owner;
+use analysis::owners::Owner;
 use recording::tables::Event;
 use recording::{EventKind, TcpState};
 use serde::Serialize;

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use ahash::AHashMap;
-use explain::owners::{self, Owner, Owners};
+use analysis::owners::{self, Owner, Owners};
 use recording::tables::Event;
 use recording::{Addr, EventKind, Row, TcpState, Text};
 use serde::Serialize;

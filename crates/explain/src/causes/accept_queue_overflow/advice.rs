@@ -1,10 +1,11 @@
 //! What to do about a full accept queue: accept sooner, or a larger backlog.
 
+use analysis::stats::most_within;
+use analysis::words::{count, duration, figure};
+
 use super::super::scene::{namespace, process, raise_backlog, roomy_backlog};
 use super::{Case, culprit};
 use crate::finding::{Advice, Change, Scope};
-use crate::story::stats::most_within;
-use crate::words::{count, duration, figure};
 
 /// Clients that arrive within this time of each other are one burst: a dropped one is back then.
 const BURST_NS: u64 = 1_000_000_000;

@@ -1,9 +1,10 @@
 //! C20 is named when transfers stand in a queue of their own making, and not for any used link.
 
+use recording::SourceName;
+
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, CLIENT};
 use crate::{Change, Level, Number};
-use recording::SourceName;
 
 const ID: &str = "bufferbloat";
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use analysis::Listener;
+use analysis::words::{count, duration, list, plural};
 use recording::{Addr, RowRef, counter};
 
 use super::super::scene::{SHOWN_ROWS, namespace};
 use super::Case;
 use crate::finding::Step;
-use crate::story::Listener;
-use crate::words::{count, duration, list, plural};
 
 impl Case<'_> {
     pub(super) fn evidence(&self) -> Vec<Step> {

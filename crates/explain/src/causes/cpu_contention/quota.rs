@@ -1,10 +1,10 @@
 //! A wait for the CPU that the quota of a cgroup explains: which cgroup, how it adds up, what helps.
 
+use analysis::words::{duration, figure, percent, rounded};
+use analysis::{Story, Thread};
 use recording::RowRef;
 
 use crate::finding::{Advice, Change, Check, Step};
-use crate::story::{Story, Thread};
-use crate::words::{duration, figure, percent, rounded};
 
 /// The quota explains a wait when the cgroup was throttled for this share of it.
 const LEAST_THROTTLED: f64 = 0.5;

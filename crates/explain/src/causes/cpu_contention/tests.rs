@@ -1,9 +1,10 @@
 //! C35 is named when a thread that owns connections waits for a CPU, and only then.
 
+use recording::SourceName;
+
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, Dial, Fixture, Listen, OnCpu};
 use crate::{Change, Level, Number};
-use recording::SourceName;
 
 const ID: &str = "cpu-contention";
 

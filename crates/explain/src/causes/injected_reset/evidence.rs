@@ -1,12 +1,12 @@
 //! The chain of a made-up reset: who got it, what it answered, what the other end did.
 
+use analysis::Conn;
+use analysis::words::{bytes, count, list, plural};
 use recording::RowRef;
 
 use super::super::scene::{SHOWN_ROWS, namespace};
 use super::Case;
 use crate::finding::Step;
-use crate::story::Conn;
-use crate::words::{bytes, count, list, plural};
 
 impl Case<'_> {
     pub(super) fn evidence(&self) -> Vec<Step> {

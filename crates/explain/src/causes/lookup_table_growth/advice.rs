@@ -1,12 +1,13 @@
 //! What to do about a structure that packets walk too long: more buckets, or a set for rules.
 
+use analysis::Netns;
+use analysis::words::{bytes, count, duration, figure, percent};
 use recording::sysctl;
 use recording::sysctl::TCP_CHILD_EHASH_ENTRIES;
 
 use super::super::scene::{command_in, namespace};
 use super::Case;
-use crate::finding::{Advice, Change, Netns};
-use crate::words::{bytes, count, duration, figure, percent};
+use crate::finding::{Advice, Change};
 
 /// Bytes of one bucket of the table of connections: a pointer.
 const BUCKET_BYTES: u64 = 8;

@@ -1,9 +1,10 @@
 //! illumos' destination cache: it forgets nobody unless memory is low, and its tunings are its own.
 
+use analysis::stats::ratio;
+use analysis::words::{count, figure, fitting, percent, rounded};
+
 use super::Case;
 use crate::finding::{Advice, Check, Step};
-use crate::story::stats::ratio;
-use crate::words::{count, figure, fitting, percent, rounded};
 
 /// Buckets, and entries in one from which on the cache is reclaimed, of the kernel of 2012.
 const BUCKETS: u64 = 1_024;

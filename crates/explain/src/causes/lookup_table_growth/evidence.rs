@@ -1,5 +1,9 @@
 //! The chain of a walk that is too long: the CPU, the function, the table, who fills it.
 
+use analysis::Listener;
+use analysis::profile::{Group, PARTS, samples};
+use analysis::stats::ratio;
+use analysis::words::{count, duration, figure, percent, plural};
 use recording::RowRef;
 use recording::sysctl::TCP_CHILD_EHASH_ENTRIES;
 use recording::sysctl::TCP_EHASH_ENTRIES;
@@ -7,10 +11,6 @@ use recording::sysctl::TCP_EHASH_ENTRIES;
 use super::super::scene::SHOWN_ROWS;
 use super::{Case, LEAST_SAMPLES};
 use crate::finding::Step;
-use crate::story::Listener;
-use crate::story::profile::{Group, PARTS, samples};
-use crate::story::stats::ratio;
-use crate::words::{count, duration, figure, percent, plural};
 
 /// SYN and FIN are acknowledged as a byte each.
 const NO_DATA: u64 = 2;

@@ -1,8 +1,7 @@
 //! The structures that packets walk, what walks them, and from when on that is too long.
 
+use analysis::profile::Group;
 use recording::counter;
-
-use crate::story::profile::Group;
 
 /// A kind of structure that packets walk.
 pub(super) struct Kind {

@@ -1,9 +1,10 @@
 //! C34 is named when packets walk a structure, and only then.
 
+use recording::SourceName;
+
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, OnCpu, SERVER};
 use crate::{Change, Level, Number};
-use recording::SourceName;
 
 const ID: &str = "lookup-table-growth";
 

@@ -1,12 +1,12 @@
 //! The chain of stripped options: who lacks them, what it costs, both ends' settings, no cookie.
 
+use analysis::words::{count, list};
+use analysis::{Conn, ConnId};
 use recording::{RowRef, counter, sysctl};
 
 use super::super::scene::SHOWN_ROWS;
 use super::Case;
 use crate::finding::Step;
-use crate::story::{Conn, ConnId};
-use crate::words::{count, list};
 
 impl Case<'_> {
     pub(super) fn evidence(&self, missing: &str) -> Vec<Step> {

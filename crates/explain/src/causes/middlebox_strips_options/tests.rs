@@ -1,9 +1,10 @@
 //! C07 is named when options vanish between two ends that have them, and cookies are not it.
 
+use recording::SourceName;
+
 use crate::causes::testing::{found, only, ruled_out};
 use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, SERVER};
 use crate::{Change, Level, Role};
-use recording::SourceName;
 
 const ID: &str = "middlebox-strips-options";
 

@@ -1,9 +1,10 @@
 //! C09 is named when SYNs vanish between here and there, and not when anything here explains it.
 
+use recording::SourceName;
+
 use crate::causes::testing::{found, only, ruled_out};
 use crate::fixture::{self, CLIENT, Dial, Fixture, Listen};
 use crate::{Change, Level};
-use recording::SourceName;
 
 const ID: &str = "path-drops-syn";
 

@@ -1,9 +1,10 @@
 //! C17 is named when packets vanish on the path, and not when a queue or this host drops them.
 
+use recording::{EventKind, SourceName};
+
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, CLIENT, SERVER};
 use crate::{Change, Level, Number};
-use recording::{EventKind, SourceName};
 
 const ID: &str = "path-loss";
 

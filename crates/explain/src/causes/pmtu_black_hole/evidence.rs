@@ -1,14 +1,13 @@
 //! What shows a black hole: what hangs, what passes meanwhile, and that nobody told.
 
-use recording::sysctl::TCP_MTU_PROBING;
-
+use analysis::Stuck;
+use analysis::words::{bytes, count, duration, plural};
 use recording::counter::IN_DEST_UNREACHS;
+use recording::sysctl::TCP_MTU_PROBING;
 
 use super::super::scene::{SHOWN_ROWS, same_count};
 use super::Case;
 use crate::finding::{Check, Step};
-use crate::story::Stuck;
-use crate::words::{bytes, count, duration, plural};
 
 impl Case<'_> {
     pub(super) fn evidence(&self) -> Vec<Step> {

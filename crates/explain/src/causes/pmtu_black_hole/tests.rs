@@ -1,9 +1,10 @@
 //! C30 is named when full segments hang beside small ones that pass, and not when all or none hang.
 
+use recording::SourceName;
+
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, CLIENT, Fixture, Flow, SERVER, START_NS};
 use crate::{Change, Level, Number};
-use recording::SourceName;
 
 const ID: &str = "pmtu-black-hole";
 

@@ -1,5 +1,10 @@
 //! bind() for a port that a server has: the kernel walks all connections of that port to refuse it.
 
+use analysis::binds::Attempts;
+use analysis::profile::samples;
+use analysis::stats::{median, ratio};
+use analysis::words::{count, duration, figure, fitting, plural, rounded};
+use analysis::{Endpoint, Side, Story};
 use recording::{RowRef, SourceName};
 
 use super::super::port_search::BIND;
@@ -8,11 +13,6 @@ use super::{CAUSE, COST_FACTOR, LEAST_CONNECTS, LEAST_COST_NS, LEAST_SAMPLES, ta
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
 };
-use crate::story::binds::Attempts;
-use crate::story::profile::samples;
-use crate::story::stats::{median, ratio};
-use crate::story::{Endpoint, Side, Story};
-use crate::words::{count, duration, figure, fitting, plural, rounded};
 
 /// What a connection in the way costs bind(), ns (measured on Linux 6.18: 28 with 5,000 of them, 41
 /// with 15,000).

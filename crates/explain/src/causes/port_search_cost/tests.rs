@@ -1,9 +1,10 @@
 //! C03 is named when a search for local ports costs CPU, and only then.
 
+use recording::{SourceName, TcpState};
+
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, OnCpu, SERVER};
 use crate::{Change, Level, Number};
-use recording::{SourceName, TcpState};
 
 const ID: &str = "port-search-cost";
 const TO: &str = "10.79.0.1:5000";

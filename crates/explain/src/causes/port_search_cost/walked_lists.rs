@@ -4,16 +4,16 @@ mod advice;
 mod evidence;
 mod lists;
 
+use analysis::profile::samples;
+use analysis::searches::Connecting;
+use analysis::stats::quantile;
+use analysis::words::{count, duration, figure, fitting, percent, plural, rounded};
+use analysis::{Rise, Side, Story};
 use recording::{RowRef, SourceName, TcpState};
 
 use super::super::scene::{SHOWN_ROWS, doubts, same_count, weigh_checks};
 use super::{CAUSE, COST_FACTOR, LEAST_SAMPLES};
 use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, Role, RuledOut, Scope};
-use crate::story::profile::samples;
-use crate::story::searches::Connecting;
-use crate::story::stats::quantile;
-use crate::story::{Rise, Side, Story};
-use crate::words::{count, duration, figure, fitting, percent, plural, rounded};
 use lists::{Met, Range};
 
 /// The function that walks the list of a port.

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use analysis::stats::median;
+use analysis::words::{count, duration, fitting, percent, plural};
+use analysis::{Conn, Outcome, Sent, Side, Story, Why};
 use recording::{Addr, RowRef, SourceName, counter, sysctl};
 
 use super::super::injected_reset;
@@ -9,9 +12,6 @@ use super::super::path::owner;
 use super::super::scene::{SHOWN_ROWS, at_least, doubts, namespace, set_sysctl, weigh_checks};
 use super::CAUSE;
 use crate::finding::{Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step};
-use crate::story::stats::median;
-use crate::story::{Conn, Outcome, Sent, Side, Story, Why};
-use crate::words::{count, duration, fitting, percent, plural};
 
 /// Fewer are a pool that had one connection too many.
 const MIN_GIVEN_UP: usize = 10;

@@ -1,9 +1,10 @@
 //! C16 is named when the kernel's thread for packets waits, and only then.
 
+use recording::SourceName;
+
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, Dial, Fixture, Listen, OnCpu};
 use crate::{Change, Level, Number};
-use recording::SourceName;
 
 const ID: &str = "softirq-starvation";
 

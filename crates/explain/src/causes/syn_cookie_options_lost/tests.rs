@@ -1,9 +1,10 @@
 //! C06 is named when cookies cost options, and not when they cost none.
 
+use recording::SourceName;
+
 use crate::causes::testing::{found, number, only, ruled_out, sysctls};
 use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, SERVER};
 use crate::{Change, Level, Number};
-use recording::SourceName;
 
 const ID: &str = "syn-cookie-options-lost";
 

@@ -1,9 +1,10 @@
 //! C18 is named when timers repair single segments, and not when ACKs do, or nothing was lost.
 
+use recording::{RetransmitKind, SourceName};
+
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::fixture::{self, CLIENT, SERVER};
 use crate::{Change, Level, Number};
-use recording::{RetransmitKind, SourceName};
 
 const ID: &str = "tail-loss";
 

@@ -1,12 +1,12 @@
 //! What to do about refused SYNs, with the odds that each change would leave.
 
+use analysis::words::{count, duration, figure, fitting, percent};
 use recording::sysctl;
 use recording::sysctl::IP_LOCAL_PORT_RANGE;
 
 use super::case::Case;
 use crate::causes::scene::{command_in, namespace, set_sysctl};
 use crate::finding::{Advice, Change};
-use crate::words::{count, duration, figure, fitting, percent};
 
 /// The kernel's own default range.
 const DEFAULT_RANGE: (u64, u64) = (32_768, 60_999);
@@ -209,7 +209,7 @@ impl Case<'_> {
     /// For how long a port must not be used again, ns: while the upload is ahead of the clock.
     fn window_ns(&self) -> f64 {
         let mut ahead: Vec<u64> = self.uploads().iter().map(|u| u.bytes).collect();
-        let bytes = crate::story::stats::median(&mut ahead).unwrap_or(0);
+        let bytes = analysis::stats::median(&mut ahead).unwrap_or(0);
         (bytes as f64 * super::case::ISN_TICK_NS as f64).max(TIMESTAMP_NS)
     }
 

@@ -2,17 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use recording::sysctl;
-
 use ahash::{AHashMap, AHashSet};
+use analysis::stats::median;
+use analysis::words::rounded;
+use analysis::{Conn, ConnId, Endpoint, Outcome, Ports, Refused, Retry, Seen, Side, Story, What};
+use recording::sysctl;
 
 use crate::changes::{change, per_bin};
 use crate::finding::Check;
-use crate::story::stats::median;
-use crate::story::{
-    Conn, ConnId, Endpoint, Outcome, Ports, Refused, Retry, Seen, Side, Story, What,
-};
-use crate::words::rounded;
 
 /// Servers looked at; those beyond have fewer refusals than any finding needs.
 const MAX_SERVERS: usize = 4_096;
@@ -282,7 +279,7 @@ impl<'a> Case<'a> {
     }
 
     /// The local ports in use to the server, at most.
-    pub(super) fn ports(&self) -> Option<&crate::story::ports::Use> {
+    pub(super) fn ports(&self) -> Option<&analysis::ports::Use> {
         let ports: &Ports = &self.story.ports;
         let used = self.client_netns().into_iter();
         let used = used.filter_map(|netns| ports.most(netns, self.at));

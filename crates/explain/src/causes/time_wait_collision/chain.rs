@@ -1,17 +1,17 @@
 //! The chain from the slow connects to the TIME_WAIT sockets, and the numbers that must fit.
 
-use super::case::{Case, at_once};
 use std::collections::BTreeSet;
 
+use analysis::stats::{median, ratio};
+use analysis::words::{bytes, count, duration, figure, list, percent, plural, rounded};
+use analysis::{Conn, Endpoint, TIME_WAIT_NS, Waited};
 use recording::{Addr, sysctl};
 
+use super::case::{Case, at_once};
 use crate::causes::scene::{SHOWN_ROWS, same_count};
 use crate::finding::{Check, Step};
 use crate::modes::{modes, step, syn_schedule};
-use crate::story::stats::{median, ratio};
-use crate::story::{Conn, Endpoint, TIME_WAIT_NS, Waited};
 use crate::waits::hop;
-use crate::words::{bytes, count, duration, figure, list, percent, plural, rounded};
 
 /// Above this share of connects they hinder each other.
 const MOST_INDEPENDENT: f64 = 0.3;

@@ -1,13 +1,13 @@
 //! illumos: its sequence numbers go around with the connections of the host; its tunings are its own.
 
+use analysis::stats::median;
+use analysis::words::{count, duration, figure, fitting};
+use analysis::{Conn, Side};
 use recording::{RowRef, counter};
 
 use super::case::Case;
 use crate::causes::scene::same_count;
 use crate::finding::{Advice, Check, Step};
-use crate::story::stats::median;
-use crate::story::{Conn, Side};
-use crate::words::{count, duration, figure, fitting};
 
 const INCREMENT: &str = "tcp_iss_incr";
 const INTERVAL: &str = "tcp_time_wait_interval";

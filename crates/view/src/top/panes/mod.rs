@@ -7,7 +7,7 @@ mod listeners;
 mod sockets;
 mod threads;
 
-use explain::owners::Owner;
+use analysis::owners::Owner;
 
 use super::findings::Findings;
 use super::snapshot::Snapshot;

@@ -1,8 +1,9 @@
 //! What to do about a connect() that walks the lists of a server's port.
 
+use analysis::words::{count, plural};
+
 use super::{Case, FIRST, LAST, plural_entries};
 use crate::finding::{Advice, Change};
-use crate::words::{count, plural};
 
 impl Case<'_> {
     pub(super) fn advice(&self) -> Vec<Advice> {

@@ -1,14 +1,14 @@
 //! What shows that a connect() walked the lists of a server's port, step by step.
 
+use analysis::Side;
+use analysis::searches::Connecting;
+use analysis::stats::{median, ratio};
+use analysis::words::{duration, figure, plural};
 use recording::TcpState;
 
 use super::super::super::scene::SHOWN_ROWS;
 use super::{Case, EXPIRED, FUNCTION, ITERATIONS, plural_entries};
 use crate::finding::Step;
-use crate::story::Side;
-use crate::story::searches::Connecting;
-use crate::story::stats::{median, ratio};
-use crate::words::{duration, figure, plural};
 
 impl Case<'_> {
     pub(super) fn evidence(&self) -> Vec<Step> {

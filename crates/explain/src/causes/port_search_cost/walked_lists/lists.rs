@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use analysis::searches::Connecting;
+use analysis::{Side, Story, TIME_WAIT_NS};
 use recording::RowRef;
 
 use super::super::super::scene::SHOWN_ROWS;
 use super::{FIRST, LAST};
-use crate::story::searches::Connecting;
-use crate::story::{Side, Story, TIME_WAIT_NS};
 
 /// Half of the time that a connection stays in TIME_WAIT, ms.
 const MSL: &str = "net.inet.tcp.msl";

@@ -1,0 +1,97 @@
+//! bind() calls that were refused because the port was taken: who asked for what, and for how long.
+
+use std::collections::BTreeMap;
+
+use recording::tables::Call;
+use recording::{CallKind, Error, Recording, RowRef, Text};
+
+use super::place::Endpoint;
+
+/// Places asked for and programs that ask, followed.
+const MAX_ASKERS: usize = 10_000;
+/// Calls kept of each; those beyond are counted.
+const KEPT_CALLS: usize = 1 << 14;
+/// Processes of one name kept: a supervisor starts a new one for each attempt.
+const KEPT_PIDS: usize = 1_000;
+
+/// In which namespace, for which place, by which command name.
+type Asker = (u32, Endpoint, Text);
+
+/// Every call that was refused.
+#[derive(Debug, Default)]
+pub struct Binds {
+    by_asker: BTreeMap<Asker, Attempts>,
+    /// Calls of further askers.
+    pub folded: u64,
+}
+
+/// The refused calls of one program for one place.
+#[derive(Clone, Debug, Default)]
+pub struct Attempts {
+    /// In order of time.
+    pub calls: Vec<Attempt>,
+    /// All of them, also those not kept.
+    pub count: u64,
+    /// What all of them took, ns.
+    pub total_ns: u64,
+    /// Processes and their calls.
+    pub pids: BTreeMap<u32, u64>,
+}
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt {
+    /// The last such call.
+    pub row: RowRef,
+    /// When it returned.
+    pub time_ns: u64,
+    /// How long it took, ns.
+    pub took_ns: u64,
+}
+
+impl Binds {
+    pub(crate) fn read(recording: &Recording) -> Result<Binds, Error> {
+        let mut binds = Binds::default();
+        for batch in recording.scan::<Call>()? {
+            for (at, row) in batch?.rows() {
+                // Without a port it is a search, and no question about one.
+                let refused =
+                    row.call == CallKind::Bind && row.error.as_deref() == Some("EADDRINUSE");
+                if refused && row.local_port != 0 {
+                    binds.add(at, row);
+                }
+            }
+        }
+        for asker in binds.by_asker.values_mut() {
+            asker.calls.sort_by_key(|c| c.time_ns);
+        }
+        Ok(binds)
+    }
+
+    fn add(&mut self, row: RowRef, call: Call) {
+        let place = Endpoint::new(call.local_addr, call.local_port);
+        let asker = (call.netns, place, call.comm);
+        if self.by_asker.len() >= MAX_ASKERS && !self.by_asker.contains_key(&asker) {
+            self.folded += 1;
+            return;
+        }
+        let known = self.by_asker.entry(asker).or_default();
+        known.count += 1;
+        known.total_ns = known.total_ns.saturating_add(call.duration_ns);
+        if known.pids.len() < KEPT_PIDS || known.pids.contains_key(&call.pid) {
+            *known.pids.entry(call.pid).or_default() += 1;
+        }
+        if known.calls.len() < KEPT_CALLS {
+            known.calls.push(Attempt {
+                row,
+                time_ns: call.time_ns,
+                took_ns: call.duration_ns,
+            });
+        }
+    }
+
+    /// Who asked for which ports, and what came of it.
+    pub fn all(&self) -> impl Iterator<Item = (&Asker, &Attempts)> {
+        self.by_asker.iter()
+    }
+}

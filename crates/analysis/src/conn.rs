@@ -1,0 +1,205 @@
+//! One TCP connection as one of its ends saw it: attempts, outcome, options, volume.
+
+use recording::{RowRef, Text};
+
+use super::place::{Endpoint, EventRow};
+use super::refusals::TIME_WAIT_NS;
+
+/// Index of a connection in the story.
+pub type ConnId = u32;
+
+/// One end of a connection, or of the attempt to make one.
+#[derive(Clone, Debug)]
+pub struct Conn {
+    /// Network namespace.
+    pub netns: u32,
+    /// 4 or 6, as in `event`.
+    pub family: u8,
+    /// Which side of the connection this end is.
+    pub side: Side,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Port 0 while a connecting socket has none.
+    pub local: Endpoint,
+    /// The other end.
+    pub remote: Endpoint,
+    /// connect() was called, or the accepted connection was made, or it was first seen.
+    pub start_ns: u64,
+    /// When it was established; `None` if it was not, or before the recording.
+    pub established_ns: Option<u64>,
+    /// When it ended; `None` while it lasts.
+    pub ended_ns: Option<u64>,
+    /// This end closed first: its port stays in TIME_WAIT.
+    pub closed_first: bool,
+    /// The other end had closed its side before this one ended.
+    pub peer_closed: bool,
+    /// Options agreed on; `None` when the establishment was not seen and no sample says.
+    pub agreed: Option<Agreed>,
+    /// Segment size for sending when it was established, bytes; 0 when that was not seen.
+    pub mss: u32,
+    /// Made from a SYN cookie; `None` when it cannot be known.
+    pub cookie: Option<bool>,
+    /// Process that called connect(); `None` for an accepted end.
+    pub pid: Option<u32>,
+    /// Its command name.
+    pub comm: Option<Text>,
+    /// SYNs sent again.
+    pub syn_retries: u32,
+    /// Segments sent again after the handshake.
+    pub retransmits: u32,
+    /// Smoothed round-trip time, µs; 0 when none was measured.
+    pub rtt_us: u32,
+    /// Congestion window at the end; 0 when not known.
+    pub close_cwnd: u32,
+    /// Bytes sent and acknowledged.
+    pub bytes_acked: u64,
+    /// Bytes received.
+    pub bytes_received: u64,
+    /// A reset answered the SYN.
+    pub refused: Option<EventRow>,
+    /// The first retransmission of its SYN.
+    pub first_retry: Option<EventRow>,
+    /// The row that says most of it: its establishment, else its start, else its end.
+    pub row: Option<EventRow>,
+    /// Its end.
+    pub close_row: Option<EventRow>,
+    /// Its samples.
+    pub sampled: Option<u32>,
+    /// The other end, when that is on this host too.
+    pub peer: Option<ConnId>,
+    /// The listener that accepted it, or that it was sent to.
+    pub listener: Option<u32>,
+}
+
+/// Which side of the connection this end is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// It called connect(), and we saw it.
+    Opened,
+    /// It was accepted, and we saw it.
+    Accepted,
+    /// It is older than the recording.
+    Older,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The handshake is not complete.
+    Pending,
+    /// Established, and still so when the recording ended.
+    Open,
+    /// Was established and ended.
+    Closed,
+    /// Ended without having been established.
+    Failed,
+}
+
+/// Options agreed on in the handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Agreed {
+    /// SACK.
+    pub sack: bool,
+    /// Window scaling.
+    pub window_scaling: bool,
+    /// Timestamps.
+    pub timestamps: bool,
+}
+
+impl Agreed {
+    /// Neither SACK nor window scaling: nothing that a modern stack offers.
+    pub fn bare(self) -> bool {
+        !self.sack && !self.window_scaling
+    }
+}
+
+impl Conn {
+    pub(crate) fn new(netns: u32, side: Side, local: Endpoint, remote: Endpoint) -> Conn {
+        Conn {
+            netns,
+            family: 4,
+            side,
+            outcome: Outcome::Pending,
+            local,
+            remote,
+            start_ns: 0,
+            established_ns: None,
+            ended_ns: None,
+            closed_first: false,
+            peer_closed: false,
+            agreed: None,
+            mss: 0,
+            cookie: None,
+            pid: None,
+            comm: None,
+            syn_retries: 0,
+            retransmits: 0,
+            rtt_us: 0,
+            close_cwnd: 0,
+            bytes_acked: 0,
+            bytes_received: 0,
+            refused: None,
+            first_retry: None,
+            row: None,
+            close_row: None,
+            sampled: None,
+            peer: None,
+            listener: None,
+        }
+    }
+
+    /// How long connect() took, ns; `None` when its start or its success was not seen.
+    pub fn connect_ns(&self) -> Option<u64> {
+        match self.side {
+            Side::Opened => Some(self.established_ns?.saturating_sub(self.start_ns)),
+            _ => None,
+        }
+    }
+
+    /// Until when its local port is taken: when this end closed first, 60 s longer, in TIME_WAIT.
+    /// `None` when it had not ended when the recording did.
+    pub fn port_held_until_ns(&self) -> Option<u64> {
+        let after = match self.closed_first {
+            true => TIME_WAIT_NS,
+            false => 0,
+        };
+        Some(self.ended_ns?.saturating_add(after))
+    }
+
+    /// connect() was called and never succeeded.
+    pub fn failed(&self) -> bool {
+        self.outcome == Outcome::Failed
+    }
+
+    /// The row that shows it best.
+    pub fn row(&self) -> Option<RowRef> {
+        self.row.or(self.close_row).map(RowRef::from)
+    }
+}
+
+/// What the samples of one connection say: the first, the last and the largest.
+#[derive(Clone, Debug)]
+pub struct Sampled {
+    /// Its first sample.
+    pub first: Sample,
+    /// Its last sample.
+    pub last: Sample,
+    /// The largest congestion window of all samples, segments.
+    pub cwnd_max: u32,
+    /// Largest window the peer advertised, bytes.
+    pub snd_wnd_max: u32,
+}
+
+/// One sample of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    pub row: RowRef,
+    pub time_ns: u64,
+    pub bytes_acked: u64,
+    pub bytes_received: u64,
+    pub busy_us: u64,
+    pub rwnd_limited_us: u64,
+    pub rtt_us: u32,
+    /// When the last ACK had come.
+    pub heard_ns: Option<u64>,
+}

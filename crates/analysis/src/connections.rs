@@ -1,0 +1,305 @@
+//! From state changes, retransmissions and samples, in order of time, to connections.
+
+use std::collections::hash_map::Entry;
+
+use ahash::AHashMap;
+use recording::tables::{Event, Socket};
+use recording::{RowRef, TcpState};
+
+use super::conn::{Agreed, Conn, ConnId, Outcome, Sample, Sampled, Side};
+use super::place::{Endpoint, EventRow};
+
+/// Connections kept one by one; those beyond are counted. 2^20 of them take about 250 MB.
+pub const MAX_CONNECTIONS: usize = 1 << 20;
+/// Connections whose samples are kept.
+const MAX_SAMPLED: usize = 1 << 18;
+
+/// Builds connections; feed it rows in order of time.
+#[derive(Debug, Default)]
+pub struct Connections {
+    pub all: Vec<Conn>,
+    pub samples: Vec<Sampled>,
+    /// The latest connection of each socket. It stays after its end: a late sample of a closed
+    /// socket must not look like a new one.
+    of_sock: AHashMap<u64, ConnId>,
+    /// Established ends that wait for their other end to show up, by (local, remote).
+    unpaired: AHashMap<(Endpoint, Endpoint), ConnId>,
+    /// Connections beyond the bound.
+    pub folded: u64,
+}
+
+impl Connections {
+    /// A `state` row that is not about a listener.
+    pub fn state(&mut self, at: EventRow, row: &Event, old: &TcpState, new: &TcpState) {
+        match (old, new) {
+            (_, TcpState::SynSent) => self.opening(at, row),
+            (
+                TcpState::SynSent | TcpState::SynRecv | TcpState::NewSynRecv,
+                TcpState::Established,
+            ) => {
+                self.established(at, row, old);
+            }
+            (_, TcpState::Close) => self.closed(at, row, old),
+            _ => {}
+        }
+    }
+
+    fn opening(&mut self, at: EventRow, row: &Event) {
+        let mut conn = Conn::new(row.netns, Side::Opened, local(row), remote(row));
+        conn.family = row.family;
+        conn.start_ns = row.time_ns;
+        conn.pid = row.pid;
+        conn.comm = row.comm.clone();
+        conn.row = Some(at);
+        self.push(row.sock, conn);
+    }
+
+    fn established(&mut self, at: EventRow, row: &Event, old: &TcpState) {
+        let pending = self.live(row.sock).filter(|id| {
+            let c = &self.all[*id as usize];
+            c.outcome == Outcome::Pending && c.remote == remote(row)
+        });
+        let id = match (pending, old) {
+            (Some(id), _) => id,
+            (None, TcpState::SynSent) => {
+                // connect() was called before the recording began.
+                let mut conn = Conn::new(row.netns, Side::Older, local(row), remote(row));
+                conn.start_ns = row.time_ns;
+                let Some(id) = self.push(row.sock, conn) else {
+                    return;
+                };
+                id
+            }
+            (None, _) => {
+                let mut conn = Conn::new(row.netns, Side::Accepted, local(row), remote(row));
+                conn.start_ns = row.time_ns;
+                let Some(id) = self.push(row.sock, conn) else {
+                    return;
+                };
+                id
+            }
+        };
+        let conn = &mut self.all[id as usize];
+        conn.family = row.family;
+        conn.local = local(row);
+        conn.outcome = Outcome::Open;
+        conn.established_ns = Some(row.time_ns);
+        conn.row = Some(at);
+        conn.cookie = row.cookie;
+        conn.agreed = agreed(row.sack, row.window_scaling, row.timestamps);
+        conn.mss = row.mss.unwrap_or(0);
+        conn.rtt_us = row.rtt_us.unwrap_or(0);
+        if conn.side == Side::Opened {
+            conn.syn_retries = conn.syn_retries.max(row.retransmits.unwrap_or(0));
+        }
+        self.pair(id);
+    }
+
+    fn closed(&mut self, at: EventRow, row: &Event, old: &TcpState) {
+        let Some(sock) = row.sock else { return };
+        let id = match self.live(Some(sock)) {
+            Some(id) => id,
+            // A request that was given up, or one whose beginning was lost.
+            None if matches!(old, TcpState::SynSent | TcpState::Listen) || old.is_half_open() => {
+                return;
+            }
+            None if self.of_sock.contains_key(&sock) => return,
+            None => {
+                let conn = Conn::new(row.netns, Side::Older, local(row), remote(row));
+                let Some(id) = self.push(Some(sock), conn) else {
+                    return;
+                };
+                self.all[id as usize].outcome = Outcome::Open;
+                id
+            }
+        };
+        let conn = &mut self.all[id as usize];
+        conn.ended_ns = Some(row.time_ns);
+        conn.closed_first = row.old_state.as_ref().is_some_and(TcpState::closed_first);
+        conn.peer_closed = row.old_state.as_ref().is_some_and(TcpState::peer_closed);
+        conn.close_row = Some(at);
+        if conn.outcome == Outcome::Pending {
+            // A connect that was given up had a port; one for which there was none has none now.
+            conn.local = local(row);
+        }
+        conn.outcome = match conn.outcome {
+            Outcome::Pending => Outcome::Failed,
+            _ => Outcome::Closed,
+        };
+        if conn.outcome == Outcome::Closed {
+            conn.close_cwnd = row.cwnd.unwrap_or(0);
+            conn.rtt_us = row.rtt_us.filter(|rtt| *rtt > 0).unwrap_or(conn.rtt_us);
+            conn.bytes_acked = conn.bytes_acked.max(row.bytes_acked.unwrap_or(0));
+            conn.bytes_received = conn.bytes_received.max(row.bytes_received.unwrap_or(0));
+            let sent_again = row.retransmits.unwrap_or(0);
+            let after_handshake = sent_again.saturating_sub(conn.syn_retries);
+            conn.retransmits = conn.retransmits.max(after_handshake);
+        }
+        let key = (conn.local, conn.remote);
+        if let Entry::Occupied(entry) = self.unpaired.entry(key)
+            && *entry.get() == id
+        {
+            entry.remove();
+        }
+    }
+
+    /// A `retransmit` row; gives its connection.
+    pub fn retransmit(&mut self, at: EventRow, row: &Event, state: &TcpState) -> Option<ConnId> {
+        let id = self.live(row.sock)?;
+        let conn = &mut self.all[id as usize];
+        if *state == TcpState::SynSent {
+            let next = conn.syn_retries.saturating_add(1);
+            conn.syn_retries = next.max(row.attempt.unwrap_or(0));
+            conn.first_retry.get_or_insert(at);
+            // It had no port yet when it began.
+            conn.local = local(row);
+        } else {
+            conn.retransmits = conn.retransmits.saturating_add(1);
+        }
+        Some(id)
+    }
+
+    /// A `reset-received` row of a socket in SYN_SENT: its connect was refused.
+    pub fn refused(&mut self, at: EventRow, row: &Event) {
+        let known = self.of(row);
+        let Some(conn) = known.and_then(|id| self.all.get_mut(id as usize)) else {
+            return;
+        };
+        if matches!(conn.outcome, Outcome::Pending | Outcome::Failed) {
+            conn.refused.get_or_insert(at);
+        }
+    }
+
+    /// The connection of a row's socket, also when it has just ended: its end may carry the same
+    /// time as a reset, and come first.
+    pub fn of(&self, row: &Event) -> Option<ConnId> {
+        let id = *self.of_sock.get(&row.sock?)?;
+        let conn = self.all.get(id as usize)?;
+        (conn.remote == remote(row)).then_some(id)
+    }
+
+    /// A sample of a socket that is not a listener; gives its connection.
+    pub fn sample(&mut self, at: RowRef, row: &Socket) -> Option<ConnId> {
+        let here = Endpoint::new(row.local_addr, row.local_port);
+        let there = Endpoint::new(row.remote_addr, row.remote_port);
+        // Requests and TIME_WAIT have no tcp_info and are no connections.
+        row.congestion.as_ref()?;
+        let state = &row.state;
+        let known = self.of_sock.get(&row.sock).copied();
+        let known = known.filter(|id| {
+            let c = &self.all[*id as usize];
+            c.remote == there && (c.local == here || c.local.port == 0)
+        });
+        let id = match known {
+            Some(id) if self.all[id as usize].ended_ns.is_some() => return None,
+            Some(id) => id,
+            None if *state != TcpState::Established && !state.is_closing() => return None,
+            None => {
+                let mut conn = Conn::new(row.netns, Side::Older, here, there);
+                conn.outcome = Outcome::Open;
+                conn.start_ns = row.time_ns;
+                let id = self.push(Some(row.sock), conn)?;
+                self.pair(id);
+                id
+            }
+        };
+        self.keep(id, at, row);
+        Some(id)
+    }
+
+    fn keep(&mut self, id: ConnId, at: RowRef, row: &Socket) {
+        let sample = Sample {
+            row: at,
+            time_ns: row.time_ns,
+            bytes_acked: row.bytes_acked.unwrap_or(0),
+            bytes_received: row.bytes_received.unwrap_or(0),
+            busy_us: row.busy_us.unwrap_or(0),
+            rwnd_limited_us: row.rwnd_limited_us.unwrap_or(0),
+            rtt_us: row.rtt_us.unwrap_or(0),
+            heard_ns: row.last_ack_recv_ms.map(|ms| {
+                let ago_ns = u64::from(ms) * 1_000_000;
+                row.time_ns.saturating_sub(ago_ns)
+            }),
+        };
+        let conn = &mut self.all[id as usize];
+        conn.family = row.family;
+        conn.bytes_acked = conn.bytes_acked.max(sample.bytes_acked);
+        conn.bytes_received = conn.bytes_received.max(sample.bytes_received);
+        if row.state != TcpState::SynSent && conn.agreed.is_none() {
+            conn.agreed = agreed(row.sack, row.window_scaling, row.timestamps);
+        }
+        let (cwnd, snd_wnd) = (row.cwnd.unwrap_or(0), row.snd_wnd.unwrap_or(0));
+        match conn.sampled {
+            Some(index) => {
+                let s = &mut self.samples[index as usize];
+                s.last = sample;
+                s.cwnd_max = s.cwnd_max.max(cwnd);
+                s.snd_wnd_max = s.snd_wnd_max.max(snd_wnd);
+            }
+            None if self.samples.len() < MAX_SAMPLED => {
+                conn.sampled = Some(self.samples.len() as u32);
+                self.samples.push(Sampled {
+                    first: sample,
+                    last: sample,
+                    cwnd_max: cwnd,
+                    snd_wnd_max: snd_wnd,
+                });
+            }
+            None => {}
+        }
+    }
+
+    fn push(&mut self, sock: Option<u64>, conn: Conn) -> Option<ConnId> {
+        if self.all.len() >= MAX_CONNECTIONS {
+            self.folded += 1;
+            return None;
+        }
+        let id = self.all.len() as ConnId;
+        self.all.push(conn);
+        if let Some(sock) = sock {
+            self.of_sock.insert(sock, id);
+        }
+        Some(id)
+    }
+
+    /// The connection that the socket is now; `None` after its end.
+    fn live(&self, sock: Option<u64>) -> Option<ConnId> {
+        let id = *self.of_sock.get(&sock?)?;
+        self.all[id as usize].ended_ns.is_none().then_some(id)
+    }
+
+    /// Joins the two ends of a connection when both are on this host.
+    fn pair(&mut self, id: ConnId) {
+        let conn = &self.all[id as usize];
+        let (here, there) = (conn.local, conn.remote);
+        match self.unpaired.remove(&(there, here)) {
+            Some(other) if other != id => {
+                self.all[id as usize].peer = Some(other);
+                self.all[other as usize].peer = Some(id);
+            }
+            _ => {
+                self.unpaired.insert((here, there), id);
+            }
+        }
+    }
+}
+
+fn local(row: &Event) -> Endpoint {
+    Endpoint::new(row.local_addr, row.local_port)
+}
+
+fn remote(row: &Event) -> Endpoint {
+    Endpoint::new(row.remote_addr, row.remote_port)
+}
+
+fn agreed(
+    sack: Option<bool>,
+    window_scaling: Option<bool>,
+    timestamps: Option<bool>,
+) -> Option<Agreed> {
+    Some(Agreed {
+        sack: sack?,
+        window_scaling: window_scaling?,
+        timestamps: timestamps?,
+    })
+}

@@ -1,0 +1,163 @@
+//! How far the recording can be trusted: sources that failed, records that were lost.
+
+use std::collections::BTreeMap;
+
+use recording::tables::Health as Row;
+use recording::{Error, HealthKind, Manifest, Recording, SourceName, Verdict};
+use serde::Serialize;
+
+use crate::words;
+
+/// What a source has to say of itself.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HealthNote {
+    /// The source.
+    pub source: String,
+    /// What it means for the recording.
+    pub kind: NoteKind,
+    /// In plain words.
+    pub says: String,
+}
+
+/// What a note means for the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoteKind {
+    /// Records were lost.
+    Lost,
+    /// Something could not be had or read.
+    Missing,
+    /// Something was recorded, and is not examined or not shown.
+    LeftOut,
+    /// Nothing is missing: sampled less often than asked for, or begun a moment late.
+    Note,
+}
+
+impl NoteKind {
+    /// What the recorder's own word for it means; a word of a later recorder may mean a hole.
+    pub fn of(what: &HealthKind) -> NoteKind {
+        match what {
+            HealthKind::Lost | HealthKind::Dropped => NoteKind::Lost,
+            HealthKind::Late | HealthKind::Slowed => NoteKind::Note,
+            _ => NoteKind::Missing,
+        }
+    }
+
+    /// Whether what it tells of is a hole in what was looked at.
+    pub fn is_hole(self) -> bool {
+        self != NoteKind::Note
+    }
+}
+
+/// Health rows kept; a recorder in trouble repeats itself.
+const KEPT_NOTES: usize = 100;
+
+/// What is known of the sources.
+#[derive(Debug, Default)]
+pub struct Health {
+    absent: BTreeMap<SourceName, String>,
+    lost: BTreeMap<SourceName, u64>,
+    notes: Vec<HealthNote>,
+    more: u64,
+    /// One of those tells of a hole.
+    more_holes: bool,
+}
+
+impl Health {
+    pub(crate) fn read(recording: &Recording) -> Result<Health, Error> {
+        let mut health = Health::default();
+        health.manifest(&recording.manifest);
+        let mut lost: BTreeMap<SourceName, u64> = BTreeMap::new();
+        for batch in recording.scan::<Row>()? {
+            for (_, row) in batch?.rows() {
+                if row.what == HealthKind::Lost {
+                    let sum = lost.entry(row.source.clone()).or_default();
+                    *sum = sum.saturating_add(row.count);
+                    continue;
+                }
+                let kind = NoteKind::of(&row.what);
+                if health.notes.len() < KEPT_NOTES {
+                    let says = format!("{}: {}", row.what, row.detail);
+                    health.note(&row.source, kind, says);
+                } else {
+                    health.more += 1;
+                    health.more_holes |= kind.is_hole();
+                }
+            }
+        }
+        // The manifest's sum is written at the end; after a crash only the rows tell.
+        for (source, count) in lost {
+            let known = health.lost.entry(source).or_default();
+            *known = (*known).max(count);
+        }
+        health.lost.retain(|_, count| *count > 0);
+        Ok(health)
+    }
+
+    fn manifest(&mut self, manifest: &Manifest) {
+        for source in &manifest.sources {
+            match &source.verdict {
+                Verdict::Attached => {}
+                Verdict::Unsupported(why) | Verdict::Failed(why) => {
+                    self.absent.insert(source.name.clone(), why.clone());
+                    let says = format!("not available: {why}");
+                    self.note(&source.name, NoteKind::Missing, says);
+                }
+            }
+            self.lost.insert(source.name.clone(), source.lost);
+        }
+    }
+
+    fn note(&mut self, source: &SourceName, kind: NoteKind, says: String) {
+        self.notes.push(HealthNote {
+            source: source.to_string(),
+            kind,
+            says,
+        });
+    }
+
+    /// Whether the source worked: of what it would have told, nothing seen means nothing otherwise.
+    pub fn sees(&self, source: &SourceName) -> bool {
+        !self.absent.contains_key(source)
+    }
+
+    /// Why a finding that rests on the source is less sure; `None` when it is whole.
+    pub fn doubt(&self, source: &SourceName) -> Option<String> {
+        if let Some(why) = self.absent.get(source) {
+            return Some(format!("the source \"{source}\" was not available: {why}"));
+        }
+        let lost = self.lost.get(source)?;
+        Some(format!(
+            "the source \"{source}\" lost {}: its counts are lower bounds",
+            words::plural(*lost, "record")
+        ))
+    }
+
+    /// Records that a source lost.
+    pub fn lost(&self, source: &SourceName) -> u64 {
+        self.lost.get(source).copied().unwrap_or(0)
+    }
+
+    /// Everything there is to say, in a fixed order.
+    pub fn notes(&self) -> Vec<HealthNote> {
+        let mut notes = self.notes.clone();
+        for (source, count) in &self.lost {
+            notes.push(HealthNote {
+                source: source.to_string(),
+                kind: NoteKind::Lost,
+                says: format!("lost {}", words::plural(*count, "record")),
+            });
+        }
+        if self.more > 0 {
+            notes.push(HealthNote {
+                source: SourceName::Recorder.to_string(),
+                kind: match self.more_holes {
+                    true => NoteKind::LeftOut,
+                    false => NoteKind::Note,
+                },
+                says: format!("{} not shown", words::plural(self.more, "further note")),
+            });
+        }
+        notes
+    }
+}

@@ -1,0 +1,68 @@
+//! Second waist of tcpwhy: what a recording tells, derived once, for whoever explains or shows it.
+//!
+//! Nothing here judges, and nothing knows which producer made the recording. Everything is bounded: a
+//! recording of any size takes a bounded amount of memory, and what was folded away is counted.
+
+pub mod binds;
+mod conn;
+mod connections;
+mod counters;
+mod cpus;
+mod devices;
+mod flags;
+mod flow;
+mod health;
+mod link;
+mod listeners;
+pub mod owners;
+mod packets;
+mod place;
+pub mod ports;
+mod processes;
+pub mod profile;
+mod refusals;
+mod resets;
+mod resources;
+pub mod searches;
+mod series;
+mod settings;
+mod sleeps;
+pub mod stacks;
+mod stalls;
+pub mod stats;
+mod story;
+pub mod structures;
+mod sums;
+mod tally;
+mod threads;
+mod transfers;
+mod waits;
+pub mod words;
+
+pub use binds::Binds;
+pub use conn::{Agreed, Conn, ConnId, Outcome, Sampled, Side};
+pub use connections::MAX_CONNECTIONS;
+pub use counters::{Counters, Rise};
+pub use devices::Devices;
+pub use flow::Flow;
+pub use health::{Health, HealthNote, NoteKind};
+pub use listeners::{Listener, Listeners};
+pub use packets::{Group, KEPT_REMOTES, Packets, What};
+pub use place::{Endpoint, Netns};
+pub use ports::Ports;
+pub use processes::{Doing, Processes};
+pub use profile::Profile;
+pub use refusals::{Refusals, Refused, Retry, Seen, TIME_WAIT_NS};
+pub use resets::{Rejected, Resets, Sent, Why};
+pub use searches::Searches;
+pub use series::Series;
+pub use settings::Settings;
+pub use sleeps::Sleeps;
+pub use stalls::{Passed, STALL, Stuck, Way};
+pub use story::Story;
+pub use structures::Structures;
+pub use sums::Sums;
+pub use tally::Tally;
+pub use threads::{Thread, Threads};
+pub use transfers::{Dropped, Resends, SLOTS, Transfer, Transfers};
+pub use waits::{Arrival, Waited, Waits};

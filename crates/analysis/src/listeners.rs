@@ -1,0 +1,313 @@
+//! Listeners: one per namespace, address and port, with the sockets that listen there over time.
+
+use ahash::{AHashMap, AHashSet};
+use recording::tables::{Event, Listener as Row};
+use recording::{Error, Recording, RowRef, Text};
+
+use super::conn::ConnId;
+use super::place::{Endpoint, EventRow};
+use super::processes::{Held, read_holders};
+
+/// More listeners than this are not followed; a dense host has a few thousand.
+const MAX_LISTENERS: usize = 65_536;
+/// Sockets followed per listener: SO_REUSEPORT makes one per worker, a restart one more.
+const MAX_SOCKETS: usize = 256;
+
+/// What listens at one address and port of a namespace.
+#[derive(Clone, Debug)]
+pub struct Listener {
+    /// Network namespace.
+    pub netns: u32,
+    /// Address and port listened on.
+    pub local: Endpoint,
+    /// Its sockets, several with SO_REUSEPORT or after a restart.
+    pub socks: Vec<ListenSock>,
+    /// Processes that hold it.
+    pub holders: Vec<Held>,
+    /// The last listen() that we saw.
+    pub call: Option<ListenCall>,
+    /// When a socket stopped to listen here.
+    pub closed_ns: Option<u64>,
+    /// Ends on this host that it accepted, in order of time.
+    pub accepted: Vec<ConnId>,
+    /// Ends on this host that connected to it, or tried.
+    pub clients: Vec<ConnId>,
+}
+
+/// One listening socket and what its samples say.
+#[derive(Clone, Debug)]
+pub struct ListenSock {
+    pub sock: u64,
+    inode: Option<u64>,
+    pub backlog: u32,
+    pub warned: bool,
+    pub samples: u32,
+    /// Samples in which the accept queue was at least three quarters full: one that overflows is
+    /// often caught just after an accept().
+    pub crowded_samples: u32,
+    /// When the first and the last of those were taken.
+    crowded_ns: Option<(u64, u64)>,
+    pub first_queue: u32,
+    pub last_queue: u32,
+    first_drops: u32,
+    last_drops: u32,
+    pub longest_accept_queue: (u32, RowRef),
+    pub longest_syn_queue: (u32, RowRef),
+    /// Half-open requests in the sample of the longest SYN queue whose SYN-ACK was not repeated.
+    pub young: u32,
+    pub last_row: RowRef,
+}
+
+/// A listen() call.
+#[derive(Clone, Debug)]
+pub struct ListenCall {
+    pub time_ns: u64,
+    pub pid: Option<u32>,
+    pub comm: Option<Text>,
+    pub backlog: Option<u32>,
+    pub row: EventRow,
+}
+
+impl Listener {
+    fn new(netns: u32, local: Endpoint) -> Listener {
+        Listener {
+            netns,
+            local,
+            socks: Vec::new(),
+            holders: Vec::new(),
+            call: None,
+            closed_ns: None,
+            accepted: Vec::new(),
+            clients: Vec::new(),
+        }
+    }
+
+    /// The backlog of the socket that dropped most; of equals the one sampled last.
+    pub fn backlog(&self) -> Option<u32> {
+        let worst = self.socks.iter().max_by_key(|s| (s.drops(), s.last_row));
+        match worst {
+            Some(sock) => Some(sock.backlog),
+            None => self.call.as_ref()?.backlog,
+        }
+    }
+
+    /// Packets dropped at its sockets during the recording; `None` when it was not sampled.
+    pub fn drops(&self) -> Option<u64> {
+        (!self.socks.is_empty()).then(|| self.socks.iter().map(ListenSock::drops).sum())
+    }
+
+    /// The socket whose accept queue was the longest.
+    pub fn fullest(&self) -> Option<&ListenSock> {
+        self.socks.iter().max_by_key(|s| s.longest_accept_queue.0)
+    }
+
+    /// The socket with the most half-open connections at once.
+    pub fn most_half_open(&self) -> Option<&ListenSock> {
+        self.socks.iter().max_by_key(|s| s.longest_syn_queue.0)
+    }
+
+    /// Samples in which the accept queue of a socket was at least three quarters full, of how many.
+    pub fn crowded_samples(&self) -> (u64, u64) {
+        let sum = |of: fn(&ListenSock) -> u32| self.socks.iter().map(|s| u64::from(of(s))).sum();
+        (sum(|s| s.crowded_samples), sum(|s| s.samples))
+    }
+
+    /// When the first and the last of those samples were taken, ns of CLOCK_MONOTONIC.
+    pub fn crowded_ns(&self) -> Option<(u64, u64)> {
+        let spans = self.socks.iter().filter_map(|s| s.crowded_ns);
+        spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    /// By how much the accept queues grew during the recording; negative when they shrank.
+    pub fn queue_growth(&self) -> i64 {
+        let grew = |s: &ListenSock| i64::from(s.last_queue) - i64::from(s.first_queue);
+        self.socks.iter().map(grew).sum()
+    }
+
+    /// Whether the kernel has logged "Possible SYN flooding" for it.
+    pub fn warned(&self) -> bool {
+        self.socks.iter().any(|s| s.warned)
+    }
+}
+
+impl ListenSock {
+    fn new(at: RowRef, row: &Row) -> ListenSock {
+        ListenSock {
+            sock: row.sock,
+            inode: row.inode,
+            backlog: row.backlog,
+            warned: false,
+            samples: 0,
+            crowded_samples: 0,
+            crowded_ns: None,
+            first_queue: row.accept_queue,
+            last_queue: row.accept_queue,
+            first_drops: row.drops,
+            last_drops: row.drops,
+            longest_accept_queue: (row.accept_queue, at),
+            longest_syn_queue: (row.syn_queue, at),
+            young: row.syn_queue_young,
+            last_row: at,
+        }
+    }
+
+    /// Packets dropped at this socket during the recording.
+    pub fn drops(&self) -> u64 {
+        self.last_drops.saturating_sub(self.first_drops).into()
+    }
+
+    fn add(&mut self, at: RowRef, row: &Row) {
+        self.samples = self.samples.saturating_add(1);
+        self.backlog = row.backlog;
+        self.warned |= row.synflood_warned;
+        self.last_queue = row.accept_queue;
+        self.last_drops = row.drops;
+        self.last_row = at;
+        let (waiting, room) = (u64::from(row.accept_queue), u64::from(row.backlog));
+        if waiting > 0 && waiting * 4 >= room * 3 {
+            self.crowded_samples += 1;
+            let (first, last) = self.crowded_ns.unwrap_or((row.time_ns, row.time_ns));
+            self.crowded_ns = Some((first.min(row.time_ns), last.max(row.time_ns)));
+        }
+        if row.accept_queue > self.longest_accept_queue.0 {
+            self.longest_accept_queue = (row.accept_queue, at);
+        }
+        if row.syn_queue > self.longest_syn_queue.0 {
+            self.longest_syn_queue = (row.syn_queue, at);
+            self.young = row.syn_queue_young;
+        }
+    }
+}
+
+/// All listeners, found by address.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    /// All of them.
+    pub all: Vec<Listener>,
+    by_place: AHashMap<(u32, Endpoint), u32>,
+    by_port: AHashMap<(u32, u16), Vec<u32>>,
+    /// Listeners beyond the bound.
+    pub folded: u64,
+}
+
+impl Listeners {
+    /// Reads the samples and the holders of the sockets.
+    pub fn read(recording: &Recording) -> Result<Listeners, Error> {
+        let mut listeners = Listeners::default();
+        for batch in recording.scan::<Row>()? {
+            for (at, row) in batch?.rows() {
+                listeners.sample(at, &row);
+            }
+        }
+        let inodes: AHashSet<u64> = listeners.inodes().map(|(_, inode)| inode).collect();
+        let holders = read_holders(recording, &inodes)?;
+        let of: Vec<_> = listeners.inodes().collect();
+        for (index, inode) in of {
+            let known = &mut listeners.all[index].holders;
+            for held in holders.get(&inode).into_iter().flatten() {
+                if known.iter().all(|h| h.pid != held.pid) {
+                    known.push(held.clone());
+                }
+            }
+        }
+        Ok(listeners)
+    }
+
+    fn inodes(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let of = |l: &Listener| l.socks.iter().filter_map(|s| s.inode).collect::<Vec<_>>();
+        let all = self.all.iter().enumerate();
+        all.flat_map(move |(i, l)| of(l).into_iter().map(move |inode| (i, inode)))
+    }
+
+    fn sample(&mut self, at: RowRef, row: &Row) {
+        let local = Endpoint::new(row.local_addr, row.local_port);
+        let Some(index) = self.at(row.netns, local) else {
+            return;
+        };
+        let socks = &mut self.all[index as usize].socks;
+        let known = socks.iter().position(|s| s.sock == row.sock);
+        let known = match known {
+            Some(i) => i,
+            None if socks.len() < MAX_SOCKETS => {
+                socks.push(ListenSock::new(at, row));
+                socks.len() - 1
+            }
+            None => return,
+        };
+        socks[known].add(at, row);
+    }
+
+    /// The listener at exactly this place, made if there is none yet; `None` beyond the bound.
+    pub fn at(&mut self, netns: u32, local: Endpoint) -> Option<u32> {
+        if let Some(index) = self.by_place.get(&(netns, local)) {
+            return Some(*index);
+        }
+        if self.all.len() >= MAX_LISTENERS {
+            self.folded += 1;
+            return None;
+        }
+        let index = self.all.len() as u32;
+        self.all.push(Listener::new(netns, local));
+        self.by_place.insert((netns, local), index);
+        self.by_port
+            .entry((netns, local.port))
+            .or_default()
+            .push(index);
+        Some(index)
+    }
+
+    /// A socket began to listen.
+    pub fn began(&mut self, at: EventRow, row: &Event) {
+        let local = Endpoint::new(row.local_addr, row.local_port);
+        let Some(index) = self.at(row.netns, local) else {
+            return;
+        };
+        let listener = &mut self.all[index as usize];
+        listener.call = Some(ListenCall {
+            time_ns: row.time_ns,
+            pid: row.pid,
+            comm: row.comm.clone(),
+            backlog: row.backlog,
+            row: at,
+        });
+        // All that it ever dropped, it dropped during the recording.
+        let new = listener.socks.iter_mut().find(|s| Some(s.sock) == row.sock);
+        if let Some(sock) = new {
+            (sock.first_drops, sock.first_queue) = (0, 0);
+        }
+    }
+
+    /// A socket stopped to listen.
+    pub fn ended(&mut self, row: &Event) {
+        let local = Endpoint::new(row.local_addr, row.local_port);
+        if let Some(index) = self.by_place.get(&(row.netns, local)) {
+            self.all[*index as usize].closed_ns = Some(row.time_ns);
+        }
+    }
+
+    /// The listener that takes a connection to `to`, as the kernel looks it up: the exact
+    /// address before the wildcard, the socket's own family before the other.
+    pub fn taking(&self, netns: u32, to: Endpoint, family: u8) -> Option<u32> {
+        let find = |place| self.by_place.get(&(netns, place)).copied();
+        let [v4, v6] = wildcards(to.port);
+        let is_v4 = to.addr.ip().is_ipv4();
+        find(to).or_else(|| match (is_v4, family) {
+            (false, _) => find(v6),
+            (true, 6) => find(v6).or_else(|| find(v4)),
+            (true, _) => find(v4).or_else(|| find(v6)),
+        })
+    }
+
+    /// Listeners of a namespace at the port, whatever their address.
+    pub fn at_port(&self, netns: u32, port: u16) -> impl Iterator<Item = &Listener> {
+        let indices = self.by_port.get(&(netns, port)).into_iter().flatten();
+        indices.filter_map(|i| self.all.get(*i as usize))
+    }
+}
+
+fn wildcards(port: u16) -> [Endpoint; 2] {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+    let v4 = Ipv4Addr::UNSPECIFIED.into();
+    let v6 = std::net::IpAddr::from(Ipv6Addr::UNSPECIFIED).into();
+    [Endpoint::new(v4, port), Endpoint::new(v6, port)]
+}

@@ -1,0 +1,71 @@
+//! Addresses with ports, and where a row is, in as few bytes as a million connections allow.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use recording::tables::Event;
+use recording::{Addr, RowRef, Table};
+use serde::Serialize;
+
+/// A network namespace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Netns {
+    /// Inode of `/proc/PID/ns/net`; 0 for the whole host.
+    pub inode: u32,
+    /// Its name, when it has one.
+    pub name: Option<String>,
+}
+
+/// An address and a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Endpoint {
+    /// Address.
+    pub addr: Addr,
+    /// Port.
+    pub port: u16,
+}
+
+impl Endpoint {
+    /// The end at an address and port.
+    pub fn new(addr: Addr, port: u16) -> Endpoint {
+        Endpoint { addr, port }
+    }
+    /// Whether packets to this address stay in the namespace.
+    pub fn is_loopback(self) -> bool {
+        self.addr.ip().is_loopback()
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self.addr.ip() {
+            IpAddr::V4(ip) => write!(f, "{ip}:{}", self.port),
+            IpAddr::V6(ip) => write!(f, "[{ip}]:{}", self.port),
+        }
+    }
+}
+
+/// Where an event row is: a [`RowRef`] whose table goes without saying.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventRow {
+    segment: u32,
+    row: u32,
+}
+
+impl From<RowRef> for EventRow {
+    fn from(at: RowRef) -> Self {
+        EventRow {
+            segment: at.segment,
+            row: at.row,
+        }
+    }
+}
+impl From<EventRow> for RowRef {
+    fn from(at: EventRow) -> Self {
+        RowRef {
+            table: Event::INFO.name,
+            segment: at.segment,
+            row: at.row,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Local ports in use per destination: as counted, at first and at most.
+
+use ahash::AHashMap;
+use recording::tables::PortUse;
+use recording::{Addr, Error, Recording, RowRef};
+
+use super::place::Endpoint;
+
+/// Destinations followed; the recorder counts fewer.
+const MAX_DESTINATIONS: usize = 100_000;
+
+/// From where, in which namespace, to where.
+pub type Path = (u32, Addr, Endpoint);
+
+/// Every destination that was counted.
+#[derive(Debug, Default)]
+pub struct Ports {
+    by_path: AHashMap<Path, Use>,
+}
+
+/// Ports in use to one destination.
+#[derive(Clone, Copy, Debug)]
+pub struct Use {
+    /// When first counted.
+    pub first: Counted,
+    /// When most were in use.
+    pub most: Counted,
+    /// The range that ports are chosen from, both ends included.
+    pub range: (u16, u16),
+    /// Ports of the range, without those set aside.
+    pub capacity: u64,
+}
+
+/// One count.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted {
+    /// The row.
+    pub row: RowRef,
+    /// When it was counted.
+    pub time_ns: u64,
+    /// Local ports in use to the destination.
+    pub used: u64,
+    /// Of those, in TIME_WAIT.
+    pub time_wait: u64,
+}
+
+impl Ports {
+    pub(crate) fn read(recording: &Recording) -> Result<Ports, Error> {
+        let mut ports = Ports::default();
+        for batch in recording.scan::<PortUse>()? {
+            for (at, row) in batch?.rows() {
+                ports.add(at, &row);
+            }
+        }
+        Ok(ports)
+    }
+
+    fn add(&mut self, at: RowRef, row: &PortUse) {
+        let to = Endpoint::new(row.remote_addr, row.remote_port);
+        let path = (row.netns, row.local_addr, to);
+        if self.by_path.len() >= MAX_DESTINATIONS && !self.by_path.contains_key(&path) {
+            return;
+        }
+        let now = Counted {
+            row: at,
+            time_ns: row.time_ns,
+            used: row.ports_used.into(),
+            time_wait: row.time_wait.into(),
+        };
+        let ports = u64::from(row.range_high.saturating_sub(row.range_low)) + 1;
+        let known = self.by_path.entry(path).or_insert(Use {
+            first: now,
+            most: now,
+            range: (row.range_low, row.range_high),
+            capacity: ports.saturating_sub(row.reserved.into()).max(1),
+        });
+        if now.used > known.most.used {
+            known.most = now;
+        }
+    }
+
+    /// The fullest source of a namespace towards a destination.
+    pub fn most(&self, netns: u32, to: Endpoint) -> Option<&Use> {
+        let of_destination = self.by_path.iter();
+        let of_destination = of_destination.filter(|((n, _, d), _)| *n == netns && *d == to);
+        of_destination.map(|(_, u)| u).max_by_key(|u| u.most.used)
+    }
+
+    /// Each destination with the use of ports to it.
+    pub fn all(&self) -> impl Iterator<Item = (&Path, &Use)> {
+        self.by_path.iter()
+    }
+}

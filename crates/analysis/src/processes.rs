@@ -1,0 +1,236 @@
+//! Processes that hold listening sockets: who they are and what they did meanwhile.
+
+use ahash::{AHashMap, AHashSet};
+use recording::tables::{Holder, Process};
+use recording::{Error, Recording, RowRef, Text};
+use serde::Serialize;
+
+use crate::words;
+
+/// What a process did during the recording.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Doing {
+    /// Process.
+    pub pid: u32,
+    /// Its command name.
+    pub comm: String,
+    /// `stopped` (still at the end), `was-stopped`, `blocked`, `on-cpu`, `busy`, `asleep`, `zombie`
+    /// or `unknown`.
+    pub state: &'static str,
+    /// Share of one CPU it used, 0..; null when it was sampled once.
+    pub cpu_share: Option<f64>,
+    /// The same in words.
+    pub says: String,
+}
+
+/// More processes than this are not followed; a prefork server has hundreds.
+const MAX_PROCESSES: usize = 65_536;
+/// Using this share of a CPU, a single-threaded server cannot serve more.
+const CPU_BOUND: f64 = 0.8;
+/// Below this share of a CPU, a process mostly waited.
+const MOSTLY_ASLEEP: f64 = 0.05;
+
+/// A process that holds a listening socket.
+#[derive(Clone, Debug)]
+pub struct Held {
+    pub pid: u32,
+    pub comm: Text,
+    pub row: RowRef,
+}
+
+/// Holders by the inode of the socket, of those sockets that are asked for.
+pub fn read_holders(
+    recording: &Recording,
+    inodes: &AHashSet<u64>,
+) -> Result<AHashMap<u64, Vec<Held>>, Error> {
+    let mut holders: AHashMap<u64, Vec<Held>> = AHashMap::new();
+    let mut total = 0;
+    for batch in recording.scan::<Holder>()? {
+        for (at, row) in batch?.rows() {
+            if !inodes.contains(&row.inode) || total >= MAX_PROCESSES {
+                continue;
+            }
+            let held = holders.entry(row.inode).or_default();
+            if held.iter().all(|h| h.pid != row.pid) {
+                total += 1;
+                held.push(Held {
+                    pid: row.pid,
+                    comm: row.comm,
+                    row: at,
+                });
+            }
+        }
+    }
+    Ok(holders)
+}
+
+/// What the samples of processes say.
+#[derive(Debug, Default)]
+pub struct Processes {
+    by_pid: AHashMap<u32, Seen>,
+}
+
+/// One process.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub ppid: u32,
+    pub comm: Text,
+    pub cmdline: Text,
+    /// cgroup v2 path.
+    pub cgroup: Text,
+    /// The row that shows its state best: one where it was stopped, else the last.
+    pub row: RowRef,
+    samples: u32,
+    stopped: u32,
+    stopped_last: bool,
+    blocked: u32,
+    runnable: u32,
+    zombie: bool,
+    first: Cpu,
+    last: Cpu,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Cpu {
+    time_ns: u64,
+    used_ms: u64,
+    runqueue_ms: Option<u64>,
+}
+
+impl Processes {
+    pub(crate) fn read(recording: &Recording) -> Result<Processes, Error> {
+        let mut processes = Processes::default();
+        for batch in recording.scan::<Process>()? {
+            for (at, row) in batch?.rows() {
+                processes.add(at, row);
+            }
+        }
+        Ok(processes)
+    }
+
+    fn add(&mut self, at: RowRef, row: Process) {
+        if self.by_pid.len() >= MAX_PROCESSES && !self.by_pid.contains_key(&row.pid) {
+            return;
+        }
+        let cpu = Cpu {
+            time_ns: row.time_ns,
+            used_ms: row.user_ms.saturating_add(row.system_ms),
+            runqueue_ms: row.runqueue_ms,
+        };
+        let seen = self.by_pid.entry(row.pid).or_insert_with(|| Seen {
+            ppid: row.ppid,
+            comm: row.comm,
+            cmdline: row.cmdline,
+            cgroup: row.cgroup_path,
+            row: at,
+            samples: 0,
+            stopped: 0,
+            stopped_last: false,
+            blocked: 0,
+            runnable: 0,
+            zombie: false,
+            first: cpu,
+            last: cpu,
+        });
+        seen.samples += 1;
+        let stopped = matches!(&*row.state, "T" | "t");
+        seen.stopped += u32::from(stopped);
+        seen.stopped_last = stopped;
+        seen.blocked += u32::from(&*row.state == "D");
+        seen.runnable += u32::from(&*row.state == "R");
+        seen.zombie = &*row.state == "Z";
+        seen.last = cpu;
+        if stopped || seen.stopped == 0 {
+            seen.row = at;
+        }
+    }
+
+    /// What was seen of a process.
+    pub fn get(&self, pid: u32) -> Option<&Seen> {
+        self.by_pid.get(&pid)
+    }
+
+    /// What a process did, in a word and in a sentence.
+    pub fn doing(&self, pid: u32, comm: &str) -> Doing {
+        let Some(seen) = self.get(pid) else {
+            return Doing {
+                pid,
+                comm: comm.to_string(),
+                state: "unknown",
+                cpu_share: None,
+                says: "not sampled".into(),
+            };
+        };
+        let (state, says) = seen.says();
+        Doing {
+            pid,
+            comm: seen.comm.to_string(),
+            state,
+            cpu_share: seen.cpu_share().map(words::rounded),
+            says,
+        }
+    }
+}
+
+impl Seen {
+    /// Share of one CPU it used between its samples.
+    pub fn cpu_share(&self) -> Option<f64> {
+        let ns = self.last.time_ns.checked_sub(self.first.time_ns)?;
+        let used = self.last.used_ms.checked_sub(self.first.used_ms)?;
+        super::stats::ratio(used as f64, ns as f64 / 1e6)
+    }
+
+    fn says(&self) -> (&'static str, String) {
+        let of = self.samples;
+        let cpu = self.cpu_share();
+        let used = match cpu {
+            Some(share) => format!(", {} of one CPU", words::percent(share)),
+            None => String::new(),
+        };
+        if self.zombie {
+            return ("zombie", "has exited, its parent has not reaped it".into());
+        }
+        if self.stopped > 0 {
+            let n = self.stopped;
+            let state = match self.stopped_last {
+                true => "stopped",
+                false => "was-stopped",
+            };
+            return (
+                state,
+                format!("stopped (state T) in {n} of {of} samples{used}"),
+            );
+        }
+        if self.blocked * 2 > of {
+            let n = self.blocked;
+            return (
+                "blocked",
+                format!("blocked in the kernel (state D) in {n} of {of} samples{used}"),
+            );
+        }
+        match cpu {
+            Some(share) if share >= CPU_BOUND => ("on-cpu", format!("on CPU{used}")),
+            Some(share) if share < MOSTLY_ASLEEP => {
+                ("asleep", format!("asleep most of the time{used}"))
+            }
+            Some(_) => {
+                let waited = self.waited_for_cpu();
+                ("busy", format!("partly busy{used}{waited}"))
+            }
+            None if self.runnable > 0 => ("on-cpu", "runnable in its only sample".into()),
+            None => ("asleep", "asleep in its only sample".into()),
+        }
+    }
+
+    fn waited_for_cpu(&self) -> String {
+        let waited = match (self.first.runqueue_ms, self.last.runqueue_ms) {
+            (Some(first), Some(last)) => last.saturating_sub(first),
+            _ => 0,
+        };
+        if waited == 0 {
+            return String::new();
+        }
+        let waited = words::duration(waited.saturating_mul(1_000_000));
+        format!(", waited {waited} for a CPU")
+    }
+}

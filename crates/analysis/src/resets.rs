@@ -1,0 +1,251 @@
+//! Resets of connections that stood: who sent each and why, who got one, and what firewalls rejected.
+
+use ahash::{AHashMap, AHashSet};
+use recording::tables::Event;
+use recording::{Error, EventKind, Recording, RowRef, TcpState, Text};
+
+use super::conn::{Conn, ConnId};
+use super::flags::opens;
+use super::place::{Endpoint, EventRow};
+use crate::stacks::functions;
+
+/// Resets kept of each kind; those beyond are counted. About 60 MB in all.
+const MAX_KEPT: usize = 1 << 18;
+/// Stacks looked at: the kernel sends resets from some dozen places.
+const MAX_STACKS: usize = 4_096;
+/// Frames of a stack that are looked at; more are not recorded of a reset.
+const STACK_DEPTH: u32 = 24;
+
+/// A firewall that rejects drops the packet and sends the reset in one go; that takes its way to the
+/// other end while the drop is noted, ns.
+const AT_ONCE_NS: u64 = 50_000_000;
+
+/// Resets after the handshake.
+#[derive(Debug, Default)]
+pub struct Resets {
+    /// Sent by this host.
+    pub sent: Vec<Sent>,
+    /// Received by this host, the one of each connection.
+    pub received: AHashMap<ConnId, Got>,
+    /// From and to: in whose name this host sent a reset that did not answer a SYN.
+    senders: AHashSet<(Endpoint, Endpoint)>,
+    /// From and to: packets that a firewall of this host dropped.
+    rejected: AHashMap<(Endpoint, Endpoint), Rejected>,
+    /// How many of those sent are of each namespace and for each reason.
+    counts: AHashMap<(u32, Why), u64>,
+    /// Rows beyond the bound.
+    pub folded: u64,
+}
+
+/// A reset that an open connection got.
+#[derive(Clone, Copy, Debug)]
+pub struct Got {
+    pub time_ns: u64,
+    row: EventRow,
+}
+
+impl Got {
+    pub fn row(self) -> RowRef {
+        self.row.into()
+    }
+}
+
+/// Packets between two ends that a firewall of this host dropped.
+#[derive(Clone, Debug)]
+pub struct Rejected {
+    /// Network namespace.
+    pub netns: u32,
+    /// The kernel function that dropped the first.
+    pub location: Option<Text>,
+    first_ns: u64,
+    last_ns: u64,
+    row: EventRow,
+}
+
+impl Rejected {
+    /// The row that says so.
+    pub fn row(&self) -> RowRef {
+        self.row.into()
+    }
+}
+
+/// A reset that a socket of this host sent.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// Network namespace.
+    pub netns: u32,
+    /// When it was sent.
+    pub time_ns: u64,
+    /// The connection that it ended; `None` when it is not known.
+    pub conn: Option<ConnId>,
+    /// Why it was sent.
+    pub why: Why,
+    /// The kernel gave a reason, as it does since Linux 6.10.
+    pub told: bool,
+    row: EventRow,
+    /// Where to look why, when the reason does not tell.
+    stack: Option<u64>,
+}
+
+impl Sent {
+    /// The row that says so.
+    pub fn row(&self) -> RowRef {
+        self.row.into()
+    }
+}
+
+/// Why a socket sent a reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Why {
+    /// It was closed while received data was unread.
+    UnreadData,
+    /// It was closed with SO_LINGER set to 0.
+    Linger,
+    /// Its peer answered no keep-alive.
+    KeepAlive,
+    /// Anything else.
+    Other,
+}
+
+impl Why {
+    /// From the kernel's name of the reason; `None` when only the stack tells. The kernel calls it
+    /// `TCP_STATE` when somebody aborts a connection, whoever that is.
+    fn named(reason: Option<&str>) -> Option<Why> {
+        match reason? {
+            "TCP_ABORT_ON_CLOSE" => Some(Why::UnreadData),
+            "TCP_ABORT_ON_LINGER" => Some(Why::Linger),
+            "TCP_KEEPALIVE_TIMEOUT" => Some(Why::KeepAlive),
+            "TCP_STATE" | UNSPECIFIED => None,
+            _ => Some(Why::Other),
+        }
+    }
+
+    /// From the functions above the one that sends it.
+    fn by(stack: &[Text]) -> Why {
+        let through = |name: &str| stack.iter().any(|function| &**function == name);
+        let closes = through("__tcp_close") || through("tcp_close");
+        // close() sends it itself for unread data, and by way of tcp_disconnect for SO_LINGER 0.
+        match (closes, through("tcp_disconnect")) {
+            (true, false) => Why::UnreadData,
+            (true, true) => Why::Linger,
+            _ if through("tcp_keepalive_timer") => Why::KeepAlive,
+            _ => Why::Other,
+        }
+    }
+}
+
+/// The kernel's name for no reason.
+const UNSPECIFIED: &str = "NOT_SPECIFIED";
+
+/// Whether a socket in this state could still be read from.
+fn is_open(state: Option<&TcpState>) -> bool {
+    matches!(state, Some(TcpState::Established | TcpState::CloseWait))
+}
+
+impl Resets {
+    /// Takes note of an event; `conn` is that of its socket.
+    pub(super) fn event(
+        &mut self,
+        at: RowRef,
+        kind: &EventKind,
+        row: &Event,
+        conn: Option<ConnId>,
+    ) {
+        let local = Endpoint::new(row.local_addr, row.local_port);
+        let remote = Endpoint::new(row.remote_addr, row.remote_port);
+        if *kind == EventKind::ResetSent && !opens(row.flags) {
+            match self.senders.len() < MAX_KEPT || self.senders.contains(&(local, remote)) {
+                true => drop(self.senders.insert((local, remote))),
+                false => self.folded += 1,
+            }
+        }
+        match kind {
+            EventKind::ResetSent if row.sock.is_some() && !opens(row.flags) => {
+                let reason = row.reason.as_deref();
+                let named = Why::named(reason);
+                let sent = Sent {
+                    netns: row.netns,
+                    time_ns: row.time_ns,
+                    conn,
+                    why: named.unwrap_or(Why::Other),
+                    told: reason.is_some_and(|r| r != UNSPECIFIED),
+                    row: at.into(),
+                    stack: row.stack.filter(|_| named.is_none()),
+                };
+                match self.sent.len() < MAX_KEPT {
+                    true => self.sent.push(sent),
+                    false => self.folded += 1,
+                }
+            }
+            // A socket that has closed gives itself a reset when data still comes.
+            EventKind::ResetReceived if is_open(row.state.as_ref()) => {
+                let Some(conn) = conn else { return };
+                if self.received.len() < MAX_KEPT || self.received.contains_key(&conn) {
+                    let (time_ns, row) = (row.time_ns, at.into());
+                    self.received.insert(conn, Got { time_ns, row });
+                } else {
+                    self.folded += 1;
+                }
+            }
+            // For a dropped packet the local side is where it was going.
+            EventKind::Drop if row.reason.as_deref() == Some("NETFILTER_DROP") => {
+                self.reject(at, row, (remote, local));
+            }
+            _ => {}
+        }
+    }
+
+    fn reject(&mut self, at: RowRef, row: &Event, ends: (Endpoint, Endpoint)) {
+        let time_ns = row.time_ns;
+        if let Some(known) = self.rejected.get_mut(&ends) {
+            known.last_ns = time_ns;
+        } else if self.rejected.len() < MAX_KEPT {
+            let rejected = Rejected {
+                netns: row.netns,
+                location: row.location.clone(),
+                first_ns: time_ns,
+                last_ns: time_ns,
+                row: at.into(),
+            };
+            self.rejected.insert(ends, rejected);
+        }
+    }
+
+    /// Whether this host sent a reset in the name of the other end of a connection.
+    pub fn was_sent(&self, conn: &Conn) -> bool {
+        self.senders.contains(&(conn.remote, conn.local))
+    }
+
+    /// The packet of this end that a firewall dropped when the end got a reset.
+    pub fn rejected(&self, conn: &Conn, time_ns: u64) -> Option<&Rejected> {
+        let rejected = self.rejected.get(&(conn.local, conn.remote))?;
+        let near = |t: u64| t.abs_diff(time_ns) <= AT_ONCE_NS;
+        (near(rejected.first_ns) || near(rejected.last_ns)).then_some(rejected)
+    }
+
+    /// Where the reason does not tell why a reset was sent, the stack does.
+    pub(super) fn read_stacks(&mut self, recording: &Recording) -> Result<(), Error> {
+        let mut wanted = AHashSet::new();
+        for stack in self.sent.iter().filter_map(|s| s.stack) {
+            if wanted.len() < MAX_STACKS {
+                wanted.insert(stack);
+            }
+        }
+        let stacks = match wanted.is_empty() {
+            true => AHashMap::new(),
+            false => functions(recording, &wanted, STACK_DEPTH, Some)?,
+        };
+        for sent in &mut self.sent {
+            if let Some(stack) = sent.stack.and_then(|s| stacks.get(&s)) {
+                sent.why = Why::by(stack);
+            }
+            *self.counts.entry((sent.netns, sent.why)).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    /// Resets that sockets of a namespace sent for this reason.
+    pub fn sent_for(&self, netns: u32, why: Why) -> u64 {
+        self.counts.get(&(netns, why)).copied().unwrap_or(0)
+    }
+}

@@ -1,0 +1,73 @@
+//! The USE checklist: by how much what counts up rose, and the limits it is seen against.
+
+use std::collections::BTreeMap;
+
+use recording::tables::Resource;
+use recording::{Error, Recording, RowRef, Text};
+
+/// Lines followed; a host has some hundreds.
+const MAX_LINES: usize = 100_000;
+
+/// Every line, by resource, metric, instance and namespace.
+#[derive(Debug, Default)]
+pub struct Resources {
+    lines: BTreeMap<Name, Line>,
+}
+
+type Name = (Text, Text, Text, u32);
+
+/// One line, at first and at last.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    pub first: f64,
+    pub last: f64,
+    pub limit: Option<f64>,
+    pub row: RowRef,
+}
+
+impl Resources {
+    pub fn read(recording: &Recording) -> Result<Resources, Error> {
+        let mut resources = Resources::default();
+        for batch in recording.scan::<Resource>()? {
+            for (at, row) in batch?.rows() {
+                resources.add(at, row);
+            }
+        }
+        Ok(resources)
+    }
+
+    fn add(&mut self, at: RowRef, row: Resource) {
+        let name = (row.resource, row.metric, row.instance, row.netns);
+        if self.lines.len() >= MAX_LINES && !self.lines.contains_key(&name) {
+            return;
+        }
+        let line = self.lines.entry(name).or_insert(Line {
+            first: row.value,
+            last: row.value,
+            limit: row.limit,
+            row: at,
+        });
+        (line.last, line.limit, line.row) = (row.value, row.limit, at);
+    }
+
+    /// The instances of a metric, with their lines.
+    pub fn of<'a>(
+        &'a self,
+        resource: &'a str,
+        metric: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a Line)> {
+        let of = self
+            .lines
+            .iter()
+            .filter(move |((r, m, ..), _)| &**r == resource && &**m == metric);
+        of.map(|((_, _, instance, _), line)| (&**instance, line))
+    }
+}
+
+impl Line {
+    /// By how much it rose.
+    pub fn rise(&self) -> f64 {
+        let rise = self.last - self.first;
+        if rise.is_finite() { rise.max(0.0) } else { 0.0 }
+    }
+}

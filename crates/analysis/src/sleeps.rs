@@ -1,0 +1,58 @@
+//! In which system calls each process slept, summed over its threads.
+
+use std::collections::BTreeMap;
+
+use ahash::AHashMap;
+use recording::tables::ThreadSleep;
+use recording::{Error, Recording, RowRef, Text};
+
+/// Processes followed.
+const MAX_PROCESSES: usize = 1 << 15;
+/// Rows kept per system call.
+const KEPT_ROWS: usize = 3;
+
+/// What processes slept in.
+#[derive(Debug, Default)]
+pub struct Sleeps {
+    by_pid: AHashMap<u32, BTreeMap<Text, Slept>>,
+}
+
+/// Sleep in one system call.
+#[derive(Clone, Debug, Default)]
+pub struct Slept {
+    pub ns: u64,
+    pub count: u64,
+    pub rows: Vec<RowRef>,
+}
+
+impl Sleeps {
+    pub(crate) fn read(recording: &Recording) -> Result<Sleeps, Error> {
+        let mut sleeps = Sleeps::default();
+        for batch in recording.scan::<ThreadSleep>()? {
+            for (at, row) in batch?.rows() {
+                sleeps.add(at, row);
+            }
+        }
+        Ok(sleeps)
+    }
+
+    fn add(&mut self, at: RowRef, row: ThreadSleep) {
+        if self.by_pid.len() >= MAX_PROCESSES && !self.by_pid.contains_key(&row.pid) {
+            return;
+        }
+        let calls = self.by_pid.entry(row.pid).or_default();
+        let slept = calls.entry(row.syscall).or_default();
+        slept.ns = slept.ns.saturating_add(row.sleep_ns);
+        slept.count = slept.count.saturating_add(row.count);
+        if slept.rows.len() < KEPT_ROWS {
+            slept.rows.push(at);
+        }
+    }
+
+    /// The system call in which a process slept longest.
+    pub fn longest(&self, pid: u32) -> Option<(&str, &Slept)> {
+        let calls = self.by_pid.get(&pid)?.iter();
+        let (call, slept) = calls.max_by_key(|(_, slept)| slept.ns)?;
+        Some((call, slept))
+    }
+}

@@ -1,0 +1,186 @@
+//! Segments that hang: sent again on the timer, time after time, while other things pass.
+
+use ahash::AHashMap;
+use recording::tables::{Event, Socket};
+use recording::{Addr, RowRef};
+
+/// Pairs of addresses of which is kept what passed; a host talks to fewer.
+const MAX_WAYS: usize = 1 << 16;
+/// So many timeouts of one segment in a row are a stall: what loses one packet in twenty does that
+/// to one segment in 160,000.
+pub const STALL: u64 = 3;
+/// Segments of this share of the largest, on average, had full ones among them: a message that takes
+/// more than one segment fills them to more than a half.
+const FULL: f64 = 0.5;
+
+/// One direction between two addresses: the namespace of the sender, its address, the other's.
+pub type Way = (u32, Addr, Addr);
+
+/// What is known to have passed, by the way that it took.
+#[derive(Debug, Default)]
+pub(super) struct Ways(AHashMap<Way, Passed>);
+
+/// What is known to have passed on one way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Passed {
+    /// Something did after this moment, ns.
+    since_ns: u64,
+    /// The largest segments that passed at their full size, bytes, and when they last did, ns.
+    full: Option<(u32, u64)>,
+    /// The largest mean of the segments that one connection got acknowledged between two samples,
+    /// bytes: one of them was as large as that.
+    pub mean: u32,
+}
+
+/// What a sample shows to have been acknowledged since the one before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    /// When that was.
+    pub(super) since_ns: u64,
+    pub(super) bytes: u64,
+    pub(super) segments: u64,
+    pub(super) mss: u32,
+}
+
+impl Ways {
+    fn of(&mut self, way: Way) -> Option<&mut Passed> {
+        match self.0.len() >= MAX_WAYS && !self.0.contains_key(&way) {
+            true => None,
+            false => Some(self.0.entry(way).or_default()),
+        }
+    }
+
+    /// A handshake was completed: a packet of either end was answered.
+    pub(super) fn established(&mut self, row: &Event) {
+        let way = (row.netns, row.local_addr, row.remote_addr);
+        if let Some(passed) = self.of(way) {
+            passed.since_ns = passed.since_ns.max(row.time_ns);
+        }
+    }
+
+    /// A connection has got something acknowledged.
+    pub(super) fn progress(&mut self, way: Way, time_ns: u64, progress: Progress) {
+        let Some(passed) = self.of(way) else { return };
+        passed.since_ns = passed.since_ns.max(progress.since_ns);
+        if progress.segments == 0 {
+            return;
+        }
+        let mean = progress.bytes / progress.segments;
+        let mean = u32::try_from(mean).unwrap_or(u32::MAX).min(progress.mss);
+        passed.mean = passed.mean.max(mean);
+        let full = progress.segments >= 2 && f64::from(mean) >= FULL * f64::from(progress.mss);
+        if full && passed.full.is_none_or(|(mss, _)| mss <= progress.mss) {
+            passed.full = Some((progress.mss, time_ns));
+        }
+    }
+
+    pub(super) fn get(&self, way: Way) -> Option<Passed> {
+        self.0.get(&way).copied()
+    }
+}
+
+impl Passed {
+    /// Whether full segments of at least this size passed after a moment.
+    pub fn full_since(&self, mss: u32, time_ns: u64) -> bool {
+        self.full
+            .is_some_and(|(passed, last_ns)| passed >= mss && last_ns >= time_ns)
+    }
+}
+
+/// Timeouts in a row, all of one segment.
+#[derive(Clone, Debug, Default)]
+pub struct Stall {
+    seq: u32,
+    /// No other segment was sent again on the timer since.
+    open: bool,
+    pub first_ns: u64,
+    pub last_ns: u64,
+    /// How many.
+    pub timeouts: u64,
+    /// Of these, how many came after something else had passed on the same way since the first.
+    pub beside: u64,
+    /// The first and the last.
+    pub rows: [Option<RowRef>; 2],
+    /// The latest sample meanwhile.
+    pub seen: Option<Stuck>,
+}
+
+/// A sample of a connection that hangs.
+#[derive(Clone, Copy, Debug)]
+pub struct Stuck {
+    /// The sample.
+    pub row: RowRef,
+    /// Sent and not acknowledged: bytes and segments.
+    pub bytes: u32,
+    /// Segments in flight.
+    pub segments: u32,
+    /// Of these, what arrived after the one that hangs.
+    pub sacked: u32,
+    /// Segment size, bytes.
+    pub mss: u32,
+    /// MTU that the kernel takes the path for, bytes.
+    pub pmtu: u32,
+    /// Window that the peer offers, bytes.
+    pub window: u32,
+    /// Timeouts in a row, as the socket counts them, and as they were seen until then.
+    pub counted: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+}
+
+impl Stall {
+    /// A timeout: another one of the same segment, or the first of one. Of several stalls the first
+    /// is kept.
+    pub(super) fn timeout(&mut self, at: RowRef, row: &Event, passed: Option<Passed>) {
+        let Some(seq) = row.seq else { return };
+        if self.timeouts == 0 || seq != self.seq {
+            if self.timeouts >= STALL {
+                self.open = false;
+                return;
+            }
+            *self = Stall {
+                seq,
+                first_ns: row.time_ns,
+                rows: [Some(at), None],
+                ..Stall::default()
+            };
+        } else {
+            self.rows[1] = Some(at);
+        }
+        self.open = true;
+        self.timeouts += 1;
+        self.last_ns = row.time_ns;
+        if passed.is_some_and(|p| p.since_ns > self.first_ns) {
+            self.beside += 1;
+        }
+    }
+
+    pub(super) fn sample(&mut self, at: RowRef, row: &Socket) {
+        let counted = row.rto_count.unwrap_or(0);
+        let segments = row.unacked.unwrap_or(0);
+        if !self.open || counted == 0 || segments == 0 {
+            return;
+        }
+        let queued = row.send_queue.unwrap_or(0);
+        self.seen = Some(Stuck {
+            row: at,
+            bytes: queued.saturating_sub(row.notsent_bytes.unwrap_or(0)),
+            segments,
+            sacked: row.sacked.unwrap_or(0),
+            mss: row.snd_mss.unwrap_or(0),
+            pmtu: row.pmtu.unwrap_or(0),
+            window: row.snd_wnd.unwrap_or(0),
+            counted: counted.into(),
+            timeouts: self.timeouts,
+        });
+    }
+}
+
+impl Stuck {
+    /// Whether what hangs are full segments: more than one segment's worth is in flight, in pieces
+    /// that are more than half full on average, as all but the last of a write are full.
+    pub fn is_full(&self) -> bool {
+        let most = u64::from(self.segments) * u64::from(self.mss);
+        self.mss > 0 && self.bytes >= self.mss && u64::from(self.bytes) * 2 >= most
+    }
+}

@@ -1,0 +1,278 @@
+//! The story: one pass over the raw tables makes connections, listeners, counters, processes.
+//!
+//! Everything is bounded: a recording of any size, also one made to hurt, takes a bounded amount
+//! of memory, and what was folded away is counted and said.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use ahash::AHashMap;
+use recording::tables::{Event, Socket};
+use recording::{Batch, Error, EventKind, Recording, RowRef, SourceName, TcpState};
+
+use crate::connections::Connections;
+use crate::cpus::Cpus;
+use crate::resources::Resources;
+use crate::{
+    Binds, Conn, ConnId, Counters, Devices, Group, Health, Listeners, Netns, Packets, Ports,
+    Processes, Profile, Refusals, Resets, Sampled, Searches, Series, Settings, Sleeps, Structures,
+    Sums, Tally, Threads, Transfers, Waits, What, link, sums,
+};
+
+/// What explain derives from a recording; causes ask it.
+#[derive(Debug)]
+pub struct Story {
+    /// When the recording began, ns of CLOCK_MONOTONIC.
+    pub start_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+    /// Ends of connections on this host.
+    pub conns: Vec<Conn>,
+    samples: Vec<Sampled>,
+    /// Listening sockets and their queues.
+    pub listeners: Listeners,
+    /// Drops, resets and the like, grouped by place.
+    pub packets: Packets,
+    /// Counters: value and rise.
+    pub counters: Counters,
+    /// Sysctls.
+    pub settings: Settings,
+    /// Processes that listen.
+    pub processes: Processes,
+    /// Waits of threads, and what ended them.
+    pub waits: Waits,
+    /// SYNs that were refused, retransmitted or met a TIME_WAIT.
+    pub refusals: Refusals,
+    /// Resets and who sent them.
+    pub resets: Resets,
+    /// Counters over time.
+    pub series: Series,
+    /// The kernel's lookup structures.
+    pub structures: Structures,
+    /// The CPU profile.
+    pub profile: Profile,
+    /// Local ports in use.
+    pub ports: Ports,
+    /// bind() calls that found the port taken.
+    pub binds: Binds,
+    /// connect() calls that looked for a local port.
+    pub searches: Searches,
+    /// What threads did with their time.
+    pub threads: Threads,
+    /// Time of each CPU.
+    pub cpus: Cpus,
+    /// The USE checklist.
+    pub resources: Resources,
+    /// How whole the recording is.
+    pub health: Health,
+    /// How often what happened.
+    pub tally: Tally,
+    /// Data transfers: rates, windows, losses.
+    pub transfers: Transfers,
+    /// Interfaces.
+    pub devices: Devices,
+    /// In which calls threads slept.
+    pub sleeps: Sleeps,
+    sums: AHashMap<u32, Sums>,
+    names: BTreeMap<u32, String>,
+}
+
+/// Of a row that has no state.
+static NO_STATE: LazyLock<TcpState> = LazyLock::new(TcpState::default);
+
+impl Story {
+    /// Reads the recording once.
+    pub fn read(recording: &Recording) -> Result<Story, Error> {
+        let manifest = &recording.manifest;
+        let named = manifest.namespaces.iter();
+        let mut story = Story {
+            start_ns: manifest.start_ns,
+            end_ns: manifest.end_ns,
+            conns: Vec::new(),
+            samples: Vec::new(),
+            listeners: Listeners::read(recording)?,
+            packets: Packets::default(),
+            counters: Counters::read(recording)?,
+            settings: Settings::read(recording)?,
+            processes: Processes::read(recording)?,
+            waits: Waits::read(recording)?,
+            refusals: Refusals::default(),
+            resets: Resets::default(),
+            series: Series::read(recording)?,
+            structures: Structures::read(recording)?,
+            profile: Profile::read(recording)?,
+            ports: Ports::read(recording)?,
+            binds: Binds::read(recording)?,
+            searches: Searches::read(recording)?,
+            threads: Threads::read(recording)?,
+            cpus: Cpus::read(recording)?,
+            resources: Resources::read(recording)?,
+            health: Health::read(recording)?,
+            tally: Tally::default(),
+            transfers: Transfers::new(manifest.start_ns, manifest.end_ns),
+            devices: Devices::read(recording)?,
+            sleeps: Sleeps::read(recording)?,
+            sums: AHashMap::new(),
+            names: named.map(|n| (n.inode, n.name.clone())).collect(),
+        };
+        let mut connections = Connections::default();
+        story.events_and_samples(recording, &mut connections)?;
+        story.resets.read_stacks(recording)?;
+        story.tally.folded = connections.folded;
+        story.conns = connections.all;
+        story.samples = connections.samples;
+        link::link(&mut story.conns, &mut story.listeners);
+        story.packets.link(&story.listeners);
+        story.sums = sums::sums(&story.conns, &story.listeners);
+        Ok(story)
+    }
+
+    /// Feeds events and samples in order of time: a socket's address may be used again, so a
+    /// sample belongs to the connection that the socket was at that moment.
+    fn events_and_samples(
+        &mut self,
+        recording: &Recording,
+        connections: &mut Connections,
+    ) -> Result<(), Error> {
+        let mut samples = Samples::new(recording.scan()?)?;
+        for event in recording.events()? {
+            let (at, row) = event?;
+            while let Some((at, sample)) = samples.before(row.time_ns)? {
+                self.sample(at, &sample, connections);
+            }
+            self.event(at, &row, connections);
+        }
+        while let Some((at, sample)) = samples.before(u64::MAX)? {
+            self.sample(at, &sample, connections);
+        }
+        Ok(())
+    }
+
+    fn sample(&mut self, at: RowRef, row: &Socket, connections: &mut Connections) {
+        if let Some(id) = connections.sample(at, row) {
+            let conn = &connections.all[id as usize];
+            self.transfers.sample(id, conn, at, row);
+        }
+    }
+
+    fn event(&mut self, at: RowRef, row: &Event, connections: &mut Connections) {
+        let kind = &row.kind;
+        let state = row.state.as_ref().unwrap_or(&NO_STATE);
+        self.tally.event(kind, state, row);
+        self.refusals.event(at, kind, state, row);
+        match kind {
+            EventKind::State => {
+                let old = row.old_state.as_ref().unwrap_or(&NO_STATE);
+                if *state == TcpState::Listen {
+                    self.listeners.began(at.into(), row);
+                } else if *old == TcpState::Listen {
+                    self.listeners.ended(row);
+                } else {
+                    if *state == TcpState::Established {
+                        self.transfers.established(row);
+                    }
+                    connections.state(at.into(), row, old, state);
+                }
+            }
+            EventKind::Retransmit => {
+                let id = connections.retransmit(at.into(), row, state);
+                if *state != TcpState::SynSent {
+                    self.transfers.resent(id, at, row);
+                }
+            }
+            EventKind::ResetReceived if *state == TcpState::SynSent => {
+                connections.refused(at.into(), row)
+            }
+            _ => {
+                if *kind == EventKind::Drop {
+                    self.transfers.drop(at, row);
+                }
+                self.resets.event(at, kind, row, connections.of(row));
+                let resets_tell = self.health.sees(&SourceName::ResetsUnmatched);
+                self.packets.add(at, kind, row, resets_tell);
+            }
+        }
+    }
+
+    /// The connection with this id.
+    pub fn conn(&self, id: ConnId) -> Option<&Conn> {
+        self.conns.get(id as usize)
+    }
+
+    /// The samples of a connection; `None` when it was never sampled.
+    pub fn samples(&self, conn: &Conn) -> Option<&Sampled> {
+        self.samples.get(conn.sampled? as usize)
+    }
+
+    /// The connections of a list of ids.
+    pub fn all<'a>(
+        &'a self,
+        ids: &'a [ConnId],
+    ) -> impl Iterator<Item = (ConnId, &'a Conn)> + Clone {
+        ids.iter().filter_map(|id| Some((*id, self.conn(*id)?)))
+    }
+
+    /// The packet groups of one kind whose packets were for the listener.
+    pub fn packets_at(&self, listener: u32, what: What) -> impl Iterator<Item = &Group> + Clone {
+        let groups = self.packets.of_listener(listener);
+        groups.filter(move |g| g.what == what)
+    }
+
+    /// Sums over a namespace.
+    pub fn sums(&self, netns: u32) -> Sums {
+        self.sums.get(&netns).copied().unwrap_or_default()
+    }
+
+    /// How long the recording is, s; at least a millisecond.
+    pub fn seconds(&self) -> f64 {
+        (self.end_ns.saturating_sub(self.start_ns) as f64 / 1e9).max(1e-3)
+    }
+
+    /// A namespace with its name.
+    pub fn netns(&self, inode: u32) -> Netns {
+        let name = self.names.get(&inode).filter(|n| !n.is_empty()).cloned();
+        Netns { inode, name }
+    }
+}
+
+/// The rows of the socket table, one after the other.
+struct Samples<S> {
+    scan: S,
+    rows: std::vec::IntoIter<(RowRef, Socket)>,
+    next: Option<(RowRef, Socket)>,
+}
+
+impl<S: Iterator<Item = Result<Batch<Socket>, Error>>> Samples<S> {
+    fn new(scan: S) -> Result<Samples<S>, Error> {
+        let mut samples = Samples {
+            scan,
+            rows: Vec::new().into_iter(),
+            next: None,
+        };
+        samples.advance()?;
+        Ok(samples)
+    }
+
+    /// The next sample unless it is later than `time_ns`.
+    fn before(&mut self, time_ns: u64) -> Result<Option<(RowRef, Socket)>, Error> {
+        if !matches!(&self.next, Some((_, row)) if row.time_ns <= time_ns) {
+            return Ok(None);
+        }
+        let due = self.next.take();
+        self.advance()?;
+        Ok(due)
+    }
+
+    fn advance(&mut self) -> Result<(), Error> {
+        loop {
+            if let Some(row) = self.rows.next() {
+                self.next = Some(row);
+                return Ok(());
+            }
+            match self.scan.next() {
+                Some(batch) => self.rows = batch?.rows().collect::<Vec<_>>().into_iter(),
+                None => return Ok(()),
+            }
+        }
+    }
+}

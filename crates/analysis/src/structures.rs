@@ -1,0 +1,124 @@
+//! The kernel's lookup structures: how full each was, at first, at its fullest and at the end.
+
+use std::collections::BTreeMap;
+
+use ahash::AHashMap;
+use recording::tables::{Resource, TableSize};
+use recording::{Error, Recording, RowRef, Text};
+
+/// Structures followed: 10,000 namespaces with twenty of them.
+const MAX_STRUCTURES: usize = 200_000;
+
+/// Every structure, by its name and namespace; namespace 0 is the whole host.
+#[derive(Debug, Default)]
+pub struct Structures {
+    all: BTreeMap<(Text, u32), Structure>,
+    /// What conntrack counts as errors, per namespace and metric: first, last, where.
+    conntrack: AHashMap<(u32, Text), (f64, f64, RowRef)>,
+}
+
+/// One structure.
+#[derive(Clone, Copy, Debug)]
+pub struct Structure {
+    /// When first looked at.
+    pub first: Size,
+    /// At its fullest.
+    pub fullest: Size,
+    /// When last looked at.
+    pub last: Size,
+}
+
+/// How full it was when it was looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// The row.
+    pub row: RowRef,
+    /// When it was read.
+    pub time_ns: u64,
+    /// Entries.
+    pub entries: u64,
+    /// Buckets; `None` when it is no hash table or that is not known.
+    pub buckets: Option<u64>,
+    /// Entries at which the kernel refuses or throws away.
+    pub limit: Option<u64>,
+    /// Longest chain, entries; `None` when the chains were not walked.
+    pub longest_chain: Option<u64>,
+}
+
+impl Structures {
+    pub(crate) fn read(recording: &Recording) -> Result<Structures, Error> {
+        let mut structures = Structures::default();
+        for batch in recording.scan::<TableSize>()? {
+            for (at, row) in batch?.rows() {
+                structures.size(at, row);
+            }
+        }
+        for batch in recording.scan::<Resource>()? {
+            for (at, row) in batch?.rows() {
+                if &*row.instance == "conntrack" {
+                    structures.conntrack_error(at, row);
+                }
+            }
+        }
+        Ok(structures)
+    }
+
+    fn size(&mut self, row: RowRef, size: TableSize) {
+        let now = Size {
+            row,
+            time_ns: size.time_ns,
+            entries: size.entries,
+            buckets: size.buckets,
+            limit: size.limit,
+            longest_chain: size.longest_chain,
+        };
+        let key = (size.structure, size.netns);
+        if self.all.len() >= MAX_STRUCTURES && !self.all.contains_key(&key) {
+            return;
+        }
+        let known = self.all.entry(key).or_insert(Structure {
+            first: now,
+            fullest: now,
+            last: now,
+        });
+        known.last = now;
+        if now.entries > known.fullest.entries {
+            known.fullest = now;
+        }
+    }
+
+    fn conntrack_error(&mut self, at: RowRef, row: Resource) {
+        let key = (row.netns, row.metric);
+        if self.conntrack.len() < MAX_STRUCTURES || self.conntrack.contains_key(&key) {
+            let first = (row.value, row.value, at);
+            let (_, last, place) = self.conntrack.entry(key).or_insert(first);
+            (*last, *place) = (row.value, at);
+        }
+    }
+
+    /// Those of a name, by namespace.
+    pub fn named(&self, structure: &str) -> impl Iterator<Item = (u32, &Structure)> {
+        let from = (Text::from(structure), 0);
+        let to = (Text::from(structure), u32::MAX);
+        self.all.range(from..=to).map(|((_, netns), s)| (*netns, s))
+    }
+
+    /// That of a name in a namespace.
+    pub fn get(&self, netns: u32, structure: &str) -> Option<&Structure> {
+        self.all.get(&(Text::from(structure), netns))
+    }
+
+    /// By how much an error that conntrack counts rose in a namespace, and the last row; `None`
+    /// when it is not counted there.
+    pub fn conntrack(&self, netns: u32, metric: &str) -> Option<(u64, RowRef)> {
+        let (first, last, row) = self.conntrack.get(&(netns, Text::from(metric)))?;
+        Some(((last - first).max(0.0) as u64, *row))
+    }
+}
+
+impl Size {
+    /// Entries per bucket; `None` when it is no hash table.
+    pub fn chain(&self) -> Option<f64> {
+        super::stats::ratio(self.entries as f64, self.buckets? as f64)
+    }
+}

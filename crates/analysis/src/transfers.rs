@@ -1,0 +1,477 @@
+//! What samples, retransmissions and drops say of how data moved over each connection.
+
+use ahash::AHashMap;
+use recording::tables::{Event, Socket};
+use recording::{RetransmitKind, RowRef, Text};
+
+use super::conn::{Conn, ConnId};
+use super::flow::BULK_BYTES;
+use super::place::Endpoint;
+use super::stalls::{Passed, Progress, Stall, Way, Ways};
+
+/// Connections followed; at most 1 kB each. Those beyond are in the counters only.
+const MAX_TRANSFERS: usize = 1 << 16;
+/// Pairs of addresses and ports whose drops are counted apart.
+const MAX_DROPS: usize = 1 << 16;
+/// Round trips kept per connection and kind, evenly over time.
+const KEPT_RTTS: usize = 32;
+/// Rows kept per kind; the rest is counted.
+const KEPT_ROWS: usize = 3;
+/// A rate over less busy time than this is that of a few round trips, µs.
+const PEAK_US: u64 = 100_000;
+/// No connection was busy for longer than 12 days of a recording: what says so is made up, µs.
+const LONGEST_US: u64 = 1 << 40;
+/// Parts of the recording in which losses are looked for.
+pub const SLOTS: u32 = 32;
+
+/// All transfers.
+#[derive(Debug, Default)]
+pub struct Transfers {
+    of_conn: AHashMap<ConnId, Box<Transfer>>,
+    /// By the namespace that dropped, the packet's source and destination.
+    drops: AHashMap<(u32, Endpoint, Endpoint), Dropped>,
+    /// The same, whichever namespace it was: a packet may be dropped on its way through several.
+    anywhere: AHashMap<(Endpoint, Endpoint), u64>,
+    /// Segments sent again after the handshake, per namespace.
+    resends: AHashMap<u32, u64>,
+    ways: Ways,
+    /// Start and length of the recording, ns.
+    span: (u64, u64),
+}
+
+/// Packets of one direction of a connection that a host dropped.
+#[derive(Clone, Debug, Default)]
+pub struct Dropped {
+    /// By a queueing discipline, as they left.
+    pub by_qdisc: u64,
+    /// By anything else that is not TCP's own choice.
+    pub otherwise: u64,
+    /// The kernel's reason of the first.
+    pub reason: Option<Text>,
+    /// The function that dropped it.
+    pub location: Option<Text>,
+    /// Some of the rows.
+    pub rows: Vec<RowRef>,
+}
+
+/// How data moved over one end of a connection.
+#[derive(Clone, Debug, Default)]
+pub struct Transfer {
+    /// The counts at the first sample, zero where the connection is younger than the recording.
+    base: Counts,
+    last: Counts,
+    /// From the base to the last sample, ns.
+    pub span_ns: u64,
+    base_ns: u64,
+    /// Congestion control.
+    pub congestion: Text,
+    /// Segment size for sending, bytes.
+    pub mss: u32,
+    /// Least round-trip time, µs.
+    pub min_rtt_us: u32,
+    /// The retransmission timer when it was last not backing off, µs.
+    pub rto_us: u32,
+    /// Samples.
+    pub samples: u32,
+    /// Samples with segments in flight, and the sum of those segments.
+    pub flying: u32,
+    in_flight: u64,
+    /// The most in one sample.
+    pub most_unacked: u32,
+    /// Smoothed round trips in these samples, µs.
+    pub rtts: Rtts,
+    /// The same with their mean deviation added, µs.
+    pub late_rtts: Rtts,
+    /// Samples in which less than a segment was unsent, although the windows had room for it and
+    /// something was in flight: Nagle's algorithm held it.
+    pub held: u32,
+    /// Samples in which the application had left something to read, and the most it left, bytes.
+    pub unread: u32,
+    /// Bytes received and not read, of each sample.
+    pub unread_bytes: Vec<u32>,
+    /// Samples in which the window offered to the peer had no room for two segments.
+    pub closed: u32,
+    /// Limit of the receive buffer, bytes.
+    pub rcvbuf: u32,
+    /// The best rate between two samples while there was something to send, bytes per second.
+    pub peak: f64,
+    /// Rows of samples that show what the counts above tell.
+    pub rows: Vec<RowRef>,
+    /// Segments sent again, by what sent them.
+    pub resends: Resends,
+    /// One that was sent again on the timer, time after time.
+    pub stall: Stall,
+}
+
+/// Cumulative counts of a socket.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    acked: u64,
+    received: u64,
+    segments: u64,
+    delivered: u64,
+    dsacks: u64,
+    reordered: u64,
+    busy_us: u64,
+    rwnd_us: u64,
+}
+
+/// Segments that one socket sent again.
+#[derive(Clone, Debug, Default)]
+pub struct Resends {
+    /// On ACKs or on the reordering timer.
+    pub fast: u64,
+    /// Tail loss probes.
+    pub probes: u64,
+    /// On the retransmission timer.
+    pub timeouts: u64,
+    /// By something that is not known.
+    pub other: u64,
+    /// Segments for which a timer had to wait (probes and first timeouts), of connections over which
+    /// both ends had spoken before: the last of what was sent, as nothing after them told of the loss.
+    pub waited: u64,
+    /// The same until the last sample, which tells which of them the peer had got already.
+    pub waited_sampled: u64,
+    /// The one counted last.
+    waited_seq: Option<u32>,
+    /// Round trips when they were sent again, µs.
+    pub rtts: Rtts,
+    /// Congestion windows then, after they were cut: smallest and largest.
+    pub cwnd: Option<(u32, u32)>,
+    /// Parts of the recording with one, as bits.
+    pub slots: u32,
+    /// Some of the rows.
+    pub rows: Vec<RowRef>,
+}
+
+/// Some round trips of many, evenly over time.
+#[derive(Clone, Debug, Default)]
+pub struct Rtts {
+    kept: Vec<u32>,
+    every: u32,
+    seen: u32,
+}
+
+impl Rtts {
+    fn add(&mut self, rtt_us: u32) {
+        self.every = self.every.max(1);
+        if self.seen.is_multiple_of(self.every) {
+            if self.kept.len() == KEPT_RTTS {
+                let mut nth = 0;
+                self.kept.retain(|_| {
+                    nth += 1;
+                    nth % 2 == 1
+                });
+                self.every = self.every.saturating_mul(2);
+            }
+            self.kept.push(rtt_us);
+        }
+        self.seen = self.seen.saturating_add(1);
+    }
+
+    /// Those kept, µs, in order of time.
+    pub fn all(&self) -> &[u32] {
+        &self.kept
+    }
+}
+
+impl Transfers {
+    pub(super) fn new(start_ns: u64, end_ns: u64) -> Transfers {
+        Transfers {
+            span: (start_ns, end_ns.saturating_sub(start_ns).max(1)),
+            ..Transfers::default()
+        }
+    }
+
+    pub(super) fn sample(&mut self, id: ConnId, conn: &Conn, at: RowRef, row: &Socket) {
+        let younger = conn.established_ns;
+        let Some(transfer) = self.entry(id) else {
+            return;
+        };
+        let progress = transfer.sample(at, row, younger);
+        transfer.stall.sample(at, row);
+        if let Some(progress) = progress {
+            let way = (conn.netns, conn.local.addr, conn.remote.addr);
+            self.ways.progress(way, row.time_ns, progress);
+        }
+    }
+
+    /// A connection was established.
+    pub(super) fn established(&mut self, row: &Event) {
+        self.ways.established(row);
+    }
+
+    /// A segment was sent again, after the handshake; `id` when its connection is known.
+    pub(super) fn resent(&mut self, id: Option<ConnId>, at: RowRef, row: &Event) {
+        *self.resends.entry(row.netns).or_default() += 1;
+        let (start, length) = self.span;
+        let since = row.time_ns.saturating_sub(start).min(length - 1);
+        let slot = (u128::from(since) * u128::from(SLOTS) / u128::from(length)) as u32;
+        let passed = self.passed((row.netns, row.local_addr, row.remote_addr));
+        let Some(transfer) = id.and_then(|id| self.entry(id)) else {
+            return;
+        };
+        if row.retransmit_kind == Some(RetransmitKind::Rto) {
+            transfer.stall.timeout(at, row, passed);
+        }
+        let spoken = transfer.samples > 0 && transfer.last.acked.max(transfer.last.received) > 0;
+        let resends = &mut transfer.resends;
+        let first = row.attempt.is_none_or(|nth| nth <= 1) && row.seq != resends.waited_seq;
+        if spoken
+            && first
+            && matches!(
+                row.retransmit_kind,
+                Some(RetransmitKind::Rto | RetransmitKind::Tlp)
+            )
+        {
+            resends.waited += 1;
+            resends.waited_seq = row.seq;
+        }
+        match row.retransmit_kind {
+            Some(RetransmitKind::Fast | RetransmitKind::Rack) => resends.fast += 1,
+            Some(RetransmitKind::Tlp) => resends.probes += 1,
+            Some(RetransmitKind::Rto) => resends.timeouts += 1,
+            _ => resends.other += 1,
+        }
+        resends.slots |= 1 << slot.min(SLOTS - 1);
+        resends.rtts.add(row.rtt_us.unwrap_or(0));
+        if let Some(cwnd) = row.cwnd {
+            let (low, high) = resends.cwnd.unwrap_or((cwnd, cwnd));
+            resends.cwnd = Some((low.min(cwnd), high.max(cwnd)));
+        }
+        keep(&mut resends.rows, at);
+    }
+
+    /// A packet was dropped on this host.
+    pub(super) fn drop(&mut self, at: RowRef, row: &Event) {
+        let reason = row.reason.as_deref().unwrap_or("");
+        // What TCP throws away it has received, or does not want: old data, duplicates.
+        if reason.starts_with("TCP_") || matches!(reason, "" | "NOT_SPECIFIED" | "NO_SOCKET") {
+            return;
+        }
+        let from = Endpoint::new(row.remote_addr, row.remote_port);
+        let to = Endpoint::new(row.local_addr, row.local_port);
+        let key = (row.netns, from, to);
+        if self.drops.len() >= MAX_DROPS && !self.drops.contains_key(&key) {
+            return;
+        }
+        let dropped = self.drops.entry(key).or_default();
+        *self.anywhere.entry((from, to)).or_default() += 1;
+        if is_qdisc(reason) {
+            if dropped.by_qdisc == 0 {
+                dropped.reason = row.reason.clone();
+                dropped.location = row.location.clone();
+                dropped.rows.clear();
+            }
+            dropped.by_qdisc += 1;
+            keep(&mut dropped.rows, at);
+        } else {
+            if dropped.by_qdisc + dropped.otherwise == 0 {
+                dropped.reason = row.reason.clone();
+            }
+            dropped.otherwise += 1;
+        }
+    }
+
+    fn entry(&mut self, id: ConnId) -> Option<&mut Transfer> {
+        if self.of_conn.len() >= MAX_TRANSFERS && !self.of_conn.contains_key(&id) {
+            return None;
+        }
+        Some(self.of_conn.entry(id).or_default())
+    }
+
+    /// How data moved over a connection; `None` when it was never sampled nor disturbed.
+    pub fn of(&self, id: ConnId) -> Option<&Transfer> {
+        self.of_conn.get(&id).map(Box::as_ref)
+    }
+
+    /// The packets of this end that its own namespace dropped as they left.
+    pub fn dropped_leaving(&self, conn: &Conn) -> Option<&Dropped> {
+        self.drops.get(&(conn.netns, conn.local, conn.remote))
+    }
+
+    /// How many packets of this end were dropped on this host, wherever.
+    pub fn dropped(&self, conn: &Conn) -> u64 {
+        let dropped = self.anywhere.get(&(conn.local, conn.remote));
+        dropped.copied().unwrap_or(0)
+    }
+
+    /// What is known to have passed from one address to another.
+    pub fn passed(&self, way: Way) -> Option<Passed> {
+        self.ways.get(way)
+    }
+
+    /// Segments that a namespace sent again after handshakes.
+    pub fn resent_in(&self, netns: u32) -> u64 {
+        self.resends.get(&netns).copied().unwrap_or(0)
+    }
+}
+
+/// Whether a reason is that of a queueing discipline: `QDISC_DROP`, `QDISC_OVERLIMIT` …
+fn is_qdisc(reason: &str) -> bool {
+    reason.starts_with("QDISC_")
+}
+
+fn keep(rows: &mut Vec<RowRef>, at: RowRef) {
+    if rows.len() < KEPT_ROWS {
+        rows.push(at);
+    }
+}
+
+impl Transfer {
+    /// Takes a sample; gives what it shows to have been acknowledged since the one before.
+    fn sample(
+        &mut self,
+        at: RowRef,
+        row: &Socket,
+        established_ns: Option<u64>,
+    ) -> Option<Progress> {
+        let counts = Counts {
+            acked: row.bytes_acked.unwrap_or(0),
+            received: row.bytes_received.unwrap_or(0),
+            segments: row.data_segs_out.unwrap_or(0).into(),
+            delivered: row.delivered.unwrap_or(0).into(),
+            dsacks: row.dsack_dups.unwrap_or(0).into(),
+            reordered: row.reord_seen.unwrap_or(0).into(),
+            busy_us: row.busy_us.unwrap_or(0),
+            rwnd_us: row.rwnd_limited_us.unwrap_or(0),
+        };
+        if self.samples == 0 {
+            // A connection that we saw open has counted from zero since then.
+            self.base = established_ns.map_or(counts, |_| Counts::default());
+            self.base_ns = established_ns.unwrap_or(row.time_ns);
+            self.congestion = row.congestion.clone().unwrap_or_default();
+        }
+        let acked = counts.acked.saturating_sub(self.last.acked);
+        let busy_us = counts.busy_us.saturating_sub(self.last.busy_us);
+        let known = self.samples > 0 || established_ns.is_some();
+        if known && acked >= BULK_BYTES && busy_us >= PEAK_US {
+            let rate = super::stats::ratio(acked as f64 * 1e6, busy_us as f64);
+            self.peak = self.peak.max(rate.unwrap_or(0.0));
+        }
+        let progress = (known && acked > 0).then(|| Progress {
+            since_ns: self.base_ns.saturating_add(self.span_ns),
+            bytes: acked,
+            // The handshake counts as the first.
+            segments: counts.delivered.saturating_sub(self.last.delivered.max(1)),
+            mss: row.snd_mss.unwrap_or(0),
+        });
+        self.resends.waited_sampled = self.resends.waited;
+        self.samples = self.samples.saturating_add(1);
+        self.last = counts;
+        self.span_ns = row.time_ns.saturating_sub(self.base_ns);
+        self.mss = row.snd_mss.unwrap_or(self.mss);
+        self.rcvbuf = row.rcvbuf.unwrap_or(self.rcvbuf);
+        if let Some(min) = row.min_rtt_us.filter(|us| *us > 0) {
+            self.min_rtt_us = match self.min_rtt_us {
+                0 => min,
+                known => known.min(min),
+            };
+        }
+        if row.backoff.is_none_or(|b| b == 0) {
+            self.rto_us = row.rto_us.unwrap_or(self.rto_us);
+        }
+        let unacked = row.unacked.unwrap_or(0);
+        self.most_unacked = self.most_unacked.max(unacked);
+        if unacked > 0 {
+            self.flying += 1;
+            self.in_flight += u64::from(unacked);
+            let rtt = row.rtt_us.unwrap_or(0);
+            self.rtts.add(rtt);
+            let late = rtt.saturating_add(row.rttvar_us.unwrap_or(0));
+            self.late_rtts.add(late);
+        }
+        let unsent = row.notsent_bytes.unwrap_or(0);
+        let room = row.cwnd.unwrap_or(0) > unacked
+            && u64::from(row.snd_wnd.unwrap_or(0))
+                > u64::from(unacked) * u64::from(self.mss) + u64::from(unsent);
+        if unacked > 0 && unsent > 0 && unsent < self.mss && room {
+            self.held += 1;
+            keep(&mut self.rows, at);
+        }
+        let unread = row.recv_queue.unwrap_or(0);
+        if unread > 0 {
+            self.unread += 1;
+            if self.unread_bytes.len() < KEPT_RTTS {
+                self.unread_bytes.push(unread);
+            }
+            keep(&mut self.rows, at);
+        }
+        let two = row.rcv_mss.unwrap_or(0).saturating_mul(2);
+        if row.rcv_wnd.is_some_and(|wnd| wnd < two) {
+            self.closed += 1;
+        }
+        if self.rows.is_empty() || unacked > 0 {
+            keep(&mut self.rows, at);
+        }
+        progress
+    }
+
+    /// Bytes acknowledged by the peer.
+    pub fn acked(&self) -> u64 {
+        self.last.acked.saturating_sub(self.base.acked)
+    }
+
+    /// Bytes received.
+    pub fn received(&self) -> u64 {
+        self.last.received.saturating_sub(self.base.received)
+    }
+
+    /// Segments with data that were sent, those sent again included.
+    pub fn segments(&self) -> u64 {
+        self.last.segments.saturating_sub(self.base.segments)
+    }
+
+    /// Segments that the peer said it had got twice.
+    pub fn twice(&self) -> u64 {
+        self.last.dsacks.saturating_sub(self.base.dsacks)
+    }
+
+    /// Times that segments were seen to overtake each other.
+    pub fn reordered(&self) -> u64 {
+        self.last.reordered.saturating_sub(self.base.reordered)
+    }
+
+    /// Time with something to send, µs.
+    pub fn busy_us(&self) -> u64 {
+        let us = self.last.busy_us.saturating_sub(self.base.busy_us);
+        us.min(LONGEST_US)
+    }
+
+    /// Of that, time spent waiting for the peer's window, µs.
+    pub fn rwnd_us(&self) -> u64 {
+        let us = self.last.rwnd_us.saturating_sub(self.base.rwnd_us);
+        us.min(LONGEST_US)
+    }
+
+    /// Bytes in flight in the samples that had some, on average.
+    pub fn in_flight_bytes(&self) -> f64 {
+        let segments = self.in_flight as f64 / f64::from(self.flying.max(1));
+        segments * f64::from(self.mss)
+    }
+
+    /// Bytes acknowledged per second, over the whole span.
+    pub fn rate(&self) -> f64 {
+        super::stats::ratio(self.acked() as f64 * 1e9, self.span_ns as f64).unwrap_or(0.0)
+    }
+}
+
+impl Resends {
+    /// All of them.
+    pub fn count(&self) -> u64 {
+        self.fast + self.probes + self.timeouts + self.other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trips_kept_are_few_and_from_all_times() {
+        let mut rtts = Rtts::default();
+        (0..10_000).for_each(|i| rtts.add(i));
+        assert!(rtts.all().len() <= KEPT_RTTS);
+        assert!(rtts.all().first() == Some(&0) && rtts.all().last() > Some(&9_000));
+    }
+}
