@@ -8,6 +8,7 @@ use recording::{RowRef, TcpState};
 
 use super::conn::{Agreed, Conn, ConnId, Outcome, Sample, Sampled, Side};
 use super::place::{Endpoint, EventRow};
+use crate::Activity;
 
 /// Connections kept one by one; those beyond are counted. 2^20 of them take about 250 MB.
 pub const MAX_CONNECTIONS: usize = 1 << 20;
@@ -29,17 +30,12 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// A `state` row that is not about a listener.
-    pub fn state(&mut self, at: EventRow, row: &Event, old: &TcpState, new: &TcpState) {
-        match (old, new) {
-            (_, TcpState::SynSent) => self.opening(at, row),
-            (
-                TcpState::SynSent | TcpState::SynRecv | TcpState::NewSynRecv,
-                TcpState::Established,
-            ) => {
-                self.established(at, row, old);
-            }
-            (_, TcpState::Close) => self.closed(at, row, old),
+    /// A `state` row that is not about a listener, and what it says.
+    pub fn state(&mut self, at: EventRow, row: &Event, activity: Option<Activity>, old: &TcpState) {
+        match activity {
+            Some(Activity::Opened) => self.opening(at, row),
+            Some(Activity::Connected | Activity::Accepted) => self.established(at, row, old),
+            _ if row.state == Some(TcpState::Close) => self.closed(at, row, old),
             _ => {}
         }
     }

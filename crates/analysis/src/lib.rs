@@ -3,6 +3,8 @@
 //! Nothing here judges, and nothing knows which producer made the recording. Everything is bounded: a
 //! recording of any size takes a bounded amount of memory, and what was folded away is counted.
 
+mod accept_queue;
+mod activity;
 pub mod binds;
 mod conn;
 mod connections;
@@ -39,6 +41,8 @@ mod transfers;
 mod waits;
 pub mod words;
 
+pub use accept_queue::AcceptQueue;
+pub use activity::Activity;
 pub use binds::Binds;
 pub use conn::{Agreed, Conn, ConnId, Outcome, Sampled, Side};
 pub use connections::MAX_CONNECTIONS;

@@ -7,6 +7,7 @@ use recording::{Error, Recording, RowRef, Text};
 use super::conn::ConnId;
 use super::place::{Endpoint, EventRow};
 use super::processes::{Held, read_holders};
+use crate::AcceptQueue;
 
 /// More listeners than this are not followed; a dense host has a few thousand.
 const MAX_LISTENERS: usize = 65_536;
@@ -163,8 +164,7 @@ impl ListenSock {
         self.last_queue = row.accept_queue;
         self.last_drops = row.drops;
         self.last_row = at;
-        let (waiting, room) = (u64::from(row.accept_queue), u64::from(row.backlog));
-        if waiting > 0 && waiting * 4 >= room * 3 {
+        if AcceptQueue::of(row).is_crowded() {
             self.crowded_samples += 1;
             let (first, last) = self.crowded_ns.unwrap_or((row.time_ns, row.time_ns));
             self.crowded_ns = Some((first.min(row.time_ns), last.max(row.time_ns)));

@@ -14,9 +14,9 @@ use crate::connections::Connections;
 use crate::cpus::Cpus;
 use crate::resources::Resources;
 use crate::{
-    Binds, Conn, ConnId, Counters, Devices, Group, Health, Listeners, Netns, Packets, Ports,
-    Processes, Profile, Refusals, Resets, Sampled, Searches, Series, Settings, Sleeps, Structures,
-    Sums, Tally, Threads, Transfers, Waits, What, link, sums,
+    Activity, Binds, Conn, ConnId, Counters, Devices, Group, Health, Listeners, Netns, Packets,
+    Ports, Processes, Profile, Refusals, Resets, Sampled, Searches, Series, Settings, Sleeps,
+    Structures, Sums, Tally, Threads, Transfers, Waits, What, link, sums,
 };
 
 /// What explain derives from a recording; causes ask it.
@@ -158,7 +158,8 @@ impl Story {
     fn event(&mut self, at: RowRef, row: &Event, connections: &mut Connections) {
         let kind = &row.kind;
         let state = row.state.as_ref().unwrap_or(&NO_STATE);
-        self.tally.event(kind, state, row);
+        let activity = Activity::of(row);
+        self.tally.event(activity, row);
         self.refusals.event(at, kind, state, row);
         match kind {
             EventKind::State => {
@@ -171,7 +172,7 @@ impl Story {
                     if *state == TcpState::Established {
                         self.transfers.established(row);
                     }
-                    connections.state(at.into(), row, old, state);
+                    connections.state(at.into(), row, activity, old);
                 }
             }
             EventKind::Retransmit => {

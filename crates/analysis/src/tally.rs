@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use recording::RetransmitKind;
 use recording::tables::Event;
-use recording::{EventKind, RetransmitKind, TcpState};
+
+use crate::Activity;
 
 /// Distinct reasons and kinds counted apart; a kernel has some hundred.
 const MAX_NAMES: usize = 1_000;
@@ -30,19 +32,19 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn event(&mut self, kind: &EventKind, state: &TcpState, row: &Event) {
+    pub(crate) fn event(&mut self, activity: Option<Activity>, row: &Event) {
         self.events += 1;
-        match kind {
-            EventKind::Retransmit if *state == TcpState::SynSent => self.syn_retries += 1,
-            EventKind::Retransmit => count(
+        match activity {
+            Some(Activity::SynRetransmitted) => self.syn_retries += 1,
+            Some(Activity::Retransmitted) => count(
                 &mut self.retransmits,
                 row.retransmit_kind.as_ref().map(RetransmitKind::as_str),
             ),
-            EventKind::SynAckRetransmit => self.synack_retries += 1,
-            EventKind::ResetSent => count(&mut self.resets_sent, row.reason.as_deref()),
-            EventKind::ResetReceived => self.resets_received += 1,
-            EventKind::Drop => count(&mut self.drops, row.reason.as_deref()),
-            EventKind::State | EventKind::Unknown(_) => {}
+            Some(Activity::SynAckRetransmitted) => self.synack_retries += 1,
+            Some(Activity::ResetSent) => count(&mut self.resets_sent, row.reason.as_deref()),
+            Some(Activity::ResetReceived) => self.resets_received += 1,
+            Some(Activity::Dropped) => count(&mut self.drops, row.reason.as_deref()),
+            _ => {}
         }
     }
 }

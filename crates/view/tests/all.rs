@@ -1,5 +1,6 @@
 //! What the views make of recordings.
 
+mod agreement;
 mod common;
 mod compare;
 mod flame;

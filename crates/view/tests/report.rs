@@ -40,7 +40,7 @@ fn data(html: &str) -> Value {
     serde_json::from_str(&json).unwrap()
 }
 
-fn unpack(packed: &view::report::page::Packed) -> Vec<f64> {
+pub fn unpack(packed: &view::report::page::Packed) -> Vec<f64> {
     let sums = packed.deltas.iter().flatten().scan(0, |sum, delta| {
         *sum += delta;
         Some(*sum as f64 * packed.scale)

@@ -12,7 +12,7 @@ use view::top::*;
 use crate::common::*;
 
 /// What a reader has before him.
-struct Desk {
+pub struct Desk {
     timeline: Timeline,
     findings: Findings,
     about: About,
@@ -20,7 +20,7 @@ struct Desk {
 }
 
 impl Desk {
-    fn of(recording: &Recording) -> Desk {
+    pub fn of(recording: &Recording) -> Desk {
         let timeline = Timeline::read(recording, Filter::default()).unwrap();
         let mut findings = Findings::default();
         let (from, to) = timeline.span();
@@ -72,7 +72,7 @@ impl Desk {
         (text.join("\n"), seen)
     }
 
-    fn press(&mut self, keys: &[Key]) -> String {
+    pub fn press(&mut self, keys: &[Key]) -> String {
         for key in keys {
             let (_, seen) = self.paint(120, 40);
             self.state.key(*key, &seen);
@@ -234,10 +234,7 @@ fn each_key_does_what_help_says() {
     desk.press(&[Char('2'), Down, Char('j'), Down, Up, Char('k')]);
     assert_eq!(desk.state.selected(Pane::Connections), 1);
     desk.press(&[Char('G')]);
-    assert_eq!(
-        desk.state.selected(Pane::Connections),
-        Metric::ALL.len() - 1
-    );
+    assert_eq!(desk.state.selected(Pane::Connections), SHOWN.len() - 1);
     desk.press(&[PageUp, PageUp, PageUp]);
     assert_eq!(desk.state.selected(Pane::Connections), 0);
     desk.press(&[PageDown]);

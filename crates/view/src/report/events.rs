@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use analysis::Activity;
 use recording::tables::Event;
-use recording::{Error, EventKind, Recording, RetransmitKind, TcpState, Text};
+use recording::{Error, Recording, RetransmitKind, Text};
 
 use super::axis::{Axis, Counts};
 use super::page::{Chart, Line};
@@ -90,27 +91,24 @@ impl Events {
 
     fn add(&mut self, event: &Event, bin: usize) {
         let unknown = "unknown";
-        match event.kind {
-            EventKind::State => match (&event.old_state, &event.state) {
-                (Some(TcpState::SynSent), Some(TcpState::Established)) => self.opened.add(bin),
-                (Some(TcpState::SynRecv), Some(TcpState::Established)) => self.accepted.add(bin),
-                (Some(TcpState::SynSent), Some(TcpState::Close)) => self.failed.add(bin),
-                _ => {}
-            },
-            EventKind::Retransmit if event.state == Some(TcpState::SynSent) => self.syns.add(bin),
-            EventKind::Retransmit => {
+        match Activity::of(event) {
+            Some(Activity::Opened) => self.opened.add(bin),
+            Some(Activity::Accepted) => self.accepted.add(bin),
+            Some(Activity::Failed) => self.failed.add(bin),
+            Some(Activity::SynRetransmitted) => self.syns.add(bin),
+            Some(Activity::Retransmitted) => {
                 let kind = event.retransmit_kind.as_ref();
                 let kind = kind.map_or(unknown, RetransmitKind::as_str);
                 self.retransmits.add(kind, bin, self.axis);
             }
-            EventKind::SynAckRetransmit => self.synacks.add(bin),
-            EventKind::ResetSent => self.resets_sent.add(bin),
-            EventKind::ResetReceived => self.resets_received.add(bin),
-            EventKind::Drop => {
+            Some(Activity::SynAckRetransmitted) => self.synacks.add(bin),
+            Some(Activity::ResetSent) => self.resets_sent.add(bin),
+            Some(Activity::ResetReceived) => self.resets_received.add(bin),
+            Some(Activity::Dropped) => {
                 let reason = event.reason.as_deref().unwrap_or(unknown);
                 self.drops.add(reason, bin, self.axis);
             }
-            _ => {}
+            Some(Activity::Connected | Activity::Closed) | None => {}
         }
     }
 

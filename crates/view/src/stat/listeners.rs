@@ -5,8 +5,9 @@ use std::io;
 
 use ahash::AHashMap;
 use analysis::owners::{self, Owner, Owners, Place};
+use analysis::{AcceptQueue, Activity};
 use recording::tables::Listener;
-use recording::{Addr, EventKind, Row, TcpState};
+use recording::{Addr, Row};
 use serde::Serialize;
 
 use super::rounds::{Rounds, per_s};
@@ -27,7 +28,7 @@ const COLUMNS: &[Column] = &[
     ("YOUNG", 6),
     ("DROPS", 8),
     ("DROPS/s", 8),
-    ("OPENED/s", 8),
+    ("ACCEPTED/s", 10),
     ("PID", 7),
     ("COMM", -15),
     ("NOTES", -1),
@@ -42,8 +43,8 @@ pub(super) struct Listeners {
     shown: AHashMap<(u32, u64), (u32, u64)>,
     /// Connections established between the last two rounds, by where they were accepted; and those
     /// established since this round was sampled, which count for the next.
-    opened: AHashMap<Place, u64>,
-    opened_since: AHashMap<Place, u64>,
+    accepted: AHashMap<Place, u64>,
+    accepted_since: AHashMap<Place, u64>,
     /// State changes are recorded, too.
     events: bool,
 }
@@ -58,7 +59,7 @@ struct Line<'l> {
     pid: Option<u32>,
     comm: Option<recording::Text>,
     drops_per_s: Option<f64>,
-    opened_per_s: Option<f64>,
+    accepted_per_s: Option<f64>,
 }
 
 impl Listeners {
@@ -68,8 +69,8 @@ impl Listeners {
             rounds: Rounds::new(every_ns),
             now: BTreeMap::new(),
             shown: AHashMap::new(),
-            opened: AHashMap::new(),
-            opened_since: AHashMap::new(),
+            accepted: AHashMap::new(),
+            accepted_since: AHashMap::new(),
             events,
         }
     }
@@ -77,10 +78,10 @@ impl Listeners {
     fn close(&mut self, screen: &mut Screen) -> io::Result<()> {
         let shown = self.rounds.close().is_some();
         let now = std::mem::take(&mut self.now);
-        let since = std::mem::take(&mut self.opened_since);
+        let since = std::mem::take(&mut self.accepted_since);
         if !shown {
             for (place, n) in since {
-                *self.opened.entry(place).or_default() += n;
+                *self.accepted.entry(place).or_default() += n;
             }
             return Ok(());
         }
@@ -91,7 +92,7 @@ impl Listeners {
                 .entry((l.netns, l.local_addr, l.local_port))
                 .or_default() += 1;
         }
-        let opened = std::mem::replace(&mut self.opened, since);
+        let accepted = std::mem::replace(&mut self.accepted, since);
         for l in now.values() {
             let owner = self.owners.of_listener(l.netns, l.local_addr, l.local_port);
             let held = self.owners.of_sock(l.sock, l.inode, l.cgroup);
@@ -105,11 +106,11 @@ impl Listeners {
             let over_ns = before.map(|(_, ns)| l.time_ns.saturating_sub(ns));
             let place = (l.netns, l.local_addr, l.local_port);
             let alone = sharing.get(&place) == Some(&1);
-            let n = opened.get(&place).copied().unwrap_or(0);
+            let n = accepted.get(&place).copied().unwrap_or(0);
             let rates = Rates {
                 drops: before
                     .and_then(|(drops, _)| per_s(l.drops.saturating_sub(drops).into(), over_ns?)),
-                opened: over_ns
+                accepted: over_ns
                     .filter(|_| alone && self.events)
                     .and_then(|ns| per_s(n as f64, ns)),
             };
@@ -125,7 +126,7 @@ impl Listeners {
 
 struct Rates {
     drops: Option<f64>,
-    opened: Option<f64>,
+    accepted: Option<f64>,
 }
 
 fn line(l: &Listener, owner: &Owner, rates: Rates, screen: &mut Screen) -> io::Result<()> {
@@ -145,11 +146,11 @@ fn line(l: &Listener, owner: &Owner, rates: Rates, screen: &mut Screen) -> io::R
             pid: owner.pid,
             comm: owner.comm.clone(),
             drops_per_s: rates.drops.map(rounded),
-            opened_per_s: rates.opened.map(rounded),
+            accepted_per_s: rates.accepted.map(rounded),
         });
     }
     let mut notes = Vec::new();
-    if l.accept_queue > l.backlog {
+    if AcceptQueue::of(l).is_full() {
         notes.push("accept queue full");
     }
     if l.synflood_warned {
@@ -168,7 +169,7 @@ fn line(l: &Listener, owner: &Owner, rates: Rates, screen: &mut Screen) -> io::R
         l.syn_queue_young.to_string(),
         l.drops.to_string(),
         or_dash(rates.drops.map(tenth)),
-        or_dash(rates.opened.map(tenth)),
+        or_dash(rates.accepted.map(tenth)),
         or_dash(owner.pid),
         text_or_dash(owner.comm.as_deref()),
         notes.join(", "),
@@ -188,18 +189,17 @@ impl View for Listeners {
     fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
         self.owners.learn(row);
         match row {
-            Row::Event(e) if e.kind == EventKind::State => {
-                if e.old_state == Some(TcpState::SynRecv)
-                    && e.state == Some(TcpState::Established)
+            Row::Event(e) => {
+                if Activity::of(e) == Some(Activity::Accepted)
                     && let Some(place) =
                         self.owners
                             .listening_place(e.netns, e.local_addr, e.local_port)
                 {
-                    let opened = match self.rounds.is_open() {
-                        true => &mut self.opened_since,
-                        false => &mut self.opened,
+                    let accepted = match self.rounds.is_open() {
+                        true => &mut self.accepted_since,
+                        false => &mut self.accepted,
                     };
-                    *opened.entry(place).or_default() += 1;
+                    *accepted.entry(place).or_default() += 1;
                 }
             }
             Row::Listener(l) if screen.how.filter.netns_ok(l.netns) => {

@@ -1,11 +1,12 @@
 //! All about one line of a pane.
 
+use analysis::{AcceptQueue, Activity};
 use explain::Arrival;
 use recording::Waker;
 use recording::tables::Wait;
 
 use super::findings::Findings;
-use super::frame::Metric;
+use super::frame;
 use super::panes::{LETTERS, age, group, ms, rate, shares, who};
 use super::snapshot::{ListenerNow, MAX_DETAILS, Snapshot};
 use super::state::Target;
@@ -34,7 +35,7 @@ pub(super) fn lines(
     let mut page = Page::new(&style);
     let known = match target {
         Target::Finding(key) => finding(&mut page, key, findings, snapshot.now_ns),
-        Target::Metric(metric) => count(&mut page, *metric, snapshot),
+        Target::Count(activity) => count(&mut page, *activity, snapshot),
         Target::Listener(netns, sock) => listener(&mut page, (*netns, *sock), snapshot),
         Target::Socket(netns, sock) => socket(&mut page, (*netns, *sock), snapshot),
         Target::Thread(pid, tid) => thread(&mut page, (*pid, *tid), snapshot),
@@ -50,7 +51,7 @@ pub(super) fn lines(
 fn gone(target: &Target) -> &'static str {
     match target {
         Target::Finding(_) => "This finding has ended. Esc goes back.",
-        Target::Metric(_) => "Nothing was counted in this window. Esc goes back.",
+        Target::Count(_) => "Nothing was counted in this window. Esc goes back.",
         Target::Listener(..) => "This listener was not sampled in this window. Esc goes back.",
         Target::Socket(..) => {
             "This connection has ended, or did nothing in these seconds. Esc goes back."
@@ -72,9 +73,9 @@ fn finding(page: &mut Page, key: &str, findings: &Findings, now_ns: u64) -> Opti
     Some(())
 }
 
-fn count(page: &mut Page, metric: Metric, snapshot: &Snapshot) -> Option<()> {
-    let rate_of = snapshot.rate(metric)?;
-    let (_, name, says) = Metric::ALL[metric as usize];
+fn count(page: &mut Page, activity: Activity, snapshot: &Snapshot) -> Option<()> {
+    let rate_of = snapshot.rate(activity)?;
+    let (name, says) = frame::shown(activity);
     page.paragraph("", Look::Title, name);
     page.paragraph("", Look::Plain, says);
     page.blank();
@@ -103,7 +104,7 @@ fn count(page: &mut Page, metric: Metric, snapshot: &Snapshot) -> Option<()> {
             page.item(&group(*n as f64), Look::Plain, why);
         }
     }
-    if metric == Metric::Opened {
+    if activity == Activity::Opened {
         page.heading("HOW LONG CONNECTING TOOK");
         for percent in [50, 90, 99, 100] {
             if let Some(ns) = snapshot.connects.percentile(percent) {
@@ -112,15 +113,15 @@ fn count(page: &mut Page, metric: Metric, snapshot: &Snapshot) -> Option<()> {
             }
         }
     }
-    let next = match metric {
-        Metric::Opened | Metric::Failed => "tcpwhy trace connects",
-        Metric::Accepted => "tcpwhy trace accepts",
-        Metric::Closed => "tcpwhy trace states",
-        Metric::SynRetransmits | Metric::SynAckRetransmits | Metric::Retransmits => {
+    let next = match activity {
+        Activity::Opened | Activity::Connected | Activity::Failed => "tcpwhy trace connects",
+        Activity::Accepted => "tcpwhy trace accepts",
+        Activity::Closed => "tcpwhy trace states",
+        Activity::SynRetransmitted | Activity::SynAckRetransmitted | Activity::Retransmitted => {
             "tcpwhy trace retransmits"
         }
-        Metric::ResetsSent | Metric::ResetsReceived => "tcpwhy trace resets",
-        Metric::Drops => "tcpwhy trace drops",
+        Activity::ResetSent | Activity::ResetReceived => "tcpwhy trace resets",
+        Activity::Dropped => "tcpwhy trace drops",
     };
     page.heading("EACH OF THEM");
     page.item("$", Look::Command, next);
@@ -136,7 +137,7 @@ fn listener(page: &mut Page, key: (u32, u64), snapshot: &Snapshot) -> Option<()>
     page.blank();
     page.item("owner", Look::Plain, &who(&l.owner));
     page.item("namespace", Look::Plain, &snapshot.netns(row.netns));
-    let full = row.accept_queue > row.backlog;
+    let full = AcceptQueue::of(row).is_full();
     let queue = format!(
         "{} of {} wait for accept(){}",
         row.accept_queue,
@@ -169,9 +170,8 @@ fn listener(page: &mut Page, key: (u32, u64), snapshot: &Snapshot) -> Option<()>
         let says = format!("SO_REUSEPORT is set: {same} sockets listen here, accepted counts all");
         page.item("shared", Look::Plain, &says);
     }
-    let its = |s: &&super::frame::SocketSample| {
-        s.row.netns == row.netns && s.row.local_port == row.local_port
-    };
+    let its =
+        |s: &&frame::SocketSample| s.row.netns == row.netns && s.row.local_port == row.local_port;
     let its: Vec<_> = snapshot
         .sockets
         .iter()

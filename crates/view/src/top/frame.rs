@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use ahash::AHashMap;
+use analysis::Activity;
 use analysis::owners::{Owner, Place};
 use recording::Text;
 use recording::tables::{Listener, Socket, Thread, Wait};
@@ -11,87 +12,64 @@ use recording::tables::{Listener, Socket, Thread, Wait};
 use super::state::SocketOrder;
 use crate::stat;
 
-/// What is counted of connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Metric {
-    /// connect() was called.
-    Opened,
-    /// A connection was accepted: its handshake completed at a listener.
-    Accepted,
-    /// A connect() failed.
-    Failed,
-    /// A connection ended.
-    Closed,
-    /// A SYN was sent again.
-    SynRetransmits,
-    /// A SYN-ACK was sent again.
-    SynAckRetransmits,
-    /// Data was sent again.
-    Retransmits,
-    /// A reset was sent.
-    ResetsSent,
-    /// A reset came in.
-    ResetsReceived,
-    /// A TCP packet was thrown away.
-    Drops,
-}
+/// What is shown of connections: in a word or two, and what is counted.
+pub const SHOWN: &[(Activity, &str, &str)] = &[
+    (
+        Activity::Opened,
+        "opened",
+        "connections that this host began",
+    ),
+    (
+        Activity::Accepted,
+        "accepted",
+        "handshakes that completed at a listener of this host",
+    ),
+    (
+        Activity::Failed,
+        "failed",
+        "connections begun here that were never established",
+    ),
+    (
+        Activity::Closed,
+        "closed",
+        "ends of connections that were established",
+    ),
+    (
+        Activity::SynRetransmitted,
+        "SYN again",
+        "SYNs that were sent again: the first got no answer",
+    ),
+    (
+        Activity::SynAckRetransmitted,
+        "SYN-ACK again",
+        "SYN-ACKs that were sent again: the last ACK did not come",
+    ),
+    (
+        Activity::Retransmitted,
+        "data again",
+        "segments of established connections that were sent again",
+    ),
+    (
+        Activity::ResetSent,
+        "resets sent",
+        "resets that this host sent",
+    ),
+    (
+        Activity::ResetReceived,
+        "resets recv",
+        "resets that came in",
+    ),
+    (
+        Activity::Dropped,
+        "drops",
+        "TCP packets that the kernel threw away",
+    ),
+];
 
-impl Metric {
-    /// All of them: in a word or two, and what is counted.
-    pub const ALL: &'static [(Metric, &'static str, &'static str)] = &[
-        (Metric::Opened, "opened", "connections that this host began"),
-        (
-            Metric::Accepted,
-            "accepted",
-            "handshakes that completed at a listener of this host",
-        ),
-        (
-            Metric::Failed,
-            "failed",
-            "connections begun here that were never established",
-        ),
-        (
-            Metric::Closed,
-            "closed",
-            "ends of connections that were established",
-        ),
-        (
-            Metric::SynRetransmits,
-            "SYN again",
-            "SYNs that were sent again: the first got no answer",
-        ),
-        (
-            Metric::SynAckRetransmits,
-            "SYN-ACK again",
-            "SYN-ACKs that were sent again: the last ACK did not come",
-        ),
-        (
-            Metric::Retransmits,
-            "data again",
-            "segments of established connections that were sent again",
-        ),
-        (
-            Metric::ResetsSent,
-            "resets sent",
-            "resets that this host sent",
-        ),
-        (Metric::ResetsReceived, "resets recv", "resets that came in"),
-        (
-            Metric::Drops,
-            "drops",
-            "TCP packets that the kernel threw away",
-        ),
-    ];
-
-    /// In a word or two.
-    pub fn name(self) -> &'static str {
-        Metric::ALL[self as usize].1
-    }
-
-    /// Whether it is a sign of trouble.
-    pub fn is_trouble(self) -> bool {
-        !matches!(self, Metric::Opened | Metric::Accepted | Metric::Closed)
-    }
+/// Its name, and what is counted.
+pub(super) fn shown(activity: Activity) -> (&'static str, &'static str) {
+    let of = SHOWN.iter().find(|(shown, ..)| *shown == activity);
+    of.map_or(("", ""), |(_, name, says)| (name, says))
 }
 
 /// Listeners kept of a second.
@@ -114,9 +92,9 @@ const MAX_PLACES: usize = 4096;
 /// One second (or, of a long recording, some).
 #[derive(Debug, Default)]
 pub(super) struct Frame {
-    pub(super) counts: [u64; Metric::ALL.len()],
+    pub(super) counts: [u64; Activity::COUNT],
     /// Why, for drops and resets; which kind, for retransmissions.
-    pub(super) reasons: BTreeMap<(Metric, Text), u64>,
+    pub(super) reasons: BTreeMap<(Activity, Text), u64>,
     pub(super) connects: Latencies,
     /// Connections accepted, by where.
     pub(super) accepted: AHashMap<Place, u64>,
@@ -172,13 +150,13 @@ impl SocketSample {
 }
 
 impl Frame {
-    pub(super) fn count(&mut self, metric: Metric, why: Option<&Text>) {
-        self.counts[metric as usize] += 1;
+    pub(super) fn count(&mut self, activity: Activity, why: Option<&Text>) {
+        self.counts[activity as usize] += 1;
         if let Some(why) = why
             && (self.reasons.len() < MAX_REASONS
-                || self.reasons.contains_key(&(metric, why.clone())))
+                || self.reasons.contains_key(&(activity, why.clone())))
         {
-            *self.reasons.entry((metric, why.clone())).or_default() += 1;
+            *self.reasons.entry((activity, why.clone())).or_default() += 1;
         }
     }
 
@@ -316,10 +294,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metrics_stand_where_their_numbers_say() {
-        for (i, (metric, ..)) in Metric::ALL.iter().enumerate() {
-            assert_eq!(*metric as usize, i);
-        }
+    fn each_activity_is_shown_once_but_the_success_of_connect() {
+        let mut shown: Vec<_> = SHOWN.iter().map(|(activity, ..)| activity).collect();
+        shown.dedup();
+        assert_eq!(shown.len(), Activity::COUNT - 1);
+        assert!(!shown.contains(&&Activity::Connected));
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod timeline;
 
 pub use draw::{About, Picture, draw};
 pub use findings::{Case, Findings, Progress};
-pub use frame::Metric;
+pub use frame::SHOWN;
 pub use snapshot::Snapshot;
 pub use state::{Effect, Key, Pane, Seen, SocketOrder, State, Target};
 pub use timeline::Timeline;

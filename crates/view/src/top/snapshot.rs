@@ -5,11 +5,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use ahash::AHashMap;
+use analysis::Activity;
 use analysis::owners::Owner;
 use recording::tables::{Listener, Thread, Wait};
 use recording::{Place, Text};
 
-use super::frame::{Frame, Latencies, Metric, SocketSample};
+use super::frame::{self, Frame, Latencies, SocketSample};
 use super::state::SocketOrder;
 use super::timeline::Timeline;
 use crate::stat;
@@ -54,7 +55,7 @@ pub struct Snapshot {
 /// A count of connections over time.
 #[derive(Debug)]
 pub(super) struct Rate {
-    pub(super) metric: Metric,
+    pub(super) activity: Activity,
     /// Per second, in each frame of the curve, the oldest first.
     pub(super) curve: Vec<f64>,
     /// Per second over the last frame, and over the window.
@@ -188,19 +189,19 @@ impl Timeline {
 }
 
 fn rates(window: &[&Frame], curve: &[&Frame], step_s: f64) -> Vec<Rate> {
-    let of = |metric: Metric| {
-        let per_s = |f: &&Frame| f.counts[metric as usize] as f64 / step_s;
-        let count = window.iter().map(|f| f.counts[metric as usize]).sum();
+    let of = |activity: Activity| {
+        let per_s = |f: &&Frame| f.counts[activity as usize] as f64 / step_s;
+        let count = window.iter().map(|f| f.counts[activity as usize]).sum();
         let mut reasons: BTreeMap<Text, u64> = BTreeMap::new();
         for frame in window {
-            for ((_, why), n) in frame.reasons.iter().filter(|((m, _), _)| *m == metric) {
+            for ((_, why), n) in frame.reasons.iter().filter(|((m, _), _)| *m == activity) {
                 *reasons.entry(why.clone()).or_default() += n;
             }
         }
         let mut reasons: Vec<_> = reasons.into_iter().collect();
         reasons.sort_by_key(|(_, n)| Reverse(*n));
         Rate {
-            metric,
+            activity,
             curve: curve.iter().map(per_s).collect(),
             now: window.last().map_or(0.0, per_s),
             mean: count as f64 / (window.len().max(1) as f64 * step_s),
@@ -208,7 +209,10 @@ fn rates(window: &[&Frame], curve: &[&Frame], step_s: f64) -> Vec<Rate> {
             reasons,
         }
     };
-    Metric::ALL.iter().map(|(metric, ..)| of(*metric)).collect()
+    frame::SHOWN
+        .iter()
+        .map(|(activity, ..)| of(*activity))
+        .collect()
 }
 
 fn listeners(window: &[&Frame], curve: &[&Frame], step_s: f64) -> Vec<ListenerNow> {
@@ -329,8 +333,8 @@ impl Snapshot {
         self.frames as f64 * self.step_s
     }
 
-    pub(super) fn rate(&self, metric: Metric) -> Option<&Rate> {
-        self.rates.get(metric as usize)
+    pub(super) fn rate(&self, activity: Activity) -> Option<&Rate> {
+        self.rates.iter().find(|r| r.activity == activity)
     }
 
     /// The name of a network namespace, or its number.

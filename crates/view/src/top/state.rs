@@ -1,8 +1,7 @@
 //! What the reader looks at, and what each key changes of it: no terminal, no clock.
 
+use analysis::Activity;
 use recording::Text;
-
-use super::frame::Metric;
 
 /// A pane of the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +77,7 @@ pub enum Target {
     /// A finding, by its cause and place.
     Finding(String),
     /// A rate.
-    Metric(Metric),
+    Count(Activity),
     /// A listener: its namespace and socket.
     Listener(u32, u64),
     /// A connection: its namespace and socket.

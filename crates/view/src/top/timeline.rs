@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ahash::AHashMap;
 use analysis::owners::Owners;
+use analysis::{AcceptQueue, Activity};
 use recording::tables::{
     Event, Frame as CodeFrame, Health, Holder, Listener, Sample, Socket, Stack, Thread,
     ThreadSleep, Wait,
 };
 use recording::{
-    Error, EventKind, Filter, Manifest, Recording, Row, Segment, Stacks, Table, TcpState, Text,
-    Word,
+    Error, EventKind, Filter, Manifest, Recording, Row, Segment, Stacks, Table, Text, Word,
 };
 
-use super::frame::{Frame, ListenerSample, Metric, SocketSample};
+use super::frame::{Frame, ListenerSample, SocketSample};
 use crate::view::HealthNotes;
 
 /// Seconds kept of a live host, which one can go back to.
@@ -24,11 +24,11 @@ const MOST_FRAMES: u64 = 600;
 const SECOND: u64 = 1_000_000_000;
 /// Frames in which trouble is new, and what it shows by.
 const LAST: usize = 3;
-const TROUBLES: &[Metric] = &[
-    Metric::Failed,
-    Metric::SynRetransmits,
-    Metric::SynAckRetransmits,
-    Metric::Drops,
+const TROUBLES: &[Activity] = &[
+    Activity::Failed,
+    Activity::SynRetransmitted,
+    Activity::SynAckRetransmitted,
+    Activity::Dropped,
 ];
 /// Sockets whose sample before is remembered.
 const MAX_SOCKETS: usize = 1 << 17;
@@ -186,11 +186,11 @@ impl Timeline {
         let whole = self.whole();
         let last = self.frames.range(whole.saturating_sub(LAST)..whole);
         last.into_iter().any(|f| {
-            let counted = |m: Metric| f.counts[m as usize] > 0;
+            let counted = |m: Activity| f.counts[m as usize] > 0;
             TROUBLES.iter().any(|m| counted(*m))
                 || f.listeners
                     .iter()
-                    .any(|l| l.row.accept_queue > l.row.backlog)
+                    .any(|l| AcceptQueue::of(&l.row).is_full())
         })
     }
 
@@ -263,9 +263,9 @@ impl Timeline {
             && (!f.asks_for_tasks() || self.owners.of_event(e).passes(f))
     }
 
-    fn count(&mut self, time_ns: u64, metric: Metric, why: Option<&Text>) {
+    fn count(&mut self, time_ns: u64, activity: Activity, why: Option<&Text>) {
         if let Some(frame) = self.frame(time_ns) {
-            frame.count(metric, why);
+            frame.count(activity, why);
         }
     }
 
@@ -276,7 +276,7 @@ impl Timeline {
     }
 
     fn accepted(&mut self, e: &Event, time_ns: u64) {
-        self.count(time_ns, Metric::Accepted, None);
+        self.count(time_ns, Activity::Accepted, None);
         let place = self
             .owners
             .listening_place(e.netns, e.local_addr, e.local_port);
@@ -289,38 +289,47 @@ impl Timeline {
     fn life(&mut self, e: &Event, established_ns: u64) {
         match e.connect_ns {
             Some(connect_ns) => {
-                self.count(connect_ns, Metric::Opened, None);
+                self.count(connect_ns, Activity::Opened, None);
                 self.connected(established_ns, established_ns.saturating_sub(connect_ns));
             }
             None => self.accepted(e, established_ns),
         }
-        self.count(e.time_ns, Metric::Closed, None);
+        self.count(e.time_ns, Activity::Closed, None);
     }
 
-    fn state(&mut self, e: &Event) {
+    /// One step of a connection.
+    fn step(&mut self, e: &Event) {
+        let Some(activity) = Activity::of(e) else {
+            return;
+        };
         let now = e.time_ns;
-        match (e.old_state.as_ref(), e.state.as_ref()) {
-            (_, Some(TcpState::SynSent)) => {
-                self.count(now, Metric::Opened, None);
+        match activity {
+            Activity::Opened => {
+                self.count(now, Activity::Opened, None);
                 if let Some(sock) = e.sock
                     && self.connecting.len() < MAX_CONNECTING
                 {
                     self.connecting.insert(sock, now);
                 }
             }
-            (Some(TcpState::SynSent), Some(TcpState::Established)) => {
+            Activity::Connected => {
                 if let Some(began) = e.sock.and_then(|s| self.connecting.remove(&s)) {
                     self.connected(now, now.saturating_sub(began));
                 }
             }
-            (Some(TcpState::SynSent), Some(TcpState::Close)) => {
+            Activity::Failed => {
                 e.sock.and_then(|s| self.connecting.remove(&s));
-                self.count(now, Metric::Failed, None);
+                self.count(now, Activity::Failed, None);
             }
-            (Some(TcpState::SynRecv), Some(TcpState::Established)) => self.accepted(e, now),
-            (Some(TcpState::Listen | TcpState::SynRecv | TcpState::Close), _) => {}
-            (_, Some(TcpState::Close)) => self.count(now, Metric::Closed, None),
-            _ => {}
+            Activity::Accepted => self.accepted(e, now),
+            Activity::SynRetransmitted | Activity::Retransmitted => {
+                let kind = e.retransmit_kind.as_ref().map(Word::text);
+                self.count(now, activity, kind);
+            }
+            Activity::ResetSent | Activity::ResetReceived | Activity::Dropped => {
+                self.count(now, activity, e.reason.as_ref());
+            }
+            Activity::Closed | Activity::SynAckRetransmitted => self.count(now, activity, None),
         }
     }
 }
@@ -351,24 +360,9 @@ fn event(e: Event, to: &mut Timeline) {
     if !to.asks_for(&e) {
         return;
     }
-    let now = e.time_ns;
-    match e.kind {
-        EventKind::State => match e.established_ns {
-            Some(established_ns) => to.life(&e, established_ns),
-            None => to.state(&e),
-        },
-        EventKind::Retransmit => {
-            let metric = match e.state {
-                Some(TcpState::SynSent) => Metric::SynRetransmits,
-                _ => Metric::Retransmits,
-            };
-            to.count(now, metric, e.retransmit_kind.as_ref().map(Word::text));
-        }
-        EventKind::SynAckRetransmit => to.count(now, Metric::SynAckRetransmits, None),
-        EventKind::ResetSent => to.count(now, Metric::ResetsSent, e.reason.as_ref()),
-        EventKind::ResetReceived => to.count(now, Metric::ResetsReceived, e.reason.as_ref()),
-        EventKind::Drop => to.count(now, Metric::Drops, e.reason.as_ref()),
-        _ => {}
+    match e.established_ns {
+        Some(established_ns) if e.kind == EventKind::State => to.life(&e, established_ns),
+        _ => to.step(&e),
     }
 }
 

@@ -1,9 +1,10 @@
 //! Connections being opened: from the rows of both sides to one account of each attempt.
 
 use ahash::AHashMap;
+use analysis::Activity;
 use analysis::owners::{Owner, Owners};
 use recording::tables::{Event, Packet};
-use recording::{EventKind, Row, TcpState};
+use recording::{Row, TcpState};
 
 use super::{Tuple, tuple};
 
@@ -81,9 +82,8 @@ impl Opening {
     }
 
     fn event(&mut self, e: &Event) -> Option<Opened> {
-        let (old, new) = (e.old_state.as_ref(), e.state.as_ref());
-        match (&e.kind, old, new) {
-            (EventKind::State, _, Some(TcpState::SynSent)) => {
+        match Activity::of(e)? {
+            Activity::Opened => {
                 if let Some(sock) = e.sock.filter(|_| self.connecting.len() < MAX_ATTEMPTS) {
                     let connecting = Connecting {
                         since_ns: e.time_ns,
@@ -94,16 +94,10 @@ impl Opening {
                 }
                 None
             }
-            (EventKind::State, Some(TcpState::SynSent), Some(TcpState::Established)) => {
-                Some(self.connected(e))
-            }
-            (EventKind::State, Some(TcpState::SynSent), Some(TcpState::Close)) => {
-                Some(self.failed(e))
-            }
-            (EventKind::State, Some(TcpState::SynRecv), Some(TcpState::Established)) => {
-                Some(self.accepted(e))
-            }
-            (EventKind::Retransmit, _, Some(TcpState::SynSent)) => {
+            Activity::Connected => Some(self.connected(e)),
+            Activity::Failed => Some(self.failed(e)),
+            Activity::Accepted => Some(self.accepted(e)),
+            Activity::SynRetransmitted => {
                 let attempt = e.attempt.unwrap_or(1);
                 let connecting = e.sock.and_then(|s| self.connecting.get_mut(&s));
                 if let Some(c) = connecting {
@@ -111,12 +105,12 @@ impl Opening {
                 }
                 None
             }
-            (EventKind::SynAckRetransmit, ..) => {
+            Activity::SynAckRetransmitted => {
                 let (_, again) = self.request(tuple(e));
                 *again = again.saturating_add(1);
                 None
             }
-            (EventKind::ResetReceived, _, Some(TcpState::SynSent)) => {
+            Activity::ResetReceived if e.state == Some(TcpState::SynSent) => {
                 if let Some(c) = e.sock.and_then(|s| self.connecting.get_mut(&s)) {
                     c.refused = true;
                 }

@@ -8,9 +8,10 @@ use std::collections::VecDeque;
 use std::io;
 
 use ahash::AHashMap;
+use analysis::Activity;
 use analysis::owners::{self, Owner, Owners};
 use recording::tables::Event;
-use recording::{Addr, EventKind, Row, TcpState, Text};
+use recording::{Addr, Row, TcpState, Text};
 use serde::Serialize;
 
 use super::{Tuple, event_ok, tuple};
@@ -104,26 +105,21 @@ impl View for TimeWait {
 impl TimeWait {
     /// What an event says of a SYN in TIME_WAIT: the verdict, and since when the socket waited.
     fn verdict(&mut self, e: &Event) -> Option<(&'static str, Option<u64>)> {
-        let (old, new) = (e.old_state.as_ref(), e.state.as_ref());
-        match (&e.kind, old, new) {
-            (
-                EventKind::State,
-                Some(TcpState::FinWait2 | TcpState::Closing),
-                Some(TcpState::Close),
-            ) => {
+        match Activity::of(e)? {
+            Activity::Closed if e.old_state.as_ref().is_some_and(TcpState::closed_first) => {
                 self.waits(tuple(e), e.time_ns);
                 None
             }
-            (EventKind::State, Some(TcpState::SynRecv), Some(TcpState::Established)) => {
+            Activity::Accepted => {
                 let since = self.since.remove(&tuple(e))?;
                 Some(("accepted", Some(since)))
             }
             // connect() took the port over from it: no SYN came in.
-            (EventKind::State, Some(TcpState::SynSent), Some(TcpState::Established)) => {
+            Activity::Connected => {
                 self.since.remove(&tuple(e));
                 None
             }
-            (EventKind::Drop, _, Some(TcpState::TimeWait)) => {
+            Activity::Dropped if e.state == Some(TcpState::TimeWait) => {
                 let flags = e.flags?;
                 if flags & (SYN | ACK) != SYN {
                     return None;

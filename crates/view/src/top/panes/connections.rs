@@ -2,6 +2,7 @@
 
 use super::{Content, group, ms, plain, rate, warning_if};
 use crate::style::Look;
+use crate::top::frame;
 use crate::top::snapshot::Snapshot;
 use crate::top::state::Target;
 use crate::top::table::{Column, Entry, curve, left, right};
@@ -20,11 +21,11 @@ pub(super) fn content(snapshot: &Snapshot) -> Content {
     let entries = snapshot.rates.iter().map(|r| {
         let (most, ..) = r.reasons.split_at(r.reasons.len().min(4));
         let why = most.iter().map(|(why, n)| format!("{why} {n}"));
-        let trouble = r.metric.is_trouble() && r.count > 0;
+        let trouble = r.activity.is_trouble() && r.count > 0;
         Entry {
-            target: Target::Metric(r.metric),
+            target: Target::Count(r.activity),
             cells: vec![
-                warning_if(trouble, r.metric.name()),
+                warning_if(trouble, frame::shown(r.activity).0),
                 warning_if(trouble, rate(r.now)),
                 plain(rate(r.mean)),
                 plain(group(r.count as f64)),

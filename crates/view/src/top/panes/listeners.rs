@@ -1,9 +1,11 @@
 //! Listeners: how full the queue is that they accept from, the fullest first.
 
+use analysis::AcceptQueue;
+
 use super::{Content, plain, rate, warning_if, who};
 use crate::numbers::endpoint;
 use crate::style::Look;
-use crate::top::snapshot::{ListenerNow, Snapshot};
+use crate::top::snapshot::Snapshot;
 use crate::top::state::Target;
 use crate::top::table::{Column, Entry, curve, gauge, left, right};
 
@@ -15,21 +17,17 @@ const COLUMNS: &[Column] = &[
     right("OF", 10, 0),
     right("SYN QUEUE", 9, 2),
     right("DROPS", 7, 0),
-    right("TAKEN/s", 8, 1),
+    right("ACCEPTED/s", 10, 1),
     right("QUEUE, LAST MINUTE", CURVE, 5),
     left("NETNS", 12, 4),
     left("OWNER", 14, 1),
 ];
 
-/// How full the accept queue is: one more than the backlog may wait.
-pub(in crate::top) fn fullness(l: &ListenerNow) -> f64 {
-    f64::from(l.row.accept_queue) / (f64::from(l.row.backlog) + 1.0)
-}
-
 pub(super) fn content(snapshot: &Snapshot) -> Content {
     let entries = snapshot.listeners.iter().map(|l| {
         let row = &l.row;
-        let full = row.accept_queue > row.backlog;
+        let accept_queue = AcceptQueue::of(row);
+        let full = accept_queue.is_full();
         let look = match full {
             true => Look::Title,
             false => Look::Command,
@@ -39,7 +37,7 @@ pub(super) fn content(snapshot: &Snapshot) -> Content {
             target: Target::Listener(row.netns, row.sock),
             cells: vec![
                 plain(endpoint(row.local_addr, row.local_port)),
-                (look, gauge(fullness(l), GAUGE)),
+                (look, gauge(accept_queue.share(), GAUGE)),
                 warning_if(full, queue),
                 warning_if(row.synflood_warned, row.syn_queue.to_string()),
                 warning_if(l.drops > 0, l.drops.to_string()),

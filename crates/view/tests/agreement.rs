@@ -1,0 +1,194 @@
+//! Who counts the same thing counts the same: explain, the report, the live screen and the traces, on
+//! connections drawn at random.
+
+use std::collections::BTreeMap;
+
+use analysis::Activity;
+use explain::fixture::{CLIENT, Dial, Fate, Fixture, SERVER};
+use proptest::prelude::*;
+use recording::{Recording, Rows};
+use view::report::Report;
+use view::{How, Reader, Screen, trace};
+
+use crate::report::unpack;
+use crate::top::Desk;
+
+/// How often what happened, by whoever counts.
+type Counts = BTreeMap<&'static str, u64>;
+
+const NAMES: [(&str, Activity); 6] = [
+    ("opened", Activity::Opened),
+    ("accepted", Activity::Accepted),
+    ("failed", Activity::Failed),
+    ("syn", Activity::SynRetransmitted),
+    ("data", Activity::Retransmitted),
+    ("connected", Activity::Connected),
+];
+
+fn dial() -> impl Strategy<Value = Dial> {
+    let fate = prop_oneof![
+        4 => Just(Fate::Established),
+        1 => Just(Fate::Refused),
+        1 => Just(Fate::Unanswered),
+        1 => Just(Fate::Ghost),
+    ];
+    let here = prop_oneof![3 => Just(true), 1 => Just(false)];
+    (
+        fate,
+        (here.clone(), here),
+        0u32..3,
+        0u32..3,
+        0u32..4_000,
+        1u32..900,
+        prop::option::of(8_000u32..9_900),
+        20_000u16..60_000,
+    )
+        .prop_map(
+            |(fate, (client, server), retries, resends, at, took, ends, port)| Dial {
+                client: client.then_some(CLIENT),
+                server: server.then_some(SERVER),
+                from: format!("10.79.0.2:{port}"),
+                at_ms: f64::from(at),
+                took_ms: f64::from(took) + 1_000.0 * f64::from(retries),
+                fate,
+                retries,
+                resends,
+                ends_ms: ends.map(f64::from),
+                ..Dial::default()
+            },
+        )
+}
+
+/// What the events themselves say.
+fn of_events(recording: &Recording) -> Counts {
+    let mut counts = Counts::new();
+    for event in recording.events().unwrap() {
+        let activity = Activity::of(&event.unwrap().1);
+        for (name, of) in NAMES {
+            *counts.entry(name).or_default() += u64::from(activity == Some(of));
+        }
+    }
+    counts
+}
+
+fn of_explain(recording: &Recording) -> Counts {
+    let c = explain::explain(recording).unwrap().summary.connections;
+    let connected = c.opened - c.failed - c.pending;
+    Counts::from([
+        ("opened", c.opened),
+        ("accepted", c.accepted),
+        ("failed", c.failed),
+        ("connected", connected),
+    ])
+}
+
+fn of_report(recording: Recording) -> Counts {
+    let length_s = recording.manifest.length().as_secs_f64();
+    let report = Report::of(&[("r".to_string(), recording)]).unwrap();
+    let mut counts = Counts::new();
+    for chart in &report.page.runs[0].timelines.charts {
+        for line in &chart.lines {
+            let name = match (chart.id.as_str(), line.name.as_str()) {
+                ("connections", "opened") => "opened",
+                ("connections", "accepted") => "accepted",
+                ("connections", "failed") => "failed",
+                ("retransmits", "SYN") => "syn",
+                ("retransmits", "rto") => "data",
+                _ => continue,
+            };
+            let values = unpack(&line.values);
+            let bin_s = length_s / values.len() as f64;
+            counts.insert(name, (values.iter().sum::<f64>() * bin_s).round() as u64);
+        }
+    }
+    counts
+}
+
+/// As the screen shows them, whose window holds the whole recording.
+fn of_top(recording: &Recording) -> Counts {
+    let screen = Desk::of(recording).press(&[]);
+    let count = |name: &str| -> u64 {
+        let line = screen
+            .lines()
+            .map(str::trim_start)
+            .find(|l| l.starts_with(name));
+        let columns = line.unwrap_or_else(|| panic!("no {name} in\n{screen}"));
+        // NOW, WINDOW, COUNT.
+        let count = columns[name.len()..]
+            .split_whitespace()
+            .nth(2)
+            .expect("a count");
+        count.replace(',', "").parse().expect("a number")
+    };
+    Counts::from([
+        ("opened", count("opened")),
+        ("accepted", count("accepted")),
+        ("failed", count("failed")),
+        ("syn", count("SYN again")),
+        ("data", count("data again")),
+    ])
+}
+
+/// The lines of a trace that `is` takes.
+fn traced(
+    recording: &Recording,
+    what: trace::What,
+    is: impl Fn(&serde_json::Value) -> bool,
+) -> u64 {
+    let mut how = How::of(&recording.manifest);
+    how.json = true;
+    let mut view = trace::view(what);
+    let mut out = Vec::new();
+    let mut screen = Screen::new(&mut out, &how);
+    let mut reader = Reader::new(&mut *view);
+    let mut rows = Rows::of(recording, &reader.tables()).unwrap();
+    reader.show(&mut rows, u64::MAX, &mut screen).unwrap();
+    reader.end(&mut screen).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let lines = text.lines().map(|l| serde_json::from_str(l).unwrap());
+    lines.filter(|l| is(l)).count() as u64
+}
+
+fn of_traces(recording: &Recording) -> Counts {
+    let of = |what, key: &'static str, value: &'static str| {
+        traced(recording, what, |line| line[key] == value)
+    };
+    Counts::from([
+        (
+            "connected",
+            of(trace::What::Connects, "result", "established"),
+        ),
+        (
+            "accepted",
+            of(trace::What::Accepts(false), "type", "accept"),
+        ),
+        ("syn", of(trace::What::Retransmits, "kind", "syn")),
+        ("data", of(trace::What::Retransmits, "kind", "rto")),
+    ])
+}
+
+/// Whoever says something of a name says this.
+fn assert_agreed(truth: &Counts, who: &str, counts: &Counts) -> Result<(), TestCaseError> {
+    for (name, n) in counts {
+        prop_assert_eq!(truth[name], *n, "{} of {}", name, who);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn all_who_count_count_the_same(dials in prop::collection::vec(dial(), 1..40)) {
+        let mut fixture = Fixture::new();
+        dials.into_iter().for_each(|d| fixture.dial(d));
+        let written = fixture.write().unwrap();
+        let open = || Recording::open(written.recording.dir()).unwrap();
+        let recording = open();
+        let truth = of_events(&recording);
+        assert_agreed(&truth, "explain", &of_explain(&recording))?;
+        assert_agreed(&truth, "the report", &of_report(open()))?;
+        assert_agreed(&truth, "top", &of_top(&recording))?;
+        assert_agreed(&truth, "trace", &of_traces(&recording))?;
+    }
+}
