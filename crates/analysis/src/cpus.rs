@@ -1,11 +1,10 @@
 //! What each CPU did, and its softnet: the difference between the first and the last reading.
 
-use std::collections::BTreeMap;
-
 use recording::tables::Cpu as Row;
 use recording::{Error, Recording, RowRef};
 
 use super::stats::ratio;
+use crate::bounded::BoundedTree;
 
 /// CPUs followed; NR_CPUS is 8192 at most.
 const MAX_CPUS: usize = 8_192;
@@ -13,7 +12,7 @@ const MAX_CPUS: usize = 8_192;
 /// Every CPU, by number.
 #[derive(Debug, Default)]
 pub struct Cpus {
-    by_number: BTreeMap<u32, [(Row, RowRef); 2]>,
+    by_number: BoundedTree<u32, [(Row, RowRef); 2], MAX_CPUS>,
 }
 
 /// What one CPU did during the recording.
@@ -29,13 +28,17 @@ pub struct Cpu {
 }
 
 impl Cpus {
+    /// How often something found no room.
+    pub fn folded(&self) -> u64 {
+        self.by_number.folded()
+    }
+
     pub fn read(recording: &Recording) -> Result<Cpus, Error> {
         let mut cpus = Cpus::default();
         for batch in recording.scan::<Row>()? {
             for (at, row) in batch?.rows() {
-                if cpus.by_number.len() < MAX_CPUS || cpus.by_number.contains_key(&row.cpu) {
-                    let first = [(row.clone(), at), (row.clone(), at)];
-                    let known = cpus.by_number.entry(row.cpu).or_insert(first);
+                let first = || [(row.clone(), at), (row.clone(), at)];
+                if let Some(known) = cpus.by_number.slot(row.cpu, first) {
                     known[1] = (row, at);
                 }
             }

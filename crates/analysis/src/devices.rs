@@ -1,8 +1,9 @@
 //! Which network devices of a namespace sent, and how fast.
 
-use ahash::AHashMap;
 use recording::tables::Resource;
 use recording::{Error, Recording, RowRef, Text};
+
+use crate::bounded::BoundedTree;
 
 /// Devices followed; a host with many containers has thousands.
 const MAX_DEVICES: usize = 1 << 14;
@@ -12,9 +13,7 @@ const BACKGROUND: f64 = 1_000.0;
 /// Bytes sent per device.
 #[derive(Debug, Default)]
 pub struct Devices {
-    by_netns: AHashMap<u32, AHashMap<Text, Sent>>,
-    /// How many there are.
-    known: usize,
+    by_name: BoundedTree<(u32, Text), Sent, MAX_DEVICES>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +24,11 @@ struct Sent {
 }
 
 impl Devices {
+    /// How often something found no room.
+    pub fn folded(&self) -> u64 {
+        self.by_name.folded()
+    }
+
     pub(crate) fn read(recording: &Recording) -> Result<Devices, Error> {
         let mut devices = Devices::default();
         for batch in recording.scan::<Resource>()? {
@@ -38,24 +42,22 @@ impl Devices {
     }
 
     fn add(&mut self, at: RowRef, row: Resource) {
-        let of_netns = self.by_netns.entry(row.netns).or_default();
         let point = (row.time_ns, row.value);
-        if let Some(sent) = of_netns.get_mut(&row.instance) {
+        let sent = self.by_name.slot((row.netns, row.instance), || Sent {
+            first: point,
+            last: point,
+            row: at,
+        });
+        if let Some(sent) = sent {
             (sent.last, sent.row) = (point, at);
-        } else if self.known < MAX_DEVICES {
-            self.known += 1;
-            let sent = Sent {
-                first: point,
-                last: point,
-                row: at,
-            };
-            of_netns.insert(row.instance, sent);
         }
     }
 
     /// The devices other than loopback that sent: name, bytes per second, a row.
     pub fn sending(&self, netns: u32) -> Vec<(Text, f64, RowRef)> {
-        let of_netns = self.by_netns.get(&netns).into_iter().flatten();
+        let from = self.by_name.range((netns, Text::default())..);
+        let of_netns = from.take_while(|((of, _), _)| *of == netns);
+        let of_netns = of_netns.map(|((_, device), sent)| (device, sent));
         let rates = of_netns.filter(|(device, _)| &***device != "lo");
         let rates = rates.filter_map(|(device, sent)| {
             let ns = sent.last.0.saturating_sub(sent.first.0);

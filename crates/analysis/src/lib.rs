@@ -6,6 +6,7 @@
 mod accept_queue;
 mod activity;
 pub mod binds;
+mod bounded;
 mod conn;
 mod connections;
 mod counters;
@@ -44,8 +45,8 @@ pub mod words;
 pub use accept_queue::AcceptQueue;
 pub use activity::Activity;
 pub use binds::Binds;
+pub use bounded::{Bounded, BoundedMap, BoundedTree};
 pub use conn::{Agreed, Conn, ConnId, Outcome, Sampled, Side};
-pub use connections::MAX_CONNECTIONS;
 pub use counters::{Counters, Rise};
 pub use devices::Devices;
 pub use flow::Flow;

@@ -1,10 +1,10 @@
 //! Local ports in use per destination: as counted, at first and at most.
 
-use ahash::AHashMap;
 use recording::tables::PortUse;
 use recording::{Addr, Error, Recording, RowRef};
 
 use super::place::Endpoint;
+use crate::bounded::BoundedMap;
 
 /// Destinations followed; the recorder counts fewer.
 const MAX_DESTINATIONS: usize = 100_000;
@@ -15,7 +15,7 @@ pub type Path = (u32, Addr, Endpoint);
 /// Every destination that was counted.
 #[derive(Debug, Default)]
 pub struct Ports {
-    by_path: AHashMap<Path, Use>,
+    by_path: BoundedMap<Path, Use, MAX_DESTINATIONS>,
 }
 
 /// Ports in use to one destination.
@@ -45,6 +45,11 @@ pub struct Counted {
 }
 
 impl Ports {
+    /// How often something found no room.
+    pub fn folded(&self) -> u64 {
+        self.by_path.folded()
+    }
+
     pub(crate) fn read(recording: &Recording) -> Result<Ports, Error> {
         let mut ports = Ports::default();
         for batch in recording.scan::<PortUse>()? {
@@ -58,9 +63,6 @@ impl Ports {
     fn add(&mut self, at: RowRef, row: &PortUse) {
         let to = Endpoint::new(row.remote_addr, row.remote_port);
         let path = (row.netns, row.local_addr, to);
-        if self.by_path.len() >= MAX_DESTINATIONS && !self.by_path.contains_key(&path) {
-            return;
-        }
         let now = Counted {
             row: at,
             time_ns: row.time_ns,
@@ -68,12 +70,13 @@ impl Ports {
             time_wait: row.time_wait.into(),
         };
         let ports = u64::from(row.range_high.saturating_sub(row.range_low)) + 1;
-        let known = self.by_path.entry(path).or_insert(Use {
+        let of_path = self.by_path.slot(path, || Use {
             first: now,
             most: now,
             range: (row.range_low, row.range_high),
             capacity: ports.saturating_sub(row.reserved.into()).max(1),
         });
+        let Some(known) = of_path else { return };
         if now.used > known.most.used {
             known.most = now;
         }

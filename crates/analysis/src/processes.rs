@@ -5,6 +5,7 @@ use recording::tables::{Holder, Process};
 use recording::{Error, Recording, RowRef, Text};
 use serde::Serialize;
 
+use crate::bounded::BoundedMap;
 use crate::words;
 
 /// What a process did during the recording.
@@ -67,7 +68,7 @@ pub fn read_holders(
 /// What the samples of processes say.
 #[derive(Debug, Default)]
 pub struct Processes {
-    by_pid: AHashMap<u32, Seen>,
+    by_pid: BoundedMap<u32, Seen, MAX_PROCESSES>,
 }
 
 /// One process.
@@ -98,6 +99,11 @@ struct Cpu {
 }
 
 impl Processes {
+    /// How often something found no room.
+    pub fn folded(&self) -> u64 {
+        self.by_pid.folded()
+    }
+
     pub(crate) fn read(recording: &Recording) -> Result<Processes, Error> {
         let mut processes = Processes::default();
         for batch in recording.scan::<Process>()? {
@@ -109,15 +115,13 @@ impl Processes {
     }
 
     fn add(&mut self, at: RowRef, row: Process) {
-        if self.by_pid.len() >= MAX_PROCESSES && !self.by_pid.contains_key(&row.pid) {
-            return;
-        }
         let cpu = Cpu {
             time_ns: row.time_ns,
             used_ms: row.user_ms.saturating_add(row.system_ms),
             runqueue_ms: row.runqueue_ms,
         };
-        let seen = self.by_pid.entry(row.pid).or_insert_with(|| Seen {
+        let state = row.state;
+        let seen = self.by_pid.slot(row.pid, || Seen {
             ppid: row.ppid,
             comm: row.comm,
             cmdline: row.cmdline,
@@ -132,13 +136,14 @@ impl Processes {
             first: cpu,
             last: cpu,
         });
+        let Some(seen) = seen else { return };
         seen.samples += 1;
-        let stopped = matches!(&*row.state, "T" | "t");
+        let stopped = matches!(&*state, "T" | "t");
         seen.stopped += u32::from(stopped);
         seen.stopped_last = stopped;
-        seen.blocked += u32::from(&*row.state == "D");
-        seen.runnable += u32::from(&*row.state == "R");
-        seen.zombie = &*row.state == "Z";
+        seen.blocked += u32::from(&*state == "D");
+        seen.runnable += u32::from(&*state == "R");
+        seen.zombie = &*state == "Z";
         seen.last = cpu;
         if stopped || seen.stopped == 0 {
             seen.row = at;

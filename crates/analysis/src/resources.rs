@@ -1,9 +1,9 @@
 //! The USE checklist: by how much what counts up rose, and the limits it is seen against.
 
-use std::collections::BTreeMap;
-
 use recording::tables::Resource;
 use recording::{Error, Recording, RowRef, Text};
+
+use crate::bounded::BoundedTree;
 
 /// Lines followed; a host has some hundreds.
 const MAX_LINES: usize = 100_000;
@@ -11,7 +11,7 @@ const MAX_LINES: usize = 100_000;
 /// Every line, by resource, metric, instance and namespace.
 #[derive(Debug, Default)]
 pub struct Resources {
-    lines: BTreeMap<Name, Line>,
+    lines: BoundedTree<Name, Line, MAX_LINES>,
 }
 
 type Name = (Text, Text, Text, u32);
@@ -26,6 +26,11 @@ pub struct Line {
 }
 
 impl Resources {
+    /// How often something found no room.
+    pub fn folded(&self) -> u64 {
+        self.lines.folded()
+    }
+
     pub fn read(recording: &Recording) -> Result<Resources, Error> {
         let mut resources = Resources::default();
         for batch in recording.scan::<Resource>()? {
@@ -38,15 +43,13 @@ impl Resources {
 
     fn add(&mut self, at: RowRef, row: Resource) {
         let name = (row.resource, row.metric, row.instance, row.netns);
-        if self.lines.len() >= MAX_LINES && !self.lines.contains_key(&name) {
-            return;
-        }
-        let line = self.lines.entry(name).or_insert(Line {
+        let line = self.lines.slot(name, || Line {
             first: row.value,
             last: row.value,
             limit: row.limit,
             row: at,
         });
+        let Some(line) = line else { return };
         (line.last, line.limit, line.row) = (row.value, row.limit, at);
     }
 

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ahash::AHashMap;
 use recording::tables::Setting;
 use recording::{Error, Recording, RowRef, Text};
+
+use crate::bounded::BoundedMap;
 
 /// More than this do not come from a host of ours: 10,000 namespaces with 30 settings.
 const MAX_SETTINGS: usize = 300_000;
@@ -12,7 +13,7 @@ const MAX_SETTINGS: usize = 300_000;
 /// The settings in force at the end of the recording.
 #[derive(Debug, Default)]
 pub struct Settings {
-    values: AHashMap<(u32, Box<str>), (Text, RowRef)>,
+    values: BoundedMap<(u32, Box<str>), (Text, RowRef), MAX_SETTINGS>,
 }
 
 /// A setting and the row that says so.
@@ -31,17 +32,23 @@ impl Value {
 }
 
 impl Settings {
+    /// How often something found no room.
+    pub fn folded(&self) -> u64 {
+        self.values.folded()
+    }
+
     pub(crate) fn read(recording: &Recording) -> Result<Settings, Error> {
-        let mut values = AHashMap::new();
+        let mut settings = Settings::default();
         for batch in recording.scan::<Setting>()? {
             for (at, row) in batch?.rows() {
                 let key = (row.netns, Box::from(&*row.name));
-                if values.len() < MAX_SETTINGS || values.contains_key(&key) {
-                    values.insert(key, (row.value, at));
+                let value = (row.value, at);
+                if let Some(known) = settings.values.slot(key, || value.clone()) {
+                    *known = value;
                 }
             }
         }
-        Ok(Settings { values })
+        Ok(settings)
     }
 
     /// A setting of the namespace, else of the whole host.
@@ -57,7 +64,7 @@ impl Settings {
     /// The values of each setting, over all namespaces.
     pub fn all(&self) -> BTreeMap<String, BTreeSet<String>> {
         let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for ((_, name), (value, _)) in &self.values {
+        for ((_, name), (value, _)) in self.values.iter() {
             let values = all.entry(name.to_string()).or_default();
             values.insert(value.to_string());
         }

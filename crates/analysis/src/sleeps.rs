@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use ahash::AHashMap;
 use recording::tables::ThreadSleep;
 use recording::{Error, Recording, RowRef, Text};
+
+use crate::bounded::BoundedMap;
 
 /// Processes followed.
 const MAX_PROCESSES: usize = 1 << 15;
@@ -14,7 +15,7 @@ const KEPT_ROWS: usize = 3;
 /// What processes slept in.
 #[derive(Debug, Default)]
 pub struct Sleeps {
-    by_pid: AHashMap<u32, BTreeMap<Text, Slept>>,
+    by_pid: BoundedMap<u32, BTreeMap<Text, Slept>, MAX_PROCESSES>,
 }
 
 /// Sleep in one system call.
@@ -26,6 +27,11 @@ pub struct Slept {
 }
 
 impl Sleeps {
+    /// How often something found no room.
+    pub fn folded(&self) -> u64 {
+        self.by_pid.folded()
+    }
+
     pub(crate) fn read(recording: &Recording) -> Result<Sleeps, Error> {
         let mut sleeps = Sleeps::default();
         for batch in recording.scan::<ThreadSleep>()? {
@@ -37,10 +43,9 @@ impl Sleeps {
     }
 
     fn add(&mut self, at: RowRef, row: ThreadSleep) {
-        if self.by_pid.len() >= MAX_PROCESSES && !self.by_pid.contains_key(&row.pid) {
+        let Some(calls) = self.by_pid.slot(row.pid, BTreeMap::new) else {
             return;
-        }
-        let calls = self.by_pid.entry(row.pid).or_default();
+        };
         let slept = calls.entry(row.syscall).or_default();
         slept.ns = slept.ns.saturating_add(row.sleep_ns);
         slept.count = slept.count.saturating_add(row.count);

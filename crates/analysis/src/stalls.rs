@@ -1,8 +1,9 @@
 //! Segments that hang: sent again on the timer, time after time, while other things pass.
 
-use ahash::AHashMap;
 use recording::tables::{Event, Socket};
 use recording::{Addr, RowRef};
+
+use crate::bounded::BoundedMap;
 
 /// Pairs of addresses of which is kept what passed; a host talks to fewer.
 const MAX_WAYS: usize = 1 << 16;
@@ -18,7 +19,7 @@ pub type Way = (u32, Addr, Addr);
 
 /// What is known to have passed, by the way that it took.
 #[derive(Debug, Default)]
-pub(super) struct Ways(AHashMap<Way, Passed>);
+pub(super) struct Ways(BoundedMap<Way, Passed, MAX_WAYS>);
 
 /// What is known to have passed on one way.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,11 +44,13 @@ pub(super) struct Progress {
 }
 
 impl Ways {
+    /// How often something of a further way was passed over.
+    pub(super) fn folded(&self) -> u64 {
+        self.0.folded()
+    }
+
     fn of(&mut self, way: Way) -> Option<&mut Passed> {
-        match self.0.len() >= MAX_WAYS && !self.0.contains_key(&way) {
-            true => None,
-            false => Some(self.0.entry(way).or_default()),
-        }
+        self.0.slot(way, Passed::default)
     }
 
     /// A handshake was completed: a packet of either end was answered.

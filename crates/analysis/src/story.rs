@@ -11,8 +11,10 @@ use recording::tables::{Event, Socket};
 use recording::{Batch, Error, EventKind, Recording, RowRef, SourceName, TcpState};
 
 use crate::connections::Connections;
+use crate::connections::MAX_CONNECTIONS;
 use crate::cpus::Cpus;
 use crate::resources::Resources;
+use crate::words;
 use crate::{
     Activity, Binds, Conn, ConnId, Counters, Devices, Group, Health, Listeners, Netns, Packets,
     Ports, Processes, Profile, Refusals, Resets, Sampled, Searches, Series, Settings, Sleeps,
@@ -193,6 +195,114 @@ impl Story {
                 self.packets.add(at, kind, row, resets_tell);
             }
         }
+    }
+
+    /// What was counted and not kept, with how often, in words; nothing when all was kept.
+    pub fn folded(&self) -> Vec<(u64, String)> {
+        // Named one by one: what comes to the story says what it folds, or that it does not.
+        let Story {
+            start_ns: _,
+            end_ns: _,
+            conns: _,
+            samples: _,
+            listeners,
+            packets,
+            counters,
+            settings,
+            processes,
+            waits,
+            refusals,
+            resets,
+            series,
+            structures,
+            profile,
+            ports,
+            binds,
+            searches,
+            threads,
+            cpus,
+            resources,
+            health: _, // Tells its own.
+            tally,
+            transfers,
+            devices,
+            sleeps,
+            sums: _,
+            names: _,
+        } = self;
+        let kept = words::count(MAX_CONNECTIONS as u64);
+        let connections =
+            format!("connections beyond the first {kept} were counted and not examined");
+        let of = |n: u64, says: &str| (n, says.to_string());
+        let all = [
+            (tally.folded, connections),
+            of(
+                packets.folded,
+                "drops and resets at further places were counted and not examined",
+            ),
+            of(
+                listeners.folded,
+                "samples of further listeners were not examined",
+            ),
+            of(
+                counters.folded,
+                "samples of further counters were not examined",
+            ),
+            of(
+                refusals.folded,
+                "further SYNs sent again or refused by TIME_WAIT were not examined",
+            ),
+            of(
+                resets.folded,
+                "further resets were counted and not examined",
+            ),
+            of(
+                series.folded,
+                "further changes of counters were not compared",
+            ),
+            of(waits.folded, "further waits were not examined"),
+            of(binds.folded, "further bind() calls were not examined"),
+            of(searches.folded, "further connect() calls were not examined"),
+            of(settings.folded(), "further settings were not examined"),
+            of(
+                processes.folded(),
+                "samples of further processes were not examined",
+            ),
+            of(
+                structures.folded(),
+                "samples of further lookup structures were not examined",
+            ),
+            of(
+                profile.folded,
+                "samples of the CPU profile were not examined",
+            ),
+            of(
+                ports.folded(),
+                "counts of ports to further destinations were not examined",
+            ),
+            of(
+                threads.folded(),
+                "accounts of further threads were not examined",
+            ),
+            of(cpus.folded(), "times of further CPUs were not examined"),
+            of(
+                resources.folded(),
+                "values of further resources were not examined",
+            ),
+            of(
+                transfers.folded(),
+                "samples and drops of further transfers were not examined",
+            ),
+            of(
+                devices.folded(),
+                "counts of further interfaces were not examined",
+            ),
+            of(
+                sleeps.folded(),
+                "sleeps of further processes were not examined",
+            ),
+        ];
+        all.into_iter().filter(|(n, _)| *n > 0).collect()
     }
 
     /// The connection with this id.

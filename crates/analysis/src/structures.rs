@@ -1,10 +1,9 @@
 //! The kernel's lookup structures: how full each was, at first, at its fullest and at the end.
 
-use std::collections::BTreeMap;
-
-use ahash::AHashMap;
 use recording::tables::{Resource, TableSize};
 use recording::{Error, Recording, RowRef, Text};
+
+use crate::bounded::{BoundedMap, BoundedTree};
 
 /// Structures followed: 10,000 namespaces with twenty of them.
 const MAX_STRUCTURES: usize = 200_000;
@@ -12,9 +11,9 @@ const MAX_STRUCTURES: usize = 200_000;
 /// Every structure, by its name and namespace; namespace 0 is the whole host.
 #[derive(Debug, Default)]
 pub struct Structures {
-    all: BTreeMap<(Text, u32), Structure>,
+    all: BoundedTree<(Text, u32), Structure, MAX_STRUCTURES>,
     /// What conntrack counts as errors, per namespace and metric: first, last, where.
-    conntrack: AHashMap<(u32, Text), (f64, f64, RowRef)>,
+    conntrack: BoundedMap<(u32, Text), (f64, f64, RowRef), MAX_STRUCTURES>,
 }
 
 /// One structure.
@@ -46,6 +45,11 @@ pub struct Size {
 }
 
 impl Structures {
+    /// How often something found no room.
+    pub fn folded(&self) -> u64 {
+        self.all.folded() + self.conntrack.folded()
+    }
+
     pub(crate) fn read(recording: &Recording) -> Result<Structures, Error> {
         let mut structures = Structures::default();
         for batch in recording.scan::<TableSize>()? {
@@ -73,14 +77,12 @@ impl Structures {
             longest_chain: size.longest_chain,
         };
         let key = (size.structure, size.netns);
-        if self.all.len() >= MAX_STRUCTURES && !self.all.contains_key(&key) {
-            return;
-        }
-        let known = self.all.entry(key).or_insert(Structure {
+        let known = self.all.slot(key, || Structure {
             first: now,
             fullest: now,
             last: now,
         });
+        let Some(known) = known else { return };
         known.last = now;
         if now.entries > known.fullest.entries {
             known.fullest = now;
@@ -89,9 +91,8 @@ impl Structures {
 
     fn conntrack_error(&mut self, at: RowRef, row: Resource) {
         let key = (row.netns, row.metric);
-        if self.conntrack.len() < MAX_STRUCTURES || self.conntrack.contains_key(&key) {
-            let first = (row.value, row.value, at);
-            let (_, last, place) = self.conntrack.entry(key).or_insert(first);
+        let first = || (row.value, row.value, at);
+        if let Some((_, last, place)) = self.conntrack.slot(key, first) {
             (*last, *place) = (row.value, at);
         }
     }

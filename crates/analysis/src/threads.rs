@@ -1,12 +1,11 @@
 //! What each thread did with its time, summed over the recording.
 
-use std::collections::BTreeMap;
-
 use recording::tables::Thread as Row;
 use recording::{Error, Recording, RowRef, Text};
 
 use super::profile::{PARTS, part_of};
 use super::stats::ratio;
+use crate::bounded::BoundedTree;
 
 /// Threads followed; a host has some thousands.
 const MAX_THREADS: usize = 65_536;
@@ -14,7 +13,7 @@ const MAX_THREADS: usize = 65_536;
 /// Every thread that did something, by its id.
 #[derive(Debug, Default)]
 pub struct Threads {
-    by_tid: BTreeMap<u32, Thread>,
+    by_tid: BoundedTree<u32, Thread, MAX_THREADS>,
 }
 
 /// One thread.
@@ -42,6 +41,11 @@ pub struct Thread {
 }
 
 impl Threads {
+    /// How often something found no room.
+    pub fn folded(&self) -> u64 {
+        self.by_tid.folded()
+    }
+
     pub(crate) fn read(recording: &Recording) -> Result<Threads, Error> {
         let mut threads = Threads::default();
         for batch in recording.scan::<Row>()? {
@@ -54,10 +58,7 @@ impl Threads {
     }
 
     fn add(&mut self, at: RowRef, row: Row, part: u8) {
-        if self.by_tid.len() >= MAX_THREADS && !self.by_tid.contains_key(&row.tid) {
-            return;
-        }
-        let thread = self.by_tid.entry(row.tid).or_insert(Thread {
+        let thread = self.by_tid.slot(row.tid, || Thread {
             pid: row.pid,
             tid: row.tid,
             comm: row.comm,
@@ -69,6 +70,7 @@ impl Threads {
             longest: (0, at),
             last: at,
         });
+        let Some(thread) = thread else { return };
         let add = |sum: &mut u64, n: u64| *sum = sum.saturating_add(n);
         add(&mut thread.seen_ns, row.interval_ns);
         add(&mut thread.on_cpu_ns, row.user_ns);

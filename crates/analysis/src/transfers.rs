@@ -8,6 +8,7 @@ use super::conn::{Conn, ConnId};
 use super::flow::BULK_BYTES;
 use super::place::Endpoint;
 use super::stalls::{Passed, Progress, Stall, Way, Ways};
+use crate::bounded::BoundedMap;
 
 /// Connections followed; at most 1 kB each. Those beyond are in the counters only.
 const MAX_TRANSFERS: usize = 1 << 16;
@@ -27,9 +28,9 @@ pub const SLOTS: u32 = 32;
 /// All transfers.
 #[derive(Debug, Default)]
 pub struct Transfers {
-    of_conn: AHashMap<ConnId, Box<Transfer>>,
+    of_conn: BoundedMap<ConnId, Box<Transfer>, MAX_TRANSFERS>,
     /// By the namespace that dropped, the packet's source and destination.
-    drops: AHashMap<(u32, Endpoint, Endpoint), Dropped>,
+    drops: BoundedMap<(u32, Endpoint, Endpoint), Dropped, MAX_DROPS>,
     /// The same, whichever namespace it was: a packet may be dropped on its way through several.
     anywhere: AHashMap<(Endpoint, Endpoint), u64>,
     /// Segments sent again after the handshake, per namespace.
@@ -176,6 +177,11 @@ impl Rtts {
 }
 
 impl Transfers {
+    /// How often something found no room.
+    pub fn folded(&self) -> u64 {
+        self.of_conn.folded() + self.drops.folded() + self.ways.folded()
+    }
+
     pub(super) fn new(start_ns: u64, end_ns: u64) -> Transfers {
         Transfers {
             span: (start_ns, end_ns.saturating_sub(start_ns).max(1)),
@@ -252,10 +258,9 @@ impl Transfers {
         let from = Endpoint::new(row.remote_addr, row.remote_port);
         let to = Endpoint::new(row.local_addr, row.local_port);
         let key = (row.netns, from, to);
-        if self.drops.len() >= MAX_DROPS && !self.drops.contains_key(&key) {
+        let Some(dropped) = self.drops.slot(key, Dropped::default) else {
             return;
-        }
-        let dropped = self.drops.entry(key).or_default();
+        };
         *self.anywhere.entry((from, to)).or_default() += 1;
         if is_qdisc(reason) {
             if dropped.by_qdisc == 0 {
@@ -274,10 +279,7 @@ impl Transfers {
     }
 
     fn entry(&mut self, id: ConnId) -> Option<&mut Transfer> {
-        if self.of_conn.len() >= MAX_TRANSFERS && !self.of_conn.contains_key(&id) {
-            return None;
-        }
-        Some(self.of_conn.entry(id).or_default())
+        self.of_conn.slot(id, Box::default).map(Box::as_mut)
     }
 
     /// How data moved over a connection; `None` when it was never sampled nor disturbed.

@@ -2,7 +2,7 @@
 
 use analysis::words;
 use analysis::{HealthNote, NoteKind};
-use analysis::{MAX_CONNECTIONS, Outcome, Side, Story};
+use analysis::{Outcome, Side, Story};
 use recording::{Recording, counter};
 use serde::Serialize;
 
@@ -197,47 +197,11 @@ fn symptoms(story: &Story) -> Vec<Symptom> {
 
 fn health(story: &Story) -> Vec<HealthNote> {
     let mut notes = story.health.notes();
-    let mut note = |n: u64, says: &str| {
-        if n > 0 {
-            notes.push(HealthNote {
-                source: "explain".into(),
-                kind: NoteKind::LeftOut,
-                says: format!("{} {says}", words::count(n)),
-            });
-        }
-    };
-    let kept = words::count(MAX_CONNECTIONS as u64);
-    let folded = format!("connections beyond the first {kept} were counted and not examined");
-    note(story.tally.folded, &folded);
-    note(
-        story.packets.folded,
-        "drops and resets at further places were counted and not examined",
-    );
-    note(
-        story.listeners.folded,
-        "samples of further listeners were not examined",
-    );
-    note(
-        story.counters.folded,
-        "samples of further counters were not examined",
-    );
-    note(
-        story.refusals.folded,
-        "further SYNs sent again or refused by TIME_WAIT were not examined",
-    );
-    note(
-        story.resets.folded,
-        "further resets were counted and not examined",
-    );
-    note(
-        story.series.folded,
-        "further changes of counters were not compared",
-    );
-    note(story.waits.folded, "further waits were not examined");
-    note(story.binds.folded, "further bind() calls were not examined");
-    note(
-        story.searches.folded,
-        "further connect() calls were not examined",
-    );
+    let folded = story.folded().into_iter();
+    notes.extend(folded.map(|(n, says)| HealthNote {
+        source: "explain".into(),
+        kind: NoteKind::LeftOut,
+        says: format!("{} {says}", words::count(n)),
+    }));
     notes
 }
