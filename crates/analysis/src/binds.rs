@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use recording::tables::Call;
-use recording::{CallKind, Error, Recording, RowRef, Text};
+use recording::{CallKind, RowRef, Text};
 
 use super::place::Endpoint;
 
@@ -50,27 +50,15 @@ pub struct Attempt {
 }
 
 impl Binds {
-    pub(crate) fn read(recording: &Recording) -> Result<Binds, Error> {
-        let mut binds = Binds::default();
-        for batch in recording.scan::<Call>()? {
-            for (at, row) in batch?.rows() {
-                // Without a port it is a search, and no question about one.
-                let refused =
-                    row.call == CallKind::Bind && row.error.as_deref() == Some("EADDRINUSE");
-                if refused && row.local_port != 0 {
-                    binds.add(at, row);
-                }
-            }
+    /// Takes a call.
+    pub(crate) fn add(&mut self, row: RowRef, call: &Call) {
+        // Without a port it is a search, and no question about one.
+        let refused = call.call == CallKind::Bind && call.error.as_deref() == Some("EADDRINUSE");
+        if !refused || call.local_port == 0 {
+            return;
         }
-        for asker in binds.by_asker.values_mut() {
-            asker.calls.sort_by_key(|c| c.time_ns);
-        }
-        Ok(binds)
-    }
-
-    fn add(&mut self, row: RowRef, call: Call) {
         let place = Endpoint::new(call.local_addr, call.local_port);
-        let asker = (call.netns, place, call.comm);
+        let asker = (call.netns, place, call.comm.clone());
         if self.by_asker.len() >= MAX_ASKERS && !self.by_asker.contains_key(&asker) {
             self.folded += 1;
             return;
@@ -87,6 +75,13 @@ impl Binds {
                 time_ns: call.time_ns,
                 took_ns: call.duration_ns,
             });
+        }
+    }
+
+    /// All calls were taken.
+    pub(crate) fn finish(&mut self) {
+        for asker in self.by_asker.values_mut() {
+            asker.calls.sort_by_key(|c| c.time_ns);
         }
     }
 

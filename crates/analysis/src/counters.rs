@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use ahash::{AHashMap, AHashSet};
+use recording::RowRef;
 use recording::tables::Counter;
-use recording::{Error, Recording, RowRef};
 
 /// More series than this do not come from a host of ours: 1,000 namespaces with 300 counters.
 const MAX_SERIES: usize = 300_000;
@@ -45,17 +45,8 @@ impl Rise {
 }
 
 impl Counters {
-    pub(crate) fn read(recording: &Recording) -> Result<Counters, Error> {
-        let mut counters = Counters::default();
-        for batch in recording.scan::<Counter>()? {
-            for (at, row) in batch?.rows() {
-                counters.add(at, &row);
-            }
-        }
-        Ok(counters)
-    }
-
-    fn add(&mut self, at: RowRef, row: &Counter) {
+    /// Takes a row.
+    pub(crate) fn add(&mut self, at: RowRef, row: &Counter) {
         let key = (row.netns, name_of(&row.group, &row.name));
         if self.series.len() >= MAX_SERIES && !self.series.contains_key(&key) {
             self.folded += 1;

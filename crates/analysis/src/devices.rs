@@ -1,7 +1,7 @@
 //! Which network devices of a namespace sent, and how fast.
 
 use recording::tables::Resource;
-use recording::{Error, Recording, RowRef, Text};
+use recording::{RowRef, Text};
 
 use crate::bounded::BoundedTree;
 
@@ -29,25 +29,19 @@ impl Devices {
         self.by_name.folded()
     }
 
-    pub(crate) fn read(recording: &Recording) -> Result<Devices, Error> {
-        let mut devices = Devices::default();
-        for batch in recording.scan::<Resource>()? {
-            for (at, row) in batch?.rows() {
-                if &*row.resource == "network" && &*row.metric == "tx_bytes" {
-                    devices.add(at, row);
-                }
-            }
+    /// Takes a row.
+    pub(crate) fn add(&mut self, at: RowRef, row: &Resource) {
+        if &*row.resource != "network" || &*row.metric != "tx_bytes" {
+            return;
         }
-        Ok(devices)
-    }
-
-    fn add(&mut self, at: RowRef, row: Resource) {
         let point = (row.time_ns, row.value);
-        let sent = self.by_name.slot((row.netns, row.instance), || Sent {
-            first: point,
-            last: point,
-            row: at,
-        });
+        let sent = self
+            .by_name
+            .slot((row.netns, row.instance.clone()), || Sent {
+                first: point,
+                last: point,
+                row: at,
+            });
         if let Some(sent) = sent {
             (sent.last, sent.row) = (point, at);
         }

@@ -1,7 +1,7 @@
 //! The USE checklist: by how much what counts up rose, and the limits it is seen against.
 
 use recording::tables::Resource;
-use recording::{Error, Recording, RowRef, Text};
+use recording::{RowRef, Text};
 
 use crate::bounded::BoundedTree;
 
@@ -31,17 +31,8 @@ impl Resources {
         self.lines.folded()
     }
 
-    pub fn read(recording: &Recording) -> Result<Resources, Error> {
-        let mut resources = Resources::default();
-        for batch in recording.scan::<Resource>()? {
-            for (at, row) in batch?.rows() {
-                resources.add(at, row);
-            }
-        }
-        Ok(resources)
-    }
-
-    fn add(&mut self, at: RowRef, row: Resource) {
+    /// Takes a row.
+    pub(crate) fn add(&mut self, at: RowRef, row: Resource) {
         let name = (row.resource, row.metric, row.instance, row.netns);
         let line = self.lines.slot(name, || Line {
             first: row.value,

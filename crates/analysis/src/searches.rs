@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use recording::tables::Call;
-use recording::{CallKind, Error, Recording, RowRef, Text};
+use recording::{CallKind, RowRef, Text};
 
 /// Programs followed, and calls kept of each; those beyond are counted.
 const MAX_CALLERS: usize = 10_000;
@@ -47,25 +47,13 @@ impl Connecting {
 }
 
 impl Searches {
-    pub(crate) fn read(recording: &Recording) -> Result<Searches, Error> {
-        let mut searches = Searches::default();
-        for batch in recording.scan::<Call>()? {
-            for (at, row) in batch?.rows() {
-                if let Some(search_ns) =
-                    row.port_search_ns.filter(|_| row.call == CallKind::Connect)
-                {
-                    searches.add(at, row, search_ns);
-                }
-            }
-        }
-        for calls in searches.by_caller.values_mut() {
-            calls.sort_by_key(|c| c.called_ns);
-        }
-        Ok(searches)
-    }
-
-    fn add(&mut self, row: RowRef, call: Call, search_ns: u64) {
-        let caller = (call.netns, call.comm);
+    /// Takes a call.
+    pub(crate) fn add(&mut self, row: RowRef, call: &Call) {
+        let searched = call
+            .port_search_ns
+            .filter(|_| call.call == CallKind::Connect);
+        let Some(search_ns) = searched else { return };
+        let caller = (call.netns, call.comm.clone());
         let is_new = !self.by_caller.contains_key(&caller);
         if is_new && self.by_caller.len() >= MAX_CALLERS {
             self.folded += 1;
@@ -84,6 +72,13 @@ impl Searches {
             search_ns,
             port: call.local_port,
         });
+    }
+
+    /// All calls were taken.
+    pub(crate) fn finish(&mut self) {
+        for calls in self.by_caller.values_mut() {
+            calls.sort_by_key(|c| c.called_ns);
+        }
     }
 
     /// The calls to each destination.

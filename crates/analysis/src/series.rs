@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use recording::RowRef;
 use recording::tables::Counter;
-use recording::{Error, Recording, RowRef};
 
 /// Changes kept over all counters: hours of a busy host. About 100 MB.
 const MAX_CHANGES: usize = 1 << 21;
@@ -39,17 +39,8 @@ pub struct Line<'a> {
 }
 
 impl Series {
-    pub(crate) fn read(recording: &Recording) -> Result<Series, Error> {
-        let mut series = Series::default();
-        for batch in recording.scan::<Counter>()? {
-            for (at, row) in batch?.rows() {
-                series.add(at, &row);
-            }
-        }
-        Ok(series)
-    }
-
-    fn add(&mut self, at: RowRef, row: &Counter) {
+    /// Takes a row.
+    pub(crate) fn add(&mut self, at: RowRef, row: &Counter) {
         let of_netns = self.namespaces.entry(row.netns).or_default();
         // Counters of one sample are read within a few ms of each other, the first of them first.
         const ONE_SAMPLE: u64 = 50_000_000;

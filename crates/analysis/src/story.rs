@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use ahash::AHashMap;
-use recording::tables::{Event, Socket};
-use recording::{Batch, Error, EventKind, Recording, RowRef, SourceName, TcpState};
+use recording::tables::{Call, Counter, Event, Resource, Socket, TableSize};
+use recording::{Batch, Error, EventKind, Recording, RowRef, SourceName, Table, TcpState};
 
 use crate::connections::Connections;
 use crate::connections::MAX_CONNECTIONS;
@@ -82,6 +82,16 @@ pub struct Story {
 /// Of a row that has no state.
 static NO_STATE: LazyLock<TcpState> = LazyLock::new(TcpState::default);
 
+/// Reads a table.
+fn each<T: Table>(recording: &Recording, mut take: impl FnMut(RowRef, T)) -> Result<(), Error> {
+    for batch in recording.scan::<T>()? {
+        for (at, row) in batch?.rows() {
+            take(at, row);
+        }
+    }
+    Ok(())
+}
+
 impl Story {
     /// Reads the recording once.
     pub fn read(recording: &Recording) -> Result<Story, Error> {
@@ -94,29 +104,30 @@ impl Story {
             samples: Vec::new(),
             listeners: Listeners::read(recording)?,
             packets: Packets::default(),
-            counters: Counters::read(recording)?,
+            counters: Counters::default(),
             settings: Settings::read(recording)?,
             processes: Processes::read(recording)?,
             waits: Waits::read(recording)?,
             refusals: Refusals::default(),
             resets: Resets::default(),
-            series: Series::read(recording)?,
-            structures: Structures::read(recording)?,
+            series: Series::default(),
+            structures: Structures::default(),
             profile: Profile::read(recording)?,
             ports: Ports::read(recording)?,
-            binds: Binds::read(recording)?,
-            searches: Searches::read(recording)?,
+            binds: Binds::default(),
+            searches: Searches::default(),
             threads: Threads::read(recording)?,
             cpus: Cpus::read(recording)?,
-            resources: Resources::read(recording)?,
+            resources: Resources::default(),
             health: Health::read(recording)?,
             tally: Tally::default(),
             transfers: Transfers::new(manifest.start_ns, manifest.end_ns),
-            devices: Devices::read(recording)?,
+            devices: Devices::default(),
             sleeps: Sleeps::read(recording)?,
             sums: AHashMap::new(),
             names: named.map(|n| (n.inode, n.name.clone())).collect(),
         };
+        story.tables(recording)?;
         let mut connections = Connections::default();
         story.events_and_samples(recording, &mut connections)?;
         story.resets.read_stacks(recording)?;
@@ -127,6 +138,29 @@ impl Story {
         story.packets.link(&story.listeners);
         story.sums = sums::sums(&story.conns, &story.listeners);
         Ok(story)
+    }
+
+    /// Reads the tables of which several things are derived, each once.
+    fn tables(&mut self, recording: &Recording) -> Result<(), Error> {
+        each(recording, |at, row: Counter| {
+            self.counters.add(at, &row);
+            self.series.add(at, &row);
+        })?;
+        each(recording, |at, row: Resource| {
+            self.structures.resource(at, &row);
+            self.devices.add(at, &row);
+            self.resources.add(at, row);
+        })?;
+        each(recording, |at, row: TableSize| {
+            self.structures.size(at, row)
+        })?;
+        each(recording, |at, row: Call| {
+            self.binds.add(at, &row);
+            self.searches.add(at, &row);
+        })?;
+        self.binds.finish();
+        self.searches.finish();
+        Ok(())
     }
 
     /// Feeds events and samples in order of time: a socket's address may be used again, so a

@@ -1,7 +1,7 @@
 //! The kernel's lookup structures: how full each was, at first, at its fullest and at the end.
 
 use recording::tables::{Resource, TableSize};
-use recording::{Error, Recording, RowRef, Text};
+use recording::{RowRef, Text};
 
 use crate::bounded::{BoundedMap, BoundedTree};
 
@@ -50,24 +50,8 @@ impl Structures {
         self.all.folded() + self.conntrack.folded()
     }
 
-    pub(crate) fn read(recording: &Recording) -> Result<Structures, Error> {
-        let mut structures = Structures::default();
-        for batch in recording.scan::<TableSize>()? {
-            for (at, row) in batch?.rows() {
-                structures.size(at, row);
-            }
-        }
-        for batch in recording.scan::<Resource>()? {
-            for (at, row) in batch?.rows() {
-                if &*row.instance == "conntrack" {
-                    structures.conntrack_error(at, row);
-                }
-            }
-        }
-        Ok(structures)
-    }
-
-    fn size(&mut self, row: RowRef, size: TableSize) {
+    /// Takes a row.
+    pub(crate) fn size(&mut self, row: RowRef, size: TableSize) {
         let now = Size {
             row,
             time_ns: size.time_ns,
@@ -89,8 +73,12 @@ impl Structures {
         }
     }
 
-    fn conntrack_error(&mut self, at: RowRef, row: Resource) {
-        let key = (row.netns, row.metric);
+    /// Takes a row of the checklist.
+    pub(crate) fn resource(&mut self, at: RowRef, row: &Resource) {
+        if &*row.instance != "conntrack" {
+            return;
+        }
+        let key = (row.netns, row.metric.clone());
         let first = || (row.value, row.value, at);
         if let Some((_, last, place)) = self.conntrack.slot(key, first) {
             (*last, *place) = (row.value, at);
