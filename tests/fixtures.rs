@@ -1,0 +1,171 @@
+//! What version 0.5 found in its recordings is what this one finds, but for the differences that
+//! `fixtures/0.5/differences.toml` lists with their reasons.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::common::{json_lines, stderr, tcpwhy};
+
+/// A difference, and why it is right.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Difference {
+    recording: String,
+    cause: String,
+    how: How,
+    /// Of a finding that changed: the keys that differ.
+    #[serde(default)]
+    keys: Vec<String>,
+    because: String,
+}
+
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq, Debug)]
+#[serde(rename_all = "lowercase")]
+enum How {
+    /// Found by 0.5 only.
+    Gone,
+    /// Found by this version only.
+    New,
+    /// Found by both, with other values under some keys.
+    Changed,
+}
+
+#[derive(Deserialize)]
+struct Differences {
+    #[serde(default)]
+    difference: Vec<Difference>,
+}
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/0.5")
+}
+
+/// Its findings by cause and place; a place has one of a kind.
+fn findings(lines: Vec<Value>) -> BTreeMap<(String, String), Value> {
+    let found = lines.into_iter().filter(|l| l["type"] == "finding");
+    found
+        .map(|f| {
+            let cause = f["cause"].as_str().expect("a cause").to_string();
+            ((cause, f["scope"].to_string()), f)
+        })
+        .collect()
+}
+
+/// What differs: cause, how, and the keys of it.
+fn differing(old: Vec<Value>, new: Vec<Value>) -> Vec<(String, How, Vec<String>)> {
+    let (old, mut new) = (findings(old), findings(new));
+    let mut all = Vec::new();
+    for ((cause, scope), was) in old {
+        let Some(is) = new.remove(&(cause.clone(), scope)) else {
+            all.push((cause, How::Gone, Vec::new()));
+            continue;
+        };
+        let keys = was.as_object().expect("a finding").keys();
+        let keys: Vec<String> = keys.filter(|k| was[*k] != is[*k]).cloned().collect();
+        if !keys.is_empty() {
+            all.push((cause, How::Changed, keys));
+        }
+    }
+    all.extend(
+        new.into_keys()
+            .map(|(cause, _)| (cause, How::New, Vec::new())),
+    );
+    all
+}
+
+/// What this version finds in the recording of an archive.
+fn explained(archive: &Path, name: &str) -> Vec<Value> {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let unpacked = Command::new("tar")
+        .arg("-xJf")
+        .arg(archive)
+        .arg("-C")
+        .arg(dir.path())
+        .status();
+    assert!(
+        unpacked.expect("tar").success(),
+        "unpacking {name} (is xz-utils there?)"
+    );
+    let recording = format!("{name}.tcpwhy");
+    let output = tcpwhy(&["explain", &recording, "--json"])
+        .current_dir(dir.path())
+        .output();
+    let output = output.expect("tcpwhy runs");
+    assert_eq!(output.status.code(), Some(0), "{name}: {}", stderr(&output));
+    json_lines(&output)
+}
+
+/// What of the recording `name` is not as the list says.
+fn unlisted(name: &str, listed: &[Difference]) -> Vec<String> {
+    let dir = fixtures();
+    let old = fs::read_to_string(dir.join(format!("{name}.json"))).expect("what 0.5 found");
+    let old = old
+        .lines()
+        .map(|l| serde_json::from_str(l).expect("JSON of 0.5"));
+    let new = explained(&dir.join(format!("{name}.tar.xz")), name);
+    let mut listed: Vec<&Difference> = listed.iter().filter(|d| d.recording == name).collect();
+    let mut wrong = Vec::new();
+    for (cause, how, keys) in differing(old.collect(), new) {
+        let is = |d: &&Difference| d.cause == cause && d.how == how && d.keys == keys;
+        match listed.iter().position(is) {
+            Some(nth) => drop(listed.remove(nth)),
+            None => wrong.push(format!("{name}: {cause} {how:?} {keys:?}")),
+        }
+    }
+    let left = listed
+        .iter()
+        .map(|d| format!("{name}: {} is listed, and not so", d.cause));
+    wrong.extend(left);
+    wrong
+}
+
+#[test]
+fn findings_are_those_of_0_5_or_listed_with_a_reason() {
+    let text = fs::read_to_string(fixtures().join("differences.toml")).expect("the list");
+    let listed: Differences = toml::from_str(&text).expect("a list of differences");
+    let listed = listed.difference;
+    assert!(
+        listed.iter().all(|d| d.because.len() >= 20),
+        "a reason says why"
+    );
+
+    let entries = fs::read_dir(fixtures()).expect("fixtures").flatten();
+    let names =
+        entries.filter_map(|e| Some(e.file_name().to_str()?.strip_suffix(".tar.xz")?.into()));
+    let names: Vec<String> = names.collect();
+    assert!(names.len() >= 75, "{} recordings", names.len());
+    for d in &listed {
+        assert!(
+            names.contains(&d.recording),
+            "{}: no such recording",
+            d.recording
+        );
+    }
+    let (todo, wrong) = (Mutex::new(names), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let Some(name) = todo.lock().expect("names").pop() else {
+                        return;
+                    };
+                    let of_name = unlisted(&name, &listed);
+                    wrong.lock().expect("results").extend(of_name);
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().expect("results");
+    assert!(
+        wrong.is_empty(),
+        "not as 0.5 found, and not listed:\n{}",
+        wrong.join("\n")
+    );
+}
