@@ -5,6 +5,7 @@
 
 mod accept_queue;
 mod activity;
+pub mod attempts;
 pub mod binds;
 mod bounded;
 mod conn;

@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::io;
 
 use ahash::AHashMap;
+use analysis::Side;
+use analysis::attempts::{Attempt, Attempts, Ending, Tuple, tuple};
 use analysis::owners::{self, Owner};
 use recording::tables::Call;
 use recording::{CallKind, EventKind, Row, TcpState, Text};
 use serde::Serialize;
 
-use super::opening::{Opened, Opening, Side};
-use super::{Ends, Tuple, event_ok, tuple};
+use super::{Ends, event_ok};
 use crate::numbers::{endpoint, ms, or_dash, text_or_dash};
 use crate::screen::{Column, Screen, When};
 use crate::view::View;
@@ -34,9 +35,9 @@ const COLUMNS: &[Column] = &[
 /// when they are established.
 #[derive(Default)]
 pub(super) struct Accepts {
-    opening: Opening,
+    attempts: Attempts,
     calls_seen: bool,
-    queued: AHashMap<Tuple, Opened>,
+    queued: AHashMap<Tuple, Attempt>,
     order: VecDeque<Tuple>,
 }
 
@@ -72,13 +73,13 @@ impl View for Accepts {
             }
             _ => {}
         }
-        let Some(opened) = self.opening.take(row) else {
+        let Some(opened) = self.attempts.take(row) else {
             return Ok(());
         };
         match opened.side {
-            Side::Connect => Ok(()),
-            Side::Accept if self.calls_seen => self.queue(opened, screen),
-            Side::Accept => line(&opened, None, screen),
+            Side::Opened | Side::Older => Ok(()),
+            Side::Accepted if self.calls_seen => self.queue(opened, screen),
+            Side::Accepted => line(&opened, None, screen),
         }
     }
 
@@ -101,7 +102,7 @@ impl Accepts {
         }
     }
 
-    fn queue(&mut self, opened: Opened, screen: &mut Screen) -> io::Result<()> {
+    fn queue(&mut self, opened: Attempt, screen: &mut Screen) -> io::Result<()> {
         let tuple = tuple(&opened.event);
         self.queued.insert(tuple, opened);
         self.order.push_back(tuple);
@@ -143,13 +144,13 @@ fn owner(call: &Call) -> Owner {
 }
 
 /// A call whose connection was established unseen, or that failed.
-fn of_call(call: &Call) -> Opened {
-    Opened {
-        side: Side::Accept,
+fn of_call(call: &Call) -> Attempt {
+    Attempt {
+        side: Side::Accepted,
         owner: owner(call),
         took_ns: None,
-        sent_again: 0,
-        result: "",
+        retransmits: 0,
+        ending: Ending::Failed,
         event: recording::tables::Event {
             netns: call.netns,
             family: call.family,
@@ -162,7 +163,7 @@ fn of_call(call: &Call) -> Opened {
     }
 }
 
-fn line(o: &Opened, call: Option<&Call>, screen: &mut Screen) -> io::Result<()> {
+fn line(o: &Attempt, call: Option<&Call>, screen: &mut Screen) -> io::Result<()> {
     let e = &o.event;
     let filter = &screen.how.filter;
     if !event_ok(e, filter) || !o.owner.passes(filter) {

@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use std::io;
 
 use ahash::AHashMap;
+use analysis::Side;
+use analysis::attempts::{Attempt, Attempts, Ending};
 use analysis::owners::{self, Owner};
 use recording::tables::{Call, Event};
 use recording::{Addr, CallKind, Row, Text};
 use serde::Serialize;
 
-use super::opening::{Opened, Opening, Side};
 use super::{Ends, event_ok};
 use crate::numbers::{endpoint, ms, or_dash, text_or_dash};
 use crate::screen::{Column, How, Screen, When};
@@ -37,21 +38,21 @@ const COLUMNS: &[Column] = &[
 
 #[derive(Default)]
 pub(super) struct Connects {
-    opening: Opening,
+    attempts: Attempts,
     /// Calls that returned before the handshake ended: not blocking.
     calls: AHashMap<u64, Returned>,
     /// Handshakes that ended, oldest first, with the call if it is known.
-    waiting: VecDeque<(Opened, Option<Returned>)>,
-    printed: VecDeque<Attempt>,
+    waiting: VecDeque<(Attempt, Option<Returned>)>,
+    printed: VecDeque<Towards>,
     /// Failed calls shown without their events, and when they returned: the events may come after
     /// all, as each table is handed over by itself.
-    alone: VecDeque<(Attempt, u64)>,
+    alone: VecDeque<(Towards, u64)>,
 }
 
 /// A socket and where it connected to: the next socket may have the same id.
-type Attempt = (u64, Addr, u16);
+type Towards = (u64, Addr, u16);
 
-fn attempt(e: &Event) -> Option<Attempt> {
+fn towards(e: &Event) -> Option<Towards> {
     Some((e.sock?, e.remote_addr, e.remote_port))
 }
 
@@ -91,10 +92,10 @@ impl View for Connects {
         {
             return self.returned(call, screen);
         }
-        let Some(opened) = self.opening.take(row) else {
+        let Some(opened) = self.attempts.take(row) else {
             return Ok(());
         };
-        if opened.side == Side::Accept {
+        if opened.side == Side::Accepted {
             return Ok(());
         }
         if self.is_shown(&opened) {
@@ -124,12 +125,12 @@ impl Connects {
         if let Some(sock) = call.sock {
             let this = (sock, call.remote_addr, call.remote_port);
             let mut waiting = self.waiting.iter_mut();
-            let found = waiting.find(|(o, c)| attempt(&o.event) == Some(this) && c.is_none());
+            let found = waiting.find(|(o, c)| towards(&o.event) == Some(this) && c.is_none());
             if let Some((_, call)) = found {
                 *call = Some(returned);
                 return self.print_due(0, screen);
             }
-            if self.opening.is_connecting(sock) {
+            if self.attempts.is_connecting(sock) {
                 if self.calls.len() < MAX_CALLS {
                     self.calls.insert(sock, returned);
                 }
@@ -144,16 +145,16 @@ impl Connects {
         if call.error.as_deref().is_none_or(progress) || !matches!(call.family, 4 | 6) {
             return Ok(());
         }
-        let opened = Opened {
-            side: Side::Connect,
+        let opened = Attempt {
+            side: Side::Opened,
             owner: Owner {
                 pid: Some(call.pid),
                 comm: Some(call.comm.clone()),
                 cgroup: Some(call.cgroup),
             },
             took_ns: Some(call.duration_ns),
-            sent_again: 0,
-            result: "failed",
+            retransmits: 0,
+            ending: Ending::Failed,
             event: Event {
                 time_ns: call.time_ns,
                 netns: call.netns,
@@ -179,12 +180,14 @@ impl Connects {
 
     /// Whether the events tell of a call that was shown already. A socket's id may be used again: its
     /// events are then later than the call.
-    fn is_shown(&mut self, opened: &Opened) -> bool {
-        let Some(this) = attempt(&opened.event) else {
+    fn is_shown(&mut self, opened: &Attempt) -> bool {
+        let Some(this) = towards(&opened.event) else {
             return false;
         };
-        let is_it = |&(shown, returned_ns): &(Attempt, u64)| {
-            shown == this && opened.event.time_ns <= returned_ns && opened.result != "established"
+        let is_it = |&(shown, returned_ns): &(Towards, u64)| {
+            shown == this
+                && opened.event.time_ns <= returned_ns
+                && opened.ending != Ending::Established
         };
         let at = self.alone.iter().position(is_it);
         at.is_some_and(|at| self.alone.remove(at).is_some())
@@ -206,7 +209,7 @@ impl Connects {
                     screen,
                 )?;
             }
-            self.printed.extend(attempt(&opened.event));
+            self.printed.extend(towards(&opened.event));
             if self.printed.len() > MAX_PRINTED {
                 self.printed.pop_front();
             }
@@ -217,15 +220,15 @@ impl Connects {
 }
 
 /// The error by the kernel's name where there is one, else what the states tell.
-fn result(o: &Opened, call: &Returned) -> String {
-    let failed = o.result != "established";
+fn result(o: &Attempt, call: &Returned) -> String {
+    let failed = o.ending != Ending::Established;
     match &call.error {
         Some(error) if failed && &**error != "EINPROGRESS" => error.to_string(),
-        _ => o.result.to_string(),
+        _ => o.ending.as_str().to_string(),
     }
 }
 
-fn line(o: &Opened, call: Returned, seen: bool, screen: &mut Screen) -> io::Result<()> {
+fn line(o: &Attempt, call: Returned, seen: bool, screen: &mut Screen) -> io::Result<()> {
     let e = &o.event;
     let how: &How = screen.how;
     let result = result(o, &call);
@@ -238,7 +241,7 @@ fn line(o: &Opened, call: Returned, seen: bool, screen: &mut Screen) -> io::Resu
             took_ns: o.took_ns,
             call_ns: seen.then_some(call.duration_ns),
             port_search_ns: call.port_search_ns,
-            syns_sent_again: o.sent_again,
+            syns_sent_again: o.retransmits,
             result: &result,
             error: call.error,
         });
@@ -251,7 +254,7 @@ fn line(o: &Opened, call: Returned, seen: bool, screen: &mut Screen) -> io::Resu
         endpoint(e.remote_addr, e.remote_port),
         or_dash(o.took_ns.map(ms)),
         or_dash(call.port_search_ns.map(|ns| ns / 1_000)),
-        o.sent_again.to_string(),
+        o.retransmits.to_string(),
         result,
     ];
     screen.line(COLUMNS, &cells)

@@ -2,12 +2,13 @@
 
 use std::io;
 
+use analysis::Side;
+use analysis::attempts::{self, Attempt, Attempts};
 use analysis::owners::{self, Owner};
 use recording::Row;
 use recording::tables::Event;
 use serde::Serialize;
 
-use super::opening::{self, Opened, Opening};
 use super::{Ends, event_ok};
 use crate::numbers::{endpoint, ms, or_dash, text_or_dash};
 use crate::screen::{Column, Screen, When};
@@ -29,7 +30,7 @@ const COLUMNS: &[Column] = &[
 
 #[derive(Default)]
 pub(super) struct Handshakes {
-    opening: Opening,
+    attempts: Attempts,
 }
 
 #[derive(Serialize)]
@@ -55,11 +56,11 @@ struct Line<'o> {
 
 impl View for Handshakes {
     fn tables(&self) -> Vec<&'static str> {
-        [owners::TABLES, &[opening::PACKETS]].concat()
+        [owners::TABLES, &[attempts::PACKETS]].concat()
     }
 
     fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
-        let Some(opened) = self.opening.take(row) else {
+        let Some(opened) = self.attempts.take(row) else {
             return Ok(());
         };
         let filter = &screen.how.filter;
@@ -70,18 +71,25 @@ impl View for Handshakes {
     }
 }
 
-fn line(o: &Opened, screen: &mut Screen) -> io::Result<()> {
+fn side(o: &Attempt) -> &'static str {
+    match o.side {
+        Side::Accepted => "accept",
+        Side::Opened | Side::Older => "connect",
+    }
+}
+
+fn line(o: &Attempt, screen: &mut Screen) -> io::Result<()> {
     let e = &o.event;
     if screen.how.json {
         return screen.json(&Line {
             r#type: "handshake",
             when: When::of(e.time_ns, screen.how),
-            side: o.side.name(),
+            side: side(o),
             owner: &o.owner,
             ends: Ends::of(e, screen.how),
             took_ns: o.took_ns,
-            sent_again: o.sent_again,
-            result: o.result,
+            sent_again: o.retransmits,
+            result: o.ending.as_str(),
             cookie: e.cookie,
             sack: e.sack,
             window_scaling: e.window_scaling,
@@ -92,14 +100,14 @@ fn line(o: &Opened, screen: &mut Screen) -> io::Result<()> {
     }
     let cells = [
         screen.how.time(e.time_ns),
-        o.side.name().into(),
+        side(o).into(),
         or_dash(o.owner.pid),
         text_or_dash(o.owner.comm.as_deref()),
         endpoint(e.local_addr, e.local_port),
         endpoint(e.remote_addr, e.remote_port),
         or_dash(o.took_ns.map(ms)),
-        o.sent_again.to_string(),
-        o.result.into(),
+        o.retransmits.to_string(),
+        o.ending.as_str().into(),
         or_dash(e.cookie.map(|c| if c { "yes" } else { "no" })),
         options(e),
     ];

@@ -4,7 +4,6 @@ mod accepts;
 mod connects;
 mod drops;
 mod handshakes;
-mod opening;
 mod resets;
 mod retransmits;
 mod stacks;
@@ -141,15 +140,4 @@ impl Ends {
             remote_port: e.remote_port,
         }
     }
-}
-
-/// Both ends of a connection: namespace, local, remote.
-type Tuple = (u32, (Addr, u16), (Addr, u16));
-
-fn tuple(e: &Event) -> Tuple {
-    (
-        e.netns,
-        (e.local_addr, e.local_port),
-        (e.remote_addr, e.remote_port),
-    )
 }

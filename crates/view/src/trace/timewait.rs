@@ -9,12 +9,13 @@ use std::io;
 
 use ahash::AHashMap;
 use analysis::Activity;
+use analysis::attempts::{Tuple, tuple};
 use analysis::owners::{self, Owner, Owners};
 use recording::tables::Event;
 use recording::{Addr, Row, TcpState, Text};
 use serde::Serialize;
 
-use super::{Tuple, event_ok, tuple};
+use super::event_ok;
 use crate::numbers::{or_dash, text_or_dash};
 use crate::screen::{Column, Screen, When};
 use crate::view::View;

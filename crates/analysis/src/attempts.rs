@@ -1,70 +1,99 @@
 //! Connections being opened: from the rows of both sides to one account of each attempt.
 
 use ahash::AHashMap;
-use analysis::Activity;
-use analysis::owners::{Owner, Owners};
 use recording::tables::{Event, Packet};
-use recording::{Row, TcpState};
+use recording::{Addr, Row, TcpState};
 
-use super::{Tuple, tuple};
+use crate::flags::{ACK, SYN};
+use crate::owners::{Owner, Owners};
+use crate::{Activity, Side};
 
 /// Attempts followed at a time. Of those beyond, the end is told without its beginning.
 const MAX_ATTEMPTS: usize = 1 << 18;
-const SYN: u8 = 2;
-const ACK: u8 = 16;
 
-/// Tables that it learns from beside those of the owners; without packets, how long the accepting
-/// side took is not known.
-pub(super) const PACKETS: &str = "packet";
+/// The table that it learns from beside those of the owners; without, how long the accepting side took
+/// is not known.
+pub const PACKETS: &str = "packet";
 
-/// Which side of a connection an end is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    Connect,
-    Accept,
+/// A connection: namespace, end on this host, other end.
+pub type Tuple = (u32, (Addr, u16), (Addr, u16));
+
+/// That of an event.
+pub fn tuple(e: &Event) -> Tuple {
+    (
+        e.netns,
+        (e.local_addr, e.local_port),
+        (e.remote_addr, e.remote_port),
+    )
 }
 
-impl Side {
-    pub(super) fn name(self) -> &'static str {
+/// What an attempt to open a connection came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It is established.
+    Established,
+    /// A reset answered.
+    Refused,
+    /// There was no local port for it.
+    NoPort,
+    /// Nothing answered.
+    Unanswered,
+    /// It was given up before a SYN was retransmitted.
+    Abandoned,
+    /// The call failed, and no change of state tells more.
+    Failed,
+}
+
+impl Ending {
+    /// In a word.
+    pub fn as_str(self) -> &'static str {
         match self {
-            Side::Connect => "connect",
-            Side::Accept => "accept",
+            Ending::Established => "established",
+            Ending::Refused => "refused",
+            Ending::NoPort => "no-port",
+            Ending::Unanswered => "unanswered",
+            Ending::Abandoned => "abandoned",
+            Ending::Failed => "failed",
         }
     }
 }
 
 /// One end that is established, or has failed to be.
 #[derive(Clone, Debug)]
-pub(super) struct Opened {
-    pub(super) side: Side,
-    pub(super) owner: Owner,
+pub struct Attempt {
+    /// Which side this end is.
+    pub side: Side,
+    /// Whose it is.
+    pub owner: Owner,
     /// From connect(), or from the first SYN that arrived.
-    pub(super) took_ns: Option<u64>,
-    /// SYNs, or SYN-ACKs, sent again.
-    pub(super) sent_again: u32,
-    pub(super) result: &'static str,
+    pub took_ns: Option<u64>,
+    /// SYNs, or SYN-ACKs, retransmitted.
+    pub retransmits: u32,
+    /// What it came to.
+    pub ending: Ending,
     /// The state change that ended the attempt.
-    pub(super) event: Event,
+    pub event: Event,
 }
 
 /// Follows attempts.
 #[derive(Default)]
-pub(super) struct Opening {
-    pub(super) owners: Owners,
+pub struct Attempts {
+    /// Owners of sockets, learnt on the way.
+    pub owners: Owners,
     connecting: AHashMap<u64, Connecting>,
-    /// Requests: when the first SYN came in, and SYN-ACKs sent again.
+    /// Requests: when the first SYN came in, and SYN-ACKs retransmitted.
     requests: AHashMap<Tuple, (Option<u64>, u32)>,
 }
 
 struct Connecting {
     since_ns: u64,
-    syns_again: u32,
+    retransmits: u32,
     refused: bool,
 }
 
-impl Opening {
+impl Attempts {
     /// Learns from a row; the attempt that it ends.
-    pub(super) fn take(&mut self, row: &Row) -> Option<Opened> {
+    pub fn take(&mut self, row: &Row) -> Option<Attempt> {
         self.owners.learn(row);
         match row {
             Row::Event(e) => self.event(e),
@@ -77,17 +106,17 @@ impl Opening {
     }
 
     /// Whether the socket is connecting now.
-    pub(super) fn is_connecting(&self, sock: u64) -> bool {
+    pub fn is_connecting(&self, sock: u64) -> bool {
         self.connecting.contains_key(&sock)
     }
 
-    fn event(&mut self, e: &Event) -> Option<Opened> {
+    fn event(&mut self, e: &Event) -> Option<Attempt> {
         match Activity::of(e)? {
             Activity::Opened => {
                 if let Some(sock) = e.sock.filter(|_| self.connecting.len() < MAX_ATTEMPTS) {
                     let connecting = Connecting {
                         since_ns: e.time_ns,
-                        syns_again: 0,
+                        retransmits: 0,
                         refused: false,
                     };
                     self.connecting.insert(sock, connecting);
@@ -101,7 +130,7 @@ impl Opening {
                 let attempt = e.attempt.unwrap_or(1);
                 let connecting = e.sock.and_then(|s| self.connecting.get_mut(&s));
                 if let Some(c) = connecting {
-                    c.syns_again = c.syns_again.saturating_add(1).max(attempt);
+                    c.retransmits = c.retransmits.saturating_add(1).max(attempt);
                 }
                 None
             }
@@ -138,48 +167,48 @@ impl Opening {
         self.requests.entry(tuple).or_default()
     }
 
-    fn connected(&mut self, e: &Event) -> Opened {
+    fn connected(&mut self, e: &Event) -> Attempt {
         let known = e.sock.and_then(|s| self.connecting.remove(&s));
-        let again = known.as_ref().map_or(0, |c| c.syns_again);
-        Opened {
-            side: Side::Connect,
+        let again = known.as_ref().map_or(0, |c| c.retransmits);
+        Attempt {
+            side: Side::Opened,
             owner: self.owners.of_event(e),
             took_ns: known.map(|c| e.time_ns.saturating_sub(c.since_ns)),
-            sent_again: again.max(e.retransmits.unwrap_or(0)),
-            result: "established",
+            retransmits: again.max(e.retransmits.unwrap_or(0)),
+            ending: Ending::Established,
             event: e.clone(),
         }
     }
 
-    fn failed(&mut self, e: &Event) -> Opened {
+    fn failed(&mut self, e: &Event) -> Attempt {
         let known = e.sock.and_then(|s| self.connecting.remove(&s));
-        let again = known.as_ref().map_or(0, |c| c.syns_again);
+        let again = known.as_ref().map_or(0, |c| c.retransmits);
         let again = again.max(e.retransmits.unwrap_or(0));
-        let result = match &known {
-            Some(c) if c.refused => "refused",
-            _ if e.local_port == 0 => "no-port",
-            _ if again > 0 => "unanswered",
-            _ => "abandoned",
+        let ending = match &known {
+            Some(c) if c.refused => Ending::Refused,
+            _ if e.local_port == 0 => Ending::NoPort,
+            _ if again > 0 => Ending::Unanswered,
+            _ => Ending::Abandoned,
         };
-        Opened {
-            side: Side::Connect,
+        Attempt {
+            side: Side::Opened,
             // The event's state is CLOSE; the owner is known by the socket.
             owner: self.owners.of_event(e),
             took_ns: known.map(|c| e.time_ns.saturating_sub(c.since_ns)),
-            sent_again: again,
-            result,
+            retransmits: again,
+            ending,
             event: e.clone(),
         }
     }
 
-    fn accepted(&mut self, e: &Event) -> Opened {
+    fn accepted(&mut self, e: &Event) -> Attempt {
         let (since, again) = self.requests.remove(&tuple(e)).unwrap_or_default();
-        Opened {
-            side: Side::Accept,
+        Attempt {
+            side: Side::Accepted,
             owner: self.owners.of_event(e),
             took_ns: since.and_then(|since| e.time_ns.checked_sub(since)),
-            sent_again: again,
-            result: "established",
+            retransmits: again,
+            ending: Ending::Established,
             event: e.clone(),
         }
     }
