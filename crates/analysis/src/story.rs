@@ -10,8 +10,7 @@ use ahash::AHashMap;
 use recording::tables::{Call, Counter, Event, Resource, Socket, TableSize};
 use recording::{Batch, Error, EventKind, Recording, RowRef, SourceName, Table, TcpState};
 
-use crate::connections::Connections;
-use crate::connections::MAX_CONNECTIONS;
+use crate::connections::{Connections, MAX_CONNECTIONS};
 use crate::cpus::Cpus;
 use crate::resources::Resources;
 use crate::words;
@@ -21,7 +20,7 @@ use crate::{
     Structures, Sums, Tally, Threads, Transfers, Waits, What, link, sums,
 };
 
-/// What explain derives from a recording; causes ask it.
+/// What is derived from a recording; whoever explains or shows it asks here.
 #[derive(Debug)]
 pub struct Story {
     /// When the recording began, ns of CLOCK_MONOTONIC.
