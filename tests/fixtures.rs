@@ -58,6 +58,75 @@ fn findings(lines: Vec<Value>) -> BTreeMap<(String, String), Value> {
         .collect()
 }
 
+/// The states in which the ends of a service spent most, as the fault of each recording demands; that the
+/// parts of each account sum to its whole.
+#[test]
+fn the_account_says_where_the_time_went() {
+    let told = [
+        (
+            "slow-reader",
+            "client",
+            "198.18.1.2:7000",
+            &["peer_window"][..],
+        ),
+        ("slow-reader", "server", "0.0.0.0:7000", &["unread"]),
+        (
+            "accept-queue-overflow",
+            "server",
+            "0.0.0.0:7000",
+            &["unaccepted"],
+        ),
+        ("cpu-contention", "server", "0.0.0.0:7000", &["unread"]),
+        ("cpu-contention", "client", "198.18.1.2:7000", &["awaiting"]),
+        (
+            "path-loss",
+            "client",
+            "198.18.1.2:7000",
+            &["path", "repair"],
+        ),
+        ("real-redis-slow", "server", "0.0.0.0:6379", &["owing"]),
+        (
+            "real-haproxy-path-drops-syn",
+            "client",
+            "10.7.2.1:8000",
+            &["connecting"],
+        ),
+        (
+            "real-socat-slow-reader",
+            "client",
+            "10.7.2.1:9000",
+            &["peer_window"],
+        ),
+    ];
+    for (name, role, at, states) in told {
+        let lines = explained(&fixtures().join(format!("{name}.tar.xz")), name);
+        let accounts: Vec<_> = lines.iter().filter(|l| l["type"] == "account").collect();
+        let sum = |a: &Value, of: &[&str]| -> f64 {
+            let spent = a["spent_s"].as_object().expect("states");
+            let asked = spent
+                .iter()
+                .filter(|(k, _)| of.is_empty() || of.contains(&k.as_str()));
+            asked.filter_map(|(_, s)| s.as_f64()).sum()
+        };
+        for account in &accounts {
+            let total = account["total_s"].as_f64().expect("a total");
+            let parts = sum(account, &[]);
+            // Each is told with four digits.
+            assert!(
+                (parts - total).abs() <= total * 2e-3,
+                "{name}: {parts} of {total} s"
+            );
+        }
+        let account = accounts.iter().find(|a| a["role"] == role && a["at"] == at);
+        let account = account.unwrap_or_else(|| panic!("{name} has no account of {at}"));
+        let share = sum(account, states) / sum(account, &[]);
+        assert!(
+            share > 0.7,
+            "{name}: {at} {role}: {states:?} are {share} of {account}"
+        );
+    }
+}
+
 /// What differs: cause, how, and the keys of it.
 fn differing(old: Vec<Value>, new: Vec<Value>) -> Vec<(String, How, Vec<String>)> {
     let (old, mut new) = (findings(old), findings(new));

@@ -4,6 +4,7 @@ use recording::{RowRef, Text};
 
 use super::place::{Endpoint, EventRow};
 use super::refusals::TIME_WAIT_NS;
+use crate::account::Ledger;
 
 /// Index of a connection in the story.
 pub type ConnId = u32;
@@ -188,6 +189,8 @@ pub struct Sampled {
     pub cwnd_max: u32,
     /// Largest window the peer advertised, bytes.
     pub snd_wnd_max: u32,
+    /// Where its time went; `None` while it was only connecting.
+    pub(crate) ledger: Option<Ledger>,
 }
 
 /// One sample of a connection.

@@ -9,6 +9,7 @@ use recording::{RowRef, TcpState};
 use super::conn::{Agreed, Conn, ConnId, Outcome, Sample, Sampled, Side};
 use super::place::{Endpoint, EventRow};
 use crate::Activity;
+use crate::account::Ledger;
 
 /// Connections kept one by one; those beyond are counted. 2^20 of them take about 250 MB.
 pub const MAX_CONNECTIONS: usize = 1 << 20;
@@ -18,6 +19,8 @@ const MAX_SAMPLED: usize = 1 << 18;
 /// Builds connections; feed it rows in order of time.
 #[derive(Debug, Default)]
 pub struct Connections {
+    /// When the recording began.
+    start_ns: u64,
     pub all: Vec<Conn>,
     pub samples: Vec<Sampled>,
     /// The latest connection of each socket. It stays after its end: a late sample of a closed
@@ -30,6 +33,14 @@ pub struct Connections {
 }
 
 impl Connections {
+    /// None yet of a recording that began then.
+    pub fn since(start_ns: u64) -> Connections {
+        Connections {
+            start_ns,
+            ..Connections::default()
+        }
+    }
+
     /// A `state` row that is not about a listener, and what it says.
     pub fn state(&mut self, at: EventRow, row: &Event, activity: Option<Activity>, old: &TcpState) {
         match activity {
@@ -224,21 +235,33 @@ impl Connections {
         if row.state != TcpState::SynSent && conn.agreed.is_none() {
             conn.agreed = agreed(row.sack, row.window_scaling, row.timestamps);
         }
+        // Of an attempt there is nothing to tell but how long it takes.
+        let since_ns = match conn.side {
+            Side::Older if conn.established_ns.is_none() => Some(self.start_ns),
+            _ => conn.established_ns,
+        };
+        let ledger = || Some(Ledger::begin(row, since_ns?, conn.established_ns.is_none()));
         let (cwnd, snd_wnd) = (row.cwnd.unwrap_or(0), row.snd_wnd.unwrap_or(0));
         match conn.sampled {
             Some(index) => {
                 let s = &mut self.samples[index as usize];
+                match &mut s.ledger {
+                    Some(ledger) => ledger.sample(row),
+                    None => s.ledger = ledger(),
+                }
                 s.last = sample;
                 s.cwnd_max = s.cwnd_max.max(cwnd);
                 s.snd_wnd_max = s.snd_wnd_max.max(snd_wnd);
             }
             None if self.samples.len() < MAX_SAMPLED => {
+                let ledger = ledger();
                 conn.sampled = Some(self.samples.len() as u32);
                 self.samples.push(Sampled {
                     first: sample,
                     last: sample,
                     cwnd_max: cwnd,
                     snd_wnd_max: snd_wnd,
+                    ledger,
                 });
             }
             None => {}

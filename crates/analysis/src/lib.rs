@@ -4,6 +4,7 @@
 //! recording of any size takes a bounded amount of memory, and what was folded away is counted.
 
 mod accept_queue;
+pub mod account;
 mod activity;
 pub mod attempts;
 pub mod binds;

@@ -45,6 +45,12 @@ impl fmt::Display for Endpoint {
     }
 }
 
+impl Serialize for Endpoint {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
 /// Where an event row is: a [`RowRef`] whose table goes without saying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventRow {

@@ -16,7 +16,7 @@ use crate::resources::Resources;
 use crate::words;
 use crate::{
     Activity, Binds, Conn, ConnId, Counters, Devices, Group, Health, Listeners, Netns, Packets,
-    Ports, Processes, Profile, Refusals, Resets, Sampled, Searches, Series, Settings, Sleeps,
+    Ports, Processes, Profile, Refusals, Resets, Sampled, Searches, Series, Settings, Side, Sleeps,
     Structures, Sums, Tally, Threads, Transfers, Waits, What, link, sums,
 };
 
@@ -127,7 +127,7 @@ impl Story {
             names: named.map(|n| (n.inode, n.name.clone())).collect(),
         };
         story.tables(recording)?;
-        let mut connections = Connections::default();
+        let mut connections = Connections::since(manifest.start_ns);
         story.events_and_samples(recording, &mut connections)?;
         story.resets.read_stacks(recording)?;
         story.tally.folded = connections.folded;
@@ -341,6 +341,19 @@ impl Story {
     /// The connection with this id.
     pub fn conn(&self, id: ConnId) -> Option<&Conn> {
         self.conns.get(id as usize)
+    }
+
+    /// The process of one end: whoever called connect(), or holds the listener that accepted it.
+    pub fn owner(&self, conn: &Conn) -> Option<(u32, String)> {
+        if let Some(pid) = conn.pid {
+            return Some((pid, conn.comm.as_deref().unwrap_or("").to_string()));
+        }
+        if conn.side == Side::Opened {
+            return None;
+        }
+        let listener = self.listeners.all.get(conn.listener? as usize)?;
+        let holder = listener.holders.first()?;
+        Some((holder.pid, holder.comm.to_string()))
     }
 
     /// The samples of a connection; `None` when it was never sampled.

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use analysis::account::Service;
 use analysis::{Doing, Netns};
 use recording::RowRef;
 use serde::ser::{SerializeMap, SerializeSeq};
@@ -18,6 +19,8 @@ use crate::summary::Summary;
 pub struct Explanation {
     /// The causes that hold, the one with the greatest impact first.
     pub findings: Vec<Finding>,
+    /// Where the time of the connections to each service went, the longest waits first.
+    pub account: Vec<Service>,
     /// What the recording holds and how far it can be trusted.
     pub summary: Summary,
 }

@@ -22,6 +22,7 @@ use std::fmt;
 
 use recording::{Error, Filter, Recording};
 
+pub use analysis::account::{self, Service, State};
 pub use analysis::{Arrival, Doing, HealthNote, Netns, NoteKind};
 pub use causes::Cause;
 pub use finding::{
@@ -33,7 +34,7 @@ pub use since::{Began, Since};
 pub use summary::{Connections, Facts, Summary, Symptom};
 pub use waits::{EndedBy, WaitSummary, Walk, WalkHop};
 
-use analysis::Story;
+use analysis::{Story, words};
 use validate::Validator;
 
 /// What to look for.
@@ -126,8 +127,20 @@ fn of_story(story: &Story, recording: &Recording, options: &Options) -> Result<E
         }
     }
     since::tell(&mut findings, story, recording)?;
+    let (mut account, folded) = account::account(story);
+    narrow::services(&mut account, recording, &options.filter)?;
+    if folded > 0 {
+        let ends = words::plural(folded, "end");
+        note(format!(
+            "{ends} of connections to further services are in no account"
+        ));
+    }
     summary.findings = findings.len();
-    Ok(Explanation { findings, summary })
+    Ok(Explanation {
+        findings,
+        account,
+        summary,
+    })
 }
 
 /// The book's page of causes, as Markdown; `make docs` writes it.

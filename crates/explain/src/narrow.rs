@@ -7,6 +7,8 @@ use ahash::{AHashMap, AHashSet};
 use recording::tables::{Event, Listener};
 use recording::{Error, Filter, Recording, RowRef, Table};
 
+use analysis::account::Service;
+
 use crate::finding::Finding;
 
 /// Removes the findings that the filter does not ask for.
@@ -24,6 +26,30 @@ pub(crate) fn narrow(
     let cgroups = cgroups(recording, filter)?;
     findings.retain(|f| names(f, filter, &cgroups) || rows(f).any(|at| shown.contains(&at)));
     Ok(())
+}
+
+/// Removes the services that the filter does not ask for.
+pub(crate) fn services(
+    account: &mut Vec<Service>,
+    recording: &Recording,
+    filter: &Filter,
+) -> Result<(), Error> {
+    let cgroups = cgroups(recording, filter)?;
+    account.retain(|service| {
+        let place = SocketAddr::new(service.at.addr.ip(), service.at.port);
+        let cgroup = cgroups.get(&(service.netns.inode, place)).copied();
+        filter.netns_ok(service.netns.inode)
+            && is_at(place, filter)
+            && filter.task_ok(service.pid, service.comm.as_deref(), cgroup)
+    });
+    Ok(())
+}
+
+/// Whether a listener or destination is asked for; one at any address is at each.
+fn is_at(place: SocketAddr, filter: &Filter) -> bool {
+    let addr = place.ip().into();
+    let there = filter.addrs_ok(addr, addr) || place.ip().is_unspecified();
+    there && filter.ports_ok(place.port(), 0)
 }
 
 fn rows(finding: &Finding) -> impl Iterator<Item = RowRef> + '_ {
@@ -83,12 +109,7 @@ fn cgroups(
 fn names(f: &Finding, filter: &Filter, cgroups: &AHashMap<(u32, SocketAddr), u64>) -> bool {
     let scope = &f.scope;
     let place: Option<SocketAddr> = scope.listener.parse().ok();
-    let at = place.is_some_and(|p| {
-        let addr = p.ip().into();
-        let there = filter.addrs_ok(addr, addr) || p.ip().is_unspecified();
-        there && filter.ports_ok(p.port(), 0)
-    });
-    if !at {
+    if !place.is_some_and(|p| is_at(p, filter)) {
         return false;
     }
     let cgroup = place.and_then(|p| cgroups.get(&(scope.netns.inode, p)).copied());

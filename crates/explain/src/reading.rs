@@ -7,7 +7,6 @@ use analysis::stats::median;
 use analysis::{Conn, ConnId, Sampled, Side, Story};
 use recording::{Addr, Error, Recording, SourceName, sysctl};
 
-use crate::causes::owner_of;
 use crate::compare::{self, run, sockets};
 use crate::finding::Explanation;
 use crate::modes::{modes, syn_schedule};
@@ -168,7 +167,7 @@ impl Reading {
             netns: conn.netns,
             local: (conn.local.addr, conn.local.port),
             remote: (conn.remote.addr, conn.remote.port),
-            owner: owner_of(&self.story, conn),
+            owner: self.story.owner(conn),
             accepted: match conn.side {
                 Side::Accepted => Some(true),
                 Side::Opened => Some(false),

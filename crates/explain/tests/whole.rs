@@ -1,7 +1,7 @@
 //! What explain promises as a whole: the same words each time, the causes asked for, its book.
 
 use explain::fixture;
-use explain::{Explanation, Options, explain, explain_with};
+use explain::{Explanation, Options, State, explain, explain_with};
 
 #[test]
 fn the_same_recording_gives_the_same_words() {
@@ -27,6 +27,15 @@ fn only_the_cause_that_is_asked_for_is_tested() {
         says.contains("gremlins") && says.contains("syn-queue-overflow"),
         "{says}"
     );
+}
+
+#[test]
+fn the_book_has_each_state_of_the_account() {
+    let page = include_str!("../../../docs/account.md");
+    for state in State::ALL {
+        let row = format!("| `{}` | {} |", state.name(), state.says());
+        assert!(page.contains(&row), "docs/account.md lacks {row}");
+    }
 }
 
 #[test]

@@ -83,10 +83,10 @@ pub(crate) fn diagnose(tcpwhy: &Path, recording: &Path, stop: &Stop) -> Result<D
             command: "tcpwhy explain --json".to_string(),
             why: format!("printed a line that is not JSON ({e}): {line}"),
         })?;
-        if value.get("cause").is_some() {
-            diagnosis.findings.push(value);
-        } else {
-            diagnosis.summary = Some(value);
+        match value["type"].as_str() {
+            Some("finding") => diagnosis.findings.push(value),
+            Some("summary") => diagnosis.summary = Some(value),
+            _ => {}
         }
     }
     Ok(diagnosis)

@@ -1,7 +1,9 @@
 //! Explanations as text: a short case report, what is wrong and what to do in its first lines.
 
+use analysis::words::{duration, percent};
 use explain::{
-    Advice, Check, Explanation, Finding, Level, Role, Scope, Since, Step, Summary, WaitSummary,
+    Advice, Check, Explanation, Finding, Level, Role, Scope, Service, Since, State, Step, Summary,
+    WaitSummary, account,
 };
 
 use crate::page::Page;
@@ -10,6 +12,11 @@ use crate::style::{Look, Style};
 /// What is said of a recording that has no end.
 pub(crate) const CUT_SHORT: &str =
     "the recorder did not end this recording itself; it reads up to its last segment";
+
+/// Services whose account is told; the rest is in the JSON.
+const MAX_SERVICES: usize = 8;
+/// A smaller share of a service's time is not told.
+const LEAST_SHARE: f64 = 0.005;
 
 /// What is said of a recording that is redacted.
 pub(crate) const REDACTED: &str = "addresses and names are pseudonyms";
@@ -36,6 +43,7 @@ pub fn explanation(explanation: &Explanation, style: &Style) -> String {
             others(&mut page, &findings[1..]);
         }
     }
+    accounts(&mut page, &explanation.account);
     if let Some(waits) = &explanation.summary.waits {
         page.heading("WAITS");
         waited(&mut page, waits);
@@ -206,6 +214,48 @@ fn nothing(page: &mut Page, summary: &Summary) {
     page.paragraph("", Look::Fix, &says);
     page.blank();
     page.item("tested", Look::Plain, &summary.tested.join(", "));
+}
+
+/// Where time went, a line for each service; nothing when no connection was seen.
+fn accounts(page: &mut Page, services: &[Service]) {
+    if services.is_empty() {
+        return;
+    }
+    page.heading("WHERE THE TIME WENT");
+    for service in services.iter().take(MAX_SERVICES) {
+        page.paragraph("  - ", Look::Plain, &account(service));
+    }
+    let more = services.len().saturating_sub(MAX_SERVICES);
+    if more > 0 {
+        let says = format!("{} more, told by --json", plural(more as u64, "service"));
+        page.paragraph("  - ", Look::Faint, &says);
+    }
+}
+
+/// One service: whose, how much, and its states, the longest first.
+fn account(service: &Service) -> String {
+    let arrow = match service.role {
+        account::Role::Server => "",
+        account::Role::Client | account::Role::Unknown => "→ ",
+    };
+    let owner = match (&service.comm, service.pid) {
+        (Some(comm), Some(pid)) => format!(" ({comm}, pid {pid})"),
+        _ => String::new(),
+    };
+    let total = service.spent_s.total().max(1) as f64;
+    let share = |state: State| service.spent_s.of(state) as f64 / total;
+    let mut states: Vec<State> = State::ALL.into_iter().collect();
+    states.sort_by(|a, b| share(*b).total_cmp(&share(*a)));
+    let told = states.into_iter().filter(|s| share(*s) >= LEAST_SHARE);
+    let told = told.map(|s| format!("{} {}", s.says(), percent(share(s))));
+    let told: Vec<_> = told.collect();
+    format!(
+        "{arrow}{}{owner}: {}, {}: {}",
+        service.at,
+        plural(service.ends, "connection"),
+        duration(service.spent_s.total()),
+        told.join(", "),
+    )
 }
 
 /// How waits ended, and the longest that a retransmission ended, walked from waker to waker.

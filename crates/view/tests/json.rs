@@ -22,7 +22,7 @@ fn findings_come_first_and_the_summary_last() {
         .iter()
         .map(|o| o["type"].as_str().expect("text"))
         .collect();
-    assert_eq!(types, ["finding", "summary"]);
+    assert_eq!(types, ["finding", "account", "account", "summary"]);
     let finding = &objects[0];
     assert_eq!(finding["cause"], "syn-cookie-options-lost");
     assert_eq!(finding["scope"]["pid"], 812);
@@ -41,7 +41,9 @@ fn findings_come_first_and_the_summary_last() {
     let sysctl = &finding["advice"][1]["change"];
     assert_eq!(sysctl["kind"], "sysctl");
     assert_eq!(sysctl["name"], "net.ipv4.tcp_timestamps");
-    let summary = &objects[1];
+    assert_eq!(objects[1]["type"], "account");
+    assert_eq!(objects[1]["role"], "client");
+    let summary = &objects[3];
     assert_eq!(summary["findings"], 1);
     assert_eq!(summary["connections"]["accepted"], 98);
     assert_eq!(summary["recording"]["kernel"], "6.18.44");
@@ -49,11 +51,12 @@ fn findings_come_first_and_the_summary_last() {
 }
 
 #[test]
-fn nothing_found_is_one_object() {
+fn nothing_found_is_an_account_and_a_summary() {
     let objects = objects(&fixture::churn());
-    assert_eq!(objects.len(), 1);
-    assert_eq!(objects[0]["findings"], 0);
-    assert_eq!(objects[0]["health"], Value::Array(Vec::new()));
+    let types: Vec<_> = objects.iter().map(|o| &o["type"]).collect();
+    assert_eq!(types, ["account", "account", "summary"]);
+    assert_eq!(objects[2]["findings"], 0);
+    assert_eq!(objects[2]["health"], Value::Array(Vec::new()));
 }
 
 #[test]

@@ -226,7 +226,7 @@ impl<'a> Case<'a> {
     fn scope(&self) -> Scope {
         let mut by_pid: BTreeMap<u32, (u64, String)> = BTreeMap::new();
         for (_, conn) in self.ends() {
-            if let Some((pid, comm)) = super::path::owner(self.story, conn) {
+            if let Some((pid, comm)) = self.story.owner(conn) {
                 by_pid.entry(pid).or_insert((0, comm)).0 += 1;
             }
         }

@@ -39,7 +39,6 @@ use analysis::Story;
 
 use crate::finding::{Finding, Level};
 use crate::moved::{self, Symptom};
-pub(crate) use path::owner as owner_of;
 pub(crate) use scene::scenes as scenes_of;
 
 /// A class of reasons for which TCP is slow or fails.

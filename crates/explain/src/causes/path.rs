@@ -105,7 +105,7 @@ impl<'a> Path<'a> {
 pub(crate) fn senders(story: &Story, netns: u32, ends: &[End], resource: Option<String>) -> Scope {
     let mut by_pid: BTreeMap<u32, (u64, String)> = BTreeMap::new();
     for end in ends {
-        if let Some((pid, comm)) = owner(story, end.conn) {
+        if let Some((pid, comm)) = story.owner(end.conn) {
             let sent = by_pid.entry(pid).or_insert((0, comm));
             sent.0 = sent.0.saturating_add(end.transfer.segments());
         }
@@ -125,19 +125,6 @@ pub(crate) fn senders(story: &Story, netns: u32, ends: &[End], resource: Option<
         pids: by_pid.keys().copied().collect(),
         ..Scope::default()
     }
-}
-
-/// The process of one end: whoever called connect(), or holds the listener that accepted it.
-pub(crate) fn owner(story: &Story, conn: &Conn) -> Option<(u32, String)> {
-    if let Some(pid) = conn.pid {
-        return Some((pid, conn.comm.as_deref().unwrap_or("").to_string()));
-    }
-    if conn.side == Side::Opened {
-        return None;
-    }
-    let listener = story.listeners.all.get(conn.listener? as usize)?;
-    let holder = listener.holders.first()?;
-    Some((holder.pid, holder.comm.to_string()))
 }
 
 /// The median over ends of something each of them has.

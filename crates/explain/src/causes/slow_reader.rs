@@ -7,7 +7,7 @@ use analysis::words::{bit_rate, bytes, count, duration, fitting, percent, plural
 use analysis::{Endpoint, Side, Story};
 use recording::SourceName;
 
-use super::path::{End, ends, owner, rwnd_share, sample_rows};
+use super::path::{End, ends, rwnd_share, sample_rows};
 use super::scene::{Scene, command_in, doubts, weigh_checks};
 use super::{Cause, bufferbloat};
 use crate::finding::{
@@ -127,7 +127,7 @@ impl Case<'_> {
         if let Some(scope) = listener {
             return scope;
         }
-        let owner = first.and_then(|c| owner(self.story, c));
+        let owner = first.and_then(|c| self.story.owner(c));
         Scope {
             netns: self.story.netns(self.netns),
             listener: self.at.to_string(),

@@ -148,7 +148,7 @@ fn socket(story: &Story, id: ConnId, conn: &Conn) -> Option<Socket> {
         // Its sender is not on this host, or it was never sampled.
         None => flow.rate,
     };
-    let comm = crate::causes::owner_of(story, conn).map_or(String::new(), |(_, c)| c);
+    let comm = story.owner(conn).map_or(String::new(), |(_, c)| c);
     let port = service(conn);
     let mut attributes = Vec::new();
     let mut say = |name, value: Option<String>| {

@@ -8,7 +8,6 @@ use analysis::{Conn, Outcome, Sent, Side, Story, Why};
 use recording::{Addr, RowRef, SourceName, counter, sysctl};
 
 use super::super::injected_reset;
-use super::super::path::owner;
 use super::super::scene::{SHOWN_ROWS, at_least, doubts, namespace, set_sysctl, weigh_checks};
 use super::CAUSE;
 use crate::finding::{Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step};
@@ -93,7 +92,7 @@ impl Case<'_> {
     }
 
     fn scope(&self) -> Scope {
-        let owners = self.all.iter().filter_map(|(c, _)| owner(self.story, c));
+        let owners = self.all.iter().filter_map(|(c, _)| self.story.owner(c));
         let mut by_pid: BTreeMap<u32, (u64, String)> = BTreeMap::new();
         for (pid, comm) in owners {
             by_pid.entry(pid).or_insert((0, comm)).0 += 1;

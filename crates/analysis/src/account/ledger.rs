@@ -1,0 +1,313 @@
+//! The time of one end: what its samples say between its establishment and its end.
+
+use recording::tables::Socket;
+
+use super::state::{Role, Seen, Spent, State};
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+/// Bytes moved both ways between two samples, at least so many each, are no request and answer.
+const DUPLEX_BYTES: u64 = 1 << 20;
+/// So many segments received for each that was sent are a stream, not requests: a request that fits the
+/// first window of its connection has ten.
+const STREAM_SEGMENTS: u32 = 11;
+/// A silence of so many of its usual gaps ends a stream.
+const STREAM_GAPS: u64 = 4;
+
+/// Time by what samples show, before it is known which end asks; every ns between the establishment and
+/// the last sample is in one place.
+///
+/// Between two samples an end counts as in the state of the first: samples come at moments that have
+/// nothing to do with what it does. Nearer to the second, `tcp_info` says more: when data last moved
+/// either way, and, in counts of their own, how long the peer's window and the send buffer held it back.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    spent: Spent,
+    sent_ns: u64,
+    received_ns: u64,
+    /// Up to when it is filled in.
+    upto_ns: u64,
+    last: Seen,
+    rwnd_us: u64,
+    sndbuf_us: u64,
+    acked: u64,
+    received: u64,
+    /// Segments with data, in and out.
+    segments: (u32, u32),
+    /// Samples of each state; those of the two that need a role at [`State::Owing`] (received last) and
+    /// [`State::Awaiting`] (sent last).
+    instants: [u32; State::ALL.len()],
+    pub(crate) duplex: bool,
+}
+
+impl Ledger {
+    /// The first sample of an end, which counts for the time since it was established, too; of an older
+    /// one, since the recording began.
+    pub(crate) fn begin(row: &Socket, since_ns: u64, older: bool) -> Ledger {
+        let now = Seen::of(row);
+        let mut ledger = Ledger {
+            spent: Spent::default(),
+            sent_ns: 0,
+            received_ns: 0,
+            upto_ns: since_ns,
+            last: now,
+            rwnd_us: 0,
+            sndbuf_us: 0,
+            acked: row.bytes_acked.unwrap_or(0),
+            received: row.bytes_received.unwrap_or(0),
+            segments: (0, 0),
+            instants: [0; State::ALL.len()],
+            duplex: false,
+        };
+        if older {
+            // What was counted before the recording is not its time.
+            ledger.rwnd_us = row.rwnd_limited_us.unwrap_or(0);
+            ledger.sndbuf_us = row.sndbuf_limited_us.unwrap_or(0);
+            ledger.segments = segments(row);
+        }
+        ledger.sample(row);
+        ledger
+    }
+
+    /// The next sample.
+    pub(crate) fn sample(&mut self, row: &Socket) {
+        let (from, to) = (self.upto_ns, row.time_ns.max(self.upto_ns));
+        let now = match Seen::of(row) {
+            Seen::Received if self.streams(row, to - from) => Seen::Is(State::Receiving),
+            seen => seen,
+        };
+        if now == Seen::Is(State::Receiving) && self.last == Seen::Received {
+            // So it was no request that ended there.
+            self.last = now;
+        }
+        self.segments = segments(row);
+        let held = self.held_back(row, to - from);
+        let moved = |ms: Option<u32>, ever: Option<u32>| {
+            let ago = u64::from(ms?) * MS;
+            ever.filter(|n| *n > 0)?;
+            Some(row.time_ns.saturating_sub(ago).clamp(from, to))
+        };
+        let sent = moved(row.last_data_sent_ms, row.data_segs_out);
+        let received = moved(row.last_data_recv_ms, row.data_segs_in);
+        let (first, second, between) = match (sent, received) {
+            (Some(s), Some(r)) if r <= s => (r, s, Seen::Received),
+            (Some(s), Some(r)) => (s, r, Seen::Sent),
+            (Some(s), None) => (s, s, self.last),
+            (None, Some(r)) => (r, r, self.last),
+            (None, None) => (to, to, self.last),
+        };
+        // What held data back did so for most of the time that data took to move.
+        let left = to - from - held;
+        let part = |ns: u64| scaled(ns, left, to - from);
+        let (until, exchange) = (part(first - from), part(second - first));
+        self.put(self.last, until);
+        self.put(between, exchange);
+        self.put(now, left - until - exchange);
+        self.upto_ns = to;
+        self.last = now;
+        self.count(now);
+    }
+
+    /// Whether what arrives is part of a stream: many segments for each that we sent, and the last so
+    /// lately that the next may be on its way.
+    fn streams(&self, row: &Socket, over_ns: u64) -> bool {
+        let now = segments(row);
+        let came = now.0.saturating_sub(self.segments.0);
+        let went = now.1.saturating_sub(self.segments.1);
+        if came < STREAM_SEGMENTS.saturating_mul(went.saturating_add(1)) {
+            return false;
+        }
+        let gap_ns = over_ns / u64::from(came);
+        let silent_ns = u64::from(row.last_data_recv_ms.unwrap_or(0)) * MS;
+        // A tick of the kernel's clock is up to 10 ms, and may be the rest of the silence.
+        silent_ns <= gap_ns.saturating_mul(STREAM_GAPS).max(10 * MS)
+    }
+
+    /// Time that the kernel itself counted as waiting for window or send buffer, at most `most` ns.
+    fn held_back(&mut self, row: &Socket, most: u64) -> u64 {
+        let rise = |now: Option<u64>, before: &mut u64| {
+            let now = now.unwrap_or(*before);
+            let by = now.saturating_sub(*before);
+            *before = now;
+            by.saturating_mul(US)
+        };
+        let window = rise(row.rwnd_limited_us, &mut self.rwnd_us).min(most);
+        let buffer = rise(row.sndbuf_limited_us, &mut self.sndbuf_us).min(most - window);
+        self.spent.add(State::PeerWindow, window);
+        self.spent.add(State::SendBuffer, buffer);
+        let acked = rise(row.bytes_acked, &mut self.acked) / US;
+        let received = rise(row.bytes_received, &mut self.received) / US;
+        self.duplex |= acked.min(received) >= DUPLEX_BYTES;
+        window + buffer
+    }
+
+    fn put(&mut self, seen: Seen, ns: u64) {
+        match seen {
+            // Counted by the kernel, and told above.
+            Seen::Is(State::PeerWindow) => self.spent.add(State::Path, ns),
+            Seen::Is(state) => self.spent.add(state, ns),
+            Seen::Sent => self.sent_ns = self.sent_ns.saturating_add(ns),
+            Seen::Received => self.received_ns = self.received_ns.saturating_add(ns),
+        }
+    }
+
+    fn count(&mut self, seen: Seen) {
+        let at = match seen {
+            Seen::Is(state) => state,
+            Seen::Sent => State::Awaiting,
+            Seen::Received => State::Owing,
+        };
+        let n = &mut self.instants[at as usize];
+        *n = n.saturating_add(1);
+    }
+
+    /// Time by state up to the end of the connection or of the recording.
+    pub(crate) fn spent(&self, role: Role, until_ns: u64) -> Spent {
+        let mut spent = self.spent;
+        spent.add(Seen::Sent.state(role), self.sent_ns);
+        spent.add(Seen::Received.state(role), self.received_ns);
+        let rest = until_ns.saturating_sub(self.upto_ns);
+        spent.add(self.last.state(role), rest);
+        spent
+    }
+
+    /// Samples by state.
+    pub(crate) fn instants(&self, role: Role) -> Spent {
+        let mut all = Spent::default();
+        for state in State::ALL {
+            let n = u64::from(self.instants[state as usize]);
+            let state = match state {
+                State::Owing => Seen::Received.state(role),
+                State::Awaiting => Seen::Sent.state(role),
+                other => other,
+            };
+            all.add(state, n);
+        }
+        all
+    }
+}
+
+/// Segments with data, in and out.
+fn segments(row: &Socket) -> (u32, u32) {
+    (
+        row.data_segs_in.unwrap_or(0),
+        row.data_segs_out.unwrap_or(0),
+    )
+}
+
+/// `ns` × `part` ÷ `whole`.
+fn scaled(ns: u64, part: u64, whole: u64) -> u64 {
+    match whole {
+        0 => 0,
+        _ => (u128::from(ns) * u128::from(part) / u128::from(whole)) as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use recording::{TcpState, Text};
+
+    const S: u64 = 1_000_000_000;
+
+    fn sampled(time_ns: u64, sent_ms: u32, received_ms: u32) -> Socket {
+        Socket {
+            time_ns,
+            state: TcpState::Established,
+            inode: Some(7),
+            congestion: Some(Text::from("cubic")),
+            data_segs_out: Some(1),
+            data_segs_in: Some(1),
+            last_data_sent_ms: Some(sent_ms),
+            last_data_recv_ms: Some(received_ms),
+            ..Socket::default()
+        }
+    }
+
+    #[test]
+    fn a_slow_answer_counts_as_owed_by_the_server_and_as_awaited_by_the_client() {
+        // Asked at 1 s, not yet answered at 3 s.
+        let mut server = Ledger::begin(&sampled(S / 2, 100, 100), 0, true);
+        server.sample(&sampled(3 * S, 2_600, 2_000));
+        let spent = server.spent(Role::Server, 4 * S);
+        assert_eq!((spent.of(State::Owing), spent.of(State::Idle)), (3 * S, S));
+        let mut client = Ledger::begin(&sampled(S / 2, 100, 100), 0, true);
+        client.sample(&sampled(3 * S, 2_000, 2_600));
+        let spent = client.spent(Role::Client, 4 * S);
+        assert_eq!((spent.of(State::Awaiting), spent.total()), (3 * S, 4 * S));
+    }
+
+    #[test]
+    fn an_answer_that_was_given_counts_though_no_sample_fell_into_it() {
+        let mut server = Ledger::begin(&sampled(S, 500, 500), 0, true);
+        // Asked 300 ms ago, answered 100 ms ago.
+        server.sample(&sampled(2 * S, 100, 300));
+        let spent = server.spent(Role::Server, 2 * S);
+        assert_eq!(spent.of(State::Owing), S / 5);
+        assert_eq!(spent.total(), 2 * S);
+    }
+
+    #[test]
+    fn time_that_the_kernel_counted_is_taken_as_it_is() {
+        let mut end = Ledger::begin(&sampled(S, 0, 900), 0, true);
+        let mut row = sampled(2 * S, 0, 1_900);
+        (row.rwnd_limited_us, row.sndbuf_limited_us) = (Some(600_000), Some(100_000));
+        row.notsent_bytes = Some(10_000);
+        end.sample(&row);
+        let spent = end.spent(Role::Client, 2 * S);
+        assert_eq!(spent.of(State::PeerWindow), 600 * MS);
+        assert_eq!(spent.of(State::SendBuffer), 100 * MS);
+        assert_eq!(spent.total(), 2 * S);
+    }
+
+    #[test]
+    fn an_upload_that_goes_on_owes_no_answer() {
+        let at = |time_ns, segments, silent_ms| Socket {
+            data_segs_in: Some(segments),
+            data_segs_out: Some(0),
+            ..sampled(time_ns, 0, silent_ms)
+        };
+        let mut server = Ledger::begin(&at(S, 10, 0), 0, true);
+        server.sample(&at(2 * S, 1_010, 2));
+        let spent = server.spent(Role::Server, 3 * S);
+        assert_eq!(
+            (spent.of(State::Owing), spent.of(State::Receiving)),
+            (S, 2 * S)
+        );
+        // It ended 2 s ago.
+        server.sample(&at(5 * S, 2_010, 2_000));
+        let spent = server.spent(Role::Server, 5 * S);
+        assert_eq!(
+            (spent.of(State::Owing), spent.of(State::Receiving)),
+            (3 * S, 2 * S)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn states_partition_the_time(
+            rows in prop::collection::vec(any::<(u32, u32, u32, u64, u64, u8)>(), 1..20),
+            since in 0..u64::from(u32::MAX),
+            older: bool,
+        ) {
+            let row = |(time, sent, received, rwnd, sndbuf, kind): &(u32, u32, u32, u64, u64, u8)| {
+                let mut row = sampled((*time).into(), *sent, *received);
+                (row.rwnd_limited_us, row.sndbuf_limited_us) = (Some(*rwnd), Some(*sndbuf));
+                row.recv_queue = Some((kind & 1).into());
+                row.notsent_bytes = Some((kind & 2).into());
+                row.data_segs_in = Some((kind & 4).into());
+                row.data_segs_out = (kind & 8 > 0).then_some(1);
+                row
+            };
+            let mut ledger = Ledger::begin(&row(&rows[0]), since, older);
+            rows[1..].iter().for_each(|r| ledger.sample(&row(r)));
+            let latest = rows.iter().map(|r| u64::from(r.0)).max().unwrap_or(0);
+            let until = latest.max(since);
+            for role in [Role::Server, Role::Client, Role::Unknown] {
+                prop_assert_eq!(ledger.spent(role, until).total(), until - since);
+                prop_assert_eq!(ledger.instants(role).total(), rows.len() as u64);
+            }
+        }
+    }
+}
