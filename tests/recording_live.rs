@@ -339,3 +339,46 @@ fn a_copied_recording_means_the_same_without_root() {
         "the same findings as live"
     );
 }
+
+#[test]
+fn what_plain_record_leaves_out_cannot_be_told_and_explain_says_how_to_record_it() {
+    need_root();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.tcpwhy");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut child = begin(&path, &[]);
+    connect(&listener, 20);
+    signal(&child, Signal::INT);
+    assert!(child.wait().unwrap().success());
+
+    let parts = ["events", "sockets", "host", "ports"];
+    for source in Recording::open(&path).unwrap().manifest.sources {
+        let part = source.name.part();
+        assert!(
+            part.is_none_or(|p| parts.contains(&p)),
+            "{} is of {part:?}",
+            source.name
+        );
+    }
+    let output = run(&["explain", arg(&path), "--json"]);
+    let lines = json_lines(&output);
+    let summary = lines.last().expect("a summary");
+    let causes = summary["causes"].as_array().expect("answers");
+    let answer = |cause: &str| {
+        let found = causes.iter().find(|a| a["cause"] == cause);
+        found.unwrap_or_else(|| panic!("no answer of {cause}"))
+    };
+    for (cause, part) in [
+        ("cpu-contention", "threads"),
+        ("softirq-starvation", "threads"),
+        ("lookup-table-growth", "profile"),
+    ] {
+        let answer = answer(cause);
+        assert_eq!(answer["answer"], "cannot-tell", "{answer}");
+        assert_eq!(answer["record"][0], part, "{answer}");
+    }
+    assert_eq!(answer("connection-refused")["answer"], "ruled-out");
+    let text = run(&["explain", arg(&path)]);
+    let text = String::from_utf8_lossy(&text.stdout).replace("\n    ", " ");
+    assert!(text.contains("record --with threads"), "{text}");
+}

@@ -456,6 +456,10 @@ symptoms: Array<[string, number]>,
  */
 tested: Array<[string, string]>, 
 /**
+ * Causes that cannot be told from it: id, and why.
+ */
+cannot_tell: Array<[string, string]>, 
+/**
  * What ended waits: kind, how many, the longest in ms.
  */
 waits: Array<[string, number, number]>, 

@@ -79,7 +79,7 @@ export function empty(): Page {
       name: "empty",
       facts: { ...made.facts, host: HOSTILE, length_s: 0, complete: false, cost: [] },
       findings: [],
-      summary: { counts: [], symptoms: [], tested: [], waits: [], walks: [] },
+      summary: { counts: [], symptoms: [], tested: [], cannot_tell: [], waits: [], walks: [] },
       health: [],
       sources: [],
       settings: [],
@@ -143,6 +143,7 @@ function run(name: string, size: Size): Run {
         ["SYNs sent again", 225],
         [`resets sent by ${HOSTILE}`, 12],
       ],
+      cannot_tell: [["cpu-contention", '"threads" was not recorded']],
       tested: [
         ["accept-queue-overflow", "The application accepts more slowly than clients connect"],
         ["path-loss", "The path loses packets at random"],

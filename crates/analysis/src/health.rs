@@ -1,6 +1,6 @@
 //! How far the recording can be trusted: sources that failed, records that were lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use recording::tables::Health as Row;
 use recording::{Error, HealthKind, Manifest, Recording, SourceName, Verdict};
@@ -55,6 +55,8 @@ const KEPT_NOTES: usize = 100;
 /// What is known of the sources.
 #[derive(Debug, Default)]
 pub struct Health {
+    /// The sources that the manifest names, whatever became of them.
+    asked: BTreeSet<SourceName>,
     absent: BTreeMap<SourceName, String>,
     lost: BTreeMap<SourceName, u64>,
     notes: Vec<HealthNote>,
@@ -96,6 +98,7 @@ impl Health {
 
     fn manifest(&mut self, manifest: &Manifest) {
         for source in &manifest.sources {
+            self.asked.insert(source.name.clone());
             match &source.verdict {
                 Verdict::Attached => {}
                 Verdict::Unsupported(why) | Verdict::Failed(why) => {
@@ -119,6 +122,16 @@ impl Health {
     /// Whether the source worked: of what it would have told, nothing seen means nothing otherwise.
     pub fn sees(&self, source: &SourceName) -> bool {
         !self.absent.contains_key(source)
+    }
+
+    /// Whether the source was recorded, and worked; of a manifest without sources nobody knows.
+    pub fn has(&self, source: &SourceName) -> bool {
+        (self.asked.is_empty() || self.asked.contains(source)) && self.sees(source)
+    }
+
+    /// Why it was not available; `None` when it was, or was not asked for.
+    pub fn absent(&self, source: &SourceName) -> Option<&str> {
+        self.absent.get(source).map(String::as_str)
     }
 
     /// Why a finding that rests on the source is less sure; `None` when it is whole.

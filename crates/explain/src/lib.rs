@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows which producer made the recording, needs root, or looks at the host.
 
+mod answers;
 mod causes;
 mod changes;
 pub mod compare;
@@ -24,6 +25,7 @@ use recording::{Error, Filter, Recording};
 
 pub use analysis::account::{self, Service, State};
 pub use analysis::{Arrival, Doing, HealthNote, Netns, NoteKind};
+pub use answers::{Answer, Ground, Holds};
 pub use causes::Cause;
 pub use finding::{
     Advice, Change, Check, Confidence, Explanation, Finding, Impact, Latency, Level, Number,
@@ -104,8 +106,8 @@ pub fn explain_with(recording: &Recording, options: &Options) -> Result<Explanat
 
 fn of_story(story: &Story, recording: &Recording, options: &Options) -> Result<Explanation, Error> {
     let mut summary = Summary::of(recording, story);
-    summary.tested = options.causes.iter().map(|c| c.id).collect();
     let (mut found, cut) = causes::find(story, &options.causes);
+    let holding: Vec<_> = found.iter().map(|f| f.cause).collect();
     narrow::narrow(&mut found, recording, &options.filter)?;
     let mut note = |says: String| {
         let (source, kind) = ("explain".into(), NoteKind::LeftOut);
@@ -136,6 +138,7 @@ fn of_story(story: &Story, recording: &Recording, options: &Options) -> Result<E
         ));
     }
     summary.findings = findings.len();
+    summary.causes = answers::answers(story, &options.causes, &holding, &findings);
     Ok(Explanation {
         findings,
         account,

@@ -6,6 +6,7 @@ use analysis::{Outcome, Side, Story};
 use recording::{Recording, counter};
 use serde::Serialize;
 
+use crate::answers::Answer;
 use crate::waits::WaitSummary;
 
 /// What was looked at.
@@ -24,8 +25,8 @@ pub struct Summary {
     pub events: u64,
     /// Counters read, over all namespaces.
     pub counters: u64,
-    /// Ids of the causes that were tested.
-    pub tested: Vec<&'static str>,
+    /// What each cause answers, by number.
+    pub causes: Vec<Answer>,
     /// What moved, whether or not a finding explains it.
     pub symptoms: Vec<Symptom>,
     /// What threads waited for; `None` when waits were not recorded.
@@ -124,7 +125,7 @@ impl Summary {
             listeners: story.listeners.all.len() as u64,
             events: story.tally.events,
             counters: story.counters.count(),
-            tested: Vec::new(),
+            causes: Vec::new(),
             symptoms: symptoms(story),
             waits: crate::waits::summary(&story.waits),
             health: health(story),

@@ -76,7 +76,7 @@ fn figure(outcome: &Outcome, client: &str, name: &str) -> (Option<f64>, Option<f
 }
 
 const RIGHT: &str = concat!(
-    r#"{"cause":"accept-queue-overflow","scope":{"listener":"0.0.0.0:7000","pid":PID,"#,
+    r#"{"type":"finding","cause":"accept-queue-overflow","scope":{"listener":"0.0.0.0:7000","pid":PID,"#,
     r#""comm":"orders","backlog":8},"advice":["#,
     r#"{"change":{"kind":"accept-faster"}},{"change":{"kind":"backlog","listener":"0.0.0.0:7000","value":8192}},"#,
     r#"{"change":{"kind":"sysctl","netns":1,"name":"net.ipv4.tcp_syncookies","value":0}},"#,
@@ -146,7 +146,7 @@ fn a_false_diagnosis_fails_and_says_why() {
 fn advice_may_start_a_server() {
     need_root();
     let finding = concat!(
-        r#"{"cause":"connection-refused","scope":{"listener":"198.18.1.2:7009"},"#,
+        r#"{"type":"finding","cause":"connection-refused","scope":{"listener":"198.18.1.2:7009"},"#,
         r#""advice":[{"change":{"kind":"start-listener","at":"198.18.1.2:7009"}}]}"#,
         "\n"
     );
@@ -160,7 +160,7 @@ fn advice_may_start_a_server() {
 fn advice_may_mend_the_path() {
     need_root();
     let finding = concat!(
-        r#"{"cause":"middlebox-strips-options","scope":{"listener":"0.0.0.0:7000","pid":PID,"#,
+        r#"{"type":"finding","cause":"middlebox-strips-options","scope":{"listener":"0.0.0.0:7000","pid":PID,"#,
         r#""comm":"store"},"advice":[{"change":{"kind":"keep-options","listener":"0.0.0.0:7000"}}]}"#,
         "\n"
     );

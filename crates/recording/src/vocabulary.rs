@@ -255,6 +255,31 @@ vocabulary! {
     }
 }
 
+impl SourceName {
+    /// The part of a recording that it belongs to, as `--with` takes it; `None` for what every
+    /// recording has, and for sources of a later version.
+    pub fn part(&self) -> Option<&'static str> {
+        use SourceName as S;
+        Some(match self {
+            S::States | S::Retransmits | S::SynAckRetransmits | S::ResetsSent => "events",
+            S::ResetsUnmatched | S::ResetsReceived | S::Drops | S::Symbols => "events",
+            S::Sockets | S::Holders | S::Counters | S::Settings | S::Processes => "sockets",
+            S::Packets => "packets",
+            S::Calls | S::PortSearch => "calls",
+            S::Waits | S::WaitWaker | S::WaitPacket | S::WaitRetransmit => "waits",
+            S::Threads => "threads",
+            S::Profile | S::ProfileSymbols => "profile",
+            S::Ports | S::Tables | S::Slabs | S::Conntrack | S::TcpMetrics => "ports",
+            S::Neighbours | S::Neighbours6 | S::RouteExceptions | S::RouteExceptions6 => "ports",
+            S::NftRules | S::IpRules | S::IpRules6 => "ports",
+            S::Cpus | S::Interrupts | S::Resources | S::Pressure | S::Owners | S::Cgroups => "host",
+            S::Namespaces | S::Stacks | S::Hz | S::Host | S::Recorder | S::Unknown(_) => {
+                return None;
+            }
+        })
+    }
+}
+
 /// All vocabularies, in the order of the documentation.
 pub const ALL: &[VocabularyInfo] = &[
     EventKind::INFO,

@@ -1,9 +1,11 @@
 //! Explanations as text: a short case report, what is wrong and what to do in its first lines.
 
+use std::collections::BTreeMap;
+
 use analysis::words::{duration, percent};
 use explain::{
-    Advice, Check, Explanation, Finding, Level, Role, Scope, Service, Since, State, Step, Summary,
-    WaitSummary, account,
+    Advice, Answer, Check, Explanation, Finding, Holds, Level, Role, Scope, Service, Since, State,
+    Step, Summary, WaitSummary, account,
 };
 
 use crate::page::Page;
@@ -50,6 +52,7 @@ pub fn explanation(explanation: &Explanation, style: &Style) -> String {
     }
     page.heading("RECORDING");
     recording(&mut page, &explanation.summary);
+    answers(&mut page, &explanation.summary);
     page.end()
 }
 
@@ -212,8 +215,58 @@ fn nothing(page: &mut Page, summary: &Summary) {
         summary.recording.host,
     );
     page.paragraph("", Look::Fix, &says);
-    page.blank();
-    page.item("tested", Look::Plain, &summary.tested.join(", "));
+}
+
+/// What the causes answer that have no finding: what cannot be told, and why, comes first.
+fn answers(page: &mut Page, summary: &Summary) {
+    let causes = &summary.causes;
+    let of = |verdict| causes.iter().filter(move |a| a.answer == verdict);
+    // The recording of a model has what its kernel had.
+    let live = summary.recording.producer == "live";
+    let mut unknown: BTreeMap<(&str, String), Vec<&str>> = BTreeMap::new();
+    for answer in of(Holds::CannotTell) {
+        let how = match &answer.record[..] {
+            parts if parts.is_empty() || !live => String::new(),
+            parts => format!(" (tcpwhy record --with {})", parts.join(",")),
+        };
+        let because = answer.because.as_deref().unwrap_or("");
+        unknown
+            .entry((because, how))
+            .or_default()
+            .push(answer.cause);
+    }
+    if !unknown.is_empty() {
+        page.heading("CANNOT TELL");
+    }
+    for ((because, how), causes) in unknown {
+        let says = format!("{because}{how}: {}", causes.join(", "));
+        page.paragraph("  - ", Look::Warning, &says);
+    }
+    let out: Vec<&Answer> = of(Holds::No).collect();
+    if out.is_empty() {
+        return;
+    }
+    page.heading("NOT FOUND");
+    let (partly, whole): (Vec<&Answer>, Vec<_>) = out.iter().partition(|a| a.because.is_some());
+    // Beside findings a list of names will do.
+    if summary.findings > 0 {
+        let ids: Vec<_> = whole.iter().map(|a| a.cause).collect();
+        if !ids.is_empty() {
+            page.paragraph("  - ", Look::Plain, &ids.join(", "));
+        }
+    } else {
+        let says = "Each would be a finding from what stands beside it on:";
+        page.paragraph("  ", Look::Plain, says);
+        for answer in whole {
+            let says = format!("{}: {}", answer.cause, answer.seen_from);
+            page.paragraph("  - ", Look::Plain, &says);
+        }
+    }
+    for answer in partly {
+        let but = answer.because.as_deref().unwrap_or("");
+        let says = format!("{}: {} ({but})", answer.cause, answer.seen_from);
+        page.paragraph("  - ", Look::Plain, &says);
+    }
 }
 
 /// Where time went, a line for each service; nothing when no connection was seen.

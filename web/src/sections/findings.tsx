@@ -149,7 +149,7 @@ function Arithmetic({ checks }: { checks: Check[] }) {
 }
 
 function Looked({ summary, open }: { summary: Overview; open: boolean }) {
-  const { counts, symptoms, tested, waits } = summary;
+  const { counts, symptoms, tested, cannot_tell: untold, waits } = summary;
   return (
     <details class="looked" open={open}>
       <summary>What was looked at</summary>
@@ -181,6 +181,18 @@ function Looked({ summary, open }: { summary: Overview; open: boolean }) {
             heads={["ended by", "waits", "longest"]}
             rows={waits.map(([kind, count, longest]) => [kind, number(count), duration(longest)])}
           />
+        </>
+      )}
+      {untold.length > 0 && (
+        <>
+          <h4>Causes that cannot be told from this recording</h4>
+          <ul>
+            {untold.map(([id, why]) => (
+              <li key={id}>
+                <code>{id}</code> {why}
+              </li>
+            ))}
+          </ul>
         </>
       )}
       {tested.length > 0 && (

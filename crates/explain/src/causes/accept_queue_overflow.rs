@@ -8,7 +8,7 @@ use recording::{SourceName, counter, sysctl};
 
 use super::lost_syn::{ConnectTimes, dropped_elsewhere, matters};
 use super::scene::{Scene, application, doubts, named, named_short, process, scenes};
-use super::{Cause, findings};
+use super::{Cause, Ground, findings};
 use crate::finding::{Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
 use crate::moved::Symptom;
 
@@ -17,6 +17,12 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C04",
     title: "the accept queue is full",
     page: PAGE,
+    ground: Ground::Listeners,
+    needs: &[
+        &[SourceName::Sockets],
+        &[SourceName::Drops, SourceName::Counters],
+    ],
+    seen_from: "10 dropped SYNs, 0.1 % of those that arrive",
     symptom: Some(Symptom::Connects),
     find,
 };

@@ -7,7 +7,7 @@ use super::path::{
     End, Path, lost, median_of, paths, rate, rwnd_share, sample_rows, senders, usual_rtt,
 };
 use super::scene::{command_in, doubts, namespace, weigh_checks};
-use super::{Cause, findings, path_loss, slow_reader};
+use super::{Cause, Ground, findings, path_loss, slow_reader};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step,
 };
@@ -18,6 +18,9 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C20",
     title: "a deep queue in front of a bottleneck stands full",
     page: PAGE,
+    ground: Ground::Transfers,
+    needs: &[&[SourceName::Sockets]],
+    seen_from: "a queue of 100 ms, three times the shortest round trip",
     symptom: Some(Symptom::Retransmits),
     find,
 };

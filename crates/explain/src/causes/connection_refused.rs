@@ -10,7 +10,7 @@ use analysis::{Conn, ConnId, Endpoint, Group, Side, Story, What};
 use recording::{SourceName, Text, counter};
 
 use super::scene::{command_in, doubts, same_count, weigh_checks};
-use super::{Cause, accept_queue_overflow, injected_reset};
+use super::{Cause, Ground, accept_queue_overflow, injected_reset};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope,
 };
@@ -21,6 +21,16 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C10",
     title: "nothing listens there",
     page: PAGE,
+    ground: Ground::Connections,
+    needs: &[
+        &[SourceName::States],
+        &[
+            SourceName::ResetsUnmatched,
+            SourceName::ResetsReceived,
+            SourceName::Drops,
+        ],
+    ],
+    seen_from: "10 refused connects, 2 a second",
     symptom: Some(Symptom::Connects),
     find,
 };

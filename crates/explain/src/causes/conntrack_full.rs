@@ -6,7 +6,7 @@ use recording::{SourceName, sysctl};
 
 use super::scene::{command_in, doubts, namespace, weigh_checks};
 use super::silent::{MIN_LOST, Silent, places};
-use super::{Cause, findings};
+use super::{Cause, Ground, findings};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, RuledOut, Step};
 use crate::moved::Symptom;
 
@@ -15,6 +15,13 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C33",
     title: "the table of tracked connections is full",
     page: PAGE,
+    ground: Ground::Host,
+    needs: &[
+        &[SourceName::States],
+        &[SourceName::Drops],
+        &[SourceName::Conntrack],
+    ],
+    seen_from: "10 dropped SYNs while the table is 95 % full",
     symptom: Some(Symptom::Connects),
     find,
 };

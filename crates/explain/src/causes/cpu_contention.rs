@@ -11,7 +11,7 @@ use recording::SourceName;
 
 use super::runqueue::{Rivals, serves_softirq, softirq_waited, thread_step};
 use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
-use super::{Cause, MOST_PER_CAUSE};
+use super::{Cause, Ground, MOST_PER_CAUSE};
 use crate::finding::{
     Advice, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
 };
@@ -22,6 +22,9 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C35",
     title: "the application waits for a CPU",
     page: PAGE,
+    ground: Ground::Host,
+    needs: &[&[SourceName::Threads]],
+    seen_from: "a thread runnable 30 % of the time, 200 ms in all",
     symptom: None,
     find,
 };

@@ -10,7 +10,7 @@ use analysis::{Conn, ConnId, Endpoint, Netns, Rejected, Side, Story, What};
 use recording::{Addr, SourceName, counter};
 
 use super::scene::{command_in, doubts, namespace, weigh_checks};
-use super::{Cause, scene};
+use super::{Cause, Ground, scene};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Role, RuledOut, Scope};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -18,6 +18,14 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C13",
     title: "resets that no socket sent",
     page: PAGE,
+    ground: Ground::Connections,
+    needs: &[
+        &[SourceName::States],
+        &[SourceName::ResetsReceived],
+        &[SourceName::ResetsSent],
+        &[SourceName::ResetsUnmatched],
+    ],
+    seen_from: "10 refused connects, or 5 reset connections",
     symptom: None,
     find,
 };

@@ -6,7 +6,7 @@ use recording::SourceName;
 
 use super::scene::{command_in, doubts, namespace, weigh_checks};
 use super::silent::{MIN_LOST, Silent, places};
-use super::{Cause, findings};
+use super::{Cause, Ground, findings};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, RuledOut, Step};
 use crate::moved::Symptom;
 
@@ -15,6 +15,9 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C08",
     title: "a firewall of this host drops SYNs",
     page: PAGE,
+    ground: Ground::Connections,
+    needs: &[&[SourceName::States], &[SourceName::Drops]],
+    seen_from: "10 dropped SYNs",
     symptom: Some(Symptom::Connects),
     find,
 };

@@ -14,7 +14,7 @@ use recording::{RowRef, SourceName};
 
 use super::runqueue::softirq_waited;
 use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
-use super::{Cause, findings};
+use super::{Cause, Ground, findings};
 use crate::finding::{Check, Confidence, Finding, Impact, Level, RuledOut, Scope};
 use kinds::{KINDS, Kind, LookedUp, Walked};
 
@@ -23,6 +23,12 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C34",
     title: "packets walk a lookup structure that has outgrown its size",
     page: PAGE,
+    ground: Ground::Host,
+    needs: &[
+        &[SourceName::Profile],
+        &[SourceName::Tables, SourceName::Slabs],
+    ],
+    seen_from: "2 % of one CPU spent in walking a table",
     symptom: None,
     find,
 };

@@ -10,7 +10,7 @@ use recording::{SourceName, counter, sysctl};
 
 use super::options::{Pace, Sorted, any_lasts};
 use super::scene::{Scene, command_in, doubts, named, named_short, scenes, weigh_checks};
-use super::{Cause, syn_cookie_options_lost};
+use super::{Cause, Ground, syn_cookie_options_lost};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, Role, RuledOut, Scope};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -18,6 +18,9 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C07",
     title: "a box on the path strips TCP options",
     page: PAGE,
+    ground: Ground::Transfers,
+    needs: &[&[SourceName::States], &[SourceName::Sockets]],
+    seen_from: "a transfer that waits for its window 20 % of its busy time",
     symptom: None,
     find,
 };

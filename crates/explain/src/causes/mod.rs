@@ -36,7 +36,9 @@ mod tail_loss;
 mod time_wait_collision;
 
 use analysis::Story;
+use recording::SourceName;
 
+pub(crate) use crate::answers::Ground;
 use crate::finding::{Finding, Level};
 use crate::moved::{self, Symptom};
 pub(crate) use scene::scenes as scenes_of;
@@ -52,6 +54,12 @@ pub struct Cause {
     pub title: &'static str,
     /// Its page of the book, Markdown without the heading.
     pub page: &'static str,
+    /// Where it shows.
+    pub ground: Ground,
+    /// What must have been recorded: of each of these lists one source at least.
+    pub needs: &'static [&'static [SourceName]],
+    /// From which severity on it is a finding, in words.
+    pub seen_from: &'static str,
     /// What counters are looked at that moved with it; `None` when its symptom is not an event.
     pub(crate) symptom: Option<Symptom>,
     pub(crate) find: fn(&Story) -> Vec<Finding>,

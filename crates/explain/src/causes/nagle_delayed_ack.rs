@@ -6,9 +6,9 @@ use analysis::words::{count, duration, fitting, plural, rounded};
 use analysis::{Endpoint, Story};
 use recording::{RowRef, SourceName, counter};
 
-use super::Cause;
 use super::path::{End, ends, median_of, sample_rows, senders};
 use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
+use super::{Cause, Ground};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Scope, Step,
 };
@@ -18,6 +18,9 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C22",
     title: "Nagle's algorithm waits for a delayed ACK",
     page: PAGE,
+    ground: Ground::Transfers,
+    needs: &[&[SourceName::Sockets]],
+    seen_from: "3 samples of a held segment, with round trips of 30 to 60 ms",
     symptom: None,
     find,
 };

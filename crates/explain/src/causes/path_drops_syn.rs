@@ -4,9 +4,9 @@ use analysis::words::{count, duration, fitting, list, percent, plural};
 use analysis::{Conn, Story};
 use recording::{SourceName, sysctl};
 
-use super::Cause;
 use super::scene::{doubts, namespace, weigh_checks};
 use super::silent::{MIN_LOST, Silent, places};
+use super::{Cause, Ground};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, RuledOut, Step};
 use crate::modes::{modes, step, syn_schedule};
 use crate::moved::Symptom;
@@ -16,6 +16,13 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C09",
     title: "the path drops SYNs",
     page: PAGE,
+    ground: Ground::Connections,
+    needs: &[
+        &[SourceName::States],
+        &[SourceName::Retransmits],
+        &[SourceName::Drops],
+    ],
+    seen_from: "10 unanswered SYNs, 5 % of the connects",
     symptom: Some(Symptom::Connects),
     find,
 };

@@ -6,7 +6,7 @@ use recording::{RowRef, SourceName};
 use super::losses::Losses;
 use super::path::{End, Path, median_of, paths, sample_rows};
 use super::scene::{SHOWN_ROWS, command_in, doubts, weigh_checks};
-use super::{Cause, bufferbloat, findings, pmtu_black_hole, qdisc_drop, tail_loss};
+use super::{Cause, Ground, bufferbloat, findings, pmtu_black_hole, qdisc_drop, tail_loss};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Step};
 use crate::moved::Symptom;
 
@@ -15,6 +15,9 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C17",
     title: "the path loses packets at random",
     page: PAGE,
+    ground: Ground::Transfers,
+    needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
+    seen_from: "20 lost segments, 0.1 % of what is sent",
     symptom: Some(Symptom::Retransmits),
     find,
 };

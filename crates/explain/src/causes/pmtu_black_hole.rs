@@ -10,7 +10,7 @@ use recording::{Addr, RowRef, SourceName, sysctl};
 
 use super::path::{End, Path, paths_of};
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, set_sysctl, weigh_checks};
-use super::{Cause, path_loss, slow_reader};
+use super::{Cause, Ground, path_loss, slow_reader};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut};
 use crate::moved::Symptom;
 
@@ -19,6 +19,9 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C30",
     title: "large packets vanish on the path, and nobody is told",
     page: PAGE,
+    ground: Ground::Transfers,
+    needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
+    seen_from: "2 timeouts beside packets that pass, 4 of a connection alone",
     symptom: Some(Symptom::Retransmits),
     find,
 };

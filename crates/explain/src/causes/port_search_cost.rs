@@ -14,7 +14,7 @@ use super::port_search::{
     BIND, BIND_TRY_NS, CONNECT, Destination, FUNCTIONS, HALF, TRY_NS, destinations,
 };
 use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
-use super::{Cause, findings, ports_exhausted};
+use super::{Cause, Ground, findings, ports_exhausted};
 use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step};
 use crate::since::{Began, Since};
 
@@ -23,6 +23,16 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C03",
     title: "connect() or bind() searches for a free local port",
     page: PAGE,
+    ground: Ground::Connections,
+    needs: &[
+        &[SourceName::States],
+        &[
+            SourceName::Profile,
+            SourceName::PortSearch,
+            SourceName::Calls,
+        ],
+    ],
+    seen_from: "50 µs of searching per connect, or a search of 10 ms",
     symptom: None,
     find,
 };

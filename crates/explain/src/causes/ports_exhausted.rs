@@ -5,9 +5,9 @@ use analysis::words::{count, duration, fitting, percent, plural};
 use analysis::{Conn, Story};
 use recording::SourceName;
 
-use super::Cause;
 use super::port_search::{Destination, destinations};
 use super::scene::{SHOWN_ROWS, doubts, process, weigh_checks};
+use super::{Cause, Ground};
 use crate::finding::{Check, Confidence, Finding, Impact, RuledOut, Step};
 use crate::moved::Symptom;
 
@@ -16,6 +16,9 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C02",
     title: "no local port is left",
     page: PAGE,
+    ground: Ground::Connections,
+    needs: &[&[SourceName::States]],
+    seen_from: "5 connects without a local port",
     symptom: Some(Symptom::Connects),
     find,
 };

@@ -8,7 +8,7 @@ use recording::{RowRef, SourceName, Text, counter};
 
 use super::path::{End, lost, min_rtt_us, paths, rate, sample_rows, senders};
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, same_count, weigh_checks};
-use super::{Cause, path_loss};
+use super::{Cause, Ground, path_loss};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step,
 };
@@ -19,6 +19,9 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C14",
     title: "a queueing discipline of this host drops packets",
     page: PAGE,
+    ground: Ground::Transfers,
+    needs: &[&[SourceName::Drops], &[SourceName::Sockets]],
+    seen_from: "20 dropped packets, 0.3 % of what is sent",
     symptom: Some(Symptom::Retransmits),
     find,
 };

@@ -4,11 +4,11 @@ mod silent_peer;
 
 use analysis::words::{count, fitting, percent, plural};
 use analysis::{Story, Why};
-use recording::counter;
+use recording::{SourceName, counter};
 
 use super::aborted::{Aborted, aborted};
 use super::scene::{application, command_in, named, named_short, weigh_checks};
-use super::{Cause, findings, injected_reset, reset_unread_data};
+use super::{Cause, Ground, findings, injected_reset, reset_unread_data};
 use crate::finding::{Advice, Change, Finding, RuledOut, Scope, Step};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -16,6 +16,9 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C12",
     title: "reset on purpose",
     page: PAGE,
+    ground: Ground::Connections,
+    needs: &[&[SourceName::States], &[SourceName::ResetsSent]],
+    seen_from: "10 reset connections, 2 % of the listener's",
     symptom: None,
     find,
 };

@@ -2,11 +2,11 @@
 
 use analysis::words::{count, fitting, percent, plural};
 use analysis::{Story, Why};
-use recording::counter;
+use recording::{SourceName, counter};
 
 use super::aborted::{Aborted, aborted};
 use super::scene::{application, command_in, named, named_short, weigh_checks};
-use super::{Cause, findings, injected_reset, reset_by_application};
+use super::{Cause, Ground, findings, injected_reset, reset_by_application};
 use crate::finding::{Advice, Change, Finding, RuledOut, Scope, Step};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -14,6 +14,9 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C11",
     title: "closed with data unread",
     page: PAGE,
+    ground: Ground::Listeners,
+    needs: &[&[SourceName::States], &[SourceName::ResetsSent]],
+    seen_from: "10 reset connections, 2 % of the listener's",
     symptom: None,
     find,
 };

@@ -9,7 +9,7 @@ use recording::SourceName;
 
 use super::path::{End, ends, rwnd_share, sample_rows};
 use super::scene::{Scene, command_in, doubts, weigh_checks};
-use super::{Cause, bufferbloat};
+use super::{Cause, Ground, bufferbloat};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
 };
@@ -19,6 +19,9 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C23",
     title: "the receiving application reads too slowly",
     page: PAGE,
+    ground: Ground::Transfers,
+    needs: &[&[SourceName::Sockets]],
+    seen_from: "a transfer with 16 kB unread in 75 % of its samples",
     symptom: None,
     find,
 };

@@ -8,7 +8,7 @@ use recording::{RowRef, SourceName};
 
 use super::runqueue::{Rivals, serves_softirq, thread_step};
 use super::scene::{doubts, weigh_checks};
-use super::{Cause, MOST_PER_CAUSE};
+use super::{Cause, Ground, MOST_PER_CAUSE};
 use crate::finding::{Check, Confidence, Finding, Impact, RuledOut, Scope, Step};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -16,6 +16,9 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C16",
     title: "packets wait for the kernel's turn on a CPU",
     page: PAGE,
+    ground: Ground::Host,
+    needs: &[&[SourceName::Threads]],
+    seen_from: "ksoftirqd runnable 10 % of the time, 100 ms in all",
     symptom: None,
     find,
 };

@@ -10,7 +10,7 @@ use super::scene::{
     SHOWN_ROWS, Scene, application, doubts, named, named_short, raise_backlog, roomy_backlog,
     same_count, scenes, set_sysctl, weigh_checks,
 };
-use super::{Cause, findings};
+use super::{Cause, Ground, findings};
 use crate::finding::{Advice, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -18,6 +18,9 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C06",
     title: "SYN cookies strip SACK and window scaling",
     page: PAGE,
+    ground: Ground::Listeners,
+    needs: &[&[SourceName::States], &[SourceName::Symbols]],
+    seen_from: "a connection of at least 1 s, or with bulk, without SACK and window scaling",
     symptom: None,
     find,
 };

@@ -10,7 +10,7 @@ use super::scene::{
     SHOWN_ROWS, Scene, application, doubts, named, named_short, raise_backlog, roomy_backlog,
     scenes, set_sysctl,
 };
-use super::{Cause, accept_queue_overflow, findings};
+use super::{Cause, Ground, accept_queue_overflow, findings};
 use crate::finding::{Advice, Check, Confidence, Finding, Level, RuledOut, Scope, Step};
 use crate::moved::Symptom;
 
@@ -19,6 +19,12 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C05",
     title: "the SYN queue is full and cookies are off",
     page: PAGE,
+    ground: Ground::Listeners,
+    needs: &[
+        &[SourceName::Sockets],
+        &[SourceName::Drops, SourceName::Counters],
+    ],
+    seen_from: "10 dropped SYNs, 0.1 % of those that arrive",
     symptom: Some(Symptom::Connects),
     find,
 };

@@ -7,7 +7,7 @@ use recording::{RowRef, SourceName, sysctl};
 use super::losses::Losses;
 use super::path::{End, Path, median_of, paths, sample_rows};
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, set_sysctl, weigh_checks};
-use super::{Cause, findings, nagle_delayed_ack, path_loss, pmtu_black_hole, qdisc_drop};
+use super::{Cause, Ground, findings, nagle_delayed_ack, path_loss, pmtu_black_hole, qdisc_drop};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step,
 };
@@ -18,6 +18,9 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C18",
     title: "the last segment of a message is lost, and a timer has to find out",
     page: PAGE,
+    ground: Ground::Transfers,
+    needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
+    seen_from: "10 messages that waited for a timer, 0.1 % of them",
     symptom: Some(Symptom::Retransmits),
     find,
 };

@@ -10,8 +10,8 @@ use analysis::stats::quantile;
 use analysis::words::{count, duration, figure, fitting, percent, plural};
 use recording::{SourceName, counter};
 
-use super::Cause;
 use super::scene::{doubts, weigh_checks};
+use super::{Cause, Ground};
 use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, Role, RuledOut, Scope};
 use crate::moved::Symptom;
 use crate::since::{Began, Since};
@@ -22,6 +22,12 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C01",
     title: "SYNs are refused by TIME_WAIT sockets",
     page: PAGE,
+    ground: Ground::Connections,
+    needs: &[
+        &[SourceName::States],
+        &[SourceName::Drops, SourceName::Counters],
+    ],
+    seen_from: "10 refused SYNs, 0.5 % of the connects",
     symptom: Some(Symptom::Connects),
     find,
 };

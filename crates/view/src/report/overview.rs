@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use explain::{Explanation, Summary};
+use explain::{Answer, Explanation, Holds, Summary};
 use recording::{Error, Intent, Manifest, Recording, Text, Verdict, tables};
 
 use super::axis::Axis;
@@ -101,14 +101,21 @@ pub(super) fn overview(explanation: &Explanation) -> Overview {
             .map(|s| (s.says.clone(), s.count as f64))
             .collect(),
         tested: summary
-            .tested
+            .causes
             .iter()
-            .map(|id| {
+            .filter(|a| a.answer != Holds::CannotTell)
+            .map(|Answer { cause: id, .. }| {
                 (
                     id.to_string(),
                     titles.get(id).copied().unwrap_or("").to_string(),
                 )
             })
+            .collect(),
+        cannot_tell: summary
+            .causes
+            .iter()
+            .filter(|a| a.answer == Holds::CannotTell)
+            .map(|a| (a.cause.to_string(), a.because.clone().unwrap_or_default()))
             .collect(),
         waits: waits
             .map(|e| (e.what.to_string(), e.count as f64, e.longest_ms))

@@ -208,6 +208,8 @@ pub struct Overview {
     pub symptoms: Vec<(String, f64)>,
     /// Causes that were tested: id and title.
     pub tested: Vec<(String, String)>,
+    /// Causes that cannot be told from it: id, and why.
+    pub cannot_tell: Vec<(String, String)>,
     /// What ended waits: kind, how many, the longest in ms.
     pub waits: Vec<(String, f64, f64)>,
     /// The longest waits that a retransmission ended, hop by hop in words.
