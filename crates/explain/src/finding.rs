@@ -11,6 +11,7 @@ use recording::RowRef;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
+use crate::lost::Lost;
 use crate::since::Since;
 use crate::summary::Summary;
 
@@ -41,6 +42,9 @@ pub struct Finding {
     pub scope: Scope,
     /// How many suffer, and how much.
     pub impact: Impact,
+    /// Time that connections lost to it, all ends together, s; null when there is nothing to measure it
+    /// against.
+    pub lost_s: Lost,
     /// Since when; null when no row of its symptom has a moment.
     pub since: Option<Since>,
     /// How sure we are, and why.

@@ -7,6 +7,7 @@ mod causes;
 mod changes;
 pub mod compare;
 mod finding;
+mod lost;
 mod modes;
 mod moved;
 mod narrow;
@@ -31,6 +32,7 @@ pub use finding::{
     Advice, Change, Check, Confidence, Explanation, Finding, Impact, Latency, Level, Number,
     Numbers, Role, RuledOut, Scope, Step,
 };
+pub use lost::Lost;
 pub use reading::{Cluster, Connect, End, Reading};
 pub use since::{Began, Since};
 pub use summary::{Connections, Facts, Summary, Symptom};

@@ -123,8 +123,17 @@ pub(crate) fn facts(finding: &Finding, start_unix_ns: i64) -> Vec<(&'static str,
             .map(|s| ("since", since(s, start_unix_ns))),
     );
     facts.push(("impact", finding.impact.says.clone()));
+    facts.extend(finding.lost_s.seconds().map(|s| ("lost", lost(s))));
     facts.push(("cause", format!("{} ({})", finding.cause, finding.number)));
     facts
+}
+
+/// Time lost, in a sentence.
+fn lost(seconds: f64) -> String {
+    format!(
+        "{} of waiting, all its connections together",
+        duration((seconds * 1e9) as u64)
+    )
 }
 
 fn place(scope: &Scope) -> String {

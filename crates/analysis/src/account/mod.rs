@@ -123,32 +123,44 @@ impl Sums {
         if self.owner.is_none() {
             self.owner = story.owner(conn);
         }
-        let until = conn.ended_ns.unwrap_or(story.end_ns).min(story.end_ns);
-        let established = match (conn.side, conn.established_ns, conn.outcome) {
-            (_, Some(ns), _) => ns,
-            // It never was.
-            (_, None, Outcome::Pending | Outcome::Failed) => until,
-            (Side::Older, ..) => story.start_ns,
-            (_, None, _) => conn.start_ns,
-        };
-        if conn.side == Side::Opened {
-            let took = established.saturating_sub(conn.start_ns);
-            self.spent.add(State::Connecting, took);
-        }
-        match story.samples(conn).and_then(|s| s.ledger.as_ref()) {
-            Some(ledger) => {
-                let spent = ledger.spent(role, until);
-                let instants = ledger.instants(role);
-                self.spent.absorb(&spent);
-                self.samples += instants.total();
-                self.duplex += u64::from(ledger.duplex);
-                if conn.established_ns.is_some() {
-                    self.short.absorb(&instants);
-                }
+        self.spent.absorb(&spent(story, conn, role));
+        if let Some(ledger) = story.samples(conn).and_then(|s| s.ledger.as_ref()) {
+            let instants = ledger.instants(role);
+            self.samples += instants.total();
+            self.duplex += u64::from(ledger.duplex);
+            if conn.established_ns.is_some() {
+                self.short.absorb(&instants);
             }
-            None => self
-                .spent
-                .add(State::Unsampled, until.saturating_sub(established)),
         }
     }
+}
+
+/// Where the time of one end went.
+pub fn of_end(story: &Story, conn: &Conn) -> Spent {
+    let (role, _) = place(story, conn, story.health.sees(&SourceName::Sockets));
+    spent(story, conn, role)
+}
+
+fn spent(story: &Story, conn: &Conn, role: Role) -> Spent {
+    let until = conn.ended_ns.unwrap_or(story.end_ns).min(story.end_ns);
+    let established = match (conn.side, conn.established_ns, conn.outcome) {
+        (_, Some(ns), _) => ns,
+        // It never was.
+        (_, None, Outcome::Pending | Outcome::Failed) => until,
+        (Side::Older, ..) => story.start_ns,
+        (_, None, _) => conn.start_ns,
+    };
+    let mut spent = match story.samples(conn).and_then(|s| s.ledger.as_ref()) {
+        Some(ledger) => ledger.spent(role, until),
+        None => {
+            let mut spent = Spent::default();
+            spent.add(State::Unsampled, until.saturating_sub(established));
+            spent
+        }
+    };
+    if conn.side == Side::Opened {
+        let took = established.saturating_sub(conn.start_ns);
+        spent.add(State::Connecting, took);
+    }
+    spent
 }

@@ -10,6 +10,7 @@ use recording::SourceName;
 
 use super::scene::{SHOWN_ROWS, Scene, at_least, doubts, process, same_count, scenes};
 use crate::finding::{Check, Confidence, Impact, Level, Scope, Step};
+use crate::lost::Lost;
 
 /// Fewer are clients that were given up now and then.
 const MIN_RESET: usize = 10;
@@ -96,6 +97,13 @@ impl<'a> Aborted<'a> {
         let story = self.scene.story;
         let ids = self.all.iter().filter_map(|(c, _)| c.peer);
         ids.filter_map(move |id| Some((id, story.conn(id)?)))
+    }
+
+    /// A request that failed costs its client the time until the next one that did not.
+    pub(super) fn lost(&self) -> Lost {
+        let story = self.scene.story;
+        let client = |c: &'a Conn| c.peer.and_then(|id| story.conn(id)).unwrap_or(c);
+        Lost::outages(story, self.all.iter().map(|(c, _)| client(c)))
     }
 
     pub(super) fn impact(&self) -> Impact {

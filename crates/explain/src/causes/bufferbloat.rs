@@ -1,5 +1,6 @@
 //! C20: transfers fill a deep queue in front of a bottleneck, and everything waits in it.
 
+use analysis::account::State;
 use analysis::words::{bit_rate, bytes, count, duration, fitting, percent, plural, rounded};
 use recording::SourceName;
 
@@ -11,6 +12,7 @@ use super::{Cause, Ground, findings, path_loss, slow_reader};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step,
 };
+use crate::lost::Lost;
 use crate::moved::Symptom;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -132,6 +134,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: self.lost(),
             since: None,
             title: fitting([
                 format!(
@@ -163,6 +166,15 @@ impl<'a> Case<'a> {
             ),
             scope,
         }
+    }
+
+    /// What those beside the transfers waited longer than on an empty path; a transfer itself loses
+    /// nothing to a queue that it keeps full.
+    fn lost(&self) -> Lost {
+        let beside = self.beside.iter().map(|e| e.conn);
+        let longer = 1.0 - f64::from(self.min_rtt_us) / f64::from(self.rtt_us.max(1));
+        let states = [State::Path, State::Awaiting, State::Repair];
+        Lost::states(self.path.story, beside, &states, longer)
     }
 
     fn impact(&self) -> Impact {

@@ -14,6 +14,7 @@ use super::{Cause, Ground, accept_queue_overflow, injected_reset};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope,
 };
+use crate::lost::Lost;
 use crate::moved::Symptom;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -207,6 +208,10 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: Lost::outages(
+                self.story,
+                self.story.all(&self.place.refused).map(|(_, c)| c),
+            ),
             since: None,
             title,
             fix: self.fix(),

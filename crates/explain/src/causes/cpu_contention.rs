@@ -4,9 +4,10 @@ mod quota;
 
 use std::collections::BTreeSet;
 
+use analysis::account::State;
 use analysis::stats::ratio;
 use analysis::words::{count, duration, figure, fitting, percent, plural};
-use analysis::{Conn, Story, Thread};
+use analysis::{Conn, Side, Story, Thread};
 use recording::SourceName;
 
 use super::runqueue::{Rivals, serves_softirq, softirq_waited, thread_step};
@@ -15,6 +16,7 @@ use super::{Cause, Ground, MOST_PER_CAUSE};
 use crate::finding::{
     Advice, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
 };
+use crate::lost::Lost;
 use quota::Quota;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -134,6 +136,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: self.lost(),
             since: None,
             title: self.title(),
             fix: self.fix(),
@@ -223,6 +226,25 @@ impl<'a> Case<'a> {
                 ),
             ]),
         }
+    }
+
+    /// What its connections waited for it, in proportion to the share of the time that it wanted a CPU
+    /// and had none.
+    fn lost(&self) -> Lost {
+        let wanted = self.thread.waited_ns + self.thread.on_cpu_ns;
+        let share = self.thread.waited_ns as f64 / wanted.max(1) as f64;
+        let mut lost = Lost::unknown();
+        for conn in &self.conns {
+            // Where both ends are here, the caller's time counts.
+            let peer = conn.peer.and_then(|id| self.story.conn(id));
+            let caller = peer.filter(|_| conn.side != Side::Opened);
+            let (of, states) = match caller {
+                Some(peer) => (peer, &[State::Awaiting][..]),
+                None => (*conn, &[State::Unaccepted, State::Unread, State::Owing][..]),
+            };
+            lost = lost.and(Lost::states(self.story, [of], states, share));
+        }
+        lost.or(|| Lost::elsewhere(self.thread.waited_ns))
     }
 
     fn impact(&self) -> Impact {

@@ -12,6 +12,7 @@ use recording::{Addr, SourceName, counter};
 use super::scene::{command_in, doubts, namespace, weigh_checks};
 use super::{Cause, Ground, scene};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Role, RuledOut, Scope};
+use crate::lost::Lost;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "injected-reset",
@@ -282,6 +283,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: self.lost(),
             since: None,
             title: match here {
                 true => fitting([
@@ -314,6 +316,13 @@ impl<'a> Case<'a> {
             ),
             scope,
         }
+    }
+
+    /// A connect or request that was reset costs its caller the time until the next one that was not.
+    fn lost(&self) -> Lost {
+        let (refused, broken) = (&self.place.refused, &self.place.broken);
+        let reset = self.story.all(refused).chain(self.story.all(broken));
+        Lost::outages(self.story, reset.map(|(_, c)| c))
     }
 
     fn confidence(&self, checks: &[Check]) -> Confidence {

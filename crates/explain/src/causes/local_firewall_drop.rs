@@ -96,6 +96,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: self.silent.times.lost(self.silent.story, self.dropped),
             since: None,
             title: fitting([
                 format!(

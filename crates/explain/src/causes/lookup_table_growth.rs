@@ -16,6 +16,7 @@ use super::runqueue::softirq_waited;
 use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
 use super::{Cause, Ground, findings};
 use crate::finding::{Check, Confidence, Finding, Impact, Level, RuledOut, Scope};
+use crate::lost::Lost;
 use kinds::{KINDS, Kind, LookedUp, Walked};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -170,6 +171,9 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: Lost::elsewhere(
+                (self.story.profile.of_one_cpu(self.samples()) * self.story.seconds() * 1e9) as u64,
+            ),
             since: None,
             title: self.title(),
             fix: self.fix(),

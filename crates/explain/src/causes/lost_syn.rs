@@ -1,5 +1,6 @@
 //! What a full queue does to clients, the same whichever queue it is: SYNs without an answer.
 
+use analysis::account::State;
 use analysis::stats::{median, quantile};
 use analysis::words::{count, duration, percent, plural};
 use analysis::{Conn, ConnId, Story};
@@ -7,6 +8,7 @@ use recording::{RowRef, SourceName, counter};
 
 use super::scene::{SHOWN_ROWS, Scene, doubts, same_count, weigh_checks};
 use crate::finding::{Check, Confidence, Impact, Latency, RuledOut, Step};
+use crate::lost::{Lost, SYN_TIMEOUT_NS};
 
 /// A client whose SYN is dropped waits a second. Fewer drops than this, in a recording of
 /// seconds, is one burst at a start.
@@ -47,6 +49,8 @@ pub(crate) struct ConnectTimes {
     ghosts: u64,
     /// Of the delayed, those that never got through.
     pub(crate) unanswered: u64,
+    /// The delayed.
+    ids: Vec<ConnId>,
     /// Some of the rows.
     pub(crate) rows: Vec<RowRef>,
 }
@@ -60,7 +64,7 @@ impl ConnectTimes {
     /// The same of some clients, where so many last ACKs were dropped.
     pub(crate) fn of_clients(story: &Story, clients: &[ConnId], late_acks: u64) -> ConnectTimes {
         let mut times = ConnectTimes::default();
-        for (_, conn) in story.all(clients) {
+        for (id, conn) in story.all(clients) {
             let established = conn.connect_ns();
             if conn.refused.is_some() || (conn.syn_retries == 0 && established.is_none()) {
                 // Refused is another matter; neither answered nor sent again is too young.
@@ -82,6 +86,7 @@ impl ConnectTimes {
                 }
                 (_, Some(Ghost::Until(took))) | (Some(took), None) => times.delayed.push(took),
             }
+            times.ids.push(id);
             times.retried += u64::from(retried);
             times.retries += u64::from(conn.syn_retries);
             times.ghosts += u64::from(ghost.is_some());
@@ -98,6 +103,20 @@ impl ConnectTimes {
 
     pub(crate) fn total(&self) -> u64 {
         self.began.len() as u64
+    }
+
+    /// What the delayed took longer than the others; of clients on other hosts, whose SYNs were dropped
+    /// here, what a SYN waits to be retransmitted.
+    pub(crate) fn lost(&self, story: &Story, dropped: u64) -> Lost {
+        if self.delayed.is_empty() {
+            return Lost::elsewhere(dropped.saturating_mul(SYN_TIMEOUT_NS));
+        }
+        let usual = median(&mut self.at_once.clone()).unwrap_or(0);
+        let mut lost = Lost::unknown();
+        for ((_, conn), took) in story.all(&self.ids).zip(&self.delayed) {
+            lost.add(conn, State::Connecting, took.saturating_sub(usual));
+        }
+        lost
     }
 
     /// By how much the delayed took longer than the others' median.

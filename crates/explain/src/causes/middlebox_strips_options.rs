@@ -153,6 +153,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: self.pace.lost(self.story, &self.lacking),
             since: None,
             title: fitting([
                 format!("{who} {missing} of {cases} {verb} {}.", named(&scope)),

@@ -39,7 +39,8 @@ use analysis::Story;
 use recording::SourceName;
 
 pub(crate) use crate::answers::Ground;
-use crate::finding::{Finding, Level};
+use crate::finding::Finding;
+use crate::lost;
 use crate::moved::{self, Symptom};
 pub(crate) use scene::scenes as scenes_of;
 
@@ -115,6 +116,7 @@ pub(crate) fn find(story: &Story, causes: &[Cause]) -> (Vec<Finding>, Vec<(&'sta
         }
         all.append(&mut found);
     }
+    lost::settle(&mut all);
     rank(&mut all);
     (all, cut)
 }
@@ -129,20 +131,18 @@ fn findings<T, C>(
     cases.map(|case| finding(&case)).collect()
 }
 
-/// The most connections affected first, weighed by how sure we are of each.
+/// The most time lost first; what it was cannot be told of some, which come last.
 fn rank(findings: &mut [Finding]) {
-    let weight = |f: &Finding| {
-        let sure = match f.confidence.level {
-            Level::High => 1.0,
-            Level::Medium => 0.7,
-            Level::Low => 0.4,
-        };
-        f.impact.affected as f64 * sure
-    };
+    let weight = |f: &Finding| f.lost_s.claimed();
     findings.sort_by(|a, b| {
-        let by_weight = weight(b).total_cmp(&weight(a));
+        let by_weight = weight(b).cmp(&weight(a));
+        let by_confidence = || b.confidence.level.cmp(&a.confidence.level);
+        let by_impact = || b.impact.affected.cmp(&a.impact.affected);
         let by_name = || (a.number, a.scope.place()).cmp(&(b.number, b.scope.place()));
-        by_weight.then_with(by_name)
+        by_weight
+            .then_with(by_confidence)
+            .then_with(by_impact)
+            .then_with(by_name)
     });
 }
 

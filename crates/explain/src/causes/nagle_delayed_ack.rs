@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use analysis::account::State;
 use analysis::words::{count, duration, fitting, plural, rounded};
 use analysis::{Endpoint, Story};
 use recording::{RowRef, SourceName, counter};
@@ -12,6 +13,7 @@ use super::{Cause, Ground};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Scope, Step,
 };
+use crate::lost::Lost;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "nagle-delayed-ack",
@@ -161,6 +163,7 @@ impl Case<'_> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: self.lost(),
             since: None,
             title: fitting([
                 format!(
@@ -186,6 +189,12 @@ impl Case<'_> {
                 .into(),
             scope,
         }
+    }
+
+    /// The time in which a segment was held back.
+    fn lost(&self) -> Lost {
+        let held = self.held.iter().map(|e| e.conn);
+        Lost::states(self.story, held, &[State::Path], 1.0)
     }
 
     fn impact(&self) -> Impact {

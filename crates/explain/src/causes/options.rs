@@ -1,5 +1,6 @@
 //! Connections that lack TCP options, and what that costs them beside those that have them.
 
+use analysis::account::State;
 use analysis::stats::{median, ratio};
 use analysis::words::{bit_rate, bytes, count, duration, percent, plural, rounded};
 use analysis::{Conn, ConnId, Flow, Outcome, Story};
@@ -8,6 +9,7 @@ use recording::sysctl;
 
 use super::scene::Scene;
 use crate::finding::{Check, Impact, Step};
+use crate::lost::Lost;
 
 /// The largest window without window scaling, bytes: the header's field has 16 bits.
 pub(crate) const UNSCALED_WINDOW: f64 = 65_535.0;
@@ -148,6 +150,26 @@ impl Pace {
     }
 
     /// How many connections lack options, of how many, and what it costs them.
+    /// What they took longer than at the pace of their siblings; without siblings, what they waited for
+    /// a window that they cannot open.
+    pub(crate) fn lost(&self, story: &Story, slow: &[ConnId]) -> Lost {
+        let ends = || story.all(slow).map(|(_, c)| c);
+        let senders = || {
+            ends()
+                .flat_map(|c| [Some(c), c.peer.and_then(|id| story.conn(id))])
+                .flatten()
+        };
+        let slower = self
+            .throughput_ratio()
+            .filter(|r| *r < 1.0)
+            .map(|r| 1.0 - r);
+        let states = [State::PeerWindow, State::Path, State::Repair];
+        match slower {
+            Some(share) => Lost::states(story, senders(), &states, share),
+            None => Lost::states(story, senders(), &[State::PeerWindow], 1.0),
+        }
+    }
+
     pub(crate) fn impact(&self, affected: u64, of: u64, cost: &str) -> Impact {
         let says = format!(
             "{} of {} ({}) {cost}.",

@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use analysis::stats::median;
+use analysis::account::{self, State};
+use analysis::stats::{median, ratio};
 use analysis::{Conn, ConnId, Side, Story, Transfer, Way};
 use recording::{Addr, RowRef, counter};
 
 use super::scene::{SHOWN_ROWS, same_count};
 use crate::finding::{Check, Role, Scope};
+use crate::lost::Lost;
 
 /// Fewer segments than this say nothing about a path.
 const MIN_SEGMENTS: u64 = 10;
@@ -164,6 +166,23 @@ pub(crate) fn rwnd_share(ends: &[End]) -> f64 {
     let waited: u64 = ends.iter().map(|e| e.transfer.rwnd_us()).sum();
     let busy: u64 = ends.iter().map(|e| e.transfer.busy_us()).sum();
     (waited as f64 / busy.max(1) as f64).min(1.0)
+}
+
+/// What ends lost to losses: the time in which they sent more slowly than the best rate that one of them
+/// reached between two samples; or, where it was all alike, in which they repaired.
+pub(crate) fn limited(story: &Story, ends: &[End]) -> Lost {
+    let best = ends.iter().map(|e| e.transfer.peak).fold(0.0, f64::max);
+    let mut lost = Lost::unknown();
+    for end in ends {
+        let spent = account::of_end(story, end.conn);
+        let busy_s = end.transfer.busy_us() as f64 / 1e6;
+        let rate = ratio(end.transfer.acked() as f64, busy_s).unwrap_or(0.0);
+        let slower = 1.0 - ratio(rate, best).unwrap_or(1.0).min(1.0);
+        let sending = spent.of(State::Path) as f64 * slower;
+        lost.add(end.conn, State::Path, sending as u64);
+        lost.add(end.conn, State::Repair, spent.of(State::Repair));
+    }
+    lost
 }
 
 /// Rows that show how ends sent, one or two of each.

@@ -91,6 +91,7 @@ fn finding(silent: &Silent) -> Finding {
     Finding {
         cause: CAUSE.id,
         number: CAUSE.number,
+        lost_s: silent.times.lost(silent.story, 0),
         since: None,
         title: fitting([
             format!(

@@ -4,7 +4,7 @@ use analysis::words::{bit_rate, bytes, count, duration, fitting, percent, plural
 use recording::{RowRef, SourceName};
 
 use super::losses::Losses;
-use super::path::{End, Path, median_of, paths, sample_rows};
+use super::path::{End, Path, limited, median_of, paths, sample_rows};
 use super::scene::{SHOWN_ROWS, command_in, doubts, weigh_checks};
 use super::{Cause, Ground, bufferbloat, findings, pmtu_black_hole, qdisc_drop, tail_loss};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Step};
@@ -101,6 +101,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: limited(self.path.story, &self.losses.suffering),
             since: None,
             title: fitting([
                 format!(

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use analysis::account::State;
 use analysis::stats::median;
 use analysis::words::{bytes, count, duration, fitting, plural};
 use analysis::{Conn, Outcome, Passed, STALL, Story, Stuck, Way};
@@ -12,6 +13,7 @@ use super::path::{End, Path, paths_of};
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, set_sysctl, weigh_checks};
 use super::{Cause, Ground, path_loss, slow_reader};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut};
+use crate::lost::Lost;
 use crate::moved::Symptom;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -198,6 +200,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: self.lost(),
             since: None,
             title: fitting([
                 format!(
@@ -231,6 +234,17 @@ impl<'a> Case<'a> {
             ),
             scope,
         }
+    }
+
+    /// From the first retransmission of what hung to its last.
+    fn lost(&self) -> Lost {
+        let mut lost = Lost::unknown();
+        for (end, _) in &self.hung {
+            let stall = &end.transfer.stall;
+            let ns = stall.last_ns.saturating_sub(stall.first_ns);
+            lost.add(end.conn, State::Repair, ns);
+        }
+        lost
     }
 
     fn impact(&self) -> Impact {

@@ -16,6 +16,7 @@ use super::port_search::{
 use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
 use super::{Cause, Ground, findings, ports_exhausted};
 use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step};
+use crate::lost::Lost;
 use crate::since::{Began, Since};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -158,6 +159,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: Lost::elsewhere((self.cost_ns * self.slow.len() as f64) as u64),
             since: self
                 .slow
                 .first()

@@ -9,6 +9,7 @@ use super::port_search::{Destination, destinations};
 use super::scene::{SHOWN_ROWS, doubts, process, weigh_checks};
 use super::{Cause, Ground};
 use crate::finding::{Check, Confidence, Finding, Impact, RuledOut, Step};
+use crate::lost::Lost;
 use crate::moved::Symptom;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -70,6 +71,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: Lost::outages(self.to.story, self.failed()),
             since: None,
             title: fitting([
                 format!(

@@ -6,7 +6,7 @@ use analysis::words::{bit_rate, bytes, count, duration, fitting, percent, plural
 use analysis::{Conn, Dropped, Story};
 use recording::{RowRef, SourceName, Text, counter};
 
-use super::path::{End, lost, min_rtt_us, paths, rate, sample_rows, senders};
+use super::path::{End, limited, lost, min_rtt_us, paths, rate, sample_rows, senders};
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, same_count, weigh_checks};
 use super::{Cause, Ground, path_loss};
 use crate::finding::{
@@ -188,6 +188,7 @@ impl Case<'_> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: limited(self.story, &self.ends),
             since: None,
             title: fitting([
                 format!(

@@ -61,6 +61,7 @@ fn finding(case: &Aborted) -> Finding {
     Finding {
         cause: CAUSE.id,
         number: CAUSE.number,
+        lost_s: case.lost(),
         since: None,
         title: fitting([
             format!(

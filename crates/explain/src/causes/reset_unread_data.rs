@@ -55,6 +55,7 @@ fn finding(case: &Aborted) -> Finding {
     Finding {
         cause: CAUSE.id,
         number: CAUSE.number,
+        lost_s: case.lost(),
         since: None,
         title: fitting([
             format!(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use analysis::account::State;
 use analysis::stats::median;
 use analysis::words::{bit_rate, bytes, count, duration, fitting, percent, plural, rounded};
 use analysis::{Endpoint, Side, Story};
@@ -13,6 +14,7 @@ use super::{Cause, Ground, bufferbloat};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
 };
+use crate::lost::Lost;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "slow-reader",
@@ -171,6 +173,7 @@ impl Case<'_> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: self.lost(),
             since: None,
             title: fitting([
                 format!(
@@ -212,6 +215,15 @@ impl Case<'_> {
             );
         }
         says + "."
+    }
+
+    /// What senders waited for the window; of senders on other hosts, while data lay unread.
+    fn lost(&self) -> Lost {
+        let senders = self.senders.iter().map(|e| e.conn);
+        Lost::states(self.story, senders, &[State::PeerWindow], 1.0).or(|| {
+            let slow = self.slow.iter().map(|e| e.conn);
+            Lost::states(self.story, slow, &[State::Unread], 1.0)
+        })
     }
 
     fn confidence(&self, checks: &[Check]) -> Confidence {

@@ -10,6 +10,7 @@ use super::runqueue::{Rivals, serves_softirq, thread_step};
 use super::scene::{doubts, weigh_checks};
 use super::{Cause, Ground, MOST_PER_CAUSE};
 use crate::finding::{Check, Confidence, Finding, Impact, RuledOut, Scope, Step};
+use crate::lost::Lost;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: "softirq-starvation",
@@ -120,6 +121,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: Lost::elsewhere(self.thread.waited_ns),
             since: None,
             title: self.title(first),
             fix: format!(

@@ -89,6 +89,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: self.pace.lost(self.scene.story, &self.lost),
             since: None,
             title: self.title(&scope),
             fix: self.fix(&scope),

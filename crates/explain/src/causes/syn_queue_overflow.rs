@@ -110,6 +110,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: self.times.lost(self.scene.story, self.dropped),
             since: None,
             title: fitting([
                 format!("{}: {drops}: {why}.", named(&scope)),

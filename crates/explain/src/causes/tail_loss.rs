@@ -1,6 +1,7 @@
 //! C18: the last segment of a message is lost, and only a timer finds out.
 
 use analysis::Story;
+use analysis::account::State;
 use analysis::words::{count, duration, figure, fitting, percent, plural, rounded};
 use recording::{RowRef, SourceName, sysctl};
 
@@ -11,6 +12,7 @@ use super::{Cause, Ground, findings, nagle_delayed_ack, path_loss, pmtu_black_ho
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step,
 };
+use crate::lost::Lost;
 use crate::moved::Symptom;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -121,6 +123,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: self.lost(),
             since: None,
             title: fitting([
                 format!(
@@ -153,6 +156,16 @@ impl<'a> Case<'a> {
             ),
             scope,
         }
+    }
+
+    /// The timer's time for each segment that had to wait for it.
+    fn lost(&self) -> Lost {
+        let mut lost = Lost::unknown();
+        for end in &self.losses.suffering {
+            let ns = end.transfer.resends.timeouts as f64 * self.timer_us * 1e3;
+            lost.add(end.conn, State::Repair, ns as u64);
+        }
+        lost
     }
 
     fn impact(&self) -> Impact {

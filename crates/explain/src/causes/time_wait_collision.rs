@@ -13,6 +13,7 @@ use recording::{SourceName, counter};
 use super::scene::{doubts, weigh_checks};
 use super::{Cause, Ground};
 use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, Role, RuledOut, Scope};
+use crate::lost::{Lost, SYN_TIMEOUT_NS};
 use crate::moved::Symptom;
 use crate::since::{Began, Since};
 use case::Case;
@@ -80,6 +81,8 @@ fn finding(case: &Case) -> Finding {
     Finding {
         cause: CAUSE.id,
         number: CAUSE.number,
+        lost_s: Lost::connects(case.story, case.hit())
+            .or(|| Lost::elsewhere(case.impact().0.saturating_mul(SYN_TIMEOUT_NS))),
         since: Some(match case.broke {
             Some(broke) => Since::at(case.story, broke.time_ns, Began::Broke),
             None => Since::at(case.story, case.first_ns, Began::Seen),

@@ -13,6 +13,7 @@ use super::{CAUSE, COST_FACTOR, LEAST_CONNECTS, LEAST_COST_NS, LEAST_SAMPLES, ta
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
 };
+use crate::lost::Lost;
 
 /// What a connection in the way costs bind(), ns (measured on Linux 6.18: 28 with 5,000 of them, 41
 /// with 15,000).
@@ -130,6 +131,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: Lost::elsewhere(self.attempts.total_ns),
             since: None,
             title: self.title(),
             fix: advice[0].action.clone(),

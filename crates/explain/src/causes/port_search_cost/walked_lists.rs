@@ -14,6 +14,7 @@ use recording::{RowRef, SourceName, TcpState};
 use super::super::scene::{SHOWN_ROWS, doubts, same_count, weigh_checks};
 use super::{CAUSE, COST_FACTOR, LEAST_SAMPLES};
 use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, Role, RuledOut, Scope};
+use crate::lost::Lost;
 use lists::{Met, Range};
 
 /// The function that walks the list of a port.
@@ -89,6 +90,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: Lost::elsewhere(self.calls.iter().map(Connecting::took_ns).sum()),
             since: None,
             title: self.title(),
             fix: advice[0].action.clone(),

@@ -11,6 +11,7 @@ use super::super::injected_reset;
 use super::super::scene::{SHOWN_ROWS, at_least, doubts, namespace, set_sysctl, weigh_checks};
 use super::CAUSE;
 use crate::finding::{Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step};
+use crate::lost::Lost;
 
 /// Fewer are a pool that had one connection too many.
 const MIN_GIVEN_UP: usize = 10;
@@ -123,6 +124,7 @@ impl Case<'_> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            lost_s: Lost::outages(self.story, self.all.iter().map(|(c, _)| *c)),
             since: None,
             title: fitting([
                 format!(

@@ -1,0 +1,266 @@
+//! The time that connections lost to a finding: what its cause claims of the account.
+
+use std::collections::BTreeMap;
+
+use ahash::AHashMap;
+use analysis::account::{self, State};
+use analysis::{Conn, Endpoint, Outcome, Side, Story};
+use serde::{Serialize, Serializer};
+
+use crate::finding::Finding;
+
+/// A request or a connect that failed costs its caller at least this: what retries, retries after it, ns.
+const LEAST_OUTAGE_NS: u64 = 1_000_000_000;
+/// A dropped SYN is retransmitted after this (TCP_TIMEOUT_INIT), ns.
+pub(crate) const SYN_TIMEOUT_NS: u64 = 1_000_000_000;
+
+/// An end, as no other is.
+type End = (u32, Endpoint, Endpoint, u64);
+/// Who connects, and where to.
+type Caller = (u32, Option<u32>, Endpoint);
+
+/// Time that connections lost to one finding, all ends together.
+#[derive(Clone, Debug, Default)]
+pub struct Lost {
+    /// Once all findings are known; `None` when there is nothing to measure it against.
+    seconds: Option<f64>,
+    of_ends: BTreeMap<(End, State), u64>,
+    /// Time of ends that are on another host, or that cannot be told.
+    elsewhere_ns: u64,
+}
+
+fn end(conn: &Conn) -> End {
+    (conn.netns, conn.local, conn.remote, conn.start_ns)
+}
+
+impl Lost {
+    /// How long, s; `None` when there is nothing to measure it against.
+    pub fn seconds(&self) -> Option<f64> {
+        self.seconds
+    }
+
+    /// What is claimed, ns: what it comes to once it is settled, before that all of it.
+    pub(crate) fn claimed(&self) -> u64 {
+        match self.seconds {
+            Some(s) => (s * 1e9) as u64,
+            None => self
+                .of_ends
+                .values()
+                .fold(self.elsewhere_ns, |sum, ns| sum.saturating_add(*ns)),
+        }
+    }
+
+    /// Nothing is known of the time that was lost.
+    pub(crate) fn unknown() -> Lost {
+        Lost::default()
+    }
+
+    /// Time lost by ends that nobody here saw.
+    pub(crate) fn elsewhere(ns: u64) -> Lost {
+        Lost {
+            elsewhere_ns: ns,
+            ..Lost::default()
+        }
+    }
+
+    /// Connects that were delayed: what each took beyond a round trip; and outages of those that failed.
+    pub(crate) fn connects<'a>(story: &Story, conns: impl IntoIterator<Item = &'a Conn>) -> Lost {
+        let mut lost = Lost::default();
+        let mut failed = Vec::new();
+        for conn in conns {
+            match conn.connect_ns() {
+                Some(took) => {
+                    let round_trip = u64::from(conn.rtt_us) * 1_000;
+                    lost.add(conn, State::Connecting, took.saturating_sub(round_trip));
+                }
+                None => failed.push(conn),
+            }
+        }
+        lost.and(Lost::outages(story, failed))
+    }
+
+    /// Connects or requests that failed: each costs its caller the time until its next success there, or
+    /// the end of the recording; overlaps count once.
+    pub(crate) fn outages<'a>(story: &Story, conns: impl IntoIterator<Item = &'a Conn>) -> Lost {
+        let mut failed: BTreeMap<Caller, Vec<(u64, &Conn)>> = BTreeMap::new();
+        for conn in conns {
+            // An attempt costs from its beginning on, what stood from its end on.
+            let from = match conn.established_ns {
+                None => conn.start_ns,
+                Some(_) => conn.ended_ns.unwrap_or(conn.start_ns),
+            };
+            failed.entry(caller(conn)).or_default().push((from, conn));
+        }
+        let mut well: BTreeMap<Caller, Vec<u64>> = BTreeMap::new();
+        for conn in &story.conns {
+            let done = matches!(conn.outcome, Outcome::Open | Outcome::Closed);
+            if let (Some(at), true) = (conn.established_ns, done)
+                && failed.contains_key(&caller(conn))
+            {
+                well.entry(caller(conn)).or_default().push(at);
+            }
+        }
+        let mut lost = Lost::default();
+        for (caller, mut failed) in failed {
+            let mut well = well.remove(&caller).unwrap_or_default();
+            well.sort_unstable();
+            failed.sort_unstable_by_key(|(from, conn)| (*from, end(conn)));
+            let mut until = 0;
+            for (from, conn) in failed {
+                let next = well.get(well.partition_point(|at| *at <= from)).copied();
+                let least = from.saturating_add(LEAST_OUTAGE_NS);
+                let back = next.unwrap_or(story.end_ns).max(least);
+                let begins = from.max(until);
+                lost.add(conn, State::Connecting, back.saturating_sub(begins));
+                until = until.max(back);
+            }
+        }
+        lost
+    }
+
+    /// A share of the time that ends spent in some states.
+    pub(crate) fn states<'a>(
+        story: &Story,
+        conns: impl IntoIterator<Item = &'a Conn>,
+        states: &[State],
+        share: f64,
+    ) -> Lost {
+        let mut lost = Lost::default();
+        for conn in conns {
+            let spent = account::of_end(story, conn);
+            for state in states {
+                let ns = spent.of(*state) as f64 * share.clamp(0.0, 1.0);
+                lost.add(conn, *state, ns as u64);
+            }
+        }
+        lost
+    }
+
+    /// So much of the time of an end in a state.
+    pub(crate) fn add(&mut self, conn: &Conn, state: State, ns: u64) {
+        if ns > 0 {
+            let claimed = self.of_ends.entry((end(conn), state)).or_default();
+            *claimed = claimed.saturating_add(ns);
+        }
+    }
+
+    /// Both.
+    pub(crate) fn and(mut self, other: Lost) -> Lost {
+        for (cell, ns) in other.of_ends {
+            let claimed = self.of_ends.entry(cell).or_default();
+            *claimed = claimed.saturating_add(ns);
+        }
+        self.elsewhere_ns = self.elsewhere_ns.saturating_add(other.elsewhere_ns);
+        self
+    }
+
+    /// These, or what another way of telling says where these are nothing.
+    pub(crate) fn or(self, other: impl FnOnce() -> Lost) -> Lost {
+        match self.of_ends.is_empty() && self.elsewhere_ns == 0 {
+            true => other(),
+            false => self,
+        }
+    }
+}
+
+/// Seconds, or null.
+impl Serialize for Lost {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        self.seconds.serialize(s)
+    }
+}
+
+fn caller(conn: &Conn) -> Caller {
+    match conn.side {
+        Side::Accepted => (
+            conn.netns,
+            None,
+            Endpoint::new(conn.remote.addr, conn.local.port),
+        ),
+        Side::Opened | Side::Older => (conn.netns, conn.pid, conn.remote),
+    }
+}
+
+/// Gives each finding the time that was lost to it: what several claim is shared equally.
+pub(crate) fn settle(findings: &mut [Finding]) {
+    let mut claimants: AHashMap<(End, State), u32> = AHashMap::new();
+    for finding in findings.iter() {
+        for cell in finding.lost_s.of_ends.keys() {
+            *claimants.entry(*cell).or_default() += 1;
+        }
+    }
+    for finding in findings {
+        let shared = |(cell, ns): (&(End, State), &u64)| {
+            *ns as f64 / f64::from(claimants.get(cell).copied().unwrap_or(1))
+        };
+        let ends: f64 = finding.lost_s.of_ends.iter().map(shared).sum();
+        let ns = ends + finding.lost_s.elsewhere_ns as f64;
+        finding.lost_s.seconds = (ns > 0.0).then(|| analysis::words::rounded(ns / 1e9));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    const S: u64 = 1_000_000_000;
+
+    /// A story of 300 refused connects of one caller.
+    fn refused() -> Story {
+        let written = fixture::refused().write().expect("writes");
+        Story::read(&written.recording).expect("reads")
+    }
+
+    fn seconds(story: &Story, conns: &[Conn]) -> f64 {
+        let mut findings = fixture::refused().explain().expect("reads").findings;
+        findings.truncate(1);
+        findings[0].lost_s = Lost::outages(story, conns);
+        settle(&mut findings);
+        findings[0].lost_s.seconds().unwrap_or(0.0)
+    }
+
+    #[test]
+    fn an_outage_lasts_until_the_callers_next_success_and_counts_once() {
+        let mut story = refused();
+        let mut failed = story.conns.clone();
+        failed.truncate(3);
+        for (conn, at) in failed.iter_mut().zip([10, 11, 13]) {
+            (conn.start_ns, conn.pid) = (at * S, Some(5));
+        }
+        let mut well = failed[0].clone();
+        (well.outcome, well.established_ns) = (Outcome::Closed, Some(12 * S));
+        story.conns = failed.clone();
+        story.conns.push(well);
+        story.end_ns = 15 * S;
+        // From 10 to 12 s, and from 13 s to the end.
+        assert_eq!(seconds(&story, &failed), 4.0);
+        // Somebody else's success ends nothing.
+        story.conns[3].pid = Some(6);
+        assert_eq!(seconds(&story, &failed), 5.0);
+        // The least that one costs, though the recording ends at once.
+        story.end_ns = 13 * S;
+        assert_eq!(seconds(&story, &failed[2..]), 1.0);
+    }
+
+    #[test]
+    fn what_two_claim_is_shared() {
+        let story = refused();
+        let mut findings = fixture::refused().explain().expect("reads").findings;
+        findings.truncate(1);
+        findings.push(findings[0].clone());
+        let (one, other) = (&story.conns[0], &story.conns[1]);
+        for finding in &mut findings {
+            finding.lost_s = Lost::unknown();
+            finding.lost_s.add(one, State::Connecting, 4 * S);
+        }
+        findings[1].lost_s.add(other, State::Connecting, S);
+        findings[1].lost_s.add(one, State::Path, S);
+        settle(&mut findings);
+        let lost: Vec<_> = findings.iter().map(|f| f.lost_s.seconds()).collect();
+        assert_eq!(lost, [Some(2.0), Some(4.0)]);
+        findings[0].lost_s = Lost::unknown();
+        settle(&mut findings);
+        assert_eq!(findings[0].lost_s.seconds(), None);
+    }
+}
