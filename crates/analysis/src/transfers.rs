@@ -137,8 +137,6 @@ pub struct Resends {
     waited_seq: Option<u32>,
     /// Round trips when they were sent again, µs.
     pub rtts: Rtts,
-    /// Congestion windows then, after they were cut: smallest and largest.
-    pub cwnd: Option<(u32, u32)>,
     /// Parts of the recording with one, as bits.
     pub slots: u32,
     /// Some of the rows.
@@ -241,10 +239,6 @@ impl Transfers {
         }
         resends.slots |= 1 << slot.min(SLOTS - 1);
         resends.rtts.add(row.rtt_us.unwrap_or(0));
-        if let Some(cwnd) = row.cwnd {
-            let (low, high) = resends.cwnd.unwrap_or((cwnd, cwnd));
-            resends.cwnd = Some((low.min(cwnd), high.max(cwnd)));
-        }
         keep(&mut resends.rows, at);
     }
 

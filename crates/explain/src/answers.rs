@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::causes::Cause;
 use crate::finding::Finding;
+use crate::id::Id;
 
 /// Where a cause shows, and so what must have been there to look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub enum Ground {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer {
     /// Id of the cause.
-    pub cause: &'static str,
+    pub cause: Id,
     /// What it answers.
     pub answer: Holds,
     /// Of one that was not found: from which severity on it would have been.
@@ -63,7 +64,7 @@ struct Grounds {
 pub(crate) fn answers(
     story: &Story,
     causes: &[Cause],
-    found: &[&'static str],
+    found: &[Id],
     shown: &[Finding],
 ) -> Vec<Answer> {
     let grounds = Grounds::of(story);

@@ -11,6 +11,7 @@ use recording::RowRef;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
+use crate::id::Id;
 use crate::lost::Lost;
 use crate::since::Since;
 use crate::summary::Summary;
@@ -30,8 +31,8 @@ pub struct Explanation {
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename = "finding")]
 pub struct Finding {
-    /// Stable id of the cause, as in the book.
-    pub cause: &'static str,
+    /// The cause.
+    pub cause: Id,
     /// Its number in the book.
     pub number: &'static str,
     /// One sentence: what is wrong.
@@ -327,10 +328,26 @@ pub struct Check {
 /// A look-alike that does not hold.
 #[derive(Clone, Debug, Serialize)]
 pub struct RuledOut {
-    /// Its id in the book.
-    pub cause: &'static str,
+    /// The cause.
+    pub cause: Id,
     /// The number that rules it out.
     pub because: String,
+    /// The numbers by name.
+    pub numbers: Numbers,
+    /// Some of the rows they rest on.
+    #[serde(serialize_with = "rows_as_text")]
+    pub rows: Vec<RowRef>,
+}
+
+impl RuledOut {
+    pub(crate) fn new(cause: Id, because: String) -> RuledOut {
+        RuledOut {
+            cause,
+            because,
+            numbers: Numbers::default(),
+            rows: Vec::new(),
+        }
+    }
 }
 
 /// Something to do about it.

@@ -7,6 +7,7 @@ mod causes;
 mod changes;
 pub mod compare;
 mod finding;
+mod id;
 mod lost;
 mod modes;
 mod moved;
@@ -32,6 +33,7 @@ pub use finding::{
     Advice, Change, Check, Confidence, Explanation, Finding, Impact, Latency, Level, Number,
     Numbers, Role, RuledOut, Scope, Step,
 };
+pub use id::Id;
 pub use lost::Lost;
 pub use reading::{Cluster, Connect, End, Reading};
 pub use since::{Began, Since};
@@ -83,7 +85,7 @@ pub struct UnknownCause(pub String);
 
 impl fmt::Display for UnknownCause {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let known: Vec<_> = causes::ALL.iter().map(|c| c.id).collect();
+        let known: Vec<_> = causes::ALL.iter().map(|c| c.id.as_str()).collect();
         let known = known.join(", ");
         write!(f, "no cause is called {:?}; known are: {known}", self.0)
     }

@@ -242,7 +242,7 @@ fn answers(page: &mut Page, summary: &Summary) {
         unknown
             .entry((because, how))
             .or_default()
-            .push(answer.cause);
+            .push(answer.cause.as_str());
     }
     if !unknown.is_empty() {
         page.heading("CANNOT TELL");
@@ -259,7 +259,7 @@ fn answers(page: &mut Page, summary: &Summary) {
     let (partly, whole): (Vec<&Answer>, Vec<_>) = out.iter().partition(|a| a.because.is_some());
     // Beside findings a list of names will do.
     if summary.findings > 0 {
-        let ids: Vec<_> = whole.iter().map(|a| a.cause).collect();
+        let ids: Vec<_> = whole.iter().map(|a| a.cause.as_str()).collect();
         if !ids.is_empty() {
             page.paragraph("  - ", Look::Plain, &ids.join(", "));
         }

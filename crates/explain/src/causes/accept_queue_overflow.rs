@@ -10,10 +10,11 @@ use super::lost_syn::{ConnectTimes, dropped_elsewhere, matters};
 use super::scene::{Scene, application, doubts, named, named_short, process, scenes};
 use super::{Cause, Ground, findings};
 use crate::finding::{Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
+use crate::id::Id;
 use crate::moved::Symptom;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "accept-queue-overflow",
+    id: Id::ACCEPT_QUEUE_OVERFLOW,
     number: "C04",
     title: "the accept queue is full",
     page: PAGE,
@@ -445,10 +446,7 @@ impl<'a> Case<'a> {
                 plural(self.overflows.by, "packet")
             ),
         };
-        let mut out = vec![RuledOut {
-            cause: "syn-queue-overflow",
-            because,
-        }];
+        let mut out = vec![RuledOut::new(Id::SYN_QUEUE_OVERFLOW, because)];
         out.extend(dropped_elsewhere(self.scene, self.dropped));
         out
     }

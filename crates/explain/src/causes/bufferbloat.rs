@@ -8,15 +8,16 @@ use super::path::{
     End, Path, lost, median_of, paths, rate, rwnd_share, sample_rows, senders, usual_rtt,
 };
 use super::scene::{command_in, doubts, namespace, weigh_checks};
-use super::{Cause, Ground, findings, path_loss, slow_reader};
+use super::{Cause, Ground, findings};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step,
 };
+use crate::id::Id;
 use crate::lost::Lost;
 use crate::moved::Symptom;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "bufferbloat",
+    id: Id::BUFFERBLOAT,
     number: "C20",
     title: "a deep queue in front of a bottleneck stands full",
     page: PAGE,
@@ -295,23 +296,17 @@ impl<'a> Case<'a> {
 
     fn ruled_out(&self) -> Vec<RuledOut> {
         vec![
-            RuledOut {
-                cause: slow_reader::CAUSE.id,
-                because: format!(
+            RuledOut::new(
+                Id::SLOW_READER,
+                format!(
                     "the transfers waited {} of their time for the receiver's window",
                     percent(rwnd_share(&self.bulk))
                 ),
-            },
-            RuledOut {
-                cause: path_loss::CAUSE.id,
-                because: format!("{} of the segments were lost", percent(self.loss())),
-            },
-            RuledOut {
-                cause: "policer",
-                because: "a policer drops what is too fast and queues nothing: round trips would \
-                          stay short"
-                    .into(),
-            },
+            ),
+            RuledOut::new(
+                Id::PATH_LOSS,
+                format!("{} of the segments were lost", percent(self.loss())),
+            ),
         ]
     }
 

@@ -10,15 +10,16 @@ use analysis::{Conn, ConnId, Endpoint, Group, Side, Story, What};
 use recording::{SourceName, Text, counter};
 
 use super::scene::{command_in, doubts, same_count, weigh_checks};
-use super::{Cause, Ground, accept_queue_overflow, injected_reset};
+use super::{Cause, Ground};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope,
 };
+use crate::id::Id;
 use crate::lost::Lost;
 use crate::moved::Symptom;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "connection-refused",
+    id: Id::CONNECTION_REFUSED,
     number: "C10",
     title: "nothing listens there",
     page: PAGE,
@@ -401,15 +402,15 @@ impl<'a> Case<'a> {
                 duration(took)
             )
         });
-        let mut ruled_out = vec![RuledOut {
-            cause: accept_queue_overflow::CAUSE.id,
-            because: format!("a full queue lets SYNs wait, it does not refuse them{waited}"),
-        }];
+        let mut ruled_out = vec![RuledOut::new(
+            Id::ACCEPT_QUEUE_OVERFLOW,
+            format!("a full queue lets SYNs wait, it does not refuse them{waited}"),
+        )];
         // Without drops nobody knows what netfilter dropped.
         if self.told() {
-            let cause = injected_reset::CAUSE.id;
+            let cause = Id::INJECTED_RESET;
             let because = injected;
-            ruled_out.insert(0, RuledOut { cause, because });
+            ruled_out.insert(0, RuledOut::new(cause, because));
         }
         ruled_out
     }

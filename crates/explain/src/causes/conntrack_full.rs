@@ -8,10 +8,11 @@ use super::scene::{command_in, doubts, namespace, weigh_checks};
 use super::silent::{MIN_LOST, Silent, places};
 use super::{Cause, Ground, findings};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, RuledOut, Step};
+use crate::id::Id;
 use crate::moved::Symptom;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "conntrack-full",
+    id: Id::CONNTRACK_FULL,
     number: "C33",
     title: "the table of tracked connections is full",
     page: PAGE,
@@ -199,20 +200,20 @@ impl<'a> Case<'a> {
     }
 
     fn ruled_out(&self) -> Vec<RuledOut> {
-        let mut out = vec![RuledOut {
-            cause: "local-firewall-drop",
-            because: format!(
+        let mut out = vec![RuledOut::new(
+            Id::LOCAL_FIREWALL_DROP,
+            format!(
                 "the table's own count of drops ({}) accounts for the {} that netfilter dropped",
                 count(self.all),
                 plural(self.dropped, "SYN")
             ),
-        }];
+        )];
         out.extend(self.silent.queues_ruled_out());
         out.push(self.silent.time_wait_ruled_out());
-        out.push(RuledOut {
-            cause: "path-drops-syn",
-            because: format!("{} were dropped on this host", plural(self.dropped, "SYN")),
-        });
+        out.push(RuledOut::new(
+            Id::PATH_DROPS_SYN,
+            format!("{} were dropped on this host", plural(self.dropped, "SYN")),
+        ));
         out
     }
 

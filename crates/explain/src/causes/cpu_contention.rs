@@ -16,11 +16,12 @@ use super::{Cause, Ground, MOST_PER_CAUSE};
 use crate::finding::{
     Advice, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
 };
+use crate::id::Id;
 use crate::lost::Lost;
 use quota::Quota;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "cpu-contention",
+    id: Id::CPU_CONTENTION,
     number: "C35",
     title: "the application waits for a CPU",
     page: PAGE,
@@ -357,18 +358,15 @@ impl<'a> Case<'a> {
         };
         let resent: u64 = self.conns.iter().map(|c| u64::from(c.retransmits)).sum();
         vec![
-            RuledOut {
-                cause: "softirq-starvation",
-                because: softirq,
-            },
-            RuledOut {
-                cause: "path-loss",
-                because: format!(
+            RuledOut::new(Id::SOFTIRQ_STARVATION, softirq),
+            RuledOut::new(
+                Id::PATH_LOSS,
+                format!(
                     "{} sent again on {}",
                     plural(resent, "segment"),
                     plural(self.conns.len() as u64, "connection")
                 ),
-            },
+            ),
         ]
     }
 

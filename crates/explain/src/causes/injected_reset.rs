@@ -12,10 +12,11 @@ use recording::{Addr, SourceName, counter};
 use super::scene::{command_in, doubts, namespace, weigh_checks};
 use super::{Cause, Ground, scene};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Role, RuledOut, Scope};
+use crate::id::Id;
 use crate::lost::Lost;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "injected-reset",
+    id: Id::INJECTED_RESET,
     number: "C13",
     title: "resets that no socket sent",
     page: PAGE,
@@ -382,9 +383,9 @@ impl<'a> Case<'a> {
     fn ruled_out(&self) -> Vec<RuledOut> {
         let own = self.own.at.get(&self.key).copied().unwrap_or(0);
         let mut out = vec![
-            RuledOut {
-                cause: super::connection_refused::CAUSE.id,
-                because: match self.place.server_here {
+            RuledOut::new(
+                Id::CONNECTION_REFUSED,
+                match self.place.server_here {
                     true => format!(
                         "the server is on this host, and its kernel refused {} for want of a socket",
                         count(own)
@@ -394,14 +395,14 @@ impl<'a> Case<'a> {
                         plural(self.rejected(), "packet")
                     ),
                 },
-            },
-            RuledOut {
-                cause: super::reset_unread_data::CAUSE.id,
-                because: format!(
+            ),
+            RuledOut::new(
+                Id::RESET_UNREAD_DATA,
+                format!(
                     "of {} that sockets of this host sent, none was for these connections",
                     plural(self.story.resets.sent.len() as u64, "reset")
                 ),
-            },
+            ),
         ];
         if self.refused() > 0 {
             let retries: u64 = self
@@ -409,13 +410,13 @@ impl<'a> Case<'a> {
                 .all(&self.place.refused)
                 .map(|(_, c)| u64::from(c.syn_retries))
                 .sum();
-            out.push(RuledOut {
-                cause: super::local_firewall_drop::CAUSE.id,
-                because: format!(
+            out.push(RuledOut::new(
+                Id::LOCAL_FIREWALL_DROP,
+                format!(
                     "the connects were answered: {} sent again before they were refused",
                     plural(retries, "SYN")
                 ),
-            });
+            ));
         }
         out
     }

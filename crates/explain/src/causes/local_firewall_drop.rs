@@ -8,10 +8,11 @@ use super::scene::{command_in, doubts, namespace, weigh_checks};
 use super::silent::{MIN_LOST, Silent, places};
 use super::{Cause, Ground, findings};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, RuledOut, Step};
+use crate::id::Id;
 use crate::moved::Symptom;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "local-firewall-drop",
+    id: Id::LOCAL_FIREWALL_DROP,
     number: "C08",
     title: "a firewall of this host drops SYNs",
     page: PAGE,
@@ -170,14 +171,14 @@ impl<'a> Case<'a> {
 
     fn ruled_out(&self) -> Vec<RuledOut> {
         let mut out = self.silent.queues_ruled_out();
-        out.push(RuledOut {
-            cause: "path-drops-syn",
-            because: format!(
+        out.push(RuledOut::new(
+            Id::PATH_DROPS_SYN,
+            format!(
                 "{} were dropped on this host, which accounts for {} sent again",
                 plural(self.dropped, "SYN"),
                 count(self.silent.times.retries)
             ),
-        });
+        ));
         out.push(self.silent.time_wait_ruled_out());
         let structures = &self.silent.story.structures;
         if let Some(size) = structures.get(self.netns, "conntrack").map(|s| s.fullest) {
@@ -185,14 +186,14 @@ impl<'a> Case<'a> {
             let limit = size
                 .limit
                 .map_or(String::new(), |l| format!(" of {}", count(l)));
-            out.push(RuledOut {
-                cause: "conntrack-full",
-                because: format!(
+            out.push(RuledOut::new(
+                Id::CONNTRACK_FULL,
+                format!(
                     "{}{limit} connections tracked at most, and the table dropped {}",
                     count(size.entries),
                     count(dropped.map_or(0, |(n, _)| n))
                 ),
-            });
+            ));
         }
         out
     }

@@ -16,11 +16,12 @@ use super::runqueue::softirq_waited;
 use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
 use super::{Cause, Ground, findings};
 use crate::finding::{Check, Confidence, Finding, Impact, Level, RuledOut, Scope};
+use crate::id::Id;
 use crate::lost::Lost;
 use kinds::{KINDS, Kind, LookedUp, Walked};
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "lookup-table-growth",
+    id: Id::LOOKUP_TABLE_GROWTH,
     number: "C34",
     title: "packets walk a lookup structure that has outgrown its size",
     page: PAGE,
@@ -358,23 +359,25 @@ impl<'a> Case<'a> {
     fn ruled_out(&self) -> Vec<RuledOut> {
         let here = self.samples();
         let search = super::port_search_cost::searching(self.story);
-        let starved = softirq_waited(self.story).map(|ns| RuledOut {
-            cause: "softirq-starvation",
-            because: format!(
-                "the kernel's threads for packets waited {} for a CPU; the walk used {}",
-                duration(ns),
-                duration((self.cpu_seconds() * 1e9) as u64)
-            ),
+        let starved = softirq_waited(self.story).map(|ns| {
+            RuledOut::new(
+                Id::SOFTIRQ_STARVATION,
+                format!(
+                    "the kernel's threads for packets waited {} for a CPU; the walk used {}",
+                    duration(ns),
+                    duration((self.cpu_seconds() * 1e9) as u64)
+                ),
+            )
         });
-        let searched = RuledOut {
-            cause: "port-search-cost",
-            because: format!(
+        let searched = RuledOut::new(
+            Id::PORT_SEARCH_COST,
+            format!(
                 "{} in the search for a local port, {} here, in {}",
                 plural(search, "sample"),
                 count(here),
                 self.kind.walked.name()
             ),
-        };
+        );
         [searched].into_iter().chain(starved).collect()
     }
 }

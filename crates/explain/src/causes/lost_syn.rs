@@ -8,6 +8,7 @@ use recording::{RowRef, SourceName, counter};
 
 use super::scene::{SHOWN_ROWS, Scene, doubts, same_count, weigh_checks};
 use crate::finding::{Check, Confidence, Impact, Latency, RuledOut, Step};
+use crate::id::Id;
 use crate::lost::{Lost, SYN_TIMEOUT_NS};
 
 /// A client whose SYN is dropped waits a second. Fewer drops than this, in a recording of
@@ -303,9 +304,9 @@ fn drops_check(scene: Scene) -> Option<Check> {
 pub(crate) fn dropped_elsewhere(scene: Scene, dropped: u64) -> Vec<RuledOut> {
     let firewall = scene.syns_dropped("NETFILTER_DROP");
     vec![
-        RuledOut {
-            cause: "local-firewall-drop",
-            because: match scene.story.health.sees(&SourceName::Drops) {
+        RuledOut::new(
+            Id::LOCAL_FIREWALL_DROP,
+            match scene.story.health.sees(&SourceName::Drops) {
                 true => format!(
                     "netfilter dropped {} for this listener, the listener itself {}",
                     plural(firewall, "SYN"),
@@ -317,13 +318,13 @@ pub(crate) fn dropped_elsewhere(scene: Scene, dropped: u64) -> Vec<RuledOut> {
                     plural(dropped, "packet")
                 ),
             },
-        },
-        RuledOut {
-            cause: "path-drops-syn",
-            because: format!(
+        ),
+        RuledOut::new(
+            Id::PATH_DROPS_SYN,
+            format!(
                 "the packets came as far as the listener, which counts {} dropped",
                 count(dropped)
             ),
-        },
+        ),
     ]
 }

@@ -10,11 +10,12 @@ use recording::{SourceName, counter, sysctl};
 
 use super::options::{Pace, Sorted, any_lasts};
 use super::scene::{Scene, command_in, doubts, named, named_short, scenes, weigh_checks};
-use super::{Cause, Ground, syn_cookie_options_lost};
+use super::{Cause, Ground};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, Role, RuledOut, Scope};
+use crate::id::Id;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "middlebox-strips-options",
+    id: Id::MIDDLEBOX_STRIPS_OPTIONS,
     number: "C07",
     title: "a box on the path strips TCP options",
     page: PAGE,
@@ -320,18 +321,15 @@ impl<'a> Case<'a> {
                 plural(self.kept.len() as u64, "connection")
             ),
         };
-        let mut out = vec![RuledOut {
-            cause: syn_cookie_options_lost::CAUSE.id,
-            because: cookies,
-        }];
+        let mut out = vec![RuledOut::new(Id::SYN_COOKIE_OPTIONS_LOST, cookies)];
         if let Some(window) = self.pace.widest() {
-            out.push(RuledOut {
-                cause: "slow-reader",
-                because: format!(
+            out.push(RuledOut::new(
+                Id::SLOW_READER,
+                format!(
                     "the peers offer up to {} bytes: the window is small, not closed",
                     count(window.into())
                 ),
-            });
+            ));
         }
         out
     }

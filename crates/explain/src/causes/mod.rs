@@ -40,6 +40,7 @@ use recording::SourceName;
 
 pub(crate) use crate::answers::Ground;
 use crate::finding::Finding;
+use crate::id::Id;
 use crate::lost;
 use crate::moved::{self, Symptom};
 pub(crate) use scene::scenes as scenes_of;
@@ -48,7 +49,7 @@ pub(crate) use scene::scenes as scenes_of;
 #[derive(Clone, Copy, Debug)]
 pub struct Cause {
     /// Stable name in commands, JSON and docs.
-    pub id: &'static str,
+    pub id: Id,
     /// Its number in the book.
     pub number: &'static str,
     /// What it is, as a heading.
@@ -98,7 +99,7 @@ pub(crate) const ALL: &[Cause] = &[
 pub(crate) const MOST_PER_CAUSE: usize = 100;
 
 /// The findings of some causes, the greatest impact first.
-pub(crate) fn find(story: &Story, causes: &[Cause]) -> (Vec<Finding>, Vec<(&'static str, usize)>) {
+pub(crate) fn find(story: &Story, causes: &[Cause]) -> (Vec<Finding>, Vec<(Id, usize)>) {
     let mut all = Vec::new();
     let mut cut = Vec::new();
     for cause in causes {

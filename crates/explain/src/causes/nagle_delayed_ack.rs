@@ -13,10 +13,11 @@ use super::{Cause, Ground};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Scope, Step,
 };
+use crate::id::Id;
 use crate::lost::Lost;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "nagle-delayed-ack",
+    id: Id::NAGLE_DELAYED_ACK,
     number: "C22",
     title: "Nagle's algorithm waits for a delayed ACK",
     page: PAGE,
@@ -325,22 +326,22 @@ impl Case<'_> {
         let rwnd: u64 = self.held.iter().map(|e| e.transfer.rwnd_us()).sum();
         let busy: u64 = self.held.iter().map(|e| e.transfer.busy_us()).sum();
         vec![
-            RuledOut {
-                cause: "tail-loss",
-                because: format!(
+            RuledOut::new(
+                Id::TAIL_LOSS,
+                format!(
                     "{} of {} were sent again, and a timeout takes 200 ms or more",
                     count(again),
                     plural(sent, "segment")
                 ),
-            },
-            RuledOut {
-                cause: super::slow_reader::CAUSE.id,
-                because: format!(
+            ),
+            RuledOut::new(
+                Id::SLOW_READER,
+                format!(
                     "they waited {} for the peer's window, of {} with something to send",
                     duration(rwnd.saturating_mul(1_000)),
                     duration(busy.saturating_mul(1_000))
                 ),
-            },
+            ),
         ]
     }
 

@@ -8,11 +8,12 @@ use super::scene::{doubts, namespace, weigh_checks};
 use super::silent::{MIN_LOST, Silent, places};
 use super::{Cause, Ground};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, RuledOut, Step};
+use crate::id::Id;
 use crate::modes::{modes, step, syn_schedule};
 use crate::moved::Symptom;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "path-drops-syn",
+    id: Id::PATH_DROPS_SYN,
     number: "C09",
     title: "the path drops SYNs",
     page: PAGE,
@@ -247,26 +248,26 @@ fn accepted_check(silent: &Silent) -> Option<Check> {
 }
 
 fn ruled_out(silent: &Silent) -> Vec<RuledOut> {
-    let mut out = vec![RuledOut {
-        cause: "local-firewall-drop",
-        because: format!(
+    let mut out = vec![RuledOut::new(
+        Id::LOCAL_FIREWALL_DROP,
+        format!(
             "{} dropped on this host",
             plural(silent.drops_here(), "such SYN")
         ),
-    }];
+    )];
     out.extend(silent.queues_ruled_out());
     out.push(silent.time_wait_ruled_out());
     let (resent, established) = silent.data_resent();
-    out.push(RuledOut {
-        cause: "path-loss",
-        because: format!(
+    out.push(RuledOut::new(
+        Id::PATH_LOSS,
+        format!(
             "{} of {} sent data again, {} of {} SYNs",
             count(resent),
             plural(established, "established connection"),
             count(silent.times.retried),
             plural(silent.times.total(), "connect")
         ),
-    });
+    ));
     out
 }
 

@@ -6,12 +6,13 @@ use recording::{RowRef, SourceName};
 use super::losses::Losses;
 use super::path::{End, Path, limited, median_of, paths, sample_rows};
 use super::scene::{SHOWN_ROWS, command_in, doubts, weigh_checks};
-use super::{Cause, Ground, bufferbloat, findings, pmtu_black_hole, qdisc_drop, tail_loss};
+use super::{Cause, Ground, findings, pmtu_black_hole};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Step};
+use crate::id::Id;
 use crate::moved::Symptom;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "path-loss",
+    id: Id::PATH_LOSS,
     number: "C17",
     title: "the path loses packets at random",
     page: PAGE,
@@ -185,6 +186,12 @@ impl<'a> Case<'a> {
             analysis::stats::median(&mut rtts.to_vec()).map(f64::from)
         });
         let rtt = rtt.unwrap_or(0.0);
+        let reordered: u64 = self
+            .losses
+            .suffering
+            .iter()
+            .map(|e| e.transfer.reordered())
+            .sum();
         vec![
             Step::new(format!(
                 "{} sent {} and {} of them again: {} on ACKs or the reordering timer, {} as tail \
@@ -202,11 +209,17 @@ impl<'a> Case<'a> {
             .number("timeouts", timeouts)
             .rows(rows.iter().copied().take(SHOWN_ROWS)),
             Step::new(format!(
-                "The receivers had {} of these already (DSACK): {} were lost, {} of all.",
+                "The receivers had {} of these already (DSACK): {} were lost, {} of all. Segments \
+                 overtook each other {}.",
                 count(self.losses.spurious),
                 count(self.losses.lost),
-                percent_of_loss(self.losses.share())
+                percent_of_loss(self.losses.share()),
+                match reordered {
+                    1 => "once".to_string(),
+                    n => format!("{} times", count(n)),
+                }
             ))
+            .number("reordered", reordered)
             .number("duplicates", self.losses.spurious)
             .number("lost", self.losses.lost)
             .number("loss", self.losses.share())
@@ -261,64 +274,32 @@ impl<'a> Case<'a> {
     }
 
     fn ruled_out(&self) -> Vec<RuledOut> {
-        let reordered: u64 = self
-            .losses
-            .suffering
-            .iter()
-            .map(|e| e.transfer.reordered())
-            .sum();
-        let windows = self
-            .losses
-            .suffering
-            .iter()
-            .filter_map(|e| e.transfer.resends.cwnd);
-        let windows = windows.reduce(|(a, b), (c, d)| (a.min(c), b.max(d)));
-        let (low, high) = windows.unwrap_or((0, 0));
         vec![
-            RuledOut {
-                cause: qdisc_drop::CAUSE.id,
-                because: format!(
+            RuledOut::new(
+                Id::QDISC_DROP,
+                format!(
                     "this host dropped {} of the packets of these connections; {} were lost",
                     count(self.losses.dropped),
                     count(self.losses.lost)
                 ),
-            },
-            RuledOut {
-                cause: tail_loss::CAUSE.id,
-                because: format!(
+            ),
+            RuledOut::new(
+                Id::TAIL_LOSS,
+                format!(
                     "{} were sent again on ACKs, as in a transfer; {} had to wait for a timer",
                     plural(self.losses.fast, "segment"),
                     count(self.losses.waited)
                 ),
-            },
-            RuledOut {
-                cause: bufferbloat::CAUSE.id,
-                because: format!(
+            ),
+            RuledOut::new(
+                Id::BUFFERBLOAT,
+                format!(
                     "a full queue has long round trips before it drops; {} of the losses came \
                      within {} of the shortest",
                     percent(self.empty),
                     duration(u64::from(self.min_rtt_us / 4 + EMPTY_US) * 1_000)
                 ),
-            },
-            RuledOut {
-                cause: "policer",
-                because: format!(
-                    "packets were lost at windows from {low} to {} segments, not at one rate",
-                    count(high.into())
-                ),
-            },
-            RuledOut {
-                cause: "reordering",
-                because: format!(
-                    "{} of {} segments sent again were duplicates, and reordering was seen {}",
-                    count(self.losses.spurious),
-                    count(self.losses.lost + self.losses.spurious),
-                    match reordered {
-                        1 => "once".to_string(),
-                        n => format!("{} times", count(n)),
-                    }
-                ),
-            },
+            ),
         ]
     }
 

@@ -11,13 +11,14 @@ use recording::{Addr, RowRef, SourceName, sysctl};
 
 use super::path::{End, Path, paths_of};
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, set_sysctl, weigh_checks};
-use super::{Cause, Ground, path_loss, slow_reader};
+use super::{Cause, Ground};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut};
+use crate::id::Id;
 use crate::lost::Lost;
 use crate::moved::Symptom;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "pmtu-black-hole",
+    id: Id::PMTU_BLACK_HOLE,
     number: "C30",
     title: "large packets vanish on the path, and nobody is told",
     page: PAGE,
@@ -290,33 +291,33 @@ impl<'a> Case<'a> {
     fn ruled_out(&self) -> Vec<RuledOut> {
         let most = |of: fn(&Stuck) -> u32| self.hung.iter().map(|(_, s)| of(s)).min();
         vec![
-            RuledOut {
-                cause: path_loss::CAUSE.id,
-                because: format!(
+            RuledOut::new(
+                Id::PATH_LOSS,
+                format!(
                     "random loss lets one of the next tries through: all {} failed, and no segment \
                      of {} bytes passed",
                     count(self.timeouts()),
                     count(self.mss().into())
                 ),
-            },
-            RuledOut {
-                cause: "path-drops-syn",
-                because: format!(
+            ),
+            RuledOut::new(
+                Id::PATH_DROPS_SYN,
+                format!(
                     "{} on this way were established meanwhile",
                     plural(self.made.0, "connection")
                 ),
-            },
-            RuledOut {
-                cause: slow_reader::CAUSE.id,
-                because: format!(
+            ),
+            RuledOut::new(
+                Id::SLOW_READER,
+                format!(
                     "the receivers' windows were open: {} at least",
                     bytes(most(|s| s.window).unwrap_or(0).into())
                 ),
-            },
-            RuledOut {
-                cause: "local-firewall-drop",
-                because: "this host dropped 0 packets of these connections".into(),
-            },
+            ),
+            RuledOut::new(
+                Id::LOCAL_FIREWALL_DROP,
+                "this host dropped 0 packets of these connections".into(),
+            ),
         ]
     }
 

@@ -16,11 +16,12 @@ use super::port_search::{
 use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
 use super::{Cause, Ground, findings, ports_exhausted};
 use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step};
+use crate::id::Id;
 use crate::lost::Lost;
 use crate::since::{Began, Since};
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "port-search-cost",
+    id: Id::PORT_SEARCH_COST,
     number: "C03",
     title: "connect() or bind() searches for a free local port",
     page: PAGE,
@@ -352,17 +353,17 @@ impl<'a> Case<'a> {
         let story = self.to.story;
         let retried = self.slow.iter().filter(|c| c.syn_retries > 0).count() as u64;
         let mut out = vec![
-            RuledOut {
-                cause: "ports-exhausted",
-                because: format!(
+            RuledOut::new(
+                Id::PORTS_EXHAUSTED,
+                format!(
                     "{} failed for want of a port",
                     plural(self.to.without_port().count() as u64, "connect")
                 ),
-            },
-            RuledOut {
-                cause: "path-drops-syn",
-                because: format!("{} of these connects sent its SYN again", count(retried)),
-            },
+            ),
+            RuledOut::new(
+                Id::PATH_DROPS_SYN,
+                format!("{} of these connects sent its SYN again", count(retried)),
+            ),
         ];
         if let Some(room) = table_has_room(story, self.to.netns) {
             out.insert(0, room);
@@ -379,13 +380,13 @@ fn table_has_room(story: &Story, netns: u32) -> Option<RuledOut> {
         .filter(|(of, _)| *of == netns || *of == 0)
         .filter_map(|(_, size)| size.fullest.chain());
     let chain = chain.reduce(f64::max)?;
-    Some(RuledOut {
-        cause: "lookup-table-growth",
-        because: format!(
+    Some(RuledOut::new(
+        Id::LOOKUP_TABLE_GROWTH,
+        format!(
             "{} per bucket in the hash table of connections: no look-up there walks a chain",
             figure(chain)
         ),
-    })
+    ))
 }
 
 /// Samples in the search for a local port, of anybody.

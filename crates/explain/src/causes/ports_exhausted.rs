@@ -9,11 +9,12 @@ use super::port_search::{Destination, destinations};
 use super::scene::{SHOWN_ROWS, doubts, process, weigh_checks};
 use super::{Cause, Ground};
 use crate::finding::{Check, Confidence, Finding, Impact, RuledOut, Step};
+use crate::id::Id;
 use crate::lost::Lost;
 use crate::moved::Symptom;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "ports-exhausted",
+    id: Id::PORTS_EXHAUSTED,
     number: "C02",
     title: "no local port is left",
     page: PAGE,
@@ -167,22 +168,22 @@ impl<'a> Case<'a> {
         let refused = failed.iter().filter(|c| c.refused.is_some()).count() as u64;
         let retried = failed.iter().filter(|c| c.syn_retries > 0).count() as u64;
         vec![
-            RuledOut {
-                cause: "connection-refused",
-                because: format!("{} of them got a reset", count(refused)),
-            },
-            RuledOut {
-                cause: "local-firewall-drop",
-                because: format!(
+            RuledOut::new(
+                Id::CONNECTION_REFUSED,
+                format!("{} of them got a reset", count(refused)),
+            ),
+            RuledOut::new(
+                Id::LOCAL_FIREWALL_DROP,
+                format!(
                     "{} of them sent a SYN twice, and they failed after {}",
                     count(retried),
                     duration(self.took().unwrap_or(0))
                 ),
-            },
-            RuledOut {
-                cause: "port-search-cost",
-                because: "a search that finds a port ends in a connection; these found none".into(),
-            },
+            ),
+            RuledOut::new(
+                Id::PORT_SEARCH_COST,
+                "a search that finds a port ends in a connection; these found none".into(),
+            ),
         ]
     }
 }

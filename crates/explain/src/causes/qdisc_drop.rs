@@ -8,14 +8,15 @@ use recording::{RowRef, SourceName, Text, counter};
 
 use super::path::{End, limited, lost, min_rtt_us, paths, rate, sample_rows, senders};
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, same_count, weigh_checks};
-use super::{Cause, Ground, path_loss};
+use super::{Cause, Ground};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step,
 };
+use crate::id::Id;
 use crate::moved::Symptom;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "qdisc-drop",
+    id: Id::QDISC_DROP,
     number: "C14",
     title: "a queueing discipline of this host drops packets",
     page: PAGE,
@@ -306,21 +307,21 @@ impl Case<'_> {
         let beyond = lost(&self.ends).saturating_sub(self.drops());
         let other: u64 = self.hit.iter().map(|(_, d)| d.otherwise).sum();
         vec![
-            RuledOut {
-                cause: path_loss::CAUSE.id,
-                because: format!(
+            RuledOut::new(
+                Id::PATH_LOSS,
+                format!(
                     "{} were dropped here; {} sent again beyond these",
                     plural(self.drops(), "packet"),
                     plural(beyond, "segment")
                 ),
-            },
-            RuledOut {
-                cause: "local-firewall-drop",
-                because: format!(
+            ),
+            RuledOut::new(
+                Id::LOCAL_FIREWALL_DROP,
+                format!(
                     "{} of these connections were dropped for any other reason",
                     plural(other, "packet")
                 ),
-            },
+            ),
         ]
     }
 

@@ -8,11 +8,12 @@ use recording::{SourceName, counter};
 
 use super::aborted::{Aborted, aborted};
 use super::scene::{application, command_in, named, named_short, weigh_checks};
-use super::{Cause, Ground, findings, injected_reset, reset_unread_data};
+use super::{Cause, Ground, findings};
 use crate::finding::{Advice, Change, Finding, RuledOut, Scope, Step};
+use crate::id::Id;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "reset-by-application",
+    id: Id::RESET_BY_APPLICATION,
     number: "C12",
     title: "reset on purpose",
     page: PAGE,
@@ -105,21 +106,21 @@ fn ruled_out(case: &Aborted) -> Vec<RuledOut> {
     let netns = case.scene.listener.netns;
     let unread = case.scene.story.resets.sent_for(netns, Why::UnreadData);
     vec![
-        RuledOut {
-            cause: reset_unread_data::CAUSE.id,
-            because: format!(
+        RuledOut::new(
+            Id::RESET_UNREAD_DATA,
+            format!(
                 "these have another reason and stack; sockets of the namespace sent {} for unread \
                  data",
                 plural(unread, "reset")
             ),
-        },
-        RuledOut {
-            cause: injected_reset::CAUSE.id,
-            because: format!(
+        ),
+        RuledOut::new(
+            Id::INJECTED_RESET,
+            format!(
                 "the server's own kernel sent {}",
                 plural(case.count(), "reset")
             ),
-        },
+        ),
     ]
 }
 

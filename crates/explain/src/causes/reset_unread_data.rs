@@ -6,11 +6,12 @@ use recording::{SourceName, counter};
 
 use super::aborted::{Aborted, aborted};
 use super::scene::{application, command_in, named, named_short, weigh_checks};
-use super::{Cause, Ground, findings, injected_reset, reset_by_application};
+use super::{Cause, Ground, findings};
 use crate::finding::{Advice, Change, Finding, RuledOut, Scope, Step};
+use crate::id::Id;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "reset-unread-data",
+    id: Id::RESET_UNREAD_DATA,
     number: "C11",
     title: "closed with data unread",
     page: PAGE,
@@ -102,20 +103,20 @@ fn ruled_out(case: &Aborted) -> Vec<RuledOut> {
     let netns = case.scene.listener.netns;
     let lingers = case.scene.story.resets.sent_for(netns, Why::Linger);
     vec![
-        RuledOut {
-            cause: injected_reset::CAUSE.id,
-            because: format!(
+        RuledOut::new(
+            Id::INJECTED_RESET,
+            format!(
                 "the server's own kernel sent {}",
                 plural(case.count(), "reset")
             ),
-        },
-        RuledOut {
-            cause: reset_by_application::CAUSE.id,
-            because: format!(
+        ),
+        RuledOut::new(
+            Id::RESET_BY_APPLICATION,
+            format!(
                 "none of these is for SO_LINGER 0, for which sockets of the namespace sent {}",
                 plural(lingers, "reset")
             ),
-        },
+        ),
     ]
 }
 

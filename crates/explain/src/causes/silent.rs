@@ -11,6 +11,7 @@ use recording::{RowRef, SourceName, counter};
 use super::lost_syn::ConnectTimes;
 use super::scene::SHOWN_ROWS;
 use crate::finding::{Check, Impact, Role, RuledOut, Scope, Step};
+use crate::id::Id;
 
 /// Fewer are a burst at a start.
 pub(crate) const MIN_LOST: u64 = 10;
@@ -296,44 +297,44 @@ impl<'a> Silent<'a> {
     /// What a listener's own queues say.
     pub(crate) fn queues_ruled_out(&self) -> Vec<RuledOut> {
         let Some((_, listener)) = self.listener() else {
-            return vec![RuledOut {
-                cause: "accept-queue-overflow",
-                because: "no listener of this host takes these connects".into(),
-            }];
+            return vec![RuledOut::new(
+                Id::ACCEPT_QUEUE_OVERFLOW,
+                "no listener of this host takes these connects".into(),
+            )];
         };
         let rise = |name: &str| count(self.story.counters.rise(listener.netns, name).by);
         vec![
-            RuledOut {
-                cause: "accept-queue-overflow",
-                because: format!(
+            RuledOut::new(
+                Id::ACCEPT_QUEUE_OVERFLOW,
+                format!(
                     "ListenOverflows rose by {} and ListenDrops by {} where {} listens",
                     rise(counter::LISTEN_OVERFLOWS),
                     rise(counter::LISTEN_DROPS),
                     listener.local
                 ),
-            },
-            RuledOut {
-                cause: "syn-queue-overflow",
-                because: format!(
+            ),
+            RuledOut::new(
+                Id::SYN_QUEUE_OVERFLOW,
+                format!(
                     "TCPReqQFullDrop rose by {}",
                     rise(counter::TCP_REQ_Q_FULL_DROP)
                 ),
-            },
+            ),
         ]
     }
 
     /// No TIME_WAIT socket answers here.
     pub(crate) fn time_wait_ruled_out(&self) -> RuledOut {
-        RuledOut {
-            cause: "time-wait-collision",
-            because: format!(
+        RuledOut::new(
+            Id::TIME_WAIT_COLLISION,
+            format!(
                 "{} answered by a TIME_WAIT socket",
                 match self.strays {
                     1 => "1 SYN was".into(),
                     n => format!("{} SYNs were", count(n)),
                 }
             ),
-        }
+        )
     }
 
     /// Connections to the place that had to send data again, of those established.

@@ -10,14 +10,15 @@ use recording::SourceName;
 
 use super::path::{End, ends, rwnd_share, sample_rows};
 use super::scene::{Scene, command_in, doubts, weigh_checks};
-use super::{Cause, Ground, bufferbloat};
+use super::{Cause, Ground};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
 };
+use crate::id::Id;
 use crate::lost::Lost;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "slow-reader",
+    id: Id::SLOW_READER,
     number: "C23",
     title: "the receiving application reads too slowly",
     page: PAGE,
@@ -38,7 +39,7 @@ buffer only delays that.
 
 **Distinguish.** Nearly every sample finds unread data in the receive queue, and the sender spends
 its time waiting for the window (rwnd_limited). With a buffer that is too small for the path
-(`receive-buffer-small`) the reader keeps up and the queue is empty. In `bufferbloat` the window is
+the reader keeps up and the queue is empty. In `bufferbloat` the window is
 open and the round trip is long.
 ";
 
@@ -321,7 +322,6 @@ impl Case<'_> {
     fn ruled_out(&self) -> Vec<RuledOut> {
         let samples: u32 = self.slow.iter().map(|e| e.transfer.samples).sum();
         let unread: u32 = self.slow.iter().map(|e| e.transfer.unread).sum();
-        let buffer = self.slow.iter().map(|e| e.transfer.rcvbuf).max();
         let again: u64 = self
             .senders
             .iter()
@@ -330,33 +330,31 @@ impl Case<'_> {
         let twice: u64 = self.senders.iter().map(|e| e.transfer.twice()).sum();
         let shortest = self.senders.iter().map(|e| e.transfer.min_rtt_us);
         let shortest = shortest.filter(|us| *us > 0).min().unwrap_or(0);
-        let mut ruled_out = vec![RuledOut {
-            cause: "receive-buffer-small",
-            because: format!(
-                "a reader that keeps up leaves nothing in the buffer (at most {}); {} of {} \
-                 samples found unread data",
-                bytes(buffer.unwrap_or(0).into()),
+        let mut ruled_out = Vec::new();
+        if self.senders.is_empty() {
+            let because = format!(
+                "{} of {} samples found data here that was not read: the path had brought it",
                 count(unread.into()),
                 count(samples.into())
-            ),
-        }];
-        if !self.senders.is_empty() {
-            ruled_out.push(RuledOut {
-                cause: bufferbloat::CAUSE.id,
-                because: format!(
+            );
+            ruled_out.push(RuledOut::new(Id::PATH_LOSS, because));
+        } else {
+            ruled_out.push(RuledOut::new(
+                Id::BUFFERBLOAT,
+                format!(
                     "the senders waited for the window {} of the time, on a path of {}",
                     percent(rwnd_share(&self.senders)),
                     duration(u64::from(shortest) * 1_000)
                 ),
-            });
-            ruled_out.push(RuledOut {
-                cause: super::path_loss::CAUSE.id,
-                because: format!(
+            ));
+            ruled_out.push(RuledOut::new(
+                Id::PATH_LOSS,
+                format!(
                     "of {} sent again the receiver had {} already",
                     plural(again, "segment"),
                     count(twice)
                 ),
-            });
+            ));
         }
         ruled_out
     }

@@ -10,10 +10,11 @@ use super::runqueue::{Rivals, serves_softirq, thread_step};
 use super::scene::{doubts, weigh_checks};
 use super::{Cause, Ground, MOST_PER_CAUSE};
 use crate::finding::{Check, Confidence, Finding, Impact, RuledOut, Scope, Step};
+use crate::id::Id;
 use crate::lost::Lost;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "softirq-starvation",
+    id: Id::SOFTIRQ_STARVATION,
     number: "C16",
     title: "packets wait for the kernel's turn on a CPU",
     page: PAGE,
@@ -272,19 +273,16 @@ impl<'a> Case<'a> {
             None => "the thread that waits is the kernel's".into(),
         };
         vec![
-            RuledOut {
-                cause: "cpu-contention",
-                because: cpu_contention,
-            },
-            RuledOut {
-                cause: "lookup-table-growth",
-                because: format!(
+            RuledOut::new(Id::CPU_CONTENTION, cpu_contention),
+            RuledOut::new(
+                Id::LOOKUP_TABLE_GROWTH,
+                format!(
                     "{} ran for {} of the time; the budget of a softirq ran out {} times",
                     self.thread.comm,
                     percent(self.thread.on_cpu_ns as f64 / self.thread.seen_ns.max(1) as f64),
                     count(squeezed)
                 ),
-            },
+            ),
         ]
     }
 }

@@ -12,9 +12,10 @@ use super::scene::{
 };
 use super::{Cause, Ground, findings};
 use crate::finding::{Advice, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
+use crate::id::Id;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "syn-cookie-options-lost",
+    id: Id::SYN_COOKIE_OPTIONS_LOST,
     number: "C06",
     title: "SYN cookies strip SACK and window scaling",
     page: PAGE,
@@ -408,30 +409,27 @@ impl<'a> Case<'a> {
                 count(plain)
             ),
         };
-        let mut out = vec![RuledOut {
-            cause: "middlebox-strips-options",
-            because: stripped,
-        }];
+        let mut out = vec![RuledOut::new(Id::MIDDLEBOX_STRIPS_OPTIONS, stripped)];
         if let Some(window) = self.pace.widest()
             && f64::from(window) <= UNSCALED_WINDOW
         {
-            out.push(RuledOut {
-                cause: "slow-reader",
-                because: format!(
+            out.push(RuledOut::new(
+                Id::SLOW_READER,
+                format!(
                     "their peers offer up to {} bytes, all that the header's 16 bits hold: the \
                      window is small, not closed",
                     count(window.into())
                 ),
-            });
+            ));
         }
         let dropped = self.scene.rise(counter::TCP_REQ_Q_FULL_DROP).by;
-        out.push(RuledOut {
-            cause: "syn-queue-overflow",
-            because: format!(
+        out.push(RuledOut::new(
+            Id::SYN_QUEUE_OVERFLOW,
+            format!(
                 "TCPReqQFullDrop rose by {}: the full SYN queue dropped none, cookies answered",
                 count(dropped)
             ),
-        });
+        ));
         if dropped > 0 {
             out.pop();
         }

@@ -12,10 +12,11 @@ use super::scene::{
 };
 use super::{Cause, Ground, accept_queue_overflow, findings};
 use crate::finding::{Advice, Check, Confidence, Finding, Level, RuledOut, Scope, Step};
+use crate::id::Id;
 use crate::moved::Symptom;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "syn-queue-overflow",
+    id: Id::SYN_QUEUE_OVERFLOW,
     number: "C05",
     title: "the SYN queue is full and cookies are off",
     page: PAGE,
@@ -365,13 +366,13 @@ impl<'a> Case<'a> {
             ),
             _ => String::new(),
         };
-        let mut out = vec![RuledOut {
-            cause: accept_queue_overflow::CAUSE.id,
-            because: format!(
+        let mut out = vec![RuledOut::new(
+            Id::ACCEPT_QUEUE_OVERFLOW,
+            format!(
                 "ListenOverflows rose by {}{queue}",
                 count(self.scene.rise(counter::LISTEN_OVERFLOWS).by)
             ),
-        }];
+        )];
         out.extend(dropped_elsewhere(self.scene, self.dropped));
         out
     }

@@ -8,15 +8,16 @@ use recording::{RowRef, SourceName, sysctl};
 use super::losses::Losses;
 use super::path::{End, Path, median_of, paths, sample_rows};
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, set_sysctl, weigh_checks};
-use super::{Cause, Ground, findings, nagle_delayed_ack, path_loss, pmtu_black_hole, qdisc_drop};
+use super::{Cause, Ground, findings, pmtu_black_hole};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step,
 };
+use crate::id::Id;
 use crate::lost::Lost;
 use crate::moved::Symptom;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "tail-loss",
+    id: Id::TAIL_LOSS,
     number: "C18",
     title: "the last segment of a message is lost, and a timer has to find out",
     page: PAGE,
@@ -295,43 +296,43 @@ impl<'a> Case<'a> {
         let samples: u32 = losses.suffering.iter().map(|e| e.transfer.samples).sum();
         let longest = losses.suffering.iter().map(|e| e.transfer.stall.timeouts);
         vec![
-            RuledOut {
-                cause: path_loss::CAUSE.id,
-                because: format!(
+            RuledOut::new(
+                Id::PATH_LOSS,
+                format!(
                     "in a transfer losses are repaired on ACKs: here {} were, and {} waited for a \
                      timer",
                     count(losses.fast),
                     count(losses.waited)
                 ),
-            },
-            RuledOut {
-                cause: nagle_delayed_ack::CAUSE.id,
-                because: format!(
+            ),
+            RuledOut::new(
+                Id::NAGLE_DELAYED_ACK,
+                format!(
                     "it takes 40 ms and loses nothing: {} were lost, and {} of {} found a segment \
                      held back",
                     plural(losses.late(), "segment"),
                     count(held.into()),
                     plural(samples.into(), "sample")
                 ),
-            },
-            RuledOut {
-                cause: pmtu_black_hole::CAUSE.id,
-                because: format!(
+            ),
+            RuledOut::new(
+                Id::PMTU_BLACK_HOLE,
+                format!(
                     "no segment was sent again more than {} on the timer",
                     match longest.max().unwrap_or(0) {
                         0 | 1 => "once".to_string(),
                         n => format!("{} times in a row", count(n)),
                     }
                 ),
-            },
-            RuledOut {
-                cause: qdisc_drop::CAUSE.id,
-                because: format!(
+            ),
+            RuledOut::new(
+                Id::QDISC_DROP,
+                format!(
                     "this host dropped {} of the packets of these connections; {} were lost",
                     count(losses.dropped),
                     count(losses.late())
                 ),
-            },
+            ),
         ]
     }
 

@@ -13,13 +13,14 @@ use recording::{SourceName, counter};
 use super::scene::{doubts, weigh_checks};
 use super::{Cause, Ground};
 use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, Role, RuledOut, Scope};
+use crate::id::Id;
 use crate::lost::{Lost, SYN_TIMEOUT_NS};
 use crate::moved::Symptom;
 use crate::since::{Began, Since};
 use case::Case;
 
 pub(crate) const CAUSE: Cause = Cause {
-    id: "time-wait-collision",
+    id: Id::TIME_WAIT_COLLISION,
     number: "C01",
     title: "SYNs are refused by TIME_WAIT sockets",
     page: PAGE,
@@ -222,11 +223,11 @@ fn confidence(case: &Case, checks: &[Check]) -> Confidence {
 fn ruled_out(case: &Case) -> Vec<RuledOut> {
     let story = case.story;
     let mut out = Vec::new();
-    let mut rule = |cause, because| out.push(RuledOut { cause, because });
+    let mut rule = |cause, because| out.push(RuledOut::new(cause, because));
     if let Some(netns) = case.server.filter(|n| story.counters.covers(*n)) {
         let rise = |name: &str| story.counters.rise(netns, name).by;
         rule(
-            "accept-queue-overflow",
+            Id::ACCEPT_QUEUE_OVERFLOW,
             format!(
                 "ListenOverflows rose by {} and ListenDrops by {}",
                 count(rise(counter::LISTEN_OVERFLOWS)),
@@ -234,7 +235,7 @@ fn ruled_out(case: &Case) -> Vec<RuledOut> {
             ),
         );
         rule(
-            "syn-queue-overflow",
+            Id::SYN_QUEUE_OVERFLOW,
             format!(
                 "TCPReqQFullDrop rose by {}",
                 count(rise(counter::TCP_REQ_Q_FULL_DROP))
@@ -243,7 +244,7 @@ fn ruled_out(case: &Case) -> Vec<RuledOut> {
     }
     if let Some(used) = case.ports() {
         rule(
-            "ports-exhausted",
+            Id::PORTS_EXHAUSTED,
             format!(
                 "{} of {} local ports to {} were in use at most, and {} failed for want of a port",
                 count(used.most.used),
@@ -255,12 +256,12 @@ fn ruled_out(case: &Case) -> Vec<RuledOut> {
     }
     if story.health.sees(&SourceName::Drops) {
         rule(
-            "local-firewall-drop",
+            Id::LOCAL_FIREWALL_DROP,
             format!("netfilter dropped {}", plural(case.firewalled(), "SYN")),
         );
     }
     rule(
-        "path-drops-syn",
+        Id::PATH_DROPS_SYN,
         match case.strays.len() as u64 {
             0 => format!(
                 "{} came as far as the TIME_WAIT sockets",
@@ -282,7 +283,7 @@ fn ruled_out(case: &Case) -> Vec<RuledOut> {
             .limit
             .map_or(String::new(), |l| format!(" of {}", count(l)));
         rule(
-            "conntrack-full",
+            Id::CONNTRACK_FULL,
             format!("{}{of} connections tracked at most", count(tracked.entries)),
         );
     }

@@ -45,7 +45,7 @@ pub struct ExplainArgs {
 }
 
 fn ids() -> impl Iterator<Item = &'static str> {
-    explain::causes().iter().map(|cause| cause.id)
+    explain::causes().iter().map(|cause| cause.id.as_str())
 }
 
 const DEFAULT_TIME: Duration = Duration::from_secs(10);

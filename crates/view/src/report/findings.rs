@@ -53,7 +53,7 @@ pub(super) fn findings(
 fn finding(f: &explain::Finding, rows: &BTreeMap<RowRef, Row>, start_unix_ns: i64) -> Finding {
     let facts = facts(f, start_unix_ns).into_iter();
     Finding {
-        cause: f.cause.into(),
+        cause: f.cause.to_string(),
         number: f.number.into(),
         title: f.title.clone(),
         fix: f.fix.clone(),
@@ -156,7 +156,7 @@ fn check(check: &explain::Check) -> Check {
 fn ruled_out(out: &explain::RuledOut) -> (String, String, String) {
     let known = explain::causes().iter().find(|c| c.id == out.cause);
     let title = known.map_or("", |c| c.title);
-    (out.cause.into(), title.into(), out.because.clone())
+    (out.cause.to_string(), title.into(), out.because.clone())
 }
 
 fn advice(advice: &explain::Advice) -> Advice {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use explain::{Answer, Explanation, Holds, Summary};
+use explain::{Answer, Explanation, Holds, Id, Summary};
 use recording::{Error, Intent, Manifest, Recording, Text, Verdict, tables};
 
 use super::axis::Axis;
@@ -92,7 +92,7 @@ pub(super) fn overview(explanation: &Explanation) -> Overview {
     let waits = summary.waits.iter().flat_map(|w| &w.ended_by);
     let walks = summary.waits.iter().flat_map(|w| &w.walks);
     let titles = explain::causes().iter().map(|c| (c.id, c.title));
-    let titles: BTreeMap<&str, &str> = titles.collect();
+    let titles: BTreeMap<Id, &str> = titles.collect();
     Overview {
         counts: counts(summary),
         symptoms: summary

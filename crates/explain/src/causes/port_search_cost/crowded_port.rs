@@ -13,6 +13,7 @@ use super::{CAUSE, COST_FACTOR, LEAST_CONNECTS, LEAST_COST_NS, LEAST_SAMPLES, ta
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
 };
+use crate::id::Id;
 use crate::lost::Lost;
 
 /// What a connection in the way costs bind(), ns (measured on Linux 6.18: 28 with 5,000 of them, 41
@@ -299,21 +300,21 @@ impl<'a> Case<'a> {
 
     fn ruled_out(&self) -> Vec<RuledOut> {
         let on_cpu = self.story.profile.cpu_seconds(self.inside);
-        let contended = RuledOut {
-            cause: "cpu-contention",
-            because: format!(
+        let contended = RuledOut::new(
+            Id::CPU_CONTENTION,
+            format!(
                 "of {} in bind() {} were on a CPU: it did not wait for one",
                 duration(self.attempts.total_ns),
                 duration((on_cpu * 1e9) as u64)
             ),
-        };
-        let exhausted = RuledOut {
-            cause: "ports-exhausted",
-            because: format!(
+        );
+        let exhausted = RuledOut::new(
+            Id::PORTS_EXHAUSTED,
+            format!(
                 "it asked for one port, {}, and for no free one",
                 self.at.port
             ),
-        };
+        );
         let room = table_has_room(self.story, self.netns);
         room.into_iter().chain([contended, exhausted]).collect()
     }

@@ -14,6 +14,7 @@ use recording::{RowRef, SourceName, TcpState};
 use super::super::scene::{SHOWN_ROWS, doubts, same_count, weigh_checks};
 use super::{CAUSE, COST_FACTOR, LEAST_SAMPLES};
 use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, Role, RuledOut, Scope};
+use crate::id::Id;
 use crate::lost::Lost;
 use lists::{Met, Range};
 
@@ -261,29 +262,28 @@ impl<'a> Case<'a> {
         let on_cpu = self.story.profile.cpu_seconds(self.inside);
         let found = self.searches.iter().filter(|s| s.port != 0).count() as u64;
         vec![
-            RuledOut {
-                cause: "ports-exhausted",
-                because: format!(
+            RuledOut::new(
+                Id::PORTS_EXHAUSTED,
+                format!(
                     "{} of {} found a port",
                     count(found),
                     plural_searches(self.searches.len() as u64)
                 ),
-            },
-            RuledOut {
-                cause: "cpu-contention",
-                because: format!(
+            ),
+            RuledOut::new(
+                Id::CPU_CONTENTION,
+                format!(
                     "of {} in the search {} were on a CPU: it did not wait for one",
                     duration(self.searched_ns()),
                     duration((on_cpu * 1e9) as u64)
                 ),
-            },
-            RuledOut {
-                cause: "lookup-table-growth",
-                because:
-                    "the time is in connect(), not in softirq, and in the list of a port, not in a \
+            ),
+            RuledOut::new(
+                Id::LOOKUP_TABLE_GROWTH,
+                "the time is in connect(), not in softirq, and in the list of a port, not in a \
                           chain of a hash table"
-                        .into(),
-            },
+                    .into(),
+            ),
         ]
     }
 }

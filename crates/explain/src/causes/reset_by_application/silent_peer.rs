@@ -7,10 +7,10 @@ use analysis::words::{count, duration, fitting, percent, plural};
 use analysis::{Conn, Outcome, Sent, Side, Story, Why};
 use recording::{Addr, RowRef, SourceName, counter, sysctl};
 
-use super::super::injected_reset;
 use super::super::scene::{SHOWN_ROWS, at_least, doubts, namespace, set_sysctl, weigh_checks};
 use super::CAUSE;
 use crate::finding::{Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step};
+use crate::id::Id;
 use crate::lost::Lost;
 
 /// Fewer are a pool that had one connection too many.
@@ -234,13 +234,13 @@ impl Case<'_> {
     }
 
     fn ruled_out(&self) -> Vec<RuledOut> {
-        vec![RuledOut {
-            cause: injected_reset::CAUSE.id,
-            because: format!(
+        vec![RuledOut::new(
+            Id::INJECTED_RESET,
+            format!(
                 "this host sent {} itself, and got none of {}",
                 plural(self.count(), "reset"),
                 self.to
             ),
-        }]
+        )]
     }
 }

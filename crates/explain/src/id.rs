@@ -1,0 +1,82 @@
+//! The ids of causes: what is no cause cannot be written.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// The id of a cause, as in the book, the JSON and on the command line: kebab-case, and stable.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id(&'static str);
+
+macro_rules! ids {
+    ($($name:ident = $id:literal),* $(,)?) => {
+        impl Id {
+            $(
+                #[doc = concat!("`", $id, "`")]
+                pub const $name: Id = Id($id);
+            )*
+            /// The ids of the causes that come with this crate, by number.
+            pub const OWN: &[Id] = &[$(Id::$name),*];
+        }
+    };
+}
+
+ids! {
+    TIME_WAIT_COLLISION = "time-wait-collision",
+    PORTS_EXHAUSTED = "ports-exhausted",
+    PORT_SEARCH_COST = "port-search-cost",
+    ACCEPT_QUEUE_OVERFLOW = "accept-queue-overflow",
+    SYN_QUEUE_OVERFLOW = "syn-queue-overflow",
+    SYN_COOKIE_OPTIONS_LOST = "syn-cookie-options-lost",
+    MIDDLEBOX_STRIPS_OPTIONS = "middlebox-strips-options",
+    LOCAL_FIREWALL_DROP = "local-firewall-drop",
+    PATH_DROPS_SYN = "path-drops-syn",
+    CONNECTION_REFUSED = "connection-refused",
+    RESET_UNREAD_DATA = "reset-unread-data",
+    RESET_BY_APPLICATION = "reset-by-application",
+    INJECTED_RESET = "injected-reset",
+    QDISC_DROP = "qdisc-drop",
+    SOFTIRQ_STARVATION = "softirq-starvation",
+    PATH_LOSS = "path-loss",
+    TAIL_LOSS = "tail-loss",
+    BUFFERBLOAT = "bufferbloat",
+    NAGLE_DELAYED_ACK = "nagle-delayed-ack",
+    SLOW_READER = "slow-reader",
+    PMTU_BLACK_HOLE = "pmtu-black-hole",
+    CONNTRACK_FULL = "conntrack-full",
+    LOOKUP_TABLE_GROWTH = "lookup-table-growth",
+    CPU_CONTENTION = "cpu-contention",
+}
+
+impl Id {
+    /// The id as text.
+    pub fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.pad(self.0)
+    }
+}
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        fmt::Debug::fmt(self.0, f)
+    }
+}
+impl PartialEq<str> for Id {
+    fn eq(&self, other: &str) -> bool {
+        self.0 == other
+    }
+}
+impl PartialEq<&str> for Id {
+    fn eq(&self, other: &&str) -> bool {
+        self.0 == *other
+    }
+}
+impl Serialize for Id {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(self.0)
+    }
+}
