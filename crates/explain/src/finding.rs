@@ -11,6 +11,7 @@ use recording::RowRef;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
+use crate::causes::places::Place;
 use crate::id::Id;
 use crate::lost::Lost;
 use crate::since::Since;
@@ -41,6 +42,10 @@ pub struct Finding {
     pub fix: String,
     /// Where: the listener and the processes.
     pub scope: Scope,
+    /// The same for rivals that are asked why they do not hold there; `None` of a cause that answers for
+    /// them itself.
+    #[serde(skip)]
+    pub(crate) place: Option<Place>,
     /// How many suffer, and how much.
     pub impact: Impact,
     /// Time that connections lost to it, all ends together, s; null when there is nothing to measure it
@@ -189,6 +194,21 @@ impl Confidence {
     /// Adds a reason that carries the finding.
     pub fn because(&mut self, why: impl Into<String>) {
         self.because.push(why.into());
+    }
+    /// Lowers it for each check that does not agree, and if there is none.
+    pub(crate) fn weigh_checks(&mut self, checks: &[Check]) {
+        for check in checks.iter().filter(|c| !c.agrees) {
+            self.at_most(Level::Medium, format!("does not fit: {}", check.formula));
+        }
+        match checks.len() {
+            0 => self.at_most(
+                Level::Medium,
+                "there is no second number to check it against",
+            ),
+            _ if checks.iter().any(|c| !c.agrees) => {}
+            1 => self.because("the arithmetic fits"),
+            n => self.because(format!("{n} of {n} arithmetic checks fit")),
+        }
     }
     /// Adds a reason why it can be no more than `level`.
     pub fn at_most(&mut self, level: Level, why: impl Into<String>) {
@@ -340,6 +360,21 @@ pub struct RuledOut {
 }
 
 impl RuledOut {
+    /// What the cause itself says.
+    pub(crate) fn by(cause: Id, no: Step) -> RuledOut {
+        let Step {
+            says,
+            numbers,
+            rows,
+        } = no;
+        RuledOut {
+            cause,
+            because: says,
+            numbers,
+            rows,
+        }
+    }
+
     pub(crate) fn new(cause: Id, because: String) -> RuledOut {
         RuledOut {
             cause,
@@ -366,6 +401,45 @@ pub struct Advice {
     pub expected: String,
     /// The same for programs; null when no change on this host does it.
     pub change: Option<Change>,
+}
+
+impl Advice {
+    /// To do so.
+    pub(crate) fn to(action: impl Into<String>) -> Advice {
+        Advice {
+            action: action.into(),
+            command: None,
+            r#where: String::new(),
+            risk: String::new(),
+            expected: String::new(),
+            change: None,
+        }
+    }
+    /// By this command; `None` where it cannot be pasted into a shell.
+    pub(crate) fn by(mut self, command: Option<String>) -> Advice {
+        self.command = command;
+        self
+    }
+    /// There.
+    pub(crate) fn at(mut self, place: impl Into<String>) -> Advice {
+        self.r#where = place.into();
+        self
+    }
+    /// At this cost.
+    pub(crate) fn risk(mut self, risk: impl Into<String>) -> Advice {
+        self.risk = risk.into();
+        self
+    }
+    /// With this effect.
+    pub(crate) fn effect(mut self, effect: impl Into<String>) -> Advice {
+        self.expected = effect.into();
+        self
+    }
+    /// As a program can apply it.
+    pub(crate) fn change(mut self, change: Change) -> Advice {
+        self.change = Some(change);
+        self
+    }
 }
 
 /// An advice as a program can apply it.

@@ -3,6 +3,7 @@
 //! Nothing here knows which producer made the recording, needs root, or looks at the host.
 
 mod answers;
+mod case;
 mod causes;
 mod changes;
 pub mod compare;
@@ -13,6 +14,7 @@ mod modes;
 mod moved;
 mod narrow;
 mod reading;
+mod say;
 mod since;
 mod summary;
 mod validate;
@@ -154,7 +156,7 @@ fn of_story(story: &Story, recording: &Recording, options: &Options) -> Result<E
 pub fn causes_page() -> String {
     let mut page = String::from(
         "# The causes\n\n\
-         Made from `crates/explain/src/causes/`, one file per cause; `make docs` writes it.\n\
+         Made from `crates/explain/src/causes/`, one `.md` per cause; `make docs` writes it.\n\
          `tcpwhy explain` tests each of them; `tcpwhy explain --cause ID` tests one.\n",
     );
     for cause in causes::ALL {

@@ -27,17 +27,14 @@ impl<'a> Validator<'a> {
         if finding.evidence.is_empty() {
             return Err("it has no evidence".into());
         }
-        let rows: Vec<RowRef> = finding
-            .evidence
-            .iter()
-            .flat_map(|s| &s.rows)
-            .copied()
-            .collect();
-        if rows.is_empty() {
+        let evidence = || finding.evidence.iter().flat_map(|s| &s.rows);
+        if evidence().next().is_none() {
             return Err("its evidence points to no row".into());
         }
-        for row in rows {
-            self.resolve(row)?;
+        // What rules out others is held to the same.
+        let rivals = finding.ruled_out.iter().flat_map(|r| &r.rows);
+        for row in evidence().chain(rivals) {
+            self.resolve(*row)?;
         }
         if finding.confidence.because.is_empty() {
             return Err("its confidence has no reason".into());
@@ -109,7 +106,8 @@ fn measured(finding: &Finding) -> Result<(), String> {
     let checks = finding.arithmetic.iter();
     let checks = checks.flat_map(|c| [c.expected, c.measured]);
     let steps = finding.evidence.iter().flat_map(|s| &s.numbers.0);
-    let steps = steps.filter_map(|(_, n)| match n {
+    let ruled_out = finding.ruled_out.iter().flat_map(|r| &r.numbers.0);
+    let steps = steps.chain(ruled_out).filter_map(|(_, n)| match n {
         Number::Real(v) => Some(*v),
         _ => None,
     });

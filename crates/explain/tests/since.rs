@@ -26,7 +26,9 @@ fn every_finding_of_the_fixtures_names_a_moment_within_the_recording() {
         let e = explained(&f);
         assert!(!e.findings.is_empty());
         for finding in e.findings {
-            let since = finding.since.unwrap_or_else(|| panic!("{} has no moment", finding.cause));
+            let since = finding
+                .since
+                .unwrap_or_else(|| panic!("{} has no moment", finding.cause));
             assert!(
                 (0.0..=e.summary.duration_s).contains(&since.after_start_s),
                 "{}: {since:?}",

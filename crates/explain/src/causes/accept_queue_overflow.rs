@@ -6,46 +6,35 @@ use analysis::words::{count, duration, figure, fitting, plural};
 use analysis::{Doing, Rise, Story};
 use recording::{SourceName, counter, sysctl};
 
-use super::lost_syn::{ConnectTimes, dropped_elsewhere, matters};
+use super::lost_syn::{ConnectTimes, matters};
+use super::places::{Asked, Place};
 use super::scene::{Scene, application, doubts, named, named_short, process, scenes};
 use super::{Cause, Ground, findings};
-use crate::finding::{Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
+use crate::finding::{Check, Confidence, Finding, Impact, Level, Scope, Step};
 use crate::id::Id;
 use crate::moved::Symptom;
+use crate::say::{Quantity, say};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::ACCEPT_QUEUE_OVERFLOW,
     number: "C04",
     title: "the accept queue is full",
-    page: PAGE,
+    page: include_str!("accept_queue_overflow.md"),
     ground: Ground::Listeners,
     needs: &[
         &[SourceName::Sockets],
         &[SourceName::Drops, SourceName::Counters],
     ],
     seen_from: "10 dropped SYNs, 0.1 % of those that arrive",
+    rivals: &[
+        Id::SYN_QUEUE_OVERFLOW,
+        Id::LOCAL_FIREWALL_DROP,
+        Id::PATH_DROPS_SYN,
+    ],
+    no: Some(no),
     symptom: Some(Symptom::Connects),
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** Some connects take 1, 2, 3 … s longer (1, 3, 7 s before Linux 6.5), or succeed at
-once and the first request hangs. The server looks idle, or it is plainly busy.
-
-**Mechanism.** A connection whose handshake is complete waits in the listener's accept queue until
-the application calls accept(). The queue holds `listen()` backlog + 1. When it is full, Linux drops
-further SYNs, without an answer and without a drop event: only `ListenOverflows`, `ListenDrops` and
-the listener's own drop count rise. The client sends its SYN again after 1 s. The last ACK of a
-handshake that was begun earlier is dropped too; then the client believes that it is connected
-and its first request is sent again and again (a ghost connection). So the application is slow to
-accept: stopped, blocked, out of CPU, or the burst was larger than the backlog.
-
-**Distinguish.** A full SYN queue (`syn-queue-overflow`) counts `TCPReqQFullDrop`, not
-`ListenOverflows`, and the accept queue is short. A firewall (`local-firewall-drop`) and the path
-(`path-drops-syn`) drop SYNs before the listener, whose counters stay. When the accept queue is
-full, requests that cannot complete fill the SYN queue as well: that is a consequence, and told
-here.
-";
 
 /// When at least this share of samples shows a crowded queue, the application is too slow; when
 /// fewer do, bursts are too large.
@@ -58,6 +47,28 @@ struct Case<'a> {
     dropped: u64,
     overflows: Rise,
     times: ConnectTimes,
+}
+
+fn no(asked: &Asked) -> Option<Step> {
+    let place = asked.silent();
+    let Some(scene) = place.scene() else {
+        return place.dropped_on_the_way();
+    };
+    let (overflows, drops) = (
+        scene.rise(counter::LISTEN_OVERFLOWS),
+        scene.rise(counter::LISTEN_DROPS),
+    );
+    let local = scene.listener.local;
+    let listen_overflows = Quantity::count(overflows.by).rows(overflows.rows());
+    let listen_drops = Quantity::count(drops.by).rows(drops.rows());
+    dropped(scene).is_none().then(|| {
+        say!(
+            "ListenOverflows rose by {listen_overflows} and ListenDrops by {listen_drops} where \
+             {local} listens",
+            listen_overflows,
+            listen_drops
+        )
+    })
 }
 
 fn find(story: &Story) -> Vec<Finding> {
@@ -98,6 +109,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: Some(Place::Listener(self.scene.index)),
             lost_s: self.times.lost(self.scene.story, self.dropped),
             since: None,
             title: self.title(&scope),
@@ -106,7 +118,7 @@ impl<'a> Case<'a> {
             confidence: self.confidence(&checks),
             evidence: self.evidence(&scope),
             arithmetic: checks,
-            ruled_out: self.ruled_out(),
+            ruled_out: Vec::new(),
             advice: self.advice(&scope),
             verify: format!(
                 "Under the same load `nstat -az TcpExtListenOverflows` no longer rises, and \
@@ -434,21 +446,6 @@ impl<'a> Case<'a> {
             }
         });
         self.times.checks(self.scene, limit)
-    }
-
-    fn ruled_out(&self) -> Vec<RuledOut> {
-        let full = self.scene.rise(counter::TCP_REQ_Q_FULL_DROP).by;
-        let because = match full {
-            0 => "TCPReqQFullDrop did not rise: no SYN was dropped for a full SYN queue".into(),
-            n => format!(
-                "TCPReqQFullDrop rose by {}, a consequence: {} overflowed the accept queue",
-                count(n),
-                plural(self.overflows.by, "packet")
-            ),
-        };
-        let mut out = vec![RuledOut::new(Id::SYN_QUEUE_OVERFLOW, because)];
-        out.extend(dropped_elsewhere(self.scene, self.dropped));
-        out
     }
 }
 

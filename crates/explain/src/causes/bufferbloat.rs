@@ -7,7 +7,7 @@ use recording::SourceName;
 use super::path::{
     End, Path, lost, median_of, paths, rate, rwnd_share, sample_rows, senders, usual_rtt,
 };
-use super::scene::{command_in, doubts, namespace, weigh_checks};
+use super::scene::{command_in, doubts, namespace};
 use super::{Cause, Ground, findings};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step,
@@ -20,27 +20,15 @@ pub(crate) const CAUSE: Cause = Cause {
     id: Id::BUFFERBLOAT,
     number: "C20",
     title: "a deep queue in front of a bottleneck stands full",
-    page: PAGE,
+    page: include_str!("bufferbloat.md"),
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
     seen_from: "a queue of 100 ms, three times the shortest round trip",
+    rivals: &[],
+    no: None,
     symptom: Some(Symptom::Retransmits),
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** Round trips grow from milliseconds to hundreds while data moves; requests beside a
-transfer are slow. The link is used to the full and next to nothing is lost.
-
-**Mechanism.** The slowest link of a path has a buffer in front of it. A congestion control that
-goes by loss (cubic, reno) sends faster until a packet is lost, that is until this buffer is full;
-if it is deep, every packet that crosses the link then waits in it: queue ÷ rate.
-
-**Distinguish.** The smoothed round trip is far above the shortest of the same path for as long as
-data moves, what is in flight equals rate × round trip (Little's law), and less than one segment in
-a hundred is lost. A slow reader (`slow-reader`) lets the sender wait for the window; here the
-window is open. A `policer` and loss on the path (`path-loss`) lose packets at short round trips.
-";
 
 /// A request of a few round trips is then late by what people notice; and a queue of less is what
 /// a bottleneck needs on a path across a continent.
@@ -135,6 +123,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: None,
             lost_s: self.lost(),
             since: None,
             title: fitting([
@@ -217,7 +206,7 @@ impl<'a> Case<'a> {
             analysis::words::figure(f64::from(self.rtt_us) / f64::from(self.min_rtt_us)),
             percent(self.loss())
         ));
-        weigh_checks(&mut c, checks);
+        c.weigh_checks(checks);
         let sources = [SourceName::Sockets, SourceName::Retransmits];
         doubts(self.path.story, &mut c, &sources);
         // A queue built by others, or a route that became longer, looks like ours.

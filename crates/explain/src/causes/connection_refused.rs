@@ -9,7 +9,7 @@ use analysis::words::{count, duration, fitting, list, percent, plural};
 use analysis::{Conn, ConnId, Endpoint, Group, Side, Story, What};
 use recording::{SourceName, Text, counter};
 
-use super::scene::{command_in, doubts, same_count, weigh_checks};
+use super::scene::{command_in, doubts, same_count};
 use super::{Cause, Ground};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope,
@@ -22,7 +22,7 @@ pub(crate) const CAUSE: Cause = Cause {
     id: Id::CONNECTION_REFUSED,
     number: "C10",
     title: "nothing listens there",
-    page: PAGE,
+    page: include_str!("connection_refused.md"),
     ground: Ground::Connections,
     needs: &[
         &[SourceName::States],
@@ -33,22 +33,11 @@ pub(crate) const CAUSE: Cause = Cause {
         ],
     ],
     seen_from: "10 refused connects, 2 a second",
+    rivals: &[],
+    no: None,
     symptom: Some(Symptom::Connects),
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** connect() fails at once with ECONNREFUSED.
-
-**Mechanism.** A SYN to a port on which no socket listens is answered with a reset. The service is
-not running, crashed, has not come up yet, listens on another address (127.0.0.1 instead of all),
-another port, in another network namespace, or only on IPv6 or IPv4.
-
-**Distinguish.** Where the server side is on this host, the kernel says that it sent the reset and
-that it found no socket (`NO_SOCKET`). A firewall that rejects with a reset (`injected-reset`), here
-or on the path, looks the same to the client, but the server's kernel sends none. A full accept
-queue (`accept-queue-overflow`) lets SYNs wait; it does not refuse them.
-";
 
 /// Fewer are somebody trying, or a service that was starting.
 const MIN_REFUSED: u64 = 10;
@@ -209,6 +198,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: None,
             lost_s: Lost::outages(
                 self.story,
                 self.story.all(&self.place.refused).map(|(_, c)| c),
@@ -333,7 +323,7 @@ impl<'a> Case<'a> {
                 "the server is not on this host: a firewall that rejects looks the same from here",
             ),
         }
-        weigh_checks(&mut c, checks);
+        c.weigh_checks(checks);
         if !self.place.groups.is_empty() {
             let told_by = match self.story.health.sees(&SourceName::ResetsUnmatched) {
                 true => SourceName::ResetsSent,

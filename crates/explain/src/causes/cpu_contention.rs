@@ -11,7 +11,7 @@ use analysis::{Conn, Side, Story, Thread};
 use recording::SourceName;
 
 use super::runqueue::{Rivals, serves_softirq, softirq_waited, thread_step};
-use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
+use super::scene::{SHOWN_ROWS, doubts};
 use super::{Cause, Ground, MOST_PER_CAUSE};
 use crate::finding::{
     Advice, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
@@ -24,29 +24,15 @@ pub(crate) const CAUSE: Cause = Cause {
     id: Id::CPU_CONTENTION,
     number: "C35",
     title: "the application waits for a CPU",
-    page: PAGE,
+    page: include_str!("cpu_contention.md"),
     ground: Ground::Host,
     needs: &[&[SourceName::Threads]],
     seen_from: "a thread runnable 30 % of the time, 200 ms in all",
+    rivals: &[],
+    no: None,
     symptom: None,
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** Requests take milliseconds or tens of them instead of microseconds, now and then or
-all the time. The round trip that the kernel measures stays short, nothing is sent again, no queue
-of the network is full. The application seems idle: it is asleep or runnable, seldom running.
-
-**Mechanism.** A packet wakes a thread, and the thread is then runnable, not running: it stands in
-the run queue of a CPU until those before it have had their turn, some milliseconds each. Or its
-cgroup has used up its quota (`cpu.max`, a container's CPU limit): then the kernel takes it off the
-CPU until the next period, 100 ms by default, although the CPU may be free.
-
-**Distinguish.** In `softirq-starvation` it is the kernel's own thread for packets that waits, so
-that everybody is late. In `accept-queue-overflow` connections wait for accept(); that may follow
-from this. In `slow-reader` and `application-limited` the thread runs or sleeps, it does not wait
-for a CPU. A thread that is busy by itself uses its CPU; this one waits for it.
-";
 
 /// Below this share of the time, waiting is what every busy host has.
 const LEAST_SHARE: f64 = 0.30;
@@ -137,6 +123,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: None,
             lost_s: self.lost(),
             since: None,
             title: self.title(),
@@ -282,7 +269,7 @@ impl<'a> Case<'a> {
                 );
             }
         }
-        weigh_checks(&mut c, checks);
+        c.weigh_checks(checks);
         c
     }
 

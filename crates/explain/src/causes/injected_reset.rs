@@ -9,7 +9,7 @@ use analysis::words::{count, fitting, percent, plural};
 use analysis::{Conn, ConnId, Endpoint, Netns, Rejected, Side, Story, What};
 use recording::{Addr, SourceName, counter};
 
-use super::scene::{command_in, doubts, namespace, weigh_checks};
+use super::scene::{command_in, doubts, namespace};
 use super::{Cause, Ground, scene};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Role, RuledOut, Scope};
 use crate::id::Id;
@@ -19,7 +19,7 @@ pub(crate) const CAUSE: Cause = Cause {
     id: Id::INJECTED_RESET,
     number: "C13",
     title: "resets that no socket sent",
-    page: PAGE,
+    page: include_str!("injected_reset.md"),
     ground: Ground::Connections,
     needs: &[
         &[SourceName::States],
@@ -28,26 +28,11 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::ResetsUnmatched],
     ],
     seen_from: "10 refused connects, or 5 reset connections",
+    rivals: &[],
+    no: None,
     symptom: None,
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** connect() fails with ECONNREFUSED although the service runs, or connections end with
-ECONNRESET that neither side closed.
-
-**Mechanism.** Whoever sees the packets of a connection can answer them with a reset in the name of
-the other end. Firewalls do so on purpose: `reject with tcp reset` of nftables, `REJECT
---reject-with tcp-reset` of iptables, boxes on the path that inspect traffic, or have forgotten a
-connection and will not let it go on. A rule that rejects drops the packet and sends the reset.
-
-**Distinguish.** It takes both ends to know: told only when the other end is on this host as well
-and its kernel sent no reset for the connection, or when a firewall of this host dropped the very
-packet that the reset answered. Where nothing listens (`connection-refused`) the server's kernel
-itself sends the reset, reason `NO_SOCKET`; an application that resets (`reset-unread-data`,
-`reset-by-application`) has its reason there as well. A rule that drops without an answer
-(`local-firewall-drop`) lets clients wait.
-";
 
 /// Fewer connects are somebody trying.
 const MIN_REFUSED: u64 = 10;
@@ -284,6 +269,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: None,
             lost_s: self.lost(),
             since: None,
             title: match here {
@@ -334,7 +320,7 @@ impl<'a> Case<'a> {
             ),
             None => c.because("both ends are on this host, and neither sent the resets"),
         }
-        weigh_checks(&mut c, checks);
+        c.weigh_checks(checks);
         let sources = [
             SourceName::ResetsReceived,
             SourceName::ResetsSent,

@@ -13,7 +13,7 @@ use analysis::{Netns, Side, Story};
 use recording::{RowRef, SourceName};
 
 use super::runqueue::softirq_waited;
-use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
+use super::scene::{SHOWN_ROWS, doubts};
 use super::{Cause, Ground, findings};
 use crate::finding::{Check, Confidence, Finding, Impact, Level, RuledOut, Scope};
 use crate::id::Id;
@@ -24,36 +24,18 @@ pub(crate) const CAUSE: Cause = Cause {
     id: Id::LOOKUP_TABLE_GROWTH,
     number: "C34",
     title: "packets walk a lookup structure that has outgrown its size",
-    page: PAGE,
+    page: include_str!("lookup_table_growth.md"),
     ground: Ground::Host,
     needs: &[
         &[SourceName::Profile],
         &[SourceName::Tables, SourceName::Slabs],
     ],
     seen_from: "2 % of one CPU spent in walking a table",
+    rivals: &[],
+    no: None,
     symptom: None,
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** The CPU that receives packets is busy in softirq although traffic has not grown, and
-everything that it carries is a little later every week. No packet is lost, no queue is full. A
-restart helps for a while.
-
-**Mechanism.** Every packet is looked up: its connection in a hash table of established ones
-(`__inet_lookup_established`), its flow in that of connection tracking, its fate among the rules of
-a firewall (`nft_do_chain`) or of routing (`fib_rules_lookup`). A hash table does not grow with its
-entries: entries ÷ buckets is the length of the chain that a lookup walks. Rules are compared one
-after the other. New connections go to the head of a chain: it is the old ones that get slow, and
-SYNs, which match nobody and walk to the end. On illumos it may be the destination cache: the
-other end of every connection, opened or accepted, is looked up there (`dce_lookup_and_add_v4`).
-Before 2012 it had 256 buckets and forgot no address unless memory was low.
-
-**Distinguish.** In `port-search-cost` the time goes into connect() or bind(), in the process that
-connects (`__inet_hash_connect`), not into softirq. In `softirq-starvation` the softirq waits for a
-CPU that somebody else has; here it has the CPU and uses it up. In `cpu-contention` threads wait
-behind others' work. The profile names the function, the table says how long the walk is.
-";
 
 /// Below this share of one CPU nobody notices.
 const LEAST_CPU: f64 = 0.02;
@@ -172,6 +154,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: None,
             lost_s: Lost::elsewhere(
                 (self.story.profile.of_one_cpu(self.samples()) * self.story.seconds() * 1e9) as u64,
             ),
@@ -304,7 +287,7 @@ impl<'a> Case<'a> {
             ),
             self.function
         ));
-        weigh_checks(&mut c, checks);
+        c.weigh_checks(checks);
         let needed = [
             SourceName::Profile,
             SourceName::ProfileSymbols,

@@ -6,9 +6,8 @@ use analysis::words::{count, duration, percent, plural};
 use analysis::{Conn, ConnId, Story};
 use recording::{RowRef, SourceName, counter};
 
-use super::scene::{SHOWN_ROWS, Scene, doubts, same_count, weigh_checks};
-use crate::finding::{Check, Confidence, Impact, Latency, RuledOut, Step};
-use crate::id::Id;
+use super::scene::{SHOWN_ROWS, Scene, doubts, same_count};
+use crate::finding::{Check, Confidence, Impact, Latency, Step};
 use crate::lost::{Lost, SYN_TIMEOUT_NS};
 
 /// A client whose SYN is dropped waits a second. Fewer drops than this, in a recording of
@@ -224,7 +223,7 @@ impl ConnectTimes {
 
     /// Lowers the confidence in a full queue for what does not fit or was not seen.
     pub(crate) fn weigh(&self, scene: Scene, confidence: &mut Confidence, checks: &[Check]) {
-        weigh_checks(confidence, checks);
+        confidence.weigh_checks(checks);
         doubts(
             scene.story,
             confidence,
@@ -298,33 +297,4 @@ fn drops_check(scene: Scene) -> Option<Check> {
     // Without drops the last ACKs among them are not known.
     let whole = scene.story.health.sees(&SourceName::Drops);
     (all > 0 && alone && whole).then(|| same_count(formula, expected, own, "packets"))
-}
-
-/// The look-alikes that drop SYNs before the listener sees them.
-pub(crate) fn dropped_elsewhere(scene: Scene, dropped: u64) -> Vec<RuledOut> {
-    let firewall = scene.syns_dropped("NETFILTER_DROP");
-    vec![
-        RuledOut::new(
-            Id::LOCAL_FIREWALL_DROP,
-            match scene.story.health.sees(&SourceName::Drops) {
-                true => format!(
-                    "netfilter dropped {} for this listener, the listener itself {}",
-                    plural(firewall, "SYN"),
-                    count(dropped)
-                ),
-                false => format!(
-                    "the listener itself dropped {}, which netfilter had let pass; whether it \
-                     dropped others this kernel does not tell",
-                    plural(dropped, "packet")
-                ),
-            },
-        ),
-        RuledOut::new(
-            Id::PATH_DROPS_SYN,
-            format!(
-                "the packets came as far as the listener, which counts {} dropped",
-                count(dropped)
-            ),
-        ),
-    ]
 }

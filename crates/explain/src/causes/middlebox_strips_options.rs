@@ -9,7 +9,7 @@ use analysis::{Agreed, Conn, ConnId, Endpoint, Rise, Side, Story};
 use recording::{SourceName, counter, sysctl};
 
 use super::options::{Pace, Sorted, any_lasts};
-use super::scene::{Scene, command_in, doubts, named, named_short, scenes, weigh_checks};
+use super::scene::{Scene, command_in, doubts, named, named_short, scenes};
 use super::{Cause, Ground};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, Role, RuledOut, Scope};
 use crate::id::Id;
@@ -18,29 +18,15 @@ pub(crate) const CAUSE: Cause = Cause {
     id: Id::MIDDLEBOX_STRIPS_OPTIONS,
     number: "C07",
     title: "a box on the path strips TCP options",
-    page: PAGE,
+    page: include_str!("middlebox_strips_options.md"),
     ground: Ground::Transfers,
     needs: &[&[SourceName::States], &[SourceName::Sockets]],
     seen_from: "a transfer that waits for its window 20 % of its busy time",
+    rivals: &[],
+    no: None,
     symptom: None,
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** Connections are slow although nothing is lost: they run at 65,535 bytes per round trip,
-or recover from each loss with a time-out. `ss -tie` shows them without `wscale` or `sack`. All
-connections over one path have it, from their first to their last, at any load.
-
-**Mechanism.** SACK, window scaling and timestamps are offered in the SYN and confirmed in the
-SYN-ACK. A firewall, load balancer or modem that rewrites the options of either (iptables
-`TCPOPTSTRIP`, nft `reset tcp option`, a \"normalizer\") leaves both ends with the TCP of 1981.
-
-**Distinguish.** SYN cookies (`syn-cookie-options-lost`) cost the same options, but only while the
-SYN queue is full; those connections are made from a cookie, which the kernel's stack and
-`SyncookiesRecv` show. When both ends are on this host and both have the options switched on, only
-something between them can have removed them. When one end is visible, the other end may simply
-not have offered them: tcpwhy says so, and reports it only if the small window holds a transfer up.
-";
 
 /// A transfer is held up by the window if it waits for it this share of its busy time…
 const MIN_WAITED: f64 = 0.2;
@@ -154,6 +140,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: None,
             lost_s: self.pace.lost(self.story, &self.lacking),
             since: None,
             title: fitting([
@@ -259,7 +246,7 @@ impl<'a> Case<'a> {
                 format!("whether a cookie made {n} was not seen, and there have been cookies");
             c.at_most(Level::Medium, why);
         }
-        weigh_checks(&mut c, checks);
+        c.weigh_checks(checks);
         let used = [SourceName::States, SourceName::Sockets];
         doubts(self.story, &mut c, &used);
         c

@@ -5,6 +5,7 @@ mod losses;
 mod lost_syn;
 mod options;
 mod path;
+pub(crate) mod places;
 mod port_search;
 mod runqueue;
 mod scene;
@@ -39,10 +40,11 @@ use analysis::Story;
 use recording::SourceName;
 
 pub(crate) use crate::answers::Ground;
-use crate::finding::Finding;
+use crate::finding::{Finding, Level, RuledOut};
 use crate::id::Id;
 use crate::lost;
 use crate::moved::{self, Symptom};
+use places::{Asked, No};
 pub(crate) use scene::scenes as scenes_of;
 
 /// A class of reasons for which TCP is slow or fails.
@@ -62,6 +64,10 @@ pub struct Cause {
     pub needs: &'static [&'static [SourceName]],
     /// From which severity on it is a finding, in words.
     pub seen_from: &'static str,
+    /// Its look-alikes: each must say why it does not hold where this one does.
+    pub rivals: &'static [Id],
+    /// Why it does not hold at a place, when it is asked; `None` as long as others answer for it.
+    pub(crate) no: Option<No>,
     /// What counters are looked at that moved with it; `None` when its symptom is not an event.
     pub(crate) symptom: Option<Symptom>,
     pub(crate) find: fn(&Story) -> Vec<Finding>,
@@ -109,6 +115,9 @@ pub(crate) fn find(story: &Story, causes: &[Cause]) -> (Vec<Finding>, Vec<(Id, u
             cut.push((cause.id, found.len() - MOST_PER_CAUSE));
             found.truncate(MOST_PER_CAUSE);
         }
+        for finding in &mut found {
+            ask_rivals(story, cause, finding);
+        }
         if let Some(symptom) = cause.symptom {
             for finding in &mut found {
                 let moved = moved::step(story, symptom, &finding.scope);
@@ -120,6 +129,23 @@ pub(crate) fn find(story: &Story, causes: &[Cause]) -> (Vec<Finding>, Vec<(Id, u
     lost::settle(&mut all);
     rank(&mut all);
     (all, cut)
+}
+
+/// Has each rival say why it does not hold where the finding does. One that does not say so lowers the
+/// confidence.
+fn ask_rivals(story: &Story, cause: &Cause, finding: &mut Finding) {
+    let Some(place) = finding.place else { return };
+    let asked = Asked::about(story, place);
+    for id in cause.rivals {
+        let rival = ALL.iter().find(|c| c.id == *id);
+        match rival.and_then(|c| c.no).and_then(|no| no(&asked)) {
+            Some(no) => finding.ruled_out.push(RuledOut::by(*id, no)),
+            None => {
+                let why = format!("{id} could not be ruled out");
+                finding.confidence.at_most(Level::Medium, why);
+            }
+        }
+    }
 }
 
 /// The findings of one cause: of the places it looks at, those where it has a case.

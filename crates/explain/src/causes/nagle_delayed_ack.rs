@@ -8,7 +8,7 @@ use analysis::{Endpoint, Story};
 use recording::{RowRef, SourceName, counter};
 
 use super::path::{End, ends, median_of, sample_rows, senders};
-use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
+use super::scene::{SHOWN_ROWS, doubts};
 use super::{Cause, Ground};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Scope, Step,
@@ -20,29 +20,15 @@ pub(crate) const CAUSE: Cause = Cause {
     id: Id::NAGLE_DELAYED_ACK,
     number: "C22",
     title: "Nagle's algorithm waits for a delayed ACK",
-    page: PAGE,
+    page: include_str!("nagle_delayed_ack.md"),
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
     seen_from: "3 samples of a held segment, with round trips of 30 to 60 ms",
+    rivals: &[],
+    no: None,
     symptom: None,
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** Requests take 40 ms and some, or multiples of it, whatever the distance; nothing is
-lost and no CPU is busy.
-
-**Mechanism.** An application writes a message in two small pieces and then waits for the answer.
-The first piece leaves at once. Nagle's algorithm holds the second while the first is not
-acknowledged, and the peer, which has no answer to send yet, delays its ACK for 40 ms in the hope
-of one. Both are right, and each waits for the other.
-
-**Distinguish.** The samples show the pair: less than one segment unsent, one in flight, and room
-in both windows, which only Nagle's algorithm (or TCP_CORK) leaves so. Round trips of the writer
-swing between nothing and 40 ms, and the peer counts an ACK sent by the delayed-ACK timer
-(DelayedACKs) per message. A loss repaired by a timeout (`tail-loss`) takes 200 ms or more and
-sends a segment again.
-";
 
 /// The shortest time for which Linux delays an ACK (TCP_DELACK_MIN), µs.
 const DELAY_US: f64 = 40_000.0;
@@ -164,6 +150,7 @@ impl Case<'_> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: None,
             lost_s: self.lost(),
             since: None,
             title: fitting([
@@ -223,7 +210,7 @@ impl Case<'_> {
                 "the peer is not on this host: that it delays its ACKs is inferred from the time",
             );
         }
-        weigh_checks(&mut c, checks);
+        c.weigh_checks(checks);
         doubts(
             self.story,
             &mut c,

@@ -1,22 +1,25 @@
 //! C09: SYNs get lost on the path, or at a host that is not this one.
 
-use analysis::words::{count, duration, fitting, list, percent, plural};
-use analysis::{Conn, Story};
+use analysis::Conn;
+use analysis::words::{count, duration, list, percent, plural};
 use recording::{SourceName, sysctl};
 
-use super::scene::{doubts, namespace, weigh_checks};
+use super::places::Asked;
+use super::scene::namespace;
 use super::silent::{MIN_LOST, Silent, places};
 use super::{Cause, Ground};
-use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, RuledOut, Step};
+use crate::case::Case;
+use crate::finding::{Advice, Change, Check, Finding, Level, Step};
 use crate::id::Id;
 use crate::modes::{modes, step, syn_schedule};
 use crate::moved::Symptom;
+use crate::say::{Quantity, say};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::PATH_DROPS_SYN,
     number: "C09",
     title: "the path drops SYNs",
-    page: PAGE,
+    page: include_str!("path_drops_syn.md"),
     ground: Ground::Connections,
     needs: &[
         &[SourceName::States],
@@ -24,39 +27,38 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::Drops],
     ],
     seen_from: "10 unanswered SYNs, 5 % of the connects",
+    rivals: &[
+        Id::LOCAL_FIREWALL_DROP,
+        Id::ACCEPT_QUEUE_OVERFLOW,
+        Id::SYN_QUEUE_OVERFLOW,
+        Id::TIME_WAIT_COLLISION,
+        Id::PATH_LOSS,
+    ],
+    no: Some(no),
     symptom: Some(Symptom::Connects),
-    find,
+    find: |story| places(story).iter().filter_map(judge).collect(),
 };
-
-const PAGE: &str = "
-**Symptom.** Connects to one place take 1, 2, 3 … s longer (1, 3, 7 s before Linux 6.5), or time
-out. Connections that stand are as fast as ever.
-
-**Mechanism.** A firewall, load balancer or router between client and server, or the server's host,
-throws SYNs away: all of them (a closed port behind a firewall), those of some clients, or those
-above a rate. Packets of connections that it knows pass.
-
-**Distinguish.** This host sent the SYN and did not drop it (`local-firewall-drop` would show an
-event); nothing answered, neither a reset (`connection-refused`) nor a TIME_WAIT socket
-(`time-wait-collision`). If the server is on this host too, its listener counts no drops
-(`accept-queue-overflow`, `syn-queue-overflow`), and its SYN-ACKs were not sent again: what got lost
-is the SYN and not the answer. When data is lost as often as SYNs, the path loses packets of every
-kind (`path-loss`).
-";
 
 /// A path that loses every twentieth packet loses data, too; and one below is no outage.
 const MIN_SHARE: f64 = 0.05;
 /// Of connections so many times fewer lose data than lose SYNs.
 const DATA_FACTOR: u64 = 2;
 
-fn find(story: &Story) -> Vec<Finding> {
-    // Without drops nobody knows whether it was this host.
-    if !story.health.sees(&SourceName::Drops) || !story.health.sees(&SourceName::Retransmits) {
-        return Vec::new();
-    }
-    let places = places(story).into_iter();
-    let silent = places.filter(is_lost_elsewhere);
-    silent.map(|s| finding(&s)).collect()
+fn no(asked: &Asked) -> Option<Step> {
+    let place = asked.silent();
+    let dropped = place.drops_here().max(place.listener_drops());
+    let (dropped_here, retransmitted) = (
+        Quantity::of(dropped, "packet").rows(place.drop_rows()),
+        Quantity::of(place.times.retries, "SYN"),
+    );
+    (dropped > 0 && dropped * 2 >= place.times.retries).then(|| {
+        say!(
+            "{dropped_here} for it came as far as this host, which dropped them; {retransmitted} were \
+             retransmitted",
+            dropped_here,
+            retransmitted
+        )
+    })
 }
 
 fn is_lost_elsewhere(silent: &Silent) -> bool {
@@ -76,25 +78,23 @@ fn is_lost_elsewhere(silent: &Silent) -> bool {
         && silent.synacks_repeated * 2 < silent.times.retries
 }
 
-fn finding(silent: &Silent) -> Finding {
-    let at = silent.at;
-    let retried = silent.times.retried;
-    let of = silent.times.total();
-    let checks: Vec<Check> = [silent.times.retry_check(), accepted_check(silent)]
-        .into_iter()
-        .flatten()
-        .collect();
-    let netns = silent.client_netns().unwrap_or(0);
-    let where_lost = match silent.listener() {
-        Some(_) => "on the path",
-        None => "beyond this host",
+fn judge(silent: &Silent) -> Option<Finding> {
+    let (story, at) = (silent.story, silent.at);
+    // Without drops nobody knows whether it was this host.
+    let told = [SourceName::Drops, SourceName::Retransmits];
+    if !told.iter().all(|s| story.health.sees(s)) || !is_lost_elsewhere(silent) {
+        return None;
+    }
+    let (retried, of) = (silent.times.retried, silent.times.total());
+    let here = silent.listener().is_some();
+    let where_lost = if here {
+        "on the path"
+    } else {
+        "beyond this host"
     };
-    Finding {
-        cause: CAUSE.id,
-        number: CAUSE.number,
-        lost_s: silent.times.lost(silent.story, 0),
-        since: None,
-        title: fitting([
+    let netns = silent.client_netns().unwrap_or(0);
+    let case = Case::new(story, CAUSE, silent.place(), silent.scope(netns))
+        .title([
             format!(
                 "SYNs to {at} get lost {where_lost}: {} of {} connects tried again.",
                 count(retried),
@@ -104,60 +104,44 @@ fn finding(silent: &Silent) -> Finding {
                 "SYNs to {at} get lost {where_lost}: {} connects had to try again.",
                 count(retried)
             ),
-        ]),
-        fix: match silent.listener() {
-            Some(_) => {
-                format!("Find the firewall or load balancer on the path to {at} that drops SYNs.")
-            }
-            None => fitting([
+        ])
+        .because(format!(
+            "{} left this host and no drop of them was seen on it",
+            plural(silent.times.retries + of, "SYN")
+        ))
+        .affects(
+            silent.times.impact(silent.times.retries, of),
+            silent.times.lost(story, 0),
+        )
+        .steps(silent.times.step())
+        .steps(clusters_step(silent))
+        .steps(data_step(silent))
+        .checks(silent.times.retry_check())
+        .checks(accepted_check(silent))
+        .advise(advice(silent));
+    let case = match here {
+        true => case
+            .fix([format!(
+                "Find the firewall or load balancer on the path to {at} that drops SYNs."
+            )])
+            .because("the server is on this host too, and never saw those that got lost"),
+        false => case
+            .fix([
                 format!(
                     "Record on the host of {at}, too; then look for a firewall or load balancer \
                      before it."
                 ),
                 "Record on the server's host, too; then look for a firewall before it.".into(),
-            ]),
-        },
-        scope: silent.scope(netns),
-        impact: silent.times.impact(silent.times.retries, of),
-        confidence: confidence(silent, &checks),
-        evidence: evidence(silent),
-        arithmetic: checks,
-        ruled_out: ruled_out(silent),
-        advice: advice(silent),
-        verify: format!(
-            "`tcpwhy trace connects` shows connects to {at} with one SYN each; TCPSynRetrans stays."
-        ),
-    }
-}
-
-fn confidence(silent: &Silent, checks: &[Check]) -> Confidence {
-    let mut c = Confidence::high();
-    c.because(format!(
-        "{} left this host and no drop of them was seen on it",
-        plural(silent.times.retries + silent.times.total(), "SYN")
-    ));
-    match silent.listener() {
-        Some(_) => c.because("the server is on this host too, and never saw those that got lost"),
-        None => c.at_most(
-            Level::Low,
-            "the server is not on this host: a full queue or a firewall there looks the same",
-        ),
-    }
-    weigh_checks(&mut c, checks);
-    let needs = [
-        SourceName::Drops,
-        SourceName::States,
-        SourceName::Retransmits,
-    ];
-    doubts(silent.story, &mut c, &needs);
-    c
-}
-
-fn evidence(silent: &Silent) -> Vec<Step> {
-    let mut steps: Vec<Step> = silent.times.step().into_iter().collect();
-    steps.extend(clusters_step(silent));
-    steps.extend(data_step(silent));
-    steps
+            ])
+            .at_most(
+                Level::Low,
+                true,
+                "the server is not on this host: a full queue or a firewall there looks the same",
+            ),
+    };
+    Some(case.verify(format!(
+        "`tcpwhy trace connects` shows connects to {at} with one SYN each; TCPSynRetrans stays."
+    )))
 }
 
 /// When the late ones came through.
@@ -245,30 +229,6 @@ fn accepted_check(silent: &Silent) -> Option<Check> {
         seen,
         "handshakes",
     ))
-}
-
-fn ruled_out(silent: &Silent) -> Vec<RuledOut> {
-    let mut out = vec![RuledOut::new(
-        Id::LOCAL_FIREWALL_DROP,
-        format!(
-            "{} dropped on this host",
-            plural(silent.drops_here(), "such SYN")
-        ),
-    )];
-    out.extend(silent.queues_ruled_out());
-    out.push(silent.time_wait_ruled_out());
-    let (resent, established) = silent.data_resent();
-    out.push(RuledOut::new(
-        Id::PATH_LOSS,
-        format!(
-            "{} of {} sent data again, {} of {} SYNs",
-            count(resent),
-            plural(established, "established connection"),
-            count(silent.times.retried),
-            plural(silent.times.total(), "connect")
-        ),
-    ));
-    out
 }
 
 fn advice(silent: &Silent) -> Vec<Advice> {

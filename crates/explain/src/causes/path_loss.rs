@@ -5,40 +5,27 @@ use recording::{RowRef, SourceName};
 
 use super::losses::Losses;
 use super::path::{End, Path, limited, median_of, paths, sample_rows};
-use super::scene::{SHOWN_ROWS, command_in, doubts, weigh_checks};
+use super::places::Asked;
+use super::scene::{SHOWN_ROWS, command_in, doubts};
 use super::{Cause, Ground, findings, pmtu_black_hole};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Step};
 use crate::id::Id;
 use crate::moved::Symptom;
+use crate::say::{Quantity, say};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::PATH_LOSS,
     number: "C17",
     title: "the path loses packets at random",
-    page: PAGE,
+    page: include_str!("path_loss.md"),
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
     seen_from: "20 lost segments, 0.1 % of what is sent",
+    rivals: &[],
+    no: Some(no),
     symptom: Some(Symptom::Retransmits),
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** Transfers to one destination are slow, over whatever application; the longer the round
-trip, the slower. Requests are now and then late by a round trip or a timeout.
-
-**Mechanism.** A cable, an optic, a radio link or a broken device loses a share p of the packets.
-TCP takes each loss for congestion and cuts its window; on average it keeps no more than
-1.22 ÷ √p segments in flight, so that its rate stays below MSS ÷ RTT × 1.22 ÷ √p (Mathis et al.,
-1997), however much the link could carry. Congestion controls that do not go by loss, as BBR,
-suffer less.
-
-**Distinguish.** The segments sent again were really lost (the receiver did not report them as
-duplicates), no queueing discipline, firewall or backlog of this host dropped them, the losses lie
-all over the recording, and the round trip had not grown before them: no queue was full. A full
-queue on the path (`bufferbloat`, or any bottleneck that is used) has long round trips before a
-loss. A `policer` loses at one rate only; here packets are lost at small windows too.
-";
 
 /// Fewer losses in a recording of seconds are what any path does.
 const MIN_LOST: u64 = 20;
@@ -60,6 +47,25 @@ struct Case<'a> {
     min_rtt_us: u32,
     /// Share of the losses that met an empty queue.
     empty: f64,
+}
+
+fn no(asked: &Asked) -> Option<Step> {
+    let place = asked.silent();
+    let (resent, of) = place.data_resent();
+    let (retried, connects) = (place.times.retried, place.times.total());
+    let less = resent.saturating_mul(connects) < retried.saturating_mul(of);
+    let resent = Quantity::count(resent);
+    let established = Quantity::of(of, "established connection");
+    let (retried, connects) = (Quantity::count(retried), Quantity::of(connects, "connect"));
+    less.then(|| {
+        say!(
+            "{resent} of {established} retransmitted data, {retried} of {connects} a SYN",
+            resent,
+            established,
+            retried,
+            connects
+        )
+    })
 }
 
 fn find(story: &analysis::Story) -> Vec<Finding> {
@@ -102,6 +108,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: None,
             lost_s: limited(self.path.story, &self.losses.suffering),
             since: None,
             title: fitting([
@@ -163,7 +170,7 @@ impl<'a> Case<'a> {
                 "the receivers are not on this host: what their host drops looks the same from here",
             );
         }
-        weigh_checks(&mut c, checks);
+        c.weigh_checks(checks);
         let sources = [
             SourceName::Retransmits,
             SourceName::Drops,

@@ -10,7 +10,7 @@ use analysis::{Conn, Outcome, Passed, STALL, Story, Stuck, Way};
 use recording::{Addr, RowRef, SourceName, sysctl};
 
 use super::path::{End, Path, paths_of};
-use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, set_sysctl, weigh_checks};
+use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, set_sysctl};
 use super::{Cause, Ground};
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut};
 use crate::id::Id;
@@ -21,33 +21,15 @@ pub(crate) const CAUSE: Cause = Cause {
     id: Id::PMTU_BLACK_HOLE,
     number: "C30",
     title: "large packets vanish on the path, and nobody is told",
-    page: PAGE,
+    page: include_str!("pmtu_black_hole.md"),
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
     seen_from: "2 timeouts beside packets that pass, 4 of a connection alone",
+    rivals: &[],
+    no: None,
     symptom: Some(Symptom::Retransmits),
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** Connections are made, logins and small answers come at once, and a page, an upload or
-a certificate never does: it hangs for seconds to minutes, always at the same place.
-
-**Mechanism.** A link on the path takes smaller packets than the two ends believe: a tunnel (IPsec
-some 1,400 bytes, WireGuard 1,420, VXLAN 1,450) or a line with PPPoE (1,492). A router that cannot
-pass a packet drops it and tells the sender the size that fits, by an ICMP message (type 3 code 4;
-IPv6: packet too big). A firewall that filters ICMP, or a load balancer that hands it to the wrong
-host, makes a black hole of it: the sender learns nothing and sends the same segment again, as large
-as before, on a timer that doubles each time.
-
-**Distinguish.** One segment is sent again three times and more in a row; what hangs are segments
-of full size; in between smaller packets pass the same way, handshakes and short answers of other
-connections; and no full segment does. Random loss (`path-loss`) takes small packets as well and
-lets the next try through. A path that is down passes nothing. A flow that a load balancer or NAT
-has forgotten hangs whatever its size, and full segments of other connections pass. A peer with a
-closed window (`slow-reader`) has no data sent to it. The sender has to be on the host that is
-recorded: a receiver sees nothing.
-";
 
 /// The MTU that every link must have which carries IPv6 (RFC 8200): what tunnels leave room for.
 const SAFE_MTU: u32 = 1_280;
@@ -201,6 +183,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: None,
             lost_s: self.lost(),
             since: None,
             title: fitting([
@@ -278,7 +261,7 @@ impl<'a> Case<'a> {
         if self.hung.len() == 1 {
             c.at_most(Level::Medium, "only one connection hangs");
         }
-        weigh_checks(&mut c, checks);
+        c.weigh_checks(checks);
         let sources = [
             SourceName::Retransmits,
             SourceName::Sockets,

@@ -13,7 +13,7 @@ use recording::SourceName;
 use super::port_search::{
     BIND, BIND_TRY_NS, CONNECT, Destination, FUNCTIONS, HALF, TRY_NS, destinations,
 };
-use super::scene::{SHOWN_ROWS, doubts, weigh_checks};
+use super::scene::{SHOWN_ROWS, doubts};
 use super::{Cause, Ground, findings, ports_exhausted};
 use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step};
 use crate::id::Id;
@@ -24,7 +24,7 @@ pub(crate) const CAUSE: Cause = Cause {
     id: Id::PORT_SEARCH_COST,
     number: "C03",
     title: "connect() or bind() searches for a free local port",
-    page: PAGE,
+    page: include_str!("port_search_cost.md"),
     ground: Ground::Connections,
     needs: &[
         &[SourceName::States],
@@ -35,53 +35,11 @@ pub(crate) const CAUSE: Cause = Cause {
         ],
     ],
     seen_from: "50 µs of searching per connect, or a search of 10 ms",
+    rivals: &[],
+    no: None,
     symptom: None,
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** connect() was fast for months and now costs milliseconds of CPU, all at once. The
-client's CPU is busy in the kernel, the server is idle, no packet is lost. One more destination, or
-one more address, is as fast as ever.
-
-**Mechanism.** A connection needs a local port that no other connection to the same address and
-port has. Linux tries the even ones first (those of the parity of the range's lowest port), from a
-place that moves on with each success: one try while they last. When half of the range is in use
-every connect tries all even ports, each with a look-up under a lock, before it turns to the odd
-ones: the cost does not creep up, it steps up. bind() of an address without a port searches too, the
-other parity first, must find a port that nobody has at all, and pays four times as much per try.
-
-bind() for a port that has a listener does not search, but may walk: accepted connections, and their
-TIME_WAITs, share the listener's port and stand in one list. With SO_REUSEADDR on the listener and
-on the socket that asks, a connection alone is no reason to refuse, so all of them are passed, with
-a lock held that accepting wants, too, until the listener says EADDRINUSE. Supervisors that start a
-server a second time and programs that ask whether the port is free do that over and over. Measured
-on Linux 6.18, median µs per bind(), listener on 0.0.0.0 (`record --with calls,profile` sees it):
-
-| bind() for the same port | 0 connections | 5,000 | 15,000 |
-|---|---|---|---|
-| the wildcard, SO_REUSEADDR on both | 0.5 | 139 | 596 |
-| the address of listener and connections, SO_REUSEADDR on both | 0.6 | 138 | 617 |
-| any address, SO_REUSEADDR on one of them or none | 0.5 | 0.5 | 0.5 |
-| another local address than the connections have (bhash2, Linux 6.1) | 0.6 | 0.6 | 0.7 |
-| SO_REUSEPORT on both (succeeds) | 0.5 | 0.5 | 0.4 |
-| `[::]` with IPV6_V6ONLY (succeeds), with or without SO_REUSEADDR | 0.5 | 160 | 600 |
-| port 0 | 1.0 | 1.0 | 1.0 |
-
-IPv6 and a dual-stack listener cost the same; 5,000 TIME_WAITs in place of connections, 43 µs. A
-bind() that succeeds is not listed by `calls`, unless it takes long: only the profile shows it.
-
-On FreeBSD connect() looks each candidate up in the list of all connections with that local port
-(`in_pcblookup_local`), those that a server has accepted and their TIME_WAITs among them: a server
-that listens within the range for connect() is walked past. From 2003 to 2006 the look-up also ended
-each TIME_WAIT it passed and began again at the head, where the youngest connections are: open
-connections × TIME_WAITs steps, seconds of them, with the lock held that all of TCP's input needs.
-
-**Distinguish.** `ports-exhausted` is the end of the same road: no port is left and connect() fails.
-In `lookup-table-growth` the time goes into softirq, for packets, because a hash table is too
-small; here it goes into the process that connects, and the table has room. In `cpu-contention`
-the process waits for a CPU; here it uses one. A slow handshake (`path-drops-syn`) waits, too.
-";
 
 /// Fewer connects than this with half of the ports in use are no pattern.
 const LEAST_CONNECTS: usize = 20;
@@ -160,6 +118,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: None,
             lost_s: Lost::elsewhere((self.cost_ns * self.slow.len() as f64) as u64),
             since: self
                 .slow
@@ -233,7 +192,7 @@ impl<'a> Case<'a> {
             self.function,
             percent(self.to.occupancy())
         ));
-        weigh_checks(&mut c, checks);
+        c.weigh_checks(checks);
         let needed = [
             SourceName::Profile,
             SourceName::ProfileSymbols,

@@ -6,7 +6,7 @@ use analysis::{Conn, Story};
 use recording::SourceName;
 
 use super::port_search::{Destination, destinations};
-use super::scene::{SHOWN_ROWS, doubts, process, weigh_checks};
+use super::scene::{SHOWN_ROWS, doubts, process};
 use super::{Cause, Ground};
 use crate::finding::{Check, Confidence, Finding, Impact, RuledOut, Step};
 use crate::id::Id;
@@ -17,28 +17,15 @@ pub(crate) const CAUSE: Cause = Cause {
     id: Id::PORTS_EXHAUSTED,
     number: "C02",
     title: "no local port is left",
-    page: PAGE,
+    page: include_str!("ports_exhausted.md"),
     ground: Ground::Connections,
     needs: &[&[SourceName::States]],
     seen_from: "5 connects without a local port",
+    rivals: &[],
+    no: None,
     symptom: Some(Symptom::Connects),
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** connect() fails with EADDRNOTAVAIL (\"Cannot assign requested address\") at once, to
-one destination; others are fine. The server sees nothing: no SYN was sent.
-
-**Mechanism.** A connection is told from others by its four numbers. From one address to one
-address and port there are as many connections as `net.ipv4.ip_local_port_range` has ports, those in
-TIME_WAIT included (60 s; Linux has no setting for that). A proxy in front of one backend gets
-there with 28,232 connections, the default range. Before it fails, every connect has searched the
-whole range.
-
-**Distinguish.** `connection-refused` has an answer from the server, a reset; here nothing is sent
-and the socket never had a port. A firewall or the path lets connect() wait for seconds. When ports
-are merely scarce connects succeed but cost CPU: `port-search-cost`.
-";
 
 /// Fewer failures than this may be one program that asked for a port of its own.
 const LEAST_FAILED: u64 = 5;
@@ -72,6 +59,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: None,
             lost_s: Lost::outages(self.to.story, self.failed()),
             since: None,
             title: fitting([
@@ -113,7 +101,7 @@ impl<'a> Case<'a> {
     fn confidence(&self, checks: &[Check]) -> Confidence {
         let mut c = Confidence::high();
         c.because("sockets that failed went from SYN_SENT to CLOSE and never had a port");
-        weigh_checks(&mut c, checks);
+        c.weigh_checks(checks);
         doubts(
             self.to.story,
             &mut c,

@@ -7,7 +7,7 @@ use analysis::{Conn, Dropped, Story};
 use recording::{RowRef, SourceName, Text, counter};
 
 use super::path::{End, limited, lost, min_rtt_us, paths, rate, sample_rows, senders};
-use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, same_count, weigh_checks};
+use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, same_count};
 use super::{Cause, Ground};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step,
@@ -19,28 +19,15 @@ pub(crate) const CAUSE: Cause = Cause {
     id: Id::QDISC_DROP,
     number: "C14",
     title: "a queueing discipline of this host drops packets",
-    page: PAGE,
+    page: include_str!("qdisc_drop.md"),
     ground: Ground::Transfers,
     needs: &[&[SourceName::Drops], &[SourceName::Sockets]],
     seen_from: "20 dropped packets, 0.3 % of what is sent",
+    rivals: &[],
+    no: None,
     symptom: Some(Symptom::Retransmits),
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** As of loss on the path: rates below what the link could carry, unevenly shared, with
-late requests among them.
-
-**Mechanism.** Packets leave through a queueing discipline (a shaper such as TBF or HTB, a limit on
-a virtual interface). What comes faster than it may send waits, and what does not fit is dropped,
-before it has left the host. TCP notices at once when a whole packet is refused, cuts its window,
-and tries again with the next ACK; of a large packet that was split for the device it sends the
-missing part again a round trip later.
-
-**Distinguish.** The kernel gives the reason of each such drop (`QDISC_DROP`, `QDISC_OVERLIMIT` …)
-and the connection it belonged to. Loss on the path (`path-loss`) raises no drop on this host; a
-full receive backlog (`receive-backlog-drop`) drops on the receiver, for another reason.
-";
 
 /// Fewer are a burst at a start.
 const MIN_DROPS: u64 = 20;
@@ -189,6 +176,7 @@ impl Case<'_> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: None,
             lost_s: limited(self.story, &self.ends),
             since: None,
             title: fitting([
@@ -251,7 +239,7 @@ impl Case<'_> {
                 format!("which of {n} interfaces it is the recording does not tell"),
             );
         }
-        weigh_checks(&mut c, checks);
+        c.weigh_checks(checks);
         doubts(
             self.story,
             &mut c,

@@ -7,7 +7,7 @@ use analysis::{Story, Why};
 use recording::{SourceName, counter};
 
 use super::aborted::{Aborted, aborted};
-use super::scene::{application, command_in, named, named_short, weigh_checks};
+use super::scene::{application, command_in, named, named_short};
 use super::{Cause, Ground, findings};
 use crate::finding::{Advice, Change, Finding, RuledOut, Scope, Step};
 use crate::id::Id;
@@ -16,35 +16,15 @@ pub(crate) const CAUSE: Cause = Cause {
     id: Id::RESET_BY_APPLICATION,
     number: "C12",
     title: "reset on purpose",
-    page: PAGE,
+    page: include_str!("reset_by_application.md"),
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::ResetsSent]],
     seen_from: "10 reset connections, 2 % of the listener's",
+    rivals: &[],
+    no: None,
     symptom: None,
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** ECONNRESET at the end of an answer, or in the middle of it; or all connections to one
-host fail with ETIMEDOUT at the same time, minutes after it fell silent.
-
-**Mechanism.** Two things that programs ask for. A socket with SO_LINGER on and a time of 0 is not
-closed with a FIN: close() throws away what has not been sent, and sends a reset. Programs do so
-to have no TIME_WAIT sockets; what is still on its way to the client is lost. And a socket with
-SO_KEEPALIVE whose peer leaves the probes unanswered is given up with a reset: the peer died, or a
-box on the path (a firewall, a NAT) has forgotten connections that were idle.
-
-**Distinguish.** With SO_LINGER 0 the kernel gives the reason `TCP_STATE` (`TCP_ABORT_ON_LINGER`
-where FIN_WAIT2 was to last no time), its stack has `tcp_disconnect` below `__tcp_close`, and
-`TCPAbortOnData` rises. The reason of a keep-alive is `TCP_KEEPALIVE_TIMEOUT`. Unread data
-(`reset-unread-data`) has a reason of its own; a reset by a firewall (`injected-reset`) has none
-here. With TCP_USER_TIMEOUT, and when retransmissions come to their end, the kernel gives a
-connection up without a reset. Clients that leave with a reset (health checks of a load balancer,
-load generators) are nothing: only sockets that accepted count, whose client had asked something,
-had not closed its side, and was not idle. Keep-alives that end the connections of single peers
-are what they are for: they count when at least half of a client's connections to one address end
-so.
-";
 
 fn find(story: &Story) -> Vec<Finding> {
     let mut all = findings(aborted(story, Why::Linger), Some, finding);
@@ -56,12 +36,13 @@ fn finding(case: &Aborted) -> Finding {
     let scope = case.scene.scope();
     let checks = case.arithmetic(counter::TCP_ABORT_ON_DATA, false);
     let mut confidence = case.confidence();
-    weigh_checks(&mut confidence, &checks);
+    confidence.weigh_checks(&checks);
     let (n, of) = (count(case.count()), plural(case.of(), "connection"));
     let app = application(&scope);
     Finding {
         cause: CAUSE.id,
         number: CAUSE.number,
+        place: None,
         lost_s: case.lost(),
         since: None,
         title: fitting([

@@ -5,7 +5,7 @@ use analysis::{Story, Why};
 use recording::{SourceName, counter};
 
 use super::aborted::{Aborted, aborted};
-use super::scene::{application, command_in, named, named_short, weigh_checks};
+use super::scene::{application, command_in, named, named_short};
 use super::{Cause, Ground, findings};
 use crate::finding::{Advice, Change, Finding, RuledOut, Scope, Step};
 use crate::id::Id;
@@ -14,33 +14,15 @@ pub(crate) const CAUSE: Cause = Cause {
     id: Id::RESET_UNREAD_DATA,
     number: "C11",
     title: "closed with data unread",
-    page: PAGE,
+    page: include_str!("reset_unread_data.md"),
     ground: Ground::Listeners,
     needs: &[&[SourceName::States], &[SourceName::ResetsSent]],
     seen_from: "10 reset connections, 2 % of the listener's",
+    rivals: &[],
+    no: None,
     symptom: None,
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** Requests fail with ECONNRESET (\"connection reset by peer\") or EPIPE, often the large
-ones; the server's log says that it answered them, with an error perhaps.
-
-**Mechanism.** A socket that is closed while its receive queue still holds data, or one byte of
-it, is not closed with a FIN: the kernel sends a reset (RFC 2525, 2.17) and throws away what it
-has not yet sent. It does so when a server answers early (413, 401, 503, a redirect) and closes
-without reading the rest of the request, when it turns connections away right after accept(), or
-when it stops at the end of what its parser wanted. The client, still writing, gets the error
-instead of the answer, even when the answer has arrived already.
-
-**Distinguish.** The kernel gives the reason `TCP_ABORT_ON_CLOSE` and counts `TCPAbortOnClose`;
-before Linux 6.10 the stack tells (`__tcp_close` without `tcp_disconnect`). SO_LINGER with 0 and
-the like have other reasons. A firewall (`injected-reset`) resets without the server's kernel. A
-client that leaves before it has read the answer (a load generator at its end, a user who went on,
-a health check) resets just so, and nobody misses anything: only resets by the side that accepted
-are told, of clients that had not closed their side. Connections that are reset all at once belong
-to a process that ended.
-";
 
 fn find(story: &Story) -> Vec<Finding> {
     findings(aborted(story, Why::UnreadData), Some, finding)
@@ -50,12 +32,13 @@ fn finding(case: &Aborted) -> Finding {
     let scope = case.scene.scope();
     let checks = case.arithmetic(counter::TCP_ABORT_ON_CLOSE, true);
     let mut confidence = case.confidence();
-    weigh_checks(&mut confidence, &checks);
+    confidence.weigh_checks(&checks);
     let (n, of) = (count(case.count()), plural(case.of(), "connection"));
     let app = application(&scope);
     Finding {
         cause: CAUSE.id,
         number: CAUSE.number,
+        place: None,
         lost_s: case.lost(),
         since: None,
         title: fitting([

@@ -22,6 +22,18 @@ pub(crate) struct Scene<'a> {
     pub(crate) listener: &'a Listener,
 }
 
+impl<'a> Scene<'a> {
+    /// The listener with this index.
+    pub(crate) fn at(story: &'a Story, index: u32) -> Option<Scene<'a>> {
+        let listener = story.listeners.all.get(index as usize)?;
+        Some(Scene {
+            story,
+            index,
+            listener,
+        })
+    }
+}
+
 /// Every listener of a story.
 pub(crate) fn scenes(story: &Story) -> impl Iterator<Item = Scene<'_>> {
     let all = story.listeners.all.iter().enumerate();
@@ -77,12 +89,6 @@ impl<'a> Scene<'a> {
     /// The row of the last listen() call.
     pub(crate) fn call_row(&self) -> Option<RowRef> {
         self.listener.call.as_ref().map(|c| c.row.into())
-    }
-
-    /// SYNs for the listener that were dropped for the reason.
-    pub(crate) fn syns_dropped(&self, reason: &str) -> u64 {
-        let groups = self.story.packets_at(self.index, What::SynDropped);
-        groups.filter(|g| g.is_for(reason)).map(|g| g.count).sum()
     }
 
     /// Last ACKs of handshakes that were dropped for the reason.
@@ -307,22 +313,6 @@ pub(crate) fn roomy_backlog(scene: Scene, peak: u64) -> u32 {
     let twice = peak.max(present.into()).saturating_mul(2);
     let roomy = twice.clamp(1_024, 65_535) as u32;
     roomy.next_power_of_two().min(65_535)
-}
-
-/// Lowers the confidence for each check that does not agree, and if there is none.
-pub(crate) fn weigh_checks(confidence: &mut Confidence, checks: &[Check]) {
-    for check in checks.iter().filter(|c| !c.agrees) {
-        confidence.at_most(Level::Medium, format!("does not fit: {}", check.formula));
-    }
-    match checks.len() {
-        0 => confidence.at_most(
-            Level::Medium,
-            "there is no second number to check it against",
-        ),
-        _ if checks.iter().any(|c| !c.agrees) => {}
-        1 => confidence.because("the arithmetic fits"),
-        n => confidence.because(format!("{n} of {n} arithmetic checks fit")),
-    }
 }
 
 /// Lowers the confidence for each source that is not whole.

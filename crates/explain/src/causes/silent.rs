@@ -9,9 +9,10 @@ use analysis::{Conn, ConnId, Endpoint, Group, Listener, Side, Story, What};
 use recording::{RowRef, SourceName, counter};
 
 use super::lost_syn::ConnectTimes;
-use super::scene::SHOWN_ROWS;
-use crate::finding::{Check, Impact, Role, RuledOut, Scope, Step};
-use crate::id::Id;
+use super::places::Place;
+use super::scene::{SHOWN_ROWS, Scene};
+use crate::finding::{Check, Impact, Role, Scope, Step};
+use crate::say::{Quantity, say};
 
 /// Fewer are a burst at a start.
 pub(crate) const MIN_LOST: u64 = 10;
@@ -35,7 +36,10 @@ fn by_rule(group: &Group) -> bool {
 /// One place that connects go to, in one namespace if it is a loopback address.
 pub(crate) struct Silent<'a> {
     pub(crate) story: &'a Story,
+    netns: Option<u32>,
     pub(crate) at: Endpoint,
+    /// The listener, where it is what was asked about.
+    listener: Option<u32>,
     /// Connects of this host.
     pub(crate) clients: Vec<ConnId>,
     /// SYNs for it that were dropped on this host, whether leaving or coming in.
@@ -85,11 +89,13 @@ pub(crate) fn places(story: &Story) -> Vec<Silent<'_>> {
     let at_place = |counts: &AHashMap<Endpoint, u64>, at| counts.get(&at).copied().unwrap_or(0);
     let places = places
         .into_iter()
-        .map(|((_, at), (clients, dropped))| Silent {
+        .map(|((netns, at), (clients, dropped))| Silent {
             strays: at_place(&strays, at),
             synacks_repeated: at_place(&synacks, at),
             story,
+            netns,
             at,
+            listener: None,
             times: ConnectTimes::of_clients(story, &clients, 0),
             clients,
             dropped,
@@ -120,10 +126,73 @@ fn synacks_repeated(story: &Story) -> AHashMap<Endpoint, u64> {
 }
 
 impl<'a> Silent<'a> {
+    /// One place, whatever happened there.
+    pub(crate) fn at(story: &'a Story, netns: Option<u32>, at: Endpoint) -> Silent<'a> {
+        let here = |of: u32, to: Endpoint| to == at && netns.is_none_or(|n| n == of);
+        let conns = story.conns.iter().enumerate();
+        let clients = conns.filter(|(_, c)| c.side == Side::Opened && here(c.netns, c.remote));
+        let groups = story.packets.all().iter();
+        let dropped = groups.filter(|g| g.what == What::SynDropped && here(g.netns, g.local));
+        let clients: Vec<ConnId> = clients.map(|(id, _)| id as ConnId).collect();
+        Silent {
+            story,
+            netns,
+            at,
+            listener: None,
+            times: ConnectTimes::of_clients(story, &clients, 0),
+            clients,
+            dropped: dropped.collect(),
+            strays: strays(story).get(&at).copied().unwrap_or(0),
+            synacks_repeated: synacks_repeated(story).get(&at).copied().unwrap_or(0),
+        }
+    }
+
+    /// The place of a listener, at whichever of its addresses.
+    pub(crate) fn of_listener(scene: Scene<'a>) -> Silent<'a> {
+        let (story, local) = (scene.story, scene.listener.local);
+        let any = local.addr.ip().is_unspecified();
+        let sum = |counts: AHashMap<Endpoint, u64>| -> u64 {
+            let there = |at: &Endpoint| at.port == local.port && (any || *at == local);
+            let at_place = counts.iter().filter(|(at, _)| there(at));
+            at_place.map(|(_, n)| n).sum()
+        };
+        let dropped = story.packets_at(scene.index, What::SynDropped);
+        Silent {
+            story,
+            netns: Some(scene.listener.netns),
+            at: local,
+            listener: Some(scene.index),
+            times: ConnectTimes::of(scene),
+            clients: scene.listener.clients.clone(),
+            dropped: dropped.collect(),
+            strays: sum(strays(story)),
+            synacks_repeated: sum(synacks_repeated(story)),
+        }
+    }
+
+    /// The place, for rivals.
+    pub(crate) fn place(&self) -> Place {
+        Place::At(self.netns, self.at)
+    }
+
     /// The groups that a firewall dropped.
     pub(crate) fn firewalled(&self) -> impl Iterator<Item = &'a Group> + Clone + '_ {
         let groups = self.dropped.iter().copied();
         groups.filter(|g| FIREWALLS.iter().any(|f| g.is_for(f)))
+    }
+
+    /// Some of their rows.
+    pub(crate) fn firewall_rows(&self) -> Vec<RowRef> {
+        let rows = self.firewalled().flat_map(|g| g.rows.iter().copied());
+        rows.take(SHOWN_ROWS).collect()
+    }
+
+    /// Rows of what was dropped on this host: the drops themselves, else what the listener counts.
+    pub(crate) fn drop_rows(&self) -> Vec<RowRef> {
+        let rows = self.dropped.iter().flat_map(|g| g.rows.iter().copied());
+        let listener = self.listener().and_then(|(_, l)| l.fullest());
+        let listener = listener.map(|sock| sock.last_row);
+        rows.chain(listener).take(SHOWN_ROWS).collect()
     }
 
     /// SYNs that a firewall dropped.
@@ -166,8 +235,14 @@ impl<'a> Silent<'a> {
                 .iter()
                 .find_map(|g| self.story.listeners.taking(g.netns, self.at, g.family))
         };
-        let index = clients.next().or_else(dropped)?;
+        let known = self.listener.or_else(|| clients.next());
+        let index = known.or_else(dropped)?;
         Some((index, self.story.listeners.all.get(index as usize)?))
+    }
+
+    /// The same, with the story around it.
+    pub(crate) fn scene(&self) -> Option<Scene<'a>> {
+        Scene::at(self.story, self.listener()?.0)
     }
 
     /// SYNs that the listener itself dropped. Its socket also counts packets that fit no
@@ -239,6 +314,18 @@ impl<'a> Silent<'a> {
         retried.find(|c| c.syn_retries > 0).map(|c| c.netns)
     }
 
+    /// Of a listener on another host nobody knows, but for SYNs that never came as far.
+    pub(crate) fn dropped_on_the_way(&self) -> Option<Step> {
+        let here = self.drops_here();
+        let dropped_here = Quantity::of(here, "SYN").rows(self.drop_rows());
+        (here > 0 && here * 2 >= self.times.retries).then(|| {
+            say!(
+                "{dropped_here} for it were dropped on this host",
+                dropped_here
+            )
+        })
+    }
+
     /// What the drops were.
     pub(crate) fn drops_step<'g>(&self, groups: impl Iterator<Item = &'g Group> + Clone) -> Step {
         let n: u64 = groups.clone().map(|g| g.count).sum();
@@ -292,49 +379,6 @@ impl<'a> Silent<'a> {
             agrees: diff <= (dropped as f64 * 0.1).max(2.0),
             tolerance: "± 10 %, at least 2".into(),
         })
-    }
-
-    /// What a listener's own queues say.
-    pub(crate) fn queues_ruled_out(&self) -> Vec<RuledOut> {
-        let Some((_, listener)) = self.listener() else {
-            return vec![RuledOut::new(
-                Id::ACCEPT_QUEUE_OVERFLOW,
-                "no listener of this host takes these connects".into(),
-            )];
-        };
-        let rise = |name: &str| count(self.story.counters.rise(listener.netns, name).by);
-        vec![
-            RuledOut::new(
-                Id::ACCEPT_QUEUE_OVERFLOW,
-                format!(
-                    "ListenOverflows rose by {} and ListenDrops by {} where {} listens",
-                    rise(counter::LISTEN_OVERFLOWS),
-                    rise(counter::LISTEN_DROPS),
-                    listener.local
-                ),
-            ),
-            RuledOut::new(
-                Id::SYN_QUEUE_OVERFLOW,
-                format!(
-                    "TCPReqQFullDrop rose by {}",
-                    rise(counter::TCP_REQ_Q_FULL_DROP)
-                ),
-            ),
-        ]
-    }
-
-    /// No TIME_WAIT socket answers here.
-    pub(crate) fn time_wait_ruled_out(&self) -> RuledOut {
-        RuledOut::new(
-            Id::TIME_WAIT_COLLISION,
-            format!(
-                "{} answered by a TIME_WAIT socket",
-                match self.strays {
-                    1 => "1 SYN was".into(),
-                    n => format!("{} SYNs were", count(n)),
-                }
-            ),
-        )
     }
 
     /// Connections to the place that had to send data again, of those established.

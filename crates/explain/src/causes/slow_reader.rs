@@ -9,7 +9,7 @@ use analysis::{Endpoint, Side, Story};
 use recording::SourceName;
 
 use super::path::{End, ends, rwnd_share, sample_rows};
-use super::scene::{Scene, command_in, doubts, weigh_checks};
+use super::scene::{Scene, command_in, doubts};
 use super::{Cause, Ground};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
@@ -21,27 +21,15 @@ pub(crate) const CAUSE: Cause = Cause {
     id: Id::SLOW_READER,
     number: "C23",
     title: "the receiving application reads too slowly",
-    page: PAGE,
+    page: include_str!("slow_reader.md"),
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
     seen_from: "a transfer with 16 kB unread in 75 % of its samples",
+    rivals: &[],
+    no: None,
     symptom: None,
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** A transfer is slow although link and hosts are idle; the sender waits for the window.
-
-**Mechanism.** What arrives waits in the receive queue until the application reads it. If it reads
-more slowly than data comes, the queue fills, the window offered to the sender closes, and from
-then on the sender is as fast as the reader: never faster, whatever the network can do. A larger
-buffer only delays that.
-
-**Distinguish.** Nearly every sample finds unread data in the receive queue, and the sender spends
-its time waiting for the window (rwnd_limited). With a buffer that is too small for the path
-the reader keeps up and the queue is empty. In `bufferbloat` the window is
-open and the round trip is long.
-";
 
 /// A connection that moved less is not a transfer.
 const BULK: u64 = 256 * 1024;
@@ -174,6 +162,7 @@ impl Case<'_> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: None,
             lost_s: self.lost(),
             since: None,
             title: fitting([
@@ -236,7 +225,7 @@ impl Case<'_> {
                 "the senders are not on this host: that they wait is inferred from the window",
             );
         }
-        weigh_checks(&mut c, checks);
+        c.weigh_checks(checks);
         doubts(self.story, &mut c, &[SourceName::Sockets]);
         c
     }

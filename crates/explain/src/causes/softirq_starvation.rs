@@ -7,7 +7,7 @@ use analysis::{Story, Thread};
 use recording::{RowRef, SourceName};
 
 use super::runqueue::{Rivals, serves_softirq, thread_step};
-use super::scene::{doubts, weigh_checks};
+use super::scene::doubts;
 use super::{Cause, Ground, MOST_PER_CAUSE};
 use crate::finding::{Check, Confidence, Finding, Impact, RuledOut, Scope, Step};
 use crate::id::Id;
@@ -17,30 +17,15 @@ pub(crate) const CAUSE: Cause = Cause {
     id: Id::SOFTIRQ_STARVATION,
     number: "C16",
     title: "packets wait for the kernel's turn on a CPU",
-    page: PAGE,
+    page: include_str!("softirq_starvation.md"),
     ground: Ground::Host,
     needs: &[&[SourceName::Threads]],
     seen_from: "ksoftirqd runnable 10 % of the time, 100 ms in all",
+    rivals: &[],
+    no: None,
     symptom: None,
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** Everything that arrives through one CPU or device is late, by milliseconds and in
-bursts: requests, acknowledgements, handshakes, of whatever application. Round trips jitter, and
-segments are sent again that were never lost.
-
-**Mechanism.** Packets are handled in softirqs. When there is too much to do at once the rest is
-left to a thread, `ksoftirqd/N`, and with threaded NAPI all of it is (`napi/DEVICE-N`). That is a
-thread like others: what has a real-time priority on its CPU runs first and as long as it likes.
-Meanwhile packets lie in the queue. `ksoftirqd` is woken for other work as well: it is packets
-where softirqs of its CPU ran out of their budget (softnet's `time_squeeze`).
-
-**Distinguish.** In `cpu-contention` an application's thread waits, and only its connections are
-late; here it is the kernel's thread, behind somebody who never waits. In `lookup-table-growth` the
-softirq has its CPU and uses it up. `receive-backlog-drop` loses packets for want of room; here
-they are late.
-";
 
 /// Waiting less than this share of the time is what a busy host has.
 const LEAST_SHARE: f64 = 0.10;
@@ -122,6 +107,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: None,
             lost_s: Lost::elsewhere(self.thread.waited_ns),
             since: None,
             title: self.title(first),
@@ -182,7 +168,7 @@ impl<'a> Case<'a> {
             "the scheduler itself told when {} was runnable and when it ran",
             self.thread.comm
         ));
-        weigh_checks(&mut c, checks);
+        c.weigh_checks(checks);
         doubts(
             self.story,
             &mut c,

@@ -8,7 +8,7 @@ use recording::{RowRef, SourceName, counter, sysctl};
 use super::options::{Pace, Sorted, UNSCALED_WINDOW, any_lasts};
 use super::scene::{
     SHOWN_ROWS, Scene, application, doubts, named, named_short, raise_backlog, roomy_backlog,
-    same_count, scenes, set_sysctl, weigh_checks,
+    same_count, scenes, set_sysctl,
 };
 use super::{Cause, Ground, findings};
 use crate::finding::{Advice, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
@@ -18,36 +18,15 @@ pub(crate) const CAUSE: Cause = Cause {
     id: Id::SYN_COOKIE_OPTIONS_LOST,
     number: "C06",
     title: "SYN cookies strip SACK and window scaling",
-    page: PAGE,
+    page: include_str!("syn_cookie_options_lost.md"),
     ground: Ground::Listeners,
     needs: &[&[SourceName::States], &[SourceName::Symbols]],
     seen_from: "a connection of at least 1 s, or with bulk, without SACK and window scaling",
+    rivals: &[],
+    no: None,
     symptom: None,
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** Some connections to a listener are slow for as long as they live, others to the same
-listener are fast. The slow ones have a small congestion window, `ss -tie` shows them without
-`sack` and `wscale`, and they spend their time waiting for the peer's window. Which ones are slow
-is decided when they connect: a run of the same program is fast or slow by luck.
-
-**Mechanism.** A listener keeps a request per half-open connection, at most as many as its
-`listen()` backlog (one more on kernels since 6.13). When that is full and
-`net.ipv4.tcp_syncookies` is 1 (with 2 always), Linux answers SYNs without keeping a request: what
-it must remember goes into the sequence number of the SYN-ACK, a *cookie*. There is room for the
-MSS, rounded down to one of four values, and for nothing else. SACK and the window scale survive
-only in the timestamp option, if both ends use timestamps (`net.ipv4.tcp_timestamps`). Without it
-they are cleared. Such a connection can have 65,535 bytes in flight, so its rate is at most 65,535
-bytes per round trip, and every window with several losses costs a round trip per loss or a
-time-out.
-
-**Distinguish.** A box on the path that strips options (`middlebox-strips-options`) gives the same
-connections, but they are not made from cookies: the kernel's stack at their establishment says
-which ones are, and `SyncookiesRecv` counts them. A slow reader also makes the sender wait for the
-window, but its window closes; here it is open and stays at 65,535 bytes. With timestamps on,
-cookies cost nothing that matters: no finding.
-";
 
 /// Without a measured round trip, SYNs within this time of each other count as simultaneous.
 const USUAL_RTT_NS: u64 = 10_000_000;
@@ -90,6 +69,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: None,
             lost_s: self.pace.lost(self.scene.story, &self.lost),
             since: None,
             title: self.title(&scope),
@@ -218,7 +198,7 @@ impl<'a> Case<'a> {
                 _ => c.because(why),
             }
         }
-        weigh_checks(&mut c, checks);
+        c.weigh_checks(checks);
         let used = [
             SourceName::States,
             SourceName::Symbols,

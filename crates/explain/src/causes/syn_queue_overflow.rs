@@ -5,48 +5,38 @@ use analysis::words::{count, fitting, percent, plural};
 use analysis::{KEPT_REMOTES, Rise, Story, What};
 use recording::{RowRef, SourceName, counter, sysctl};
 
-use super::lost_syn::{ConnectTimes, dropped_elsewhere, matters};
+use super::lost_syn::{ConnectTimes, matters};
+use super::places::{Asked, Place};
 use super::scene::{
     SHOWN_ROWS, Scene, application, doubts, named, named_short, raise_backlog, roomy_backlog,
     scenes, set_sysctl,
 };
 use super::{Cause, Ground, accept_queue_overflow, findings};
-use crate::finding::{Advice, Check, Confidence, Finding, Level, RuledOut, Scope, Step};
+use crate::finding::{Advice, Check, Confidence, Finding, Level, Scope, Step};
 use crate::id::Id;
 use crate::moved::Symptom;
+use crate::say::{Quantity, say};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::SYN_QUEUE_OVERFLOW,
     number: "C05",
     title: "the SYN queue is full and cookies are off",
-    page: PAGE,
+    page: include_str!("syn_queue_overflow.md"),
     ground: Ground::Listeners,
     needs: &[
         &[SourceName::Sockets],
         &[SourceName::Drops, SourceName::Counters],
     ],
     seen_from: "10 dropped SYNs, 0.1 % of those that arrive",
+    rivals: &[
+        Id::ACCEPT_QUEUE_OVERFLOW,
+        Id::LOCAL_FIREWALL_DROP,
+        Id::PATH_DROPS_SYN,
+    ],
+    no: Some(no),
     symptom: Some(Symptom::Connects),
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** Some connects take 1, 2, 3 … s longer, or time out, while connections that exist are
-fine. The server is not busy and its accept queue is short.
-
-**Mechanism.** A listener keeps a request for every SYN it has answered, until the last ACK of the
-handshake comes. It keeps as many as its `listen()` backlog (one more on kernels since 6.13). With
-`net.ipv4.tcp_syncookies=0` a SYN that finds the queue full is dropped (`TCPReqQFullDrop`,
-`ListenDrops`); the client tries again after 1 s. Cookies off also bring a second, earlier limit:
-when three quarters of `net.ipv4.tcp_max_syn_backlog` are used, SYNs of unknown clients are dropped
-(`ListenDrops` only). The queue fills when more SYNs arrive per round trip than it holds, or when
-requests stay because their clients never answer: a SYN flood, or ACKs lost on the path.
-
-**Distinguish.** When the accept queue is full (`accept-queue-overflow`), requests cannot complete
-and fill the SYN queue: `ListenOverflows` rises, and that is the cause. With cookies on no SYN is
-dropped; if options get lost instead, that is `syn-cookie-options-lost`. A firewall or the path
-drops SYNs before the listener: its counters stay.
-";
 
 /// When at least this share of the requests in the fullest sample had their SYN-ACK sent again,
 /// their clients do not answer; in a burst hardly any is that old.
@@ -64,6 +54,28 @@ struct Case<'a> {
     /// SYNs dropped at three quarters of tcp_max_syn_backlog: they have no counter of their own.
     early: u64,
     times: ConnectTimes,
+}
+
+fn no(asked: &Asked) -> Option<Step> {
+    let place = asked.silent();
+    let Some(scene) = place.scene() else {
+        return place.dropped_on_the_way();
+    };
+    let full = scene.rise(counter::TCP_REQ_Q_FULL_DROP);
+    let tcp_req_q_full_drop = Quantity::count(full.by).rows(full.rows());
+    if accept_queue_overflow::holds(scene) && full.by > 0 {
+        return Some(say!(
+            "TCPReqQFullDrop rose by {tcp_req_q_full_drop}, a consequence: requests that cannot \
+             complete for a full accept queue keep their place",
+            tcp_req_q_full_drop
+        ));
+    }
+    Case::of(scene).is_none().then(|| {
+        say!(
+            "TCPReqQFullDrop rose by {tcp_req_q_full_drop}",
+            tcp_req_q_full_drop
+        )
+    })
 }
 
 fn find(story: &Story) -> Vec<Finding> {
@@ -111,6 +123,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: Some(Place::Listener(self.scene.index)),
             lost_s: self.times.lost(self.scene.story, self.dropped),
             since: None,
             title: fitting([
@@ -123,7 +136,7 @@ impl<'a> Case<'a> {
             confidence: self.confidence(&checks),
             evidence: self.evidence(&scope),
             arithmetic: checks,
-            ruled_out: self.ruled_out(),
+            ruled_out: Vec::new(),
             advice: self.advice(&scope),
             verify: "Under the same load `nstat -az TcpExtTCPReqQFullDrop TcpExtListenDrops` no \
                      longer rises, and clients connect without sending their SYN again."
@@ -350,31 +363,6 @@ impl<'a> Case<'a> {
             })
         });
         self.times.checks(self.scene, limit)
-    }
-
-    fn ruled_out(&self) -> Vec<RuledOut> {
-        let longest = self
-            .scene
-            .listener
-            .fullest()
-            .map(|s| s.longest_accept_queue.0);
-        let queue = match (longest, self.scene.listener.backlog()) {
-            (Some(longest), Some(backlog)) => format!(
-                ", at most {} of {} waited for accept()",
-                count(longest.into()),
-                count(u64::from(backlog) + 1)
-            ),
-            _ => String::new(),
-        };
-        let mut out = vec![RuledOut::new(
-            Id::ACCEPT_QUEUE_OVERFLOW,
-            format!(
-                "ListenOverflows rose by {}{queue}",
-                count(self.scene.rise(counter::LISTEN_OVERFLOWS).by)
-            ),
-        )];
-        out.extend(dropped_elsewhere(self.scene, self.dropped));
-        out
     }
 
     fn advice(&self, scope: &Scope) -> Vec<Advice> {

@@ -7,7 +7,7 @@ use recording::{RowRef, SourceName, sysctl};
 
 use super::losses::Losses;
 use super::path::{End, Path, median_of, paths, sample_rows};
-use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, set_sysctl, weigh_checks};
+use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, set_sysctl};
 use super::{Cause, Ground, findings, pmtu_black_hole};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step,
@@ -20,34 +20,15 @@ pub(crate) const CAUSE: Cause = Cause {
     id: Id::TAIL_LOSS,
     number: "C18",
     title: "the last segment of a message is lost, and a timer has to find out",
-    page: PAGE,
+    page: include_str!("tail_loss.md"),
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
     seen_from: "10 messages that waited for a timer, 0.1 % of them",
+    rivals: &[],
+    no: None,
     symptom: Some(Symptom::Retransmits),
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** Most requests take a round trip or two; one in fifty takes 200 ms and a round trip,
-few 600 ms and more. The link is idle.
-
-**Mechanism.** A path loses some packets. In the middle of a transfer that costs a round trip: the
-segments behind the lost one make the receiver report the gap. Behind the last segment of a
-message comes nothing. A small request is one segment, and so is a small answer: each is the last.
-Only a timer of the sender notices: the tail loss probe after two round trips, but with one
-segment alone in flight only 200 ms later, for its ACK may be a delayed one; and the
-retransmission timer, which waits a round trip and no less than 200 ms, and twice as long each
-time that it fails.
-
-**Distinguish.** What was sent again was sent by a probe or the timer, at the first try, over
-connections on which both ends had spoken; hardly anything on ACKs. In a transfer (`path-loss`) it
-is the other way round: most losses are repaired on ACKs, and the rate suffers, not the latency.
-Waiting for a delayed ACK (`nagle-delayed-ack`) takes 40 ms and loses nothing. A segment that
-stays away however often it is sent again is larger than the path allows (`pmtu-black-hole`). A
-request that its listener had no room for (`accept-queue-overflow`) is the first of its
-connection.
-";
 
 /// Fewer are an accident: in a recording of seconds each made somebody wait.
 const MIN_WAITED: u64 = 10;
@@ -124,6 +105,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: None,
             lost_s: self.lost(),
             since: None,
             title: fitting([
@@ -201,7 +183,7 @@ impl<'a> Case<'a> {
                 "the receivers are not on this host: what their host drops looks the same from here",
             );
         }
-        weigh_checks(&mut c, checks);
+        c.weigh_checks(checks);
         let sources = [
             SourceName::Retransmits,
             SourceName::Drops,

@@ -10,12 +10,16 @@ use analysis::stats::quantile;
 use analysis::words::{count, duration, figure, fitting, percent, plural};
 use recording::{SourceName, counter};
 
-use super::scene::{doubts, weigh_checks};
+use super::places::Asked;
+use super::scene::doubts;
 use super::{Cause, Ground};
-use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, Role, RuledOut, Scope};
+use crate::finding::{
+    Check, Confidence, Finding, Impact, Latency, Level, Role, RuledOut, Scope, Step,
+};
 use crate::id::Id;
 use crate::lost::{Lost, SYN_TIMEOUT_NS};
 use crate::moved::Symptom;
+use crate::say::{Quantity, say};
 use crate::since::{Began, Since};
 use case::Case;
 
@@ -23,50 +27,31 @@ pub(crate) const CAUSE: Cause = Cause {
     id: Id::TIME_WAIT_COLLISION,
     number: "C01",
     title: "SYNs are refused by TIME_WAIT sockets",
-    page: PAGE,
+    page: include_str!("time_wait_collision.md"),
     ground: Ground::Connections,
     needs: &[
         &[SourceName::States],
         &[SourceName::Drops, SourceName::Counters],
     ],
     seen_from: "10 refused SYNs, 0.5 % of the connects",
+    rivals: &[],
+    no: Some(no),
     symptom: Some(Symptom::Connects),
     find,
 };
-
-const PAGE: &str = "
-**Symptom.** The rate of new connections is high, then breaks down to a fraction, while CPUs are
-idle. Some connects take one, two, three seconds (1, 3, 7 s before Linux 6.5), the others are as
-fast as ever; with a client of Linux 5.6 or newer that nothing else hinders, 8 to 16 ms. No listen
-queue overflows, nothing is lost, and far fewer ports are in use than there are.
-
-**Mechanism.** The side that closes a connection first keeps a TIME_WAIT socket for 60 s. When that
-is the server, the client knows nothing of it and may choose the same port again. The server's
-TIME_WAIT socket takes the new SYN only if it is clearly newer: a higher timestamp, or, without
-timestamps, a higher sequence number than it expects. Otherwise it answers with an ACK. The client,
-in SYN_SENT, answers that with a reset (`TCP_INVALID_ACK_SEQUENCE`), which ends the TIME_WAIT
-(unless `net.ipv4.tcp_rfc1337` is 1), and sends its SYN again when its timer fires: after 1 s;
-since Linux 5.6 after two ticks. SYNs are older than what TIME_WAIT expects when the client chooses
-initial sequence numbers at random; when an upload was faster than 125 Mbit/s, for Linux advances
-them by one per 64 ns; when several hosts share an address (NAT), each with clocks of its own.
-Every such connect blocks its client for a timeout, so at most clients ÷ timeout SYNs are sent again
-per second; when all clients are blocked that ceiling is reached, and the rate has collapsed.
-illumos, whose recordings `tcpwhy model` computes, takes no notice of timestamps: one counter of
-sequence numbers advances with every connection of the host (`tcp_iss_incr`), over loopback half
-around with 8,590 of them, and the next SYN comes after 1.125 s.
-
-**Distinguish.** A full accept queue (`accept-queue-overflow`) or SYN queue (`syn-queue-overflow`)
-gives the same clusters of latency, and counts `ListenDrops`; here it stays. A firewall or the path
-drops SYNs without an answer: no resets are sent in SYN_SENT. When ports are exhausted
-(`ports-exhausted`) connect() fails with EADDRNOTAVAIL; here it succeeds late. The counter that
-moves with the symptom is `OutRsts`; with timestamps also `PAWSTimewait`.
-";
 
 /// Fewer refusals than this, in a recording of seconds, happen on any busy host that uses its ports
 /// again: two ends of a million in the same millisecond.
 const MIN_REFUSED: u64 = 10;
 /// Below this share of connects only their 99.5th percentile shows it.
 const MIN_SHARE: f64 = 0.005;
+
+fn no(asked: &Asked) -> Option<Step> {
+    let strays = asked.silent().strays;
+    let refused = Quantity::of(strays, "SYN");
+    (strays < MIN_REFUSED)
+        .then(|| say!("{refused} met a TIME_WAIT socket that refused it", refused))
+}
 
 fn find(story: &Story) -> Vec<Finding> {
     let cases = Case::all(story).into_iter();
@@ -82,6 +67,7 @@ fn finding(case: &Case) -> Finding {
     Finding {
         cause: CAUSE.id,
         number: CAUSE.number,
+        place: None,
         lost_s: Lost::connects(case.story, case.hit())
             .or(|| Lost::elsewhere(case.impact().0.saturating_mul(SYN_TIMEOUT_NS))),
         since: Some(match case.broke {
@@ -211,7 +197,7 @@ fn confidence(case: &Case, checks: &[Check]) -> Confidence {
              answers a SYN with an ACK that does not fit",
         ),
     }
-    weigh_checks(&mut c, checks);
+    c.weigh_checks(checks);
     let needs: &[SourceName] = match case.server {
         Some(_) => &[SourceName::Drops, SourceName::States],
         None => &[SourceName::ResetsSent, SourceName::States],

@@ -13,7 +13,7 @@ const ID: &str = "accept-queue-overflow";
 fn both_ends_here() {
     let f = only(&fixture::accept_queue(), ID);
     assert_eq!((f.impact.affected, f.impact.of), (2_000, 3_000));
-    assert_eq!(f.confidence.level, Level::High);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     let added = f.impact.added_latency_ms.expect("clients are here");
     assert_eq!(added.p50.round(), 1_004.0);
     assert_eq!(number(&f, "longest_accept_queue"), &Number::Count(9));
@@ -78,7 +78,7 @@ fn only_the_server_here() {
     let f = only(&recording, ID);
     assert_eq!((f.impact.affected, f.impact.counted), (2_300, "SYNs"));
     assert_eq!(f.impact.added_latency_ms, None);
-    assert_eq!(f.confidence.level, Level::High);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn the_stopped_worker_is_named_not_its_master() {
         (Some(101), &[100, 101][..])
     );
     assert_eq!((f.impact.affected, f.impact.of), (44, 50));
-    assert_eq!(f.confidence.level, Level::High);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert!(f.title.contains("pid 101 is stopped"), "{}", f.title);
     assert_eq!(f.advice[0].command.as_deref(), Some("kill -CONT 101"));
     assert_eq!(number(&f, "state"), &Number::Text("stopped".into()));

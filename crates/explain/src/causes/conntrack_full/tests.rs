@@ -47,7 +47,7 @@ fn a_full_table() {
     let f = only(&tracked(262_144, 30.0, HOOK), ID);
     assert_eq!(f.scope.resource.as_deref(), Some("conntrack"));
     assert_eq!((f.impact.affected, f.impact.of), (30, 90));
-    assert_eq!(f.confidence.level, Level::High);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     let raise = Change::Sysctl {
         netns: 0,
         name: "net.netfilter.nf_conntrack_max",

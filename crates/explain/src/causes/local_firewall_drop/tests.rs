@@ -57,7 +57,7 @@ fn drop_syn(f: &mut Fixture, from: &str, at_ms: f64, reason: &str) {
 fn clients_here_wait() {
     let f = only(&dropped("NETFILTER_DROP"), ID);
     assert_eq!((f.impact.affected, f.impact.of), (30, 90));
-    assert_eq!(f.confidence.level, Level::High);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert!(
         f.evidence[1]
             .says

@@ -32,13 +32,13 @@ fn lost(resends: u32) -> Fixture {
 fn both_ends_here() {
     let f = only(&lost(0), ID);
     assert_eq!((f.impact.affected, f.impact.of), (30, 90));
-    assert_eq!(f.confidence.level, Level::High);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert!(f.arithmetic.iter().all(|c| c.agrees) && f.arithmetic.len() == 2);
     let pass = Change::PassSyns {
         at: "10.79.0.1:5000".into(),
     };
     assert_eq!(f.advice[0].change, Some(pass));
-    assert!(ruled_out(&f, "local-firewall-drop").starts_with("0 such SYNs"));
+    assert!(ruled_out(&f, "local-firewall-drop").contains("dropped 0 SYNs"));
 }
 
 #[test]

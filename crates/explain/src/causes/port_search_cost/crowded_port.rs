@@ -8,7 +8,7 @@ use analysis::{Endpoint, Side, Story};
 use recording::{RowRef, SourceName};
 
 use super::super::port_search::BIND;
-use super::super::scene::{SHOWN_ROWS, command_in, doubts, process, weigh_checks};
+use super::super::scene::{SHOWN_ROWS, command_in, doubts, process};
 use super::{CAUSE, COST_FACTOR, LEAST_CONNECTS, LEAST_COST_NS, LEAST_SAMPLES, table_has_room};
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
@@ -132,6 +132,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: None,
             lost_s: Lost::elsewhere(self.attempts.total_ns),
             since: None,
             title: self.title(),
@@ -210,7 +211,7 @@ impl<'a> Case<'a> {
             self.comm,
             plural(self.in_the_way, "connection")
         ));
-        weigh_checks(&mut c, checks);
+        c.weigh_checks(checks);
         let needed = [
             SourceName::Calls,
             SourceName::Profile,

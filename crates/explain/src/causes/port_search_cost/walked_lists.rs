@@ -11,7 +11,7 @@ use analysis::words::{count, duration, figure, fitting, percent, plural, rounded
 use analysis::{Rise, Side, Story};
 use recording::{RowRef, SourceName, TcpState};
 
-use super::super::scene::{SHOWN_ROWS, doubts, same_count, weigh_checks};
+use super::super::scene::{SHOWN_ROWS, doubts, same_count};
 use super::{CAUSE, COST_FACTOR, LEAST_SAMPLES};
 use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, Role, RuledOut, Scope};
 use crate::id::Id;
@@ -91,6 +91,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: None,
             lost_s: Lost::elsewhere(self.calls.iter().map(Connecting::took_ns).sum()),
             since: None,
             title: self.title(),
@@ -205,7 +206,7 @@ impl<'a> Case<'a> {
             "{} are in {FUNCTION}, all of them in connect()",
             plural(self.inside, "sample")
         ));
-        weigh_checks(&mut c, checks);
+        c.weigh_checks(checks);
         let needed = [
             SourceName::Calls,
             SourceName::Profile,

@@ -7,7 +7,7 @@ use analysis::words::{count, duration, fitting, percent, plural};
 use analysis::{Conn, Outcome, Sent, Side, Story, Why};
 use recording::{Addr, RowRef, SourceName, counter, sysctl};
 
-use super::super::scene::{SHOWN_ROWS, at_least, doubts, namespace, set_sysctl, weigh_checks};
+use super::super::scene::{SHOWN_ROWS, at_least, doubts, namespace, set_sysctl};
 use super::CAUSE;
 use crate::finding::{Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step};
 use crate::id::Id;
@@ -124,6 +124,7 @@ impl Case<'_> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
+            place: None,
             lost_s: Lost::outages(self.story, self.all.iter().map(|(c, _)| *c)),
             since: None,
             title: fitting([
@@ -168,7 +169,7 @@ impl Case<'_> {
             true => c.because("the kernel says that keep-alives were left without an answer"),
             false => c.at_most(Level::Medium, "told by the stack that sent the resets"),
         }
-        weigh_checks(&mut c, checks);
+        c.weigh_checks(checks);
         doubts(
             self.story,
             &mut c,

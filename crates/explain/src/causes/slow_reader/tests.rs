@@ -1,6 +1,6 @@
 //! C23 is named when unread data closes the window, and not for a small buffer or a long queue.
 
-use crate::causes::testing::{found, number, only, ruled_out};
+use crate::causes::testing::{found, number, only};
 use crate::fixture::{self, CLIENT, SERVER};
 use crate::{Change, Level, Number};
 

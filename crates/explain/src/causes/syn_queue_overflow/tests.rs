@@ -13,7 +13,7 @@ const ID: &str = "syn-queue-overflow";
 fn both_ends_here() {
     let f = only(&fixture::syn_queue(), ID);
     assert_eq!((f.impact.affected, f.impact.of), (2_400, 4_000));
-    assert_eq!(f.confidence.level, Level::High);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert_eq!(
         sysctls(&f),
         [
@@ -38,7 +38,7 @@ fn only_the_server_here() {
     recording.seen_from(SERVER);
     let f = only(&recording, ID);
     assert_eq!((f.impact.affected, f.impact.counted), (2_400, "SYNs"));
-    assert_eq!(f.confidence.level, Level::High);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
 }
 
 #[test]

@@ -1,0 +1,111 @@
+//! How a cause says yes: a finding, built step by step; what all causes have in common is filled in.
+
+use analysis::Story;
+use analysis::words::fitting;
+
+use crate::causes::Cause;
+use crate::causes::places::Place;
+use crate::finding::{Advice, Check, Confidence, Finding, Impact, Level, Scope, Step};
+use crate::lost::Lost;
+
+/// A case of a cause.
+pub(crate) struct Case<'a> {
+    story: &'a Story,
+    cause: Cause,
+    finding: Finding,
+}
+
+impl<'a> Case<'a> {
+    /// A case at a place, with whom and what it is about.
+    pub(crate) fn new(story: &'a Story, cause: Cause, place: Place, scope: Scope) -> Case<'a> {
+        let finding = Finding {
+            cause: cause.id,
+            number: cause.number,
+            title: String::new(),
+            fix: String::new(),
+            scope,
+            place: Some(place),
+            impact: Impact::default(),
+            lost_s: Lost::unknown(),
+            since: None,
+            confidence: Confidence::high(),
+            evidence: Vec::new(),
+            arithmetic: Vec::new(),
+            ruled_out: Vec::new(),
+            advice: Vec::new(),
+            verify: String::new(),
+        };
+        Case {
+            story,
+            cause,
+            finding,
+        }
+    }
+
+    /// What is wrong, in one sentence: the first that fits a line.
+    pub(crate) fn title<const N: usize>(mut self, candidates: [String; N]) -> Self {
+        self.finding.title = fitting(candidates);
+        self
+    }
+
+    /// What to do, in one sentence: the first that fits a line.
+    pub(crate) fn fix<const N: usize>(mut self, candidates: [String; N]) -> Self {
+        self.finding.fix = fitting(candidates);
+        self
+    }
+
+    /// How many suffer, and the time that they lost.
+    pub(crate) fn affects(mut self, impact: Impact, lost: Lost) -> Self {
+        (self.finding.impact, self.finding.lost_s) = (impact, lost);
+        self
+    }
+
+    /// A reason that carries it.
+    pub(crate) fn because(mut self, why: impl Into<String>) -> Self {
+        self.finding.confidence.because(why);
+        self
+    }
+
+    /// A reason why it can be no more than `level`, if it holds.
+    pub(crate) fn at_most(mut self, level: Level, if_so: bool, why: &str) -> Self {
+        if if_so {
+            self.finding.confidence.at_most(level, why);
+        }
+        self
+    }
+
+    /// Steps of its evidence.
+    pub(crate) fn steps(mut self, steps: impl IntoIterator<Item = Step>) -> Self {
+        self.finding.evidence.extend(steps);
+        self
+    }
+
+    /// Numbers that must fit.
+    pub(crate) fn checks(mut self, checks: impl IntoIterator<Item = Check>) -> Self {
+        self.finding.arithmetic.extend(checks);
+        self
+    }
+
+    /// What to do, the best first.
+    pub(crate) fn advise(mut self, advice: impl IntoIterator<Item = Advice>) -> Self {
+        self.finding.advice.extend(advice);
+        self
+    }
+
+    /// How to check that it worked; the finding.
+    pub(crate) fn verify(mut self, how: impl Into<String>) -> Finding {
+        self.finding.verify = how.into();
+        let Finding {
+            confidence,
+            arithmetic,
+            ..
+        } = &mut self.finding;
+        confidence.weigh_checks(arithmetic);
+        for source in self.cause.needs.iter().copied().flatten() {
+            if let Some(doubt) = self.story.health.doubt(source) {
+                confidence.at_most(Level::Medium, doubt);
+            }
+        }
+        self.finding
+    }
+}

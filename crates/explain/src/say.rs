@@ -1,0 +1,97 @@
+//! Sentences of numbers: each is written once, and brings its name, its unit and its rows along.
+
+use std::fmt;
+
+use analysis::words;
+use recording::RowRef;
+
+use crate::finding::{Number, Step};
+
+/// A number as a sentence tells it, and the rows that it rests on.
+#[derive(Clone, Debug)]
+pub(crate) struct Quantity {
+    number: Number,
+    says: String,
+    rows: Vec<RowRef>,
+}
+
+impl Quantity {
+    /// A count: `2,410`.
+    pub(crate) fn count(n: impl Into<u64>) -> Quantity {
+        let n = n.into();
+        Quantity::new(n, words::count(n))
+    }
+
+    /// A count and its noun: `2,410 packets`.
+    pub(crate) fn of(n: impl Into<u64>, noun: &str) -> Quantity {
+        let n = n.into();
+        Quantity::new(n, words::plural(n, noun))
+    }
+
+    /// A share of 0..1, in per cent: `97 %`.
+    pub(crate) fn share(share: f64) -> Quantity {
+        Quantity::new(share, words::percent(share))
+    }
+
+    /// A number that is told otherwise.
+    pub(crate) fn new(number: impl Into<Number>, says: impl Into<String>) -> Quantity {
+        Quantity {
+            number: number.into(),
+            says: says.into(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// The same, resting on these rows.
+    pub(crate) fn rows(mut self, rows: impl IntoIterator<Item = RowRef>) -> Quantity {
+        self.rows.extend(rows);
+        self
+    }
+
+    /// The step, with this number under a name.
+    pub(crate) fn told(&self, name: &'static str, mut step: Step) -> Step {
+        step.numbers.0.push((name, self.number.clone()));
+        step.rows(self.rows.iter().copied())
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.says)
+    }
+}
+
+/// A sentence with the quantities that it tells: `say!("It held {entries} of {limit}.", entries, limit)`
+/// is a step whose numbers are `entries` and `limit`, and whose rows are theirs.
+macro_rules! say {
+    ($text:literal $(, $name:ident)* $(,)?) => {{
+        let step = $crate::finding::Step::new(format!($text));
+        $(let step = $name.told(stringify!($name), step);)*
+        step
+    }};
+}
+pub(crate) use say;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_brings_its_numbers_and_rows() {
+        let row = RowRef {
+            table: "counter",
+            segment: 1,
+            row: 2,
+        };
+        let dropped = Quantity::of(2_410u64, "packet").rows([row]);
+        let share = Quantity::share(0.971);
+        let step = say!("It dropped {dropped} ({share}).", dropped, share);
+        assert_eq!(step.says, "It dropped 2,410 packets (97 %).");
+        let numbers = [
+            ("dropped", Number::Count(2_410)),
+            ("share", Number::Real(0.971)),
+        ];
+        assert_eq!(step.numbers.0, numbers);
+        assert_eq!(step.rows, [row]);
+    }
+}
