@@ -332,7 +332,7 @@ fn a_copied_recording_means_the_same_without_root() {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let mut lines = json_lines(&output);
-    lines.pop();
+    lines.retain(|l| l["type"] == "finding");
     assert_eq!(
         Value::from(lines),
         outcome["findings"],

@@ -33,6 +33,11 @@ impl Quantity {
         Quantity::new(share, words::percent(share))
     }
 
+    /// A duration given in µs: `10.4 ms`.
+    pub(crate) fn us(us: u32) -> Quantity {
+        Quantity::new(us, words::duration(u64::from(us) * 1_000))
+    }
+
     /// A number that is told otherwise.
     pub(crate) fn new(number: impl Into<Number>, says: impl Into<String>) -> Quantity {
         Quantity {

@@ -31,6 +31,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::LOCAL_FIREWALL_DROP,
         Id::PATH_DROPS_SYN,
     ],
+    explains: &[Id::SYN_QUEUE_OVERFLOW],
     no: Some(no),
     symptom: Some(Symptom::Connects),
     find,
@@ -50,7 +51,7 @@ struct Case<'a> {
 }
 
 fn no(asked: &Asked) -> Option<Step> {
-    let place = asked.silent();
+    let place = asked.silent()?;
     let Some(scene) = place.scene() else {
         return place.dropped_on_the_way();
     };
@@ -73,12 +74,6 @@ fn no(asked: &Asked) -> Option<Step> {
 
 fn find(story: &Story) -> Vec<Finding> {
     findings(scenes(story), Case::of, Case::finding)
-}
-
-/// Whether the listener's accept queue overflowed so often that what follows from it needs no
-/// cause of its own.
-pub(super) fn holds(scene: Scene) -> bool {
-    dropped(scene).is_some()
 }
 
 /// How much the full accept queue dropped, if it matters.

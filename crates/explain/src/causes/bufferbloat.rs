@@ -1,20 +1,22 @@
 //! C20: transfers fill a deep queue in front of a bottleneck, and everything waits in it.
 
 use analysis::account::State;
+use analysis::stats::median;
 use analysis::words::{bit_rate, bytes, count, duration, fitting, percent, plural, rounded};
 use recording::SourceName;
 
 use super::path::{
-    End, Path, lost, median_of, paths, rate, rwnd_share, sample_rows, senders, usual_rtt,
+    End, Path, lost, median_of, min_rtt_us, paths, rate, rwnd_share, sample_rows, senders,
+    usual_rtt,
 };
+use super::places::{Asked, Place};
 use super::scene::{command_in, doubts, namespace};
 use super::{Cause, Ground, findings};
-use crate::finding::{
-    Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step,
-};
+use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, Step};
 use crate::id::Id;
 use crate::lost::Lost;
 use crate::moved::Symptom;
+use crate::say::{Quantity, say};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::BUFFERBLOAT,
@@ -24,8 +26,9 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
     seen_from: "a queue of 100 ms, three times the shortest round trip",
-    rivals: &[],
-    no: None,
+    rivals: &[Id::SLOW_READER, Id::PATH_LOSS],
+    explains: &[],
+    no: Some(no),
     symptom: Some(Symptom::Retransmits),
     find,
 };
@@ -46,6 +49,12 @@ const MAX_RWND: f64 = 0.3;
 /// In flight is sampled once a second, the rate is a mean: they fit within this.
 const LITTLE: f64 = 0.35;
 
+/// The round trip from which on a queue counts as deep, on a path whose shortest is this.
+fn least_us(shortest: u32) -> u32 {
+    let times = shortest.saturating_mul(MIN_TIMES);
+    times.max(shortest.saturating_add(MIN_QUEUE_US))
+}
+
 struct Case<'a> {
     path: &'a Path<'a>,
     bulk: Vec<End<'a>>,
@@ -55,6 +64,27 @@ struct Case<'a> {
     rtt_us: u32,
 }
 
+fn no(asked: &Asked) -> Option<Step> {
+    let losses = asked.losses()?;
+    let shortest = min_rtt_us(&losses.ends)?;
+    let rtts = losses
+        .ends
+        .iter()
+        .flat_map(|e| e.transfer.resends.rtts.all());
+    // Of those that lost something, when they lost it; else of all samples.
+    let mut at_loss: Vec<u32> = rtts.copied().collect();
+    let usual = median(&mut at_loss)
+        .or_else(|| Some(median_of(&losses.ends, |e| Some(usual_rtt(e)?.into()))? as u32))?;
+    let (rtt_us, min_rtt_us) = (Quantity::us(usual), Quantity::us(shortest));
+    (usual < least_us(shortest)).then(|| {
+        say!(
+            "a round trip took {rtt_us} (median), the shortest {min_rtt_us}: no deep queue stood",
+            rtt_us,
+            min_rtt_us
+        )
+    })
+}
+
 fn find(story: &analysis::Story) -> Vec<Finding> {
     findings(&paths(story), Case::of, Case::finding)
 }
@@ -62,9 +92,7 @@ fn find(story: &analysis::Story) -> Vec<Finding> {
 impl<'a> Case<'a> {
     fn of(path: &'a Path<'a>) -> Option<Case<'a>> {
         let min_rtt_us = path.min_rtt_us()?;
-        let least = min_rtt_us
-            .saturating_mul(MIN_TIMES)
-            .max(min_rtt_us.saturating_add(MIN_QUEUE_US));
+        let least = least_us(min_rtt_us);
         let late = path.ends.iter().copied();
         let late = late.filter(|e| usual_rtt(e).is_some_and(|rtt| rtt >= least));
         let is_bulk = |e: &End| {
@@ -123,7 +151,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
-            place: None,
+            place: Some(Place::ends(&self.bulk)),
             lost_s: self.lost(),
             since: None,
             title: fitting([
@@ -148,7 +176,7 @@ impl<'a> Case<'a> {
             confidence: self.confidence(&checks),
             evidence: self.evidence(),
             arithmetic: checks,
-            ruled_out: self.ruled_out(),
+            ruled_out: Vec::new(),
             advice: self.advice(&scope),
             verify: format!(
                 "`ss -ti dst {}` shows an rtt near its minrtt of {short} while data moves.",
@@ -281,22 +309,6 @@ impl<'a> Case<'a> {
             agrees: (expected - flight).abs() <= expected * LITTLE,
             tolerance: "± 35 %: in flight is sampled once a second".into(),
         }]
-    }
-
-    fn ruled_out(&self) -> Vec<RuledOut> {
-        vec![
-            RuledOut::new(
-                Id::SLOW_READER,
-                format!(
-                    "the transfers waited {} of their time for the receiver's window",
-                    percent(rwnd_share(&self.bulk))
-                ),
-            ),
-            RuledOut::new(
-                Id::PATH_LOSS,
-                format!("{} of the segments were lost", percent(self.loss())),
-            ),
-        ]
     }
 
     fn advice(&self, scope: &crate::Scope) -> Vec<Advice> {

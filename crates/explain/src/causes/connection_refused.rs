@@ -34,6 +34,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     seen_from: "10 refused connects, 2 a second",
     rivals: &[],
+    explains: &[],
     no: None,
     symptom: Some(Symptom::Connects),
     find,

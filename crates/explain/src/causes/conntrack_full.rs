@@ -33,6 +33,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::TIME_WAIT_COLLISION,
         Id::PATH_DROPS_SYN,
     ],
+    explains: &[],
     no: Some(no),
     symptom: Some(Symptom::Connects),
     find: |story| places(story).iter().filter_map(judge).collect(),
@@ -87,7 +88,7 @@ impl Table {
 }
 
 fn no(asked: &Asked) -> Option<Step> {
-    let Some(netns) = asked.silent().firewall_netns() else {
+    let Some(netns) = asked.silent()?.firewall_netns() else {
         return Some(say!("no firewall of this host dropped a SYN to it"));
     };
     let Some(table) = Table::of(asked.story, netns) else {

@@ -29,6 +29,7 @@ pub(crate) const CAUSE: Cause = Cause {
     needs: &[&[SourceName::Threads]],
     seen_from: "a thread runnable 30 % of the time, 200 ms in all",
     rivals: &[],
+    explains: &[],
     no: None,
     symptom: None,
     find,

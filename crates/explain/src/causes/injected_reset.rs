@@ -29,6 +29,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     seen_from: "10 refused connects, or 5 reset connections",
     rivals: &[],
+    explains: &[],
     no: None,
     symptom: None,
     find,

@@ -28,6 +28,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::TIME_WAIT_COLLISION,
         Id::CONNTRACK_FULL,
     ],
+    explains: &[],
     no: Some(no),
     symptom: Some(Symptom::Connects),
     find: |story| places(story).iter().filter_map(judge).collect(),
@@ -43,10 +44,22 @@ fn is_tracking(place: &Silent) -> bool {
 }
 
 fn no(asked: &Asked) -> Option<Step> {
-    let place = asked.silent();
     if !asked.story.health.has(&SourceName::Drops) {
         return None;
     }
+    if let Some(losses) = asked.losses() {
+        let of = losses.ends.iter();
+        let of = of.filter_map(|e| asked.story.transfers.dropped_leaving(e.conn));
+        let otherwise: u64 = of.map(|d| d.otherwise).sum();
+        let dropped_otherwise = Quantity::of(otherwise, "packet");
+        return (otherwise < MIN_LOST).then(|| {
+            say!(
+                "{dropped_otherwise} of these connections were dropped for another reason",
+                dropped_otherwise
+            )
+        });
+    }
+    let place = asked.silent()?;
     let dropped = place.firewall_drops();
     let firewall_dropped = Quantity::of(dropped, "SYN").rows(place.firewall_rows());
     if is_tracking(place) {

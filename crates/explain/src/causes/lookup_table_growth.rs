@@ -32,6 +32,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     seen_from: "2 % of one CPU spent in walking a table",
     rivals: &[],
+    explains: &[],
     no: None,
     symptom: None,
     find,

@@ -1,6 +1,6 @@
 //! What was lost on a path, and how it was noticed.
 
-use analysis::SLOTS;
+use analysis::{SLOTS, Story};
 
 use super::path::{End, Path};
 
@@ -23,23 +23,33 @@ pub(crate) struct Losses<'a> {
     pub(crate) waited: u64,
     /// Parts of the recording with losses, of those in which something was sent.
     pub(crate) slots: (u32, u32),
+    /// All of the ends.
+    pub(crate) ends: Vec<End<'a>>,
     /// The ends that sent something again.
     pub(crate) suffering: Vec<End<'a>>,
 }
 
 impl<'a> Path<'a> {
     pub(crate) fn losses(&self) -> Losses<'a> {
-        let sum = |of: fn(&End) -> u64| self.ends.iter().map(of).sum::<u64>();
+        Losses::of(self.story, self.ends.clone())
+    }
+}
+
+impl<'a> Losses<'a> {
+    /// Of what these ends sent.
+    pub(crate) fn of(story: &Story, ends: Vec<End<'a>>) -> Losses<'a> {
+        let sum = |of: fn(&End) -> u64| ends.iter().map(of).sum::<u64>();
         let again = sum(|e| e.transfer.resends.count());
         let spurious = sum(|e| e.transfer.twice());
-        let dropped = self.ends.iter();
-        let dropped = dropped.map(|e| self.story.transfers.dropped(e.conn)).sum();
-        let slots = self.ends.iter().map(|e| e.transfer.resends.slots);
+        let dropped = ends.iter();
+        let dropped = dropped.map(|e| story.transfers.dropped(e.conn)).sum();
+        let slots = ends.iter().map(|e| e.transfer.resends.slots);
         let slots = slots.fold(0, |all, of_one| all | of_one).count_ones();
-        let longest = self.ends.iter().map(|e| e.transfer.span_ns).max();
-        let whole = self.story.end_ns.saturating_sub(self.story.start_ns).max(1);
+        let longest = ends.iter().map(|e| e.transfer.span_ns).max();
+        let whole = story.end_ns.saturating_sub(story.start_ns).max(1);
         let sent = longest.unwrap_or(0) as f64 / whole as f64 * f64::from(SLOTS);
-        let suffering = self.ends.iter().filter(|e| e.transfer.resends.count() > 0);
+        let suffering = ends.iter().filter(|e| e.transfer.resends.count() > 0);
+        let suffering: Vec<End> = suffering.copied().collect();
         Losses {
             lost: again.saturating_sub(spurious),
             spurious,
@@ -48,7 +58,8 @@ impl<'a> Path<'a> {
             fast: sum(|e| e.transfer.resends.fast),
             waited: sum(|e| e.transfer.resends.waited_sampled),
             slots: (slots, (sent.ceil() as u32).clamp(slots, SLOTS)),
-            suffering: suffering.copied().collect(),
+            suffering,
+            ends,
         }
     }
 }

@@ -23,6 +23,7 @@ pub(crate) const CAUSE: Cause = Cause {
     needs: &[&[SourceName::States], &[SourceName::Sockets]],
     seen_from: "a transfer that waits for its window 20 % of its busy time",
     rivals: &[],
+    explains: &[],
     no: None,
     symptom: None,
     find,

@@ -44,7 +44,7 @@ use crate::finding::{Finding, Level, RuledOut};
 use crate::id::Id;
 use crate::lost;
 use crate::moved::{self, Symptom};
-use places::{Asked, No};
+use places::{Asked, No, Place};
 pub(crate) use scene::scenes as scenes_of;
 
 /// A class of reasons for which TCP is slow or fails.
@@ -66,6 +66,8 @@ pub struct Cause {
     pub seen_from: &'static str,
     /// Its look-alikes: each must say why it does not hold where this one does.
     pub rivals: &'static [Id],
+    /// Causes whose findings at its places are its consequences: told under it, never beside it.
+    pub explains: &'static [Id],
     /// Why it does not hold at a place, when it is asked; `None` as long as others answer for it.
     pub(crate) no: Option<No>,
     /// What counters are looked at that moved with it; `None` when its symptom is not an event.
@@ -126,20 +128,45 @@ pub(crate) fn find(story: &Story, causes: &[Cause]) -> (Vec<Finding>, Vec<(Id, u
         }
         all.append(&mut found);
     }
+    drop_consequences(&mut all);
     lost::settle(&mut all);
     rank(&mut all);
     (all, cut)
 }
 
+/// Leaves out what follows from another finding at the same place.
+fn drop_consequences(all: &mut Vec<Finding>) {
+    let explains = |f: &Finding| {
+        let cause = ALL.iter().find(|c| c.id == f.cause);
+        cause.map_or(&[][..], |c| c.explains)
+    };
+    let causes: Vec<(&[Id], Option<Place>)> = all
+        .iter()
+        .map(|f| (explains(f), f.place.clone()))
+        .filter(|(explains, _)| !explains.is_empty())
+        .collect();
+    all.retain(|f| {
+        let Some(place) = &f.place else { return true };
+        let mut told = causes.iter().filter(|(ids, _)| ids.contains(&f.cause));
+        !told.any(|(_, at)| at.as_ref().is_some_and(|at| at.meets(place)))
+    });
+}
+
 /// Has each rival say why it does not hold where the finding does. One that does not say so lowers the
 /// confidence.
 fn ask_rivals(story: &Story, cause: &Cause, finding: &mut Finding) {
-    let Some(place) = finding.place else { return };
-    let asked = Asked::about(story, place);
+    let Some(place) = finding.place.clone() else {
+        return;
+    };
+    let asked = Asked::about(story, &place);
     for id in cause.rivals {
         let rival = ALL.iter().find(|c| c.id == *id);
         match rival.and_then(|c| c.no).and_then(|no| no(&asked)) {
             Some(no) => finding.ruled_out.push(RuledOut::by(*id, no)),
+            None if cause.explains.contains(id) => {
+                let follows = "what shows of it is a consequence of this".to_string();
+                finding.ruled_out.push(RuledOut::new(*id, follows));
+            }
             None => {
                 let why = format!("{id} could not be ruled out");
                 finding.confidence.at_most(Level::Medium, why);

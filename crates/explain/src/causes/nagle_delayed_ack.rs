@@ -8,13 +8,15 @@ use analysis::{Endpoint, Story};
 use recording::{RowRef, SourceName, counter};
 
 use super::path::{End, ends, median_of, sample_rows, senders};
+use super::places::{Asked, Place};
 use super::scene::{SHOWN_ROWS, doubts};
 use super::{Cause, Ground};
 use crate::finding::{
-    Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Scope, Step,
+    Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, Scope, Step,
 };
 use crate::id::Id;
 use crate::lost::Lost;
+use crate::say::{Quantity, say};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::NAGLE_DELAYED_ACK,
@@ -24,8 +26,9 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
     seen_from: "3 samples of a held segment, with round trips of 30 to 60 ms",
-    rivals: &[],
-    no: None,
+    rivals: &[Id::TAIL_LOSS, Id::SLOW_READER],
+    explains: &[],
+    no: Some(no),
     symptom: None,
     find,
 };
@@ -54,6 +57,20 @@ struct Case<'a> {
     all: u64,
     /// Waits that a segment from there ended after the delay, and rows.
     waits: (u64, Vec<RowRef>),
+}
+
+fn no(asked: &Asked) -> Option<Step> {
+    let ends = &asked.losses()?.ends;
+    let held: u32 = ends.iter().map(|e| e.transfer.held).sum();
+    let of: u32 = ends.iter().map(|e| e.transfer.samples).sum();
+    let (held_samples, samples) = (Quantity::count(held), Quantity::of(of, "sample"));
+    (held < MIN_HELD || f64::from(held) < f64::from(of) / 2.0).then(|| {
+        say!(
+            "{held_samples} of {samples} found a segment held back although the windows had room",
+            held_samples,
+            samples
+        )
+    })
 }
 
 fn find(story: &Story) -> Vec<Finding> {
@@ -150,7 +167,7 @@ impl Case<'_> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
-            place: None,
+            place: Some(Place::ends(&self.held)),
             lost_s: self.lost(),
             since: None,
             title: fitting([
@@ -171,7 +188,7 @@ impl Case<'_> {
             confidence: self.confidence(&checks),
             evidence: self.evidence(),
             arithmetic: checks,
-            ruled_out: self.ruled_out(),
+            ruled_out: Vec::new(),
             advice: self.advice(&scope, &comm),
             verify: "`nstat -az TcpExtDelayedACKs` on the peer stands still while messages flow."
                 .into(),
@@ -305,31 +322,6 @@ impl Case<'_> {
             });
         }
         checks
-    }
-
-    fn ruled_out(&self) -> Vec<RuledOut> {
-        let again: u64 = self.held.iter().map(|e| e.transfer.resends.count()).sum();
-        let sent: u64 = self.held.iter().map(|e| e.transfer.segments()).sum();
-        let rwnd: u64 = self.held.iter().map(|e| e.transfer.rwnd_us()).sum();
-        let busy: u64 = self.held.iter().map(|e| e.transfer.busy_us()).sum();
-        vec![
-            RuledOut::new(
-                Id::TAIL_LOSS,
-                format!(
-                    "{} of {} were sent again, and a timeout takes 200 ms or more",
-                    count(again),
-                    plural(sent, "segment")
-                ),
-            ),
-            RuledOut::new(
-                Id::SLOW_READER,
-                format!(
-                    "they waited {} for the peer's window, of {} with something to send",
-                    duration(rwnd.saturating_mul(1_000)),
-                    duration(busy.saturating_mul(1_000))
-                ),
-            ),
-        ]
     }
 
     fn advice(&self, scope: &Scope, comm: &str) -> Vec<Advice> {

@@ -18,8 +18,18 @@ const MIN_SEGMENTS: u64 = 10;
 /// One end of a connection, with what its samples say.
 #[derive(Clone, Copy)]
 pub(crate) struct End<'a> {
+    pub(crate) id: ConnId,
     pub(crate) conn: &'a Conn,
     pub(crate) transfer: &'a Transfer,
+}
+
+impl<'a> End<'a> {
+    /// This end, if it was sampled.
+    pub(crate) fn of(story: &'a Story, id: ConnId) -> Option<End<'a>> {
+        let transfer = story.transfers.of(id).filter(|t| t.samples > 0)?;
+        let conn = story.conn(id)?;
+        Some(End { id, conn, transfer })
+    }
 }
 
 /// All ends of a namespace that send from one address to another.
@@ -34,11 +44,7 @@ pub(crate) struct Path<'a> {
 
 /// Every end that was sampled.
 pub(crate) fn ends(story: &Story) -> impl Iterator<Item = End<'_>> {
-    let conns = story.conns.iter().enumerate();
-    conns.filter_map(|(id, conn)| {
-        let transfer = story.transfers.of(id as ConnId).filter(|t| t.samples > 0)?;
-        Some(End { conn, transfer })
-    })
+    (0..story.conns.len() as ConnId).filter_map(|id| End::of(story, id))
 }
 
 /// The paths of a story that leave their host, in a fixed order.

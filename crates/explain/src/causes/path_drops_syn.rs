@@ -34,6 +34,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::TIME_WAIT_COLLISION,
         Id::PATH_LOSS,
     ],
+    explains: &[],
     no: Some(no),
     symptom: Some(Symptom::Connects),
     find: |story| places(story).iter().filter_map(judge).collect(),
@@ -45,7 +46,7 @@ const MIN_SHARE: f64 = 0.05;
 const DATA_FACTOR: u64 = 2;
 
 fn no(asked: &Asked) -> Option<Step> {
-    let place = asked.silent();
+    let place = asked.silent()?;
     let dropped = place.drops_here().max(place.listener_drops());
     let (dropped_here, retransmitted) = (
         Quantity::of(dropped, "packet").rows(place.drop_rows()),

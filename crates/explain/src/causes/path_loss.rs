@@ -5,10 +5,11 @@ use recording::{RowRef, SourceName};
 
 use super::losses::Losses;
 use super::path::{End, Path, limited, median_of, paths, sample_rows};
-use super::places::Asked;
+use super::places::{Asked, Place};
 use super::scene::{SHOWN_ROWS, command_in, doubts};
-use super::{Cause, Ground, findings, pmtu_black_hole};
-use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Step};
+use super::silent::Silent;
+use super::{Cause, Ground, findings};
+use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, Step};
 use crate::id::Id;
 use crate::moved::Symptom;
 use crate::say::{Quantity, say};
@@ -21,7 +22,8 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
     seen_from: "20 lost segments, 0.1 % of what is sent",
-    rivals: &[],
+    rivals: &[Id::QDISC_DROP, Id::TAIL_LOSS, Id::BUFFERBLOAT],
+    explains: &[],
     no: Some(no),
     symptom: Some(Symptom::Retransmits),
     find,
@@ -50,7 +52,45 @@ struct Case<'a> {
 }
 
 fn no(asked: &Asked) -> Option<Step> {
-    let place = asked.silent();
+    match asked.losses() {
+        Some(losses) => no_loss(losses),
+        None => no_data_lost(asked.silent()?),
+    }
+}
+
+/// Of ends that send.
+fn no_loss(losses: &Losses) -> Option<Step> {
+    let (lost, segments) = (
+        Quantity::count(losses.lost),
+        Quantity::of(losses.segments, "segment"),
+    );
+    let (waited, dropped_here) = (
+        Quantity::count(losses.waited),
+        Quantity::count(losses.dropped),
+    );
+    if losses.lost < MIN_LOST || losses.share() < MIN_SHARE {
+        return Some(say!("{lost} of {segments} were lost", lost, segments));
+    }
+    if losses.are_tails() {
+        let retransmitted = Quantity::of(losses.waited + losses.fast, "segment");
+        return Some(say!(
+            "in a transfer losses are repaired on ACKs: {waited} of {retransmitted} retransmitted \
+             waited for a timer",
+            waited,
+            retransmitted
+        ));
+    }
+    (!losses.are_elsewhere()).then(|| {
+        say!(
+            "of {lost} packets that were lost this host itself dropped {dropped_here}",
+            lost,
+            dropped_here
+        )
+    })
+}
+
+/// Of connects: packets of every kind would be lost.
+fn no_data_lost(place: &Silent) -> Option<Step> {
     let (resent, of) = place.data_resent();
     let (retried, connects) = (place.times.retried, place.times.total());
     let less = resent.saturating_mul(connects) < retried.saturating_mul(of);
@@ -69,11 +109,7 @@ fn no(asked: &Asked) -> Option<Step> {
 }
 
 fn find(story: &analysis::Story) -> Vec<Finding> {
-    let holes = pmtu_black_hole::ways(story);
-    let paths = paths(story);
-    // What is sent again into a black hole is no random loss.
-    let paths = paths.iter().filter(|p| !holes.contains(&p.way()));
-    findings(paths, Case::of, Case::finding)
+    findings(&paths(story), Case::of, Case::finding)
 }
 
 impl<'a> Case<'a> {
@@ -108,7 +144,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
-            place: None,
+            place: Some(Place::ends(&self.losses.suffering)),
             lost_s: limited(self.path.story, &self.losses.suffering),
             since: None,
             title: fitting([
@@ -131,7 +167,7 @@ impl<'a> Case<'a> {
             confidence: self.confidence(&checks),
             evidence: self.evidence(),
             arithmetic: checks,
-            ruled_out: self.ruled_out(),
+            ruled_out: Vec::new(),
             advice: self.advice(&scope.netns),
             verify: format!(
                 "`nstat -az TcpRetransSegs` rises by less than 0.1 % of TcpOutSegs while data moves \
@@ -278,36 +314,6 @@ impl<'a> Case<'a> {
             });
         }
         checks
-    }
-
-    fn ruled_out(&self) -> Vec<RuledOut> {
-        vec![
-            RuledOut::new(
-                Id::QDISC_DROP,
-                format!(
-                    "this host dropped {} of the packets of these connections; {} were lost",
-                    count(self.losses.dropped),
-                    count(self.losses.lost)
-                ),
-            ),
-            RuledOut::new(
-                Id::TAIL_LOSS,
-                format!(
-                    "{} were sent again on ACKs, as in a transfer; {} had to wait for a timer",
-                    plural(self.losses.fast, "segment"),
-                    count(self.losses.waited)
-                ),
-            ),
-            RuledOut::new(
-                Id::BUFFERBLOAT,
-                format!(
-                    "a full queue has long round trips before it drops; {} of the losses came \
-                     within {} of the shortest",
-                    percent(self.empty),
-                    duration(u64::from(self.min_rtt_us / 4 + EMPTY_US) * 1_000)
-                ),
-            ),
-        ]
     }
 
     fn advice(&self, netns: &crate::Netns) -> Vec<Advice> {

@@ -2,19 +2,38 @@
 
 use std::cell::OnceCell;
 
-use analysis::{Endpoint, Story};
+use analysis::{ConnId, Endpoint, Story};
 
+use super::losses::Losses;
+use super::path::End;
 use super::scene::Scene;
 use super::silent::Silent;
 use crate::finding::Step;
 
 /// Where a case is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// An address and port that connects go to; of a loopback address, in this namespace.
     At(Option<u32>, Endpoint),
     /// A listener of this host.
     Listener(u32),
+    /// The ends that send over what is slow.
+    Ends(Vec<ConnId>),
+}
+
+impl Place {
+    /// The ends.
+    pub(crate) fn ends(ends: &[End]) -> Place {
+        Place::Ends(ends.iter().map(|e| e.id).collect())
+    }
+
+    /// Whether what is told of one is also told of the other.
+    pub(crate) fn meets(&self, other: &Place) -> bool {
+        match (self, other) {
+            (Place::Ends(these), Place::Ends(those)) => these.iter().any(|id| those.contains(id)),
+            _ => self == other,
+        }
+    }
 }
 
 /// A cause's answer when it is asked why it does not hold at the place of another one's finding: the
@@ -24,27 +43,40 @@ pub(crate) type No = fn(&Asked) -> Option<Step>;
 /// A place that causes are asked about; what several of them look at is derived once.
 pub(crate) struct Asked<'a> {
     pub(crate) story: &'a Story,
-    place: Place,
-    silent: OnceCell<Silent<'a>>,
+    place: &'a Place,
+    silent: OnceCell<Option<Silent<'a>>>,
+    losses: OnceCell<Option<Losses<'a>>>,
 }
 
 impl<'a> Asked<'a> {
-    pub(crate) fn about(story: &'a Story, place: Place) -> Asked<'a> {
+    pub(crate) fn about(story: &'a Story, place: &'a Place) -> Asked<'a> {
         Asked {
             story,
             place,
             silent: OnceCell::new(),
+            losses: OnceCell::new(),
         }
     }
 
     /// The connects to the place, and what was dropped of them.
-    pub(crate) fn silent(&self) -> &Silent<'a> {
-        self.silent.get_or_init(|| match self.place {
-            Place::At(netns, at) => Silent::at(self.story, netns, at),
-            Place::Listener(index) => match Scene::at(self.story, index) {
-                Some(scene) => Silent::of_listener(scene),
-                None => Silent::at(self.story, None, Endpoint::default()),
-            },
-        })
+    pub(crate) fn silent(&self) -> Option<&Silent<'a>> {
+        let silent = self.silent.get_or_init(|| match self.place {
+            Place::At(netns, at) => Some(Silent::at(self.story, *netns, *at)),
+            Place::Listener(index) => Scene::at(self.story, *index).map(Silent::of_listener),
+            Place::Ends(_) => None,
+        });
+        silent.as_ref()
+    }
+
+    /// What the ends that send lost, with those ends.
+    pub(crate) fn losses(&self) -> Option<&Losses<'a>> {
+        let losses = self.losses.get_or_init(|| match self.place {
+            Place::Ends(ids) => {
+                let ends = ids.iter().filter_map(|id| End::of(self.story, *id));
+                Some(Losses::of(self.story, ends.collect()))
+            }
+            Place::At(..) | Place::Listener(_) => None,
+        });
+        losses.as_ref()
     }
 }

@@ -1,21 +1,22 @@
 //! C30: large segments vanish on the path, small ones pass, and no ICMP message says so.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use analysis::account::State;
 use analysis::stats::median;
 use analysis::words::{bytes, count, duration, fitting, plural};
-use analysis::{Conn, Outcome, Passed, STALL, Story, Stuck, Way};
+use analysis::{Conn, Outcome, Passed, STALL, Story, Stuck};
 use recording::{Addr, RowRef, SourceName, sysctl};
 
 use super::path::{End, Path, paths_of};
+use super::places::{Asked, Place};
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, set_sysctl};
 use super::{Cause, Ground};
-use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut};
+use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Step};
 use crate::id::Id;
 use crate::lost::Lost;
 use crate::moved::Symptom;
+use crate::say::{Quantity, say};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::PMTU_BLACK_HOLE,
@@ -26,7 +27,8 @@ pub(crate) const CAUSE: Cause = Cause {
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
     seen_from: "2 timeouts beside packets that pass, 4 of a connection alone",
     rivals: &[],
-    no: None,
+    explains: &[Id::PATH_LOSS, Id::TAIL_LOSS],
+    no: Some(no),
     symptom: Some(Symptom::Retransmits),
     find,
 };
@@ -59,13 +61,26 @@ struct Case<'a> {
     safe: (u32, u32),
 }
 
-fn find(story: &Story) -> Vec<Finding> {
-    cases(story).iter().map(Case::finding).collect()
+fn no(asked: &Asked) -> Option<Step> {
+    let ends = &asked.losses()?.ends;
+    let most = ends
+        .iter()
+        .map(|e| e.transfer.stall.timeouts)
+        .max()
+        .unwrap_or(0);
+    let timeouts_in_a_row = Quantity::count(most);
+    let none = ends.iter().all(|e| stuck(asked.story, e).is_none());
+    (most < MIN_BESIDE || none).then(|| {
+        say!(
+            "at most {timeouts_in_a_row} timeouts in a row retransmitted the same segment, and none \
+             hung while others passed",
+            timeouts_in_a_row
+        )
+    })
 }
 
-/// The ways with a black hole: what is lost on them is not lost at random.
-pub(super) fn ways(story: &Story) -> BTreeSet<Way> {
-    cases(story).iter().map(|case| case.path.way()).collect()
+fn find(story: &Story) -> Vec<Finding> {
+    cases(story).iter().map(Case::finding).collect()
 }
 
 fn cases(story: &Story) -> Vec<Case<'_>> {
@@ -183,7 +198,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
-            place: None,
+            place: Some(Place::Ends(self.path.ends.iter().map(|e| e.id).collect())),
             lost_s: self.lost(),
             since: None,
             title: fitting([

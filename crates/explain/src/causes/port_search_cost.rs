@@ -36,6 +36,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     seen_from: "50 µs of searching per connect, or a search of 10 ms",
     rivals: &[],
+    explains: &[],
     no: None,
     symptom: None,
     find,

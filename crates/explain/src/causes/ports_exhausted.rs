@@ -22,6 +22,7 @@ pub(crate) const CAUSE: Cause = Cause {
     needs: &[&[SourceName::States]],
     seen_from: "5 connects without a local port",
     rivals: &[],
+    explains: &[],
     no: None,
     symptom: Some(Symptom::Connects),
     find,

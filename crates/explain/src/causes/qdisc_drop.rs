@@ -6,14 +6,14 @@ use analysis::words::{bit_rate, bytes, count, duration, fitting, percent, plural
 use analysis::{Conn, Dropped, Story};
 use recording::{RowRef, SourceName, Text, counter};
 
-use super::path::{End, limited, lost, min_rtt_us, paths, rate, sample_rows, senders};
+use super::path::{End, limited, min_rtt_us, paths, rate, sample_rows, senders};
+use super::places::{Asked, Place};
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, same_count};
 use super::{Cause, Ground};
-use crate::finding::{
-    Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step,
-};
+use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, Scope, Step};
 use crate::id::Id;
 use crate::moved::Symptom;
+use crate::say::{Quantity, say};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::QDISC_DROP,
@@ -23,8 +23,9 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Drops], &[SourceName::Sockets]],
     seen_from: "20 dropped packets, 0.3 % of what is sent",
-    rivals: &[],
-    no: None,
+    rivals: &[Id::PATH_LOSS, Id::LOCAL_FIREWALL_DROP],
+    explains: &[],
+    no: Some(no),
     symptom: Some(Symptom::Retransmits),
     find,
 };
@@ -53,6 +54,25 @@ struct Case<'a> {
     devices: Vec<(Text, f64, RowRef)>,
     /// Packets dropped for the same reason in the namespace, whatever they belonged to.
     all: u64,
+}
+
+fn no(asked: &Asked) -> Option<Step> {
+    let losses = asked.losses()?;
+    let of = losses.ends.iter();
+    let of = of.filter_map(|e| asked.story.transfers.dropped_leaving(e.conn));
+    let dropped: u64 = of.map(|d| d.by_qdisc).sum();
+    let (lost, dropped_leaving) = (
+        Quantity::of(losses.lost, "segment"),
+        Quantity::count(dropped),
+    );
+    (dropped < MIN_DROPS || dropped * 10 <= losses.lost).then(|| {
+        say!(
+            "queueing disciplines of this host dropped {dropped_leaving} of the packets of these \
+             connections; {lost} were lost",
+            dropped_leaving,
+            lost
+        )
+    })
 }
 
 fn find(story: &Story) -> Vec<Finding> {
@@ -176,7 +196,7 @@ impl Case<'_> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
-            place: None,
+            place: Some(Place::ends(&self.ends)),
             lost_s: limited(self.story, &self.ends),
             since: None,
             title: fitting([
@@ -205,7 +225,7 @@ impl Case<'_> {
             confidence: self.confidence(&checks),
             evidence: self.evidence(),
             arithmetic: checks,
-            ruled_out: self.ruled_out(),
+            ruled_out: Vec::new(),
             advice: self.advice(&scope),
             verify: format!(
                 "The drops in `tc -s qdisc show dev {}` stand still while data moves.",
@@ -289,28 +309,6 @@ impl Case<'_> {
 
     fn arithmetic(&self) -> Vec<Check> {
         vec![same_count(FORMULA, self.all, self.drops(), "packets")]
-    }
-
-    fn ruled_out(&self) -> Vec<RuledOut> {
-        let beyond = lost(&self.ends).saturating_sub(self.drops());
-        let other: u64 = self.hit.iter().map(|(_, d)| d.otherwise).sum();
-        vec![
-            RuledOut::new(
-                Id::PATH_LOSS,
-                format!(
-                    "{} were dropped here; {} sent again beyond these",
-                    plural(self.drops(), "packet"),
-                    plural(beyond, "segment")
-                ),
-            ),
-            RuledOut::new(
-                Id::LOCAL_FIREWALL_DROP,
-                format!(
-                    "{} of these connections were dropped for any other reason",
-                    plural(other, "packet")
-                ),
-            ),
-        ]
     }
 
     fn advice(&self, scope: &Scope) -> Vec<Advice> {

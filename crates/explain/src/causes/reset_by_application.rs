@@ -21,6 +21,7 @@ pub(crate) const CAUSE: Cause = Cause {
     needs: &[&[SourceName::States], &[SourceName::ResetsSent]],
     seen_from: "10 reset connections, 2 % of the listener's",
     rivals: &[],
+    explains: &[],
     no: None,
     symptom: None,
     find,

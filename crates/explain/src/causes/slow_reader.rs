@@ -9,6 +9,7 @@ use analysis::{Endpoint, Side, Story};
 use recording::SourceName;
 
 use super::path::{End, ends, rwnd_share, sample_rows};
+use super::places::Asked;
 use super::scene::{Scene, command_in, doubts};
 use super::{Cause, Ground};
 use crate::finding::{
@@ -16,6 +17,7 @@ use crate::finding::{
 };
 use crate::id::Id;
 use crate::lost::Lost;
+use crate::say::{Quantity, say};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::SLOW_READER,
@@ -26,7 +28,8 @@ pub(crate) const CAUSE: Cause = Cause {
     needs: &[&[SourceName::Sockets]],
     seen_from: "a transfer with 16 kB unread in 75 % of its samples",
     rivals: &[],
-    no: None,
+    explains: &[],
+    no: Some(no),
     symptom: None,
     find,
 };
@@ -53,6 +56,17 @@ struct Case<'a> {
     senders: Vec<End<'a>>,
     /// Connections that it received over, slowly or not.
     all: u64,
+}
+
+fn no(asked: &Asked) -> Option<Step> {
+    let waited = rwnd_share(&asked.losses()?.ends);
+    let window_limited = Quantity::share(waited);
+    (waited < MIN_RWND).then(|| {
+        say!(
+            "these connections waited {window_limited} of their busy time for the peer's window",
+            window_limited
+        )
+    })
 }
 
 fn find(story: &Story) -> Vec<Finding> {
@@ -84,11 +98,7 @@ fn find(story: &Story) -> Vec<Finding> {
 
 /// The end that sends to this one, when it is on this host.
 fn sender<'a>(story: &'a Story, end: &End) -> Option<End<'a>> {
-    let id = end.conn.peer?;
-    Some(End {
-        conn: story.conn(id)?,
-        transfer: story.transfers.of(id).filter(|t| t.samples > 0)?,
-    })
+    End::of(story, end.conn.peer?)
 }
 
 fn is_slow(story: &Story, end: &End) -> bool {

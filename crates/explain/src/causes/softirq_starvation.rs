@@ -22,6 +22,7 @@ pub(crate) const CAUSE: Cause = Cause {
     needs: &[&[SourceName::Threads]],
     seen_from: "ksoftirqd runnable 10 % of the time, 100 ms in all",
     rivals: &[],
+    explains: &[],
     no: None,
     symptom: None,
     find,

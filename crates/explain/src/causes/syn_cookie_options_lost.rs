@@ -23,6 +23,7 @@ pub(crate) const CAUSE: Cause = Cause {
     needs: &[&[SourceName::States], &[SourceName::Symbols]],
     seen_from: "a connection of at least 1 s, or with bulk, without SACK and window scaling",
     rivals: &[],
+    explains: &[],
     no: None,
     symptom: None,
     find,

@@ -5,13 +5,13 @@ use analysis::words::{count, fitting, percent, plural};
 use analysis::{KEPT_REMOTES, Rise, Story, What};
 use recording::{RowRef, SourceName, counter, sysctl};
 
-use super::lost_syn::{ConnectTimes, matters};
+use super::lost_syn::{ConnectTimes, MIN_DROPS, matters};
 use super::places::{Asked, Place};
 use super::scene::{
     SHOWN_ROWS, Scene, application, doubts, named, named_short, raise_backlog, roomy_backlog,
     scenes, set_sysctl,
 };
-use super::{Cause, Ground, accept_queue_overflow, findings};
+use super::{Cause, Ground, findings};
 use crate::finding::{Advice, Check, Confidence, Finding, Level, Scope, Step};
 use crate::id::Id;
 use crate::moved::Symptom;
@@ -33,6 +33,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::LOCAL_FIREWALL_DROP,
         Id::PATH_DROPS_SYN,
     ],
+    explains: &[],
     no: Some(no),
     symptom: Some(Symptom::Connects),
     find,
@@ -57,20 +58,13 @@ struct Case<'a> {
 }
 
 fn no(asked: &Asked) -> Option<Step> {
-    let place = asked.silent();
+    let place = asked.silent()?;
     let Some(scene) = place.scene() else {
         return place.dropped_on_the_way();
     };
     let full = scene.rise(counter::TCP_REQ_Q_FULL_DROP);
     let tcp_req_q_full_drop = Quantity::count(full.by).rows(full.rows());
-    if accept_queue_overflow::holds(scene) && full.by > 0 {
-        return Some(say!(
-            "TCPReqQFullDrop rose by {tcp_req_q_full_drop}, a consequence: requests that cannot \
-             complete for a full accept queue keep their place",
-            tcp_req_q_full_drop
-        ));
-    }
-    Case::of(scene).is_none().then(|| {
+    (full.by < MIN_DROPS && Case::of(scene).is_none()).then(|| {
         say!(
             "TCPReqQFullDrop rose by {tcp_req_q_full_drop}",
             tcp_req_q_full_drop
@@ -100,7 +94,7 @@ impl<'a> Case<'a> {
             None if repeated(scene).0 > 0 => all,
             None => 0,
         };
-        if !matters(dropped, scene.accepted()) || accept_queue_overflow::holds(scene) {
+        if !matters(dropped, scene.accepted()) {
             return None;
         }
         Some(Case {

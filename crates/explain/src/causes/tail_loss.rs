@@ -7,14 +7,14 @@ use recording::{RowRef, SourceName, sysctl};
 
 use super::losses::Losses;
 use super::path::{End, Path, median_of, paths, sample_rows};
+use super::places::{Asked, Place};
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, set_sysctl};
-use super::{Cause, Ground, findings, pmtu_black_hole};
-use crate::finding::{
-    Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step,
-};
+use super::{Cause, Ground, findings};
+use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, Step};
 use crate::id::Id;
 use crate::lost::Lost;
 use crate::moved::Symptom;
+use crate::say::{Quantity, say};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::TAIL_LOSS,
@@ -24,8 +24,14 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
     seen_from: "10 messages that waited for a timer, 0.1 % of them",
-    rivals: &[],
-    no: None,
+    rivals: &[
+        Id::PATH_LOSS,
+        Id::NAGLE_DELAYED_ACK,
+        Id::PMTU_BLACK_HOLE,
+        Id::QDISC_DROP,
+    ],
+    explains: &[],
+    no: Some(no),
     symptom: Some(Symptom::Retransmits),
     find,
 };
@@ -53,11 +59,23 @@ struct Case<'a> {
     waits: (u64, Vec<RowRef>),
 }
 
+fn no(asked: &Asked) -> Option<Step> {
+    let losses = asked.losses()?;
+    let (on_acks, waited) = (
+        Quantity::of(losses.fast, "segment"),
+        Quantity::count(losses.waited),
+    );
+    (losses.late() < MIN_WAITED || !losses.are_tails()).then(|| {
+        say!(
+            "{on_acks} retransmitted on ACKs, as in a transfer; {waited} had to wait for a timer",
+            on_acks,
+            waited
+        )
+    })
+}
+
 fn find(story: &Story) -> Vec<Finding> {
-    let holes = pmtu_black_hole::ways(story);
-    let paths = paths(story);
-    let paths = paths.iter().filter(|p| !holes.contains(&p.way()));
-    findings(paths, Case::of, Case::finding)
+    findings(&paths(story), Case::of, Case::finding)
 }
 
 impl<'a> Case<'a> {
@@ -105,7 +123,7 @@ impl<'a> Case<'a> {
         Finding {
             cause: CAUSE.id,
             number: CAUSE.number,
-            place: None,
+            place: Some(Place::ends(&self.losses.suffering)),
             lost_s: self.lost(),
             since: None,
             title: fitting([
@@ -131,7 +149,7 @@ impl<'a> Case<'a> {
             confidence: self.confidence(&checks),
             evidence: self.evidence(),
             arithmetic: checks,
-            ruled_out: self.ruled_out(),
+            ruled_out: Vec::new(),
             advice: self.advice(&scope.netns),
             verify: format!(
                 "`nstat -az TcpExtTCPLossProbes TcpExtTCPTimeouts` stand still while messages flow \
@@ -270,52 +288,6 @@ impl<'a> Case<'a> {
             );
         }
         steps
-    }
-
-    fn ruled_out(&self) -> Vec<RuledOut> {
-        let losses = &self.losses;
-        let held: u32 = losses.suffering.iter().map(|e| e.transfer.held).sum();
-        let samples: u32 = losses.suffering.iter().map(|e| e.transfer.samples).sum();
-        let longest = losses.suffering.iter().map(|e| e.transfer.stall.timeouts);
-        vec![
-            RuledOut::new(
-                Id::PATH_LOSS,
-                format!(
-                    "in a transfer losses are repaired on ACKs: here {} were, and {} waited for a \
-                     timer",
-                    count(losses.fast),
-                    count(losses.waited)
-                ),
-            ),
-            RuledOut::new(
-                Id::NAGLE_DELAYED_ACK,
-                format!(
-                    "it takes 40 ms and loses nothing: {} were lost, and {} of {} found a segment \
-                     held back",
-                    plural(losses.late(), "segment"),
-                    count(held.into()),
-                    plural(samples.into(), "sample")
-                ),
-            ),
-            RuledOut::new(
-                Id::PMTU_BLACK_HOLE,
-                format!(
-                    "no segment was sent again more than {} on the timer",
-                    match longest.max().unwrap_or(0) {
-                        0 | 1 => "once".to_string(),
-                        n => format!("{} times in a row", count(n)),
-                    }
-                ),
-            ),
-            RuledOut::new(
-                Id::QDISC_DROP,
-                format!(
-                    "this host dropped {} of the packets of these connections; {} were lost",
-                    count(losses.dropped),
-                    count(losses.late())
-                ),
-            ),
-        ]
     }
 
     fn advice(&self, netns: &crate::Netns) -> Vec<Advice> {

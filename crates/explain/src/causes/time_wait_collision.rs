@@ -35,6 +35,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     seen_from: "10 refused SYNs, 0.5 % of the connects",
     rivals: &[],
+    explains: &[],
     no: Some(no),
     symptom: Some(Symptom::Connects),
     find,
@@ -47,7 +48,7 @@ const MIN_REFUSED: u64 = 10;
 const MIN_SHARE: f64 = 0.005;
 
 fn no(asked: &Asked) -> Option<Step> {
-    let strays = asked.silent().strays;
+    let strays = asked.silent()?.strays;
     let refused = Quantity::of(strays, "SYN");
     (strays < MIN_REFUSED)
         .then(|| say!("{refused} met a TIME_WAIT socket that refused it", refused))

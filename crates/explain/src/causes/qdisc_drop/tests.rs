@@ -13,7 +13,7 @@ fn drops_are_told_with_their_device() {
     assert_eq!((f.impact.affected, f.scope.pid), (4, Some(77)));
     assert_eq!(f.scope.resource.as_deref(), Some("qdisc of to-server"));
     assert_eq!(number(&f, "dropped"), &Number::Count(4 * 8 * 7));
-    assert!(ruled_out(&f, "path-loss").contains("0 segments"));
+    assert!(ruled_out(&f, "path-loss").starts_with("0 of"));
     // Two round trips of 20 ms at 1 MB/s are less than the least that is advised.
     let limit = Change::QueueLimit {
         netns: CLIENT,

@@ -22,7 +22,7 @@ fn both_ends_here() {
     assert_eq!(number(&f, "lost"), &Number::Count(5 * 2 * 7));
     assert_eq!(number(&f, "timer_us"), &Number::Real(204_000.0));
     assert!(f.arithmetic.len() == 1 && f.arithmetic[0].agrees);
-    assert!(ruled_out(&f, "path-loss").contains("here 0 were, and 70 waited"));
+    assert!(ruled_out(&f, "path-loss").contains("70 of 70 segments retransmitted waited"));
     let repair = Change::RepairPath {
         from: "10.79.0.2".into(),
         to: "10.79.0.1".into(),
