@@ -114,7 +114,7 @@ fn of_story(story: &Story, recording: &Recording, options: &Options) -> Result<E
     let mut summary = Summary::of(recording, story);
     let (mut found, cut) = causes::find(story, &options.causes);
     let holding: Vec<_> = found.iter().map(|f| f.cause).collect();
-    narrow::narrow(&mut found, recording, &options.filter)?;
+    narrow::narrow(&mut found, story, recording, &options.filter)?;
     let mut note = |says: String| {
         let (source, kind) = ("explain".into(), NoteKind::LeftOut);
         summary.health.push(HealthNote { source, kind, says });

@@ -15,7 +15,7 @@ const LEAST_OUTAGE_NS: u64 = 1_000_000_000;
 pub(crate) const SYN_TIMEOUT_NS: u64 = 1_000_000_000;
 
 /// An end, as no other is.
-type End = (u32, Endpoint, Endpoint, u64);
+pub(crate) type End = (u32, Endpoint, Endpoint, u64);
 /// Who connects, and where to.
 type Caller = (u32, Option<u32>, Endpoint);
 
@@ -29,7 +29,8 @@ pub struct Lost {
     elsewhere_ns: u64,
 }
 
-fn end(conn: &Conn) -> End {
+/// The end of a connection as claims name it.
+pub(crate) fn end(conn: &Conn) -> End {
     (conn.netns, conn.local, conn.remote, conn.start_ns)
 }
 
@@ -37,6 +38,11 @@ impl Lost {
     /// How long, s; `None` when there is nothing to measure it against.
     pub fn seconds(&self) -> Option<f64> {
         self.seconds
+    }
+
+    /// The ends that lost some.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = End> + '_ {
+        self.of_ends.keys().map(|(end, _)| *end)
     }
 
     /// What is claimed, ns: what it comes to once it is settled, before that all of it.

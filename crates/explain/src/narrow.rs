@@ -1,31 +1,66 @@
-//! Leaves of the findings those that the user asked about: by the listener and the processes that
-//! they name, or by the connections in their evidence.
+//! Leaves of the findings those that the user asked about: by the connections that suffer, by the
+//! listener and the processes that they name; what concerns no connection in particular concerns all.
 
 use std::net::SocketAddr;
 
 use ahash::{AHashMap, AHashSet};
-use recording::tables::{Event, Listener};
-use recording::{Error, Filter, Recording, RowRef, Table};
-
 use analysis::account::Service;
+use analysis::{Conn, ConnId, Story};
+use recording::tables::Listener;
+use recording::{Error, Filter, Recording};
 
+use crate::causes::places::Place;
 use crate::finding::Finding;
+use crate::lost::{End, end};
 
 /// Removes the findings that the filter does not ask for.
 pub(crate) fn narrow(
     findings: &mut Vec<Finding>,
+    story: &Story,
     recording: &Recording,
     filter: &Filter,
 ) -> Result<(), Error> {
-    findings.retain(|f| filter.netns_ok(f.scope.netns.inode));
+    let host = |f: &Finding| f.scope.netns.inode == 0;
+    findings.retain(|f| host(f) || filter.netns_ok(f.scope.netns.inode));
     let asks = filter.asks_for_tasks() || !filter.ports.is_empty() || !filter.addrs.is_empty();
     if !asks || findings.is_empty() {
         return Ok(());
     }
-    let shown = evidence(findings, recording, filter)?;
+    let asked = asked_for(story, filter);
     let cgroups = cgroups(recording, filter)?;
-    findings.retain(|f| names(f, filter, &cgroups) || rows(f).any(|at| shown.contains(&at)));
+    findings.retain(|f| {
+        let mut ids = ids(f).iter();
+        let is_end = ids.any(|id| story.conn(*id).is_some_and(|c| asked.contains(&end(c))));
+        is_end || f.lost_s.ends().any(|e| asked.contains(&e)) || names(f, filter, &cgroups)
+    });
     Ok(())
+}
+
+/// The ends that a finding is about, where it is about some.
+fn ids(f: &Finding) -> &[ConnId] {
+    match &f.place {
+        Some(Place::Ends(ids)) => ids,
+        _ => &[],
+    }
+}
+
+/// The ends of the connections that are asked for: both, where both are here.
+fn asked_for(story: &Story, filter: &Filter) -> AHashSet<End> {
+    let owned = |conn: &Conn| {
+        let owner = story.owner(conn);
+        let (pid, comm) = owner.unzip();
+        filter.task_ok(pid, comm.as_deref(), None)
+    };
+    let mut asked = AHashSet::new();
+    for conn in &story.conns {
+        let there = filter.ports_ok(conn.local.port, conn.remote.port)
+            && filter.addrs_ok(conn.local.addr, conn.remote.addr);
+        let peer = conn.peer.and_then(|id| story.conn(id));
+        if there && (owned(conn) || peer.is_some_and(owned)) {
+            asked.insert(end(conn));
+        }
+    }
+    asked
 }
 
 /// Removes the services that the filter does not ask for.
@@ -52,39 +87,6 @@ fn is_at(place: SocketAddr, filter: &Filter) -> bool {
     there && filter.ports_ok(place.port(), 0)
 }
 
-fn rows(finding: &Finding) -> impl Iterator<Item = RowRef> + '_ {
-    finding
-        .evidence
-        .iter()
-        .flat_map(|step| step.rows.iter().copied())
-}
-
-/// The rows of the evidence that are about what was asked for.
-fn evidence(
-    findings: &[Finding],
-    recording: &Recording,
-    filter: &Filter,
-) -> Result<AHashSet<RowRef>, Error> {
-    let wanted = findings.iter().flat_map(rows);
-    let wanted: AHashSet<RowRef> = wanted.filter(|at| at.table == Event::INFO.name).collect();
-    let mut shown = AHashSet::new();
-    if wanted.is_empty() {
-        return Ok(shown);
-    }
-    for batch in recording.scan::<Event>()? {
-        for (at, e) in batch?.rows() {
-            if wanted.contains(&at)
-                && filter.task_ok(e.pid, e.comm.as_deref(), e.cgroup)
-                && filter.ports_ok(e.local_port, e.remote_port)
-                && filter.addrs_ok(e.local_addr, e.remote_addr)
-            {
-                shown.insert(at);
-            }
-        }
-    }
-    Ok(shown)
-}
-
 /// cgroups of listeners by place; only when they are asked for.
 fn cgroups(
     recording: &Recording,
@@ -109,7 +111,12 @@ fn cgroups(
 fn names(f: &Finding, filter: &Filter, cgroups: &AHashMap<(u32, SocketAddr), u64>) -> bool {
     let scope = &f.scope;
     let place: Option<SocketAddr> = scope.listener.parse().ok();
-    if !place.is_some_and(|p| is_at(p, filter)) {
+    let of_some = !ids(f).is_empty() || f.lost_s.ends().next().is_some();
+    let at = match place {
+        Some(place) => is_at(place, filter),
+        None => !of_some || (filter.ports.is_empty() && filter.addrs.is_empty()),
+    };
+    if !at {
         return false;
     }
     let cgroup = place.and_then(|p| cgroups.get(&(scope.netns.inode, p)).copied());
@@ -119,7 +126,9 @@ fn names(f: &Finding, filter: &Filter, cgroups: &AHashMap<(u32, SocketAddr), u64
         .processes
         .iter()
         .any(|p| ok(Some(p.pid), Some(&p.comm)));
-    ok(scope.pid, scope.comm.as_deref()) || did || scope.pids.iter().any(holds)
+    // The kernel's own threads, tables and rules serve every process.
+    let everybodys = scope.pid.is_none() && !of_some && place.is_none();
+    everybodys || ok(scope.pid, scope.comm.as_deref()) || did || scope.pids.iter().any(holds)
 }
 
 #[cfg(test)]
@@ -160,5 +169,56 @@ mod tests {
             ..port(9)
         };
         assert_eq!(found(both), 0, "all kinds must match");
+    }
+
+    /// The causes found in a recording, of those that a filter asks for.
+    fn causes(f: &fixture::Fixture, filter: Filter) -> Vec<&'static str> {
+        let written = f.write().unwrap();
+        let options = Options::default().about(filter);
+        let explained = explain_with(&written.recording, &options).unwrap();
+        explained
+            .findings
+            .iter()
+            .map(|f| f.cause.as_str())
+            .collect()
+    }
+
+    #[test]
+    fn findings_about_paths_and_ends_are_narrowed_and_not_lost() {
+        let cases = [
+            fixture::bloated(),
+            fixture::lossy(),
+            fixture::shaped(),
+            fixture::nagle(),
+            fixture::slow_reader(),
+            fixture::tails(),
+            fixture::black_hole(),
+        ];
+        for f in cases {
+            let all = causes(&f, Filter::default());
+            assert!(!all.is_empty());
+            let of = |ports: Vec<u16>, addrs: &[&str]| Filter {
+                ports,
+                addrs: addrs.iter().map(|a| a.parse().unwrap()).collect(),
+                ..Filter::default()
+            };
+            assert_eq!(causes(&f, of(vec![5_000], &[])), all);
+            assert_eq!(causes(&f, of(vec![], &["10.79.0.0/24"])), all);
+            assert_eq!(causes(&f, of(vec![9], &[])), [""; 0]);
+            assert_eq!(causes(&f, of(vec![5_000], &["192.0.2.1"])), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn either_end_of_a_connection_asks_for_what_slows_it() {
+        let f = fixture::bloated();
+        let all = causes(&f, Filter::default());
+        let by = |comm: &str| Filter {
+            comms: vec![comm.into()],
+            ..Filter::default()
+        };
+        assert_eq!(causes(&f, by("iperf3")), all);
+        assert_eq!(causes(&f, by("wrk")), all);
+        assert_eq!(causes(&f, by("nobody")), [""; 0]);
     }
 }
