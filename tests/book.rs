@@ -36,3 +36,56 @@ fn every_scenario_is_in_the_book() {
         );
     }
 }
+
+/// Files that people read as words: code, the book, the page of the report.
+fn prose(dir: &Path, found: &mut Vec<std::path::PathBuf>) {
+    let kinds = ["rs", "md", "ts", "tsx", "toml", "c", "h"];
+    for entry in fs::read_dir(dir).unwrap().flatten() {
+        let path = entry.path();
+        let name = entry.file_name();
+        if path.is_dir() {
+            if name != "node_modules" && name != "target" && name != "snapshots" {
+                prose(&path, found);
+            }
+        } else if path
+            .extension()
+            .is_some_and(|e| kinds.iter().any(|k| e == *k))
+        {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn words_are_those_of_the_glossary() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let glossary = fs::read_to_string(root.join("docs/glossary.md")).unwrap();
+    let cells = glossary.lines().filter(|l| l.starts_with("| "));
+    let not = cells.filter_map(|l| l.split('|').nth(3)?.trim().strip_prefix('"'));
+    let not: Vec<&str> = not.map(|w| w.trim_end_matches('"')).collect();
+    assert!(not.len() >= 8, "{not:?}");
+    let mut files = Vec::new();
+    for dir in ["crates", "docs", "web", "tests"] {
+        prose(&root.join(dir), &mut files);
+    }
+    files.push(root.join("README.md"));
+    files.push(root.join("ARCHITECTURE.md"));
+    assert!(files.len() > 300);
+    let mut wrong = Vec::new();
+    for file in files.iter().filter(|f| !f.ends_with("glossary.md")) {
+        let text = fs::read_to_string(file).unwrap();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.to_lowercase();
+            // "in the meantime" is English.
+            let line = line.replace("in the meantime", "");
+            for word in not.iter().filter(|w| line.contains(**w)) {
+                wrong.push(format!("{}:{}: {word}", file.display(), number + 1));
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "docs/glossary.md has better words:\n{}",
+        wrong.join("\n")
+    );
+}

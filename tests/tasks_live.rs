@@ -312,7 +312,7 @@ fn a_lost_syn_is_named_behind_the_wait_of_who_accepts() {
         let syn = syn.unwrap_or_else(|| {
             let sources = Recording::open(&path).unwrap().manifest.sources;
             let waits = waits_of(&path, client);
-            panic!("no SYN of {from} sent again: {events:#?} {waits:#?} {sources:#?}")
+            panic!("no SYN of {from} retransmitted: {events:#?} {waits:#?} {sources:#?}")
         });
         for (tid, call) in [(accepting, "accept4"), (client, "connect")] {
             let waits = waits_of(&path, tid);

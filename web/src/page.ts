@@ -110,7 +110,7 @@ median_ms: number,
  */
 count: number, 
 /**
- * Which SYN of the schedule it is: 0 the first, 1 the first one sent again …; null when none fits.
+ * Which SYN of the schedule it is: 0 the first, 1 the first one retransmitted …; null when none fits.
  */
 attempt: number | null, };
 
@@ -325,7 +325,7 @@ heat: Array<[number, number, number]>,
  */
 clusters: Array<Cluster>, 
 /**
- * When the kernel sends an unanswered SYN again, ms after the first.
+ * When the kernel retransmits an unanswered SYN, ms after the first.
  */
 schedule_ms: Array<number>, };
 

@@ -17,7 +17,7 @@ export function overflow(): Run["findings"][number] {
     ],
     [
       "segment",
-      "225 SYNs were sent again, 1.02 s, 3.07 s and 7.16 s after the first: the kernel's schedule.",
+      "225 SYNs were retransmitted, 1.02 s, 3.07 s and 7.16 s after the first: the kernel's schedule.",
       [["SYNs", "225"]],
       ["event:1042"],
     ],
@@ -84,7 +84,7 @@ export function overflow(): Run["findings"][number] {
         tolerance: "within 10 %",
       },
       {
-        formula: "SYNs sent again ≥ clients that waited",
+        formula: "SYNs retransmitted ≥ clients that waited",
         expected: "89 SYNs",
         measured: "225 SYNs",
         agrees: true,

@@ -137,10 +137,10 @@ function run(name: string, size: Size): Run {
         ["connections opened", "49,739"],
         ["accepted", "49,711"],
         ["failed", "0"],
-        ["segments sent again", "253"],
+        ["segments retransmitted", "253"],
       ],
       symptoms: [
-        ["SYNs sent again", 225],
+        ["SYNs retransmitted", 225],
         [`resets sent by ${HOSTILE}`, 12],
       ],
       cannot_tell: [["cpu-contention", '"threads" was not recorded']],
@@ -150,7 +150,7 @@ function run(name: string, size: Size): Run {
         ["syn-queue-overflow", "The SYN queue is full and SYN cookies are off"],
       ],
       waits: [
-        ["a segment sent again", 89, 8450],
+        ["a segment retransmitted", 89, 8450],
         ["a timer", 12040, 503],
       ],
       walks: [
@@ -244,7 +244,14 @@ function run(name: string, size: Size): Run {
 }
 
 function source(name: string, verdict: string, because: string, lost: number) {
-  return { name, gives: "segments that were sent again", required: false, verdict, because, lost };
+  return {
+    name,
+    gives: "segments that were retransmitted",
+    required: false,
+    verdict,
+    because,
+    lost,
+  };
 }
 
 function settings(): Run["settings"] {
@@ -300,7 +307,7 @@ function timelines(): Run["timelines"] {
         line("opened", (t) => (stopped(t) ? 60 : 5881) + next() * 300),
         line("accepted", (t) => (stopped(t) ? 0 : 5861) + next() * 300),
       ]),
-      chart("retransmits", "Segments sent again", "per s", [
+      chart("retransmits", "Segments retransmitted", "per s", [
         line("SYN", (t) => (stopped(t) ? 80 + next() * 40 : next() * 2)),
         line("data", () => next() * 5),
       ]),

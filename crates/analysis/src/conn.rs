@@ -44,9 +44,9 @@ pub struct Conn {
     pub pid: Option<u32>,
     /// Its command name.
     pub comm: Option<Text>,
-    /// SYNs sent again.
+    /// SYNs retransmitted.
     pub syn_retries: u32,
-    /// Segments sent again after the handshake.
+    /// Segments retransmitted after the handshake.
     pub retransmits: u32,
     /// Smoothed round-trip time, µs; 0 when none was measured.
     pub rtt_us: u32,

@@ -27,7 +27,7 @@ pub struct Listener {
     pub holders: Vec<Held>,
     /// The last listen() that we saw.
     pub call: Option<ListenCall>,
-    /// When a socket stopped to listen here.
+    /// When a socket stopped listening here.
     pub closed_ns: Option<u64>,
     /// Ends on this host that it accepted, in order of time.
     pub accepted: Vec<ConnId>,
@@ -277,7 +277,7 @@ impl Listeners {
         }
     }
 
-    /// A socket stopped to listen.
+    /// A socket stopped listening.
     pub fn ended(&mut self, row: &Event) {
         let local = Endpoint::new(row.local_addr, row.local_port);
         if let Some(index) = self.by_place.get(&(row.netns, local)) {

@@ -50,7 +50,7 @@ pub enum What {
     SynRefused,
     /// Another reset was sent.
     ResetSent,
-    /// A SYN-ACK was sent again.
+    /// A SYN-ACK was retransmitted.
     SynAckRepeated,
 }
 

@@ -1,4 +1,4 @@
-//! SYNs that a TIME_WAIT socket refused, what clients made of it, and when SYNs were sent again.
+//! SYNs that a TIME_WAIT socket refused, what clients made of it, and when SYNs were retransmitted.
 
 use ahash::AHashMap;
 use recording::tables::Event;
@@ -21,7 +21,7 @@ pub struct Refusals {
     pub refused: Vec<Refused>,
     /// Resets that clients sent in SYN_SENT: an ACK came that fits no SYN of theirs.
     pub strays: Vec<Seen>,
-    /// SYNs sent again.
+    /// SYNs retransmitted.
     pub retries: Vec<Retry>,
     /// Ends that closed first, by their place: each leaves a TIME_WAIT socket there.
     pub closed_first: AHashMap<(u32, Endpoint), u64>,
@@ -66,7 +66,7 @@ pub struct Seen {
     row: EventRow,
 }
 
-/// A SYN sent again.
+/// A SYN retransmitted.
 #[derive(Clone, Copy, Debug)]
 pub struct Retry {
     /// When and where.

@@ -1,4 +1,4 @@
-//! Segments that hang: sent again on the timer, time after time, while other things pass.
+//! Segments that hang: retransmitted on the timer, time after time, while other things pass.
 
 use recording::tables::{Event, Socket};
 use recording::{Addr, RowRef};
@@ -94,7 +94,7 @@ impl Passed {
 #[derive(Clone, Debug, Default)]
 pub struct Stall {
     seq: u32,
-    /// No other segment was sent again on the timer since.
+    /// No other segment was retransmitted on the timer since.
     open: bool,
     pub first_ns: u64,
     pub last_ns: u64,

@@ -283,7 +283,7 @@ impl Story {
             ),
             of(
                 refusals.folded,
-                "further SYNs sent again or refused by TIME_WAIT were not examined",
+                "further SYNs retransmitted or refused by TIME_WAIT were not examined",
             ),
             of(
                 resets.folded,

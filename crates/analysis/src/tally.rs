@@ -15,11 +15,11 @@ const MAX_NAMES: usize = 1_000;
 pub struct Tally {
     /// Events of every kind.
     pub events: u64,
-    /// SYNs sent again.
+    /// SYNs retransmitted.
     pub syn_retries: u64,
-    /// SYN-ACKs sent again.
+    /// SYN-ACKs retransmitted.
     pub synack_retries: u64,
-    /// Segments sent again after the handshake, by what sent them.
+    /// Segments retransmitted after the handshake, by what sent them.
     pub retransmits: BTreeMap<String, u64>,
     /// Resets sent, by reason.
     pub resets_sent: BTreeMap<String, u64>,

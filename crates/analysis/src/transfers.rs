@@ -33,7 +33,7 @@ pub struct Transfers {
     drops: BoundedMap<(u32, Endpoint, Endpoint), Dropped, MAX_DROPS>,
     /// The same, whichever namespace it was: a packet may be dropped on its way through several.
     anywhere: AHashMap<(Endpoint, Endpoint), u64>,
-    /// Segments sent again after the handshake, per namespace.
+    /// Segments retransmitted after the handshake, per namespace.
     resends: AHashMap<u32, u64>,
     ways: Ways,
     /// Start and length of the recording, ns.
@@ -98,9 +98,9 @@ pub struct Transfer {
     pub peak: f64,
     /// Rows of samples that show what the counts above tell.
     pub rows: Vec<RowRef>,
-    /// Segments sent again, by what sent them.
+    /// Segments retransmitted, by what sent them.
     pub resends: Resends,
-    /// One that was sent again on the timer, time after time.
+    /// One that was retransmitted on the timer, time after time.
     pub stall: Stall,
 }
 
@@ -117,7 +117,7 @@ struct Counts {
     rwnd_us: u64,
 }
 
-/// Segments that one socket sent again.
+/// Segments that one socket retransmitted.
 #[derive(Clone, Debug, Default)]
 pub struct Resends {
     /// On ACKs or on the reordering timer.
@@ -135,7 +135,7 @@ pub struct Resends {
     pub waited_sampled: u64,
     /// The one counted last.
     waited_seq: Option<u32>,
-    /// Round trips when they were sent again, µs.
+    /// Round trips when they were retransmitted, µs.
     pub rtts: Rtts,
     /// Parts of the recording with one, as bits.
     pub slots: u32,
@@ -205,7 +205,7 @@ impl Transfers {
         self.ways.established(row);
     }
 
-    /// A segment was sent again, after the handshake; `id` when its connection is known.
+    /// A segment was retransmitted, after the handshake; `id` when its connection is known.
     pub(super) fn resent(&mut self, id: Option<ConnId>, at: RowRef, row: &Event) {
         *self.resends.entry(row.netns).or_default() += 1;
         let (start, length) = self.span;
@@ -297,7 +297,7 @@ impl Transfers {
         self.ways.get(way)
     }
 
-    /// Segments that a namespace sent again after handshakes.
+    /// Segments that a namespace retransmitted after handshakes.
     pub fn resent_in(&self, netns: u32) -> u64 {
         self.resends.get(&netns).copied().unwrap_or(0)
     }
@@ -413,7 +413,7 @@ impl Transfer {
         self.last.received.saturating_sub(self.base.received)
     }
 
-    /// Segments with data that were sent, those sent again included.
+    /// Segments with data that were sent, those retransmitted included.
     pub fn segments(&self) -> u64 {
         self.last.segments.saturating_sub(self.base.segments)
     }

@@ -201,10 +201,7 @@ impl Confidence {
             self.at_most(Level::Medium, format!("does not fit: {}", check.formula));
         }
         match checks.len() {
-            0 => self.at_most(
-                Level::Medium,
-                "there is no second number to check it against",
-            ),
+            0 => self.at_most(Level::Medium, "no independent measurement confirms it"),
             _ if checks.iter().any(|c| !c.agrees) => {}
             1 => self.because("the arithmetic fits"),
             n => self.because(format!("{n} of {n} arithmetic checks fit")),

@@ -7,12 +7,12 @@ mod case;
 mod causes;
 mod changes;
 pub mod compare;
+mod correlated_counters;
+mod filter_findings;
 mod finding;
 mod id;
 mod lost;
 mod modes;
-mod moved;
-mod narrow;
 mod reading;
 mod say;
 mod since;
@@ -114,7 +114,7 @@ fn of_story(story: &Story, recording: &Recording, options: &Options) -> Result<E
     let mut summary = Summary::of(recording, story);
     let (mut found, cut) = causes::find(story, &options.causes);
     let holding: Vec<_> = found.iter().map(|f| f.cause).collect();
-    narrow::narrow(&mut found, story, recording, &options.filter)?;
+    filter_findings::narrow(&mut found, story, recording, &options.filter)?;
     let mut note = |says: String| {
         let (source, kind) = ("explain".into(), NoteKind::LeftOut);
         summary.health.push(HealthNote { source, kind, says });
@@ -136,7 +136,7 @@ fn of_story(story: &Story, recording: &Recording, options: &Options) -> Result<E
     }
     since::tell(&mut findings, story, recording)?;
     let (mut account, folded) = account::account(story);
-    narrow::services(&mut account, recording, &options.filter)?;
+    filter_findings::services(&mut account, recording, &options.filter)?;
     if folded > 0 {
         let ends = words::plural(folded, "end");
         note(format!(

@@ -29,11 +29,11 @@ pub(crate) fn modes(values: &mut [u64]) -> Vec<Mode> {
     modes.collect()
 }
 
-/// When a client that gets no answer sends its SYN again, ns after the first: once a second for
+/// When a client that gets no answer retransmits its SYN, ns after the first: once a second for
 /// `linear` + 1 times (net.ipv4.tcp_syn_linear_timeouts; 0 where the kernel has no such setting),
 /// then at double the interval each time.
 ///
-/// A client that is answered with a stray ACK since Linux 5.6 sends it again `quick` ns after that
+/// A client that is answered with a stray ACK since Linux 5.6 retransmits it `quick` ns after that
 /// first, which counts as a timeout.
 pub(crate) fn syn_schedule(linear: u64, quick: Option<u64>) -> Vec<u64> {
     /// TCP_TIMEOUT_INIT.

@@ -29,7 +29,7 @@ pub struct Connect {
     pub start_ns: u64,
     /// How long it took to be established, ns.
     pub took_ns: u64,
-    /// SYNs that it sent again.
+    /// SYNs that it retransmitted.
     pub retries: u32,
 }
 
@@ -40,7 +40,7 @@ pub struct Cluster {
     pub count: u64,
     /// Their median, ns.
     pub median_ns: u64,
-    /// How many SYNs they sent again, in the median; `None` when retransmissions were not recorded.
+    /// How many SYNs they retransmitted, in the median; `None` when retransmissions were not recorded.
     pub retries: Option<u32>,
 }
 
@@ -126,7 +126,7 @@ impl Reading {
         clusters.collect()
     }
 
-    /// When Linux sends an unanswered SYN again in the namespace from which most connects went out,
+    /// When Linux retransmits an unanswered SYN in the namespace from which most connects went out,
     /// ns after the first; nothing of the model of another kernel.
     pub fn syn_schedule(&self) -> Vec<u64> {
         if !self.linux {

@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use crate::causes;
 use crate::changes::{change, per_bin};
+use crate::correlated_counters::{Symptom, in_trouble};
 use crate::finding::{Finding, Scope};
-use crate::moved::{Symptom, in_trouble};
 
 /// Rates of symptoms are compared over bins of this length.
 const BIN_NS: u64 = 250_000_000;
@@ -53,7 +53,7 @@ impl Since {
             after => format!("{} after the start", duration(after)),
         };
         let says = match began {
-            Began::Before => "the recording began, or before".into(),
+            Began::Before => "before the recording started".into(),
             Began::Broke => format!("{}, when the rate broke", moment()),
             Began::Rose => format!("{}, when it became frequent", moment()),
             Began::Seen => moment(),

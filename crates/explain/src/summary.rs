@@ -175,10 +175,10 @@ fn symptoms(story: &Story) -> Vec<Symptom> {
             });
         }
     };
-    say("SYN", "sent again".into(), tally.syn_retries);
-    say("SYN-ACK", "sent again".into(), tally.synack_retries);
+    say("SYN", "retransmitted".into(), tally.syn_retries);
+    say("SYN-ACK", "retransmitted".into(), tally.synack_retries);
     for (kind, n) in &tally.retransmits {
-        say("segment", format!("sent again ({kind})"), *n);
+        say("segment", format!("retransmitted ({kind})"), *n);
     }
     for (reason, n) in &tally.resets_sent {
         say("reset", format!("sent ({reason})"), *n);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Makes the clients that reach a device old: a SYN that is sent again within half a second vanishes.
+/* Makes the clients that reach a device old: a SYN that is retransmitted within half a second vanishes.
  *
- * Since Linux 5.6 a client whose SYN is answered with a stray ACK sends it again after two ticks of
+ * Since Linux 5.6 a client whose SYN is answered with a stray ACK retransmits it after two ticks of
  * its timer; older kernels and other systems wait out the initial timeout of a second. Loaded by tc
  * at ingress; what it takes is consumed, not dropped: an old client would not have sent it. */
 typedef unsigned char u8;

@@ -5,8 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::common::{need_root, programs};
 use lab::{Outcome, Round, RunOptions, render, run};
+
+use crate::common::{need_root, programs};
 
 /// `record` waits for SIGINT as tcpwhy does; `explain` says what the test wants it to.
 const SCRIPT: &str = r#"#!/bin/bash

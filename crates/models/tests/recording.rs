@@ -135,7 +135,7 @@ fn connections_and_counters_of_the_recording_are_those_of_the_run() {
         let all = &told.summary.symptoms;
         all.iter().find(|s| s.says == says).map_or(0, |s| s.count)
     };
-    assert_eq!(symptom("SYNs sent again"), column("SYNs resent"));
+    assert_eq!(symptom("SYNs retransmitted"), column("SYNs resent"));
     assert_eq!(
         symptom("resets sent (TCPS_SYN_SENT-Bad_seq)"),
         column("resets")

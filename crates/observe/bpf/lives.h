@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Whole lives: a connection that opens and ends soon, with nothing sent again, is one record, not three.
+/* Whole lives: a connection that opens and ends soon, with nothing retransmitted, is one record, not three.
  * Until it ends it waits in a slot, which user space empties now and then. Included by
  * events.bpf.c. */
 #ifndef TCPWHY_LIVES_H

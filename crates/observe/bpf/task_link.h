@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The TCP packet behind a wakeup: each CPU remembers the socket whose packet it handled last; a
- * wakeup belongs to that packet while the socket is still locked for it. Segments sent again are
+ * wakeup belongs to that packet while the socket is still locked for it. Segments retransmitted are
  * remembered by their addresses, as the receiver sees them, and sequence number. */
 #ifndef TCPWHY_TASK_LINK_H
 #define TCPWHY_TASK_LINK_H
@@ -124,7 +124,7 @@ static __always_inline void link_to_packet(struct tw_wait *w)
 		r = bpf_map_lookup_elem(&resent_segments, &s);
 	}
 	if (!r && p->kind == PACKET_HANDSHAKE) {
-		/* The peer's SYN came at once; was ours the one that had to be sent again? */
+		/* The peer's SYN came at once; was ours the one that had to be retransmitted? */
 		seen_from_there(&s, &sk->__sk_common);
 		s.seq = p->own_seq;
 		r = bpf_map_lookup_elem(&resent_segments, &s);

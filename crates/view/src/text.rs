@@ -364,8 +364,8 @@ fn recording(page: &mut Page, summary: &Summary) {
     let symptoms: Vec<_> = symptoms.collect();
     let symptoms = match (symptoms.is_empty(), summary.counters) {
         (false, _) => symptoms.join("; "),
-        (true, 0) => "no retransmission, drop or reset; no counter was read".to_string(),
-        (true, _) => "no retransmission, drop or reset, and no telling counter rose".to_string(),
+        (true, 0) => "no retransmissions, drops or resets; no counter was read".to_string(),
+        (true, _) => "no retransmissions, drops or resets, and no error counter rose".to_string(),
     };
     page.item("symptoms", Look::Plain, &symptoms);
     if !summary.complete {

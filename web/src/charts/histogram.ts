@@ -28,7 +28,7 @@ export function clusterText(cluster: Cluster): string {
       ? ""
       : cluster.attempt === 0
         ? ", first SYN"
-        : `, ${ordinal(cluster.attempt)} SYN sent again`;
+        : `, ${ordinal(cluster.attempt)} SYN retransmitted`;
   return `${duration(cluster.median_ms)}: ${number(cluster.count)}${which}`;
 }
 
@@ -130,7 +130,7 @@ function drawBars(u: uPlot, counts: number[], low: number, high: number, bottom:
   u.ctx.restore();
 }
 
-/** The times at which the kernel sends an unanswered SYN again, and the clusters, each with its name. */
+/** The times at which the kernel retransmits an unanswered SYN, and the clusters, each with its name. */
 function named(u: uPlot, latency: Latency, low: number, high: number): Label[] {
   const last = latency.bounds_ms.at(-1) ?? 0;
   const inside = ({ at, ms }: { at: number; ms: number }) => at >= low && at <= high && ms <= last;

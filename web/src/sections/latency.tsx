@@ -41,7 +41,7 @@ function Known({ latency }: { latency: Latency }) {
             <span class="legend">
               <span class="key schedule">
                 <i />
-                when an unanswered SYN is sent again
+                when an unanswered SYN is retransmitted
               </span>
             </span>
           )}

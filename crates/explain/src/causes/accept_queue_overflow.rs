@@ -10,9 +10,9 @@ use super::lost_syn::{ConnectTimes, matters};
 use super::places::{Asked, Place};
 use super::scene::{Scene, application, doubts, named, named_short, process, scenes};
 use super::{Cause, Ground, findings};
+use crate::correlated_counters::Symptom;
 use crate::finding::{Check, Confidence, Finding, Impact, Level, Scope, Step};
 use crate::id::Id;
-use crate::moved::Symptom;
 use crate::say::{Quantity, say};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -205,7 +205,7 @@ impl<'a> Case<'a> {
     }
 
     /// Arrivals and accepts per second; `None` when no client is on this host, for a SYN that is
-    /// sent again cannot be told from a new one.
+    /// retransmitted cannot be told from a new one.
     fn rates(&self) -> Option<(f64, f64)> {
         let began = &self.times.began;
         let first = *began.iter().min()?;
@@ -390,7 +390,7 @@ impl<'a> Case<'a> {
         (ghosts > 0).then(|| {
             Step::new(format!(
                 "{} of handshakes came to the full queue and were dropped: those clients believe \
-                 that they are connected, and send their first request again and again.",
+                 that they are connected, and retransmit their first request over and over.",
                 plural(ghosts, "last ACK")
             ))
             .number("late_acks", ghosts)

@@ -12,16 +12,16 @@ use super::path::{
 use super::places::{Asked, Place};
 use super::scene::{command_in, doubts, namespace};
 use super::{Cause, Ground, findings};
+use crate::correlated_counters::Symptom;
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, Step};
 use crate::id::Id;
 use crate::lost::Lost;
-use crate::moved::Symptom;
 use crate::say::{Quantity, say};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::BUFFERBLOAT,
     number: "C20",
-    title: "a deep queue in front of a bottleneck stands full",
+    title: "a deep buffer at the bottleneck stays full",
     page: include_str!("bufferbloat.md"),
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
@@ -199,7 +199,7 @@ impl<'a> Case<'a> {
         let affected = (self.bulk.len() + self.beside.len()) as u64;
         let of = self.path.ends.len() as u64;
         let says = format!(
-            "{} of {} to {} waited {} more per round trip; {} of them are transfers.",
+            "Round trips of {} of {} to {} took {} longer; {} of them are bulk transfers.",
             count(affected),
             plural(of, "connection"),
             self.path.to,

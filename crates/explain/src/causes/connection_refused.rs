@@ -11,12 +11,12 @@ use recording::{SourceName, Text, counter};
 
 use super::scene::{command_in, doubts, same_count};
 use super::{Cause, Ground};
+use crate::correlated_counters::Symptom;
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope,
 };
 use crate::id::Id;
 use crate::lost::Lost;
-use crate::moved::Symptom;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::CONNECTION_REFUSED,
@@ -389,7 +389,7 @@ impl<'a> Case<'a> {
         };
         let waited = self.took().map_or(String::new(), |took| {
             format!(
-                "; the answer came after {}, without a SYN sent again",
+                "; the answer came after {}, without a SYN retransmitted",
                 duration(took)
             )
         });

@@ -6,12 +6,12 @@ use recording::{SourceName, sysctl};
 
 use super::places::Asked;
 use super::scene::{command_in, namespace};
-use super::silent::{MIN_LOST, Silent, places};
+use super::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
 use super::{Cause, Ground};
 use crate::case::Case;
+use crate::correlated_counters::Symptom;
 use crate::finding::{Advice, Change, Check, Finding, Level, Step};
 use crate::id::Id;
-use crate::moved::Symptom;
 use crate::say::{Quantity, say};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -109,7 +109,7 @@ fn no(asked: &Asked) -> Option<Step> {
     })
 }
 
-fn judge(place: &Silent) -> Option<Finding> {
+fn judge(place: &UnansweredSyns) -> Option<Finding> {
     let story = place.story;
     let netns = place.firewall_netns()?;
     let (lost, _) = place.untracked(netns);
@@ -151,7 +151,7 @@ fn judge(place: &Silent) -> Option<Finding> {
         .steps(place.firewall_steps())
         .steps([
             say!(
-                "Connection tracking of {host} dropped {conntrack_dropped} for want of room.",
+                "Connection tracking of {host} dropped {conntrack_dropped} because its table was full.",
                 conntrack_dropped
             ),
             say!(
@@ -176,7 +176,12 @@ fn roomy(table: &Table) -> u64 {
     least.saturating_mul(2).next_power_of_two()
 }
 
-fn advice(place: &Silent, netns: &analysis::Netns, table: &Table, lost: u64) -> Vec<Advice> {
+fn advice(
+    place: &UnansweredSyns,
+    netns: &analysis::Netns,
+    table: &Table,
+    lost: u64,
+) -> Vec<Advice> {
     let (at, port) = (place.at, place.at.port);
     let roomy = roomy(table);
     let room = roomy.saturating_sub(table.most);
@@ -227,7 +232,7 @@ fn advice(place: &Silent, netns: &analysis::Netns, table: &Table, lost: u64) -> 
                  directions of the port without state.",
             )
             .effect(
-                "Connections to the port take no entries and are never dropped for want of one.",
+                "Connections to the port take no entries and are never dropped because it is full.",
             )
             .change(Change::Untrack {
                 netns: netns.inode,

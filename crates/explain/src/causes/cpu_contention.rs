@@ -239,7 +239,7 @@ impl<'a> Case<'a> {
     fn impact(&self) -> Impact {
         let n = self.conns.len() as u64;
         let says = format!(
-            "{} of this process wait with it, {} each time it wants a CPU in the mean.",
+            "{} of this process wait with it, {} each time it wants a CPU on average.",
             plural(n, "connection"),
             duration(self.thread.mean_wait_ns())
         );
@@ -293,8 +293,8 @@ impl<'a> Case<'a> {
         let n = self.conns.len() as u64;
         let resent = resent.count() as u64;
         let and = match resent {
-            0 => "none of them had to send anything again".into(),
-            resent => format!("{} of them had to send something again", count(resent)),
+            0 => "none of them had to retransmit anything".into(),
+            resent => format!("{} of them had to retransmit something", count(resent)),
         };
         Step::new(format!(
             "{} belong to {}; {and}.",
@@ -350,7 +350,7 @@ impl<'a> Case<'a> {
             RuledOut::new(
                 Id::PATH_LOSS,
                 format!(
-                    "{} sent again on {}",
+                    "{} retransmitted on {}",
                     plural(resent, "segment"),
                     plural(self.conns.len() as u64, "connection")
                 ),

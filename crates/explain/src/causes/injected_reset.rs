@@ -400,7 +400,7 @@ impl<'a> Case<'a> {
             out.push(RuledOut::new(
                 Id::LOCAL_FIREWALL_DROP,
                 format!(
-                    "the connects were answered: {} sent again before they were refused",
+                    "the connects were answered: {} retransmitted before they were refused",
                     plural(retries, "SYN")
                 ),
             ));

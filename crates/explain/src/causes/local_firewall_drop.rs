@@ -5,12 +5,12 @@ use recording::SourceName;
 
 use super::places::Asked;
 use super::scene::{command_in, namespace};
-use super::silent::{MIN_LOST, Silent, places};
+use super::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
 use super::{Cause, Ground};
 use crate::case::Case;
+use crate::correlated_counters::Symptom;
 use crate::finding::{Advice, Change, Finding, Level, Step};
 use crate::id::Id;
-use crate::moved::Symptom;
 use crate::say::{Quantity, say};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -35,7 +35,7 @@ pub(crate) const CAUSE: Cause = Cause {
 };
 
 /// Most of what a firewall dropped, the table of tracked connections says that it dropped.
-fn is_tracking(place: &Silent) -> bool {
+fn is_tracking(place: &UnansweredSyns) -> bool {
     let Some(netns) = place.firewall_netns() else {
         return false;
     };
@@ -81,7 +81,7 @@ fn no(asked: &Asked) -> Option<Step> {
 }
 
 /// Clients elsewhere were dropped and let in by turns: nobody wants that of a rule.
-fn by_turns(place: &Silent) -> bool {
+fn by_turns(place: &UnansweredSyns) -> bool {
     let Some((_, listener)) = place.listener() else {
         return false;
     };
@@ -93,7 +93,7 @@ fn by_turns(place: &Silent) -> bool {
     })
 }
 
-fn judge(place: &Silent) -> Option<Finding> {
+fn judge(place: &UnansweredSyns) -> Option<Finding> {
     let (story, at) = (place.story, place.at);
     let netns = place.firewall_netns()?;
     let lost = place.firewall_drops();
@@ -141,14 +141,14 @@ fn judge(place: &Silent) -> Option<Finding> {
 }
 
 /// Rules there are.
-fn rules_step(place: &Silent, netns: u32) -> Option<Step> {
+fn rules_step(place: &UnansweredSyns, netns: u32) -> Option<Step> {
     let size = place.story.structures.get(netns, "nft-rules")?.last;
     let of = namespace(&place.story.netns(netns));
     let nft_rules = Quantity::of(size.entries, "nftables rule").rows([size.row]);
     (size.entries > 0).then(|| say!("{of} has {nft_rules}.", nft_rules))
 }
 
-fn advice(place: &Silent, netns: &analysis::Netns, lost: u64, passed: u64) -> Advice {
+fn advice(place: &UnansweredSyns, netns: &analysis::Netns, lost: u64, passed: u64) -> Advice {
     let at = place.at;
     let all = lost.saturating_add(passed).max(1);
     let per_second = (all as f64 / place.story.seconds()) as u64;

@@ -4,20 +4,20 @@ use analysis::{SLOTS, Story};
 
 use super::path::{End, Path};
 
-/// Of what was sent again, the share that had to wait for a timer from which on it was messages
+/// Of what was retransmitted, the share that had to wait for a timer from which on it was messages
 /// that lost their last segment: in a transfer it is one in ten or fewer.
 const TAILS: f64 = 0.5;
 
 /// What was lost of what the ends of a path sent.
 pub(crate) struct Losses<'a> {
-    /// Segments sent again that were not duplicates to the receiver.
+    /// Segments retransmitted that were not duplicates to the receiver.
     pub(crate) lost: u64,
     /// Segments that the receiver had got twice.
     pub(crate) spurious: u64,
     pub(crate) segments: u64,
     /// What this host dropped of these connections.
     pub(crate) dropped: u64,
-    /// Segments sent again on ACKs.
+    /// Segments retransmitted on ACKs.
     pub(crate) fast: u64,
     /// Segments for which a timer had to wait.
     pub(crate) waited: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Losses<'a> {
     pub(crate) slots: (u32, u32),
     /// All of the ends.
     pub(crate) ends: Vec<End<'a>>,
-    /// The ends that sent something again.
+    /// The ends that retransmitted something.
     pub(crate) suffering: Vec<End<'a>>,
 }
 
@@ -76,7 +76,7 @@ impl Losses<'_> {
         self.waited.saturating_sub(self.spurious)
     }
 
-    /// Of what was sent again, the share for which a timer had to wait.
+    /// Of what was retransmitted, the share for which a timer had to wait.
     pub(crate) fn tail_share(&self) -> f64 {
         self.waited as f64 / (self.waited + self.fast).max(1) as f64
     }

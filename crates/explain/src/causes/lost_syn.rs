@@ -15,7 +15,7 @@ use crate::lost::{Lost, SYN_TIMEOUT_NS};
 pub(crate) const MIN_DROPS: u64 = 10;
 /// Below this share of what arrives, drops do not move the 99.9th percentile of connects.
 pub(crate) const MIN_SHARE: f64 = 0.001;
-/// Linux sends the first SYN again after this (TCP_TIMEOUT_INIT).
+/// Linux retransmits the first SYN after this (TCP_TIMEOUT_INIT).
 const FIRST_RETRY_MS: f64 = 1_000.0;
 /// A server is ready within half a round trip of its client. One that is later than this beyond it
 /// was made by a retransmission (200 ms at least).
@@ -41,9 +41,9 @@ pub(crate) struct ConnectTimes {
     pub(crate) began: Vec<u64>,
     /// Successful connects that needed exactly two SYNs.
     after_one: Vec<u64>,
-    /// Of the delayed, those that sent their SYN again.
+    /// Of the delayed, those that retransmitted their SYN.
     pub(crate) retried: u64,
-    /// SYNs sent again.
+    /// SYNs retransmitted.
     pub(crate) retries: u64,
     /// Of the delayed, those whose last ACK was dropped.
     ghosts: u64,
@@ -67,7 +67,7 @@ impl ConnectTimes {
         for (id, conn) in story.all(clients) {
             let established = conn.connect_ns();
             if conn.refused.is_some() || (conn.syn_retries == 0 && established.is_none()) {
-                // Refused is another matter; neither answered nor sent again is too young.
+                // Refused is another matter; neither answered nor retransmitted is too young.
                 continue;
             }
             times.began.push(conn.start_ns);
@@ -183,7 +183,7 @@ impl ConnectTimes {
             let again = plural(self.retries, "SYN");
             let clients = plural(self.retried, "client");
             ways.push(format!(
-                "{clients} got no answer to the first SYN and sent {again} more"
+                "{clients} got no answer to the first SYN and retransmitted {again}"
             ));
         }
         if self.ghosts > 0 {
@@ -238,14 +238,15 @@ impl ConnectTimes {
         }
     }
 
-    /// A SYN that was dropped is sent again after the initial timeout, no sooner, no later.
+    /// A SYN that was dropped is retransmitted after the initial timeout, no sooner, no later.
     pub(crate) fn retry_check(&self) -> Option<Check> {
         if self.after_one.len() < 3 {
             return None;
         }
         let took = median(&mut self.after_one.clone())? as f64 / 1e6;
         Some(Check {
-            formula: "initial retransmission timeout = connect time with one SYN sent again".into(),
+            formula: "initial retransmission timeout = connect time with one SYN retransmitted"
+                .into(),
             expected: FIRST_RETRY_MS,
             measured: analysis::words::rounded(took),
             unit: "ms",
@@ -287,7 +288,9 @@ fn drops_check(scene: Scene) -> Option<Check> {
     let own = scene.listener.drops()?;
     let alone = scene.story.sums(scene.listener.netns).dropping == 1;
     let formula = match late {
-        0 => "ListenDrops of the namespace = drops of the only listener there that drops",
+        0 => {
+            "ListenDrops of the namespace = this listener's own drops (no other listener dropped anything)"
+        }
         _ => {
             "ListenDrops of the namespace + last ACKs dropped (TCP_LISTEN_OVERFLOW) = drops of the \
              only listener there that drops"

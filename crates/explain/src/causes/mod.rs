@@ -1,6 +1,5 @@
 //! The causes that tcpwhy knows: this list is the only one.
 
-mod aborted;
 mod losses;
 mod lost_syn;
 mod options;
@@ -9,7 +8,8 @@ pub(crate) mod places;
 mod port_search;
 mod runqueue;
 mod scene;
-mod silent;
+mod server_resets;
+mod unanswered_syns;
 
 mod accept_queue_overflow;
 mod bufferbloat;
@@ -40,10 +40,10 @@ use analysis::Story;
 use recording::SourceName;
 
 pub(crate) use crate::answers::Ground;
+use crate::correlated_counters::{self, Symptom};
 use crate::finding::{Finding, Level, RuledOut};
 use crate::id::Id;
 use crate::lost;
-use crate::moved::{self, Symptom};
 use places::{Asked, No, Place};
 pub(crate) use scene::scenes as scenes_of;
 
@@ -122,7 +122,7 @@ pub(crate) fn find(story: &Story, causes: &[Cause]) -> (Vec<Finding>, Vec<(Id, u
         }
         if let Some(symptom) = cause.symptom {
             for finding in &mut found {
-                let moved = moved::step(story, symptom, &finding.scope);
+                let moved = correlated_counters::step(story, symptom, &finding.scope);
                 finding.evidence.extend(moved);
             }
         }

@@ -86,12 +86,12 @@ impl<'a> Path<'a> {
         self.ends.iter().all(|e| e.conn.peer.is_some())
     }
 
-    /// Segments sent again after handshakes as the kernel counted them, against those seen;
+    /// Segments retransmitted after handshakes as the kernel counted them, against those seen;
     /// `None` without counters.
     pub(crate) fn counted_again(&self) -> Option<Check> {
         let rise = |name| self.story.counters.rise(self.netns, name).by;
         let after = rise(counter::RETRANS_SEGS).checked_sub(rise(counter::TCP_SYN_RETRANS))?;
-        let formula = "RetransSegs − TCPSynRetrans of the namespace = segments seen sent again";
+        let formula = "RetransSegs − TCPSynRetrans of the namespace = segments seen retransmitted";
         let seen = self.story.transfers.resent_in(self.netns);
         let covered = self.story.counters.covers(self.netns);
         covered.then(|| same_count(formula, after, seen, "segments"))
@@ -151,7 +151,7 @@ pub(crate) fn rate(ends: &[End]) -> f64 {
     ends.iter().map(|e| e.transfer.rate()).sum()
 }
 
-/// Segments that ends sent again and that the receiver had not got already.
+/// Segments that ends retransmitted and that the receiver had not got already.
 pub(crate) fn lost(ends: &[End]) -> u64 {
     let lost = |e: &End| {
         e.transfer

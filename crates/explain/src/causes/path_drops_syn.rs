@@ -6,13 +6,13 @@ use recording::{SourceName, sysctl};
 
 use super::places::Asked;
 use super::scene::namespace;
-use super::silent::{MIN_LOST, Silent, places};
+use super::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
 use super::{Cause, Ground};
 use crate::case::Case;
+use crate::correlated_counters::Symptom;
 use crate::finding::{Advice, Change, Check, Finding, Level, Step};
 use crate::id::Id;
 use crate::modes::{modes, step, syn_schedule};
-use crate::moved::Symptom;
 use crate::say::{Quantity, say};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -62,7 +62,7 @@ fn no(asked: &Asked) -> Option<Step> {
     })
 }
 
-fn is_lost_elsewhere(silent: &Silent) -> bool {
+fn is_lost_elsewhere(silent: &UnansweredSyns) -> bool {
     let retried = silent.times.retried;
     let (resent, established) = silent.data_resent();
     let many = retried >= MIN_LOST && retried as f64 >= MIN_SHARE * silent.times.total() as f64;
@@ -79,7 +79,7 @@ fn is_lost_elsewhere(silent: &Silent) -> bool {
         && silent.synacks_repeated * 2 < silent.times.retries
 }
 
-fn judge(silent: &Silent) -> Option<Finding> {
+fn judge(silent: &UnansweredSyns) -> Option<Finding> {
     let (story, at) = (silent.story, silent.at);
     // Without drops nobody knows whether it was this host.
     let told = [SourceName::Drops, SourceName::Retransmits];
@@ -146,7 +146,7 @@ fn judge(silent: &Silent) -> Option<Finding> {
 }
 
 /// When the late ones came through.
-fn clusters_step(silent: &Silent) -> Option<Step> {
+fn clusters_step(silent: &UnansweredSyns) -> Option<Step> {
     let netns = silent.client_netns()?;
     let settings = &silent.story.settings;
     let schedule = syn_schedule(
@@ -178,7 +178,7 @@ fn clusters_step(silent: &Silent) -> Option<Step> {
     let once = silent.times.retried as f64 / of;
     let row = late.filter_map(Conn::row).next();
     let step = Step::new(format!(
-        "Late connects came through when Linux sends SYNs again: {}; {} lost one SYN or more, {} two \
+        "Late connects came through when Linux retransmits SYNs: {}; {} lost one SYN or more, {} two \
          or more ({} if each were lost by chance).",
         list(&told),
         percent(once),
@@ -191,8 +191,8 @@ fn clusters_step(silent: &Silent) -> Option<Step> {
     Some(step)
 }
 
-/// Packets of connections that stand are not lost.
-fn data_step(silent: &Silent) -> Option<Step> {
+/// Packets of established connections are not lost.
+fn data_step(silent: &UnansweredSyns) -> Option<Step> {
     let (resent, established) = silent.data_resent();
     let clients = silent.story.all(&silent.clients).map(|(_, c)| c);
     let row = clients
@@ -200,9 +200,9 @@ fn data_step(silent: &Silent) -> Option<Step> {
         .filter_map(Conn::row)
         .next();
     let says = match resent {
-        0 => "none sent data again: only SYNs get lost".to_string(),
+        0 => "none retransmitted data: only SYNs get lost".to_string(),
         n => format!(
-            "{} sent data again, in share far fewer than lost SYNs",
+            "{} retransmitted data, in share far fewer than lost SYNs",
             count(n)
         ),
     };
@@ -217,7 +217,7 @@ fn data_step(silent: &Silent) -> Option<Step> {
 }
 
 /// What the server on this host accepted is what came through.
-fn accepted_check(silent: &Silent) -> Option<Check> {
+fn accepted_check(silent: &UnansweredSyns) -> Option<Check> {
     silent.listener()?;
     let clients = silent.story.all(&silent.clients).map(|(_, c)| c);
     let through = clients.filter(|c| c.established_ns.is_some());
@@ -232,7 +232,7 @@ fn accepted_check(silent: &Silent) -> Option<Check> {
     ))
 }
 
-fn advice(silent: &Silent) -> Vec<Advice> {
+fn advice(silent: &UnansweredSyns) -> Vec<Advice> {
     let at = silent.at;
     let netns = silent.story.netns(silent.client_netns().unwrap_or(0));
     let trace = format!("traceroute -n -T -p {} {}", at.port, at.addr);

@@ -7,11 +7,11 @@ use super::losses::Losses;
 use super::path::{End, Path, limited, median_of, paths, sample_rows};
 use super::places::{Asked, Place};
 use super::scene::{SHOWN_ROWS, command_in, doubts};
-use super::silent::Silent;
+use super::unanswered_syns::UnansweredSyns;
 use super::{Cause, Ground, findings};
+use crate::correlated_counters::Symptom;
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, Step};
 use crate::id::Id;
-use crate::moved::Symptom;
 use crate::say::{Quantity, say};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -90,7 +90,7 @@ fn no_loss(losses: &Losses) -> Option<Step> {
 }
 
 /// Of connects: packets of every kind would be lost.
-fn no_data_lost(place: &Silent) -> Option<Step> {
+fn no_data_lost(place: &UnansweredSyns) -> Option<Step> {
     let (resent, of) = place.data_resent();
     let (retried, connects) = (place.times.retried, place.times.total());
     let less = resent.saturating_mul(connects) < retried.saturating_mul(of);
@@ -185,7 +185,7 @@ impl<'a> Case<'a> {
         );
         let rate = median_of(&self.losses.suffering, |e| Some(e.transfer.rate())).unwrap_or(0.0);
         let says = format!(
-            "{} of {} sent segments again and ran at {} in the median.",
+            "{} of {} retransmitted segments and ran at {} in the median.",
             count(affected),
             plural(of, "connection"),
             bit_rate(rate)
@@ -237,7 +237,7 @@ impl<'a> Case<'a> {
             .sum();
         vec![
             Step::new(format!(
-                "{} sent {} and {} of them again: {} on ACKs or the reordering timer, {} as tail \
+                "{} sent {} and retransmitted {} of them: {} on ACKs or the reordering timer, {} as tail \
                  loss probes, {} on the retransmission timer.",
                 plural(self.path.ends.len() as u64, "connection"),
                 plural(self.losses.segments, "segment"),

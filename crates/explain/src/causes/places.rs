@@ -7,7 +7,7 @@ use analysis::{ConnId, Endpoint, Story};
 use super::losses::Losses;
 use super::path::End;
 use super::scene::Scene;
-use super::silent::Silent;
+use super::unanswered_syns::UnansweredSyns;
 use crate::finding::Step;
 
 /// Where a case is.
@@ -44,7 +44,7 @@ pub(crate) type No = fn(&Asked) -> Option<Step>;
 pub(crate) struct Asked<'a> {
     pub(crate) story: &'a Story,
     place: &'a Place,
-    silent: OnceCell<Option<Silent<'a>>>,
+    silent: OnceCell<Option<UnansweredSyns<'a>>>,
     losses: OnceCell<Option<Losses<'a>>>,
 }
 
@@ -59,10 +59,12 @@ impl<'a> Asked<'a> {
     }
 
     /// The connects to the place, and what was dropped of them.
-    pub(crate) fn silent(&self) -> Option<&Silent<'a>> {
+    pub(crate) fn silent(&self) -> Option<&UnansweredSyns<'a>> {
         let silent = self.silent.get_or_init(|| match self.place {
-            Place::At(netns, at) => Some(Silent::at(self.story, *netns, *at)),
-            Place::Listener(index) => Scene::at(self.story, *index).map(Silent::of_listener),
+            Place::At(netns, at) => Some(UnansweredSyns::at(self.story, *netns, *at)),
+            Place::Listener(index) => {
+                Scene::at(self.story, *index).map(UnansweredSyns::of_listener)
+            }
             Place::Ends(_) => None,
         });
         silent.as_ref()

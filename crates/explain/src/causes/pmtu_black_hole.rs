@@ -12,16 +12,16 @@ use super::path::{End, Path, paths_of};
 use super::places::{Asked, Place};
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, set_sysctl};
 use super::{Cause, Ground};
+use crate::correlated_counters::Symptom;
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Step};
 use crate::id::Id;
 use crate::lost::Lost;
-use crate::moved::Symptom;
 use crate::say::{Quantity, say};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::PMTU_BLACK_HOLE,
     number: "C30",
-    title: "large packets vanish on the path, and nobody is told",
+    title: "packets above the path MTU are dropped, and no ICMP error comes back",
     page: include_str!("pmtu_black_hole.md"),
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
@@ -50,7 +50,7 @@ const SHORT_NS: u64 = 1_000_000_000;
 struct Case<'a> {
     path: Path<'a>,
     hung: Vec<(End<'a>, Stuck)>,
-    /// When the first of them was first sent again, ns, and the last for the last time.
+    /// When the first of them was first retransmitted, ns, and the last for the last time.
     span: (u64, u64),
     /// Connections on the same way, hung or not.
     of: u64,
@@ -90,7 +90,7 @@ fn cases(story: &Story) -> Vec<Case<'_>> {
         .collect()
 }
 
-/// What hangs at an end, if its segments are sent again and again beside others that pass.
+/// What hangs at an end, if its segments are retransmitted over and over beside others that pass.
 fn stuck(story: &Story, end: &End) -> Option<Stuck> {
     let stall = &end.transfer.stall;
     let stuck = stall.seen.filter(|s| s.window > 0)?;
@@ -171,7 +171,7 @@ impl<'a> Case<'a> {
         median(&mut self.hung.iter().map(|(_, s)| s.pmtu).collect::<Vec<_>>()).unwrap_or(0)
     }
 
-    /// For how long one hung, in the median: from the first time that it was sent again to the last
+    /// For how long one hung, in the median: from the first time that it was retransmitted to the last
     /// that shows it, ns.
     fn hung_ns(&self) -> u64 {
         let each = self.hung.iter().map(|(end, _)| {

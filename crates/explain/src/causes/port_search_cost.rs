@@ -322,7 +322,7 @@ impl<'a> Case<'a> {
             ),
             RuledOut::new(
                 Id::PATH_DROPS_SYN,
-                format!("{} of these connects sent its SYN again", count(retried)),
+                format!("{} of these connects retransmitted its SYN", count(retried)),
             ),
         ];
         if let Some(room) = table_has_room(story, self.to.netns) {

@@ -8,10 +8,10 @@ use recording::SourceName;
 use super::port_search::{Destination, destinations};
 use super::scene::{SHOWN_ROWS, doubts, process};
 use super::{Cause, Ground};
+use crate::correlated_counters::Symptom;
 use crate::finding::{Check, Confidence, Finding, Impact, RuledOut, Step};
 use crate::id::Id;
 use crate::lost::Lost;
-use crate::moved::Symptom;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::PORTS_EXHAUSTED,

@@ -10,9 +10,9 @@ use super::path::{End, limited, min_rtt_us, paths, rate, sample_rows, senders};
 use super::places::{Asked, Place};
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, same_count};
 use super::{Cause, Ground};
+use crate::correlated_counters::Symptom;
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, Scope, Step};
 use crate::id::Id;
-use crate::moved::Symptom;
 use crate::say::{Quantity, say};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -274,7 +274,7 @@ impl Case<'_> {
         let location = self.hit.first().and_then(|(_, d)| d.location.as_deref());
         let mut steps = vec![
             Step::new(format!(
-                "{} sent {}, {} of them again.",
+                "{} sent {}, and retransmitted {} of them.",
                 plural(self.of, "connection"),
                 plural(self.segments(), "segment"),
                 count(again)

@@ -6,8 +6,8 @@ use analysis::words::{count, fitting, percent, plural};
 use analysis::{Story, Why};
 use recording::{SourceName, counter};
 
-use super::aborted::{Aborted, aborted};
 use super::scene::{application, command_in, named, named_short};
+use super::server_resets::{ServerResets, aborted};
 use super::{Cause, Ground, findings};
 use crate::finding::{Advice, Change, Finding, RuledOut, Scope, Step};
 use crate::id::Id;
@@ -33,7 +33,7 @@ fn find(story: &Story) -> Vec<Finding> {
     all
 }
 
-fn finding(case: &Aborted) -> Finding {
+fn finding(case: &ServerResets) -> Finding {
     let scope = case.scene.scope();
     let checks = case.arithmetic(counter::TCP_ABORT_ON_DATA, false);
     let mut confidence = case.confidence();
@@ -75,7 +75,7 @@ fn finding(case: &Aborted) -> Finding {
     }
 }
 
-fn evidence(case: &Aborted, scope: &Scope) -> Vec<Step> {
+fn evidence(case: &ServerResets, scope: &Scope) -> Vec<Step> {
     let how = "with SO_LINGER 0";
     let mut steps = vec![case.reset_step(scope, how, "TCP_STATE, in tcp_disconnect")];
     steps.push(case.bytes_step());
@@ -84,7 +84,7 @@ fn evidence(case: &Aborted, scope: &Scope) -> Vec<Step> {
     steps
 }
 
-fn ruled_out(case: &Aborted) -> Vec<RuledOut> {
+fn ruled_out(case: &ServerResets) -> Vec<RuledOut> {
     let netns = case.scene.listener.netns;
     let unread = case.scene.story.resets.sent_for(netns, Why::UnreadData);
     vec![
@@ -106,7 +106,7 @@ fn ruled_out(case: &Aborted) -> Vec<RuledOut> {
     ]
 }
 
-fn advice(case: &Aborted, scope: &Scope) -> Vec<Advice> {
+fn advice(case: &ServerResets, scope: &Scope) -> Vec<Advice> {
     let app = application(scope);
     let look = scope
         .pid

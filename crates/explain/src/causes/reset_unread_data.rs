@@ -4,8 +4,8 @@ use analysis::words::{count, fitting, percent, plural};
 use analysis::{Story, Why};
 use recording::{SourceName, counter};
 
-use super::aborted::{Aborted, aborted};
 use super::scene::{application, command_in, named, named_short};
+use super::server_resets::{ServerResets, aborted};
 use super::{Cause, Ground, findings};
 use crate::finding::{Advice, Change, Finding, RuledOut, Scope, Step};
 use crate::id::Id;
@@ -29,7 +29,7 @@ fn find(story: &Story) -> Vec<Finding> {
     findings(aborted(story, Why::UnreadData), Some, finding)
 }
 
-fn finding(case: &Aborted) -> Finding {
+fn finding(case: &ServerResets) -> Finding {
     let scope = case.scene.scope();
     let checks = case.arithmetic(counter::TCP_ABORT_ON_CLOSE, true);
     let mut confidence = case.confidence();
@@ -75,7 +75,7 @@ fn finding(case: &Aborted) -> Finding {
 /// The kernel's name of the reason.
 const REASON: &str = "TCP_ABORT_ON_CLOSE";
 
-fn evidence(case: &Aborted, scope: &Scope) -> Vec<Step> {
+fn evidence(case: &ServerResets, scope: &Scope) -> Vec<Step> {
     let mut steps = vec![case.reset_step(scope, "with received data unread", REASON)];
     steps.push(case.bytes_step());
     steps.extend(case.clients_step());
@@ -83,7 +83,7 @@ fn evidence(case: &Aborted, scope: &Scope) -> Vec<Step> {
     steps
 }
 
-fn ruled_out(case: &Aborted) -> Vec<RuledOut> {
+fn ruled_out(case: &ServerResets) -> Vec<RuledOut> {
     let netns = case.scene.listener.netns;
     let lingers = case.scene.story.resets.sent_for(netns, Why::Linger);
     vec![
@@ -104,7 +104,7 @@ fn ruled_out(case: &Aborted) -> Vec<RuledOut> {
     ]
 }
 
-fn advice(case: &Aborted, scope: &Scope) -> Vec<Advice> {
+fn advice(case: &ServerResets, scope: &Scope) -> Vec<Advice> {
     let app = application(scope);
     let port = case.scene.listener.local.port;
     let is_nginx = scope.comm.as_deref() == Some("nginx");

@@ -349,7 +349,7 @@ impl Case<'_> {
             ruled_out.push(RuledOut::new(
                 Id::PATH_LOSS,
                 format!(
-                    "of {} sent again the receiver had {} already",
+                    "of {} retransmitted the receiver had {} already",
                     plural(again, "segment"),
                     count(twice)
                 ),

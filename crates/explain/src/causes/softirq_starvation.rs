@@ -153,7 +153,7 @@ impl<'a> Case<'a> {
         // A packet comes at any moment: of so many connections the first is late.
         let late = (n as f64 * self.thread.waiting()).ceil() as u64;
         let says = format!(
-            "Packets that {} handles wait {} in the mean, {} of the time; {} were open or opened \
+            "Packets that {} handles wait {} on average, {} of the time; {} were open or opened \
              meanwhile.",
             self.thread.comm,
             duration(self.thread.mean_wait_ns()),
@@ -216,7 +216,7 @@ impl<'a> Case<'a> {
         )
     }
 
-    /// What was sent again because its acknowledgement was late.
+    /// What was retransmitted because its acknowledgement was late.
     fn late_step(&self) -> Option<Step> {
         let conns = self.story.conns.iter();
         let resent: Vec<_> = conns
@@ -228,7 +228,7 @@ impl<'a> Case<'a> {
             .sum();
         (n > 0).then(|| {
             Step::new(format!(
-                "{} sent again on {}: late is as good as lost to a timer.",
+                "{} retransmitted on {}: late is as good as lost to a timer.",
                 plural(n, "segment"),
                 plural(resent.len() as u64, "connection")
             ))

@@ -12,9 +12,9 @@ use super::scene::{
     scenes, set_sysctl,
 };
 use super::{Cause, Ground, findings};
+use crate::correlated_counters::Symptom;
 use crate::finding::{Advice, Check, Confidence, Finding, Level, Scope, Step};
 use crate::id::Id;
-use crate::moved::Symptom;
 use crate::say::{Quantity, say};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -39,7 +39,7 @@ pub(crate) const CAUSE: Cause = Cause {
     find,
 };
 
-/// When at least this share of the requests in the fullest sample had their SYN-ACK sent again,
+/// When at least this share of the requests in the fullest sample had their SYN-ACK retransmitted,
 /// their clients do not answer; in a burst hardly any is that old.
 const STALE: f64 = 0.5;
 /// Without a measured round trip, SYNs within this time of each other count as simultaneous.
@@ -90,7 +90,7 @@ impl<'a> Case<'a> {
         let all = full.by.saturating_add(early);
         let dropped = match scene.listener.drops() {
             Some(own) => own.min(all),
-            // Not sampled: a listener that had to send SYN-ACKs again is the one.
+            // Not sampled: a listener that retransmitted SYN-ACKs is the one.
             None if repeated(scene).0 > 0 => all,
             None => 0,
         };
@@ -133,7 +133,7 @@ impl<'a> Case<'a> {
             ruled_out: Vec::new(),
             advice: self.advice(&scope),
             verify: "Under the same load `nstat -az TcpExtTCPReqQFullDrop TcpExtListenDrops` no \
-                     longer rises, and clients connect without sending their SYN again."
+                     longer rises, and clients connect without retransmitting their SYN."
                 .into(),
             scope,
         }
@@ -290,7 +290,7 @@ impl<'a> Case<'a> {
                 (None, _) => String::new(),
             };
             let step = Step::new(format!(
-                "{} sent again{from}: these clients do not complete the handshake.",
+                "{} retransmitted{from}: these clients do not complete the handshake.",
                 match repeats {
                     1 => "1 SYN-ACK was".into(),
                     n => format!("{} SYN-ACKs were", count(n)),
@@ -433,7 +433,7 @@ fn near_syn_limit(scene: Scene) -> bool {
     longest.saturating_mul(10) >= max.saturating_mul(7)
 }
 
-/// SYN-ACKs that the listener sent again: how many, rows, and the clients.
+/// SYN-ACKs that the listener retransmitted: how many, rows, and the clients.
 fn repeated(scene: Scene) -> (u64, Vec<RowRef>, Vec<(recording::Addr, u64)>) {
     let groups = scene.story.packets_at(scene.index, What::SynAckRepeated);
     let total = groups.clone().map(|g| g.count).sum();

@@ -10,10 +10,10 @@ use super::path::{End, Path, median_of, paths, sample_rows};
 use super::places::{Asked, Place};
 use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, set_sysctl};
 use super::{Cause, Ground, findings};
+use crate::correlated_counters::Symptom;
 use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, Step};
 use crate::id::Id;
 use crate::lost::Lost;
-use crate::moved::Symptom;
 use crate::say::{Quantity, say};
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -40,7 +40,7 @@ pub(crate) const CAUSE: Cause = Cause {
 const MIN_WAITED: u64 = 10;
 /// One message in a thousand: what the 99.9th percentile shows.
 const MIN_SHARE: f64 = 0.001;
-/// Of what a timer sent again, the receiver had this many times as much as was lost, at most: each
+/// Of what a timer retransmitted, the receiver had this many times as much as was lost, at most: each
 /// answer lost makes the request a duplicate. Where a CPU was late, all of it are.
 const MOST_TWICE: u64 = 2;
 /// A timer sooner than that is a probe that two round trips after the loss does its job, µs.
@@ -55,7 +55,7 @@ struct Case<'a> {
     losses: Losses<'a>,
     /// The retransmission timer in force, in the median of those who suffer, µs.
     timer_us: f64,
-    /// Waits of threads that a segment sent again ended after that time, and rows.
+    /// Waits of threads that a segment retransmitted ended after that time, and rows.
     waits: (u64, Vec<RowRef>),
 }
 
@@ -191,7 +191,7 @@ impl<'a> Case<'a> {
     fn confidence(&self, checks: &[Check]) -> Confidence {
         let mut c = Confidence::high();
         c.because(format!(
-            "{} of what was sent again had to wait for a timer, and this host dropped {} of it",
+            "{} of what was retransmitted had to wait for a timer, and this host dropped {} of it",
             percent(self.losses.tail_share()),
             count(self.losses.dropped)
         ));
@@ -221,7 +221,7 @@ impl<'a> Case<'a> {
         let most = most.max().unwrap_or(0);
         let mut steps = vec![
             Step::new(format!(
-                "{} sent {} and {} of them again: {} as tail loss probes, {} on the retransmission \
+                "{} sent {} and retransmitted {} of them: {} as tail loss probes, {} on the retransmission \
                  timer, {} on ACKs.",
                 plural(self.path.ends.len() as u64, "connection"),
                 plural(losses.segments, "segment"),
@@ -276,7 +276,7 @@ impl<'a> Case<'a> {
             steps.push(
                 Step::new(format!(
                     "{} threads of {} waited that long or longer, and were woken by a segment that \
-                     had been sent again.",
+                     had been retransmitted.",
                     match waits {
                         1 => "Once,".to_string(),
                         n => format!("{} times,", count(*n)),

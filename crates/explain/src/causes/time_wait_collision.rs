@@ -13,12 +13,12 @@ use recording::{SourceName, counter};
 use super::places::Asked;
 use super::scene::doubts;
 use super::{Cause, Ground};
+use crate::correlated_counters::Symptom;
 use crate::finding::{
     Check, Confidence, Finding, Impact, Latency, Level, Role, RuledOut, Scope, Step,
 };
 use crate::id::Id;
 use crate::lost::{Lost, SYN_TIMEOUT_NS};
-use crate::moved::Symptom;
 use crate::say::{Quantity, say};
 use crate::since::{Began, Since};
 use case::Case;
@@ -255,7 +255,7 @@ fn ruled_out(case: &Case) -> Vec<RuledOut> {
                 plural(case.refused.len() as u64, "refused SYN")
             ),
             strays => format!(
-                "of {} that sent a SYN again, {} had been refused; {} came back to clients",
+                "of {} that retransmitted a SYN, {} had been refused; {} came back to clients",
                 plural(case.retried(), "connect"),
                 count(case.retried_after_refusal()),
                 plural(strays, "answer")

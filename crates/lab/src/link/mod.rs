@@ -9,6 +9,7 @@ mod strip;
 mod syn;
 
 use serde::{Deserialize, Serialize};
+
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
 pub use direction::Counters;
@@ -49,7 +50,7 @@ pub struct Wire {
     pub strip_options: bool,
     /// Share of SYNs lost, 0 to 1; everything else passes.
     pub syn_loss: f64,
-    /// The first SYN of each connection is lost; the one sent again a second later passes.
+    /// The first SYN of each connection is lost; the one retransmitted a second later passes.
     pub lose_first_syn: bool,
     /// A black hole: packets of more bytes than this vanish, and their sender is not told.
     pub hole: Option<u16>,

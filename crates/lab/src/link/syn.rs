@@ -1,4 +1,4 @@
-//! SYNs of new connections: told from those sent again, so that each connection can lose its first.
+//! SYNs of new connections: told from those retransmitted, so that each connection can lose its first.
 
 use std::collections::HashSet;
 
@@ -61,7 +61,7 @@ mod tests {
     fn only_the_first_syn_of_each_connection_is_first() {
         let mut syns = Syns::default();
         assert!(syns.is_first(&packet(1, 1, SYN)));
-        assert!(!syns.is_first(&packet(1, 1, SYN)), "sent again");
+        assert!(!syns.is_first(&packet(1, 1, SYN)), "retransmitted");
         assert!(syns.is_first(&packet(2, 1, SYN)), "another port");
         assert!(
             syns.is_first(&packet(1, 2, SYN)),

@@ -8,7 +8,7 @@ use crate::leftovers::temp_dir;
 use crate::netns::Netns;
 use crate::scenario::NodeSpec;
 
-/// Takes SYNs that are sent again too soon; compiled by the build script.
+/// Takes SYNs that are retransmitted too soon; compiled by the build script.
 const OLD_CLIENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/old_client.bpf.o"));
 
 /// Plants the faults of a node that need no link. All of them go with the namespace.

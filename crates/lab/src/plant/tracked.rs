@@ -1,4 +1,4 @@
-//! A full table of tracked connections: entries as of connections that stand, made by netlink.
+//! A full table of tracked connections: entries like those of established connections, made by netlink.
 //!
 //! The limit is the host's and stays as it is; the table of a namespace is filled up to it.
 

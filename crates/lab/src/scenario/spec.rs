@@ -83,7 +83,7 @@ pub struct NodeSpec {
     /// nftables rules, as `nft -f` reads them. The ends of the first link are 198.18.1.1 and
     /// 198.18.1.2, and so on.
     pub nft: Option<String>,
-    /// Clients that reach it are older than Linux 5.6: a SYN sent again within half a second
+    /// Clients that reach it are older than Linux 5.6: a SYN retransmitted within half a second
     /// vanishes on its way in, without an event.
     #[serde(default)]
     pub old_clients: bool,

@@ -41,7 +41,7 @@ type Bench<'a> = bench::Bench<'a, Params>;
 type Runs = bench::Runs<Params>;
 
 impl Runs {
-    /// What a connect() that meets all services takes, s, in the mean of each run.
+    /// What a connect() that meets all services takes, s, on average of each run.
     fn search_s(&self) -> Vec<f64> {
         self.each(|o| o.per_search(took_s))
     }

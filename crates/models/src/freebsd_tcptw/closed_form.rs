@@ -7,7 +7,7 @@ pub(super) fn time_waits(p: &Params, service: u16) -> f64 {
     p.service(service).0 * p.time_wait_ns() as f64 / 1e9
 }
 
-/// Connections open in front of a TIME_WAIT of a service, in the mean. A connection of age a has
+/// Connections open in front of a TIME_WAIT of a service, on average. A connection of age a has
 /// λ ∫ P(life > t) dt up to a of them in front; in TIME_WAIT are those that lived X and closed up to
 /// T ago. With a life of d and an exponential part of mean s that is λ (d + s - s/2 · s/T (1 - e^(-T/s))).
 pub(super) fn in_front(p: &Params, service: u16) -> f64 {

@@ -109,12 +109,12 @@ impl Outcome {
         self.seconds.iter().map(of).max().unwrap_or(0) as f64
     }
 
-    /// A number of each search that met services, in the mean; 0 when none did.
+    /// A number of each search that met services, on average; 0 when none did.
     pub(super) fn per_search(&self, of: impl Fn(&Search) -> f64) -> f64 {
         mean(self.searches.iter().map(of))
     }
 
-    /// A number of each look-up of a service, in the mean.
+    /// A number of each look-up of a service, on average.
     pub(super) fn per_look_up(&self, service: u16, of: impl Fn(&Met) -> f64) -> f64 {
         let all = self.searches.iter().flat_map(|s| &s.met);
         mean(all.filter(|m| m.service == service).map(of))

@@ -86,7 +86,7 @@ impl Params {
         Ok(p)
     }
 
-    /// Connections per second to each service, and how long each is open in the mean, s.
+    /// Connections per second to each service, and how long each is open on average, s.
     pub(super) fn services(&self) -> impl Iterator<Item = (f64, f64)> {
         let all = [
             (self.rate_1, self.dwell_1),

@@ -2,7 +2,7 @@
 //!
 //! A search for a port holds the lock, and what needs it meanwhile waits: packets in the input
 //! queue, as long as that has room, and the other workers' connect() calls. Else nothing costs time.
-//! Left out: loss but of SYNs to services, listen queues, what the purge itself costs.
+//! Left out: loss but of SYNs to services, accept queues, what the purge itself costs.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -24,7 +24,7 @@ const MOST_DOUBLINGS: u32 = 4;
 enum Due {
     /// A SYN for a service; the next one follows.
     Syn(u16),
-    /// A SYN that was dropped, sent again for the so-manyth time.
+    /// A SYN that was dropped, retransmitted for the so-manyth time.
     SynAgain(u16, u32),
     /// A SYN that waited in the input queue.
     SynWaited(u16),
@@ -233,7 +233,7 @@ impl<P: Probe> Sim<'_, P> {
         self.closes_after(conn, self.p.service(nth).1);
     }
 
-    /// Has the connection closed after such a time in the mean, s.
+    /// Has the connection closed after such a time on average, s.
     fn closes_after(&mut self, conn: Conn, mean_s: f64) {
         let share: f64 = self.rng.random();
         let random = self.p.spread * -(1.0 - share).ln();

@@ -114,7 +114,7 @@ impl Outcome {
         self.entries as f64 / f64::from(p.ip_dce_hash_size)
     }
 
-    /// From entry to return, in the mean, ms.
+    /// From entry to return, on average, ms.
     pub(super) fn lookup_ms(&self) -> f64 {
         self.totals.took_ns as f64 / self.totals.lookups.max(1) as f64 / 1e6
     }
@@ -124,7 +124,7 @@ impl Outcome {
         sum as f64 / self.seconds.len().max(1) as f64
     }
 
-    /// CPUs that do nothing but lookups, in the mean.
+    /// CPUs that do nothing but lookups, on average.
     pub(super) fn cpus(&self) -> f64 {
         let busy = |c: &Busy| c.thread_ns + c.interrupt_ns;
         self.per_second(|s| s.cpus.iter().map(busy).sum()) / S as f64
@@ -142,7 +142,7 @@ impl Outcome {
         self.seconds.last().map_or([0.0; 3], |s| s.loads)
     }
 
-    /// How long a lookup waited for the interrupts' CPU, in the mean, ms.
+    /// How long a lookup waited for the interrupts' CPU, on average, ms.
     pub(super) fn waited_ms(&self) -> f64 {
         self.totals.waited_ns as f64 / self.totals.packets.max(1) as f64 / 1e6
     }
@@ -185,7 +185,7 @@ pub(super) fn report(p: &Params, o: &Outcome) -> Report {
         figure("lookup", "ms", o.lookup_ms()),
         figure("CPUs in lookups", "", o.cpus()),
         figure("interrupts' CPU busy", "%", o.interrupt_cpu(p)),
-        figure("a packet waits for it in the mean", "ms", o.waited_ms()),
+        figure("a packet waits for it on average", "ms", o.waited_ms()),
         figure(
             "a packet waits for it at most",
             "ms",

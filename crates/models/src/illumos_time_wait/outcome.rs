@@ -14,7 +14,7 @@ pub(super) struct Second {
     pub(super) background: u64,
     /// tcpPassiveOpens: SYNs taken by the listener.
     pub(super) passive: u64,
-    /// tcpRetransSegs: SYNs sent again.
+    /// tcpRetransSegs: SYNs retransmitted.
     pub(super) resent: u64,
     /// SYNs that a TIME_WAIT answered with an ACK (tcpInDataDupSegs).
     pub(super) refused: u64,
@@ -109,7 +109,7 @@ impl Outcome {
         late as f64 / self.sum(p, |s| s.active).max(1.0)
     }
 
-    /// By how much a connect is late in the mean, ms.
+    /// By how much a connect is late on average, ms.
     pub(super) fn mean_late_ms(&self, p: &Params) -> f64 {
         let late = self.late.iter().map(|(ns, n)| *ns as f64 * *n as f64);
         late.fold(0.0, |sum, ns| sum + ns) / 1e6 / self.sum(p, |s| s.passive).max(1.0)
@@ -126,7 +126,7 @@ pub(super) fn report(p: &Params, o: &Outcome) -> Report {
             figure("requests", "1/s", o.sum(p, |s| s.requests) / seconds),
             figure("requests, last second", "1/s", last.requests as f64),
             figure("connects refused at first", "%", o.refused_share(p) * 100.0),
-            figure("connects late in the mean by", "ms", o.mean_late_ms(p)),
+            figure("connects late on average by", "ms", o.mean_late_ms(p)),
             figure("most SYNs resent", "1/s", o.most(1, |s| s.resent)),
             figure("TIME_WAIT at the end", "", last.time_wait as f64),
             figure("in SYN_SENT at the end", "", last.connecting as f64),

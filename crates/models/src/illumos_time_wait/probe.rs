@@ -12,7 +12,7 @@ pub(super) trait Probe {
     fn refused(&mut self, _conn: &Conn, _now_ns: u64) {}
     /// A TIME_WAIT answered the SYN that was sent now with a reset.
     fn rejected(&mut self, _conn: &Conn, _now_ns: u64) {}
-    /// The SYN is sent again, now.
+    /// The SYN is retransmitted, now.
     fn resent(&mut self, _conn: &Conn, _now_ns: u64) {}
     /// The SYN that was sent now is taken.
     fn established(&mut self, _conn: &Conn, _now_ns: u64) {}

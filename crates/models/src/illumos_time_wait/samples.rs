@@ -24,7 +24,7 @@ const INODE: u64 = 5_000;
 /// What is computed, by the names of the recorder's sources.
 const COMPUTED: &[(SourceName, &str)] = &[
     (SourceName::States, "changes of state of both ends"),
-    (SourceName::Retransmits, "SYNs sent again"),
+    (SourceName::Retransmits, "SYNs retransmitted"),
     (SourceName::SynAckRetransmits, "none: no SYN-ACK is lost"),
     (
         SourceName::ResetsSent,

@@ -2,7 +2,7 @@
 //!
 //! A connect is decided when its SYN is sent: the path's delay is the same for all, so that nothing
 //! overtakes. A healthy connection is one event, its end. Left out: loss (but of resets), segments
-//! after the handshake, full listen queues (both cases had none), giving up after minutes.
+//! after the handshake, full accept queues (both cases had none), giving up after minutes.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -33,7 +33,7 @@ pub(super) struct Conn {
     pub(super) opened_ns: u64,
     pub(super) iss: u32,
     pub(super) server_iss: u32,
-    /// How often the SYN was sent again.
+    /// How often the SYN was retransmitted.
     pub(super) attempt: u32,
     older: bool,
     requests_left: u32,

@@ -124,7 +124,7 @@ proptest! {
         prop_assert_eq!(sum(|s| s.passive), a.established);
         prop_assert_eq!(sum(|s| s.resent), a.resent);
         prop_assert_eq!(sum(|s| s.resets), a.refused + a.rejected);
-        // A SYN is sent again after a refusal only.
+        // A SYN is retransmitted after a refusal only.
         prop_assert!(a.resent <= a.refused && a.refused <= a.resent + connecting);
         if !p.leaves_time_wait() {
             prop_assert_eq!((a.refused, sum(|s| s.time_wait)), (0, 0));

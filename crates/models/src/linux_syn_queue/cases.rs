@@ -175,7 +175,7 @@ fn windows(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
         )
         .note(
             "The other rows are without losses, an assumption that matters. So many one of the \
-             article's good sockets had sent again, over weeks: in most runs the band still holds, \
+             article's good sockets had retransmitted, over weeks: in most runs the band still holds, \
              in some it does not. At 1 in 2,000, as another had, it holds in none of twenty seeds (4 to \
              86 %): losses were not spread evenly, or the slow windows were smaller still.",
         ),

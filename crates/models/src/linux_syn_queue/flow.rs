@@ -2,7 +2,7 @@
 //!
 //! A window is sent, and its last segment is acknowledged a round trip later: one event per round
 //! trip. After a loss the data behind the hole wait; nothing new is sent until the hole is filled,
-//! and what is sent again is not lost a second time.
+//! and what is retransmitted is not lost a second time.
 
 use std::collections::VecDeque;
 
@@ -49,7 +49,7 @@ pub(super) struct Flow {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Done {
     pub(super) acked: u64,
-    /// Bytes and segments sent, with what was sent again.
+    /// Bytes and segments sent, with what was retransmitted.
     pub(super) bytes: u64,
     pub(super) segments: u64,
     pub(super) resent: u64,
@@ -90,7 +90,7 @@ enum Stage {
     },
     /// Nobody has noticed the loss yet.
     Silent(How, Holes),
-    /// A lost segment, with SACK all of them, is sent again.
+    /// A lost segment, with SACK all of them, is retransmitted.
     Repair(How, Holes),
 }
 
@@ -106,7 +106,7 @@ struct Holes {
 pub(super) struct Next {
     /// Until when, ns.
     pub(super) ends_ns: u64,
-    /// Segments that it sends again now.
+    /// Segments that it retransmits now.
     pub(super) resends: Option<(How, u64)>,
 }
 
@@ -272,7 +272,7 @@ impl Flow {
         self.repair(p, now_ns, how, holes)
     }
 
-    /// Sends lost segments again: with SACK all at once, without one per round trip.
+    /// Retransmits lost segments: with SACK all at once, without one per round trip.
     fn repair(&mut self, p: &Params, now_ns: u64, how: How, holes: Holes) -> Next {
         let now = match (self.sack, how) {
             (false, How::Fast) => 1,

@@ -1,6 +1,6 @@
 //! The mesh being formed: every node connects to every other one, and what their listeners answer.
 //!
-//! Left out: loss of handshake segments, SYN-ACKs sent again (a client whose last ACK was dropped
+//! Left out: loss of handshake segments, SYN-ACKs retransmitted (a client whose last ACK was dropped
 //! repeats its first data earlier), and the thread that connects waiting for anything.
 
 use rand::seq::SliceRandom;
@@ -13,13 +13,13 @@ use super::listener::{Answer, Full, Listener};
 use super::params::{MS, Params, S};
 use crate::engine::Queue;
 
-/// A SYN is sent again so often (tcp_syn_retries), then connect() fails.
+/// A SYN is retransmitted so often (tcp_syn_retries), then connect() fails.
 const SYN_RETRIES: u32 = 6;
 /// Timeout of the first SYN (TCP_TIMEOUT_INIT), ns; doubled each time.
 const SYN_TIMEOUT_NS: u64 = S;
 /// Timeout of the first data after the handshake (TCP_RTO_MIN), ns; doubled each time.
 const DATA_TIMEOUT_NS: u64 = 200 * MS;
-/// Data that nobody takes are sent again so often: after that a cookie is too old.
+/// Data that nobody takes are retransmitted so often: after that a cookie is too old.
 const DATA_RETRIES: u32 = 8;
 /// The first port that connect() chooses.
 const FIRST_PORT: u16 = 32_768;
@@ -45,7 +45,7 @@ pub(super) struct Socket {
     /// The time from its SYN's arrival to that of the ACK, ns.
     pub(super) handshake_ns: u64,
     pub(super) connect_ns: u64,
-    /// SYNs sent again.
+    /// SYNs retransmitted.
     pub(super) syn_retries: u32,
     /// When the opener was connected, as it believes.
     pub(super) opened_ns: Option<u64>,
@@ -68,7 +68,7 @@ pub(super) struct Happened {
 pub(super) enum What {
     /// connect() was called.
     Connect,
-    /// The SYN is sent again, for the `n`-th time.
+    /// The SYN is retransmitted, for the `n`-th time.
     SynResent(u32),
     /// The listener answered the SYN, or did not.
     Syn(Answer),
@@ -78,7 +78,7 @@ pub(super) enum What {
     Established,
     /// The ACK came and was dropped, as the accept queue is full.
     AckDropped,
-    /// The opener's first data, and the ACK with them, are sent again, for the `n`-th time.
+    /// The opener's first data, and the ACK with them, are retransmitted, for the `n`-th time.
     DataResent(u32),
     /// accept() took it.
     Accepted,

@@ -23,7 +23,7 @@ pub(super) struct Second {
     /// Bytes acknowledged, of each link.
     pub(super) link_bytes: Vec<u64>,
     pub(super) messages: u64,
-    /// Segments with data sent again.
+    /// Segments with data retransmitted.
     pub(super) resent: u64,
     /// The greatest congestion window of sockets that lost options, and the least of the others, at
     /// its end.

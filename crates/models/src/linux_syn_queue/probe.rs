@@ -7,7 +7,7 @@ use super::mesh::{Happened, Mesh};
 pub(super) trait Probe {
     /// Something happened to a handshake.
     fn handshake(&mut self, _mesh: &Mesh, _happened: Happened) {}
-    /// A sender sends so many segments again, now.
+    /// A sender retransmits so many segments, now.
     fn resent(&mut self, _mesh: &Mesh, _flow: &Flow, _now_ns: u64, _resent: (How, u64)) {}
     /// A second ends now.
     fn second(&mut self, _mesh: &Mesh, _flows: &[Flow], _now_ns: u64) {}

@@ -1,4 +1,4 @@
-//! What a recorder on the nodes would have written: handshakes, segments sent again.
+//! What a recorder on the nodes would have written: handshakes, segments retransmitted.
 //!
 //! The nodes are namespaces of one recording, so that both ends of a connection are in it.
 
@@ -163,7 +163,7 @@ impl<'a> Recorder<'a> {
             End::Opener => self.p.announced_mss(),
             End::Listener => socket.agreed.client_mss,
         };
-        // A cookie keeps no time, and a SYN that was sent again measures none.
+        // A cookie keeps no time, and a SYN that was retransmitted measures none.
         let timed = match end {
             End::Opener => socket.syn_retries == 0,
             End::Listener => !socket.cookie,

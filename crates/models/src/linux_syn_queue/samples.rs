@@ -21,7 +21,7 @@ const PER_ACK: u64 = 2;
 /// What is computed, by the names of the recorder's sources.
 const COMPUTED: &[(SourceName, &str)] = &[
     (SourceName::States, "changes of state of both ends"),
-    (SourceName::Retransmits, "SYNs and data sent again"),
+    (SourceName::Retransmits, "SYNs and data retransmitted"),
     (
         SourceName::SynAckRetransmits,
         "none: data of the client come first",
@@ -260,7 +260,7 @@ impl Recorder<'_> {
             let sent = done.segments - before.segments;
             let again = done.resent - before.resent;
             let fast = done.fast - before.fast;
-            // What was lost is what was sent again.
+            // What was lost is what was retransmitted.
             let arrived = sent - again;
             for (node, name, by) in [
                 (from, counter::OUT_SEGS, sent),

@@ -76,7 +76,7 @@ impl Probe for Auditor<'_> {
     fn resent(&mut self, _: &Mesh, flow: &Flow, now_ns: u64, (how, n): (How, u64)) {
         self.audit.at(now_ns);
         self.resent += n;
-        self.audit.ensure(n > 0, "nothing sent again");
+        self.audit.ensure(n > 0, "nothing retransmitted");
         self.audit
             .ensure(flow.sack || how != How::Probe, "a probe without SACK");
         self.audit.ensure(

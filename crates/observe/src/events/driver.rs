@@ -95,7 +95,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
     },
     Tracepoint {
         source: SourceName::SynAckRetransmits,
-        gives: "SYN-ACKs sent again",
+        gives: "SYN-ACKs retransmitted",
         intent: Intent::Optional,
         tracepoint: "tcp_retransmit_synack",
         program: "on_retransmit_synack",

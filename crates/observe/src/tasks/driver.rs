@@ -299,7 +299,7 @@ const PACKET: Gives = (
 );
 const RESENT: Gives = (
     SourceName::WaitRetransmit,
-    "whether that packet had been sent again, and when",
+    "whether that packet had been retransmitted, and when",
 );
 const THREADS: Gives = (SourceName::Threads, "what each thread does with its time");
 

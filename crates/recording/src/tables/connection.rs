@@ -5,7 +5,7 @@ use crate::table::table;
 use crate::vocabulary::{CallKind, EventKind, RetransmitKind, TcpState};
 
 table! {
-    /// One thing the kernel did to a TCP connection, in the order in which it happened. A connection that opens and ends within a segment, and had nothing sent again, is one row, its end, with `connect_ns` and `established_ns`: on a host that opens thousands a second that halves what recording costs.
+    /// One thing the kernel did to a TCP connection, in the order in which it happened. A connection that opens and ends within a segment, and had nothing retransmitted, is one row, its end, with `connect_ns` and `established_ns`: on a host that opens thousands a second that halves what recording costs.
     Event = "event" {
         /// When it happened.
         time_ns: u64, Ns;

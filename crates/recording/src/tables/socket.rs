@@ -189,7 +189,7 @@ table! {
         backlog: u32, Count;
         /// Half-open connections: SYN received, handshake not complete.
         syn_queue: u32, Count;
-        /// Those among them whose SYN-ACK was not sent again yet.
+        /// Those among them whose SYN-ACK was not retransmitted yet.
         syn_queue_young: u32, Count;
         /// Packets dropped at this listener since it was made.
         drops: u32, Count;

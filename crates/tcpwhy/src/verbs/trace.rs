@@ -15,7 +15,7 @@ use crate::watch::{Need, Stop, WatchArgs, watch};
 /// What to trace.
 #[derive(Subcommand, Debug)]
 pub enum TraceVerb {
-    /// Segments sent again: whose, what sent them, which attempt
+    /// Segments retransmitted: whose, what sent them, which attempt
     Retransmits(WatchArgs),
     /// Resets: who sent them, why, from where in the kernel
     Resets(WatchArgs),

@@ -1,4 +1,4 @@
-//! The events of the time lines: connections, what was sent again, resets, drops.
+//! The events of the time lines: connections, what was retransmitted, resets, drops.
 
 use std::collections::BTreeMap;
 
@@ -139,7 +139,7 @@ impl Events {
                     ("failed", &self.failed),
                 ]),
             ),
-            chart("retransmits", "Sent again", sent_again),
+            chart("retransmits", "Retransmitted", sent_again),
             chart(
                 "resets",
                 "Resets",

@@ -149,7 +149,7 @@ pub enum StepKind {
     Wait,
     /// A connection's life.
     Connection,
-    /// A segment that was sent again, or lost.
+    /// A segment that was retransmitted, or lost.
     Segment,
     /// A packet that was dropped or refused.
     Refusal,
@@ -344,7 +344,7 @@ pub struct Latency {
     pub heat: Vec<(u32, u32, u32)>,
     /// Values that lie close together.
     pub clusters: Vec<Cluster>,
-    /// When the kernel sends an unanswered SYN again, ms after the first.
+    /// When the kernel retransmits an unanswered SYN, ms after the first.
     pub schedule_ms: Vec<f64>,
 }
 
@@ -356,7 +356,7 @@ pub struct Cluster {
     pub median_ms: f64,
     /// How many.
     pub count: f64,
-    /// Which SYN of the schedule it is: 0 the first, 1 the first one sent again …; null when none fits.
+    /// Which SYN of the schedule it is: 0 the first, 1 the first one retransmitted …; null when none fits.
     pub attempt: Option<u32>,
 }
 

@@ -183,7 +183,7 @@ fn listener(page: &mut Page, key: (u32, u64), snapshot: &Snapshot) -> Option<()>
         for s in its {
             let rtt = s.row.rtt_us.map_or("-".into(), |us| ms(us.into()));
             let again = s.row.total_retrans.unwrap_or(0);
-            let says = format!("rtt {rtt}, sent again {again}, {}", who(&s.owner));
+            let says = format!("rtt {rtt}, retransmitted {again}, {}", who(&s.owner));
             let remote = endpoint(s.row.remote_addr, s.row.remote_port);
             page.paragraph(&format!("  {remote:<22} "), Look::Plain, &says);
         }
@@ -225,7 +225,7 @@ fn socket(page: &mut Page, key: (u32, u64), snapshot: &Snapshot) -> Option<()> {
     } else {
         Look::Plain
     };
-    page.item("sent again", look, &again);
+    page.item("retransmitted", look, &again);
     let queues = format!(
         "{} bytes not read, {} bytes not acknowledged",
         row.recv_queue.unwrap_or(0),

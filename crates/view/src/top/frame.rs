@@ -37,17 +37,17 @@ pub const SHOWN: &[(Activity, &str, &str)] = &[
     (
         Activity::SynRetransmitted,
         "SYN again",
-        "SYNs that were sent again: the first got no answer",
+        "SYNs that were retransmitted: the first got no answer",
     ),
     (
         Activity::SynAckRetransmitted,
         "SYN-ACK again",
-        "SYN-ACKs that were sent again: the last ACK did not come",
+        "SYN-ACKs that were retransmitted: the last ACK did not come",
     ),
     (
         Activity::Retransmitted,
         "data again",
-        "segments of established connections that were sent again",
+        "segments of established connections that were retransmitted",
     ),
     (
         Activity::ResetSent,
@@ -123,7 +123,7 @@ pub(super) struct ListenerSample {
 pub(super) struct SocketSample {
     pub(super) row: Box<Socket>,
     pub(super) owner: Owner,
-    /// Segments that were sent again since the sample before.
+    /// Segments that were retransmitted since the sample before.
     pub(super) again: u32,
     /// Bits a second, both directions, since the sample before.
     pub(super) bits_per_s: Option<u64>,

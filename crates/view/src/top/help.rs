@@ -50,7 +50,7 @@ const PANES: &[(&str, &str)] = &[
     ),
     (
         "Sockets",
-        "connections that did something in the last seconds. AGAIN: segments sent again since the sample before; EVER: since the connection began.",
+        "connections that did something in the last seconds. AGAIN: segments retransmitted since the sample before; EVER: since the connection began.",
     ),
     (
         "Threads",

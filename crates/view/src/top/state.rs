@@ -39,7 +39,7 @@ pub enum SocketOrder {
     /// The longest round trip first.
     #[default]
     Rtt,
-    /// The most segments sent again first: since the last sample, then ever.
+    /// The most segments retransmitted first: since the last sample, then ever.
     Again,
     /// The lowest rate first, of those that have something to send.
     Slow,
@@ -60,7 +60,7 @@ impl SocketOrder {
     pub fn says(self) -> &'static str {
         match self {
             SocketOrder::Rtt => "longest round trip first",
-            SocketOrder::Again => "most sent again first",
+            SocketOrder::Again => "most retransmitted first",
             SocketOrder::Slow => "slowest with data to send first",
             SocketOrder::Queue => "fullest queues first",
         }

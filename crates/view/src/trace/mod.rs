@@ -24,7 +24,7 @@ use crate::view::View;
 /// What can be traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// Segments sent again.
+    /// Segments retransmitted.
     Retransmits,
     /// Resets sent and received.
     Resets,

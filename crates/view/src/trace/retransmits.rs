@@ -1,4 +1,4 @@
-//! `trace retransmits`: every segment sent again, with its owner, what sent it, and which attempt.
+//! `trace retransmits`: every segment retransmitted, with its owner, what sent it, and which attempt.
 
 use std::io;
 
@@ -45,7 +45,7 @@ struct Line<'e> {
     total_retransmits: Option<u32>,
 }
 
-/// What was sent again, or what sent it again.
+/// What was retransmitted, or what retransmitted it.
 fn kind(e: &Event) -> &str {
     match (&e.kind, &e.state, &e.retransmit_kind) {
         (EventKind::SynAckRetransmit, ..) => "syn-ack",

@@ -91,7 +91,7 @@ impl Case<'_> {
                 figure(taken)
             ),
             Strain::Pause(arrived, ns) => format!(
-                "The queue stays short without the {} in which nothing was taken: in the mean it \
+                "The queue stays short without the {} in which nothing was taken: on average it \
                  kept up with {} connections per second.",
                 duration(ns),
                 figure(arrived)

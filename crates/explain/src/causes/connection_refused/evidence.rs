@@ -118,7 +118,7 @@ impl Case<'_> {
             rows.extend(row(listener));
             if let Some(closed) = listener.closed_ns {
                 says.push(format!(
-                    "a socket stopped to listen there at {}",
+                    "a socket stopped listening there at {}",
                     since(closed)
                 ));
             }

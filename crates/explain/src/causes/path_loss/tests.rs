@@ -36,7 +36,7 @@ fn the_sender_alone_cannot_be_sure() {
     recording.seen_from(SERVER);
     assert!(
         found(&recording).is_empty(),
-        "the receiver sends nothing again"
+        "the receiver retransmits nothing"
     );
 }
 

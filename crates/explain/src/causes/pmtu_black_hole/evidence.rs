@@ -21,7 +21,7 @@ impl Case<'_> {
         let seen = || self.hung.iter().map(|(_, s)| s.row).take(SHOWN_ROWS);
         let mut steps = vec![
             Step::new(format!(
-                "{hung} to {} sent one segment again and again on the retransmission timer: {} \
+                "{hung} to {} retransmitted one segment over and over on the retransmission timer: {} \
                  times in all, up to {most} in a row, over {} in the median.",
                 self.path.to,
                 count(self.timeouts()),

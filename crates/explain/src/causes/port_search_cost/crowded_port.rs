@@ -372,7 +372,7 @@ impl<'a> Case<'a> {
                 r#where: "the supervisor (systemd: a .socket unit, RestartSec=)".into(),
                 risk: "None for others.".into(),
                 expected: format!(
-                    "No call in vain, not {}.",
+                    "No failing bind() calls, not {}.",
                     plural(self.attempts.count, "call")
                 ),
                 change: None,

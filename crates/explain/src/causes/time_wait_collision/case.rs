@@ -34,7 +34,7 @@ pub(super) struct Case<'a> {
     pub(super) refused: Vec<&'a Refused>,
     /// Resets that clients on this host sent.
     pub(super) strays: Vec<&'a Seen>,
-    /// SYNs that clients on this host sent again.
+    /// SYNs that clients on this host retransmitted.
     pub(super) retries: Vec<&'a Retry>,
     /// Connects of this host to the server, in order of time.
     pub(super) clients: Vec<ConnId>,
@@ -253,7 +253,7 @@ impl<'a> Case<'a> {
         !own.is_empty() && known.count() * 2 < self.refused.len()
     }
 
-    /// Connects that sent a SYN again, and those of them that had been refused.
+    /// Connects that retransmitted a SYN, and those of them that had been refused.
     pub(super) fn retried(&self) -> u64 {
         let retried = self.story.all(&self.clients);
         retried.filter(|(_, c)| c.syn_retries > 0).count() as u64
@@ -297,7 +297,7 @@ impl<'a> Case<'a> {
         Some((high.checked_sub(low)?.checked_add(1)?, netns))
     }
 
-    /// The SYNs sent again after a timeout, not at once.
+    /// The SYNs retransmitted after a timeout, not at once.
     pub(super) fn timeouts(&self) -> impl Iterator<Item = &'a Retry> + '_ {
         let retries = self.retries.iter().copied();
         retries.filter(|r| r.after_ns >= TIMEOUT_NS)
@@ -335,7 +335,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// How many of the connections were there at one time within a span: at most, and in the mean.
+/// How many of the connections were there at one time within a span: at most, and on average.
 /// One is there until it is established if it was blocked, else until its end.
 pub(super) fn at_once<'c>(
     story: &Story,

@@ -231,7 +231,7 @@ impl Case<'_> {
         Some(step)
     }
 
-    /// The longest wait that ended with a SYN sent again of a connect that was refused, walked;
+    /// The longest wait that ended with a SYN retransmitted of a connect that was refused, walked;
     /// and the client's end.
     fn walk(&self) -> Option<(Vec<&Waited>, Endpoint)> {
         let refused: ahash::AHashSet<Endpoint> =
@@ -449,7 +449,7 @@ pub(super) fn ceiling(case: &Case) -> Option<Check> {
     };
     Some(Check {
         formula: format!(
-            "ceiling: {} blocked at once ÷ {} timeout = most SYNs sent again after a timeout, per \
+            "ceiling: {} blocked at once ÷ {} timeout = most SYNs retransmitted after a timeout, per \
              second ({reached})",
             plural(clients, "client"),
             duration(timeout)

@@ -134,7 +134,7 @@ pub(super) fn collapse(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
         )
         .differs(
             89.0,
-            "A steady 100 would need a timeout of 1.0 s; with 1.125 s the ceiling is 89 in the mean. \
+            "A steady 100 would need a timeout of 1.0 s; with 1.125 s the ceiling is 89 on average. \
              Single seconds reach 100 while the clients are still in step.",
         ),
     );

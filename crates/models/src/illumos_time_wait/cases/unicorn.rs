@@ -61,7 +61,7 @@ pub(super) fn balancer(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
     rows.push(
         CheckRow::new(
             "C",
-            "requests later in the mean by",
+            "requests later on average by",
             "ms",
             theirs,
             late,

@@ -54,7 +54,7 @@ pub(super) fn content(snapshot: &Snapshot, order: SocketOrder) -> Content {
         entries: entries.collect(),
         nothing: match order {
             SocketOrder::Rtt => "No connection sent or received anything in these seconds.",
-            SocketOrder::Again => "No connection that is alive has sent anything again.",
+            SocketOrder::Again => "No connection that is alive has retransmitted anything.",
             SocketOrder::Slow => "No connection has anything waiting to be sent.",
             SocketOrder::Queue => "No connection has anything in its queues.",
         }

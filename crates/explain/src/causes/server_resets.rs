@@ -24,7 +24,7 @@ const IDLE_NS: u64 = 100_000_000;
 const GOING_DOWN_NS: u64 = 1_000_000_000;
 
 /// The connections of a listener that were reset for one reason.
-pub(super) struct Aborted<'a> {
+pub(super) struct ServerResets<'a> {
     pub(super) scene: Scene<'a>,
     pub(super) why: Why,
     /// Each with the reset that ended it.
@@ -33,7 +33,7 @@ pub(super) struct Aborted<'a> {
 
 /// The listeners of a story that often reset their clients for this reason. A client that leaves
 /// before it has read everything resets as well: that is its own affair, and not told here.
-pub(super) fn aborted(story: &Story, why: Why) -> impl Iterator<Item = Aborted<'_>> {
+pub(super) fn aborted(story: &Story, why: Why) -> impl Iterator<Item = ServerResets<'_>> {
     let mut by_listener: BTreeMap<u32, Vec<(&Conn, &Sent)>> = BTreeMap::new();
     for sent in story.resets.sent.iter().filter(|s| s.why == why) {
         let conn = sent.conn.and_then(|id| story.conn(id));
@@ -48,7 +48,7 @@ pub(super) fn aborted(story: &Story, why: Why) -> impl Iterator<Item = Aborted<'
         if let Some(closed) = scene.listener.closed_ns {
             all.retain(|(_, s)| s.time_ns.saturating_add(GOING_DOWN_NS) < closed);
         }
-        let aborted = Aborted { scene, why, all };
+        let aborted = ServerResets { scene, why, all };
         aborted.matters().then_some(aborted)
     })
 }
@@ -68,7 +68,7 @@ fn is_idle(story: &Story, conn: &Conn) -> bool {
     })
 }
 
-impl<'a> Aborted<'a> {
+impl<'a> ServerResets<'a> {
     fn matters(&self) -> bool {
         let times = self.all.iter().map(|(_, s)| s.time_ns);
         let span = match (times.clone().min(), times.max()) {

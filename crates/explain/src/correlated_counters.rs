@@ -10,9 +10,9 @@ use crate::finding::{Scope, Step};
 /// What of a cause's symptom is counted over time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Symptom {
-    /// Connects that had to send their SYN again, or failed.
+    /// Connects that retransmitted their SYN, or failed.
     Connects,
-    /// Segments sent again.
+    /// Segments retransmitted.
     Retransmits,
 }
 
@@ -29,7 +29,7 @@ struct Moved {
     row: RowRef,
 }
 
-/// Counters that count retransmissions themselves: they move with what is sent again by definition.
+/// Counters that count retransmissions themselves: they move with what is retransmitted by definition.
 const THE_SYMPTOM: &[&str] = &[
     counter::RETRANS_SEGS,
     counter::TCP_SYN_RETRANS,
@@ -86,8 +86,8 @@ pub(crate) fn step(story: &Story, symptom: Symptom, scope: &Scope) -> Option<Ste
     (!moved.is_empty()).then_some(step)
 }
 
-/// Whether it is a connect to the scope's port, or from its namespace where it has none, that had to
-/// send its SYN again or failed.
+/// Whether it is a connect to the scope's port, or from its namespace where it has none, that
+/// retransmitted its SYN or failed.
 pub(crate) fn in_trouble(conn: &Conn, scope: &Scope) -> bool {
     let port = scope.listener.rsplit_once(':');
     let port = port.and_then(|(_, port)| port.parse::<u16>().ok());
@@ -122,7 +122,7 @@ fn connects(story: &Story, scope: &Scope) -> Option<(String, u64, Vec<Moved>)> {
     let count = troubled.len() as u64;
     let moved = closest(moved.collect(), count as f64);
     let what = format!(
-        "{} that had to send a SYN again or failed",
+        "{} that retransmitted a SYN or failed",
         plural(count, "connect")
     );
     Some((what, count, moved))
@@ -133,7 +133,7 @@ fn retransmits(story: &Story, netns: u32) -> Option<(String, u64, Vec<Moved>)> {
     let (sent_again, sent) = (line(counter::RETRANS_SEGS)?, line(counter::OUT_SEGS)?);
     let count = sent_again.deltas.iter().sum::<f64>() as u64;
     let moved = with(story, netns, &sent_again.deltas, &sent.deltas);
-    let what = format!("{} sent again", plural(count, "segment"));
+    let what = format!("{} retransmitted", plural(count, "segment"));
     Some((what, count, closest(moved, count as f64)))
 }
 

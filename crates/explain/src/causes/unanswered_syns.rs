@@ -34,7 +34,7 @@ fn by_rule(group: &Group) -> bool {
 }
 
 /// One place that connects go to, in one namespace if it is a loopback address.
-pub(crate) struct Silent<'a> {
+pub(crate) struct UnansweredSyns<'a> {
     pub(crate) story: &'a Story,
     netns: Option<u32>,
     pub(crate) at: Endpoint,
@@ -47,12 +47,12 @@ pub(crate) struct Silent<'a> {
     pub(crate) times: ConnectTimes,
     /// Connects that a TIME_WAIT socket or a stray ACK answered: not silent.
     pub(crate) strays: u64,
-    /// SYN-ACKs that the server here sent again: its answers got lost.
+    /// SYN-ACKs that the server here retransmitted: its answers got lost.
     pub(crate) synacks_repeated: u64,
 }
 
-/// Every place to which a SYN was sent again or dropped here.
-pub(crate) fn places(story: &Story) -> Vec<Silent<'_>> {
+/// Every place to which a SYN was retransmitted or dropped here.
+pub(crate) fn places(story: &Story) -> Vec<UnansweredSyns<'_>> {
     let key = |netns: u32, at: Endpoint| (at.is_loopback().then_some(netns), at);
     let mut places: BTreeMap<_, (Vec<ConnId>, Vec<&Group>)> = BTreeMap::new();
     for conn in story
@@ -89,7 +89,7 @@ pub(crate) fn places(story: &Story) -> Vec<Silent<'_>> {
     let at_place = |counts: &AHashMap<Endpoint, u64>, at| counts.get(&at).copied().unwrap_or(0);
     let places = places
         .into_iter()
-        .map(|((netns, at), (clients, dropped))| Silent {
+        .map(|((netns, at), (clients, dropped))| UnansweredSyns {
             strays: at_place(&strays, at),
             synacks_repeated: at_place(&synacks, at),
             story,
@@ -115,7 +115,7 @@ fn strays(story: &Story) -> AHashMap<Endpoint, u64> {
     counts
 }
 
-/// SYN-ACKs sent again, by the server's end.
+/// SYN-ACKs retransmitted, by the server's end.
 fn synacks_repeated(story: &Story) -> AHashMap<Endpoint, u64> {
     let groups = story.packets.all().iter();
     let mut counts: AHashMap<Endpoint, u64> = AHashMap::new();
@@ -125,16 +125,16 @@ fn synacks_repeated(story: &Story) -> AHashMap<Endpoint, u64> {
     counts
 }
 
-impl<'a> Silent<'a> {
+impl<'a> UnansweredSyns<'a> {
     /// One place, whatever happened there.
-    pub(crate) fn at(story: &'a Story, netns: Option<u32>, at: Endpoint) -> Silent<'a> {
+    pub(crate) fn at(story: &'a Story, netns: Option<u32>, at: Endpoint) -> UnansweredSyns<'a> {
         let here = |of: u32, to: Endpoint| to == at && netns.is_none_or(|n| n == of);
         let conns = story.conns.iter().enumerate();
         let clients = conns.filter(|(_, c)| c.side == Side::Opened && here(c.netns, c.remote));
         let groups = story.packets.all().iter();
         let dropped = groups.filter(|g| g.what == What::SynDropped && here(g.netns, g.local));
         let clients: Vec<ConnId> = clients.map(|(id, _)| id as ConnId).collect();
-        Silent {
+        UnansweredSyns {
             story,
             netns,
             at,
@@ -148,7 +148,7 @@ impl<'a> Silent<'a> {
     }
 
     /// The place of a listener, at whichever of its addresses.
-    pub(crate) fn of_listener(scene: Scene<'a>) -> Silent<'a> {
+    pub(crate) fn of_listener(scene: Scene<'a>) -> UnansweredSyns<'a> {
         let (story, local) = (scene.story, scene.listener.local);
         let any = local.addr.ip().is_unspecified();
         let sum = |counts: AHashMap<Endpoint, u64>| -> u64 {
@@ -157,7 +157,7 @@ impl<'a> Silent<'a> {
             at_place.map(|(_, n)| n).sum()
         };
         let dropped = story.packets_at(scene.index, What::SynDropped);
-        Silent {
+        UnansweredSyns {
             story,
             netns: Some(scene.listener.netns),
             at: local,
@@ -361,7 +361,7 @@ impl<'a> Silent<'a> {
         seen.chain([self.drops_step(self.firewalled())]).collect()
     }
 
-    /// Every SYN that was dropped was sent again or is still waited for.
+    /// Every SYN that was dropped was retransmitted or is still waited for.
     pub(crate) fn drops_check(&self, dropped: u64) -> Option<Check> {
         if self.times.retries == 0 || !self.story.health.sees(&SourceName::Retransmits) {
             return None;
@@ -370,7 +370,7 @@ impl<'a> Silent<'a> {
         let diff = sent.abs_diff(dropped) as f64;
         Some(Check {
             formula:
-                "SYNs dropped here = SYNs that clients sent again + those last sent without an \
+                "SYNs dropped here = SYNs that clients retransmitted + those last sent without an \
                       answer"
                     .into(),
             expected: dropped as f64,
@@ -381,7 +381,7 @@ impl<'a> Silent<'a> {
         })
     }
 
-    /// Connections to the place that had to send data again, of those established.
+    /// Connections to the place that retransmitted data, of those established.
     pub(crate) fn data_resent(&self) -> (u64, u64) {
         let all = self.story.all(&self.clients).map(|(_, c)| c);
         let established = all.filter(|c: &&Conn| c.established_ns.is_some());
