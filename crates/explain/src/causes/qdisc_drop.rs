@@ -57,6 +57,9 @@ struct Case<'a> {
 }
 
 fn no(asked: &Asked) -> Option<Step> {
+    if !asked.story.health.has(&SourceName::Drops) {
+        return None;
+    }
     let losses = asked.losses()?;
     let of = losses.ends.iter();
     let of = of.filter_map(|e| asked.story.transfers.dropped_leaving(e.conn));
