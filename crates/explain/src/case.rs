@@ -2,6 +2,7 @@
 
 use analysis::Story;
 use analysis::words::fitting;
+use recording::SourceName;
 
 use crate::causes::Cause;
 use crate::causes::places::Place;
@@ -11,7 +12,7 @@ use crate::lost::Lost;
 /// A case of a cause.
 pub(crate) struct Case<'a> {
     story: &'a Story,
-    cause: Cause,
+    sources: Vec<&'static SourceName>,
     finding: Finding,
 }
 
@@ -37,7 +38,7 @@ impl<'a> Case<'a> {
         };
         Case {
             story,
-            cause,
+            sources: cause.needs.iter().copied().flatten().collect(),
             finding,
         }
     }
@@ -74,6 +75,12 @@ impl<'a> Case<'a> {
         self
     }
 
+    /// Sources that it rests on beside those that the cause needs.
+    pub(crate) fn rests_on(mut self, sources: &'static [SourceName]) -> Self {
+        self.sources.extend(sources);
+        self
+    }
+
     /// Steps of its evidence.
     pub(crate) fn steps(mut self, steps: impl IntoIterator<Item = Step>) -> Self {
         self.finding.evidence.extend(steps);
@@ -101,7 +108,7 @@ impl<'a> Case<'a> {
             ..
         } = &mut self.finding;
         confidence.weigh_checks(arithmetic);
-        for source in self.cause.needs.iter().copied().flatten() {
+        for source in self.sources {
             if let Some(doubt) = self.story.health.doubt(source) {
                 confidence.at_most(Level::Medium, doubt);
             }

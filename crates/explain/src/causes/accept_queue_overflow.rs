@@ -2,16 +2,17 @@
 
 mod advice;
 
-use analysis::words::{count, duration, figure, fitting, plural};
+use analysis::words::{count, duration, figure, plural};
 use analysis::{Doing, Rise, Story};
 use recording::{SourceName, counter, sysctl};
 
 use super::lost_syn::{ConnectTimes, matters};
 use super::places::{Asked, Place};
-use super::scene::{Scene, application, doubts, named, named_short, process, scenes};
+use super::scene::{Scene, application, named, named_short, process, scenes};
 use super::{Cause, Ground, findings};
+use crate::case::Case;
 use crate::correlated_counters::Symptom;
-use crate::finding::{Check, Confidence, Finding, Impact, Level, Scope, Step};
+use crate::finding::{Check, Finding, Impact, Level, Scope, Step};
 use crate::id::Id;
 use crate::say::{Quantity, say};
 
@@ -42,7 +43,7 @@ pub(crate) const CAUSE: Cause = Cause {
 const SUSTAINED: f64 = 0.3;
 
 /// A listener whose accept queue overflowed.
-struct Case<'a> {
+struct Overflow<'a> {
     scene: Scene<'a>,
     /// SYNs and last ACKs that its full queue dropped.
     dropped: u64,
@@ -73,7 +74,7 @@ fn no(asked: &Asked) -> Option<Step> {
 }
 
 fn find(story: &Story) -> Vec<Finding> {
-    findings(scenes(story), Case::of, Case::finding)
+    findings(scenes(story), Overflow::of, Overflow::finding)
 }
 
 /// How much the full accept queue dropped, if it matters.
@@ -88,9 +89,9 @@ fn dropped(scene: Scene) -> Option<u64> {
     matters(dropped, scene.accepted()).then_some(dropped)
 }
 
-impl<'a> Case<'a> {
-    fn of(scene: Scene<'a>) -> Option<Case<'a>> {
-        Some(Case {
+impl<'a> Overflow<'a> {
+    fn of(scene: Scene<'a>) -> Option<Overflow<'a>> {
+        Some(Overflow {
             scene,
             dropped: dropped(scene)?,
             overflows: scene.rise(counter::LISTEN_OVERFLOWS),
@@ -99,67 +100,67 @@ impl<'a> Case<'a> {
     }
 
     fn finding(&self) -> Finding {
-        let scope = self.scene.scope();
-        let checks = self.arithmetic();
-        Finding {
-            cause: CAUSE.id,
-            number: CAUSE.number,
-            place: Some(Place::Listener(self.scene.index)),
-            lost_s: self.times.lost(self.scene.story, self.dropped),
-            since: None,
-            title: self.title(&scope),
-            fix: self.fix(&scope),
-            impact: self.impact(),
-            confidence: self.confidence(&checks),
-            evidence: self.evidence(&scope),
-            arithmetic: checks,
-            ruled_out: Vec::new(),
-            advice: self.advice(&scope),
-            verify: format!(
+        let (scene, story) = (self.scene, self.scene.story);
+        let scope = scene.scope();
+        let (crowded, samples) = scene.listener.crowded_samples();
+        let (rose, sampled) = (self.overflows.by, scene.listener.drops().is_some());
+        let rests_on: &[SourceName] = match self.times.total() {
+            0 => &[],
+            _ => &[SourceName::States, SourceName::Retransmits],
+        };
+        let mut case = Case::new(story, CAUSE, Place::Listener(scene.index), scope.clone())
+            .title(self.title(&scope))
+            .fix(self.fix(&scope))
+            .affects(self.impact(), self.times.lost(story, self.dropped))
+            .at_most(
+                Level::Medium,
+                rose == 0,
+                "the counter ListenOverflows was not seen to rise; dropped ACKs show it",
+            )
+            .at_most(
+                Level::Medium,
+                !sampled,
+                "the listener itself was not sampled",
+            );
+        if rose > 0 {
+            case = case.because(format!(
+                "ListenOverflows rises only when an accept queue is full; it rose by {}",
+                count(rose)
+            ));
+        }
+        if crowded > 0 {
+            case = case.because(format!(
+                "its queue was at least three quarters full in {} of {}",
+                count(crowded),
+                plural(samples, "sample")
+            ));
+        } else if sampled {
+            case = case.because("its own drop count rose, though no sample caught the queue full");
+        }
+        case.rests_on(rests_on)
+            .steps(self.times.step())
+            .steps([self.drops_step()])
+            .steps(self.queue_step(&scope))
+            .steps(self.process_step(&scope))
+            .steps(self.rates_step())
+            .steps(self.ghosts_step())
+            .steps(self.consequence_step())
+            .checks(self.arithmetic())
+            .advise(self.advice(&scope))
+            .verify(format!(
                 "Under the same load `nstat -az TcpExtListenOverflows` no longer rises, and \
                  `ss -ltn 'sport = :{}'` shows Recv-Q below Send-Q.",
-                self.scene.listener.local.port
-            ),
-            scope,
-        }
+                scene.listener.local.port
+            ))
     }
 
-    fn title(&self, scope: &Scope) -> String {
-        let why = match (culprit(scope), self.sustained(scope)) {
-            (
-                Some(Doing {
-                    pid,
-                    state: "stopped",
-                    ..
-                }),
-                _,
-            ) => format!(": pid {pid} is stopped"),
-            (
-                Some(Doing {
-                    pid,
-                    state: "was-stopped",
-                    ..
-                }),
-                _,
-            ) => format!(": pid {pid} was stopped"),
-            (
-                Some(Doing {
-                    pid,
-                    state: "blocked",
-                    ..
-                }),
-                _,
-            ) => {
-                format!(": pid {pid} is blocked in the kernel")
-            }
-            (
-                Some(Doing {
-                    pid,
-                    state: "on-cpu",
-                    ..
-                }),
-                _,
-            ) => format!(": pid {pid} is out of CPU"),
+    fn title(&self, scope: &Scope) -> [String; 4] {
+        let does = culprit(scope).map(|p| (p.pid, p.state));
+        let why = match (does, self.sustained(scope)) {
+            (Some((pid, "stopped")), _) => format!(": pid {pid} is stopped"),
+            (Some((pid, "was-stopped")), _) => format!(": pid {pid} was stopped"),
+            (Some((pid, "blocked")), _) => format!(": pid {pid} is blocked in the kernel"),
+            (Some((pid, "on-cpu")), _) => format!(": pid {pid} is out of CPU"),
             (_, true) => ": it accepts too slowly".into(),
             (_, false) => " in bursts".into(),
         };
@@ -167,32 +168,31 @@ impl<'a> Case<'a> {
             Some(b) => format!(" (backlog {})", count(b.into())),
             None => String::new(),
         };
-        fitting([
-            format!("{}: its accept queue{backlog} is full{why}.", named(scope)),
-            format!(
-                "{}: its accept queue{backlog} is full{why}.",
-                named_short(scope)
-            ),
-            format!("{}: accept queue full{why}.", named_short(scope)),
+        let (long, short) = (named(scope), named_short(scope));
+        [
+            format!("{long}: its accept queue{backlog} is full{why}."),
+            format!("{short}: its accept queue{backlog} is full{why}."),
+            format!("{short}: accept queue full{why}."),
             format!("{}: accept queue full{why}.", scope.listener),
-        ])
+        ]
     }
 
-    fn fix(&self, scope: &Scope) -> String {
+    fn fix(&self, scope: &Scope) -> [String; 2] {
         let who = process(scope);
+        let one = |says: String| [says.clone(), says];
         match (culprit(scope).map(|p| p.state), self.sustained(scope)) {
-            (Some("was-stopped"), _) => format!("Find out what stopped {who} (SIGSTOP)."),
-            (Some("stopped"), _) => {
-                format!("Let {who} run again (kill -CONT), and find out what stopped it.")
-            }
-            (_, true) => fitting([
+            (Some("was-stopped"), _) => one(format!("Find out what stopped {who} (SIGSTOP).")),
+            (Some("stopped"), _) => one(format!(
+                "Let {who} run again (kill -CONT), and find out what stopped it."
+            )),
+            (_, true) => [
                 format!("Make {who} call accept() sooner; a larger backlog only absorbs bursts."),
                 format!("Make {who} call accept() sooner."),
-            ]),
-            (_, false) => format!(
+            ],
+            (_, false) => one(format!(
                 "Raise the listen() backlog of {who} to {}.",
                 count(self.new_backlog(scope).into())
-            ),
+            )),
         }
     }
 
@@ -219,47 +219,6 @@ impl<'a> Case<'a> {
         let established = i64::try_from(self.scene.accepted()).unwrap_or(i64::MAX);
         let taken = established.saturating_sub(grown).max(0);
         Some((self.times.total() as f64 / seconds, taken as f64 / seconds))
-    }
-
-    fn confidence(&self, checks: &[Check]) -> Confidence {
-        let mut c = Confidence::high();
-        let (crowded, samples) = self.scene.listener.crowded_samples();
-        match self.overflows.by {
-            0 => c.at_most(
-                Level::Medium,
-                "the counter ListenOverflows was not seen to rise; dropped ACKs show it",
-            ),
-            n => c.because(format!(
-                "ListenOverflows rises only when an accept queue is full; it rose by {}",
-                count(n)
-            )),
-        }
-        match self.scene.listener.drops() {
-            None => c.at_most(Level::Medium, "the listener itself was not sampled"),
-            Some(_) if crowded > 0 => c.because(format!(
-                "its queue was at least three quarters full in {} of {}",
-                count(crowded),
-                plural(samples, "sample")
-            )),
-            Some(_) => c.because("its own drop count rose, though no sample caught the queue full"),
-        }
-        self.times.weigh(self.scene, &mut c, checks);
-        if self.scene.ghosts().0 > 0 {
-            doubts(self.scene.story, &mut c, &[SourceName::Drops]);
-        }
-        c
-    }
-
-    fn evidence(&self, scope: &Scope) -> Vec<Step> {
-        let mut steps = Vec::new();
-        steps.extend(self.times.step());
-        steps.push(self.drops_step());
-        steps.extend(self.queue_step(scope));
-        steps.extend(self.process_step(scope));
-        steps.extend(self.rates_step());
-        steps.extend(self.ghosts_step());
-        steps.extend(self.consequence_step());
-        steps
     }
 
     fn drops_step(&self) -> Step {
@@ -387,14 +346,13 @@ impl<'a> Case<'a> {
 
     fn ghosts_step(&self) -> Option<Step> {
         let (ghosts, rows) = self.scene.ghosts();
+        let late_acks = Quantity::of(ghosts, "last ACK").rows(rows);
         (ghosts > 0).then(|| {
-            Step::new(format!(
-                "{} of handshakes came to the full queue and were dropped: those clients believe \
-                 that they are connected, and retransmit their first request over and over.",
-                plural(ghosts, "last ACK")
-            ))
-            .number("late_acks", ghosts)
-            .rows(rows)
+            say!(
+                "{late_acks} of handshakes came to the full queue and were dropped: those clients \
+                 believe that they are connected, and retransmit their first request over and over.",
+                late_acks
+            )
         })
     }
 

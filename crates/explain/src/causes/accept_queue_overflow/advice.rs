@@ -4,7 +4,7 @@ use analysis::stats::most_within;
 use analysis::words::{count, duration, figure};
 
 use super::super::scene::{namespace, process, raise_backlog, roomy_backlog};
-use super::{Case, culprit};
+use super::{Overflow, culprit};
 use crate::finding::{Advice, Change, Scope};
 
 /// Clients that arrive within this time of each other are one burst: a dropped one is back then.
@@ -23,7 +23,7 @@ enum Strain {
     Burst,
 }
 
-impl Case<'_> {
+impl Overflow<'_> {
     fn strain(&self) -> Strain {
         match (self.rates(), self.scene.longest_pause()) {
             (Some((arrived, taken)), _) if arrived > taken * OVERLOAD => {
