@@ -3,6 +3,8 @@
 //! Nothing here judges, and nothing knows which producer made the recording. Everything is bounded: a
 //! recording of any size takes a bounded amount of memory, and what was folded away is counted.
 
+#![doc = include_str!("../README.md")]
+
 mod accept_queue;
 pub mod account;
 mod activity;

@@ -6,26 +6,26 @@ use recording::SourceName;
 
 use crate::causes::Cause;
 use crate::causes::places::Place;
-use crate::finding::{Advice, Check, Confidence, Finding, Impact, Level, Scope, Step};
+use crate::finding::{Advice, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
 use crate::lost::Lost;
 
 /// A case of a cause.
-pub(crate) struct Case<'a> {
+pub struct Case<'a> {
     story: &'a Story,
     sources: Vec<&'static SourceName>,
     finding: Finding,
 }
 
 impl<'a> Case<'a> {
-    /// A case at a place, with whom and what it is about.
-    pub(crate) fn new(story: &'a Story, cause: Cause, place: Place, scope: Scope) -> Case<'a> {
+    /// A case, with where it is and whom it is about.
+    pub fn new(story: &'a Story, cause: Cause, scope: Scope) -> Case<'a> {
         let finding = Finding {
             cause: cause.id,
             number: cause.number,
             title: String::new(),
             fix: String::new(),
             scope,
-            place: Some(place),
+            place: None,
             impact: Impact::default(),
             lost_s: Lost::unknown(),
             since: None,
@@ -43,32 +43,44 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// At a place about which its rivals are asked.
+    pub(crate) fn placed(mut self, place: Place) -> Self {
+        self.finding.place = Some(place);
+        self
+    }
+
+    /// Look-alikes that it rules out itself; not needed where rivals are declared.
+    pub fn rules_out(mut self, ruled_out: impl IntoIterator<Item = RuledOut>) -> Self {
+        self.finding.ruled_out.extend(ruled_out);
+        self
+    }
+
     /// What is wrong, in one sentence: the first that fits a line.
-    pub(crate) fn title<const N: usize>(mut self, candidates: [String; N]) -> Self {
+    pub fn title<const N: usize>(mut self, candidates: [String; N]) -> Self {
         self.finding.title = fitting(candidates);
         self
     }
 
     /// What to do, in one sentence: the first that fits a line.
-    pub(crate) fn fix<const N: usize>(mut self, candidates: [String; N]) -> Self {
+    pub fn fix<const N: usize>(mut self, candidates: [String; N]) -> Self {
         self.finding.fix = fitting(candidates);
         self
     }
 
     /// How many suffer, and the time that they lost.
-    pub(crate) fn affects(mut self, impact: Impact, lost: Lost) -> Self {
+    pub fn affects(mut self, impact: Impact, lost: Lost) -> Self {
         (self.finding.impact, self.finding.lost_s) = (impact, lost);
         self
     }
 
     /// A reason that carries it.
-    pub(crate) fn because(mut self, why: impl Into<String>) -> Self {
+    pub fn because(mut self, why: impl Into<String>) -> Self {
         self.finding.confidence.because(why);
         self
     }
 
     /// A reason why it can be no more than `level`, if it holds.
-    pub(crate) fn at_most(mut self, level: Level, if_so: bool, why: &str) -> Self {
+    pub fn at_most(mut self, level: Level, if_so: bool, why: &str) -> Self {
         if if_so {
             self.finding.confidence.at_most(level, why);
         }
@@ -82,25 +94,25 @@ impl<'a> Case<'a> {
     }
 
     /// Steps of its evidence.
-    pub(crate) fn steps(mut self, steps: impl IntoIterator<Item = Step>) -> Self {
+    pub fn steps(mut self, steps: impl IntoIterator<Item = Step>) -> Self {
         self.finding.evidence.extend(steps);
         self
     }
 
     /// Numbers that must fit.
-    pub(crate) fn checks(mut self, checks: impl IntoIterator<Item = Check>) -> Self {
+    pub fn checks(mut self, checks: impl IntoIterator<Item = Check>) -> Self {
         self.finding.arithmetic.extend(checks);
         self
     }
 
     /// What to do, the best first.
-    pub(crate) fn advise(mut self, advice: impl IntoIterator<Item = Advice>) -> Self {
+    pub fn advise(mut self, advice: impl IntoIterator<Item = Advice>) -> Self {
         self.finding.advice.extend(advice);
         self
     }
 
     /// How to check that it worked; the finding.
-    pub(crate) fn verify(mut self, how: impl Into<String>) -> Finding {
+    pub fn verify(mut self, how: impl Into<String>) -> Finding {
         self.finding.verify = how.into();
         let Finding {
             confidence,

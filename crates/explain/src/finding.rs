@@ -141,7 +141,7 @@ pub struct Impact {
 
 impl Impact {
     /// So many of so many, without anything else that was measured.
-    pub(crate) fn of(affected: u64, of: u64, counted: &'static str, says: String) -> Impact {
+    pub fn of(affected: u64, of: u64, counted: &'static str, says: String) -> Impact {
         Impact {
             says,
             affected,
@@ -372,7 +372,8 @@ impl RuledOut {
         }
     }
 
-    pub(crate) fn new(cause: Id, because: String) -> RuledOut {
+    /// Ruled out, with the number that does.
+    pub fn new(cause: Id, because: String) -> RuledOut {
         RuledOut {
             cause,
             because,
@@ -402,7 +403,7 @@ pub struct Advice {
 
 impl Advice {
     /// To do so.
-    pub(crate) fn to(action: impl Into<String>) -> Advice {
+    pub fn to(action: impl Into<String>) -> Advice {
         Advice {
             action: action.into(),
             command: None,
@@ -413,27 +414,27 @@ impl Advice {
         }
     }
     /// By this command; `None` where it cannot be pasted into a shell.
-    pub(crate) fn by(mut self, command: Option<String>) -> Advice {
+    pub fn by(mut self, command: Option<String>) -> Advice {
         self.command = command;
         self
     }
     /// There.
-    pub(crate) fn at(mut self, place: impl Into<String>) -> Advice {
+    pub fn at(mut self, place: impl Into<String>) -> Advice {
         self.r#where = place.into();
         self
     }
     /// At this cost.
-    pub(crate) fn risk(mut self, risk: impl Into<String>) -> Advice {
+    pub fn risk(mut self, risk: impl Into<String>) -> Advice {
         self.risk = risk.into();
         self
     }
     /// With this effect.
-    pub(crate) fn effect(mut self, effect: impl Into<String>) -> Advice {
+    pub fn effect(mut self, effect: impl Into<String>) -> Advice {
         self.expected = effect.into();
         self
     }
     /// As a program can apply it.
-    pub(crate) fn change(mut self, change: Change) -> Advice {
+    pub fn change(mut self, change: Change) -> Advice {
         self.change = Some(change);
         self
     }

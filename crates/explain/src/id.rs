@@ -49,6 +49,11 @@ ids! {
 }
 
 impl Id {
+    /// The id of a cause that is declared elsewhere, in kebab-case.
+    pub const fn new(id: &'static str) -> Id {
+        Id(id)
+    }
+
     /// The id as text.
     pub fn as_str(self) -> &'static str {
         self.0

@@ -2,6 +2,8 @@
 //!
 //! Nothing here knows which producer made the recording, needs root, or looks at the host.
 
+#![doc = include_str!("../README.md")]
+
 mod answers;
 mod case;
 mod causes;
@@ -30,6 +32,7 @@ use recording::{Error, Filter, Recording};
 pub use analysis::account::{self, Service, State};
 pub use analysis::{Arrival, Doing, HealthNote, Netns, NoteKind};
 pub use answers::{Answer, Ground, Holds};
+pub use case::Case;
 pub use causes::Cause;
 pub use finding::{
     Advice, Change, Check, Confidence, Explanation, Finding, Impact, Latency, Level, Number,
@@ -75,6 +78,12 @@ impl Options {
 }
 
 impl Options {
+    /// Tests this cause, too.
+    pub fn also(mut self, cause: Cause) -> Options {
+        self.causes.push(cause);
+        self
+    }
+
     /// Reports only findings about what the filter asks for.
     pub fn about(self, filter: Filter) -> Options {
         Options { filter, ..self }

@@ -57,12 +57,12 @@ impl Lost {
     }
 
     /// Nothing is known of the time that was lost.
-    pub(crate) fn unknown() -> Lost {
+    pub fn unknown() -> Lost {
         Lost::default()
     }
 
     /// Time lost by ends that nobody here saw.
-    pub(crate) fn elsewhere(ns: u64) -> Lost {
+    pub fn elsewhere(ns: u64) -> Lost {
         Lost {
             elsewhere_ns: ns,
             ..Lost::default()
@@ -70,7 +70,7 @@ impl Lost {
     }
 
     /// Connects that were delayed: what each took beyond a round trip; and outages of those that failed.
-    pub(crate) fn connects<'a>(story: &Story, conns: impl IntoIterator<Item = &'a Conn>) -> Lost {
+    pub fn connects<'a>(story: &Story, conns: impl IntoIterator<Item = &'a Conn>) -> Lost {
         let mut lost = Lost::default();
         let mut failed = Vec::new();
         for conn in conns {
@@ -87,7 +87,7 @@ impl Lost {
 
     /// Connects or requests that failed: each costs its caller the time until its next success there, or
     /// the end of the recording; overlaps count once.
-    pub(crate) fn outages<'a>(story: &Story, conns: impl IntoIterator<Item = &'a Conn>) -> Lost {
+    pub fn outages<'a>(story: &Story, conns: impl IntoIterator<Item = &'a Conn>) -> Lost {
         let mut failed: BTreeMap<Caller, Vec<(u64, &Conn)>> = BTreeMap::new();
         for conn in conns {
             // An attempt costs from its beginning on, what stood from its end on.

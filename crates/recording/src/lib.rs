@@ -6,6 +6,8 @@
 //! Rust row, its Arrow schema, its writer, its reader and its page in the book come from that one
 //! declaration.
 
+#![doc = include_str!("../README.md")]
+
 mod cell;
 mod chunks;
 mod clock;

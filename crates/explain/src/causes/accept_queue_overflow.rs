@@ -108,7 +108,8 @@ impl<'a> Overflow<'a> {
             0 => &[],
             _ => &[SourceName::States, SourceName::Retransmits],
         };
-        let mut case = Case::new(story, CAUSE, Place::Listener(scene.index), scope.clone())
+        let mut case = Case::new(story, CAUSE, scope.clone())
+            .placed(Place::Listener(scene.index))
             .title(self.title(&scope))
             .fix(self.fix(&scope))
             .affects(self.impact(), self.times.lost(story, self.dropped))

@@ -126,7 +126,8 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
     let full = Quantity::share(table.held as f64 / table.most as f64);
     let syns = Quantity::of(lost, "SYN");
     let advice = advice(place, &scope.netns, &table, lost);
-    let case = Case::new(story, CAUSE, place.place(), scope)
+    let case = Case::new(story, CAUSE, scope)
+        .placed(place.place())
         .title([
             format!(
                 "Connection tracking is full ({entries} of {limit}): it dropped {syns} to {at}."

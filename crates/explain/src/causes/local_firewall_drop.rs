@@ -111,7 +111,8 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
     let scope = place.scope(netns);
     let rules_of = namespace(&scope.netns);
     let advice = advice(place, &scope.netns, lost, passed);
-    let case = Case::new(story, CAUSE, place.place(), scope)
+    let case = Case::new(story, CAUSE, scope)
+        .placed(place.place())
         .title([
             format!(
                 "A firewall here drops SYNs to {at}: {}, while {} passed.",

@@ -75,6 +75,27 @@ pub struct Cause {
     pub(crate) find: fn(&Story) -> Vec<Finding>,
 }
 
+impl Cause {
+    /// A cause of one's own, that looks at the host as a whole and needs nothing in particular: set what
+    /// is otherwise.
+    pub fn new(id: Id, title: &'static str, find: fn(&Story) -> Vec<Finding>) -> Cause {
+        Cause {
+            id,
+            number: "",
+            title,
+            page: "",
+            ground: Ground::Host,
+            needs: &[],
+            seen_from: "",
+            rivals: &[],
+            explains: &[],
+            no: None,
+            symptom: None,
+            find,
+        }
+    }
+}
+
 /// All causes, by number.
 pub(crate) const ALL: &[Cause] = &[
     time_wait_collision::CAUSE,

@@ -94,7 +94,8 @@ fn judge(silent: &UnansweredSyns) -> Option<Finding> {
         "beyond this host"
     };
     let netns = silent.client_netns().unwrap_or(0);
-    let case = Case::new(story, CAUSE, silent.place(), silent.scope(netns))
+    let case = Case::new(story, CAUSE, silent.scope(netns))
+        .placed(silent.place())
         .title([
             format!(
                 "SYNs to {at} get lost {where_lost}: {} of {} connects tried again.",

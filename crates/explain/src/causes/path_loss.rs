@@ -127,7 +127,8 @@ fn judge(path: &Path) -> Option<Finding> {
     let (name, from, to) = (path.name(), path.from, path.to);
     let p = percent_of_loss(losses.share());
     let advice = advice(path, &losses, &scope.netns, &p);
-    let case = Case::new(story, CAUSE, Place::ends(&losses.suffering), scope)
+    let case = Case::new(story, CAUSE, scope)
+        .placed(Place::ends(&losses.suffering))
         .title([
             format!(
                 "The path {name} loses {p} of the packets: {} not dropped by this host.",
