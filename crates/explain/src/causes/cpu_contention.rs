@@ -220,7 +220,7 @@ impl<'a> Case<'a> {
     /// What its connections waited for it, in proportion to the share of the time that it wanted a CPU
     /// and had none.
     fn lost(&self) -> Lost {
-        let wanted = self.thread.waited_ns + self.thread.on_cpu_ns;
+        let wanted = self.thread.waited_ns.saturating_add(self.thread.on_cpu_ns);
         let share = self.thread.waited_ns as f64 / wanted.max(1) as f64;
         let mut lost = Lost::unknown();
         for conn in &self.conns {

@@ -40,7 +40,7 @@ fn is_tracking(place: &UnansweredSyns) -> bool {
         return false;
     };
     let (untracked, _) = place.untracked(netns);
-    untracked > 0 && untracked * 2 >= place.firewall_drops()
+    untracked > 0 && untracked.saturating_mul(2) >= place.firewall_drops()
 }
 
 fn no(asked: &Asked) -> Option<Step> {
@@ -100,7 +100,7 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
     // One that also answers is `injected-reset`: its clients do not wait.
     let clients = story.all(&place.clients);
     let refused = clients.filter(|(_, c)| c.refused.is_some()).count() as u64;
-    if lost < MIN_LOST || is_tracking(place) || refused * 2 >= lost {
+    if lost < MIN_LOST || is_tracking(place) || refused.saturating_mul(2) >= lost {
         return None;
     }
     let clients_here = place.times.delayed.len() as u64 >= MIN_LOST;

@@ -52,7 +52,7 @@ fn no(asked: &Asked) -> Option<Step> {
         Quantity::of(dropped, "packet").rows(place.drop_rows()),
         Quantity::of(place.times.retries, "SYN"),
     );
-    (dropped > 0 && dropped * 2 >= place.times.retries).then(|| {
+    (dropped > 0 && dropped.saturating_mul(2) >= place.times.retries).then(|| {
         say!(
             "{dropped_here} for it came as far as this host, which dropped them; {retransmitted} were \
              retransmitted",

@@ -67,7 +67,7 @@ fn no_loss(losses: &Losses) -> Option<Step> {
         return Some(say!("{lost} of {segments} were lost", lost, segments));
     }
     if losses.are_tails() {
-        let retransmitted = Quantity::of(losses.waited + losses.fast, "segment");
+        let retransmitted = Quantity::of(losses.waited.saturating_add(losses.fast), "segment");
         return Some(say!(
             "in a transfer losses are repaired on ACKs: {waited} of {retransmitted} retransmitted \
              waited for a timer",

@@ -68,7 +68,7 @@ fn no(asked: &Asked) -> Option<Step> {
         Quantity::of(losses.lost, "segment"),
         Quantity::count(dropped),
     );
-    (dropped < MIN_DROPS || dropped * 10 <= losses.lost).then(|| {
+    (dropped < MIN_DROPS || dropped.saturating_mul(10) <= losses.lost).then(|| {
         say!(
             "queueing disciplines of this host dropped {dropped_leaving} of the packets of these \
              connections; {lost} were lost",

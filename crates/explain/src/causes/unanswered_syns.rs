@@ -318,7 +318,7 @@ impl<'a> UnansweredSyns<'a> {
     pub(crate) fn dropped_on_the_way(&self) -> Option<Step> {
         let here = self.drops_here();
         let dropped_here = Quantity::of(here, "SYN").rows(self.drop_rows());
-        (here > 0 && here * 2 >= self.times.retries).then(|| {
+        (here > 0 && here.saturating_mul(2) >= self.times.retries).then(|| {
             say!(
                 "{dropped_here} for it were dropped on this host",
                 dropped_here
