@@ -167,6 +167,15 @@ impl Conn {
         Some(self.ended_ns?.saturating_add(after))
     }
 
+    /// Its connect() is what is known of it: it was seen, or it waits since before the recording.
+    pub fn connects(&self) -> bool {
+        match self.side {
+            Side::Opened => true,
+            Side::Accepted => false,
+            Side::Older => matches!(self.outcome, Outcome::Pending | Outcome::Failed),
+        }
+    }
+
     /// connect() was called and never succeeded.
     pub fn failed(&self) -> bool {
         self.outcome == Outcome::Failed

@@ -200,6 +200,13 @@ impl Connections {
         let id = match known {
             Some(id) if self.all[id as usize].ended_ns.is_some() => return None,
             Some(id) => id,
+            // connect() was called before the recording, and nothing answered.
+            None if *state == TcpState::SynSent => {
+                let mut conn = Conn::new(row.netns, Side::Older, here, there);
+                conn.start_ns = self.start_ns;
+                conn.syn_retries = row.total_retrans.unwrap_or(0);
+                self.push(Some(row.sock), conn)?
+            }
             None if *state != TcpState::Established && !state.is_closing() => return None,
             None => {
                 let mut conn = Conn::new(row.netns, Side::Older, here, there);
@@ -230,6 +237,9 @@ impl Connections {
         };
         let conn = &mut self.all[id as usize];
         conn.family = row.family;
+        if row.state == TcpState::SynSent {
+            conn.syn_retries = conn.syn_retries.max(row.total_retrans.unwrap_or(0));
+        }
         conn.bytes_acked = conn.bytes_acked.max(sample.bytes_acked);
         conn.bytes_received = conn.bytes_received.max(sample.bytes_received);
         if row.state != TcpState::SynSent && conn.agreed.is_none() {

@@ -14,11 +14,10 @@ pub fn link(conns: &mut [Conn], listeners: &mut Listeners) {
     for (id, conn) in conns.iter().enumerate() {
         let Some(index) = conn.listener else { continue };
         let listener = &mut listeners.all[index as usize];
-        match conn.side {
-            Side::Opened => listener.clients.push(id as ConnId),
-            Side::Accepted => listener.accepted.push(id as ConnId),
-            // link() sets a listener only for those of the accepting side.
-            Side::Older => listener.accepted.push(id as ConnId),
+        match conn.connects() {
+            true => listener.clients.push(id as ConnId),
+            // Of those older than the recording only accepted ones have a listener.
+            false => listener.accepted.push(id as ConnId),
         }
     }
 }
@@ -28,6 +27,7 @@ fn accepted(conns: &mut [Conn], listeners: &mut Listeners) {
     for conn in conns.iter_mut() {
         conn.listener = match conn.side {
             Side::Opened => None,
+            Side::Older if conn.connects() => None,
             Side::Older => listeners.taking(conn.netns, conn.local, conn.family),
             // One that was accepted had a listener, even if no sample shows it.
             Side::Accepted => listeners
@@ -51,7 +51,7 @@ fn clients(conns: &mut [Conn], listeners: &Listeners) {
             local.insert((conn.netns, conn.local.addr));
         }
         let peer = conn.peer.and_then(|peer| conns.get(peer as usize));
-        if conn.side == Side::Opened
+        if conn.connects()
             && let Some(listener) = peer.and_then(|p| p.listener)
         {
             reached.insert((conn.netns, conn.remote), listener);
@@ -63,7 +63,7 @@ fn clients(conns: &mut [Conn], listeners: &Listeners) {
         namespaces_of.entry(*addr).or_default().push(*netns);
     }
     for conn in conns.iter_mut() {
-        if conn.side != Side::Opened || conn.listener.is_some() {
+        if !conn.connects() || conn.listener.is_some() {
             continue;
         }
         let (netns, to) = (conn.netns, conn.remote);

@@ -95,7 +95,7 @@ pub(crate) fn in_trouble(conn: &Conn, scope: &Scope) -> bool {
         Some(port) => conn.remote.port == port,
         None => conn.netns == scope.netns.inode,
     };
-    conn.side == Side::Opened && here && (conn.syn_retries > 0 || conn.failed())
+    conn.connects() && here && (conn.syn_retries > 0 || conn.failed())
 }
 
 fn connects(story: &Story, scope: &Scope) -> Option<(String, u64, Vec<Moved>)> {

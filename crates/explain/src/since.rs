@@ -107,6 +107,7 @@ fn of_connects(story: &Story, scope: &Scope) -> Option<Since> {
     let moment = rose.map(|c| story.start_ns.saturating_add(c.at as u64 * BIN_NS));
     Some(match moment {
         Some(moment) => Since::at(story, moment, Began::Rose),
+        None if first <= story.start_ns => Since::at(story, first, Began::Before),
         None => Since::at(story, first, Began::Seen),
     })
 }

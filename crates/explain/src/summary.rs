@@ -156,8 +156,8 @@ fn connections(story: &Story) -> Connections {
         if conn.side == Side::Opened {
             c.failed += u64::from(conn.outcome == Outcome::Failed);
             c.refused += u64::from(conn.refused.is_some());
-            c.pending += u64::from(conn.outcome == Outcome::Pending);
         }
+        c.pending += u64::from(conn.connects() && conn.outcome == Outcome::Pending);
     }
     c
 }

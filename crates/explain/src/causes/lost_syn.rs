@@ -95,7 +95,9 @@ impl ConnectTimes {
             }
             if times.rows.len() < SHOWN_ROWS {
                 let retry = conn.first_retry.map(RowRef::from);
-                times.rows.extend(retry.or(conn.row()));
+                // One that waits since before the recording has but samples.
+                let sampled = || Some(story.samples(conn)?.last.row);
+                times.rows.extend(retry.or(conn.row()).or_else(sampled));
             }
         }
         times

@@ -1,7 +1,7 @@
 //! C09: SYNs get lost on the path, or at a host that is not this one.
 
-use analysis::Conn;
 use analysis::words::{count, duration, list, percent, plural};
+use analysis::{Conn, Side};
 use recording::{SourceName, sysctl};
 
 use super::places::Asked;
@@ -26,7 +26,7 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::Retransmits],
         &[SourceName::Drops],
     ],
-    seen_from: "10 unanswered SYNs, 5 % of the connects",
+    seen_from: "10 unanswered SYNs, 5 % of the connects; or one connect that hangs for 3 s",
     rivals: &[
         Id::LOCAL_FIREWALL_DROP,
         Id::ACCEPT_QUEUE_OVERFLOW,
@@ -42,6 +42,9 @@ pub(crate) const CAUSE: Cause = Cause {
 
 /// A path that loses every twentieth packet loses data, too; and one below is no outage.
 const MIN_SHARE: f64 = 0.05;
+/// One connect that waits so long for any answer is not chance: its SYN was lost twice or more, and
+/// nobody else got through meanwhile.
+const STALLED_NS: u64 = 3_000_000_000;
 /// Of connections so many times fewer lose data than lose SYNs.
 const DATA_FACTOR: u64 = 2;
 
@@ -70,8 +73,10 @@ fn is_lost_elsewhere(silent: &UnansweredSyns) -> bool {
     let data_too = resent * silent.times.total() * DATA_FACTOR > retried * established;
     let refused = silent.story.all(&silent.clients);
     let refused = refused.filter(|(_, c)| c.refused.is_some()).count() as u64;
+    let hangs = !silent.hanging(STALLED_NS).is_empty();
     // A server that ends while SYNs are under way refuses a few.
-    many && !data_too
+    (many || hangs)
+        && !data_too
         && refused * 2 < retried
         && silent.drops_here() == 0
         && silent.listener_drops() == 0
@@ -94,19 +99,38 @@ fn judge(silent: &UnansweredSyns) -> Option<Finding> {
         "beyond this host"
     };
     let netns = silent.client_netns().unwrap_or(0);
+    let hanging = silent.hanging(STALLED_NS);
+    let stuck = hanging.first().filter(|_| retried < MIN_LOST);
+    let stuck_title = stuck.map(|(_, c)| {
+        let waited = story.end_ns.saturating_sub(c.start_ns);
+        let connects = plural(hanging.len() as u64, "connect");
+        let at_least = if c.side == Side::Older {
+            " and longer"
+        } else {
+            ""
+        };
+        format!(
+            "{connects} to {at} hang{}: no answer for {}{at_least}.",
+            if hanging.len() == 1 { "s" } else { "" },
+            duration(waited)
+        )
+    });
     let case = Case::new(story, CAUSE, silent.scope(netns))
         .placed(silent.place())
-        .title([
-            format!(
-                "SYNs to {at} get lost {where_lost}: {} of {} connects tried again.",
-                count(retried),
-                count(of)
-            ),
-            format!(
-                "SYNs to {at} get lost {where_lost}: {} connects had to try again.",
-                count(retried)
-            ),
-        ])
+        .title(match stuck_title {
+            Some(title) => [title.clone(), title],
+            None => [
+                format!(
+                    "SYNs to {at} get lost {where_lost}: {} of {} connects tried again.",
+                    count(retried),
+                    count(of)
+                ),
+                format!(
+                    "SYNs to {at} get lost {where_lost}: {} connects had to try again.",
+                    count(retried)
+                ),
+            ],
+        })
         .because(format!(
             "{} left this host and no drop of them was seen on it",
             plural(silent.times.retries + of, "SYN")

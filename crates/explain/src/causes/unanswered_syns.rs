@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use ahash::AHashMap;
 use analysis::words::{count, list, percent, plural};
-use analysis::{Conn, ConnId, Endpoint, Group, Listener, Side, Story, What};
+use analysis::{Conn, ConnId, Endpoint, Group, Listener, Outcome, Side, Story, What};
 use recording::{RowRef, SourceName, counter};
 
 use super::lost_syn::ConnectTimes;
@@ -58,7 +58,7 @@ pub(crate) fn places(story: &Story) -> Vec<UnansweredSyns<'_>> {
     for conn in story
         .conns
         .iter()
-        .filter(|c| c.side == Side::Opened && c.syn_retries > 0)
+        .filter(|c| c.connects() && c.syn_retries > 0)
     {
         if places.len() < MAX_PLACES {
             places.entry(key(conn.netns, conn.remote)).or_default();
@@ -75,12 +75,7 @@ pub(crate) fn places(story: &Story) -> Vec<UnansweredSyns<'_>> {
             places.entry(key).or_default().1.push(group);
         }
     }
-    for (id, conn) in story
-        .conns
-        .iter()
-        .enumerate()
-        .filter(|(_, c)| c.side == Side::Opened)
-    {
+    for (id, conn) in story.conns.iter().enumerate().filter(|(_, c)| c.connects()) {
         if let Some((clients, _)) = places.get_mut(&key(conn.netns, conn.remote)) {
             clients.push(id as ConnId);
         }
@@ -130,7 +125,7 @@ impl<'a> UnansweredSyns<'a> {
     pub(crate) fn at(story: &'a Story, netns: Option<u32>, at: Endpoint) -> UnansweredSyns<'a> {
         let here = |of: u32, to: Endpoint| to == at && netns.is_none_or(|n| n == of);
         let conns = story.conns.iter().enumerate();
-        let clients = conns.filter(|(_, c)| c.side == Side::Opened && here(c.netns, c.remote));
+        let clients = conns.filter(|(_, c)| c.connects() && here(c.netns, c.remote));
         let groups = story.packets.all().iter();
         let dropped = groups.filter(|g| g.what == What::SynDropped && here(g.netns, g.local));
         let clients: Vec<ConnId> = clients.map(|(id, _)| id as ConnId).collect();
@@ -324,6 +319,22 @@ impl<'a> UnansweredSyns<'a> {
                 dropped_here
             )
         })
+    }
+
+    /// Connects that have waited so long, ns, for an answer, and since when: in which nobody else had one.
+    pub(crate) fn hanging(&self, least_ns: u64) -> Vec<(ConnId, &'a Conn)> {
+        let story = self.story;
+        let all = || {
+            let ids = self.clients.iter();
+            ids.filter_map(|id| Some((*id, story.conn(*id)?)))
+        };
+        let last_success = all().filter_map(|(_, c)| c.established_ns).max();
+        let hanging = all().filter(|(_, c)| {
+            let waited = story.end_ns.saturating_sub(c.start_ns);
+            let pending = c.outcome == Outcome::Pending && c.syn_retries > 0;
+            pending && waited >= least_ns && last_success.is_none_or(|at| at < c.start_ns)
+        });
+        hanging.collect()
     }
 
     /// What the drops were.

@@ -1,10 +1,11 @@
 //! C09 is named when SYNs vanish between here and there, and not when anything here explains it.
 
-use recording::SourceName;
+use recording::tables::Socket;
+use recording::{SourceName, TcpState};
 
 use crate::causes::testing::{found, only, ruled_out};
-use crate::fixture::{self, CLIENT, Dial, Fixture, Listen};
-use crate::{Change, Level};
+use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, START_NS};
+use crate::{Began, Change, Level};
 
 const ID: &str = "path-drops-syn";
 
@@ -74,4 +75,57 @@ fn what_explains_it_here_is_named_instead() {
         assert!(found(&other).iter().all(|f| f.cause != ID));
     }
     assert!(found(&fixture::churn()).is_empty());
+}
+
+/// Connects that waited in SYN_SENT when the recording began, and still do: no event tells of them.
+fn hanging(n: u16, retransmits: u32) -> Fixture {
+    let mut f = Fixture::new();
+    let (remote_addr, remote_port, family) = fixture::place("192.0.2.9:443");
+    for i in 0..n {
+        for second in [0, 5, 9] {
+            let (local_addr, _, _) = fixture::place("10.79.0.2:0");
+            f.sockets.push(Socket {
+                time_ns: START_NS + second * 1_000_000_000,
+                netns: CLIENT,
+                sock: 7_000 + u64::from(i),
+                inode: Some(7_000 + u64::from(i)),
+                family,
+                state: TcpState::SynSent,
+                local_addr,
+                local_port: 40_000 + i,
+                remote_addr,
+                remote_port,
+                congestion: Some("cubic".into()),
+                total_retrans: Some(retransmits),
+                ..Socket::default()
+            });
+        }
+    }
+    f
+}
+
+#[test]
+fn connects_that_hung_before_the_recording_are_told() {
+    let f = only(&hanging(2, 5), ID);
+    assert!(
+        f.title.starts_with("2 connects to 192.0.2.9:443 hang"),
+        "{}",
+        f.title
+    );
+    assert_eq!(f.confidence.level, Level::Low);
+    assert_eq!(f.lost_s.seconds(), Some(20.0));
+    let since = f.since.expect("a moment");
+    assert_eq!(since.began, Began::Before);
+}
+
+#[test]
+fn a_connect_that_was_never_retransmitted_or_where_others_get_through_does_not_hang() {
+    assert!(found(&hanging(2, 0)).is_empty());
+    let mut f = hanging(1, 5);
+    // Somebody gets through to the same place.
+    f.dial(Dial {
+        to: "192.0.2.9:443",
+        ..Dial::default()
+    });
+    assert!(found(&f).iter().all(|f| f.cause != ID));
 }
