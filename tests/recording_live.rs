@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Read;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command};
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ use crate::common::{
 };
 use recording::tables::{Event, Health, Holder, Listener, Process, Setting};
 use recording::{Recording, TcpState, Verdict};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect as connect_socket, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -381,4 +383,32 @@ fn what_plain_record_leaves_out_cannot_be_told_and_explain_says_how_to_record_it
     let text = run(&["explain", arg(&path)]);
     let text = String::from_utf8_lossy(&text.stdout).replace("\n    ", " ");
     assert!(text.contains("record --with threads"), "{text}");
+}
+
+#[test]
+fn a_connect_that_hangs_since_before_the_recording_is_told() {
+    need_root();
+    let space = Space::with_hole();
+    let _socket = space.inside(|| {
+        let (inet, stream) = (AddressFamily::INET, SocketType::STREAM);
+        let socket = socket_with(inet, stream, SocketFlags::NONBLOCK, None).unwrap();
+        let to: SocketAddr = "10.9.0.2:5432".parse().unwrap();
+        assert_eq!(connect_socket(&socket, &to), Err(Errno::INPROGRESS));
+        socket
+    });
+    wait_until("the SYN was retransmitted", || {
+        space.counters()["TcpExt.TCPSynRetrans"] >= 2
+    });
+    let filter = ["--netns", space.name()];
+    let output = run(&[&["explain", "--for", "5s", "--json"][..], &filter].concat());
+    let lines = json_lines(&output);
+    let findings: Vec<_> = lines.iter().filter(|l| l["type"] == "finding").collect();
+    assert_eq!(findings.len(), 1, "{lines:#?}");
+    let finding = findings[0];
+    assert_eq!(finding["cause"], "path-drops-syn");
+    assert_eq!(finding["scope"]["listener"], "10.9.0.2:5432");
+    assert_eq!(finding["since"]["began"], "before");
+    let account = lines.iter().find(|l| l["type"] == "account");
+    let account = account.expect("where its time went");
+    assert_eq!(account["spent_s"]["connecting"], account["total_s"]);
 }

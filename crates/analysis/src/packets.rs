@@ -108,6 +108,9 @@ impl Packets {
         let opening = opens(row.flags);
         let no_socket = row.reason.as_deref() == Some("NO_SOCKET");
         let what = match kind {
+            // A copy of a frame that is meant for another host (a flooding bridge, a promiscuous
+            // device): nobody lost it here.
+            EventKind::Drop if row.reason.as_deref() == Some("OTHERHOST") => return,
             EventKind::Drop if opening && no_socket && !resets_tell => What::SynRefused,
             EventKind::Drop if opening => What::SynDropped,
             EventKind::Drop if is_late_ack(row) => What::LateAckDropped,

@@ -1,7 +1,7 @@
 //! C09 is named when SYNs vanish between here and there, and not when anything here explains it.
 
-use recording::tables::Socket;
-use recording::{SourceName, TcpState};
+use recording::tables::{Event, Socket};
+use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, only, ruled_out};
 use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, START_NS};
@@ -128,4 +128,26 @@ fn a_connect_that_was_never_retransmitted_or_where_others_get_through_does_not_h
         ..Dial::default()
     });
     assert!(found(&f).iter().all(|f| f.cause != ID));
+}
+
+#[test]
+fn a_frame_for_another_host_was_not_dropped_here() {
+    let mut f = lost(0);
+    let retries = f.events.iter().filter(|e| e.kind == EventKind::Retransmit);
+    let copies = retries.map(|e| Event {
+        kind: EventKind::Drop,
+        reason: Some("OTHERHOST".into()),
+        flags: Some(2),
+        local_addr: e.remote_addr,
+        local_port: e.remote_port,
+        remote_addr: e.local_addr,
+        remote_port: e.local_port,
+        sock: None,
+        state: None,
+        ..e.clone()
+    });
+    let copies: Vec<Event> = copies.collect();
+    assert!(copies.len() >= 30);
+    f.events.extend(copies);
+    only(&f, ID);
 }
