@@ -30,6 +30,8 @@ pub struct Connections {
     unpaired: AHashMap<(Endpoint, Endpoint), ConnId>,
     /// Connections beyond the bound.
     pub folded: u64,
+    /// Ends older than the recording, by the inode of their file: nobody saw who called connect().
+    pub unowned: AHashMap<u64, ConnId>,
 }
 
 impl Connections {
@@ -237,6 +239,12 @@ impl Connections {
         };
         let conn = &mut self.all[id as usize];
         conn.family = row.family;
+        if let Some(inode) = row
+            .inode
+            .filter(|_| conn.side == Side::Older && conn.pid.is_none())
+        {
+            self.unowned.insert(inode, id);
+        }
         if row.state == TcpState::SynSent {
             conn.syn_retries = conn.syn_retries.max(row.total_retrans.unwrap_or(0));
         }

@@ -6,7 +6,7 @@ use recording::{Error, Recording, RowRef, Text};
 
 use super::conn::ConnId;
 use super::place::{Endpoint, EventRow};
-use super::processes::{Held, read_holders};
+use super::processes::Held;
 use crate::AcceptQueue;
 
 /// More listeners than this are not followed; a dense host has a few thousand.
@@ -199,18 +199,25 @@ impl Listeners {
                 listeners.sample(at, &row);
             }
         }
-        let inodes: AHashSet<u64> = listeners.inodes().map(|(_, inode)| inode).collect();
-        let holders = read_holders(recording, &inodes)?;
-        let of: Vec<_> = listeners.inodes().collect();
+        Ok(listeners)
+    }
+
+    /// The inodes of all sockets that listen.
+    pub fn listening(&self) -> AHashSet<u64> {
+        self.inodes().map(|(_, inode)| inode).collect()
+    }
+
+    /// Takes who holds them.
+    pub fn hold(&mut self, holders: &AHashMap<u64, Vec<Held>>) {
+        let of: Vec<_> = self.inodes().collect();
         for (index, inode) in of {
-            let known = &mut listeners.all[index].holders;
+            let known = &mut self.all[index].holders;
             for held in holders.get(&inode).into_iter().flatten() {
                 if known.iter().all(|h| h.pid != held.pid) {
                     known.push(held.clone());
                 }
             }
         }
-        Ok(listeners)
     }
 
     fn inodes(&self) -> impl Iterator<Item = (usize, u64)> + '_ {

@@ -6,6 +6,7 @@ use recording::{Error, Recording, RowRef, Text};
 use serde::Serialize;
 
 use crate::bounded::BoundedMap;
+use crate::conn::ConnId;
 use crate::words;
 
 /// What a process did during the recording.
@@ -39,19 +40,31 @@ pub struct Held {
     pub row: RowRef,
 }
 
-/// Holders by the inode of the socket, of those sockets that are asked for.
+/// All holders of some sockets by inode, and of others the first.
+#[derive(Debug, Default)]
+pub struct Holders {
+    pub all: AHashMap<u64, Vec<Held>>,
+    pub first: AHashMap<u64, (u32, Text)>,
+}
+
+/// The holders of listening sockets, all of them, and of connections the first.
 pub fn read_holders(
     recording: &Recording,
-    inodes: &AHashSet<u64>,
-) -> Result<AHashMap<u64, Vec<Held>>, Error> {
-    let mut holders: AHashMap<u64, Vec<Held>> = AHashMap::new();
+    listening: &AHashSet<u64>,
+    connected: &AHashMap<u64, ConnId>,
+) -> Result<Holders, Error> {
+    let mut holders = Holders::default();
     let mut total = 0;
     for batch in recording.scan::<Holder>()? {
         for (at, row) in batch?.rows() {
-            if !inodes.contains(&row.inode) || total >= MAX_PROCESSES {
+            if connected.contains_key(&row.inode) {
+                let first = holders.first.entry(row.inode);
+                first.or_insert_with(|| (row.pid, row.comm.clone()));
+            }
+            if !listening.contains(&row.inode) || total >= MAX_PROCESSES {
                 continue;
             }
-            let held = holders.entry(row.inode).or_default();
+            let held = holders.all.entry(row.inode).or_default();
             if held.iter().all(|h| h.pid != row.pid) {
                 total += 1;
                 held.push(Held {

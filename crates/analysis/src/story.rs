@@ -12,6 +12,7 @@ use recording::{Batch, Error, EventKind, Recording, RowRef, SourceName, Table, T
 
 use crate::connections::{Connections, MAX_CONNECTIONS};
 use crate::cpus::Cpus;
+use crate::processes::read_holders;
 use crate::resources::Resources;
 use crate::words;
 use crate::{
@@ -134,9 +135,30 @@ impl Story {
         story.conns = connections.all;
         story.samples = connections.samples;
         link::link(&mut story.conns, &mut story.listeners);
+        story.holders(recording, &connections.unowned)?;
         story.packets.link(&story.listeners);
         story.sums = sums::sums(&story.conns, &story.listeners);
         Ok(story)
+    }
+
+    /// Who holds listeners, and connections that are older than the recording.
+    fn holders(
+        &mut self,
+        recording: &Recording,
+        unowned: &AHashMap<u64, ConnId>,
+    ) -> Result<(), Error> {
+        let holders = read_holders(recording, &self.listeners.listening(), unowned)?;
+        self.listeners.hold(&holders.all);
+        for (inode, (pid, comm)) in holders.first {
+            let conn = unowned
+                .get(&inode)
+                .and_then(|id| self.conns.get_mut(*id as usize));
+            // An end that a listener made is its holders'.
+            if let Some(conn) = conn.filter(|c| c.listener.is_none() || c.connects()) {
+                (conn.pid, conn.comm) = (Some(pid), Some(comm));
+            }
+        }
+        Ok(())
     }
 
     /// Reads the tables of which several things are derived, each once.

@@ -99,6 +99,7 @@ pub(crate) fn tell(
 /// Of the connects in trouble: when they became frequent, else the first of them.
 fn of_connects(story: &Story, scope: &Scope) -> Option<Since> {
     let conns = story.conns.iter().filter(|c| in_trouble(c, scope));
+    let older = conns.clone().any(|c| c.side == Side::Older);
     let times: Vec<u64> = conns.map(|c| c.start_ns).collect();
     let (first, last) = (*times.iter().min()?, *times.iter().max()?);
     // From the first bin of the recording, so that what was quiet before counts as well.
@@ -107,7 +108,7 @@ fn of_connects(story: &Story, scope: &Scope) -> Option<Since> {
     let moment = rose.map(|c| story.start_ns.saturating_add(c.at as u64 * BIN_NS));
     Some(match moment {
         Some(moment) => Since::at(story, moment, Began::Rose),
-        None if first <= story.start_ns => Since::at(story, first, Began::Before),
+        None if older => Since::at(story, first, Began::Before),
         None => Since::at(story, first, Began::Seen),
     })
 }
