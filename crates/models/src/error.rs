@@ -50,9 +50,9 @@ pub enum Error {
     /// Values that are allowed, but not together.
     #[error("{0}")]
     Together(String),
-    /// A model's `parameters.toml` and its code do not agree: a mistake of ours.
-    #[error("{model}: parameters.toml: {why}")]
-    Definition {
+    /// A model's `presets.toml` sets what its parameters do not allow: a mistake of ours.
+    #[error("{model}: presets.toml: {why}")]
+    Presets {
         /// The model.
         model: &'static str,
         /// What does not fit.

@@ -1,6 +1,6 @@
 //! Models: the TCP of kernels that cannot be booted here, as deterministic simulations.
 //!
-//! A model is one directory (or file) with its `parameters.toml`, and one line in [`MODELS`]. It
+//! A model is one directory with its `params.rs` and `presets.toml`, and one line in [`MODELS`]. It
 //! computes without I/O and on a virtual clock; the same parameters and seed give the same result to
 //! the byte. What it records goes through the `recording` crate, so that `explain` reads it as it
 //! reads a live host. What it says of a case is checked, figure by figure, against what the case's

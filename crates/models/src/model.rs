@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::tables::Tables;
-use crate::{CheckRow, Error, MODELS, Parameters, Report, Values};
+use crate::{CheckRow, Error, MODELS, Parameter, Parameters, Report, Values};
 
 /// Checks a model of these parameters, with these changes, over so many seeds.
 type CheckModel = fn(&Parameters, &[String], u64) -> Result<Vec<CheckRow>, Error>;
@@ -15,8 +15,10 @@ pub struct Model {
     pub name: &'static str,
     /// One line.
     pub title: &'static str,
-    /// The text of its `parameters.toml`.
-    pub(crate) parameters: &'static str,
+    /// Its parameters, as `params!` declares them.
+    pub(crate) parameters: &'static [Parameter],
+    /// The text of its `presets.toml`.
+    pub(crate) presets: &'static str,
     /// Simulates once.
     pub(crate) run: fn(&Values, u64) -> Result<Report, Error>,
     /// The same, and writes down what a recorder on that host would have seen.
@@ -34,7 +36,7 @@ pub fn find(name: &str) -> Result<&'static Model, Error> {
 impl Model {
     /// Its parameters.
     pub fn parameters(&self) -> Result<Parameters, Error> {
-        Parameters::read(self.name, self.parameters)
+        Parameters::read(self.name, self.parameters, self.presets)
     }
 
     /// Simulates once.

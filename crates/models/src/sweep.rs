@@ -79,7 +79,7 @@ impl Range {
         let parameters = model.parameters()?;
         let parameter = parameters.named(name.trim())?;
         Ok(Range {
-            name: parameter.name.clone(),
+            name: parameter.name.into(),
             from: parameter.parse(from.trim())?,
             to: parameter.parse(to.trim())?,
             steps: steps.max(1),
@@ -126,7 +126,7 @@ pub fn sweep(
     }
     Ok(Sweep {
         name: range.name.clone(),
-        unit: parameter.unit.clone(),
+        unit: parameter.unit.into(),
         runs,
         seeds: per_point as u64,
         spreads,

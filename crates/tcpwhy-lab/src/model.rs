@@ -105,11 +105,11 @@ fn list(json: bool, out: &mut impl Write) -> Result<ExitCode> {
 fn parameters(name: &str, json: bool, out: &mut impl Write) -> Result<ExitCode> {
     let parameters = models::find(name)?.parameters()?;
     if json {
-        view::json::lines(&parameters.all, out)?;
+        view::json::lines(parameters.all, out)?;
         view::json::lines(&parameters.presets, out)?;
         return Ok(ExitCode::SUCCESS);
     }
-    for p in &parameters.all {
+    for p in parameters.all {
         writeln!(
             out,
             "{} = {}   ({})\n    {}",

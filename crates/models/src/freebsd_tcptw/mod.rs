@@ -23,6 +23,7 @@ mod testing;
 mod tests;
 
 use crate::bench::Simulated;
+use crate::parameters::Declared;
 use crate::tables::Tables;
 use crate::{Error, Model, Report, Values};
 use outcome::Outcome;
@@ -33,7 +34,8 @@ use probe::Unwatched;
 pub(crate) const MODEL: Model = Model {
     name: "freebsd-tcptw",
     title: "FreeBSD 6 purges TIME_WAITs while connect() looks for a port: in_pcb (E)",
-    parameters: include_str!("parameters.toml"),
+    parameters: Params::ALL,
+    presets: include_str!("presets.toml"),
     run,
     record,
     check: cases::check,

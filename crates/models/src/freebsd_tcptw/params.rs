@@ -1,53 +1,129 @@
-//! The parameters of the model, typed, and what follows from them.
+//! The parameters of the model, and what follows from them.
 
-use serde::Deserialize;
-
+use crate::parameters::{Declared, params};
 use crate::{Error, Values};
 
-/// As in `parameters.toml`, which says what each is and its unit.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Params {
-    pub(super) duration: u64,
-    pub(super) lead_in: u64,
-    pub(super) load: f64,
-    pub(super) service_port: u16,
-    rate_1: f64,
-    rate_2: f64,
-    rate_3: f64,
-    rate_4: f64,
-    rate_5: f64,
-    dwell_1: f64,
-    dwell_2: f64,
-    dwell_3: f64,
-    dwell_4: f64,
-    dwell_5: f64,
-    pub(super) spread: f64,
-    pub(super) reply_bytes: u32,
-    pub(super) request_bytes: u32,
-    pub(super) packets: u32,
-    outbound_rate: f64,
-    pub(super) outbound_life: f64,
-    pub(super) outbound_first: f64,
-    pub(super) workers: u32,
-    pub(super) next_port: u16,
-    purge_in_lookup: u64,
-    restart: u64,
-    pub(super) hop: f64,
-    #[serde(rename = "net.inet.ip.portrange.first")]
-    pub(super) first: u16,
-    #[serde(rename = "net.inet.ip.portrange.last")]
-    pub(super) last: u16,
-    #[serde(rename = "net.inet.ip.portrange.randomized")]
-    pub(super) randomized: u64,
-    #[serde(rename = "net.inet.ip.portrange.randomcps")]
-    pub(super) randomcps: u64,
-    #[serde(rename = "net.inet.ip.portrange.randomtime")]
-    pub(super) randomtime: u64,
-    #[serde(rename = "net.inet.tcp.msl")]
-    pub(super) msl: u64,
-    #[serde(rename = "net.inet.ip.intr_queue_maxlen")]
-    pub(super) intr_queue_maxlen: u64,
+params! {
+    /// The parameters of freebsd-tcptw. Tunings have the kernel's own names (sysctl) and the
+    /// defaults of FreeBSD 6.
+    pub(super) struct Params {
+        // The load: services that others connect to, and connections that this host makes.
+
+        /// How long is simulated.
+        pub(super) duration: u64 = 120 in 1..=36_000, "s";
+
+        /// So long the same load has been there before: the lists fill in it.
+        pub(super) lead_in: u64 = 240 in 0..=3_600, "s";
+
+        /// Every rate is multiplied by it.
+        pub(super) load: f64 = 1.0 in 0.0..=20.0;
+
+        /// Where the first service listens; the other four listen on the next ports.
+        pub(super) service_port: u16 = 60_000 in 1_024..=65_500;
+
+        /// Connections per second to service 1 (Poisson). Chosen: it leaves the 5,501 TIME_WAITs
+        /// that case E purges at one port.
+        rate_1: f64 = 91.683 in 0.0..=5_000.0, "1/s";
+
+        /// How long a connection to service 1 is open on average. Chosen: it gives the 64,984,631
+        /// list entries of case E.
+        dwell_1: f64 = 129.16 in 0.0..=600.0, "s";
+
+        /// Connections per second to service 2 (Poisson). Chosen: it leaves the 524 TIME_WAITs that
+        /// case E purges at one port.
+        rate_2: f64 = 8.7333 in 0.0..=5_000.0, "1/s";
+
+        /// How long a connection to service 2 is open on average. Chosen: it gives the 9,382 list
+        /// entries of case E.
+        dwell_2: f64 = 1.9318 in 0.0..=600.0, "s";
+
+        /// Connections per second to service 3 (Poisson). Chosen: it leaves the 9,836 TIME_WAITs
+        /// that case E purges at one port.
+        rate_3: f64 = 163.933 in 0.0..=5_000.0, "1/s";
+
+        /// How long a connection to service 3 is open on average. Chosen: it gives the 2,084,890
+        /// list entries of case E.
+        dwell_3: f64 = 1.2868 in 0.0..=600.0, "s";
+
+        /// Connections per second to service 4 (Poisson). Chosen: it leaves the 20 TIME_WAITs that
+        /// case E purges at one port.
+        rate_4: f64 = 0.33333 in 0.0..=5_000.0, "1/s";
+
+        /// How long a connection to service 4 is open on average. Chosen: it gives the 569 list
+        /// entries of case E.
+        dwell_4: f64 = 78.408 in 0.0..=600.0, "s";
+
+        /// Connections per second to service 5 (Poisson). Chosen: it leaves the 745 TIME_WAITs that
+        /// case E purges at one port.
+        rate_5: f64 = 12.4167 in 0.0..=5_000.0, "1/s";
+
+        /// How long a connection to service 5 is open on average. Chosen: it gives the 19,998 list
+        /// entries of case E.
+        dwell_5: f64 = 2.0785 in 0.0..=600.0, "s";
+
+        /// Share of that time which is random (exponential); 0: each is open equally long.
+        pub(super) spread: f64 = 0.05 in 0.0..=1.0;
+
+        /// Bytes that the host sends over a connection.
+        pub(super) reply_bytes: u32 = 20_000 in 0..=2_000_000_000, "bytes";
+
+        /// Bytes that it receives.
+        pub(super) request_bytes: u32 = 500 in 0..=2_000_000_000, "bytes";
+
+        /// Packets that come in for a connection during its life.
+        pub(super) packets: u32 = 10 in 1..=10_000;
+
+        /// Connections per second that the host makes (Poisson). Chosen: with it all TIME_WAITs are
+        /// the 25,000 of case E.
+        outbound_rate: f64 = 140.0 in 0.0..=5_000.0, "1/s";
+
+        /// How long each of them is open on average. Chosen: with it all connections are the
+        /// 40,000 of case E.
+        pub(super) outbound_life: f64 = 20.0 in 0.0..=600.0, "s";
+
+        /// Share of them that this host closes first, which leaves the TIME_WAIT here.
+        pub(super) outbound_first: f64 = 1.0 in 0.0..=1.0;
+
+        /// Processes that make them, in turn; each calls connect() without waiting for the
+        /// handshake.
+        pub(super) workers: u32 = 4 in 1..=1_000;
+
+        /// About where the search for a port has come to when the recording begins.
+        pub(super) next_port: u16 = 50_000 in 1_024..=65_535;
+
+        // The kernel.
+
+        /// 1: in_pcblookup_local() ends TIME_WAITs that it passes (in_pcb.c 1.125); 0: backed out.
+        purge_in_lookup: u64 = 1 in 0..=1;
+
+        /// 1: after each of them it begins again at the head of the list; 0: it goes on. (A theory;
+        /// the kernel restarts.)
+        restart: u64 = 1 in 0..=1;
+
+        /// What an entry of a list costs. Chosen: 30 with all of it in the cache, 100 with none.
+        pub(super) hop: f64 = 60.0 in 1.0..=10_000.0, "ns";
+
+        /// Lowest port that connect() chooses.
+        pub(super) first as "net.inet.ip.portrange.first": u16 = 49_152 in 1_024..=65_535;
+
+        /// Highest port that connect() chooses.
+        pub(super) last as "net.inet.ip.portrange.last": u16 = 65_535 in 1_024..=65_535;
+
+        /// 1: the search for a port begins at a random one, unless randomcps forbids it.
+        pub(super) randomized as "net.inet.ip.portrange.randomized": u64 = 1 in 0..=1;
+
+        /// With more ports chosen in a second than this, it begins at the one after the last.
+        pub(super) randomcps as "net.inet.ip.portrange.randomcps": u64 = 10 in 0..=1_000_000, "1/s";
+
+        /// It begins at a random one again when there were no more for so long.
+        pub(super) randomtime as "net.inet.ip.portrange.randomtime": u64 = 45 in 0..=3_600, "s";
+
+        /// Half of the time that a connection stays in TIME_WAIT.
+        pub(super) msl as "net.inet.tcp.msl": u64 = 30_000 in 1..=600_000, "ms";
+
+        /// Packets that may wait while TCP cannot take them; the others are dropped.
+        pub(super) intr_queue_maxlen as "net.inet.ip.intr_queue_maxlen": u64 = 50 in 0..=100_000;
+    }
 }
 
 pub(super) const MS: u64 = 1_000_000;
@@ -62,7 +138,7 @@ const OTHER_ISN_PER_S: u64 = 250_000;
 
 impl Params {
     pub(super) fn of(values: &Values) -> Result<Params, Error> {
-        let p: Params = values.typed()?;
+        let p = Params::read(values)?;
         Error::together(
             p.first < p.last,
             format!(

@@ -22,6 +22,7 @@ mod testing;
 mod tests;
 
 use crate::bench::Simulated;
+use crate::parameters::Declared;
 use crate::tables::Tables;
 use crate::{Error, Model, Report, Values};
 use outcome::Outcome;
@@ -32,7 +33,8 @@ use probe::Unwatched;
 pub(crate) const MODEL: Model = Model {
     name: "illumos-dce",
     title: "illumos' cache of destinations grows for weeks: the load balancer (B)",
-    parameters: include_str!("parameters.toml"),
+    parameters: Params::ALL,
+    presets: include_str!("presets.toml"),
     run,
     record,
     check: cases::check,

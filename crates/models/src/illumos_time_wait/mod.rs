@@ -23,6 +23,7 @@ mod testing;
 mod tests;
 
 use crate::bench::Simulated;
+use crate::parameters::Declared;
 use crate::tables::Tables;
 use crate::{Error, Model, Report, Values};
 use outcome::Outcome;
@@ -33,7 +34,8 @@ use probe::Unwatched;
 pub(crate) const MODEL: Model = Model {
     name: "illumos-time-wait",
     title: "illumos refuses SYNs that meet a TIME_WAIT: the clumsy kernel (A), unicorn (C)",
-    parameters: include_str!("parameters.toml"),
+    parameters: Params::ALL,
+    presets: include_str!("presets.toml"),
     run,
     record,
     check: cases::check,

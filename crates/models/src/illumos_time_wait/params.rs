@@ -1,40 +1,104 @@
-//! The parameters of the model, typed, and what follows from them.
+//! The parameters of the model, and what follows from them.
 
-use serde::Deserialize;
-
+use crate::parameters::{Declared, params};
 use crate::{Error, Values};
 
-/// As in `parameters.toml`, which says what each is and its unit.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Params {
-    pub(super) duration: u64,
-    pub(super) start: f64,
-    pub(super) warm_up: u64,
-    pub(super) clients: u32,
-    pub(super) connects: u64,
-    pub(super) request_rate: f64,
-    pub(super) requests_per_connection: u32,
-    pub(super) request_bytes: u32,
-    pub(super) capacity: f64,
-    pub(super) path_delay: f64,
-    pub(super) client_addresses: u32,
-    separate_hosts: u64,
-    pub(super) background_iss_rate: f64,
-    pub(super) older_clients: f64,
-    pub(super) reset_loss: f64,
-    pub(super) tcp_strong_iss: u64,
-    pub(super) tcp_iss_incr: u32,
-    pub(super) tcp_smallest_anon_port: u16,
-    pub(super) tcp_largest_anon_port: u16,
-    tcp_random_anon_port: u64,
-    pub(super) tcp_time_wait_interval: u64,
-    pub(super) time_wait_collector: u64,
-    loopback_fix: u64,
-    pub(super) tcp_recv_hiwat: u32,
-    pub(super) tcp_rexmit_interval_initial: u64,
-    pub(super) tcp_rexmit_interval_min: u64,
-    pub(super) tcp_rexmit_interval_max: u64,
+params! {
+    /// The parameters of illumos-time-wait. Tunings have the kernel's own names (ndd /dev/tcp) and
+    /// defaults.
+    pub(super) struct Params {
+        // The load.
+
+        /// How long is simulated. The load begins with an empty TIME_WAIT list.
+        pub(super) duration: u64 = 20 in 1..=3_600, "s";
+
+        /// When the load begins, into the first second of netstat.
+        pub(super) start: f64 = 0.17 in 0.0..=1.0, "s";
+
+        /// So many seconds at the beginning are left out of the figures, but not of the seconds.
+        pub(super) warm_up: u64 = 0 in 0..=3_600, "s";
+
+        /// Closed-loop clients: each connects anew as soon as its connection is closed.
+        pub(super) clients: u32 = 100 in 0..=10_000;
+
+        /// The closed-loop clients stop after so many connects in all (ab -n); 0: never.
+        pub(super) connects: u64 = 0 in 0..=100_000_000;
+
+        /// Requests of an open load, each with a connection of its own, at random moments
+        /// (Poisson).
+        pub(super) request_rate: f64 = 0.0 in 0.0..=50_000.0, "1/s";
+
+        /// Requests over each connection of a closed-loop client; more than 1 is HTTP keep-alive.
+        pub(super) requests_per_connection: u32 = 1 in 1..=1_000_000;
+
+        /// Bytes of one request.
+        pub(super) request_bytes: u32 = 82 in 1..=100_000, "bytes";
+
+        /// Requests that the server's one thread answers per second; they wait in the order of
+        /// arrival.
+        pub(super) capacity: f64 = 5_850.0 in 1.0..=100_000.0, "1/s";
+
+        /// One way between client and server.
+        pub(super) path_delay: f64 = 5.0 in 0.0..=100_000.0, "us";
+
+        /// Source addresses over which the clients are spread.
+        pub(super) client_addresses: u32 = 1 in 1..=1_000;
+
+        /// 1: each client address is a host of its own, with its own sequence numbers; 0: all are
+        /// on the server's host, over loopback.
+        separate_hosts: u64 = 0 in 0..=1;
+
+        /// Connections per second that the connecting host opens or accepts besides (Poisson): each
+        /// draws an initial sequence number.
+        pub(super) background_iss_rate: f64 = 0.0 in 0.0..=100_000.0, "1/s";
+
+        /// Share of the connects that come from hosts whose tcp_rexmit_interval_initial is 3000.
+        pub(super) older_clients: f64 = 0.0 in 0.0..=1.0;
+
+        /// Probability that the reset which would end a TIME_WAIT is lost or filtered.
+        pub(super) reset_loss: f64 = 0.0 in 0.0..=1.0;
+
+        // The kernel.
+
+        /// Initial sequence numbers: 0 counter and seconds, 1 counter, nanoseconds and a random
+        /// part, 2 as 1 and a hash of the connection's ends.
+        pub(super) tcp_strong_iss: u64 = 1 in 0..=2;
+
+        /// Half of it is added to the counter for every connection opened and for every one
+        /// accepted.
+        pub(super) tcp_iss_incr: u32 = 250_000 in 1..=250_000;
+
+        /// Lowest port that connect() chooses.
+        pub(super) tcp_smallest_anon_port: u16 = 32_768 in 1_024..=65_535;
+
+        /// Highest port that connect() chooses.
+        pub(super) tcp_largest_anon_port: u16 = 65_535 in 1_024..=65_535;
+
+        /// 1: the search for a port begins at a random one; 0: at the one after the last.
+        tcp_random_anon_port: u64 = 1 in 0..=1;
+
+        /// How long a connection stays in TIME_WAIT.
+        pub(super) tcp_time_wait_interval: u64 = 60_000 in 1_000..=600_000, "ms";
+
+        /// Interval at which expired TIME_WAITs are collected: one stays until the next multiple of
+        /// it. 0: exactly tcp_time_wait_interval.
+        pub(super) time_wait_collector: u64 = 5_000 in 0..=60_000, "ms";
+
+        /// 1: the later kernel, in which a loopback connection does not enter TIME_WAIT.
+        loopback_fix: u64 = 0 in 0..=1;
+
+        /// Receive window of a TIME_WAIT, before rounding up to whole segments.
+        pub(super) tcp_recv_hiwat: u32 = 128_000 in 2_048..=1_073_741_824, "bytes";
+
+        /// From it the first retransmission timeout follows: 1.125 times as long.
+        pub(super) tcp_rexmit_interval_initial: u64 = 1_000 in 1..=20_000, "ms";
+
+        /// The least retransmission timeout.
+        pub(super) tcp_rexmit_interval_min: u64 = 400 in 1..=20_000, "ms";
+
+        /// The greatest retransmission timeout.
+        pub(super) tcp_rexmit_interval_max: u64 = 60_000 in 1..=7_200_000, "ms";
+    }
 }
 
 /// tcp_rexmit_interval_initial of the older hosts, ms.
@@ -47,7 +111,7 @@ pub(super) const S: u64 = 1_000_000_000;
 
 impl Params {
     pub(super) fn of(values: &Values) -> Result<Params, Error> {
-        let p: Params = values.typed()?;
+        let p = Params::read(values)?;
         Error::together(
             p.tcp_smallest_anon_port < p.tcp_largest_anon_port,
             format!(

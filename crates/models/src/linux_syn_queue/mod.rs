@@ -26,6 +26,7 @@ mod testing;
 mod tests;
 
 use crate::bench::Simulated;
+use crate::parameters::Declared;
 use crate::tables::Tables;
 use crate::{Error, Model, Report, Values};
 use outcome::Outcome;
@@ -36,7 +37,8 @@ use probe::Unwatched;
 pub(crate) const MODEL: Model = Model {
     name: "linux-syn-queue",
     title: "Linux answers SYNs with cookies that forget options: cookie crumbs (D)",
-    parameters: include_str!("parameters.toml"),
+    parameters: Params::ALL,
+    presets: include_str!("presets.toml"),
     run,
     record,
     check: cases::check,
