@@ -3,22 +3,9 @@
 use analysis::{ConnId, Side, Story, words};
 use serde::Serialize;
 
-use crate::causes::Cause;
+use crate::cause::{Cause, Ground};
 use crate::finding::Finding;
 use crate::id::Id;
-
-/// Where a cause shows, and so what must have been there to look at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ground {
-    /// On the host as a whole.
-    Host,
-    /// In how connections are opened and closed, at either end.
-    Connections,
-    /// Only at the end that listens.
-    Listeners,
-    /// In samples of connections that move data.
-    Transfers,
-}
 
 /// What one cause answers.
 #[derive(Clone, Debug, PartialEq, Serialize)]

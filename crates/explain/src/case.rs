@@ -4,10 +4,10 @@ use analysis::Story;
 use analysis::words::fitting;
 use recording::SourceName;
 
-use crate::causes::Cause;
-use crate::causes::places::Place;
+use crate::cause::Cause;
 use crate::finding::{Advice, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
 use crate::lost::Lost;
+use crate::place::Place;
 
 /// A case of a cause.
 pub struct Case<'a> {

@@ -9,9 +9,9 @@ use analysis::{Conn, ConnId, Story};
 use recording::tables::Listener;
 use recording::{Error, Filter, Recording};
 
-use crate::causes::places::Place;
 use crate::finding::Finding;
 use crate::lost::{End, end};
+use crate::place::Place;
 
 /// Removes the findings that the filter does not ask for.
 pub(crate) fn narrow(
@@ -39,7 +39,7 @@ pub(crate) fn narrow(
 /// The ends that a finding is about, where it is about some.
 fn ids(f: &Finding) -> &[ConnId] {
     match &f.place {
-        Some(Place::Ends(ids)) => ids,
+        Some(Place::Ends(ids) | Place::Receivers(ids)) => ids,
         _ => &[],
     }
 }

@@ -5,28 +5,15 @@
 
 use std::fmt;
 
-use analysis::account::Service;
 use analysis::{Doing, Netns};
 use recording::RowRef;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
-use crate::causes::places::Place;
 use crate::id::Id;
 use crate::lost::Lost;
-use crate::since::Since;
-use crate::summary::Summary;
-
-/// What a recording shows: the causes that hold, the worst first, and what was looked at.
-#[derive(Clone, Debug, Serialize)]
-pub struct Explanation {
-    /// The causes that hold, the one with the greatest impact first.
-    pub findings: Vec<Finding>,
-    /// Where the time of the connections to each service went, the longest waits first.
-    pub account: Vec<Service>,
-    /// What the recording holds and how far it can be trusted.
-    pub summary: Summary,
-}
+use crate::moment::Since;
+use crate::place::Place;
 
 /// A cause that holds, and why we say so.
 #[derive(Clone, Debug, Serialize)]

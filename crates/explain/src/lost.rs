@@ -7,8 +7,6 @@ use analysis::account::{self, State};
 use analysis::{Conn, Endpoint, Outcome, Side, Story};
 use serde::{Serialize, Serializer};
 
-use crate::finding::Finding;
-
 /// A request or a connect that failed costs its caller at least this: what retries, retries after it, ns.
 const LEAST_OUTAGE_NS: u64 = 1_000_000_000;
 /// A dropped SYN is retransmitted after this (TCP_TIMEOUT_INIT), ns.
@@ -187,21 +185,22 @@ fn caller(conn: &Conn) -> Caller {
     }
 }
 
-/// Gives each finding the time that was lost to it: what several claim is shared equally.
-pub(crate) fn settle(findings: &mut [Finding]) {
+/// Gives each the time that was lost to it: what several claim is shared equally.
+pub(crate) fn settle<'a>(claims: impl Iterator<Item = &'a mut Lost>) {
+    let mut claims: Vec<&mut Lost> = claims.collect();
     let mut claimants: AHashMap<(End, State), u32> = AHashMap::new();
-    for finding in findings.iter() {
-        for cell in finding.lost_s.of_ends.keys() {
+    for claim in &claims {
+        for cell in claim.of_ends.keys() {
             *claimants.entry(*cell).or_default() += 1;
         }
     }
-    for finding in findings {
+    for claim in &mut claims {
         let shared = |(cell, ns): (&(End, State), &u64)| {
             *ns as f64 / f64::from(claimants.get(cell).copied().unwrap_or(1))
         };
-        let ends: f64 = finding.lost_s.of_ends.iter().map(shared).sum();
-        let ns = ends + finding.lost_s.elsewhere_ns as f64;
-        finding.lost_s.seconds = (ns > 0.0).then(|| analysis::words::rounded(ns / 1e9));
+        let ends: f64 = claim.of_ends.iter().map(shared).sum();
+        let ns = ends + claim.elsewhere_ns as f64;
+        claim.seconds = (ns > 0.0).then(|| analysis::words::rounded(ns / 1e9));
     }
 }
 
@@ -219,11 +218,9 @@ mod tests {
     }
 
     fn seconds(story: &Story, conns: &[Conn]) -> f64 {
-        let mut findings = fixture::refused().explain().expect("reads").findings;
-        findings.truncate(1);
-        findings[0].lost_s = Lost::outages(story, conns);
-        settle(&mut findings);
-        findings[0].lost_s.seconds().unwrap_or(0.0)
+        let mut lost = Lost::outages(story, conns);
+        settle(std::iter::once(&mut lost));
+        lost.seconds().unwrap_or(0.0)
     }
 
     #[test]
@@ -252,21 +249,17 @@ mod tests {
     #[test]
     fn what_two_claim_is_shared() {
         let story = refused();
-        let mut findings = fixture::refused().explain().expect("reads").findings;
-        findings.truncate(1);
-        findings.push(findings[0].clone());
         let (one, other) = (&story.conns[0], &story.conns[1]);
-        for finding in &mut findings {
-            finding.lost_s = Lost::unknown();
-            finding.lost_s.add(one, State::Connecting, 4 * S);
+        let mut claims = [Lost::unknown(), Lost::unknown()];
+        for claim in &mut claims {
+            claim.add(one, State::Connecting, 4 * S);
         }
-        findings[1].lost_s.add(other, State::Connecting, S);
-        findings[1].lost_s.add(one, State::Path, S);
-        settle(&mut findings);
-        let lost: Vec<_> = findings.iter().map(|f| f.lost_s.seconds()).collect();
-        assert_eq!(lost, [Some(2.0), Some(4.0)]);
-        findings[0].lost_s = Lost::unknown();
-        settle(&mut findings);
-        assert_eq!(findings[0].lost_s.seconds(), None);
+        claims[1].add(other, State::Connecting, S);
+        claims[1].add(one, State::Path, S);
+        settle(claims.iter_mut());
+        assert_eq!(claims.each_ref().map(Lost::seconds), [Some(2.0), Some(4.0)]);
+        claims[0] = Lost::unknown();
+        settle(claims.iter_mut());
+        assert_eq!(claims[0].seconds(), None);
     }
 }

@@ -8,9 +8,10 @@ use analysis::{Conn, ConnId, Sampled, Side, Story};
 use recording::{Addr, Error, Recording, SourceName, sysctl};
 
 use crate::compare::{self, run, sockets};
-use crate::finding::Explanation;
+use crate::explanation::Explanation;
 use crate::modes::{modes, syn_schedule};
-use crate::{Options, of_story};
+use crate::options::Options;
+use crate::run::of_story;
 
 /// What a recording tells, in memory; bounded, whatever its size.
 #[derive(Debug)]
@@ -82,6 +83,11 @@ impl Reading {
     /// Says why TCP is slow in it; `recording` is the one that was read.
     pub fn explain(&self, recording: &Recording, options: &Options) -> Result<Explanation, Error> {
         of_story(&self.story, recording, options)
+    }
+
+    /// What it gives to compare with others, under a name.
+    pub fn run(&self, name: String, recording: &Recording) -> Result<compare::Run, Error> {
+        compare::Run::of(name, recording, &self.story)
     }
 
     /// The connects that succeeded, in no particular order.

@@ -38,6 +38,32 @@ impl Quantity {
         Quantity::new(us, words::duration(u64::from(us) * 1_000))
     }
 
+    /// A duration given in ns: `10.4 ms`; the number is in ms.
+    pub(crate) fn ns(ns: u64) -> Quantity {
+        Quantity::new(ns as f64 / 1e6, words::duration(ns))
+    }
+
+    /// Bytes: `64 kB`.
+    pub(crate) fn bytes(n: impl Into<u64>) -> Quantity {
+        let n = n.into();
+        Quantity::new(n, words::bytes(n))
+    }
+
+    /// A rate given in bytes per second: `8.1 Mbit/s`.
+    pub(crate) fn rate(bytes_per_s: f64) -> Quantity {
+        Quantity::new(bytes_per_s, words::bit_rate(bytes_per_s))
+    }
+
+    /// How often: `once`, `3 times`.
+    pub(crate) fn times(n: impl Into<u64>) -> Quantity {
+        let n = n.into();
+        let says = match n {
+            1 => "once".to_string(),
+            n => format!("{} times", words::count(n)),
+        };
+        Quantity::new(n, says)
+    }
+
     /// A number that is told otherwise.
     pub(crate) fn new(number: impl Into<Number>, says: impl Into<String>) -> Quantity {
         Quantity {
@@ -67,9 +93,11 @@ impl fmt::Display for Quantity {
 }
 
 /// A sentence with the quantities that it tells: `say!("It held {entries} of {limit}.", entries, limit)`
-/// is a step whose numbers are `entries` and `limit`, and whose rows are theirs.
+/// is a step whose numbers are `entries` and `limit`, and whose rows are theirs. One that is told only
+/// here is made here: `say!("{lost} were lost.", lost = Quantity::of(n, "segment"))`.
 macro_rules! say {
-    ($text:literal $(, $name:ident)* $(,)?) => {{
+    ($text:literal $(, $name:ident $(= $quantity:expr)?)* $(,)?) => {{
+        $($(let $name = $quantity;)?)*
         let step = $crate::finding::Step::new(format!($text));
         $(let step = $name.told(stringify!($name), step);)*
         step

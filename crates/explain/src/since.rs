@@ -6,65 +6,17 @@
 //! time at which that began; one of a counter, the time at which it was first seen to have risen.
 
 use ahash::{AHashMap, AHashSet};
-use analysis::words::{duration, rounded};
 use analysis::{Endpoint, Side, Story};
 use recording::{Error, EventKind, Recording, Row, RowRef};
-use serde::Serialize;
 
-use crate::causes;
+use crate::causes::ALL;
 use crate::changes::{change, per_bin};
 use crate::correlated_counters::{Symptom, in_trouble};
 use crate::finding::{Finding, Scope};
+use crate::moment::{Began, Since};
 
 /// Rates of symptoms are compared over bins of this length.
 const BIN_NS: u64 = 250_000_000;
-
-/// Since when a finding holds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Since {
-    /// After the start of the recording, s.
-    pub after_start_s: f64,
-    /// What the moment is.
-    pub began: Began,
-    /// The same in words.
-    pub says: String,
-}
-
-/// What a moment is at which a trouble began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Began {
-    /// It was there when the recording began.
-    Before,
-    /// The rate of what suffers broke.
-    Broke,
-    /// The symptom had been rare, and became frequent.
-    Rose,
-    /// The symptom was first seen.
-    Seen,
-}
-
-impl Since {
-    /// A moment in ns of CLOCK_MONOTONIC, and what it is.
-    pub(crate) fn at(story: &Story, time_ns: u64, began: Began) -> Since {
-        let after = time_ns.saturating_sub(story.start_ns);
-        let moment = || match after {
-            0 => "the very start".into(),
-            after => format!("{} after the start", duration(after)),
-        };
-        let says = match began {
-            Began::Before => "before the recording started".into(),
-            Began::Broke => format!("{}, when the rate broke", moment()),
-            Began::Rose => format!("{}, when it became frequent", moment()),
-            Began::Seen => moment(),
-        };
-        Since {
-            after_start_s: rounded(after as f64 / 1e9),
-            began,
-            says,
-        }
-    }
-}
 
 /// Tells it of every finding whose cause did not.
 pub(crate) fn tell(
@@ -76,7 +28,7 @@ pub(crate) fn tell(
     let rows = recording.pick(unknown().flat_map(symptom_rows))?;
     let connections = connections(story, rows.values());
     for finding in findings.iter_mut().filter(|f| f.since.is_none()) {
-        let cause = causes::ALL.iter().find(|c| c.id == finding.cause);
+        let cause = ALL.iter().find(|c| c.id == finding.cause);
         let connects = matches!(cause.and_then(|c| c.symptom), Some(Symptom::Connects));
         finding.since = match connects {
             true => of_connects(story, &finding.scope),

@@ -124,7 +124,8 @@ fn measured(finding: &Finding) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::{Explanation, Step};
+    use crate::explanation::Explanation;
+    use crate::finding::Step;
     use crate::fixture::{self, Written};
 
     fn a_finding() -> (Written, Finding) {

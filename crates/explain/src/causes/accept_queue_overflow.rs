@@ -3,18 +3,11 @@
 mod advice;
 
 use analysis::words::{count, duration, figure, plural};
-use analysis::{Doing, Rise, Story};
-use recording::{SourceName, counter, sysctl};
+use analysis::{Doing, Rise};
 
-use super::lost_syn::{ConnectTimes, matters};
-use super::places::{Asked, Place};
-use super::scene::{Scene, application, named, named_short, process, scenes};
-use super::{Cause, Ground, findings};
-use crate::case::Case;
-use crate::correlated_counters::Symptom;
-use crate::finding::{Check, Finding, Impact, Level, Scope, Step};
-use crate::id::Id;
-use crate::say::{Quantity, say};
+use crate::places::listener::{Scene, scenes};
+use crate::places::lost_syn::{ConnectTimes, matters};
+use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::ACCEPT_QUEUE_OVERFLOW,

@@ -1,22 +1,15 @@
 //! C20: transfers fill a deep queue in front of a bottleneck, and everything waits in it.
 
-use analysis::account::State;
 use analysis::stats::median;
 use analysis::words::{bit_rate, bytes, count, duration, fitting, percent, plural, rounded};
-use recording::SourceName;
 
-use super::path::{
+use crate::finding::Confidence;
+use crate::places::listener::doubts;
+use crate::places::path::{
     End, Path, lost, median_of, min_rtt_us, paths, rate, rwnd_share, sample_rows, senders,
     usual_rtt,
 };
-use super::places::{Asked, Place};
-use super::scene::{command_in, doubts, namespace};
-use super::{Cause, Ground, findings};
-use crate::correlated_counters::Symptom;
-use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, Step};
-use crate::id::Id;
-use crate::lost::Lost;
-use crate::say::{Quantity, say};
+use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::BUFFERBLOAT,
@@ -65,7 +58,9 @@ struct Case<'a> {
 }
 
 fn no(asked: &Asked) -> Option<Step> {
-    let losses = asked.losses()?;
+    let Some(losses) = asked.losses() else {
+        return asked.brought();
+    };
     let shortest = min_rtt_us(&losses.ends)?;
     let rtts = losses
         .ends
@@ -85,7 +80,7 @@ fn no(asked: &Asked) -> Option<Step> {
     })
 }
 
-fn find(story: &analysis::Story) -> Vec<Finding> {
+fn find(story: &Story) -> Vec<Finding> {
     findings(&paths(story), Case::of, Case::finding)
 }
 
@@ -311,7 +306,7 @@ impl<'a> Case<'a> {
         }]
     }
 
-    fn advice(&self, scope: &crate::Scope) -> Vec<Advice> {
+    fn advice(&self, scope: &Scope) -> Vec<Advice> {
         let netns = &scope.netns;
         let uses = self.bulk.iter().map(|e| &*e.transfer.congestion);
         let uses = uses.max().unwrap_or("cubic").to_string();

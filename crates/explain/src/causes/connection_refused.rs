@@ -6,17 +6,12 @@ use std::collections::BTreeMap;
 
 use analysis::stats::median;
 use analysis::words::{count, duration, fitting, list, percent, plural};
-use analysis::{Conn, ConnId, Endpoint, Group, Side, Story, What};
-use recording::{SourceName, Text, counter};
+use analysis::{Group, What};
+use recording::Text;
 
-use super::scene::{command_in, doubts, same_count};
-use super::{Cause, Ground};
-use crate::correlated_counters::Symptom;
-use crate::finding::{
-    Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope,
-};
-use crate::id::Id;
-use crate::lost::Lost;
+use crate::finding::{Confidence, RuledOut};
+use crate::places::listener::doubts;
+use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::CONNECTION_REFUSED,
@@ -415,7 +410,7 @@ impl<'a> Case<'a> {
                 None => Some(look),
             },
             r#where: match self.server() {
-                Some(_) => super::scene::namespace(&scope.netns),
+                Some(_) => namespace(&scope.netns),
                 None => format!("the host that has the address {}", self.at.addr),
             },
             risk: "None, if it is meant to run there.".into(),

@@ -1,18 +1,9 @@
 //! C33: the connection-tracking table is full, so the first packet of a new connection is dropped.
 
-use analysis::Story;
 use analysis::words::bytes;
-use recording::{SourceName, sysctl};
 
-use super::places::Asked;
-use super::scene::{command_in, namespace};
-use super::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
-use super::{Cause, Ground};
-use crate::case::Case;
-use crate::correlated_counters::Symptom;
-use crate::finding::{Advice, Change, Check, Finding, Level, Step};
-use crate::id::Id;
-use crate::say::{Quantity, say};
+use crate::places::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
+use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::CONNTRACK_FULL,
@@ -177,12 +168,7 @@ fn roomy(table: &Table) -> u64 {
     least.saturating_mul(2).next_power_of_two()
 }
 
-fn advice(
-    place: &UnansweredSyns,
-    netns: &analysis::Netns,
-    table: &Table,
-    lost: u64,
-) -> Vec<Advice> {
+fn advice(place: &UnansweredSyns, netns: &Netns, table: &Table, lost: u64) -> Vec<Advice> {
     let (at, port) = (place.at, place.at.port);
     let roomy = roomy(table);
     let room = roomy.saturating_sub(table.most);

@@ -4,20 +4,14 @@ mod quota;
 
 use std::collections::BTreeSet;
 
-use analysis::account::State;
+use analysis::Thread;
 use analysis::stats::ratio;
 use analysis::words::{count, duration, figure, fitting, percent, plural};
-use analysis::{Conn, Side, Story, Thread};
-use recording::SourceName;
 
-use super::runqueue::{Rivals, serves_softirq, softirq_waited, thread_step};
-use super::scene::{SHOWN_ROWS, doubts};
-use super::{Cause, Ground, MOST_PER_CAUSE};
-use crate::finding::{
-    Advice, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
-};
-use crate::id::Id;
-use crate::lost::Lost;
+use crate::finding::{Confidence, RuledOut};
+use crate::places::listener::doubts;
+use crate::places::runqueue::{Rivals, serves_softirq, softirq_waited, thread_step};
+use crate::vocabulary::*;
 use quota::Quota;
 
 pub(crate) const CAUSE: Cause = Cause {

@@ -6,14 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ahash::AHashMap;
 use analysis::words::{count, fitting, percent, plural};
-use analysis::{Conn, ConnId, Endpoint, Netns, Rejected, Side, Story, What};
-use recording::{Addr, SourceName, counter};
+use analysis::{Rejected, What};
+use recording::Addr;
 
-use super::scene::{command_in, doubts, namespace};
-use super::{Cause, Ground, scene};
-use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Role, RuledOut, Scope};
-use crate::id::Id;
-use crate::lost::Lost;
+use crate::finding::{Confidence, RuledOut};
+use crate::places::listener::doubts;
+use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::INJECTED_RESET,
@@ -341,12 +339,7 @@ impl<'a> Case<'a> {
         if self.firewall().is_some() {
             let formula =
                 "packets that the firewall dropped and a reset answered = resets received";
-            checks.push(scene::same_count(
-                formula,
-                self.rejected(),
-                self.count(),
-                "resets",
-            ));
+            checks.push(same_count(formula, self.rejected(), self.count(), "resets"));
         } else if story.health.sees(&SourceName::Drops) {
             // Whoever forges a reset on the path leaves no trace in the counters of either end but
             // this: the end that is reset counts it.
@@ -361,7 +354,7 @@ impl<'a> Case<'a> {
                 let formula = "connects failed and connections reset (AttemptFails + EstabResets) \
                                ≥ resets received";
                 let counted = netns.iter().map(rise).sum();
-                checks.push(scene::at_least(formula, self.count(), counted, "resets"));
+                checks.push(at_least(formula, self.count(), counted, "resets"));
             }
         }
         checks

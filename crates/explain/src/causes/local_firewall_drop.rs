@@ -1,17 +1,9 @@
 //! C08: a firewall of this host drops SYNs.
 
 use analysis::words::{count, percent};
-use recording::SourceName;
 
-use super::places::Asked;
-use super::scene::{command_in, namespace};
-use super::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
-use super::{Cause, Ground};
-use crate::case::Case;
-use crate::correlated_counters::Symptom;
-use crate::finding::{Advice, Change, Finding, Level, Step};
-use crate::id::Id;
-use crate::say::{Quantity, say};
+use crate::places::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
+use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::LOCAL_FIREWALL_DROP,
@@ -149,7 +141,7 @@ fn rules_step(place: &UnansweredSyns, netns: u32) -> Option<Step> {
     (size.entries > 0).then(|| say!("{of} has {nft_rules}.", nft_rules))
 }
 
-fn advice(place: &UnansweredSyns, netns: &analysis::Netns, lost: u64, passed: u64) -> Advice {
+fn advice(place: &UnansweredSyns, netns: &Netns, lost: u64, passed: u64) -> Advice {
     let at = place.at;
     let all = lost.saturating_add(passed).max(1);
     let per_second = (all as f64 / place.story.seconds()) as u64;

@@ -9,15 +9,11 @@ use analysis::profile::{Group, samples};
 use analysis::stats::ratio;
 use analysis::structures::Structure;
 use analysis::words::{count, duration, figure, fitting, percent, plural, rounded};
-use analysis::{Netns, Side, Story};
-use recording::{RowRef, SourceName};
 
-use super::runqueue::softirq_waited;
-use super::scene::{SHOWN_ROWS, doubts};
-use super::{Cause, Ground, findings};
-use crate::finding::{Check, Confidence, Finding, Impact, Level, RuledOut, Scope};
-use crate::id::Id;
-use crate::lost::Lost;
+use crate::finding::{Confidence, RuledOut};
+use crate::places::listener::doubts;
+use crate::places::runqueue::softirq_waited;
+use crate::vocabulary::*;
 use kinds::{KINDS, Kind, LookedUp, Walked};
 
 pub(crate) const CAUSE: Cause = Cause {

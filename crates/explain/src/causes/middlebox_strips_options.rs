@@ -5,14 +5,12 @@ mod evidence;
 use std::collections::BTreeMap;
 
 use analysis::words::{count, fitting, list, plural};
-use analysis::{Agreed, Conn, ConnId, Endpoint, Rise, Side, Story};
-use recording::{SourceName, counter, sysctl};
+use analysis::{Agreed, Rise};
 
-use super::options::{Pace, Sorted, any_lasts};
-use super::scene::{Scene, command_in, doubts, named, named_short, scenes};
-use super::{Cause, Ground};
-use crate::finding::{Advice, Change, Check, Confidence, Finding, Level, Role, RuledOut, Scope};
-use crate::id::Id;
+use crate::finding::{Confidence, RuledOut};
+use crate::places::listener::{Scene, doubts, scenes};
+use crate::places::options::{Pace, Sorted, any_lasts};
+use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::MIDDLEBOX_STRIPS_OPTIONS,

@@ -1,16 +1,5 @@
 //! The causes that tcpwhy knows: this list is the only one.
 
-mod losses;
-mod lost_syn;
-mod options;
-mod path;
-pub(crate) mod places;
-mod port_search;
-mod runqueue;
-mod scene;
-mod server_resets;
-mod unanswered_syns;
-
 mod accept_queue_overflow;
 mod bufferbloat;
 mod connection_refused;
@@ -36,65 +25,7 @@ mod syn_queue_overflow;
 mod tail_loss;
 mod time_wait_collision;
 
-use analysis::Story;
-use recording::SourceName;
-
-pub(crate) use crate::answers::Ground;
-use crate::correlated_counters::{self, Symptom};
-use crate::finding::{Finding, Level, RuledOut};
-use crate::id::Id;
-use crate::lost;
-use places::{Asked, No, Place};
-pub(crate) use scene::scenes as scenes_of;
-
-/// A class of reasons for which TCP is slow or fails.
-#[derive(Clone, Copy, Debug)]
-pub struct Cause {
-    /// Stable name in commands, JSON and docs.
-    pub id: Id,
-    /// Its number in the book.
-    pub number: &'static str,
-    /// What it is, as a heading.
-    pub title: &'static str,
-    /// Its page of the book, Markdown without the heading.
-    pub page: &'static str,
-    /// Where it shows.
-    pub ground: Ground,
-    /// What must have been recorded: of each of these lists one source at least.
-    pub needs: &'static [&'static [SourceName]],
-    /// From which severity on it is a finding, in words.
-    pub seen_from: &'static str,
-    /// Its look-alikes: each must say why it does not hold where this one does.
-    pub rivals: &'static [Id],
-    /// Causes whose findings at its places are its consequences: told under it, never beside it.
-    pub explains: &'static [Id],
-    /// Why it does not hold at a place, when it is asked; `None` as long as others answer for it.
-    pub(crate) no: Option<No>,
-    /// What counters are looked at that moved with it; `None` when its symptom is not an event.
-    pub(crate) symptom: Option<Symptom>,
-    pub(crate) find: fn(&Story) -> Vec<Finding>,
-}
-
-impl Cause {
-    /// A cause of one's own, that looks at the host as a whole and needs nothing in particular: set what
-    /// is otherwise.
-    pub fn new(id: Id, title: &'static str, find: fn(&Story) -> Vec<Finding>) -> Cause {
-        Cause {
-            id,
-            number: "",
-            title,
-            page: "",
-            ground: Ground::Host,
-            needs: &[],
-            seen_from: "",
-            rivals: &[],
-            explains: &[],
-            no: None,
-            symptom: None,
-            find,
-        }
-    }
-}
+use crate::cause::Cause;
 
 /// All causes, by number.
 pub(crate) const ALL: &[Cause] = &[
@@ -123,103 +54,6 @@ pub(crate) const ALL: &[Cause] = &[
     lookup_table_growth::CAUSE,
     cpu_contention::CAUSE,
 ];
-
-/// Findings reported per cause; a host with more listeners in trouble has one problem, not many.
-pub(crate) const MOST_PER_CAUSE: usize = 100;
-
-/// The findings of some causes, the greatest impact first.
-pub(crate) fn find(story: &Story, causes: &[Cause]) -> (Vec<Finding>, Vec<(Id, usize)>) {
-    let mut all = Vec::new();
-    let mut cut = Vec::new();
-    for cause in causes {
-        let mut found = (cause.find)(story);
-        rank(&mut found);
-        if found.len() > MOST_PER_CAUSE {
-            cut.push((cause.id, found.len() - MOST_PER_CAUSE));
-            found.truncate(MOST_PER_CAUSE);
-        }
-        for finding in &mut found {
-            ask_rivals(story, cause, finding);
-        }
-        if let Some(symptom) = cause.symptom {
-            for finding in &mut found {
-                let moved = correlated_counters::step(story, symptom, &finding.scope);
-                finding.evidence.extend(moved);
-            }
-        }
-        all.append(&mut found);
-    }
-    drop_consequences(&mut all);
-    lost::settle(&mut all);
-    rank(&mut all);
-    (all, cut)
-}
-
-/// Leaves out what follows from another finding at the same place.
-fn drop_consequences(all: &mut Vec<Finding>) {
-    let explains = |f: &Finding| {
-        let cause = ALL.iter().find(|c| c.id == f.cause);
-        cause.map_or(&[][..], |c| c.explains)
-    };
-    let causes: Vec<(&[Id], Option<Place>)> = all
-        .iter()
-        .map(|f| (explains(f), f.place.clone()))
-        .filter(|(explains, _)| !explains.is_empty())
-        .collect();
-    all.retain(|f| {
-        let Some(place) = &f.place else { return true };
-        let mut told = causes.iter().filter(|(ids, _)| ids.contains(&f.cause));
-        !told.any(|(_, at)| at.as_ref().is_some_and(|at| at.meets(place)))
-    });
-}
-
-/// Has each rival say why it does not hold where the finding does. One that does not say so lowers the
-/// confidence.
-fn ask_rivals(story: &Story, cause: &Cause, finding: &mut Finding) {
-    let Some(place) = finding.place.clone() else {
-        return;
-    };
-    let asked = Asked::about(story, &place);
-    for id in cause.rivals {
-        let rival = ALL.iter().find(|c| c.id == *id);
-        match rival.and_then(|c| c.no).and_then(|no| no(&asked)) {
-            Some(no) => finding.ruled_out.push(RuledOut::by(*id, no)),
-            None if cause.explains.contains(id) => {
-                let follows = "what shows of it is a consequence of this".to_string();
-                finding.ruled_out.push(RuledOut::new(*id, follows));
-            }
-            None => {
-                let why = format!("{id} could not be ruled out");
-                finding.confidence.at_most(Level::Medium, why);
-            }
-        }
-    }
-}
-
-/// The findings of one cause: of the places it looks at, those where it has a case.
-fn findings<T, C>(
-    places: impl IntoIterator<Item = T>,
-    case: impl Fn(T) -> Option<C>,
-    finding: impl Fn(&C) -> Finding,
-) -> Vec<Finding> {
-    let cases = places.into_iter().filter_map(case);
-    cases.map(|case| finding(&case)).collect()
-}
-
-/// The most time lost first; what it was cannot be told of some, which come last.
-fn rank(findings: &mut [Finding]) {
-    let weight = |f: &Finding| f.lost_s.claimed();
-    findings.sort_by(|a, b| {
-        let by_weight = weight(b).cmp(&weight(a));
-        let by_confidence = || b.confidence.level.cmp(&a.confidence.level);
-        let by_impact = || b.impact.affected.cmp(&a.impact.affected);
-        let by_name = || (a.number, a.scope.place()).cmp(&(b.number, b.scope.place()));
-        by_weight
-            .then_with(by_confidence)
-            .then_with(by_impact)
-            .then_with(by_name)
-    });
-}
 
 #[cfg(test)]
 mod testing {

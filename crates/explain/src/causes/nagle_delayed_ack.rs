@@ -2,21 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use analysis::account::State;
 use analysis::words::{count, duration, fitting, plural, rounded};
-use analysis::{Endpoint, Story};
-use recording::{RowRef, SourceName, counter};
 
-use super::path::{End, ends, median_of, sample_rows, senders};
-use super::places::{Asked, Place};
-use super::scene::{SHOWN_ROWS, doubts};
-use super::{Cause, Ground};
-use crate::finding::{
-    Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, Scope, Step,
-};
-use crate::id::Id;
-use crate::lost::Lost;
-use crate::say::{Quantity, say};
+use crate::finding::Confidence;
+use crate::places::listener::doubts;
+use crate::places::path::{End, ends, median_of, sample_rows, senders};
+use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::NAGLE_DELAYED_ACK,
@@ -118,7 +109,7 @@ fn find(story: &Story) -> Vec<Finding> {
 }
 
 fn accepted(end: &End) -> bool {
-    end.conn.side == analysis::Side::Accepted
+    end.conn.side == Side::Accepted
 }
 
 /// A small segment was held in some samples, and round trips swing up to the delay.
@@ -264,7 +255,9 @@ impl Case<'_> {
             .number("samples", samples)
             .rows(sample_rows(&self.held)),
         );
-        let mean = median_of(&self.held, |e| Some(super::path::usual_rtt(e)?.into()));
+        let mean = median_of(&self.held, |e| {
+            Some(crate::places::path::usual_rtt(e)?.into())
+        });
         let shortest = self.held.iter().map(|e| e.transfer.min_rtt_us).min();
         steps.push(
             Step::new(format!(

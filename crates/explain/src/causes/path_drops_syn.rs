@@ -1,19 +1,10 @@
 //! C09: SYNs get lost on the path, or at a host that is not this one.
 
 use analysis::words::{count, duration, list, percent, plural};
-use analysis::{Conn, Side};
-use recording::{SourceName, sysctl};
 
-use super::places::Asked;
-use super::scene::namespace;
-use super::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
-use super::{Cause, Ground};
-use crate::case::Case;
-use crate::correlated_counters::Symptom;
-use crate::finding::{Advice, Change, Check, Finding, Level, Step};
-use crate::id::Id;
 use crate::modes::{modes, step, syn_schedule};
-use crate::say::{Quantity, say};
+use crate::places::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
+use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::PATH_DROPS_SYN,
@@ -249,12 +240,7 @@ fn accepted_check(silent: &UnansweredSyns) -> Option<Check> {
     let seen = through.clone().filter(|c| c.peer.is_some()).count() as u64;
     let formula = "connects that succeeded = handshakes that the server saw";
     let through = through.count() as u64;
-    Some(super::scene::same_count(
-        formula,
-        through,
-        seen,
-        "handshakes",
-    ))
+    Some(same_count(formula, through, seen, "handshakes"))
 }
 
 fn advice(silent: &UnansweredSyns) -> Vec<Advice> {
@@ -267,7 +253,7 @@ fn advice(silent: &UnansweredSyns) -> Vec<Advice> {
              limit of new connections per second, SYN-flood protection).",
             at.port
         ),
-        command: super::scene::command_in(&netns, &trace),
+        command: command_in(&netns, &trace),
         r#where: format!(
             "the boxes on the path from {}; the last hop that answers is in front of it",
             namespace(&netns)

@@ -1,21 +1,13 @@
 //! C17: the path loses packets, whatever the load.
 
+use analysis::Resends;
 use analysis::stats::median;
 use analysis::words::{bit_rate, bytes, count, percent, plural, rounded};
-use analysis::{Netns, Resends};
-use recording::SourceName;
 
-use super::losses::Losses;
-use super::path::{End, Path, limited, median_of, paths, sample_rows};
-use super::places::{Asked, Place};
-use super::scene::{SHOWN_ROWS, command_in, namespace};
-use super::unanswered_syns::UnansweredSyns;
-use super::{Cause, Ground};
-use crate::case::Case;
-use crate::correlated_counters::Symptom;
-use crate::finding::{Advice, Change, Check, Finding, Impact, Level, Step};
-use crate::id::Id;
-use crate::say::{Quantity, say};
+use crate::places::losses::Losses;
+use crate::places::path::{End, Path, limited, median_of, paths, sample_rows};
+use crate::places::unanswered_syns::UnansweredSyns;
+use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::PATH_LOSS,
@@ -47,9 +39,10 @@ const MATHIS: f64 = 1.22;
 const MATHIS_TOLERANCE: f64 = 1.6;
 
 fn no(asked: &Asked) -> Option<Step> {
-    match asked.losses() {
-        Some(losses) => no_loss(losses),
-        None => no_data_lost(asked.silent()?),
+    match (asked.losses(), asked.silent()) {
+        (Some(losses), _) => no_loss(losses),
+        (_, Some(connects)) => no_data_lost(connects),
+        _ => asked.brought(),
     }
 }
 

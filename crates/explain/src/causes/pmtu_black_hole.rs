@@ -2,21 +2,15 @@
 
 use std::net::IpAddr;
 
-use analysis::account::State;
 use analysis::stats::median;
 use analysis::words::{bytes, count, duration, fitting, plural};
-use analysis::{Conn, Outcome, Passed, STALL, Story, Stuck};
-use recording::{Addr, RowRef, SourceName, sysctl};
+use analysis::{Passed, STALL, Stuck};
+use recording::Addr;
 
-use super::path::{End, Path, paths_of};
-use super::places::{Asked, Place};
-use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, set_sysctl};
-use super::{Cause, Ground};
-use crate::correlated_counters::Symptom;
-use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, RuledOut, Step};
-use crate::id::Id;
-use crate::lost::Lost;
-use crate::say::{Quantity, say};
+use crate::finding::{Confidence, RuledOut};
+use crate::places::listener::doubts;
+use crate::places::path::{End, Path, paths_of};
+use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::PMTU_BLACK_HOLE,
@@ -189,7 +183,7 @@ impl<'a> Case<'a> {
     fn finding(&self) -> Finding {
         let mut scope = self.path.scope();
         let ends: Vec<End> = self.hung.iter().map(|(end, _)| *end).collect();
-        let hung = super::path::senders(self.path.story, self.path.netns, &ends, None);
+        let hung = crate::places::path::senders(self.path.story, self.path.netns, &ends, None);
         (scope.pid, scope.comm) = (hung.pid, hung.comm);
         let checks = self.arithmetic();
         let (mtu, mss) = self.safe;
@@ -319,7 +313,7 @@ impl<'a> Case<'a> {
         ]
     }
 
-    fn advice(&self, netns: &crate::Netns, mtu: u32, mss: u32) -> Vec<Advice> {
+    fn advice(&self, netns: &Netns, mtu: u32, mss: u32) -> Vec<Advice> {
         let (story, to) = (self.path.story, self.path.to);
         let family = match to.ip() {
             IpAddr::V4(_) => "ip",

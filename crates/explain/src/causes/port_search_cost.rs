@@ -7,18 +7,15 @@ mod walked_lists;
 use analysis::profile::samples;
 use analysis::stats::{median, quantile, ratio};
 use analysis::words::{count, duration, figure, fitting, percent, plural, rounded};
-use analysis::{Conn, Story};
-use recording::SourceName;
 
-use super::port_search::{
+use super::ports_exhausted;
+use crate::finding::{Confidence, RuledOut};
+use crate::moment::{Began, Since};
+use crate::places::listener::doubts;
+use crate::places::port_search::{
     BIND, BIND_TRY_NS, CONNECT, Destination, FUNCTIONS, HALF, TRY_NS, destinations,
 };
-use super::scene::{SHOWN_ROWS, doubts};
-use super::{Cause, Ground, findings, ports_exhausted};
-use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, RuledOut, Step};
-use crate::id::Id;
-use crate::lost::Lost;
-use crate::since::{Began, Since};
+use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::PORT_SEARCH_COST,
@@ -246,7 +243,7 @@ impl<'a> Case<'a> {
         let scope = self.to.scope(None);
         Step::new(format!(
             "{} spent {} of its CPU time in {}: {} per {} with half of the ports in use.",
-            super::scene::process(&scope),
+            process(&scope),
             percent(ratio(self.inside as f64, all as f64).unwrap_or(0.0)),
             self.function,
             duration(self.cost_ns as u64),

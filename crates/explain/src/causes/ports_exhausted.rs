@@ -2,16 +2,11 @@
 
 use analysis::stats::median;
 use analysis::words::{count, duration, fitting, percent, plural};
-use analysis::{Conn, Story};
-use recording::SourceName;
 
-use super::port_search::{Destination, destinations};
-use super::scene::{SHOWN_ROWS, doubts, process};
-use super::{Cause, Ground};
-use crate::correlated_counters::Symptom;
-use crate::finding::{Check, Confidence, Finding, Impact, RuledOut, Step};
-use crate::id::Id;
-use crate::lost::Lost;
+use crate::finding::{Confidence, RuledOut};
+use crate::places::listener::doubts;
+use crate::places::port_search::{Destination, destinations};
+use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::PORTS_EXHAUSTED,

@@ -2,18 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use analysis::Dropped;
 use analysis::words::{bit_rate, bytes, count, duration, fitting, percent, plural};
-use analysis::{Conn, Dropped, Story};
-use recording::{RowRef, SourceName, Text, counter};
+use recording::Text;
 
-use super::path::{End, limited, min_rtt_us, paths, rate, sample_rows, senders};
-use super::places::{Asked, Place};
-use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, same_count};
-use super::{Cause, Ground};
-use crate::correlated_counters::Symptom;
-use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Level, Scope, Step};
-use crate::id::Id;
-use crate::say::{Quantity, say};
+use crate::finding::Confidence;
+use crate::places::listener::doubts;
+use crate::places::path::{End, limited, min_rtt_us, paths, rate, sample_rows, senders};
+use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::QDISC_DROP,

@@ -1,14 +1,11 @@
 //! C11: a server closes connections before it has read what their clients sent, and so resets them.
 
+use analysis::Why;
 use analysis::words::{count, fitting, percent, plural};
-use analysis::{Story, Why};
-use recording::{SourceName, counter};
 
-use super::scene::{application, command_in, named, named_short};
-use super::server_resets::{ServerResets, aborted};
-use super::{Cause, Ground, findings};
-use crate::finding::{Advice, Change, Finding, RuledOut, Scope, Step};
-use crate::id::Id;
+use crate::finding::RuledOut;
+use crate::places::server_resets::{ServerResets, aborted};
+use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::RESET_UNREAD_DATA,

@@ -2,22 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use analysis::account::State;
-use analysis::stats::median;
-use analysis::words::{bit_rate, bytes, count, duration, fitting, percent, plural, rounded};
-use analysis::{Endpoint, Side, Story};
-use recording::SourceName;
+use analysis::stats::{median, ratio};
+use analysis::words::rounded;
 
-use super::path::{End, ends, rwnd_share, sample_rows};
-use super::places::Asked;
-use super::scene::{Scene, command_in, doubts};
-use super::{Cause, Ground};
-use crate::finding::{
-    Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
-};
-use crate::id::Id;
-use crate::lost::Lost;
-use crate::say::{Quantity, say};
+use crate::places::listener::Scene;
+use crate::places::path::{End, ends, rwnd_share, sample_rows};
+use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::SLOW_READER,
@@ -27,11 +17,11 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
     seen_from: "a transfer with 16 kB unread in 75 % of its samples",
-    rivals: &[],
+    rivals: &[Id::BUFFERBLOAT, Id::PATH_LOSS],
     explains: &[],
     no: Some(no),
     symptom: None,
-    find,
+    find: |story| places(story).iter().map(judge).collect(),
 };
 
 /// A connection that moved less is not a transfer.
@@ -47,12 +37,13 @@ const MIN_CLOSED: f64 = 0.2;
 /// The window would have let pass at least so many times what was read.
 const SPARE: f64 = 2.0;
 
-struct Case<'a> {
+/// Where something is received, by ends of which some read too slowly.
+struct Reader<'a> {
     story: &'a Story,
     netns: u32,
-    /// The reading side.
     at: Endpoint,
     slow: Vec<End<'a>>,
+    /// The ends that send to these, of those on this host.
     senders: Vec<End<'a>>,
     /// Connections that it received over, slowly or not.
     all: u64,
@@ -60,16 +51,15 @@ struct Case<'a> {
 
 fn no(asked: &Asked) -> Option<Step> {
     let waited = rwnd_share(&asked.losses()?.ends);
-    let window_limited = Quantity::share(waited);
     (waited < MIN_RWND).then(|| {
         say!(
             "these connections waited {window_limited} of their busy time for the peer's window",
-            window_limited
+            window_limited = Quantity::share(waited)
         )
     })
 }
 
-fn find(story: &Story) -> Vec<Finding> {
+fn places(story: &Story) -> Vec<Reader<'_>> {
     let mut places: BTreeMap<(u32, Endpoint), Vec<End>> = BTreeMap::new();
     for end in ends(story).filter(|e| e.transfer.received() >= BULK) {
         // Clients have a port each: told by where they connect to.
@@ -79,21 +69,20 @@ fn find(story: &Story) -> Vec<Finding> {
         };
         places.entry((end.conn.netns, at)).or_default().push(end);
     }
-    let cases = places.into_iter().filter_map(|((netns, at), ends)| {
+    let readers = places.into_iter().map(|((netns, at), ends)| {
         let all = ends.len() as u64;
         let slow: Vec<End> = ends.into_iter().filter(|e| is_slow(story, e)).collect();
         let senders = slow.iter().filter_map(|e| sender(story, e)).collect();
-        let case = Case {
+        Reader {
             story,
             netns,
             at,
             slow,
             senders,
             all,
-        };
-        (!case.slow.is_empty()).then_some(case)
+        }
     });
-    cases.map(|case| case.finding()).collect()
+    readers.filter(|r| !r.slow.is_empty()).collect()
 }
 
 /// The end that sends to this one, when it is on this host.
@@ -112,24 +101,53 @@ fn is_slow(story: &Story, end: &End) -> bool {
     t.samples >= 2 && of_samples(t.unread) >= MOST && unread >= MIN_UNREAD && waits
 }
 
-impl Case<'_> {
+fn judge(reader: &Reader) -> Finding {
+    let (scope, at, rate) = (reader.scope(), reader.at, Quantity::rate(reader.rate()));
+    let comm = scope.comm.as_deref().unwrap_or("the application");
+    let who = process(&scope);
+    let (sends, slow) = (&reader.senders, &reader.slow);
+    let held_up = reader.held_up();
+    let advice = advice(&scope, at, comm, &rate);
+    Case::new(reader.story, CAUSE, scope.clone())
+        .placed(match sends.is_empty() {
+            true => Place::Receivers(slow.iter().map(|e| e.id).collect()),
+            false => Place::ends(sends),
+        })
+        .title([
+            format!("{who} at {at} reads {rate}; the senders wait for it."),
+            format!("{who} reads {rate}; the senders wait."),
+        ])
+        .fix([
+            format!("Make {comm} read sooner: see what its threads do between reads."),
+            "Make the application read sooner: see what it does between reads.".into(),
+        ])
+        .affects(
+            Impact::of(slow.len() as u64, reader.all, "connections", held_up),
+            reader.lost(),
+        )
+        .because("the receive queue held unread data in nearly every sample")
+        .at_most(
+            Level::Medium,
+            sends.is_empty(),
+            "the senders are not on this host: that they wait is inferred from the window",
+        )
+        .steps(reader.senders_wait())
+        .steps([reader.unread_data()])
+        .steps(reader.between_reads(&scope))
+        .checks(reader.window_has_room())
+        .advise([advice])
+        .verify(format!(
+            "`ss -tmi 'sport = :{}'` on the receiver shows Recv-Q at 0 most of the time.",
+            at.port
+        ))
+}
+
+impl Reader<'_> {
     fn scope(&self) -> Scope {
         let first = self.slow.first().map(|e| e.conn);
-        let listener = first.filter(|c| c.side == Side::Accepted).and_then(|c| {
-            let index = c.listener?;
-            let listener = self.story.listeners.all.get(index as usize)?;
-            let story = self.story;
-            Some(
-                Scene {
-                    story,
-                    index,
-                    listener,
-                }
-                .scope(),
-            )
-        });
-        if let Some(scope) = listener {
-            return scope;
+        let accepted = first.filter(|c| c.side == Side::Accepted);
+        if let Some(listener) = accepted.and_then(|c| Scene::at(self.story, c.listener?)) {
+            return listener.scope();
         }
         let owner = first.and_then(|c| self.story.owner(c));
         Scope {
@@ -147,74 +165,29 @@ impl Case<'_> {
     fn rate(&self) -> f64 {
         let rate = |e: &End| {
             let ns = e.transfer.span_ns as f64;
-            analysis::stats::ratio(e.transfer.received() as f64 * 1e9, ns).unwrap_or(0.0)
+            ratio(e.transfer.received() as f64 * 1e9, ns).unwrap_or(0.0)
         };
         self.slow.iter().map(rate).sum()
     }
 
-    fn unread(&self) -> u32 {
+    fn unread(&self) -> Quantity {
         let all = self.slow.iter().flat_map(|e| &e.transfer.unread_bytes);
-        median(&mut all.copied().collect::<Vec<_>>()).unwrap_or(0)
+        let unread = median(&mut all.copied().collect::<Vec<_>>());
+        Quantity::bytes(unread.unwrap_or(0))
     }
 
-    fn finding(&self) -> Finding {
-        let scope = self.scope();
-        let checks = self.arithmetic();
-        let comm = scope
-            .comm
-            .clone()
-            .unwrap_or_else(|| "The application".into());
-        let (affected, of) = (self.slow.len() as u64, self.all);
-        let who = match scope.pid {
-            Some(pid) => format!("{comm} (pid {pid})"),
-            None => comm.clone(),
+    fn held_up(&self) -> String {
+        let slow = Quantity::count(self.slow.len() as u64);
+        let all = Quantity::of(self.all, "transfer");
+        let unread = self.unread();
+        let waited = match self.senders.is_empty() {
+            true => String::new(),
+            false => {
+                let share = Quantity::share(rwnd_share(&self.senders));
+                format!("; their senders waited {share} of the time for the window")
+            }
         };
-        Finding {
-            cause: CAUSE.id,
-            number: CAUSE.number,
-            place: None,
-            lost_s: self.lost(),
-            since: None,
-            title: fitting([
-                format!(
-                    "{who} at {} reads {}; the senders wait for it.",
-                    self.at,
-                    bit_rate(self.rate())
-                ),
-                format!("{who} reads {}; the senders wait.", bit_rate(self.rate())),
-            ]),
-            fix: fitting([
-                format!("Make {comm} read sooner: see what its threads do between reads."),
-                "Make the application read sooner: see what it does between reads.".into(),
-            ]),
-            impact: Impact::of(affected, of, "connections", self.cost()),
-            confidence: self.confidence(&checks),
-            evidence: self.evidence(&scope),
-            arithmetic: checks,
-            ruled_out: self.ruled_out(),
-            advice: self.advice(&scope, &comm),
-            verify: format!(
-                "`ss -tmi 'sport = :{}'` on the receiver shows Recv-Q at 0 most of the time.",
-                self.at.port
-            ),
-            scope,
-        }
-    }
-
-    fn cost(&self) -> String {
-        let mut says = format!(
-            "{} of {} are held up, with {} unread in the median",
-            count(self.slow.len() as u64),
-            plural(self.all, "transfer"),
-            bytes(self.unread().into())
-        );
-        if !self.senders.is_empty() {
-            says += &format!(
-                "; their senders waited {} of the time for the window",
-                percent(rwnd_share(&self.senders))
-            );
-        }
-        says + "."
+        format!("{slow} of {all} are held up, with {unread} unread in the median{waited}.")
     }
 
     /// What senders waited for the window; of senders on other hosts, while data lay unread.
@@ -226,160 +199,94 @@ impl Case<'_> {
         })
     }
 
-    fn confidence(&self, checks: &[Check]) -> Confidence {
-        let mut c = Confidence::high();
-        c.because("the receive queue held unread data in nearly every sample");
-        if self.senders.is_empty() {
-            c.at_most(
-                Level::Medium,
-                "the senders are not on this host: that they wait is inferred from the window",
-            );
-        }
-        c.weigh_checks(checks);
-        doubts(self.story, &mut c, &[SourceName::Sockets]);
-        c
+    fn senders_wait(&self) -> Option<Step> {
+        let senders = Quantity::of(self.senders.len() as u64, "sender");
+        let share = Quantity::share(rwnd_share(&self.senders));
+        (!self.senders.is_empty()).then(|| {
+            say!(
+                "{senders} waited {rwnd_limited} of the time with something to send for the receiver's \
+                 window.",
+                rwnd_limited = share.rows(sample_rows(&self.senders))
+            )
+        })
     }
 
-    fn evidence(&self, scope: &Scope) -> Vec<Step> {
-        let mut steps = Vec::new();
-        if !self.senders.is_empty() {
-            steps.push(
-                Step::new(format!(
-                    "{} waited {} of the time with something to send for the receiver's window.",
-                    plural(self.senders.len() as u64, "sender"),
-                    percent(rwnd_share(&self.senders))
-                ))
-                .number("rwnd_limited", rwnd_share(&self.senders))
-                .rows(sample_rows(&self.senders)),
-            );
-        }
-        let of = |f: fn(&End) -> u32| self.slow.iter().map(f).sum::<u32>();
-        let (unread, samples) = (of(|e| e.transfer.unread), of(|e| e.transfer.samples));
-        steps.push(
-            Step::new(format!(
-                "{} of {} samples found unread data in the receive queue, {} in the median, and \
-                 {} found the window closed.",
-                count(unread.into()),
-                count(samples.into()),
-                bytes(self.unread().into()),
-                count(of(|e| e.transfer.closed).into())
-            ))
-            .number("unread", unread)
-            .number("samples", samples)
-            .number("unread_bytes", self.unread())
-            .rows(sample_rows(&self.slow)),
-        );
-        let slept = scope.pid.and_then(|pid| self.story.sleeps.longest(pid));
-        if let Some((call, slept)) = slept {
+    fn unread_data(&self) -> Step {
+        let sum = |of: fn(&End) -> u32| Quantity::count(self.slow.iter().map(of).sum::<u32>());
+        say!(
+            "{unread} of {samples} samples found unread data in the receive queue, {unread_bytes} in \
+             the median, and {closed} found the window closed.",
+            unread = sum(|e| e.transfer.unread).rows(sample_rows(&self.slow)),
+            samples = sum(|e| e.transfer.samples),
+            unread_bytes = self.unread(),
+            closed = sum(|e| e.transfer.closed)
+        )
+    }
+
+    /// What the reading process did meanwhile.
+    fn between_reads(&self, scope: &Scope) -> Option<Step> {
+        let pid = scope.pid?;
+        if let Some((call, slept)) = self.story.sleeps.longest(pid) {
             let who = scope.comm.as_deref().unwrap_or("the reader");
-            steps.push(
-                Step::new(format!(
-                    "Meanwhile {who} slept {} in {call}, {} times, {} each.",
-                    duration(slept.ns),
-                    count(slept.count),
-                    duration(slept.ns / slept.count.max(1))
-                ))
-                .number("slept_ms", slept.ns as f64 / 1e6)
-                .number("sleeps", slept.count)
-                .rows(slept.rows.iter().copied()),
-            );
-        } else if let Some(doing) = scope.processes.iter().find(|p| Some(p.pid) == scope.pid) {
-            let row = scope.pid.and_then(|pid| self.story.processes.get(pid));
-            steps.push(
-                Step::new(format!("Its process: {}.", doing.says)).rows(row.map(|seen| seen.row)),
-            );
+            let each = Quantity::ns(slept.ns / slept.count.max(1));
+            return Some(say!(
+                "Meanwhile {who} slept {slept_ms} in {call}, {sleeps}, {each} each.",
+                slept_ms = Quantity::ns(slept.ns).rows(slept.rows.iter().copied()),
+                sleeps = Quantity::times(slept.count)
+            ));
         }
-        steps
+        let doing = scope.processes.iter().find(|p| p.pid == pid)?;
+        let row = self.story.processes.get(pid).map(|seen| seen.row);
+        Some(Step::new(format!("Its process: {}.", doing.says)).rows(row))
     }
 
-    fn arithmetic(&self) -> Vec<Check> {
-        // Over one connection: the window that it offered at its widest, once per round trip.
-        let best = self.senders.iter().filter_map(|s| {
+    /// Over one connection: the window that it offered at its widest, once per round trip.
+    fn window_has_room(&self) -> Option<Check> {
+        let windows = self.senders.iter().filter_map(|s| {
             let window = self.story.samples(s.conn)?.snd_wnd_max;
-            let rtt = s.transfer.min_rtt_us;
-            (rtt > 0 && window > 0).then(|| (window, rtt, s.transfer.rate()))
+            let rtt_us = s.transfer.min_rtt_us;
+            (rtt_us > 0 && window > 0).then(|| (window, rtt_us, s.transfer.rate()))
         });
-        let Some((window, rtt, rate)) = best.max_by_key(|(window, ..)| *window) else {
-            return Vec::new();
-        };
-        let allowed = f64::from(window) / f64::from(rtt) * 1e6;
+        let (window, rtt_us, rate) = windows.max_by_key(|(window, ..)| *window)?;
+        let allowed = f64::from(window) / f64::from(rtt_us) * 1e6;
         let mbit = |rate: f64| rounded(rate * 8.0 / 1e6);
-        vec![Check {
+        Some(Check {
             formula: format!(
                 "widest window ÷ shortest round trip = {} ÷ {}, far above what was read",
-                bytes(window.into()),
-                duration(u64::from(rtt) * 1_000)
+                Quantity::bytes(window),
+                Quantity::us(rtt_us)
             ),
             expected: mbit(allowed),
             measured: mbit(rate),
             unit: "Mbit/s",
             agrees: rate * SPARE <= allowed,
             tolerance: "at most half of it: the reader limits, and not the buffer".into(),
-        }]
+        })
     }
+}
 
-    fn ruled_out(&self) -> Vec<RuledOut> {
-        let samples: u32 = self.slow.iter().map(|e| e.transfer.samples).sum();
-        let unread: u32 = self.slow.iter().map(|e| e.transfer.unread).sum();
-        let again: u64 = self
-            .senders
-            .iter()
-            .map(|e| e.transfer.resends.count())
-            .sum();
-        let twice: u64 = self.senders.iter().map(|e| e.transfer.twice()).sum();
-        let shortest = self.senders.iter().map(|e| e.transfer.min_rtt_us);
-        let shortest = shortest.filter(|us| *us > 0).min().unwrap_or(0);
-        let mut ruled_out = Vec::new();
-        if self.senders.is_empty() {
-            let because = format!(
-                "{} of {} samples found data here that was not read: the path had brought it",
-                count(unread.into()),
-                count(samples.into())
-            );
-            ruled_out.push(RuledOut::new(Id::PATH_LOSS, because));
-        } else {
-            ruled_out.push(RuledOut::new(
-                Id::BUFFERBLOAT,
-                format!(
-                    "the senders waited for the window {} of the time, on a path of {}",
-                    percent(rwnd_share(&self.senders)),
-                    duration(u64::from(shortest) * 1_000)
-                ),
-            ));
-            ruled_out.push(RuledOut::new(
-                Id::PATH_LOSS,
-                format!(
-                    "of {} retransmitted the receiver had {} already",
-                    plural(again, "segment"),
-                    count(twice)
-                ),
-            ));
-        }
-        ruled_out
-    }
-
-    fn advice(&self, scope: &Scope, comm: &str) -> Vec<Advice> {
-        let look = scope.pid.map(|pid| format!("strace -f -T -p {pid}"));
-        let ss = format!("ss -tmi 'sport = :{}'", self.at.port);
-        vec![Advice {
-            action: format!(
-                "Make {comm} read as data comes: move what it does between reads to another \
-                 thread, or read more at a time."
-            ),
-            command: look.or_else(|| command_in(&scope.netns, &ss)),
-            r#where: format!("the source of {comm}; the command shows where its time goes"),
-            risk: "What was held back in the senders then waits in the application's memory: \
-                   bound it."
-                .into(),
-            expected: format!(
-                "The senders are no longer held to {}; the path then decides.",
-                bit_rate(self.rate())
-            ),
-            change: Some(Change::ReadFaster {
-                listener: self.at.to_string(),
-            }),
-        }]
-    }
+fn advice(scope: &Scope, at: Endpoint, comm: &str, rate: &Quantity) -> Advice {
+    let threads = scope
+        .pid
+        .map(|pid| format!("tcpwhy stat threads --pid {pid}"));
+    let sockets = command_in(&scope.netns, &format!("ss -tmi 'sport = :{}'", at.port));
+    Advice::to(format!(
+        "Make {comm} read as data comes: move what it does between reads to another thread, or read \
+         more at a time."
+    ))
+    .by(threads.or(sockets))
+    .at(format!(
+        "the source of {comm}; the command shows where its time goes"
+    ))
+    .risk(
+        "What was held back in the senders then waits in the application's memory: bound it.",
+    )
+    .effect(format!(
+        "The senders are no longer held to {rate}; the path then decides."
+    ))
+    .change(Change::ReadFaster {
+        listener: at.to_string(),
+    })
 }
 
 #[cfg(test)]

@@ -2,16 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use analysis::Thread;
 use analysis::words::{count, duration, fitting, percent, plural};
-use analysis::{Story, Thread};
-use recording::{RowRef, SourceName};
 
-use super::runqueue::{Rivals, serves_softirq, thread_step};
-use super::scene::doubts;
-use super::{Cause, Ground, MOST_PER_CAUSE};
-use crate::finding::{Check, Confidence, Finding, Impact, RuledOut, Scope, Step};
-use crate::id::Id;
-use crate::lost::Lost;
+use crate::finding::{Confidence, RuledOut};
+use crate::places::listener::doubts;
+use crate::places::runqueue::{Rivals, serves_softirq, thread_step};
+use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::SOFTIRQ_STARVATION,
@@ -233,12 +230,7 @@ impl<'a> Case<'a> {
                 plural(resent.len() as u64, "connection")
             ))
             .number("resent", n)
-            .rows(
-                resent
-                    .iter()
-                    .filter_map(|c| c.row())
-                    .take(super::scene::SHOWN_ROWS),
-            )
+            .rows(resent.iter().filter_map(|c| c.row()).take(SHOWN_ROWS))
         })
     }
 

@@ -2,17 +2,11 @@
 
 use analysis::stats::{median, most_within};
 use analysis::words::{count, fitting, plural};
-use analysis::{Conn, ConnId, Side, Story};
-use recording::{RowRef, SourceName, counter, sysctl};
 
-use super::options::{Pace, Sorted, UNSCALED_WINDOW, any_lasts};
-use super::scene::{
-    SHOWN_ROWS, Scene, application, doubts, named, named_short, raise_backlog, roomy_backlog,
-    same_count, scenes, set_sysctl,
-};
-use super::{Cause, Ground, findings};
-use crate::finding::{Advice, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
-use crate::id::Id;
+use crate::finding::{Confidence, RuledOut};
+use crate::places::listener::{Scene, doubts, raise_backlog, roomy_backlog, scenes};
+use crate::places::options::{Pace, Sorted, UNSCALED_WINDOW, any_lasts};
+use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::SYN_COOKIE_OPTIONS_LOST,

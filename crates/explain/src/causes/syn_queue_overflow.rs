@@ -2,20 +2,12 @@
 
 use analysis::stats::most_within;
 use analysis::words::{count, fitting, percent, plural};
-use analysis::{KEPT_REMOTES, Rise, Story, What};
-use recording::{RowRef, SourceName, counter, sysctl};
+use analysis::{KEPT_REMOTES, Rise, What};
 
-use super::lost_syn::{ConnectTimes, MIN_DROPS, matters};
-use super::places::{Asked, Place};
-use super::scene::{
-    SHOWN_ROWS, Scene, application, doubts, named, named_short, raise_backlog, roomy_backlog,
-    scenes, set_sysctl,
-};
-use super::{Cause, Ground, findings};
-use crate::correlated_counters::Symptom;
-use crate::finding::{Advice, Check, Confidence, Finding, Level, Scope, Step};
-use crate::id::Id;
-use crate::say::{Quantity, say};
+use crate::finding::Confidence;
+use crate::places::listener::{Scene, doubts, raise_backlog, roomy_backlog, scenes};
+use crate::places::lost_syn::{ConnectTimes, MIN_DROPS, matters};
+use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::SYN_QUEUE_OVERFLOW,

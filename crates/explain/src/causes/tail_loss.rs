@@ -1,20 +1,12 @@
 //! C18: the last segment of a message is lost, and only a timer finds out.
 
-use analysis::Story;
-use analysis::account::State;
 use analysis::words::{count, duration, figure, fitting, percent, plural, rounded};
-use recording::{RowRef, SourceName, sysctl};
 
-use super::losses::Losses;
-use super::path::{End, Path, median_of, paths, sample_rows};
-use super::places::{Asked, Place};
-use super::scene::{SHOWN_ROWS, command_in, doubts, namespace, set_sysctl};
-use super::{Cause, Ground, findings};
-use crate::correlated_counters::Symptom;
-use crate::finding::{Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, Step};
-use crate::id::Id;
-use crate::lost::Lost;
-use crate::say::{Quantity, say};
+use crate::finding::Confidence;
+use crate::places::listener::doubts;
+use crate::places::losses::Losses;
+use crate::places::path::{End, Path, median_of, paths, sample_rows};
+use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::TAIL_LOSS,
@@ -290,7 +282,7 @@ impl<'a> Case<'a> {
         steps
     }
 
-    fn advice(&self, netns: &crate::Netns) -> Vec<Advice> {
+    fn advice(&self, netns: &Netns) -> Vec<Advice> {
         let (story, from, to) = (self.path.story, self.path.from, self.path.to);
         let mut advice = vec![
             Advice {

@@ -5,22 +5,14 @@ mod case;
 mod chain;
 mod illumos;
 
-use analysis::Story;
 use analysis::stats::quantile;
 use analysis::words::{count, duration, figure, fitting, percent, plural};
-use recording::{SourceName, counter};
 
-use super::places::Asked;
-use super::scene::doubts;
-use super::{Cause, Ground};
-use crate::correlated_counters::Symptom;
-use crate::finding::{
-    Check, Confidence, Finding, Impact, Latency, Level, Role, RuledOut, Scope, Step,
-};
-use crate::id::Id;
-use crate::lost::{Lost, SYN_TIMEOUT_NS};
-use crate::say::{Quantity, say};
-use crate::since::{Began, Since};
+use crate::finding::{Confidence, RuledOut};
+use crate::lost::SYN_TIMEOUT_NS;
+use crate::moment::{Began, Since};
+use crate::places::listener::doubts;
+use crate::vocabulary::*;
 use case::Case;
 
 pub(crate) const CAUSE: Cause = Cause {

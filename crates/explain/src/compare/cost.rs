@@ -8,8 +8,6 @@ use recording::tables;
 use recording::{Error, Recording};
 use serde::Serialize;
 
-use super::run::Run;
-
 /// CPUs looked at.
 const MAX_CPUS: usize = 4_096;
 /// A CPU that handled fewer has no cost worth a name.
@@ -79,10 +77,13 @@ pub(super) fn read(recording: &Recording) -> Result<BTreeMap<u32, Cpu>, Error> {
     Ok(cpus)
 }
 
+/// The CPUs of recordings.
+type Cpus<'a> = &'a BTreeMap<u32, Cpu>;
+
 /// The CPUs whose cost rose, the most first.
-pub(super) fn compare(fast: &[&Run], slow: &[&Run]) -> Vec<CpuCost> {
-    let sum = |runs: &[&Run], cpu: u32| {
-        let of_cpu = runs.iter().filter_map(|run| run.cpus.get(&cpu));
+pub(super) fn compare(fast: &[Cpus], slow: &[Cpus]) -> Vec<CpuCost> {
+    let sum = |runs: &[Cpus], cpu: u32| {
+        let of_cpu = runs.iter().filter_map(|cpus| cpus.get(&cpu));
         of_cpu.fold(Cpu::default(), |a, b| Cpu {
             kernel_ms: a.kernel_ms.saturating_add(b.kernel_ms),
             packets: a.packets.saturating_add(b.packets),
@@ -96,7 +97,7 @@ pub(super) fn compare(fast: &[&Run], slow: &[&Run]) -> Vec<CpuCost> {
     let cpus: std::collections::BTreeSet<u32> = fast
         .iter()
         .chain(slow)
-        .flat_map(|run| run.cpus.keys().copied())
+        .flat_map(|cpus| cpus.keys().copied())
         .collect();
     let costs = cpus.into_iter().filter_map(|cpu| {
         let (f, s) = (sum(fast, cpu), sum(slow, cpu));

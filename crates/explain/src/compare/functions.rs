@@ -9,8 +9,6 @@ use recording::tables::Sample;
 use recording::{Error, Recording, Text};
 use serde::Serialize;
 
-use super::run::Run;
-
 /// Stacks looked at: some hundred bytes each.
 const MAX_STACKS: usize = 1 << 20;
 /// Functions told.
@@ -60,7 +58,7 @@ pub(super) fn read(recording: &Recording) -> Result<Profile, Error> {
 }
 
 /// The functions whose share grew, the most first; empty when either side has no profile.
-pub(super) fn compare(fast: &[&Run], slow: &[&Run]) -> Vec<Function> {
+pub(super) fn compare(fast: &[&Profile], slow: &[&Profile]) -> Vec<Function> {
     let (fast_all, fast) = sum(fast);
     let (slow_all, slow) = sum(slow);
     if fast_all == 0 || slow_all == 0 {
@@ -81,12 +79,12 @@ pub(super) fn compare(fast: &[&Run], slow: &[&Run]) -> Vec<Function> {
     functions
 }
 
-fn sum<'a>(runs: &[&'a Run]) -> (u64, BTreeMap<&'a Text, u64>) {
+fn sum<'a>(runs: &[&'a Profile]) -> (u64, BTreeMap<&'a Text, u64>) {
     let mut all = 0;
     let mut functions: BTreeMap<&Text, u64> = BTreeMap::new();
-    for run in runs {
-        all += run.profile.samples;
-        for (name, n) in &run.profile.by_function {
+    for profile in runs {
+        all += profile.samples;
+        for (name, n) in &profile.by_function {
             *functions.entry(name).or_default() += n;
         }
     }

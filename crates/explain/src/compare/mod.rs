@@ -7,8 +7,11 @@ mod namespaces;
 pub(crate) mod run;
 pub(crate) mod sockets;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use analysis::Story;
+use analysis::words::rounded;
 use recording::{Error, Recording};
 use serde::Serialize;
 
@@ -18,9 +21,6 @@ pub use modes::{Mode, Split};
 pub use namespaces::{CounterDiff, SettingDiff};
 pub use run::Run;
 pub use sockets::{Attribute, Sockets};
-
-use crate::reading::Reading;
-use analysis::words::rounded;
 
 /// What differs between recordings.
 #[derive(Clone, Debug, Serialize)]
@@ -80,9 +80,8 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, Error> {
     let mut runs = Vec::new();
     for path in paths {
         let recording = Recording::open(path)?;
-        let reading = Reading::of(&recording)?;
         let name = path.display().to_string();
-        runs.push(Run::of(name, &recording, &reading)?);
+        runs.push(Run::of(name, &recording, &Story::read(&recording)?)?);
     }
     Ok(of(&runs))
 }
@@ -137,11 +136,11 @@ pub fn of(runs: &[Run]) -> Comparison {
         fast,
         slow: slow_mode,
         cpus: if differ {
-            cost::compare(&fast_runs, &slow_runs)
+            cost::compare(&cpus(&fast_runs), &cpus(&slow_runs))
         } else {
             Vec::new()
         },
-        functions: functions::compare(&fast_runs, &slow_runs),
+        functions: functions::compare(&profiles(&fast_runs), &profiles(&slow_runs)),
         counters: if differ {
             namespaces::counters(&fast_runs, &slow_runs)
         } else {
@@ -154,6 +153,14 @@ pub fn of(runs: &[Run]) -> Comparison {
         },
         sockets: sockets.map(|(sockets, _)| sockets),
     }
+}
+
+fn cpus<'a>(runs: &[&'a Run]) -> Vec<&'a BTreeMap<u32, cost::Cpu>> {
+    runs.iter().map(|run| &run.cpus).collect()
+}
+
+fn profiles<'a>(runs: &[&'a Run]) -> Vec<&'a functions::Profile> {
+    runs.iter().map(|run| &run.profile).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use recording::{Addr, Error, Recording};
 
 use super::cost::{self, Cpu};
 use super::functions::{self, Profile};
-use crate::reading::Reading;
+use crate::places::listener::scenes;
 
 /// Sockets compared per recording; more say the same.
 const MAX_SOCKETS: usize = 20_000;
@@ -48,8 +48,7 @@ pub(crate) struct Socket {
 
 impl Run {
     /// Of a recording, and what was read of it.
-    pub fn of(name: String, recording: &Recording, reading: &Reading) -> Result<Run, Error> {
-        let story = &reading.story;
+    pub(crate) fn of(name: String, recording: &Recording, story: &Story) -> Result<Run, Error> {
         Ok(Run {
             name,
             throughput: throughput(story),
@@ -65,7 +64,7 @@ impl Run {
 
 fn backlogs(story: &Story) -> BTreeMap<String, BTreeSet<String>> {
     let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for scene in crate::causes::scenes_of(story) {
+    for scene in scenes(story) {
         let scope = scene.scope();
         if let Some(backlog) = scope.backlog {
             let owner = scope.comm.unwrap_or_else(|| "a listener".into());

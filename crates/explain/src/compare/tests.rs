@@ -31,8 +31,8 @@ fn mesh(name: &str, slow: u16) -> Run {
         });
     }
     let written = f.write().unwrap();
-    let reading = Reading::of(&written.recording).unwrap();
-    Run::of(name.into(), &written.recording, &reading).unwrap()
+    let story = Story::read(&written.recording).unwrap();
+    Run::of(name.into(), &written.recording, &story).unwrap()
 }
 
 #[test]

@@ -61,7 +61,7 @@ impl Report {
             let run = run(&name, recording, &reading, &explanation, &of_run)?;
             report.page.runs.push(run);
             if several {
-                compared.push(compare::Run::of(name, recording, &reading)?);
+                compared.push(reading.run(name, recording)?);
                 profiles.push(of_run);
             }
         }

@@ -3,9 +3,10 @@
 use analysis::stats::most_within;
 use analysis::words::{count, duration, figure};
 
-use super::super::scene::{namespace, process, raise_backlog, roomy_backlog};
 use super::{Overflow, culprit};
 use crate::finding::{Advice, Change, Scope};
+use crate::places::listener::{raise_backlog, roomy_backlog};
+use crate::scope::{namespace, process};
 
 /// Clients that arrive within this time of each other are one burst: a dropped one is back then.
 const BURST_NS: u64 = 1_000_000_000;

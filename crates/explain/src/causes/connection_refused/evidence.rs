@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use analysis::Listener;
 use analysis::words::{count, duration, list, plural};
-use recording::{Addr, RowRef, counter};
+use recording::Addr;
 
-use super::super::scene::{SHOWN_ROWS, namespace};
 use super::Case;
-use crate::finding::Step;
 
 impl Case<'_> {
     pub(super) fn evidence(&self) -> Vec<Step> {
@@ -156,3 +154,4 @@ impl Case<'_> {
         self.story.listeners.all.get(index as usize)
     }
 }
+use crate::vocabulary::*;

@@ -1,12 +1,8 @@
 //! The chain of a made-up reset: who got it, what it answered, what the other end did.
 
-use analysis::Conn;
 use analysis::words::{bytes, count, list, plural};
-use recording::RowRef;
 
-use super::super::scene::{SHOWN_ROWS, namespace};
 use super::Case;
-use crate::finding::Step;
 
 impl Case<'_> {
     pub(super) fn evidence(&self) -> Vec<Step> {
@@ -96,3 +92,4 @@ impl Case<'_> {
         self.place.server_here.then_some(step)
     }
 }
+use crate::vocabulary::*;

@@ -5,9 +5,10 @@ use analysis::words::{bytes, count, duration, figure, percent};
 use recording::sysctl;
 use recording::sysctl::TCP_CHILD_EHASH_ENTRIES;
 
-use super::super::scene::{command_in, namespace};
 use super::Case;
+use crate::actions::command_in;
 use crate::finding::{Advice, Change};
+use crate::scope::namespace;
 
 /// Bytes of one bucket of the table of connections: a pointer.
 const BUCKET_BYTES: u64 = 8;

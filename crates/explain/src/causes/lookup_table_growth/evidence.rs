@@ -4,13 +4,10 @@ use analysis::Listener;
 use analysis::profile::{Group, PARTS, samples};
 use analysis::stats::ratio;
 use analysis::words::{count, duration, figure, percent, plural};
-use recording::RowRef;
 use recording::sysctl::TCP_CHILD_EHASH_ENTRIES;
 use recording::sysctl::TCP_EHASH_ENTRIES;
 
-use super::super::scene::SHOWN_ROWS;
 use super::{Case, LEAST_SAMPLES};
-use crate::finding::Step;
 
 /// SYN and FIN are acknowledged as a byte each.
 const NO_DATA: u64 = 2;
@@ -229,3 +226,4 @@ impl<'a> Case<'a> {
 fn duration_ns(ns: f64) -> String {
     format!("{} ns", figure(ns))
 }
+use crate::vocabulary::*;

@@ -1,12 +1,8 @@
 //! The chain of stripped options: who lacks them, what it costs, both ends' settings, no cookie.
 
 use analysis::words::{count, list};
-use analysis::{Conn, ConnId};
-use recording::{RowRef, counter, sysctl};
 
-use super::super::scene::SHOWN_ROWS;
 use super::Case;
-use crate::finding::Step;
 
 impl Case<'_> {
     pub(super) fn evidence(&self, missing: &str) -> Vec<Step> {
@@ -98,3 +94,4 @@ impl Case<'_> {
             .rows(received.rows().take(1))
     }
 }
+use crate::vocabulary::*;

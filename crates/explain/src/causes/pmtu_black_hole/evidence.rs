@@ -5,9 +5,7 @@ use analysis::words::{bytes, count, duration, plural};
 use recording::counter::IN_DEST_UNREACHS;
 use recording::sysctl::TCP_MTU_PROBING;
 
-use super::super::scene::{SHOWN_ROWS, same_count};
 use super::Case;
-use crate::finding::{Check, Step};
 
 impl Case<'_> {
     pub(super) fn evidence(&self) -> Vec<Step> {
@@ -125,3 +123,4 @@ impl Case<'_> {
             .collect()
     }
 }
+use crate::vocabulary::*;

@@ -7,14 +7,16 @@ use analysis::words::{count, duration, figure, fitting, plural, rounded};
 use analysis::{Endpoint, Side, Story};
 use recording::{RowRef, SourceName};
 
-use super::super::port_search::BIND;
-use super::super::scene::{SHOWN_ROWS, command_in, doubts, process};
 use super::{CAUSE, COST_FACTOR, LEAST_CONNECTS, LEAST_COST_NS, LEAST_SAMPLES, table_has_room};
+use crate::actions::command_in;
 use crate::finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
 };
 use crate::id::Id;
 use crate::lost::Lost;
+use crate::places::listener::{SHOWN_ROWS, doubts};
+use crate::places::port_search::BIND;
+use crate::scope::process;
 
 /// What a connection in the way costs bind(), ns (measured on Linux 6.18: 28 with 5,000 of them, 41
 /// with 15,000).

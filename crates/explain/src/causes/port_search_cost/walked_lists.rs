@@ -11,11 +11,12 @@ use analysis::words::{count, duration, figure, fitting, percent, plural, rounded
 use analysis::{Rise, Side, Story};
 use recording::{RowRef, SourceName, TcpState};
 
-use super::super::scene::{SHOWN_ROWS, doubts, same_count};
 use super::{CAUSE, COST_FACTOR, LEAST_SAMPLES};
+use crate::checks::same_count;
 use crate::finding::{Check, Confidence, Finding, Impact, Latency, Level, Role, RuledOut, Scope};
 use crate::id::Id;
 use crate::lost::Lost;
+use crate::places::listener::{SHOWN_ROWS, doubts};
 use lists::{Met, Range};
 
 /// The function that walks the list of a port.

@@ -7,11 +7,14 @@ use analysis::words::{count, duration, fitting, percent, plural};
 use analysis::{Conn, Outcome, Sent, Side, Story, Why};
 use recording::{Addr, RowRef, SourceName, counter, sysctl};
 
-use super::super::scene::{SHOWN_ROWS, at_least, doubts, namespace, set_sysctl};
 use super::CAUSE;
+use crate::actions::set_sysctl;
+use crate::checks::at_least;
 use crate::finding::{Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step};
 use crate::id::Id;
 use crate::lost::Lost;
+use crate::places::listener::{SHOWN_ROWS, doubts};
+use crate::scope::namespace;
 
 /// Fewer are a pool that had one connection too many.
 const MIN_GIVEN_UP: usize = 10;

@@ -5,8 +5,9 @@ use recording::sysctl;
 use recording::sysctl::IP_LOCAL_PORT_RANGE;
 
 use super::case::Case;
-use crate::causes::scene::{command_in, namespace, set_sysctl};
+use crate::actions::{command_in, set_sysctl};
 use crate::finding::{Advice, Change};
+use crate::scope::namespace;
 
 /// The kernel's own default range.
 const DEFAULT_RANGE: (u64, u64) = (32_768, 60_999);

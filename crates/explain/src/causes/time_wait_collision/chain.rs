@@ -8,9 +8,10 @@ use analysis::{Conn, Endpoint, TIME_WAIT_NS, Waited};
 use recording::{Addr, sysctl};
 
 use super::case::{Case, at_once};
-use crate::causes::scene::{SHOWN_ROWS, same_count};
+use crate::checks::same_count;
 use crate::finding::{Check, Step};
 use crate::modes::{modes, step, syn_schedule};
+use crate::places::listener::SHOWN_ROWS;
 use crate::waits::hop;
 
 /// Above this share of connects they hinder each other.

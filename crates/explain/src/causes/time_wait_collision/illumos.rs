@@ -6,7 +6,7 @@ use analysis::{Conn, Side};
 use recording::{RowRef, counter};
 
 use super::case::Case;
-use crate::causes::scene::same_count;
+use crate::checks::same_count;
 use crate::finding::{Advice, Check, Step};
 
 const INCREMENT: &str = "tcp_iss_incr";

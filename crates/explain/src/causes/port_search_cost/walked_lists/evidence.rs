@@ -6,9 +6,9 @@ use analysis::stats::{median, ratio};
 use analysis::words::{duration, figure, plural};
 use recording::TcpState;
 
-use super::super::super::scene::SHOWN_ROWS;
 use super::{Case, EXPIRED, FUNCTION, ITERATIONS, plural_entries};
 use crate::finding::Step;
+use crate::places::listener::SHOWN_ROWS;
 
 impl Case<'_> {
     pub(super) fn evidence(&self) -> Vec<Step> {

@@ -6,8 +6,8 @@ use analysis::searches::Connecting;
 use analysis::{Side, Story, TIME_WAIT_NS};
 use recording::RowRef;
 
-use super::super::super::scene::SHOWN_ROWS;
 use super::{FIRST, LAST};
+use crate::places::listener::SHOWN_ROWS;
 
 /// Half of the time that a connection stays in TIME_WAIT, ms.
 const MSL: &str = "net.inet.tcp.msl";

@@ -8,9 +8,11 @@ use analysis::stats::{median, ratio};
 use analysis::{Conn, ConnId, Side, Story, Transfer, Way};
 use recording::{Addr, RowRef, counter};
 
-use super::scene::{SHOWN_ROWS, same_count};
+use crate::checks::same_count;
 use crate::finding::{Check, Role, Scope};
 use crate::lost::Lost;
+use crate::place::Place;
+use crate::places::listener::SHOWN_ROWS;
 
 /// Fewer segments than this say nothing about a path.
 const MIN_SEGMENTS: u64 = 10;
@@ -68,6 +70,13 @@ pub(crate) fn paths_of(story: &Story, segments: u64) -> Vec<Path<'_>> {
         ends,
     });
     paths.collect()
+}
+
+impl Place {
+    /// The ends.
+    pub(crate) fn ends(ends: &[End]) -> Place {
+        Place::Ends(ends.iter().map(|e| e.id).collect())
+    }
 }
 
 impl<'a> Path<'a> {

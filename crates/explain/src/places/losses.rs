@@ -2,7 +2,7 @@
 
 use analysis::{SLOTS, Story};
 
-use super::path::{End, Path};
+use crate::places::path::{End, Path};
 
 /// Of what was retransmitted, the share that had to wait for a timer from which on it was messages
 /// that lost their last segment: in a transfer it is one in ten or fewer.

@@ -6,9 +6,10 @@ use analysis::words::{count, duration, percent, plural};
 use analysis::{Conn, ConnId, Story};
 use recording::{RowRef, SourceName, counter};
 
-use super::scene::{SHOWN_ROWS, Scene, doubts, same_count};
+use crate::checks::same_count;
 use crate::finding::{Check, Confidence, Impact, Latency, Step};
 use crate::lost::{Lost, SYN_TIMEOUT_NS};
+use crate::places::listener::{SHOWN_ROWS, Scene, doubts};
 
 /// A client whose SYN is dropped waits a second. Fewer drops than this, in a recording of
 /// seconds, is one burst at a start.

@@ -7,9 +7,9 @@ use analysis::{Conn, ConnId, Flow, Outcome, Story};
 use recording::counter;
 use recording::sysctl;
 
-use super::scene::Scene;
 use crate::finding::{Check, Impact, Step};
 use crate::lost::Lost;
+use crate::places::listener::Scene;
 
 /// The largest window without window scaling, bytes: the header's field has 16 bits.
 pub(crate) const UNSCALED_WINDOW: f64 = 65_535.0;

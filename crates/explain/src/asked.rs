@@ -1,40 +1,16 @@
-//! The place of a finding, and what its rivals look at when they are asked about it.
+//! A place that causes are asked about: why they do not hold where another one does.
 
 use std::cell::OnceCell;
 
-use analysis::{ConnId, Endpoint, Story};
+use analysis::Story;
 
-use super::losses::Losses;
-use super::path::End;
-use super::scene::Scene;
-use super::unanswered_syns::UnansweredSyns;
 use crate::finding::Step;
-
-/// Where a case is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// An address and port that connects go to; of a loopback address, in this namespace.
-    At(Option<u32>, Endpoint),
-    /// A listener of this host.
-    Listener(u32),
-    /// The ends that send over what is slow.
-    Ends(Vec<ConnId>),
-}
-
-impl Place {
-    /// The ends.
-    pub(crate) fn ends(ends: &[End]) -> Place {
-        Place::Ends(ends.iter().map(|e| e.id).collect())
-    }
-
-    /// Whether what is told of one is also told of the other.
-    pub(crate) fn meets(&self, other: &Place) -> bool {
-        match (self, other) {
-            (Place::Ends(these), Place::Ends(those)) => these.iter().any(|id| those.contains(id)),
-            _ => self == other,
-        }
-    }
-}
+use crate::place::Place;
+use crate::places::listener::Scene;
+use crate::places::losses::Losses;
+use crate::places::path::{End, sample_rows};
+use crate::places::unanswered_syns::UnansweredSyns;
+use crate::say::{Quantity, say};
 
 /// A cause's answer when it is asked why it does not hold at the place of another one's finding: the
 /// number that refutes it. `None` when nothing does.
@@ -65,7 +41,7 @@ impl<'a> Asked<'a> {
             Place::Listener(index) => {
                 Scene::at(self.story, *index).map(UnansweredSyns::of_listener)
             }
-            Place::Ends(_) => None,
+            Place::Ends(_) | Place::Receivers(_) => None,
         });
         silent.as_ref()
     }
@@ -77,8 +53,23 @@ impl<'a> Asked<'a> {
                 let ends = ids.iter().filter_map(|id| End::of(self.story, *id));
                 Some(Losses::of(self.story, ends.collect()))
             }
-            Place::At(..) | Place::Listener(_) => None,
+            Place::At(..) | Place::Listener(_) | Place::Receivers(_) => None,
         });
         losses.as_ref()
+    }
+
+    /// Of ends whose senders are elsewhere: that the path had brought what waited here to be read.
+    pub(crate) fn brought(&self) -> Option<Step> {
+        let Place::Receivers(ids) = self.place else {
+            return None;
+        };
+        let ends = ids.iter().filter_map(|id| End::of(self.story, *id));
+        let ends: Vec<End> = ends.collect();
+        let sum = |of: fn(&End) -> u32| Quantity::count(ends.iter().map(of).sum::<u32>());
+        Some(say!(
+            "{unread} of {samples} samples found data here that was not read: the path had brought it",
+            unread = sum(|e| e.transfer.unread),
+            samples = sum(|e| e.transfer.samples).rows(sample_rows(&ends))
+        ))
     }
 }

@@ -13,17 +13,20 @@ use recording::sysctl::IP_LOCAL_PORT_RANGE;
 use recording::sysctl::IP_LOCAL_RESERVED_PORTS;
 use recording::{Addr, RowRef, sysctl};
 
-use super::scene::{SHOWN_ROWS, command_in, namespace, same_count, set_sysctl};
+use crate::actions::{command_in, set_sysctl};
+use crate::checks::same_count;
 use crate::finding::{Advice, Change, Check, Role, Scope, Step};
+use crate::places::listener::SHOWN_ROWS;
+use crate::scope::namespace;
 
 /// The kernel functions that look for a local port, or check one: connect(), then bind().
-pub(super) const FUNCTIONS: &[&str] = &[CONNECT, "__inet_check_established", BIND];
+pub(crate) const FUNCTIONS: &[&str] = &[CONNECT, "__inet_check_established", BIND];
 /// connect() looks for a port here.
-pub(super) const CONNECT: &str = "__inet_hash_connect";
+pub(crate) const CONNECT: &str = "__inet_hash_connect";
 /// bind() looks for one here.
-pub(super) const BIND: &str = "inet_csk_get_port";
+pub(crate) const BIND: &str = "inet_csk_get_port";
 /// From this occupancy on one parity is full, and each search tries all of it first.
-pub(super) const HALF: f64 = 0.5;
+pub(crate) const HALF: f64 = 0.5;
 /// Destinations looked at: each costs a pass over the profile.
 const MOST_DESTINATIONS: usize = 200;
 /// With so many ports in use, no way of searching helps.
@@ -32,20 +35,20 @@ const NEARLY_FULL: f64 = 0.95;
 const WIDE: (u64, u64) = (10_240, 65_535);
 
 /// One source address and one destination, with the connects between them.
-pub(super) struct Destination<'a> {
-    pub(super) story: &'a Story,
-    pub(super) netns: u32,
+pub(crate) struct Destination<'a> {
+    pub(crate) story: &'a Story,
+    pub(crate) netns: u32,
     from: Addr,
-    pub(super) to: Endpoint,
-    pub(super) ports: &'a Use,
+    pub(crate) to: Endpoint,
+    pub(crate) ports: &'a Use,
     /// Connects in order of time, with the ports that were in use before each.
-    pub(super) connects: Vec<(u64, &'a Conn)>,
+    pub(crate) connects: Vec<(u64, &'a Conn)>,
     /// Ports in use at most, by the connections seen.
-    pub(super) open_at_most: u64,
+    pub(crate) open_at_most: u64,
 }
 
 /// The destinations whose ports were counted, those with the most connects first.
-pub(super) fn destinations(story: &Story) -> Vec<Destination<'_>> {
+pub(crate) fn destinations(story: &Story) -> Vec<Destination<'_>> {
     let mut by_path: AHashMap<_, Vec<&Conn>> = AHashMap::new();
     for (path, _) in story.ports.all() {
         by_path.insert(*path, Vec::new());
@@ -137,7 +140,7 @@ impl<'a> Destination<'a> {
     }
 
     /// Ports in use at most, as counted or by the connections seen.
-    pub(super) fn peak(&self) -> u64 {
+    pub(crate) fn peak(&self) -> u64 {
         self.open_at_most.max(self.ports.most.used)
     }
 
@@ -156,12 +159,12 @@ impl<'a> Destination<'a> {
     }
 
     /// The peak as a share of the ports that may be chosen.
-    pub(super) fn occupancy(&self) -> f64 {
+    pub(crate) fn occupancy(&self) -> f64 {
         self.peak() as f64 / self.ports.capacity as f64
     }
 
     /// Connects that began when at least half of the ports were in use, and the others.
-    pub(super) fn searched(&self) -> (Vec<&'a Conn>, Vec<&'a Conn>) {
+    pub(crate) fn searched(&self) -> (Vec<&'a Conn>, Vec<&'a Conn>) {
         let half = HALF * self.ports.capacity as f64;
         let (slow, fast): (Vec<_>, Vec<_>) =
             self.connects.iter().partition(|(n, _)| *n as f64 >= half);
@@ -170,13 +173,13 @@ impl<'a> Destination<'a> {
     }
 
     /// Connects that failed because no port was left: they ended without one.
-    pub(super) fn without_port(&self) -> impl Iterator<Item = &'a Conn> + Clone {
+    pub(crate) fn without_port(&self) -> impl Iterator<Item = &'a Conn> + Clone {
         let conns = self.connects.iter().map(|(_, c)| *c);
         conns.filter(|c| c.failed() && c.local.port == 0)
     }
 
     /// Processes that connect there, the busiest first.
-    pub(super) fn callers(&self) -> Vec<u32> {
+    pub(crate) fn callers(&self) -> Vec<u32> {
         let mut callers: BTreeMap<u32, u64> = BTreeMap::new();
         for pid in self.connects.iter().filter_map(|(_, c)| c.pid) {
             *callers.entry(pid).or_default() += 1;
@@ -187,7 +190,7 @@ impl<'a> Destination<'a> {
     }
 
     /// Samples of the callers in the search, and rows that show them.
-    pub(super) fn search_samples(&self, functions: &[&str]) -> (u64, Vec<RowRef>) {
+    pub(crate) fn search_samples(&self, functions: &[&str]) -> (u64, Vec<RowRef>) {
         let callers = self.callers();
         let inside = self.story.profile.passing(functions);
         let inside: Vec<_> = inside
@@ -197,7 +200,7 @@ impl<'a> Destination<'a> {
         (samples(inside.iter().copied()), rows.collect())
     }
 
-    pub(super) fn scope(&self, function: Option<&str>) -> Scope {
+    pub(crate) fn scope(&self, function: Option<&str>) -> Scope {
         let pids = self.callers();
         let pid = pids.first().copied();
         let comm = self.connects.iter().find(|(_, c)| c.pid == pid);
@@ -214,7 +217,7 @@ impl<'a> Destination<'a> {
     }
 
     /// How full the ports were.
-    pub(super) fn occupancy_step(&self) -> Step {
+    pub(crate) fn occupancy_step(&self) -> Step {
         let (low, high) = self.ports.range;
         let time_wait = match self.time_wait() {
             0 => String::new(),
@@ -236,7 +239,7 @@ impl<'a> Destination<'a> {
     }
 
     /// Who set the range.
-    pub(super) fn range_step(&self) -> Option<Step> {
+    pub(crate) fn range_step(&self) -> Option<Step> {
         let value = self.story.settings.get(self.netns, IP_LOCAL_PORT_RANGE)?;
         Some(
             Step::new(format!(
@@ -251,7 +254,7 @@ impl<'a> Destination<'a> {
 
     /// The connections seen against the ports counted; not while TIME_WAIT holds some that ended
     /// before the recording.
-    pub(super) fn count_check(&self) -> Check {
+    pub(crate) fn count_check(&self) -> Check {
         same_count(
             "connections open at most = ports counted as in use at most",
             self.open_at_most,
@@ -267,7 +270,7 @@ impl<'a> Destination<'a> {
     }
 
     /// What helps, the best first. `bound` when bind() chooses the port.
-    pub(super) fn advice(&self, scope: &Scope, bound: bool) -> Vec<Advice> {
+    pub(crate) fn advice(&self, scope: &Scope, bound: bool) -> Vec<Advice> {
         let mut advice = Vec::new();
         let wide = WIDE.1 - WIDE.0 + 1;
         let enough = (self.wanted() as f64) < HALF * wide as f64 && wide > self.ports.capacity;
@@ -404,6 +407,6 @@ fn no_port_at_bind(scope: &Scope) -> Advice {
 
 /// What one try costs connect(), ns, when the port is taken (measured on Linux 6.18: 65 with
 /// 8,000 ports, 100 with 16,000).
-pub(super) const TRY_NS: f64 = 65.0;
+pub(crate) const TRY_NS: f64 = 65.0;
 /// The same for bind() (measured on Linux 6.18).
-pub(super) const BIND_TRY_NS: f64 = 275.0;
+pub(crate) const BIND_TRY_NS: f64 = 275.0;

@@ -8,9 +8,11 @@ use analysis::words::{bytes, count, percent, plural};
 use analysis::{Conn, ConnId, Sent, Side, Story, Why};
 use recording::SourceName;
 
-use super::scene::{SHOWN_ROWS, Scene, at_least, doubts, process, same_count, scenes};
+use crate::checks::{at_least, same_count};
 use crate::finding::{Check, Confidence, Impact, Level, Scope, Step};
 use crate::lost::Lost;
+use crate::places::listener::{SHOWN_ROWS, Scene, doubts, scenes};
+use crate::scope::process;
 
 /// Fewer are clients that were given up now and then.
 const MIN_RESET: usize = 10;
@@ -24,16 +26,16 @@ const IDLE_NS: u64 = 100_000_000;
 const GOING_DOWN_NS: u64 = 1_000_000_000;
 
 /// The connections of a listener that were reset for one reason.
-pub(super) struct ServerResets<'a> {
-    pub(super) scene: Scene<'a>,
-    pub(super) why: Why,
+pub(crate) struct ServerResets<'a> {
+    pub(crate) scene: Scene<'a>,
+    pub(crate) why: Why,
     /// Each with the reset that ended it.
     all: Vec<(&'a Conn, &'a Sent)>,
 }
 
 /// The listeners of a story that often reset their clients for this reason. A client that leaves
 /// before it has read everything resets as well: that is its own affair, and not told here.
-pub(super) fn aborted(story: &Story, why: Why) -> impl Iterator<Item = ServerResets<'_>> {
+pub(crate) fn aborted(story: &Story, why: Why) -> impl Iterator<Item = ServerResets<'_>> {
     let mut by_listener: BTreeMap<u32, Vec<(&Conn, &Sent)>> = BTreeMap::new();
     for sent in story.resets.sent.iter().filter(|s| s.why == why) {
         let conn = sent.conn.and_then(|id| story.conn(id));
@@ -79,16 +81,16 @@ impl<'a> ServerResets<'a> {
         enough && span >= AT_ONCE_NS
     }
 
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.all.len() as u64
     }
 
     /// Connections that the listener accepted, whenever.
-    pub(super) fn of(&self) -> u64 {
+    pub(crate) fn of(&self) -> u64 {
         (self.scene.listener.accepted.len() as u64).max(self.count())
     }
 
-    pub(super) fn share(&self) -> f64 {
+    pub(crate) fn share(&self) -> f64 {
         self.count() as f64 / self.of().max(1) as f64
     }
 
@@ -100,13 +102,13 @@ impl<'a> ServerResets<'a> {
     }
 
     /// A request that failed costs its client the time until the next one that did not.
-    pub(super) fn lost(&self) -> Lost {
+    pub(crate) fn lost(&self) -> Lost {
         let story = self.scene.story;
         let client = |c: &'a Conn| c.peer.and_then(|id| story.conn(id)).unwrap_or(c);
         Lost::outages(story, self.all.iter().map(|(c, _)| client(c)))
     }
 
-    pub(super) fn impact(&self) -> Impact {
+    pub(crate) fn impact(&self) -> Impact {
         let mut says = format!(
             "{} of {} ({}) ended with ECONNRESET for the client",
             count(self.count()),
@@ -148,7 +150,7 @@ impl<'a> ServerResets<'a> {
 
     /// The step that tells who reset how many: `how` it closed them, `name` the kernel's
     /// name of the reason.
-    pub(super) fn reset_step(&self, scope: &Scope, how: &str, name: &str) -> Step {
+    pub(crate) fn reset_step(&self, scope: &Scope, how: &str, name: &str) -> Step {
         let told = self.all.iter().filter(|(_, s)| s.told).count();
         let by = match told {
             0 => "by its stack; this kernel gives no reason".to_string(),
@@ -169,7 +171,7 @@ impl<'a> ServerResets<'a> {
     }
 
     /// The step that tells how much had been said by either side.
-    pub(super) fn bytes_step(&self) -> Step {
+    pub(crate) fn bytes_step(&self) -> Step {
         let (asked, answered) = (self.asked().unwrap_or(0), self.answered().unwrap_or(0));
         let rows = self.all.iter().filter_map(|(c, _)| c.row());
         Step::new(format!(
@@ -184,7 +186,7 @@ impl<'a> ServerResets<'a> {
     }
 
     /// The step that tells what clients on this host saw.
-    pub(super) fn clients_step(&self) -> Option<Step> {
+    pub(crate) fn clients_step(&self) -> Option<Step> {
         let here = self.clients().count() as u64;
         let received = &self.scene.story.resets.received;
         let rows = self.clients().filter_map(|(id, _)| received.get(&id));
@@ -208,7 +210,7 @@ impl<'a> ServerResets<'a> {
     }
 
     /// The step that tells of the namespace's counter.
-    pub(super) fn counter_step(&self, counter: &str) -> Option<Step> {
+    pub(crate) fn counter_step(&self, counter: &str) -> Option<Step> {
         let rise = self.scene.rise(counter);
         let name = counter.replace('.', "");
         let step = Step::new(format!("{name} rose by {}.", count(rise.by)))
@@ -219,7 +221,7 @@ impl<'a> ServerResets<'a> {
 
     /// What must agree: the namespace's counter, which may count more unless it is `exact`, and what
     /// clients on this host received.
-    pub(super) fn arithmetic(&self, counter: &str, exact: bool) -> Vec<Check> {
+    pub(crate) fn arithmetic(&self, counter: &str, exact: bool) -> Vec<Check> {
         let story = self.scene.story;
         let mut checks = Vec::new();
         if story.counters.covers(self.scene.listener.netns) {
@@ -244,7 +246,7 @@ impl<'a> ServerResets<'a> {
     }
 
     /// How sure it is, before the arithmetic is weighed.
-    pub(super) fn confidence(&self) -> Confidence {
+    pub(crate) fn confidence(&self) -> Confidence {
         let mut c = Confidence::high();
         match self.all.iter().all(|(_, s)| s.told) {
             true => c.because("the kernel says that it sent the resets, and why"),

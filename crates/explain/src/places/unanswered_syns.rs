@@ -8,10 +8,10 @@ use analysis::words::{count, list, percent, plural};
 use analysis::{Conn, ConnId, Endpoint, Group, Listener, Outcome, Side, Story, What};
 use recording::{RowRef, SourceName, counter};
 
-use super::lost_syn::ConnectTimes;
-use super::places::Place;
-use super::scene::{SHOWN_ROWS, Scene};
 use crate::finding::{Check, Impact, Role, Scope, Step};
+use crate::place::Place;
+use crate::places::listener::{SHOWN_ROWS, Scene};
+use crate::places::lost_syn::ConnectTimes;
 use crate::say::{Quantity, say};
 
 /// Fewer are a burst at a start.

@@ -8,8 +8,8 @@ use analysis::words::{count, duration, list, percent, rounded};
 use analysis::{Story, Thread};
 use recording::RowRef;
 
-use super::scene::SHOWN_ROWS;
 use crate::finding::{Advice, Change, Check, Step};
+use crate::places::listener::SHOWN_ROWS;
 
 /// A CPU on which a thread was seen less often is not where it waits.
 const LEAST_PRESENCE: f64 = 0.10;
@@ -24,27 +24,27 @@ const COMES_FIRST: f64 = 0.05;
 const ROOM: f64 = 0.50;
 
 /// What ran on the CPUs of a thread that waited for one.
-pub(super) struct Rivals<'a> {
+pub(crate) struct Rivals<'a> {
     story: &'a Story,
     thread: &'a Thread,
     /// Where the thread runs when it does.
-    pub(super) cpus: Vec<u32>,
+    pub(crate) cpus: Vec<u32>,
     /// Others on these CPUs, the busiest first.
-    pub(super) others: Vec<Rival<'a>>,
+    pub(crate) others: Vec<Rival<'a>>,
 }
 
 /// One process that ran there.
-pub(super) struct Rival<'a> {
-    pub(super) pid: u32,
-    pub(super) comm: &'a str,
+pub(crate) struct Rival<'a> {
+    pub(crate) pid: u32,
+    pub(crate) comm: &'a str,
     /// CPU time, s.
-    pub(super) seconds: f64,
+    pub(crate) seconds: f64,
     row: RowRef,
 }
 
 impl<'a> Rivals<'a> {
     /// Of a thread that runs on `cpu`, or wherever the profile has seen it.
-    pub(super) fn of(story: &'a Story, thread: &'a Thread, cpu: Option<u32>) -> Rivals<'a> {
+    pub(crate) fn of(story: &'a Story, thread: &'a Thread, cpu: Option<u32>) -> Rivals<'a> {
         let profile = &story.profile;
         let mut on_cpu: BTreeMap<u32, u64> = BTreeMap::new();
         for group in profile.groups.iter().filter(|g| g.pid == thread.pid) {
@@ -80,7 +80,7 @@ impl<'a> Rivals<'a> {
 
     /// Leaves those that hardly wait for a CPU themselves: they come first whenever they want to,
     /// as what has a real-time priority does.
-    pub(super) fn that_come_first(mut self) -> Rivals<'a> {
+    pub(crate) fn that_come_first(mut self) -> Rivals<'a> {
         let mut shares: BTreeMap<u32, f64> = BTreeMap::new();
         for thread in self.story.threads.all() {
             let share = shares.entry(thread.pid).or_default();
@@ -96,12 +96,12 @@ impl<'a> Rivals<'a> {
     }
 
     /// CPU time of all others there, s.
-    pub(super) fn seconds(&self) -> f64 {
+    pub(crate) fn seconds(&self) -> f64 {
         self.others.iter().map(|r| r.seconds).sum()
     }
 
     /// Whether they are the ones that the thread waited for.
-    pub(super) fn explain_the_wait(&self) -> bool {
+    pub(crate) fn explain_the_wait(&self) -> bool {
         self.explained_ns() as f64 >= LEAST_SEEN * self.thread.waited_ns as f64
     }
 
@@ -123,7 +123,7 @@ impl<'a> Rivals<'a> {
     }
 
     /// The CPUs, as a resource is called.
-    pub(super) fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         let names: Vec<String> = self.cpus.iter().map(u32::to_string).collect();
         match &names[..] {
             [] => "CPU".into(),
@@ -145,7 +145,7 @@ impl<'a> Rivals<'a> {
     }
 
     /// Who had the CPU meanwhile.
-    pub(super) fn step(&self) -> Step {
+    pub(crate) fn step(&self) -> Step {
         Step::new(format!(
             "Meanwhile others had {}: {}.",
             self.place(),
@@ -157,7 +157,7 @@ impl<'a> Rivals<'a> {
     }
 
     /// While a thread waits for a CPU, somebody else has it.
-    pub(super) fn check(&self) -> Check {
+    pub(crate) fn check(&self) -> Check {
         let (waited, others) = (self.thread.waited_ns as f64 / 1e9, self.seconds());
         Check {
             formula: format!(
@@ -182,7 +182,7 @@ impl<'a> Rivals<'a> {
     }
 
     /// What helps: others stand back, go elsewhere, or the thread does.
-    pub(super) fn advice(&self, risk_of_yielding: &str) -> Vec<Advice> {
+    pub(crate) fn advice(&self, risk_of_yielding: &str) -> Vec<Advice> {
         let Some(first) = self.others.first() else {
             return Vec::new();
         };
@@ -240,7 +240,7 @@ impl<'a> Rivals<'a> {
 }
 
 /// What the thread did with its time.
-pub(super) fn thread_step(thread: &Thread, what: &str) -> Step {
+pub(crate) fn thread_step(thread: &Thread, what: &str) -> Step {
     let share = |ns: u64| percent(ratio(ns as f64, thread.seen_ns as f64).unwrap_or(0.0));
     Step::new(format!(
         "{what} was ready to run and waited for a CPU for {} of the time ({} in {}, {} each), and \
@@ -267,7 +267,7 @@ fn times(n: u64) -> String {
 }
 
 /// Whether a kernel thread does the work of softirqs: `ksoftirqd/1`, a NAPI thread.
-pub(super) fn serves_softirq(comm: &str) -> bool {
+pub(crate) fn serves_softirq(comm: &str) -> bool {
     ["ksoftirqd/", "napi/", "backlog_napi/"]
         .iter()
         .any(|prefix| comm.starts_with(prefix))
@@ -275,7 +275,7 @@ pub(super) fn serves_softirq(comm: &str) -> bool {
 
 /// How long the threads that do the work of softirqs waited for a CPU, ns; `None` when none of
 /// them was recorded.
-pub(super) fn softirq_waited(story: &Story) -> Option<u64> {
+pub(crate) fn softirq_waited(story: &Story) -> Option<u64> {
     let serving = story.threads.all().filter(|t| serves_softirq(&t.comm));
     serving.map(|t| t.waited_ns).reduce(u64::saturating_add)
 }

@@ -1,10 +1,12 @@
 //! What several causes say of a listener: its scope, its processes, its limits, how sure we are.
 
 use analysis::words::count;
-use analysis::{Doing, Listener, Netns, Side, Story, What};
+use analysis::{Doing, Listener, Side, Story, What};
 use recording::{RowRef, SourceName, sysctl};
 
-use crate::finding::{Advice, Change, Check, Confidence, Level, Role, Scope};
+use crate::actions::{command_in, set_sysctl};
+use crate::finding::{Advice, Change, Confidence, Level, Role, Scope};
+use crate::scope::application;
 
 /// Rows shown per step: enough to look at, not a second recording.
 pub(crate) const SHOWN_ROWS: usize = 3;
@@ -178,88 +180,6 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// A listener and its process, as a title begins: `10.0.0.1:80 (nginx, pid 812)`.
-pub(crate) fn named(scope: &Scope) -> String {
-    match (scope.pid, &scope.comm) {
-        (Some(pid), Some(comm)) => format!("{} ({comm}, pid {pid})", scope.listener),
-        _ => scope.listener.clone(),
-    }
-}
-
-/// The same without the pid, for narrow lines.
-pub(crate) fn named_short(scope: &Scope) -> String {
-    match &scope.comm {
-        Some(comm) => format!("{} ({comm})", scope.listener),
-        None => scope.listener.clone(),
-    }
-}
-
-/// The process of a scope in a sentence.
-pub(crate) fn process(scope: &Scope) -> String {
-    match (scope.pid, &scope.comm) {
-        (Some(pid), Some(comm)) => format!("{comm} (pid {pid})"),
-        _ => "the application".into(),
-    }
-}
-
-/// The application of a scope in a sentence: of a prefork server any process may have called
-/// listen().
-pub(crate) fn application(scope: &Scope) -> &str {
-    scope.comm.as_deref().unwrap_or("the application")
-}
-
-/// A namespace in a sentence.
-pub(crate) fn namespace(netns: &Netns) -> String {
-    match &netns.name {
-        Some(name) => format!("network namespace {name} ({})", netns.inode),
-        None if netns.inode == 0 => "the whole host".into(),
-        None => format!("network namespace {}", netns.inode),
-    }
-}
-
-/// A command as it must be typed to act in a namespace; `None` when its name is not one that
-/// can be pasted into a shell.
-pub(crate) fn command_in(netns: &Netns, command: &str) -> Option<String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    match netns.name.as_deref() {
-        None | Some("host") => Some(command.to_string()),
-        Some(name) => match name.strip_prefix("pid ").map(str::parse::<u32>) {
-            Some(Ok(pid)) => Some(format!("nsenter -t {pid} -n {command}")),
-            Some(Err(_)) => None,
-            None if name.chars().all(plain) && !name.starts_with('-') => {
-                Some(format!("ip netns exec {name} {command}"))
-            }
-            None => None,
-        },
-    }
-}
-
-/// The advice to set a sysctl in a namespace.
-pub(crate) fn set_sysctl(
-    netns: &Netns,
-    name: &'static str,
-    value: u64,
-    risk: &str,
-    expected: String,
-) -> Advice {
-    let place = match &netns.name {
-        Some(name) => format!("in namespace {name}"),
-        None => format!("in network namespace {}", netns.inode),
-    };
-    Advice {
-        action: format!("Set {name}={value} {place}."),
-        command: command_in(netns, &format!("sysctl -w {name}={value}")),
-        r#where: format!("{}; a file in /etc/sysctl.d/ keeps it", namespace(netns)),
-        risk: risk.into(),
-        expected,
-        change: Some(Change::Sysctl {
-            netns: netns.inode,
-            name,
-            value: value.to_string(),
-        }),
-    }
-}
-
 /// The advice to raise a listener's backlog, and net.core.somaxconn when that would cut it.
 pub(crate) fn raise_backlog(
     scene: Scene,
@@ -323,32 +243,3 @@ pub(crate) fn doubts(story: &Story, confidence: &mut Confidence, sources: &[Sour
         }
     }
 }
-
-/// Two counts of the same thing from different sources, read at different moments.
-pub(crate) fn same_count(formula: &str, expected: u64, measured: u64, unit: &'static str) -> Check {
-    let (a, b) = (expected as f64, measured as f64);
-    Check {
-        formula: formula.into(),
-        expected: a,
-        measured: b,
-        unit,
-        agrees: (a - b).abs() <= (a * SAME_COUNT).max(2.0),
-        tolerance: "± 10 %, at least 2: read at different moments".into(),
-    }
-}
-
-/// A count that includes another one, from different sources, read at different moments.
-pub(crate) fn at_least(formula: &str, expected: u64, measured: u64, unit: &'static str) -> Check {
-    let (a, b) = (expected as f64, measured as f64);
-    Check {
-        formula: formula.into(),
-        expected: a,
-        measured: b,
-        unit,
-        agrees: b * (1.0 + SAME_COUNT) + 2.0 >= a,
-        tolerance: "not below it by more than 10 %".into(),
-    }
-}
-
-/// Counters, listeners and events are read up to a second apart while all of them rise.
-const SAME_COUNT: f64 = 0.10;

@@ -1,0 +1,49 @@
+//! What several causes advise, and how commands are typed where they act.
+
+use analysis::Netns;
+
+use crate::finding::{Advice, Change};
+use crate::scope::namespace;
+
+/// A command as it must be typed to act in a namespace; `None` when its name is not one that
+/// can be pasted into a shell.
+pub(crate) fn command_in(netns: &Netns, command: &str) -> Option<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    match netns.name.as_deref() {
+        None | Some("host") => Some(command.to_string()),
+        Some(name) => match name.strip_prefix("pid ").map(str::parse::<u32>) {
+            Some(Ok(pid)) => Some(format!("nsenter -t {pid} -n {command}")),
+            Some(Err(_)) => None,
+            None if name.chars().all(plain) && !name.starts_with('-') => {
+                Some(format!("ip netns exec {name} {command}"))
+            }
+            None => None,
+        },
+    }
+}
+
+/// The advice to set a sysctl in a namespace.
+pub(crate) fn set_sysctl(
+    netns: &Netns,
+    name: &'static str,
+    value: u64,
+    risk: &str,
+    expected: String,
+) -> Advice {
+    let place = match &netns.name {
+        Some(name) => format!("in namespace {name}"),
+        None => format!("in network namespace {}", netns.inode),
+    };
+    Advice {
+        action: format!("Set {name}={value} {place}."),
+        command: command_in(netns, &format!("sysctl -w {name}={value}")),
+        r#where: format!("{}; a file in /etc/sysctl.d/ keeps it", namespace(netns)),
+        risk: risk.into(),
+        expected,
+        change: Some(Change::Sysctl {
+            netns: netns.inode,
+            name,
+            value: value.to_string(),
+        }),
+    }
+}

@@ -1,0 +1,84 @@
+//! What a cause is: a class of reasons for which TCP is slow or fails, declared once.
+
+use analysis::Story;
+use recording::SourceName;
+
+use crate::asked::No;
+use crate::correlated_counters::Symptom;
+use crate::finding::Finding;
+use crate::id::Id;
+
+/// A class of reasons for which TCP is slow or fails.
+#[derive(Clone, Copy, Debug)]
+pub struct Cause {
+    /// Stable name in commands, JSON and docs.
+    pub id: Id,
+    /// Its number in the book.
+    pub number: &'static str,
+    /// What it is, as a heading.
+    pub title: &'static str,
+    /// Its page of the book, Markdown without the heading.
+    pub page: &'static str,
+    /// Where it shows.
+    pub ground: Ground,
+    /// What must have been recorded: of each of these lists one source at least.
+    pub needs: &'static [&'static [SourceName]],
+    /// From which severity on it is a finding, in words.
+    pub seen_from: &'static str,
+    /// Its look-alikes: each must say why it does not hold where this one does.
+    pub rivals: &'static [Id],
+    /// Causes whose findings at its places are its consequences: told under it, never beside it.
+    pub explains: &'static [Id],
+    /// Why it does not hold at a place, when it is asked; `None` as long as others answer for it.
+    pub(crate) no: Option<No>,
+    /// What counters are looked at that moved with it; `None` when its symptom is not an event.
+    pub(crate) symptom: Option<Symptom>,
+    pub(crate) find: fn(&Story) -> Vec<Finding>,
+}
+
+impl Cause {
+    /// A cause of one's own, that looks at the host as a whole and needs nothing in particular: set what
+    /// is otherwise.
+    pub fn new(id: Id, title: &'static str, find: fn(&Story) -> Vec<Finding>) -> Cause {
+        Cause {
+            id,
+            number: "",
+            title,
+            page: "",
+            ground: Ground::Host,
+            needs: &[],
+            seen_from: "",
+            rivals: &[],
+            explains: &[],
+            no: None,
+            symptom: None,
+            find,
+        }
+    }
+}
+
+/// Where a cause shows, and so what must have been there to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ground {
+    /// On the host as a whole.
+    Host,
+    /// In how connections are opened and closed, at either end.
+    Connections,
+    /// Only at the end that listens.
+    Listeners,
+    /// In samples of connections that move data.
+    Transfers,
+}
+
+/// Findings reported per cause; a host with more listeners in trouble has one problem, not many.
+pub(crate) const MOST_PER_CAUSE: usize = 100;
+
+/// The findings of one cause: of the places it looks at, those where it has a case.
+pub(crate) fn findings<T, C>(
+    places: impl IntoIterator<Item = T>,
+    case: impl Fn(T) -> Option<C>,
+    finding: impl Fn(&C) -> Finding,
+) -> Vec<Finding> {
+    let cases = places.into_iter().filter_map(case);
+    cases.map(|case| finding(&case)).collect()
+}

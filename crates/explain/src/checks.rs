@@ -1,0 +1,32 @@
+//! Counts of the same thing from two sources, held against each other.
+
+use crate::finding::Check;
+
+/// Two counts of the same thing from different sources, read at different moments.
+pub(crate) fn same_count(formula: &str, expected: u64, measured: u64, unit: &'static str) -> Check {
+    let (a, b) = (expected as f64, measured as f64);
+    Check {
+        formula: formula.into(),
+        expected: a,
+        measured: b,
+        unit,
+        agrees: (a - b).abs() <= (a * SAME_COUNT).max(2.0),
+        tolerance: "± 10 %, at least 2: read at different moments".into(),
+    }
+}
+
+/// A count that includes another one, from different sources, read at different moments.
+pub(crate) fn at_least(formula: &str, expected: u64, measured: u64, unit: &'static str) -> Check {
+    let (a, b) = (expected as f64, measured as f64);
+    Check {
+        formula: formula.into(),
+        expected: a,
+        measured: b,
+        unit,
+        agrees: b * (1.0 + SAME_COUNT) + 2.0 >= a,
+        tolerance: "not below it by more than 10 %".into(),
+    }
+}
+
+/// Counters, listeners and events are read up to a second apart while all of them rise.
+const SAME_COUNT: f64 = 0.10;

@@ -1,0 +1,52 @@
+//! The moment from which on a trouble is seen.
+
+use analysis::Story;
+use analysis::words::{duration, rounded};
+use serde::Serialize;
+
+/// Since when a finding holds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Since {
+    /// After the start of the recording, s.
+    pub after_start_s: f64,
+    /// What the moment is.
+    pub began: Began,
+    /// The same in words.
+    pub says: String,
+}
+
+/// What a moment is at which a trouble began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Began {
+    /// It was there when the recording began.
+    Before,
+    /// The rate of what suffers broke.
+    Broke,
+    /// The symptom had been rare, and became frequent.
+    Rose,
+    /// The symptom was first seen.
+    Seen,
+}
+
+impl Since {
+    /// A moment in ns of CLOCK_MONOTONIC, and what it is.
+    pub(crate) fn at(story: &Story, time_ns: u64, began: Began) -> Since {
+        let after = time_ns.saturating_sub(story.start_ns);
+        let moment = || match after {
+            0 => "the very start".into(),
+            after => format!("{} after the start", duration(after)),
+        };
+        let says = match began {
+            Began::Before => "before the recording started".into(),
+            Began::Broke => format!("{}, when the rate broke", moment()),
+            Began::Rose => format!("{}, when it became frequent", moment()),
+            Began::Seen => moment(),
+        };
+        Since {
+            after_start_s: rounded(after as f64 / 1e9),
+            began,
+            says,
+        }
+    }
+}

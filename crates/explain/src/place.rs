@@ -1,0 +1,29 @@
+//! The place of a finding, by which its rivals are asked and its consequences known.
+
+use analysis::{ConnId, Endpoint};
+
+/// Where a case is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// An address and port that connects go to; of a loopback address, in this namespace.
+    At(Option<u32>, Endpoint),
+    /// A listener of this host.
+    Listener(u32),
+    /// The ends that send over what is slow.
+    Ends(Vec<ConnId>),
+    /// Ends that receive from senders on other hosts.
+    Receivers(Vec<ConnId>),
+}
+
+impl Place {
+    /// Whether what is told of one is also told of the other.
+    pub(crate) fn meets(&self, other: &Place) -> bool {
+        match (self, other) {
+            (Place::Ends(these), Place::Ends(those))
+            | (Place::Receivers(these), Place::Receivers(those)) => {
+                these.iter().any(|id| those.contains(id))
+            }
+            _ => self == other,
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Places that causes look at, with what several of them derive there: listeners, paths, unanswered SYNs,
+//! run queues, port searches.
+
+pub(crate) mod listener;
+pub(crate) mod losses;
+pub(crate) mod lost_syn;
+pub(crate) mod options;
+pub(crate) mod path;
+pub(crate) mod port_search;
+pub(crate) mod runqueue;
+pub(crate) mod server_resets;
+pub(crate) mod unanswered_syns;

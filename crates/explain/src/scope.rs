@@ -1,0 +1,44 @@
+//! How a scope and a namespace are named in sentences.
+
+use analysis::Netns;
+
+use crate::finding::Scope;
+
+/// A listener and its process, as a title begins: `10.0.0.1:80 (nginx, pid 812)`.
+pub(crate) fn named(scope: &Scope) -> String {
+    match (scope.pid, &scope.comm) {
+        (Some(pid), Some(comm)) => format!("{} ({comm}, pid {pid})", scope.listener),
+        _ => scope.listener.clone(),
+    }
+}
+
+/// The same without the pid, for narrow lines.
+pub(crate) fn named_short(scope: &Scope) -> String {
+    match &scope.comm {
+        Some(comm) => format!("{} ({comm})", scope.listener),
+        None => scope.listener.clone(),
+    }
+}
+
+/// The process of a scope in a sentence.
+pub(crate) fn process(scope: &Scope) -> String {
+    match (scope.pid, &scope.comm) {
+        (Some(pid), Some(comm)) => format!("{comm} (pid {pid})"),
+        _ => "the application".into(),
+    }
+}
+
+/// The application of a scope in a sentence: of a prefork server any process may have called
+/// listen().
+pub(crate) fn application(scope: &Scope) -> &str {
+    scope.comm.as_deref().unwrap_or("the application")
+}
+
+/// A namespace in a sentence.
+pub(crate) fn namespace(netns: &Netns) -> String {
+    match &netns.name {
+        Some(name) => format!("network namespace {name} ({})", netns.inode),
+        None if netns.inode == 0 => "the whole host".into(),
+        None => format!("network namespace {}", netns.inode),
+    }
+}

@@ -1,0 +1,21 @@
+//! The small vocabulary that causes are written in: `use crate::vocabulary::*`.
+
+pub(crate) use analysis::account::State;
+pub(crate) use analysis::{Conn, ConnId, Endpoint, Netns, Outcome, Side, Story};
+pub(crate) use recording::{RowRef, SourceName, counter, sysctl};
+
+pub(crate) use crate::actions::{command_in, set_sysctl};
+pub(crate) use crate::asked::Asked;
+pub(crate) use crate::case::Case;
+pub(crate) use crate::cause::{Cause, Ground, MOST_PER_CAUSE, findings};
+pub(crate) use crate::checks::{at_least, same_count};
+pub(crate) use crate::correlated_counters::Symptom;
+pub(crate) use crate::finding::{
+    Advice, Change, Check, Finding, Impact, Latency, Level, Role, Scope, Step,
+};
+pub(crate) use crate::id::Id;
+pub(crate) use crate::lost::Lost;
+pub(crate) use crate::place::Place;
+pub(crate) use crate::places::listener::SHOWN_ROWS;
+pub(crate) use crate::say::{Quantity, say};
+pub(crate) use crate::scope::{application, named, named_short, namespace, process};
