@@ -2,6 +2,7 @@
 
 use arrow_array::Array;
 
+use crate::span::Span;
 use crate::tables::Event;
 use crate::{Batch, Error, RowRef, Scan};
 
@@ -14,6 +15,8 @@ const MOST_BYTES: usize = 128 << 20;
 /// each with the row's place.
 pub struct Events {
     scan: Scan<Event>,
+    /// The time that is asked for; `None` for all of it.
+    span: Option<Span>,
     /// Read, and of the next segment.
     ahead: Option<Batch<Event>>,
     batches: Vec<Batch<Event>>,
@@ -22,9 +25,10 @@ pub struct Events {
 }
 
 impl Events {
-    pub(crate) fn new(scan: Scan<Event>) -> Events {
+    pub(crate) fn new(scan: Scan<Event>, span: Option<Span>) -> Events {
         Events {
             scan,
+            span,
             ahead: None,
             batches: Vec::new(),
             order: Vec::new(),
@@ -34,7 +38,7 @@ impl Events {
     /// The same of one batch.
     pub fn of(batch: Batch<Event>) -> impl Iterator<Item = (RowRef, Event)> {
         let batches = vec![batch];
-        let mut order = order(&batches);
+        let mut order = order(&batches, None);
         std::iter::from_fn(move || Some(step(&batches, order.pop()?)))
     }
 
@@ -55,7 +59,7 @@ impl Events {
             bytes += batch.bytes;
             self.batches.push(batch);
         }
-        self.order = order(&self.batches);
+        self.order = order(&self.batches, self.span);
         Ok(!self.batches.is_empty())
     }
 }
@@ -77,15 +81,18 @@ impl Iterator for Events {
     }
 }
 
-/// The steps of all rows, last first.
-fn order(batches: &[Batch<Event>]) -> Vec<(u64, u32, u32, u8)> {
+/// The steps of all rows that are within the span, last first.
+fn order(batches: &[Batch<Event>], span: Option<Span>) -> Vec<(u64, u32, u32, u8)> {
     let mut order = Vec::with_capacity(batches.iter().map(Batch::len).sum());
     for (b, batch) in batches.iter().enumerate() {
         let r = &batch.reader;
-        for row in 0..batch.len() {
+        for i in 0..batch.len() {
+            let row = batch.index(i);
             let mut steps = 0;
             let mut step = |time_ns| {
-                order.push((time_ns, b as u32, row as u32, steps));
+                if span.is_none_or(|span| span.holds(time_ns)) {
+                    order.push((time_ns, b as u32, i as u32, steps));
+                }
                 steps += 1;
             };
             if r.established_ns.is_valid(row) {

@@ -32,6 +32,7 @@ mod scan;
 mod scratch;
 pub mod scrub;
 mod segment;
+mod span;
 mod stacks;
 pub mod sysctl;
 mod table;

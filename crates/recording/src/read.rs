@@ -12,6 +12,7 @@ use crate::guard::guarded;
 use crate::mapping::Mapping;
 use crate::scan::{Batch, Scan};
 use crate::segment::SegmentFile;
+use crate::span::Span;
 use crate::table::Table;
 use crate::{Error, Filter, Manifest, Redactor};
 
@@ -39,6 +40,8 @@ pub struct Recording {
     /// What it is of.
     pub manifest: Manifest,
     redactor: Option<Arc<Redactor>>,
+    /// The time that is read; `None` for all of it.
+    span: Option<Span>,
 }
 
 impl Recording {
@@ -52,6 +55,22 @@ impl Recording {
             dir: dir.to_path_buf(),
             manifest,
             redactor: None,
+            span: None,
+        }
+    }
+
+    /// A part of it: what a recording would hold that began at `from_ns` and ended at `to_ns`, ns of
+    /// CLOCK_MONOTONIC. Rows keep their places, so what rests on them rests on the whole, too; what is
+    /// said once ([settings](crate::tables::Setting), [holders](crate::tables::Holder)) was said before.
+    pub fn within(&self, from_ns: u64, to_ns: u64) -> Recording {
+        let mut manifest = self.manifest.clone();
+        manifest.start_ns = from_ns.max(manifest.start_ns);
+        manifest.end_ns = to_ns.min(manifest.end_ns);
+        Recording {
+            dir: self.dir.clone(),
+            redactor: self.redactor.clone(),
+            span: Some(Span { from_ns, to_ns }),
+            manifest,
         }
     }
 
@@ -84,12 +103,16 @@ impl Recording {
     /// roughly ([`Recording::events`] puts them in order). A table that was never written has none.
     pub fn scan<T: Table>(&self) -> Result<Scan<T>, Error> {
         let dir = TableDir::open(&self.dir, T::INFO.name)?;
-        Scan::new(dir, Mapping::of(&T::INFO, self.redactor.as_ref()))
+        Scan::new(
+            dir,
+            Mapping::of(&T::INFO, self.redactor.as_ref()),
+            self.span,
+        )
     }
 
     /// All events in order of time, whole lives taken apart into the changes they were made of.
     pub fn events(&self) -> Result<Events, Error> {
-        Ok(Events::new(self.scan()?))
+        Ok(Events::new(self.scan()?, self.span))
     }
 
     /// How many rows a segment of a table has; `None` when there is no such segment.

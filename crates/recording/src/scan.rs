@@ -11,6 +11,7 @@ use crate::files::TableDir;
 use crate::guard::guarded;
 use crate::mapping::Mapping;
 use crate::segment::{SegmentFile, wrong_column};
+use crate::span::{Span, times};
 use crate::table::Table;
 use crate::{Error, RowRef, limits};
 
@@ -24,6 +25,8 @@ pub struct Scan<T> {
     rows: u64,
     bytes: u64,
     mapping: Mapping,
+    /// The time that is asked for; `None` for all of it.
+    span: Option<Span>,
     row: PhantomData<T>,
 }
 
@@ -35,7 +38,7 @@ struct OpenSegment {
     next_row: u32,
 }
 
-/// Some consecutive rows of one segment.
+/// Some rows of one segment, in its order.
 pub struct Batch<T: Table> {
     pub(crate) reader: T::Reader,
     pub(crate) segment: u32,
@@ -43,6 +46,8 @@ pub struct Batch<T: Table> {
     pub(crate) bytes: usize,
     first_row: u32,
     len: usize,
+    /// Which rows those are; `None` for all.
+    kept: Option<Vec<u32>>,
 }
 
 impl<T: Table> Batch<T> {
@@ -60,7 +65,35 @@ impl<T: Table> Batch<T> {
             bytes: batch.get_array_memory_size(),
             first_row,
             len: batch.num_rows(),
+            kept: None,
         })
+    }
+
+    /// Of these rows, those that tell of something within `span`.
+    pub(crate) fn within(
+        batch: RecordBatch,
+        path: &Path,
+        segment: u32,
+        first_row: u32,
+        span: Option<Span>,
+    ) -> Result<Batch<T>, Error> {
+        let times = span.and_then(|span| Some((span, times(&batch)?)));
+        let kept: Option<Vec<u32>> = times.map(|(span, times)| {
+            let meets = times.map(|(first, last)| span.meets(first, last));
+            let rows = (0u32..).zip(meets);
+            rows.filter_map(|(row, meets)| meets.then_some(row))
+                .collect()
+        });
+        let mut batch = Batch::of(batch, path, segment, first_row)?;
+        if let Some(kept) = kept.filter(|kept| kept.len() < batch.len) {
+            (batch.len, batch.kept) = (kept.len(), Some(kept));
+        }
+        Ok(batch)
+    }
+
+    /// Where in its columns row `i` of the batch is.
+    pub(crate) fn index(&self, i: usize) -> usize {
+        self.kept.as_ref().map_or(i, |kept| kept[i] as usize)
     }
 
     /// The rows with where they are.
@@ -69,13 +102,14 @@ impl<T: Table> Batch<T> {
     }
 
     /// How many rows.
-    #[allow(clippy::len_without_is_empty, reason = "a batch is never empty")]
+    #[allow(clippy::len_without_is_empty, reason = "a scan gives no empty batch")]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Row `i` of the batch, which must be less than [`Batch::len`].
     pub fn row(&self, i: usize) -> (RowRef, T) {
+        let i = self.index(i);
         let at = RowRef {
             table: T::INFO.name,
             segment: self.segment,
@@ -86,7 +120,11 @@ impl<T: Table> Batch<T> {
 }
 
 impl<T: Table> Scan<T> {
-    pub(crate) fn new(dir: Option<TableDir>, mapping: Mapping) -> Result<Scan<T>, Error> {
+    pub(crate) fn new(
+        dir: Option<TableDir>,
+        mapping: Mapping,
+        span: Option<Span>,
+    ) -> Result<Scan<T>, Error> {
         let segments = dir.as_ref().map(TableDir::numbers).transpose()?;
         Ok(Scan {
             dir,
@@ -95,6 +133,7 @@ impl<T: Table> Scan<T> {
             rows: 0,
             bytes: 0,
             mapping,
+            span: span.map(|span| span.of(&T::INFO)),
             row: PhantomData,
         })
     }
@@ -105,6 +144,11 @@ impl<T: Table> Scan<T> {
                 let Some(file) = self.next_file()? else {
                     return Ok(None);
                 };
+                if let Some(span) = self.span
+                    && !file.meets::<T>(span)?
+                {
+                    continue;
+                }
                 self.open = Some(OpenSegment {
                     file,
                     next_group: 0,
@@ -113,7 +157,8 @@ impl<T: Table> Scan<T> {
                 });
                 continue;
             };
-            match open.batch::<T>(&mut self.mapping)? {
+            match open.batch::<T>(&mut self.mapping, self.span)? {
+                Some(batch) if batch.len == 0 => {}
                 Some(batch) => return Ok(Some(batch)),
                 None => self.open = None,
             }
@@ -158,7 +203,11 @@ impl<T: Table> Iterator for Scan<T> {
 
 impl OpenSegment {
     /// The next rows; `None` at the end.
-    fn batch<T: Table>(&mut self, mapping: &mut Mapping) -> Result<Option<Batch<T>>, Error> {
+    fn batch<T: Table>(
+        &mut self,
+        mapping: &mut Mapping,
+        span: Option<Span>,
+    ) -> Result<Option<Batch<T>>, Error> {
         let path = &self.file.path;
         loop {
             let Some((reader, left)) = &mut self.group else {
@@ -177,7 +226,7 @@ impl OpenSegment {
                     // A segment has no more rows than 32 bits can count.
                     self.next_row += batch.num_rows() as u32;
                     let batch = mapping.apply(batch);
-                    return Batch::of(batch, path, self.file.number, first_row).map(Some);
+                    return Batch::within(batch, path, self.file.number, first_row, span).map(Some);
                 }
                 None if *left == 0 => self.group = None,
                 _ => return Err(Error::damaged(path, "the numbers of its rows do not fit")),

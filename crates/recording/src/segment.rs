@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::RecordBatchReader;
-use arrow_schema::{DataType, Field, Fields};
+use arrow_schema::{DataType, Field, Fields, Schema};
 use parquet::arrow::arrow_reader::RowGroups;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
@@ -19,6 +19,7 @@ use crate::chunks::Chunks;
 use crate::files::TableDir;
 use crate::guard::guarded;
 use crate::pages::{self, Pages};
+use crate::span::{self, Span, TIMES};
 use crate::table::Table;
 use crate::thrift::{Compact, Kind};
 use crate::{Error, limits};
@@ -87,7 +88,36 @@ impl SegmentFile {
         index: usize,
         selection: Option<RowSelection>,
     ) -> Result<ParquetRecordBatchReader, Error> {
-        let ours = T::schema();
+        self.columns(&T::schema(), index, selection)
+    }
+
+    /// Whether any row tells of something within the span; only times are read for it.
+    pub(crate) fn meets<T: Table>(&self, span: Span) -> Result<bool, Error> {
+        let schema = T::schema();
+        let fields = schema.fields().iter();
+        let times = fields.filter(|f| TIMES.contains(&f.name().as_str()));
+        let times = Schema::new(times.cloned().collect::<Vec<_>>());
+        for (index, _) in self.groups().enumerate() {
+            let mut reader = self.columns(&times, index, None)?;
+            while let Some(batch) = guarded(&self.path, || reader.next().transpose())? {
+                // Without times, the columns are wrong: reading the rows says so.
+                let meets = span::times(&batch)
+                    .is_none_or(|mut rows| rows.any(|(first, last)| span.meets(first, last)));
+                if meets {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Reads columns of a group of rows, or of it what is selected.
+    fn columns(
+        &self,
+        ours: &Schema,
+        index: usize,
+        selection: Option<RowSelection>,
+    ) -> Result<ParquetRecordBatchReader, Error> {
         let schema = self.metadata.file_metadata().schema_descr();
         let names: Vec<&str> = schema.columns().iter().map(|c| c.name()).collect();
         let is_ours = |i: &usize| ours.index_of(names[*i]).is_ok();

@@ -6,10 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::files::{file_name, make_dir};
+use crate::span::ONCE;
 use crate::{Error, Manifest, Recording, Segment};
 
-/// Tables whose rows are written once and stay true.
-const ONCE: &[&str] = &["holder", "setting", "stack", "frame"];
 /// What such tables may take on disk, bytes; a host that runs for weeks makes new sockets all the
 /// time.
 const MOST_KEPT: u64 = 64 << 20;
