@@ -43,6 +43,7 @@ mod sums;
 mod tally;
 mod threads;
 mod transfers;
+mod troubles;
 mod waits;
 pub mod words;
 
@@ -74,4 +75,5 @@ pub use sums::Sums;
 pub use tally::Tally;
 pub use threads::{Thread, Threads};
 pub use transfers::{Dropped, Resends, SLOTS, Transfer, Transfers};
+pub use troubles::{Trouble, Troubles};
 pub use waits::{Arrival, Waited, Waits};

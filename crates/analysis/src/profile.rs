@@ -2,7 +2,7 @@
 
 use ahash::{AHashMap, AHashSet};
 use recording::tables::Sample;
-use recording::{Error, Recording, RowRef, Text};
+use recording::{Error, Manifest, Recording, RowRef, Text};
 
 use super::stats::{median, quantile};
 use crate::stacks::functions;
@@ -18,8 +18,8 @@ const MAX_DEPTH: u32 = 256;
 pub const PARTS: u64 = 8;
 
 /// Which part of a recording a moment lies in, `0..PARTS`.
-pub fn part_of(recording: &Recording, time_ns: u64) -> u8 {
-    let (start, end) = (recording.manifest.start_ns, recording.manifest.end_ns);
+pub fn part_of(manifest: &Manifest, time_ns: u64) -> u8 {
+    let (start, end) = (manifest.start_ns, manifest.end_ns);
     let length = u128::from(end.saturating_sub(start).max(1));
     let part = u128::from(time_ns.saturating_sub(start)) * u128::from(PARTS) / length;
     part.min(u128::from(PARTS) - 1) as u8
@@ -84,7 +84,7 @@ impl Profile {
         for batch in recording.scan::<Sample>()? {
             for (at, row) in batch?.rows() {
                 clock.tick(row.cpu, row.time_ns);
-                let part = part_of(recording, row.time_ns);
+                let part = part_of(&recording.manifest, row.time_ns);
                 profile.add(&mut index, at, row, part);
             }
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use ahash::AHashMap;
-use recording::tables::{Call, Counter, Event, Resource, Socket, TableSize};
+use recording::tables::{Call, Counter, Event, Resource, Socket, TableSize, Thread};
 use recording::{Batch, Error, EventKind, Recording, RowRef, SourceName, Table, TcpState};
 
 use crate::connections::{Connections, MAX_CONNECTIONS};
@@ -18,7 +18,7 @@ use crate::words;
 use crate::{
     Activity, Binds, Conn, ConnId, Counters, Devices, Group, Health, Listeners, Netns, Packets,
     Ports, Processes, Profile, Refusals, Resets, Sampled, Searches, Series, Settings, Side, Sleeps,
-    Structures, Sums, Tally, Threads, Transfers, Waits, What, link, sums,
+    Structures, Sums, Tally, Threads, Transfers, Troubles, Waits, What, link, sums,
 };
 
 /// What is derived from a recording; whoever explains or shows it asks here.
@@ -75,6 +75,8 @@ pub struct Story {
     pub devices: Devices,
     /// In which calls threads slept.
     pub sleeps: Sleeps,
+    /// Each kind of trouble over time.
+    pub troubles: Troubles,
     sums: AHashMap<u32, Sums>,
     names: BTreeMap<u32, String>,
 }
@@ -116,7 +118,7 @@ impl Story {
             ports: Ports::read(recording)?,
             binds: Binds::default(),
             searches: Searches::default(),
-            threads: Threads::read(recording)?,
+            threads: Threads::default(),
             cpus: Cpus::read(recording)?,
             resources: Resources::default(),
             health: Health::read(recording)?,
@@ -124,6 +126,7 @@ impl Story {
             transfers: Transfers::new(manifest.start_ns, manifest.end_ns),
             devices: Devices::default(),
             sleeps: Sleeps::read(recording)?,
+            troubles: Troubles::new(manifest.start_ns, manifest.end_ns),
             sums: AHashMap::new(),
             names: named.map(|n| (n.inode, n.name.clone())).collect(),
         };
@@ -166,11 +169,16 @@ impl Story {
         each(recording, |at, row: Counter| {
             self.counters.add(at, &row);
             self.series.add(at, &row);
+            self.troubles.counter(&row);
         })?;
         each(recording, |at, row: Resource| {
             self.structures.resource(at, &row);
             self.devices.add(at, &row);
             self.resources.add(at, row);
+        })?;
+        each(recording, |at, row: Thread| {
+            self.troubles.thread(&row);
+            self.threads.add(at, row, &recording.manifest);
         })?;
         each(recording, |at, row: TableSize| {
             self.structures.size(at, row)
@@ -206,6 +214,7 @@ impl Story {
     }
 
     fn sample(&mut self, at: RowRef, row: &Socket, connections: &mut Connections) {
+        self.troubles.sample(row);
         if let Some(id) = connections.sample(at, row) {
             let conn = &connections.all[id as usize];
             self.transfers.sample(id, conn, at, row);
@@ -217,6 +226,7 @@ impl Story {
         let state = row.state.as_ref().unwrap_or(&NO_STATE);
         let activity = Activity::of(row);
         self.tally.event(activity, row);
+        self.troubles.event(activity, row);
         self.refusals.event(at, kind, state, row);
         match kind {
             EventKind::State => {
@@ -282,6 +292,7 @@ impl Story {
             transfers,
             devices,
             sleeps,
+            troubles: _, // Of any time and any kind.
             sums: _,
             names: _,
         } = self;

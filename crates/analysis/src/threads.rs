@@ -1,7 +1,7 @@
 //! What each thread did with its time, summed over the recording.
 
 use recording::tables::Thread as Row;
-use recording::{Error, Recording, RowRef, Text};
+use recording::{Manifest, RowRef, Text};
 
 use super::profile::{PARTS, part_of};
 use super::stats::ratio;
@@ -46,18 +46,9 @@ impl Threads {
         self.by_tid.folded()
     }
 
-    pub(crate) fn read(recording: &Recording) -> Result<Threads, Error> {
-        let mut threads = Threads::default();
-        for batch in recording.scan::<Row>()? {
-            for (at, row) in batch?.rows() {
-                let middle = row.time_ns.saturating_sub(row.interval_ns / 2);
-                threads.add(at, row, part_of(recording, middle));
-            }
-        }
-        Ok(threads)
-    }
-
-    fn add(&mut self, at: RowRef, row: Row, part: u8) {
+    /// Takes a row of a recording.
+    pub(crate) fn add(&mut self, at: RowRef, row: Row, manifest: &Manifest) {
+        let part = part_of(manifest, row.time_ns.saturating_sub(row.interval_ns / 2));
         let thread = self.by_tid.slot(row.tid, || Thread {
             pid: row.pid,
             tid: row.tid,

@@ -29,6 +29,7 @@ impl<'a> Case<'a> {
             impact: Impact::default(),
             lost_s: Lost::unknown(),
             since: None,
+            episodes: Vec::new(),
             confidence: Confidence::high(),
             evidence: Vec::new(),
             arithmetic: Vec::new(),

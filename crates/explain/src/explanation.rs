@@ -3,7 +3,8 @@
 use analysis::account::Service;
 use serde::Serialize;
 
-use crate::finding::Finding;
+use crate::finding::{Finding, Scope};
+use crate::id::Id;
 use crate::summary::Summary;
 
 /// What a recording shows: the causes that hold, the worst first, and what was looked at.
@@ -11,8 +12,26 @@ use crate::summary::Summary;
 pub struct Explanation {
     /// The causes that hold, the one with the greatest impact first.
     pub findings: Vec<Finding>,
+    /// What holds as well, and cost too little to be a finding.
+    pub notes: Vec<Note>,
     /// Where the time of the connections to each service went, the longest waits first.
     pub account: Vec<Service>,
     /// What the recording holds and how far it can be trusted.
     pub summary: Summary,
+}
+
+/// A cause that holds, and cost too little to be a finding.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "type", rename = "note")]
+pub struct Note {
+    /// The cause.
+    pub cause: Id,
+    /// Its number in the book.
+    pub number: &'static str,
+    /// One sentence: what was seen.
+    pub title: String,
+    /// Where.
+    pub scope: Scope,
+    /// What it cost, and why that is too little.
+    pub because: String,
 }

@@ -13,27 +13,41 @@ use crate::finding::Finding;
 use crate::lost::{End, end};
 use crate::place::Place;
 
-/// Removes the findings that the filter does not ask for.
-pub(crate) fn narrow(
-    findings: &mut Vec<Finding>,
-    story: &Story,
-    recording: &Recording,
-    filter: &Filter,
-) -> Result<(), Error> {
-    let host = |f: &Finding| f.scope.netns.inode == 0;
-    findings.retain(|f| host(f) || filter.netns_ok(f.scope.netns.inode));
-    let asks = filter.asks_for_tasks() || !filter.ports.is_empty() || !filter.addrs.is_empty();
-    if !asks || findings.is_empty() {
-        return Ok(());
+/// What the filter asks for, in a recording.
+pub(crate) struct Asked<'a> {
+    story: &'a Story,
+    filter: &'a Filter,
+    /// The ends that are asked for; `None` when all are.
+    ends: Option<AHashSet<End>>,
+    cgroups: AHashMap<(u32, SocketAddr), u64>,
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn of(
+        story: &'a Story,
+        recording: &Recording,
+        filter: &'a Filter,
+    ) -> Result<Asked<'a>, Error> {
+        let asks = filter.asks_for_tasks() || !filter.ports.is_empty() || !filter.addrs.is_empty();
+        Ok(Asked {
+            story,
+            filter,
+            ends: asks.then(|| asked_for(story, filter)),
+            cgroups: cgroups(recording, filter)?,
+        })
     }
-    let asked = asked_for(story, filter);
-    let cgroups = cgroups(recording, filter)?;
-    findings.retain(|f| {
+
+    /// Whether it asks for a finding.
+    pub(crate) fn shows(&self, f: &Finding) -> bool {
+        let inode = f.scope.netns.inode;
+        if inode != 0 && !self.filter.netns_ok(inode) {
+            return false;
+        }
+        let Some(ends) = &self.ends else { return true };
         let mut ids = ids(f).iter();
-        let is_end = ids.any(|id| story.conn(*id).is_some_and(|c| asked.contains(&end(c))));
-        is_end || f.lost_s.ends().any(|e| asked.contains(&e)) || names(f, filter, &cgroups)
-    });
-    Ok(())
+        let is_end = ids.any(|id| self.story.conn(*id).is_some_and(|c| ends.contains(&end(c))));
+        is_end || f.lost_s.ends().any(|e| ends.contains(&e)) || names(f, self.filter, &self.cgroups)
+    }
 }
 
 /// The ends that a finding is about, where it is about some.

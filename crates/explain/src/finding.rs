@@ -10,6 +10,7 @@ use recording::RowRef;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
+use crate::episodes::Episode;
 use crate::id::Id;
 use crate::lost::Lost;
 use crate::moment::Since;
@@ -40,6 +41,9 @@ pub struct Finding {
     pub lost_s: Lost,
     /// Since when; null when no row of its symptom has a moment.
     pub since: Option<Since>,
+    /// The stretches in which it holds, where those are a small part of the recording; empty when it holds
+    /// in the recording as a whole. The evidence is of the worst.
+    pub episodes: Vec<Episode>,
     /// How sure we are, and why.
     pub confidence: Confidence,
     /// The chain from the symptom to the limit that was hit and who set it.

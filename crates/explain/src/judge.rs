@@ -1,25 +1,39 @@
 //! Asks the causes: what holds, what follows from what, which rivals are ruled out, and what matters most.
 
+use ahash::AHashSet;
 use analysis::Story;
 
 use crate::asked::Asked;
 use crate::cause::{Cause, MOST_PER_CAUSE};
 use crate::causes::ALL;
 use crate::correlated_counters;
+use crate::episodes::Episode;
 use crate::finding::{Finding, Level, RuledOut};
 use crate::id::Id;
-use crate::lost;
+use crate::lost::{self, End};
+use crate::matters;
 use crate::place::Place;
 
-/// The findings of some causes, the greatest impact first.
-pub(crate) fn find(story: &Story, causes: &[Cause]) -> (Vec<Finding>, Vec<(Id, usize)>) {
+/// What the causes say of a story.
+#[derive(Default)]
+pub(crate) struct Judged {
+    /// The findings, the most time lost first.
+    pub(crate) findings: Vec<Finding>,
+    /// Cases that cost too little, with why.
+    pub(crate) little: Vec<(Finding, String)>,
+    /// Causes that found more than is told, and how much more.
+    pub(crate) cut: Vec<(Id, usize)>,
+}
+
+/// Asks some causes.
+pub(crate) fn judge(story: &Story, causes: &[Cause]) -> Judged {
     let mut all = Vec::new();
-    let mut cut = Vec::new();
+    let mut judged = Judged::default();
     for cause in causes {
         let mut found = (cause.find)(story);
         rank(&mut found);
         if found.len() > MOST_PER_CAUSE {
-            cut.push((cause.id, found.len() - MOST_PER_CAUSE));
+            judged.cut.push((cause.id, found.len() - MOST_PER_CAUSE));
             found.truncate(MOST_PER_CAUSE);
         }
         for finding in &mut found {
@@ -36,7 +50,53 @@ pub(crate) fn find(story: &Story, causes: &[Cause]) -> (Vec<Finding>, Vec<(Id, u
     drop_consequences(&mut all);
     lost::settle(all.iter_mut().map(|f| &mut f.lost_s));
     rank(&mut all);
-    (all, cut)
+    for finding in all {
+        match matters::too_little(story, &finding) {
+            None => judged.findings.push(finding),
+            Some(why) => judged.little.push((finding, why)),
+        }
+    }
+    judged
+}
+
+impl Judged {
+    /// Takes what was found in a part of the time: what holds in the whole as well holds there the most.
+    pub(crate) fn take(&mut self, part: Judged, episode: Episode) {
+        for mut finding in part.findings {
+            finding.episodes = vec![episode];
+            self.little.retain(|(little, _)| !same(little, &finding));
+            let told = self.findings.iter().any(|known| tells(known, &finding));
+            let known = self.findings.iter_mut().find(|known| same(known, &finding));
+            let Some(known) = known else {
+                if !told {
+                    self.findings.push(finding);
+                }
+                continue;
+            };
+            let mut episodes = std::mem::take(&mut known.episodes);
+            // One that holds in the whole as well tells more than its part.
+            if !episodes.is_empty() && weight(&finding) > weight(known) {
+                *known = finding;
+            }
+            episodes.push(episode);
+            known.episodes = episodes;
+        }
+        rank(&mut self.findings);
+    }
+}
+
+/// Whether one tells already of most of those that suffer from the other: it knows more of the time.
+fn tells(known: &Finding, other: &Finding) -> bool {
+    let ends: AHashSet<End> = known.lost_s.ends().collect();
+    let of: AHashSet<End> = other.lost_s.ends().collect();
+    let told = of.intersection(&ends).count();
+    told > 0 && told * 2 >= of.len()
+}
+
+/// Whether two findings are of the same cause at the same place.
+fn same(a: &Finding, b: &Finding) -> bool {
+    let at = |f: &Finding| (f.cause, f.scope.netns.inode, f.scope.role);
+    at(a) == at(b) && a.scope.place() == b.scope.place()
 }
 
 /// Leaves out what follows from another finding at the same place.
@@ -80,9 +140,12 @@ fn ask_rivals(story: &Story, cause: &Cause, finding: &mut Finding) {
     }
 }
 
+fn weight(finding: &Finding) -> u64 {
+    finding.lost_s.claimed()
+}
+
 /// The most time lost first; what it was cannot be told of some, which come last.
 fn rank(findings: &mut [Finding]) {
-    let weight = |f: &Finding| f.lost_s.claimed();
     findings.sort_by(|a, b| {
         let by_weight = weight(b).cmp(&weight(a));
         let by_confidence = || b.confidence.level.cmp(&a.confidence.level);

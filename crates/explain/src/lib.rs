@@ -14,12 +14,14 @@ mod changes;
 mod checks;
 pub mod compare;
 mod correlated_counters;
+mod episodes;
 mod explanation;
 mod filter_findings;
 mod finding;
 mod id;
 mod judge;
 mod lost;
+mod matters;
 mod modes;
 mod moment;
 mod options;
@@ -45,7 +47,8 @@ pub use analysis::{Arrival, Doing, HealthNote, Netns, NoteKind};
 pub use answers::{Answer, Holds};
 pub use case::Case;
 pub use cause::{Cause, Ground};
-pub use explanation::Explanation;
+pub use episodes::Episode;
+pub use explanation::{Explanation, Note};
 pub use finding::{
     Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, Number, Numbers, Role,
     RuledOut, Scope, Step,

@@ -15,7 +15,7 @@ pub(crate) const SYN_TIMEOUT_NS: u64 = 1_000_000_000;
 /// An end, as no other is.
 pub(crate) type End = (u32, Endpoint, Endpoint, u64);
 /// Who connects, and where to.
-type Caller = (u32, Option<u32>, Endpoint);
+pub(crate) type Caller = (u32, Option<u32>, Endpoint);
 
 /// Time that connections lost to one finding, all ends together.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,8 @@ pub struct Lost {
     of_ends: BTreeMap<(End, State), u64>,
     /// Time of ends that are on another host, or that cannot be told.
     elsewhere_ns: u64,
+    /// How often it happened, and how often it could have; `None` when as often as ends lost time.
+    times: Option<(u64, u64)>,
 }
 
 /// The end of a connection as claims name it.
@@ -41,6 +43,29 @@ impl Lost {
     /// The ends that lost some.
     pub(crate) fn ends(&self) -> impl Iterator<Item = End> + '_ {
         self.of_ends.keys().map(|(end, _)| *end)
+    }
+
+    /// What happened so often, of so many times that it could have: segments lost of those sent.
+    pub(crate) fn happened(mut self, times: u64, of: u64) -> Lost {
+        self.times = Some((times, of));
+        self
+    }
+
+    /// How often it happened, and how often it could have, where its cause counts that.
+    pub(crate) fn times(&self) -> Option<(u64, u64)> {
+        self.times
+    }
+
+    /// Who lost how much, ns, of which state of its account.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = (End, State, u64)> + '_ {
+        self.of_ends
+            .iter()
+            .map(|((end, state), ns)| (*end, *state, *ns))
+    }
+
+    /// Time lost by ends that are not here, ns.
+    pub(crate) fn elsewhere_ns(&self) -> u64 {
+        self.elsewhere_ns
     }
 
     /// What is claimed, ns: what it comes to once it is settled, before that all of it.
@@ -155,6 +180,7 @@ impl Lost {
             *claimed = claimed.saturating_add(ns);
         }
         self.elsewhere_ns = self.elsewhere_ns.saturating_add(other.elsewhere_ns);
+        self.times = self.times.or(other.times);
         self
     }
 
@@ -174,7 +200,7 @@ impl Serialize for Lost {
     }
 }
 
-fn caller(conn: &Conn) -> Caller {
+pub(crate) fn caller(conn: &Conn) -> Caller {
     match conn.side {
         Side::Accepted => (
             conn.netns,

@@ -32,8 +32,11 @@ pub enum Began {
 impl Since {
     /// A moment in ns of CLOCK_MONOTONIC, and what it is.
     pub(crate) fn at(story: &Story, time_ns: u64, began: Began) -> Since {
-        let after = time_ns.saturating_sub(story.start_ns);
-        let moment = || match after {
+        Since::after(time_ns.saturating_sub(story.start_ns), began)
+    }
+
+    fn after(after_ns: u64, began: Began) -> Since {
+        let moment = || match after_ns {
             0 => "the very start".into(),
             after => format!("{} after the start", duration(after)),
         };
@@ -44,9 +47,20 @@ impl Since {
             Began::Seen => moment(),
         };
         Since {
-            after_start_s: rounded(after as f64 / 1e9),
+            after_start_s: rounded(after_ns as f64 / 1e9),
             began,
             says,
         }
+    }
+
+    /// A moment of a part, as the whole recording counts it, which began `earlier_ns` before. What was there
+    /// when the part began was first seen there.
+    pub(crate) fn count_from(&mut self, earlier_ns: u64) {
+        let began = match self.began {
+            Began::Before if earlier_ns > 0 => Began::Seen,
+            began => began,
+        };
+        let after_ns = (self.after_start_s * 1e9) as u64;
+        *self = Since::after(after_ns.saturating_add(earlier_ns), began);
     }
 }

@@ -4,11 +4,14 @@ use analysis::account;
 use analysis::{HealthNote, NoteKind, Story, words};
 use recording::{Error, Recording};
 
-use crate::explanation::Explanation;
+use crate::episodes::{Stretch, episodes};
+use crate::explanation::{Explanation, Note};
+use crate::id::Id;
+use crate::judge::{Judged, judge};
 use crate::options::Options;
 use crate::summary::Summary;
 use crate::validate::Validator;
-use crate::{answers, filter_findings, judge, since};
+use crate::{answers, filter_findings, since};
 
 pub(crate) fn of_story(
     story: &Story,
@@ -16,19 +19,23 @@ pub(crate) fn of_story(
     options: &Options,
 ) -> Result<Explanation, Error> {
     let mut summary = Summary::of(recording, story);
-    let (mut found, cut) = judge::find(story, &options.causes);
-    let holding: Vec<_> = found.iter().map(|f| f.cause).collect();
-    filter_findings::narrow(&mut found, story, recording, &options.filter)?;
     let mut note = |says: String| {
         let (source, kind) = ("explain".into(), NoteKind::LeftOut);
         summary.health.push(HealthNote { source, kind, says });
     };
-    for (cause, more) in cut {
+    let (mut judged, mut holding) = (judge(story, &options.causes), Vec::new());
+    narrow(&mut judged, &mut holding, story, recording, options)?;
+    since::tell(&mut judged.findings, story, recording)?;
+    for stretch in episodes(story) {
+        let part = in_part(stretch, &mut holding, story, recording, options)?;
+        judged.take(part, stretch.told(story));
+    }
+    for (cause, more) in judged.cut {
         note(format!("{more} further findings of {cause} are not shown"));
     }
     let mut validator = Validator::new(recording);
     let mut findings = Vec::new();
-    for finding in found {
+    for finding in judged.findings {
         match validator.check(&finding) {
             Ok(()) => findings.push(finding),
             // A finding we cannot stand by is a bug of ours: withheld, and said.
@@ -38,7 +45,14 @@ pub(crate) fn of_story(
             )),
         }
     }
-    since::tell(&mut findings, story, recording)?;
+    let notes = judged.little.into_iter().map(|(finding, because)| Note {
+        cause: finding.cause,
+        number: finding.number,
+        title: finding.title,
+        scope: finding.scope,
+        because,
+    });
+    let notes = notes.collect();
     let (mut account, folded) = account::account(story);
     filter_findings::services(&mut account, recording, &options.filter)?;
     if folded > 0 {
@@ -51,7 +65,46 @@ pub(crate) fn of_story(
     summary.causes = answers::answers(story, &options.causes, &holding, &findings);
     Ok(Explanation {
         findings,
+        notes,
         account,
         summary,
     })
+}
+
+/// Leaves what the filter asks for; all that holds goes to `holding`.
+fn narrow(
+    judged: &mut Judged,
+    holding: &mut Vec<Id>,
+    story: &Story,
+    recording: &Recording,
+    options: &Options,
+) -> Result<(), Error> {
+    let little = judged.little.iter().map(|(f, _)| f);
+    holding.extend(judged.findings.iter().chain(little).map(|f| f.cause));
+    let asked = filter_findings::Asked::of(story, recording, &options.filter)?;
+    judged.findings.retain(|f| asked.shows(f));
+    judged.little.retain(|(f, _)| asked.shows(f));
+    Ok(())
+}
+
+/// What holds in a part of the time, with its moments as the whole recording counts them.
+fn in_part(
+    stretch: Stretch,
+    holding: &mut Vec<Id>,
+    whole: &Story,
+    recording: &Recording,
+    options: &Options,
+) -> Result<Judged, Error> {
+    let part = recording.within(stretch.from_ns, stretch.to_ns);
+    let story = Story::read(&part)?;
+    let mut judged = judge(&story, &options.causes);
+    // What costs too little in its worst part was a note of the whole, or is not worth one.
+    judged.little.clear();
+    narrow(&mut judged, holding, &story, &part, options)?;
+    since::tell(&mut judged.findings, &story, &part)?;
+    let after_ns = stretch.from_ns.saturating_sub(whole.start_ns);
+    for since in judged.findings.iter_mut().filter_map(|f| f.since.as_mut()) {
+        since.count_from(after_ns);
+    }
+    Ok(judged)
 }

@@ -60,8 +60,9 @@ impl Recording {
     }
 
     /// A part of it: what a recording would hold that began at `from_ns` and ended at `to_ns`, ns of
-    /// CLOCK_MONOTONIC. Rows keep their places, so what rests on them rests on the whole, too; what is
-    /// said once ([settings](crate::tables::Setting), [holders](crate::tables::Holder)) was said before.
+    /// CLOCK_MONOTONIC. Rows keep their places, so what rests on them rests on the whole, too. What is
+    /// said once ([settings](crate::tables::Setting), [holders](crate::tables::Holder)) was said before, and
+    /// of what is sampled the value at the beginning counts as well.
     pub fn within(&self, from_ns: u64, to_ns: u64) -> Recording {
         let mut manifest = self.manifest.clone();
         manifest.start_ns = from_ns.max(manifest.start_ns);

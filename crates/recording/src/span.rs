@@ -7,6 +7,14 @@ use crate::table::TableInfo;
 /// Tables whose rows are written once and stay true.
 pub(crate) const ONCE: &[&str] = &["holder", "setting", "stack", "frame"];
 
+/// Tables of samples whose rises are told from the first sample on: the one before is needed; how far it lies
+/// before, ns.
+const SAMPLED: &[&str] = &["listener", "resource", "cpu", "interrupt", "process"];
+const SAMPLED_NS: u64 = 1_000_000_000;
+/// Tables of what is counted now and then, and holds until it is counted again; how long that takes, ns.
+const COUNTED: &[&str] = &["table_size", "port_use"];
+const COUNTED_NS: u64 = 6_000_000_000;
+
 /// When a row happened, and of a life when the changes before its last one did.
 pub(crate) const TIMES: &[&str] = &["time_ns", "connect_ns", "established_ns"];
 
@@ -18,11 +26,19 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// The part of it that counts for a table: what is said once was said before as well.
+    /// The part of it that counts for a table: what is said once was said before as well, and what is
+    /// sampled had a value when it began.
     pub(crate) fn of(self, table: &TableInfo) -> Span {
-        match ONCE.contains(&table.name) {
-            true => Span { from_ns: 0, ..self },
-            false => self,
+        let is_of = |tables: &[&str]| tables.contains(&table.name);
+        let earlier = match () {
+            () if is_of(ONCE) => u64::MAX,
+            () if is_of(COUNTED) => COUNTED_NS,
+            () if is_of(SAMPLED) => SAMPLED_NS,
+            () => 0,
+        };
+        Span {
+            from_ns: self.from_ns.saturating_sub(earlier),
+            ..self
         }
     }
 

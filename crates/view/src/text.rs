@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use analysis::words::{duration, percent};
 use explain::{
-    Advice, Answer, Check, Explanation, Finding, Holds, Level, Role, Scope, Service, Since, State,
-    Step, Summary, WaitSummary, account,
+    Advice, Answer, Check, Episode, Explanation, Finding, Holds, Level, Note, Role, Scope, Service,
+    Since, State, Step, Summary, WaitSummary, account,
 };
 
 use crate::page::Page;
@@ -14,6 +14,10 @@ use crate::style::{Look, Style};
 /// What is said of a recording that has no end.
 pub(crate) const CUT_SHORT: &str =
     "the recorder did not end this recording itself; it reads up to its last segment";
+
+/// Notes and episodes that are told; the rest is in the JSON.
+const MAX_NOTES: usize = 8;
+const MAX_EPISODES: usize = 3;
 
 /// Services whose account is told; the rest is in the JSON.
 const MAX_SERVICES: usize = 8;
@@ -45,6 +49,7 @@ pub fn explanation(explanation: &Explanation, style: &Style) -> String {
             others(&mut page, &findings[1..]);
         }
     }
+    noted(&mut page, &explanation.notes);
     accounts(&mut page, &explanation.account);
     if let Some(waits) = &explanation.summary.waits {
         page.heading("WAITS");
@@ -108,6 +113,23 @@ fn others(page: &mut Page, others: &[Finding]) {
     }
 }
 
+/// What holds and cost too little to be a finding.
+fn noted(page: &mut Page, notes: &[Note]) {
+    if notes.is_empty() {
+        return;
+    }
+    page.heading("NOTED, NO FINDING");
+    for note in notes.iter().take(MAX_NOTES) {
+        let says = format!("{} ({}: {})", note.title, note.cause, note.because);
+        page.paragraph("  - ", Look::Plain, &says);
+    }
+    let more = notes.len().saturating_sub(MAX_NOTES);
+    if more > 0 {
+        let says = format!("{} more, told by --json", plural(more as u64, "note"));
+        page.paragraph("  - ", Look::Faint, &says);
+    }
+}
+
 /// Where, who, since when, how much: label and text, in the order in which they are told.
 pub(crate) fn facts(finding: &Finding, start_unix_ns: i64) -> Vec<(&'static str, String)> {
     let scope = &finding.scope;
@@ -122,10 +144,26 @@ pub(crate) fn facts(finding: &Finding, start_unix_ns: i64) -> Vec<(&'static str,
             .as_ref()
             .map(|s| ("since", since(s, start_unix_ns))),
     );
+    facts.extend(during(&finding.episodes).map(|says| ("during", says)));
     facts.push(("impact", finding.impact.says.clone()));
     facts.extend(finding.lost_s.seconds().map(|s| ("lost", lost(s))));
     facts.push(("cause", format!("{} ({})", finding.cause, finding.number)));
     facts
+}
+
+/// The episodes, in a sentence; nothing when it held all the time.
+fn during(episodes: &[Episode]) -> Option<String> {
+    let told = episodes.iter().take(MAX_EPISODES).map(|e| {
+        let ns = |s: f64| (s.max(0.0) * 1e9) as u64;
+        let lasted = duration(ns(e.to_s - e.from_s));
+        format!("{lasted} from {} after the start on", duration(ns(e.from_s)))
+    });
+    let told: Vec<_> = told.collect();
+    let more = match episodes.len().saturating_sub(MAX_EPISODES) {
+        0 => String::new(),
+        n => format!(", and {n} more"),
+    };
+    (!told.is_empty()).then(|| format!("{}{more}", told.join(", ")))
 }
 
 /// Time lost, in a sentence.

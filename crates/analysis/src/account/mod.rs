@@ -102,7 +102,15 @@ pub fn account(story: &Story) -> (Vec<Service>, u64) {
     (sorted.into_values().flatten().collect(), folded)
 }
 
+/// A service as an end belongs to one: its namespace, the end's role, and where it listens or connects to.
+pub type ServiceKey = (u32, Role, Endpoint);
+
 /// The service of an end: the listener that made it, or where it connects to.
+pub fn service(story: &Story, conn: &Conn) -> ServiceKey {
+    let (role, at) = place(story, conn, story.health.sees(&SourceName::Sockets));
+    (conn.netns, role, at)
+}
+
 fn place(story: &Story, conn: &Conn, listeners_told: bool) -> (Role, Endpoint) {
     let listener = conn
         .listener

@@ -95,6 +95,14 @@ impl State {
         }
     }
 
+    /// Data is under way, or kept from being so.
+    pub fn is_sending(self) -> bool {
+        matches!(
+            self,
+            State::SendBuffer | State::PeerWindow | State::Repair | State::Path
+        )
+    }
+
     /// Nobody waits in it for TCP, the network or an application.
     pub fn is_quiet(self) -> bool {
         matches!(self, State::Idle | State::Closing | State::Unsampled)
@@ -102,7 +110,7 @@ impl State {
 }
 
 /// Which end of an exchange one is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// A listener made it: it answers.
@@ -206,8 +214,22 @@ impl Spent {
 
     /// Time in which somebody waited for something, ns.
     pub fn waiting(&self) -> u64 {
-        let waits = State::ALL.iter().filter(|s| !s.is_quiet());
-        waits.fold(0, |sum, s| sum.saturating_add(self.of(*s)))
+        self.sum(|s| !s.is_quiet())
+    }
+
+    /// Time in which data was under way, or kept from being so, ns.
+    pub fn sending(&self) -> u64 {
+        self.sum(State::is_sending)
+    }
+
+    /// Time that was not idle, or may not have been: what no sample says counts, ns.
+    pub fn awake(&self) -> u64 {
+        self.sum(|s| !matches!(s, State::Idle | State::Closing))
+    }
+
+    fn sum(&self, of: impl Fn(State) -> bool) -> u64 {
+        let states = State::ALL.into_iter().filter(|s| of(*s));
+        states.fold(0, |sum, s| sum.saturating_add(self.of(s)))
     }
 
     /// Adds time in a state.

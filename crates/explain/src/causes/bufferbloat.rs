@@ -149,6 +149,7 @@ impl<'a> Case<'a> {
             place: Some(Place::ends(&self.bulk)),
             lost_s: self.lost(),
             since: None,
+            episodes: Vec::new(),
             title: fitting([
                 format!(
                     "A queue of {} stands on the path {}: round trips {long}, not {short}.",

@@ -200,6 +200,7 @@ impl<'a> Case<'a> {
                 self.story.all(&self.place.refused).map(|(_, c)| c),
             ),
             since: None,
+            episodes: Vec::new(),
             title,
             fix: self.fix(),
             impact: Impact::of(n, of, "connections", self.cost(n, of)),

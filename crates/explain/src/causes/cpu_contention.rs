@@ -121,6 +121,7 @@ impl<'a> Case<'a> {
             place: None,
             lost_s: self.lost(),
             since: None,
+            episodes: Vec::new(),
             title: self.title(),
             fix: self.fix(),
             impact: self.impact(),

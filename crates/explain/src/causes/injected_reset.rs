@@ -271,6 +271,7 @@ impl<'a> Case<'a> {
             place: None,
             lost_s: self.lost(),
             since: None,
+            episodes: Vec::new(),
             title: match here {
                 true => fitting([
                     format!("A firewall of this host resets {what} to {at}."),

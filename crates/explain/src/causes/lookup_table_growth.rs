@@ -156,6 +156,7 @@ impl<'a> Case<'a> {
                 (self.story.profile.of_one_cpu(self.samples()) * self.story.seconds() * 1e9) as u64,
             ),
             since: None,
+            episodes: Vec::new(),
             title: self.title(),
             fix: self.fix(),
             impact: self.impact(),

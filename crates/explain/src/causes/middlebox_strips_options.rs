@@ -142,6 +142,7 @@ impl<'a> Case<'a> {
             place: None,
             lost_s: self.pace.lost(self.story, &self.lacking),
             since: None,
+            episodes: Vec::new(),
             title: fitting([
                 format!("{who} {missing} of {cases} {verb} {}.", named(&scope)),
                 format!("{who} {missing} of {cases} {verb} {}.", named_short(&scope)),

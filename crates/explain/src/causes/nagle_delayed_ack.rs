@@ -161,6 +161,7 @@ impl Case<'_> {
             place: Some(Place::ends(&self.held)),
             lost_s: self.lost(),
             since: None,
+            episodes: Vec::new(),
             title: fitting([
                 format!(
                     "{comm} loses {delay} per message to {}: Nagle waits for a delayed ACK.",

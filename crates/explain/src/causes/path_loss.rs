@@ -134,7 +134,10 @@ fn judge(path: &Path) -> Option<Finding> {
             format!("Find the link that drops between {from} and {to}; until then, send with BBR."),
             "Find the link on the path that drops; until then, send with BBR.".into(),
         ])
-        .affects(impact(path, &losses), limited(story, &losses.suffering))
+        .affects(
+            impact(path, &losses),
+            limited(story, &losses.suffering).happened(losses.lost, losses.segments),
+        )
         .because(format!(
             "{} of the losses met an empty queue, and this host dropped {} of these packets",
             percent(empty),

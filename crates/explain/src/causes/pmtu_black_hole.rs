@@ -195,6 +195,7 @@ impl<'a> Case<'a> {
             place: Some(Place::Ends(self.path.ends.iter().map(|e| e.id).collect())),
             lost_s: self.lost(),
             since: None,
+            episodes: Vec::new(),
             title: fitting([
                 format!(
                     "Packets of {} bytes vanish on the path {}: {} {hang}, small ones pass.",

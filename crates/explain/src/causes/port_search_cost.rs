@@ -114,6 +114,7 @@ impl<'a> Case<'a> {
         let checks = self.arithmetic();
         let advice = self.to.advice(&scope, self.is_bind());
         Finding {
+            episodes: Vec::new(),
             cause: CAUSE.id,
             number: CAUSE.number,
             place: None,

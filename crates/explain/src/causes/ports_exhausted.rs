@@ -58,6 +58,7 @@ impl<'a> Case<'a> {
             place: None,
             lost_s: Lost::outages(self.to.story, self.failed()),
             since: None,
+            episodes: Vec::new(),
             title: fitting([
                 format!(
                     "{} has no local port left to connect to {}: all {} are in use.",

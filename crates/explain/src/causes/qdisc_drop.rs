@@ -198,6 +198,7 @@ impl Case<'_> {
             place: Some(Place::ends(&self.ends)),
             lost_s: limited(self.story, &self.ends),
             since: None,
+            episodes: Vec::new(),
             title: fitting([
                 format!(
                     "The queueing discipline of {} drops packets of this host: {dropped}, {}.",

@@ -43,6 +43,7 @@ fn finding(case: &ServerResets) -> Finding {
         place: None,
         lost_s: case.lost(),
         since: None,
+        episodes: Vec::new(),
         title: fitting([
             format!(
                 "{} resets clients by SO_LINGER 0: {n} of {of}.",

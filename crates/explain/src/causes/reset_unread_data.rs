@@ -39,6 +39,7 @@ fn finding(case: &ServerResets) -> Finding {
         place: None,
         lost_s: case.lost(),
         since: None,
+        episodes: Vec::new(),
         title: fitting([
             format!(
                 "{} closes with data unread: {n} of {of} were reset.",

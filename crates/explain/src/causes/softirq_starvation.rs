@@ -108,6 +108,7 @@ impl<'a> Case<'a> {
             place: None,
             lost_s: Lost::elsewhere(self.thread.waited_ns),
             since: None,
+            episodes: Vec::new(),
             title: self.title(first),
             fix: format!(
                 "Take {first} off {}, or let it stand back.",

@@ -67,6 +67,7 @@ impl<'a> Case<'a> {
             place: None,
             lost_s: self.pace.lost(self.scene.story, &self.lost),
             since: None,
+            episodes: Vec::new(),
             title: self.title(&scope),
             fix: self.fix(&scope),
             impact: self.impact(),

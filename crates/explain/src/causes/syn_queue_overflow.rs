@@ -112,6 +112,7 @@ impl<'a> Case<'a> {
             place: Some(Place::Listener(self.scene.index)),
             lost_s: self.times.lost(self.scene.story, self.dropped),
             since: None,
+            episodes: Vec::new(),
             title: fitting([
                 format!("{}: {drops}: {why}.", named(&scope)),
                 format!("{}: {drops}: {why}.", named_short(&scope)),

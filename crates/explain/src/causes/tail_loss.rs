@@ -118,6 +118,7 @@ impl<'a> Case<'a> {
             place: Some(Place::ends(&self.losses.suffering)),
             lost_s: self.lost(),
             since: None,
+            episodes: Vec::new(),
             title: fitting([
                 format!(
                     "Messages {} wait {} for a timer when their last segment is lost: {times}.",
@@ -158,7 +159,7 @@ impl<'a> Case<'a> {
             let ns = end.transfer.resends.timeouts as f64 * self.timer_us * 1e3;
             lost.add(end.conn, State::Repair, ns as u64);
         }
-        lost
+        lost.happened(self.losses.late(), self.losses.segments)
     }
 
     fn impact(&self) -> Impact {

@@ -58,6 +58,7 @@ fn find(story: &Story) -> Vec<Finding> {
 fn finding(case: &Case) -> Finding {
     let checks = case.arithmetic();
     Finding {
+        episodes: Vec::new(),
         cause: CAUSE.id,
         number: CAUSE.number,
         place: None,

@@ -137,6 +137,7 @@ impl<'a> Case<'a> {
             place: None,
             lost_s: Lost::elsewhere(self.attempts.total_ns),
             since: None,
+            episodes: Vec::new(),
             title: self.title(),
             fix: advice[0].action.clone(),
             impact: self.impact(),

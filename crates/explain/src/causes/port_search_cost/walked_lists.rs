@@ -95,6 +95,7 @@ impl<'a> Case<'a> {
             place: None,
             lost_s: Lost::elsewhere(self.calls.iter().map(Connecting::took_ns).sum()),
             since: None,
+            episodes: Vec::new(),
             title: self.title(),
             fix: advice[0].action.clone(),
             scope: self.scope(),

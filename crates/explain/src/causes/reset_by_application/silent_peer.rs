@@ -130,6 +130,7 @@ impl Case<'_> {
             place: None,
             lost_s: Lost::outages(self.story, self.all.iter().map(|(c, _)| *c)),
             since: None,
+            episodes: Vec::new(),
             title: fitting([
                 format!(
                     "{} answers no keep-alives: {n} of {of} were given up.",

@@ -1,0 +1,210 @@
+//! The stretches of a recording in which trouble was much denser than in the whole: judged on their own,
+//! as four minutes of it are lost in the averages of an hour.
+
+use analysis::{Story, Trouble};
+use serde::{Deserialize, Serialize};
+
+use analysis::words::rounded;
+
+/// A stretch in which a finding holds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Episode {
+    /// Its start after that of the recording, s.
+    pub from_s: f64,
+    /// Its end after the start of the recording, s.
+    pub to_s: f64,
+}
+
+/// Windows of time that are looked at, s: what lasts for less is in the shortest of them, or in none.
+const SCALES_S: [u64; 3] = [60, 10, 2];
+/// A window is looked at where the recording is so many times as long: else the whole tells as much.
+const TIMES_LONGER: usize = 3;
+/// An episode has so many times the rate of the whole: below, the whole tells of it with its averages.
+const DENSER: f64 = 3.0;
+/// What stands out by less of its own deviations is chance (Poisson): of a day of windows, none.
+const DEVIATIONS: f64 = 6.0;
+/// An episode goes on as long as the next window has this share of its worst one.
+const GOES_ON: f64 = 0.25;
+/// Before a trouble shows something happened, and what it does to connections shows later: a SYN that is
+/// dropped twice is answered after 3 s.
+const BEFORE_NS: u64 = 1_000_000_000;
+const AFTER_NS: u64 = 4_000_000_000;
+/// Episodes judged, the worst; and of each kind of trouble and scale.
+const MOST: usize = 8;
+const MOST_OF_KIND: usize = 3;
+
+/// A part of the time of a recording, ns of CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Stretch {
+    pub(crate) from_ns: u64,
+    pub(crate) to_ns: u64,
+}
+
+impl Stretch {
+    /// Whether most of it is in the other.
+    fn is_in(self, other: Stretch) -> bool {
+        let both = self
+            .to_ns
+            .min(other.to_ns)
+            .saturating_sub(self.from_ns.max(other.from_ns));
+        both.saturating_mul(2) >= self.to_ns.saturating_sub(self.from_ns)
+    }
+
+    /// As it is told.
+    pub(crate) fn told(self, story: &Story) -> Episode {
+        let after = |ns: u64| rounded(ns.saturating_sub(story.start_ns) as f64 / 1e9);
+        Episode {
+            from_s: after(self.from_ns),
+            to_s: after(self.to_ns),
+        }
+    }
+}
+
+/// The episodes of a recording, in order of time.
+pub(crate) fn episodes(story: &Story) -> Vec<Stretch> {
+    let troubles = &story.troubles;
+    let mut all: Vec<(f64, Stretch)> = Vec::new();
+    for trouble in Trouble::ALL {
+        let bins = troubles.of(trouble);
+        for scale_s in SCALES_S {
+            let width = (scale_s * 1_000_000_000 / troubles.bin_ns().max(1)) as usize;
+            let found = dense(bins, width, least(trouble, scale_s));
+            all.extend(found.into_iter().map(|dense| {
+                let from_ns = troubles.begins_ns(dense.from).saturating_sub(BEFORE_NS);
+                let to_ns = troubles.begins_ns(dense.to).saturating_add(AFTER_NS);
+                let stretch = Stretch {
+                    from_ns: from_ns.max(story.start_ns),
+                    to_ns: to_ns.min(story.end_ns),
+                };
+                (dense.stands_out, stretch)
+            }));
+        }
+    }
+    // What is nearly the whole has been judged as the whole.
+    let whole = story.end_ns.saturating_sub(story.start_ns);
+    all.retain(|(_, s)| s.to_ns.saturating_sub(s.from_ns).saturating_mul(2) <= whole);
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut apart: Vec<Stretch> = Vec::new();
+    for (_, stretch) in all {
+        let told = apart.iter().any(|a| stretch.is_in(*a) || a.is_in(stretch));
+        if !told && apart.len() < MOST {
+            apart.push(stretch);
+        }
+    }
+    apart.sort();
+    apart
+}
+
+/// Less than this in a window is what any host has: some packets; of waiting for a CPU, three tenths of it.
+fn least(trouble: Trouble, scale_s: u64) -> f64 {
+    match trouble {
+        Trouble::Runnable => 300.0 * scale_s as f64,
+        _ => 10.0,
+    }
+}
+
+/// A run of bins, from one to before another, and by how much it stands out of the whole.
+struct Dense {
+    from: usize,
+    to: usize,
+    /// Logarithm of the likelihood that it has a rate of its own (the scan statistic of Kulldorff).
+    stands_out: f64,
+}
+
+/// The runs of bins that stand out the most, made of windows of this width.
+fn dense(bins: &[u32], width: usize, least: f64) -> Vec<Dense> {
+    if width == 0 || bins.len() < width * TIMES_LONGER {
+        return Vec::new();
+    }
+    let sum = |from: usize, to: usize| -> f64 {
+        let run = &bins[from..to.min(bins.len())];
+        run.iter().map(|n| f64::from(*n)).sum()
+    };
+    let of_one = sum(0, bins.len()) / bins.len() as f64;
+    let usual = of_one * width as f64;
+    let bound = least
+        .max(usual * DENSER)
+        .max(usual + DEVIATIONS * usual.sqrt());
+    // Windows that overlap by half: what lasts for one is whole in one, or nearly.
+    let starts = (0..bins.len()).step_by(width.div_ceil(2));
+    let sums: Vec<(usize, f64)> = starts.map(|from| (from, sum(from, from + width))).collect();
+    let mut by_sum: Vec<usize> = (0..sums.len()).collect();
+    by_sum.sort_by(|a, b| sums[*b].1.total_cmp(&sums[*a].1));
+    let mut found: Vec<Dense> = Vec::new();
+    for peak in by_sum {
+        let (from, worst) = sums[peak];
+        if worst < bound || found.len() == MOST_OF_KIND {
+            break;
+        }
+        if found.iter().any(|f| from < f.to && f.from < from + width) {
+            continue;
+        }
+        let goes_on = |i: &usize| sums[*i].1 >= worst * GOES_ON;
+        let first = (0..peak).rev().take_while(goes_on).last().unwrap_or(peak);
+        let last = (peak + 1..sums.len()).take_while(goes_on).last();
+        let (from, to) = (
+            sums[first].0,
+            bins.len().min(sums[last.unwrap_or(peak)].0 + width),
+        );
+        // Without the quiet ends of its windows.
+        let run = &bins[from..to];
+        let quiet = |n: &&u32| **n == 0;
+        let (before, after) = (
+            run.iter().take_while(quiet).count(),
+            run.iter().rev().take_while(quiet).count(),
+        );
+        let (from, to) = (from + before, to - after);
+        let (n, expected) = (sum(from, to), of_one * (to - from) as f64);
+        found.push(Dense {
+            from,
+            to,
+            stands_out: n * (n / expected).ln() - (n - expected),
+        });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(bins: &[u32], width: usize) -> Vec<(usize, usize)> {
+        let found = dense(bins, width, 10.0);
+        found.iter().map(|d| (d.from, d.to)).collect()
+    }
+
+    #[test]
+    fn four_minutes_in_an_hour_are_an_episode() {
+        let mut hour = vec![0; 3_600];
+        hour[2_400..2_640].fill(5);
+        let [(from, to)] = runs(&hour, 60)[..] else {
+            panic!("{:?}", runs(&hour, 60))
+        };
+        assert_eq!((from, to), (2_400, 2_640));
+    }
+
+    #[test]
+    fn what_goes_on_all_the_time_or_now_and_then_is_none() {
+        assert!(runs(&[7; 600], 60).is_empty());
+        // Ten in a day are in no window together.
+        let mut day = vec![0; 86_400];
+        (0..10).for_each(|i| day[i * 8_000] = 1);
+        assert!([2, 10, 60].iter().all(|w| runs(&day, *w).is_empty()));
+        // A rate that varies as chance has it.
+        let varies: Vec<u32> = (0..3_600u64)
+            .map(|i| (i * i * 2_654_435_761 % 7) as u32)
+            .collect();
+        assert!([2, 10, 60].iter().all(|w| runs(&varies, *w).is_empty()));
+    }
+
+    #[test]
+    fn a_second_in_a_minute_is_one_and_two_are_two() {
+        let mut minute = vec![0; 60];
+        minute[20] = 40;
+        assert_eq!(runs(&minute, 2).len(), 1);
+        minute[50] = 40;
+        assert_eq!(runs(&minute, 2).len(), 2);
+        // A recording of a few seconds is judged whole.
+        assert!(runs(&[0, 0, 40, 0, 0], 2).is_empty());
+    }
+}

@@ -1,0 +1,158 @@
+//! What is a finding, in one place: a case that cost its service enough, or hung somebody; else it is a note.
+//!
+//! The famous cases set the bounds: a service lost most of its time to 3 connects in 1,000 that met a
+//! TIME_WAIT socket, so the share of connections asked for is small, and that of time is what counts.
+
+use std::collections::BTreeMap;
+
+use ahash::{AHashMap, AHashSet};
+use analysis::Story;
+use analysis::account::{self, ServiceKey};
+
+use analysis::words::{duration, percent, plural};
+
+use crate::finding::{Finding, Impact};
+use crate::lost::{Caller, End, caller, end};
+use crate::say::Quantity;
+
+/// It happened so often, to two connections at least, or to one so often.
+const OFTEN: u64 = 5;
+const OFTEN_TO_ONE: u64 = 20;
+/// To one in a thousand of what could suffer: what the 99.9th percentile shows.
+const SHARE: f64 = 0.001;
+/// And it took so much of the time in which the service was not idle.
+const SHARE_OF_TIME: f64 = 0.01;
+/// Or it kept one connection waiting for so long: people give up.
+const STALL_NS: u64 = 3_000_000_000;
+/// Or one caller failed so often, over at least so long, in so much of what it tried.
+const FAILED: u64 = 3;
+const FAILED_OVER_NS: u64 = 2_000_000_000;
+const FAILED_SHARE: f64 = 0.05;
+/// Or a transfer that sent for so long lost so much of that time.
+const SENDING_NS: u64 = 2_000_000_000;
+const SENDING_SHARE: f64 = 0.1;
+
+/// Why a case is no finding; `None` of one that is. What nobody can measure the cost of is one, told last.
+pub(crate) fn too_little(story: &Story, finding: &Finding) -> Option<String> {
+    if finding.lost_s.claimed() == 0 {
+        return None;
+    }
+    let stake = Stake::of(story, finding);
+    (!stake.matters()).then(|| stake.says())
+}
+
+/// What a case cost, and of how much.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Stake {
+    /// Ends that lost time.
+    ends: u64,
+    /// How often it happened, and how often it could have.
+    times: (u64, u64),
+    /// Time that was lost, and time that the ends of the services were not idle, ns.
+    lost_ns: (u64, u64),
+    /// The longest that one end lost, ns.
+    longest_ns: u64,
+    /// Of the caller that failed most: how often, of how many attempts, over how long, ns.
+    failed: (u64, u64, u64),
+    /// Of the transfer that lost most of its time of sending: lost, and all of it, ns.
+    sending: (u64, u64),
+}
+
+impl Stake {
+    fn matters(&self) -> bool {
+        let at_least = |(part, of): (u64, u64), share: f64| part as f64 >= share * of as f64;
+        let often = self.times.0 >= OFTEN_TO_ONE || self.times.0 >= OFTEN && self.ends >= 2;
+        let (failed, attempts, over_ns) = self.failed;
+        often && at_least(self.times, SHARE) && at_least(self.lost_ns, SHARE_OF_TIME)
+            || self.longest_ns >= STALL_NS
+            || failed >= FAILED
+                && over_ns >= FAILED_OVER_NS
+                && at_least((failed, attempts), FAILED_SHARE)
+            || self.sending.1 >= SENDING_NS && at_least(self.sending, SENDING_SHARE)
+    }
+
+    fn says(&self) -> String {
+        let (lost, awake) = self.lost_ns;
+        format!(
+            "it happened {}, to {}, and cost {} of {} ({})",
+            Quantity::times(self.times.0),
+            plural(self.ends, "connection"),
+            duration(lost),
+            duration(awake),
+            percent(lost as f64 / awake.max(1) as f64)
+        )
+    }
+
+    fn of(story: &Story, finding: &Finding) -> Stake {
+        let elsewhere_ns = finding.lost_s.elsewhere_ns();
+        let mut stake = Stake::of_ends(story, finding);
+        if elsewhere_ns > 0 {
+            // Of ends that are not here: as its cause counts them, in the time of the recording.
+            let Impact { affected, of, .. } = finding.impact;
+            let whole_ns = story.end_ns.saturating_sub(story.start_ns);
+            stake.ends = stake.ends.saturating_add(affected);
+            stake.times.0 = stake.times.0.saturating_add(affected);
+            stake.times.1 = stake.times.1.saturating_add(of);
+            stake.lost_ns.0 = stake.lost_ns.0.saturating_add(elsewhere_ns);
+            stake.lost_ns.1 = stake.lost_ns.1.saturating_add(whole_ns);
+            // Few hang as long as all of them together.
+            let each = elsewhere_ns / if affected < OFTEN { 1 } else { affected };
+            stake.longest_ns = stake.longest_ns.max(each);
+            if whole_ns >= SENDING_NS && stake.sending.1 == 0 {
+                stake.sending = (elsewhere_ns, whole_ns);
+            }
+        }
+        stake
+    }
+
+    fn of_ends(story: &Story, finding: &Finding) -> Stake {
+        let mut claimed: AHashMap<End, u64> = AHashMap::new();
+        for (end, _, ns) in finding.lost_s.cells() {
+            let sum = claimed.entry(end).or_default();
+            *sum = sum.saturating_add(ns);
+        }
+        let of_end = |conn| claimed.get(&end(conn)).copied();
+        let suffering = story.conns.iter().filter(|c| of_end(c).is_some());
+        let services: AHashSet<ServiceKey> =
+            suffering.map(|c| account::service(story, c)).collect();
+        let mut stake = Stake::default();
+        let whole_ns = story.end_ns.saturating_sub(story.start_ns);
+        let mut failed: BTreeMap<Caller, (u64, u64, u64)> = BTreeMap::new();
+        let mut attempts: AHashMap<Caller, u64> = AHashMap::new();
+        for conn in &story.conns {
+            if !services.contains(&account::service(story, conn)) {
+                continue;
+            }
+            let spent = account::of_end(story, conn);
+            stake.times.1 += 1;
+            // No end was awake for longer than there is a recording of.
+            let awake = spent.awake().min(whole_ns);
+            stake.lost_ns.1 = stake.lost_ns.1.saturating_add(awake);
+            *attempts.entry(caller(conn)).or_default() += 1;
+            let Some(ns) = of_end(conn) else { continue };
+            stake.ends += 1;
+            stake.lost_ns.0 = stake.lost_ns.0.saturating_add(ns);
+            stake.longest_ns = stake.longest_ns.max(ns);
+            let sending = spent.sending();
+            let share = |(lost, of): (u64, u64)| lost as f64 / of.max(1) as f64;
+            if sending >= SENDING_NS && share((ns, sending)) >= share(stake.sending) {
+                stake.sending = (ns, sending);
+            }
+            if conn.established_ns.is_none() {
+                let of_caller = failed.entry(caller(conn)).or_insert((0, u64::MAX, 0));
+                of_caller.0 += 1;
+                of_caller.1 = of_caller.1.min(conn.start_ns);
+                of_caller.2 = of_caller.2.max(conn.ended_ns.unwrap_or(story.end_ns));
+            }
+        }
+        if let Some((caller, (n, from, to))) = failed.into_iter().max_by_key(|(_, (n, ..))| *n) {
+            let of = attempts.get(&caller).copied().unwrap_or(n);
+            stake.failed = (n, of, to.saturating_sub(from));
+        }
+        stake.times.0 = stake.ends;
+        if let Some(times) = finding.lost_s.times() {
+            stake.times = times;
+        }
+        stake
+    }
+}
