@@ -118,6 +118,7 @@ page: need-page
 # they are current.
 docs: need-build
 	@BLESS=1 cargo test -q --workspace --test commands book::
+	@BLESS=1 cargo test -q -p explain --test all json::
 	@BLESS=1 cargo test -q --workspace --lib the_pages_types_are_current
 
 # Spoiled recordings against the release build, N of them: none may hang it, abort it or take much

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use recording::tables::Health as Row;
 use recording::{Error, HealthKind, Manifest, Recording, SourceName, Verdict};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::words;
 
 /// What a source has to say of itself.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HealthNote {
     /// The source.
     pub source: String,
@@ -20,7 +21,8 @@ pub struct HealthNote {
 }
 
 /// What a note means for the recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum NoteKind {
     /// Records were lost.

@@ -60,7 +60,7 @@ pub use listeners::{Listener, Listeners};
 pub use packets::{Group, KEPT_REMOTES, Packets, What};
 pub use place::{Endpoint, Netns};
 pub use ports::Ports;
-pub use processes::{Doing, Processes};
+pub use processes::{Doing, ProcessState, Processes};
 pub use profile::Profile;
 pub use refusals::{Refusals, Refused, Retry, Seen, TIME_WAIT_NS};
 pub use resets::{Rejected, Resets, Sent, Why};

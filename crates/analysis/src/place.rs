@@ -1,14 +1,16 @@
 //! Addresses with ports, and where a row is, in as few bytes as a million connections allow.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use recording::tables::Event;
 use recording::{Addr, RowRef, Table};
-use serde::Serialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A network namespace.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Netns {
     /// Inode of `/proc/PID/ns/net`; 0 for the whole host.
     pub inode: u32,
@@ -45,9 +47,27 @@ impl fmt::Display for Endpoint {
     }
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Endpoint {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Endpoint".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string" })
+    }
+}
+
 impl Serialize for Endpoint {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Endpoint {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Endpoint, D::Error> {
+        let text = String::deserialize(from)?;
+        let at: SocketAddr = text.parse().map_err(D::Error::custom)?;
+        Ok(Endpoint::new(at.ip().into(), at.port()))
     }
 }
 

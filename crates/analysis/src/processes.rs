@@ -1,28 +1,68 @@
 //! Processes that hold listening sockets: who they are and what they did meanwhile.
 
+use std::fmt;
+
 use ahash::{AHashMap, AHashSet};
 use recording::tables::{Holder, Process};
 use recording::{Error, Recording, RowRef, Text};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::bounded::BoundedMap;
 use crate::conn::ConnId;
 use crate::words;
 
 /// What a process did during the recording.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Doing {
     /// Process.
     pub pid: u32,
     /// Its command name.
     pub comm: String,
-    /// `stopped` (still at the end), `was-stopped`, `blocked`, `on-cpu`, `busy`, `asleep`, `zombie`
-    /// or `unknown`.
-    pub state: &'static str,
+    /// In one word.
+    pub state: ProcessState,
     /// Share of one CPU it used, 0..; null when it was sampled once.
     pub cpu_share: Option<f64>,
     /// The same in words.
     pub says: String,
+}
+
+/// What a process did for most of the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ProcessState {
+    /// Stopped (state T), at the end as well.
+    Stopped,
+    /// Stopped for a time.
+    WasStopped,
+    /// Blocked in the kernel (state D).
+    Blocked,
+    /// On a CPU.
+    OnCpu,
+    /// On a CPU for part of the time.
+    Busy,
+    /// Asleep.
+    Asleep,
+    /// It has exited, and its parent has not reaped it.
+    Zombie,
+    /// It was not sampled.
+    Unknown,
+}
+
+impl fmt::Display for ProcessState {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            ProcessState::Stopped => "stopped",
+            ProcessState::WasStopped => "was-stopped",
+            ProcessState::Blocked => "blocked",
+            ProcessState::OnCpu => "on-cpu",
+            ProcessState::Busy => "busy",
+            ProcessState::Asleep => "asleep",
+            ProcessState::Zombie => "zombie",
+            ProcessState::Unknown => "unknown",
+        })
+    }
 }
 
 /// More processes than this are not followed; a prefork server has hundreds.
@@ -174,7 +214,7 @@ impl Processes {
             return Doing {
                 pid,
                 comm: comm.to_string(),
-                state: "unknown",
+                state: ProcessState::Unknown,
                 cpu_share: None,
                 says: "not sampled".into(),
             };
@@ -198,7 +238,7 @@ impl Seen {
         super::stats::ratio(used as f64, ns as f64 / 1e6)
     }
 
-    fn says(&self) -> (&'static str, String) {
+    fn says(&self) -> (ProcessState, String) {
         let of = self.samples;
         let cpu = self.cpu_share();
         let used = match cpu {
@@ -206,13 +246,16 @@ impl Seen {
             None => String::new(),
         };
         if self.zombie {
-            return ("zombie", "has exited, its parent has not reaped it".into());
+            return (
+                ProcessState::Zombie,
+                "has exited, its parent has not reaped it".into(),
+            );
         }
         if self.stopped > 0 {
             let n = self.stopped;
             let state = match self.stopped_last {
-                true => "stopped",
-                false => "was-stopped",
+                true => ProcessState::Stopped,
+                false => ProcessState::WasStopped,
             };
             return (
                 state,
@@ -222,21 +265,24 @@ impl Seen {
         if self.blocked * 2 > of {
             let n = self.blocked;
             return (
-                "blocked",
+                ProcessState::Blocked,
                 format!("blocked in the kernel (state D) in {n} of {of} samples{used}"),
             );
         }
         match cpu {
-            Some(share) if share >= CPU_BOUND => ("on-cpu", format!("on CPU{used}")),
-            Some(share) if share < MOSTLY_ASLEEP => {
-                ("asleep", format!("asleep most of the time{used}"))
-            }
+            Some(share) if share >= CPU_BOUND => (ProcessState::OnCpu, format!("on CPU{used}")),
+            Some(share) if share < MOSTLY_ASLEEP => (
+                ProcessState::Asleep,
+                format!("asleep most of the time{used}"),
+            ),
             Some(_) => {
                 let waited = self.waited_for_cpu();
-                ("busy", format!("partly busy{used}{waited}"))
+                (ProcessState::Busy, format!("partly busy{used}{waited}"))
             }
-            None if self.runnable > 0 => ("on-cpu", "runnable in its only sample".into()),
-            None => ("asleep", "asleep in its only sample".into()),
+            None if self.runnable > 0 => {
+                (ProcessState::OnCpu, "runnable in its only sample".into())
+            }
+            None => (ProcessState::Asleep, "asleep in its only sample".into()),
         }
     }
 

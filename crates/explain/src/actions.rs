@@ -42,7 +42,7 @@ pub(crate) fn set_sysctl(
         expected,
         change: Some(Change::Sysctl {
             netns: netns.inode,
-            name,
+            name: name.into(),
             value: value.to_string(),
         }),
     }

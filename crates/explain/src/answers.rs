@@ -1,29 +1,33 @@
 //! What every cause that was asked for answers: found, ruled out, or that it cannot tell, and why.
 
+use std::borrow::Cow;
+
 use analysis::{ConnId, Side, Story, words};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Ground};
 use crate::finding::Finding;
 use crate::id::Id;
 
 /// What one cause answers.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Answer {
     /// Id of the cause.
     pub cause: Id,
     /// What it answers.
     pub answer: Holds,
     /// Of one that was not found: from which severity on it would have been.
-    pub seen_from: &'static str,
+    pub seen_from: Cow<'static, str>,
     /// Why it cannot tell, or what its answer does not hold for; null when there is nothing to say.
     pub because: Option<String>,
     /// The parts of a recording that are missing, as `tcpwhy record --with` takes them.
-    pub record: Vec<&'static str>,
+    pub record: Vec<Cow<'static, str>>,
 }
 
 /// Whether a cause holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Holds {
     /// It does: there are findings of it.
@@ -59,7 +63,7 @@ pub(crate) fn answers(
         let mut answer = Answer {
             cause: cause.id,
             answer: Holds::Yes,
-            seen_from: cause.seen_from,
+            seen_from: cause.seen_from.into(),
             because: None,
             record: Vec::new(),
         };
@@ -86,7 +90,7 @@ pub(crate) fn answers(
 #[derive(Default)]
 struct Lacking {
     /// Parts that were not asked for.
-    parts: Vec<&'static str>,
+    parts: Vec<Cow<'static, str>>,
     /// Sources that failed, and why, or of which no part is known.
     sources: Vec<String>,
 }
@@ -106,8 +110,8 @@ impl Lacking {
                     let says = format!("the source \"{source}\" was not available ({why})");
                     lacking.sources.push(says);
                 }
-                (None, Some(part)) if lacking.parts.contains(&part) => {}
-                (None, Some(part)) => lacking.parts.push(part),
+                (None, Some(part)) if lacking.parts.iter().any(|p| p == part) => {}
+                (None, Some(part)) => lacking.parts.push(part.into()),
                 (None, None) => {
                     let says = format!("the source \"{source}\" was not recorded");
                     lacking.sources.push(says);

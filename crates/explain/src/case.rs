@@ -21,7 +21,7 @@ impl<'a> Case<'a> {
     pub fn new(story: &'a Story, cause: Cause, scope: Scope) -> Case<'a> {
         let finding = Finding {
             cause: cause.id,
-            number: cause.number,
+            number: cause.number.into(),
             title: String::new(),
             fix: String::new(),
             scope,

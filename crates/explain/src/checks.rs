@@ -9,7 +9,7 @@ pub(crate) fn same_count(formula: &str, expected: u64, measured: u64, unit: &'st
         formula: formula.into(),
         expected: a,
         measured: b,
-        unit,
+        unit: unit.into(),
         agrees: (a - b).abs() <= (a * SAME_COUNT).max(2.0),
         tolerance: "± 10 %, at least 2: read at different moments".into(),
     }
@@ -22,7 +22,7 @@ pub(crate) fn at_least(formula: &str, expected: u64, measured: u64, unit: &'stat
         formula: formula.into(),
         expected: a,
         measured: b,
-        unit,
+        unit: unit.into(),
         agrees: b * (1.0 + SAME_COUNT) + 2.0 >= a,
         tolerance: "not below it by more than 10 %".into(),
     }

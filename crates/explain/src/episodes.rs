@@ -8,6 +8,7 @@ use analysis::words::rounded;
 
 /// A stretch in which a finding holds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Episode {
     /// Its start after that of the recording, s.
     pub from_s: f64,

@@ -1,14 +1,17 @@
 //! What explain says of a recording.
 
+use std::borrow::Cow;
+
 use analysis::account::Service;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::finding::{Finding, Scope};
 use crate::id::Id;
 use crate::summary::Summary;
 
 /// What a recording shows: the causes that hold, the worst first, and what was looked at.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explanation {
     /// The causes that hold, the one with the greatest impact first.
     pub findings: Vec<Finding>,
@@ -21,13 +24,14 @@ pub struct Explanation {
 }
 
 /// A cause that holds, and cost too little to be a finding.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "note")]
 pub struct Note {
     /// The cause.
     pub cause: Id,
     /// Its number in the book.
-    pub number: &'static str,
+    pub number: Cow<'static, str>,
     /// One sentence: what was seen.
     pub title: String,
     /// Where.

@@ -3,12 +3,14 @@
 //! These types are the JSON of `tcpwhy explain --json`, field by field; names and units are
 //! stable.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use analysis::{Doing, Netns};
 use recording::RowRef;
-use serde::ser::{SerializeMap, SerializeSeq};
-use serde::{Serialize, Serializer};
+use serde::de::{Error, MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::episodes::Episode;
 use crate::id::Id;
@@ -17,13 +19,14 @@ use crate::moment::Since;
 use crate::place::Place;
 
 /// A cause that holds, and why we say so.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "finding")]
 pub struct Finding {
     /// The cause.
     pub cause: Id,
     /// Its number in the book.
-    pub number: &'static str,
+    pub number: Cow<'static, str>,
     /// One sentence: what is wrong.
     pub title: String,
     /// One sentence: what to do.
@@ -59,7 +62,8 @@ pub struct Finding {
 }
 
 /// Where a finding holds.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Scope {
     /// The network namespace it was seen in.
     pub netns: Netns,
@@ -99,7 +103,8 @@ impl Scope {
 }
 
 /// Which side of the connections the process of a scope is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// It listens.
@@ -110,7 +115,8 @@ pub enum Role {
 }
 
 /// How many suffer, and how much.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Impact {
     /// In one sentence.
     pub says: String,
@@ -119,7 +125,7 @@ pub struct Impact {
     /// Of how many.
     pub of: u64,
     /// What was counted: `connections`, `SYNs`, `packets` …
-    pub counted: &'static str,
+    pub counted: Cow<'static, str>,
     /// `affected` ÷ `of`, 0..1.
     pub share: f64,
     /// What connecting took longer than for the others, ms; null when it cannot be measured.
@@ -137,7 +143,7 @@ impl Impact {
             says,
             affected,
             of,
-            counted,
+            counted: counted.into(),
             share: affected as f64 / of.max(1) as f64,
             ..Impact::default()
         }
@@ -145,7 +151,8 @@ impl Impact {
 }
 
 /// A distribution of latencies.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Latency {
     /// Median, ms.
     pub p50: f64,
@@ -154,7 +161,8 @@ pub struct Latency {
 }
 
 /// How sure a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// It fits, but something else would look the same.
@@ -166,7 +174,8 @@ pub enum Level {
 }
 
 /// How sure a finding is, and why.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Confidence {
     /// How sure.
     pub level: Level,
@@ -206,14 +215,16 @@ impl Confidence {
 }
 
 /// One step of the evidence.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Step {
     /// In words.
     pub says: String,
     /// Its numbers by name.
     pub numbers: Numbers,
     /// Some of the rows it rests on.
-    #[serde(serialize_with = "rows_as_text")]
+    #[serde(with = "rows")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub rows: Vec<RowRef>,
 }
 
@@ -228,7 +239,7 @@ impl Step {
     }
     /// Adds a number.
     pub fn number(mut self, name: &'static str, value: impl Into<Number>) -> Step {
-        self.numbers.0.push((name, value.into()));
+        self.numbers.0.push((name.into(), value.into()));
         self
     }
     /// Adds a number if it is known.
@@ -251,10 +262,18 @@ impl Step {
 
 /// Numbers by name, in the order in which they are told.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Numbers(pub Vec<(&'static str, Number)>);
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Numbers(
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "std::collections::BTreeMap<String, Number>")
+    )]
+    pub Vec<(Cow<'static, str>, Number)>,
+);
 
 /// One number of a step.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Number {
     /// A count.
@@ -292,6 +311,11 @@ impl From<bool> for Number {
         Number::Flag(v)
     }
 }
+impl From<String> for Number {
+    fn from(v: String) -> Self {
+        Number::Text(v)
+    }
+}
 impl From<&str> for Number {
     fn from(v: &str) -> Self {
         Number::Text(v.to_string())
@@ -308,16 +332,46 @@ impl Serialize for Numbers {
     }
 }
 
-fn rows_as_text<S: Serializer>(rows: &[RowRef], s: S) -> Result<S::Ok, S::Error> {
-    let mut seq = s.serialize_seq(Some(rows.len()))?;
-    for row in rows {
-        seq.serialize_element(&row.to_string())?;
+impl<'de> Deserialize<'de> for Numbers {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Numbers, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Numbers;
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("numbers by name")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Numbers, A::Error> {
+                let mut numbers = Numbers::default();
+                while let Some((name, number)) = map.next_entry::<String, Number>()? {
+                    numbers.0.push((name.into(), number));
+                }
+                Ok(numbers)
+            }
+        }
+        from.deserialize_map(InOrder)
     }
-    seq.end()
+}
+
+/// Rows as `table/segment#row`.
+mod rows {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(rows: &[RowRef], s: S) -> Result<S::Ok, S::Error> {
+        s.collect_seq(rows.iter().map(RowRef::to_string))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<RowRef>, D::Error> {
+        let texts = Vec::<String>::deserialize(from)?;
+        let rows = texts
+            .iter()
+            .map(|text| text.parse().map_err(D::Error::custom));
+        rows.collect()
+    }
 }
 
 /// Two numbers from different sources that must fit if the cause holds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Check {
     /// What is compared, in words.
     pub formula: String,
@@ -326,7 +380,7 @@ pub struct Check {
     /// What the recording says.
     pub measured: f64,
     /// Unit of both.
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
     /// Whether they fit.
     pub agrees: bool,
     /// What counts as fitting.
@@ -334,7 +388,8 @@ pub struct Check {
 }
 
 /// A look-alike that does not hold.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RuledOut {
     /// The cause.
     pub cause: Id,
@@ -343,7 +398,8 @@ pub struct RuledOut {
     /// The numbers by name.
     pub numbers: Numbers,
     /// Some of the rows they rest on.
-    #[serde(serialize_with = "rows_as_text")]
+    #[serde(with = "rows")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub rows: Vec<RowRef>,
 }
 
@@ -375,7 +431,8 @@ impl RuledOut {
 }
 
 /// Something to do about it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Advice {
     /// What to do.
     #[serde(rename = "do")]
@@ -432,9 +489,8 @@ impl Advice {
 }
 
 /// An advice as a program can apply it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-// Read in tests only: what it does not know it answers with the list of what it knows.
-#[cfg_attr(test, derive(serde::Deserialize))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Change {
     /// Set a sysctl.
@@ -442,7 +498,7 @@ pub enum Change {
         /// Inode of the namespace it is set in.
         netns: u32,
         /// Name, as sysctl prints it.
-        name: &'static str,
+        name: Cow<'static, str>,
         /// Value.
         value: String,
     },
@@ -468,7 +524,7 @@ pub enum Change {
         /// Inode of the namespace whose table it is; 0 for the host's.
         netns: u32,
         /// The table, as in `table_size`.
-        table: &'static str,
+        table: Cow<'static, str>,
         /// Buckets.
         value: u64,
     },
@@ -477,7 +533,7 @@ pub enum Change {
         /// Inode of the namespace.
         netns: u32,
         /// The rules, as in `table_size`.
-        table: &'static str,
+        table: Cow<'static, str>,
     },
     /// Let connect() choose the local port, not bind().
     ConnectChoosesPort {
@@ -567,7 +623,7 @@ pub enum Change {
         /// Inode of the senders' namespace.
         netns: u32,
         /// Its name.
-        value: &'static str,
+        value: Cow<'static, str>,
     },
     /// Set TCP_NODELAY, or write each message at once.
     NoDelay {
@@ -607,36 +663,5 @@ impl fmt::Display for Level {
             Level::Medium => "medium",
             Level::High => "high",
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The kinds of change, as JSON names them.
-    fn kinds() -> Vec<String> {
-        let unknown = serde_json::from_str::<Change>("{\"kind\":\"?\"}").unwrap_err();
-        let unknown = unknown.to_string();
-        let known = unknown.split("expected one of ").nth(1).unwrap();
-        let known = known.split(" at line").next().unwrap();
-        known
-            .split(", ")
-            .map(|k| k.trim_matches('`').into())
-            .collect()
-    }
-
-    #[test]
-    fn the_book_lists_every_kind_of_change() {
-        let book = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/json.md");
-        let book = std::fs::read_to_string(book).unwrap();
-        let table = book.split("| `kind` |").nth(1).expect("a table of kinds");
-        let rows = table.lines().skip(2).take_while(|l| l.starts_with('|'));
-        let mut listed: Vec<&str> = rows.filter_map(|row| row.split('`').nth(1)).collect();
-        let mut kinds = kinds();
-        assert!(kinds.contains(&"sysctl".to_string()), "{kinds:?}");
-        kinds.sort();
-        listed.sort_unstable();
-        assert_eq!(listed, kinds);
     }
 }

@@ -1,8 +1,11 @@
 //! The ids of causes: what is no cause cannot be written.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
-use serde::{Serialize, Serializer};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The id of a cause, as in the book, the JSON and on the command line: kebab-case, and stable.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -80,8 +83,44 @@ impl PartialEq<&str> for Id {
         self.0 == *other
     }
 }
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Id {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Id".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "pattern": "^[a-z0-9-]+$" })
+    }
+}
+
 impl Serialize for Id {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         s.serialize_str(self.0)
+    }
+}
+
+/// Ids that are not our own, as JSON of other builds has them.
+static FOREIGN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+/// No file of findings knows more of them; each stays in memory.
+const MOST_FOREIGN: usize = 1_000;
+const LONGEST: usize = 100;
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Id, D::Error> {
+        let text = String::deserialize(from)?;
+        if let Some(own) = Id::OWN.iter().find(|id| id.0 == text) {
+            return Ok(*own);
+        }
+        let mut foreign = FOREIGN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = foreign.get(&*text) {
+            return Ok(Id(known));
+        }
+        if foreign.len() >= MOST_FOREIGN || text.len() > LONGEST {
+            let why = "an id of a cause that is too long, or one too many";
+            return Err(D::Error::custom(why));
+        }
+        let kept: &'static str = text.leak();
+        foreign.insert(kept);
+        Ok(Id(kept))
     }
 }

@@ -150,7 +150,7 @@ fn rank(findings: &mut [Finding]) {
         let by_weight = weight(b).cmp(&weight(a));
         let by_confidence = || b.confidence.level.cmp(&a.confidence.level);
         let by_impact = || b.impact.affected.cmp(&a.impact.affected);
-        let by_name = || (a.number, a.scope.place()).cmp(&(b.number, b.scope.place()));
+        let by_name = || (&a.number, a.scope.place()).cmp(&(&b.number, b.scope.place()));
         by_weight
             .then_with(by_confidence)
             .then_with(by_impact)

@@ -20,6 +20,7 @@ mod filter_findings;
 mod finding;
 mod id;
 mod judge;
+mod line;
 mod lost;
 mod matters;
 mod modes;
@@ -30,6 +31,8 @@ mod places;
 mod reading;
 mod run;
 mod say;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod scope;
 mod since;
 mod summary;
@@ -54,11 +57,12 @@ pub use finding::{
     RuledOut, Scope, Step,
 };
 pub use id::Id;
+pub use line::Line;
 pub use lost::Lost;
 pub use moment::{Began, Since};
 pub use options::{Options, UnknownCause};
 pub use reading::{Cluster, Connect, End, Reading};
-pub use summary::{Connections, Facts, Summary, Symptom};
+pub use summary::{Connections, Facts, SCHEMA, Summary, Symptom};
 pub use waits::{EndedBy, WaitSummary, Walk, WalkHop};
 
 /// Every cause that is known, by number.

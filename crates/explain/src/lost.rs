@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ahash::AHashMap;
 use analysis::account::{self, State};
 use analysis::{Conn, Endpoint, Outcome, Side, Story};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A request or a connect that failed costs its caller at least this: what retries, retries after it, ns.
 const LEAST_OUTAGE_NS: u64 = 1_000_000_000;
@@ -193,10 +193,30 @@ impl Lost {
     }
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Lost {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Lost".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": ["number", "null"] })
+    }
+}
+
 /// Seconds, or null.
 impl Serialize for Lost {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         self.seconds.serialize(s)
+    }
+}
+
+impl<'de> Deserialize<'de> for Lost {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Lost, D::Error> {
+        let seconds = Option::deserialize(from)?;
+        Ok(Lost {
+            seconds,
+            ..Lost::default()
+        })
     }
 }
 

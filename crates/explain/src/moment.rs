@@ -2,10 +2,11 @@
 
 use analysis::Story;
 use analysis::words::{duration, rounded};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Since when a finding holds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Since {
     /// After the start of the recording, s.
     pub after_start_s: f64,
@@ -16,7 +17,8 @@ pub struct Since {
 }
 
 /// What a moment is at which a trouble began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Began {
     /// It was there when the recording began.

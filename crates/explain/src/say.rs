@@ -81,7 +81,7 @@ impl Quantity {
 
     /// The step, with this number under a name.
     pub(crate) fn told(&self, name: &'static str, mut step: Step) -> Step {
-        step.numbers.0.push((name, self.number.clone()));
+        step.numbers.0.push((name.into(), self.number.clone()));
         step.rows(self.rows.iter().copied())
     }
 }
@@ -121,8 +121,8 @@ mod tests {
         let step = say!("It dropped {dropped} ({share}).", dropped, share);
         assert_eq!(step.says, "It dropped 2,410 packets (97 %).");
         let numbers = [
-            ("dropped", Number::Count(2_410)),
-            ("share", Number::Real(0.971)),
+            ("dropped".into(), Number::Count(2_410)),
+            ("share".into(), Number::Real(0.971)),
         ];
         assert_eq!(step.numbers.0, numbers);
         assert_eq!(step.rows, [row]);

@@ -4,15 +4,21 @@ use analysis::words;
 use analysis::{HealthNote, NoteKind};
 use analysis::{Outcome, Side, Story};
 use recording::{Recording, counter};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::answers::Answer;
 use crate::waits::WaitSummary;
 
+/// The version of what the JSON of an explanation looks like.
+pub const SCHEMA: u32 = 1;
+
 /// What was looked at.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "summary")]
 pub struct Summary {
+    /// Version of what these lines look like: fields may be added to one, none changes its meaning.
+    pub schema: u32,
     /// Number of findings.
     pub findings: usize,
     /// Length of the recording, s.
@@ -40,7 +46,8 @@ pub struct Summary {
 }
 
 /// Connections of a recording, each end on this host counted once.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Connections {
     /// Ends that called connect().
     pub opened: u64,
@@ -59,7 +66,8 @@ pub struct Connections {
 }
 
 /// Something that moved.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Symptom {
     /// What: an event in words, or the name of a counter as nstat prints it.
     pub says: String,
@@ -70,7 +78,8 @@ pub struct Symptom {
 }
 
 /// What a recording is of.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Facts {
     /// Host name.
     pub host: String,
@@ -83,7 +92,7 @@ pub struct Facts {
     /// Start, ns since 1970.
     pub start_unix_ns: i64,
     /// Addresses and names are pseudonyms; left out when they are not.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redacted: bool,
 }
 
@@ -119,6 +128,7 @@ impl Summary {
         let manifest = &recording.manifest;
         let start = i64::try_from(manifest.start_ns).unwrap_or(i64::MAX);
         Summary {
+            schema: SCHEMA,
             findings: 0,
             duration_s: words::rounded(story.seconds()),
             connections: connections(story),

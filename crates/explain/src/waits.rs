@@ -1,17 +1,19 @@
 //! What threads waited for, for the summary: how their waits ended, and the longest ones walked.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use analysis::words;
 use analysis::{Waited, Waits};
 use recording::Waker;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Walks that are told; the others are in the counts.
 const TOLD: usize = 3;
 
 /// How waits ended.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaitSummary {
     /// Waits recorded.
     pub count: u64,
@@ -22,10 +24,11 @@ pub struct WaitSummary {
 }
 
 /// One kind of end.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EndedBy {
     /// `retransmission`, `packet`, `timer`, `task`, `softirq` or `irq`.
-    pub what: &'static str,
+    pub what: Cow<'static, str>,
     /// How many waits.
     pub count: u64,
     /// Their longest, ms.
@@ -33,7 +36,8 @@ pub struct EndedBy {
 }
 
 /// A wait walked to its end.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Walk {
     /// How long the first thread waited, ms.
     pub waited_ms: f64,
@@ -42,7 +46,8 @@ pub struct Walk {
 }
 
 /// One hop.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WalkHop {
     /// Process.
     pub pid: u32,
@@ -76,7 +81,7 @@ pub(crate) fn summary(waits: &Waits) -> Option<WaitSummary> {
     let mut ended_by: Vec<EndedBy> = kinds
         .into_iter()
         .map(|(what, (count, longest_ns))| EndedBy {
-            what,
+            what: what.into(),
             count,
             longest_ms: ms(longest_ns),
         })

@@ -2,5 +2,6 @@
 
 mod episodes;
 mod hostile;
+mod json;
 mod since;
 mod whole;

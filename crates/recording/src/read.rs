@@ -14,7 +14,7 @@ use crate::scan::{Batch, Scan};
 use crate::segment::SegmentFile;
 use crate::span::Span;
 use crate::table::Table;
-use crate::{Error, Filter, Manifest, Redactor};
+use crate::{Error, Filter, Manifest, Redactor, tables};
 
 /// Where a row is: the evidence behind a finding points to rows with this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,6 +30,25 @@ pub struct RowRef {
 impl std::fmt::Display for RowRef {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         write!(f, "{}/{:06}#{}", self.table, self.segment, self.row)
+    }
+}
+
+/// As it prints: `event/000003#17`.
+impl std::str::FromStr for RowRef {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<RowRef, String> {
+        let parts = || {
+            let (table, place) = text.split_once('/')?;
+            let (segment, row) = place.split_once('#')?;
+            let table = tables::ALL.iter().find(|t| t.name == table)?.name;
+            Some(RowRef {
+                table,
+                segment: segment.parse().ok()?,
+                row: row.parse().ok()?,
+            })
+        };
+        parts().ok_or_else(|| format!("{text:?} is no row of a recording"))
     }
 }
 

@@ -6,7 +6,7 @@ mod state;
 use std::collections::BTreeMap;
 
 use recording::SourceName;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub(crate) use ledger::Ledger;
 pub use state::{Role, Spent, State};
@@ -23,7 +23,8 @@ const MAX_SERVICES: usize = 1 << 14;
 const ENOUGH_SAMPLES: u64 = 25;
 
 /// What the ends of one service on this host spent their time with.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "account")]
 pub struct Service {
     /// Network namespace of the ends.

@@ -1,11 +1,12 @@
 //! What an end of a connection is doing at an instant, and the time that it spent in each state.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use recording::TcpState;
 use recording::tables::Socket;
 use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// What an end is doing: at every instant the first of these that holds, so that the states partition
 /// the time of its life.
@@ -110,7 +111,8 @@ impl State {
 }
 
 /// Which end of an exchange one is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// A listener made it: it answers.
@@ -264,6 +266,22 @@ impl Spent {
     }
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Spent {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Spent".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let states = State::ALL.into_iter().map(|state| {
+            let says = format!("Time {}, s.", state.says());
+            let of = schemars::json_schema!({ "type": "number", "description": says });
+            (state.name(), of)
+        });
+        let states: BTreeMap<&str, schemars::Schema> = states.collect();
+        schemars::json_schema!({ "type": "object", "properties": states })
+    }
+}
+
 /// Seconds by state.
 impl Serialize for Spent {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
@@ -273,6 +291,18 @@ impl Serialize for Spent {
             map.serialize_entry(state.name(), &seconds)?;
         }
         map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Spent {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Spent, D::Error> {
+        let seconds = BTreeMap::<String, f64>::deserialize(from)?;
+        let mut spent = Spent::default();
+        for state in State::ALL {
+            let seconds = seconds.get(state.name()).copied().unwrap_or(0.0);
+            spent.add(state, (seconds.max(0.0) * 1e9) as u64);
+        }
+        Ok(spent)
     }
 }
 

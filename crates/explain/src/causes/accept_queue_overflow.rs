@@ -3,7 +3,7 @@
 mod advice;
 
 use analysis::words::{count, duration, figure, plural};
-use analysis::{Doing, Rise};
+use analysis::{Doing, ProcessState, Rise};
 
 use crate::places::listener::{Scene, scenes};
 use crate::places::lost_syn::{ConnectTimes, matters};
@@ -151,10 +151,12 @@ impl<'a> Overflow<'a> {
     fn title(&self, scope: &Scope) -> [String; 4] {
         let does = culprit(scope).map(|p| (p.pid, p.state));
         let why = match (does, self.sustained(scope)) {
-            (Some((pid, "stopped")), _) => format!(": pid {pid} is stopped"),
-            (Some((pid, "was-stopped")), _) => format!(": pid {pid} was stopped"),
-            (Some((pid, "blocked")), _) => format!(": pid {pid} is blocked in the kernel"),
-            (Some((pid, "on-cpu")), _) => format!(": pid {pid} is out of CPU"),
+            (Some((pid, ProcessState::Stopped)), _) => format!(": pid {pid} is stopped"),
+            (Some((pid, ProcessState::WasStopped)), _) => format!(": pid {pid} was stopped"),
+            (Some((pid, ProcessState::Blocked)), _) => {
+                format!(": pid {pid} is blocked in the kernel")
+            }
+            (Some((pid, ProcessState::OnCpu)), _) => format!(": pid {pid} is out of CPU"),
             (_, true) => ": it accepts too slowly".into(),
             (_, false) => " in bursts".into(),
         };
@@ -175,8 +177,10 @@ impl<'a> Overflow<'a> {
         let who = process(scope);
         let one = |says: String| [says.clone(), says];
         match (culprit(scope).map(|p| p.state), self.sustained(scope)) {
-            (Some("was-stopped"), _) => one(format!("Find out what stopped {who} (SIGSTOP).")),
-            (Some("stopped"), _) => one(format!(
+            (Some(ProcessState::WasStopped), _) => {
+                one(format!("Find out what stopped {who} (SIGSTOP)."))
+            }
+            (Some(ProcessState::Stopped), _) => one(format!(
                 "Let {who} run again (kill -CONT), and find out what stopped it."
             )),
             (_, true) => [
@@ -193,7 +197,12 @@ impl<'a> Overflow<'a> {
     /// The queue stays full, or the process cannot accept: not a burst.
     fn sustained(&self, scope: &Scope) -> bool {
         let (crowded, samples) = self.scene.listener.crowded_samples();
-        let stuck = ["stopped", "was-stopped", "blocked", "on-cpu"];
+        let stuck = [
+            ProcessState::Stopped,
+            ProcessState::WasStopped,
+            ProcessState::Blocked,
+            ProcessState::OnCpu,
+        ];
         let stuck = culprit(scope).is_some_and(|p| stuck.contains(&p.state));
         crowded > 0 && (stuck || crowded as f64 >= SUSTAINED * samples as f64)
     }
@@ -295,7 +304,7 @@ impl<'a> Overflow<'a> {
         }
         let step = Step::new(says)
             .number("pid", doing.pid)
-            .number("state", doing.state)
+            .number("state", doing.state.to_string())
             .number_if("cpu_share", doing.cpu_share)
             .rows(self.scene.holder_rows(scope.pid));
         Some(step)
@@ -386,7 +395,7 @@ impl<'a> Overflow<'a> {
                 formula: "backlog + 1 = most connections that wait".into(),
                 expected: backlog + 1.0,
                 measured: longest,
-                unit: "connections",
+                unit: "connections".into(),
                 // Handshakes that complete on several CPUs at once can exceed it.
                 agrees: longest <= (backlog + 1.0) * 1.1 + 2.0,
                 tolerance: "not above it by more than 10 % and 2".into(),

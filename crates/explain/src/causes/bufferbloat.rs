@@ -145,7 +145,7 @@ impl<'a> Case<'a> {
         let [short, long] = &times;
         Finding {
             cause: CAUSE.id,
-            number: CAUSE.number,
+            number: CAUSE.number.into(),
             place: Some(Place::ends(&self.bulk)),
             lost_s: self.lost(),
             since: None,
@@ -301,7 +301,7 @@ impl<'a> Case<'a> {
             ),
             expected: rounded(expected / 1e3),
             measured: rounded(flight / 1e3),
-            unit: "kB",
+            unit: "kB".into(),
             agrees: (expected - flight).abs() <= expected * LITTLE,
             tolerance: "± 35 %: in flight is sampled once a second".into(),
         }]
@@ -334,7 +334,7 @@ impl<'a> Case<'a> {
                 ),
                 change: Some(Change::Congestion {
                     netns: netns.inode,
-                    value: "bbr",
+                    value: "bbr".into(),
                 }),
             },
             Advice {

@@ -193,7 +193,7 @@ impl<'a> Case<'a> {
         };
         Finding {
             cause: CAUSE.id,
-            number: CAUSE.number,
+            number: CAUSE.number.into(),
             place: None,
             lost_s: Lost::outages(
                 self.story,
@@ -361,7 +361,7 @@ impl<'a> Case<'a> {
                 formula: "resets sent by the namespace (OutRsts) ≥ SYNs refused".into(),
                 expected: sent as f64,
                 measured: resets,
-                unit: "resets",
+                unit: "resets".into(),
                 agrees: resets * 1.1 + 2.0 >= sent as f64,
                 tolerance: "not below it by more than 10 %".into(),
             });

@@ -71,7 +71,7 @@ impl Table {
             formula: "entries = net.netfilter.nf_conntrack_max".into(),
             expected: self.most as f64,
             measured: self.held as f64,
-            unit: "entries",
+            unit: "entries".into(),
             agrees: self.is_full(),
             tolerance: "from 95 % on: entries come and go between two counts".into(),
         }
@@ -205,7 +205,7 @@ fn advice(place: &UnansweredSyns, netns: &Netns, table: &Table, lost: u64) -> Ve
         ))
         .change(Change::Sysctl {
             netns: 0,
-            name: sysctl::NF_CONNTRACK_MAX,
+            name: sysctl::NF_CONNTRACK_MAX.into(),
             value: roomy.to_string(),
         }),
         Advice::to(format!("Do not track connections to port {port}."))

@@ -117,7 +117,7 @@ impl<'a> Case<'a> {
         let advice = self.advice();
         Finding {
             cause: CAUSE.id,
-            number: CAUSE.number,
+            number: CAUSE.number.into(),
             place: None,
             lost_s: self.lost(),
             since: None,

@@ -267,7 +267,7 @@ impl<'a> Case<'a> {
         );
         Finding {
             cause: CAUSE.id,
-            number: CAUSE.number,
+            number: CAUSE.number.into(),
             place: None,
             lost_s: self.lost(),
             since: None,

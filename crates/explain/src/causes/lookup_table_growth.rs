@@ -150,7 +150,7 @@ impl<'a> Case<'a> {
         let checks = self.arithmetic();
         Finding {
             cause: CAUSE.id,
-            number: CAUSE.number,
+            number: CAUSE.number.into(),
             place: None,
             lost_s: Lost::elsewhere(
                 (self.story.profile.of_one_cpu(self.samples()) * self.story.seconds() * 1e9) as u64,
@@ -327,7 +327,7 @@ impl<'a> Case<'a> {
             ),
             expected: rounded(expected),
             measured: rounded(measured),
-            unit: "s",
+            unit: "s".into(),
             agrees: measured * COST_FACTOR >= expected && measured <= expected * COST_FACTOR,
             tolerance: format!(
                 "within a factor of {}: an entry costs more outside of the caches",

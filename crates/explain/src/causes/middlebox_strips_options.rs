@@ -138,7 +138,7 @@ impl<'a> Case<'a> {
         };
         Finding {
             cause: CAUSE.id,
-            number: CAUSE.number,
+            number: CAUSE.number.into(),
             place: None,
             lost_s: self.pace.lost(self.story, &self.lacking),
             since: None,

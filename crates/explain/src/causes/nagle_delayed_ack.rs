@@ -157,7 +157,7 @@ impl Case<'_> {
         let comm = scope.comm.clone().unwrap_or_else(|| "The client".into());
         Finding {
             cause: CAUSE.id,
-            number: CAUSE.number,
+            number: CAUSE.number.into(),
             place: Some(Place::ends(&self.held)),
             lost_s: self.lost(),
             since: None,
@@ -299,7 +299,7 @@ impl Case<'_> {
                 .into(),
             expected: 40.0,
             measured: delay,
-            unit: "ms",
+            unit: "ms".into(),
             agrees: self.delay_us() >= DELAY_US * 0.9 && self.delay_us() <= DELAY_US * 1.3,
             tolerance: "− 10 % to + 30 %: the timer fires some ticks late".into(),
         }];
@@ -310,7 +310,7 @@ impl Case<'_> {
                 formula: "segments sent ÷ 2 = ACKs that the peer's delayed-ACK timer sent".into(),
                 expected: a,
                 measured: b,
-                unit: "messages",
+                unit: "messages".into(),
                 agrees: (a - b).abs() <= a * SAME,
                 tolerance: "± 25 %: the first ACKs of a connection are not delayed".into(),
             });

@@ -245,7 +245,7 @@ fn mathis(losses: &Losses, min_rtt_us: u32) -> Option<Check> {
         ),
         expected: mbit(most),
         measured: mbit(rate),
-        unit: "Mbit/s",
+        unit: "Mbit/s".into(),
         agrees: rate <= most * MATHIS_TOLERANCE,
         tolerance: "at most 1.6 times it: cubic exceeds the formula, which is Reno's".into(),
     })

@@ -191,7 +191,7 @@ impl<'a> Case<'a> {
         let hang = if n == 1 { "hangs" } else { "hang" };
         Finding {
             cause: CAUSE.id,
-            number: CAUSE.number,
+            number: CAUSE.number.into(),
             place: Some(Place::Ends(self.path.ends.iter().map(|e| e.id).collect())),
             lost_s: self.lost(),
             since: None,

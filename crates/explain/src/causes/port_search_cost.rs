@@ -116,7 +116,7 @@ impl<'a> Case<'a> {
         Finding {
             episodes: Vec::new(),
             cause: CAUSE.id,
-            number: CAUSE.number,
+            number: CAUSE.number.into(),
             place: None,
             lost_s: Lost::elsewhere((self.cost_ns * self.slow.len() as f64) as u64),
             since: self
@@ -300,7 +300,7 @@ impl<'a> Case<'a> {
             ),
             expected: rounded(expected),
             measured: rounded(measured),
-            unit: "s",
+            unit: "s".into(),
             agrees: measured * COST_FACTOR >= expected && measured <= expected * COST_FACTOR,
             tolerance: format!("within a factor of {}", figure(COST_FACTOR)),
         };

@@ -54,7 +54,7 @@ impl<'a> Case<'a> {
         let checks = self.arithmetic();
         Finding {
             cause: CAUSE.id,
-            number: CAUSE.number,
+            number: CAUSE.number.into(),
             place: None,
             lost_s: Lost::outages(self.to.story, self.failed()),
             since: None,
@@ -141,7 +141,7 @@ impl<'a> Case<'a> {
             formula: "ports in use at most = ports of the range that are not reserved".into(),
             expected: capacity,
             measured: used,
-            unit: "ports",
+            unit: "ports".into(),
             agrees: used >= FULL * capacity && used <= 1.01 * capacity,
             tolerance: "95 % to 101 %: a listener in the range keeps its port".into(),
         };

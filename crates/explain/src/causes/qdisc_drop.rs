@@ -194,7 +194,7 @@ impl Case<'_> {
         let dropped = plural(self.drops(), "packet");
         Finding {
             cause: CAUSE.id,
-            number: CAUSE.number,
+            number: CAUSE.number.into(),
             place: Some(Place::ends(&self.ends)),
             lost_s: limited(self.story, &self.ends),
             since: None,

@@ -35,7 +35,7 @@ fn finding(case: &ServerResets) -> Finding {
     let app = application(&scope);
     Finding {
         cause: CAUSE.id,
-        number: CAUSE.number,
+        number: CAUSE.number.into(),
         place: None,
         lost_s: case.lost(),
         since: None,

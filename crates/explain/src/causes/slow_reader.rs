@@ -258,7 +258,7 @@ impl Reader<'_> {
             ),
             expected: mbit(allowed),
             measured: mbit(rate),
-            unit: "Mbit/s",
+            unit: "Mbit/s".into(),
             agrees: rate * SPARE <= allowed,
             tolerance: "at most half of it: the reader limits, and not the buffer".into(),
         })

@@ -104,7 +104,7 @@ impl<'a> Case<'a> {
         let first = self.rivals.others.first().map_or("others", |r| r.comm);
         Finding {
             cause: CAUSE.id,
-            number: CAUSE.number,
+            number: CAUSE.number.into(),
             place: None,
             lost_s: Lost::elsewhere(self.thread.waited_ns),
             since: None,

@@ -63,7 +63,7 @@ impl<'a> Case<'a> {
         let checks = self.arithmetic();
         Finding {
             cause: CAUSE.id,
-            number: CAUSE.number,
+            number: CAUSE.number.into(),
             place: None,
             lost_s: self.pace.lost(self.scene.story, &self.lost),
             since: None,

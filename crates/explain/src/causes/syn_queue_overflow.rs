@@ -108,7 +108,7 @@ impl<'a> Case<'a> {
         let drops = format!("SYN queue full, {} dropped", plural(self.dropped, "SYN"));
         Finding {
             cause: CAUSE.id,
-            number: CAUSE.number,
+            number: CAUSE.number.into(),
             place: Some(Place::Listener(self.scene.index)),
             lost_s: self.times.lost(self.scene.story, self.dropped),
             since: None,
@@ -344,7 +344,7 @@ impl<'a> Case<'a> {
                 formula: formula.into(),
                 expected: limit,
                 measured: longest,
-                unit: "connections",
+                unit: "connections".into(),
                 agrees: longest <= limit * 1.1 + 2.0,
                 tolerance: "not above it by more than 10 % and 2".into(),
             })

@@ -114,7 +114,7 @@ impl<'a> Case<'a> {
         let (from, to) = (self.path.from, self.path.to);
         Finding {
             cause: CAUSE.id,
-            number: CAUSE.number,
+            number: CAUSE.number.into(),
             place: Some(Place::ends(&self.losses.suffering)),
             lost_s: self.lost(),
             since: None,

@@ -60,7 +60,7 @@ fn finding(case: &Case) -> Finding {
     Finding {
         episodes: Vec::new(),
         cause: CAUSE.id,
-        number: CAUSE.number,
+        number: CAUSE.number.into(),
         place: None,
         lost_s: Lost::connects(case.story, case.hit())
             .or(|| Lost::elsewhere(case.impact().0.saturating_mul(SYN_TIMEOUT_NS))),

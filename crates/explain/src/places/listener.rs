@@ -1,7 +1,7 @@
 //! What several causes say of a listener: its scope, its processes, its limits, how sure we are.
 
 use analysis::words::count;
-use analysis::{Doing, Listener, Side, Story, What};
+use analysis::{Doing, Listener, ProcessState, Side, Story, What};
 use recording::{RowRef, SourceName, sysctl};
 
 use crate::actions::{command_in, set_sysctl};
@@ -156,8 +156,8 @@ impl<'a> Scene<'a> {
             parent.is_some_and(|parent| processes.iter().any(|p| p.pid == parent))
         };
         let stuck = |p: &Doing| match p.state {
-            "stopped" | "was-stopped" => 2,
-            "blocked" => 1,
+            ProcessState::Stopped | ProcessState::WasStopped => 2,
+            ProcessState::Blocked => 1,
             _ => 0,
         };
         let by = processes.iter().max_by(|a, b| {

@@ -252,7 +252,7 @@ impl ConnectTimes {
                 .into(),
             expected: FIRST_RETRY_MS,
             measured: analysis::words::rounded(took),
-            unit: "ms",
+            unit: "ms".into(),
             agrees: (took - FIRST_RETRY_MS).abs() <= FIRST_RETRY_MS * RETRY_TOLERANCE,
             tolerance: "± 15 %".into(),
         })

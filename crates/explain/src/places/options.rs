@@ -272,7 +272,7 @@ impl Pace {
             ),
             expected: mbit(ceiling),
             measured: mbit(rate),
-            unit: "Mbit/s",
+            unit: "Mbit/s".into(),
             agrees: rate <= ceiling * (1.0 + RATE_TOLERANCE),
             tolerance: "not more than 25 % above it".into(),
         })

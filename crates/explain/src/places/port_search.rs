@@ -314,7 +314,7 @@ impl<'a> Destination<'a> {
             ),
             change: Some(Change::Sysctl {
                 netns: netns.inode,
-                name: IP_LOCAL_PORT_RANGE,
+                name: IP_LOCAL_PORT_RANGE.into(),
                 value,
             }),
         }

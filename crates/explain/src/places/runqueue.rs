@@ -167,7 +167,7 @@ impl<'a> Rivals<'a> {
             ),
             expected: rounded(waited),
             measured: rounded(others),
-            unit: "s",
+            unit: "s".into(),
             agrees: others >= 0.8 * waited,
             tolerance: "not below it by more than 20 %: the profile leaves some out".into(),
         }

@@ -386,7 +386,7 @@ impl<'a> UnansweredSyns<'a> {
                     .into(),
             expected: dropped as f64,
             measured: sent as f64,
-            unit: "SYNs",
+            unit: "SYNs".into(),
             agrees: diff <= (dropped as f64 * 0.1).max(2.0),
             tolerance: "± 10 %, at least 2".into(),
         })

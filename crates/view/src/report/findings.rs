@@ -54,7 +54,7 @@ fn finding(f: &explain::Finding, rows: &BTreeMap<RowRef, Row>, start_unix_ns: i6
     let facts = facts(f, start_unix_ns).into_iter();
     Finding {
         cause: f.cause.to_string(),
-        number: f.number.into(),
+        number: f.number.to_string(),
         title: f.title.clone(),
         fix: f.fix.clone(),
         facts: facts.map(|(label, text)| (label.into(), text)).collect(),

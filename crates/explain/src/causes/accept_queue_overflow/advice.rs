@@ -1,5 +1,6 @@
 //! What to do about a full accept queue: accept sooner, or a larger backlog.
 
+use analysis::ProcessState;
 use analysis::stats::most_within;
 use analysis::words::{count, duration, figure};
 
@@ -63,19 +64,19 @@ impl Overflow<'_> {
     fn faster_advice(&self, scope: &Scope) -> Advice {
         let who = process(scope);
         let (action, command) = match (culprit(scope).map(|d| d.state), scope.pid) {
-            (Some("was-stopped"), _) => (
+            (Some(ProcessState::WasStopped), _) => (
                 format!("Find out what stopped {who}: a debugger, a signal, a frozen cgroup."),
                 None,
             ),
-            (Some("stopped"), Some(pid)) => (
+            (Some(ProcessState::Stopped), Some(pid)) => (
                 format!("Let {who} run again, and find out what stopped it."),
                 Some(format!("kill -CONT {pid}")),
             ),
-            (Some("blocked"), Some(pid)) => (
+            (Some(ProcessState::Blocked), Some(pid)) => (
                 format!("Find out what {who} waits for in the kernel."),
                 Some(format!("cat /proc/{pid}/wchan /proc/{pid}/stack")),
             ),
-            (Some("on-cpu"), Some(pid)) => (
+            (Some(ProcessState::OnCpu), Some(pid)) => (
                 format!("Give {who} more CPU, or start more workers that accept."),
                 Some(format!("perf top -p {pid}")),
             ),

@@ -76,7 +76,7 @@ fn only_the_server_here() {
     let mut recording = fixture::accept_queue();
     recording.seen_from(SERVER);
     let f = only(&recording, ID);
-    assert_eq!((f.impact.affected, f.impact.counted), (2_300, "SYNs"));
+    assert_eq!((f.impact.affected, &*f.impact.counted), (2_300, "SYNs"));
     assert_eq!(f.impact.added_latency_ms, None);
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
 }

@@ -22,7 +22,7 @@ fn the_queue_is_computed() {
     assert!(ruled_out(&f, "slow-reader").contains("0 %"));
     let bbr = Change::Congestion {
         netns: CLIENT,
-        value: "bbr",
+        value: "bbr".into(),
     };
     assert_eq!(f.advice[0].change, Some(bbr));
 }

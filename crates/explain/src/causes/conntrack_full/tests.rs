@@ -50,7 +50,7 @@ fn a_full_table() {
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     let raise = Change::Sysctl {
         netns: 0,
-        name: "net.netfilter.nf_conntrack_max",
+        name: "net.netfilter.nf_conntrack_max".into(),
         value: "524288".into(),
     };
     assert_eq!(f.advice[0].change, Some(raise));

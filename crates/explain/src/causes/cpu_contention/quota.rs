@@ -72,7 +72,7 @@ impl<'a> Quota<'a> {
             formula: "time that the cgroup was throttled = time that the thread waited".into(),
             expected: rounded(throttled),
             measured: rounded(waited),
-            unit: "s",
+            unit: "s".into(),
             agrees: waited >= 0.6 * throttled && waited <= 1.6 * throttled,
             tolerance: "± 60 %: it waits for others too, and sleeps through some".into(),
         }];
@@ -83,7 +83,7 @@ impl<'a> Quota<'a> {
                 formula: "time that the thread ran ≤ quota × length of the recording".into(),
                 expected: rounded(granted),
                 measured: rounded(ran),
-                unit: "s",
+                unit: "s".into(),
                 agrees: ran <= 1.2 * granted,
                 tolerance: "not above it by more than 20 %".into(),
             });

@@ -86,7 +86,7 @@ fn clients_elsewhere_dropped_and_let_in_by_turns() {
     let mut recording = dropped("NETFILTER_DROP");
     recording.seen_from(SERVER);
     let f = only(&recording, ID);
-    assert_eq!((f.impact.affected, f.impact.counted), (30, "SYNs"));
+    assert_eq!((f.impact.affected, &*f.impact.counted), (30, "SYNs"));
     assert_eq!(f.confidence.level, Level::Medium);
 }
 

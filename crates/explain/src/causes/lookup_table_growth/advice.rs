@@ -54,7 +54,7 @@ impl Case<'_> {
         let memory = bytes(buckets * BUCKET_BYTES);
         let change = Some(Change::HashBuckets {
             netns: self.netns,
-            table: "ehash",
+            table: "ehash".into(),
             value: buckets,
         });
         let larger = match self.is_own() {
@@ -117,7 +117,7 @@ impl Case<'_> {
             expected: self.shorter(),
             change: Some(Change::Sysctl {
                 netns: self.netns,
-                name: NAME,
+                name: NAME.into(),
                 value: buckets.to_string(),
             }),
         }
@@ -155,7 +155,7 @@ impl Case<'_> {
             ),
             change: Some(Change::RulesToSet {
                 netns: self.netns,
-                table: self.kind.structure,
+                table: self.kind.structure.into(),
             }),
         }
     }

@@ -54,7 +54,7 @@ impl Case<'_> {
             ),
             expected: rounded(grown.entries),
             measured: rounded(self.size.fullest.entries as f64),
-            unit: self.kind.entries,
+            unit: self.kind.entries.into(),
             agrees: true,
             tolerance: format!(
                 "within {}: the rate is measured for seconds",

@@ -59,7 +59,7 @@ fn a_small_table_full_of_connections() {
         f.advice[0].change,
         Some(Change::HashBuckets {
             netns: SERVER,
-            table: "ehash",
+            table: "ehash".into(),
             value: 65_536
         })
     );

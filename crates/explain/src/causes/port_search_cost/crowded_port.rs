@@ -133,7 +133,7 @@ impl<'a> Case<'a> {
         let advice = self.advice(&scope);
         Finding {
             cause: CAUSE.id,
-            number: CAUSE.number,
+            number: CAUSE.number.into(),
             place: None,
             lost_s: Lost::elsewhere(self.attempts.total_ns),
             since: None,
@@ -200,7 +200,7 @@ impl<'a> Case<'a> {
             ),
             affected: n,
             of: n,
-            counted: "calls",
+            counted: "calls".into(),
             share: 1.0,
             ..Impact::default()
         }
@@ -277,7 +277,7 @@ impl<'a> Case<'a> {
             formula,
             expected: rounded(expected),
             measured: rounded(measured),
-            unit: "s",
+            unit: "s".into(),
             agrees: within(expected, measured, factor),
             tolerance: format!("within a factor of {}", figure(factor)),
         };

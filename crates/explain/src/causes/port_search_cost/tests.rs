@@ -178,7 +178,7 @@ fn bind_walks_the_connections_of_a_port_that_is_taken() {
     let f = only(&asked(8_000, "0.0.0.0:5000", 250), ID);
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert!(f.title.contains("8,000 connections"), "{}", f.title);
-    assert_eq!((f.impact.affected, f.impact.counted), (400, "calls"));
+    assert_eq!((f.impact.affected, &*f.impact.counted), (400, "calls"));
     assert_eq!((f.scope.pid, f.scope.netns.inode), (Some(ASKER), SERVER));
     assert_eq!(f.scope.resource.as_deref(), Some("port 0.0.0.0:5000"));
     assert_eq!(f.scope.function.as_deref(), Some("inet_csk_get_port"));

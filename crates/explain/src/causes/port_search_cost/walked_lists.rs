@@ -91,7 +91,7 @@ impl<'a> Case<'a> {
         let advice = self.advice();
         Finding {
             cause: CAUSE.id,
-            number: CAUSE.number,
+            number: CAUSE.number.into(),
             place: None,
             lost_s: Lost::elsewhere(self.calls.iter().map(Connecting::took_ns).sum()),
             since: None,
@@ -227,7 +227,7 @@ impl<'a> Case<'a> {
             formula,
             expected: rounded(expected),
             measured: rounded(measured),
-            unit: "s",
+            unit: "s".into(),
             agrees: measured * factor >= expected && measured <= expected * factor,
             tolerance: format!("within a factor of {}", figure(factor)),
         };

@@ -126,7 +126,7 @@ impl Case<'_> {
         );
         Finding {
             cause: CAUSE.id,
-            number: CAUSE.number,
+            number: CAUSE.number.into(),
             place: None,
             lost_s: Lost::outages(self.story, self.all.iter().map(|(c, _)| *c)),
             since: None,

@@ -37,7 +37,7 @@ fn only_the_server_here() {
     let mut recording = fixture::syn_queue();
     recording.seen_from(SERVER);
     let f = only(&recording, ID);
-    assert_eq!((f.impact.affected, f.impact.counted), (2_400, "SYNs"));
+    assert_eq!((f.impact.affected, &*f.impact.counted), (2_400, "SYNs"));
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
 }
 

@@ -201,7 +201,7 @@ impl Case<'_> {
             expected: format!("Ports are used again later.{left}"),
             change: Some(Change::Sysctl {
                 netns: netns.inode,
-                name: IP_LOCAL_PORT_RANGE,
+                name: IP_LOCAL_PORT_RANGE.into(),
                 value,
             }),
         })

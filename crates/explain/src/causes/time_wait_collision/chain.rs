@@ -457,7 +457,7 @@ pub(super) fn ceiling(case: &Case) -> Option<Check> {
         ),
         expected: rounded(expected),
         measured: rounded(measured),
-        unit: "SYNs/s",
+        unit: "SYNs/s".into(),
         agrees: measured <= expected * 1.1,
         tolerance: "at most 10 % above".into(),
     })

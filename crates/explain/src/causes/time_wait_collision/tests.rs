@@ -161,7 +161,7 @@ fn one_side_is_enough() {
     let mut server = collisions(40, "NOT_SPECIFIED");
     server.seen_from(SERVER);
     let f = only(&server, ID);
-    assert_eq!((f.impact.affected, f.impact.counted), (40, "SYNs"));
+    assert_eq!((f.impact.affected, &*f.impact.counted), (40, "SYNs"));
 
     let mut client = collisions(40, "NOT_SPECIFIED");
     client.seen_from(CLIENT);

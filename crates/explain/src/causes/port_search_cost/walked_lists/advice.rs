@@ -75,7 +75,7 @@ impl Case<'_> {
                     .into(),
             change: Some(Change::Sysctl {
                 netns: self.netns,
-                name,
+                name: name.into(),
                 value: value.to_string(),
             }),
         })
