@@ -4,6 +4,7 @@
 //! recording of any size takes a bounded amount of memory, and what was folded away is counted.
 
 #![doc = include_str!("../README.md")]
+#![warn(clippy::missing_errors_doc)]
 
 mod accept_queue;
 pub mod account;

@@ -192,6 +192,10 @@ pub struct Listeners {
 
 impl Listeners {
     /// Reads the samples and the holders of the sockets.
+    ///
+    /// # Errors
+    ///
+    /// A segment that is damaged, or cannot be read; the error names the file.
     pub fn read(recording: &Recording) -> Result<Listeners, Error> {
         let mut listeners = Listeners::default();
         for batch in recording.scan::<Row>()? {

@@ -31,6 +31,7 @@ pub struct Doing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum ProcessState {
     /// Stopped (state T), at the end as well.
     Stopped,

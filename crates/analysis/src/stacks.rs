@@ -7,6 +7,10 @@ use recording::{Error, Recording, Text};
 
 /// The functions of the wanted stacks, down to `depth` frames, as `intern` keeps them; it may
 /// leave one out.
+///
+/// # Errors
+///
+/// A segment that is damaged, or cannot be read; the error names the file.
 pub fn functions<T: Clone>(
     recording: &Recording,
     wanted: &AHashSet<u64>,

@@ -96,6 +96,10 @@ fn each<T: Table>(recording: &Recording, mut take: impl FnMut(RowRef, T)) -> Res
 
 impl Story {
     /// Reads the recording once.
+    ///
+    /// # Errors
+    ///
+    /// A segment that is damaged, or cannot be read; the error names the file.
     pub fn read(recording: &Recording) -> Result<Story, Error> {
         let manifest = &recording.manifest;
         let named = manifest.namespaces.iter();

@@ -16,6 +16,7 @@ const LONG_US: u32 = 100_000;
 
 /// A kind of trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Trouble {
     /// SYNs and SYN-ACKs retransmitted, connects that failed.
     Connects,

@@ -59,6 +59,7 @@ impl Cause {
 
 /// Where a cause shows, and so what must have been there to look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ground {
     /// On the host as a whole.
     Host,

@@ -12,6 +12,7 @@ use crate::summary::Summary;
 /// What a recording shows: the causes that hold, the worst first, and what was looked at.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct Explanation {
     /// The causes that hold, the one with the greatest impact first.
     pub findings: Vec<Finding>,
@@ -27,6 +28,7 @@ pub struct Explanation {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "note")]
+#[non_exhaustive]
 pub struct Note {
     /// The cause.
     pub cause: Id,

@@ -22,6 +22,7 @@ use crate::place::Place;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "finding")]
+#[non_exhaustive]
 pub struct Finding {
     /// The cause.
     pub cause: Id,
@@ -492,6 +493,7 @@ impl Advice {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Change {
     /// Set a sysctl.
     Sysctl {

@@ -3,6 +3,7 @@
 //! Nothing here knows which producer made the recording, needs root, or looks at the host.
 
 #![doc = include_str!("../README.md")]
+#![warn(clippy::missing_errors_doc)]
 
 mod actions;
 mod answers;
@@ -41,6 +42,7 @@ mod vocabulary;
 mod waits;
 
 #[cfg(any(test, feature = "fixture"))]
+#[allow(clippy::missing_errors_doc, reason = "for tests")]
 pub mod fixture;
 
 use recording::{Error, Recording};
@@ -71,11 +73,19 @@ pub fn causes() -> &'static [Cause] {
 }
 
 /// Says why TCP is slow in this recording: tests every cause.
+///
+/// # Errors
+///
+/// A segment that is damaged, or cannot be read; the error names the file.
 pub fn explain(recording: &Recording) -> Result<Explanation, Error> {
     explain_with(recording, &Options::default())
 }
 
 /// Says why TCP is slow in this recording: tests the causes that are asked for.
+///
+/// # Errors
+///
+/// A segment that is damaged, or cannot be read; the error names the file.
 pub fn explain_with(recording: &Recording, options: &Options) -> Result<Explanation, Error> {
     Reading::of(recording)?.explain(recording, options)
 }

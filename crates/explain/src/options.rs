@@ -26,6 +26,10 @@ impl Default for Options {
 
 impl Options {
     /// Only the named cause.
+    ///
+    /// # Errors
+    ///
+    /// No cause has this id.
     pub fn only(id: &str) -> Result<Options, UnknownCause> {
         let known = causes::ALL.iter().find(|c| c.id == id);
         let cause = known.ok_or_else(|| UnknownCause(id.to_string()))?;

@@ -70,6 +70,10 @@ pub struct End {
 
 impl Reading {
     /// Reads a recording.
+    ///
+    /// # Errors
+    ///
+    /// A segment that is damaged, or cannot be read; the error names the file.
     pub fn of(recording: &Recording) -> Result<Reading, Error> {
         let story = Story::read(recording)?;
         let settings = story.settings.all();
@@ -81,11 +85,19 @@ impl Reading {
     }
 
     /// Says why TCP is slow in it; `recording` is the one that was read.
+    ///
+    /// # Errors
+    ///
+    /// A segment that is damaged, or cannot be read; the error names the file.
     pub fn explain(&self, recording: &Recording, options: &Options) -> Result<Explanation, Error> {
         of_story(&self.story, recording, options)
     }
 
     /// What it gives to compare with others, under a name.
+    ///
+    /// # Errors
+    ///
+    /// A segment that is damaged, or cannot be read; the error names the file.
     pub fn run(&self, name: String, recording: &Recording) -> Result<compare::Run, Error> {
         compare::Run::of(name, recording, &self.story)
     }

@@ -16,6 +16,7 @@ pub const SCHEMA: u32 = 1;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "summary")]
+#[non_exhaustive]
 pub struct Summary {
     /// Version of what these lines look like: fields may be added to one, none changes its meaning.
     pub schema: u32,

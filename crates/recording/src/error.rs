@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 /// Why a recording could not be written or read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// Nothing is at the path.
     #[error("{0}: no such recording")]

@@ -111,6 +111,10 @@ impl Prefix {
 
 impl Manifest {
     /// The namespaces that `words` name: by the name they had, or by inode number.
+    ///
+    /// # Errors
+    ///
+    /// A word that is neither a number nor a namespace or process of this host.
     pub fn resolve_netns(&self, words: &[String]) -> Result<Vec<u32>, String> {
         let one = |word: &String| {
             let by_name = self.namespaces.iter().find(|n| n.name == *word);

@@ -7,6 +7,7 @@
 //! declaration.
 
 #![doc = include_str!("../README.md")]
+#![warn(clippy::missing_errors_doc)]
 
 mod cell;
 mod chunks;
@@ -43,7 +44,9 @@ mod window;
 mod word;
 mod write;
 
-pub use cell::{Addr, Cell, Text, TextBuilder};
+pub use cell::{Addr, Text};
+#[doc(hidden)]
+pub use cell::{Cell, TextBuilder};
 pub use clock::{clock_is_known, monotonic_ns};
 pub use correlate::strongest_correlation;
 pub use docs::tables_page;
@@ -59,6 +62,8 @@ pub use rows::{Row, Rows};
 pub use scan::{Batch, Scan};
 pub use scratch::{Scratch, sweep};
 pub use stacks::{Place, Stacks};
+#[doc(hidden)]
+pub use table::Columnar;
 pub use table::{Column, Table, TableInfo, Unit};
 pub use vocabulary::{
     CallKind, EventKind, HealthKind, RetransmitKind, SourceName, TcpState, Waker,

@@ -167,6 +167,10 @@ impl Manifest {
     }
 
     /// Writes `manifest.json` into `dir`, replacing an older one in one step.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         let open = dir.join("manifest.json.open");
         let path = dir.join("manifest.json");
@@ -211,6 +215,10 @@ impl Manifest {
     }
 
     /// Reads the manifest of the recording `dir`.
+    ///
+    /// # Errors
+    ///
+    /// There is no manifest, it is damaged, or of a newer format.
     pub fn read(dir: &Path) -> Result<Manifest, Error> {
         let foreign = |why: &str| Error::Foreign {
             path: dir.to_path_buf(),

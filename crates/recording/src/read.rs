@@ -65,6 +65,10 @@ pub struct Recording {
 
 impl Recording {
     /// Opens the recording at `dir`.
+    ///
+    /// # Errors
+    ///
+    /// There is no recording there, its manifest is damaged, or of a newer format.
     pub fn open(dir: &Path) -> Result<Recording, Error> {
         Ok(Recording::new(dir, Manifest::read(dir)?))
     }
@@ -97,6 +101,10 @@ impl Recording {
     /// The same recording with pseudonyms for addresses and names, in the manifest and in every row
     /// that is read; and `filter`, which names them, with the same pseudonyms. One that was redacted
     /// when it was recorded stays as it is. The error says what of the filter cannot be redacted.
+    ///
+    /// # Errors
+    ///
+    /// What the filter names that cannot be redacted.
     pub fn redacted(mut self, filter: Filter) -> Result<(Recording, Filter), String> {
         if self.manifest.redacted {
             return Ok((self, filter));
@@ -114,6 +122,10 @@ impl Recording {
     }
 
     /// The numbers of the sealed segments of a table, in order. One that was never written has none.
+    ///
+    /// # Errors
+    ///
+    /// The directory of the table cannot be read.
     pub fn segments(&self, table: &str) -> Result<Vec<u32>, Error> {
         let dir = TableDir::open(&self.dir, table)?;
         dir.map_or(Ok(Vec::new()), |dir| dir.numbers())
@@ -121,6 +133,10 @@ impl Recording {
 
     /// All rows of a table, in batches, in order of time within each group of rows; of `event` only
     /// roughly ([`Recording::events`] puts them in order). A table that was never written has none.
+    ///
+    /// # Errors
+    ///
+    /// The directory of the table cannot be read. What is wrong with a segment comes with its batch.
     pub fn scan<T: Table>(&self) -> Result<Scan<T>, Error> {
         let dir = TableDir::open(&self.dir, T::INFO.name)?;
         Scan::new(
@@ -131,11 +147,19 @@ impl Recording {
     }
 
     /// All events in order of time, whole lives taken apart into the changes they were made of.
+    ///
+    /// # Errors
+    ///
+    /// The directory of the table cannot be read. What is wrong with a segment comes with its events.
     pub fn events(&self) -> Result<Events, Error> {
         Ok(Events::new(self.scan()?, self.span))
     }
 
     /// How many rows a segment of a table has; `None` when there is no such segment.
+    ///
+    /// # Errors
+    ///
+    /// A segment that is damaged, or cannot be read; the error names the file.
     pub fn segment_rows(&self, table: &str, segment: u32) -> Result<Option<u64>, Error> {
         Ok(self.segment(table, segment)?.map(|s| s.rows()))
     }

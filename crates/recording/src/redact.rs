@@ -108,6 +108,10 @@ impl Redactor {
     }
 
     /// The same question about the redacted recording; the error says what cannot be asked.
+    ///
+    /// # Errors
+    ///
+    /// What the filter names that cannot be redacted.
     pub fn filter(&self, filter: Filter) -> Result<Filter, String> {
         let one = |prefix: Prefix| {
             let new = self.prefix(prefix);

@@ -110,6 +110,10 @@ rows!(
 impl Recording {
     /// The rows at these places, whatever their tables; those that are nowhere are left out. Of a
     /// segment only the pages that hold one of them are decoded.
+    ///
+    /// # Errors
+    ///
+    /// A segment that is damaged, or cannot be read; the error names the file.
     pub fn pick(
         &self,
         places: impl IntoIterator<Item = RowRef>,
@@ -133,16 +137,28 @@ pub struct Rows(Vec<Box<dyn Lane>>);
 
 impl Rows {
     /// Of a recording on disk; the names of the tables that are wanted.
+    ///
+    /// # Errors
+    ///
+    /// A name that is no table, or a directory that cannot be read.
     pub fn of(recording: &Recording, tables: &[&str]) -> Result<Rows, Error> {
         Ok(Rows(lanes(tables, Some(recording))?))
     }
 
     /// Of a live recording, whose segments are [`add`](Rows::add)ed as they come.
+    ///
+    /// # Errors
+    ///
+    /// A name that is no table.
     pub fn live(tables: &[&str]) -> Result<Rows, Error> {
         Ok(Rows(lanes(tables, None)?))
     }
 
     /// Adds a segment; of a table that is not wanted, nothing.
+    ///
+    /// # Errors
+    ///
+    /// A segment that is damaged, or cannot be read; the error names the file.
     pub fn add(&mut self, segment: &Segment) -> Result<(), Error> {
         let mut lanes = self.0.iter_mut();
         match lanes.find(|l| l.table() == segment.table()) {
@@ -153,6 +169,10 @@ impl Rows {
 
     /// The next row in order of time that is not later than `until_ns`. Rows of the same time come
     /// in the order in which the tables are declared.
+    ///
+    /// # Errors
+    ///
+    /// A segment that is damaged, or cannot be read; the error names the file.
     pub fn next(&mut self, until_ns: u64) -> Result<Option<Row>, Error> {
         let mut first: Option<(u64, usize)> = None;
         for (i, lane) in self.0.iter_mut().enumerate() {

@@ -22,6 +22,10 @@ pub struct Scratch {
 
 impl Scratch {
     /// Makes one in `place`, which may be open to everybody; `thing` says in its name what for.
+    ///
+    /// # Errors
+    ///
+    /// No directory could be made there.
     pub fn make(place: &Path, thing: &str) -> io::Result<Scratch> {
         // The end of the name is random: nobody can make it before us.
         let dir = tempfile::Builder::new()

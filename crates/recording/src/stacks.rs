@@ -31,6 +31,10 @@ pub struct Place {
 
 impl Stacks {
     /// All stacks of a recording.
+    ///
+    /// # Errors
+    ///
+    /// A segment that is damaged, or cannot be read; the error names the file.
     pub fn read(recording: &Recording) -> Result<Stacks, Error> {
         let mut stacks = Stacks::default();
         for batch in recording.scan::<Frame>()? {

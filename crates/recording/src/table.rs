@@ -7,6 +7,7 @@ use crate::cell::Cell;
 
 /// The unit of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Unit {
     /// Nanoseconds; a point in time is one of CLOCK_MONOTONIC.
     Ns,
@@ -108,10 +109,21 @@ pub struct TableInfo {
     pub columns: &'static [Column],
 }
 
-/// A row type declared with [`table!`](crate::table).
-pub trait Table: Sized + Send + 'static {
+/// A row type that this crate declares; [`tables`](crate::tables) has them all.
+pub trait Table: Columnar + Send + 'static {
     /// Name, documentation and columns.
     const INFO: TableInfo;
+
+    /// When the row happened or was sampled, ns of CLOCK_MONOTONIC.
+    fn time_ns(&self) -> u64;
+    /// Its columns that are not null, in order: name, and value without its unit.
+    fn cells(&self) -> Vec<(&'static str, String)>;
+}
+
+/// A row type as columns of Arrow, which makes a release with other types every few months: no part of
+/// what this crate promises.
+#[doc(hidden)]
+pub trait Columnar: Sized {
     /// Collects rows into columns.
     type Builder: Default + Send;
     /// Reads rows back from columns.
@@ -119,8 +131,6 @@ pub trait Table: Sized + Send + 'static {
 
     /// The Arrow schema of a segment.
     fn schema() -> SchemaRef;
-    /// When the row happened or was sampled, ns of CLOCK_MONOTONIC.
-    fn time_ns(&self) -> u64;
     /// Adds one row.
     fn append(self, builder: &mut Self::Builder);
     /// Ends the columns and leaves the builder empty.
@@ -130,8 +140,6 @@ pub trait Table: Sized + Send + 'static {
     fn reader(batch: &RecordBatch) -> Result<Self::Reader, &'static str>;
     /// The row at `row`, which must be within the batch.
     fn get(reader: &Self::Reader, row: usize) -> Self;
-    /// Its columns that are not null, in order: name, and value without its unit.
-    fn cells(&self) -> Vec<(&'static str, String)>;
 }
 
 /// A column that a recording of an older tcpwhy does not have: null, where it may be.
@@ -160,7 +168,7 @@ macro_rules! table {
             use arrow_array::{ArrayRef, RecordBatch};
             use arrow_schema::{Field, Schema, SchemaRef};
             use $crate::cell::Cell;
-            use $crate::table::{Column, Table, TableInfo, Unit, absent};
+            use $crate::table::{Column, Columnar, Table, TableInfo, Unit, absent};
 
             const COLUMNS: &[Column] = &[ $( Column {
                 name: stringify!($col),
@@ -191,11 +199,19 @@ macro_rules! table {
                     doc: concat!($table_doc $(, $table_more)*),
                     columns: COLUMNS,
                 };
+
+                fn time_ns(&self) -> u64 { self.time_ns }
+                fn cells(&self) -> Vec<(&'static str, String)> {
+                    let all = [ $( (stringify!($col), Cell::shown(&self.$col)), )+ ];
+                    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+                }
+            }
+
+            impl Columnar for $row {
                 type Builder = Builder;
                 type Reader = Reader;
 
                 fn schema() -> SchemaRef { SCHEMA.clone() }
-                fn time_ns(&self) -> u64 { self.time_ns }
                 fn append(self, b: &mut Builder) { $( Cell::append(self.$col, &mut b.$col); )+ }
                 fn finish(b: &mut Builder) -> Vec<ArrayRef> {
                     vec![ $( <$ty as Cell>::finish(&mut b.$col), )+ ]
@@ -208,10 +224,6 @@ macro_rules! table {
                 }
                 fn get(r: &Reader, row: usize) -> Self {
                     $row { $( $col: <$ty as Cell>::get(&r.$col, row), )+ }
-                }
-                fn cells(&self) -> Vec<(&'static str, String)> {
-                    let all = [ $( (stringify!($col), Cell::shown(&self.$col)), )+ ];
-                    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
                 }
             }
         };
@@ -228,7 +240,7 @@ mod tests {
 
     /// One wait, as a tcpwhy wrote it that did not know this column.
     fn without(column: &str) -> RecordBatch {
-        let mut builder = <Wait as Table>::Builder::default();
+        let mut builder = <Wait as Columnar>::Builder::default();
         let wait = Wait {
             pid: 7,
             cause_answer: Some(true),

@@ -66,6 +66,10 @@ impl Window {
 
     /// Removes segments that hold nothing since `since_ns`, ns of CLOCK_MONOTONIC; of tables that say
     /// things once, only the oldest of too many.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be removed.
     pub fn forget(&mut self, since_ns: u64) -> Result<(), Error> {
         for (table, segments) in &mut self.tables {
             if ONCE.contains(table) {
@@ -96,6 +100,10 @@ impl Window {
 
     /// Makes `to`, a recording of what happened since `since_ns`, beside this one on the same file
     /// system: its segments are links, so it costs nothing and stays when this one forgets them.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be linked or written.
     pub fn link(&self, since_ns: u64, manifest: &Manifest, to: &Path) -> Result<Recording, Error> {
         make_dir(to).map_err(Error::io(to))?;
         for (table, segments) in &self.tables {

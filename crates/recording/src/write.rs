@@ -56,12 +56,20 @@ pub(crate) enum Place {
 
 impl Writer {
     /// Makes the directory `dir`, which only its owner can enter, and its first manifest.
+    ///
+    /// # Errors
+    ///
+    /// Something is there already, or the directory cannot be made.
     pub fn create(dir: &Path, manifest: &Manifest) -> Result<Writer, Error> {
         make(dir, manifest)?;
         Ok(Writer::to(Place::Dir(Arc::new(dir.to_path_buf()))))
     }
 
     /// The same with pseudonyms for addresses and names, in the manifest and in every row.
+    ///
+    /// # Errors
+    ///
+    /// Something is there already, or the directory cannot be made.
     pub fn redacted(dir: &Path, manifest: &Manifest) -> Result<Writer, Error> {
         let redactor = Redactor::of(manifest);
         make(dir, &redactor.manifest(manifest.clone()))?;
@@ -72,6 +80,10 @@ impl Writer {
     }
 
     /// As [`Writer::create`], and a feed that gets each segment once it is sealed, which is every second.
+    ///
+    /// # Errors
+    ///
+    /// Something is there already, or the directory cannot be made.
     pub fn followed(dir: &Path, manifest: &Manifest) -> Result<(Writer, Feed), Error> {
         make(dir, manifest)?;
         let dir = Arc::new(dir.to_path_buf());
@@ -86,6 +98,10 @@ impl Writer {
     }
 
     /// Replaces the manifest. A feed has none.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
     pub fn manifest(&self, manifest: &Manifest) -> Result<(), Error> {
         match (&self.place, &self.redactor) {
             (Place::Dir(dir) | Place::Both(dir, _), None) => manifest.write(dir),
@@ -105,6 +121,10 @@ impl Writer {
     }
 
     /// The writer of one table; ask once per table.
+    ///
+    /// # Errors
+    ///
+    /// The directory of the table cannot be made.
     pub fn table<T: Table>(&self) -> Result<TableWriter<T>, Error> {
         let of_table = |dir: &Path| {
             let dir = dir.join(T::INFO.name);
@@ -159,6 +179,10 @@ pub struct TableWriter<T: Table> {
 
 impl<T: Table> TableWriter<T> {
     /// Adds a row. Rows come roughly in order of time; small disorder is sorted away.
+    ///
+    /// # Errors
+    ///
+    /// A full disk, or nobody who reads the feed any more.
     pub fn push(&mut self, row: T) -> Result<(), Error> {
         let time = row.time_ns();
         self.sorted &= time >= self.last_ns;
@@ -176,6 +200,7 @@ impl<T: Table> TableWriter<T> {
     /// the recorded host a fifth of what writing them does, and [`Recording::events`] sorts anyway.
     ///
     /// [`Recording::events`]: crate::Recording::events
+    #[doc(hidden)]
     pub fn extend(&mut self, rows: usize, fill: impl FnOnce(&mut T::Builder)) -> Result<(), Error> {
         self.rows += rows;
         fill(&mut self.builder);
@@ -200,6 +225,10 @@ impl<T: Table> TableWriter<T> {
     }
 
     /// Seals the open segment when it is due. Call it on every turn of the producer's loop.
+    ///
+    /// # Errors
+    ///
+    /// A full disk, or nobody who reads the feed any more.
     pub fn seal_if_due(&mut self) -> Result<(), Error> {
         if self.is_due() {
             self.seal()?;
@@ -209,6 +238,10 @@ impl<T: Table> TableWriter<T> {
 
     /// Like [`seal_if_due`](Self::seal_if_due), but a reader that follows gets at once what was
     /// pushed: for rows that rows of other tables refer to.
+    ///
+    /// # Errors
+    ///
+    /// A full disk, or nobody who reads the feed any more.
     pub fn hand_over(&mut self) -> Result<(), Error> {
         match self.place {
             Place::Feed(_) => self.seal(),
@@ -217,6 +250,10 @@ impl<T: Table> TableWriter<T> {
     }
 
     /// Makes everything pushed so far readable. A segment without rows is not written.
+    ///
+    /// # Errors
+    ///
+    /// A full disk, or nobody who reads the feed any more.
     pub fn seal(&mut self) -> Result<(), Error> {
         self.opened = Instant::now();
         self.write_rows()?;

@@ -49,6 +49,7 @@ pub struct Comparison {
 /// How recordings were told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum By {
     /// Two were given: the first is the fast one.
     Order,
@@ -76,6 +77,10 @@ pub struct RunSummary {
 }
 
 /// Compares recordings: two as FAST and SLOW, more by the modes of their throughput.
+///
+/// # Errors
+///
+/// A recording that cannot be opened or read.
 pub fn compare(paths: &[PathBuf]) -> Result<Comparison, Error> {
     let mut runs = Vec::new();
     for path in paths {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use recording::tables::Event;
-use recording::{Addr, Cell, EventKind, RetransmitKind, Table, TcpState, Text, TextBuilder, Word};
+use recording::{Addr, Cell, Columnar, EventKind, RetransmitKind, TcpState, Text, TextBuilder, Word};
 
 use crate::events::step::Step;
 use crate::kernel::Names;
@@ -68,7 +68,7 @@ impl Decoder {
 
     /// Adds rows, one loop per column: what each column holds and when it is null. All records must
     /// be of a kind that [`Decoder::knows`].
-    pub fn append(&mut self, steps: &[Step], to: &mut <Event as Table>::Builder) {
+    pub fn append(&mut self, steps: &[Step], to: &mut <Event as Columnar>::Builder) {
         let rows = || steps.iter().map(|s| &s.event);
         let lives = || steps.iter().map(|s| (&s.event, s.established_ns != 0));
 
@@ -184,7 +184,7 @@ impl Decoder {
     }
 
     /// Reasons and places of drops and resets.
-    fn why(&mut self, steps: &[Step], to: &mut <Event as Table>::Builder) {
+    fn why(&mut self, steps: &[Step], to: &mut <Event as Columnar>::Builder) {
         for Step { event: e, .. } in steps {
             let reset = u32::from(e.kind) == tw_kind::TW_RESET_SENT.0;
             let drop = u32::from(e.kind) == tw_kind::TW_DROP.0;
