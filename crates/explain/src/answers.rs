@@ -192,11 +192,10 @@ mod tests {
 
     use super::*;
     use crate::fixture::{self, Fixture};
-    use crate::{Options, explain_with};
+    use crate::{Options, explain, explain_with};
 
     fn answer(f: &Fixture, cause: &str) -> Answer {
-        let all = f
-            .explain()
+        let all = explain(&f.write().unwrap())
             .expect("a recording of our own reads")
             .summary
             .causes;

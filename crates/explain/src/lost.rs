@@ -208,7 +208,7 @@ pub(crate) fn settle(findings: &mut [Finding]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use crate::{explain, fixture};
 
     const S: u64 = 1_000_000_000;
 
@@ -219,7 +219,9 @@ mod tests {
     }
 
     fn seconds(story: &Story, conns: &[Conn]) -> f64 {
-        let mut findings = fixture::refused().explain().expect("reads").findings;
+        let mut findings = explain(&fixture::refused().write().expect("writes"))
+            .expect("reads")
+            .findings;
         findings.truncate(1);
         findings[0].lost_s = Lost::outages(story, conns);
         settle(&mut findings);
@@ -252,7 +254,9 @@ mod tests {
     #[test]
     fn what_two_claim_is_shared() {
         let story = refused();
-        let mut findings = fixture::refused().explain().expect("reads").findings;
+        let mut findings = explain(&fixture::refused().write().expect("writes"))
+            .expect("reads")
+            .findings;
         findings.truncate(1);
         findings.push(findings[0].clone());
         let (one, other) = (&story.conns[0], &story.conns[1]);

@@ -215,7 +215,7 @@ proptest! {
         f.manifest.start_ns = start_ns;
         f.manifest.end_ns = end_ns;
         f.manifest.clock_offset_ns = offset;
-        let e = f.explain().expect("its form is sound");
+        let e = explain(&f.write().unwrap()).expect("its form is sound");
         prop_assert_eq!(withheld(&e), Vec::<&str>::new());
         prop_assert!(serde_json::to_string(&e).is_ok());
     }
@@ -235,7 +235,7 @@ proptest! {
         };
         f.events.extend(noise);
         f.sockets.extend(samples);
-        let e = f.explain().expect("its form is sound");
+        let e = explain(&f.write().unwrap()).expect("its form is sound");
         prop_assert!(e.findings.iter().any(|f| f.cause == planted));
         prop_assert_eq!(withheld(&e), Vec::<&str>::new());
     }
@@ -261,6 +261,6 @@ fn an_empty_recording_has_no_finding() {
     let mut f = Fixture::new();
     f.settings.clear();
     f.counters.clear();
-    let e = f.explain().expect("it is sound");
+    let e = explain(&f.write().unwrap()).expect("it is sound");
     assert_eq!((e.findings.len(), e.summary.events), (0, 0));
 }

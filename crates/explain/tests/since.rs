@@ -1,10 +1,10 @@
 //! Since when: the moment that each kind of finding names.
 
 use explain::fixture::{self, Fixture};
-use explain::{Began, Explanation, Since};
+use explain::{Began, Explanation, Since, explain};
 
 fn explained(f: &Fixture) -> Explanation {
-    f.explain().expect("a recording of our own reads")
+    explain(&f.write().unwrap()).expect("a recording of our own reads")
 }
 
 fn since(f: &Fixture) -> Since {

@@ -1,11 +1,11 @@
 //! What programs read: the names that `explain --json` promises.
 
-use explain::fixture;
+use explain::{explain, fixture};
 use serde_json::Value;
 
 /// The objects that are written, one per line.
 fn objects(f: &fixture::Fixture) -> Vec<Value> {
-    let explanation = f.explain().expect("a recording of our own reads");
+    let explanation = explain(&f.write().unwrap()).expect("a recording of our own reads");
     let mut out = Vec::new();
     view::json::explanation(&explanation, &mut out).expect("memory takes it");
     let text = String::from_utf8(out).expect("JSON is UTF-8");

@@ -1,5 +1,6 @@
 //! What people read, word by word, for one finding of each kind and for none.
 
+use explain::explain;
 use explain::fixture::{self, Fixture, Listen, SERVER};
 use recording::tables::Health;
 use recording::{HealthKind, SourceName};
@@ -8,7 +9,7 @@ use view::{Style, text};
 
 /// The text of a recording; whatever it says, it fits.
 fn report(f: &Fixture) -> String {
-    let explanation = f.explain().expect("a recording of our own reads");
+    let explanation = explain(&f.write().unwrap()).expect("a recording of our own reads");
     for width in [100, 72, 40] {
         let style = Style {
             width,
@@ -107,13 +108,13 @@ fn names_from_the_host_cannot_act_on_the_terminal() {
 
 /// Without the promise about two lines: an escaped title may be longer than a line.
 fn report_of_hostile(f: &Fixture) -> String {
-    let explanation = f.explain().expect("a recording of our own reads");
+    let explanation = explain(&f.write().unwrap()).expect("a recording of our own reads");
     text::explanation(&explanation, &Style::default())
 }
 
 #[test]
 fn colour_is_only_where_it_is_asked_for() {
-    let explanation = fixture::refused().explain().expect("it reads");
+    let explanation = explain(&fixture::refused().write().unwrap()).expect("it reads");
     let plain = text::explanation(&explanation, &Style::default());
     assert!(!plain.contains('\x1b'));
     let style = Style {
@@ -137,7 +138,7 @@ fn colour_is_only_where_it_is_asked_for() {
 
 #[test]
 fn rows_can_be_left_out() {
-    let explanation = fixture::refused().explain().expect("it reads");
+    let explanation = explain(&fixture::refused().write().unwrap()).expect("it reads");
     let style = Style {
         rows: false,
         ..Style::default()

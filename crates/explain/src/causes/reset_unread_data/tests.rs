@@ -50,7 +50,7 @@ fn before_linux_6_10_the_stack_tells() {
         (100, Level::Medium)
     );
     // SO_LINGER 0 passes through tcp_disconnect: it is something else.
-    let frames = recording.machine.frames.iter_mut();
+    let frames = recording.frames.iter_mut();
     for frame in frames.filter(|f| &*f.function == "tcp_send_active_reset") {
         frame.function = "tcp_disconnect".into();
     }
