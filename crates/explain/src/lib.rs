@@ -22,8 +22,11 @@ mod summary;
 mod validate;
 mod waits;
 
-#[cfg(any(test, feature = "fixture"))]
-pub mod fixture;
+#[cfg(test)]
+mod fixture {
+    pub use synth::cases::*;
+    pub use synth::*;
+}
 
 use std::fmt;
 
