@@ -8,6 +8,7 @@
 
 mod bench;
 mod check;
+mod clock;
 mod draws;
 mod engine;
 mod error;
@@ -20,7 +21,6 @@ mod parallel;
 mod parameters;
 mod report;
 mod sweep;
-mod tables;
 #[cfg(test)]
 mod testing;
 

@@ -46,8 +46,9 @@ impl Life {
     }
 
     /// It began before the recording, in which a sample tells of it.
-    pub fn older(end: End, established_ns: Option<u64>) -> Life {
+    pub fn older(end: End, by: Option<Task<'static>>, established_ns: Option<u64>) -> Life {
         Life {
+            connect: by.map(|by| (by, 0)),
             told: true,
             ..Life::new(end, established_ns)
         }

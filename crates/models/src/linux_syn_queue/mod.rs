@@ -25,9 +25,10 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
+use synth::Tables;
+
 use crate::bench::Simulated;
 use crate::parameters::Declared;
-use crate::tables::Tables;
 use crate::{Error, Model, Report, Values};
 use outcome::Outcome;
 use params::Params;
