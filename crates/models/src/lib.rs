@@ -20,6 +20,7 @@ mod model;
 mod parallel;
 mod parameters;
 mod report;
+mod simulation;
 mod sweep;
 #[cfg(test)]
 mod testing;

@@ -26,7 +26,7 @@ pub struct Model {
     pub(crate) run: fn(&Values, u64) -> Result<Report, Error>,
     /// The same, and writes down what a recorder on that host would have seen.
     pub(crate) record: fn(&Values, u64, &mut Tables) -> Result<Report, Error>,
-    /// Every figure that it is checked by. The values are those of its presets, then the changes.
+    /// Every figure that it is checked by.
     pub(crate) check: CheckModel,
 }
 

@@ -7,10 +7,10 @@ use recording::tables::{Call as CallRow, Socket, Wait};
 use recording::{Addr, CallKind, TcpState, Waker};
 use synth::{Counters, End, Endpoint, HOST, LEAST_NS, Life, PERIOD_NS, Sink, Tables, Task};
 
+use super::observer::{Call, Conn, Observer};
 use super::outcome::Second;
 use super::params::{Params, S};
 use super::pcbs::{List, Pcb, State};
-use super::probe::{Call, Conn, Probe};
 use crate::clock::{SEGMENT_NS, START_NS};
 
 /// The processes that connect, from this one on.
@@ -148,7 +148,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-impl Probe for Recorder<'_> {
+impl Observer for Recorder<'_> {
     fn begins(&mut self, now_ns: u64, lists: &[List]) {
         for (port, list) in (0..=u16::MAX).zip(lists) {
             for pcb in list.all() {

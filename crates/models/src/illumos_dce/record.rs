@@ -6,9 +6,9 @@ use synth::{Counters, HOST, Sink, Tables, settings, table_size};
 
 use super::cache::Cache;
 use super::growth::Day;
+use super::observer::Observer;
 use super::outcome::Second;
 use super::params::{DAY_S, Params, S};
-use super::probe::Probe;
 use super::profile::{Profiler, USER_SHARE};
 use super::sim::Path;
 use crate::clock::{SEGMENT_NS, START_NS};
@@ -200,7 +200,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-impl Probe for Recorder<'_> {
+impl Observer for Recorder<'_> {
     fn begins(&mut self, days: &[Day], cache: &Cache) {
         let (p, time_ns) = (self.p, self.time_ns(0));
         self.profiler.begins(p, cache, self.tables, time_ns);

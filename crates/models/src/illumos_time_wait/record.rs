@@ -7,9 +7,9 @@ use recording::tables::{Event, Wait};
 use recording::{Addr, EventKind, RetransmitKind, TcpState, Waker};
 use synth::{ACK, Counters, End, HOST, LEAST_NS, Life, RST_ACK, SYN, Sink, Tables, Task};
 
+use super::observer::Observer;
 use super::outcome::Second;
 use super::params::Params;
-use super::probe::Probe;
 use super::sim::{Conn, RESPONSE_BYTES};
 use crate::clock::{SEGMENT_NS, START_NS};
 
@@ -139,7 +139,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-impl Probe for Recorder<'_> {
+impl Observer for Recorder<'_> {
     fn opened(&mut self, conn: &Conn) {
         let opened_ns = START_NS + conn.opened_ns;
         let open = Open {

@@ -11,8 +11,8 @@ use synth::{ACK, Counters, End, Listening, Opening, SYN, Sink, Tables, Task};
 use super::flow::{Flow, How};
 use super::listener::{Answer, Listener};
 use super::mesh::{Happened, Mesh, Socket, What, counted};
+use super::observer::Observer;
 use super::params::{Params, US};
-use super::probe::Probe;
 use crate::clock::{SEGMENT_NS, START_NS};
 
 /// Where every node listens.
@@ -227,7 +227,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-impl Probe for Recorder<'_> {
+impl Observer for Recorder<'_> {
     fn handshake(&mut self, mesh: &Mesh, happened: Happened) {
         let Happened {
             at_ns,
