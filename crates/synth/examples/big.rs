@@ -6,7 +6,8 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use recording::tables::{Counter, Cpu, Event, Frame, Listener, Sample, Socket, Stack};
-use recording::{Addr, EventKind, FORMAT, Manifest, TcpState, Text, Writer};
+use recording::{Addr, Manifest, TcpState, Text};
+use synth::{End, Listening, Opening, PERIOD_NS, Sink, Tables, Task, manifest};
 
 const CONNECTIONS: u64 = 200_000;
 const SOCKETS: u64 = 10_000;
@@ -29,21 +30,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn write(path: &Path, events_only: bool) -> Result<(), recording::Error> {
     let manifest = Manifest {
-        format: FORMAT,
-        complete: true,
-        producer: "live".into(),
         end_ns: END_NS,
-        ..Manifest::default()
+        ..manifest("live", 0, &[])
     };
-    let writer = Writer::create(path, &manifest)?;
-    listener(&writer)?;
-    events(&writer)?;
-    if events_only {
-        return Ok(());
+    let mut tables = Tables::create(path, manifest)?;
+    listener(&mut tables);
+    events(&mut tables);
+    if !events_only {
+        sockets(&mut tables);
+        host(&mut tables);
+        profile(&mut tables);
     }
-    sockets(&writer)?;
-    host(&writer)?;
-    profile(&writer)
+    tables.finish()
 }
 
 fn address(of: u64) -> Addr {
@@ -56,104 +54,88 @@ fn chance(of: u64) -> u64 {
     (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33
 }
 
-fn listener(writer: &Writer) -> Result<(), recording::Error> {
-    let mut table = writer.table::<Listener>()?;
-    for i in 0..END_NS / (S / 2) {
-        table.push(Listener {
-            time_ns: i * S / 2,
-            netns: 1,
-            sock: 1,
-            family: 4,
-            local_addr: address(1),
-            local_port: 80,
-            backlog: 4_096,
-            accept_queue: (chance(i) % 300) as u32,
-            ..Listener::default()
-        })?;
-    }
-    table.seal()
+fn listener(tables: &mut Tables) {
+    let listening = Listening {
+        netns: 1,
+        sock: 1,
+        inode: 0,
+        family: 4,
+        at: (address(1), 80),
+        backlog: 4_096,
+    };
+    tables.extend((0..END_NS / (S / 2)).map(|i| Listener {
+        accept_queue: (chance(i) % 300) as u32,
+        inode: None,
+        ..listening.sample(i * S / 2)
+    }));
 }
 
 /// The five changes of state of each connection, a row each.
-fn events(writer: &Writer) -> Result<(), recording::Error> {
-    let states = [
-        TcpState::Close,
-        TcpState::SynSent,
-        TcpState::SynRecv,
-        TcpState::Established,
-        TcpState::FinWait2,
-        TcpState::LastAck,
-    ];
-    let [close, sent, received, open, wait2, last_ack] = states;
-    let comm = Text::from("client");
+fn events(tables: &mut Tables) {
+    let task = Task {
+        pid: 77,
+        comm: "client",
+    };
     let mut events = Vec::new();
     for i in 0..CONNECTIONS {
-        let took = 30_000 + chance(i) % 200_000;
         let port = (20_000 + i % 40_000) as u16;
-        let mut event = |after: u64, client: bool, old: &TcpState, new: &TcpState| {
-            let is_open = *new == open;
-            let is_connect = *new == sent;
-            let is_end = *new == close;
-            let (near, far) = if client { (2, 1) } else { (1, 2) };
-            events.push(Event {
-                time_ns: i * EVERY_NS + after,
-                kind: EventKind::State,
-                netns: 1,
-                sock: Some(i * 2 + u64::from(client) + 100_000),
-                family: 4,
-                local_addr: address(near),
-                remote_addr: address(far),
-                local_port: match (is_connect, client) {
-                    (true, _) => 0,
-                    (false, true) => port,
-                    (false, false) => 80,
-                },
-                remote_port: if client { 80 } else { port },
-                state: Some(new.clone()),
-                old_state: Some(old.clone()),
-                pid: is_connect.then_some(77),
-                comm: is_connect.then(|| comm.clone()),
-                sack: is_open.then_some(true),
-                window_scaling: is_open.then_some(true),
-                timestamps: is_open.then_some(true),
-                rtt_us: (is_open || is_end).then_some(40),
-                cwnd: (is_open || is_end).then_some(10),
-                retransmits: (is_open || is_end).then_some(0),
-                bytes_acked: is_end.then_some(1_000),
-                bytes_received: is_end.then_some(100),
-                ..Event::default()
-            });
+        let client = End {
+            netns: 1,
+            sock: i * 2 + 100_001,
+            family: 4,
+            local: (address(2), port),
+            remote: (address(1), 80),
         };
-        event(0, true, &close, &sent);
-        event(took, true, &sent, &open);
-        event(took + 10_000, false, &received, &open);
-        event(100_000_000, false, &last_ack, &close);
-        event(100_050_000, true, &wait2, &close);
+        let server = client.peer(1, i * 2 + 100_000);
+        let at = |after: u64| i * EVERY_NS + after;
+        let took = 30_000 + chance(i) % 200_000;
+        let opening = Opening {
+            sack: true,
+            window_scaling: true,
+            timestamps: true,
+            mss: 1_448,
+            rtt_us: 40,
+            retransmits: 0,
+        };
+        let open = |end: End, after, from| Event {
+            // The figures of the benches so far are without.
+            mss: None,
+            ..end.established(at(after), from, opening)
+        };
+        let close = |end: End, after, from| Event {
+            rtt_us: Some(40),
+            cwnd: Some(Opening::WINDOW),
+            retransmits: Some(0),
+            bytes_acked: Some(1_000),
+            bytes_received: Some(100),
+            ..end.change(at(after), from, TcpState::Close)
+        };
+        events.extend([
+            client.unbound().connect(at(0), task),
+            open(client, took, TcpState::SynSent),
+            open(server, took + 10_000, TcpState::SynRecv),
+            close(server, 100_000_000, TcpState::LastAck),
+            close(client, 100_050_000, TcpState::FinWait2),
+        ]);
     }
     events.sort_by_key(|e| e.time_ns);
-    let mut table = writer.table::<Event>()?;
-    for event in events {
-        table.push(event)?;
-    }
-    table.seal()
+    tables.extend(events);
 }
 
-fn sockets(writer: &Writer) -> Result<(), recording::Error> {
-    let mut table = writer.table::<Socket>()?;
+fn sockets(tables: &mut Tables) {
     let congestion = Text::from("cubic");
     for round in 0..ROUNDS {
         for i in 0..SOCKETS {
             let noise = chance(round * SOCKETS + i);
-            table.push(Socket {
-                time_ns: round * (END_NS / ROUNDS) + i * 1_000,
+            let end = End {
                 netns: 1,
                 sock: i + 10,
                 family: 4,
-                state: TcpState::Established,
-                local_addr: address(1),
-                local_port: 443,
-                remote_addr: address(1_000 + i / 4),
-                remote_port: (10_000 + i % 4) as u16,
+                local: (address(1), 443),
+                remote: (address(1_000 + i / 4), (10_000 + i % 4) as u16),
+            };
+            let time_ns = round * (END_NS / ROUNDS) + i * 1_000;
+            tables.add(Socket {
                 congestion: Some(congestion.clone()),
                 sack: Some(i % 7 != 0),
                 window_scaling: Some(true),
@@ -168,89 +150,77 @@ fn sockets(writer: &Writer) -> Result<(), recording::Error> {
                 busy_us: Some(round * 300_000),
                 recv_queue: Some(0),
                 send_queue: Some((noise % 200_000) as u32),
-                ..Socket::default()
-            })?;
+                ..end.sample(time_ns, TcpState::Established)
+            });
         }
     }
-    table.seal()
 }
 
-fn host(writer: &Writer) -> Result<(), recording::Error> {
-    let mut cpus = writer.table::<Cpu>()?;
-    let mut counters = writer.table::<Counter>()?;
+fn host(tables: &mut Tables) {
     for i in 0..END_NS / (S / 2) {
-        for cpu in 0..CPUS as u32 {
-            cpus.push(Cpu {
-                time_ns: i * S / 2,
-                cpu,
-                user_ms: i * 200,
-                softirq_ms: i * 40,
-                idle_ms: i * 260,
-                ..Cpu::default()
-            })?;
-        }
-        for counter in 0..200 {
-            counters.push(Counter {
-                time_ns: i * S / 2,
-                netns: 1,
-                group: "TcpExt".into(),
-                name: Text::from(format!("Counter{counter}")),
-                value: (i * counter) as i64,
-                delta: Some(counter as i64),
-            })?;
-        }
+        let time_ns = i * S / 2;
+        tables.extend((0..CPUS as u32).map(|cpu| Cpu {
+            time_ns,
+            cpu,
+            user_ms: i * 200,
+            softirq_ms: i * 40,
+            idle_ms: i * 260,
+            ..Cpu::default()
+        }));
+        tables.extend((0..200).map(|counter| Counter {
+            time_ns,
+            netns: 1,
+            group: "TcpExt".into(),
+            name: Text::from(format!("Counter{counter}")),
+            value: (i * counter) as i64,
+            delta: Some(counter as i64),
+        }));
     }
-    cpus.seal()?;
-    counters.seal()
 }
 
 /// Every CPU at 997 Hz, one in three samples busy.
-fn profile(writer: &Writer) -> Result<(), recording::Error> {
+fn profile(tables: &mut Tables) {
     const STACKS: u64 = 3_000;
     const DEPTH: u64 = 24;
     const FUNCTIONS: u64 = 1_500;
-    const PERIOD_NS: u64 = 1_003_009;
-    let mut frames = writer.table::<Frame>()?;
-    for frame in 0..FUNCTIONS {
-        frames.push(Frame {
-            time_ns: 0,
-            frame,
-            function: Text::from(format!("tcp_function_{frame}")),
-            module: "kernel".into(),
-            offset: 0,
-        })?;
-    }
-    frames.seal()?;
-    let mut stacks = writer.table::<Stack>()?;
+    tables.extend((0..FUNCTIONS).map(|frame| Frame {
+        time_ns: 0,
+        frame,
+        function: Text::from(format!("tcp_function_{frame}")),
+        module: "kernel".into(),
+        offset: 0,
+    }));
     for stack in 0..STACKS {
-        for depth in 0..DEPTH {
+        tables.extend((0..DEPTH).map(|depth| {
             // Stacks share their outer functions: the outermost half of them is common to all.
             let kin = stack >> depth.min(63);
-            stacks.push(Stack {
+            Stack {
                 time_ns: 0,
                 stack,
                 depth: depth as u32,
                 frame: chance(kin * DEPTH + depth) % FUNCTIONS,
-            })?;
-        }
+            }
+        }));
     }
-    stacks.seal()?;
-    let mut samples = writer.table::<Sample>()?;
-    let (client, idle) = (Text::from("client"), Text::from("swapper"));
+    let (client, idle) = (
+        Task {
+            pid: 77,
+            comm: "client",
+        },
+        Task {
+            pid: 0,
+            comm: "swapper",
+        },
+    );
     for i in 0..END_NS / PERIOD_NS {
-        for cpu in 0..CPUS {
+        tables.extend((0..CPUS).map(|cpu| {
             let busy = chance(i * CPUS + cpu).is_multiple_of(3);
-            samples.push(Sample {
-                time_ns: i * PERIOD_NS,
-                cpu: cpu as u32,
-                pid: if busy { 77 } else { 0 },
-                tid: if busy { 77 } else { 0 },
-                comm: if busy { client.clone() } else { idle.clone() },
+            let task = if busy { client } else { idle };
+            let stack = busy.then(|| chance(i + cpu) % STACKS);
+            Sample {
                 softirq: busy && i % 4 == 0,
-                kernel_stack: busy.then(|| chance(i + cpu) % STACKS),
-                user_stack: None,
-            })?;
-        }
+                ..task.on_cpu(i * PERIOD_NS, cpu as u32, stack)
+            }
+        }));
     }
-    samples.seal()
 }

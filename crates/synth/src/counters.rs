@@ -59,3 +59,30 @@ fn row(time_ns: u64, netns: u32, name: &str, value: i64, delta: Option<i64>) -> 
         delta,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deltas_follow_what_rises_and_only_segments_stand_still() {
+        let mut counters = Counters::default();
+        let first = counters.begin(0, 1, counter::OUT_SEGS, 100);
+        assert_eq!((first.value, first.delta), (100, None));
+        for _ in 0..2 {
+            counters.count(1, counter::OUT_SEGS, 2);
+        }
+        counters.count(1, counter::OUT_RSTS, 0);
+        counters.count(1, counter::IN_SEGS, 0);
+        let rows = counters.sample(9);
+        let told = |row: &Counter| (row.name.to_string(), row.value, row.delta);
+        assert_eq!(
+            rows.iter().map(told).collect::<Vec<_>>(),
+            [
+                ("InSegs".into(), 0, Some(0)),
+                ("OutSegs".into(), 104, Some(4))
+            ]
+        );
+        assert!(counters.sample(10).is_empty());
+    }
+}

@@ -15,18 +15,21 @@ pub struct Life {
     pub established_ns: Option<u64>,
     /// Segments that it retransmitted.
     pub retransmits: u32,
-    /// Who called connect(), and when; `None` of an accepted connection.
+    /// It called connect(), rather than a listener.
+    outbound: bool,
+    /// Who did, and when; `None` when that was before the recording, or of an accepted connection.
     connect: Option<(Task<'static>, u64)>,
     /// Its steps so far are rows.
     told: bool,
 }
 
 impl Life {
-    fn new(end: End, established_ns: Option<u64>) -> Life {
+    fn new(end: End, outbound: bool, established_ns: Option<u64>) -> Life {
         Life {
             end,
             established_ns,
             retransmits: 0,
+            outbound,
             connect: None,
             told: false,
         }
@@ -36,21 +39,21 @@ impl Life {
     pub fn connects(end: End, by: Task<'static>, time_ns: u64) -> Life {
         Life {
             connect: Some((by, time_ns)),
-            ..Life::new(end, None)
+            ..Life::new(end, true, None)
         }
     }
 
     /// A listener has a connection.
     pub fn accepted(end: End, time_ns: u64) -> Life {
-        Life::new(end, Some(time_ns))
+        Life::new(end, false, Some(time_ns))
     }
 
-    /// It began before the recording, in which a sample tells of it.
-    pub fn older(end: End, by: Option<Task<'static>>, established_ns: Option<u64>) -> Life {
+    /// It began before the recording, in which a sample tells of it; it called connect(), or a listener
+    /// has it.
+    pub fn older(end: End, outbound: bool, established_ns: Option<u64>) -> Life {
         Life {
-            connect: by.map(|by| (by, 0)),
             told: true,
-            ..Life::new(end, established_ns)
+            ..Life::new(end, outbound, established_ns)
         }
     }
 
@@ -70,9 +73,9 @@ impl Life {
     }
 
     fn opening(&self) -> Option<Event> {
-        let from = match self.connect {
-            Some(_) => TcpState::SynSent,
-            None => TcpState::SynRecv,
+        let from = match self.outbound {
+            true => TcpState::SynSent,
+            false => TcpState::SynRecv,
         };
         let opened = |at| self.end.change(at, from, TcpState::Established);
         self.established_ns.map(|at| Event {
@@ -96,5 +99,55 @@ impl Life {
             bytes_received: Some(received),
             ..self.end.change(time_ns, from, TcpState::Close)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BY: Task = Task {
+        pid: 7,
+        comm: "client",
+    };
+
+    fn end() -> End {
+        End {
+            netns: 1,
+            sock: 2,
+            family: 4,
+            local: (Default::default(), 40_000),
+            remote: (Default::default(), 80),
+        }
+    }
+
+    fn texts(rows: impl IntoIterator<Item = Event>) -> Vec<String> {
+        rows.into_iter().map(|row| format!("{row:?}")).collect()
+    }
+
+    fn connected() -> Life {
+        let mut life = Life::connects(end(), BY, 10);
+        assert!(life.establish(20).is_none(), "nothing was told so far");
+        life
+    }
+
+    #[test]
+    fn a_whole_life_is_taken_apart_into_the_rows_that_tell_it_step_by_step() {
+        for mut life in [connected(), Life::accepted(end(), 20)] {
+            let whole = life.close(30, TcpState::LastAck, [500, 400]);
+            let steps: Vec<Event> = life.tell().collect();
+            let last = life.close(30, TcpState::LastAck, [500, 400]);
+            assert_eq!(texts(whole.steps()), texts(steps.into_iter().chain([last])));
+        }
+    }
+
+    #[test]
+    fn what_was_told_is_not_told_again() {
+        let mut life = connected();
+        assert_eq!(life.tell().count(), 2);
+        assert_eq!(life.tell().count(), 0);
+        let mut late = Life::connects(end(), BY, 10);
+        assert_eq!(late.tell().count(), 1);
+        assert!(late.establish(20).is_some());
     }
 }

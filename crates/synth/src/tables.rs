@@ -25,10 +25,13 @@ pub trait Sink {
 /// A row of any table.
 pub trait Row: Table + Clone {
     #[doc(hidden)]
-    fn lane(lanes: &mut Lanes) -> &mut Option<TableWriter<Self>>;
+    fn lane(lanes: &mut Lanes) -> &mut Lane<Self>;
     #[doc(hidden)]
     fn collected(fixture: &mut Fixture) -> &mut Vec<Self>;
 }
+
+/// The writer of a table that has rows; boxed, as each holds the builders of all its columns.
+type Lane<T> = Option<Box<TableWriter<T>>>;
 
 /// Declares something of every table.
 macro_rules! each_table {
@@ -65,7 +68,7 @@ macro_rules! lanes {
         /// The writers of the tables that have rows.
         #[doc(hidden)]
         #[derive(Default)]
-        pub struct Lanes { $($field: Option<TableWriter<$row>>,)+ }
+        pub struct Lanes { $($field: Lane<$row>,)+ }
 
         impl Lanes {
             fn seal(&mut self) -> Result<(), Error> {
@@ -75,7 +78,7 @@ macro_rules! lanes {
         }
 
         $(impl Row for $row {
-            fn lane(lanes: &mut Lanes) -> &mut Option<TableWriter<$row>> {
+            fn lane(lanes: &mut Lanes) -> &mut Lane<$row> {
                 &mut lanes.$field
             }
             fn collected(fixture: &mut Fixture) -> &mut Vec<$row> {
@@ -164,7 +167,9 @@ impl Sink for Tables {
         let table = T::lane(&mut self.lanes);
         let pushed = match table {
             Some(table) => table.push(row),
-            None => (self.writer.table::<T>()).and_then(|made| table.insert(made).push(row)),
+            None => {
+                (self.writer.table::<T>()).and_then(|made| table.insert(Box::new(made)).push(row))
+            }
         };
         self.failed = pushed.err();
     }

@@ -142,8 +142,8 @@ impl<'a> Recorder<'a> {
         });
         if is_connection {
             let established = (pcb.state == State::Live).then_some(time_ns);
-            let by = pcb.outbound.then(|| task(0));
-            self.open.insert(pcb.id, Life::older(end, by, established));
+            let life = Life::older(end, pcb.outbound, established);
+            self.open.insert(pcb.id, life);
         }
     }
 }
