@@ -191,8 +191,8 @@ mod tests {
     use recording::{EventKind, SourceName};
 
     use super::*;
-    use crate::fixture::{self, Fixture};
     use crate::{Options, explain, explain_with};
+    use synth::{Fixture, cases as fixture};
 
     fn answer(f: &Fixture, cause: &str) -> Answer {
         let all = explain(&f.write().unwrap())

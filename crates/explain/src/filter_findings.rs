@@ -134,7 +134,8 @@ fn names(f: &Finding, filter: &Filter, cgroups: &AHashMap<(u32, SocketAddr), u64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, explain, explain_with, fixture};
+    use crate::{Options, explain, explain_with};
+    use synth::cases as fixture;
 
     fn found(filter: Filter) -> usize {
         let written = fixture::accept_queue().write().unwrap();
@@ -172,7 +173,7 @@ mod tests {
     }
 
     /// The causes found in a recording, of those that a filter asks for.
-    fn causes(f: &fixture::Fixture, filter: Filter) -> Vec<&'static str> {
+    fn causes(f: &synth::Fixture, filter: Filter) -> Vec<&'static str> {
         let written = f.write().unwrap();
         let options = Options::default().about(filter);
         let explained = explain_with(&written.recording, &options).unwrap();

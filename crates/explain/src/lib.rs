@@ -22,12 +22,6 @@ mod summary;
 mod validate;
 mod waits;
 
-#[cfg(test)]
-mod fixture {
-    pub use synth::cases::*;
-    pub use synth::*;
-}
-
 use std::fmt;
 
 use recording::{Error, Filter, Recording};

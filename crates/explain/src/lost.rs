@@ -208,7 +208,8 @@ pub(crate) fn settle(findings: &mut [Finding]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{explain, fixture};
+    use crate::explain;
+    use synth::cases as fixture;
 
     const S: u64 = 1_000_000_000;
 

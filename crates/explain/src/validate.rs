@@ -125,7 +125,7 @@ fn measured(finding: &Finding) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::finding::{Explanation, Step};
-    use crate::fixture::{self, Written};
+    use synth::{Written, cases as fixture};
 
     fn a_finding() -> (Written, Finding) {
         let written = fixture::syn_cookies().write().expect("writes");

@@ -225,8 +225,8 @@ fn rank(findings: &mut [Finding]) {
 mod testing {
     //! What the tests of several causes share.
 
-    use crate::fixture::Fixture;
     use crate::{Change, Finding, Number, explain};
+    use synth::Fixture;
 
     /// The findings of a recording; none may have been withheld.
     pub(crate) fn found(f: &Fixture) -> Vec<Finding> {

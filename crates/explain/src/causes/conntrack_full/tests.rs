@@ -4,8 +4,8 @@ use recording::tables::{Resource, TableSize};
 
 use crate::causes::local_firewall_drop::tests::dropped;
 use crate::causes::testing::only;
-use crate::fixture::{Fixture, SERVER, START_NS};
 use crate::{Change, Level};
+use synth::{Fixture, SERVER, START_NS};
 
 const ID: &str = "conntrack-full";
 /// What drops when no rule does, or when the kernel does not tell which.

@@ -3,8 +3,8 @@
 use recording::{SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, OnCpu, SERVER};
 use crate::{Change, Level, Number};
+use synth::{CLIENT, Dial, Fixture, Listen, OnCpu, SERVER, cases as fixture};
 
 const ID: &str = "port-search-cost";
 const TO: &str = "10.79.0.1:5000";

@@ -1,8 +1,8 @@
 //! C02 is named when connects fail for want of a port, and only then.
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::fixture::{self, CLIENT, Dial, Fate, Fixture, Listen, OnCpu};
 use crate::{Change, Level, Number};
+use synth::{CLIENT, Dial, Fate, Fixture, Listen, OnCpu, cases as fixture};
 
 const ID: &str = "ports-exhausted";
 const TO: &str = "10.79.0.1:5000";

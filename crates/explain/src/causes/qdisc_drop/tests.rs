@@ -1,8 +1,8 @@
 //! C14 is named when the kernel says that a queueing discipline dropped, and only then.
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::fixture::{self, CLIENT, Flow};
 use crate::{Change, Level, Number};
+use synth::{CLIENT, Flow, cases as fixture};
 
 const ID: &str = "qdisc-drop";
 

@@ -3,8 +3,8 @@
 use recording::SourceName;
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::fixture::{self, Dial, Fixture, Listen, OnCpu};
 use crate::{Change, Level, Number};
+use synth::{Dial, Fixture, Listen, OnCpu, cases as fixture};
 
 const ID: &str = "softirq-starvation";
 

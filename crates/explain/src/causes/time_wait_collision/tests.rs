@@ -4,8 +4,8 @@ use recording::tables::{Event, TableSize};
 use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out, sysctls};
-use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, SERVER, START_NS, place};
 use crate::{Change, Level, Number};
+use synth::{CLIENT, Dial, Fixture, Listen, SERVER, START_NS, cases as fixture, place};
 
 const ID: &str = "time-wait-collision";
 
