@@ -182,12 +182,11 @@ mod tests {
     use recording::{EventKind, SourceName};
 
     use super::*;
-    use crate::fixture::{self, Fixture};
-    use crate::{Options, explain_with};
+    use crate::{Options, explain, explain_with};
+    use synth::{Fixture, cases as fixture};
 
     fn answer(f: &Fixture, cause: &str) -> Answer {
-        let all = f
-            .explain()
+        let all = explain(&f.write().unwrap())
             .expect("a recording of our own reads")
             .summary
             .causes;

@@ -148,7 +148,8 @@ fn names(f: &Finding, filter: &Filter, cgroups: &AHashMap<(u32, SocketAddr), u64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, explain_with, fixture};
+    use crate::{Options, explain, explain_with};
+    use synth::cases as fixture;
 
     fn found(filter: Filter) -> usize {
         let written = fixture::accept_queue().write().unwrap();
@@ -162,7 +163,7 @@ mod tests {
     fn only_what_was_asked_about_is_reported() {
         let all = found(Filter::default());
         assert!(all > 0);
-        let explained = fixture::accept_queue().explain().unwrap();
+        let explained = explain(&fixture::accept_queue().write().unwrap()).unwrap();
         let scope = &explained.findings[0].scope;
         let comm = scope.comm.clone().unwrap();
         let pid = |pid| Filter {
@@ -186,7 +187,7 @@ mod tests {
     }
 
     /// The causes found in a recording, of those that a filter asks for.
-    fn causes(f: &fixture::Fixture, filter: Filter) -> Vec<&'static str> {
+    fn causes(f: &synth::Fixture, filter: Filter) -> Vec<&'static str> {
         let written = f.write().unwrap();
         let options = Options::default().about(filter);
         let explained = explain_with(&written.recording, &options).unwrap();

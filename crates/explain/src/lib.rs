@@ -41,10 +41,6 @@ mod validate;
 mod vocabulary;
 mod waits;
 
-#[cfg(any(test, feature = "fixture"))]
-#[allow(clippy::missing_errors_doc, reason = "for tests")]
-pub mod fixture;
-
 use recording::{Error, Recording};
 
 pub use analysis::account::{self, Service, State};

@@ -253,7 +253,7 @@ pub(crate) fn settle<'a>(claims: impl Iterator<Item = &'a mut Lost>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use synth::cases as fixture;
 
     const S: u64 = 1_000_000_000;
 

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use crate::explanation::Explanation;
     use crate::finding::Step;
-    use crate::fixture::{self, Written};
+    use synth::{Written, cases as fixture};
 
     fn a_finding() -> (Written, Finding) {
         let written = fixture::syn_cookies().write().expect("writes");

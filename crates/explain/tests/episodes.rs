@@ -1,8 +1,8 @@
 //! Trouble of a small part of a long recording: found, dated, and not what a day brings by itself.
 
-use explain::Explanation;
-use explain::fixture::{Fixture, Flow, Listen, START_NS};
+use explain::{Explanation, explain};
 use recording::{EventKind, RetransmitKind};
+use synth::{Fixture, Flow, Listen, START_NS};
 
 const S: u64 = 1_000_000_000;
 /// Ten minutes.
@@ -26,7 +26,7 @@ fn uploads(loses: impl Fn(u64) -> bool) -> Explanation {
     let second = |time_ns: u64| (time_ns - START_NS) / S;
     f.events
         .retain(|e| e.kind != EventKind::Retransmit || loses(second(e.time_ns)));
-    f.explain().expect("a recording of our own reads")
+    explain(&f.write().expect("it can be written")).expect("a recording of our own reads")
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Recordings that no kernel makes: explain must answer, never panic, and stand by its evidence.
 
-use explain::fixture::{self, CLIENT, Fixture, SERVER};
 use explain::{Explanation, explain};
 use proptest::prelude::*;
 use recording::tables::{Counter, Event, Listener, Process, Setting, Socket};
 use recording::{Addr, EventKind, RetransmitKind, TcpState, Text};
+use synth::{CLIENT, Fixture, SERVER, START_NS, cases};
 
 const STATES: &[&str] = &[
     "CLOSE",
@@ -87,7 +87,7 @@ fn place() -> impl Strategy<Value = (Addr, u16)> {
 
 prop_compose! {
     fn event()(
-        time_ns in prop_oneof![any::<u64>(), fixture::START_NS..fixture::START_NS + 10_000_000_000],
+        time_ns in prop_oneof![any::<u64>(), START_NS..START_NS + 10_000_000_000],
         kind in text(KINDS).prop_map(EventKind::from),
         netns in netns(),
         sock in prop::option::of(0u64..6),
@@ -215,7 +215,7 @@ proptest! {
         f.manifest.start_ns = start_ns;
         f.manifest.end_ns = end_ns;
         f.manifest.clock_offset_ns = offset;
-        let e = f.explain().expect("its form is sound");
+        let e = explain(&f.write().unwrap()).expect("its form is sound");
         prop_assert_eq!(withheld(&e), Vec::<&str>::new());
         prop_assert!(serde_json::to_string(&e).is_ok());
     }
@@ -227,15 +227,15 @@ proptest! {
         which in 0usize..5,
     ) {
         let (mut f, planted) = match which {
-            0 => (fixture::syn_cookies(), "syn-cookie-options-lost"),
-            1 => (fixture::accept_queue(), "accept-queue-overflow"),
-            2 => (fixture::syn_queue(), "syn-queue-overflow"),
-            3 => (fixture::stripped(), "middlebox-strips-options"),
-            _ => (fixture::refused(), "connection-refused"),
+            0 => (cases::syn_cookies(), "syn-cookie-options-lost"),
+            1 => (cases::accept_queue(), "accept-queue-overflow"),
+            2 => (cases::syn_queue(), "syn-queue-overflow"),
+            3 => (cases::stripped(), "middlebox-strips-options"),
+            _ => (cases::refused(), "connection-refused"),
         };
         f.events.extend(noise);
         f.sockets.extend(samples);
-        let e = f.explain().expect("its form is sound");
+        let e = explain(&f.write().unwrap()).expect("its form is sound");
         prop_assert!(e.findings.iter().any(|f| f.cause == planted));
         prop_assert_eq!(withheld(&e), Vec::<&str>::new());
     }
@@ -243,7 +243,7 @@ proptest! {
 
 #[test]
 fn a_damaged_segment_is_an_error_that_names_the_file() {
-    let written = fixture::refused().write().expect("writes");
+    let written = cases::refused().write().expect("writes");
     let segment = written.recording.dir().join("event/000001.parquet");
     let bytes = std::fs::read(&segment).expect("it is there");
     std::fs::write(&segment, &bytes[..bytes.len() / 2]).expect("it can be cut");
@@ -261,6 +261,6 @@ fn an_empty_recording_has_no_finding() {
     let mut f = Fixture::new();
     f.settings.clear();
     f.counters.clear();
-    let e = f.explain().expect("it is sound");
+    let e = explain(&f.write().unwrap()).expect("it is sound");
     assert_eq!((e.findings.len(), e.summary.events), (0, 0));
 }

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use explain::fixture::{self, Fixture};
-use explain::{Change, Id, Line, schema};
+use explain::{Change, Id, Line, explain, schema};
 use serde::Serialize;
 use serde_json::Value;
+use synth::{Fixture, cases as fixture};
 
 /// The lines of an explanation.
 fn lines(f: &Fixture) -> Vec<Value> {
-    let e = f.explain().expect("a recording of our own reads");
+    let e = explain(&f.write().expect("it can be written")).expect("a recording of our own reads");
     fn all<T: Serialize>(of: &[T]) -> Vec<Value> {
         let written = of
             .iter()

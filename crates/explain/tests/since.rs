@@ -1,10 +1,10 @@
 //! Since when: the moment that each kind of finding names.
 
-use explain::fixture::{self, Fixture};
-use explain::{Began, Explanation, Since};
+use explain::{Began, Explanation, Since, explain};
+use synth::{Fixture, cases};
 
 fn explained(f: &Fixture) -> Explanation {
-    f.explain().expect("a recording of our own reads")
+    explain(&f.write().unwrap()).expect("a recording of our own reads")
 }
 
 fn since(f: &Fixture) -> Since {
@@ -15,12 +15,12 @@ fn since(f: &Fixture) -> Since {
 #[test]
 fn every_finding_of_the_fixtures_names_a_moment_within_the_recording() {
     let all = [
-        fixture::accept_queue(),
-        fixture::stopped_worker(),
-        fixture::syn_queue(),
-        fixture::syn_cookies(),
-        fixture::stripped(),
-        fixture::refused(),
+        cases::accept_queue(),
+        cases::stopped_worker(),
+        cases::syn_queue(),
+        cases::syn_cookies(),
+        cases::stripped(),
+        cases::refused(),
     ];
     for f in all {
         let e = explained(&f);
@@ -41,7 +41,7 @@ fn every_finding_of_the_fixtures_names_a_moment_within_the_recording() {
 
 #[test]
 fn the_first_connect_in_trouble_is_the_beginning() {
-    let since = since(&fixture::refused());
+    let since = since(&cases::refused());
     assert_eq!(since.began, Began::Seen);
     assert!(since.says.ends_with("after the start"), "{}", since.says);
 }

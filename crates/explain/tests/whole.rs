@@ -1,11 +1,11 @@
 //! What explain promises as a whole: the same words each time, the causes asked for, its book.
 
-use explain::fixture;
 use explain::{Explanation, Options, State, explain, explain_with};
+use synth::cases;
 
 #[test]
 fn the_same_recording_gives_the_same_words() {
-    let written = fixture::syn_cookies().write().expect("writes");
+    let written = cases::syn_cookies().write().expect("writes");
     let once = explain(&written.recording).expect("reads");
     let again = explain(&written.recording).expect("reads");
     let json = |e: &Explanation| serde_json::to_string(e).expect("serialises");
@@ -14,7 +14,7 @@ fn the_same_recording_gives_the_same_words() {
 
 #[test]
 fn only_the_cause_that_is_asked_for_is_tested() {
-    let written = fixture::syn_cookies().write().expect("writes");
+    let written = cases::syn_cookies().write().expect("writes");
     let options = Options::only("connection-refused").expect("it is known");
     let e = explain_with(&written.recording, &options).expect("reads");
     assert_eq!((e.findings.len(), e.summary.causes.len()), (0, 1));

@@ -4,17 +4,8 @@ use std::marker::PhantomData;
 
 use crate::check::Spread;
 use crate::parallel::parallel;
-use crate::{Error, Parameters, Values};
-
-/// A model's parameters in types of its own, and the simulation of them.
-pub(crate) trait Simulated: Sized + Sync {
-    /// What a simulation comes to.
-    type Outcome: Send;
-    /// Of these values; an error when they do not go together.
-    fn of(values: &Values) -> Result<Self, Error>;
-    /// Simulates without being watched.
-    fn simulate(&self, seed: u64) -> Self::Outcome;
-}
+use crate::simulation::Simulation;
+use crate::{Error, Parameters};
 
 /// Where runs are made.
 pub(crate) struct Bench<'a, P> {
@@ -25,12 +16,12 @@ pub(crate) struct Bench<'a, P> {
 }
 
 /// One set of values, run with every seed.
-pub(crate) struct Runs<P: Simulated> {
+pub(crate) struct Runs<P: Simulation> {
     pub(crate) p: P,
     pub(crate) all: Vec<P::Outcome>,
 }
 
-impl<'a, P: Simulated> Bench<'a, P> {
+impl<'a, P: Simulation> Bench<'a, P> {
     /// `changes` (`name=value`) are in every run: they make the mechanism another one.
     pub(crate) fn new(parameters: &'a Parameters, changes: &'a [String], seeds: u64) -> Self {
         Bench {
@@ -64,7 +55,7 @@ impl<'a, P: Simulated> Bench<'a, P> {
     }
 }
 
-impl<P: Simulated> Runs<P> {
+impl<P: Simulation> Runs<P> {
     pub(crate) fn each(&self, of: impl Fn(&P::Outcome) -> f64) -> Vec<f64> {
         self.all.iter().map(of).collect()
     }

@@ -8,6 +8,7 @@
 
 mod bench;
 mod check;
+mod clock;
 mod draws;
 mod engine;
 mod error;
@@ -19,8 +20,8 @@ mod model;
 mod parallel;
 mod parameters;
 mod report;
+mod simulation;
 mod sweep;
-mod tables;
 #[cfg(test)]
 mod testing;
 

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use crate::tables::Tables;
+use recording::Manifest;
+use synth::Tables;
+
+use crate::clock::START_NS;
 use crate::{CheckRow, Error, MODELS, Parameter, Parameters, Report, Values};
 
 /// Checks a model of these parameters, with these changes, over so many seeds.
@@ -23,7 +26,7 @@ pub struct Model {
     pub(crate) run: fn(&Values, u64) -> Result<Report, Error>,
     /// The same, and writes down what a recorder on that host would have seen.
     pub(crate) record: fn(&Values, u64, &mut Tables) -> Result<Report, Error>,
-    /// Every figure that it is checked by. The values are those of its presets, then the changes.
+    /// Every figure that it is checked by.
     pub(crate) check: CheckModel,
 }
 
@@ -47,7 +50,13 @@ impl Model {
     /// Simulates once and writes the recording `dir`, which must not exist yet; what was written
     /// of one that fails is removed.
     pub fn record(&self, values: &Values, seed: u64, dir: &Path) -> Result<Report, Error> {
-        let mut tables = Tables::create(dir, self.name, values, seed)?;
+        let all = values.all().map(|(name, value)| (name.to_string(), value));
+        let manifest = Manifest {
+            tcpwhy: env!("CARGO_PKG_VERSION").into(),
+            parameters: all.chain([("seed".into(), seed.to_string())]).collect(),
+            ..synth::manifest(&format!("model {}", self.name), START_NS, &[])
+        };
+        let mut tables = Tables::create(dir, manifest)?;
         let done = (self.record)(values, seed, &mut tables).and_then(|report| {
             tables.finish()?;
             Ok(report)

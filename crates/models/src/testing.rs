@@ -2,18 +2,33 @@
 
 use std::fmt;
 
-use crate::bench::Simulated;
+use crate::simulation::Simulation;
 use crate::{Error, Model};
 
-/// A model's defaults, with what is set; an error when a value cannot be.
-pub(crate) fn try_params<P: Simulated>(model: &Model, set: &[&str]) -> Result<P, Error> {
-    let parameters = model.parameters()?;
-    let mut values = parameters.defaults();
-    for one in set {
-        parameters.set(&mut values, one)?;
+/// Values of a model for a test.
+pub(crate) trait Set: Simulation {
+    /// The defaults, with what is set; an error when a value cannot be.
+    fn try_with(set: &[&str]) -> Result<Self, Error> {
+        let parameters = Model::of::<Self>().parameters()?;
+        let mut values = parameters.defaults();
+        for one in set {
+            parameters.set(&mut values, one)?;
+        }
+        Self::of(&values)
     }
-    P::of(&values)
+
+    /// The same of values that can be.
+    fn with(set: &[&str]) -> Self {
+        Self::try_with(set).unwrap()
+    }
+
+    /// What is said of values that cannot be.
+    fn refused(set: &[&str]) -> String {
+        Self::try_with(set).map(drop).unwrap_err().to_string()
+    }
 }
+
+impl<S: Simulation> Set for S {}
 
 /// What was wrong in a simulation that was watched.
 #[derive(Default)]

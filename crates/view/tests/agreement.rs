@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use analysis::Activity;
-use explain::fixture::{CLIENT, Dial, Fate, Fixture, SERVER};
 use proptest::prelude::*;
 use recording::{Recording, Rows};
+use synth::{CLIENT, Dial, Fate, Fixture, SERVER};
 use view::report::Report;
 use view::{How, Reader, Screen, trace};
 

@@ -1,11 +1,12 @@
 //! What programs read: the names that `explain --json` promises.
 
-use explain::fixture;
+use explain::explain;
 use serde_json::Value;
+use synth::{Fixture, cases};
 
 /// The objects that are written, one per line.
-fn objects(f: &fixture::Fixture) -> Vec<Value> {
-    let explanation = f.explain().expect("a recording of our own reads");
+fn objects(f: &Fixture) -> Vec<Value> {
+    let explanation = explain(&f.write().unwrap()).expect("a recording of our own reads");
     let mut out = Vec::new();
     view::json::explanation(&explanation, &mut out).expect("memory takes it");
     let text = String::from_utf8(out).expect("JSON is UTF-8");
@@ -17,7 +18,7 @@ fn objects(f: &fixture::Fixture) -> Vec<Value> {
 
 #[test]
 fn findings_come_first_and_the_summary_last() {
-    let objects = objects(&fixture::syn_cookies());
+    let objects = objects(&cases::syn_cookies());
     let types: Vec<_> = objects
         .iter()
         .map(|o| o["type"].as_str().expect("text"))
@@ -52,7 +53,7 @@ fn findings_come_first_and_the_summary_last() {
 
 #[test]
 fn nothing_found_is_an_account_and_a_summary() {
-    let objects = objects(&fixture::churn());
+    let objects = objects(&cases::churn());
     let types: Vec<_> = objects.iter().map(|o| &o["type"]).collect();
     assert_eq!(types, ["account", "account", "summary"]);
     assert_eq!(objects[2]["findings"], 0);
@@ -61,6 +62,6 @@ fn nothing_found_is_an_account_and_a_summary() {
 
 #[test]
 fn the_whole_object_is_as_documented() {
-    let finding = &objects(&fixture::refused())[0];
+    let finding = &objects(&cases::refused())[0];
     insta::assert_snapshot!(serde_json::to_string_pretty(finding).expect("it was JSON"));
 }

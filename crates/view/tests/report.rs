@@ -4,11 +4,11 @@ use std::io::Read;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use explain::fixture::{self, Fixture};
 use flate2::read::DeflateDecoder;
 use recording::tables::*;
 use recording::{EventKind, Recording, RetransmitKind, SourceName, TcpState, Text};
 use serde_json::Value;
+use synth::{Fixture, cases};
 use view::report::Report;
 use view::report::page::{Page, StepKind};
 
@@ -50,7 +50,7 @@ pub fn unpack(packed: &view::report::page::Packed) -> Vec<f64> {
 
 #[test]
 fn the_page_of_a_recording_is_as_it_was() {
-    let mut page = page_of(&fixture::syn_cookies());
+    let mut page = page_of(&cases::syn_cookies());
     page.tcpwhy = "0".into();
     let mut page = serde_json::to_value(&page).unwrap();
     // The book has these, word by word.
@@ -89,7 +89,7 @@ fn lines(value: &Value, indent: usize) -> String {
 
 #[test]
 fn steps_lead_to_the_rows_behind_them() {
-    let run = page_of(&fixture::accept_queue()).runs.remove(0);
+    let run = page_of(&cases::accept_queue()).runs.remove(0);
     let finding = &run.findings[0];
     assert_eq!(finding.since_s, Some(run.timelines.marks[0].at_s));
     let kinds: Vec<_> = finding.steps.iter().map(|s| s.kind).collect();
@@ -114,7 +114,7 @@ fn hostile_names_are_text_everywhere() {
         "<img src=x onerror=alert(1)>",
         HOSTILE,
     ] {
-        let mut f = fixture::syn_cookies();
+        let mut f = cases::syn_cookies();
         f.manifest.host.name = hostile.into();
         f.manifest.host.kernel = hostile.into();
         f.manifest
@@ -178,7 +178,7 @@ fn template() -> String {
 
 #[test]
 fn the_data_comes_back_out_of_the_html() {
-    let written = fixture::refused().write().unwrap();
+    let written = cases::refused().write().unwrap();
     let recording = Recording::open(written.recording.dir()).unwrap();
     let report = report(vec![("r", recording)]);
     let html = html(&report);
@@ -214,14 +214,14 @@ fn an_empty_recording_gives_a_page() {
 
 #[test]
 fn a_recording_without_length_gives_a_page() {
-    let mut f = fixture::churn();
+    let mut f = cases::churn();
     f.manifest.end_ns = f.manifest.start_ns;
     assert!(page_of(&f).runs[0].timelines.bins >= 1);
 }
 
 #[test]
 fn what_is_missing_or_lost_is_said() {
-    let mut f = fixture::churn();
+    let mut f = cases::churn();
     f.lose(SourceName::States, 4_711);
     f.without(SourceName::Counters);
     f.manifest.complete = false;
@@ -497,7 +497,7 @@ fn two_recordings_are_compared() {
         let recording = Recording::open(written.recording.dir()).unwrap();
         (written, recording)
     };
-    let (fast, slow) = (fixture::churn(), fixture::accept_queue());
+    let (fast, slow) = (cases::churn(), cases::accept_queue());
     let ((_a, fast), (_b, slow)) = (open(&fast), open(&slow));
     let report = report(vec![("fast", fast), ("slow", slow)]);
     let compared = report.page.comparison.as_ref().unwrap();

@@ -1,14 +1,15 @@
 //! What people read, word by word, for one finding of each kind and for none.
 
-use explain::fixture::{self, Fixture, Listen, SERVER};
+use explain::explain;
 use recording::tables::Health;
 use recording::{HealthKind, SourceName};
+use synth::{Fixture, Listen, SERVER, cases};
 use unicode_width::UnicodeWidthStr;
 use view::{Style, text};
 
 /// The text of a recording; whatever it says, it fits.
 fn report(f: &Fixture) -> String {
-    let explanation = f.explain().expect("a recording of our own reads");
+    let explanation = explain(&f.write().unwrap()).expect("a recording of our own reads");
     for width in [100, 72, 40] {
         let style = Style {
             width,
@@ -33,7 +34,7 @@ macro_rules! golden {
     ($($name:ident),+ $(,)?) => {$(
         #[test]
         fn $name() {
-            insta::assert_snapshot!(report(&fixture::$name()));
+            insta::assert_snapshot!(report(&cases::$name()));
         }
     )+};
 }
@@ -51,7 +52,7 @@ golden!(
 
 #[test]
 fn nothing_found_in_a_damaged_recording_says_so_first() {
-    let mut f = fixture::churn();
+    let mut f = cases::churn();
     f.lose(SourceName::States, 4_711);
     f.without(SourceName::Counters);
     f.manifest.complete = false;
@@ -64,8 +65,8 @@ fn nothing_found_in_a_damaged_recording_says_so_first() {
 
 #[test]
 fn two_findings_are_both_announced_at_the_top() {
-    let mut f = fixture::accept_queue();
-    let refused = fixture::refused();
+    let mut f = cases::accept_queue();
+    let refused = cases::refused();
     f.events.extend(refused.events.into_iter().map(|mut e| {
         e.sock = e.sock.map(|s| s + (1 << 40));
         e
@@ -87,7 +88,7 @@ fn two_findings_are_both_announced_at_the_top() {
 
 #[test]
 fn names_from_the_host_cannot_act_on_the_terminal() {
-    let mut f = fixture::syn_cookies();
+    let mut f = cases::syn_cookies();
     f.manifest.host.name = "db\x1b]0;owned\x07".into();
     for namespace in &mut f.manifest.namespaces[..2] {
         namespace.name = "x\u{202e}\x1b[31m; rm -rf /".into();
@@ -107,13 +108,13 @@ fn names_from_the_host_cannot_act_on_the_terminal() {
 
 /// Without the promise about two lines: an escaped title may be longer than a line.
 fn report_of_hostile(f: &Fixture) -> String {
-    let explanation = f.explain().expect("a recording of our own reads");
+    let explanation = explain(&f.write().unwrap()).expect("a recording of our own reads");
     text::explanation(&explanation, &Style::default())
 }
 
 #[test]
 fn colour_is_only_where_it_is_asked_for() {
-    let explanation = fixture::refused().explain().expect("it reads");
+    let explanation = explain(&cases::refused().write().unwrap()).expect("it reads");
     let plain = text::explanation(&explanation, &Style::default());
     assert!(!plain.contains('\x1b'));
     let style = Style {
@@ -137,7 +138,7 @@ fn colour_is_only_where_it_is_asked_for() {
 
 #[test]
 fn rows_can_be_left_out() {
-    let explanation = fixture::refused().explain().expect("it reads");
+    let explanation = explain(&cases::refused().write().unwrap()).expect("it reads");
     let style = Style {
         rows: false,
         ..Style::default()
@@ -164,7 +165,7 @@ fn long_addresses_still_fit() {
 
 #[test]
 fn what_began_late_is_a_note_and_no_hole() {
-    let mut f = fixture::churn();
+    let mut f = cases::churn();
     let row = |what: HealthKind| Health {
         time_ns: f.manifest.start_ns,
         source: SourceName::Threads,

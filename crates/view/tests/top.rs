@@ -1,11 +1,11 @@
 //! The live screen without a terminal: what keys do, what a window says, what is painted.
 
-use explain::fixture;
 use proptest::prelude::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use recording::tables::*;
 use recording::{Filter, HealthKind, Recording, SourceName, TcpState};
+use synth::cases;
 use view::How;
 use view::top::*;
 
@@ -306,7 +306,7 @@ fn a_filter_is_typed_and_undone() {
 
 #[test]
 fn a_finding_opens_as_its_case() {
-    let written = fixture::syn_cookies().write().unwrap();
+    let written = cases::syn_cookies().write().unwrap();
     let mut desk = Desk::of(&written.recording);
     let text = desk.press(&[]);
     let title = &desk.findings.cases[0].finding.title;

@@ -59,12 +59,12 @@ pub(crate) const ALL: &[Cause] = &[
 mod testing {
     //! What the tests of several causes share.
 
-    use crate::fixture::Fixture;
-    use crate::{Change, Finding, Number};
+    use crate::{Change, Finding, Number, explain};
+    use synth::Fixture;
 
     /// The findings of a recording; none may have been withheld.
     pub(crate) fn found(f: &Fixture) -> Vec<Finding> {
-        let explanation = f.explain().expect("a recording of our own reads");
+        let explanation = explain(&f.write().unwrap()).expect("a recording of our own reads");
         let notes = explanation.summary.health.iter();
         let withheld: Vec<_> = notes
             .filter(|n| n.says.contains("internal error"))

@@ -1,7 +1,7 @@
 //! Recordings are told apart by what differs, and not when nothing does.
 
 use super::*;
-use crate::fixture::{CLIENT, Dial, Fixture, Listen, SERVER};
+use synth::{CLIENT, Dial, Fixture, Listen, SERVER};
 
 /// Twelve uploads, the first `slow` of them without options.
 fn mesh(name: &str, slow: u16) -> Run {

@@ -3,9 +3,9 @@
 use super::closed_form;
 use super::outcome::{Outcome, Search};
 use super::params::{Params, S, SERVICES};
+use crate::Error;
 use crate::bench;
 use crate::check::{Band, CheckRow, Theirs};
-use crate::{Error, Parameters};
 
 /// Iterations and purges of the look-ups that one connect() made in case E, in order.
 const LOOK_UPS: [(f64, f64); 6] = [
@@ -66,20 +66,15 @@ fn row(
     CheckRow::new("E", figure, unit, theirs, values, tolerance)
 }
 
-pub(super) fn check(
-    parameters: &Parameters,
-    changes: &[String],
-    seeds: u64,
-) -> Result<Vec<CheckRow>, Error> {
-    let bench = Bench::new(parameters, changes, seeds);
+pub(super) fn check(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
     let usual = bench.run("in-pcb", &[TURNS])?;
     let tenth = TENTH.into_iter();
     let small = tenth.chain(["rate_1=0", "rate_3=0", "duration=6000"]);
     let small = bench.run("in-pcb", &small.collect::<Vec<_>>())?;
     let mut rows = look_ups(&usual, &small);
-    rows.extend(connects(&bench, &usual)?);
-    rows.extend(law(&bench, &usual)?);
-    rows.extend(fixes(&bench)?);
+    rows.extend(connects(bench, &usual)?);
+    rows.extend(law(bench, &usual)?);
+    rows.extend(fixes(bench)?);
     Ok(rows)
 }
 

@@ -41,12 +41,12 @@ pub(super) fn most_connects(p: &Params) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::params;
     use super::*;
+    use crate::testing::Set;
 
     #[test]
     fn the_numbers_of_the_case() {
-        let p = params(&[]);
+        let p = Params::with(&[]);
         let article = [
             (64_984_631.0, 5_501.0),
             (9_382.0, 524.0),
@@ -60,7 +60,7 @@ mod tests {
             assert!((got.1 / waits - 1.0).abs() < 0.001, "{service}: {got:?}");
         }
         // One pass: 17,343 entries, of which 5,501 TIME_WAITs and a listener.
-        let once = passed(&params(&["restart=0"]), 0);
+        let once = passed(&Params::with(&["restart=0"]), 0);
         assert!((once - 17_344.0).abs() < 20.0, "{once}");
         assert_eq!(most_connects(&p), 16_384.0 / 80.0);
     }

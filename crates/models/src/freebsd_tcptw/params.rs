@@ -1,7 +1,7 @@
 //! The parameters of the model, and what follows from them.
 
-use crate::parameters::{Declared, params};
-use crate::{Error, Values};
+use crate::Error;
+use crate::parameters::params;
 
 params! {
     /// The parameters of freebsd-tcptw. Tunings have the kernel's own names (sysctl) and the
@@ -137,29 +137,29 @@ const OWN_ISN_PER_S: u64 = 1_048_576;
 const OTHER_ISN_PER_S: u64 = 250_000;
 
 impl Params {
-    pub(super) fn of(values: &Values) -> Result<Params, Error> {
-        let p = Params::read(values)?;
+    /// Whether the values go together; the error says which do not.
+    pub(super) fn together(&self) -> Result<(), Error> {
         Error::together(
-            p.first < p.last,
+            self.first < self.last,
             format!(
                 "net.inet.ip.portrange.first={}: allowed is less than net.inet.ip.portrange.last, \
                  which is {}",
-                p.first, p.last
+                self.first, self.last
             ),
         )?;
         // All of them are kept, and a mistyped load must not take the memory of the host.
-        let open = |(rate, dwell): (f64, f64)| rate * (dwell + p.time_wait_ns() as f64 / 1e9);
-        let pcbs: f64 = p.services().map(open).sum::<f64>()
-            + open((p.outbound_rate(), p.outbound_life)).min(f64::from(p.ports()));
+        let open = |(rate, dwell): (f64, f64)| rate * (dwell + self.time_wait_ns() as f64 / 1e9);
+        let pcbs: f64 = self.services().map(open).sum::<f64>()
+            + open((self.outbound_rate(), self.outbound_life)).min(f64::from(self.ports()));
         Error::together(
             pcbs <= MOST_PCBS,
             format!(
                 "load={}: allowed are rates that make at most {MOST_PCBS} connections open or in \
                  TIME_WAIT at once, and these make {pcbs:.0}",
-                p.load
+                self.load
             ),
         )?;
-        Ok(p)
+        Ok(())
     }
 
     /// Connections per second to each service, and how long each is open on average, s.
@@ -235,12 +235,13 @@ const MOST_PCBS: f64 = 3e6;
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{params, try_params};
     use super::*;
+    use crate::simulation::Simulation;
+    use crate::testing::Set;
 
     #[test]
     fn a_time_wait_is_recyclable_when_its_sequence_numbers_are_behind() {
-        let p = params(&[]);
+        let p = Params::with(&[]);
         // A reply of 20 kB: 19 ms.
         assert_eq!(p.recyclable_after_ns(20_000, 500) / MS, 19);
         // What was received counts four times as much.
@@ -250,7 +251,7 @@ mod tests {
 
     #[test]
     fn values_that_do_not_go_together_are_one_line() {
-        let wrong = |set: &[&str]| try_params(set).unwrap_err().to_string();
+        let wrong = |set: &[&str]| Params::refused(set);
         let range = wrong(&["net.inet.ip.portrange.first=65535"]);
         assert!(
             range.ends_with("less than net.inet.ip.portrange.last, which is 65535"),

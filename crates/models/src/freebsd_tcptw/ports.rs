@@ -58,12 +58,12 @@ mod tests {
     use rand::SeedableRng;
     use rand_pcg::Pcg64Mcg;
 
-    use super::super::testing::params;
     use super::*;
+    use crate::testing::Set;
 
     #[test]
     fn a_search_goes_around_the_range() {
-        let p = params(&["net.inet.ip.portrange.first=65533"]);
+        let p = Params::with(&["net.inet.ip.portrange.first=65533"]);
         let mut ports = Ports::new(&p, 65_534);
         let tried: Vec<_> = (0..4).map(|_| ports.next(&p)).collect();
         assert_eq!(tried, [65_535, 65_533, 65_534, 65_535]);
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn many_connects_per_second_end_the_random_choice_for_a_while() {
-        let p = params(&["outbound_rate=5", "net.inet.ip.portrange.randomtime=2"]);
+        let p = Params::with(&["outbound_rate=5", "net.inet.ip.portrange.randomtime=2"]);
         let mut rng = Pcg64Mcg::seed_from_u64(1);
         let mut ports = Ports::new(&p, 50_000);
         let mut second = |searches: u32| {

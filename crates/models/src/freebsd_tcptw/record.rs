@@ -3,51 +3,36 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use recording::tables::{Call as CallRow, Event, Sample, Socket, Wait};
-use recording::{Addr, CallKind, EventKind, TcpState, Waker};
+use recording::tables::{Call as CallRow, Socket, Wait};
+use recording::{Addr, CallKind, TcpState, Waker};
+use synth::{Counters, End, Endpoint, HOST, LEAST_NS, Life, PERIOD_NS, Sink, Tables, Task};
 
+use super::observer::{Call, Conn, Observer};
 use super::outcome::Second;
-use super::params::{MS, Params, S};
+use super::params::{Params, S};
 use super::pcbs::{List, Pcb, State};
-use super::probe::{Call, Conn, Probe};
-use crate::tables::{SEGMENT_NS, START_NS, Tables};
+use crate::clock::{SEGMENT_NS, START_NS};
 
-/// The host's one network stack.
-pub(super) const HOST: u32 = 4_026_531_840;
 /// The processes that connect, from this one on.
 const WORKER_PID: u32 = 1_000;
-pub(super) const WORKER: &str = "proxy";
 /// Where they connect to: so many hosts, and their port.
 pub(super) const BACKENDS: u64 = 4;
 pub(super) const BACKEND_PORT: u16 = 8_080;
 /// Sockets up to this one are listeners; those of connections follow.
 const LISTENERS: u64 = 100;
-/// Shorter calls that succeed, and shorter waits, have no row, as a live recorder has it by default.
-const LEAST_NS: u64 = 10 * MS;
-/// The profiler's samples are so far apart: 997 per second.
-const PERIOD_NS: u64 = 1_003_009;
-/// The stack of a search; its only one.
-pub(super) const SEARCH_STACK: u64 = 1;
+/// CPUs of the host; nothing depends on it.
+pub(super) const CPUS: u32 = 2;
 
 /// Watches the simulation and writes rows.
 pub(super) struct Recorder<'a> {
     pub(super) p: &'a Params,
     pub(super) tables: &'a mut Tables,
     /// Connections that are open, by id.
-    open: BTreeMap<u64, Open>,
+    open: BTreeMap<u64, Life>,
     pub(super) workers: Vec<Worker>,
-    pub(super) counters: BTreeMap<&'static str, i64>,
-}
-
-/// An open connection, and what is written of it so far.
-struct Open {
-    conn: Conn,
-    /// connect() was called, of those that this host made; by which worker.
-    called_ns: u64,
-    worker: u32,
-    established_ns: Option<u64>,
-    /// Its changes of state so far are rows, or a sample says it; else its whole life will be one row.
-    told: bool,
+    pub(super) counters: Counters,
+    /// The stack of a search.
+    search: u64,
 }
 
 /// What a worker does.
@@ -62,23 +47,67 @@ pub(super) struct Worker {
     pub(super) sleeps: u64,
 }
 
+/// The process of a worker.
+pub(super) fn task(worker: u32) -> Task<'static> {
+    Task {
+        pid: WORKER_PID + worker,
+        comm: "proxy",
+    }
+}
+
+fn cpu(worker: u32) -> u32 {
+    worker % CPUS
+}
+
+pub(super) fn listener(nth: u16) -> u64 {
+    1 + u64::from(nth)
+}
+
+pub(super) fn here() -> Addr {
+    Addr::from(Ipv4Addr::new(198, 18, 0, 1))
+}
+
+pub(super) fn backend(nth: u64) -> Addr {
+    Addr::from(Ipv4Addr::new(198, 18, 1, nth as u8 + 1))
+}
+
+/// The other side: clients are as many as it takes that no two connections have the same ends.
+fn there(conn: Conn) -> Endpoint {
+    if conn.outbound {
+        return (backend(conn.id % BACKENDS), BACKEND_PORT);
+    }
+    let (host, port) = (conn.id / 64_000, conn.id % 64_000);
+    let client = Ipv4Addr::new(198, 19, (host >> 8) as u8, host as u8);
+    (Addr::from(client), 1_024 + port as u16)
+}
+
+fn end(conn: Conn) -> End {
+    End {
+        netns: HOST,
+        sock: LISTENERS + conn.id,
+        family: 4,
+        local: (here(), conn.local_port),
+        remote: there(conn),
+    }
+}
+
 impl<'a> Recorder<'a> {
     pub(super) fn new(p: &'a Params, tables: &'a mut Tables) -> Recorder<'a> {
-        let mut recorder = Recorder {
+        let search = super::samples::describe(p, tables);
+        Recorder {
             p,
             tables,
             open: BTreeMap::new(),
             workers: vec![Worker::default(); p.workers as usize],
-            counters: BTreeMap::new(),
-        };
-        recorder.describe();
-        recorder
+            counters: Counters::default(),
+            search,
+        }
     }
 
     /// Ends the recording.
     pub(super) fn finish(mut self) {
         self.tell_open();
-        self.tables.ends(self.p.duration * S);
+        self.tables.manifest.end_ns = START_NS + self.p.duration * S;
     }
 
     /// A moment of the simulation on the recording's clock.
@@ -86,82 +115,10 @@ impl<'a> Recorder<'a> {
         START_NS + sim_ns.saturating_sub(self.p.origin_ns())
     }
 
-    pub(super) fn here(&self) -> Addr {
-        Addr::from(Ipv4Addr::new(198, 18, 0, 1))
-    }
-
-    /// The other side: clients are as many as it takes that no two connections have the same ends.
-    fn there(&self, conn: Conn) -> (Addr, u16) {
-        if conn.outbound {
-            return (backend(conn.id % BACKENDS), BACKEND_PORT);
-        }
-        let (host, port) = (conn.id / 64_000, conn.id % 64_000);
-        let client = Ipv4Addr::new(198, 19, (host >> 8) as u8, host as u8);
-        (Addr::from(client), 1_024 + port as u16)
-    }
-
-    pub(super) fn listener(nth: u16) -> u64 {
-        1 + u64::from(nth)
-    }
-
-    pub(super) fn pid(worker: u32) -> u32 {
-        WORKER_PID + worker
-    }
-
-    fn event(&self, conn: Conn, at_ns: u64, from: TcpState, to: TcpState) -> Event {
-        let (remote_addr, remote_port) = self.there(conn);
-        Event {
-            time_ns: self.at(at_ns),
-            kind: EventKind::State,
-            netns: HOST,
-            sock: Some(LISTENERS + conn.id),
-            family: 4,
-            local_addr: self.here(),
-            local_port: conn.local_port,
-            remote_addr,
-            remote_port,
-            old_state: Some(from),
-            state: Some(to),
-            ..Event::default()
-        }
-    }
-
     /// Writes what is there of every open connection: a segment, or the recording, ends.
     fn tell_open(&mut self) {
-        let ids = self.open.iter().filter(|(_, open)| !open.told);
-        let ids: Vec<u64> = ids.map(|(id, _)| *id).collect();
-        for id in ids {
-            let Some(open) = self.open.get_mut(&id) else {
-                continue;
-            };
-            open.told = true;
-            let (conn, called_ns, worker) = (open.conn, open.called_ns, open.worker);
-            let established = open.established_ns;
-            if conn.outbound {
-                let row = Event {
-                    pid: Some(Recorder::pid(worker)),
-                    comm: Some(WORKER.into()),
-                    ..self.event(conn, called_ns, TcpState::Close, TcpState::SynSent)
-                };
-                self.tables.add(row);
-            }
-            if let Some(at_ns) = established {
-                self.tell_established(conn, at_ns);
-            }
-        }
-    }
-
-    fn tell_established(&mut self, conn: Conn, at_ns: u64) {
-        let from = if conn.outbound {
-            TcpState::SynSent
-        } else {
-            TcpState::SynRecv
-        };
-        let row = self.event(conn, at_ns, from, TcpState::Established);
-        self.tables.add(Event {
-            retransmits: Some(0),
-            ..row
-        });
+        let open = self.open.values_mut();
+        self.tables.extend(open.flat_map(Life::tell));
     }
 
     /// A sample of a connection, as the recorder takes it of each when it begins.
@@ -172,44 +129,26 @@ impl<'a> Recorder<'a> {
             State::TimeWait => TcpState::TimeWait,
             State::Gone => return,
         };
-        let conn = Conn {
+        let end = end(Conn {
             id: pcb.id,
             local_port,
             outbound: pcb.outbound,
-        };
-        let (remote_addr, remote_port) = self.there(conn);
+        });
+        let time_ns = self.at(now_ns);
         let is_connection = pcb.state != State::TimeWait;
         self.tables.add(Socket {
-            time_ns: self.at(now_ns),
-            netns: HOST,
-            sock: LISTENERS + pcb.id,
-            family: 4,
-            state,
-            local_addr: self.here(),
-            local_port,
-            remote_addr,
-            remote_port,
             congestion: is_connection.then(|| "newreno".into()),
-            ..Socket::default()
+            ..end.sample(time_ns, state)
         });
         if is_connection {
-            let open = Open {
-                conn,
-                called_ns: now_ns,
-                worker: 0,
-                established_ns: Some(now_ns).filter(|_| pcb.state == State::Live),
-                told: true,
-            };
-            self.open.insert(pcb.id, open);
+            let established = (pcb.state == State::Live).then_some(time_ns);
+            let life = Life::older(end, pcb.outbound, established);
+            self.open.insert(pcb.id, life);
         }
     }
 }
 
-pub(super) fn backend(nth: u64) -> Addr {
-    Addr::from(Ipv4Addr::new(198, 18, 1, nth as u8 + 1))
-}
-
-impl Probe for Recorder<'_> {
+impl Observer for Recorder<'_> {
     fn begins(&mut self, now_ns: u64, lists: &[List]) {
         for (port, list) in (0..=u16::MAX).zip(lists) {
             for pcb in list.all() {
@@ -219,28 +158,19 @@ impl Probe for Recorder<'_> {
     }
 
     fn accepted(&mut self, conn: Conn, now_ns: u64) {
-        let open = Open {
-            conn,
-            called_ns: now_ns,
-            worker: 0,
-            established_ns: Some(now_ns),
-            told: false,
-        };
-        self.open.insert(conn.id, open);
+        let life = Life::accepted(end(conn), self.at(now_ns));
+        self.open.insert(conn.id, life);
     }
 
     fn established(&mut self, conn: Conn, _called_ns: u64, now_ns: u64) {
-        let told = self.open.get_mut(&conn.id).is_some_and(|open| {
-            open.established_ns = Some(now_ns);
-            open.told
-        });
-        if told {
-            self.tell_established(conn, now_ns);
-        }
+        let time_ns = self.at(now_ns);
+        let life = self.open.get_mut(&conn.id);
+        self.tables
+            .extend(life.and_then(|life| life.establish(time_ns)));
     }
 
     fn closed(&mut self, conn: Conn, first: bool, now_ns: u64) {
-        let Some(open) = self.open.remove(&conn.id) else {
+        let Some(life) = self.open.remove(&conn.id) else {
             return;
         };
         let from = if first {
@@ -248,27 +178,11 @@ impl Probe for Recorder<'_> {
         } else {
             TcpState::LastAck
         };
-        let established = open.established_ns.filter(|_| !open.told);
-        let whole = established.is_some() && conn.outbound;
-        let bytes = (
-            u64::from(self.p.reply_bytes),
-            u64::from(self.p.request_bytes),
-        );
-        let (sent, received) = if conn.outbound {
-            (bytes.1, bytes.0)
-        } else {
-            bytes
-        };
-        let row = Event {
-            pid: whole.then(|| Recorder::pid(open.worker)),
-            comm: whole.then(|| WORKER.into()),
-            connect_ns: whole.then(|| self.at(open.called_ns)),
-            established_ns: established.map(|at_ns| self.at(at_ns)),
-            retransmits: Some(0),
-            bytes_acked: Some(sent),
-            bytes_received: Some(received),
-            ..self.event(conn, now_ns, from, TcpState::Close)
-        };
+        let mut bytes = [self.p.reply_bytes, self.p.request_bytes].map(u64::from);
+        if conn.outbound {
+            bytes.reverse();
+        }
+        let row = life.close(self.at(now_ns), from, bytes);
         self.tables.add(row);
     }
 
@@ -277,23 +191,16 @@ impl Probe for Recorder<'_> {
         if to_ns - from_ns < LEAST_NS || to_ns > self.p.end_ns() {
             return;
         }
-        let (pid, waker_pid) = (Recorder::pid(worker), Recorder::pid(holder));
+        let by = task(holder);
         self.tables.add(Wait {
-            time_ns: self.at(to_ns),
-            pid,
-            tid: pid,
-            comm: WORKER.into(),
-            netns: HOST,
             state: "D".into(),
             syscall: Some("connect".into()),
-            waited_ns: to_ns - from_ns,
-            runqueue_ns: Some(0),
             waker: Waker::Task,
-            waker_pid,
-            waker_tid: waker_pid,
-            waker_comm: WORKER.into(),
-            waker_cpu: self.cpu(holder),
-            ..Wait::default()
+            waker_pid: by.pid,
+            waker_tid: by.pid,
+            waker_comm: by.comm.into(),
+            waker_cpu: cpu(holder),
+            ..task(worker).wait(self.at(to_ns), HOST, to_ns - from_ns)
         });
     }
 
@@ -301,20 +208,12 @@ impl Probe for Recorder<'_> {
         self.workers[worker as usize]
             .searches
             .push((from_ns, to_ns));
-        let pid = Recorder::pid(worker);
         let until_ns = to_ns.min(self.p.end_ns());
         let mut sampled_ns = from_ns.next_multiple_of(PERIOD_NS);
         while sampled_ns < until_ns {
-            self.tables.add(Sample {
-                time_ns: self.at(sampled_ns),
-                cpu: self.cpu(worker),
-                pid,
-                tid: pid,
-                comm: WORKER.into(),
-                softirq: false,
-                kernel_stack: Some(SEARCH_STACK),
-                user_stack: None,
-            });
+            let (time_ns, stack) = (self.at(sampled_ns), Some(self.search));
+            self.tables
+                .add(task(worker).on_cpu(time_ns, cpu(worker), stack));
             sampled_ns += PERIOD_NS;
         }
     }
@@ -324,45 +223,30 @@ impl Probe for Recorder<'_> {
         worker.sleeps += u64::from(call.called_ns > worker.returned_ns);
         worker.returned_ns = call.returned_ns;
         if let Some(conn) = call.made {
-            let open = Open {
-                conn,
-                called_ns: call.called_ns,
-                worker: call.worker,
-                established_ns: None,
-                told: false,
-            };
+            let life = Life::connects(end(conn), task(call.worker), self.at(call.called_ns));
             // One whose search began before the recording has been sampled.
-            self.open.entry(conn.id).or_insert(open);
+            self.open.entry(conn.id).or_insert(life);
         }
         let took_ns = call.returned_ns - call.called_ns;
         if took_ns < LEAST_NS && call.made.is_some() {
             return;
         }
-        let (remote_addr, remote_port) = match call.made {
-            Some(conn) => self.there(conn),
-            None => (Addr::default(), 0),
-        };
-        let pid = Recorder::pid(call.worker);
+        let made = call.made.map(end);
+        let (remote_addr, remote_port) = made.map_or_else(Default::default, |end| end.remote);
+        let returned_ns = self.at(call.returned_ns);
         self.tables.add(CallRow {
-            time_ns: self.at(call.returned_ns),
-            pid,
-            tid: pid,
-            comm: WORKER.into(),
-            netns: HOST,
-            call: CallKind::Connect,
-            duration_ns: took_ns,
-            error: Some(match call.made {
+            error: Some(match made {
                 Some(_) => "EINPROGRESS".into(),
                 None => "EADDRNOTAVAIL".into(),
             }),
-            sock: call.made.map(|conn| LISTENERS + conn.id),
+            sock: made.map(|end| end.sock),
             family: 4,
-            local_addr: self.here(),
-            local_port: call.made.map_or(0, |conn| conn.local_port),
+            local_addr: here(),
+            local_port: made.map_or(0, |end| end.local.1),
             remote_addr,
             remote_port,
             port_search_ns: Some(call.returned_ns - call.began_ns),
-            ..CallRow::default()
+            ..task(call.worker).call(returned_ns, HOST, CallKind::Connect, took_ns)
         });
     }
 
@@ -375,12 +259,3 @@ impl Probe for Recorder<'_> {
         }
     }
 }
-
-impl Recorder<'_> {
-    pub(super) fn cpu(&self, worker: u32) -> u32 {
-        worker % CPUS
-    }
-}
-
-/// CPUs of the host; nothing depends on it.
-pub(super) const CPUS: u32 = 2;

@@ -1,24 +1,27 @@
 //! What a recorder would have measured: once at the start, then every second.
 
-use recording::tables::{
-    Counter, Frame, Holder, Listener, PortUse, Setting, Stack, TableSize, Thread, ThreadSleep,
+use recording::tables::{PortUse, TableSize, Thread};
+use recording::{Addr, SourceName, counter};
+use synth::{
+    HOST, LEAST_PORTS, Listening, Sink, StackIds, Tables, Task, kernel, settings, table_size,
 };
-use recording::{SourceName, counter};
 
 use super::outcome::Second;
-use super::params::{S, SERVICES};
+use super::params::{Params, S, SERVICES};
 use super::pcbs::{List, State};
-use super::record::{BACKEND_PORT, BACKENDS, CPUS, HOST, Recorder, SEARCH_STACK, WORKER, backend};
-use crate::tables::START_NS;
+use super::record::{BACKEND_PORT, BACKENDS, CPUS, Recorder, backend, here, listener, task};
+use crate::clock::START_NS;
 
 /// kern.ipc.somaxconn. The services accept at once.
 const BACKLOG: u32 = 128;
 /// The files of the listening sockets, from this one on, and the process that has them.
 const INODE: u64 = 5_000;
-const SERVER_PID: u32 = 900;
-/// Ports in use are counted every so many seconds; destinations with fewer have no row, as live.
+const SERVER: Task = Task {
+    pid: 900,
+    comm: "server",
+};
+/// Ports in use are counted every so many seconds, as live.
 const PORTS_EVERY_S: u64 = 5;
-const LEAST_PORTS: u32 = 16;
 
 /// How connect() comes to the search, the innermost function first (FreeBSD 6).
 const SEARCH: &[&str] = &[
@@ -83,89 +86,49 @@ const COMPUTED: &[(SourceName, &str)] = &[
     (SourceName::ProfileSymbols, "the functions of a search"),
 ];
 
-impl Recorder<'_> {
-    /// What is known before anything happens.
-    pub(super) fn describe(&mut self) {
-        self.tables.host("FreeBSD 6", CPUS);
-        self.tables.namespace(HOST, "host");
-        for (name, gives) in COMPUTED {
-            self.tables.computes(name.clone(), gives);
-        }
-        let p = self.p;
-        let settings = [
-            ("net.inet.ip.portrange.first", p.first.into()),
-            ("net.inet.ip.portrange.last", p.last.into()),
-            ("net.inet.ip.portrange.randomized", p.randomized),
-            ("net.inet.ip.portrange.randomcps", p.randomcps),
-            ("net.inet.ip.portrange.randomtime", p.randomtime),
-            ("net.inet.tcp.msl", p.msl),
-            ("net.inet.ip.intr_queue_maxlen", p.intr_queue_maxlen),
-        ];
-        for (name, value) in settings {
-            self.tables.add(Setting {
-                time_ns: START_NS,
-                netns: HOST,
-                name: name.into(),
-                value: value.to_string().into(),
-            });
-        }
-        for nth in 0..SERVICES {
-            self.tables.add(Holder {
-                time_ns: START_NS,
-                inode: INODE + u64::from(nth),
-                pid: SERVER_PID,
-                comm: "server".into(),
-                fd: 3 + u32::from(nth),
-            });
-        }
-        for (depth, function) in (0..).zip(SEARCH) {
-            let frame = u64::from(depth) + 1;
-            self.tables.add(Stack {
-                time_ns: START_NS,
-                stack: SEARCH_STACK,
-                depth,
-                frame,
-            });
-            self.tables.add(Frame {
-                time_ns: START_NS,
-                frame,
-                function: (*function).into(),
-                module: "kernel".into(),
-                offset: 0,
-            });
-        }
+/// What is known before anything happens; the stack of a search.
+pub(super) fn describe(p: &Params, tables: &mut Tables) -> u64 {
+    let host = (HOST, "host".to_string());
+    tables.describe(("FreeBSD 6", CPUS), [host], COMPUTED);
+    let all = [
+        ("net.inet.ip.portrange.first", p.first.into()),
+        ("net.inet.ip.portrange.last", p.last.into()),
+        ("net.inet.ip.portrange.randomized", p.randomized),
+        ("net.inet.ip.portrange.randomcps", p.randomcps),
+        ("net.inet.ip.portrange.randomtime", p.randomtime),
+        ("net.inet.tcp.msl", p.msl),
+        ("net.inet.ip.intr_queue_maxlen", p.intr_queue_maxlen),
+    ];
+    tables.extend(settings(START_NS, HOST, all));
+    for nth in 0..SERVICES {
+        tables.add(SERVER.holds(START_NS, INODE + u64::from(nth), 3 + u32::from(nth)));
     }
+    let search = SEARCH.iter().map(|function| kernel(function, 0));
+    StackIds::default().add(START_NS, search, tables)
+}
 
+impl Recorder<'_> {
     /// Measures everything.
     pub(super) fn measure(&mut self, now_ns: u64, second: &Second, lists: &[List]) {
         let time_ns = self.at(now_ns);
         for nth in 0..SERVICES {
-            self.tables.add(Listener {
-                time_ns,
+            let service = Listening {
                 netns: HOST,
-                sock: Recorder::listener(nth),
-                inode: Some(INODE + u64::from(nth)),
+                sock: listener(nth),
+                inode: INODE + u64::from(nth),
                 family: 4,
-                local_port: self.p.service_port + nth,
+                at: (Addr::default(), self.p.service_port + nth),
                 backlog: BACKLOG,
-                ..Listener::default()
-            });
+            };
+            self.tables.add(service.sample(time_ns));
         }
-        let size = |structure: &str, entries| TableSize {
-            time_ns,
-            netns: HOST,
-            structure: structure.into(),
-            entries,
-            ..TableSize::default()
-        };
+        let size = |structure, entries| table_size(time_ns, HOST, structure, entries);
         self.tables.add(size("time-wait", second.time_wait));
+        let listed = second.open + second.time_wait + u64::from(SERVICES);
         self.tables.add(TableSize {
             buckets: Some(second.ports),
             longest_chain: Some(second.longest_list),
-            ..size(
-                "port-lists",
-                second.open + second.time_wait + u64::from(SERVICES),
-            )
+            ..size("port-lists", listed)
         });
         self.counters(time_ns, second);
         let since_s = (now_ns - self.p.origin_ns()) / S;
@@ -189,20 +152,8 @@ impl Recorder<'_> {
             ("in_pcblookup_local.expired", s.purged),
         ];
         for (name, by) in rises {
-            let value = self.counters.entry(name).or_default();
-            *value += by as i64;
-            if by == 0 && name != counter::IN_SEGS {
-                continue;
-            }
-            let (group, name) = counter::parts(name);
-            self.tables.add(Counter {
-                time_ns,
-                netns: HOST,
-                group: group.into(),
-                name: name.into(),
-                value: *value,
-                delta: Some(by as i64),
-            });
+            let row = self.counters.sample_one(time_ns, HOST, name, by as i64);
+            self.tables.extend(row);
         }
     }
 
@@ -225,7 +176,7 @@ impl Recorder<'_> {
                 time_ns,
                 netns: HOST,
                 family: 4,
-                local_addr: self.here(),
+                local_addr: here(),
                 remote_addr: backend(nth),
                 remote_port: BACKEND_PORT,
                 ports_used,
@@ -258,29 +209,15 @@ impl Recorder<'_> {
         if !tell {
             return;
         }
-        let sleep_ns = S.saturating_sub(system_ns + disk_ns);
-        let pid = Recorder::pid(nth);
-        self.tables.add(Thread {
-            time_ns,
-            interval_ns: S,
-            pid,
-            tid: pid,
-            comm: WORKER.into(),
+        let task = task(nth);
+        let thread = Thread {
             system_ns,
-            sleep_ns,
+            sleep_ns: S.saturating_sub(system_ns + disk_ns),
             disk_ns,
             voluntary: count,
-            ..Thread::default()
-        });
-        if sleep_ns > 0 {
-            self.tables.add(ThreadSleep {
-                time_ns,
-                pid,
-                tid: pid,
-                syscall: "kevent".into(),
-                sleep_ns,
-                count,
-            });
-        }
+            ..task.thread(time_ns, S)
+        };
+        self.tables.extend(task.slept(&thread, "kevent"));
+        self.tables.add(thread);
     }
 }

@@ -7,11 +7,11 @@
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use super::observer::{Call, Conn, Observer};
 use super::outcome::{Met, Outcome, Search, Second};
 use super::params::{Params, S, SERVICES};
 use super::pcbs::{List, Pcb, State};
 use super::ports::Ports;
-use super::probe::{Call, Conn, Probe};
 use crate::engine::Queue;
 
 /// From connect()'s return until the connection is established, and from a SYN's drop until it comes
@@ -51,9 +51,9 @@ struct Worker {
     waiting: u64,
 }
 
-struct Sim<'p, P> {
+struct Sim<'p, O> {
     p: &'p Params,
-    probe: &'p mut P,
+    observer: &'p mut O,
     rng: Pcg64Mcg,
     queue: Queue<Due>,
     /// By port.
@@ -78,7 +78,7 @@ struct Sim<'p, P> {
 }
 
 /// Simulates once.
-pub(super) fn simulate(p: &Params, seed: u64, probe: &mut impl Probe) -> Outcome {
+pub(super) fn simulate(p: &Params, seed: u64, observer: &mut impl Observer) -> Outcome {
     let mut lists = vec![List::default(); 1 << 16];
     for nth in 0..SERVICES {
         lists[usize::from(p.service_port + nth)].listen();
@@ -89,7 +89,7 @@ pub(super) fn simulate(p: &Params, seed: u64, probe: &mut impl Probe) -> Outcome
     let begin = begin.rem_euclid(p.ports().into()) as u16;
     let mut sim = Sim {
         p,
-        probe,
+        observer,
         rng: Pcg64Mcg::seed_from_u64(seed),
         queue: Queue::new(),
         lists,
@@ -119,7 +119,7 @@ pub(super) fn simulate(p: &Params, seed: u64, probe: &mut impl Probe) -> Outcome
     sim.outcome
 }
 
-impl<P: Probe> Sim<'_, P> {
+impl<O: Observer> Sim<'_, O> {
     fn begin(&mut self) {
         self.queue.schedule(0, Due::Second);
         for nth in 0..SERVICES {
@@ -228,7 +228,7 @@ impl<P: Probe> Sim<'_, P> {
         let conn = self.insert(self.p.service_port + nth, false, State::Live);
         self.second.accepts += 1;
         if self.watched {
-            self.probe.accepted(conn, now_ns);
+            self.observer.accepted(conn, now_ns);
         }
         self.closes_after(conn, self.p.service(nth).1);
     }
@@ -260,7 +260,7 @@ impl<P: Probe> Sim<'_, P> {
         if self.is_locked() {
             if self.watched {
                 let until_ns = self.locked_ns.1;
-                self.probe.blocked(worker, self.holder, now_ns, until_ns);
+                self.observer.blocked(worker, self.holder, now_ns, until_ns);
             }
             return self.after_lock(Due::Search(worker));
         }
@@ -287,7 +287,7 @@ impl<P: Probe> Sim<'_, P> {
                     met,
                 });
             }
-            self.probe.searches(worker, now_ns, until_ns);
+            self.observer.searches(worker, now_ns, until_ns);
         }
         let made = port.map(|port| self.insert(port, true, State::Connecting));
         let w = &mut self.workers[worker as usize];
@@ -366,7 +366,7 @@ impl<P: Probe> Sim<'_, P> {
             self.queue.schedule(call.returned_ns + ROUND_TRIP_NS, due);
         }
         if self.watched {
-            self.probe.returned(&call);
+            self.observer.returned(&call);
         }
         self.call(worker);
     }
@@ -378,7 +378,7 @@ impl<P: Probe> Sim<'_, P> {
         }
         if self.watched {
             let now_ns = self.queue.now_ns();
-            self.probe.established(conn, called_ns, now_ns);
+            self.observer.established(conn, called_ns, now_ns);
         }
         self.closes_after(conn, self.p.outbound_life);
     }
@@ -404,7 +404,7 @@ impl<P: Probe> Sim<'_, P> {
             }
         }
         if self.watched {
-            self.probe.closed(conn, first, now_ns);
+            self.observer.closed(conn, first, now_ns);
         }
     }
 
@@ -434,7 +434,7 @@ impl<P: Probe> Sim<'_, P> {
         self.told_locked_ns = locked_ns;
         if !self.watched {
             self.watched = true;
-            self.probe.begins(now_ns, &self.lists);
+            self.observer.begins(now_ns, &self.lists);
             let nothing = Second {
                 open: second.open,
                 time_wait: second.time_wait,
@@ -443,10 +443,10 @@ impl<P: Probe> Sim<'_, P> {
                 time_wait_services: second.time_wait_services,
                 ..Second::default()
             };
-            self.probe.second(now_ns, &nothing, &self.lists);
+            self.observer.second(now_ns, &nothing, &self.lists);
             return;
         }
-        self.probe.second(now_ns, &second, &self.lists);
+        self.observer.second(now_ns, &second, &self.lists);
         self.outcome.seconds.push(second);
     }
 }

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::closed_form;
+use super::observer::{Call, Conn, Observer};
 use super::outcome::{Outcome, Second};
 use super::params::{Params, SERVICES};
 use super::pcbs::{List, State};
-use super::probe::{Call, Conn, Probe, Unwatched};
 use super::sim::simulate;
-use super::testing::params;
 use crate::testing::Audit;
+use crate::testing::Set;
 
 /// Watches and complains.
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl Auditor {
     }
 }
 
-impl Probe for Auditor {
+impl Observer for Auditor {
     fn begins(&mut self, now_ns: u64, lists: &[List]) {
         self.audit.at(now_ns);
         self.began_ns = now_ns;
@@ -181,7 +181,7 @@ proptest! {
             format!("net.inet.tcp.msl={msl}"),
             format!("reply_bytes={reply_bytes}"),
         ];
-        let p = params(&set.each_ref().map(String::as_str));
+        let p = Params::with(&set.each_ref().map(String::as_str));
         let (a, o) = audit(&p, seed);
         prop_assert!(a.audit.wrong.is_empty(), "{}", a.audit);
         let sum = |of: fn(&Second) -> u64| o.seconds.iter().map(of).sum::<u64>();
@@ -203,21 +203,21 @@ proptest! {
 
 #[test]
 fn the_same_seed_gives_the_same_run_and_another_another() {
-    let p = params(&["duration=20", "lead_in=100"]);
-    let run = |seed| simulate(&p, seed, &mut Unwatched);
+    let p = Params::with(&["duration=20", "lead_in=100"]);
+    let run = |seed| simulate(&p, seed, &mut ());
     assert_eq!(run(7), run(7));
     assert_ne!(run(7), run(8));
 }
 
 #[test]
 fn watching_changes_nothing() {
-    let p = params(&["duration=10", "lead_in=60", "load=0.3"]);
-    assert_eq!(audit(&p, 3).1, simulate(&p, 3, &mut Unwatched));
+    let p = Params::with(&["duration=10", "lead_in=60", "load=0.3"]);
+    assert_eq!(audit(&p, 3).1, simulate(&p, 3, &mut ()));
 }
 
 #[test]
 fn one_connect_meets_all_five_services_and_takes_seconds() {
-    let o = simulate(&params(&[]), 1, &mut Unwatched);
+    let o = simulate(&Params::with(&[]), 1, &mut ());
     assert_eq!(o.searches.len(), 1, "{:?}", o.searches);
     let search = &o.searches[0];
     let met: Vec<u16> = search.met.iter().map(|m| m.service).collect();
@@ -238,7 +238,7 @@ fn one_connect_meets_all_five_services_and_takes_seconds() {
 #[test]
 fn the_fixes_end_it() {
     for set in ["purge_in_lookup=0", "restart=0", "service_port=8000"] {
-        let o = simulate(&params(&[set]), 1, &mut Unwatched);
+        let o = simulate(&Params::with(&[set]), 1, &mut ());
         let longest = o.most(|s| s.longest_ns);
         assert!(longest < 10e6, "{set}: {longest}");
     }
@@ -247,8 +247,8 @@ fn the_fixes_end_it() {
 #[test]
 fn large_replies_are_not_recyclable_at_once() {
     // 200 MB in two seconds: not until 191 s after the connection began.
-    let p = params(&["reply_bytes=200000000", "outbound_rate=140"]);
-    let o = simulate(&p, 1, &mut Unwatched);
+    let p = Params::with(&["reply_bytes=200000000", "outbound_rate=140"]);
+    let o = simulate(&p, 1, &mut ());
     let of = |service| o.per_look_up(service, |m| m.purged as f64);
     assert_eq!((of(1), of(2)), (0.0, 0.0));
     // Those of the first service last two minutes, and a minute in TIME_WAIT: hardly any is left out.
@@ -265,27 +265,27 @@ fn without_the_purge_ports_run_out() {
         "net.inet.ip.portrange.first=63898",
         "service_port=64000",
     ];
-    let p = params(&set);
-    let o = simulate(&p, 1, &mut Unwatched);
+    let p = Params::with(&set);
+    let o = simulate(&p, 1, &mut ());
     let rate = o.sum(|s| s.connects) / p.duration as f64;
     assert!(
         (rate / closed_form::most_connects(&p) - 1.0).abs() < 0.05,
         "{rate}"
     );
-    let purging = simulate(&params(&set[1..]), 1, &mut Unwatched);
+    let purging = simulate(&Params::with(&set[1..]), 1, &mut ());
     assert_eq!(purging.sum(|s| s.failed), 0.0);
 }
 
 #[test]
 fn packets_are_dropped_when_the_input_queue_is_full() {
-    let o = simulate(&params(&[]), 1, &mut Unwatched);
+    let o = simulate(&Params::with(&[]), 1, &mut ());
     let took_s = o.searches[0].took_ns as f64 / 1e9;
-    let expected = took_s * params(&[]).packets_per_s() - 50.0;
+    let expected = took_s * Params::with(&[]).packets_per_s() - 50.0;
     assert!((o.sum(|s| s.packets_dropped) - expected).abs() < 1.0);
     let roomy = simulate(
-        &params(&["net.inet.ip.intr_queue_maxlen=100000"]),
+        &Params::with(&["net.inet.ip.intr_queue_maxlen=100000"]),
         1,
-        &mut Unwatched,
+        &mut (),
     );
     assert_eq!(roomy.sum(|s| s.syns_dropped + s.packets_dropped), 0.0);
 }

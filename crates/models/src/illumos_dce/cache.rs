@@ -177,7 +177,7 @@ mod tests {
     use rand::SeedableRng;
 
     use super::*;
-    use crate::illumos_dce::testing::params;
+    use crate::testing::Set;
 
     /// Every address that returns is at a place of its own in its chain.
     fn sound(cache: &Cache) -> bool {
@@ -203,7 +203,7 @@ mod tests {
             let threshold = format!("_dce_reclaim_threshold={threshold}");
             let set = ["ip_dce_hash_size=4", "returning_destinations=12",
                 "ip_dce_reclaim_interval=60", &threshold];
-            let p = params(&set);
+            let p = Params::with(&set);
             let mut rng = Pcg64Mcg::seed_from_u64(7);
             let mut cache = Cache::new(&p, &mut rng);
             for (nth, what) in does {
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_oldest_is_found_last_and_the_newest_at_once() {
-        let p = params(&["ip_dce_hash_size=1", "returning_destinations=2"]);
+        let p = Params::with(&["ip_dce_hash_size=1", "returning_destinations=2"]);
         let mut rng = Pcg64Mcg::seed_from_u64(1);
         let mut cache = Cache::new(&p, &mut rng);
         assert_eq!(cache.passes(Whom::New(0)), 0);
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn one_reclaim_takes_a_third() {
-        let p = params(&["returning_destinations=300"]);
+        let p = Params::with(&["returning_destinations=300"]);
         let mut rng = Pcg64Mcg::seed_from_u64(1);
         let mut cache = Cache::new(&p, &mut rng);
         for nth in 0..300 {

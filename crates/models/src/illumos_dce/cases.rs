@@ -3,9 +3,9 @@
 use super::closed_form;
 use super::outcome::Outcome;
 use super::params::Params;
+use crate::Error;
 use crate::bench;
 use crate::check::{Band, CheckRow, Theirs};
-use crate::{Error, Parameters};
 
 type Bench<'a> = bench::Bench<'a, Params>;
 type Runs = bench::Runs<Params>;
@@ -25,15 +25,10 @@ impl Runs {
     }
 }
 
-pub(super) fn check(
-    parameters: &Parameters,
-    changes: &[String],
-    seeds: u64,
-) -> Result<Vec<CheckRow>, Error> {
-    let bench = Bench::new(parameters, changes, seeds);
-    let mut rows = after_two_weeks(&bench)?;
-    rows.extend(over_time(&bench)?);
-    rows.extend(fixes(&bench)?);
+pub(super) fn check(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
+    let mut rows = after_two_weeks(bench)?;
+    rows.extend(over_time(bench)?);
+    rows.extend(fixes(bench)?);
     Ok(rows)
 }
 

@@ -42,11 +42,11 @@ pub(super) fn after_reclaim(p: &Params) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::illumos_dce::testing::params;
+    use crate::testing::Set;
 
     #[test]
     fn the_numbers_of_the_case() {
-        let p = params(&[]);
+        let p = Params::with(&[]);
         let near = |got: f64, want: f64| (got - want).abs() < 0.01 * want;
         assert!(near(chain(&p, p.uptime), 97_551.0));
         assert!(near(lookup_ms(&p, p.uptime), 2.93));

@@ -1,7 +1,7 @@
 //! The parameters of the model, and what follows from them.
 
-use crate::parameters::{Declared, params};
-use crate::{Error, Values};
+use crate::Error;
+use crate::parameters::params;
 
 params! {
     /// The parameters of illumos-dce. Tunings have the kernel's own names (/etc/system, ipadm).
@@ -104,40 +104,40 @@ const REAP_INTERVAL_S: f64 = 15.0;
 const HARD: u32 = 2;
 
 impl Params {
-    pub(super) fn of(values: &Values) -> Result<Params, Error> {
-        let p = Params::read(values)?;
+    /// Whether the values go together; the error says which do not.
+    pub(super) fn together(&self) -> Result<(), Error> {
         Error::together(
-            p.ip_dce_hash_size.is_power_of_two(),
+            self.ip_dce_hash_size.is_power_of_two(),
             format!(
                 "ip_dce_hash_size={}: allowed is a power of two",
-                p.ip_dce_hash_size
+                self.ip_dce_hash_size
             ),
         )?;
         Error::together(
-            p.interrupt_cpu < p.cpus,
+            self.interrupt_cpu < self.cpus,
             format!(
                 "interrupt_cpu={}: allowed is 0 to {}, as there are {} CPUs",
-                p.interrupt_cpu,
-                p.cpus - 1,
-                p.cpus
+                self.interrupt_cpu,
+                self.cpus - 1,
+                self.cpus
             ),
         )?;
         Error::together(
-            p.new_destinations <= p.lookups(),
+            self.new_destinations <= self.lookups(),
             format!(
                 "new_destinations={}: allowed is at most the lookups per second, which are {:.1}",
-                p.new_destinations,
-                p.lookups()
+                self.new_destinations,
+                self.lookups()
             ),
         )?;
         Error::together(
-            p.base_load <= f64::from(p.cpus),
+            self.base_load <= f64::from(self.cpus),
             format!(
                 "base_load={}: allowed is at most the number of CPUs, which is {}",
-                p.base_load, p.cpus
+                self.base_load, self.cpus
             ),
         )?;
-        Ok(p)
+        Ok(())
     }
 
     /// Lookups per second.
@@ -237,7 +237,8 @@ impl Params {
 mod tests {
     use super::*;
     use crate::illumos_dce::MODEL;
-    use crate::illumos_dce::testing::{params, refused};
+    use crate::simulation::Simulation;
+    use crate::testing::Set;
 
     #[test]
     fn values_that_do_not_go_together_are_one_line() {
@@ -252,10 +253,10 @@ mod tests {
             ),
             ("base_load=30", "at most the number of CPUs, which is 24"),
         ] {
-            let error = refused(&[set]);
+            let error = Params::refused(&[set]);
             assert!(error.contains(says), "{error}");
         }
-        let few = refused(&[
+        let few = Params::refused(&[
             "connect_rate=0",
             "worker_accept_rate=0",
             "interrupt_accept_rate=9",
@@ -275,19 +276,25 @@ mod tests {
             ("uptime=100", "allowed is 0.001 to 60 d"),
             ("buckets=1", "illumos-dce has no parameter `buckets`"),
         ] {
-            let error = refused(&[set]);
+            let error = Params::refused(&[set]);
             assert!(error.contains(says) && !error.contains('\n'), "{error}");
         }
     }
 
     #[test]
     fn memory_that_is_low_for_two_seconds_is_one_reclaim() {
-        assert_eq!(params(&[]).reclaims_for_memory(), 0);
-        assert_eq!(params(&["lotsfree_raised=2"]).reclaims_for_memory(), 1);
-        assert_eq!(params(&["lotsfree_raised=180"]).reclaims_for_memory(), 13);
+        assert_eq!(Params::with(&[]).reclaims_for_memory(), 0);
+        assert_eq!(
+            Params::with(&["lotsfree_raised=2"]).reclaims_for_memory(),
+            1
+        );
+        assert_eq!(
+            Params::with(&["lotsfree_raised=180"]).reclaims_for_memory(),
+            13
+        );
         // The kernel with the worker has no such callback.
         let later = ["lotsfree_raised=2", "ip_dce_reclaim_interval=60"];
-        assert_eq!(params(&later).reclaims_for_memory(), 0);
+        assert_eq!(Params::with(&later).reclaims_for_memory(), 0);
     }
 
     #[test]

@@ -4,24 +4,24 @@ use std::collections::VecDeque;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use recording::tables::{Frame, Sample, Stack};
+use recording::Place;
+use synth::{Sink, StackIds, Tables, Task};
 
 use super::cache::Cache;
 use super::params::{Params, S};
 use super::sim::Path;
-use crate::tables::Tables;
 
 /// A function, its module, and how far into it the next one is called, as in the article's stacks.
-type Place = (&'static str, &'static str, u64);
+type Call = (&'static str, &'static str, u64);
 
-const LOOKUP: Place = ("dce_lookup_and_add_v4", "ip", 0);
-const DESTINATION: [Place; 4] = [
+const LOOKUP: Call = ("dce_lookup_and_add_v4", "ip", 0);
+const DESTINATION: [Call; 4] = [
     ("ip_set_destination_v4", "ip", 0x1cf),
     ("ip_attr_connect", "ip", 0xc6),
     ("conn_connect", "ip", 0xeb),
     ("tcp_set_destination", "ip", 0x66),
 ];
-const CONNECT: &[Place] = &[
+const CONNECT: &[Call] = &[
     ("tcp_connect_ipv4", "ip", 0x135),
     ("tcp_do_connect", "ip", 0x20f),
     ("tcp_connect", "ip", 0x9f),
@@ -30,16 +30,16 @@ const CONNECT: &[Place] = &[
     ("connect", "sockfs", 0xec),
     ("sys_syscall", "unix", 0x17a),
 ];
-const LISTENER: [Place; 2] = [
+const LISTENER: [Call; 2] = [
     ("tcp_input_listener", "ip", 0x7ca),
     ("tcp_input_listener_unbound", "ip", 0x16e),
 ];
-const WORKER: &[Place] = &[
+const WORKER: &[Call] = &[
     ("squeue_drain", "ip", 0x1f8),
     ("squeue_worker", "ip", 0x132),
     ("thread_start", "unix", 0x8),
 ];
-const INTERRUPT: &[Place] = &[
+const INTERRUPT: &[Call] = &[
     ("squeue_enter", "ip", 0x440),
     ("ip_fanout_v4", "ip", 0x48d),
     ("ire_recv_local_v4", "ip", 0x366),
@@ -56,12 +56,12 @@ const INTERRUPT: &[Place] = &[
     ("mac_rx_common", "mac", 0x1f6),
 ];
 /// What is besides: only its entry into the kernel is known.
-const OTHER_INTERRUPT: &[Place] = &[("igb_intr_rx", "igb", 0)];
-const OTHER_CALL: &[Place] = &[("sys_syscall", "unix", 0)];
+const OTHER_INTERRUPT: &[Call] = &[("igb_intr_rx", "igb", 0)];
+const OTHER_CALL: &[Call] = &[("sys_syscall", "unix", 0)];
 
 /// The stacks by id, beginning with 1.
-fn stacks() -> [Vec<Place>; 5] {
-    let accept = |how: &[Place]| [&[LOOKUP], &DESTINATION[..], &LISTENER, how].concat();
+fn stacks() -> [Vec<Call>; 5] {
+    let accept = |how: &[Call]| [&[LOOKUP], &DESTINATION[..], &LISTENER, how].concat();
     [
         [&[LOOKUP], &DESTINATION[..], CONNECT].concat(),
         accept(WORKER),
@@ -71,9 +71,19 @@ fn stacks() -> [Vec<Place>; 5] {
     ]
 }
 
-/// The balancer's process, and whatever else runs; 0 is the kernel's.
-const BALANCER_PID: u32 = 1_000;
-const OTHER_PID: u32 = 1_001;
+/// The balancer, whatever else runs, and the kernel's own threads.
+const BALANCER: Task = Task {
+    pid: 1_000,
+    comm: "zeus",
+};
+const OTHER: Task = Task {
+    pid: 1_001,
+    comm: "other",
+};
+const KERNEL: Task = Task {
+    pid: 0,
+    comm: "sched",
+};
 /// Share of user mode in what threads do besides: of case B's 21 % after boot 5 are.
 pub(super) const USER_SHARE: f64 = 5.0 / 21.0;
 
@@ -97,12 +107,8 @@ pub(super) struct Profiler {
     besides: (f64, f64),
 }
 
-/// What a CPU is found at.
-struct Found {
-    pid: u32,
-    comm: &'static str,
-    stack: Option<u64>,
-}
+/// Who is found on a CPU, and in which stack.
+type Found = (Task<'static>, Option<u64>);
 
 impl Profiler {
     pub(super) fn new(p: &Params, seed: u64) -> Profiler {
@@ -126,29 +132,14 @@ impl Profiler {
             besides(p.base_interrupt(), true),
             besides(p.base_threads(), false),
         );
-        let mut frames: Vec<Place> = Vec::new();
-        for (stack, places) in (1..).zip(stacks()) {
-            for (depth, place) in (0..).zip(places) {
-                let known = frames.iter().position(|f| *f == place);
-                let frame = known.unwrap_or_else(|| {
-                    frames.push(place);
-                    let (function, module, offset) = place;
-                    tables.add(Frame {
-                        time_ns,
-                        frame: frames.len() as u64,
-                        function: function.into(),
-                        module: module.into(),
-                        offset,
-                    });
-                    frames.len() - 1
-                });
-                tables.add(Stack {
-                    time_ns,
-                    stack,
-                    depth,
-                    frame: frame as u64 + 1,
-                });
-            }
+        let mut ids = StackIds::default();
+        for stack in stacks() {
+            let places = stack.into_iter().map(|(function, module, offset)| Place {
+                function: function.into(),
+                module: module.into(),
+                offset,
+            });
+            ids.add(time_ns, places, tables);
         }
     }
 
@@ -174,56 +165,34 @@ impl Profiler {
             }
         }
         found.sort_by_key(|(at_ns, cpu, _)| (*at_ns, *cpu));
-        for (at_ns, cpu, found) in found {
-            tables.add(Sample {
-                time_ns: start_ns + at_ns,
-                cpu,
-                pid: found.pid,
-                tid: found.pid,
-                comm: found.comm.into(),
-                softirq: false,
-                kernel_stack: found.stack,
-                user_stack: None,
-            });
+        for (at_ns, cpu, (task, stack)) in found {
+            tables.add(task.on_cpu(start_ns + at_ns, cpu, stack));
         }
     }
 
     fn look(&mut self, p: &Params, cpu: u32, at_ns: u64) -> Found {
-        let kernel = |stack| Found {
-            pid: 0,
-            comm: "sched",
-            stack,
-        };
         let walks = &mut self.walks[cpu as usize];
         while walks.front().is_some_and(|walk| walk.until_ns <= at_ns) {
             walks.pop_front();
         }
         let walk = walks.front().filter(|walk| walk.from_ns <= at_ns);
         match walk.map(|walk| walk.path) {
-            Some(Path::Connect) => Found {
-                pid: BALANCER_PID,
-                comm: "zeus",
-                stack: Some(1),
-            },
-            Some(Path::Worker) => kernel(Some(2)),
-            Some(Path::Interrupt) => kernel(Some(3)),
-            None => self.besides(p, cpu, kernel),
+            Some(Path::Connect) => (BALANCER, Some(1)),
+            Some(Path::Worker) => (KERNEL, Some(2)),
+            Some(Path::Interrupt) => (KERNEL, Some(3)),
+            None => self.besides(p, cpu),
         }
     }
 
     /// What is not simulated has the time that is left.
-    fn besides(&mut self, p: &Params, cpu: u32, kernel: impl Fn(Option<u64>) -> Found) -> Found {
+    fn besides(&mut self, p: &Params, cpu: u32) -> Found {
         let at: f64 = self.rng.random();
         if cpu == p.interrupt_cpu {
-            return kernel((at < self.besides.0).then_some(4));
+            return (KERNEL, (at < self.besides.0).then_some(4));
         }
         match at / self.besides.1.max(f64::MIN_POSITIVE) {
-            share if share >= 1.0 => kernel(None),
-            share => Found {
-                pid: OTHER_PID,
-                comm: "other",
-                stack: (share >= USER_SHARE).then_some(5),
-            },
+            share if share >= 1.0 => (KERNEL, None),
+            share => (OTHER, (share >= USER_SHARE).then_some(5)),
         }
     }
 }

@@ -1,20 +1,17 @@
 //! What a recorder on the simulated host would have written: the table, the CPUs, the profile.
 
-use recording::SourceName;
-use recording::counter;
-use recording::tables::{Counter, Cpu, Resource, Setting, TableSize};
+use recording::tables::{Cpu, Resource, TableSize};
+use recording::{SourceName, counter};
+use synth::{Counters, HOST, Sink, Tables, settings, table_size};
 
 use super::cache::Cache;
 use super::growth::Day;
+use super::observer::Observer;
 use super::outcome::Second;
 use super::params::{DAY_S, Params, S};
-use super::probe::Probe;
 use super::profile::{Profiler, USER_SHARE};
 use super::sim::Path;
-use crate::tables::{SEGMENT_NS, START_NS, Tables};
-
-/// The namespace of the host.
-const HOST: u32 = 4_026_531_840;
+use crate::clock::{SEGMENT_NS, START_NS};
 
 /// What is computed, by the names of the recorder's sources.
 const COMPUTED: &[(SourceName, &str)] = &[
@@ -39,6 +36,14 @@ const COMPUTED: &[(SourceName, &str)] = &[
     (SourceName::ProfileSymbols, "the functions around a lookup"),
 ];
 
+/// What is counted, in this order: connects, accepts, reclaims, entries reclaimed.
+const COUNTED: [&str; 4] = [
+    counter::ACTIVE_OPENS,
+    counter::PASSIVE_OPENS,
+    "Ip.ip_dce_reclaim_calls",
+    "Ip.ip_dce_reclaim_deleted",
+];
+
 /// Watches the simulation and writes rows.
 pub(super) struct Recorder<'a> {
     p: &'a Params,
@@ -46,7 +51,7 @@ pub(super) struct Recorder<'a> {
     profiler: Profiler,
     /// Since boot.
     cpus: Vec<Spent>,
-    counters: [(&'static str, i64); 4],
+    counters: Counters,
 }
 
 /// Time of a CPU, ns.
@@ -81,29 +86,21 @@ impl Spent {
 
 impl<'a> Recorder<'a> {
     pub(super) fn new(p: &'a Params, seed: u64, tables: &'a mut Tables) -> Recorder<'a> {
-        tables.starts(p.uptime_ns());
-        tables.host("illumos", p.cpus);
-        tables.namespace(HOST, "host");
-        for (name, gives) in COMPUTED {
-            tables.computes(name.clone(), gives);
-        }
+        tables.manifest.start_ns = START_NS + p.uptime_ns();
+        let host = (HOST, "host".to_string());
+        tables.describe(("illumos", p.cpus), [host], COMPUTED);
         Recorder {
             p,
             tables,
             profiler: Profiler::new(p, seed),
             cpus: vec![Spent::default(); p.cpus as usize],
-            counters: [
-                (counter::ACTIVE_OPENS, 0),
-                (counter::PASSIVE_OPENS, 0),
-                ("Ip.ip_dce_reclaim_calls", 0),
-                ("Ip.ip_dce_reclaim_deleted", 0),
-            ],
+            counters: Counters::default(),
         }
     }
 
     /// Ends the recording.
     pub(super) fn finish(self) {
-        self.tables.ends(self.p.uptime_ns() + self.p.end_ns());
+        self.tables.manifest.end_ns = self.time_ns(self.p.end_ns());
     }
 
     /// A time since it is looked at, on the recording's clock, which begins when the host boots.
@@ -152,31 +149,20 @@ impl<'a> Recorder<'a> {
         if !p.reclaims() && p.ip_dce_hash_size == 256 {
             return;
         }
-        let settings = [
+        let all = [
             ("ip_dce_hash_size", p.ip_dce_hash_size),
             ("_dce_reclaim_threshold", p.dce_reclaim_threshold),
             ("_dce_reclaim_fraction", p.dce_reclaim_fraction),
         ];
-        let has = |value: u32| value > 0;
-        for (name, value) in settings.into_iter().filter(|(_, value)| has(*value)) {
-            self.tables.add(Setting {
-                time_ns: self.time_ns(0),
-                netns: HOST,
-                name: name.into(),
-                value: value.to_string().into(),
-            });
-        }
+        let has = all.into_iter().filter(|(_, value)| *value > 0);
+        self.tables.extend(settings(self.time_ns(0), HOST, has));
     }
 
     fn table(&mut self, time_ns: u64, entries: u64, longest: u32) {
         self.tables.add(TableSize {
-            time_ns,
-            netns: HOST,
-            structure: "dce".into(),
-            entries,
             buckets: Some(self.p.ip_dce_hash_size.into()),
             longest_chain: Some(longest.into()),
-            ..TableSize::default()
+            ..table_size(time_ns, HOST, "dce", entries)
         });
     }
 
@@ -212,41 +198,27 @@ impl<'a> Recorder<'a> {
             });
         }
     }
-
-    /// The counters, with what they rose by; `None` in the first sample.
-    fn count(&mut self, time_ns: u64, by: Option<[u64; 4]>) {
-        for (nth, (name, value)) in self.counters.iter_mut().enumerate() {
-            let delta = by.map(|by| by[nth] as i64);
-            *value += delta.unwrap_or(0);
-            if delta.unwrap_or(*value) == 0 {
-                continue;
-            }
-            let (group, name) = counter::parts(name);
-            self.tables.add(Counter {
-                time_ns,
-                netns: HOST,
-                group: group.into(),
-                name: name.into(),
-                value: *value,
-                delta,
-            });
-        }
-    }
 }
 
-impl Probe for Recorder<'_> {
+impl Observer for Recorder<'_> {
     fn begins(&mut self, days: &[Day], cache: &Cache) {
         let (p, time_ns) = (self.p, self.time_ns(0));
         self.profiler.begins(p, cache, self.tables, time_ns);
         self.settings();
         self.since_boot(days);
         let so_far = |per_s: f64| (per_s * p.uptime_s()).round() as i64;
-        self.counters[0].1 = so_far(p.connect_rate);
-        self.counters[1].1 = so_far(p.worker_accept_rate + p.interrupt_accept_rate);
-        self.counters[2].1 = days.iter().map(|day| day.reclaims as i64).sum();
         self.table(time_ns, cache.entries(), cache.longest());
         self.times(time_ns);
-        self.count(time_ns, None);
+        let counted = [
+            so_far(p.connect_rate),
+            so_far(p.worker_accept_rate + p.interrupt_accept_rate),
+            days.iter().map(|day| day.reclaims as i64).sum(),
+            0,
+        ];
+        for (name, value) in COUNTED.into_iter().zip(counted) {
+            let row = self.counters.begin(time_ns, HOST, name, value);
+            self.tables.extend((value != 0).then_some(row));
+        }
     }
 
     fn walks(&mut self, cpu: u32, path: Path, now_ns: u64, until_ns: u64) {
@@ -270,7 +242,10 @@ impl Probe for Recorder<'_> {
             second.reclaims,
             second.deleted,
         ];
-        self.count(time_ns, Some(by));
+        for (name, by) in COUNTED.into_iter().zip(by) {
+            let row = self.counters.sample_one(time_ns, HOST, name, by as i64);
+            self.tables.extend(row);
+        }
         let start_ns = self.time_ns(0);
         self.profiler.until(self.p, now_ns, start_ns, self.tables);
         if now_ns.is_multiple_of(SEGMENT_NS) {

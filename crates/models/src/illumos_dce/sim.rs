@@ -11,9 +11,9 @@ use rand_pcg::Pcg64Mcg;
 
 use super::cache::{Cache, Whom, any_bucket};
 use super::growth::grow;
+use super::observer::Observer;
 use super::outcome::{Outcome, Second, Totals};
 use super::params::{Params, S};
-use super::probe::Probe;
 use crate::draws::gap_ns;
 use crate::engine::Queue;
 
@@ -62,9 +62,9 @@ struct Cpu {
     waiting: VecDeque<Lookup>,
 }
 
-struct Sim<'p, P> {
+struct Sim<'p, O> {
     p: &'p Params,
-    probe: &'p mut P,
+    observer: &'p mut O,
     rng: Pcg64Mcg,
     queue: Queue<Due>,
     cache: Cache,
@@ -81,14 +81,14 @@ struct Sim<'p, P> {
 }
 
 /// Simulates once.
-pub(super) fn simulate(p: &Params, seed: u64, probe: &mut impl Probe) -> Outcome {
+pub(super) fn simulate(p: &Params, seed: u64, observer: &mut impl Observer) -> Outcome {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut cache = Cache::new(p, &mut rng);
     let days = grow(p, &mut cache, &mut rng);
-    probe.begins(&days, &cache);
+    observer.begins(&days, &cache);
     let mut sim = Sim {
         p,
-        probe,
+        observer,
         rng,
         queue: Queue::new(),
         // For hours it has been what it is now.
@@ -118,7 +118,7 @@ pub(super) fn simulate(p: &Params, seed: u64, probe: &mut impl Probe) -> Outcome
     }
 }
 
-impl<P: Probe> Sim<'_, P> {
+impl<O: Observer> Sim<'_, O> {
     fn begin(&mut self) {
         self.queue.schedule(S, Due::Second);
         let first = gap_ns(&mut self.rng, self.p.lookups());
@@ -245,7 +245,7 @@ impl<P: Probe> Sim<'_, P> {
         self.totals.passed += u64::from(passes);
         takes_ns += self.p.walk_ns(passes.into());
         self.cpus[cpu as usize].since_ns = Some(now_ns);
-        self.probe
+        self.observer
             .walks(cpu, lookup.path, now_ns, now_ns + takes_ns);
         self.queue.schedule(now_ns + takes_ns, Due::Done(cpu));
     }
@@ -273,7 +273,7 @@ impl<P: Probe> Sim<'_, P> {
         }
         self.totals.lookups += 1;
         self.totals.took_ns += now_ns - lookup.entered_ns;
-        self.probe.looked_up(lookup.path, added, now_ns);
+        self.observer.looked_up(lookup.path, added, now_ns);
         let bucket = self.cache.bucket(lookup.whom);
         self.held.retain(|(_, holder)| *holder != cpu);
         let first = self.blocked.iter().position(|(b, _)| *b == bucket);
@@ -312,7 +312,7 @@ impl<P: Probe> Sim<'_, P> {
             *average += (load - *average) / over;
         }
         second.loads = self.loads;
-        self.probe.second(now_ns, &second);
+        self.observer.second(now_ns, &second);
         self.seconds.push(second);
         self.queue.schedule(now_ns + S, Due::Second);
     }

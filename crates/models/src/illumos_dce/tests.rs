@@ -4,12 +4,12 @@ use proptest::prelude::*;
 
 use super::cache::Cache;
 use super::growth::Day;
+use super::observer::Observer;
 use super::outcome::{Outcome, Second};
 use super::params::{Params, S};
-use super::probe::{Probe, Unwatched};
 use super::sim::{Path, simulate};
-use super::testing::params;
 use crate::testing::Audit;
+use crate::testing::Set;
 
 /// Watches and complains.
 #[derive(Default)]
@@ -23,7 +23,7 @@ struct Auditor {
     audit: Audit,
 }
 
-impl Probe for Auditor {
+impl Observer for Auditor {
     fn begins(&mut self, _: &[Day], cache: &Cache) {
         self.entries = cache.entries();
     }
@@ -103,7 +103,7 @@ proptest! {
             format!("ip_dce_reclaim_interval={interval}"),
             format!("lotsfree_raised={raised}"),
         ];
-        let p = params(&set.iter().map(String::as_str).collect::<Vec<_>>());
+        let p = Params::with(&set.iter().map(String::as_str).collect::<Vec<_>>());
         let (auditor, outcome) = audited(&p, seed);
         // What has begun is at most one lookup per CPU ahead of what has ended.
         prop_assert!(auditor.walks >= auditor.lookups);
@@ -117,28 +117,28 @@ proptest! {
 
 #[test]
 fn the_same_seed_gives_the_same_run_and_another_another() {
-    let p = params(&["uptime=3", "duration=3"]);
-    let run = |seed| simulate(&p, seed, &mut Unwatched);
+    let p = Params::with(&["uptime=3", "duration=3"]);
+    let run = |seed| simulate(&p, seed, &mut ());
     assert_eq!(run(4), run(4));
     assert_ne!(run(4).totals, run(5).totals);
 }
 
 #[test]
 fn watching_changes_nothing() {
-    let p = params(&["duration=5"]);
-    assert_eq!(simulate(&p, 9, &mut Unwatched), audited(&p, 9).1);
+    let p = Params::with(&["duration=5"]);
+    assert_eq!(simulate(&p, 9, &mut ()), audited(&p, 9).1);
 }
 
 #[test]
 fn the_table_grows_by_the_same_each_day_and_stays_bounded_with_a_threshold() {
-    let (_, grown) = audited(&params(&["uptime=5", "duration=1"]), 1);
+    let (_, grown) = audited(&Params::with(&["uptime=5", "duration=1"]), 1);
     for pair in grown.days.windows(2) {
         let day = (pair[1].entries - pair[0].entries) as f64;
         assert!((day / (20.2 * 86_400.0) - 1.0).abs() < 0.01, "{day}");
     }
     for worker in ["ip_dce_reclaim_interval=0", "ip_dce_reclaim_interval=60"] {
         let set = ["uptime=3", "_dce_reclaim_threshold=32", worker];
-        let (_, bounded) = audited(&params(&set), 1);
+        let (_, bounded) = audited(&Params::with(&set), 1);
         assert!(
             bounded
                 .days
@@ -157,17 +157,17 @@ fn a_lock_that_is_held_is_waited_for() {
         "entry_walk=10",
         "duration=4",
     ];
-    let (_, outcome) = audited(&params(&set), 1);
+    let (_, outcome) = audited(&Params::with(&set), 1);
     assert!(outcome.totals.blocked > 0);
     // One after the other they use one CPU at most.
     assert!(outcome.cpus() <= 1.0, "{}", outcome.cpus());
     let none = ["ip_dce_hash_size=65536", "uptime=0.05", "duration=4"];
-    assert_eq!(audited(&params(&none), 1).1.totals.blocked, 0);
+    assert_eq!(audited(&Params::with(&none), 1).1.totals.blocked, 0);
 }
 
 #[test]
 fn a_full_cpu_lets_packets_wait_longer_and_longer() {
-    let wait = |uptime: &str| audited(&params(&[uptime]), 1).1.waited_ms();
+    let wait = |uptime: &str| audited(&Params::with(&[uptime]), 1).1.waited_ms();
     let (some, much) = (wait("uptime=14"), wait("uptime=28"));
     assert!(some < 10.0 && much > 1_000.0, "{some} {much}");
 }

@@ -4,9 +4,9 @@ mod clumsy_kernel;
 mod unicorn;
 
 use super::params::Params;
+use crate::Error;
 use crate::bench;
 use crate::check::CheckRow;
-use crate::{Error, Parameters};
 
 type Bench<'a> = bench::Bench<'a, Params>;
 type Runs = bench::Runs<Params>;
@@ -18,15 +18,10 @@ impl Runs {
     }
 }
 
-pub(super) fn check(
-    parameters: &Parameters,
-    changes: &[String],
-    seeds: u64,
-) -> Result<Vec<CheckRow>, Error> {
-    let bench = Bench::new(parameters, changes, seeds);
-    let mut rows = clumsy_kernel::collapse(&bench)?;
-    rows.extend(clumsy_kernel::controls(&bench)?);
-    rows.extend(unicorn::balancer(&bench)?);
-    rows.extend(unicorn::traffic(&bench)?);
+pub(super) fn check(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
+    let mut rows = clumsy_kernel::collapse(bench)?;
+    rows.extend(clumsy_kernel::controls(bench)?);
+    rows.extend(unicorn::balancer(bench)?);
+    rows.extend(unicorn::traffic(bench)?);
     Ok(rows)
 }

@@ -69,11 +69,11 @@ pub(super) fn settled_rate(p: &Params, timeout_s: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::illumos_time_wait::testing::params;
+    use crate::testing::Set;
 
     #[test]
     fn the_numbers_of_the_cases() {
-        let p = params(&[]);
+        let p = Params::with(&[]);
         assert_eq!(before_refusal(&p).round(), 8_590.0);
         assert!(
             (blocked(&p, 10_788.0) - 56.7).abs() < 0.3,

@@ -80,11 +80,11 @@ mod tests {
     use rand_pcg::Pcg64Mcg;
 
     use super::*;
-    use crate::illumos_time_wait::testing::params;
+    use crate::testing::Set;
 
     /// How far an ISS is from the one before, with a second and `between` connections in between.
     fn distance(strong: u64, between: u32) -> u32 {
-        let p = params(&[&format!("tcp_strong_iss={strong}")]);
+        let p = Params::with(&[&format!("tcp_strong_iss={strong}")]);
         let mut rng = Pcg64Mcg::seed_from_u64(1);
         let mut iss = Iss::new(&mut rng);
         let first = iss.next(&p, 0, 7, &mut rng);
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_hash_of_other_ends_is_another() {
-        let p = params(&["tcp_strong_iss=2"]);
+        let p = Params::with(&["tcp_strong_iss=2"]);
         let mut rng = Pcg64Mcg::seed_from_u64(1);
         let mut iss = Iss::new(&mut rng);
         let near = |a: u32, b: u32| a.wrapping_sub(b).min(b.wrapping_sub(a)) < 1 << 20;
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn the_next_iss_lies_beyond_the_connection_that_is_replaced() {
-        let p = params(&[]);
+        let p = Params::with(&[]);
         let mut rng = Pcg64Mcg::seed_from_u64(1);
         let mut iss = Iss::new(&mut rng);
         let ahead = iss.next(&p, 0, 7, &mut rng).wrapping_add(1 << 30);

@@ -1,7 +1,7 @@
 //! The parameters of the model, and what follows from them.
 
-use crate::parameters::{Declared, params};
-use crate::{Error, Values};
+use crate::Error;
+use crate::parameters::params;
 
 params! {
     /// The parameters of illumos-time-wait. Tunings have the kernel's own names (ndd /dev/tcp) and
@@ -110,38 +110,38 @@ pub(super) const MS: u64 = 1_000_000;
 pub(super) const S: u64 = 1_000_000_000;
 
 impl Params {
-    pub(super) fn of(values: &Values) -> Result<Params, Error> {
-        let p = Params::read(values)?;
+    /// Whether the values go together; the error says which do not.
+    pub(super) fn together(&self) -> Result<(), Error> {
         Error::together(
-            p.tcp_smallest_anon_port < p.tcp_largest_anon_port,
+            self.tcp_smallest_anon_port < self.tcp_largest_anon_port,
             format!(
                 "tcp_smallest_anon_port={}: allowed is less than tcp_largest_anon_port, which is {}",
-                p.tcp_smallest_anon_port, p.tcp_largest_anon_port
+                self.tcp_smallest_anon_port, self.tcp_largest_anon_port
             ),
         )?;
-        let most = p.ports() * p.client_addresses / 2;
+        let most = self.ports() * self.client_addresses / 2;
         Error::together(
-            p.clients <= most,
+            self.clients <= most,
             format!(
                 "clients={}: allowed is 0 to {most}, half of the ports that {} addresses have",
-                p.clients, p.client_addresses
+                self.clients, self.client_addresses
             ),
         )?;
         Error::together(
-            p.warm_up < p.duration,
+            self.warm_up < self.duration,
             format!(
                 "warm_up={}: allowed is less than the duration, which is {} s",
-                p.warm_up, p.duration
+                self.warm_up, self.duration
             ),
         )?;
         Error::together(
-            p.tcp_rexmit_interval_min <= p.tcp_rexmit_interval_max,
+            self.tcp_rexmit_interval_min <= self.tcp_rexmit_interval_max,
             format!(
                 "tcp_rexmit_interval_min={}: allowed is at most tcp_rexmit_interval_max, which is {}",
-                p.tcp_rexmit_interval_min, p.tcp_rexmit_interval_max
+                self.tcp_rexmit_interval_min, self.tcp_rexmit_interval_max
             ),
         )?;
-        Ok(p)
+        Ok(())
     }
 
     /// Ports that connect() chooses from.
@@ -223,19 +223,12 @@ impl Params {
 mod tests {
     use super::*;
     use crate::illumos_time_wait::MODEL;
-
-    fn with(set: &[&str]) -> Result<Params, Error> {
-        let parameters = MODEL.parameters()?;
-        let mut values = parameters.defaults();
-        for one in set {
-            parameters.set(&mut values, one)?;
-        }
-        Params::of(&values)
-    }
+    use crate::simulation::Simulation;
+    use crate::testing::Set;
 
     #[test]
     fn syns_are_sent_again_at_1_125_and_3_375_of_the_initial_interval() {
-        let p = with(&[]).unwrap();
+        let p = Params::with(&[]);
         let (first, second) = (p.timeout_ns(false, 0), p.timeout_ns(false, 1));
         assert_eq!((first, first + second), (1_125 * MS, 3_375 * MS));
         assert_eq!(p.timeout_ns(true, 0), 3_375 * MS);
@@ -244,35 +237,33 @@ mod tests {
             "tcp_rexmit_interval_initial=150",
             "tcp_rexmit_interval_min=25",
         ];
-        assert_eq!(with(&tuned).unwrap().timeout_ns(false, 0), 168_750_000);
+        assert_eq!(Params::with(&tuned).timeout_ns(false, 0), 168_750_000);
         // The minimum holds: 1.125 × 150 ms is below it.
-        assert_eq!(with(&tuned[..1]).unwrap().timeout_ns(false, 0), 400 * MS);
+        assert_eq!(Params::with(&tuned[..1]).timeout_ns(false, 0), 400 * MS);
     }
 
     #[test]
     fn time_wait_is_collected_at_multiples() {
-        let p = with(&[]).unwrap();
+        let p = Params::with(&[]);
         assert_eq!(p.expiry_ns(S), 65 * S);
         assert_eq!(p.expiry_ns(5 * S), 65 * S);
         assert_eq!(
-            with(&["time_wait_collector=0"]).unwrap().expiry_ns(S),
+            Params::with(&["time_wait_collector=0"]).expiry_ns(S),
             61 * S
         );
     }
 
     #[test]
     fn values_that_do_not_go_together_are_one_line() {
-        let ports = with(&["tcp_smallest_anon_port=65535"])
-            .unwrap_err()
-            .to_string();
+        let ports = Params::refused(&["tcp_smallest_anon_port=65535"]);
         assert!(
             ports.contains("allowed is less than tcp_largest_anon_port"),
             "{ports}"
         );
         let few = ["clients=200", "tcp_smallest_anon_port=65500"];
-        let clients = with(&few).unwrap_err().to_string();
+        let clients = Params::refused(&few);
         assert!(clients.contains("allowed is 0 to 18"), "{clients}");
-        assert!(with(&["tcp_rexmit_interval_max=100"]).is_err());
+        assert!(Params::try_with(&["tcp_rexmit_interval_max=100"]).is_err());
     }
 
     #[test]

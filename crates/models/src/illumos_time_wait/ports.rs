@@ -64,11 +64,11 @@ mod tests {
     use rand_pcg::Pcg64Mcg;
 
     use super::*;
-    use crate::illumos_time_wait::testing::params;
+    use crate::testing::Set;
 
     #[test]
     fn random_ports_cover_the_range_evenly() {
-        let p = params(&[]);
+        let p = Params::with(&[]);
         let mut rng = Pcg64Mcg::seed_from_u64(3);
         let mut ports = Ports::new(&p);
         let mut halves = [0u32; 2];
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn sequential_ports_come_in_turn() {
-        let p = params(&[
+        let p = Params::with(&[
             "tcp_random_anon_port=0",
             "tcp_smallest_anon_port=65533",
             "clients=1",
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_busy_port_is_passed_over() {
-        let p = params(&["tcp_smallest_anon_port=65500", "clients=1"]);
+        let p = Params::with(&["tcp_smallest_anon_port=65500", "clients=1"]);
         let mut rng = Pcg64Mcg::seed_from_u64(3);
         let mut ports = Ports::new(&p);
         let mut taken: Vec<_> = (0..36).map(|_| ports.take(&p, &mut rng).unwrap()).collect();

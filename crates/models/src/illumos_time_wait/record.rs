@@ -5,31 +5,32 @@ use std::net::Ipv4Addr;
 
 use recording::tables::{Event, Wait};
 use recording::{Addr, EventKind, RetransmitKind, TcpState, Waker};
+use synth::{ACK, Counters, End, HOST, LEAST_NS, Life, RST_ACK, SYN, Sink, Tables, Task};
 
+use super::observer::Observer;
 use super::outcome::Second;
 use super::params::Params;
-use super::probe::Probe;
 use super::sim::{Conn, RESPONSE_BYTES};
-use super::time_wait::End;
-use crate::tables::{SEGMENT_NS, START_NS, Tables};
+use crate::clock::{SEGMENT_NS, START_NS};
 
 /// The namespace of the server's host.
-pub(super) const SERVER: u32 = 4_026_531_840;
+pub(super) const SERVER: u32 = HOST;
 /// The namespace of hosts that connect from elsewhere.
 pub(super) const CLIENTS: u32 = 4_026_532_200;
 /// Where the server listens.
 pub(super) const PORT: u16 = 3_000;
-/// The server's process, which has one thread, and the clients'.
-pub(super) const SERVER_PID: u32 = 2_000;
-const CLIENT_PID: u32 = 1_000;
+/// The server, which has one thread.
+pub(super) const SERVER_TASK: Task = Task {
+    pid: 2_000,
+    comm: "server",
+};
+/// Who connects.
+const CLIENT_TASK: Task = Task {
+    pid: 1_000,
+    comm: "client",
+};
 /// The listener's socket; those of connections follow.
 pub(super) const LISTENER: u64 = 1;
-/// Shorter sleeps have no row in `wait`, as a live recorder has it by default.
-const LEAST_WAIT_NS: u64 = 10_000_000;
-/// TCP header flags.
-const SYN: u8 = 2;
-const ACK: u8 = 16;
-const RST_ACK: u8 = 20;
 
 /// Watches the simulation and writes rows.
 pub(super) struct Recorder<'a> {
@@ -40,22 +41,19 @@ pub(super) struct Recorder<'a> {
     /// Connections that ended and times that the server's thread fell asleep, in this second.
     pub(super) closed: u64,
     pub(super) sleeps: u64,
-    pub(super) counters: BTreeMap<(u32, &'static str), i64>,
+    /// CPU time of the server.
+    pub(super) user_ms: u64,
+    pub(super) counters: Counters,
     /// TIME_WAITs that began since the last sample and are still there, by the client's end: the
-    /// socket, and the sequence number that it expects.
-    pub(super) time_waits: BTreeMap<u64, (u64, End, u32)>,
+    /// server's, and the sequence number that it expects.
+    pub(super) time_waits: BTreeMap<u64, (End, u32)>,
 }
 
-/// A connection, and what is written of it so far.
+/// A connection.
 pub(super) struct Open {
-    pub(super) end: End,
-    opened_ns: u64,
-    /// When its handshake was over for the client.
-    pub(super) established_ns: Option<u64>,
-    attempts: u32,
-    /// Its changes of state so far are rows; else its whole life will be one.
-    client_told: bool,
-    server_told: bool,
+    pub(super) client: Life,
+    /// From its establishment on.
+    server: Option<Life>,
 }
 
 impl<'a> Recorder<'a> {
@@ -66,7 +64,8 @@ impl<'a> Recorder<'a> {
             open: BTreeMap::new(),
             closed: 0,
             sleeps: 0,
-            counters: BTreeMap::new(),
+            user_ms: 0,
+            counters: Counters::default(),
             time_waits: BTreeMap::new(),
         };
         recorder.begin();
@@ -76,7 +75,7 @@ impl<'a> Recorder<'a> {
     /// Ends the recording.
     pub(super) fn finish(mut self) {
         self.tell_open();
-        self.tables.ends(self.p.end_ns());
+        self.tables.manifest.end_ns = START_NS + self.p.end_ns();
     }
 
     pub(super) fn client_netns(&self) -> u32 {
@@ -94,7 +93,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Loopback addresses from 127.0.0.1 on; other hosts in the range set aside for tests.
-    pub(super) fn client_addr(&self, nth: u32) -> Addr {
+    fn client_addr(&self, nth: u32) -> Addr {
         let (high, low) = ((nth / 250) as u8, (nth % 250) as u8 + 1);
         Addr::from(match self.p.loopback() {
             true => Ipv4Addr::new(127, 0, high, low),
@@ -102,92 +101,50 @@ impl<'a> Recorder<'a> {
         })
     }
 
-    /// A row of the client's end.
-    fn client(&self, id: u64, end: End, at_ns: u64, kind: EventKind) -> Event {
-        Event {
-            time_ns: START_NS + at_ns,
-            kind,
+    fn client(&self, conn: &Conn) -> End {
+        End {
             netns: self.client_netns(),
-            sock: Some(LISTENER + 1 + 2 * id),
+            sock: LISTENER + 1 + 2 * conn.id,
             family: 4,
-            local_addr: self.client_addr(end.address),
-            local_port: end.port,
-            remote_addr: self.server_addr(),
-            remote_port: PORT,
-            ..Event::default()
+            local: (self.client_addr(conn.end.address), conn.end.port),
+            remote: (self.server_addr(), PORT),
         }
     }
 
-    /// A row of the server's end.
-    fn server(&self, id: u64, end: End, at_ns: u64, kind: EventKind) -> Event {
-        Event {
-            netns: SERVER,
-            sock: Some(LISTENER + 2 + 2 * id),
-            local_addr: self.server_addr(),
-            local_port: PORT,
-            remote_addr: self.client_addr(end.address),
-            remote_port: end.port,
-            ..self.client(id, end, at_ns, kind)
-        }
+    fn server(&self, conn: &Conn) -> End {
+        self.client(conn).peer(SERVER, LISTENER + 2 + 2 * conn.id)
     }
 
-    /// Writes what is not written yet of the client's opening: its life is not one row.
+    /// When the server's part of what happens now does, and the client's after that.
+    fn after(&self, now_ns: u64) -> (u64, u64) {
+        let delay_ns = self.p.delay_ns();
+        let at_server = START_NS + now_ns + delay_ns;
+        (at_server, at_server + delay_ns)
+    }
+
+    /// Something is told of the client: its life is not one row.
     fn tell_opening(&mut self, id: u64) {
-        let Some(open) = self.open.get_mut(&id) else {
-            return;
-        };
-        if std::mem::replace(&mut open.client_told, true) {
-            return;
-        }
-        let (end, opened_ns, established) = (open.end, open.opened_ns, open.established_ns);
-        let row = self.client(id, end, opened_ns, EventKind::State);
-        self.tables.add(Event {
-            pid: Some(CLIENT_PID),
-            comm: Some("client".into()),
-            ..change(row, TcpState::Close, TcpState::SynSent)
-        });
-        if let Some(at_ns) = established {
-            let row = self.client(id, end, at_ns, EventKind::State);
-            self.tables.add(Event {
-                retransmits: Some(0),
-                ..change(row, TcpState::SynSent, TcpState::Established)
-            });
+        if let Some(open) = self.open.get_mut(&id) {
+            self.tables.extend(open.client.tell());
         }
     }
 
     /// Writes what is there of every open connection: a segment, or the recording, ends.
     fn tell_open(&mut self) {
-        let ids: Vec<u64> = self.open.keys().copied().collect();
-        for id in ids {
-            self.tell_opening(id);
-            let delay_ns = self.p.delay_ns();
-            let Some(open) = self.open.get_mut(&id) else {
-                continue;
-            };
-            let untold = open.established_ns.filter(|_| !open.server_told);
-            let Some(at_ns) = untold else {
-                continue;
-            };
-            open.server_told = true;
-            let end = open.end;
-            let row = self.server(id, end, at_ns + delay_ns, EventKind::State);
-            self.tables.add(Event {
-                retransmits: Some(0),
-                ..change(row, TcpState::SynRecv, TcpState::Established)
-            });
+        for open in self.open.values_mut() {
+            self.tables.extend(open.client.tell());
+            let server = open.server.as_mut();
+            self.tables.extend(server.into_iter().flat_map(Life::tell));
         }
     }
 }
 
-impl Probe for Recorder<'_> {
+impl Observer for Recorder<'_> {
     fn opened(&mut self, conn: &Conn) {
+        let opened_ns = START_NS + conn.opened_ns;
         let open = Open {
-            end: conn.end,
-            opened_ns: conn.opened_ns,
-            established_ns: None,
-            attempts: 0,
-            client_told: false,
-            server_told: false,
+            client: Life::connects(self.client(conn), CLIENT_TASK, opened_ns),
+            server: None,
         };
         self.open.insert(conn.id, open);
     }
@@ -195,125 +152,97 @@ impl Probe for Recorder<'_> {
     fn refused(&mut self, conn: &Conn, now_ns: u64) {
         self.time_waits.remove(&conn.end.key());
         self.tell_opening(conn.id);
-        let delay_ns = self.p.delay_ns();
-        let syn = self.server(conn.id, conn.end, now_ns + delay_ns, EventKind::Drop);
+        let (client, server) = (self.client(conn), self.server(conn));
+        let (at_server, at_client) = self.after(now_ns);
         self.tables.add(Event {
-            sock: None,
             state: Some(TcpState::TimeWait),
             location: Some("tcp_time_wait_processing".into()),
-            flags: Some(SYN),
             seq: Some(conn.iss),
-            ..syn
+            ..server.stray(at_server, EventKind::Drop, SYN)
         });
-        let reset = self.client(
-            conn.id,
-            conn.end,
-            now_ns + 2 * delay_ns,
-            EventKind::ResetSent,
-        );
         self.tables.add(Event {
             state: Some(TcpState::SynSent),
             reason: Some("TCPS_SYN_SENT-Bad_seq".into()),
             flags: Some(ACK),
-            ..reset
+            ..client.event(at_client, EventKind::ResetSent)
         });
     }
 
     fn rejected(&mut self, conn: &Conn, now_ns: u64) {
         self.tell_opening(conn.id);
         self.open.remove(&conn.id);
-        let delay_ns = self.p.delay_ns();
-        let sent = self.server(conn.id, conn.end, now_ns + delay_ns, EventKind::ResetSent);
+        let (client, server) = (self.client(conn), self.server(conn));
+        let (at_server, at_client) = self.after(now_ns);
         self.tables.add(Event {
-            sock: None,
             state: Some(TcpState::TimeWait),
-            flags: Some(SYN),
             seq: Some(conn.iss),
-            ..sent
+            ..server.stray(at_server, EventKind::ResetSent, SYN)
         });
-        let back_ns = now_ns + 2 * delay_ns;
-        let received = self.client(conn.id, conn.end, back_ns, EventKind::ResetReceived);
         self.tables.add(Event {
             state: Some(TcpState::SynSent),
             flags: Some(RST_ACK),
-            ..received
+            ..client.event(at_client, EventKind::ResetReceived)
         });
-        let failed = self.client(conn.id, conn.end, back_ns, EventKind::State);
         self.tables
-            .add(change(failed, TcpState::SynSent, TcpState::Close));
+            .add(client.change(at_client, TcpState::SynSent, TcpState::Close));
     }
 
     fn resent(&mut self, conn: &Conn, now_ns: u64) {
         if let Some(open) = self.open.get_mut(&conn.id) {
-            open.attempts = conn.attempt;
+            open.client.retransmits = conn.attempt;
         }
-        let syn = self.client(conn.id, conn.end, now_ns, EventKind::Retransmit);
+        let (client, at_ns) = (self.client(conn), START_NS + now_ns);
+        let (state, kind) = (TcpState::SynSent, RetransmitKind::Rto);
         self.tables.add(Event {
-            state: Some(TcpState::SynSent),
-            retransmit_kind: Some(RetransmitKind::Rto),
-            attempt: Some(conn.attempt),
             flags: Some(SYN),
             seq: Some(conn.iss),
-            ..syn
+            ..client.retransmit(at_ns, state, kind, conn.attempt)
         });
     }
 
     fn established(&mut self, conn: &Conn, now_ns: u64) {
         self.time_waits.remove(&conn.end.key());
-        let at_ns = now_ns + 2 * self.p.delay_ns();
-        let Some(open) = self.open.get_mut(&conn.id) else {
-            return;
-        };
-        open.established_ns = Some(at_ns);
-        if open.client_told {
-            let retransmits = Some(open.attempts);
-            let row = self.client(conn.id, conn.end, at_ns, EventKind::State);
-            self.tables.add(Event {
-                retransmits,
-                ..change(row, TcpState::SynSent, TcpState::Established)
-            });
+        let (_, at_client) = self.after(now_ns);
+        let server = Life::accepted(self.server(conn), at_client + self.p.delay_ns());
+        if let Some(open) = self.open.get_mut(&conn.id) {
+            open.server = Some(server);
+            self.tables.extend(open.client.establish(at_client));
         }
     }
 
     fn woken(&mut self, conn: &Conn, at_ns: u64, slept_ns: u64) {
         self.sleeps += 1;
-        if slept_ns < LEAST_WAIT_NS {
+        if slept_ns < LEAST_NS {
             return;
         }
         let resent = conn.attempt > 0;
+        let nobody = Task { pid: 0, comm: "" };
         // Over loopback the sender's own processing reaches the receiver: a timer's, or a thread's.
-        let (waker, waker_pid) = match (self.p.loopback(), resent) {
-            (true, true) => (Waker::Timer, 0),
-            (true, false) => (Waker::Task, CLIENT_PID),
-            (false, _) => (Waker::Softirq, 0),
+        let (waker, by) = match (self.p.loopback(), resent) {
+            (true, true) => (Waker::Timer, nobody),
+            (true, false) => (Waker::Task, CLIENT_TASK),
+            (false, _) => (Waker::Softirq, nobody),
         };
-        let wait = Wait {
-            time_ns: START_NS + at_ns,
-            pid: SERVER_PID,
-            tid: SERVER_PID,
-            comm: "server".into(),
-            netns: SERVER,
+        let cause = self.server(conn);
+        self.tables.add(Wait {
             state: "S".into(),
             syscall: Some("portfs".into()),
-            waited_ns: slept_ns,
-            runqueue_ns: Some(0),
             waker,
-            waker_pid,
-            waker_tid: waker_pid,
-            waker_comm: if waker_pid > 0 { "client" } else { "" }.into(),
-            cause_sock: Some(LISTENER + 2 + 2 * conn.id),
-            cause_family: 4,
-            cause_local_addr: self.server_addr(),
-            cause_local_port: PORT,
-            cause_remote_addr: self.client_addr(conn.end.address),
-            cause_remote_port: conn.end.port,
+            waker_pid: by.pid,
+            waker_tid: by.pid,
+            waker_comm: by.comm.into(),
+            cause_sock: Some(cause.sock),
+            cause_family: cause.family,
+            cause_local_addr: cause.local.0,
+            cause_local_port: cause.local.1,
+            cause_remote_addr: cause.remote.0,
+            cause_remote_port: cause.remote.1,
             cause_attempt: Some(conn.attempt),
             cause_sender_state: resent.then_some(TcpState::SynSent),
             cause_answer: resent.then_some(false),
             cause_sent_ago_ns: resent.then(|| 3 * self.p.delay_ns()),
-            ..Wait::default()
-        };
-        self.tables.add(wait);
+            ..SERVER_TASK.wait(START_NS + at_ns, SERVER, slept_ns)
+        });
     }
 
     fn closed(&mut self, conn: &Conn, _server_ns: u64, now_ns: u64) {
@@ -323,37 +252,22 @@ impl Probe for Recorder<'_> {
         };
         if self.p.leaves_time_wait() {
             let expected = conn.after(conn.iss, self.p.request_bytes);
-            let sock = LISTENER + 2 + 2 * conn.id;
-            self.time_waits
-                .insert(conn.end.key(), (sock, conn.end, expected));
+            let server = self.server(conn);
+            self.time_waits.insert(conn.end.key(), (server, expected));
         }
-        let delay_ns = self.p.delay_ns();
-        let received = u64::from(conn.requests) * u64::from(self.p.request_bytes);
-        let sent = u64::from(conn.requests) * u64::from(RESPONSE_BYTES);
-        let life = |told: bool| !told && open.established_ns.is_some();
-        let row = self.client(conn.id, conn.end, now_ns, EventKind::State);
-        let whole = life(open.client_told);
-        self.tables.add(Event {
-            pid: whole.then_some(CLIENT_PID),
-            comm: whole.then(|| "client".into()),
-            connect_ns: whole.then_some(START_NS + open.opened_ns),
-            established_ns: open.established_ns.filter(|_| whole).map(|t| START_NS + t),
-            retransmits: Some(open.attempts),
-            bytes_acked: Some(received),
-            bytes_received: Some(sent),
-            ..change(row, TcpState::LastAck, TcpState::Close)
-        });
+        let requests = u64::from(conn.requests) * u64::from(self.p.request_bytes);
+        let responses = u64::from(conn.requests) * u64::from(RESPONSE_BYTES);
+        let bytes = [requests, responses];
+        let row = open
+            .client
+            .close(START_NS + now_ns, TcpState::LastAck, bytes);
+        self.tables.add(row);
         // The server is in TIME_WAIT once the client's FIN has come.
-        let row = self.server(conn.id, conn.end, now_ns + delay_ns, EventKind::State);
-        let whole = life(open.server_told);
-        let established = open.established_ns.filter(|_| whole);
-        self.tables.add(Event {
-            established_ns: established.map(|t| START_NS + t + delay_ns),
-            retransmits: Some(0),
-            bytes_acked: Some(sent),
-            bytes_received: Some(received),
-            ..change(row, TcpState::FinWait2, TcpState::Close)
-        });
+        let (at_server, _) = self.after(now_ns);
+        let bytes = [responses, requests];
+        let server = open.server;
+        let row = server.map(|life| life.close(at_server, TcpState::FinWait2, bytes));
+        self.tables.extend(row);
     }
 
     fn second(&mut self, now_ns: u64, second: &Second) {
@@ -362,13 +276,5 @@ impl Probe for Recorder<'_> {
             self.tell_open();
             self.tables.seal();
         }
-    }
-}
-
-fn change(row: Event, from: TcpState, to: TcpState) -> Event {
-    Event {
-        old_state: Some(from),
-        state: Some(to),
-        ..row
     }
 }

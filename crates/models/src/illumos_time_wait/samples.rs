@@ -2,20 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use recording::tables::{
-    Counter, Holder, Listener, PortUse, Process, Setting, Socket, TableSize, Thread, ThreadSleep,
-};
-use recording::{SourceName, TcpState, counter};
+use recording::tables::{PortUse, Process, Socket, Thread};
+use recording::{Addr, SourceName, TcpState, counter};
+use synth::{LEAST_PORTS, Listening, Sink, settings, table_size};
 
 use super::outcome::Second;
 use super::params::{MS, S};
-use super::record::{CLIENTS, LISTENER, PORT, Recorder, SERVER, SERVER_PID};
-use crate::tables::START_NS;
+use super::record::{CLIENTS, LISTENER, Open, PORT, Recorder, SERVER, SERVER_TASK};
+use crate::clock::START_NS;
 
 /// conn_req_max_q: connections that may wait for accept(). The server accepts at once.
 const BACKLOG: u32 = 128;
-/// Destinations with fewer ports in use have no row, as live.
-const LEAST_PORTS: u32 = 16;
 /// TIME_WAITs told per sample.
 const MOST_TIME_WAITS: usize = 10_000;
 /// The file of the listening socket.
@@ -56,32 +53,21 @@ const COMPUTED: &[(SourceName, &str)] = &[
 impl Recorder<'_> {
     /// What is known before the load begins.
     pub(super) fn begin(&mut self) {
-        self.tables.host("illumos", 2);
-        self.tables.namespace(SERVER, "host");
+        let mut hosts = vec![(SERVER, "host".to_string())];
         if !self.p.loopback() {
-            self.tables.namespace(CLIENTS, "clients");
+            hosts.push((CLIENTS, "clients".into()));
         }
-        for (name, gives) in COMPUTED {
-            self.tables.computes(name.clone(), gives);
+        for (netns, _) in &hosts {
+            self.settings(*netns);
         }
-        let mut hosts = vec![SERVER, self.client_netns()];
-        hosts.dedup();
-        for netns in hosts {
-            self.settings(netns);
-        }
-        self.tables.add(Holder {
-            time_ns: START_NS,
-            inode: INODE,
-            pid: SERVER_PID,
-            comm: "server".into(),
-            fd: 3,
-        });
+        self.tables.describe(("illumos", 2), hosts, COMPUTED);
+        self.tables.add(SERVER_TASK.holds(START_NS, INODE, 3));
         self.sample(0, &Second::default());
     }
 
     fn settings(&mut self, netns: u32) {
         let p = self.p;
-        let settings = [
+        let all = [
             ("tcp_strong_iss", p.tcp_strong_iss),
             ("tcp_iss_incr", p.tcp_iss_incr.into()),
             ("tcp_smallest_anon_port", p.tcp_smallest_anon_port.into()),
@@ -93,49 +79,29 @@ impl Recorder<'_> {
             ("tcp_rexmit_interval_min", p.tcp_rexmit_interval_min),
             ("tcp_rexmit_interval_max", p.tcp_rexmit_interval_max),
         ];
-        for (name, value) in settings {
-            self.tables.add(Setting {
-                time_ns: START_NS,
-                netns,
-                name: name.into(),
-                value: value.to_string().into(),
-            });
-        }
+        self.tables.extend(settings(START_NS, netns, all));
     }
 
     /// A sample of everything.
     pub(super) fn sample(&mut self, now_ns: u64, second: &Second) {
         let time_ns = START_NS + now_ns;
-        self.tables.add(Listener {
-            time_ns,
+        let listener = Listening {
             netns: SERVER,
             sock: LISTENER,
-            inode: Some(INODE),
+            inode: INODE,
             family: 4,
-            local_addr: self.server_addr(),
-            local_port: PORT,
+            at: (self.server_addr(), PORT),
             backlog: BACKLOG,
-            ..Listener::default()
-        });
-        let user_ms = self.counters.entry((0, "user")).or_default();
-        *user_ms += (second.busy_ns / MS) as i64;
-        let user_ms = *user_ms as u64;
+        };
+        self.tables.add(listener.sample(time_ns));
+        self.user_ms += second.busy_ns / MS;
+        let state = if second.busy_ns >= S { "R" } else { "S" };
         self.tables.add(Process {
-            time_ns,
-            pid: SERVER_PID,
-            ppid: 1,
-            comm: "server".into(),
-            state: if second.busy_ns >= S { "R" } else { "S" }.into(),
-            user_ms,
-            ..Process::default()
+            user_ms: self.user_ms,
+            ..SERVER_TASK.process(time_ns, 1, state)
         });
-        self.tables.add(TableSize {
-            time_ns,
-            netns: SERVER,
-            structure: "time-wait".into(),
-            entries: second.time_wait,
-            ..TableSize::default()
-        });
+        let time_waits = table_size(time_ns, SERVER, "time-wait", second.time_wait);
+        self.tables.add(time_waits);
         self.time_waits(time_ns);
         self.ports(time_ns);
         self.counters(time_ns, second);
@@ -149,38 +115,29 @@ impl Recorder<'_> {
     /// TIME_WAITs that are new in this sample: told once, as their number alone is in every one.
     fn time_waits(&mut self, time_ns: u64) {
         let new = std::mem::take(&mut self.time_waits);
-        for (sock, end, expected) in new.into_values().take(MOST_TIME_WAITS) {
+        for (end, expected) in new.into_values().take(MOST_TIME_WAITS) {
             self.tables.add(Socket {
-                time_ns,
-                netns: SERVER,
-                sock,
-                family: 4,
-                state: TcpState::TimeWait,
-                local_addr: self.server_addr(),
-                local_port: PORT,
-                remote_addr: self.client_addr(end.address),
-                remote_port: end.port,
                 tw_rcv_nxt: Some(expected),
-                ..Socket::default()
+                ..end.sample(time_ns, TcpState::TimeWait)
             });
         }
     }
 
     fn ports(&mut self, time_ns: u64) {
         // In use, and established among them.
-        let mut used: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
-        for open in self.open.values() {
-            let (all, established) = used.entry(open.end.address).or_default();
+        let mut used: BTreeMap<Addr, (u32, u32)> = BTreeMap::new();
+        for Open { client, .. } in self.open.values() {
+            let (all, established) = used.entry(client.end.local.0).or_default();
             *all += 1;
-            *established += u32::from(open.established_ns.is_some());
+            *established += u32::from(client.established_ns.is_some());
         }
         used.retain(|_, (all, _)| *all >= LEAST_PORTS);
-        for (address, (ports_used, established)) in used {
+        for (local_addr, (ports_used, established)) in used {
             self.tables.add(PortUse {
                 time_ns,
                 netns: self.client_netns(),
                 family: 4,
-                local_addr: self.client_addr(address),
+                local_addr,
                 remote_addr: self.server_addr(),
                 remote_port: PORT,
                 ports_used,
@@ -214,52 +171,22 @@ impl Recorder<'_> {
             (counter::IN_SEGS, from_clients + s.resent),
             (counter::OUT_SEGS, from_server),
         ];
-        let mut rises: BTreeMap<(u32, &'static str), i64> = BTreeMap::new();
-        let clients = of_clients.map(|(name, by)| ((self.client_netns(), name), by));
-        let server = of_server.map(|(name, by)| ((SERVER, name), by));
-        for (key, by) in clients.into_iter().chain(server) {
-            *rises.entry(key).or_default() += by as i64;
-        }
-        for ((netns, name), by) in rises {
-            let value = self.counters.entry((netns, name)).or_default();
-            *value += by;
-            if by == 0 && name != counter::IN_SEGS {
-                continue;
+        for (netns, all) in [(self.client_netns(), of_clients), (SERVER, of_server)] {
+            for (name, by) in all {
+                self.counters.count(netns, name, by);
             }
-            let (group, name) = counter::parts(name);
-            self.tables.add(Counter {
-                time_ns,
-                netns,
-                group: group.into(),
-                name: name.into(),
-                value: *value,
-                delta: Some(by),
-            });
         }
+        self.tables.extend(self.counters.sample(time_ns));
     }
 
     fn thread(&mut self, time_ns: u64, second: &Second) {
-        let sleep_ns = S - second.busy_ns.min(S);
-        self.tables.add(Thread {
-            time_ns,
-            interval_ns: S,
-            pid: SERVER_PID,
-            tid: SERVER_PID,
-            comm: "server".into(),
+        let thread = Thread {
             user_ns: second.busy_ns.min(S),
-            sleep_ns,
+            sleep_ns: S - second.busy_ns.min(S),
             voluntary: self.sleeps,
-            ..Thread::default()
-        });
-        if sleep_ns > 0 {
-            self.tables.add(ThreadSleep {
-                time_ns,
-                pid: SERVER_PID,
-                tid: SERVER_PID,
-                syscall: "portfs".into(),
-                sleep_ns,
-                count: self.sleeps,
-            });
-        }
+            ..SERVER_TASK.thread(time_ns, S)
+        };
+        self.tables.extend(SERVER_TASK.slept(&thread, "portfs"));
+        self.tables.add(thread);
     }
 }

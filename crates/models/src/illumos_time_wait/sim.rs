@@ -8,10 +8,10 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::iss::Iss;
+use super::observer::Observer;
 use super::outcome::{Outcome, Second};
 use super::params::{Params, S};
 use super::ports::Ports;
-use super::probe::Probe;
 use super::time_wait::{End, Met, TimeWaits};
 use crate::draws::gap_ns;
 use crate::engine::Queue;
@@ -69,9 +69,9 @@ struct Host {
     next_background_ns: u64,
 }
 
-struct Sim<'p, P> {
+struct Sim<'p, O> {
     p: &'p Params,
-    probe: &'p mut P,
+    observer: &'p mut O,
     rng: Pcg64Mcg,
     queue: Queue<Due>,
     hosts: Vec<Host>,
@@ -92,7 +92,7 @@ struct Sim<'p, P> {
 }
 
 /// Simulates once.
-pub(super) fn simulate(p: &Params, seed: u64, probe: &mut impl Probe) -> Outcome {
+pub(super) fn simulate(p: &Params, seed: u64, observer: &mut impl Observer) -> Outcome {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let hosts = (0..p.client_hosts()).map(|_| Host {
         iss: Iss::new(&mut rng),
@@ -100,7 +100,7 @@ pub(super) fn simulate(p: &Params, seed: u64, probe: &mut impl Probe) -> Outcome
     });
     let mut sim = Sim {
         p,
-        probe,
+        observer,
         hosts: hosts.collect(),
         server: (!p.loopback()).then(|| Iss::new(&mut rng)),
         ports: vec![Ports::new(p); p.client_addresses as usize],
@@ -127,7 +127,7 @@ pub(super) fn simulate(p: &Params, seed: u64, probe: &mut impl Probe) -> Outcome
     sim.outcome
 }
 
-impl<P: Probe> Sim<'_, P> {
+impl<O: Observer> Sim<'_, O> {
     fn begin(&mut self) {
         let start_ns = self.p.start_ns();
         self.queue.schedule(S, Due::Second);
@@ -199,7 +199,7 @@ impl<P: Probe> Sim<'_, P> {
         self.opened += 1;
         self.second.active += 1;
         self.connecting += 1;
-        self.probe.opened(&conn);
+        self.observer.opened(&conn);
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.conns[slot] = conn;
@@ -260,7 +260,7 @@ impl<P: Probe> Sim<'_, P> {
             let late_ns = now_ns - conn.opened_ns;
             *self.outcome.late.entry(late_ns).or_default() += 1;
         }
-        self.probe.established(conn, now_ns);
+        self.observer.established(conn, now_ns);
         self.request(slot, now_ns + 3 * self.p.delay_ns());
     }
 
@@ -278,7 +278,7 @@ impl<P: Probe> Sim<'_, P> {
         self.outcome.before_refusal.get_or_insert(conn.id);
         self.second.refused += 1;
         self.second.resets += 1;
-        self.probe.refused(conn, now_ns);
+        self.observer.refused(conn, now_ns);
         let timeout_ns = self.p.timeout_ns(conn.older, conn.attempt);
         self.queue.schedule(now_ns + timeout_ns, Due::Timeout(slot));
     }
@@ -289,7 +289,7 @@ impl<P: Probe> Sim<'_, P> {
         self.second.failed += 1;
         self.second.resets += 1;
         self.connecting -= 1;
-        self.probe.rejected(&self.conns[slot], now_ns);
+        self.observer.rejected(&self.conns[slot], now_ns);
         if let Some(client) = self.done(slot) {
             let told_ns = now_ns + 2 * self.p.delay_ns();
             self.queue.schedule(told_ns, Due::Connect(client));
@@ -300,7 +300,7 @@ impl<P: Probe> Sim<'_, P> {
         self.conns[slot].attempt += 1;
         self.second.resent += 1;
         let now_ns = self.queue.now_ns();
-        self.probe.resent(&self.conns[slot], now_ns);
+        self.observer.resent(&self.conns[slot], now_ns);
         self.send_syn(slot);
     }
 
@@ -308,7 +308,7 @@ impl<P: Probe> Sim<'_, P> {
     fn request(&mut self, slot: usize, at_ns: u64) {
         let slept_ns = at_ns.saturating_sub(self.idle_from_ns);
         if slept_ns > 0 {
-            self.probe.woken(&self.conns[slot], at_ns, slept_ns);
+            self.observer.woken(&self.conns[slot], at_ns, slept_ns);
         }
         let service_ns = self.p.service_ns();
         self.idle_from_ns = self.idle_from_ns.max(at_ns) + service_ns;
@@ -329,7 +329,7 @@ impl<P: Probe> Sim<'_, P> {
         }
         // The server closes first: with the last response.
         let closed_ns = now_ns - self.p.delay_ns();
-        self.probe.closed(conn, closed_ns, now_ns);
+        self.observer.closed(conn, closed_ns, now_ns);
         if self.p.leaves_time_wait() {
             let expected = conn.after(conn.iss, self.p.request_bytes);
             let sent_next = conn.after(conn.server_iss, RESPONSE_BYTES);
@@ -360,7 +360,7 @@ impl<P: Probe> Sim<'_, P> {
             ..std::mem::take(&mut self.second)
         };
         self.worked_ns = worked_ns;
-        self.probe.second(now_ns, &second);
+        self.observer.second(now_ns, &second);
         self.outcome.seconds.push(second);
         self.queue.schedule(now_ns + S, Due::Second);
     }

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 
+use super::observer::Observer;
 use super::outcome::{Outcome, Second};
 use super::params::Params;
-use super::probe::{Probe, Unwatched};
 use super::sim::{Conn, simulate};
-use super::testing::params;
 use crate::testing::Audit;
+use crate::testing::Set;
 
 /// Watches and complains.
 #[derive(Default)]
@@ -25,7 +25,7 @@ struct Auditor {
     audit: Audit,
 }
 
-impl Probe for Auditor {
+impl Observer for Auditor {
     fn opened(&mut self, conn: &Conn) {
         self.audit.at(conn.opened_ns);
         self.opened += 1;
@@ -111,7 +111,7 @@ proptest! {
             format!("path_delay={delay}"),
             format!("tcp_smallest_anon_port={smallest}"),
         ];
-        let p = params(&set.each_ref().map(String::as_str));
+        let p = Params::with(&set.each_ref().map(String::as_str));
         let (a, o) = audit(&p, seed);
         prop_assert!(a.audit.wrong.is_empty(), "{}", a.audit);
         // Every connection is established, or failed, or still connecting.
@@ -134,30 +134,30 @@ proptest! {
 
 #[test]
 fn the_same_seed_gives_the_same_run_and_another_another() {
-    let p = params(&["duration=5"]);
-    let run = |seed| simulate(&p, seed, &mut Unwatched);
+    let p = Params::with(&["duration=5"]);
+    let run = |seed| simulate(&p, seed, &mut ());
     assert_eq!(run(7), run(7));
     assert_ne!(run(7), run(8));
 }
 
 #[test]
 fn watching_changes_nothing() {
-    let p = params(&["duration=5"]);
-    assert_eq!(audit(&p, 3).1, simulate(&p, 3, &mut Unwatched));
+    let p = Params::with(&["duration=5"]);
+    assert_eq!(audit(&p, 3).1, simulate(&p, 3, &mut ()));
 }
 
 #[test]
 fn sequential_ports_meet_no_time_wait_before_all_were_used() {
     // 4 s at 5,850 connections/s are fewer than the 32,768 ports.
-    let p = params(&["tcp_random_anon_port=0", "duration=4"]);
-    let o = simulate(&p, 1, &mut Unwatched);
+    let p = Params::with(&["tcp_random_anon_port=0", "duration=4"]);
+    let o = simulate(&p, 1, &mut ());
     assert_eq!((o.hit, o.before_refusal), (0, None));
 }
 
 #[test]
 fn other_sequence_numbers_of_the_kernel_do_not_help() {
     for strong in ["tcp_strong_iss=0", "tcp_strong_iss=2"] {
-        let o = simulate(&params(&[strong]), 1, &mut Unwatched);
+        let o = simulate(&Params::with(&[strong]), 1, &mut ());
         assert!(
             o.seconds[6].active < 1_200,
             "{strong}: {}",
@@ -168,8 +168,8 @@ fn other_sequence_numbers_of_the_kernel_do_not_help() {
 
 #[test]
 fn a_longer_timeout_lowers_the_ceiling() {
-    let older = params(&["tcp_rexmit_interval_initial=3000", "duration=30"]);
-    let o = simulate(&older, 1, &mut Unwatched);
+    let older = Params::with(&["tcp_rexmit_interval_initial=3000", "duration=30"]);
+    let o = simulate(&older, 1, &mut ());
     let mean = o.mean(10, 30, |s| s.resent);
     // 100 clients, one SYN each in 3.375 s.
     assert!((25.0..=30.5).contains(&mean), "{mean}");
@@ -177,7 +177,7 @@ fn a_longer_timeout_lowers_the_ceiling() {
 
 #[test]
 fn clients_stop_after_so_many_connects() {
-    let o = simulate(&params(&["connects=1000", "duration=2"]), 1, &mut Unwatched);
+    let o = simulate(&Params::with(&["connects=1000", "duration=2"]), 1, &mut ());
     let sum = |of: fn(&Second) -> u64| o.seconds.iter().map(of).sum::<u64>();
     assert_eq!((sum(|s| s.active), sum(|s| s.requests)), (1_000, 1_000));
 }
@@ -185,7 +185,7 @@ fn clients_stop_after_so_many_connects() {
 #[test]
 fn a_client_without_a_port_comes_again() {
     // An open load that the server does not keep up with holds all of 36 ports.
-    let p = params(&[
+    let p = Params::with(&[
         "tcp_smallest_anon_port=65500",
         "clients=10",
         "request_rate=400",

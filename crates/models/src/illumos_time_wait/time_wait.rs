@@ -131,7 +131,7 @@ impl Hasher for Mix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::illumos_time_wait::testing::params;
+    use crate::testing::Set;
 
     const END: End = End {
         address: 0,
@@ -141,7 +141,7 @@ mod tests {
     fn met(seq: u32, now_ns: u64) -> (Met, usize) {
         let mut all = TimeWaits::default();
         all.enter(END, 1_000, 77, 60);
-        let met = all.meet(&params(&[]), now_ns, END, seq);
+        let met = all.meet(&Params::with(&[]), now_ns, END, seq);
         (met, all.count(0))
     }
 

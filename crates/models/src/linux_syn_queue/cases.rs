@@ -3,12 +3,11 @@
 use super::closed_form;
 use super::outcome::Outcome;
 use super::params::Params;
-use super::probe::Unwatched;
 use super::series::Series;
 use super::sim::run;
+use crate::Error;
 use crate::bench;
 use crate::check::{Band, CheckRow, Theirs};
-use crate::{Error, Parameters};
 
 const CASE: &str = "D";
 const PRESET: &str = "cookie-crumbs";
@@ -38,17 +37,12 @@ fn share(bench: &Bench, p: &Params, of: fn(&Series) -> u32) -> Result<Vec<f64>, 
     bench.each(|seed| share(Series::of(p, seed)))
 }
 
-pub(super) fn check(
-    parameters: &Parameters,
-    changes: &[String],
-    seeds: u64,
-) -> Result<Vec<CheckRow>, Error> {
-    let bench = Bench::new(parameters, changes, seeds);
-    let mut rows = listener(&bench)?;
-    rows.extend(mesh(&bench)?);
-    rows.extend(windows(&bench)?);
-    rows.extend(throughput(&bench)?);
-    rows.extend(fixes(&bench)?);
+pub(super) fn check(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
+    let mut rows = listener(bench)?;
+    rows.extend(mesh(bench)?);
+    rows.extend(windows(bench)?);
+    rows.extend(throughput(bench)?);
+    rows.extend(fixes(bench)?);
     Ok(rows)
 }
 
@@ -59,7 +53,7 @@ fn listener(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
     let kept = |rule: &str| {
         let p = bench.params(PRESET, &[AT_ONCE, &crowd, &[rule, SHORT]].concat())?;
         let cookies = bench.each(|seed| {
-            let outcome = run(&p, seed, 0, &mut Unwatched);
+            let outcome = run(&p, seed, 0, &mut ());
             9.0 - outcome.cookies as f64 / 10.0
         })?;
         Ok::<_, Error>((p, cookies))

@@ -52,12 +52,12 @@ pub(super) fn smaller(window_bytes: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::params;
     use super::*;
+    use crate::testing::Set;
 
     fn share(set: &[&str]) -> Option<f64> {
         let at_once = ["start_spread=1", "handshake_rtt=100"];
-        runs_with_cookie(&params(&[&at_once, set].concat()))
+        runs_with_cookie(&Params::with(&[&at_once, set].concat()))
     }
 
     #[test]
@@ -81,12 +81,12 @@ mod tests {
 
     #[test]
     fn the_slow_link_of_the_article() {
-        let p = params(&[]);
+        let p = Params::with(&[]);
         assert!((ceiling(&p) - 121.1).abs() < 0.1, "{}", ceiling(&p));
         assert!((short(&p) - 174.4).abs() < 0.1, "{}", short(&p));
-        let slower = params(&["loaded_rtt=1000"]);
+        let slower = Params::with(&["loaded_rtt=1000"]);
         assert!((short(&slower) - 285.6).abs() < 0.1, "{}", short(&slower));
         assert!((smaller(0.64e6) - 0.8976).abs() < 1e-4);
-        assert_eq!(short(&params(&["throughput=100"])), 0.0);
+        assert_eq!(short(&Params::with(&["throughput=100"])), 0.0);
     }
 }

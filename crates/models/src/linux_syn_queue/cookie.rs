@@ -48,11 +48,11 @@ impl Agreed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::params;
     use super::*;
+    use crate::testing::Set;
 
     fn cookie(set: &[&str]) -> (bool, u32) {
-        let p = params(set);
+        let p = Params::with(set);
         let agreed = Agreed::cookie(&p);
         assert_eq!(agreed.sack, agreed.window_scaling);
         (agreed.lost(&p), agreed.client_mss)

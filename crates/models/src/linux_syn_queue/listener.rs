@@ -82,11 +82,11 @@ impl Listener {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::params;
     use super::*;
+    use crate::testing::Set;
 
     fn answers(set: &[&str], syns: u32) -> Vec<Answer> {
-        let p = params(set);
+        let p = Params::with(set);
         let mut listener = Listener::default();
         (0..syns).map(|_| listener.syn(&p)).collect()
     }
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn one_more_than_the_backlog_waits_for_accept() {
-        let p = params(&[]);
+        let p = Params::with(&[]);
         let mut listener = Listener::default();
         for _ in 0..6 {
             assert_eq!(listener.syn(&p), Answer::Kept);

@@ -11,9 +11,9 @@ mod cookie;
 mod flow;
 mod listener;
 mod mesh;
+mod observer;
 mod outcome;
 mod params;
-mod probe;
 mod record;
 mod samples;
 mod series;
@@ -21,50 +21,48 @@ mod sim;
 mod window;
 
 #[cfg(test)]
-mod testing;
-#[cfg(test)]
 mod tests;
 
-use crate::bench::Simulated;
-use crate::parameters::Declared;
-use crate::tables::Tables;
-use crate::{Error, Model, Report, Values};
+use synth::Tables;
+
+use crate::bench::Bench;
+use crate::simulation::Simulation;
+use crate::{CheckRow, Error, Model, Report};
 use outcome::Outcome;
 use params::Params;
-use probe::Unwatched;
+use record::Recorder;
 
 /// The model.
-pub(crate) const MODEL: Model = Model {
-    name: "linux-syn-queue",
-    title: "Linux answers SYNs with cookies that forget options: cookie crumbs (D)",
-    parameters: Params::ALL,
-    presets: include_str!("presets.toml"),
-    run,
-    record,
-    check: cases::check,
-};
+pub(crate) const MODEL: Model = Model::of::<Params>();
 
-impl Simulated for Params {
+impl Simulation for Params {
+    const NAME: &'static str = "linux-syn-queue";
+    const TITLE: &'static str =
+        "Linux answers SYNs with cookies that forget options: cookie crumbs (D)";
+    const PRESETS: &'static str = include_str!("presets.toml");
+
     type Outcome = Outcome;
 
-    fn of(values: &Values) -> Result<Params, Error> {
-        Params::of(values)
+    fn together(&self) -> Result<(), Error> {
+        Params::together(self)
     }
 
     fn simulate(&self, seed: u64) -> Outcome {
-        sim::simulate(self, seed, &mut Unwatched)
+        sim::simulate(self, seed, &mut ())
     }
-}
 
-fn run(values: &Values, seed: u64) -> Result<Report, Error> {
-    let p = Params::of(values)?;
-    Ok(outcome::report(&p, &p.simulate(seed)))
-}
+    fn record(&self, seed: u64, tables: &mut Tables) -> Outcome {
+        let mut recorder = Recorder::new(self, tables);
+        let outcome = sim::simulate(self, seed, &mut recorder);
+        recorder.finish();
+        outcome
+    }
 
-fn record(values: &Values, seed: u64, tables: &mut Tables) -> Result<Report, Error> {
-    let p = Params::of(values)?;
-    let mut recorder = record::Recorder::new(&p, tables);
-    let outcome = sim::simulate(&p, seed, &mut recorder);
-    recorder.finish();
-    Ok(outcome::report(&p, &outcome))
+    fn report(&self, outcome: &Outcome) -> Report {
+        outcome::report(self, outcome)
+    }
+
+    fn check(bench: &Bench<Params>) -> Result<Vec<CheckRow>, Error> {
+        cases::check(bench)
+    }
 }

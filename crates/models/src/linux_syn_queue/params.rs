@@ -1,7 +1,7 @@
 //! The parameters of the model, and what follows from them.
 
-use crate::parameters::{Declared, params};
-use crate::{Error, Values};
+use crate::Error;
+use crate::parameters::params;
 
 params! {
     /// The parameters of linux-syn-queue. Tunings have the kernel's own names, without net.ipv4 and
@@ -131,31 +131,31 @@ pub(super) const MS: u64 = 1_000_000;
 pub(super) const S: u64 = 1_000_000_000;
 
 impl Params {
-    pub(super) fn of(values: &Values) -> Result<Params, Error> {
-        let p = Params::read(values)?;
+    /// Whether the values go together; the error says which do not.
+    pub(super) fn together(&self) -> Result<(), Error> {
         Error::together(
-            p.family != 5,
-            format!("family={}: allowed is 4 or 6", p.family),
+            self.family != 5,
+            format!("family={}: allowed is 4 or 6", self.family),
         )?;
         Error::together(
-            p.data_sockets <= 2 * p.sockets,
+            self.data_sockets <= 2 * self.sockets,
             format!(
                 "data_sockets={}: allowed is 1 to {}, the sockets that both nodes of a link open",
-                p.data_sockets,
-                2 * p.sockets
+                self.data_sockets,
+                2 * self.sockets
             ),
         )?;
-        let mesh = p.nodes * (p.nodes - 1) * p.sockets;
+        let mesh = self.nodes * (self.nodes - 1) * self.sockets;
         Error::together(
             mesh <= MOST_SOCKETS,
             format!(
                 "sockets={}: allowed is 1 to {}, as {} nodes have at most {MOST_SOCKETS} in all",
-                p.sockets,
-                MOST_SOCKETS / (p.nodes * (p.nodes - 1)),
-                p.nodes
+                self.sockets,
+                MOST_SOCKETS / (self.nodes * (self.nodes - 1)),
+                self.nodes
             ),
         )?;
-        Ok(p)
+        Ok(())
     }
 
     /// The limit of both queues of a listener.
@@ -284,35 +284,36 @@ fn ns(value: f64, unit: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::MODEL;
-    use super::super::testing::{params, try_params};
     use super::*;
+    use crate::simulation::Simulation;
+    use crate::testing::Set;
 
     #[test]
     fn windows_and_segments_are_those_of_the_article() {
-        let p = params(&[]);
+        let p = Params::with(&[]);
         // Its slow socket has segments of 1,440 bytes, the others wscale:7,7.
         assert_eq!((p.announced_mss(), p.window_shift()), (1_440, 7));
         assert_eq!((p.window(true), p.window(false)), (3_145_728, 65_535));
-        let p = params(&["family=4", "tcp_timestamps=1", "tcp_rmem=40000"]);
+        let p = Params::with(&["family=4", "tcp_timestamps=1", "tcp_rmem=40000"]);
         assert_eq!(p.payload(p.announced_mss()), 1_448);
         assert_eq!((p.window(false), p.window_shift()), (20_000, 0));
-        assert_eq!(params(&["tcp_rmem=1073741824"]).window_shift(), 14);
+        assert_eq!(Params::with(&["tcp_rmem=1073741824"]).window_shift(), 14);
     }
 
     #[test]
     fn the_load_is_spread_over_the_links() {
-        let p = params(&[]);
+        let p = Params::with(&[]);
         assert_eq!(p.links(), 6);
         assert!((p.asked() - 208.33e6).abs() < 1e4, "{}", p.asked());
         assert_eq!(p.message_every_ns(), Some(5_033_164));
-        assert_eq!(params(&["throughput=0"]).message_every_ns(), None);
+        assert_eq!(Params::with(&["throughput=0"]).message_every_ns(), None);
     }
 
     #[test]
     fn somaxconn_cuts_the_backlog() {
-        let p = params(&["backlog=4096"]);
+        let p = Params::with(&["backlog=4096"]);
         assert_eq!((p.queue_limit(), p.most_requests()), (128, 128));
-        let p = params(&["later_rule=1"]);
+        let p = Params::with(&["later_rule=1"]);
         assert_eq!((p.queue_limit(), p.most_requests()), (5, 6));
     }
 
@@ -331,7 +332,7 @@ mod tests {
             ),
             (&["listen=5"], "linux-syn-queue has no parameter `listen`"),
         ] {
-            let error = try_params(set).unwrap_err().to_string();
+            let error = Params::refused(set);
             assert!(error.starts_with(says), "{error}");
         }
     }

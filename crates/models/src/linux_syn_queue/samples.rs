@@ -1,17 +1,16 @@
 //! What a recorder would have sampled: once at the start, then every second.
 
-use recording::tables::{Counter, Holder, Listener, Setting, Socket as Row};
+use recording::tables::{Listener, Socket as Row};
 use recording::{SourceName, TcpState, counter, sysctl};
+use synth::{Opening, Sink, settings};
 
 use super::flow::{Done, Flow};
 use super::mesh::{Mesh, Socket};
 use super::params::US;
-use super::record::{COMM, End, PORT, Recorder, addr, connected, listening, netns, pid};
-use super::window;
-use crate::tables::START_NS;
+use super::record::{Recorder, Side, end, listening, netns, task};
+use crate::clock::START_NS;
 
-/// The files of the listening sockets, then those of the others.
-const LISTENING_INODE: u64 = 5_000;
+/// The files of connected sockets.
 const CONNECTED_INODE: u64 = 100_000;
 /// The retransmission timeout at round trips far below it (TCP_RTO_MIN), µs.
 const TIMEOUT_US: u32 = 200_000;
@@ -54,21 +53,14 @@ impl Recorder<'_> {
         } else {
             "4.14"
         };
-        self.tables.host(kernel, self.p.nodes);
-        for (name, gives) in COMPUTED {
-            self.tables.computes(name.clone(), gives);
-        }
+        let nodes = 0..self.p.nodes;
+        let namespaces = nodes.map(|node| (netns(node), format!("node{}", node + 1)));
+        self.tables
+            .describe((kernel, self.p.nodes), namespaces, COMPUTED);
         for node in 0..self.p.nodes {
-            let name = format!("node{}", node + 1);
-            self.tables.namespace(netns(node), &name);
             self.settings(node);
-            self.tables.add(Holder {
-                time_ns: START_NS,
-                inode: LISTENING_INODE + u64::from(node),
-                pid: pid(node),
-                comm: COMM.into(),
-                fd: 3,
-            });
+            let inode = listening(self.p, node).inode;
+            self.tables.add(task(node).holds(START_NS, inode, 3));
         }
         self.listener_samples(0);
         self.counters(0);
@@ -76,7 +68,7 @@ impl Recorder<'_> {
 
     fn settings(&mut self, node: u32) {
         let p = self.p;
-        let settings = [
+        let all = [
             (sysctl::SOMAXCONN, p.somaxconn.to_string()),
             (sysctl::TCP_SYNCOOKIES, p.tcp_syncookies.to_string()),
             (
@@ -92,14 +84,7 @@ impl Recorder<'_> {
             // The first two are the kernel's.
             (sysctl::TCP_RMEM, format!("4096 87380 {}", p.tcp_rmem)),
         ];
-        for (name, value) in settings {
-            self.tables.add(Setting {
-                time_ns: START_NS,
-                netns: netns(node),
-                name: name.into(),
-                value: value.into(),
-            });
-        }
+        self.tables.extend(settings(START_NS, netns(node), all));
     }
 
     /// A sample of everything.
@@ -112,18 +97,18 @@ impl Recorder<'_> {
                 let mut flows = flows.iter();
                 flows.find(|f| f.socket == nth && f.from_opener == opener)
             };
-            for (end, out, back, since) in [
-                (End::Opener, of(true), of(false), socket.opened_ns),
-                (End::Listener, of(false), of(true), socket.established_ns),
+            for (side, out, back, since) in [
+                (Side::Opener, of(true), of(false), socket.opened_ns),
+                (Side::Listener, of(false), of(true), socket.established_ns),
             ] {
                 // Idle connections are sampled once.
-                let side = usize::from(end == End::Listener);
-                let told = std::mem::replace(&mut self.sampled[nth][side], true);
+                let nth_side = usize::from(side == Side::Listener);
+                let told = std::mem::replace(&mut self.sampled[nth][nth_side], true);
                 let there = since.is_some_and(|at_ns| at_ns <= now_ns);
                 if !there {
-                    self.sampled[nth][side] = false;
+                    self.sampled[nth][nth_side] = false;
                 } else if !told || out.is_some() {
-                    let row = self.socket(nth, socket, end, out.zip(back), now_ns);
+                    let row = self.socket(nth, socket, side, out.zip(back), now_ns);
                     self.tables.add(row);
                 }
             }
@@ -136,20 +121,12 @@ impl Recorder<'_> {
         for node in 0..self.p.nodes {
             let seen = &self.listeners[node as usize];
             self.tables.add(Listener {
-                time_ns: START_NS + now_ns,
-                netns: netns(node),
-                sock: listening(node),
-                inode: Some(LISTENING_INODE + u64::from(node)),
-                family: self.p.family,
-                local_addr: addr(self.p, node),
-                local_port: PORT,
                 accept_queue: seen.queues.waiting,
-                backlog: self.p.queue_limit(),
                 syn_queue: seen.queues.requests,
                 syn_queue_young: seen.queues.requests,
                 drops: seen.drops,
                 synflood_warned: seen.warned,
-                ..Listener::default()
+                ..listening(self.p, node).sample(START_NS + now_ns)
             });
         }
     }
@@ -159,34 +136,21 @@ impl Recorder<'_> {
         &self,
         nth: usize,
         socket: &Socket,
-        end: End,
+        side: Side,
         flows: Option<(&Flow, &Flow)>,
         now_ns: u64,
     ) -> Row {
         let p = self.p;
-        let (opener, listener) = (
-            (socket.opener, socket.port, p.announced_mss()),
-            (socket.listener, PORT, socket.agreed.client_mss),
-        );
-        let (here, there) = match end {
-            End::Opener => (opener, listener),
-            End::Listener => (listener, opener),
+        let end = end(p, nth, socket, side);
+        let mss = match side {
+            Side::Opener => p.announced_mss(),
+            Side::Listener => socket.agreed.client_mss,
         };
-        let mss = p.payload(here.2);
         let scaled = socket.agreed.window_scaling;
         let shift = if scaled { p.window_shift() } else { 0 };
         let handshake_us = (socket.handshake_ns / US) as u32;
         let row = Row {
-            time_ns: START_NS + now_ns,
-            netns: netns(here.0),
-            sock: connected(nth, end),
-            inode: Some(CONNECTED_INODE + connected(nth, end)),
-            family: p.family,
-            state: TcpState::Established,
-            local_addr: addr(p, here.0),
-            local_port: here.1,
-            remote_addr: addr(p, there.0),
-            remote_port: there.1,
+            inode: Some(CONNECTED_INODE + end.sock),
             congestion: Some("cubic".into()),
             ca_state: Some("Open".into()),
             sack: Some(socket.agreed.sack),
@@ -195,11 +159,11 @@ impl Recorder<'_> {
             snd_wscale: Some(shift),
             rcv_wscale: Some(shift),
             rto_us: Some(TIMEOUT_US),
-            snd_mss: Some(mss),
+            snd_mss: Some(p.payload(mss)),
             advmss: Some(p.announced_mss()),
             rtt_us: Some(handshake_us),
             min_rtt_us: Some(handshake_us),
-            cwnd: Some(window::FIRST as u32),
+            cwnd: Some(Opening::WINDOW),
             snd_wnd: Some(p.window(scaled)),
             rcv_wnd: Some(p.window(scaled)),
             bytes_acked: Some(0),
@@ -207,7 +171,7 @@ impl Recorder<'_> {
             busy_us: Some(0),
             rwnd_limited_us: Some(0),
             recv_queue: Some(0),
-            ..Row::default()
+            ..end.sample(START_NS + now_ns, TcpState::Established)
         };
         match flows {
             Some((out, back)) => self.sending(row, out, back, now_ns),
@@ -280,7 +244,7 @@ impl Recorder<'_> {
                 (from, counter::TCP_TIMEOUTS, done.timeouts - before.timeouts),
                 (from, counter::TCP_LOSS_PROBES, done.probes - before.probes),
             ] {
-                self.rise(node, name, by);
+                self.counters.count(netns(node), name, by);
             }
         }
     }
@@ -288,23 +252,8 @@ impl Recorder<'_> {
     /// The counters that rose; of segments that came in, every sample.
     fn counters(&mut self, now_ns: u64) {
         for node in 0..self.p.nodes {
-            self.rise(node, counter::IN_SEGS, 0);
+            self.counters.count(netns(node), counter::IN_SEGS, 0);
         }
-        for ((node, name), by) in std::mem::take(&mut self.rises) {
-            let value = self.values.entry((node, name)).or_default();
-            *value += by;
-            if by == 0 && name != counter::IN_SEGS {
-                continue;
-            }
-            let (group, name) = counter::parts(name);
-            self.tables.add(Counter {
-                time_ns: START_NS + now_ns,
-                netns: netns(node),
-                group: group.into(),
-                name: name.into(),
-                value: *value,
-                delta: Some(by),
-            });
-        }
+        self.tables.extend(self.counters.sample(START_NS + now_ns));
     }
 }

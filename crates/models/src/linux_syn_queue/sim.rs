@@ -9,9 +9,9 @@ use rand_pcg::Pcg64Mcg;
 
 use super::flow::{Flow, Next};
 use super::mesh::{Mesh, What};
+use super::observer::Observer;
 use super::outcome::{Outcome, Second};
 use super::params::{Params, S};
-use super::probe::Probe;
 use super::series::Series;
 use crate::engine::Queue;
 
@@ -26,9 +26,9 @@ enum Due {
     Second,
 }
 
-struct Sim<'p, P> {
+struct Sim<'p, O> {
     p: &'p Params,
-    probe: &'p mut P,
+    observer: &'p mut O,
     rng: Pcg64Mcg,
     queue: Queue<Due>,
     mesh: Mesh,
@@ -42,14 +42,14 @@ struct Sim<'p, P> {
 }
 
 /// Simulates the run of the series that `shown` asks for.
-pub(super) fn simulate(p: &Params, seed: u64, probe: &mut impl Probe) -> Outcome {
+pub(super) fn simulate(p: &Params, seed: u64, observer: &mut impl Observer) -> Outcome {
     let series = Series::of(p, seed);
     let nth = series.shown(p);
-    run(p, seed, nth, probe).of(series)
+    run(p, seed, nth, observer).of(series)
 }
 
 /// Simulates the `nth` run of a series.
-pub(super) fn run(p: &Params, seed: u64, nth: u32, probe: &mut impl Probe) -> Outcome {
+pub(super) fn run(p: &Params, seed: u64, nth: u32, observer: &mut impl Observer) -> Outcome {
     let mesh = Mesh::form(p, seed, nth);
     // The data of equal runs have equal luck.
     let mut rng = Pcg64Mcg::seed_from_u64(seed.wrapping_add(1) ^ u64::from(nth));
@@ -61,7 +61,7 @@ pub(super) fn run(p: &Params, seed: u64, nth: u32, probe: &mut impl Probe) -> Ou
     }
     let mut sim = Sim {
         p,
-        probe,
+        observer,
         rng,
         queue: Queue::new(),
         before: vec![(0, 0, 0); flows.len()],
@@ -81,7 +81,7 @@ pub(super) fn run(p: &Params, seed: u64, nth: u32, probe: &mut impl Probe) -> Ou
     sim.end()
 }
 
-impl<P: Probe> Sim<'_, P> {
+impl<O: Observer> Sim<'_, O> {
     fn begin(&mut self) {
         self.queue.schedule(S, Due::Second);
         for (nth, flow) in self.flows.iter().enumerate() {
@@ -120,7 +120,7 @@ impl<P: Probe> Sim<'_, P> {
         let next = self.flows[nth].next(self.p, now_ns, &mut self.rng);
         if let Some(Next { ends_ns, resends }) = next {
             if let Some(resent) = resends {
-                self.probe
+                self.observer
                     .resent(&self.mesh, &self.flows[nth], now_ns, resent);
             }
             self.queue.schedule(ends_ns, Due::Next(nth));
@@ -135,7 +135,7 @@ impl<P: Probe> Sim<'_, P> {
             }
             self.told += 1;
             self.count(happened.what);
-            self.probe.handshake(&self.mesh, happened);
+            self.observer.handshake(&self.mesh, happened);
         }
     }
 
@@ -164,7 +164,7 @@ impl<P: Probe> Sim<'_, P> {
             *before = done;
             second.windows(flow);
         }
-        self.probe.second(&self.mesh, &self.flows, now_ns);
+        self.observer.second(&self.mesh, &self.flows, now_ns);
         self.outcome.seconds.push(second);
         self.queue.schedule(now_ns + S, Due::Second);
     }

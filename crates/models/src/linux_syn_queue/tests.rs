@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use super::flow::{Flow, How};
 use super::listener::Answer;
 use super::mesh::{Happened, Mesh, What};
+use super::observer::Observer;
 use super::params::Params;
-use super::probe::{Probe, Unwatched};
 use super::series::Series;
 use super::sim::{run, simulate};
-use super::testing::params;
 use crate::testing::Audit;
+use crate::testing::Set;
 
 /// Watches and complains.
 struct Auditor<'p> {
@@ -40,7 +40,7 @@ impl Auditor<'_> {
     }
 }
 
-impl Probe for Auditor<'_> {
+impl Observer for Auditor<'_> {
     fn handshake(&mut self, mesh: &Mesh, happened: Happened) {
         self.audit.at(happened.at_ns);
         let socket = &mesh.sockets[happened.socket];
@@ -150,7 +150,7 @@ proptest! {
             format!("message={message}"),
             format!("family={}", 4 + 2 * family),
         ];
-        let p = params(&set.each_ref().map(String::as_str));
+        let p = Params::with(&set.each_ref().map(String::as_str));
         let mut a = Auditor::new(&p);
         let o = simulate(&p, seed, &mut a);
         prop_assert!(a.audit.wrong.is_empty(), "{}", a.audit);
@@ -179,7 +179,7 @@ proptest! {
             format!("sockets={sockets}"),
             format!("data_sockets={data}"),
         ];
-        let p = params(&set.each_ref().map(String::as_str));
+        let p = Params::with(&set.each_ref().map(String::as_str));
         let mesh = Mesh::form(&p, seed, 0);
         let ends: HashSet<_> = mesh.sockets.iter().map(|s| (s.opener, s.listener, s.port)).collect();
         prop_assert_eq!(ends.len(), mesh.sockets.len());
@@ -201,24 +201,24 @@ proptest! {
 
 #[test]
 fn the_same_seed_gives_the_same_run_and_another_another() {
-    let p = params(&["duration=2", "loss=0.001"]);
-    let run = |seed| simulate(&p, seed, &mut Unwatched);
+    let p = Params::with(&["duration=2", "loss=0.001"]);
+    let run = |seed| simulate(&p, seed, &mut ());
     assert_eq!(run(7), run(7));
     assert_ne!(run(7), run(8));
 }
 
 #[test]
 fn watching_changes_nothing() {
-    let p = params(&["duration=2", "loss=0.001"]);
+    let p = Params::with(&["duration=2", "loss=0.001"]);
     let watched = simulate(&p, 3, &mut Auditor::new(&p));
-    assert_eq!(watched, simulate(&p, 3, &mut Unwatched));
+    assert_eq!(watched, simulate(&p, 3, &mut ()));
 }
 
 #[test]
 fn a_run_is_slow_or_fast_as_asked_for() {
     for seed in 1..10 {
-        let slow = simulate(&params(&["duration=2"]), seed, &mut Unwatched);
-        let fast = simulate(&params(&["duration=2", "shown=2"]), seed, &mut Unwatched);
+        let slow = simulate(&Params::with(&["duration=2"]), seed, &mut ());
+        let fast = simulate(&Params::with(&["duration=2", "shown=2"]), seed, &mut ());
         assert!(slow.lost > 0 && slow.slow.contains(&true));
         assert_eq!((fast.lost, fast.slow.contains(&true)), (0, false));
         assert!(slow.throughput() < 0.95 * fast.throughput());
@@ -231,7 +231,7 @@ fn a_run_is_slow_or_fast_as_asked_for() {
 #[test]
 fn more_sockets_per_peer_are_more_bad_runs_and_none_where_they_fit() {
     let share = |sockets: u32| {
-        let p = params(&[&*format!("sockets={sockets}"), "runs=400"]);
+        let p = Params::with(&[&*format!("sockets={sockets}"), "runs=400"]);
         Series::of(&p, 1).with_lost
     };
     let shares: Vec<u32> = (1..=6).map(share).collect();
@@ -242,7 +242,7 @@ fn more_sockets_per_peer_are_more_bad_runs_and_none_where_they_fit() {
 #[test]
 fn syns_that_are_dropped_come_again_after_a_second() {
     let set = ["tcp_syncookies=0", "start_spread=0", "duration=4"];
-    let o = simulate(&params(&set), 1, &mut Unwatched);
+    let o = simulate(&Params::with(&set), 1, &mut ());
     let dropped = o.seconds[0].dropped;
     assert!(dropped > 0 && o.cookies == 0);
     assert_eq!(o.seconds[1].syns_resent, dropped);
@@ -253,7 +253,7 @@ fn syns_that_are_dropped_come_again_after_a_second() {
 #[test]
 fn a_full_accept_queue_drops_acks_which_data_repeat() {
     let set = ["accept_time=20000", "duration=10"];
-    let o = simulate(&params(&set), 1, &mut Unwatched);
+    let o = simulate(&Params::with(&set), 1, &mut ());
     let dropped: u64 = o.seconds.iter().map(|s| s.acks_dropped).sum();
     let established: u64 = o.seconds.iter().map(|s| s.established).sum();
     assert!(dropped > 0);
@@ -264,8 +264,8 @@ fn a_full_accept_queue_drops_acks_which_data_repeat() {
 fn bursts_of_losses_cost_more_without_sack() {
     let lossy = ["loss=0.0005", "loss_burst=3", "duration=3", "shown=2"];
     let throughput = |sack: &str| {
-        let p = params(&[&lossy[..], &[sack]].concat());
-        run(&p, 1, 0, &mut Unwatched).throughput()
+        let p = Params::with(&[&lossy[..], &[sack]].concat());
+        run(&p, 1, 0, &mut ()).throughput()
     };
     let (with, without) = (throughput("tcp_sack=1"), throughput("tcp_sack=0"));
     assert!(without < 0.7 * with, "{without} {with}");

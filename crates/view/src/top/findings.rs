@@ -107,13 +107,14 @@ impl Findings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use explain::fixture;
+    use explain::explain;
+    use synth::cases;
 
     const S: u64 = 1_000_000_000;
 
     #[test]
     fn a_finding_has_a_beginning_and_an_end() {
-        let found = fixture::syn_cookies().explain().unwrap();
+        let found = explain(&cases::syn_cookies().write().unwrap()).unwrap();
         let mut nothing = found.clone();
         nothing.findings.clear();
         let mut findings = Findings::default();

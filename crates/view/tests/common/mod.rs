@@ -3,55 +3,44 @@
 
 use std::net::IpAddr;
 
-use recording::tables::*;
-use recording::{
-    Addr, EventKind, FORMAT, Manifest, Namespace, Recording, Rows, Table, TcpState, Writer,
-};
+use recording::{Addr, EventKind, Manifest, Recording, Rows, TcpState, tables::Event};
+use synth::{End, Opening, Row, Sink, Tables, Task, manifest};
 use tempfile::TempDir;
 use unicode_width::UnicodeWidthStr;
 use view::report::Report;
 use view::report::page::Run;
 use view::{How, Reader, Screen};
 
+pub use synth::HOST;
+
 pub const S: u64 = 1_000_000_000;
 pub const MS: u64 = 1_000_000;
 pub const START: u64 = 5_000 * S;
-pub const HOST: u32 = 4_026_531_840;
 /// A name that would clear the screen and write backwards.
 pub const HOSTILE: &str = "e\x1b[2Jvil\u{202e}\n";
 
 /// A recording being made.
 pub struct Rec {
     dir: TempDir,
-    writer: Writer,
+    tables: Tables,
 }
 
 impl Rec {
     pub fn new() -> Rec {
         let dir = tempfile::tempdir().unwrap();
-        let namespace = |inode, name: &str| Namespace {
-            inode,
-            name: name.into(),
-        };
         let manifest = Manifest {
-            format: FORMAT,
             complete: true,
-            start_ns: START,
             end_ns: START + 10 * S,
             clock_offset_ns: 1_700_000_000 * S as i64,
-            namespaces: vec![namespace(HOST, "host"), namespace(7, HOSTILE)],
-            ..Manifest::default()
+            ..manifest("", START, &[(HOST, "host"), (7, HOSTILE)])
         };
-        let writer = Writer::create(&dir.path().join("r.tcpwhy"), &manifest).unwrap();
-        Rec { dir, writer }
+        let tables = Tables::create(&dir.path().join("r.tcpwhy"), manifest).unwrap();
+        Rec { dir, tables }
     }
 
-    pub fn rows<T: Table>(self, rows: impl IntoIterator<Item = T>) -> Rec {
-        let mut table = self.writer.table::<T>().unwrap();
-        for row in rows {
-            table.push(row).unwrap();
-        }
-        table.seal().unwrap();
+    pub fn rows<T: Row>(mut self, rows: impl IntoIterator<Item = T>) -> Rec {
+        self.tables.extend(rows);
+        self.tables.sealed().unwrap();
         self
     }
 
@@ -107,36 +96,37 @@ pub fn addr(text: &str) -> Addr {
     text.parse::<IpAddr>().unwrap().into()
 }
 
-pub fn event(at_ms: u64, kind: EventKind, sock: u64) -> Event {
-    Event {
-        time_ns: START + at_ms * MS,
-        kind,
+/// The client's end of a connection.
+fn client(sock: u64) -> End {
+    End {
         netns: HOST,
-        sock: Some(sock),
+        sock,
         family: 4,
-        local_addr: addr("10.0.0.1"),
-        local_port: 40_000,
-        remote_addr: addr("10.0.0.2"),
-        remote_port: 80,
-        ..Event::default()
+        local: (addr("10.0.0.1"), 40_000),
+        remote: (addr("10.0.0.2"), 80),
     }
+}
+
+fn at(ms: u64) -> u64 {
+    START + ms * MS
+}
+
+pub fn event(at_ms: u64, kind: EventKind, sock: u64) -> Event {
+    client(sock).event(at(at_ms), kind)
 }
 
 pub fn state(at_ms: u64, sock: u64, old: TcpState, new: TcpState) -> Event {
-    Event {
-        old_state: Some(old),
-        state: Some(new),
-        ..event(at_ms, EventKind::State, sock)
-    }
+    client(sock).change(at(at_ms), old, new)
 }
 
 pub fn connect(at_ms: u64, sock: u64) -> Event {
+    let by = Task {
+        pid: 77,
+        comm: HOSTILE,
+    };
     Event {
-        pid: Some(77),
-        comm: Some(HOSTILE.into()),
         cgroup: Some(5),
-        local_port: 0,
-        ..state(at_ms, sock, TcpState::Close, TcpState::SynSent)
+        ..client(sock).unbound().connect(at(at_ms), by)
     }
 }
 
@@ -147,7 +137,7 @@ pub fn established(e: Event) -> Event {
         timestamps: Some(false),
         mss: Some(1460),
         rtt_us: Some(90),
-        cwnd: Some(10),
+        cwnd: Some(Opening::WINDOW),
         retransmits: Some(0),
         ..e
     }

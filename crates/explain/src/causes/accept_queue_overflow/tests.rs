@@ -4,8 +4,8 @@ use recording::tables::Event;
 use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::fixture::{self, CLIENT, Dial, Fate, Fixture, HOST, Listen, SERVER};
 use crate::{Change, Level, Number};
+use synth::{CLIENT, Dial, Fate, Fixture, HOST, Listen, SERVER, cases as fixture};
 
 const ID: &str = "accept-queue-overflow";
 
@@ -244,7 +244,7 @@ fn a_listener_made_during_the_recording_dropped_all_of_its_drops_in_it() {
     assert_eq!(found(&f).len(), 0);
     let row = f.listeners[0].clone();
     f.events.push(Event {
-        time_ns: fixture::START_NS,
+        time_ns: synth::START_NS,
         kind: EventKind::State,
         netns: SERVER,
         sock: Some(row.sock),

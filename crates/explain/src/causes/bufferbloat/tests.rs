@@ -3,8 +3,8 @@
 use recording::SourceName;
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::fixture::{self, CLIENT};
 use crate::{Change, Level, Number};
+use synth::{CLIENT, cases as fixture};
 
 const ID: &str = "bufferbloat";
 

@@ -4,8 +4,8 @@ use recording::tables::Event;
 use recording::{EventKind, SourceName};
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::fixture::{self, CLIENT, Dial, Fate, Fixture, HOST, Listen, SERVER};
 use crate::{Change, Level, Number, Role};
+use synth::{CLIENT, Dial, Fate, Fixture, HOST, Listen, SERVER, cases as fixture};
 
 const ID: &str = "connection-refused";
 
@@ -169,9 +169,9 @@ fn a_reset_where_a_listener_is_was_sent_by_another() {
 fn a_reset_by_the_local_firewall_is_not_a_missing_listener() {
     let mut f = fixture::refused();
     f.events.retain(|e| e.netns == CLIENT);
-    let (to, port, _) = fixture::place("10.79.0.1:7000");
+    let (to, port, _) = synth::place("10.79.0.1:7000");
     f.events.push(Event {
-        time_ns: fixture::START_NS + 1,
+        time_ns: synth::START_NS + 1,
         kind: EventKind::Drop,
         netns: CLIENT,
         family: 4,

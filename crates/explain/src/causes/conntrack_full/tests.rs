@@ -4,8 +4,8 @@ use recording::tables::{Resource, TableSize};
 
 use crate::causes::local_firewall_drop::tests::dropped;
 use crate::causes::testing::only;
-use crate::fixture::{Fixture, SERVER, START_NS};
 use crate::{Change, Level};
+use synth::{Fixture, SERVER, START_NS};
 
 const ID: &str = "conntrack-full";
 /// What drops when no rule does, or when the kernel does not tell which.
@@ -17,7 +17,7 @@ fn tracked(entries: u64, counted: f64, location: &str) -> Fixture {
     for event in f.events.iter_mut().filter(|e| e.location.is_some()) {
         event.location = Some(location.into());
     }
-    f.machine.tables.push(TableSize {
+    f.table_sizes.push(TableSize {
         time_ns: START_NS + 5_000_000_000,
         netns: SERVER,
         structure: "conntrack".into(),
@@ -26,7 +26,7 @@ fn tracked(entries: u64, counted: f64, location: &str) -> Fixture {
         ..TableSize::default()
     });
     for (second, value) in [(0, 7.0), (9, 7.0 + counted)] {
-        f.machine.resources.push(Resource {
+        f.resources.push(Resource {
             time_ns: START_NS + second * 1_000_000_000,
             netns: SERVER,
             resource: "network".into(),

@@ -3,8 +3,8 @@
 use recording::SourceName;
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::fixture::{self, Dial, Fixture, Listen, OnCpu};
 use crate::{Change, Level, Number};
+use synth::{Dial, Fixture, Listen, OnCpu, cases as fixture};
 
 const ID: &str = "cpu-contention";
 
@@ -62,12 +62,7 @@ fn behind_others_on_its_cpu() {
 fn throttled(f: &mut Fixture) {
     f.resource("cgroup", "/shop", "throttled_ms", [100.0, 6_600.0]);
     f.resource("cgroup", "/shop", "cpu_ms", [0.0, 1_000.0]);
-    for line in f
-        .machine
-        .resources
-        .iter_mut()
-        .filter(|r| &*r.metric == "cpu_ms")
-    {
+    for line in f.resources.iter_mut().filter(|r| &*r.metric == "cpu_ms") {
         line.limit = Some(100.0);
     }
 }
@@ -113,7 +108,7 @@ fn a_busy_cpu_on_which_it_does_not_wait_is_well() {
     on_cpu(&mut f, 900, "batch", 0, 9_000);
     assert_eq!(found(&f).len(), 0);
     let mut f = behind_others();
-    for row in &mut f.machine.threads {
+    for row in &mut f.threads {
         row.voluntary = 5_000;
     }
     assert_eq!(found(&f).len(), 0, "many short waits");
@@ -122,7 +117,7 @@ fn a_busy_cpu_on_which_it_does_not_wait_is_well() {
 #[test]
 fn a_thread_without_connections_may_wait() {
     let mut f = behind_others();
-    for row in &mut f.machine.threads {
+    for row in &mut f.threads {
         (row.pid, row.tid) = (5, 5);
     }
     assert_eq!(found(&f).len(), 0);
@@ -141,7 +136,7 @@ fn losses_lower_the_confidence() {
     let mut f = behind_others();
     f.lose(SourceName::Profile, 7);
     assert_eq!(only(&f, ID).confidence.level, Level::Medium);
-    f.machine.threads.clear();
+    f.threads.clear();
     assert_eq!(found(&f).len(), 0);
     assert_eq!(found(&fixture::churn()).len(), 0);
 }

@@ -5,8 +5,8 @@ use recording::tables::Event;
 use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::fixture::{self, Broken, CLIENT, Dial, Fixture, HOST, Listen, SERVER};
 use crate::{Change, Level, Number};
+use synth::{Broken, CLIENT, Dial, Fixture, HOST, Listen, SERVER, cases as fixture};
 
 const ID: &str = "injected-reset";
 

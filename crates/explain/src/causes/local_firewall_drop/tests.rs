@@ -4,8 +4,8 @@ use recording::EventKind;
 use recording::tables::Event;
 
 use crate::causes::testing::{found, only, ruled_out};
-use crate::fixture::{self, CLIENT, Dial, Fate, Fixture, Listen, SERVER, START_NS, place};
 use crate::{Change, Level};
+use synth::{CLIENT, Dial, Fate, Fixture, Listen, SERVER, START_NS, cases as fixture, place};
 
 const ID: &str = "local-firewall-drop";
 

@@ -3,8 +3,8 @@
 use recording::SourceName;
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, OnCpu, SERVER};
 use crate::{Change, Level, Number};
+use synth::{CLIENT, Dial, Fixture, Listen, OnCpu, SERVER, cases as fixture};
 
 const ID: &str = "lookup-table-growth";
 
@@ -69,7 +69,7 @@ fn a_small_table_full_of_connections() {
 #[test]
 fn the_table_of_the_host_is_sized_at_boot() {
     let mut f = growing();
-    f.machine.tables.clear();
+    f.table_sizes.clear();
     f.lookup(0, "ehash", [11_000, 12_000, 12_000], Some(1_024));
     let f = only(&f, ID);
     assert!(f.advice[0].action.contains("thash_entries="));
@@ -82,7 +82,8 @@ fn the_table_of_the_host_is_sized_at_boot() {
 #[test]
 fn thousands_of_rules() {
     let mut f = growing();
-    f.machine = Default::default();
+    f.table_sizes.clear();
+    f.samples.clear();
     f.lookup(SERVER, "ehash", [0, 10_000, 12_000], Some(262_144));
     f.lookup(SERVER, "nft-rules", [4_000; 3], None);
     receiving(&mut f, "tcp_v4_rcv", 0, 400);
@@ -100,7 +101,8 @@ fn thousands_of_rules() {
 #[test]
 fn a_rule_set_that_costs_a_tenth_is_what_its_owner_wants() {
     let mut f = growing();
-    f.machine = Default::default();
+    f.table_sizes.clear();
+    f.samples.clear();
     f.lookup(SERVER, "nft-rules", [4_000; 3], None);
     receiving(&mut f, "tcp_v4_rcv", 0, 4_000);
     receiving(&mut f, "nft_do_chain", 5_000, 500);
@@ -110,7 +112,7 @@ fn a_rule_set_that_costs_a_tenth_is_what_its_owner_wants() {
 #[test]
 fn a_table_with_room_is_none_however_often_it_is_looked_up() {
     let mut f = growing();
-    for row in &mut f.machine.tables {
+    for row in &mut f.table_sizes {
         row.buckets = Some(65_536);
     }
     assert_eq!(found(&f).len(), 0);
@@ -119,7 +121,7 @@ fn a_table_with_room_is_none_however_often_it_is_looked_up() {
 #[test]
 fn long_chains_that_cost_nothing_are_none() {
     let mut f = growing();
-    f.machine.samples.clear();
+    f.samples.clear();
     receiving(&mut f, "tcp_v4_rcv", 0, 4_000);
     receiving(&mut f, "__inet_lookup_established", 5_000, 100);
     assert_eq!(found(&f).len(), 0);
@@ -128,7 +130,7 @@ fn long_chains_that_cost_nothing_are_none() {
 #[test]
 fn time_in_connect_is_not_time_in_softirq() {
     let mut f = growing();
-    for sample in &mut f.machine.samples {
+    for sample in &mut f.samples {
         sample.softirq = false;
     }
     assert_eq!(found(&f).len(), 0);
@@ -149,7 +151,7 @@ fn a_profile_with_losses_lowers_the_confidence_and_none_finds_nothing() {
     let mut f = growing();
     f.lose(SourceName::Profile, 300);
     assert_eq!(only(&f, ID).confidence.level, Level::Medium);
-    f.machine.samples.clear();
+    f.samples.clear();
     assert_eq!(found(&f).len(), 0);
     assert_eq!(found(&fixture::churn()).len(), 0);
 }
@@ -192,7 +194,7 @@ fn a_destination_cache_is_walked_in_threads_and_interrupts() {
 
 /// Its advice has no change that a program of ours could apply: illumos is not this host.
 fn found_on_illumos(f: &Fixture) -> crate::Finding {
-    let mut told = f.explain().unwrap().findings;
+    let mut told = crate::explain(&f.write().unwrap()).unwrap().findings;
     assert_eq!(told.len(), 1);
     let told = told.remove(0);
     assert_eq!(told.cause, ID);
@@ -202,10 +204,10 @@ fn found_on_illumos(f: &Fixture) -> crate::Finding {
 #[test]
 fn a_destination_cache_that_is_seldom_asked_is_none() {
     let mut f = forgets_nobody(8_000_000, true);
-    f.machine.samples.truncate(150);
+    f.samples.truncate(150);
     assert_eq!(found(&f).len(), 0);
     let mut short = forgets_nobody(8_000_000, true);
-    for row in &mut short.machine.tables {
+    for row in &mut short.table_sizes {
         row.buckets = Some(1 << 22);
     }
     assert_eq!(found(&short).len(), 0);

@@ -3,8 +3,8 @@
 use recording::SourceName;
 
 use crate::causes::testing::{found, only, ruled_out};
-use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, SERVER};
 use crate::{Change, Level, Role};
+use synth::{CLIENT, Dial, Fixture, Listen, SERVER, cases as fixture};
 
 const ID: &str = "middlebox-strips-options";
 
@@ -37,12 +37,12 @@ fn the_same_client_with_and_without_makes_it_likelier() {
     let mut recording = fixture::stripped();
     for socket in &mut recording.sockets {
         if socket.netns == SERVER {
-            socket.remote_addr = fixture::place("10.79.0.2:1").0;
+            socket.remote_addr = synth::place("10.79.0.2:1").0;
         }
     }
     for event in &mut recording.events {
         if event.netns == SERVER {
-            event.remote_addr = fixture::place("10.79.0.2:1").0;
+            event.remote_addr = synth::place("10.79.0.2:1").0;
         }
     }
     recording.seen_from(SERVER);

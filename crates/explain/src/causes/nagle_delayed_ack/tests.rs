@@ -1,8 +1,8 @@
 //! C22 is named when a small segment is held and the ACK comes late, and not for either alone.
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::fixture::{self, CLIENT};
 use crate::{Change, Level, Number};
+use synth::{CLIENT, cases as fixture};
 
 const ID: &str = "nagle-delayed-ack";
 

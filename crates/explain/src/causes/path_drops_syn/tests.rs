@@ -4,8 +4,8 @@ use recording::tables::{Event, Socket};
 use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, only, ruled_out};
-use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, START_NS};
 use crate::{Began, Change, Level};
+use synth::{CLIENT, Dial, Fixture, Listen, START_NS, cases as fixture};
 
 const ID: &str = "path-drops-syn";
 
@@ -80,10 +80,10 @@ fn what_explains_it_here_is_named_instead() {
 /// Connects that waited in SYN_SENT when the recording began, and still do: no event tells of them.
 fn hanging(n: u16, retransmits: u32) -> Fixture {
     let mut f = Fixture::new();
-    let (remote_addr, remote_port, family) = fixture::place("192.0.2.9:443");
+    let (remote_addr, remote_port, family) = synth::place("192.0.2.9:443");
     for i in 0..n {
         for second in [0, 5, 9] {
-            let (local_addr, _, _) = fixture::place("10.79.0.2:0");
+            let (local_addr, _, _) = synth::place("10.79.0.2:0");
             f.sockets.push(Socket {
                 time_ns: START_NS + second * 1_000_000_000,
                 netns: CLIENT,

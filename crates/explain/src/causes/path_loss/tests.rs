@@ -3,8 +3,8 @@
 use recording::{EventKind, SourceName};
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::fixture::{self, CLIENT, SERVER};
 use crate::{Change, Level, Number};
+use synth::{CLIENT, SERVER, cases as fixture};
 
 const ID: &str = "path-loss";
 
@@ -65,7 +65,7 @@ fn look_alikes_are_not_path_loss() {
     assert!(found(&spurious).is_empty());
     // All within a second: an accident, over now.
     let mut burst = fixture::lossy();
-    let start = fixture::START_NS;
+    let start = synth::START_NS;
     for event in burst
         .events
         .iter_mut()

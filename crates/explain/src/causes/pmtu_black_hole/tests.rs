@@ -3,8 +3,8 @@
 use recording::SourceName;
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::fixture::{self, CLIENT, Fixture, Flow, SERVER, START_NS};
 use crate::{Change, Level, Number};
+use synth::{CLIENT, Fixture, Flow, SERVER, START_NS, cases as fixture};
 
 const ID: &str = "pmtu-black-hole";
 

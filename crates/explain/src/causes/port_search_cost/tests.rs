@@ -3,8 +3,8 @@
 use recording::{SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, OnCpu, SERVER};
 use crate::{Change, Level, Number};
+use synth::{CLIENT, Dial, Fixture, Listen, OnCpu, SERVER, cases as fixture};
 
 const ID: &str = "port-search-cost";
 const TO: &str = "10.79.0.1:5000";
@@ -89,7 +89,7 @@ fn bind_searches_before_connect() {
 #[test]
 fn a_range_that_cannot_grow_asks_for_addresses() {
     let mut f = searching();
-    for row in &mut f.machine.ports {
+    for row in &mut f.port_uses {
         (row.range_low, row.range_high) = (1_024, 65_535);
         row.ports_used = 50_000;
     }
@@ -127,7 +127,7 @@ fn losses_lower_the_confidence_and_without_a_profile_it_is_silent() {
     let mut f = searching();
     f.lose(SourceName::States, 10);
     assert_eq!(only(&f, ID).confidence.level, Level::Medium);
-    f.machine.samples.clear();
+    f.samples.clear();
     assert_eq!(found(&f).len(), 0);
     assert_eq!(found(&fixture::churn()).len(), 0);
 }
@@ -204,7 +204,7 @@ fn a_port_refused_at_once_or_that_few_have_is_no_matter() {
     assert_eq!(found(&asked(8_000, "0.0.0.0:5000", 1)).len(), 0);
     assert_eq!(found(&asked(100, "0.0.0.0:5000", 250)).len(), 0);
     let mut f = asked(8_000, "0.0.0.0:5000", 250);
-    f.machine.calls.truncate(10);
+    f.calls.truncate(10);
     assert_eq!(found(&f).len(), 0, "ten calls are no pattern");
 }
 

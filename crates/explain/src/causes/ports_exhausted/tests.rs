@@ -1,8 +1,8 @@
 //! C02 is named when connects fail for want of a port, and only then.
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::fixture::{self, CLIENT, Dial, Fate, Fixture, Listen, OnCpu};
 use crate::{Change, Level, Number};
+use synth::{CLIENT, Dial, Fate, Fixture, Listen, OnCpu, cases as fixture};
 
 const ID: &str = "ports-exhausted";
 const TO: &str = "10.79.0.1:5000";
@@ -32,7 +32,7 @@ fn exhausted() -> Fixture {
         });
     }
     f.ports(CLIENT, "10.79.0.2:0", TO, [2_000; 2]);
-    for row in &mut f.machine.ports {
+    for row in &mut f.port_uses {
         row.range_high = 21_999;
     }
     f
@@ -77,7 +77,7 @@ fn connects_that_are_given_up_had_ports() {
     }
     // Some did close first: TIME_WAIT is counted.
     f.ports(CLIENT, "10.79.0.2:0", TO, [6, 200]);
-    for row in &mut f.machine.ports {
+    for row in &mut f.port_uses {
         (row.range_low, row.range_high) = (20_000, 21_999);
         row.time_wait = 150;
     }
@@ -105,7 +105,7 @@ fn the_search_before_the_failure_is_a_part_of_it() {
 #[test]
 fn ports_in_time_wait_ask_to_be_reused() {
     let mut f = exhausted();
-    for row in &mut f.machine.ports {
+    for row in &mut f.port_uses {
         (row.time_ns, row.time_wait) = (row.time_ns - 2_000_000_000, row.ports_used);
     }
     let f = only(&f, ID);
@@ -117,7 +117,7 @@ fn ports_in_time_wait_ask_to_be_reused() {
 #[test]
 fn failures_with_ports_to_spare_are_another_matter() {
     let mut f = exhausted();
-    for row in &mut f.machine.ports {
+    for row in &mut f.port_uses {
         row.range_high = 28_999;
     }
     assert_eq!(found(&f).len(), 0);
@@ -133,7 +133,7 @@ fn a_full_range_without_failures_is_none() {
 #[test]
 fn counts_that_are_missing_keep_it_silent() {
     let mut f = exhausted();
-    f.machine.ports.clear();
+    f.port_uses.clear();
     assert_eq!(found(&f).len(), 0);
     assert_eq!(found(&fixture::refused())[0].cause, "connection-refused");
 }

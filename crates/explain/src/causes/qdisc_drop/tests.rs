@@ -1,8 +1,8 @@
 //! C14 is named when the kernel says that a queueing discipline dropped, and only then.
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::fixture::{self, CLIENT, Flow};
 use crate::{Change, Level, Number};
+use synth::{CLIENT, Flow, cases as fixture};
 
 const ID: &str = "qdisc-drop";
 
@@ -26,14 +26,11 @@ fn drops_are_told_with_their_device() {
 #[test]
 fn of_several_devices_none_is_accused() {
     let mut recording = fixture::shaped();
-    let others: Vec<_> = recording.machine.resources.clone();
-    recording
-        .machine
-        .resources
-        .extend(others.into_iter().map(|mut r| {
-            r.instance = "to-archive".into();
-            r
-        }));
+    let others: Vec<_> = recording.resources.clone();
+    recording.resources.extend(others.into_iter().map(|mut r| {
+        r.instance = "to-archive".into();
+        r
+    }));
     let f = only(&recording, ID);
     assert_eq!(f.confidence.level, Level::Medium);
     let limit = f.advice[0].change.clone();

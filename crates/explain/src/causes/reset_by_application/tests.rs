@@ -5,8 +5,8 @@ use recording::tables::Socket;
 use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out, sysctls};
-use crate::fixture::{Broken, CLIENT, Dial, Fixture, Listen, SERVER, START_NS};
 use crate::{Change, Level, Number, Role};
+use synth::{Broken, CLIENT, Dial, Fixture, Listen, SERVER, START_NS};
 
 const ID: &str = "reset-by-application";
 const CLOSES: &[&str] = &[

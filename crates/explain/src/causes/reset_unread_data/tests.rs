@@ -4,8 +4,8 @@ use recording::tables::Event;
 use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::fixture::{self, Broken, CLIENT, Dial, Fixture, HOST, Listen, SERVER, START_NS};
 use crate::{Change, Level, Number};
+use synth::{Broken, CLIENT, Dial, Fixture, HOST, Listen, SERVER, START_NS, cases as fixture};
 
 const ID: &str = "reset-unread-data";
 
@@ -50,7 +50,7 @@ fn before_linux_6_10_the_stack_tells() {
         (100, Level::Medium)
     );
     // SO_LINGER 0 passes through tcp_disconnect: it is something else.
-    let frames = recording.machine.frames.iter_mut();
+    let frames = recording.frames.iter_mut();
     for frame in frames.filter(|f| &*f.function == "tcp_send_active_reset") {
         frame.function = "tcp_disconnect".into();
     }
@@ -124,7 +124,7 @@ fn a_few_and_a_process_that_ends_are_healthy() {
     assert!(found(&broken(100, 0.1, &close())).is_empty(), "all at once");
     assert_eq!(found(&broken(10, 100.0, &close())).len(), 1);
     let mut ends = broken(10, 100.0, &close());
-    let (addr, port, _) = fixture::place("10.79.0.1:5000");
+    let (addr, port, _) = synth::place("10.79.0.1:5000");
     ends.events.push(Event {
         time_ns: START_NS + 1_200_000_000,
         kind: EventKind::State,

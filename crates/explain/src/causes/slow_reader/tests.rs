@@ -1,8 +1,8 @@
 //! C23 is named when unread data closes the window, and not for a small buffer or a long queue.
 
 use crate::causes::testing::{found, number, only};
-use crate::fixture::{self, CLIENT, SERVER};
 use crate::{Change, Level, Number};
+use synth::{CLIENT, SERVER, cases as fixture};
 
 const ID: &str = "slow-reader";
 

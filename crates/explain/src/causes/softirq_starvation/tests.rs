@@ -3,8 +3,8 @@
 use recording::SourceName;
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::fixture::{self, Dial, Fixture, Listen, OnCpu};
 use crate::{Change, Level, Number};
+use synth::{Dial, Fixture, Listen, OnCpu, cases as fixture};
 
 const ID: &str = "softirq-starvation";
 
@@ -85,7 +85,7 @@ fn two_threads_behind_one_process_are_one_finding() {
 #[test]
 fn it_may_wait_for_other_work_than_packets() {
     let mut f = starved();
-    f.machine.cpus.clear();
+    f.cpus.clear();
     assert_eq!(found(&f).len(), 0, "what softnet did is not known");
     f.squeezed(1, 0);
     f.squeezed(0, 2_000);
@@ -95,7 +95,7 @@ fn it_may_wait_for_other_work_than_packets() {
 #[test]
 fn an_application_that_waits_is_another_matter() {
     let mut f = starved();
-    for row in f.machine.threads.iter_mut().filter(|t| t.tid == 22) {
+    for row in f.threads.iter_mut().filter(|t| t.tid == 22) {
         row.comm = "batch".into();
     }
     assert_eq!(found(&f).len(), 0);
@@ -104,7 +104,7 @@ fn an_application_that_waits_is_another_matter() {
 #[test]
 fn who_runs_on_another_cpu_keeps_nobody_waiting() {
     let mut f = starved();
-    f.machine.samples.clear();
+    f.samples.clear();
     hog(&mut f, 0);
     assert_eq!(found(&f).len(), 0);
 }
@@ -112,7 +112,7 @@ fn who_runs_on_another_cpu_keeps_nobody_waiting() {
 #[test]
 fn who_waits_as_well_does_not_come_first() {
     let mut f = starved();
-    f.machine.threads.retain(|t| t.tid != 900);
+    f.threads.retain(|t| t.tid != 900);
     f.thread(900, "control", [0.6, 0.4]);
     assert_eq!(found(&f).len(), 0);
 }
@@ -120,9 +120,9 @@ fn who_waits_as_well_does_not_come_first() {
 #[test]
 fn short_waits_are_the_schedulers_work() {
     let mut f = starved();
-    f.machine.threads.retain(|t| t.tid != 22);
+    f.threads.retain(|t| t.tid != 22);
     f.thread(22, "ksoftirqd/1", [0.05, 0.2]);
-    for row in &mut f.machine.threads {
+    for row in &mut f.threads {
         row.voluntary = 5_000;
     }
     assert_eq!(found(&f).len(), 0);

@@ -3,8 +3,8 @@
 use recording::SourceName;
 
 use crate::causes::testing::{found, number, only, ruled_out, sysctls};
-use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, SERVER};
 use crate::{Change, Level, Number};
+use synth::{CLIENT, Dial, Fixture, Listen, SERVER, cases as fixture};
 
 const ID: &str = "syn-cookie-options-lost";
 

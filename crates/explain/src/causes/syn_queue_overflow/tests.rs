@@ -4,8 +4,8 @@ use recording::tables::Event;
 use recording::{EventKind, SourceName};
 
 use crate::causes::testing::{found, number, only, ruled_out, sysctls};
-use crate::fixture::{self, Fixture, Listen, SERVER, START_NS, place};
 use crate::{Change, Level, Number};
+use synth::{Fixture, Listen, SERVER, START_NS, cases as fixture, place};
 
 const ID: &str = "syn-queue-overflow";
 

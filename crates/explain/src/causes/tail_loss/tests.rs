@@ -3,8 +3,8 @@
 use recording::{RetransmitKind, SourceName};
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::fixture::{self, CLIENT, SERVER};
 use crate::{Change, Level, Number};
+use synth::{CLIENT, SERVER, cases as fixture};
 
 const ID: &str = "tail-loss";
 
@@ -116,7 +116,7 @@ fn look_alikes_are_not_it() {
     // Few, over a second.
     let mut few = fixture::tails();
     few.events
-        .retain(|e| e.retransmit_kind.is_none() || e.time_ns < fixture::START_NS + 1_800_000_000);
+        .retain(|e| e.retransmit_kind.is_none() || e.time_ns < synth::START_NS + 1_800_000_000);
     assert!(found(&few).is_empty());
 }
 

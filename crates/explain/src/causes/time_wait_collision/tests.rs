@@ -4,8 +4,8 @@ use recording::tables::{Event, TableSize};
 use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out, sysctls};
-use crate::fixture::{self, CLIENT, Dial, Fixture, Listen, SERVER, START_NS, place};
 use crate::{Change, Level, Number};
+use synth::{CLIENT, Dial, Fixture, Listen, SERVER, START_NS, cases as fixture, place};
 
 const ID: &str = "time-wait-collision";
 
@@ -174,7 +174,7 @@ fn one_side_is_enough() {
 fn time_wait_sockets_are_counted() {
     let mut recording = collisions(40, "NOT_SPECIFIED");
     for (time_ns, entries) in [(START_NS, 3), (recording.manifest.end_ns, 43)] {
-        recording.machine.tables.push(TableSize {
+        recording.table_sizes.push(TableSize {
             time_ns,
             netns: SERVER,
             structure: "time-wait".into(),
@@ -208,7 +208,7 @@ fn illumos_is_told_by_its_settings() {
         recording.set(CLIENT, name, value);
     }
     // Not `only`: no change that a program on this host could apply sets a tuning of illumos.
-    let explanation = recording.explain().unwrap();
+    let explanation = crate::explain(&recording.write().unwrap()).unwrap();
     let [f] = &explanation.findings[..] else {
         panic!("{:?}", explanation.findings)
     };

@@ -5,7 +5,7 @@ use super::sim::Conn;
 
 /// What is told while it happens, in order of time. The times are those at which the client's part
 /// happens, virtual ns.
-pub(super) trait Probe {
+pub(super) trait Observer {
     /// connect() was called.
     fn opened(&mut self, _conn: &Conn) {}
     /// A TIME_WAIT answered the SYN that was sent now with an ACK, the client that with a reset.
@@ -25,6 +25,4 @@ pub(super) trait Probe {
 }
 
 /// Nobody watches.
-pub(super) struct Unwatched;
-
-impl Probe for Unwatched {}
+impl Observer for () {}

@@ -6,7 +6,7 @@ use super::outcome::Second;
 use super::sim::Path;
 
 /// What is told while it happens, in order of time, virtual ns since it is looked at.
-pub(super) trait Probe {
+pub(super) trait Observer {
     /// It is looked at from now on: the days until then, the table as it has become.
     fn begins(&mut self, _days: &[Day], _cache: &Cache) {}
     /// A CPU walks a chain, or reclaims, from now until then.
@@ -18,6 +18,4 @@ pub(super) trait Probe {
 }
 
 /// Nobody watches.
-pub(super) struct Unwatched;
-
-impl Probe for Unwatched {}
+impl Observer for () {}

@@ -4,7 +4,7 @@ use super::flow::{Flow, How};
 use super::mesh::{Happened, Mesh};
 
 /// What is told while it happens, in order of time; times are virtual ns.
-pub(super) trait Probe {
+pub(super) trait Observer {
     /// Something happened to a handshake.
     fn handshake(&mut self, _mesh: &Mesh, _happened: Happened) {}
     /// A sender retransmits so many segments, now.
@@ -14,6 +14,4 @@ pub(super) trait Probe {
 }
 
 /// Nobody watches.
-pub(super) struct Unwatched;
-
-impl Probe for Unwatched {}
+impl Observer for () {}

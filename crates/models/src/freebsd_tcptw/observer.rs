@@ -3,7 +3,7 @@
 use super::outcome::Second;
 use super::pcbs::List;
 
-/// One connection as probes are told of it.
+/// One connection as observers are told of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Conn {
     pub(super) id: u64,
@@ -25,7 +25,7 @@ pub(super) struct Call {
 }
 
 /// What is told while it happens, in order of time; times are on the simulation's clock, ns.
-pub(super) trait Probe {
+pub(super) trait Observer {
     /// The lead-in is over: what there is, by port.
     fn begins(&mut self, _now_ns: u64, _lists: &[List]) {}
     /// A service took a connection.
@@ -45,6 +45,4 @@ pub(super) trait Probe {
 }
 
 /// Nobody watches.
-pub(super) struct Unwatched;
-
-impl Probe for Unwatched {}
+impl Observer for () {}

@@ -1,0 +1,64 @@
+//! What each model implements; what the command can do with any follows from it.
+
+use synth::Tables;
+
+use crate::bench::Bench;
+use crate::parameters::Declared;
+use crate::{CheckRow, Error, Model, Report, Values};
+
+/// A model's parameters in types of its own, and the simulation of them.
+pub(crate) trait Simulation: Declared + Sync {
+    /// The model's name, by which it is run.
+    const NAME: &'static str;
+    /// What it is, in one line.
+    const TITLE: &'static str;
+    /// The text of its `presets.toml`.
+    const PRESETS: &'static str;
+
+    /// What a simulation comes to.
+    type Outcome: Send;
+
+    /// Whether the values go together; the error says which do not.
+    fn together(&self) -> Result<(), Error>;
+
+    /// Simulates without being watched.
+    fn simulate(&self, seed: u64) -> Self::Outcome;
+
+    /// The same, and writes down what a recorder on that host would have seen.
+    fn record(&self, seed: u64, tables: &mut Tables) -> Self::Outcome;
+
+    /// What there is to say of it.
+    fn report(&self, outcome: &Self::Outcome) -> Report;
+
+    /// Every figure that the model is checked by. The values are those of its presets, then the
+    /// bench's changes.
+    fn check(bench: &Bench<Self>) -> Result<Vec<CheckRow>, Error>;
+
+    /// The simulation of these values.
+    fn of(values: &Values) -> Result<Self, Error> {
+        let all = Self::read(values)?;
+        all.together()?;
+        Ok(all)
+    }
+}
+
+impl Model {
+    /// The model that a simulation is.
+    pub(crate) const fn of<S: Simulation>() -> Model {
+        Model {
+            name: S::NAME,
+            title: S::TITLE,
+            parameters: S::ALL,
+            presets: S::PRESETS,
+            run: |values, seed| {
+                let all = S::of(values)?;
+                Ok(all.report(&all.simulate(seed)))
+            },
+            record: |values, seed, tables| {
+                let all = S::of(values)?;
+                Ok(all.report(&all.record(seed, tables)))
+            },
+            check: |parameters, changes, seeds| S::check(&Bench::new(parameters, changes, seeds)),
+        }
+    }
+}
