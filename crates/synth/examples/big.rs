@@ -72,10 +72,7 @@ fn listener(tables: &mut Tables) {
 
 /// The five changes of state of each connection, a row each.
 fn events(tables: &mut Tables) {
-    let task = Task {
-        pid: 77,
-        comm: "client",
-    };
+    let task = Task::new(77, "client");
     let mut events = Vec::new();
     for i in 0..CONNECTIONS {
         let port = (20_000 + i % 40_000) as u16;
@@ -202,16 +199,7 @@ fn profile(tables: &mut Tables) {
             }
         }));
     }
-    let (client, idle) = (
-        Task {
-            pid: 77,
-            comm: "client",
-        },
-        Task {
-            pid: 0,
-            comm: "swapper",
-        },
-    );
+    let (client, idle) = (Task::new(77, "client"), Task::new(0, "swapper"));
     for i in 0..END_NS / PERIOD_NS {
         tables.extend((0..CPUS).map(|cpu| {
             let busy = chance(i * CPUS + cpu).is_multiple_of(3);

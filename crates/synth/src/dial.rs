@@ -9,10 +9,7 @@ use crate::{ACK, CLIENT, End, Fixture, Opening, RST_ACK, SERVER, SYN, Task, plac
 /// Segment size of Ethernet with timestamps, bytes.
 const MSS: u32 = 1_448;
 /// Who connects.
-const CLIENT_TASK: Task = Task {
-    pid: 77,
-    comm: "wrk",
-};
+const CLIENT_TASK: Task = Task::new(77, "wrk");
 
 /// A connection to make.
 #[derive(Clone, Debug)]

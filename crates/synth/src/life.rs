@@ -106,10 +106,7 @@ impl Life {
 mod tests {
     use super::*;
 
-    const BY: Task = Task {
-        pid: 7,
-        comm: "client",
-    };
+    const BY: Task = Task::new(7, "client");
 
     fn end() -> End {
         End {

@@ -12,7 +12,12 @@ pub struct Task<'a> {
     pub comm: &'a str,
 }
 
-impl Task<'_> {
+impl<'a> Task<'a> {
+    /// The task of an id and a name.
+    pub const fn new(pid: u32, comm: &'a str) -> Task<'a> {
+        Task { pid, comm }
+    }
+
     /// The process in /proc.
     pub fn process(&self, time_ns: u64, ppid: u32, state: &str) -> Process {
         Process {

@@ -49,10 +49,7 @@ pub(super) struct Worker {
 
 /// The process of a worker.
 pub(super) fn task(worker: u32) -> Task<'static> {
-    Task {
-        pid: WORKER_PID + worker,
-        comm: "proxy",
-    }
+    Task::new(WORKER_PID + worker, "proxy")
 }
 
 fn cpu(worker: u32) -> u32 {

@@ -16,10 +16,7 @@ use crate::clock::START_NS;
 const BACKLOG: u32 = 128;
 /// The files of the listening sockets, from this one on, and the process that has them.
 const INODE: u64 = 5_000;
-const SERVER: Task = Task {
-    pid: 900,
-    comm: "server",
-};
+const SERVER: Task = Task::new(900, "server");
 /// Ports in use are counted every so many seconds, as live.
 const PORTS_EVERY_S: u64 = 5;
 

@@ -72,18 +72,9 @@ fn stacks() -> [Vec<Call>; 5] {
 }
 
 /// The balancer, whatever else runs, and the kernel's own threads.
-const BALANCER: Task = Task {
-    pid: 1_000,
-    comm: "zeus",
-};
-const OTHER: Task = Task {
-    pid: 1_001,
-    comm: "other",
-};
-const KERNEL: Task = Task {
-    pid: 0,
-    comm: "sched",
-};
+const BALANCER: Task = Task::new(1_000, "zeus");
+const OTHER: Task = Task::new(1_001, "other");
+const KERNEL: Task = Task::new(0, "sched");
 /// Share of user mode in what threads do besides: of case B's 21 % after boot 5 are.
 pub(super) const USER_SHARE: f64 = 5.0 / 21.0;
 

@@ -20,15 +20,9 @@ pub(super) const CLIENTS: u32 = 4_026_532_200;
 /// Where the server listens.
 pub(super) const PORT: u16 = 3_000;
 /// The server, which has one thread.
-pub(super) const SERVER_TASK: Task = Task {
-    pid: 2_000,
-    comm: "server",
-};
+pub(super) const SERVER_TASK: Task = Task::new(2_000, "server");
 /// Who connects.
-const CLIENT_TASK: Task = Task {
-    pid: 1_000,
-    comm: "client",
-};
+const CLIENT_TASK: Task = Task::new(1_000, "client");
 /// The listener's socket; those of connections follow.
 pub(super) const LISTENER: u64 = 1;
 
@@ -216,7 +210,7 @@ impl Observer for Recorder<'_> {
             return;
         }
         let resent = conn.attempt > 0;
-        let nobody = Task { pid: 0, comm: "" };
+        let nobody = Task::new(0, "");
         // Over loopback the sender's own processing reaches the receiver: a timer's, or a thread's.
         let (waker, by) = match (self.p.loopback(), resent) {
             (true, true) => (Waker::Timer, nobody),

@@ -56,10 +56,7 @@ pub(super) fn netns(node: u32) -> u32 {
 
 /// The process of a node.
 pub(super) fn task(node: u32) -> Task<'static> {
-    Task {
-        pid: FIRST_PID + node,
-        comm: "meshd",
-    }
+    Task::new(FIRST_PID + node, "meshd")
 }
 
 /// The node's address, in the ranges set aside for documentation and tests.

@@ -120,10 +120,7 @@ pub fn state(at_ms: u64, sock: u64, old: TcpState, new: TcpState) -> Event {
 }
 
 pub fn connect(at_ms: u64, sock: u64) -> Event {
-    let by = Task {
-        pid: 77,
-        comm: HOSTILE,
-    };
+    let by = Task::new(77, HOSTILE);
     Event {
         cgroup: Some(5),
         ..client(sock).unbound().connect(at(at_ms), by)
