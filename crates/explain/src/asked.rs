@@ -8,6 +8,7 @@ use crate::finding::Step;
 use crate::place::Place;
 use crate::places::listener::Scene;
 use crate::places::losses::Losses;
+use crate::places::options::WithoutOptions;
 use crate::places::path::{End, sample_rows};
 use crate::places::refusals::Refusals;
 use crate::places::reset_ends::ResetEnds;
@@ -47,6 +48,10 @@ impl<'a> Asked<'a> {
             Place::Listener(index) => {
                 Scene::at(self.story, *index).map(UnansweredSyns::of_listener)
             }
+            Place::WithoutOptions(_) => {
+                let scene = self.without_options()?.scene()?;
+                Some(UnansweredSyns::of_listener(scene))
+            }
             _ => None,
         });
         silent.as_ref()
@@ -80,6 +85,14 @@ impl<'a> Asked<'a> {
             _ => None,
         });
         resets.as_ref()
+    }
+
+    /// The connections without options.
+    pub(crate) fn without_options(&self) -> Option<WithoutOptions<'a>> {
+        match self.place {
+            Place::WithoutOptions(ids) => Some(WithoutOptions::of(self.story, ids)),
+            _ => None,
+        }
     }
 
     /// That SYNs were answered, if with a reset: nothing dropped them.

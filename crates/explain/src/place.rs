@@ -15,13 +15,18 @@ pub(crate) enum Place {
     Receivers(Vec<ConnId>),
     /// Ends of connections that resets ended, whoever sent them.
     Resets(Vec<ConnId>),
+    /// Ends of connections that run without SACK or window scaling.
+    WithoutOptions(Vec<ConnId>),
 }
 
 impl Place {
     /// The ends that it is about, where it is about some.
     pub(crate) fn ids(&self) -> &[ConnId] {
         match self {
-            Place::Ends(ids) | Place::Receivers(ids) | Place::Resets(ids) => ids,
+            Place::Ends(ids)
+            | Place::Receivers(ids)
+            | Place::Resets(ids)
+            | Place::WithoutOptions(ids) => ids,
             _ => &[],
         }
     }
@@ -31,7 +36,8 @@ impl Place {
         match (self, other) {
             (Place::Ends(these), Place::Ends(those))
             | (Place::Receivers(these), Place::Receivers(those))
-            | (Place::Resets(these), Place::Resets(those)) => {
+            | (Place::Resets(these), Place::Resets(those))
+            | (Place::WithoutOptions(these), Place::WithoutOptions(those)) => {
                 these.iter().any(|id| those.contains(id))
             }
             _ => self == other,

@@ -50,8 +50,18 @@ struct Reader<'a> {
 }
 
 fn no(asked: &Asked) -> Option<Step> {
-    let waited = rwnd_share(&asked.losses()?.ends);
-    (waited < MIN_RWND).then(|| {
+    match asked.without_options() {
+        Some(lacking) => {
+            let full = lacking.against(&[]).fills_window();
+            full.or_else(|| waited_little(&lacking.senders()))
+        }
+        None => waited_little(&asked.losses()?.ends),
+    }
+}
+
+fn waited_little(senders: &[End]) -> Option<Step> {
+    let waited = rwnd_share(senders);
+    (!senders.is_empty() && waited < MIN_RWND).then(|| {
         say!(
             "these connections waited {window_limited} of their busy time for the peer's window",
             window_limited = Quantity::share(waited)
