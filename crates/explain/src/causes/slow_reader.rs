@@ -6,6 +6,7 @@ use analysis::stats::{median, ratio};
 use analysis::words::rounded;
 
 use crate::places::listener::Scene;
+use crate::places::options::WithoutOptions;
 use crate::places::path::{End, ends, rwnd_share, sample_rows};
 use crate::vocabulary::*;
 
@@ -53,10 +54,22 @@ fn no(asked: &Asked) -> Option<Step> {
     match asked.without_options() {
         Some(lacking) => {
             let full = lacking.against(&[]).fills_window();
-            full.or_else(|| waited_little(&lacking.senders()))
+            full.or_else(|| moved_little(&lacking))
+                .or_else(|| waited_little(&lacking.senders()))
         }
         None => waited_little(&asked.losses()?.ends),
     }
+}
+
+fn moved_little(lacking: &WithoutOptions) -> Option<Step> {
+    let most = lacking.most_moved();
+    let most_moved = Quantity::bytes(most).rows(lacking.rows());
+    (most < BULK).then(|| {
+        say!(
+            "they moved {most_moved} at most: nothing waits for a reader",
+            most_moved
+        )
+    })
 }
 
 fn waited_little(senders: &[End]) -> Option<Step> {

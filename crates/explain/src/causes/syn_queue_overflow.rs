@@ -1,11 +1,14 @@
 //! C05: half-open requests fill the SYN queue and, without cookies, further SYNs are dropped.
 
+mod advice;
+mod evidence;
+
 use analysis::stats::{median, most_within};
 use analysis::words::{count, plural};
-use analysis::{KEPT_REMOTES, Rise, What};
+use analysis::{Rise, What};
 use recording::Addr;
 
-use crate::places::listener::{Scene, raise_backlog, roomy_backlog, scenes};
+use crate::places::listener::{Scene, roomy_backlog, scenes};
 use crate::places::lost_syn::{ConnectTimes, MIN_DROPS, matters};
 use crate::vocabulary::*;
 
@@ -81,7 +84,6 @@ fn no(asked: &Asked) -> Option<Step> {
 fn judge(overflow: &Overflow) -> Finding {
     let (scene, dropped) = (overflow.scene, overflow.dropped);
     let scope = scene.scope();
-    let (own, repeated) = (scene.listener.drops(), overflow.repeated.count);
     let drops = format!("SYN queue full, {} dropped", plural(dropped, "SYN"));
     let (why, backlog) = match overflow.is_unanswered() {
         true => ("clients do not complete handshakes", String::new()),
@@ -93,7 +95,7 @@ fn judge(overflow: &Overflow) -> Finding {
             ),
         ),
     };
-    let mut case = Case::new(scene.story, CAUSE, scope.clone())
+    let case = Case::new(scene.story, CAUSE, scope.clone())
         .placed(Place::Listener(scene.index))
         .title([
             format!("{}: {drops}: {why}.", named(&scope)),
@@ -104,43 +106,12 @@ fn judge(overflow: &Overflow) -> Finding {
         .affects(
             overflow.times.impact(dropped, scene.accepted()),
             overflow.times.lost(scene.story, dropped),
-        )
-        .at_most(
-            Level::Medium,
-            overflow.full.by == 0,
-            "drops at three quarters of tcp_max_syn_backlog have no counter of their own",
         );
-    case = match scene.setting(sysctl::TCP_SYNCOOKIES) {
-        _ if overflow.full.by == 0 => case,
-        Some(0) => case.because(format!(
-            "TCPReqQFullDrop rises only when a SYN queue is full and cookies are off; it rose by {}",
-            count(overflow.full.by)
-        )),
-        known => {
-            let why = match known {
-                Some(_) => "cookies were on when the settings were read",
-                None => "the setting of tcp_syncookies was not read",
-            };
-            case.at_most(Level::Medium, true, why)
-        }
-    };
-    case = match own {
-        Some(own) => case.because(format!("the listener's own drops rose by {}", count(own))),
-        None => case.at_most(Level::Medium, true, "the listener itself was not sampled"),
-    };
-    if overflow.times.total() > 0 {
-        case = case.rests_on(&[SourceName::States, SourceName::Retransmits]);
-    }
-    if repeated > 0 {
-        case = case.rests_on(&[SourceName::SynAckRetransmits]);
-    }
-    case.steps(overflow.times.step())
-        .steps([overflow.drops_step()])
-        .steps(overflow.queue_step(&scope))
-        .steps(overflow.clients_step())
-        .steps([overflow.cookies_step()])
+    overflow
+        .how_sure(case)
+        .steps(evidence::steps(overflow, &scope))
         .checks(overflow.times.checks(scene, overflow.limit()))
-        .advise(overflow.advice(&scope))
+        .advise(advice::advice(overflow, &scope))
         .verify(
             "Under the same load `nstat -az TcpExtTCPReqQFullDrop TcpExtListenDrops` no longer rises, \
              and clients connect without retransmitting their SYN.",
@@ -174,6 +145,37 @@ impl<'a> Overflow<'a> {
             times: ConnectTimes::of(scene),
             repeated,
         })
+    }
+
+    /// The case, with what makes it sure or not.
+    fn how_sure(&self, case: Case<'a>) -> Case<'a> {
+        let no_counter =
+            "drops at three quarters of tcp_max_syn_backlog have no counter of their own";
+        let cookies = self.scene.setting(sysctl::TCP_SYNCOOKIES);
+        let mut case = match (self.full.by, cookies) {
+            (0, _) => case.at_most(Level::Medium, true, no_counter),
+            (n, Some(0)) => case.because(format!(
+                "TCPReqQFullDrop rises only when a SYN queue is full and cookies are off; it rose by {}",
+                count(n)
+            )),
+            (_, Some(_)) => {
+                case.at_most(Level::Medium, true, "cookies were on when the settings were read")
+            }
+            (_, None) => {
+                case.at_most(Level::Medium, true, "the setting of tcp_syncookies was not read")
+            }
+        };
+        case = match self.scene.listener.drops() {
+            Some(own) => case.because(format!("the listener's own drops rose by {}", count(own))),
+            None => case.at_most(Level::Medium, true, "the listener itself was not sampled"),
+        };
+        if self.times.total() > 0 {
+            case = case.rests_on(&[SourceName::States, SourceName::Retransmits]);
+        }
+        match self.repeated.count {
+            0 => case,
+            _ => case.rests_on(&[SourceName::SynAckRetransmits]),
+        }
     }
 
     /// Most requests are old: their clients do not answer the SYN-ACK.
@@ -210,80 +212,6 @@ impl<'a> Overflow<'a> {
         roomy_backlog(self.scene, self.at_once().max(peak.into()))
     }
 
-    fn drops_step(&self) -> Step {
-        let drops = self.scene.rise(counter::LISTEN_DROPS);
-        let own = self.scene.listener.drops();
-        let own_says = match own {
-            Some(n) => format!("; this listener's own count rose by {}", count(n)),
-            None => String::new(),
-        };
-        let queue_full = Quantity::of(self.full.by, "SYN").rows(self.full.rows());
-        let all = Quantity::count(drops.by).rows(drops.rows());
-        let step = Step::new(format!(
-            "In its namespace {queue_full} were dropped because a SYN queue was full \
-             (TCPReqQFullDrop), {all} by listeners in all (ListenDrops){own_says}."
-        ));
-        let step = queue_full.told(counter::short(counter::TCP_REQ_Q_FULL_DROP), step);
-        all.told(counter::short(counter::LISTEN_DROPS), step)
-            .number("early_drops", self.early)
-            .number_if("listener_drops", own)
-            .rows(self.scene.listener.most_half_open().map(|s| s.last_row))
-    }
-
-    fn queue_step(&self, scope: &Scope) -> Option<Step> {
-        let sock = self.scene.listener.most_half_open()?;
-        let (longest, row) = sock.longest_syn_queue;
-        let app = application(scope);
-        let max = self.scene.setting(sysctl::TCP_MAX_SYN_BACKLOG);
-        let limit = match max.filter(|_| self.is_early()) {
-            Some(max) => format!(
-                "; without cookies it is kept below three quarters of tcp_max_syn_backlog={}",
-                count(max)
-            ),
-            None => String::new(),
-        };
-        let step = say!(
-            "Up to {longest_syn_queue} were half-open when it was sampled, {young} of them with their \
-             SYN-ACK sent once. The limit is the backlog that {app} gave to listen(): {backlog}{limit}.",
-            longest_syn_queue = Quantity::of(longest, "connection").rows([row]),
-            young = Quantity::count(sock.young),
-            backlog = Quantity::count(sock.backlog).rows(self.scene.call_row())
-        );
-        let somaxconn = self.scene.setting(sysctl::SOMAXCONN);
-        let step = step.number_if("somaxconn", somaxconn);
-        Some(step.number_if("tcp_max_syn_backlog", max))
-    }
-
-    /// Why the queue is full: who fills it.
-    fn clients_step(&self) -> Option<Step> {
-        if self.repeated.count > 0 {
-            return Some(self.repeated.step());
-        }
-        let arrived_at_once = Quantity::of(self.at_once(), "client");
-        let step = say!(
-            "{arrived_at_once} connected within one round trip.",
-            arrived_at_once
-        );
-        let step = step.number("rtt_ms", self.rtt_ns() as f64 / 1e6);
-        let step = step.rows(self.times.rows.iter().copied());
-        (self.at_once() > 0).then_some(step)
-    }
-
-    fn cookies_step(&self) -> Step {
-        let cookies = self.scene.setting(sysctl::TCP_SYNCOOKIES);
-        let says = match cookies {
-            Some(0) => {
-                "net.ipv4.tcp_syncookies=0: a SYN that finds the queue full is dropped instead of \
-                 answered."
-            }
-            _ => "SYNs that found the queue full were dropped, not answered with a cookie.",
-        };
-        Step::new(says)
-            .number_if("tcp_syncookies", cookies)
-            .rows(self.scene.setting_row(sysctl::TCP_SYNCOOKIES))
-            .rows(self.full.rows().take(1))
-    }
-
     /// The queue at its longest against the limit that it hit.
     fn limit(&self) -> Option<Check> {
         let sock = self.scene.listener.most_half_open()?;
@@ -309,61 +237,6 @@ impl<'a> Overflow<'a> {
             tolerance: "not above it by more than 10 % and 2".into(),
         })
     }
-
-    fn advice(&self, scope: &Scope) -> Vec<Advice> {
-        let set =
-            |name, value, risk, effect: String| set_sysctl(&scope.netns, name, value, risk, effect);
-        let timestamps_off = self.scene.setting(sysctl::TCP_TIMESTAMPS) == Some(0);
-        let cookies = set(
-            sysctl::TCP_SYNCOOKIES,
-            1,
-            match timestamps_off {
-                true => {
-                    "With timestamps off, connections made from a cookie lose SACK and window scaling: \
-                     turn them on as well."
-                }
-                false => {
-                    "None to speak of: with timestamps on, cookies keep SACK and window scaling."
-                }
-            },
-            format!(
-                "The {} would have been answered; none waits for a second SYN.",
-                plural(self.dropped, "dropped SYN")
-            ),
-        );
-        let timestamps = timestamps_off.then(|| {
-            set(
-                sysctl::TCP_TIMESTAMPS,
-                1,
-                "12 bytes per segment, nothing else today.",
-                "Connections made from a cookie keep SACK and window scaling.".into(),
-            )
-        });
-        let backlog = self.new_backlog();
-        let effect = match self.is_unanswered() {
-            true => {
-                "Little: requests that nobody completes fill any queue; cookies do not need it."
-                    .into()
-            }
-            false => format!("{} half-open connections fit.", count(backlog.into())),
-        };
-        let risk = "Restarting breaks present connections.";
-        let roomy = raise_backlog(self.scene, scope, backlog, risk, effect);
-        let max = self.scene.setting(sysctl::TCP_MAX_SYN_BACKLOG);
-        let max = max.filter(|max| max.saturating_mul(3) / 4 <= u64::from(backlog));
-        let early = max.map(|_| {
-            set(
-                sysctl::TCP_MAX_SYN_BACKLOG,
-                u64::from(backlog) * 2,
-                "Kernel memory for that many requests.",
-                "Only if cookies stay off: their early limit, three quarters of this value, no longer \
-                 comes before the backlog."
-                    .into(),
-            )
-        });
-        let first = std::iter::once(cookies).chain(timestamps);
-        first.chain(roomy).chain(early).collect()
-    }
 }
 
 impl Repeated {
@@ -376,32 +249,6 @@ impl Repeated {
             rows: rows.take(SHOWN_ROWS).collect(),
             clients: clients.collect(),
         }
-    }
-
-    fn step(&self) -> Step {
-        let addresses = self.clients.len();
-        let least = match addresses >= KEPT_REMOTES {
-            true => "at least ",
-            false => "",
-        };
-        let several = match addresses {
-            1 => "1 address".into(),
-            n => format!("{} addresses", count(n as u64)),
-        };
-        let most = self.clients.iter().max_by_key(|(addr, n)| (*n, *addr));
-        let to = most.map_or(String::new(), |(addr, n)| {
-            let share = Quantity::share(*n as f64 / self.count as f64);
-            let n = count(*n);
-            format!(" to {least}{several}, {n} of them ({share}) to {addr}")
-        });
-        let were = if self.count == 1 { "was" } else { "were" };
-        say!(
-            "{synack_retransmits} {were} retransmitted{to}: these clients do not complete the \
-             handshake.",
-            synack_retransmits =
-                Quantity::of(self.count, "SYN-ACK").rows(self.rows.iter().copied())
-        )
-        .number("addresses", addresses)
     }
 }
 

@@ -109,6 +109,14 @@ impl<'a> WithoutOptions<'a> {
         rows.take(SHOWN_ROWS).collect()
     }
 
+    /// Bytes that the one moved that moved most, whichever way.
+    pub(crate) fn most_moved(&self) -> u64 {
+        let moved = self
+            .conns()
+            .map(|(_, c)| c.bytes_acked.max(c.bytes_received));
+        moved.max().unwrap_or(0)
+    }
+
     /// Of their ends on this host, those that send.
     pub(crate) fn senders(&self) -> Vec<End<'a>> {
         let ids = self.conns().flat_map(|(id, c)| [Some(id), c.peer]);

@@ -3,6 +3,7 @@
 use analysis::words::plural;
 
 use super::Cookies;
+use crate::actions::{TIMESTAMPS_COST, set_timestamps};
 use crate::places::listener::raise_backlog;
 use crate::vocabulary::*;
 
@@ -46,7 +47,6 @@ fn room(cookies: &Cookies, scope: &Scope, gain: &str) -> Vec<Advice> {
 }
 
 fn timestamps(cookies: &Cookies) -> Vec<Advice> {
-    let risk = "12 bytes per segment, nothing else today.";
     let effect = "Cookies that are still sent keep SACK and window scaling; both ends need it. Existing \
                   connections keep what they have until they reconnect.";
     let off = cookies
@@ -57,15 +57,14 @@ fn timestamps(cookies: &Cookies) -> Vec<Advice> {
         let on = Advice::to("Turn timestamps on at the clients.")
             .by(Some("sysctl -w net.ipv4.tcp_timestamps=1".into()))
             .at("every client host")
-            .risk(risk)
+            .risk(TIMESTAMPS_COST)
             .effect(effect);
         return vec![on];
     }
     let netns = off
         .into_iter()
         .map(|netns| cookies.scene.story.netns(netns));
-    let on = |netns| set_sysctl(&netns, sysctl::TCP_TIMESTAMPS, 1, risk, effect.into());
-    netns.map(on).collect()
+    netns.map(|netns| set_timestamps(&netns, effect)).collect()
 }
 
 /// Other namespaces of this host from which its clients connect without timestamps.
