@@ -8,7 +8,7 @@ use analysis::Agreed;
 use analysis::words::{count, list, plural};
 
 use crate::places::listener::{Scene, scenes};
-use crate::places::options::{Pace, Sorted, WithoutOptions, any_lasts};
+use crate::places::options::{Sorted, ThroughputLoss, WithoutOptions, any_lasts};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -44,7 +44,7 @@ struct Stripped<'a> {
     kept: Vec<ConnId>,
     /// Connections whose two ends are on this host, both with the options switched on.
     proven: u64,
-    pace: Pace,
+    throughput: ThroughputLoss,
 }
 
 /// Connections without options, and with them.
@@ -134,8 +134,8 @@ fn judge(place: &Stripped) -> Finding {
         ])
         .fix([fix.into()])
         .affects(
-            place.pace.impact(n, of, &place.cost()),
-            place.pace.lost(place.story, &place.lacking),
+            place.throughput.impact(n, of, &place.cost()),
+            place.throughput.lost(place.story, &place.lacking),
         );
     let case = match (place.proven, place.scene) {
         (0, None) => case.at_most(
@@ -166,7 +166,7 @@ fn judge(place: &Stripped) -> Finding {
         "all of them are older than the recording",
     )
     .steps(evidence::steps(place, &missing))
-    .checks(place.pace.rate_check())
+    .checks(place.throughput.rate_check())
     .advise(advice(place, &scope, &missing))
     .verify(format!(
         "Connect again: `ss -tien '( sport = :{0} or dport = :{0} )'` shows sack and wscale at both \
@@ -187,11 +187,11 @@ impl<'a> Stripped<'a> {
         lacking.retain(|id| story.conn(*id).is_some_and(|c| stripped(story, c)));
         let pairs = story.all(&lacking).filter(|(_, c)| c.peer.is_some());
         let proven = pairs.count() as u64;
-        let pace = Pace::of(story, &lacking, &kept);
+        let throughput = ThroughputLoss::of(story, &lacking, &kept);
         let matters = match proven {
             // The other end may never have offered them: that is no fault unless it hurts.
-            0 => held_up(&pace),
-            _ => !pace.slow.is_empty() || any_lasts(story, &lacking),
+            0 => held_up(&throughput),
+            _ => !throughput.slow.is_empty() || any_lasts(story, &lacking),
         };
         (!lacking.is_empty() && matters).then_some(Stripped {
             story,
@@ -201,7 +201,7 @@ impl<'a> Stripped<'a> {
             lacking,
             kept,
             proven,
-            pace,
+            throughput,
         })
     }
 
@@ -266,7 +266,7 @@ impl<'a> Stripped<'a> {
 
     fn cost(&self) -> String {
         match self.scaling_lost() {
-            true => self.pace.cost(),
+            true => self.throughput.cost(),
             false => "recover from each loss with a round trip per hole, or a time-out".into(),
         }
     }
@@ -275,7 +275,7 @@ impl<'a> Stripped<'a> {
 fn advice(place: &Stripped, scope: &Scope, missing: &str) -> [Advice; 2] {
     let port = place.at.port;
     let gain = match place.scaling_lost() {
-        true => format!("New connections can go {}.", place.pace.gain()),
+        true => format!("New connections can go {}.", place.throughput.gain()),
         false => "New connections repair several losses in one round trip.".into(),
     };
     let strip = "nft list ruleset | grep -n 'tcp option'; iptables-save | grep TCPOPTSTRIP";
@@ -317,12 +317,12 @@ fn stripped(story: &Story, conn: &Conn) -> bool {
 }
 
 /// Whether a transfer without window scaling is held up by the small window.
-fn held_up(pace: &Pace) -> bool {
+fn held_up(throughput: &ThroughputLoss) -> bool {
     let small = |window: Option<u32>| window.is_none_or(|w| w <= u32::from(u16::MAX));
-    let Some(ceiling) = pace.ceiling() else {
+    let Some(ceiling) = throughput.ceiling() else {
         return false;
     };
-    pace.slow.iter().any(|f| {
+    throughput.slow.iter().any(|f| {
         let waits = f.rwnd_share.is_some_and(|share| share >= MIN_WAITED);
         let at_ceiling = f.rate >= MIN_OF_CEILING * ceiling && f.rate <= ceiling * 1.25;
         small(f.snd_wnd) && (waits || (f.rwnd_share.is_none() && at_ceiling))

@@ -53,7 +53,7 @@ struct Reader<'a> {
 fn no(asked: &Asked) -> Option<Step> {
     match asked.without_options() {
         Some(lacking) => {
-            let full = lacking.against(&[]).fills_window();
+            let full = lacking.throughput().fills_window();
             full.or_else(|| moved_little(&lacking))
                 .or_else(|| waited_little(&lacking.senders()))
         }

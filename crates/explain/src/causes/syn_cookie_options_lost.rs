@@ -7,7 +7,7 @@ use analysis::stats::{median, most_within};
 use analysis::words::{count, plural};
 
 use crate::places::listener::{Scene, roomy_backlog, scenes};
-use crate::places::options::{Pace, Sorted, WithoutOptions, any_lasts};
+use crate::places::options::{Sorted, ThroughputLoss, WithoutOptions, any_lasts};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -43,7 +43,7 @@ struct Cookies<'a> {
     sorted: Sorted,
     /// All that lost their options to a cookie, seen or inferred.
     lost: Vec<ConnId>,
-    pace: Pace,
+    throughput: ThroughputLoss,
     /// The most connections that arrived within one round trip.
     at_once: u64,
 }
@@ -82,8 +82,10 @@ fn judge(cookies: &Cookies) -> Finding {
         ])
         .fix(cookies.fix(&scope))
         .affects(
-            cookies.pace.impact(affected, of, &cookies.pace.cost()),
-            cookies.pace.lost(story, &cookies.lost),
+            cookies
+                .throughput
+                .impact(affected, of, &cookies.throughput.cost()),
+            cookies.throughput.lost(story, &cookies.lost),
         );
     if !seen.is_empty() {
         let were = if seen.len() == 1 { "was" } else { "were" };
@@ -105,7 +107,7 @@ fn judge(cookies: &Cookies) -> Finding {
     case.rests_on(&[SourceName::Counters, SourceName::Sockets])
         .steps(evidence::steps(cookies, &scope))
         .checks(cookies.came_back())
-        .checks(cookies.pace.rate_check())
+        .checks(cookies.throughput.rate_check())
         .advise(advice::advice(cookies, &scope))
         .verify(format!(
             "Connect again under the same load: `nstat -az TcpExtTCPReqQFullDoCookies` no longer \
@@ -123,14 +125,14 @@ impl<'a> Cookies<'a> {
         if lost.is_empty() {
             return None;
         }
-        let pace = Pace::of(scene.story, &lost, &sorted.kept);
-        let matters = !pace.slow.is_empty() || any_lasts(scene.story, &sorted.cookie);
+        let throughput = ThroughputLoss::of(scene.story, &lost, &sorted.kept);
+        let matters = !throughput.slow.is_empty() || any_lasts(scene.story, &sorted.cookie);
         matters.then(|| Cookies {
             scene,
             sorted,
             lost,
-            at_once: at_once(scene, &pace),
-            pace,
+            at_once: at_once(scene, &throughput),
+            throughput,
         })
     }
 
@@ -197,13 +199,13 @@ impl<'a> Cookies<'a> {
 
 /// The most connections that arrived within one round trip: they are half-open at once. Of the round
 /// trips known, that of the path when it is idle: data have yet to come.
-fn at_once(scene: Scene, pace: &Pace) -> u64 {
+fn at_once(scene: Scene, throughput: &ThroughputLoss) -> u64 {
     let story = scene.story;
     let transfers = scene.listener.accepted.iter();
     let transfers = transfers.filter_map(|id| story.transfers.of(*id));
     let known = transfers.map(|t| t.min_rtt_us).filter(|us| *us > 0);
     let idle_ns = median(&mut known.collect::<Vec<_>>()).map(|us| u64::from(us) * 1_000);
-    let width = idle_ns.or(pace.rtt_ns).unwrap_or(USUAL_RTT_NS);
+    let width = idle_ns.or(throughput.rtt_ns).unwrap_or(USUAL_RTT_NS);
     let accepted = story.all(&scene.listener.accepted);
     let accepted = accepted.filter(|(_, c)| c.side == Side::Accepted);
     let mut times: Vec<u64> = accepted.map(|(_, c)| c.start_ns).collect();

@@ -125,9 +125,9 @@ impl<'a> WithoutOptions<'a> {
         ends.filter(sends).collect()
     }
 
-    /// Their throughput against that of others.
-    pub(crate) fn against(&self, others: &[ConnId]) -> Pace {
-        Pace::of(self.story, self.ids, others)
+    /// Their throughput, compared with nobody's.
+    pub(crate) fn throughput(&self) -> ThroughputLoss {
+        ThroughputLoss::of(self.story, self.ids, &[])
     }
 }
 
@@ -142,15 +142,15 @@ pub(crate) fn any_lasts(story: &Story, ids: &[ConnId]) -> bool {
 
 /// The bulk transfers over connections without options, and over their siblings with them.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct ThroughputLoss {
     pub(crate) slow: Vec<Flow>,
     pub(crate) fast: Vec<Flow>,
     /// Median RTT of the slow, or of their handshakes, ns.
     pub(crate) rtt_ns: Option<u64>,
 }
 
-impl Pace {
-    pub(crate) fn of(story: &Story, slow: &[ConnId], fast: &[ConnId]) -> Pace {
+impl ThroughputLoss {
+    pub(crate) fn of(story: &Story, slow: &[ConnId], fast: &[ConnId]) -> ThroughputLoss {
         let flows = |ids: &[ConnId]| ids.iter().filter_map(|id| story.flow(*id)).collect();
         let slow_flows: Vec<Flow> = flows(slow);
         let mut rtts: Vec<u32> = slow_flows.iter().filter_map(|f| f.rtt_us).collect();
@@ -161,7 +161,7 @@ impl Pace {
                 .filter(|rtt| *rtt > 0)
                 .collect();
         }
-        Pace {
+        ThroughputLoss {
             slow: slow_flows,
             fast: flows(fast),
             rtt_ns: median(&mut rtts).map(|us| u64::from(us) * 1_000),
@@ -219,8 +219,8 @@ impl Pace {
         says
     }
 
-    /// What they took longer than at the pace of their siblings; without siblings, what they waited for
-    /// a window that they cannot open.
+    /// What they took longer than at the throughput of their siblings; without siblings, what they
+    /// waited for a window that they cannot open.
     pub(crate) fn lost(&self, story: &Story, slow: &[ConnId]) -> Lost {
         let ends = || story.all(slow).map(|(_, c)| c);
         let senders = || {
@@ -318,17 +318,13 @@ impl Pace {
         let fast = middle(&self.fast, cwnd)? as u64;
         let share = self.cwnd_ratio()?;
         let rows = self.slow.iter().take(1).chain(self.fast.iter().take(1));
-        let step = Step::new(format!(
-            "Their congestion window reached {} segments in the median, the others' {}: {}.",
-            count(slow),
-            count(fast),
-            percent(share)
+        Some(say!(
+            "Their congestion window reached {cwnd} segments in the median, the others' \
+             {others_cwnd}: {ratio}.",
+            cwnd = Quantity::count(slow).rows(rows.filter_map(|f| f.row)),
+            others_cwnd = Quantity::count(fast),
+            ratio = Quantity::share(share)
         ))
-        .number("cwnd", slow)
-        .number("others_cwnd", fast)
-        .number("ratio", share)
-        .rows(rows.filter_map(|f| f.row));
-        Some(step)
     }
 
     /// That the window is too small, and not closed by a reader that does not keep up.

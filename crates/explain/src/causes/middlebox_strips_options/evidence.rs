@@ -8,8 +8,8 @@ use crate::vocabulary::*;
 pub(super) fn steps(place: &Stripped, missing: &str) -> Vec<Step> {
     let mut steps = vec![options(place, missing)];
     if place.scaling_lost() {
-        steps.extend(place.pace.rate_step(place.story, place.netns));
-        steps.extend(place.pace.window_step());
+        steps.extend(place.throughput.rate_step(place.story, place.netns));
+        steps.extend(place.throughput.window_step());
     }
     steps.extend([settings(place), cookies(place)]);
     steps

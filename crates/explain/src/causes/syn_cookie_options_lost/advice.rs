@@ -11,7 +11,7 @@ pub(super) fn advice(cookies: &Cookies, scope: &Scope) -> Vec<Advice> {
     let gain = format!(
         "new connections keep their options and can go {}. Existing ones keep what they have until they \
          reconnect.",
-        cookies.pace.gain()
+        cookies.throughput.gain()
     );
     let mut advice = match cookies.always() {
         true => vec![only_when_full(&scope.netns, &gain)],

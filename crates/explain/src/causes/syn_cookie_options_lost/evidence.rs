@@ -9,8 +9,8 @@ use crate::vocabulary::*;
 pub(super) fn steps(cookies: &Cookies, scope: &Scope) -> Vec<Step> {
     let (story, netns) = (cookies.scene.story, cookies.scene.listener.netns);
     let mut steps = vec![options(cookies)];
-    steps.extend(cookies.pace.rate_step(story, netns));
-    steps.extend(cookies.pace.window_step());
+    steps.extend(cookies.throughput.rate_step(story, netns));
+    steps.extend(cookies.throughput.window_step());
     steps.extend([
         made(cookies),
         queue(cookies, application(scope)),
