@@ -1,6 +1,7 @@
 //! What several causes advise, and how commands are typed where they act.
 
 use analysis::Netns;
+use recording::sysctl;
 
 use crate::finding::{Advice, Change};
 use crate::scope::namespace;
@@ -46,4 +47,18 @@ pub(crate) fn set_sysctl(
             value: value.to_string(),
         }),
     }
+}
+
+/// What timestamps cost.
+pub(crate) const TIMESTAMPS_COST: &str = "12 bytes per segment, nothing else today.";
+
+/// The advice to turn timestamps on in a namespace: a cookie has no other place for options.
+pub(crate) fn set_timestamps(netns: &Netns, effect: &str) -> Advice {
+    set_sysctl(
+        netns,
+        sysctl::TCP_TIMESTAMPS,
+        1,
+        TIMESTAMPS_COST,
+        effect.into(),
+    )
 }

@@ -8,7 +8,10 @@ use crate::finding::Step;
 use crate::place::Place;
 use crate::places::listener::Scene;
 use crate::places::losses::Losses;
+use crate::places::options::WithoutOptions;
 use crate::places::path::{End, sample_rows};
+use crate::places::refusals::Refusals;
+use crate::places::reset_ends::ResetEnds;
 use crate::places::unanswered_syns::UnansweredSyns;
 use crate::say::{Quantity, say};
 
@@ -22,6 +25,8 @@ pub(crate) struct Asked<'a> {
     place: &'a Place,
     silent: OnceCell<Option<UnansweredSyns<'a>>>,
     losses: OnceCell<Option<Losses<'a>>>,
+    refusals: OnceCell<Option<Refusals<'a>>>,
+    resets: OnceCell<Option<ResetEnds<'a>>>,
 }
 
 impl<'a> Asked<'a> {
@@ -31,6 +36,8 @@ impl<'a> Asked<'a> {
             place,
             silent: OnceCell::new(),
             losses: OnceCell::new(),
+            refusals: OnceCell::new(),
+            resets: OnceCell::new(),
         }
     }
 
@@ -41,7 +48,11 @@ impl<'a> Asked<'a> {
             Place::Listener(index) => {
                 Scene::at(self.story, *index).map(UnansweredSyns::of_listener)
             }
-            Place::Ends(_) | Place::Receivers(_) => None,
+            Place::WithoutOptions(_) => {
+                let scene = self.without_options()?.scene()?;
+                Some(UnansweredSyns::of_listener(scene))
+            }
+            _ => None,
         });
         silent.as_ref()
     }
@@ -53,9 +64,43 @@ impl<'a> Asked<'a> {
                 let ends = ids.iter().filter_map(|id| End::of(self.story, *id));
                 Some(Losses::of(self.story, ends.collect()))
             }
-            Place::At(..) | Place::Listener(_) | Place::Receivers(_) => None,
+            _ => None,
         });
         losses.as_ref()
+    }
+
+    /// The connects to the place that were refused, if any were.
+    pub(crate) fn refusals(&self) -> Option<&Refusals<'a>> {
+        let refusals = self.refusals.get_or_init(|| match self.place {
+            Place::At(netns, at) => Refusals::at(self.story, *netns, *at),
+            _ => None,
+        });
+        refusals.as_ref()
+    }
+
+    /// The connections that resets ended.
+    pub(crate) fn resets(&self) -> Option<&ResetEnds<'a>> {
+        let resets = self.resets.get_or_init(|| match self.place {
+            Place::Resets(ids) => Some(ResetEnds::of(self.story, ids)),
+            _ => None,
+        });
+        resets.as_ref()
+    }
+
+    /// The connections without options.
+    pub(crate) fn without_options(&self) -> Option<WithoutOptions<'a>> {
+        match self.place {
+            Place::WithoutOptions(ids) => Some(WithoutOptions::of(self.story, ids)),
+            _ => None,
+        }
+    }
+
+    /// That SYNs were answered, if with a reset: nothing dropped them.
+    pub(crate) fn answered(&self) -> Option<Step> {
+        match (self.refusals(), self.resets()) {
+            (Some(refusals), _) => refusals.answered(),
+            (None, resets) => resets?.answered(),
+        }
     }
 
     /// Of ends whose senders are elsewhere: that the path had brought what waited here to be read.

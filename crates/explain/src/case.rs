@@ -39,7 +39,11 @@ impl<'a> Case<'a> {
         };
         Case {
             story,
-            sources: cause.needs.iter().copied().flatten().collect(),
+            sources: cause
+                .needs
+                .iter()
+                .flat_map(|any| used(story, any))
+                .collect(),
             finding,
         }
     }
@@ -128,4 +132,11 @@ impl<'a> Case<'a> {
         }
         self.finding
     }
+}
+
+/// Of sources of which one is enough, those that worked; all where none did.
+fn used(story: &Story, any: &'static [SourceName]) -> impl Iterator<Item = &'static SourceName> {
+    let sees = |source: &&SourceName| story.health.sees(source);
+    let some = any.iter().any(|source| sees(&source));
+    any.iter().filter(move |source| !some || sees(source))
 }

@@ -52,10 +52,7 @@ impl<'a> Asked<'a> {
 
 /// The ends that a finding is about, where it is about some.
 fn ids(f: &Finding) -> &[ConnId] {
-    match &f.place {
-        Some(Place::Ends(ids) | Place::Receivers(ids)) => ids,
-        _ => &[],
-    }
+    f.place.as_ref().map_or(&[], Place::ids)
 }
 
 /// The ends of the connections that are asked for: both, where both are here.

@@ -13,14 +13,31 @@ pub(crate) enum Place {
     Ends(Vec<ConnId>),
     /// Ends that receive from senders on other hosts.
     Receivers(Vec<ConnId>),
+    /// Ends of connections that resets ended, whoever sent them.
+    Resets(Vec<ConnId>),
+    /// Ends of connections that run without SACK or window scaling.
+    WithoutOptions(Vec<ConnId>),
 }
 
 impl Place {
+    /// The ends that it is about, where it is about some.
+    pub(crate) fn ids(&self) -> &[ConnId] {
+        match self {
+            Place::Ends(ids)
+            | Place::Receivers(ids)
+            | Place::Resets(ids)
+            | Place::WithoutOptions(ids) => ids,
+            _ => &[],
+        }
+    }
+
     /// Whether what is told of one is also told of the other.
     pub(crate) fn meets(&self, other: &Place) -> bool {
         match (self, other) {
             (Place::Ends(these), Place::Ends(those))
-            | (Place::Receivers(these), Place::Receivers(those)) => {
+            | (Place::Receivers(these), Place::Receivers(those))
+            | (Place::Resets(these), Place::Resets(those))
+            | (Place::WithoutOptions(these), Place::WithoutOptions(those)) => {
                 these.iter().any(|id| those.contains(id))
             }
             _ => self == other,

@@ -1,8 +1,25 @@
 //! How a scope and a namespace are named in sentences.
 
-use analysis::Netns;
+use std::collections::BTreeMap;
+
+use analysis::{Conn, Netns, Story};
 
 use crate::finding::Scope;
+
+/// A scope of the processes that own these ends, the one that owns most of them first.
+pub(crate) fn owners<'a>(story: &Story, ends: impl Iterator<Item = &'a Conn>) -> Scope {
+    let mut by_pid: BTreeMap<u32, (u64, String)> = BTreeMap::new();
+    for (pid, comm) in ends.filter_map(|conn| story.owner(conn)) {
+        by_pid.entry(pid).or_insert((0, comm)).0 += 1;
+    }
+    let first = by_pid.iter().max_by_key(|(_, (n, _))| *n);
+    Scope {
+        pid: first.map(|(pid, _)| *pid),
+        comm: first.map(|(_, (_, comm))| comm.clone()),
+        pids: by_pid.keys().copied().collect(),
+        ..Scope::default()
+    }
+}
 
 /// A listener and its process, as a title begins: `10.0.0.1:80 (nginx, pid 812)`.
 pub(crate) fn named(scope: &Scope) -> String {

@@ -72,6 +72,8 @@ impl<'a> Validator<'a> {
 /// Everything that a reader must be told is there.
 fn said(finding: &Finding) -> Result<(), String> {
     let blank = |s: &str| s.trim().is_empty();
+    // One that is less sure says which look-alike could not be.
+    let sure = finding.confidence.level == Level::High;
     let missing = if blank(&finding.title) {
         "a title"
     } else if blank(&finding.fix) {
@@ -82,7 +84,7 @@ fn said(finding: &Finding) -> Result<(), String> {
         "an impact"
     } else if finding.evidence.iter().any(|s| blank(&s.says)) {
         "words for a step of its evidence"
-    } else if finding.ruled_out.iter().all(|r| blank(&r.because)) {
+    } else if sure && finding.ruled_out.iter().all(|r| blank(&r.because)) {
         "a look-alike that is ruled out"
     } else if finding.advice.iter().all(|a| blank(&a.action)) {
         "advice"

@@ -89,7 +89,9 @@ pub(crate) fn case(page: &mut Page, finding: &Finding, start_unix_ns: i64) {
         page.heading("ARITHMETIC");
         finding.arithmetic.iter().for_each(|c| check(page, c));
     }
-    page.heading("RULED OUT");
+    if !finding.ruled_out.is_empty() {
+        page.heading("RULED OUT");
+    }
     for ruled_out in &finding.ruled_out {
         page.paragraph(
             "  - ",

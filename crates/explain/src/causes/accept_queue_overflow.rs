@@ -47,7 +47,7 @@ struct Overflow<'a> {
 fn no(asked: &Asked) -> Option<Step> {
     let place = asked.silent()?;
     let Some(scene) = place.scene() else {
-        return place.dropped_on_the_way();
+        return place.dropped_on_the_way().or_else(|| asked.answered());
     };
     let (overflows, drops) = (
         scene.rise(counter::LISTEN_OVERFLOWS),

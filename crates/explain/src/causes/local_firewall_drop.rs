@@ -51,7 +51,9 @@ fn no(asked: &Asked) -> Option<Step> {
             )
         });
     }
-    let place = asked.silent()?;
+    let Some(place) = asked.silent() else {
+        return asked.answered();
+    };
     let dropped = place.firewall_drops();
     let firewall_dropped = Quantity::of(dropped, "SYN").rows(place.firewall_rows());
     if is_tracking(place) {

@@ -2,14 +2,13 @@
 
 mod evidence;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use analysis::words::{count, fitting, list, plural};
-use analysis::{Agreed, Rise};
+use analysis::Agreed;
+use analysis::words::{count, list, plural};
 
-use crate::finding::{Confidence, RuledOut};
-use crate::places::listener::{Scene, doubts, scenes};
-use crate::places::options::{Pace, Sorted, any_lasts};
+use crate::places::listener::{Scene, scenes};
+use crate::places::options::{Sorted, ThroughputLoss, WithoutOptions, any_lasts};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -20,11 +19,11 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::States], &[SourceName::Sockets]],
     seen_from: "a transfer that waits for its window 20 % of its busy time",
-    rivals: &[],
+    rivals: &[Id::SYN_COOKIE_OPTIONS_LOST, Id::SLOW_READER],
     explains: &[],
-    no: None,
+    no: Some(no),
     symptom: None,
-    find,
+    find: |story| places(story).iter().map(judge).collect(),
 };
 
 /// A transfer is held up by the window if it waits for it this share of its busy time…
@@ -35,7 +34,7 @@ const MIN_OF_CEILING: f64 = 0.5;
 const MAX_PLACES: usize = 65_536;
 
 /// Connections to one place that lack options.
-struct Case<'a> {
+struct Stripped<'a> {
     story: &'a Story,
     /// The listener, when it is on this host.
     scene: Option<Scene<'a>>,
@@ -45,32 +44,48 @@ struct Case<'a> {
     kept: Vec<ConnId>,
     /// Connections whose two ends are on this host, both with the options switched on.
     proven: u64,
-    pace: Pace,
+    throughput: ThroughputLoss,
 }
 
-fn find(story: &Story) -> Vec<Finding> {
-    let here = scenes(story).filter_map(|scene| {
-        let sorted = Sorted::of(scene);
-        let (at, netns) = (scene.listener.local, scene.listener.netns);
-        Case::of(story, Some(scene), at, netns, sorted.plain, sorted.kept)
-    });
-    let away = elsewhere(story)
-        .into_iter()
-        .filter_map(|((netns, at), place)| {
-            Case::of(story, None, at, netns, place.lacking, place.kept)
-        });
-    here.chain(away).map(|case| case.finding()).collect()
-}
-
+/// Connections without options, and with them.
 #[derive(Default)]
-struct Place {
+struct Split {
     lacking: Vec<ConnId>,
     kept: Vec<ConnId>,
 }
 
+fn no(asked: &Asked) -> Option<Step> {
+    let lacking = asked.without_options()?;
+    let cookies = lacking.created(Some(true));
+    let from_cookies = Quantity::count(cookies).rows(lacking.rows());
+    let without = Quantity::of(lacking.count(), "connection");
+    (cookies == lacking.count()).then(|| {
+        say!(
+            "{from_cookies} of {without} without options were created from SYN cookies",
+            from_cookies,
+            without
+        )
+    })
+}
+
+fn places(story: &Story) -> Vec<Stripped<'_>> {
+    let here = scenes(story).filter_map(|scene| {
+        let Sorted { plain, kept, .. } = Sorted::of(scene);
+        let (at, netns) = (scene.listener.local, scene.listener.netns);
+        let split = Split {
+            lacking: plain,
+            kept,
+        };
+        Stripped::of(story, Some(scene), at, netns, split)
+    });
+    let away = elsewhere(story).into_iter();
+    let away = away.filter_map(|((netns, at), split)| Stripped::of(story, None, at, netns, split));
+    here.chain(away).collect()
+}
+
 /// Connections that were opened here to servers on other hosts, by server.
-fn elsewhere(story: &Story) -> BTreeMap<(u32, Endpoint), Place> {
-    let mut places: BTreeMap<(u32, Endpoint), Place> = BTreeMap::new();
+fn elsewhere(story: &Story) -> BTreeMap<(u32, Endpoint), Split> {
+    let mut places: BTreeMap<(u32, Endpoint), Split> = BTreeMap::new();
     for (id, conn) in story.conns.iter().enumerate() {
         let away = conn.peer.is_none() && conn.listener.is_none() && conn.side != Side::Accepted;
         let (Some(agreed), true) = (conn.agreed, away) else {
@@ -89,86 +104,113 @@ fn elsewhere(story: &Story) -> BTreeMap<(u32, Endpoint), Place> {
     places
 }
 
-impl<'a> Case<'a> {
+fn judge(place: &Stripped) -> Finding {
+    let scope = place.scope();
+    let (n, of) = (place.affected(), place.of_all());
+    let missing = list(&place.missing());
+    let cases = format!("{} of {} connections", count(n), count(of));
+    let (who, fix) = match place.proven {
+        0 => (
+            "The peers, or a box on the path, refuse",
+            "Compare a SYN at both ends; make the firewall between leave TCP options alone.",
+        ),
+        _ => (
+            "A box on the path strips",
+            "Make the firewall or load balancer between the ends leave TCP options alone.",
+        ),
+    };
+    let verb = if scope.role == Role::Client {
+        "to"
+    } else {
+        "at"
+    };
+    let title = |at: &str| format!("{who} {missing} of {cases} {verb} {at}.");
+    let case = Case::new(place.story, CAUSE, scope.clone())
+        .placed(place.without_options().place())
+        .title([
+            title(&named(&scope)),
+            title(&named_short(&scope)),
+            title(&scope.listener),
+        ])
+        .fix([fix.into()])
+        .affects(
+            place.throughput.impact(n, of, &place.cost()),
+            place.throughput.lost(place.story, &place.lacking),
+        );
+    let case = match (place.proven, place.scene) {
+        (0, None) => case.at_most(
+            Level::Low,
+            true,
+            "only the client is on this host: SYN cookies at the server, or its settings, look the same \
+             from here",
+        ),
+        (0, Some(_)) if place.same_clients_keep() => case.at_most(
+            Level::Medium,
+            true,
+            "only the server is on this host, but the same clients have them on other connections",
+        ),
+        (0, Some(_)) => case.at_most(
+            Level::Low,
+            true,
+            "only the server is on this host: these clients may never have offered them",
+        ),
+        (n, _) => case.because(format!(
+            "both ends of {} are on this host and have the options switched on: only something \
+             between them can remove them",
+            plural(n, "connection")
+        )),
+    };
+    case.at_most(
+        Level::Low,
+        place.all_older() && place.proven == 0,
+        "all of them are older than the recording",
+    )
+    .steps(evidence::steps(place, &missing))
+    .checks(place.throughput.rate_check())
+    .advise(advice(place, &scope, &missing))
+    .verify(format!(
+        "Connect again: `ss -tien '( sport = :{0} or dport = :{0} )'` shows sack and wscale at both \
+         ends.",
+        place.at.port
+    ))
+}
+
+impl<'a> Stripped<'a> {
     fn of(
         story: &'a Story,
         scene: Option<Scene<'a>>,
         at: Endpoint,
         netns: u32,
-        mut lacking: Vec<ConnId>,
-        kept: Vec<ConnId>,
-    ) -> Option<Case<'a>> {
+        split: Split,
+    ) -> Option<Stripped<'a>> {
+        let Split { mut lacking, kept } = split;
         lacking.retain(|id| story.conn(*id).is_some_and(|c| stripped(story, c)));
-        let pairs = story
-            .all(&lacking)
-            .filter(|(_, c)| c.peer.is_some())
-            .count() as u64;
-        let pace = Pace::of(story, &lacking, &kept);
-        let matters = match pairs {
+        let pairs = story.all(&lacking).filter(|(_, c)| c.peer.is_some());
+        let proven = pairs.count() as u64;
+        let throughput = ThroughputLoss::of(story, &lacking, &kept);
+        let matters = match proven {
             // The other end may never have offered them: that is no fault unless it hurts.
-            0 => held_up(&pace),
-            _ => !pace.slow.is_empty() || any_lasts(story, &lacking),
+            0 => held_up(&throughput),
+            _ => !throughput.slow.is_empty() || any_lasts(story, &lacking),
         };
-        (!lacking.is_empty() && matters).then_some(Case {
+        (!lacking.is_empty() && matters).then_some(Stripped {
             story,
             scene,
             at,
             netns,
             lacking,
             kept,
-            proven: pairs,
-            pace,
+            proven,
+            throughput,
         })
     }
 
-    fn finding(&self) -> Finding {
-        let scope = self.scope();
-        let checks: Vec<Check> = self.pace.rate_check().into_iter().collect();
-        let (n, of) = (self.affected(), self.of_all());
-        let who = match self.proven {
-            0 => "The peers, or a box on the path, refuse",
-            _ => "A box on the path strips",
-        };
-        let missing = list(&self.missing());
-        let cases = format!("{} of {} connections", count(n), count(of));
-        let verb = if scope.role == Role::Client {
-            "to"
-        } else {
-            "at"
-        };
-        Finding {
-            cause: CAUSE.id,
-            number: CAUSE.number.into(),
-            place: None,
-            lost_s: self.pace.lost(self.story, &self.lacking),
-            since: None,
-            episodes: Vec::new(),
-            title: fitting([
-                format!("{who} {missing} of {cases} {verb} {}.", named(&scope)),
-                format!("{who} {missing} of {cases} {verb} {}.", named_short(&scope)),
-                format!("{who} {missing} of {cases} {verb} {}.", scope.listener),
-            ]),
-            fix: match self.proven {
-                0 => {
-                    "Compare a SYN at both ends; make the firewall between leave TCP options alone."
-                        .into()
-                }
-                _ => "Make the firewall or load balancer between the ends leave TCP options alone."
-                    .into(),
-            },
-            impact: self.pace.impact(n, of, &self.cost()),
-            confidence: self.confidence(&checks),
-            evidence: self.evidence(&missing),
-            arithmetic: checks,
-            ruled_out: self.ruled_out(),
-            advice: self.advice(&scope),
-            verify: format!(
-                "Connect again: `ss -tien '( sport = :{0} or dport = :{0} )'` shows sack and wscale \
-                 at both ends.",
-                self.at.port
-            ),
-            scope,
-        }
+    fn without_options(&self) -> WithoutOptions<'_> {
+        WithoutOptions::of(self.story, &self.lacking)
+    }
+
+    fn conns(&self) -> impl Iterator<Item = &Conn> {
+        self.story.all(&self.lacking).map(|(_, c)| c)
     }
 
     fn affected(&self) -> u64 {
@@ -179,14 +221,22 @@ impl<'a> Case<'a> {
         self.affected() + self.kept.len() as u64
     }
 
+    fn all_older(&self) -> bool {
+        self.conns().all(|c| c.side == Side::Older)
+    }
+
+    /// Whether clients that lack options have them on other connections.
+    fn same_clients_keep(&self) -> bool {
+        let with = self.story.all(&self.kept).map(|(_, c)| c.remote.addr);
+        let with: BTreeSet<_> = with.collect();
+        self.conns().any(|c| with.contains(&c.remote.addr))
+    }
+
     fn scope(&self) -> Scope {
         if let Some(scene) = self.scene {
             return scene.scope();
         }
-        let callers = self.story.all(&self.lacking);
-        let caller = callers
-            .filter_map(|(_, c)| Some((c.pid?, c.comm.clone())))
-            .next();
+        let caller = self.conns().find_map(|c| Some((c.pid?, c.comm.clone())));
         Scope {
             netns: self.story.netns(self.netns),
             listener: self.at.to_string(),
@@ -198,165 +248,57 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Names of the options that any of them lacks.
-    fn missing(&self) -> Vec<String> {
-        let lacks = |of: fn(Agreed) -> bool| {
-            let mut agreed = self.story.all(&self.lacking).filter_map(|(_, c)| c.agreed);
-            agreed.any(|a| !of(a))
-        };
-        let mut names = Vec::new();
-        if lacks(|a| a.sack) {
-            names.push("SACK".into());
-        }
-        if lacks(|a| a.window_scaling) {
-            names.push("window scaling".into());
-        }
-        names
+    /// Whether any of them lacks an option.
+    fn lacks(&self, option: fn(Agreed) -> bool) -> bool {
+        self.conns().filter_map(|c| c.agreed).any(|a| !option(a))
     }
 
     fn scaling_lost(&self) -> bool {
-        self.missing().iter().any(|m| m == "window scaling")
+        self.lacks(|a| a.window_scaling)
+    }
+
+    /// Names of the options that any of them lacks.
+    fn missing(&self) -> Vec<String> {
+        let sack = self.lacks(|a| a.sack).then(|| "SACK".to_string());
+        let scaling = self.scaling_lost().then(|| "window scaling".to_string());
+        sack.into_iter().chain(scaling).collect()
     }
 
     fn cost(&self) -> String {
         match self.scaling_lost() {
-            true => self.pace.cost(),
+            true => self.throughput.cost(),
             false => "recover from each loss with a round trip per hole, or a time-out".into(),
         }
     }
+}
 
-    fn confidence(&self, checks: &[Check]) -> Confidence {
-        let mut c = Confidence::high();
-        match self.proven {
-            0 => self.one_end(&mut c),
-            n => c.because(format!(
-                "both ends of {} are on this host and have the options switched on: only something \
-                 between them can remove them",
-                plural(n, "connection")
-            )),
-        }
-        let older = self.story.all(&self.lacking);
-        let older = older.filter(|(_, c)| c.side == Side::Older).count() as u64;
-        if older == self.affected() && self.proven == 0 {
-            c.at_most(Level::Low, "all of them are older than the recording");
-        }
-        if self.unseen() > 0 && self.cookies().value > 0 {
-            let n = plural(self.unseen(), "connection");
-            let why =
-                format!("whether a cookie made {n} was not seen, and there have been cookies");
-            c.at_most(Level::Medium, why);
-        }
-        c.weigh_checks(checks);
-        let used = [SourceName::States, SourceName::Sockets];
-        doubts(self.story, &mut c, &used);
-        c
-    }
-
-    fn one_end(&self, c: &mut Confidence) {
-        let Some(_) = self.scene else {
-            c.at_most(
-                Level::Low,
-                "only the client is on this host: SYN cookies at the server, or its settings, look \
-                 the same from here",
-            );
-            return;
-        };
-        let with = self.story.all(&self.kept).map(|(_, c)| c.remote.addr);
-        let with: std::collections::BTreeSet<_> = with.collect();
-        let mut lacking = self.story.all(&self.lacking);
-        match lacking.any(|(_, c)| with.contains(&c.remote.addr)) {
-            true => c.at_most(
-                Level::Medium,
-                "only the server is on this host, but the same clients have them on other \
-                 connections",
-            ),
-            false => c.at_most(
-                Level::Low,
-                "only the server is on this host: these clients may never have offered them",
-            ),
-        }
-    }
-
-    /// Cookies that came back to the namespace.
-    fn cookies(&self) -> Rise {
-        self.story
-            .counters
-            .rise(self.netns, counter::SYNCOOKIES_RECV)
-    }
-
-    /// Accepted connections of which it is not known whether a cookie made them.
-    fn unseen(&self) -> u64 {
-        let unseen = self.story.all(&self.lacking);
-        let unseen = unseen.filter(|(_, c)| c.cookie.is_none());
-        self.scene.map_or(0, |_| unseen.count() as u64)
-    }
-
-    fn ruled_out(&self) -> Vec<RuledOut> {
-        let received = self.cookies().by;
-        let cookies = match self.scene {
-            Some(_) => format!(
-                "{} of them were made from a cookie; SyncookiesRecv rose by {}",
-                match self.unseen() {
-                    0 => "none".into(),
-                    n => format!("at most {}", count(n)),
-                },
-                count(received)
-            ),
-            None => format!(
-                "not ruled out from this side; {} with SACK and window scaling to the same server \
-                 in the recording",
-                plural(self.kept.len() as u64, "connection")
-            ),
-        };
-        let mut out = vec![RuledOut::new(Id::SYN_COOKIE_OPTIONS_LOST, cookies)];
-        if let Some(window) = self.pace.widest() {
-            out.push(RuledOut::new(
-                Id::SLOW_READER,
-                format!(
-                    "the peers offer up to {} bytes: the window is small, not closed",
-                    count(window.into())
-                ),
-            ));
-        }
-        out
-    }
-
-    fn advice(&self, scope: &Scope) -> Vec<Advice> {
-        let port = self.at.port;
-        let gain = match self.scaling_lost() {
-            true => format!("New connections can go {}.", self.pace.gain()),
-            false => "New connections repair several losses in one round trip.".into(),
-        };
-        let strip = "nft list ruleset | grep -n 'tcp option'; iptables-save | grep TCPOPTSTRIP";
-        vec![
-            Advice {
-                action: format!(
-                    "Find what rewrites the options of SYNs to port {port} and let {} pass.",
-                    list(&self.missing())
-                ),
-                command: Some(strip.into()),
-                r#where: "every firewall, load balancer and tunnel end between the two".into(),
-                risk: "The rule was made for a reason: ask who made it.".into(),
-                expected: format!("{gain} Existing ones stay as they are until they reconnect."),
-                change: Some(Change::KeepOptions {
-                    listener: scope.listener.clone(),
-                }),
-            },
-            Advice {
-                action: "Compare the options of one SYN where it leaves and where it arrives."
-                    .into(),
-                command: command_in(
-                    &scope.netns,
-                    &format!("tcpdump -nvi any 'port {port} and tcp[13] & 2 != 0'"),
-                ),
-                r#where: "both ends, at the same time".into(),
-                risk: "None.".into(),
-                expected: "The hop after which sackOK or wscale is missing is the one to fix."
-                    .into(),
-                change: None,
-            },
-        ]
-    }
+fn advice(place: &Stripped, scope: &Scope, missing: &str) -> [Advice; 2] {
+    let port = place.at.port;
+    let gain = match place.scaling_lost() {
+        true => format!("New connections can go {}.", place.throughput.gain()),
+        false => "New connections repair several losses in one round trip.".into(),
+    };
+    let strip = "nft list ruleset | grep -n 'tcp option'; iptables-save | grep TCPOPTSTRIP";
+    let capture = format!("tcpdump -nvi any 'port {port} and tcp[13] & 2 != 0'");
+    [
+        Advice::to(format!(
+            "Find what rewrites the options of SYNs to port {port} and let {missing} pass."
+        ))
+        .by(Some(strip.into()))
+        .at("every firewall, load balancer and tunnel end between the two")
+        .risk("The rule was made for a reason: ask who made it.")
+        .effect(format!(
+            "{gain} Existing ones stay as they are until they reconnect."
+        ))
+        .change(Change::KeepOptions {
+            listener: scope.listener.clone(),
+        }),
+        Advice::to("Compare the options of one SYN where it leaves and where it arrives.")
+            .by(command_in(&scope.netns, &capture))
+            .at("both ends, at the same time")
+            .risk("None.")
+            .effect("The hop after which sackOK or wscale is missing is the one to fix."),
+    ]
 }
 
 /// Whether the connection lacks what this end, and the other if it is here, has switched on.
@@ -375,12 +317,12 @@ fn stripped(story: &Story, conn: &Conn) -> bool {
 }
 
 /// Whether a transfer without window scaling is held up by the small window.
-fn held_up(pace: &Pace) -> bool {
+fn held_up(throughput: &ThroughputLoss) -> bool {
     let small = |window: Option<u32>| window.is_none_or(|w| w <= u32::from(u16::MAX));
-    let Some(ceiling) = pace.ceiling() else {
+    let Some(ceiling) = throughput.ceiling() else {
         return false;
     };
-    pace.slow.iter().any(|f| {
+    throughput.slow.iter().any(|f| {
         let waits = f.rwnd_share.is_some_and(|share| share >= MIN_WAITED);
         let at_ceiling = f.rate >= MIN_OF_CEILING * ceiling && f.rate <= ceiling * 1.25;
         small(f.snd_wnd) && (waits || (f.rwnd_share.is_none() && at_ceiling))

@@ -1,10 +1,9 @@
 //! C11: a server closes connections before it has read what their clients sent, and so resets them.
 
 use analysis::Why;
-use analysis::words::{count, fitting, percent, plural};
+use analysis::words::{count, percent, plural};
 
-use crate::finding::RuledOut;
-use crate::places::server_resets::{ServerResets, aborted};
+use crate::places::server_resets::{Closing, ServerResets, places};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -15,143 +14,92 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Listeners,
     needs: &[&[SourceName::States], &[SourceName::ResetsSent]],
     seen_from: "10 reset connections, 2 % of the listener's",
-    rivals: &[],
+    rivals: &[Id::INJECTED_RESET, Id::RESET_BY_APPLICATION],
     explains: &[],
-    no: None,
+    no: Some(no),
     symptom: None,
-    find,
+    find: |story| {
+        places(story, &UNREAD)
+            .map(|resets| judge(&resets))
+            .collect()
+    },
 };
 
-fn find(story: &Story) -> Vec<Finding> {
-    findings(aborted(story, Why::UnreadData), Some, finding)
+/// close() while received data waits to be read.
+const UNREAD: Closing = Closing {
+    why: Why::UnreadData,
+    how: "with received data unread",
+    reason: "TCP_ABORT_ON_CLOSE",
+    counter: counter::TCP_ABORT_ON_CLOSE,
+    exact: true,
+};
+
+fn no(asked: &Asked) -> Option<Step> {
+    asked.resets()?.none_sent(&[Why::UnreadData], "unread data")
 }
 
-fn finding(case: &ServerResets) -> Finding {
-    let scope = case.scene.scope();
-    let checks = case.arithmetic(counter::TCP_ABORT_ON_CLOSE, true);
-    let mut confidence = case.confidence();
-    confidence.weigh_checks(&checks);
-    let (n, of) = (count(case.count()), plural(case.of(), "connection"));
-    let app = application(&scope);
-    Finding {
-        cause: CAUSE.id,
-        number: CAUSE.number.into(),
-        place: None,
-        lost_s: case.lost(),
-        since: None,
-        episodes: Vec::new(),
-        title: fitting([
-            format!(
-                "{} closes with data unread: {n} of {of} were reset.",
-                named(&scope)
-            ),
-            format!(
-                "{} closes with data unread: {n} of {of} reset.",
-                named_short(&scope)
-            ),
-            format!("{} closes with data unread.", named_short(&scope)),
-        ]),
-        fix: fitting([
+fn judge(resets: &ServerResets) -> Finding {
+    let scope = resets.scene.scope();
+    let (n, of) = (count(resets.count()), plural(resets.of(), "connection"));
+    let (app, short) = (application(&scope), named_short(&scope));
+    resets
+        .case(CAUSE, &scope)
+        .title([
+            format!("{} closes with data unread: {n} of {of} were reset.", named(&scope)),
+            format!("{short} closes with data unread: {n} of {of} reset."),
+            format!("{short} closes with data unread."),
+        ])
+        .fix([
             format!("Let {app} read requests to their end before it closes, or drain them."),
             "Let it read requests to their end before it closes.".into(),
-        ]),
-        impact: case.impact(),
-        confidence,
-        evidence: evidence(case, &scope),
-        arithmetic: checks,
-        ruled_out: ruled_out(case),
-        advice: advice(case, &scope),
-        verify: format!(
-            "`tcpwhy trace resets` shows no {REASON} of port {}, and `nstat -az \
-             TcpExtTCPAbortOnClose` no longer rises.",
-            case.scene.listener.local.port
-        ),
-        scope,
-    }
+        ])
+        .advise(advice(resets, &scope))
+        .verify(format!(
+            "`tcpwhy trace resets` shows no {} of port {}, and `nstat -az TcpExtTCPAbortOnClose` no \
+             longer rises.",
+            UNREAD.reason, resets.scene.listener.local.port
+        ))
 }
 
-/// The kernel's name of the reason.
-const REASON: &str = "TCP_ABORT_ON_CLOSE";
-
-fn evidence(case: &ServerResets, scope: &Scope) -> Vec<Step> {
-    let mut steps = vec![case.reset_step(scope, "with received data unread", REASON)];
-    steps.push(case.bytes_step());
-    steps.extend(case.clients_step());
-    steps.extend(case.counter_step(counter::TCP_ABORT_ON_CLOSE));
-    steps
-}
-
-fn ruled_out(case: &ServerResets) -> Vec<RuledOut> {
-    let netns = case.scene.listener.netns;
-    let lingers = case.scene.story.resets.sent_for(netns, Why::Linger);
-    vec![
-        RuledOut::new(
-            Id::INJECTED_RESET,
-            format!(
-                "the server's own kernel sent {}",
-                plural(case.count(), "reset")
-            ),
-        ),
-        RuledOut::new(
-            Id::RESET_BY_APPLICATION,
-            format!(
-                "none of these is for SO_LINGER 0, for which sockets of the namespace sent {}",
-                plural(lingers, "reset")
-            ),
-        ),
-    ]
-}
-
-fn advice(case: &ServerResets, scope: &Scope) -> Vec<Advice> {
+fn advice(resets: &ServerResets, scope: &Scope) -> [Advice; 2] {
     let app = application(scope);
-    let port = case.scene.listener.local.port;
-    let is_nginx = scope.comm.as_deref() == Some("nginx");
-    let (action, command, at) = match is_nginx {
-        true => (
-            "Set `lingering_close always;` and let its timeouts cover the time that clients need \
-             to send a request; larger bodies want a larger `client_max_body_size`."
-                .into(),
+    let port = resets.scene.listener.local.port;
+    let (read, command, at) = match app {
+        "nginx" => (
+            "Set `lingering_close always;` and let its timeouts cover the time that clients need to \
+             send a request; larger bodies want a larger `client_max_body_size`."
+                .to_string(),
             "nginx -T | grep -E 'lingering|client_max_body_size'".to_string(),
-            "nginx.conf, in http, server or location; then `nginx -s reload`".into(),
+            "nginx.conf, in http, server or location; then `nginx -s reload`".to_string(),
         ),
-        false => (
+        _ => (
             format!(
-                "Let {app} read each request to its end before it answers and closes; or answer, \
-                 call shutdown(SHUT_WR), and read and throw away what comes until the client \
-                 closes."
+                "Let {app} read each request to its end before it answers and closes; or answer, call \
+                 shutdown(SHUT_WR), and read and throw away what comes until the client closes."
             ),
             format!("ss -tnp state established 'sport = :{port}'"),
-            format!(
-                "the source or configuration of {app}; the command shows unread data as Recv-Q"
-            ),
+            format!("the source or configuration of {app}; the command shows unread data as Recv-Q"),
         ),
     };
-    vec![
-        Advice {
-            action,
-            command: command_in(&scope.netns, &command),
-            r#where: at,
-            risk:
-                "A client that never stops sending holds its connection: limit the bytes and the \
-                   time that are spent on it."
-                    .into(),
-            expected: format!(
+    [
+        Advice::to(read)
+            .by(command_in(&scope.netns, &command))
+            .at(at)
+            .risk(
+                "A client that never stops sending holds its connection: limit the bytes and the time \
+                 that are spent on it.",
+            )
+            .effect(format!(
                 "The {} of connections that end with a reset now end with the answer.",
-                percent(case.share())
-            ),
-            change: Some(Change::ReadToEnd {
-                listener: case.scene.address(),
+                percent(resets.share())
+            ))
+            .change(Change::ReadToEnd {
+                listener: resets.scene.address(),
             }),
-        },
-        Advice {
-            action: "Or let clients ask before they send a large body (Expect: 100-continue)."
-                .into(),
-            command: None,
-            r#where: "the clients".into(),
-            risk: "A round trip more per request.".into(),
-            expected: "A refusal reaches them before they send what nobody reads.".into(),
-            change: None,
-        },
+        Advice::to("Or let clients ask before they send a large body (Expect: 100-continue).")
+            .at("the clients")
+            .risk("A round trip more per request.")
+            .effect("A refusal reaches them before they send what nobody reads."),
     ]
 }
 

@@ -6,6 +6,7 @@ use analysis::stats::{median, ratio};
 use analysis::words::rounded;
 
 use crate::places::listener::Scene;
+use crate::places::options::WithoutOptions;
 use crate::places::path::{End, ends, rwnd_share, sample_rows};
 use crate::vocabulary::*;
 
@@ -50,8 +51,30 @@ struct Reader<'a> {
 }
 
 fn no(asked: &Asked) -> Option<Step> {
-    let waited = rwnd_share(&asked.losses()?.ends);
-    (waited < MIN_RWND).then(|| {
+    match asked.without_options() {
+        Some(lacking) => {
+            let full = lacking.throughput().fills_window();
+            full.or_else(|| moved_little(&lacking))
+                .or_else(|| waited_little(&lacking.senders()))
+        }
+        None => waited_little(&asked.losses()?.ends),
+    }
+}
+
+fn moved_little(lacking: &WithoutOptions) -> Option<Step> {
+    let most = lacking.most_moved();
+    let most_moved = Quantity::bytes(most).rows(lacking.rows());
+    (most < BULK).then(|| {
+        say!(
+            "they moved {most_moved} at most: nothing waits for a reader",
+            most_moved
+        )
+    })
+}
+
+fn waited_little(senders: &[End]) -> Option<Step> {
+    let waited = rwnd_share(senders);
+    (!senders.is_empty() && waited < MIN_RWND).then(|| {
         say!(
             "these connections waited {window_limited} of their busy time for the peer's window",
             window_limited = Quantity::share(waited)

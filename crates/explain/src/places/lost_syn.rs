@@ -7,9 +7,9 @@ use analysis::{Conn, ConnId, Story};
 use recording::{RowRef, SourceName, counter};
 
 use crate::checks::same_count;
-use crate::finding::{Check, Confidence, Impact, Latency, Step};
+use crate::finding::{Check, Impact, Latency, Step};
 use crate::lost::{Lost, SYN_TIMEOUT_NS};
-use crate::places::listener::{SHOWN_ROWS, Scene, doubts};
+use crate::places::listener::{SHOWN_ROWS, Scene};
 
 /// A client whose SYN is dropped waits a second. Fewer drops than this, in a recording of
 /// seconds, is one burst at a start.
@@ -222,23 +222,6 @@ impl ConnectTimes {
     pub(crate) fn checks(&self, scene: Scene, limit: Option<Check>) -> Vec<Check> {
         let checks = limit.into_iter().chain(drops_check(scene));
         checks.chain(self.retry_check()).collect()
-    }
-
-    /// Lowers the confidence in a full queue for what does not fit or was not seen.
-    pub(crate) fn weigh(&self, scene: Scene, confidence: &mut Confidence, checks: &[Check]) {
-        confidence.weigh_checks(checks);
-        doubts(
-            scene.story,
-            confidence,
-            &[SourceName::Counters, SourceName::Sockets],
-        );
-        if self.total() > 0 {
-            doubts(
-                scene.story,
-                confidence,
-                &[SourceName::States, SourceName::Retransmits],
-            );
-        }
     }
 
     /// A SYN that was dropped is retransmitted after the initial timeout, no sooner, no later.

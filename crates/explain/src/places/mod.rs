@@ -1,4 +1,5 @@
-//! Places that causes look at, with what several of them derive there: listeners, paths, unanswered SYNs,
+//! Places that causes look at, with what several of them derive there: listeners, paths, SYNs that were
+//! not answered or refused, resets,
 //! run queues, port searches.
 
 pub(crate) mod listener;
@@ -7,6 +8,8 @@ pub(crate) mod lost_syn;
 pub(crate) mod options;
 pub(crate) mod path;
 pub(crate) mod port_search;
+pub(crate) mod refusals;
+pub(crate) mod reset_ends;
 pub(crate) mod runqueue;
 pub(crate) mod server_resets;
 pub(crate) mod unanswered_syns;

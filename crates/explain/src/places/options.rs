@@ -4,20 +4,25 @@ use analysis::account::State;
 use analysis::stats::{median, ratio};
 use analysis::words::{bit_rate, bytes, count, duration, percent, plural, rounded};
 use analysis::{Conn, ConnId, Flow, Outcome, Story};
-use recording::counter;
-use recording::sysctl;
+use recording::{RowRef, counter, sysctl};
 
 use crate::finding::{Check, Impact, Step};
 use crate::lost::Lost;
-use crate::places::listener::Scene;
+use crate::place::Place;
+use crate::places::listener::{SHOWN_ROWS, Scene};
+use crate::places::path::End;
+use crate::say::{Quantity, say};
 
 /// The largest window without window scaling, bytes: the header's field has 16 bits.
-pub(crate) const UNSCALED_WINDOW: f64 = 65_535.0;
+const UNSCALED_WINDOW: f64 = 65_535.0;
 /// A connection that lives longer than this carries its loss along; a shorter one, without bulk,
 /// does not notice.
 const LASTING_NS: u64 = 1_000_000_000;
 /// The smoothed RTT that divides the window varies by this much around the path's.
 const RATE_TOLERANCE: f64 = 0.25;
+/// A sender that fills this share of the largest unscaled window is limited by its size: a reader that
+/// does not keep up would close it.
+const FULL: f64 = 0.5;
 
 /// The connections that a listener accepted, by what became of their options.
 #[derive(Debug, Default)]
@@ -61,6 +66,71 @@ impl Sorted {
     }
 }
 
+/// Ends of connections that run without SACK or window scaling.
+pub(crate) struct WithoutOptions<'a> {
+    pub(crate) story: &'a Story,
+    pub(crate) ids: &'a [ConnId],
+}
+
+impl<'a> WithoutOptions<'a> {
+    pub(crate) fn of(story: &'a Story, ids: &'a [ConnId]) -> WithoutOptions<'a> {
+        WithoutOptions { story, ids }
+    }
+
+    /// The ends, for rivals.
+    pub(crate) fn place(&self) -> Place {
+        Place::WithoutOptions(self.ids.to_vec())
+    }
+
+    fn conns(&self) -> impl Iterator<Item = (ConnId, &'a Conn)> + Clone + use<'a> {
+        self.story.all(self.ids)
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.ids.len() as u64
+    }
+
+    /// The listener that accepted them, when it is on this host.
+    pub(crate) fn scene(&self) -> Option<Scene<'a>> {
+        let (_, conn) = self.conns().find(|(_, c)| c.listener.is_some())?;
+        Scene::at(self.story, conn.listener?)
+    }
+
+    /// Those that were created from a SYN cookie, or not; `None` for those of which it was not seen.
+    pub(crate) fn created(&self, from_cookie: Option<bool>) -> u64 {
+        let of = self.conns().filter(|(_, c)| c.cookie == from_cookie);
+        of.count() as u64
+    }
+
+    /// Some of their rows.
+    pub(crate) fn rows(&self) -> Vec<RowRef> {
+        let row = |c: &Conn| c.row().or(self.story.samples(c).map(|s| s.last.row));
+        let rows = self.conns().filter_map(|(_, c)| row(c));
+        rows.take(SHOWN_ROWS).collect()
+    }
+
+    /// Bytes that the one moved that moved most, whichever way.
+    pub(crate) fn most_moved(&self) -> u64 {
+        let moved = self
+            .conns()
+            .map(|(_, c)| c.bytes_acked.max(c.bytes_received));
+        moved.max().unwrap_or(0)
+    }
+
+    /// Of their ends on this host, those that send.
+    pub(crate) fn senders(&self) -> Vec<End<'a>> {
+        let ids = self.conns().flat_map(|(id, c)| [Some(id), c.peer]);
+        let ends = ids.flatten().filter_map(|id| End::of(self.story, id));
+        let sends = |e: &End| e.conn.bytes_acked > e.conn.bytes_received;
+        ends.filter(sends).collect()
+    }
+
+    /// Their throughput, compared with nobody's.
+    pub(crate) fn throughput(&self) -> ThroughputLoss {
+        ThroughputLoss::of(self.story, self.ids, &[])
+    }
+}
+
 /// Whether one of the connections is still there at the end, so that its loss goes on.
 pub(crate) fn any_lasts(story: &Story, ids: &[ConnId]) -> bool {
     let lasts = |c: &Conn| {
@@ -72,15 +142,15 @@ pub(crate) fn any_lasts(story: &Story, ids: &[ConnId]) -> bool {
 
 /// The bulk transfers over connections without options, and over their siblings with them.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct ThroughputLoss {
     pub(crate) slow: Vec<Flow>,
     pub(crate) fast: Vec<Flow>,
     /// Median RTT of the slow, or of their handshakes, ns.
     pub(crate) rtt_ns: Option<u64>,
 }
 
-impl Pace {
-    pub(crate) fn of(story: &Story, slow: &[ConnId], fast: &[ConnId]) -> Pace {
+impl ThroughputLoss {
+    pub(crate) fn of(story: &Story, slow: &[ConnId], fast: &[ConnId]) -> ThroughputLoss {
         let flows = |ids: &[ConnId]| ids.iter().filter_map(|id| story.flow(*id)).collect();
         let slow_flows: Vec<Flow> = flows(slow);
         let mut rtts: Vec<u32> = slow_flows.iter().filter_map(|f| f.rtt_us).collect();
@@ -91,7 +161,7 @@ impl Pace {
                 .filter(|rtt| *rtt > 0)
                 .collect();
         }
-        Pace {
+        ThroughputLoss {
             slow: slow_flows,
             fast: flows(fast),
             rtt_ns: median(&mut rtts).map(|us| u64::from(us) * 1_000),
@@ -149,9 +219,8 @@ impl Pace {
         says
     }
 
-    /// How many connections lack options, of how many, and what it costs them.
-    /// What they took longer than at the pace of their siblings; without siblings, what they waited for
-    /// a window that they cannot open.
+    /// What they took longer than at the throughput of their siblings; without siblings, what they
+    /// waited for a window that they cannot open.
     pub(crate) fn lost(&self, story: &Story, slow: &[ConnId]) -> Lost {
         let ends = || story.all(slow).map(|(_, c)| c);
         let senders = || {
@@ -170,6 +239,7 @@ impl Pace {
         }
     }
 
+    /// How many connections lack options, of how many, and what it costs them.
     pub(crate) fn impact(&self, affected: u64, of: u64, cost: &str) -> Impact {
         let says = format!(
             "{} of {} ({}) {cost}.",
@@ -248,17 +318,29 @@ impl Pace {
         let fast = middle(&self.fast, cwnd)? as u64;
         let share = self.cwnd_ratio()?;
         let rows = self.slow.iter().take(1).chain(self.fast.iter().take(1));
-        let step = Step::new(format!(
-            "Their congestion window reached {} segments in the median, the others' {}: {}.",
-            count(slow),
-            count(fast),
-            percent(share)
+        Some(say!(
+            "Their congestion window reached {cwnd} segments in the median, the others' \
+             {others_cwnd}: {ratio}.",
+            cwnd = Quantity::count(slow).rows(rows.filter_map(|f| f.row)),
+            others_cwnd = Quantity::count(fast),
+            ratio = Quantity::share(share)
         ))
-        .number("cwnd", slow)
-        .number("others_cwnd", fast)
-        .number("ratio", share)
-        .rows(rows.filter_map(|f| f.row));
-        Some(step)
+    }
+
+    /// That the window is too small, and not closed by a reader that does not keep up.
+    pub(crate) fn fills_window(&self) -> Option<Step> {
+        let (rate, ceiling) = (self.slow_rate()?, self.ceiling()?);
+        let filled = rate / ceiling;
+        let bytes_per_s = Quantity::rate(rate).rows(self.slow.iter().filter_map(|f| f.row).take(2));
+        let of_window = Quantity::share(filled);
+        (filled >= FULL).then(|| {
+            say!(
+                "they moved {bytes_per_s} in the median, {of_window} of what a window of 65,535 bytes \
+                 lets pass: it is small, not closed",
+                bytes_per_s,
+                of_window
+            )
+        })
     }
 
     /// No connection without window scaling can be faster than its ceiling.

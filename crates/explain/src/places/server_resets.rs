@@ -4,14 +4,17 @@
 use std::collections::BTreeMap;
 
 use analysis::stats::median;
-use analysis::words::{bytes, count, percent, plural};
+use analysis::words::{bytes, percent};
 use analysis::{Conn, ConnId, Sent, Side, Story, Why};
-use recording::SourceName;
 
+use crate::case::Case;
+use crate::cause::Cause;
 use crate::checks::{at_least, same_count};
-use crate::finding::{Check, Confidence, Impact, Level, Scope, Step};
+use crate::finding::{Check, Impact, Level, Scope, Step};
 use crate::lost::Lost;
-use crate::places::listener::{SHOWN_ROWS, Scene, doubts, scenes};
+use crate::place::Place;
+use crate::places::listener::{SHOWN_ROWS, Scene, scenes};
+use crate::say::{Quantity, say};
 use crate::scope::process;
 
 /// Fewer are clients that were given up now and then.
@@ -25,33 +28,58 @@ const IDLE_NS: u64 = 100_000_000;
 /// So long before its listener closed, a server was on its way down, ns.
 const GOING_DOWN_NS: u64 = 1_000_000_000;
 
-/// The connections of a listener that were reset for one reason.
-pub(crate) struct ServerResets<'a> {
-    pub(crate) scene: Scene<'a>,
+/// A way to close a socket that has the kernel send a reset.
+pub(crate) struct Closing {
     pub(crate) why: Why,
-    /// Each with the reset that ended it.
-    all: Vec<(&'a Conn, &'a Sent)>,
+    /// As a sentence says it: `with SO_LINGER 0`.
+    pub(crate) how: &'static str,
+    /// The kernel's name of the reason.
+    pub(crate) reason: &'static str,
+    /// The counter that counts it.
+    pub(crate) counter: &'static str,
+    /// Whether that counts nothing else.
+    pub(crate) exact: bool,
 }
 
-/// The listeners of a story that often reset their clients for this reason. A client that leaves
-/// before it has read everything resets as well: that is its own affair, and not told here.
-pub(crate) fn aborted(story: &Story, why: Why) -> impl Iterator<Item = ServerResets<'_>> {
-    let mut by_listener: BTreeMap<u32, Vec<(&Conn, &Sent)>> = BTreeMap::new();
-    for sent in story.resets.sent.iter().filter(|s| s.why == why) {
-        let conn = sent.conn.and_then(|id| story.conn(id));
-        let conn = conn.filter(|c| c.side != Side::Opened && held_by_client(c));
-        let conn = conn.filter(|c| !is_idle(story, c));
-        if let Some((conn, listener)) = conn.and_then(|c| Some((c, c.listener?))) {
-            by_listener.entry(listener).or_default().push((conn, sent));
+/// The connections of a listener that were reset as they were closed in one way.
+pub(crate) struct ServerResets<'a> {
+    pub(crate) scene: Scene<'a>,
+    closing: &'static Closing,
+    /// Each with the reset that ended it.
+    all: Vec<(ConnId, &'a Conn, &'a Sent)>,
+}
+
+/// The listeners of a story that often reset their clients so. A client that leaves before it has read
+/// everything resets as well: that is its own affair, and not told here.
+pub(crate) fn places<'a>(
+    story: &'a Story,
+    closing: &'static Closing,
+) -> impl Iterator<Item = ServerResets<'a>> {
+    let mut by_listener: BTreeMap<u32, Vec<(ConnId, &Conn, &Sent)>> = BTreeMap::new();
+    for sent in story.resets.sent.iter().filter(|s| s.why == closing.why) {
+        let conn = sent.conn.and_then(|id| Some((id, story.conn(id)?)));
+        let conn = conn.filter(|(_, c)| c.side != Side::Opened && held_by_client(c));
+        let conn = conn.filter(|(_, c)| !is_idle(story, c));
+        if let Some((id, conn)) = conn
+            && let Some(listener) = conn.listener
+        {
+            by_listener
+                .entry(listener)
+                .or_default()
+                .push((id, conn, sent));
         }
     }
     scenes(story).filter_map(move |scene| {
         let mut all = by_listener.remove(&scene.index)?;
         if let Some(closed) = scene.listener.closed_ns {
-            all.retain(|(_, s)| s.time_ns.saturating_add(GOING_DOWN_NS) < closed);
+            all.retain(|(_, _, s)| s.time_ns.saturating_add(GOING_DOWN_NS) < closed);
         }
-        let aborted = ServerResets { scene, why, all };
-        aborted.matters().then_some(aborted)
+        let resets = ServerResets {
+            scene,
+            closing,
+            all,
+        };
+        resets.matters().then_some(resets)
     })
 }
 
@@ -72,7 +100,7 @@ fn is_idle(story: &Story, conn: &Conn) -> bool {
 
 impl<'a> ServerResets<'a> {
     fn matters(&self) -> bool {
-        let times = self.all.iter().map(|(_, s)| s.time_ns);
+        let times = self.all.iter().map(|(_, _, s)| s.time_ns);
         let span = match (times.clone().min(), times.max()) {
             (Some(first), Some(last)) => last - first,
             _ => 0,
@@ -94,169 +122,150 @@ impl<'a> ServerResets<'a> {
         self.count() as f64 / self.of().max(1) as f64
     }
 
+    /// A case of the cause that closes so; its title, fix and advice follow.
+    pub(crate) fn case(&self, cause: Cause, scope: &Scope) -> Case<'a> {
+        let told = self.all.iter().all(|(_, _, s)| s.told);
+        let case = Case::new(self.scene.story, cause, scope.clone())
+            .placed(Place::Resets(self.all.iter().map(|(id, ..)| *id).collect()))
+            .affects(self.impact(), self.lost());
+        let case = match told {
+            true => case.because("the kernel says that it sent the resets, and why"),
+            false => case.at_most(
+                Level::Medium,
+                true,
+                "this kernel gives no reason for a reset: it is told by the stack that sent it",
+            ),
+        };
+        case.steps([self.reset_step(scope), self.bytes_step()])
+            .steps(self.clients_step())
+            .steps(self.counter_step())
+            .checks(self.counted())
+            .checks(self.received())
+    }
+
     /// The other ends that are on this host.
     fn clients(&self) -> impl Iterator<Item = (ConnId, &'a Conn)> + Clone {
         let story = self.scene.story;
-        let ids = self.all.iter().filter_map(|(c, _)| c.peer);
+        let ids = self.all.iter().filter_map(|(_, c, _)| c.peer);
         ids.filter_map(move |id| Some((id, story.conn(id)?)))
     }
 
     /// A request that failed costs its client the time until the next one that did not.
-    pub(crate) fn lost(&self) -> Lost {
+    fn lost(&self) -> Lost {
         let story = self.scene.story;
         let client = |c: &'a Conn| c.peer.and_then(|id| story.conn(id)).unwrap_or(c);
-        Lost::outages(story, self.all.iter().map(|(c, _)| client(c)))
+        Lost::outages(story, self.all.iter().map(|(_, c, _)| client(c)))
     }
 
-    pub(crate) fn impact(&self) -> Impact {
-        let mut says = format!(
-            "{} of {} ({}) ended with ECONNRESET for the client",
-            count(self.count()),
-            plural(self.of(), "connection"),
+    fn impact(&self) -> Impact {
+        let (n, of) = (
+            Quantity::count(self.count()),
+            Quantity::of(self.of(), "connection"),
+        );
+        let got = match self.got() {
+            Some(got) => format!("{} of an answer had come in", bytes(got)),
+            None => format!("{} of an answer had been acknowledged", self.answered()),
+        };
+        let says = format!(
+            "{n} of {of} ({}) ended with ECONNRESET for the client; {got} by then (median).",
             percent(self.share())
         );
-        says += &match self.received() {
-            Some(got) => format!("; {} of an answer had come in by then (median)", bytes(got)),
-            None => format!(
-                "; {} of an answer had been acknowledged by then (median)",
-                bytes(self.answered().unwrap_or(0))
-            ),
-        };
-        Impact::of(self.count(), self.of(), "connections", says + ".")
+        Impact::of(self.count(), self.of(), "connections", says)
     }
 
     /// Bytes of an answer that clients of this host had received when they were reset, the median.
-    fn received(&self) -> Option<u64> {
+    fn got(&self) -> Option<u64> {
         let received = self.clients().map(|(_, c)| c.bytes_received);
         median(&mut received.collect::<Vec<_>>())
     }
 
     /// Bytes of an answer that clients had acknowledged when they were reset, the median.
-    fn answered(&self) -> Option<u64> {
-        median(
-            &mut self
-                .all
-                .iter()
-                .map(|(c, _)| c.bytes_acked)
-                .collect::<Vec<_>>(),
+    fn answered(&self) -> Quantity {
+        let acked = self.all.iter().map(|(_, c, _)| c.bytes_acked);
+        Quantity::bytes(median(&mut acked.collect::<Vec<_>>()).unwrap_or(0))
+    }
+
+    /// Who reset how many.
+    fn reset_step(&self, scope: &Scope) -> Step {
+        let (who, at, how) = (process(scope), self.scene.address(), self.closing.how);
+        let by = match self.all.iter().any(|(_, _, s)| s.told) {
+            true => format!("reason {}", self.closing.reason),
+            false => "by its stack; this kernel gives no reason".to_string(),
+        };
+        let rows = self.all.iter().map(|(_, _, s)| s.row());
+        say!(
+            "{who} closed {reset} of {accepted} that {at} accepted {how}: the kernel sent a reset \
+             ({by}).",
+            reset = Quantity::count(self.count()).rows(rows.take(SHOWN_ROWS)),
+            accepted = Quantity::of(self.of(), "connection")
+        )
+        .number("share", self.share())
+    }
+
+    /// How much had been said by either side.
+    fn bytes_step(&self) -> Step {
+        let asked = self.all.iter().map(|(_, c, _)| c.bytes_received);
+        let asked = median(&mut asked.collect::<Vec<_>>()).unwrap_or(0);
+        let rows = self.all.iter().filter_map(|(_, c, _)| c.row());
+        say!(
+            "When they were reset {request_bytes} of a request had come in, in the median, and clients \
+             had acknowledged {acknowledged_bytes} of an answer; none of them had closed its side.",
+            request_bytes = Quantity::bytes(asked).rows(rows.take(SHOWN_ROWS)),
+            acknowledged_bytes = self.answered()
         )
     }
 
-    /// Bytes that clients had sent when they were reset, the median.
-    fn asked(&self) -> Option<u64> {
-        let asked = self.all.iter().map(|(c, _)| c.bytes_received);
-        median(&mut asked.collect::<Vec<_>>())
-    }
-
-    /// The step that tells who reset how many: `how` it closed them, `name` the kernel's
-    /// name of the reason.
-    pub(crate) fn reset_step(&self, scope: &Scope, how: &str, name: &str) -> Step {
-        let told = self.all.iter().filter(|(_, s)| s.told).count();
-        let by = match told {
-            0 => "by its stack; this kernel gives no reason".to_string(),
-            _ => format!("reason {name}"),
-        };
-        let rows = self.all.iter().map(|(_, s)| s.row());
-        Step::new(format!(
-            "{} closed {} of {} that {} accepted {how}: the kernel sent a reset ({by}).",
-            process(scope),
-            count(self.count()),
-            plural(self.of(), "connection"),
-            self.scene.address()
-        ))
-        .number("reset", self.count())
-        .number("accepted", self.of())
-        .number("share", self.share())
-        .rows(rows.take(SHOWN_ROWS))
-    }
-
-    /// The step that tells how much had been said by either side.
-    pub(crate) fn bytes_step(&self) -> Step {
-        let (asked, answered) = (self.asked().unwrap_or(0), self.answered().unwrap_or(0));
-        let rows = self.all.iter().filter_map(|(c, _)| c.row());
-        Step::new(format!(
-            "When they were reset {} of a request had come in, in the median, and clients had \
-             acknowledged {} of an answer; none of them had closed its side.",
-            bytes(asked),
-            bytes(answered)
-        ))
-        .number("request_bytes", asked)
-        .number("acknowledged_bytes", answered)
-        .rows(rows.take(SHOWN_ROWS))
-    }
-
-    /// The step that tells what clients on this host saw.
-    pub(crate) fn clients_step(&self) -> Option<Step> {
-        let here = self.clients().count() as u64;
-        let received = &self.scene.story.resets.received;
-        let rows = self.clients().filter_map(|(id, _)| received.get(&id));
-        let got = rows.clone().count() as u64;
+    /// What clients on this host saw.
+    fn clients_step(&self) -> Option<Step> {
+        let resets = &self.scene.story.resets.received;
+        let got = self.clients().filter_map(|(id, _)| resets.get(&id));
+        let rows = got.clone().map(|got| got.row()).take(SHOWN_ROWS);
         let empty = self.clients().filter(|(_, c)| c.bytes_received == 0);
-        let empty = empty.count() as u64;
-        let step = Step::new(format!(
-            "Of {} on this host {} received the reset in the middle of the connection; {} had \
-             received no byte of an answer, and {} in the median.",
-            plural(here, "client"),
-            count(got),
-            count(empty),
-            bytes(self.received().unwrap_or(0))
-        ))
-        .number("clients", here)
-        .number("received", got)
-        .number("without_answer", empty)
-        .number_if("received_bytes", self.received())
-        .rows(rows.map(|got| got.row()).take(SHOWN_ROWS));
-        (got > 0).then_some(step)
+        let n = got.clone().count() as u64;
+        (n > 0).then(|| {
+            say!(
+                "Of {clients} on this host {received} received the reset in the middle of the \
+                 connection; {without_answer} had received no byte of an answer, and \
+                 {received_bytes} in the median.",
+                clients = Quantity::of(self.clients().count() as u64, "client"),
+                received = Quantity::count(n).rows(rows),
+                without_answer = Quantity::count(empty.count() as u64),
+                received_bytes = Quantity::bytes(self.got().unwrap_or(0))
+            )
+        })
     }
 
-    /// The step that tells of the namespace's counter.
-    pub(crate) fn counter_step(&self, counter: &str) -> Option<Step> {
-        let rise = self.scene.rise(counter);
-        let name = counter.replace('.', "");
-        let step = Step::new(format!("{name} rose by {}.", count(rise.by)))
-            .number("rise", rise.by)
-            .rows(rise.rows());
-        (rise.by > 0).then_some(step)
+    /// What the namespace's counter says.
+    fn counter_step(&self) -> Option<Step> {
+        let counted = self.scene.rise(self.closing.counter);
+        let name = self.closing.counter.replace('.', "");
+        let rise = Quantity::count(counted.by).rows(counted.rows());
+        (counted.by > 0).then(|| say!("{name} rose by {rise}.", rise))
     }
 
-    /// What must agree: the namespace's counter, which may count more unless it is `exact`, and what
-    /// clients on this host received.
-    pub(crate) fn arithmetic(&self, counter: &str, exact: bool) -> Vec<Check> {
-        let story = self.scene.story;
-        let mut checks = Vec::new();
-        if story.counters.covers(self.scene.listener.netns) {
-            let name = counter.replace('.', "");
-            let formula = "resets of this kind in the namespace";
-            let sent = story.resets.sent_for(self.scene.listener.netns, self.why);
-            let rise = self.scene.rise(counter).by;
-            checks.push(match exact {
+    /// The namespace's counter, against the resets that were seen to be sent.
+    fn counted(&self) -> Option<Check> {
+        let (story, netns) = (self.scene.story, self.scene.listener.netns);
+        let name = self.closing.counter.replace('.', "");
+        let sent = story.resets.sent_for(netns, self.closing.why);
+        let rise = self.scene.rise(self.closing.counter).by;
+        let formula = "resets of this kind in the namespace";
+        story
+            .counters
+            .covers(netns)
+            .then(|| match self.closing.exact {
                 true => same_count(&format!("{formula} = rise of {name}"), sent, rise, "resets"),
                 false => at_least(&format!("{formula} ≤ rise of {name}"), sent, rise, "resets"),
-            });
-        }
-        let here = self.clients().count() as u64;
-        if here > 0 {
-            let received = self.clients();
-            let received = received.filter(|(id, _)| story.resets.received.contains_key(id));
-            let formula = "resets sent to clients of this host = resets that they received";
-            let received = received.count() as u64;
-            checks.push(same_count(formula, here, received, "resets"));
-        }
-        checks
+            })
     }
 
-    /// How sure it is, before the arithmetic is weighed.
-    pub(crate) fn confidence(&self) -> Confidence {
-        let mut c = Confidence::high();
-        match self.all.iter().all(|(_, s)| s.told) {
-            true => c.because("the kernel says that it sent the resets, and why"),
-            false => c.at_most(
-                Level::Medium,
-                "this kernel gives no reason for a reset: it is told by the stack that sent it",
-            ),
-        }
-        let sources = [SourceName::ResetsSent, SourceName::States];
-        doubts(self.scene.story, &mut c, &sources);
-        c
+    /// What was sent to clients of this host, against what they received.
+    fn received(&self) -> Option<Check> {
+        let resets = &self.scene.story.resets.received;
+        let here = self.clients().count() as u64;
+        let received = self.clients().filter(|(id, _)| resets.contains_key(id));
+        let received = received.count() as u64;
+        let formula = "resets sent to clients of this host = resets that they received";
+        (here > 0).then(|| same_count(formula, here, received, "resets"))
     }
 }

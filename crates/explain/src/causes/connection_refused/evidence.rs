@@ -6,152 +6,123 @@ use analysis::Listener;
 use analysis::words::{count, duration, list, plural};
 use recording::Addr;
 
-use super::Case;
+use super::{callers, other_addresses, seconds, span};
+use crate::places::refusals::Refusals;
+use crate::vocabulary::*;
 
-impl Case<'_> {
-    pub(super) fn evidence(&self) -> Vec<Step> {
-        let mut steps = Vec::new();
-        steps.extend(self.clients_step());
-        steps.extend(self.resets_step());
-        steps.extend(self.counted_step());
-        steps.extend(self.listener_step());
-        steps
-    }
+pub(super) fn steps(place: &Refusals) -> Vec<Step> {
+    let steps = [clients(place), resets(place), counted(place), nearby(place)];
+    steps.into_iter().flatten().collect()
+}
 
-    fn clients_step(&self) -> Option<Step> {
-        let n = self.place.refused.len() as u64;
-        if n == 0 {
-            return None;
+fn clients(place: &Refusals) -> Option<Step> {
+    let callers = callers(place);
+    let by = callers.iter().take(3).map(|(pid, comm, n)| {
+        let comm = comm.as_deref().unwrap_or("unknown");
+        (format!("{comm} (pid {pid})"), *n)
+    });
+    let by: Vec<_> = by.collect();
+    let refused = place.ids.len() as u64;
+    let by = match &by[..] {
+        [] => String::new(),
+        [(one, n)] if *n == refused => format!(", all from {one}"),
+        several => {
+            let each = several
+                .iter()
+                .map(|(who, n)| format!("{who} {}", count(*n)));
+            format!(": {}", list(&each.collect::<Vec<_>>()))
         }
-        let callers = self.callers();
-        let by = callers.iter().take(3).map(|((pid, comm), n)| {
-            let comm = comm.as_deref().unwrap_or("unknown");
-            format!("{comm} (pid {pid}) {}", count(*n))
-        });
-        let by = match callers.is_empty() {
-            true => String::new(),
-            false => format!(": {}", list(&by.collect::<Vec<_>>())),
-        };
-        let refused = self.story.all(&self.place.refused);
-        let rows = refused.filter_map(|(_, c)| c.refused.map(RowRef::from));
-        let took = self.took();
-        let step = Step::new(format!(
-            "{} in SYN_SENT got a reset{by}.",
-            match n {
-                1 => "1 socket".into(),
-                n => format!("{} sockets", count(n)),
-            }
-        ))
-        .number("refused", n)
-        .number("tried", self.place.tried)
-        .number_if("median_ms", took.map(|ns| ns as f64 / 1e6))
-        .rows(rows.take(SHOWN_ROWS));
-        Some(step)
-    }
+    };
+    let rows = place.clients().filter_map(|c| c.refused.map(RowRef::from));
+    let were = if refused == 1 { "was" } else { "were" };
+    let attempts = Quantity::of(refused, "connect() attempt").rows(rows.take(SHOWN_ROWS));
+    let step = Step::new(format!("{attempts} {were} answered with RST{by}."));
+    let step = attempts.told("refused", step).number("tried", place.tried);
+    let step = step.number_if("median_ms", place.took_ns().map(|ns| ns as f64 / 1e6));
+    (refused > 0).then_some(step)
+}
 
-    fn resets_step(&self) -> Option<Step> {
-        let first = self.place.groups.first()?;
-        let n: u64 = self.place.groups.iter().map(|g| g.count).sum();
-        let mut remotes: BTreeMap<Addr, u64> = BTreeMap::new();
-        for (addr, n) in self.place.groups.iter().flat_map(|g| &g.remotes) {
-            *remotes.entry(*addr).or_default() += n;
-        }
-        let most = remotes.iter().max_by_key(|(_, n)| **n);
-        let most = most.map_or(String::new(), |(addr, n)| {
-            format!(", {} to {addr}", count(*n))
-        });
-        let (began, ended) = self.span();
-        let since = |ns: u64| duration(ns.saturating_sub(self.story.start_ns));
-        let rows = self
-            .place
-            .groups
-            .iter()
-            .flat_map(|g| g.rows.iter().copied());
-        let reason = first.reason.as_deref().unwrap_or("none given");
-        let step = Step::new(format!(
-            "The kernel answered {} with a reset, reason {reason}{most}; from {} to {} after the \
-             start of the recording.",
-            plural(n, "SYN"),
-            since(began),
-            since(ended)
-        ))
-        .number("resets", n)
-        .number("addresses", remotes.len())
-        .number("per_second", n as f64 / self.seconds())
-        .rows(rows.take(SHOWN_ROWS));
-        Some(step)
+fn resets(place: &Refusals) -> Option<Step> {
+    let first = place.groups.first()?;
+    let mut remotes: BTreeMap<Addr, u64> = BTreeMap::new();
+    for (addr, n) in place.groups.iter().flat_map(|g| &g.remotes) {
+        *remotes.entry(*addr).or_default() += n;
     }
+    let most = remotes.iter().max_by_key(|(_, n)| **n);
+    let most = most.map_or(String::new(), |(addr, n)| {
+        format!(", {} to {addr}", count(*n))
+    });
+    let (began, ended) = span(place);
+    let since = |ns: u64| duration(ns.saturating_sub(place.story.start_ns));
+    let reason = first.reason.as_deref().unwrap_or("none given");
+    let (began, ended) = (since(began), since(ended));
+    let syns = plural(place.sent(), "SYN");
+    let step = Step::new(format!(
+        "The kernel answered {syns} with a reset, reason {reason}{most}; from {began} to {ended} after \
+         the start of the recording."
+    ))
+    .number("resets", place.sent())
+    .number("addresses", remotes.len())
+    .number("per_second", place.sent() as f64 / seconds(place))
+    .rows(place.rows());
+    Some(step)
+}
 
-    /// The namespace that counted as many resets sent, when nothing else tells who sent them.
-    fn counted_step(&self) -> Option<Step> {
-        if self.told() {
-            return None;
-        }
-        let refused = self.place.refused.len() as u64;
-        let rises = self.story.counters.rises(counter::OUT_RSTS).into_iter();
-        let (netns, rise) = rises.min_by_key(|(_, rise)| rise.by.abs_diff(refused))?;
-        (rise.by * 10 >= refused * 9).then(|| {
-            Step::new(format!(
-                "As many resets were sent by this host: {} in {} (OutRsts), for {} refused.",
-                count(rise.by),
-                namespace(&self.story.netns(netns)),
-                plural(refused, "connect")
-            ))
-            .number("resets", rise.by)
-            .rows(rise.rows())
-        })
+/// The namespace that counted as many resets sent, when nothing else tells who sent them.
+fn counted(place: &Refusals) -> Option<Step> {
+    if place.told() {
+        return None;
     }
+    let refused = place.ids.len() as u64;
+    let rises = place.story.counters.rises(counter::OUT_RSTS).into_iter();
+    let (netns, rise) = rises.min_by_key(|(_, rise)| rise.by.abs_diff(refused))?;
+    let netns = namespace(&place.story.netns(netns));
+    let resets = Quantity::count(rise.by).rows(rise.rows());
+    let connects = plural(refused, "connect");
+    (rise.by.saturating_mul(10) >= refused.saturating_mul(9)).then(|| {
+        say!(
+            "As many resets were sent by this host: {resets} in {netns} (OutRsts), for {connects} \
+             refused.",
+            resets
+        )
+    })
+}
 
-    /// What listens nearby, or did at other times.
-    fn listener_step(&self) -> Option<Step> {
-        let group = self.place.groups.first()?;
-        let since = |ns: u64| duration(ns.saturating_sub(self.story.start_ns));
-        let row = |l: &Listener| {
-            let call = l.call.as_ref().map(|c| RowRef::from(c.row));
-            call.or(l.socks.first().map(|s| s.last_row))
-        };
-        let mut rows: Vec<RowRef> = group.rows.first().copied().into_iter().collect();
-        let mut says = Vec::new();
-        if let Some(listener) = self.at_other_times() {
-            rows.extend(row(listener));
-            if let Some(closed) = listener.closed_ns {
-                says.push(format!(
-                    "a socket stopped listening there at {}",
-                    since(closed)
-                ));
-            }
-            if let Some(call) = &listener.call {
-                says.push(format!("one began to at {}", since(call.time_ns)));
-            }
-        }
-        let others = self.other_addresses();
-        if !others.is_empty() {
-            let near = self.story.listeners.at_port(group.netns, self.at.port);
-            rows.extend(near.filter_map(row).take(1));
+/// What listens nearby, or did at other times.
+fn nearby(place: &Refusals) -> Option<Step> {
+    let group = place.groups.first()?;
+    let since = |ns: u64| duration(ns.saturating_sub(place.story.start_ns));
+    let row = |l: &Listener| {
+        let call = l.call.as_ref().map(|c| RowRef::from(c.row));
+        call.or(l.socks.first().map(|s| s.last_row))
+    };
+    let mut rows: Vec<RowRef> = group.rows.first().copied().into_iter().collect();
+    let mut says = Vec::new();
+    // The listener that takes such connects before or after the refusals.
+    let listeners = &place.story.listeners;
+    let index = listeners.taking(group.netns, place.at, group.family);
+    if let Some(listener) = index.and_then(|index| listeners.all.get(index as usize)) {
+        rows.extend(row(listener));
+        if let Some(closed) = listener.closed_ns {
             says.push(format!(
-                "the port is listened on, but only at {}",
-                list(&others)
+                "a socket stopped listening there at {}",
+                since(closed)
             ));
         }
-        if says.is_empty() {
-            says.push("no socket listens on the port, at any address".into());
+        if let Some(call) = &listener.call {
+            says.push(format!("one began to at {}", since(call.time_ns)));
         }
-        let says = format!("In that namespace {}.", list(&says));
-        Some(
-            Step::new(says)
-                .number("port", u64::from(self.at.port))
-                .rows(rows),
-        )
     }
-
-    /// The listener that takes such connects before or after the refusals.
-    fn at_other_times(&self) -> Option<&Listener> {
-        let group = self.place.groups.first()?;
-        let index = self
-            .story
-            .listeners
-            .taking(group.netns, self.at, group.family)?;
-        self.story.listeners.all.get(index as usize)
+    let others = other_addresses(place);
+    if !others.is_empty() {
+        let near = listeners.at_port(group.netns, place.at.port);
+        rows.extend(near.filter_map(row).take(1));
+        let others = list(&others);
+        says.push(format!("the port is listened on, but only at {others}"));
     }
+    if says.is_empty() {
+        says.push("no socket listens on the port, at any address".into());
+    }
+    let step = Step::new(format!("In that namespace {}.", list(&says)));
+    Some(step.number("port", u64::from(place.at.port)).rows(rows))
 }
-use crate::vocabulary::*;

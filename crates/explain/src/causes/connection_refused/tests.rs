@@ -41,6 +41,7 @@ fn only_the_client_here() {
     let f = only(&recording, ID);
     assert_eq!((f.impact.affected, f.scope.pid), (300, Some(77)));
     assert_eq!(f.confidence.level, Level::Medium);
+    assert!(f.ruled_out.iter().all(|r| r.cause != "injected-reset"));
     assert!(
         f.title.starts_with("10.79.0.1:7000 refuses connects"),
         "{}",

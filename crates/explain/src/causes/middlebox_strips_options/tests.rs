@@ -23,6 +23,26 @@ fn both_ends_here() {
 }
 
 #[test]
+fn cookies_are_not_ruled_out_where_the_making_was_not_seen() {
+    let mut recording = fixture::stripped();
+    for event in &mut recording.events {
+        event.cookie = None;
+    }
+    let f = only(&recording, ID);
+    let says = "none of them were made from a cookie; SyncookiesRecv rose by 0";
+    assert_eq!(ruled_out(&f, "syn-cookie-options-lost"), says);
+    // Some came back before the recording, fewer than there are connections.
+    recording.count(SERVER, "TcpExt.SyncookiesRecv", 3, 0);
+    let f = only(&recording, ID);
+    assert_eq!(f.confidence.level, Level::Medium);
+    assert!(
+        f.ruled_out
+            .iter()
+            .all(|r| r.cause != "syn-cookie-options-lost")
+    );
+}
+
+#[test]
 fn only_the_server_here() {
     let mut recording = fixture::stripped();
     recording.seen_from(SERVER);

@@ -3,63 +3,28 @@
 use std::collections::BTreeMap;
 
 use analysis::stats::median;
-use analysis::words::{count, duration, fitting, percent, plural};
-use analysis::{Conn, Outcome, Sent, Side, Story, Why};
-use recording::{Addr, RowRef, SourceName, counter, sysctl};
+use analysis::words::percent;
+use analysis::{Sent, Why};
+use recording::Addr;
 
 use super::CAUSE;
-use crate::actions::set_sysctl;
-use crate::checks::at_least;
-use crate::finding::{Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step};
-use crate::id::Id;
-use crate::lost::Lost;
-use crate::places::listener::{SHOWN_ROWS, doubts};
-use crate::scope::namespace;
+use crate::vocabulary::*;
 
 /// Fewer are a pool that had one connection too many.
 const MIN_GIVEN_UP: usize = 10;
 /// Of the connections to an address that is well, single ones end so at most.
 const MIN_SHARE: f64 = 0.5;
-const OFTEN_ENOUGH: u64 = 60;
+/// An idle connection that is probed so often is remembered by boxes on the path, s.
+const OFTEN_ENOUGH_S: u64 = 60;
 
-/// The connections from a namespace to an address.
-struct Case<'a> {
+/// The connections from a namespace to an address that answers no keep-alives.
+pub(super) struct SilentPeer<'a> {
     story: &'a Story,
     netns: u32,
     to: Addr,
     /// Those that were given up, each with its reset.
-    all: Vec<(&'a Conn, &'a Sent)>,
+    all: Vec<(ConnId, &'a Conn, &'a Sent)>,
     of: u64,
-}
-
-pub(super) fn find(story: &Story) -> Vec<Finding> {
-    let mut places: BTreeMap<(u32, Addr), Vec<(&Conn, &Sent)>> = BTreeMap::new();
-    for sent in story.resets.sent.iter().filter(|s| s.why == Why::KeepAlive) {
-        if let Some(conn) = sent
-            .conn
-            .and_then(|id| story.conn(id))
-            .filter(|c| opened(c))
-        {
-            let key = (conn.netns, conn.remote.addr);
-            places.entry(key).or_default().push((conn, sent));
-        }
-    }
-    let mut of: BTreeMap<(u32, Addr), u64> = BTreeMap::new();
-    for conn in story.conns.iter().filter(|c| opened(c)) {
-        let key = (conn.netns, conn.remote.addr);
-        if places.contains_key(&key) {
-            *of.entry(key).or_default() += 1;
-        }
-    }
-    let cases = places.into_iter().map(|((netns, to), all)| Case {
-        story,
-        netns,
-        to,
-        of: of.get(&(netns, to)).copied().unwrap_or(0),
-        all,
-    });
-    let many = cases.filter(|c| c.all.len() >= MIN_GIVEN_UP && c.share() >= MIN_SHARE);
-    many.map(|case| case.finding()).collect()
 }
 
 /// An end that called connect(), and whose connect succeeded. Servers have peers that vanish every
@@ -73,7 +38,81 @@ fn opened(conn: &Conn) -> bool {
     ours && matches!(conn.outcome, Outcome::Open | Outcome::Closed)
 }
 
-impl Case<'_> {
+pub(super) fn places(story: &Story) -> Vec<SilentPeer<'_>> {
+    let key = |c: &Conn| (c.netns, c.remote.addr);
+    let mut places: BTreeMap<(u32, Addr), SilentPeer> = BTreeMap::new();
+    for sent in story.resets.sent.iter().filter(|s| s.why == Why::KeepAlive) {
+        let conn = sent.conn.and_then(|id| Some((id, story.conn(id)?)));
+        if let Some((id, conn)) = conn.filter(|(_, c)| opened(c)) {
+            let (netns, to) = key(conn);
+            let place = places.entry((netns, to)).or_insert_with(|| SilentPeer {
+                story,
+                netns,
+                to,
+                all: Vec::new(),
+                of: 0,
+            });
+            place.all.push((id, conn, sent));
+        }
+    }
+    for conn in story.conns.iter().filter(|c| opened(c)) {
+        if let Some(place) = places.get_mut(&key(conn)) {
+            place.of += 1;
+        }
+    }
+    let many = |p: &SilentPeer| p.all.len() >= MIN_GIVEN_UP && p.share() >= MIN_SHARE;
+    places.into_values().filter(many).collect()
+}
+
+pub(super) fn judge(peer: &SilentPeer) -> Finding {
+    let (story, to) = (peer.story, peer.to);
+    let (n, of) = (
+        Quantity::count(peer.count()),
+        Quantity::of(peer.of, "connection"),
+    );
+    let scope = peer.scope();
+    let silent = peer.silent_ns().map_or(String::new(), |ns| {
+        format!(", after a silence of {} in the median", Quantity::ns(ns))
+    });
+    let says = format!(
+        "{n} of {of} ({}) were given up{silent}.",
+        percent(peer.share())
+    );
+    let advice = advice(&scope.netns, to);
+    let told = peer.all.iter().all(|(_, _, s)| s.told);
+    let case = Case::new(story, CAUSE, scope)
+        .placed(Place::Resets(peer.all.iter().map(|(id, ..)| *id).collect()))
+        .title([
+            format!("{to} answers no keep-alives: {n} of {of} were given up."),
+            format!("{to} answers no keep-alives."),
+        ])
+        .fix([
+            format!(
+                "See whether {to} is alive; else let probes come more often than boxes forget."
+            ),
+            "See whether it is alive; else send keep-alives more often.".into(),
+        ])
+        .affects(
+            Impact::of(peer.count(), peer.of, "connections", says),
+            Lost::outages(story, peer.all.iter().map(|(_, c, _)| *c)),
+        );
+    let case = match told {
+        true => case.because("the kernel says that keep-alives were left without an answer"),
+        false => case.at_most(
+            Level::Medium,
+            true,
+            "told by the stack that sent the resets",
+        ),
+    };
+    case.steps(peer.steps())
+        .checks(peer.timed_out())
+        .advise([advice])
+        .verify(format!(
+            "`tcpwhy trace resets --addr {to}` shows none sent."
+        ))
+}
+
+impl SilentPeer<'_> {
     fn count(&self) -> u64 {
         self.all.len() as u64
     }
@@ -82,170 +121,78 @@ impl Case<'_> {
         self.count() as f64 / self.of.max(1) as f64
     }
 
-    /// How long nothing had come from the peer when a connection was given up, with the sample that
-    /// tells.
+    /// How long nothing had come from the peer when a connection was given up, ns, with the sample
+    /// that tells.
     fn silences(&self) -> impl Iterator<Item = (u64, RowRef)> {
-        self.all.iter().filter_map(|(conn, sent)| {
+        self.all.iter().filter_map(|(_, conn, sent)| {
             let last = &self.story.samples(conn)?.last;
             Some((sent.time_ns.checked_sub(last.heard_ns?)?, last.row))
         })
     }
 
-    fn silent(&self) -> Option<u64> {
+    fn silent_ns(&self) -> Option<u64> {
         median(&mut self.silences().map(|(ns, _)| ns).collect::<Vec<_>>())
     }
 
     fn scope(&self) -> Scope {
-        let owners = self.all.iter().filter_map(|(c, _)| self.story.owner(c));
-        let mut by_pid: BTreeMap<u32, (u64, String)> = BTreeMap::new();
-        for (pid, comm) in owners {
-            by_pid.entry(pid).or_insert((0, comm)).0 += 1;
-        }
-        let first = by_pid.iter().max_by_key(|(_, (n, _))| *n);
         Scope {
             netns: self.story.netns(self.netns),
             resource: Some(format!("peer {}", self.to)),
             role: Role::Client,
-            pid: first.map(|(pid, _)| *pid),
-            comm: first.map(|(_, (_, comm))| comm.clone()),
-            pids: by_pid.keys().copied().collect(),
-            ..Scope::default()
+            ..owners(self.story, self.all.iter().map(|(_, c, _)| *c))
         }
     }
 
-    fn finding(&self) -> Finding {
-        let scope = self.scope();
-        let checks = self.arithmetic();
-        let (n, of) = (count(self.count()), plural(self.of, "connection"));
-        let silent = self.silent().map_or(String::new(), |ns| {
-            format!(", after a silence of {} in the median", duration(ns))
+    fn steps(&self) -> Vec<Step> {
+        let (from, to) = (namespace(&self.story.netns(self.netns)), self.to);
+        let rows = self.all.iter().map(|(_, _, s)| s.row()).take(SHOWN_ROWS);
+        let given_up = say!(
+            "The kernel gave up {given_up} of {connections} from {from} to {to}: no keep-alive was \
+             answered (reason TCP_KEEPALIVE_TIMEOUT).",
+            given_up = Quantity::count(self.count()).rows(rows),
+            connections = Quantity::of(self.of, "connection")
+        );
+        let rows = self.silences().map(|(_, row)| row).take(SHOWN_ROWS);
+        let silent = self.silent_ns().map(|ns| {
+            let silent_ms = Quantity::ns(ns).rows(rows);
+            say!(
+                "The last ACK had come {silent_ms} before, in the median.",
+                silent_ms
+            )
         });
-        let says = format!(
-            "{n} of {of} ({}) were given up{silent}.",
-            percent(self.share())
-        );
-        Finding {
-            cause: CAUSE.id,
-            number: CAUSE.number.into(),
-            place: None,
-            lost_s: Lost::outages(self.story, self.all.iter().map(|(c, _)| *c)),
-            since: None,
-            episodes: Vec::new(),
-            title: fitting([
-                format!(
-                    "{} answers no keep-alives: {n} of {of} were given up.",
-                    self.to
-                ),
-                format!("{} answers no keep-alives.", self.to),
-            ]),
-            fix: fitting([
-                format!(
-                    "See whether {} is alive; else let probes come more often than boxes forget.",
-                    self.to
-                ),
-                "See whether it is alive; else send keep-alives more often.".into(),
-            ]),
-            impact: Impact::of(self.count(), self.of, "connections", says),
-            confidence: self.confidence(&checks),
-            evidence: self.evidence(&scope),
-            arithmetic: checks,
-            ruled_out: self.ruled_out(),
-            advice: vec![set_sysctl(
-                &scope.netns,
-                sysctl::TCP_KEEPALIVE_TIME,
-                OFTEN_ENOUGH,
-                "An idle connection costs two small packets a minute. Programs that set TCP_KEEPIDLE \
-                 themselves go by that.",
-                format!(
-                    "A box on the path that forgets idle connections remembers them; when {} is \
-                     gone, that is known minutes earlier.",
-                    self.to
-                ),
-            )],
-            verify: format!("`tcpwhy trace resets --addr {}` shows none sent.", self.to),
-            scope,
-        }
-    }
-
-    fn confidence(&self, checks: &[Check]) -> Confidence {
-        let mut c = Confidence::high();
-        match self.all.iter().all(|(_, s)| s.told) {
-            true => c.because("the kernel says that keep-alives were left without an answer"),
-            false => c.at_most(Level::Medium, "told by the stack that sent the resets"),
-        }
-        c.weigh_checks(checks);
-        doubts(
-            self.story,
-            &mut c,
-            &[SourceName::ResetsSent, SourceName::States],
-        );
-        c
-    }
-
-    fn evidence(&self, scope: &Scope) -> Vec<Step> {
-        let rows = self.all.iter().map(|(_, s)| s.row());
-        let mut steps = vec![
-            Step::new(format!(
-                "The kernel gave up {} of {} from {} to {}: no keep-alive was answered (reason \
-                 TCP_KEEPALIVE_TIMEOUT).",
-                count(self.count()),
-                plural(self.of, "connection"),
-                namespace(&scope.netns),
-                self.to
-            ))
-            .number("given_up", self.count())
-            .number("connections", self.of)
-            .rows(rows.take(SHOWN_ROWS)),
-        ];
-        if let Some(silent) = self.silent() {
-            let rows = self.silences().map(|(_, row)| row);
-            steps.push(
-                Step::new(format!(
-                    "The last ACK had come {} before, in the median.",
-                    duration(silent)
-                ))
-                .number("silent_ms", silent as f64 / 1e6)
-                .rows(rows.take(SHOWN_ROWS)),
-            );
-        }
-        let probes = self
+        let sent = self
             .story
             .counters
             .rise(self.netns, counter::TCP_KEEP_ALIVE);
-        if probes.by > 0 {
-            steps.push(
-                Step::new(format!(
-                    "{} were sent (TCPKeepAlive).",
-                    plural(probes.by, "probe")
-                ))
-                .number("probes", probes.by)
-                .rows(probes.rows()),
-            );
-        }
-        steps
+        let probes = (sent.by > 0).then(|| {
+            let probes = Quantity::of(sent.by, "probe").rows(sent.rows());
+            say!("{probes} were sent (TCPKeepAlive).", probes)
+        });
+        std::iter::once(given_up)
+            .chain(silent)
+            .chain(probes)
+            .collect()
     }
 
-    fn arithmetic(&self) -> Vec<Check> {
-        if !self.story.counters.covers(self.netns) {
-            return Vec::new();
-        }
-        let rise = self
-            .story
-            .counters
-            .rise(self.netns, counter::TCP_ABORT_ON_TIMEOUT)
-            .by;
+    fn timed_out(&self) -> Option<Check> {
+        let counters = &self.story.counters;
+        let rise = counters.rise(self.netns, counter::TCP_ABORT_ON_TIMEOUT).by;
         let formula = "connections ended by a time-out (TCPAbortOnTimeout) ≥ those given up";
-        vec![at_least(formula, self.count(), rise, "connections")]
+        let covered = counters.covers(self.netns);
+        covered.then(|| at_least(formula, self.count(), rise, "connections"))
     }
+}
 
-    fn ruled_out(&self) -> Vec<RuledOut> {
-        vec![RuledOut::new(
-            Id::INJECTED_RESET,
-            format!(
-                "this host sent {} itself, and got none of {}",
-                plural(self.count(), "reset"),
-                self.to
-            ),
-        )]
-    }
+fn advice(netns: &Netns, to: Addr) -> Advice {
+    set_sysctl(
+        netns,
+        sysctl::TCP_KEEPALIVE_TIME,
+        OFTEN_ENOUGH_S,
+        "An idle connection costs two small packets a minute. Programs that set TCP_KEEPIDLE themselves \
+         go by that.",
+        format!(
+            "A box on the path that forgets idle connections remembers them; when {to} is gone, that is \
+             known minutes earlier."
+        ),
+    )
 }

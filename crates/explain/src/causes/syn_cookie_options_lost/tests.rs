@@ -76,7 +76,16 @@ fn a_client_alone_cannot_blame_cookies() {
     recording.seen_from(CLIENT);
     let f = only(&recording, "middlebox-strips-options");
     assert_eq!(f.confidence.level, Level::Low);
-    assert!(ruled_out(&f, ID).contains("not ruled out"));
+    assert!(
+        f.ruled_out.iter().all(|r| r.cause != ID),
+        "{:?}",
+        f.ruled_out
+    );
+    let because = f.confidence.because.join("; ");
+    assert!(
+        because.contains("syn-cookie-options-lost could not be ruled out"),
+        "{because}"
+    );
 }
 
 #[test]
