@@ -42,7 +42,7 @@ mod window;
 mod word;
 mod write;
 
-pub use cell::{Addr, Cell, Text, TextBuilder};
+pub use cell::{Addr, Cell, Text, TextBuilder, Value};
 pub use clock::{clock_is_known, monotonic_ns};
 pub use correlate::strongest_correlation;
 pub use docs::tables_page;

@@ -3,7 +3,7 @@
 use arrow_array::{ArrayRef, RecordBatch, new_null_array};
 use arrow_schema::SchemaRef;
 
-use crate::cell::Cell;
+use crate::cell::{Cell, Value};
 
 /// The unit of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,8 +130,8 @@ pub trait Table: Sized + Send + 'static {
     fn reader(batch: &RecordBatch) -> Result<Self::Reader, &'static str>;
     /// The row at `row`, which must be within the batch.
     fn get(reader: &Self::Reader, row: usize) -> Self;
-    /// Its columns that are not null, in order: name, and value without its unit.
-    fn cells(&self) -> Vec<(&'static str, String)>;
+    /// Its columns in order: name and value.
+    fn cells(&self) -> Vec<(&'static str, Value<'_>)>;
 }
 
 /// A column that a recording of an older tcpwhy does not have: null, where it may be.
@@ -159,7 +159,7 @@ macro_rules! table {
             use std::sync::{Arc, LazyLock};
             use arrow_array::{ArrayRef, RecordBatch};
             use arrow_schema::{Field, Schema, SchemaRef};
-            use $crate::cell::Cell;
+            use $crate::cell::{Cell, Value};
             use $crate::table::{Column, Table, TableInfo, Unit, absent};
 
             const COLUMNS: &[Column] = &[ $( Column {
@@ -209,9 +209,8 @@ macro_rules! table {
                 fn get(r: &Reader, row: usize) -> Self {
                     $row { $( $col: <$ty as Cell>::get(&r.$col, row), )+ }
                 }
-                fn cells(&self) -> Vec<(&'static str, String)> {
-                    let all = [ $( (stringify!($col), Cell::shown(&self.$col)), )+ ];
-                    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+                fn cells(&self) -> Vec<(&'static str, Value<'_>)> {
+                    vec![ $( (stringify!($col), Cell::value(&self.$col)), )+ ]
                 }
             }
         };

@@ -7,11 +7,6 @@ pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or("-".into(), |v| v.to_string())
 }
 
-/// A text, or a dash when there is none.
-pub(crate) fn text_or_dash(text: Option<&str>) -> String {
-    text.filter(|t| !t.is_empty()).unwrap_or("-").to_string()
-}
-
 /// Nanoseconds as milliseconds with three digits behind the point.
 pub(crate) fn ms(ns: u64) -> String {
     format!("{}.{:03}", ns / 1_000_000, ns / 1_000 % 1_000)
@@ -21,6 +16,14 @@ pub(crate) fn ms(ns: u64) -> String {
 pub(crate) fn tenth(value: f64) -> String {
     // Adding 0 makes a negative zero positive.
     format!("{:.1}", (value * 10.0).round() / 10.0 + 0.0)
+}
+
+/// Whole numbers as they are, others with one digit behind the point.
+pub(crate) fn measure(value: f64) -> String {
+    match value.fract() == 0.0 && value.abs() < 1e15 {
+        true => format!("{value:.0}"),
+        false => tenth(value),
+    }
 }
 
 /// A number for JSON: six digits at most behind the point.

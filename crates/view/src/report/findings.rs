@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use explain::{Explanation, Number};
-use recording::{Error, EventKind, Recording, Row, RowRef};
+use recording::{Error, EventKind, Recording, Row, RowRef, Value};
 
 use super::axis::Axis;
 use super::page::{Advice, Check, EvidenceRow, Finding, Mark, Step, StepKind, TableDoc};
@@ -186,12 +186,12 @@ pub(super) fn marks(explanation: &Explanation) -> Vec<Mark> {
 /// The rows as text, by their names.
 pub(super) fn rows(rows: &BTreeMap<RowRef, Row>, axis: Axis) -> BTreeMap<String, EvidenceRow> {
     let texts = rows.iter().map(|(at, row)| {
-        let cells = row.cells().into_iter();
+        let cells = row.cells().into_iter().filter(|(_, v)| *v != Value::Null);
         let row = EvidenceRow {
             table: at.table.into(),
             time_s: axis.seconds(row.time_ns()),
             cells: cells
-                .map(|(name, value)| (name.into(), short(&value)))
+                .map(|(name, value)| (name.into(), short(&value.to_string())))
                 .collect(),
         };
         (at.to_string(), row)

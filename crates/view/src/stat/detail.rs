@@ -1,7 +1,6 @@
 //! A socket's details in the words of `ss -tin`, and what is derived from them.
 
 use recording::tables::Socket;
-use serde::Serialize;
 
 /// A slow-start threshold that was never set.
 const NO_SSTHRESH: u32 = 0x7fff_ffff;
@@ -10,7 +9,7 @@ const NO_SSTHRESH: u32 = 0x7fff_ffff;
 const NEVER_MS: u32 = u32::MAX / 1000;
 
 /// What the kernel does not say but its numbers tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Derived {
     /// cwnd × mss ÷ rtt: what the window lets through.
     pub(crate) send_bits_per_s: Option<u64>,

@@ -415,16 +415,7 @@ impl Take for Listener {
         let row = Row::from(self);
         to.owners.learn(&row);
         let Row::Listener(row) = row else { return };
-        let held = to.owners.of_sock(row.sock, row.inode, row.cgroup);
-        let owner = match held.pid {
-            Some(_) => held,
-            None => {
-                let listens = to
-                    .owners
-                    .of_listener(row.netns, row.local_addr, row.local_port);
-                listens.unwrap_or(held)
-            }
-        };
+        let owner = to.owners.of_listening(&row);
         let f = &to.filter;
         let asked = f.netns_ok(row.netns)
             && f.ports_ok(row.local_port, 0)
