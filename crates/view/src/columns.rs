@@ -275,6 +275,7 @@ impl<'l, V: Into<Value<'l>>> From<Option<V>> for Value<'l> {
 }
 
 /// A column of lines of one kind.
+#[derive(Clone, Copy)]
 pub(crate) struct Column<L: 'static> {
     pub(crate) head: Head,
     /// What a line has in it.

@@ -1,5 +1,6 @@
 //! Numbers as the columns of views show them: as short as they are exact, `-` for what is not known.
 
+use analysis::words::count;
 use recording::Addr;
 
 /// The value, or a dash.
@@ -24,6 +25,58 @@ pub(crate) fn measure(value: f64) -> String {
         true => format!("{value:.0}"),
         false => tenth(value),
     }
+}
+
+/// A rate, as short as its size allows.
+pub(crate) fn rate(per_s: f64) -> String {
+    match per_s {
+        r if r >= 100.0 => group(r.round()),
+        r if r > 0.0 => format!("{r:.1}"),
+        _ => "0".into(),
+    }
+}
+
+/// A whole number with thousands apart.
+pub(crate) fn group(v: f64) -> String {
+    count(v.clamp(0.0, 1e18) as u64)
+}
+
+/// Microseconds as milliseconds, with the digits that matter.
+pub(crate) fn us_in_ms(us: f64) -> String {
+    match us / 1000.0 {
+        v if v >= 100.0 => format!("{v:.0} ms"),
+        v if v >= 10.0 => format!("{v:.1} ms"),
+        v => format!("{v:.2} ms"),
+    }
+}
+
+/// How long ago, or for how long.
+pub(crate) fn age(ns: u64) -> String {
+    let s = ns / 1_000_000_000;
+    match s {
+        0..120 => format!("{s} s"),
+        120..7_200 => format!("{} min", s / 60),
+        _ => format!("{} h", s / 3_600),
+    }
+}
+
+/// Bits a second as people say them.
+pub(crate) fn bits_per_s(rate: u64) -> String {
+    match rate as f64 {
+        r if r >= 1e9 => format!("{:.2}Gbit/s", r / 1e9),
+        r if r >= 1e6 => format!("{:.1}Mbit/s", r / 1e6),
+        r if r >= 1e3 => format!("{:.1}kbit/s", r / 1e3),
+        r => format!("{r:.0}bit/s"),
+    }
+}
+
+/// A measure as short as it is exact: whole numbers grouped, others with their digits.
+pub(crate) fn number(v: f64) -> String {
+    if v.abs() >= 1_000.0 && v.abs() < 1e15 {
+        let sign = if v < 0.0 { "-" } else { "" };
+        return format!("{sign}{}", count(v.abs().round() as u64));
+    }
+    format!("{v}")
 }
 
 /// A number for JSON: six digits at most behind the point.

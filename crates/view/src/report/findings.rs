@@ -8,7 +8,8 @@ use recording::{Error, EventKind, Recording, Row, RowRef, Value};
 use super::axis::Axis;
 use super::page::{Advice, Check, EvidenceRow, Finding, Mark, Step, StepKind, TableDoc};
 use super::{Thinned, short};
-use crate::text::{facts, number};
+use crate::numbers::number;
+use crate::text::facts;
 
 /// Findings, rows of one step, and rows of all that a page has.
 const MAX_FINDINGS: usize = 50;

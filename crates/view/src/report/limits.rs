@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use analysis::words::count;
 use recording::tables::{Listener, PortUse, Resource, TableSize};
 use recording::{Addr, Error, Recording, Text};
 
 use super::page::Limits;
 use super::{Names, Thinned, short};
-use crate::numbers::{endpoint, or_dash, tenth};
-use crate::text::{group, number};
+use crate::numbers::{endpoint, number, or_dash, tenth};
 
 /// Rows of a table that a page has.
 const MAX_ROWS: usize = 200;
@@ -89,10 +89,10 @@ fn listeners(recording: &Recording, names: &Names, thinned: &mut Thinned) -> Res
             let cells = vec![
                 endpoint(l.local_addr, l.local_port),
                 names.netns(l.netns),
-                group(accept_queue.into()),
-                group(l.backlog.into()),
-                group(syn_queue.into()),
-                group(l.drops.saturating_sub(drops).into()),
+                count(accept_queue.into()),
+                count(l.backlog.into()),
+                count(syn_queue.into()),
+                count(l.drops.saturating_sub(drops).into()),
             ];
             (Some(full), cells)
         });
@@ -132,10 +132,10 @@ fn ports(recording: &Recording, names: &Names, thinned: &mut Thinned) -> Result<
             p.local_addr.to_string(),
             endpoint(p.remote_addr, p.remote_port),
             names.netns(p.netns),
-            group(p.ports_used.into()),
-            group(of.into()),
-            group(p.time_wait.into()),
-            group(p.established.into()),
+            count(p.ports_used.into()),
+            count(of.into()),
+            count(p.time_wait.into()),
+            count(p.established.into()),
         ];
         (Some(f64::from(p.ports_used) / f64::from(of.max(1))), cells)
     });
@@ -175,13 +175,13 @@ fn tables(recording: &Recording, names: &Names, thinned: &mut Thinned) -> Result
         let cells = vec![
             short(&t.structure),
             names.netns(t.netns),
-            group(first),
-            group(t.entries),
-            or_dash(t.limit.map(group)),
-            or_dash(t.buckets.map(group)),
+            count(first),
+            count(t.entries),
+            or_dash(t.limit.map(count)),
+            or_dash(t.buckets.map(count)),
             or_dash(share(t.buckets).map(|mean| format!("{mean:.3}"))),
-            or_dash(t.longest_chain.map(group)),
-            or_dash(t.bytes.map(group)),
+            or_dash(t.longest_chain.map(count)),
+            or_dash(t.bytes.map(count)),
         ];
         (share(t.limit), cells)
     });

@@ -2,6 +2,8 @@
 
 use recording::tables::Socket;
 
+use crate::numbers::bits_per_s;
+
 /// A slow-start threshold that was never set.
 const NO_SSTHRESH: u32 = 0x7fff_ffff;
 
@@ -55,17 +57,6 @@ impl Derived {
             rwnd_limited_percent: share(s.rwnd_limited_us),
             sndbuf_limited_percent: share(s.sndbuf_limited_us),
         }
-    }
-}
-
-/// A rate as people say it.
-pub(crate) fn bits_per_s(rate: u64) -> String {
-    let rate = rate as f64;
-    match rate {
-        r if r >= 1e9 => format!("{:.2}Gbit/s", r / 1e9),
-        r if r >= 1e6 => format!("{:.1}Mbit/s", r / 1e6),
-        r if r >= 1e3 => format!("{:.1}kbit/s", r / 1e3),
-        r => format!("{r:.0}bit/s"),
     }
 }
 

@@ -16,12 +16,19 @@ use crate::screen::Screen;
 /// Listeners followed.
 const MAX_LISTENERS: usize = 1 << 16;
 
-/// A listener: its last sample, whose it is, and what became of it since the sample before.
+/// A listener: its last sample, whose it is, and what became of it in some time.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Listening {
     pub(crate) row: Listener,
     pub(crate) owner: Owner,
-    pub(crate) drops_per_s: Option<f64>,
-    pub(crate) accepted_per_s: Option<f64>,
+    /// The time; `None` before there are two samples.
+    pub(crate) over_ns: Option<u64>,
+    /// Packets that were dropped at it.
+    pub(crate) dropped: u32,
+    /// Connections that it accepted, where that is known.
+    pub(crate) accepted: Option<u64>,
+    /// Its accept queue, sample by sample, where it is followed.
+    pub(crate) queue: Vec<f64>,
 }
 
 columns! {
@@ -45,10 +52,10 @@ columns! {
     /// Packets dropped at this listener since it was made.
     DROPS: right("DROPS", 8, &["drops"], Unit::Count) => |l, _| l.row.drops.into();
     /// The same since the report before.
-    DROP_RATE: right("DROPS/s", 8, &["drops_per_s"], Unit::PerSecond) => |l, _| l.drops_per_s.into();
+    DROP_RATE: right("DROPS/s", 8, &["drops_per_s"], Unit::PerSecond) => |l, _| l.per_s(Some(l.dropped.into())).into();
     /// Handshakes completed, where state changes are recorded and one socket only listens there.
     ACCEPT_RATE: right("ACCEPTED/s", 10, &["accepted_per_s"], Unit::PerSecond)
-        => |l, _| l.accepted_per_s.into();
+        => |l, _| l.per_s(l.accepted).into();
     PID: heads::PID => |l, _| l.owner.pid.into();
     COMM: heads::COMM => |l, _| l.owner.comm.as_ref().into();
     /// What is wrong with it, or unusual.
@@ -56,6 +63,11 @@ columns! {
 }
 
 impl Listening {
+    /// How many a second.
+    pub(crate) fn per_s(&self, n: Option<u64>) -> Option<f64> {
+        per_s(n? as f64, self.over_ns?)
+    }
+
     fn notes(&self) -> String {
         let all = [
             (AcceptQueue::of(&self.row).is_full(), "accept queue full"),
@@ -167,10 +179,10 @@ impl Sampler for Listeners {
             let n = accepted.get(&place(&row)).copied().unwrap_or(0);
             let line = Listening {
                 owner: self.owners.of_listening(&row),
-                drops_per_s: drops.and_then(|n| per_s(n.into(), over_ns?)),
-                accepted_per_s: over_ns
-                    .filter(|_| alone && self.events)
-                    .and_then(|ns| per_s(n as f64, ns)),
+                over_ns,
+                dropped: drops.unwrap_or(0),
+                accepted: Some(n).filter(|_| alone && self.events),
+                queue: Vec::new(),
                 row,
             };
             if line.passes(&screen.how.filter) {

@@ -11,11 +11,21 @@ use super::rounds::Sampler;
 use crate::columns::{Unit, Value, columns, heads, json, left, right, row};
 use crate::screen::Screen;
 
-/// A connection: its last sample, whose it is, and what follows from its numbers.
+/// A connection: a sample of it, whose it is, and what it did since the sample before, where that is known.
+#[derive(Clone, Debug)]
 pub(crate) struct Sampled {
     pub(crate) row: Box<Socket>,
     pub(crate) owner: Owner,
-    pub(crate) derived: Derived,
+    pub(crate) since: Option<Since>,
+}
+
+/// What a connection did between two samples.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Since {
+    /// Segments that it retransmitted.
+    pub(crate) retrans: u32,
+    /// Bits a second, both directions.
+    pub(crate) bits_per_s: Option<u64>,
 }
 
 columns! {
@@ -38,18 +48,18 @@ columns! {
     COMM: heads::COMM => |l, _| l.owner.comm.as_ref().into();
     NETNS: heads::NETNS => |l, _| Value::Netns(l.row.netns);
     /// Cwnd × mss ÷ rtt: what the window lets through, as `ss` computes it.
-    SEND_RATE: json(&["send_bits_per_s"], Unit::BitsPerSecond) => |l, _| l.derived.send_bits_per_s.into();
+    SEND_RATE: json(&["send_bits_per_s"], Unit::BitsPerSecond) => |l, _| Derived::of(&l.row).send_bits_per_s.into();
     /// Segments delivered in the last rate sample ÷ its time.
     DELIVERY_RATE: json(&["delivery_bits_per_s"], Unit::BitsPerSecond)
-        => |l, _| l.derived.delivery_bits_per_s.into();
+        => |l, _| Derived::of(&l.row).delivery_bits_per_s.into();
     /// Pacing rate ÷ send rate; Linux means 2 in slow start and 1.2 after it.
-    PACING_RATIO: json(&["pacing_ratio"], Unit::Ratio) => |l, _| l.derived.pacing_ratio.into();
+    PACING_RATIO: json(&["pacing_ratio"], Unit::Ratio) => |l, _| Derived::of(&l.row).pacing_ratio.into();
     /// Share of the busy time that waited for the peer's window.
     RWND_LIMITED: json(&["rwnd_limited_percent"], Unit::Percent)
-        => |l, _| l.derived.rwnd_limited_percent.into();
+        => |l, _| Derived::of(&l.row).rwnd_limited_percent.into();
     /// Share of the busy time that waited for the send buffer.
     SNDBUF_LIMITED: json(&["sndbuf_limited_percent"], Unit::Percent)
-        => |l, _| l.derived.sndbuf_limited_percent.into();
+        => |l, _| Derived::of(&l.row).sndbuf_limited_percent.into();
 }
 
 /// Lines come as the rows do: a snapshot may hold any number of sockets.
@@ -115,14 +125,13 @@ impl Sampler for Sockets {
         if !showing || !asked {
             return Ok(());
         }
-        let derived = Derived::of(&row);
         let line = Sampled {
             row,
             owner,
-            derived,
+            since: None,
         };
         screen.show(&line)?;
-        let words = words(&line.row, &line.derived);
+        let words = words(&line.row, &Derived::of(&line.row));
         if screen.is_json() || words.is_empty() {
             return Ok(());
         }

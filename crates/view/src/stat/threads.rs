@@ -22,16 +22,18 @@ const MAX_CALLS: usize = 64;
 
 /// A thread over some time, and the system calls that it slept in, the longest first, if they were asked
 /// for.
+#[derive(Clone, Debug)]
 pub(crate) struct Timed {
     pub(crate) sum: Thread,
     pub(crate) sleeps: Option<Vec<Slept>>,
 }
 
 /// Time asleep in a system call, and how often.
+#[derive(Clone, Debug)]
 pub(crate) struct Slept {
-    syscall: Text,
-    ns: u64,
-    count: u64,
+    pub(crate) syscall: Text,
+    pub(crate) ns: u64,
+    pub(crate) count: u64,
 }
 
 columns! {
