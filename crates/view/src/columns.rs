@@ -1,10 +1,11 @@
 //! A view is its columns. Each is declared once; text, JSON, the panes of `top`, the tables of the report
 //! and the book take from that declaration what they show.
 
+use analysis::words::count;
 use recording::{Addr, TableInfo, Word};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::numbers::{endpoint, measure, ms, rounded, tenth};
+use crate::numbers::{endpoint, measure, ms, number, rounded, tenth};
 use crate::screen::How;
 
 /// What is known of a column without any line.
@@ -286,6 +287,15 @@ impl<L> Column<L> {
     /// The cell of a line in text.
     pub(crate) fn text(&self, line: &L, how: &How) -> String {
         (self.value)(line, how).text(self.head.unit, how)
+    }
+
+    /// The same with thousands apart, for pages.
+    pub(crate) fn grouped(&self, line: &L, how: &How) -> String {
+        match ((self.value)(line, how), self.head.unit) {
+            (Value::Cell(recording::Value::Unsigned(n)), Unit::Count | Unit::Bytes) => count(n),
+            (Value::Cell(recording::Value::Real(v)), Unit::Measure) => number(v),
+            (value, unit) => value.text(unit, how),
+        }
     }
 }
 

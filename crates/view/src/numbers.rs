@@ -1,12 +1,7 @@
-//! Numbers as the columns of views show them: as short as they are exact, `-` for what is not known.
+//! Numbers as the columns of views show them: as short as they are exact.
 
 use analysis::words::count;
 use recording::Addr;
-
-/// The value, or a dash.
-pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
-    value.map_or("-".into(), |v| v.to_string())
-}
 
 /// Nanoseconds as milliseconds with three digits behind the point.
 pub(crate) fn ms(ns: u64) -> String {

@@ -53,9 +53,14 @@ impl Used {
         range.saturating_sub(self.0.reserved)
     }
 
-    fn used_percent(&self) -> Option<f64> {
+    /// Ports used ÷ ports that may be chosen.
+    pub(crate) fn used_share(&self) -> Option<f64> {
         let of = self.ports();
-        (of > 0).then(|| f64::from(self.0.ports_used) * 100.0 / f64::from(of))
+        (of > 0).then(|| f64::from(self.0.ports_used) / f64::from(of))
+    }
+
+    fn used_percent(&self) -> Option<f64> {
+        Some(self.used_share()? * 100.0)
     }
 
     fn note(&self) -> &'static str {

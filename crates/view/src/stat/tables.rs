@@ -17,32 +17,36 @@ const LONG_CHAIN: f64 = 10.0;
 const NEARLY_FULL: f64 = 80.0;
 
 /// A lookup structure.
-pub(crate) struct Structure(pub(crate) TableSize);
+pub(crate) struct Structure {
+    pub(crate) row: TableSize,
+    /// Entries when it was first sampled, for who keeps that.
+    pub(crate) at_first: Option<u64>,
+}
 
 columns! {
     Structure = "table_size" {
         text TIME NETNS STRUCTURE ENTRIES BUCKETS MEAN LONGEST LIMIT LIMIT_SHARE BYTES NOTES;
         json TIME ROW NETNS MEAN LIMIT_SHARE LONG_CHAINS;
     }
-    TIME: heads::TIME => |l, _| Value::Time(l.0.time_ns);
-    ROW: row(TableSize::INFO) => |l, _| Value::Row(l.0.cells());
-    NETNS: heads::NETNS => |l, _| Value::Netns(l.0.netns);
+    TIME: heads::TIME => |l, _| Value::Time(l.row.time_ns);
+    ROW: row(TableSize::INFO) => |l, _| Value::Row(l.row.cells());
+    NETNS: heads::NETNS => |l, _| Value::Netns(l.row.netns);
     /// Name of the structure.
-    STRUCTURE: left("STRUCTURE", 28, &["structure"], Unit::Name) => |l, _| (&l.0.structure).into();
+    STRUCTURE: left("STRUCTURE", 28, &["structure"], Unit::Name) => |l, _| (&l.row.structure).into();
     /// Entries that it has.
-    ENTRIES: right("ENTRIES", 10, &["entries"], Unit::Count) => |l, _| l.0.entries.into();
+    ENTRIES: right("ENTRIES", 10, &["entries"], Unit::Count) => |l, _| l.row.entries.into();
     /// Buckets of a hash table.
-    BUCKETS: right("BUCKETS", 9, &["buckets"], Unit::Count) => |l, _| l.0.buckets.into();
+    BUCKETS: right("BUCKETS", 9, &["buckets"], Unit::Count) => |l, _| l.row.buckets.into();
     /// Entries ÷ buckets: the chain that a lookup walks on average.
     MEAN: right("MEAN", 7, &["mean_chain"], Unit::Ratio) => |l, _| l.mean_chain().into();
     /// The longest chain.
-    LONGEST: right("LONGEST", 7, &["longest_chain"], Unit::Count) => |l, _| l.0.longest_chain.into();
+    LONGEST: right("LONGEST", 7, &["longest_chain"], Unit::Count) => |l, _| l.row.longest_chain.into();
     /// Most entries that it may have.
-    LIMIT: right("LIMIT", 10, &["limit"], Unit::Count) => |l, _| l.0.limit.into();
+    LIMIT: right("LIMIT", 10, &["limit"], Unit::Count) => |l, _| l.row.limit.into();
     /// Entries ÷ limit.
     LIMIT_SHARE: right("LIMIT%", 6, &["limit_percent"], Unit::Percent) => |l, _| l.limit_percent().into();
     /// Memory that it takes.
-    BYTES: right("BYTES", 12, &["bytes"], Unit::Bytes) => |l, _| l.0.bytes.into();
+    BYTES: right("BYTES", 12, &["bytes"], Unit::Bytes) => |l, _| l.row.bytes.into();
     /// `LONG CHAINS`: above 10 on average; `NEARLY FULL`: from 80 % of its limit on.
     NOTES: left("NOTES", 1, &[], Unit::Words) => |l, _| l.notes().into();
     /// Chains above 10 on average.
@@ -52,15 +56,20 @@ columns! {
 impl Structure {
     fn entries_per(&self, whole: Option<u64>) -> Option<f64> {
         let whole = whole.filter(|n| *n > 0)?;
-        Some(self.0.entries as f64 / whole as f64)
+        Some(self.row.entries as f64 / whole as f64)
     }
 
     fn mean_chain(&self) -> Option<f64> {
-        self.entries_per(self.0.buckets)
+        self.entries_per(self.row.buckets)
+    }
+
+    /// Entries ÷ limit.
+    pub(crate) fn limit_share(&self) -> Option<f64> {
+        self.entries_per(self.row.limit)
     }
 
     fn limit_percent(&self) -> Option<f64> {
-        Some(self.entries_per(self.0.limit)? * 100.0)
+        Some(self.limit_share()? * 100.0)
     }
 
     fn has_long_chains(&self) -> bool {
@@ -107,7 +116,10 @@ impl Sampler for Tables {
         if let Row::TableSize(row) = row
             && self.now.len() < MAX_ROWS
         {
-            self.now.push(Structure(*row));
+            self.now.push(Structure {
+                row: *row,
+                at_first: None,
+            });
         }
         Ok(())
     }
