@@ -79,16 +79,6 @@ pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
-/// A duration with the unit that suits it.
-pub(crate) fn duration(ns: u64) -> String {
-    match ns {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{} µs", ns / 1_000),
-        1_000_000..10_000_000_000 => format!("{} ms", ns / 1_000_000),
-        _ => format!("{} s", ns / 1_000_000_000),
-    }
-}
-
 /// Address and port; an IPv6 address in brackets, a port that is not known as `*`.
 pub(crate) fn endpoint(addr: Addr, port: u16) -> String {
     let ip = addr.ip();
@@ -129,7 +119,6 @@ mod tests {
         assert_eq!(ms(u64::MAX), "18446744073709.551");
         assert_eq!(tenth(-0.01), "0.0");
         assert_eq!(tenth(12.25), "12.3");
-        assert_eq!(duration(164_000), "164 µs");
         assert_eq!(flags(Some(18)), "SYN,ACK");
         let v6: std::net::IpAddr = "::1".parse().unwrap();
         assert_eq!(endpoint(v6.into(), 80), "[::1]:80");

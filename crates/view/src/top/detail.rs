@@ -1,5 +1,6 @@
 //! All about one line of a pane.
 
+use analysis::words::duration;
 use analysis::{AcceptQueue, Activity};
 use explain::Arrival;
 use recording::Waker;
@@ -11,7 +12,7 @@ use super::panes::{PARTS, who};
 use super::snapshot::{MAX_DETAILS, Snapshot};
 use super::state::Target;
 use super::table::curve;
-use crate::numbers::{age, duration, endpoint, group, rate, tenth, us_in_ms};
+use crate::numbers::{age, endpoint, group, rate, tenth, us_in_ms};
 use crate::page::Page;
 use crate::screen::How;
 use crate::stat::detail::{Derived, words};
