@@ -1,12 +1,15 @@
 //! The generated pages of the book are what the code says. `make docs` writes them anew.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+fn docs(name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    root.join("../../docs").join(name)
+}
 
 fn check(name: &str, page: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../docs")
-        .join(name);
+    let path = docs(name);
     if std::env::var_os("BLESS").is_some() {
         fs::write(&path, page).unwrap();
     }
@@ -24,10 +27,42 @@ fn causes() {
     check("causes.md", &explain::causes_page());
 }
 
+/// The page with what stands between `<!-- NAME: made from the code -->` and `<!-- end -->` made anew.
+fn with_parts(page: &str, parts: &[(String, String)]) -> String {
+    let mut page = page.to_string();
+    for (name, part) in parts {
+        let begins = format!("<!-- {name}: made from the code -->\n");
+        let at = page.find(&begins);
+        let at = at.unwrap_or_else(|| panic!("no place for {name}")) + begins.len();
+        let to = page[at..].find("<!-- end -->").unwrap();
+        page.replace_range(at..at + to, &format!("\n{part}\n"));
+    }
+    page
+}
+
+#[test]
+fn columns_of_views() {
+    let views = view::book::documented();
+    for name in ["stat", "trace"] {
+        let of_page = || views.iter().filter(|v| v.page == name);
+        let columns = of_page().map(|v| (format!("columns of {}", v.kind), v.columns.clone()));
+        let written = fs::read_to_string(docs(&format!("{name}.md"))).unwrap();
+        let page = with_parts(&written, &columns.collect::<Vec<_>>());
+        check(&format!("{name}.md"), &page);
+
+        let mut fields = String::from("| type | fields |\n|---|---|\n");
+        for view in of_page() {
+            fields += &format!("| [`{}`]({name}.md) | {} |\n", view.kind, view.fields);
+        }
+        let written = fs::read_to_string(docs("json.md")).unwrap();
+        let fields = [(format!("fields of {name}"), fields)];
+        check("json.md", &with_parts(&written, &fields));
+    }
+}
+
 #[test]
 fn every_scenario_is_in_the_book() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab.md");
-    let page = fs::read_to_string(path).unwrap();
+    let page = fs::read_to_string(docs("lab.md")).unwrap();
     for scenario in lab::list().unwrap() {
         assert!(
             page.contains(&format!("| `{}` |", scenario.name)),
@@ -38,7 +73,7 @@ fn every_scenario_is_in_the_book() {
 }
 
 /// Files that people read as words: code, the book, the page of the report.
-fn prose(dir: &Path, found: &mut Vec<std::path::PathBuf>) {
+fn prose(dir: &Path, found: &mut Vec<PathBuf>) {
     let kinds = ["rs", "md", "ts", "tsx", "toml", "c", "h"];
     for entry in fs::read_dir(dir).unwrap().flatten() {
         let path = entry.path();

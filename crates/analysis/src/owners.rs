@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use ahash::AHashMap;
-use recording::tables::Event;
+use recording::tables::{Event, Listener};
 use recording::{Addr, EventKind, Filter, Row, TcpState, Text};
 use serde::Serialize;
 
@@ -215,6 +215,15 @@ impl Owners {
         let found = places(netns, addr, port).into_iter();
         let found = found.filter_map(|place| self.listeners.get(&place));
         found.filter_map(|s| self.owner(s)).next()
+    }
+
+    /// Owner of a listener that was sampled: who holds it, or else who called listen() there.
+    pub fn of_listening(&self, l: &Listener) -> Owner {
+        let held = self.of_sock(l.sock, l.inode, l.cgroup);
+        match held.pid {
+            Some(_) => held,
+            None => (self.of_listener(l.netns, l.local_addr, l.local_port)).unwrap_or(held),
+        }
     }
 
     /// Where something listens for connections to a local address: there, or on every address.

@@ -44,7 +44,7 @@ mod window;
 mod word;
 mod write;
 
-pub use cell::{Addr, Text};
+pub use cell::{Addr, Text, Value};
 #[doc(hidden)]
 pub use cell::{Cell, TextBuilder};
 pub use clock::{clock_is_known, monotonic_ns};

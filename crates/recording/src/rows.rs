@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::cell::Value;
 use crate::events::Events;
 use crate::table::{Table, TableInfo};
 use crate::tables::{self, Event};
@@ -47,8 +48,8 @@ macro_rules! rows {
                 match self { $( Row::$table(_) => tables::$table::INFO, )+ }
             }
 
-            /// Its columns that are not null, in order: name, and value without its unit.
-            pub fn cells(&self) -> Vec<(&'static str, String)> {
+            /// Its columns in order: name and value.
+            pub fn cells(&self) -> Vec<(&'static str, Value<'_>)> {
                 match self { $( Row::$table(row) => row.cells(), )+ }
             }
         }

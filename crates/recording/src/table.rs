@@ -3,7 +3,7 @@
 use arrow_array::{ArrayRef, RecordBatch, new_null_array};
 use arrow_schema::SchemaRef;
 
-use crate::cell::Cell;
+use crate::cell::{Cell, Value};
 
 /// The unit of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,8 +116,8 @@ pub trait Table: Columnar + Send + 'static {
 
     /// When the row happened or was sampled, ns of CLOCK_MONOTONIC.
     fn time_ns(&self) -> u64;
-    /// Its columns that are not null, in order: name, and value without its unit.
-    fn cells(&self) -> Vec<(&'static str, String)>;
+    /// Its columns in order: name and value.
+    fn cells(&self) -> Vec<(&'static str, Value<'_>)>;
 }
 
 /// A row type as columns of Arrow, which makes a release with other types every few months: no part of
@@ -167,7 +167,7 @@ macro_rules! table {
             use std::sync::{Arc, LazyLock};
             use arrow_array::{ArrayRef, RecordBatch};
             use arrow_schema::{Field, Schema, SchemaRef};
-            use $crate::cell::Cell;
+            use $crate::cell::{Cell, Value};
             use $crate::table::{Column, Columnar, Table, TableInfo, Unit, absent};
 
             const COLUMNS: &[Column] = &[ $( Column {
@@ -201,9 +201,8 @@ macro_rules! table {
                 };
 
                 fn time_ns(&self) -> u64 { self.time_ns }
-                fn cells(&self) -> Vec<(&'static str, String)> {
-                    let all = [ $( (stringify!($col), Cell::shown(&self.$col)), )+ ];
-                    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+                fn cells(&self) -> Vec<(&'static str, Value<'_>)> {
+                    vec![ $( (stringify!($col), Cell::value(&self.$col)), )+ ]
                 }
             }
 

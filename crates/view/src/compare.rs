@@ -1,5 +1,6 @@
 //! A comparison of recordings as text: the modes, what separates slow from fast, what else differs.
 
+use analysis::words::plural;
 use explain::compare::{Attribute, By, Comparison, CpuCost, Mode, Sockets};
 
 use crate::page::Page;
@@ -26,7 +27,7 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
         let says = format!(
             "{} Mbit/s, {} that sent a lot{slow}: {}",
             figure(run.mbit_per_s),
-            sockets_in(run.sockets),
+            plural(run.sockets as u64, "socket"),
             run.name,
         );
         page.item(mode, Look::Plain, &says);
@@ -155,7 +156,7 @@ pub(crate) fn slow_sentence(sockets: &Sockets) -> String {
         "{} of {} fall behind their like (same process and port) by their {by}: {} Mbit/s in the \
          median, the others {}.",
         sockets.slow,
-        sockets_in(sockets.compared),
+        plural(sockets.compared as u64, "socket"),
         figure(sockets.slow_mbit_per_s),
         figure(sockets.fast_mbit_per_s)
     )
@@ -213,11 +214,6 @@ fn list<T>(page: &mut Page, heading: &str, items: &[T], says: impl Fn(&T) -> Str
     for item in items.iter().take(TOLD) {
         page.paragraph("  - ", Look::Plain, &says(item));
     }
-}
-
-fn sockets_in(n: usize) -> String {
-    let s = if n == 1 { "" } else { "s" };
-    format!("{n} socket{s}")
 }
 
 /// A share of 0..1 with as many digits as tell it from 1.

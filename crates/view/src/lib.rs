@@ -3,6 +3,8 @@
 //! Nothing is judged here: the words and numbers of findings come from `explain`; views show what
 //! the tables say.
 
+pub mod book;
+mod columns;
 pub mod compare;
 mod escape;
 pub mod flame;

@@ -1,16 +1,7 @@
-//! Numbers as the columns of views show them: as short as they are exact, `-` for what is not known.
+//! Numbers as the columns of views show them: as short as they are exact.
 
+use analysis::words::count;
 use recording::Addr;
-
-/// The value, or a dash.
-pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
-    value.map_or("-".into(), |v| v.to_string())
-}
-
-/// A text, or a dash when there is none.
-pub(crate) fn text_or_dash(text: Option<&str>) -> String {
-    text.filter(|t| !t.is_empty()).unwrap_or("-").to_string()
-}
 
 /// Nanoseconds as milliseconds with three digits behind the point.
 pub(crate) fn ms(ns: u64) -> String {
@@ -23,19 +14,69 @@ pub(crate) fn tenth(value: f64) -> String {
     format!("{:.1}", (value * 10.0).round() / 10.0 + 0.0)
 }
 
+/// Whole numbers as they are, others with one digit behind the point.
+pub(crate) fn measure(value: f64) -> String {
+    match value.fract() == 0.0 && value.abs() < 1e15 {
+        true => format!("{value:.0}"),
+        false => tenth(value),
+    }
+}
+
+/// A rate, as short as its size allows.
+pub(crate) fn rate(per_s: f64) -> String {
+    match per_s {
+        r if r >= 100.0 => group(r.round()),
+        r if r > 0.0 => format!("{r:.1}"),
+        _ => "0".into(),
+    }
+}
+
+/// A whole number with thousands apart.
+pub(crate) fn group(v: f64) -> String {
+    count(v.clamp(0.0, 1e18) as u64)
+}
+
+/// Microseconds as milliseconds, with the digits that matter.
+pub(crate) fn us_in_ms(us: f64) -> String {
+    match us / 1000.0 {
+        v if v >= 100.0 => format!("{v:.0} ms"),
+        v if v >= 10.0 => format!("{v:.1} ms"),
+        v => format!("{v:.2} ms"),
+    }
+}
+
+/// How long ago, or for how long.
+pub(crate) fn age(ns: u64) -> String {
+    let s = ns / 1_000_000_000;
+    match s {
+        0..120 => format!("{s} s"),
+        120..7_200 => format!("{} min", s / 60),
+        _ => format!("{} h", s / 3_600),
+    }
+}
+
+/// Bits a second as people say them.
+pub(crate) fn bits_per_s(rate: u64) -> String {
+    match rate as f64 {
+        r if r >= 1e9 => format!("{:.2}Gbit/s", r / 1e9),
+        r if r >= 1e6 => format!("{:.1}Mbit/s", r / 1e6),
+        r if r >= 1e3 => format!("{:.1}kbit/s", r / 1e3),
+        r => format!("{r:.0}bit/s"),
+    }
+}
+
+/// A measure as short as it is exact: whole numbers grouped, others with their digits.
+pub(crate) fn number(v: f64) -> String {
+    if v.abs() >= 1_000.0 && v.abs() < 1e15 {
+        let sign = if v < 0.0 { "-" } else { "" };
+        return format!("{sign}{}", count(v.abs().round() as u64));
+    }
+    format!("{v}")
+}
+
 /// A number for JSON: six digits at most behind the point.
 pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
-}
-
-/// A duration with the unit that suits it.
-pub(crate) fn duration(ns: u64) -> String {
-    match ns {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{} µs", ns / 1_000),
-        1_000_000..10_000_000_000 => format!("{} ms", ns / 1_000_000),
-        _ => format!("{} s", ns / 1_000_000_000),
-    }
 }
 
 /// Address and port; an IPv6 address in brackets, a port that is not known as `*`.
@@ -78,7 +119,6 @@ mod tests {
         assert_eq!(ms(u64::MAX), "18446744073709.551");
         assert_eq!(tenth(-0.01), "0.0");
         assert_eq!(tenth(12.25), "12.3");
-        assert_eq!(duration(164_000), "164 µs");
         assert_eq!(flags(Some(18)), "SYN,ACK");
         let v6: std::net::IpAddr = "::1".parse().unwrap();
         assert_eq!(endpoint(v6.into(), 80), "[::1]:80");

@@ -8,6 +8,7 @@ use recording::{Filter, Manifest};
 use serde::Serialize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::columns::{Column, Head, Line, Object};
 use crate::escape::escape;
 
 /// On a terminal the header is shown again after so many lines.
@@ -62,8 +63,11 @@ impl How {
         format!("{h:02}:{m:02}:{s:02}.{us:06}")
     }
 
-    /// The name of a network namespace, or its number.
+    /// The name of a network namespace, or its number; 0 is the whole host.
     pub(crate) fn netns(&self, inode: u32) -> String {
+        if inode == 0 {
+            return "(host)".into();
+        }
         let name = self.names.get(&inode).filter(|n| !n.is_empty());
         name.cloned().unwrap_or_else(|| inode.to_string())
     }
@@ -73,25 +77,6 @@ impl How {
 pub fn local_zone() -> TimeZone {
     TimeZone::try_system().unwrap_or(TimeZone::UTC)
 }
-
-/// A moment, on the recording's clock and on the wall's.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct When {
-    pub(crate) time_ns: u64,
-    pub(crate) unix_ns: i64,
-}
-
-impl When {
-    pub(crate) fn of(time_ns: u64, how: &How) -> When {
-        When {
-            time_ns,
-            unix_ns: how.unix_ns(time_ns),
-        }
-    }
-}
-
-/// One column: its header, with the unit, and its least width. Negative: flush left.
-pub(crate) type Column = (&'static str, i8);
 
 /// Prints lines.
 pub struct Screen<'a> {
@@ -155,30 +140,32 @@ impl<'a> Screen<'a> {
         crate::json::lines([object], &mut self.out)
     }
 
-    /// A line of cells under their header. Cells may hold anything.
-    pub(crate) fn line(&mut self, columns: &[Column], cells: &[String]) -> io::Result<()> {
+    /// A line: its cells under their header, which may hold anything, or an object.
+    pub(crate) fn show<L: Line>(&mut self, line: &L) -> io::Result<()> {
+        if self.how.json {
+            return self.json(&Object(line, self.how));
+        }
         let due = match self.since_header {
             None => true,
             Some(lines) => self.how.width.is_some() && lines >= HEADER_EVERY,
         };
         if due {
-            self.header(columns)?;
+            self.put(&aligned(
+                L::TEXT.iter().map(|c| (c.head, c.head.name.into())),
+            ))?;
+            self.since_header = Some(0);
         }
-        let line = aligned(columns, cells.iter().map(|c| escape(c)));
+        let cell = |c: &Column<L>| (c.head, escape(&c.text(line, self.how)).into_owned());
+        let line = aligned(L::TEXT.iter().map(cell));
         self.put(&line)
     }
 
-    /// The header, now.
-    pub(crate) fn header(&mut self, columns: &[Column]) -> io::Result<()> {
-        let names = columns.iter().map(|c| c.0.into());
-        self.put(&aligned(columns, names))?;
-        self.since_header = Some(0);
-        Ok(())
-    }
-
-    /// A line that belongs to the one before it.
+    /// A line that belongs to the one before it; JSON has it in its object.
     pub(crate) fn more(&mut self, text: &str) -> io::Result<()> {
-        self.put(&escape(text))
+        match self.how.json {
+            true => Ok(()),
+            false => self.put(&escape(text)),
+        }
     }
 
     fn put(&mut self, line: &str) -> io::Result<()> {
@@ -196,22 +183,17 @@ impl<'a> Screen<'a> {
     }
 }
 
-fn aligned<'t>(
-    columns: &[Column],
-    cells: impl Iterator<Item = std::borrow::Cow<'t, str>>,
-) -> String {
+/// Cells, each as wide as its column at least, and a blank between.
+fn aligned(cells: impl Iterator<Item = (Head, String)>) -> String {
     let mut line = String::new();
-    for ((_, width), cell) in columns.iter().zip(cells) {
+    for (head, cell) in cells {
         if !line.is_empty() {
             line.push(' ');
         }
-        let pad = usize::from(width.unsigned_abs()).saturating_sub(cell.width());
-        if *width > 0 {
-            line.extend(std::iter::repeat_n(' ', pad));
-        }
-        line.push_str(&cell);
-        if *width < 0 {
-            line.extend(std::iter::repeat_n(' ', pad));
+        let pad = std::iter::repeat_n(' ', head.width.saturating_sub(cell.width()));
+        match head.left {
+            true => line.extend(cell.chars().chain(pad)),
+            false => line.extend(pad.chain(cell.chars())),
         }
     }
     line
@@ -233,15 +215,22 @@ fn cut(line: &str, columns: usize) -> &str {
 mod tests {
     use super::*;
 
-    const COLUMNS: &[Column] = &[("NAME", -6), ("N", 4)];
+    use crate::columns::{Unit, columns, left, right};
 
-    fn shown(width: Option<usize>, cells: &[[&str; 2]]) -> String {
+    struct Pair([&'static str; 2]);
+    columns! {
+        Pair = "pair" { text NAME N; json NAME N; }
+        NAME: left("NAME", 6, &["name"], Unit::Name) => |l, _| l.0[0].into();
+        N: right("N", 4, &["n"], Unit::Count) => |l, _| l.0[1].into();
+    }
+
+    fn shown(width: Option<usize>, cells: &[[&'static str; 2]]) -> String {
         let mut how = How::of(&Manifest::default());
         how.width = width;
         let mut out = Vec::new();
         let mut screen = Screen::new(&mut out, &how);
         for cells in cells {
-            screen.line(COLUMNS, &cells.map(String::from)).unwrap();
+            screen.show(&Pair(*cells)).unwrap();
         }
         String::from_utf8(out).unwrap()
     }

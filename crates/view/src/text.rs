@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use analysis::words::{duration, percent};
+use analysis::words::{count, duration, percent, plural};
 use explain::{
     Advice, Answer, Check, Episode, Explanation, Finding, Holds, Level, Note, Role, Scope, Service,
     Since, State, Step, Summary, WaitSummary, account,
 };
 
+use crate::numbers::number;
 use crate::page::Page;
 use crate::style::{Look, Style};
 
@@ -158,7 +159,10 @@ fn during(episodes: &[Episode]) -> Option<String> {
     let told = episodes.iter().take(MAX_EPISODES).map(|e| {
         let ns = |s: f64| (s.max(0.0) * 1e9) as u64;
         let lasted = duration(ns(e.to_s - e.from_s));
-        format!("{lasted} from {} after the start on", duration(ns(e.from_s)))
+        format!(
+            "{lasted} from {} after the start on",
+            duration(ns(e.from_s))
+        )
     });
     let told: Vec<_> = told.collect();
     let more = match episodes.len().saturating_sub(MAX_EPISODES) {
@@ -364,8 +368,8 @@ fn account(service: &Service) -> String {
 fn waited(page: &mut Page, waits: &WaitSummary) {
     let ended = waits.ended_by.iter();
     let ended = ended.map(|e| {
-        let (count, longest) = (group(e.count), number(e.longest_ms));
-        format!("{count} by {} (longest {longest} ms)", e.what)
+        let (n, longest) = (count(e.count), number(e.longest_ms));
+        format!("{n} by {} (longest {longest} ms)", e.what)
     });
     let ended: Vec<_> = ended.collect();
     let says = format!(
@@ -398,8 +402,8 @@ fn recording(page: &mut Page, summary: &Summary) {
     }
     page.item("looked at", Look::Plain, &looked_at(summary));
     let symptoms = summary.symptoms.iter().map(|s| match s.counter {
-        true => format!("{} +{}", s.says, group(s.count)),
-        false => format!("{} {}", group(s.count), s.says),
+        true => format!("{} +{}", s.says, count(s.count)),
+        false => format!("{} {}", count(s.count), s.says),
     });
     let symptoms: Vec<_> = symptoms.collect();
     let symptoms = match (symptoms.is_empty(), summary.counters) {
@@ -434,8 +438,8 @@ fn looked_at(summary: &Summary) -> String {
     let mut says = format!(
         "{}, {} accepted and {} older connections, {}, {}, {}",
         plural(c.opened, "connect"),
-        group(c.accepted),
-        group(c.older),
+        count(c.accepted),
+        count(c.older),
         plural(summary.listeners, "listener"),
         plural(summary.events, "event"),
         plural(summary.counters, "counter"),
@@ -446,36 +450,8 @@ fn looked_at(summary: &Summary) -> String {
         (c.pending, "without an answer at the end"),
     ] {
         if n > 0 {
-            says += &format!("; {} {what}", group(n));
+            says += &format!("; {} {what}", count(n));
         }
     }
     says
-}
-
-/// A count and its noun.
-fn plural(n: u64, noun: &str) -> String {
-    let s = if n == 1 { "" } else { "s" };
-    format!("{} {noun}{s}", group(n))
-}
-
-/// A count with thousands separated.
-pub(crate) fn group(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// A measure as short as it is exact: whole numbers grouped, others with their digits.
-pub(crate) fn number(v: f64) -> String {
-    if v.abs() >= 1_000.0 && v.abs() < 1e15 {
-        let sign = if v < 0.0 { "-" } else { "" };
-        return format!("{sign}{}", group(v.abs().round() as u64));
-    }
-    format!("{v}")
 }

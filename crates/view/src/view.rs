@@ -14,7 +14,7 @@ pub trait View {
     fn tables(&self) -> Vec<&'static str>;
 
     /// The next row. They come in order of time, of all tables together.
-    fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()>;
+    fn take(&mut self, row: Row, screen: &mut Screen) -> io::Result<()>;
 
     /// Time has come to `time_ns`: no earlier row will follow.
     fn passed(&mut self, _time_ns: u64, _screen: &mut Screen) -> io::Result<()> {
@@ -149,7 +149,7 @@ impl<'v> Reader<'v> {
             if !row.comes_ahead() {
                 self.view.passed(row.time_ns(), screen)?;
             }
-            self.view.take(&row, screen)?;
+            self.view.take(row, screen)?;
         }
         if until_ns < u64::MAX {
             self.view.passed(until_ns, screen)?;

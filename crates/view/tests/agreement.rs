@@ -125,8 +125,8 @@ fn of_top(recording: &Recording) -> Counts {
         ("opened", count("opened")),
         ("accepted", count("accepted")),
         ("failed", count("failed")),
-        ("syn", count("SYN again")),
-        ("data", count("data again")),
+        ("syn", count("SYN retrans")),
+        ("data", count("data retrans")),
     ])
 }
 

@@ -257,7 +257,7 @@ fn each_key_does_what_help_says() {
     assert!(desk.press(&[Char('?')]).contains("KEYS"));
     assert!(desk.press(&[Char('?')]).contains("2 Connections"));
     let orders = [
-        SocketOrder::Again,
+        SocketOrder::Retrans,
         SocketOrder::Slow,
         SocketOrder::Queue,
         SocketOrder::Rtt,

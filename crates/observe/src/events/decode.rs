@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use recording::tables::Event;
-use recording::{Addr, Cell, Columnar, EventKind, RetransmitKind, TcpState, Text, TextBuilder, Word};
+use recording::{
+    Addr, Cell, Columnar, EventKind, RetransmitKind, TcpState, Text, TextBuilder, Word,
+};
 
 use crate::events::step::Step;
 use crate::kernel::Names;

@@ -10,9 +10,9 @@ use arrow_array::types as adt;
 use arrow_array::{ArrayRef, BinaryArray, PrimitiveArray};
 use arrow_schema::DataType;
 
-use super::Cell;
 use super::numbers::Numbers;
 use super::text::{checked_keys, dictionary};
+use super::{Cell, Value};
 
 /// An IP address in 16 bytes; IPv4 is held as `::ffff:a.b.c.d`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -119,7 +119,7 @@ impl Cell for Addr {
     fn get(reader: &Self::Reader, row: usize) -> Self {
         reader.values[reader.keys.value(row) as usize]
     }
-    fn shown(&self) -> Option<String> {
-        Some(self.to_string())
+    fn value(&self) -> Value<'_> {
+        (*self).into()
     }
 }

@@ -7,7 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray};
 use arrow_schema::DataType;
 
-use super::Cell;
+use super::{Cell, Value};
 
 impl Cell for bool {
     const NULLABLE: bool = false;
@@ -32,8 +32,8 @@ impl Cell for bool {
     fn get(reader: &Self::Reader, row: usize) -> Self {
         reader.value(row)
     }
-    fn shown(&self) -> Option<String> {
-        Some(if *self { "yes" } else { "no" }.into())
+    fn value(&self) -> Value<'_> {
+        (*self).into()
     }
 }
 
@@ -57,8 +57,8 @@ impl Cell for Option<bool> {
     fn get(reader: &Self::Reader, row: usize) -> Self {
         reader.is_valid(row).then(|| reader.value(row))
     }
-    fn shown(&self) -> Option<String> {
-        self.and_then(|yes| yes.shown())
+    fn value(&self) -> Value<'_> {
+        (*self).into()
     }
 }
 

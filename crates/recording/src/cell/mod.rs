@@ -4,12 +4,14 @@ mod addr;
 mod bools;
 mod numbers;
 mod text;
+mod value;
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 
 pub use addr::Addr;
 pub use text::{Text, TextBuilder};
+pub use value::Value;
 
 /// A value that one column of a table holds: knows its Arrow type and both directions.
 pub trait Cell: Sized {
@@ -37,6 +39,6 @@ pub trait Cell: Sized {
     fn reader(array: &ArrayRef) -> Option<Self::Reader>;
     /// The value in `row`, which must be within the column.
     fn get(reader: &Self::Reader, row: usize) -> Self;
-    /// The value as text, without its unit; `None` for null.
-    fn shown(&self) -> Option<String>;
+    /// The value, whatever its type.
+    fn value(&self) -> Value<'_>;
 }

@@ -9,7 +9,7 @@ use arrow_buffer::BooleanBufferBuilder;
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 
-use super::Cell;
+use super::{Cell, Value};
 
 macro_rules! primitive {
     ($($rust:ty, $arrow:ty, $data:expr);+ $(;)?) => {$(
@@ -31,7 +31,7 @@ macro_rules! primitive {
                 array.as_primitive_opt::<$arrow>().filter(|a| a.null_count() == 0).cloned()
             }
             fn get(reader: &Self::Reader, row: usize) -> Self { reader.value(row) }
-            fn shown(&self) -> Option<String> { Some(self.to_string()) }
+            fn value(&self) -> Value<'_> { (*self).into() }
         }
         impl Cell for Option<$rust> {
             const NULLABLE: bool = true;
@@ -57,7 +57,7 @@ macro_rules! primitive {
             fn get(reader: &Self::Reader, row: usize) -> Self {
                 reader.is_valid(row).then(|| reader.value(row))
             }
-            fn shown(&self) -> Option<String> { self.map(|v| v.to_string()) }
+            fn value(&self) -> Value<'_> { (*self).into() }
         }
     )+};
 }

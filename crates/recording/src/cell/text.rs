@@ -11,8 +11,8 @@ use arrow_array::types as adt;
 use arrow_array::{Array, ArrayRef, DictionaryArray, PrimitiveArray, StringArray};
 use arrow_schema::DataType;
 
-use super::Cell;
 use super::numbers::Numbers;
+use super::{Cell, Value};
 use crate::limits;
 use crate::word::Word;
 
@@ -193,8 +193,8 @@ impl<W: Word> Cell for W {
     fn get(reader: &Self::Reader, row: usize) -> Self {
         reader.text(row)
     }
-    fn shown(&self) -> Option<String> {
-        Some(self.text().to_string())
+    fn value(&self) -> Value<'_> {
+        Value::Text(self.text())
     }
 }
 
@@ -222,8 +222,8 @@ impl<W: Word> Cell for Option<W> {
         let valid = reader.keys.is_valid(row);
         valid.then(|| reader.text(row))
     }
-    fn shown(&self) -> Option<String> {
-        self.as_ref().map(|word| word.text().to_string())
+    fn value(&self) -> Value<'_> {
+        self.as_ref().map(|word| &**word.text()).into()
     }
 }
 

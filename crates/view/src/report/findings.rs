@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use explain::{Explanation, Number};
-use recording::{Error, EventKind, Recording, Row, RowRef};
+use recording::{Error, EventKind, Recording, Row, RowRef, Value};
 
 use super::axis::Axis;
 use super::page::{Advice, Check, EvidenceRow, Finding, Mark, Step, StepKind, TableDoc};
 use super::{Thinned, short};
-use crate::text::{facts, number};
+use crate::numbers::number;
+use crate::text::facts;
 
 /// Findings, rows of one step, and rows of all that a page has.
 const MAX_FINDINGS: usize = 50;
@@ -186,12 +187,12 @@ pub(super) fn marks(explanation: &Explanation) -> Vec<Mark> {
 /// The rows as text, by their names.
 pub(super) fn rows(rows: &BTreeMap<RowRef, Row>, axis: Axis) -> BTreeMap<String, EvidenceRow> {
     let texts = rows.iter().map(|(at, row)| {
-        let cells = row.cells().into_iter();
+        let cells = row.cells().into_iter().filter(|(_, v)| *v != Value::Null);
         let row = EvidenceRow {
             table: at.table.into(),
             time_s: axis.seconds(row.time_ns()),
             cells: cells
-                .map(|(name, value)| (name.into(), short(&value)))
+                .map(|(name, value)| (name.into(), short(&value.to_string())))
                 .collect(),
         };
         (at.to_string(), row)

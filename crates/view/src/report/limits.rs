@@ -6,9 +6,14 @@ use recording::tables::{Listener, PortUse, Resource, TableSize};
 use recording::{Addr, Error, Recording, Text};
 
 use super::page::Limits;
-use super::{Names, Thinned, short};
-use crate::numbers::{endpoint, or_dash, tenth};
-use crate::text::{group, number};
+use super::{Thinned, short};
+use crate::columns::{Column, Unit, columns, left, right};
+use crate::numbers::{number, tenth};
+use crate::screen::How;
+use crate::stat::listeners::Listening;
+use crate::stat::ports::Used;
+use crate::stat::tables::Structure;
+use crate::stat::usage::Checked;
 
 /// Rows of a table that a page has.
 const MAX_ROWS: usize = 200;
@@ -18,39 +23,152 @@ const MAX_SEEN: usize = 1 << 16;
 /// A listening socket: namespace, address, port, id.
 type Socket = (u32, Addr, u16, u64);
 
-/// A row before it is chosen: how full it was at most, and its cells.
-type Row = (Option<f64>, Vec<String>);
+/// A column of a table, and whether its values are the most that there were.
+struct Shown<L: 'static> {
+    column: Column<L>,
+    at_most: bool,
+}
+
+const fn last<L>(column: Column<L>) -> Shown<L> {
+    Shown {
+        column,
+        at_most: false,
+    }
+}
+
+const fn most<L>(column: Column<L>) -> Shown<L> {
+    Shown {
+        column,
+        at_most: true,
+    }
+}
+
+const LISTENERS: &[Shown<Listening>] = &[
+    last(Listening::LOCAL),
+    last(Listening::NETNS),
+    most(Listening::ACCEPTQ),
+    last(Listening::BACKLOG),
+    most(Listening::SYNQ),
+    last(Listening::DROPPED),
+];
+
+const PORTS: &[Shown<Used>] = &[
+    last(Used::FROM),
+    last(Used::TO),
+    last(Used::NETNS),
+    most(Used::USED),
+    last(Used::OF),
+    last(Used::TIME_WAIT),
+    last(Used::ESTAB),
+];
+
+const TABLES: &[Shown<Structure>] = &[
+    last(Structure::STRUCTURE),
+    last(Structure::NETNS),
+    last(Structure::AT_FIRST),
+    most(Structure::ENTRIES),
+    last(Structure::LIMIT),
+    last(Structure::BUCKETS),
+    last(Structure::MEAN),
+    last(Structure::LONGEST),
+    last(Structure::BYTES),
+];
+
+const RESOURCES: &[Shown<Checked>] = &[
+    last(Checked::RESOURCE),
+    last(Checked::INSTANCE),
+    last(Checked::ASPECT),
+    last(Checked::METRIC),
+    most(Checked::MOST),
+    last(Checked::UNIT_OF_MOST),
+    last(Checked::LIMIT),
+];
+
+impl Structure {
+    columns! {
+        /// Entries when it was first sampled.
+        AT_FIRST: right("ENTRIES, at first", 10, &[], Unit::Count) => |l, _| l.at_first.into();
+    }
+}
+
+impl Checked {
+    columns! {
+        /// The greatest value; of what counts up, by how much it rose.
+        MOST: right("VALUE", 14, &[], Unit::Measure) => |l, _| match l.row.value.abs() < 1_000.0 {
+            true => tenth(l.row.value).into(),
+            false => number(l.row.value).into(),
+        };
+        /// Unit of that.
+        UNIT_OF_MOST: left("UNIT", 7, &[], Unit::Name) => |l, _| match l.row.cumulative {
+            true => format!("{} more", l.row.unit).into(),
+            false => (&l.row.unit).into(),
+        };
+    }
+}
 
 /// The tables that have rows.
-pub(super) fn limits(
-    recording: &Recording,
-    names: &Names,
-    thinned: &mut Thinned,
-) -> Result<Vec<Limits>, Error> {
+pub(super) fn limits(recording: &Recording, thinned: &mut Thinned) -> Result<Vec<Limits>, Error> {
+    let how = How::of(&recording.manifest);
     let all = [
-        listeners(recording, names, thinned)?,
-        ports(recording, names, thinned)?,
-        tables(recording, names, thinned)?,
-        resources(recording, names, thinned)?,
+        table(
+            "listeners",
+            "Listeners",
+            LISTENERS,
+            listeners(recording, thinned)?,
+            &how,
+        ),
+        table(
+            "ports",
+            "Local ports by destination",
+            PORTS,
+            ports(recording, thinned)?,
+            &how,
+        ),
+        table(
+            "tables",
+            "Lookup structures of the kernel",
+            TABLES,
+            tables(recording, thinned)?,
+            &how,
+        ),
+        table(
+            "resources",
+            "Resources",
+            RESOURCES,
+            resources(recording, thinned)?,
+            &how,
+        ),
     ];
     Ok(all.into_iter().filter(|t| !t.rows.is_empty()).collect())
 }
 
-/// The fullest first.
-fn table(id: &str, title: &str, columns: &[&str], mut rows: Vec<Row>) -> Limits {
-    rows.sort_by(|a, b| {
-        let full = |row: &Row| row.0.unwrap_or(-1.0);
-        full(b).total_cmp(&full(a))
-    });
-    let left_out = rows.len().saturating_sub(MAX_ROWS);
-    rows.truncate(MAX_ROWS);
+/// Lines as rows, the fullest first: each comes with how full it was at most.
+fn table<L>(
+    id: &str,
+    title: &str,
+    columns: &[Shown<L>],
+    mut lines: Vec<(Option<f64>, L)>,
+    how: &How,
+) -> Limits {
+    let full = |line: &(Option<f64>, L)| line.0.unwrap_or(-1.0);
+    lines.sort_by(|a, b| full(b).total_cmp(&full(a)));
+    let left_out = lines.len().saturating_sub(MAX_ROWS);
+    lines.truncate(MAX_ROWS);
+    let cells = |line: &L| {
+        let cells = columns.iter().map(|c| c.column.grouped(line, how));
+        cells.map(|cell| short(&cell)).collect()
+    };
+    let heading = |c: &Shown<L>| match c.at_most {
+        true => format!("{}, at most", c.column.head.name),
+        false => c.column.head.name.to_string(),
+    };
     Limits {
         id: id.into(),
         title: title.into(),
-        columns: columns.iter().map(|c| (*c).into()).collect(),
-        rows: rows
-            .into_iter()
-            .map(|(full, cells)| (cells, full))
+        columns: columns.iter().map(heading).collect(),
+        rows: lines
+            .iter()
+            .map(|(full, line)| (cells(line), *full))
             .collect(),
         left_out: left_out as f64,
     }
@@ -68,50 +186,41 @@ fn full<K, V>(all: &BTreeMap<K, V>, what: &str, thinned: &mut Thinned) {
     });
 }
 
-fn listeners(recording: &Recording, names: &Names, thinned: &mut Thinned) -> Result<Limits, Error> {
-    let mut all: BTreeMap<Socket, (Listener, u32, u32, u32)> = BTreeMap::new();
+/// Lines, each with how full it was at most.
+type Lines<L> = Vec<(Option<f64>, L)>;
+
+/// Of each its last sample, with the most that its queues held.
+fn listeners(recording: &Recording, thinned: &mut Thinned) -> Result<Lines<Listening>, Error> {
+    let mut all: BTreeMap<Socket, (Listener, u32)> = BTreeMap::new();
     for batch in recording.scan::<Listener>()? {
         for (_, l) in batch?.rows() {
             let key = (l.netns, l.local_addr, l.local_port, l.sock);
             if room(&all, &key) {
                 let drops = l.drops;
-                let seen = all.entry(key).or_insert_with(|| (l.clone(), 0, 0, drops));
-                (seen.1, seen.2) = (seen.1.max(l.accept_queue), seen.2.max(l.syn_queue));
-                seen.0 = l;
+                let seen = &mut all.entry(key).or_insert_with(|| (l.clone(), drops)).0;
+                *seen = Listener {
+                    accept_queue: l.accept_queue.max(seen.accept_queue),
+                    syn_queue: l.syn_queue.max(seen.syn_queue),
+                    ..l
+                };
             }
         }
     }
     full(&all, "listeners", thinned);
-    let rows = all
-        .into_values()
-        .map(|(l, accept_queue, syn_queue, drops)| {
-            let full = f64::from(accept_queue) / f64::from(l.backlog.max(1));
-            let cells = vec![
-                endpoint(l.local_addr, l.local_port),
-                names.netns(l.netns),
-                group(accept_queue.into()),
-                group(l.backlog.into()),
-                group(syn_queue.into()),
-                group(l.drops.saturating_sub(drops).into()),
-            ];
-            (Some(full), cells)
-        });
-    Ok(table(
-        "listeners",
-        "Listeners",
-        &[
-            "listens at",
-            "namespace",
-            "waiting for accept(), at most",
-            "backlog",
-            "half open, at most",
-            "dropped",
-        ],
-        rows.collect(),
-    ))
+    let lines = all.into_values().map(|(row, drops)| {
+        let full = f64::from(row.accept_queue) / f64::from(row.backlog.max(1));
+        let line = Listening {
+            dropped: row.drops.saturating_sub(drops),
+            row,
+            ..Listening::default()
+        };
+        (Some(full), line)
+    });
+    Ok(lines.collect())
 }
 
-fn ports(recording: &Recording, names: &Names, thinned: &mut Thinned) -> Result<Limits, Error> {
+/// Of each destination the sample in which most ports were in use.
+fn ports(recording: &Recording, thinned: &mut Thinned) -> Result<Lines<Used>, Error> {
     let mut all: BTreeMap<(u32, Addr, Addr, u16), PortUse> = BTreeMap::new();
     for batch in recording.scan::<PortUse>()? {
         for (_, p) in batch?.rows() {
@@ -125,82 +234,30 @@ fn ports(recording: &Recording, names: &Names, thinned: &mut Thinned) -> Result<
         }
     }
     full(&all, "destinations", thinned);
-    let rows = all.into_values().map(|p| {
-        let range = u32::from(p.range_high.saturating_sub(p.range_low)) + 1;
-        let of = range.saturating_sub(p.reserved);
-        let cells = vec![
-            p.local_addr.to_string(),
-            endpoint(p.remote_addr, p.remote_port),
-            names.netns(p.netns),
-            group(p.ports_used.into()),
-            group(of.into()),
-            group(p.time_wait.into()),
-            group(p.established.into()),
-        ];
-        (Some(f64::from(p.ports_used) / f64::from(of.max(1))), cells)
-    });
-    Ok(table(
-        "ports",
-        "Local ports by destination",
-        &[
-            "from",
-            "to",
-            "namespace",
-            "ports in use, at most",
-            "of",
-            "in TIME_WAIT",
-            "established",
-        ],
-        rows.collect(),
-    ))
+    let lines = all.into_values().map(Used);
+    Ok(lines.map(|line| (line.used_share(), line)).collect())
 }
 
-fn tables(recording: &Recording, names: &Names, thinned: &mut Thinned) -> Result<Limits, Error> {
-    let mut all: BTreeMap<(u32, Text), (u64, TableSize)> = BTreeMap::new();
+/// Of each structure the sample in which it had most entries.
+fn tables(recording: &Recording, thinned: &mut Thinned) -> Result<Lines<Structure>, Error> {
+    let mut all: BTreeMap<(u32, Text), Structure> = BTreeMap::new();
     for batch in recording.scan::<TableSize>()? {
-        for (_, t) in batch?.rows() {
-            let key = (t.netns, t.structure.clone());
+        for (_, row) in batch?.rows() {
+            let key = (row.netns, row.structure.clone());
             if room(&all, &key) {
-                let first = t.entries;
-                let seen = all.entry(key).or_insert_with(|| (first, t.clone()));
-                if t.entries >= seen.1.entries {
-                    seen.1 = t;
+                let seen = all.entry(key).or_insert_with(|| Structure {
+                    at_first: Some(row.entries),
+                    row: row.clone(),
+                });
+                if row.entries >= seen.row.entries {
+                    seen.row = row;
                 }
             }
         }
     }
     full(&all, "lookup structures", thinned);
-    let rows = all.into_values().map(|(first, t)| {
-        let share = |of: Option<u64>| Some(t.entries as f64 / of.filter(|n| *n > 0)? as f64);
-        let cells = vec![
-            short(&t.structure),
-            names.netns(t.netns),
-            group(first),
-            group(t.entries),
-            or_dash(t.limit.map(group)),
-            or_dash(t.buckets.map(group)),
-            or_dash(share(t.buckets).map(|mean| format!("{mean:.3}"))),
-            or_dash(t.longest_chain.map(group)),
-            or_dash(t.bytes.map(group)),
-        ];
-        (share(t.limit), cells)
-    });
-    Ok(table(
-        "tables",
-        "Lookup structures of the kernel",
-        &[
-            "structure",
-            "namespace",
-            "entries at first",
-            "at most",
-            "limit",
-            "buckets",
-            "mean chain",
-            "longest chain",
-            "bytes",
-        ],
-        rows.collect(),
-    ))
+    let lines = all.into_values();
+    Ok(lines.map(|line| (line.limit_share(), line)).collect())
 }
 
 /// A resource's value, over time.
@@ -211,7 +268,7 @@ struct Seen {
     most: f64,
 }
 
-fn resources(recording: &Recording, names: &Names, thinned: &mut Thinned) -> Result<Limits, Error> {
+fn resources(recording: &Recording, thinned: &mut Thinned) -> Result<Lines<Checked>, Error> {
     let mut all: BTreeMap<(u32, Text, Text, Text, Text), Seen> = BTreeMap::new();
     for batch in recording.scan::<Resource>()? {
         for (_, r) in batch?.rows() {
@@ -236,62 +293,24 @@ fn resources(recording: &Recording, names: &Names, thinned: &mut Thinned) -> Res
         }
     }
     full(&all, "resources", thinned);
-    let rows = all.into_values().filter_map(|seen| resource(seen, names));
-    Ok(table(
-        "resources",
-        "Resources",
-        &[
-            "resource",
-            "which",
-            "namespace",
-            "aspect",
-            "metric",
-            "at most",
-            "unit",
-            "limit",
-        ],
-        rows.collect(),
-    ))
+    Ok(all.into_values().filter_map(resource).collect())
 }
 
 /// A resource that has a limit, is short, or failed; others say nothing here.
-fn resource(seen: Seen, names: &Names) -> Option<Row> {
-    let Seen {
-        row,
-        first_ns,
-        first,
-        most,
-    } = seen;
-    let seconds = row.time_ns.saturating_sub(first_ns) as f64 / 1e9;
-    let grew = row.value - first;
+fn resource(seen: Seen) -> Option<(Option<f64>, Checked)> {
+    let seconds = seen.row.time_ns.saturating_sub(seen.first_ns) as f64 / 1e9;
+    let grew = seen.row.value - seen.first;
     // Of what counts up the limit is per second.
-    let (value, against, unit) = match row.cumulative {
-        true if seconds > 0.0 => (grew, grew / seconds, format!("{} more", row.unit)),
+    let (value, against) = match seen.row.cumulative {
+        true if seconds > 0.0 => (grew, grew / seconds),
         true => return None,
-        false => (most, most, row.unit.to_string()),
+        false => (seen.most, seen.most),
     };
-    let full = row
-        .limit
-        .filter(|limit| *limit > 0.0)
-        .map(|limit| against / limit);
-    if full.is_none() && (value <= 0.0 || &*row.aspect == "utilisation") {
+    let limit = seen.row.limit.filter(|limit| *limit > 0.0);
+    let full = limit.map(|limit| against / limit);
+    if full.is_none() && (value <= 0.0 || &*seen.row.aspect == "utilisation") {
         return None;
     }
-    let cells = vec![
-        short(&row.resource),
-        short(&row.instance),
-        match row.netns {
-            0 => String::new(),
-            netns => names.netns(netns),
-        },
-        short(&row.aspect),
-        short(&row.metric),
-        match value.abs() < 1_000.0 {
-            true => tenth(value),
-            false => number(value),
-        },
-        short(&unit),
-        or_dash(row.limit.map(number)),
-    ];
-    Some((full, cells))
+    let row = Resource { value, ..seen.row };
+    Some((full, Checked { row, per_s: None }))
 }

@@ -126,7 +126,7 @@ fn run(
         sockets: sockets::sockets(recording, reading, axis, &names, &mut thinned)?,
         threads: threads::threads(recording, axis, &mut thinned)?,
         flames: profiles.flames(&mut thinned),
-        limits: limits::limits(recording, &names, &mut thinned)?,
+        limits: limits::limits(recording, &mut thinned)?,
         rows: findings::rows(&evidence, axis),
         tables: findings::tables(&evidence),
         thinned: thinned.0,

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use analysis::words::count;
 use explain::{Answer, Explanation, Holds, Id, Summary};
 use recording::{Error, Intent, Manifest, Recording, Text, Verdict, tables};
 
 use super::axis::Axis;
 use super::page::{Facts, Note, Overview, Setting, Source};
 use super::{Names, Thinned, short};
-use crate::text::{REDACTED, group};
+use crate::text::REDACTED;
 
 /// Namespaces, sources and settings that a page has.
 const MAX_NAMESPACES: usize = 1_000;
@@ -69,19 +70,19 @@ fn cost(m: &Manifest) -> Vec<String> {
         format!(
             "The recorder used {} ms of CPU ({} in user mode, {} in the kernel), {share:.1} % of one \
              CPU; what the programs in the kernel used is not in it.",
-            group(ms),
-            group(c.user_ms),
-            group(c.system_ms)
+            count(ms),
+            count(c.user_ms),
+            count(c.system_ms)
         ),
         format!(
             "It took {} MB of memory at most, and {} MB in the kernel for the ring.",
-            group(c.max_rss_bytes >> 20),
-            group(c.ring_bytes >> 20)
+            count(c.max_rss_bytes >> 20),
+            count(c.ring_bytes >> 20)
         ),
         format!(
             "The longest round of samples took {} µs, the longest snapshot of a namespace {} µs.",
-            group(c.longest_round_us),
-            group(c.longest_snapshot_us)
+            count(c.longest_round_us),
+            count(c.longest_snapshot_us)
         ),
     ]
 }
@@ -141,7 +142,7 @@ fn counts(summary: &Summary) -> Vec<(String, String)> {
         ("counters", summary.counters, true),
     ];
     let told = all.into_iter().filter(|(_, n, always)| *always || *n > 0);
-    told.map(|(label, n, _)| (label.into(), group(n))).collect()
+    told.map(|(label, n, _)| (label.into(), count(n))).collect()
 }
 
 /// What the recording lacks, and what was left out when it was explained.

@@ -35,11 +35,12 @@ pub(super) fn timelines<'a>(
         _ => None,
     });
     let (throughput, counters) = counters(recording, axis, names, wanted.collect())?;
+    let [time_wait, structures] = table_sizes(recording, axis, names)?;
     let all = [
         throughput,
-        table_sizes(recording, axis, names, true)?,
+        time_wait,
         backlogs(recording, axis, names)?,
-        table_sizes(recording, axis, names, false)?,
+        structures,
     ];
     charts.extend(all.into_iter().flatten());
     charts.extend(cpus(recording, axis)?);
@@ -146,23 +147,35 @@ fn backlogs(recording: &Recording, axis: Axis, names: &Names) -> Result<Option<C
     ))
 }
 
-/// Entries of TIME_WAIT, or of every other lookup structure.
+/// Lookup structures by namespace and name.
+type Structures = BTreeMap<(u32, Text), Gauge>;
+
+/// Entries of TIME_WAIT, and of every other lookup structure.
 fn table_sizes(
     recording: &Recording,
     axis: Axis,
     names: &Names,
-    time_wait: bool,
-) -> Result<Option<Chart>, Error> {
-    let mut all: BTreeMap<(u32, Text), Gauge> = BTreeMap::new();
+) -> Result<[Option<Chart>; 2], Error> {
+    let (mut time_wait, mut others) = (Structures::new(), Structures::new());
     for batch in recording.scan::<TableSize>()? {
         for (_, t) in batch?.rows() {
-            if (&*t.structure == "time-wait") == time_wait
-                && let Some(gauge) = gauge(&mut all, (t.netns, t.structure.clone()), axis)
-            {
+            let all = match &*t.structure {
+                "time-wait" => &mut time_wait,
+                _ => &mut others,
+            };
+            if let Some(gauge) = gauge(all, (t.netns, t.structure.clone()), axis) {
                 gauge.add(t.time_ns, t.entries as f64, t.limit.map(|l| l as f64));
             }
         }
     }
+    Ok([
+        structures(time_wait, names, true),
+        structures(others, names, false),
+    ])
+}
+
+/// Those that grew most.
+fn structures(mut all: Structures, names: &Names, time_wait: bool) -> Option<Chart> {
     let followed = all.len();
     all.retain(|(_, structure), gauge| {
         // Memory pools of the whole kernel are told only when they grew.
@@ -199,7 +212,7 @@ fn table_sizes(
         false => ("tables", "Lookup structures", "entries"),
     };
     let note = only_the_first("that grew most", TABLES, of);
-    Ok(chart(id, title, unit, lines.collect(), note))
+    chart(id, title, unit, lines.collect(), note)
 }
 
 /// What one CPU did, ms.

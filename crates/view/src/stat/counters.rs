@@ -3,30 +3,67 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use recording::counter::{definition, is_gauge, is_setting};
+use recording::counter::{Definition, definition, is_gauge, is_setting};
 use recording::tables::Counter;
-use recording::{Row, Text};
-use serde::Serialize;
+use recording::{Filter, Row, Text};
 
-use super::rounds::{Rounds, per_s};
-use crate::numbers::{or_dash, rounded, tenth};
-use crate::screen::{Column, Screen, When};
-use crate::view::View;
+use super::rounds::{Sampler, per_s};
+use crate::columns::{Unit, Value, columns, heads, json, left, right};
+use crate::screen::Screen;
 
 /// Counters followed; a kernel has some 400 per namespace.
 const MAX_COUNTERS: usize = 1 << 18;
 /// Both files of a namespace are read within this time.
 const SAMPLE_NS: u64 = 100_000_000;
 
-const COLUMNS: &[Column] = &[
-    ("TIME", -15),
-    ("NETNS", -10),
-    ("GROUP", -8),
-    ("COUNTER", -26),
-    ("DELTA", 10),
-    ("PER-S", 11),
-    ("MEANING", -1),
-];
+/// A counter that moved.
+pub(crate) struct Moving {
+    time_ns: u64,
+    name: Name,
+    value: i64,
+    delta: i64,
+    over_ns: Option<u64>,
+}
+
+columns! {
+    Moving = "counter" {
+        text TIME NETNS GROUP COUNTER DELTA PER_S MEANING;
+        json TIME NETNS GROUP COUNTER DELTA INTERVAL PER_S VALUE MEANING SOURCE;
+    }
+    TIME: heads::TIME => |l, _| Value::Time(l.time_ns);
+    NETNS: heads::NETNS => |l, _| Value::Netns(l.name.0);
+    /// Group of the counter, as `nstat` and /proc/net name it.
+    GROUP: left("GROUP", 8, &["group"], Unit::Name) => |l, _| (&l.name.1).into();
+    /// Its name.
+    COUNTER: left("COUNTER", 26, &["name"], Unit::Name) => |l, _| (&l.name.2).into();
+    /// By how much it moved since the report before.
+    DELTA: right("DELTA", 10, &["delta"], Unit::Change) => |l, _| l.delta.into();
+    /// How fast; nothing for gauges.
+    PER_S: right("PER-S", 11, &["per_s"], Unit::PerSecond) => |l, _| l.per_s().into();
+    /// What it counts, where that is known.
+    MEANING: left("MEANING", 1, &["meaning"], Unit::Words) => |l, _| l.definition().map(|d| d.says).into();
+    /// The time in which it moved.
+    INTERVAL: json(&["interval_ns"], Unit::Ns) => |l, _| l.over_ns.into();
+    /// Its value now.
+    VALUE: json(&["value"], Unit::Count) => |l, _| l.value.into();
+    /// Where the meaning is from.
+    SOURCE: json(&["source"], Unit::Words) => |l, _| l.definition().map(|d| d.source).into();
+}
+
+impl Moving {
+    fn full(&self) -> String {
+        format!("{}.{}", self.name.1, self.name.2)
+    }
+
+    fn per_s(&self) -> Option<f64> {
+        let over_ns = self.over_ns.filter(|_| !is_gauge(&self.full()))?;
+        per_s(self.delta as f64, over_ns)
+    }
+
+    fn definition(&self) -> Option<Definition> {
+        definition(&self.full())
+    }
+}
 
 /// A counter of a namespace.
 pub(super) type Name = (u32, Text, Text);
@@ -60,15 +97,28 @@ fn read_first(group: &str) -> bool {
 }
 
 impl Samples {
-    /// Whether a row is of a new sample of its namespace.
-    pub(super) fn begins(&self, row: &Counter) -> bool {
+    /// The namespace that a counter is of, if it is asked for.
+    pub(super) fn key(&self, row: &Row, filter: &Filter) -> Option<u32> {
+        match row {
+            Row::Counter(row) => filter.netns_ok(row.netns).then_some(row.netns),
+            _ => None,
+        }
+    }
+
+    /// Whether a row is of the sample of its namespace that was begun.
+    pub(super) fn continues(&self, row: &Row) -> bool {
+        matches!(row, Row::Counter(row) if !self.begins(row))
+    }
+
+    fn begins(&self, row: &Counter) -> bool {
         self.spans.get(&row.netns).is_none_or(|span| {
             let apart = row.time_ns.saturating_sub(span.sample_ns);
             apart > SAMPLE_NS || (read_first(&row.group) && apart > 0)
         })
     }
 
-    pub(super) fn add(&mut self, row: &Counter) {
+    pub(super) fn add(&mut self, row: &Row) {
+        let Row::Counter(row) = row else { return };
         if self.begins(row) {
             let span = self.spans.entry(row.netns).or_default();
             span.sample_ns = row.time_ns;
@@ -110,38 +160,41 @@ impl Samples {
 
 pub(super) struct Counters {
     all: bool,
-    rounds: Rounds<u32>,
     samples: Samples,
 }
 
-#[derive(Serialize)]
-struct Line<'r> {
-    r#type: &'static str,
-    #[serde(flatten)]
-    when: When,
-    netns: u32,
-    netns_name: Option<String>,
-    group: &'r str,
-    name: &'r str,
-    delta: i64,
-    interval_ns: Option<u64>,
-    per_s: Option<f64>,
-    value: i64,
-    meaning: Option<&'static str>,
-    source: Option<&'static str>,
-}
-
 impl Counters {
-    pub(super) fn new(all: bool, every_ns: u64) -> Counters {
+    pub(super) fn new(all: bool) -> Counters {
         Counters {
             all,
-            rounds: Rounds::new(every_ns),
             samples: Samples::default(),
         }
     }
+}
 
-    fn close(&mut self, screen: &mut Screen) -> io::Result<()> {
-        let Some(time_ns) = self.rounds.close() else {
+impl Sampler for Counters {
+    /// Namespace.
+    type Key = u32;
+
+    fn tables(&self) -> Vec<&'static str> {
+        vec!["counter"]
+    }
+
+    fn key(&mut self, row: &Row, filter: &Filter) -> Option<u32> {
+        self.samples.key(row, filter)
+    }
+
+    fn continues(&self, row: &Row) -> bool {
+        self.samples.continues(row)
+    }
+
+    fn add(&mut self, row: Row, _: &mut Screen) -> io::Result<()> {
+        self.samples.add(&row);
+        Ok(())
+    }
+
+    fn close(&mut self, shown_ns: Option<u64>, screen: &mut Screen) -> io::Result<()> {
+        let Some(time_ns) = shown_ns else {
             return Ok(());
         };
         let compares = self.samples.has_begun();
@@ -149,92 +202,26 @@ impl Counters {
         let mut shown = 0;
         let all = self.all;
         self.samples.report(|name, moved, over_ns| {
-            let delta = moved.delta.unwrap_or(0);
-            let moved_at_all = delta != 0 && !is_setting(&format!("{}.{}", name.1, name.2));
+            let line = Moving {
+                time_ns,
+                name: name.clone(),
+                value: moved.value,
+                delta: moved.delta.unwrap_or(0),
+                over_ns,
+            };
+            let moved_at_all = line.delta != 0 && !is_setting(&line.full());
             if result.is_ok() && compares && (all || moved_at_all) {
                 shown += 1;
-                result = line(time_ns, name, moved.value, delta, over_ns, screen);
+                result = screen.show(&line);
             }
         });
         if compares {
-            if shown == 0 && !screen.how.json {
+            if shown == 0 {
                 let time = screen.how.time(time_ns);
                 screen.more(&format!("{time} no counter moved"))?;
             }
             screen.end_report();
         }
         result
-    }
-}
-
-fn line(
-    time_ns: u64,
-    (netns, group, name): &Name,
-    value: i64,
-    delta: i64,
-    over_ns: Option<u64>,
-    screen: &mut Screen,
-) -> io::Result<()> {
-    let full = format!("{group}.{name}");
-    let rate = over_ns.filter(|_| !is_gauge(&full));
-    let rate = rate.and_then(|ns| per_s(delta as f64, ns));
-    let known = definition(&full);
-    if screen.how.json {
-        return screen.json(&Line {
-            r#type: "counter",
-            when: When::of(time_ns, screen.how),
-            netns: *netns,
-            netns_name: screen.how.names.get(netns).cloned(),
-            group,
-            name,
-            delta,
-            interval_ns: over_ns,
-            per_s: rate.map(rounded),
-            value,
-            meaning: known.map(|d| d.says),
-            source: known.map(|d| d.source),
-        });
-    }
-    let cells = [
-        screen.how.time(time_ns),
-        screen.how.netns(*netns),
-        group.to_string(),
-        name.to_string(),
-        format!("{delta:+}"),
-        or_dash(rate.map(tenth)),
-        known.map_or(String::new(), |d| d.says.to_string()),
-    ];
-    screen.line(COLUMNS, &cells)
-}
-
-impl View for Counters {
-    fn tables(&self) -> Vec<&'static str> {
-        vec!["counter"]
-    }
-
-    fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
-        let Row::Counter(row) = row else {
-            return Ok(());
-        };
-        if !screen.how.filter.netns_ok(row.netns) {
-            return Ok(());
-        }
-        if self.samples.begins(row) && self.rounds.begins(&row.netns, row.time_ns) {
-            self.close(screen)?;
-        }
-        self.rounds.add(row.netns, row.time_ns);
-        self.samples.add(row);
-        Ok(())
-    }
-
-    fn passed(&mut self, time_ns: u64, screen: &mut Screen) -> io::Result<()> {
-        match self.rounds.over(time_ns) {
-            true => self.close(screen),
-            false => Ok(()),
-        }
-    }
-
-    fn end(&mut self, screen: &mut Screen) -> io::Result<()> {
-        self.close(screen)
     }
 }

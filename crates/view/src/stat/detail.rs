@@ -1,7 +1,8 @@
 //! A socket's details in the words of `ss -tin`, and what is derived from them.
 
 use recording::tables::Socket;
-use serde::Serialize;
+
+use crate::numbers::bits_per_s;
 
 /// A slow-start threshold that was never set.
 const NO_SSTHRESH: u32 = 0x7fff_ffff;
@@ -10,7 +11,7 @@ const NO_SSTHRESH: u32 = 0x7fff_ffff;
 const NEVER_MS: u32 = u32::MAX / 1000;
 
 /// What the kernel does not say but its numbers tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Derived {
     /// cwnd × mss ÷ rtt: what the window lets through.
     pub(crate) send_bits_per_s: Option<u64>,
@@ -56,17 +57,6 @@ impl Derived {
             rwnd_limited_percent: share(s.rwnd_limited_us),
             sndbuf_limited_percent: share(s.sndbuf_limited_us),
         }
-    }
-}
-
-/// A rate as people say it.
-pub(crate) fn bits_per_s(rate: u64) -> String {
-    let rate = rate as f64;
-    match rate {
-        r if r >= 1e9 => format!("{:.2}Gbit/s", r / 1e9),
-        r if r >= 1e6 => format!("{:.1}Mbit/s", r / 1e6),
-        r if r >= 1e3 => format!("{:.1}kbit/s", r / 1e3),
-        r => format!("{r:.0}bit/s"),
     }
 }
 

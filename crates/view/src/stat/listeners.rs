@@ -7,36 +7,90 @@ use ahash::AHashMap;
 use analysis::owners::{self, Owner, Owners, Place};
 use analysis::{AcceptQueue, Activity};
 use recording::tables::Listener;
-use recording::{Addr, Row};
-use serde::Serialize;
+use recording::{Addr, Filter, Row, Table};
 
-use super::rounds::{Rounds, per_s};
-use crate::numbers::{endpoint, or_dash, rounded, tenth, text_or_dash};
-use crate::screen::{Column, Screen, When};
-use crate::view::View;
+use super::rounds::{Sampler, per_s};
+use crate::columns::{Unit, Value, columns, heads, left, right, row};
+use crate::screen::Screen;
 
 /// Listeners followed.
 const MAX_LISTENERS: usize = 1 << 16;
 
-const COLUMNS: &[Column] = &[
-    ("TIME", -15),
-    ("NETNS", -10),
-    ("LOCAL", -21),
-    ("ACCEPTQ", 7),
-    ("BACKLOG", 7),
-    ("SYNQ", 6),
-    ("YOUNG", 6),
-    ("DROPS", 8),
-    ("DROPS/s", 8),
-    ("ACCEPTED/s", 10),
-    ("PID", 7),
-    ("COMM", -15),
-    ("NOTES", -1),
-];
+/// A listener: its last sample, whose it is, and what became of it in some time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listening {
+    pub(crate) row: Listener,
+    pub(crate) owner: Owner,
+    /// The time; `None` before there are two samples.
+    pub(crate) over_ns: Option<u64>,
+    /// Packets that were dropped at it.
+    pub(crate) dropped: u32,
+    /// Connections that it accepted, where that is known.
+    pub(crate) accepted: Option<u64>,
+    /// Its accept queue, sample by sample, where it is followed.
+    pub(crate) queue: Vec<f64>,
+}
+
+columns! {
+    Listening = "listener" {
+        text TIME NETNS LOCAL ACCEPTQ BACKLOG SYNQ YOUNG DROPS DROP_RATE ACCEPT_RATE PID COMM NOTES;
+        json TIME ROW NETNS PID COMM DROP_RATE ACCEPT_RATE;
+    }
+    TIME: heads::TIME => |l, _| Value::Time(l.row.time_ns);
+    ROW: row(Listener::INFO) => |l, _| Value::Row(l.row.cells());
+    NETNS: heads::NETNS => |l, _| Value::Netns(l.row.netns);
+    /// Address and port listened on.
+    LOCAL: heads::LOCAL => |l, _| Value::Endpoint(l.row.local_addr, l.row.local_port);
+    /// Connections that wait for accept() (ss: Recv-Q).
+    ACCEPTQ: right("ACCEPTQ", 7, &["accept_queue"], Unit::Count) => |l, _| l.row.accept_queue.into();
+    /// Limit of that queue (ss: Send-Q); one more than this may wait.
+    BACKLOG: right("BACKLOG", 7, &["backlog"], Unit::Count) => |l, _| l.row.backlog.into();
+    /// Half-open connections: SYN received, handshake not complete.
+    SYNQ: right("SYNQ", 6, &["syn_queue"], Unit::Count) => |l, _| l.row.syn_queue.into();
+    /// Those among them whose SYN-ACK was not retransmitted yet.
+    YOUNG: right("YOUNG", 6, &["syn_queue_young"], Unit::Count) => |l, _| l.row.syn_queue_young.into();
+    /// Packets dropped at this listener since it was made.
+    DROPS: right("DROPS", 8, &["drops"], Unit::Count) => |l, _| l.row.drops.into();
+    /// The same since the report before.
+    DROP_RATE: right("DROPS/s", 8, &["drops_per_s"], Unit::PerSecond) => |l, _| l.per_s(Some(l.dropped.into())).into();
+    /// Handshakes completed, where state changes are recorded and one socket only listens there.
+    ACCEPT_RATE: right("ACCEPTED/s", 10, &["accepted_per_s"], Unit::PerSecond)
+        => |l, _| l.per_s(l.accepted).into();
+    PID: heads::PID => |l, _| l.owner.pid.into();
+    COMM: heads::COMM => |l, _| l.owner.comm.as_ref().into();
+    /// What is wrong with it, or unusual.
+    NOTES: left("NOTES", 1, &[], Unit::Words) => |l, _| l.notes().into();
+}
+
+impl Listening {
+    /// How many a second.
+    pub(crate) fn per_s(&self, n: Option<u64>) -> Option<f64> {
+        per_s(n? as f64, self.over_ns?)
+    }
+
+    fn notes(&self) -> String {
+        let all = [
+            (AcceptQueue::of(&self.row).is_full(), "accept queue full"),
+            (self.row.synflood_warned, "SYN flooding logged"),
+            (self.row.reuseport, "reuseport"),
+        ];
+        let notes = all
+            .iter()
+            .filter(|(holds, _)| *holds)
+            .map(|(_, note)| *note);
+        notes.collect::<Vec<_>>().join(", ")
+    }
+
+    fn passes(&self, f: &Filter) -> bool {
+        let l = &self.row;
+        f.ports_ok(l.local_port, 0)
+            && (f.addrs_ok(l.local_addr, l.local_addr) || l.local_addr.is_any())
+            && self.owner.passes(f)
+    }
+}
 
 pub(super) struct Listeners {
     owners: Owners,
-    rounds: Rounds<(u32, u64)>,
     /// The round, in the order of the report.
     now: BTreeMap<(u32, u16, Addr, u64), Listener>,
     /// Drops and time of each socket in the last report.
@@ -49,24 +103,10 @@ pub(super) struct Listeners {
     events: bool,
 }
 
-#[derive(Serialize)]
-struct Line<'l> {
-    r#type: &'static str,
-    unix_ns: i64,
-    #[serde(flatten)]
-    listener: &'l Listener,
-    netns_name: Option<String>,
-    pid: Option<u32>,
-    comm: Option<recording::Text>,
-    drops_per_s: Option<f64>,
-    accepted_per_s: Option<f64>,
-}
-
 impl Listeners {
-    pub(super) fn new(events: bool, every_ns: u64) -> Listeners {
+    pub(super) fn new(events: bool) -> Listeners {
         Listeners {
             owners: Owners::default(),
-            rounds: Rounds::new(every_ns),
             now: BTreeMap::new(),
             shown: AHashMap::new(),
             accepted: AHashMap::new(),
@@ -74,12 +114,48 @@ impl Listeners {
             events,
         }
     }
+}
 
-    fn close(&mut self, screen: &mut Screen) -> io::Result<()> {
-        let shown = self.rounds.close().is_some();
+impl Sampler for Listeners {
+    /// Namespace and socket.
+    type Key = (u32, u64);
+
+    fn tables(&self) -> Vec<&'static str> {
+        let tables = owners::TABLES.iter().copied();
+        tables.filter(|t| *t != "socket").collect()
+    }
+
+    fn key(&mut self, row: &Row, filter: &Filter) -> Option<Self::Key> {
+        self.owners.learn(row);
+        match row {
+            Row::Event(e) if Activity::of(e) == Some(Activity::Accepted) => {
+                let place = (self.owners).listening_place(e.netns, e.local_addr, e.local_port)?;
+                let accepted = match self.now.is_empty() {
+                    true => &mut self.accepted,
+                    false => &mut self.accepted_since,
+                };
+                *accepted.entry(place).or_default() += 1;
+                None
+            }
+            Row::Listener(l) => filter.netns_ok(l.netns).then_some((l.netns, l.sock)),
+            _ => None,
+        }
+    }
+
+    fn add(&mut self, row: Row, _: &mut Screen) -> io::Result<()> {
+        if let Row::Listener(l) = row
+            && self.now.len() < MAX_LISTENERS
+        {
+            self.now
+                .insert((l.netns, l.local_port, l.local_addr, l.sock), *l);
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, shown_ns: Option<u64>, screen: &mut Screen) -> io::Result<()> {
         let now = std::mem::take(&mut self.now);
         let since = std::mem::take(&mut self.accepted_since);
-        if !shown {
+        if shown_ns.is_none() {
             for (place, n) in since {
                 *self.accepted.entry(place).or_default() += n;
             }
@@ -88,35 +164,29 @@ impl Listeners {
         // Of several sockets at one place it is not known which one took a connection.
         let mut sharing: AHashMap<Place, u32> = AHashMap::new();
         for l in now.values() {
-            *sharing
-                .entry((l.netns, l.local_addr, l.local_port))
-                .or_default() += 1;
+            *sharing.entry(place(l)).or_default() += 1;
         }
         let accepted = std::mem::replace(&mut self.accepted, since);
-        for l in now.values() {
-            let owner = self.owners.of_listener(l.netns, l.local_addr, l.local_port);
-            let held = self.owners.of_sock(l.sock, l.inode, l.cgroup);
-            let owner = if held.pid.is_some() {
-                held
-            } else {
-                owner.unwrap_or(held)
-            };
-            let key = (l.netns, l.sock);
+        for row in now.into_values() {
+            let key = (row.netns, row.sock);
             let before = self.shown.get(&key).copied();
-            let over_ns = before.map(|(_, ns)| l.time_ns.saturating_sub(ns));
-            let place = (l.netns, l.local_addr, l.local_port);
-            let alone = sharing.get(&place) == Some(&1);
-            let n = accepted.get(&place).copied().unwrap_or(0);
-            let rates = Rates {
-                drops: before
-                    .and_then(|(drops, _)| per_s(l.drops.saturating_sub(drops).into(), over_ns?)),
-                accepted: over_ns
-                    .filter(|_| alone && self.events)
-                    .and_then(|ns| per_s(n as f64, ns)),
-            };
-            line(l, &owner, rates, screen)?;
             if self.shown.len() < MAX_LISTENERS || before.is_some() {
-                self.shown.insert(key, (l.drops, l.time_ns));
+                self.shown.insert(key, (row.drops, row.time_ns));
+            }
+            let over_ns = before.map(|(_, ns)| row.time_ns.saturating_sub(ns));
+            let drops = before.map(|(drops, _)| row.drops.saturating_sub(drops));
+            let alone = sharing.get(&place(&row)) == Some(&1);
+            let n = accepted.get(&place(&row)).copied().unwrap_or(0);
+            let line = Listening {
+                owner: self.owners.of_listening(&row),
+                over_ns,
+                dropped: drops.unwrap_or(0),
+                accepted: Some(n).filter(|_| alone && self.events),
+                queue: Vec::new(),
+                row,
+            };
+            if line.passes(&screen.how.filter) {
+                screen.show(&line)?;
             }
         }
         screen.end_report();
@@ -124,108 +194,6 @@ impl Listeners {
     }
 }
 
-struct Rates {
-    drops: Option<f64>,
-    accepted: Option<f64>,
-}
-
-fn line(l: &Listener, owner: &Owner, rates: Rates, screen: &mut Screen) -> io::Result<()> {
-    let f = &screen.how.filter;
-    let asked = f.ports_ok(l.local_port, 0)
-        && (f.addrs_ok(l.local_addr, l.local_addr) || l.local_addr.is_any())
-        && owner.passes(f);
-    if !asked {
-        return Ok(());
-    }
-    if screen.how.json {
-        return screen.json(&Line {
-            r#type: "listener",
-            unix_ns: When::of(l.time_ns, screen.how).unix_ns,
-            listener: l,
-            netns_name: screen.how.names.get(&l.netns).cloned(),
-            pid: owner.pid,
-            comm: owner.comm.clone(),
-            drops_per_s: rates.drops.map(rounded),
-            accepted_per_s: rates.accepted.map(rounded),
-        });
-    }
-    let mut notes = Vec::new();
-    if AcceptQueue::of(l).is_full() {
-        notes.push("accept queue full");
-    }
-    if l.synflood_warned {
-        notes.push("SYN flooding logged");
-    }
-    if l.reuseport {
-        notes.push("reuseport");
-    }
-    let cells = [
-        screen.how.time(l.time_ns),
-        screen.how.netns(l.netns),
-        endpoint(l.local_addr, l.local_port),
-        l.accept_queue.to_string(),
-        l.backlog.to_string(),
-        l.syn_queue.to_string(),
-        l.syn_queue_young.to_string(),
-        l.drops.to_string(),
-        or_dash(rates.drops.map(tenth)),
-        or_dash(rates.accepted.map(tenth)),
-        or_dash(owner.pid),
-        text_or_dash(owner.comm.as_deref()),
-        notes.join(", "),
-    ];
-    screen.line(COLUMNS, &cells)
-}
-
-impl View for Listeners {
-    fn tables(&self) -> Vec<&'static str> {
-        owners::TABLES
-            .iter()
-            .copied()
-            .filter(|t| *t != "socket")
-            .collect()
-    }
-
-    fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
-        self.owners.learn(row);
-        match row {
-            Row::Event(e) => {
-                if Activity::of(e) == Some(Activity::Accepted)
-                    && let Some(place) =
-                        self.owners
-                            .listening_place(e.netns, e.local_addr, e.local_port)
-                {
-                    let accepted = match self.rounds.is_open() {
-                        true => &mut self.accepted_since,
-                        false => &mut self.accepted,
-                    };
-                    *accepted.entry(place).or_default() += 1;
-                }
-            }
-            Row::Listener(l) if screen.how.filter.netns_ok(l.netns) => {
-                let key = (l.netns, l.sock);
-                if self.rounds.begins(&key, l.time_ns) {
-                    self.close(screen)?;
-                }
-                self.rounds.add(key, l.time_ns);
-                if self.now.len() < MAX_LISTENERS {
-                    let key = (l.netns, l.local_port, l.local_addr, l.sock);
-                    self.now.insert(key, (**l).clone());
-                }
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn passed(&mut self, time_ns: u64, screen: &mut Screen) -> io::Result<()> {
-        match self.rounds.over(time_ns) {
-            true => self.close(screen),
-            false => Ok(()),
-        }
-    }
-
-    fn end(&mut self, screen: &mut Screen) -> io::Result<()> {
-        self.close(screen)
-    }
+fn place(l: &Listener) -> Place {
+    (l.netns, l.local_addr, l.local_port)
 }

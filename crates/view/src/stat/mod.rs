@@ -1,18 +1,19 @@
 //! `tcpwhy stat`: what is, and how fast it changes; one question per view.
 
-mod counters;
-mod cpus;
+pub(crate) mod counters;
+pub(crate) mod cpus;
 pub(crate) mod detail;
-mod listeners;
-mod ports;
-mod rank;
+pub(crate) mod listeners;
+pub(crate) mod ports;
+pub(crate) mod rank;
 mod rounds;
-mod sockets;
-mod tables;
+pub(crate) mod sockets;
+pub(crate) mod tables;
 pub(crate) mod threads;
-mod usage;
+pub(crate) mod usage;
 
 use crate::view::View;
+use rounds::InRounds;
 
 /// What can be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,15 +69,18 @@ impl What {
 /// The view; from a recording, reports are at least `every_ns` apart.
 pub fn view(what: What, every_ns: u64) -> Box<dyn View> {
     match what {
-        What::Counters { all } => Box::new(counters::Counters::new(all, every_ns)),
-        What::Rank { name, all } => Box::new(rank::Rank::new(name, all, every_ns)),
-        What::Cpus => Box::new(cpus::Cpus::new(false, every_ns)),
-        What::Interrupts => Box::new(cpus::Cpus::new(true, every_ns)),
-        What::Threads { all, sleeps } => Box::new(threads::Threads::new(all, sleeps, every_ns)),
-        What::Sockets => Box::new(sockets::Sockets::new(every_ns)),
-        What::Listeners { events } => Box::new(listeners::Listeners::new(events, every_ns)),
-        What::Ports => Box::new(ports::Ports::new(every_ns)),
-        What::Tables => Box::new(tables::Tables::new(every_ns)),
-        What::Use => Box::new(usage::Usage::new(every_ns)),
+        What::Counters { all } => InRounds::boxed(counters::Counters::new(all), every_ns),
+        What::Rank { name, all } => InRounds::boxed(rank::Rank::new(name, all), every_ns),
+        What::Cpus => InRounds::boxed(cpus::Cpus::default(), every_ns),
+        What::Interrupts => InRounds::boxed(cpus::Cpus::interrupts(), every_ns),
+        What::Threads { all, sleeps } => {
+            InRounds::boxed(threads::Threads::new(all, sleeps), every_ns)
+        }
+        // Which rounds are shown it decides itself.
+        What::Sockets => InRounds::boxed(sockets::Sockets::new(every_ns), 0),
+        What::Listeners { events } => InRounds::boxed(listeners::Listeners::new(events), every_ns),
+        What::Ports => InRounds::boxed(ports::Ports::default(), every_ns),
+        What::Tables => InRounds::boxed(tables::Tables::default(), every_ns),
+        What::Use => InRounds::boxed(usage::Usage::default(), every_ns),
     }
 }

@@ -3,153 +3,116 @@
 use std::io;
 
 use recording::tables::PortUse;
-use recording::{Addr, Row};
-use serde::Serialize;
+use recording::{Addr, Filter, Row, Table};
 
-use super::rounds::Rounds;
-use crate::numbers::{endpoint, rounded, tenth};
-use crate::screen::{Column, Screen, When};
-use crate::view::View;
+use super::rounds::Sampler;
+use crate::columns::{Unit, Value, columns, heads, left, right, row};
+use crate::screen::Screen;
 
 /// Destinations shown per report.
 const MAX_ROWS: usize = 1 << 16;
-
-const COLUMNS: &[Column] = &[
-    ("TIME", -15),
-    ("NETNS", -10),
-    ("FROM", -15),
-    ("TO", -21),
-    ("USED", 6),
-    ("OF", 6),
-    ("USED%", 6),
-    ("TIME_WAIT", 9),
-    ("ESTAB", 6),
-    ("RANGE", -11),
-    ("NOTES", -1),
-];
-
 /// From half on, connect() searches: it has used up the ports of the parity that it prefers.
 const SEARCHES: f64 = 50.0;
 
+/// The ports that connections from an address to a destination have.
+pub(crate) struct Used(pub(crate) PortUse);
+
+columns! {
+    Used = "port_use" {
+        text TIME NETNS FROM TO USED OF USED_SHARE TIME_WAIT ESTAB RANGE NOTES;
+        json TIME ROW NETNS OF USED_SHARE;
+    }
+    TIME: heads::TIME => |l, _| Value::Time(l.0.time_ns);
+    ROW: row(PortUse::INFO) => |l, _| Value::Row(l.0.cells());
+    NETNS: heads::NETNS => |l, _| Value::Netns(l.0.netns);
+    /// Local address.
+    FROM: left("FROM", 15, &["local_addr"], Unit::Address) => |l, _| l.0.local_addr.into();
+    /// Destination.
+    TO: left("TO", 21, &["remote_addr", "remote_port"], Unit::Address)
+        => |l, _| Value::Endpoint(l.0.remote_addr, l.0.remote_port);
+    /// Local ports that its connections have.
+    USED: right("USED", 6, &["ports_used"], Unit::Count) => |l, _| l.0.ports_used.into();
+    /// Ports that connect() may choose: the range, without reserved ones.
+    OF: right("OF", 6, &["ports"], Unit::Count) => |l, _| l.ports().into();
+    /// `USED` ÷ `OF`: also the chance that a port picked at random is in use.
+    USED_SHARE: right("USED%", 6, &["used_percent"], Unit::Percent) => |l, _| l.used_percent().into();
+    /// How many of its connections are in TIME_WAIT.
+    TIME_WAIT: right("TIME_WAIT", 9, &["time_wait"], Unit::Count) => |l, _| l.0.time_wait.into();
+    /// How many are established.
+    ESTAB: right("ESTAB", 6, &["established"], Unit::Count) => |l, _| l.0.established.into();
+    /// net.ipv4.ip_local_port_range.
+    RANGE: left("RANGE", 11, &["range_low", "range_high"], Unit::Id)
+        => |l, _| format!("{}-{}", l.0.range_low, l.0.range_high).into();
+    /// What connect() does for want of ports.
+    NOTES: left("NOTES", 1, &[], Unit::Words) => |l, _| l.note().into();
+}
+
+impl Used {
+    fn ports(&self) -> u32 {
+        let range = u32::from(self.0.range_high).saturating_sub(self.0.range_low.into()) + 1;
+        range.saturating_sub(self.0.reserved)
+    }
+
+    /// Ports used ÷ ports that may be chosen.
+    pub(crate) fn used_share(&self) -> Option<f64> {
+        let of = self.ports();
+        (of > 0).then(|| f64::from(self.0.ports_used) / f64::from(of))
+    }
+
+    fn used_percent(&self) -> Option<f64> {
+        Some(self.used_share()? * 100.0)
+    }
+
+    fn note(&self) -> &'static str {
+        match self.used_percent() {
+            Some(used) if used >= 100.0 => "connect() fails: no port is left",
+            Some(used) if used >= SEARCHES => "connect() searches for a port",
+            _ => "",
+        }
+    }
+}
+
+#[derive(Default)]
 pub(super) struct Ports {
-    rounds: Rounds<(u32, Addr, Addr, u16)>,
-    now: Vec<PortUse>,
+    now: Vec<Used>,
 }
 
-#[derive(Serialize)]
-struct Line<'p> {
-    r#type: &'static str,
-    unix_ns: i64,
-    #[serde(flatten)]
-    port_use: &'p PortUse,
-    netns_name: Option<String>,
-    ports: u32,
-    used_percent: Option<f64>,
-}
+impl Sampler for Ports {
+    /// Namespace and both ends.
+    type Key = (u32, Addr, Addr, u16);
 
-impl Ports {
-    pub(super) fn new(every_ns: u64) -> Ports {
-        Ports {
-            rounds: Rounds::new(every_ns),
-            now: Vec::new(),
-        }
-    }
-
-    fn close(&mut self, screen: &mut Screen) -> io::Result<()> {
-        let shown = self.rounds.close().is_some();
-        let mut now = std::mem::take(&mut self.now);
-        if !shown {
-            return Ok(());
-        }
-        let used = |p: &PortUse| used_percent(p).unwrap_or(0.0);
-        now.sort_by(|a, b| used(b).total_cmp(&used(a)));
-        for row in &now {
-            line(row, screen)?;
-        }
-        screen.end_report();
-        Ok(())
-    }
-}
-
-/// Ports that may be chosen.
-fn ports(p: &PortUse) -> u32 {
-    let range = u32::from(p.range_high).saturating_sub(p.range_low.into()) + 1;
-    range.saturating_sub(p.reserved)
-}
-
-fn used_percent(p: &PortUse) -> Option<f64> {
-    let of = ports(p);
-    (of > 0).then(|| f64::from(p.ports_used) * 100.0 / f64::from(of))
-}
-
-fn line(p: &PortUse, screen: &mut Screen) -> io::Result<()> {
-    let used = used_percent(p);
-    if screen.how.json {
-        return screen.json(&Line {
-            r#type: "port_use",
-            unix_ns: When::of(p.time_ns, screen.how).unix_ns,
-            port_use: p,
-            netns_name: screen.how.names.get(&p.netns).cloned(),
-            ports: ports(p),
-            used_percent: used.map(rounded),
-        });
-    }
-    let note = match used {
-        Some(used) if used >= 100.0 => "connect() fails: no port is left",
-        Some(used) if used >= SEARCHES => "connect() searches for a port",
-        _ => "",
-    };
-    let cells = [
-        screen.how.time(p.time_ns),
-        screen.how.netns(p.netns),
-        p.local_addr.to_string(),
-        endpoint(p.remote_addr, p.remote_port),
-        p.ports_used.to_string(),
-        ports(p).to_string(),
-        used.map_or("-".into(), tenth),
-        p.time_wait.to_string(),
-        p.established.to_string(),
-        format!("{}-{}", p.range_low, p.range_high),
-        note.into(),
-    ];
-    screen.line(COLUMNS, &cells)
-}
-
-impl View for Ports {
     fn tables(&self) -> Vec<&'static str> {
         vec!["port_use"]
     }
 
-    fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
-        let Row::PortUse(row) = row else {
-            return Ok(());
-        };
-        let f = &screen.how.filter;
+    fn key(&mut self, row: &Row, f: &Filter) -> Option<Self::Key> {
+        let Row::PortUse(row) = row else { return None };
         let asked = f.netns_ok(row.netns)
             && f.ports_ok(row.remote_port, row.remote_port)
             && f.addrs_ok(row.local_addr, row.remote_addr);
-        if !asked {
-            return Ok(());
-        }
-        let key = (row.netns, row.local_addr, row.remote_addr, row.remote_port);
-        if self.rounds.begins(&key, row.time_ns) {
-            self.close(screen)?;
-        }
-        self.rounds.add(key, row.time_ns);
-        if self.now.len() < MAX_ROWS {
-            self.now.push((**row).clone());
+        asked.then_some((row.netns, row.local_addr, row.remote_addr, row.remote_port))
+    }
+
+    fn add(&mut self, row: Row, _: &mut Screen) -> io::Result<()> {
+        if let Row::PortUse(row) = row
+            && self.now.len() < MAX_ROWS
+        {
+            self.now.push(Used(*row));
         }
         Ok(())
     }
 
-    fn passed(&mut self, time_ns: u64, screen: &mut Screen) -> io::Result<()> {
-        match self.rounds.over(time_ns) {
-            true => self.close(screen),
-            false => Ok(()),
+    fn close(&mut self, shown_ns: Option<u64>, screen: &mut Screen) -> io::Result<()> {
+        let mut now = std::mem::take(&mut self.now);
+        if shown_ns.is_none() {
+            return Ok(());
         }
-    }
-
-    fn end(&mut self, screen: &mut Screen) -> io::Result<()> {
-        self.close(screen)
+        let used = |p: &Used| p.used_percent().unwrap_or(0.0);
+        now.sort_by(|a, b| used(b).total_cmp(&used(a)));
+        for line in &now {
+            screen.show(line)?;
+        }
+        screen.end_report();
+        Ok(())
     }
 }

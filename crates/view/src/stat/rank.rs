@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::io;
 
 use recording::counter::{definition, is_gauge};
-use recording::{Row, Text, strongest_correlation};
-use serde::Serialize;
+use recording::{Filter, Row, Text, strongest_correlation};
 
 use super::counters::Samples;
-use super::rounds::{Rounds, per_s};
+use super::rounds::{Sampler, per_s};
+use crate::columns::{Unit, Value, columns, json, left, right};
 use crate::numbers::rounded;
-use crate::screen::{Column, Screen};
-use crate::view::View;
+use crate::screen::Screen;
 
 /// With fewer intervals any two counters seem to move together.
 const LEAST_INTERVALS: usize = 5;
@@ -20,18 +19,44 @@ const MOST_INTERVALS: usize = 86_400;
 /// Counters that are shown unless all are asked for.
 const SHOWN: usize = 20;
 
-const COLUMNS: &[Column] = &[
-    ("COUNTER", -34),
-    ("CORRELATION", 11),
-    ("LAG", 3),
-    ("TOTAL", 12),
-    ("MEANING", -1),
-];
+/// A counter that moves with another one.
+pub(crate) struct Ranked {
+    name: String,
+    with: String,
+    correlation: f64,
+    lag: i32,
+    intervals: usize,
+    total: i64,
+}
+
+columns! {
+    Ranked = "rank" {
+        text COUNTER CORRELATION LAG TOTAL MEANING;
+        json COUNTER WITH CORRELATION LAG INTERVALS TOTAL MEANING;
+    }
+    /// Name of the counter.
+    COUNTER: left("COUNTER", 34, &["name"], Unit::Name) => |l, _| (&*l.name).into();
+    /// Pearson's, of the rates interval by interval: -1 to 1.
+    CORRELATION: right("CORRELATION", 11, &["correlation"], Unit::Ratio) => |l, _| {
+        let correlation = rounded(l.correlation);
+        Value::Told(correlation.into(), format!("{:+.3}", l.correlation))
+    };
+    /// 1: it moves one interval after the counter that was asked for.
+    LAG: right("LAG", 3, &["lag_intervals"], Unit::Change) => |l, _| l.lag.into();
+    /// By how much it moved in all.
+    TOTAL: right("TOTAL", 12, &["total"], Unit::Count) => |l, _| l.total.into();
+    /// What it counts, where that is known.
+    MEANING: left("MEANING", 1, &["meaning"], Unit::Words)
+        => |l, _| definition(&l.name).map(|d| d.says).into();
+    /// The counter that was asked for.
+    WITH: json(&["with"], Unit::Name) => |l, _| (&*l.with).into();
+    /// How many intervals were compared.
+    INTERVALS: json(&["intervals"], Unit::Count) => |l, _| (l.intervals as u64).into();
+}
 
 pub(super) struct Rank {
     name: String,
     all: bool,
-    rounds: Rounds<u32>,
     samples: Samples,
     intervals: usize,
     /// Rate in each interval, of all namespaces together; intervals at zero at the end left out.
@@ -44,49 +69,15 @@ struct Series {
     total: i64,
 }
 
-#[derive(Serialize)]
-struct Line<'r> {
-    r#type: &'static str,
-    name: &'r str,
-    with: &'r str,
-    correlation: f64,
-    lag_intervals: i32,
-    intervals: usize,
-    total: i64,
-    meaning: Option<&'static str>,
-}
-
 impl Rank {
-    pub(super) fn new(name: String, all: bool, every_ns: u64) -> Rank {
+    pub(super) fn new(name: String, all: bool) -> Rank {
         Rank {
             name,
             all,
-            rounds: Rounds::new(every_ns),
             samples: Samples::default(),
             intervals: 0,
             series: BTreeMap::new(),
         }
-    }
-
-    fn close(&mut self) {
-        if self.rounds.close().is_none() || self.intervals >= MOST_INTERVALS {
-            return;
-        }
-        let compares = self.samples.has_begun();
-        let (at, series) = (self.intervals, &mut self.series);
-        self.samples.report(|(_, group, name), moved, over_ns| {
-            let delta = moved.delta.unwrap_or(0);
-            let Some(rate) = over_ns.and_then(|ns| per_s(delta as f64, ns)) else {
-                return;
-            };
-            if delta != 0 {
-                let known = series.entry((group.clone(), name.clone())).or_default();
-                known.rates.resize(at + 1, 0.0);
-                known.rates[at] += rate;
-                known.total = known.total.saturating_add(delta);
-            }
-        });
-        self.intervals += usize::from(compares);
     }
 
     fn show(&mut self, screen: &mut Screen) -> io::Result<()> {
@@ -123,70 +114,67 @@ impl Rank {
             key(a).cmp(&key(b)).then_with(|| a.0.cmp(&b.0))
         });
         let shown = if self.all { ranked.len() } else { SHOWN };
-        for (name, r, lag, total) in ranked.iter().take(shown) {
-            let known = definition(name);
-            if screen.how.json {
-                screen.json(&Line {
-                    r#type: "rank",
-                    name,
-                    with: &full(asked),
-                    correlation: rounded(*r),
-                    lag_intervals: *lag,
-                    intervals: n,
-                    total: *total,
-                    meaning: known.map(|d| d.says),
-                })?;
-                continue;
-            }
-            let cells = [
-                name.clone(),
-                format!("{r:+.3}"),
-                format!("{lag:+}"),
-                total.to_string(),
-                known.map_or(String::new(), |d| d.says.to_string()),
-            ];
-            screen.line(COLUMNS, &cells)?;
+        for (name, correlation, lag, total) in ranked.into_iter().take(shown) {
+            screen.show(&Ranked {
+                name,
+                with: full(asked),
+                correlation,
+                lag,
+                intervals: n,
+                total,
+            })?;
         }
-        if !screen.how.json {
-            let says = format!(
-                "with {}, over {n} intervals; lag +1: one interval after it. Moving together is no proof",
-                full(asked)
-            );
-            screen.more(&says)?;
-        }
-        Ok(())
+        screen.more(&format!(
+            "with {}, over {n} intervals; lag +1: one interval after it. Moving together is no proof",
+            full(asked)
+        ))
     }
 }
 
-impl View for Rank {
+impl Sampler for Rank {
+    /// Namespace.
+    type Key = u32;
+
     fn tables(&self) -> Vec<&'static str> {
         vec!["counter"]
     }
 
-    fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
-        let Row::Counter(row) = row else {
-            return Ok(());
-        };
-        if !screen.how.filter.netns_ok(row.netns) {
-            return Ok(());
-        }
-        if self.samples.begins(row) && self.rounds.begins(&row.netns, row.time_ns) {
-            self.close();
-        }
-        self.rounds.add(row.netns, row.time_ns);
-        self.samples.add(row);
+    fn key(&mut self, row: &Row, filter: &Filter) -> Option<u32> {
+        self.samples.key(row, filter)
+    }
+
+    fn continues(&self, row: &Row) -> bool {
+        self.samples.continues(row)
+    }
+
+    fn add(&mut self, row: Row, _: &mut Screen) -> io::Result<()> {
+        self.samples.add(&row);
         Ok(())
     }
 
-    fn passed(&mut self, time_ns: u64, _: &mut Screen) -> io::Result<()> {
-        if self.rounds.over(time_ns) {
-            self.close();
+    fn close(&mut self, shown_ns: Option<u64>, _: &mut Screen) -> io::Result<()> {
+        if shown_ns.is_none() || self.intervals >= MOST_INTERVALS {
+            return Ok(());
         }
+        let compares = self.samples.has_begun();
+        let (at, series) = (self.intervals, &mut self.series);
+        self.samples.report(|(_, group, name), moved, over_ns| {
+            let delta = moved.delta.unwrap_or(0);
+            let Some(rate) = over_ns.and_then(|ns| per_s(delta as f64, ns)) else {
+                return;
+            };
+            if delta != 0 {
+                let known = series.entry((group.clone(), name.clone())).or_default();
+                known.rates.resize(at + 1, 0.0);
+                known.rates[at] += rate;
+                known.total = known.total.saturating_add(delta);
+            }
+        });
+        self.intervals += usize::from(compares);
         Ok(())
     }
 
     fn end(&mut self, screen: &mut Screen) -> io::Result<()> {
-        self.close();
         self.show(screen)
     }
 }

@@ -1,16 +1,99 @@
-//! Rounds of samples: rows that were read together, told apart by what comes again and by pauses.
+//! Views of what is sampled in rounds: rows that were read together, told apart by what comes again and
+//! by pauses.
 
 use std::hash::Hash;
+use std::io;
 
 use ahash::AHashSet;
+use recording::{Filter, Row};
+
+use crate::screen::Screen;
+use crate::view::View;
 
 /// After a pause of this length a round is over. Between two namespaces there may be a pause in a
 /// round, too: a snapshot of 100,000 sockets takes 150 ms.
 const PAUSE_NS: u64 = 900_000_000;
 
+/// What a view does with rows of rounds.
+pub(super) trait Sampler {
+    /// What a row is about: when it comes again, a new round has begun.
+    type Key: Hash + Eq;
+
+    /// The tables that it reads.
+    fn tables(&self) -> Vec<&'static str>;
+    /// Learns from a row; when the row is asked for and one of a round, what it is about.
+    fn key(&mut self, row: &Row, filter: &Filter) -> Option<Self::Key>;
+    /// Whether a row is of the sample that came before it, whatever it is about.
+    fn continues(&self, _row: &Row) -> bool {
+        false
+    }
+    /// Adds a row that has a key to the round.
+    fn add(&mut self, row: Row, screen: &mut Screen) -> io::Result<()>;
+    /// The round is over: shows it as of this time, or, without one, leaves it out.
+    fn close(&mut self, shown_ns: Option<u64>, screen: &mut Screen) -> io::Result<()>;
+    /// No round will follow.
+    fn end(&mut self, _screen: &mut Screen) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A view of rounds.
+pub(super) struct InRounds<S: Sampler> {
+    rounds: Rounds<S::Key>,
+    sampler: S,
+}
+
+impl<S: Sampler + 'static> InRounds<S> {
+    /// Of this sampler; reports are at least `every_ns` apart.
+    pub(super) fn boxed(sampler: S, every_ns: u64) -> Box<dyn View> {
+        let rounds = Rounds::new(every_ns);
+        Box::new(InRounds { rounds, sampler })
+    }
+}
+
+impl<S: Sampler> InRounds<S> {
+    fn close(&mut self, screen: &mut Screen) -> io::Result<()> {
+        if !self.rounds.is_open() {
+            return Ok(());
+        }
+        let shown_ns = self.rounds.close();
+        self.sampler.close(shown_ns, screen)
+    }
+}
+
+impl<S: Sampler> View for InRounds<S> {
+    fn tables(&self) -> Vec<&'static str> {
+        self.sampler.tables()
+    }
+
+    fn take(&mut self, row: Row, screen: &mut Screen) -> io::Result<()> {
+        let Some(key) = self.sampler.key(&row, &screen.how.filter) else {
+            return Ok(());
+        };
+        let time_ns = row.time_ns();
+        if self.rounds.begins(&key, time_ns) && !self.sampler.continues(&row) {
+            self.close(screen)?;
+        }
+        self.rounds.add(key, time_ns);
+        self.sampler.add(row, screen)
+    }
+
+    fn passed(&mut self, time_ns: u64, screen: &mut Screen) -> io::Result<()> {
+        match self.rounds.over(time_ns) {
+            true => self.close(screen),
+            false => Ok(()),
+        }
+    }
+
+    fn end(&mut self, screen: &mut Screen) -> io::Result<()> {
+        self.close(screen)?;
+        self.sampler.end(screen)
+    }
+}
+
 /// Groups rows into rounds.
 #[derive(Debug)]
-pub(super) struct Rounds<K> {
+struct Rounds<K> {
     keys: AHashSet<K>,
     last_ns: u64,
     /// Least time between two reports.
@@ -19,7 +102,7 @@ pub(super) struct Rounds<K> {
 }
 
 impl<K: Hash + Eq> Rounds<K> {
-    pub(super) fn new(every_ns: u64) -> Rounds<K> {
+    fn new(every_ns: u64) -> Rounds<K> {
         Rounds {
             keys: AHashSet::new(),
             last_ns: 0,
@@ -29,31 +112,28 @@ impl<K: Hash + Eq> Rounds<K> {
     }
 
     /// Whether a row begins a new round: then [`close`](Rounds::close) the old one first.
-    pub(super) fn begins(&self, key: &K, time_ns: u64) -> bool {
+    fn begins(&self, key: &K, time_ns: u64) -> bool {
         self.keys.contains(key) || self.over(time_ns)
     }
 
     /// Adds a row to the round.
-    pub(super) fn add(&mut self, key: K, time_ns: u64) {
+    fn add(&mut self, key: K, time_ns: u64) {
         self.keys.insert(key);
         self.last_ns = self.last_ns.max(time_ns);
     }
 
     /// Whether the round is over.
-    pub(super) fn over(&self, now_ns: u64) -> bool {
+    fn over(&self, now_ns: u64) -> bool {
         self.is_open() && now_ns.saturating_sub(self.last_ns) > PAUSE_NS
     }
 
     /// Whether it has rows.
-    pub(super) fn is_open(&self) -> bool {
+    fn is_open(&self) -> bool {
         !self.keys.is_empty()
     }
 
     /// Ends the round; when it shall be shown, its time.
-    pub(super) fn close(&mut self) -> Option<u64> {
-        if !self.is_open() {
-            return None;
-        }
+    fn close(&mut self) -> Option<u64> {
         self.keys.clear();
         // Samples are never quite as far apart as was asked for.
         let least = self.every_ns - self.every_ns / 10;
@@ -86,7 +166,7 @@ mod tests {
         assert!(rounds.begins(&2, 2 * S));
         assert!(rounds.over(2 * S));
         assert_eq!(rounds.close(), Some(S));
-        assert_eq!(rounds.close(), None, "nothing came since");
+        assert!(!rounds.is_open(), "nothing came since");
         assert!(!rounds.over(9 * S));
     }
 

@@ -3,110 +3,136 @@
 use std::io;
 
 use analysis::owners::{Owner, Owners};
-use recording::Row;
 use recording::tables::Socket;
-use serde::Serialize;
+use recording::{Filter, Row, Table};
 
 use super::detail::{Derived, words};
-use super::rounds::Rounds;
-use crate::numbers::{endpoint, or_dash, text_or_dash};
-use crate::screen::{Column, Screen, When};
-use crate::view::View;
+use super::rounds::Sampler;
+use crate::columns::{Unit, Value, columns, heads, json, left, right, row};
+use crate::screen::Screen;
 
-const COLUMNS: &[Column] = &[
-    ("STATE", -11),
-    ("RECV-Q", 7),
-    ("SEND-Q", 7),
-    ("LOCAL", -21),
-    ("REMOTE", -21),
-    ("PID", 7),
-    ("COMM", -15),
-    ("NETNS", -1),
-];
-
-pub(super) struct Sockets {
-    owners: Owners,
-    rounds: Rounds<(u32, u64)>,
-    every_ns: u64,
-    /// Time of the round that was shown last: a round is shown from its first row on.
-    shown_ns: Option<u64>,
-    showing: bool,
+/// A connection: a sample of it, whose it is, and what it did since the sample before, where that is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Sampled {
+    pub(crate) row: Box<Socket>,
+    pub(crate) owner: Owner,
+    pub(crate) since: Option<Since>,
 }
 
-#[derive(Serialize)]
-struct Line<'s> {
-    r#type: &'static str,
-    unix_ns: i64,
-    pid: Option<u32>,
-    comm: &'s Option<recording::Text>,
-    netns_name: Option<String>,
-    #[serde(flatten)]
-    socket: &'s Socket,
-    #[serde(flatten)]
-    derived: Derived,
+/// What a connection did between two samples.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Since {
+    /// Segments that it retransmitted.
+    pub(crate) retrans: u32,
+    /// Bits a second, both directions.
+    pub(crate) bits_per_s: Option<u64>,
+}
+
+columns! {
+    Sampled = "socket" {
+        text STATE RECVQ SENDQ LOCAL REMOTE PID COMM NETNS;
+        json TIME PID COMM NETNS ROW SEND_RATE DELIVERY_RATE PACING_RATIO RWND_LIMITED SNDBUF_LIMITED;
+    }
+    TIME: heads::TIME => |l, _| Value::Time(l.row.time_ns);
+    ROW: row(Socket::INFO) => |l, _| Value::Row(l.row.cells());
+    /// State of the connection.
+    STATE: left("STATE", 11, &["state"], Unit::Name) => |l, _| (&l.row.state).into();
+    /// Bytes that the application has not read.
+    RECVQ: right("RECV-Q", 7, &["recv_queue"], Unit::Bytes) => |l, _| l.row.recv_queue.into();
+    /// Bytes that the other end has not acknowledged.
+    SENDQ: right("SEND-Q", 7, &["send_queue"], Unit::Bytes) => |l, _| l.row.send_queue.into();
+    LOCAL: heads::LOCAL => |l, _| Value::Endpoint(l.row.local_addr, l.row.local_port);
+    REMOTE: heads::REMOTE => |l, _| Value::Endpoint(l.row.remote_addr, l.row.remote_port);
+    /// Process that holds it; none where nobody has accepted it yet.
+    PID: heads::PID => |l, _| l.owner.pid.into();
+    COMM: heads::COMM => |l, _| l.owner.comm.as_ref().into();
+    NETNS: heads::NETNS => |l, _| Value::Netns(l.row.netns);
+    /// Cwnd × mss ÷ rtt: what the window lets through, as `ss` computes it.
+    SEND_RATE: json(&["send_bits_per_s"], Unit::BitsPerSecond) => |l, _| Derived::of(&l.row).send_bits_per_s.into();
+    /// Segments delivered in the last rate sample ÷ its time.
+    DELIVERY_RATE: json(&["delivery_bits_per_s"], Unit::BitsPerSecond)
+        => |l, _| Derived::of(&l.row).delivery_bits_per_s.into();
+    /// Pacing rate ÷ send rate; Linux means 2 in slow start and 1.2 after it.
+    PACING_RATIO: json(&["pacing_ratio"], Unit::Ratio) => |l, _| Derived::of(&l.row).pacing_ratio.into();
+    /// Share of the busy time that waited for the peer's window.
+    RWND_LIMITED: json(&["rwnd_limited_percent"], Unit::Percent)
+        => |l, _| Derived::of(&l.row).rwnd_limited_percent.into();
+    /// Share of the busy time that waited for the send buffer.
+    SNDBUF_LIMITED: json(&["sndbuf_limited_percent"], Unit::Percent)
+        => |l, _| Derived::of(&l.row).sndbuf_limited_percent.into();
+}
+
+/// Lines come as the rows do: a snapshot may hold any number of sockets.
+pub(super) struct Sockets {
+    owners: Owners,
+    every_ns: u64,
+    /// Time of the round that was shown last.
+    shown_ns: Option<u64>,
+    /// Whether the round is shown; `None` before its first row.
+    showing: Option<bool>,
 }
 
 impl Sockets {
     pub(super) fn new(every_ns: u64) -> Sockets {
         Sockets {
             owners: Owners::default(),
-            rounds: Rounds::new(0),
             every_ns,
             shown_ns: None,
-            showing: false,
-        }
-    }
-
-    fn close(&mut self, screen: &mut Screen) {
-        if self.rounds.close().is_some() && std::mem::take(&mut self.showing) {
-            screen.end_report();
+            showing: None,
         }
     }
 
     /// Whether the round that begins now is shown.
-    fn open(&mut self, time_ns: u64) {
+    fn open(&mut self, time_ns: u64) -> bool {
         let least = self.every_ns - self.every_ns / 10;
         let since = |shown| time_ns.saturating_sub(shown);
-        self.showing = self.shown_ns.is_none_or(|shown| since(shown) >= least);
-        if self.showing {
+        let showing = self.shown_ns.is_none_or(|shown| since(shown) >= least);
+        if showing {
             self.shown_ns = Some(time_ns);
+        }
+        showing
+    }
+}
+
+impl Sampler for Sockets {
+    /// Namespace and socket.
+    type Key = (u32, u64);
+
+    fn tables(&self) -> Vec<&'static str> {
+        vec!["socket", "holder"]
+    }
+
+    fn key(&mut self, row: &Row, filter: &Filter) -> Option<Self::Key> {
+        self.owners.learn(row);
+        match row {
+            Row::Socket(s) => filter.netns_ok(s.netns).then_some((s.netns, s.sock)),
+            _ => None,
         }
     }
 
-    fn line(&self, s: &Socket, screen: &mut Screen) -> io::Result<()> {
-        let owner: Owner = self.owners.of_sock(s.sock, s.inode, s.cgroup);
+    fn add(&mut self, row: Row, screen: &mut Screen) -> io::Result<()> {
+        let Row::Socket(row) = row else { return Ok(()) };
+        let showing = match self.showing {
+            Some(showing) => showing,
+            None => self.open(row.time_ns),
+        };
+        self.showing = Some(showing);
+        let owner = self.owners.of_sock(row.sock, row.inode, row.cgroup);
         let f = &screen.how.filter;
-        let asked = f.ports_ok(s.local_port, s.remote_port)
-            && f.addrs_ok(s.local_addr, s.remote_addr)
+        let asked = f.ports_ok(row.local_port, row.remote_port)
+            && f.addrs_ok(row.local_addr, row.remote_addr)
             && owner.passes(f);
-        if !asked {
+        if !showing || !asked {
             return Ok(());
         }
-        let derived = Derived::of(s);
-        if screen.how.json {
-            return screen.json(&Line {
-                r#type: "socket",
-                unix_ns: When::of(s.time_ns, screen.how).unix_ns,
-                pid: owner.pid,
-                comm: &owner.comm,
-                netns_name: screen.how.names.get(&s.netns).cloned(),
-                socket: s,
-                derived,
-            });
-        }
-        let cells = [
-            s.state.to_string(),
-            or_dash(s.recv_queue),
-            or_dash(s.send_queue),
-            endpoint(s.local_addr, s.local_port),
-            endpoint(s.remote_addr, s.remote_port),
-            or_dash(owner.pid),
-            text_or_dash(owner.comm.as_deref()),
-            screen.how.netns(s.netns),
-        ];
-        screen.line(COLUMNS, &cells)?;
-        let words = words(s, &derived);
-        if words.is_empty() {
+        let line = Sampled {
+            row,
+            owner,
+            since: None,
+        };
+        screen.show(&line)?;
+        let words = words(&line.row, &Derived::of(&line.row));
+        if screen.is_json() || words.is_empty() {
             return Ok(());
         }
         let width = screen.how.width.unwrap_or(usize::MAX).max(20);
@@ -115,44 +141,11 @@ impl Sockets {
         }
         Ok(())
     }
-}
 
-impl View for Sockets {
-    fn tables(&self) -> Vec<&'static str> {
-        vec!["socket", "holder"]
-    }
-
-    fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
-        self.owners.learn(row);
-        let Row::Socket(row) = row else {
-            return Ok(());
-        };
-        if !screen.how.filter.netns_ok(row.netns) {
-            return Ok(());
+    fn close(&mut self, _: Option<u64>, screen: &mut Screen) -> io::Result<()> {
+        if self.showing.take() == Some(true) {
+            screen.end_report();
         }
-        let key = (row.netns, row.sock);
-        if self.rounds.begins(&key, row.time_ns) {
-            self.close(screen);
-        }
-        if !self.rounds.is_open() {
-            self.open(row.time_ns);
-        }
-        self.rounds.add(key, row.time_ns);
-        match self.showing {
-            true => self.line(row, screen),
-            false => Ok(()),
-        }
-    }
-
-    fn passed(&mut self, time_ns: u64, screen: &mut Screen) -> io::Result<()> {
-        if self.rounds.over(time_ns) {
-            self.close(screen);
-        }
-        Ok(())
-    }
-
-    fn end(&mut self, screen: &mut Screen) -> io::Result<()> {
-        self.close(screen);
         Ok(())
     }
 }

@@ -3,13 +3,11 @@
 use std::io;
 
 use recording::tables::TableSize;
-use recording::{Row, Text};
-use serde::Serialize;
+use recording::{Filter, Row, Table, Text};
 
-use super::rounds::Rounds;
-use crate::numbers::{or_dash, rounded, tenth};
-use crate::screen::{Column, Screen, When};
-use crate::view::View;
+use super::rounds::Sampler;
+use crate::columns::{Unit, Value, columns, heads, json, left, right, row};
+use crate::screen::Screen;
 
 /// Structures shown per report.
 const MAX_ROWS: usize = 1 << 16;
@@ -18,136 +16,123 @@ const LONG_CHAIN: f64 = 10.0;
 /// Close to its limit, in percent.
 const NEARLY_FULL: f64 = 80.0;
 
-const COLUMNS: &[Column] = &[
-    ("TIME", -15),
-    ("NETNS", -10),
-    ("STRUCTURE", -28),
-    ("ENTRIES", 10),
-    ("BUCKETS", 9),
-    ("MEAN", 7),
-    ("LONGEST", 7),
-    ("LIMIT", 10),
-    ("LIMIT%", 6),
-    ("BYTES", 12),
-    ("NOTES", -1),
-];
-
-pub(super) struct Tables {
-    rounds: Rounds<(u32, Text)>,
-    now: Vec<TableSize>,
+/// A lookup structure.
+pub(crate) struct Structure {
+    pub(crate) row: TableSize,
+    /// Entries when it was first sampled, for who keeps that.
+    pub(crate) at_first: Option<u64>,
 }
 
-#[derive(Serialize)]
-struct Line<'t> {
-    r#type: &'static str,
-    unix_ns: i64,
-    #[serde(flatten)]
-    size: &'t TableSize,
-    netns_name: Option<String>,
-    mean_chain: Option<f64>,
-    limit_percent: Option<f64>,
-    long_chains: bool,
-}
-
-impl Tables {
-    pub(super) fn new(every_ns: u64) -> Tables {
-        Tables {
-            rounds: Rounds::new(every_ns),
-            now: Vec::new(),
-        }
+columns! {
+    Structure = "table_size" {
+        text TIME NETNS STRUCTURE ENTRIES BUCKETS MEAN LONGEST LIMIT LIMIT_SHARE BYTES NOTES;
+        json TIME ROW NETNS MEAN LIMIT_SHARE LONG_CHAINS;
     }
-
-    fn close(&mut self, screen: &mut Screen) -> io::Result<()> {
-        let shown = self.rounds.close().is_some();
-        let now = std::mem::take(&mut self.now);
-        if !shown {
-            return Ok(());
-        }
-        for row in &now {
-            line(row, screen)?;
-        }
-        screen.end_report();
-        Ok(())
-    }
+    TIME: heads::TIME => |l, _| Value::Time(l.row.time_ns);
+    ROW: row(TableSize::INFO) => |l, _| Value::Row(l.row.cells());
+    NETNS: heads::NETNS => |l, _| Value::Netns(l.row.netns);
+    /// Name of the structure.
+    STRUCTURE: left("STRUCTURE", 28, &["structure"], Unit::Name) => |l, _| (&l.row.structure).into();
+    /// Entries that it has.
+    ENTRIES: right("ENTRIES", 10, &["entries"], Unit::Count) => |l, _| l.row.entries.into();
+    /// Buckets of a hash table.
+    BUCKETS: right("BUCKETS", 9, &["buckets"], Unit::Count) => |l, _| l.row.buckets.into();
+    /// Entries ÷ buckets: the chain that a lookup walks on average.
+    MEAN: right("MEAN", 7, &["mean_chain"], Unit::Ratio) => |l, _| l.mean_chain().into();
+    /// The longest chain.
+    LONGEST: right("LONGEST", 7, &["longest_chain"], Unit::Count) => |l, _| l.row.longest_chain.into();
+    /// Most entries that it may have.
+    LIMIT: right("LIMIT", 10, &["limit"], Unit::Count) => |l, _| l.row.limit.into();
+    /// Entries ÷ limit.
+    LIMIT_SHARE: right("LIMIT%", 6, &["limit_percent"], Unit::Percent) => |l, _| l.limit_percent().into();
+    /// Memory that it takes.
+    BYTES: right("BYTES", 12, &["bytes"], Unit::Bytes) => |l, _| l.row.bytes.into();
+    /// `LONG CHAINS`: above 10 on average; `NEARLY FULL`: from 80 % of its limit on.
+    NOTES: left("NOTES", 1, &[], Unit::Words) => |l, _| l.notes().into();
+    /// Chains above 10 on average.
+    LONG_CHAINS: json(&["long_chains"], Unit::Flag) => |l, _| l.has_long_chains().into();
 }
 
-fn line(t: &TableSize, screen: &mut Screen) -> io::Result<()> {
-    let of = |whole: Option<u64>| {
+impl Structure {
+    fn entries_per(&self, whole: Option<u64>) -> Option<f64> {
         let whole = whole.filter(|n| *n > 0)?;
-        Some(t.entries as f64 / whole as f64)
-    };
-    let mean = of(t.buckets);
-    let full = of(t.limit).map(|share| share * 100.0);
-    let long = mean.is_some_and(|mean| mean > LONG_CHAIN);
-    if screen.how.json {
-        return screen.json(&Line {
-            r#type: "table_size",
-            unix_ns: When::of(t.time_ns, screen.how).unix_ns,
-            size: t,
-            netns_name: screen.how.names.get(&t.netns).cloned(),
-            mean_chain: mean.map(rounded),
-            limit_percent: full.map(rounded),
-            long_chains: long,
-        });
+        Some(self.row.entries as f64 / whole as f64)
     }
-    let mut notes = Vec::new();
-    if long {
-        notes.push("LONG CHAINS");
+
+    fn mean_chain(&self) -> Option<f64> {
+        self.entries_per(self.row.buckets)
     }
-    if full.is_some_and(|full| full >= NEARLY_FULL) {
-        notes.push("NEARLY FULL");
+
+    /// Entries ÷ limit.
+    pub(crate) fn limit_share(&self) -> Option<f64> {
+        self.entries_per(self.row.limit)
     }
-    let cells = [
-        screen.how.time(t.time_ns),
-        match t.netns {
-            0 => "(host)".into(),
-            netns => screen.how.netns(netns),
-        },
-        t.structure.to_string(),
-        t.entries.to_string(),
-        or_dash(t.buckets),
-        or_dash(mean.map(|mean| format!("{mean:.3}"))),
-        or_dash(t.longest_chain),
-        or_dash(t.limit),
-        or_dash(full.map(tenth)),
-        or_dash(t.bytes),
-        notes.join(", "),
-    ];
-    screen.line(COLUMNS, &cells)
+
+    fn limit_percent(&self) -> Option<f64> {
+        Some(self.limit_share()? * 100.0)
+    }
+
+    fn has_long_chains(&self) -> bool {
+        self.mean_chain().is_some_and(|mean| mean > LONG_CHAIN)
+    }
+
+    fn notes(&self) -> String {
+        let nearly_full = self.limit_percent().is_some_and(|full| full >= NEARLY_FULL);
+        let all = [
+            (self.has_long_chains(), "LONG CHAINS"),
+            (nearly_full, "NEARLY FULL"),
+        ];
+        let notes = all
+            .iter()
+            .filter(|(holds, _)| *holds)
+            .map(|(_, note)| *note);
+        notes.collect::<Vec<_>>().join(", ")
+    }
 }
 
-impl View for Tables {
+#[derive(Default)]
+pub(super) struct Tables {
+    now: Vec<Structure>,
+}
+
+impl Sampler for Tables {
+    /// Namespace and structure.
+    type Key = (u32, Text);
+
     fn tables(&self) -> Vec<&'static str> {
         vec!["table_size"]
     }
 
-    fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
+    fn key(&mut self, row: &Row, filter: &Filter) -> Option<Self::Key> {
         let Row::TableSize(row) = row else {
-            return Ok(());
+            return None;
         };
         // What belongs to the whole host belongs to each namespace, too.
-        if row.netns != 0 && !screen.how.filter.netns_ok(row.netns) {
-            return Ok(());
-        }
-        let key = (row.netns, row.structure.clone());
-        if self.rounds.begins(&key, row.time_ns) {
-            self.close(screen)?;
-        }
-        self.rounds.add(key, row.time_ns);
-        if self.now.len() < MAX_ROWS {
-            self.now.push((**row).clone());
+        let asked = row.netns == 0 || filter.netns_ok(row.netns);
+        asked.then(|| (row.netns, row.structure.clone()))
+    }
+
+    fn add(&mut self, row: Row, _: &mut Screen) -> io::Result<()> {
+        if let Row::TableSize(row) = row
+            && self.now.len() < MAX_ROWS
+        {
+            self.now.push(Structure {
+                row: *row,
+                at_first: None,
+            });
         }
         Ok(())
     }
 
-    fn passed(&mut self, time_ns: u64, screen: &mut Screen) -> io::Result<()> {
-        match self.rounds.over(time_ns) {
-            true => self.close(screen),
-            false => Ok(()),
+    fn close(&mut self, shown_ns: Option<u64>, screen: &mut Screen) -> io::Result<()> {
+        let now = std::mem::take(&mut self.now);
+        if shown_ns.is_none() {
+            return Ok(());
         }
-    }
-
-    fn end(&mut self, screen: &mut Screen) -> io::Result<()> {
-        self.close(screen)
+        for line in &now {
+            screen.show(line)?;
+        }
+        screen.end_report();
+        Ok(())
     }
 }

@@ -1,17 +1,17 @@
 //! `stat threads`: what each thread did with its time, as `prstat -mL` shows it.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
 
 use ahash::AHashMap;
 use recording::tables::Thread;
-use recording::{Row, Text};
-use serde::Serialize;
+use recording::{Filter, Row, Text};
 
-use super::rounds::Rounds;
-use crate::numbers::{or_dash, rounded, tenth};
-use crate::screen::{Column, Screen, When};
-use crate::view::View;
+use super::rounds::Sampler;
+use crate::columns::{Fields, Unit, Value, columns, heads, json, left, right};
+use crate::numbers::{rounded, tenth};
+use crate::screen::Screen;
 
 /// Threads followed at a time.
 const MAX_THREADS: usize = 1 << 17;
@@ -20,68 +20,80 @@ const SHOWN: usize = 20;
 /// Calls kept per thread.
 const MAX_CALLS: usize = 64;
 
-const COLUMNS: &[Column] = &[
-    ("TIME", -15),
-    ("PID", 7),
-    ("TID", 7),
-    ("USR%", 5),
-    ("SYS%", 5),
-    ("LAT%", 5),
-    ("SLP%", 5),
-    ("LCK%", 5),
-    ("DSK%", 5),
-    ("FLT%", 5),
-    ("STP%", 5),
-    ("VCX", 7),
-    ("ICX", 7),
-    ("SCL", 7),
-    ("PROCESS", -1),
-];
-
-pub(super) struct Threads {
-    all: bool,
-    sleeps: bool,
-    rounds: Rounds<(u32, u32)>,
-    now: AHashMap<(u32, u32), Seen>,
+/// A thread over some time, and the system calls that it slept in, the longest first, if they were asked
+/// for.
+#[derive(Clone, Debug)]
+pub(crate) struct Timed {
+    pub(crate) sum: Thread,
+    pub(crate) sleeps: Option<Vec<Slept>>,
 }
 
-/// A thread since the last report.
-#[derive(Default)]
-struct Seen {
-    sum: Thread,
-    calls: BTreeMap<Text, (u64, u64)>,
+/// Time asleep in a system call, and how often.
+#[derive(Clone, Debug)]
+pub(crate) struct Slept {
+    pub(crate) syscall: Text,
+    pub(crate) ns: u64,
+    pub(crate) count: u64,
 }
 
-#[derive(Serialize)]
-struct Line<'t> {
-    r#type: &'static str,
-    #[serde(flatten)]
-    when: When,
-    pid: u32,
-    tid: u32,
-    comm: &'t Text,
-    cgroup: u64,
-    interval_ns: u64,
-    user_percent: f64,
-    system_percent: f64,
-    runqueue_percent: f64,
-    sleep_percent: f64,
-    lock_percent: f64,
-    disk_percent: f64,
-    fault_percent: f64,
-    stopped_percent: f64,
-    voluntary: u64,
-    involuntary: u64,
-    syscalls: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sleeps: Option<Vec<Sleep<'t>>>,
+columns! {
+    Timed = "thread" {
+        text TIME PID TID USR SYS LAT SLP LCK DSK FLT STP VCX ICX SCL PROCESS;
+        json TIME PID TID PROCESS CGROUP INTERVAL USR SYS LAT SLP LCK DSK FLT STP VCX ICX SCL SLEEPS;
+    }
+    TIME: heads::TIME => |l, _| Value::Time(l.sum.time_ns);
+    /// Process.
+    PID: heads::PID => |l, _| l.sum.pid.into();
+    /// Thread.
+    TID: right("TID", 7, &["tid"], Unit::Id) => |l, _| l.sum.tid.into();
+    /// On a CPU in user mode.
+    USR: right("USR%", 5, &["user_percent"], Unit::Percent) => |l, _| l.percent(l.sum.user_ns).into();
+    /// On a CPU in the kernel.
+    SYS: right("SYS%", 5, &["system_percent"], Unit::Percent) => |l, _| l.percent(l.sum.system_ns).into();
+    /// Runnable, and waiting for a CPU.
+    LAT: right("LAT%", 5, &["runqueue_percent"], Unit::Percent) => |l, _| l.percent(l.sum.runqueue_ns).into();
+    /// Asleep in a system call.
+    SLP: right("SLP%", 5, &["sleep_percent"], Unit::Percent) => |l, _| l.percent(l.sum.sleep_ns).into();
+    /// Waiting for a lock (futex).
+    LCK: right("LCK%", 5, &["lock_percent"], Unit::Percent) => |l, _| l.percent(l.sum.lock_ns).into();
+    /// Uninterruptible, mostly disk.
+    DSK: right("DSK%", 5, &["disk_percent"], Unit::Percent) => |l, _| l.percent(l.sum.disk_ns).into();
+    /// In a page fault.
+    FLT: right("FLT%", 5, &["fault_percent"], Unit::Percent) => |l, _| l.percent(l.sum.fault_ns).into();
+    /// Stopped or traced.
+    STP: right("STP%", 5, &["stopped_percent"], Unit::Percent) => |l, _| l.percent(l.sum.stopped_ns).into();
+    /// Switches to other threads because it had to wait.
+    VCX: right("VCX", 7, &["voluntary"], Unit::Count) => |l, _| l.sum.voluntary.into();
+    /// Switches because another thread was to run.
+    ICX: right("ICX", 7, &["involuntary"], Unit::Count) => |l, _| l.sum.involuntary.into();
+    /// System calls, where they are counted.
+    SCL: right("SCL", 7, &["syscalls"], Unit::Count) => |l, _| l.sum.syscalls.into();
+    /// The thread's name.
+    PROCESS: left("PROCESS", 15, &["comm"], Unit::Name) => |l, _| (&l.sum.comm).into();
+    /// Cgroup v2 id.
+    CGROUP: json(&["cgroup"], Unit::Id) => |l, _| l.sum.cgroup.into();
+    /// The time that shares are of.
+    INTERVAL: json(&["interval_ns"], Unit::Ns) => |l, _| l.sum.interval_ns.into();
+    /// With `--sleeps`: each `syscall` that it slept in, with `sleep_percent` and `count`.
+    SLEEPS: json(&["sleeps"], Unit::Words) => |l, _| match &l.sleeps {
+        Some(sleeps) => Value::Objects(sleeps.iter().map(|s| l.slept(s)).collect()),
+        None => Value::Absent,
+    };
 }
 
-#[derive(Serialize)]
-struct Sleep<'t> {
-    syscall: &'t Text,
-    sleep_percent: f64,
-    count: u64,
+impl Timed {
+    fn percent(&self, ns: u64) -> f64 {
+        ns as f64 * 100.0 / self.sum.interval_ns.max(1) as f64
+    }
+
+    fn slept<'s>(&self, s: &'s Slept) -> Fields<'s> {
+        let percent = rounded(self.percent(s.ns));
+        vec![
+            ("syscall", (&*s.syscall).into()),
+            ("sleep_percent", percent.into()),
+            ("count", s.count.into()),
+        ]
+    }
 }
 
 /// The parts of an interval, in the order of the columns.
@@ -126,105 +138,46 @@ pub(crate) fn add(sum: &mut Thread, row: &Thread) {
     (sum.comm, sum.cgroup) = (row.comm.clone(), row.cgroup);
 }
 
+pub(super) struct Threads {
+    all: bool,
+    sleeps: bool,
+    now: AHashMap<(u32, u32), Seen>,
+}
+
+/// A thread since the last report.
+#[derive(Default)]
+struct Seen {
+    sum: Thread,
+    calls: BTreeMap<Text, (u64, u64)>,
+}
+
 impl Threads {
-    pub(super) fn new(all: bool, sleeps: bool, every_ns: u64) -> Threads {
+    pub(super) fn new(all: bool, sleeps: bool) -> Threads {
         Threads {
             all,
             sleeps,
-            rounds: Rounds::new(every_ns),
             now: AHashMap::new(),
         }
     }
 
-    fn close(&mut self, screen: &mut Screen) -> io::Result<()> {
-        if self.rounds.close().is_none() {
-            return Ok(());
-        }
-        let mut seen: Vec<_> = self
-            .now
-            .values()
-            .filter(|s| s.sum.interval_ns > 0)
-            .collect();
-        // Those that ran or wanted to run most come first.
-        let busy = |s: &Seen| {
-            let t = &s.sum;
-            t.user_ns
-                .saturating_add(t.system_ns)
-                .saturating_add(t.runqueue_ns)
-        };
-        seen.sort_by_key(|s| (std::cmp::Reverse(busy(s)), s.sum.pid, s.sum.tid));
-        let shown = if self.all { seen.len() } else { SHOWN };
-        for one in seen.into_iter().take(shown) {
-            line(one, self.sleeps, screen)?;
-        }
-        screen.end_report();
-        self.now.clear();
-        Ok(())
-    }
-}
-
-fn line(seen: &Seen, sleeps: bool, screen: &mut Screen) -> io::Result<()> {
-    let t = &seen.sum;
-    let percent = |ns: u64| ns as f64 * 100.0 / t.interval_ns as f64;
-    let p = parts(t).map(percent);
-    let mut calls: Vec<(&Text, &(u64, u64))> = seen.calls.iter().collect();
-    calls.sort_by_key(|(name, (ns, _))| (std::cmp::Reverse(*ns), (*name).clone()));
-    if screen.how.json {
-        let p = p.map(rounded);
-        let sleeps = sleeps.then(|| {
-            let all = calls.into_iter().map(|(syscall, (ns, count))| Sleep {
-                syscall,
-                sleep_percent: rounded(percent(*ns)),
-                count: *count,
-            });
-            all.collect()
+    fn line(&self, seen: Seen) -> Timed {
+        let slept = |(syscall, (ns, count))| Slept { syscall, ns, count };
+        let sleeps = self.sleeps.then(|| {
+            let mut all: Vec<Slept> = seen.calls.into_iter().map(slept).collect();
+            all.sort_by_key(|s| Reverse(s.ns));
+            all
         });
-        return screen.json(&Line {
-            r#type: "thread",
-            when: When::of(t.time_ns, screen.how),
-            pid: t.pid,
-            tid: t.tid,
-            comm: &t.comm,
-            cgroup: t.cgroup,
-            interval_ns: t.interval_ns,
-            user_percent: p[0],
-            system_percent: p[1],
-            runqueue_percent: p[2],
-            sleep_percent: p[3],
-            lock_percent: p[4],
-            disk_percent: p[5],
-            fault_percent: p[6],
-            stopped_percent: p[7],
-            voluntary: t.voluntary,
-            involuntary: t.involuntary,
-            syscalls: t.syscalls,
+        Timed {
+            sum: seen.sum,
             sleeps,
-        });
+        }
     }
-    let mut cells = vec![
-        screen.how.time(t.time_ns),
-        t.pid.to_string(),
-        t.tid.to_string(),
-    ];
-    cells.extend(p.map(tenth));
-    cells.extend([
-        t.voluntary.to_string(),
-        t.involuntary.to_string(),
-        or_dash(t.syscalls),
-        t.comm.to_string(),
-    ]);
-    screen.line(COLUMNS, &cells)?;
-    for (syscall, (ns, count)) in calls.iter().filter(|_| sleeps) {
-        let percent = tenth(percent(*ns));
-        screen.more(&format!(
-            "{:>38} {percent:>5}% in {syscall}, {count} times",
-            ""
-        ))?;
-    }
-    Ok(())
 }
 
-impl View for Threads {
+impl Sampler for Threads {
+    /// Process and thread.
+    type Key = (u32, u32);
+
     fn tables(&self) -> Vec<&'static str> {
         match self.sleeps {
             true => vec!["thread", "thread_sleep"],
@@ -232,45 +185,61 @@ impl View for Threads {
         }
     }
 
-    fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
+    fn key(&mut self, row: &Row, filter: &Filter) -> Option<Self::Key> {
         match row {
-            Row::Thread(row) => {
-                let filter = &screen.how.filter;
-                if !filter.task_ok(Some(row.pid), Some(&row.comm), Some(row.cgroup)) {
-                    return Ok(());
-                }
-                let key = (row.pid, row.tid);
-                if self.rounds.begins(&key, row.time_ns) {
-                    self.close(screen)?;
-                }
-                if self.now.len() < MAX_THREADS || self.now.contains_key(&key) {
-                    self.rounds.add(key, row.time_ns);
-                    add(&mut self.now.entry(key).or_default().sum, row);
-                }
+            Row::Thread(t) => {
+                let key = (t.pid, t.tid);
+                let room = self.now.len() < MAX_THREADS || self.now.contains_key(&key);
+                let asked = filter.task_ok(Some(t.pid), Some(&t.comm), Some(t.cgroup));
+                (room && asked).then_some(key)
             }
-            Row::ThreadSleep(row) => {
+            Row::ThreadSleep(s) => {
                 // Rows of one time: the thread's own comes first.
-                if let Some(seen) = self.now.get_mut(&(row.pid, row.tid))
-                    && (seen.calls.len() < MAX_CALLS || seen.calls.contains_key(&row.syscall))
-                {
-                    let call = seen.calls.entry(row.syscall.clone()).or_default();
-                    call.0 = call.0.saturating_add(row.sleep_ns);
-                    call.1 = call.1.saturating_add(row.count);
+                let seen = self.now.get_mut(&(s.pid, s.tid))?;
+                if seen.calls.len() < MAX_CALLS || seen.calls.contains_key(&s.syscall) {
+                    let call = seen.calls.entry(s.syscall.clone()).or_default();
+                    call.0 = call.0.saturating_add(s.sleep_ns);
+                    call.1 = call.1.saturating_add(s.count);
                 }
+                None
             }
-            _ => {}
+            _ => None,
+        }
+    }
+
+    fn add(&mut self, row: Row, _: &mut Screen) -> io::Result<()> {
+        if let Row::Thread(row) = row {
+            add(
+                &mut self.now.entry((row.pid, row.tid)).or_default().sum,
+                &row,
+            );
         }
         Ok(())
     }
 
-    fn passed(&mut self, time_ns: u64, screen: &mut Screen) -> io::Result<()> {
-        match self.rounds.over(time_ns) {
-            true => self.close(screen),
-            false => Ok(()),
+    fn close(&mut self, shown_ns: Option<u64>, screen: &mut Screen) -> io::Result<()> {
+        if shown_ns.is_none() {
+            return Ok(());
         }
-    }
-
-    fn end(&mut self, screen: &mut Screen) -> io::Result<()> {
-        self.close(screen)
+        let mut seen: Vec<Seen> = self.now.drain().map(|(_, seen)| seen).collect();
+        seen.retain(|s| s.sum.interval_ns > 0);
+        // Those that ran or wanted to run most come first.
+        let busy = |t: &Thread| {
+            let ran = t.user_ns.saturating_add(t.system_ns);
+            ran.saturating_add(t.runqueue_ns)
+        };
+        seen.sort_by_key(|s| (Reverse(busy(&s.sum)), s.sum.pid, s.sum.tid));
+        let shown = if self.all { seen.len() } else { SHOWN };
+        for one in seen.into_iter().take(shown) {
+            let line = self.line(one);
+            screen.show(&line)?;
+            for s in line.sleeps.iter().flatten() {
+                let percent = tenth(line.percent(s.ns));
+                let says = format!("{percent:>5}% in {}, {} times", s.syscall, s.count);
+                screen.more(&format!("{:>38} {says}", ""))?;
+            }
+        }
+        screen.end_report();
+        Ok(())
     }
 }

@@ -4,50 +4,75 @@ use std::collections::BTreeMap;
 use std::io;
 
 use recording::tables::Resource;
-use recording::{Row, Text};
-use serde::Serialize;
+use recording::{Filter, Row, Table, Text};
 
-use super::rounds::{Rounds, per_s};
-use crate::numbers::{or_dash, rounded, tenth};
-use crate::screen::{Column, Screen, When};
-use crate::view::View;
+use super::rounds::{Sampler, per_s};
+use crate::columns::{Unit, Value, columns, heads, json, left, right, row};
+use crate::screen::Screen;
 
 /// Lines of the checklist.
 const MAX_ROWS: usize = 1 << 16;
 
-const COLUMNS: &[Column] = &[
-    ("TIME", -15),
-    ("RESOURCE", -13),
-    ("INSTANCE", -24),
-    ("ASPECT", -11),
-    ("METRIC", -26),
-    ("VALUE", 14),
-    ("UNIT", -7),
-    ("LIMIT", 14),
-    ("USED%", 6),
-];
+/// A line of the checklist.
+pub(crate) struct Checked {
+    pub(crate) row: Resource,
+    /// How fast it rose, of what counts up.
+    pub(crate) per_s: Option<f64>,
+}
+
+columns! {
+    Checked = "resource" {
+        text TIME RESOURCE INSTANCE ASPECT METRIC VALUE UNIT LIMIT USED_SHARE;
+        json TIME ROW PER_S USED_SHARE;
+    }
+    TIME: heads::TIME => |l, _| Value::Time(l.row.time_ns);
+    ROW: row(Resource::INFO) => |l, _| Value::Row(l.row.cells());
+    /// Kind of resource.
+    RESOURCE: left("RESOURCE", 13, &["resource"], Unit::Name) => |l, _| (&l.row.resource).into();
+    /// Which one of its kind; `@` and its namespace, where it belongs to one.
+    INSTANCE: left("INSTANCE", 24, &["instance"], Unit::Words) => |l, how| match l.row.netns {
+        0 => (&l.row.instance).into(),
+        netns => format!("{}@{}", l.row.instance, how.netns(netns)).into(),
+    };
+    /// Utilisation, saturation or errors.
+    ASPECT: left("ASPECT", 11, &["aspect"], Unit::Name) => |l, _| (&l.row.aspect).into();
+    /// What is measured.
+    METRIC: left("METRIC", 26, &["metric"], Unit::Name) => |l, _| (&l.row.metric).into();
+    /// The value; of what counts up, per second since the report before.
+    VALUE: right("VALUE", 14, &["value"], Unit::Measure) => |l, _| l.value().into();
+    /// Unit of the value.
+    UNIT: left("UNIT", 7, &["unit"], Unit::Name) => |l, _| match l.row.cumulative {
+        true => format!("{}/s", l.row.unit).into(),
+        false => (&l.row.unit).into(),
+    };
+    /// What the value cannot exceed.
+    LIMIT: right("LIMIT", 14, &["limit"], Unit::Measure) => |l, _| l.limit().into();
+    /// Value ÷ limit.
+    USED_SHARE: right("USED%", 6, &["limit_percent"], Unit::Percent) => |l, _| l.used_percent().into();
+    /// Of what counts up, how fast it rose since the report before.
+    PER_S: json(&["per_s"], Unit::PerSecond) => |l, _| l.per_s.into();
+}
+
+impl Checked {
+    fn value(&self) -> Option<f64> {
+        match self.row.cumulative {
+            true => self.per_s,
+            false => Some(self.row.value),
+        }
+    }
+
+    fn limit(&self) -> Option<f64> {
+        self.row.limit.filter(|limit| *limit > 0.0)
+    }
+
+    fn used_percent(&self) -> Option<f64> {
+        let percent = self.value()? * 100.0 / self.limit()?;
+        percent.is_finite().then_some(percent)
+    }
+}
 
 /// Resource, instance, namespace, aspect in the order of the checklist, metric.
 type Key = (Text, Text, u32, u8, Text);
-
-pub(super) struct Usage {
-    rounds: Rounds<Key>,
-    /// What this round holds; what counts up stays, as it is told only when it has changed.
-    now: BTreeMap<Key, Resource>,
-    /// What counts up: its values in the last report.
-    shown: BTreeMap<Key, f64>,
-    shown_ns: Option<u64>,
-}
-
-#[derive(Serialize)]
-struct Line<'r> {
-    r#type: &'static str,
-    unix_ns: i64,
-    #[serde(flatten)]
-    row: &'r Resource,
-    per_s: Option<f64>,
-    limit_percent: Option<f64>,
-}
 
 fn key(r: &Resource) -> Key {
     let aspect = match &*r.aspect {
@@ -65,122 +90,69 @@ fn key(r: &Resource) -> Key {
     )
 }
 
-impl Usage {
-    pub(super) fn new(every_ns: u64) -> Usage {
-        Usage {
-            rounds: Rounds::new(every_ns),
-            now: BTreeMap::new(),
-            shown: BTreeMap::new(),
-            shown_ns: None,
-        }
+#[derive(Default)]
+pub(super) struct Usage {
+    /// What this round holds; what counts up stays, as it is told only when it has changed.
+    now: BTreeMap<Key, Resource>,
+    /// What counts up: its values in the last report.
+    shown: BTreeMap<Key, f64>,
+    shown_ns: Option<u64>,
+}
+
+impl Sampler for Usage {
+    type Key = Key;
+
+    fn tables(&self) -> Vec<&'static str> {
+        vec!["resource"]
     }
 
-    fn close(&mut self, screen: &mut Screen) -> io::Result<()> {
-        let Some(time_ns) = self.rounds.close() else {
+    fn key(&mut self, row: &Row, filter: &Filter) -> Option<Self::Key> {
+        let Row::Resource(row) = row else { return None };
+        let asked = row.netns == 0 || filter.netns_ok(row.netns);
+        asked.then(|| key(row))
+    }
+
+    fn add(&mut self, row: Row, _: &mut Screen) -> io::Result<()> {
+        if let Row::Resource(row) = row {
+            let key = key(&row);
+            if self.now.len() < MAX_ROWS || self.now.contains_key(&key) {
+                self.now.insert(key, *row);
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, shown_ns: Option<u64>, screen: &mut Screen) -> io::Result<()> {
+        let Some(time_ns) = shown_ns else {
             return Ok(());
         };
         // The first round has nothing to tell the speed of what counts up.
         let counts = self.now.values().any(|r| r.cumulative);
         let since_ns = self.shown_ns.replace(time_ns);
         let compares = since_ns.is_some() || !counts;
-        for (key, row) in &mut self.now {
-            row.time_ns = time_ns;
-            let before = self.shown.get(key);
-            let rate = before.zip(since_ns).and_then(|(before, since)| {
+        for (key, row) in std::mem::take(&mut self.now) {
+            let before = self.shown.get(&key).zip(since_ns);
+            let rate = before.and_then(|(before, since)| {
                 // A counter that went back began anew.
                 let grew = (row.value - before).max(0.0);
                 per_s(grew, time_ns.saturating_sub(since))
             });
+            let cumulative = row.cumulative;
+            let line = Checked {
+                row: Resource { time_ns, ..row },
+                per_s: rate.filter(|_| cumulative),
+            };
             if compares {
-                line(row, rate.filter(|_| row.cumulative), screen)?;
+                screen.show(&line)?;
             }
-            if row.cumulative {
-                self.shown.insert(key.clone(), row.value);
+            if cumulative {
+                self.shown.insert(key.clone(), line.row.value);
+                self.now.insert(key, line.row);
             }
         }
-        self.now.retain(|_, row| row.cumulative);
         if compares {
             screen.end_report();
         }
         Ok(())
-    }
-}
-
-fn line(r: &Resource, rate: Option<f64>, screen: &mut Screen) -> io::Result<()> {
-    let limit = r.limit.filter(|limit| *limit > 0.0);
-    let shown = if r.cumulative { rate } else { Some(r.value) };
-    let percent = shown.zip(limit).map(|(value, limit)| value * 100.0 / limit);
-    let percent = percent.filter(|p| p.is_finite());
-    if screen.how.json {
-        return screen.json(&Line {
-            r#type: "resource",
-            unix_ns: When::of(r.time_ns, screen.how).unix_ns,
-            row: r,
-            per_s: rate.map(rounded),
-            limit_percent: percent.map(rounded),
-        });
-    }
-    let unit = match r.cumulative {
-        true => format!("{}/s", r.unit),
-        false => r.unit.to_string(),
-    };
-    let instance = match r.netns {
-        0 => r.instance.to_string(),
-        netns => format!("{}@{}", r.instance, screen.how.netns(netns)),
-    };
-    let cells = [
-        screen.how.time(r.time_ns),
-        r.resource.to_string(),
-        instance,
-        r.aspect.to_string(),
-        r.metric.to_string(),
-        or_dash(shown.map(number)),
-        unit,
-        or_dash(limit.map(number)),
-        or_dash(percent.map(tenth)),
-    ];
-    screen.line(COLUMNS, &cells)
-}
-
-/// Whole numbers as they are, others with a digit.
-fn number(value: f64) -> String {
-    match value.fract() == 0.0 && value.abs() < 1e15 {
-        true => format!("{value:.0}"),
-        false => tenth(value),
-    }
-}
-
-impl View for Usage {
-    fn tables(&self) -> Vec<&'static str> {
-        vec!["resource"]
-    }
-
-    fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
-        let Row::Resource(row) = row else {
-            return Ok(());
-        };
-        if row.netns != 0 && !screen.how.filter.netns_ok(row.netns) {
-            return Ok(());
-        }
-        let key = key(row);
-        if self.rounds.begins(&key, row.time_ns) {
-            self.close(screen)?;
-        }
-        self.rounds.add(key.clone(), row.time_ns);
-        if self.now.len() < MAX_ROWS || self.now.contains_key(&key) {
-            self.now.insert(key, (**row).clone());
-        }
-        Ok(())
-    }
-
-    fn passed(&mut self, time_ns: u64, screen: &mut Screen) -> io::Result<()> {
-        match self.rounds.over(time_ns) {
-            true => self.close(screen),
-            false => Ok(()),
-        }
-    }
-
-    fn end(&mut self, screen: &mut Screen) -> io::Result<()> {
-        self.close(screen)
     }
 }

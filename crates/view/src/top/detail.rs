@@ -1,5 +1,6 @@
 //! All about one line of a pane.
 
+use analysis::words::duration;
 use analysis::{AcceptQueue, Activity};
 use explain::Arrival;
 use recording::Waker;
@@ -7,13 +8,16 @@ use recording::tables::Wait;
 
 use super::findings::Findings;
 use super::frame;
-use super::panes::{LETTERS, age, group, ms, rate, shares, who};
-use super::snapshot::{ListenerNow, MAX_DETAILS, Snapshot};
+use super::panes::{PARTS, who};
+use super::snapshot::{MAX_DETAILS, Snapshot};
 use super::state::Target;
 use super::table::curve;
-use crate::numbers::{duration, endpoint, tenth};
+use crate::numbers::{age, endpoint, group, rate, tenth, us_in_ms};
 use crate::page::Page;
-use crate::stat::detail::{Derived, bits_per_s, words};
+use crate::screen::How;
+use crate::stat::detail::{Derived, words};
+use crate::stat::listeners::Listening;
+use crate::stat::sockets::Sampled;
 use crate::style::{Look, Style};
 use crate::text;
 
@@ -25,6 +29,7 @@ pub(super) fn lines(
     target: &Target,
     snapshot: &Snapshot,
     findings: &Findings,
+    how: &How,
     width: usize,
 ) -> Vec<(Look, String)> {
     let style = Style {
@@ -36,9 +41,9 @@ pub(super) fn lines(
     let known = match target {
         Target::Finding(key) => finding(&mut page, key, findings, snapshot.now_ns),
         Target::Count(activity) => count(&mut page, *activity, snapshot),
-        Target::Listener(netns, sock) => listener(&mut page, (*netns, *sock), snapshot),
-        Target::Socket(netns, sock) => socket(&mut page, (*netns, *sock), snapshot),
-        Target::Thread(pid, tid) => thread(&mut page, (*pid, *tid), snapshot),
+        Target::Listener(netns, sock) => listener(&mut page, (*netns, *sock), snapshot, how),
+        Target::Socket(netns, sock) => socket(&mut page, (*netns, *sock), snapshot, how),
+        Target::Thread(pid, tid) => thread(&mut page, (*pid, *tid), snapshot, how),
         Target::Function(name) => function(&mut page, name, snapshot),
     };
     if known.is_none() {
@@ -108,7 +113,7 @@ fn count(page: &mut Page, activity: Activity, snapshot: &Snapshot) -> Option<()>
         page.heading("HOW LONG CONNECTING TOOK");
         for percent in [50, 90, 99, 100] {
             if let Some(ns) = snapshot.connects.percentile(percent) {
-                let says = format!("up to {}", ms(ns as f64 / 1000.0));
+                let says = format!("up to {}", us_in_ms(ns as f64 / 1000.0));
                 page.item(&format!("{percent} %"), Look::Plain, &says);
             }
         }
@@ -128,7 +133,7 @@ fn count(page: &mut Page, activity: Activity, snapshot: &Snapshot) -> Option<()>
     Some(())
 }
 
-fn listener(page: &mut Page, key: (u32, u64), snapshot: &Snapshot) -> Option<()> {
+fn listener(page: &mut Page, key: (u32, u64), snapshot: &Snapshot, how: &How) -> Option<()> {
     let all = &snapshot.listeners;
     let l = all.iter().find(|l| (l.row.netns, l.row.sock) == key)?;
     let row = &l.row;
@@ -136,7 +141,7 @@ fn listener(page: &mut Page, key: (u32, u64), snapshot: &Snapshot) -> Option<()>
     page.paragraph("", Look::Title, &at);
     page.blank();
     page.item("owner", Look::Plain, &who(&l.owner));
-    page.item("namespace", Look::Plain, &snapshot.netns(row.netns));
+    page.item("namespace", Look::Plain, &how.netns(row.netns));
     let full = AcceptQueue::of(row).is_full();
     let queue = format!(
         "{} of {} wait for accept(){}",
@@ -154,7 +159,10 @@ fn listener(page: &mut Page, key: (u32, u64), snapshot: &Snapshot) -> Option<()>
         row.syn_queue, row.syn_queue_young
     );
     page.item("SYN queue", Look::Plain, &half);
-    let drops = format!("{} in the window, {} since it was made", l.drops, row.drops);
+    let drops = format!(
+        "{} in the window, {} since it was made",
+        l.dropped, row.drops
+    );
     page.item("drops", Look::Plain, &drops);
     if row.synflood_warned {
         let says = "the kernel has logged \"Possible SYN flooding\" for it";
@@ -163,15 +171,14 @@ fn listener(page: &mut Page, key: (u32, u64), snapshot: &Snapshot) -> Option<()>
     page.item(
         "accepted",
         Look::Plain,
-        &format!("{} per second", rate(l.accepted)),
+        &format!("{} per second", Listening::ACCEPT_RATE.text(l, how)),
     );
     if row.reuseport {
         let same = all.iter().filter(|o| place(o) == place(l)).count();
         let says = format!("SO_REUSEPORT is set: {same} sockets listen here, accepted counts all");
         page.item("shared", Look::Plain, &says);
     }
-    let its =
-        |s: &&frame::SocketSample| s.row.netns == row.netns && s.row.local_port == row.local_port;
+    let its = |s: &&Sampled| s.row.netns == row.netns && s.row.local_port == row.local_port;
     let its: Vec<_> = snapshot
         .sockets
         .iter()
@@ -181,9 +188,9 @@ fn listener(page: &mut Page, key: (u32, u64), snapshot: &Snapshot) -> Option<()>
     if !its.is_empty() {
         page.heading("ITS CONNECTIONS AMONG THE SLOWEST");
         for s in its {
-            let rtt = s.row.rtt_us.map_or("-".into(), |us| ms(us.into()));
-            let again = s.row.total_retrans.unwrap_or(0);
-            let says = format!("rtt {rtt}, retransmitted {again}, {}", who(&s.owner));
+            let rtt = Sampled::RTT.text(s, how);
+            let retrans = s.row.total_retrans.unwrap_or(0);
+            let says = format!("rtt {rtt}, retransmitted {retrans}, {}", who(&s.owner));
             let remote = endpoint(s.row.remote_addr, s.row.remote_port);
             page.paragraph(&format!("  {remote:<22} "), Look::Plain, &says);
         }
@@ -191,11 +198,11 @@ fn listener(page: &mut Page, key: (u32, u64), snapshot: &Snapshot) -> Option<()>
     Some(())
 }
 
-fn place(l: &ListenerNow) -> (u32, recording::Addr, u16) {
+fn place(l: &Listening) -> (u32, recording::Addr, u16) {
     (l.row.netns, l.row.local_addr, l.row.local_port)
 }
 
-fn socket(page: &mut Page, key: (u32, u64), snapshot: &Snapshot) -> Option<()> {
+fn socket(page: &mut Page, key: (u32, u64), snapshot: &Snapshot, how: &How) -> Option<()> {
     let mut all = snapshot.sockets.iter();
     let s = all.find(|s| (s.row.netns, s.row.sock) == key)?;
     let row = &s.row;
@@ -208,24 +215,24 @@ fn socket(page: &mut Page, key: (u32, u64), snapshot: &Snapshot) -> Option<()> {
     page.blank();
     page.item("state", Look::Plain, row.state.as_str());
     page.item("owner", Look::Plain, &who(&s.owner));
-    page.item("namespace", Look::Plain, &snapshot.netns(row.netns));
-    let rate = s.bits_per_s.map_or("-".into(), bits_per_s);
+    page.item("namespace", Look::Plain, &how.netns(row.netns));
+    let rate = Sampled::RATE.text(s, how);
     page.item(
         "rate",
         Look::Plain,
         &format!("{rate} in the last interval, both ways"),
     );
-    let again = format!(
-        "{} segments in the last interval, {} ever",
-        s.again,
+    let retrans = format!(
+        "{} segments in the last interval, {} in all",
+        s.retrans(),
         row.total_retrans.unwrap_or(0)
     );
-    let look = if s.again > 0 {
+    let look = if s.retrans() > 0 {
         Look::Warning
     } else {
         Look::Plain
     };
-    page.item("retransmitted", look, &again);
+    page.item("retransmitted", look, &retrans);
     let queues = format!(
         "{} bytes not read, {} bytes not acknowledged",
         row.recv_queue.unwrap_or(0),
@@ -237,23 +244,25 @@ fn socket(page: &mut Page, key: (u32, u64), snapshot: &Snapshot) -> Option<()> {
     Some(())
 }
 
-fn thread(page: &mut Page, key: (u32, u32), snapshot: &Snapshot) -> Option<()> {
+fn thread(page: &mut Page, key: (u32, u32), snapshot: &Snapshot, how: &How) -> Option<()> {
     let mut all = snapshot.threads.iter();
     let t = all.find(|t| (t.sum.pid, t.sum.tid) == key)?;
     let (pid, tid) = key;
     page.paragraph("", Look::Title, &format!("{} {tid}", &*t.sum.comm));
     page.blank();
     page.item("process", Look::Plain, &pid.to_string());
-    for ((_, name), share) in LETTERS.iter().zip(shares(&t.sum)) {
-        page.item(name, Look::Plain, &format!("{:>5} %", tenth(share * 100.0)));
+    for (_, part) in &PARTS {
+        let name = part.head.name.trim_end_matches('%');
+        page.item(name, Look::Plain, &format!("{:>5} %", part.text(t, how)));
     }
     let switches = format!("{} voluntary, {} not", t.sum.voluntary, t.sum.involuntary);
     page.item("switches", Look::Plain, &switches);
-    if !t.sleeps.is_empty() {
+    let sleeps = t.sleeps.as_deref().unwrap_or_default();
+    if !sleeps.is_empty() {
         page.heading("ASLEEP IN");
-        for (call, ns, n) in t.sleeps.iter().take(MAX_DETAILS) {
-            let says = format!("{} in {} times", duration(*ns), group(*n as f64));
-            page.item(call, Look::Plain, &says);
+        for s in sleeps.iter().take(MAX_DETAILS) {
+            let says = format!("{} in {} times", duration(s.ns), group(s.count as f64));
+            page.item(&s.syscall, Look::Plain, &says);
         }
     }
     page.heading("ITS LONG WAITS, AND WHO ENDED THEM");
@@ -288,8 +297,7 @@ fn waited(w: &Wait) -> String {
 
 fn function(page: &mut Page, name: &str, snapshot: &Snapshot) -> Option<()> {
     let f = snapshot.functions.iter().find(|f| &*f.name == name)?;
-    let (all, _) = snapshot.samples;
-    let percent = |n: u64| tenth(n as f64 * 100.0 / all.max(1) as f64);
+    let percent = |n: u64| tenth(f.share(n) * 100.0);
     page.paragraph("", Look::Title, &f.name);
     page.blank();
     page.item(

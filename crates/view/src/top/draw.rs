@@ -8,12 +8,13 @@ use ratatui::widgets::{Clear, Paragraph};
 use unicode_width::UnicodeWidthStr;
 
 use super::findings::{EXPLAIN, Findings, Progress};
-use super::panes::{self, Content, age};
+use super::panes::{self, Content};
 use super::snapshot::Snapshot;
 use super::state::{Open, Pane, Seen, State, Target};
 use super::table::{self, cut};
 use super::{detail, help};
 use crate::escape::escape;
+use crate::numbers::age;
 use crate::screen::How;
 use crate::style::Look;
 
@@ -36,9 +37,12 @@ pub struct About {
     pub slowed: Option<String>,
 }
 
+/// One for each pane.
+type PerPane<T> = [T; Pane::ALL.len()];
+
 /// Everything that is shown, before it is known where.
 pub struct Picture {
-    contents: [Content; Pane::ALL.len()],
+    contents: PerPane<Content>,
     open: Option<Vec<(Look, String)>>,
     head: Vec<(Look, String)>,
     span: (u64, u64),
@@ -55,11 +59,11 @@ impl Picture {
         (span, step_ns): ((u64, u64), u64),
         width: u16,
     ) -> Picture {
-        let content = |(pane, _)| panes::content(pane, state, snapshot, findings, about.live);
+        let content = |(pane, _)| panes::content(pane, state, snapshot, findings, about);
         let width = usize::from(width);
         let open = state.open.as_ref().map(|(open, _)| match open {
             Open::Help => help::lines(width),
-            Open::Detail(target) => detail::lines(target, snapshot, findings, width),
+            Open::Detail(target) => detail::lines(target, snapshot, findings, &about.how, width),
         });
         Picture {
             contents: Pane::ALL.map(content),
@@ -80,7 +84,7 @@ impl Picture {
         };
         let targets =
             |c: &Content| -> Vec<Target> { c.entries.iter().map(|e| e.target.clone()).collect() };
-        let mut all: [Vec<Target>; Pane::ALL.len()] = Default::default();
+        let mut all: PerPane<Vec<Target>> = Default::default();
         for (all, content) in all.iter_mut().zip(&self.contents) {
             *all = targets(content);
         }
@@ -101,9 +105,9 @@ impl Picture {
             height: all.height.saturating_sub(head + foot),
             ..all
         };
-        let wants = [0, 1, 2, 3, 4, 5].map(|i: usize| {
-            let content = &self.contents[i];
-            let header = usize::from(i > 0);
+        let wants = Pane::ALL.map(|(pane, _)| {
+            let content = &self.contents[pane as usize];
+            let header = usize::from(pane != Pane::Findings);
             (content.entries.len().max(1) + 1 + header).min(usize::from(u16::MAX)) as u16
         });
         let heights = share_out(body.height, focus, wants);
@@ -119,15 +123,15 @@ impl Picture {
 
 struct Areas {
     body: Rect,
-    panes: [Rect; Pane::ALL.len()],
+    panes: PerPane<Rect>,
 }
 
 /// How many lines each pane gets: none when there is no room for a useful piece of it.
-fn share_out(height: u16, focus: Pane, wants: [u16; 6]) -> [u16; 6] {
-    const LEAST: [u16; 6] = [3, 7, 5, 5, 5, 5];
+fn share_out(height: u16, focus: Pane, wants: PerPane<u16>) -> PerPane<u16> {
+    const LEAST: PerPane<u16> = [3, 7, 5, 5, 5, 5];
     let mut order: Vec<usize> = (0..wants.len()).collect();
     order.sort_by_key(|i| (*i != focus as usize, *i));
-    let mut got = [0; 6];
+    let mut got = PerPane::default();
     let mut left = height;
     for &i in &order {
         // The pane that keys go to is always there.
@@ -279,7 +283,7 @@ fn pane_lines<'a>(
     // A mark and a blank stand before each line.
     let inner = width.saturating_sub(2);
     if pane != Pane::Findings {
-        let header = format!("  {}", table::header(content.columns, inner));
+        let header = format!("  {}", table::header(&content.columns, inner));
         lines.push(Line::styled(cut(&header, width), paint.of(Look::Faint)));
     }
     let room = usize::from(area.height).saturating_sub(lines.len());
@@ -292,7 +296,7 @@ fn pane_lines<'a>(
     for (i, entry) in content.entries.iter().enumerate().skip(first).take(room) {
         let chosen = focused && i == selected;
         let mut spans = vec![Span::raw(if chosen { "▸ " } else { "  " })];
-        let cells = table::line(content.columns, entry, inner);
+        let cells = table::line(&content.columns, entry, inner);
         spans.extend(cells.into_iter().map(|(look, text)| {
             let style = paint.of(look);
             Span::styled(

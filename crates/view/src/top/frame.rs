@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 
 use ahash::AHashMap;
 use analysis::Activity;
-use analysis::owners::{Owner, Place};
+use analysis::owners::Place;
 use recording::Text;
-use recording::tables::{Listener, Socket, Thread, Wait};
+use recording::tables::{Thread, Wait};
 
 use super::state::SocketOrder;
 use crate::stat;
+use crate::stat::listeners::Listening;
+use crate::stat::sockets::Sampled;
 
 /// What is shown of connections: in a word or two, and what is counted.
 pub const SHOWN: &[(Activity, &str, &str)] = &[
@@ -36,17 +38,17 @@ pub const SHOWN: &[(Activity, &str, &str)] = &[
     ),
     (
         Activity::SynRetransmitted,
-        "SYN again",
+        "SYN retrans",
         "SYNs that were retransmitted: the first got no answer",
     ),
     (
         Activity::SynAckRetransmitted,
-        "SYN-ACK again",
+        "SYN-ACK retrans",
         "SYN-ACKs that were retransmitted: the last ACK did not come",
     ),
     (
         Activity::Retransmitted,
-        "data again",
+        "data retrans",
         "segments of established connections that were retransmitted",
     ),
     (
@@ -98,10 +100,10 @@ pub(super) struct Frame {
     pub(super) connects: Latencies,
     /// Connections accepted, by where.
     pub(super) accepted: AHashMap<Place, u64>,
-    pub(super) listeners: Vec<ListenerSample>,
+    pub(super) listeners: Vec<Listening>,
     /// Listeners and others that found no room: what is shown is not all.
     pub(super) left_out: u64,
-    sockets: Vec<SocketSample>,
+    sockets: Vec<Sampled>,
     threads: Vec<Thread>,
     pub(super) sleeps: BTreeMap<(u32, u32, Text), (u64, u64)>,
     waits: Vec<Wait>,
@@ -111,37 +113,29 @@ pub(super) struct Frame {
     pub(super) idle: u64,
 }
 
-/// A listener, and whose it is.
-#[derive(Clone, Debug)]
-pub(super) struct ListenerSample {
-    pub(super) row: Listener,
-    pub(super) owner: Owner,
-}
+impl Sampled {
+    /// Segments that it retransmitted since the sample before.
+    pub(super) fn retrans(&self) -> u32 {
+        self.since.map_or(0, |since| since.retrans)
+    }
 
-/// A socket, whose it is, and what it did since its sample before.
-#[derive(Clone, Debug)]
-pub(super) struct SocketSample {
-    pub(super) row: Box<Socket>,
-    pub(super) owner: Owner,
-    /// Segments that were retransmitted since the sample before.
-    pub(super) again: u32,
     /// Bits a second, both directions, since the sample before.
-    pub(super) bits_per_s: Option<u64>,
-}
+    pub(super) fn bits_per_s(&self) -> Option<u64> {
+        self.since?.bits_per_s
+    }
 
-impl SocketSample {
     /// How far up it stands in an order; 0 when it has no place in it.
     pub(super) fn score(&self, order: SocketOrder) -> u64 {
         let s = &self.row;
         let queued = |q: Option<u32>| u64::from(q.unwrap_or(0));
         match order {
             SocketOrder::Rtt => s.rtt_us.unwrap_or(0).into(),
-            SocketOrder::Again => {
-                u64::from(self.again) << 32 | u64::from(s.total_retrans.unwrap_or(0))
+            SocketOrder::Retrans => {
+                u64::from(self.retrans()) << 32 | u64::from(s.total_retrans.unwrap_or(0))
             }
             // Who has nothing to send is not slow.
             SocketOrder::Slow => match queued(s.send_queue) > 0 {
-                true => u64::MAX - self.bits_per_s.unwrap_or(u64::MAX - 1),
+                true => u64::MAX - self.bits_per_s().unwrap_or(u64::MAX - 1),
                 false => 0,
             },
             SocketOrder::Queue => queued(s.recv_queue) + queued(s.send_queue),
@@ -166,14 +160,14 @@ impl Frame {
         }
     }
 
-    pub(super) fn listener(&mut self, sample: ListenerSample) {
+    pub(super) fn listener(&mut self, sample: Listening) {
         match self.listeners.len() < MAX_LISTENERS {
             true => self.listeners.push(sample),
             false => self.left_out += 1,
         }
     }
 
-    pub(super) fn socket(&mut self, sample: SocketSample) {
+    pub(super) fn socket(&mut self, sample: Sampled) {
         self.sockets.push(sample);
         if self.sockets.len() >= SOCKETS_AT_ONCE {
             self.keep_sockets();
@@ -228,7 +222,7 @@ impl Frame {
         }
     }
 
-    pub(super) fn sockets(&self) -> &[SocketSample] {
+    pub(super) fn sockets(&self) -> &[Sampled] {
         &self.sockets
     }
 
@@ -292,6 +286,8 @@ impl Latencies {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use analysis::owners::Owner;
+    use recording::tables::Socket;
 
     #[test]
     fn each_activity_is_shown_once_but_the_success_of_connect() {
@@ -325,11 +321,10 @@ mod tests {
                 ..Socket::default()
             });
             let owner = Owner::default();
-            frame.socket(SocketSample {
+            frame.socket(Sampled {
                 row,
                 owner,
-                again: 0,
-                bits_per_s: None,
+                since: None,
             });
         }
         frame.settle();

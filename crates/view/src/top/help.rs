@@ -1,6 +1,7 @@
 //! What the keys do, and what the panes say.
 
-use super::panes::LETTERS;
+use super::panes;
+use super::state::Pane;
 use crate::page::Page;
 use crate::style::{Look, Style};
 
@@ -35,31 +36,14 @@ const KEYS: &[(&str, &str)] = &[
     ("q, Ctrl-C", "end"),
 ];
 
-const PANES: &[(&str, &str)] = &[
-    (
-        "Findings",
-        "what explain says of the last seconds, or of the whole recording. Enter: the whole case, with its evidence, what was ruled out, and what to do.",
-    ),
-    (
-        "Connections",
-        "what happened per second: in the last second and over the window. Retransmissions, resets and drops with their kinds and reasons.",
-    ),
-    (
-        "Listeners",
-        "the queue that accept() takes from, against its backlog; half-open connections; packets dropped there within the window.",
-    ),
-    (
-        "Sockets",
-        "connections that did something in the last seconds. AGAIN: segments retransmitted since the sample before; EVER: since the connection began.",
-    ),
-    (
-        "Threads",
-        "what each did with its time in the window; those first that did, or were kept from doing, the most.",
-    ),
-    (
-        "Functions",
-        "where in the kernel the CPUs were: in the function itself, and with all that it called.",
-    ),
+/// What each pane shows, in the order of [`Pane::ALL`].
+const PANES: [&str; Pane::ALL.len()] = [
+    "what explain says of the last seconds, or of the whole recording. Enter: the whole case, with its evidence, what was ruled out, and what to do.",
+    "what happened per second. Retransmissions, resets and drops with their kinds and reasons.",
+    "the queue that accept() takes from, against its backlog; half-open connections; packets dropped there.",
+    "connections that did something in the last seconds.",
+    "what each did with its time in the window; those first that did, or were kept from doing, the most.",
+    "where in the kernel the CPUs were: in the function itself, and with all that it called.",
 ];
 
 /// The text.
@@ -75,22 +59,16 @@ pub(super) fn lines(width: usize) -> Vec<(Look, String)> {
         page.item(key, Look::Plain, does);
     }
     page.heading("PANES");
-    for (name, says) in PANES {
+    for ((_, name), says) in Pane::ALL.iter().zip(PANES) {
         page.item(name, Look::Plain, says);
     }
-    page.heading("PARTS OF A THREAD'S TIME");
-    let says = [
-        "on a CPU in user mode",
-        "on a CPU in the kernel",
-        "waiting for a CPU",
-        "asleep in a system call",
-        "waiting for a lock (futex)",
-        "uninterruptible, mostly disk",
-        "in a page fault",
-        "stopped or traced",
-    ];
-    for ((letter, name), says) in LETTERS.iter().zip(says) {
-        page.item(&format!("{name}  {letter}"), Look::Plain, says);
+    for (pane, name) in Pane::ALL {
+        page.heading(&format!("COLUMNS OF {}", name.to_uppercase()));
+        for column in panes::columns(pane) {
+            if !column.head.help.is_empty() {
+                page.item(column.head.name, Look::Plain, column.head.help.trim());
+            }
+        }
     }
     page.lines()
 }

@@ -6,14 +6,16 @@ use std::collections::BTreeMap;
 
 use ahash::AHashMap;
 use analysis::Activity;
-use analysis::owners::Owner;
-use recording::tables::{Listener, Thread, Wait};
+use recording::tables::{Thread, Wait};
 use recording::{Place, Text};
 
-use super::frame::{self, Frame, Latencies, SocketSample};
+use super::frame::{self, Frame, Latencies};
 use super::state::SocketOrder;
 use super::timeline::Timeline;
 use crate::stat;
+use crate::stat::listeners::Listening;
+use crate::stat::sockets::Sampled;
+use crate::stat::threads::{Slept, Timed};
 
 /// Frames that are added up: seconds, but for long recordings.
 pub(super) const WINDOW: usize = 10;
@@ -37,9 +39,9 @@ pub struct Snapshot {
     pub(super) frames: usize,
     pub(super) rates: Vec<Rate>,
     pub(super) connects: Latencies,
-    pub(super) listeners: Vec<ListenerNow>,
-    pub(super) sockets: Vec<SocketSample>,
-    pub(super) threads: Vec<ThreadNow>,
+    pub(super) listeners: Vec<Listening>,
+    pub(super) sockets: Vec<Sampled>,
+    pub(super) threads: Vec<Timed>,
     pub(super) functions: Vec<Function>,
     /// Samples of the CPU profile, and of them those of an idle CPU.
     pub(super) samples: (u64, u64),
@@ -48,12 +50,10 @@ pub struct Snapshot {
     pub(super) left_out: u64,
     /// Which tables have rows at all.
     pub(super) has: BTreeMap<&'static str, u64>,
-    /// Names of network namespaces.
-    pub(super) names: BTreeMap<u32, String>,
 }
 
 /// A count of connections over time.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Rate {
     pub(super) activity: Activity,
     /// Per second, in each frame of the curve, the oldest first.
@@ -67,31 +67,12 @@ pub(super) struct Rate {
     pub(super) reasons: Vec<(Text, u64)>,
 }
 
-/// A listener.
-#[derive(Debug)]
-pub(super) struct ListenerNow {
-    pub(super) row: Listener,
-    pub(super) owner: Owner,
-    /// Drops in the window.
-    pub(super) drops: u32,
-    /// Connections accepted per second over the window, where it alone listens there.
-    pub(super) accepted: f64,
-    /// Its accept queue, the oldest first, over the curve.
-    pub(super) queue: Vec<f64>,
-}
-
-/// A thread over the window.
-#[derive(Debug)]
-pub(super) struct ThreadNow {
-    pub(super) sum: Thread,
-    /// System calls in which it slept, with time and count, the longest first.
-    pub(super) sleeps: Vec<(Text, u64, u64)>,
-}
-
 /// A function of the kernel that was found on a CPU.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Function {
     pub(super) name: Text,
+    /// Samples of all CPUs.
+    pub(super) of: u64,
     /// Samples in itself, and in what it called.
     pub(super) itself: u64,
     pub(super) total: u64,
@@ -137,7 +118,6 @@ impl Timeline {
             waits,
             left_out: window.iter().map(|f| f.left_out).sum(),
             has: self.has.clone(),
-            names: self.names.clone(),
         }
     }
 
@@ -146,6 +126,7 @@ impl Timeline {
         for (stack, n) in window.iter().flat_map(|f| &f.stacks) {
             *stacks.entry(*stack).or_default() += n;
         }
+        let of = window.iter().map(|f| f.samples).sum();
         let mut all: AHashMap<Text, (u64, u64, BTreeMap<String, u64>)> = AHashMap::new();
         for (stack, n) in stacks {
             let places = self.stacks.places(stack).unwrap_or_default();
@@ -176,6 +157,7 @@ impl Timeline {
                 callers.truncate(MAX_DETAILS);
                 Function {
                     name,
+                    of,
                     itself,
                     total,
                     callers,
@@ -215,23 +197,19 @@ fn rates(window: &[&Frame], curve: &[&Frame], step_s: f64) -> Vec<Rate> {
         .collect()
 }
 
-fn listeners(window: &[&Frame], curve: &[&Frame], step_s: f64) -> Vec<ListenerNow> {
-    let mut all: BTreeMap<(u32, u64), ListenerNow> = BTreeMap::new();
+fn listeners(window: &[&Frame], curve: &[&Frame], step_s: f64) -> Vec<Listening> {
+    let over_ns = (window.len().max(1) as f64 * step_s * 1e9) as u64;
+    let mut all: BTreeMap<(u32, u64), Listening> = BTreeMap::new();
     let mut least: AHashMap<(u32, u64), u32> = AHashMap::new();
     for sample in window.iter().flat_map(|f| &f.listeners) {
-        let row = &sample.row;
-        let key = (row.netns, row.sock);
-        least.entry(key).or_insert(row.drops);
-        all.insert(
-            key,
-            ListenerNow {
-                row: row.clone(),
-                owner: sample.owner.clone(),
-                drops: row.drops.saturating_sub(least[&key]),
-                accepted: 0.0,
-                queue: Vec::new(),
-            },
-        );
+        let key = (sample.row.netns, sample.row.sock);
+        let least = *least.entry(key).or_insert(sample.row.drops);
+        let now = Listening {
+            over_ns: Some(over_ns),
+            dropped: sample.row.drops.saturating_sub(least),
+            ..sample.clone()
+        };
+        all.insert(key, now);
     }
     for frame in curve {
         let mut most: AHashMap<(u32, u64), u32> = AHashMap::new();
@@ -251,17 +229,17 @@ fn listeners(window: &[&Frame], curve: &[&Frame], step_s: f64) -> Vec<ListenerNo
             listener.row.local_addr,
             listener.row.local_port,
         );
-        let n: u64 = window.iter().filter_map(|f| f.accepted.get(&place)).sum();
-        listener.accepted = n as f64 / (window.len().max(1) as f64 * step_s);
+        let accepted = window.iter().filter_map(|f| f.accepted.get(&place));
+        listener.accepted = Some(accepted.sum());
     }
-    let mut all: Vec<ListenerNow> = all.into_values().collect();
+    let mut all: Vec<Listening> = all.into_values().collect();
     // The fullest first, then those that drop, then those that work.
     all.sort_by(|a, b| {
-        let key = |l: &ListenerNow| {
+        let key = |l: &Listening| {
             let full = f64::from(l.row.accept_queue) / f64::from(l.row.backlog.max(1));
             (
                 full,
-                f64::from(l.drops),
+                f64::from(l.dropped),
                 f64::from(l.row.syn_queue),
                 l.accepted,
             )
@@ -276,24 +254,24 @@ fn listeners(window: &[&Frame], curve: &[&Frame], step_s: f64) -> Vec<ListenerNo
     all
 }
 
-fn sockets(fresh: &[&Frame], order: SocketOrder) -> Vec<SocketSample> {
-    let mut all: BTreeMap<(u32, u64), &SocketSample> = BTreeMap::new();
+fn sockets(fresh: &[&Frame], order: SocketOrder) -> Vec<Sampled> {
+    let mut all: BTreeMap<(u32, u64), &Sampled> = BTreeMap::new();
     for sample in fresh.iter().flat_map(|f| f.sockets()) {
         all.insert((sample.row.netns, sample.row.sock), sample);
     }
-    let mut all: Vec<&SocketSample> = all.into_values().collect();
+    let mut all: Vec<&Sampled> = all.into_values().collect();
     all.retain(|s| s.score(order) > 0);
     all.sort_by_key(|s| (Reverse(s.score(order)), s.row.sock));
     all.truncate(MAX_LINES);
     all.into_iter().cloned().collect()
 }
 
-fn threads(window: &[&Frame]) -> Vec<ThreadNow> {
-    let mut all: BTreeMap<(u32, u32), ThreadNow> = BTreeMap::new();
+fn threads(window: &[&Frame]) -> Vec<Timed> {
+    let mut all: BTreeMap<(u32, u32), Timed> = BTreeMap::new();
     for row in window.iter().flat_map(|f| f.threads()) {
-        let known = all.entry((row.pid, row.tid)).or_insert_with(|| ThreadNow {
+        let known = all.entry((row.pid, row.tid)).or_insert_with(|| Timed {
             sum: Thread::default(),
-            sleeps: Vec::new(),
+            sleeps: None,
         });
         stat::threads::add(&mut known.sum, row);
     }
@@ -308,12 +286,13 @@ fn threads(window: &[&Frame]) -> Vec<ThreadNow> {
     }
     for (key, calls) in sleeps {
         if let Some(thread) = all.get_mut(&key) {
-            let calls = calls.into_iter().map(|(call, (ns, n))| (call, ns, n));
-            thread.sleeps = calls.collect();
-            thread.sleeps.sort_by_key(|(_, ns, _)| Reverse(*ns));
+            let slept = |(syscall, (ns, count))| Slept { syscall, ns, count };
+            let mut sleeps: Vec<Slept> = calls.into_iter().map(slept).collect();
+            sleeps.sort_by_key(|s| Reverse(s.ns));
+            thread.sleeps = Some(sleeps);
         }
     }
-    let mut all: Vec<ThreadNow> = all.into_values().collect();
+    let mut all: Vec<Timed> = all.into_values().collect();
     // Of most threads of a host there is nothing to say.
     all.retain(|t| stat::threads::restless(&t.sum) > t.sum.interval_ns / 1000);
     all.sort_by_key(|t| {
@@ -335,12 +314,6 @@ impl Snapshot {
 
     pub(super) fn rate(&self, activity: Activity) -> Option<&Rate> {
         self.rates.iter().find(|r| r.activity == activity)
-    }
-
-    /// The name of a network namespace, or its number.
-    pub(super) fn netns(&self, inode: u32) -> String {
-        let name = self.names.get(&inode).filter(|n| !n.is_empty());
-        name.cloned().unwrap_or_else(|| inode.to_string())
     }
 
     /// Whether a table has any row.

@@ -40,7 +40,7 @@ pub enum SocketOrder {
     #[default]
     Rtt,
     /// The most segments retransmitted first: since the last sample, then ever.
-    Again,
+    Retrans,
     /// The lowest rate first, of those that have something to send.
     Slow,
     /// The fullest queues first.
@@ -51,7 +51,7 @@ impl SocketOrder {
     /// All of them.
     pub const ALL: &'static [SocketOrder] = &[
         SocketOrder::Rtt,
-        SocketOrder::Again,
+        SocketOrder::Retrans,
         SocketOrder::Slow,
         SocketOrder::Queue,
     ];
@@ -60,7 +60,7 @@ impl SocketOrder {
     pub fn says(self) -> &'static str {
         match self {
             SocketOrder::Rtt => "longest round trip first",
-            SocketOrder::Again => "most retransmitted first",
+            SocketOrder::Retrans => "most retransmitted first",
             SocketOrder::Slow => "slowest with data to send first",
             SocketOrder::Queue => "fullest queues first",
         }
@@ -298,7 +298,10 @@ impl State {
                 self.order = self.order.next();
                 self.selected[Pane::Sockets as usize] = Selected::default();
             }
-            Key::Char(c @ '1'..='6') => self.focus = Pane::ALL[c as usize - '1' as usize].0,
+            Key::Char(c @ '1'..='9') => {
+                let pane = Pane::ALL.get(c as usize - '1' as usize);
+                self.focus = pane.map_or(self.focus, |(pane, _)| *pane);
+            }
             Key::Tab => self.turn(1),
             Key::BackTab => self.turn(Pane::ALL.len() - 1),
             Key::Up | Key::Char('k') => self.select(at.saturating_sub(1), targets),

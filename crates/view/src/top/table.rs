@@ -3,35 +3,16 @@
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::state::Target;
+use crate::columns::Head;
 use crate::escape::escape;
 use crate::style::Look;
 
-/// A column: its header, its width, how soon it goes when there is no room.
+/// A column of a pane, before it is known whether there is room for it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Column {
-    pub(super) name: &'static str,
-    pub(super) width: usize,
-    pub(super) left: bool,
+pub(super) struct Placed {
+    pub(super) head: Head,
     /// 0 stays; the highest goes first.
     pub(super) goes: u8,
-}
-
-/// A column of numbers.
-pub(super) const fn right(name: &'static str, width: usize, goes: u8) -> Column {
-    Column {
-        name,
-        width,
-        left: false,
-        goes,
-    }
-}
-
-/// A column of words. The last of a table takes what room there is.
-pub(super) const fn left(name: &'static str, width: usize, goes: u8) -> Column {
-    Column {
-        left: true,
-        ..right(name, width, goes)
-    }
 }
 
 /// One line of a pane.
@@ -51,10 +32,10 @@ impl Entry {
 }
 
 /// Which columns fit, and the width of each.
-pub(super) fn fit(columns: &[Column], width: usize) -> Vec<(usize, usize)> {
+pub(super) fn fit(columns: &[Placed], width: usize) -> Vec<(usize, usize)> {
     let mut shown: Vec<usize> = (0..columns.len()).collect();
     let needs = |shown: &[usize]| -> usize {
-        let widths = shown.iter().map(|i| columns[*i].width);
+        let widths = shown.iter().map(|i| columns[*i].head.width);
         widths.sum::<usize>() + shown.len().saturating_sub(1)
     };
     while needs(&shown) > width
@@ -66,25 +47,25 @@ pub(super) fn fit(columns: &[Column], width: usize) -> Vec<(usize, usize)> {
     let spare = width.saturating_sub(needs(&shown));
     let last = shown.len().saturating_sub(1);
     let wide = shown.iter().enumerate().map(|(at, i)| {
-        let more = if at == last && columns[*i].left {
+        let more = if at == last && columns[*i].head.left {
             spare
         } else {
             0
         };
-        (*i, columns[*i].width + more)
+        (*i, columns[*i].head.width + more)
     });
     wide.collect()
 }
 
 /// The header of the columns that fit.
-pub(super) fn header(columns: &[Column], width: usize) -> String {
+pub(super) fn header(columns: &[Placed], width: usize) -> String {
     let shown = fit(columns, width).into_iter();
-    let cells = shown.map(|(i, width)| pad(columns[i].name, width, columns[i].left));
+    let cells = shown.map(|(i, width)| pad(columns[i].head.name, width, columns[i].head.left));
     cells.collect::<Vec<_>>().join(" ")
 }
 
 /// The cells of a line that fit, each as wide as its column and a blank between.
-pub(super) fn line(columns: &[Column], entry: &Entry, width: usize) -> Vec<(Look, String)> {
+pub(super) fn line(columns: &[Placed], entry: &Entry, width: usize) -> Vec<(Look, String)> {
     let mut cells = Vec::new();
     for (i, width) in fit(columns, width) {
         let Some((look, text)) = entry.cells.get(i) else {
@@ -93,7 +74,7 @@ pub(super) fn line(columns: &[Column], entry: &Entry, width: usize) -> Vec<(Look
         if !cells.is_empty() {
             cells.push((Look::Plain, " ".to_string()));
         }
-        cells.push((*look, pad(&escape(text), width, columns[i].left)));
+        cells.push((*look, pad(&escape(text), width, columns[i].head.left)));
     }
     cells
 }
@@ -159,16 +140,20 @@ pub(super) fn gauge(share: f64, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::columns::{Unit, left, right};
     use proptest::prelude::*;
 
     #[test]
     fn what_matters_least_goes_first() {
-        let columns = [
-            right("A", 4, 0),
-            right("B", 4, 2),
-            right("C", 4, 1),
-            left("D", 4, 0),
-        ];
+        let number = |goes| Placed {
+            head: right("N", 4, &[], Unit::Count),
+            goes,
+        };
+        let words = Placed {
+            head: left("W", 4, &[], Unit::Words),
+            goes: 0,
+        };
+        let columns = [number(0), number(2), number(1), words];
         let shown = |width| -> Vec<_> { fit(&columns, width).iter().map(|c| c.0).collect() };
         assert_eq!(shown(40), [0, 1, 2, 3]);
         assert_eq!(shown(18), [0, 2, 3]);

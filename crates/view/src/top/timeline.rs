@@ -14,7 +14,9 @@ use recording::{
     Error, EventKind, Filter, Manifest, Recording, Row, Segment, Stacks, Table, Text, Word,
 };
 
-use super::frame::{Frame, ListenerSample, SocketSample};
+use super::frame::Frame;
+use crate::stat::listeners::Listening;
+use crate::stat::sockets::{Sampled, Since};
 use crate::view::HealthNotes;
 
 /// Seconds kept of a live host, which one can go back to.
@@ -59,8 +61,6 @@ pub struct Timeline {
     seen_since: AHashMap<(u32, u64), Before>,
     connecting: AHashMap<u64, u64>,
     health: HealthNotes,
-    /// Names of network namespaces.
-    pub(super) names: BTreeMap<u32, String>,
     /// Tables of which rows came.
     pub(super) has: BTreeMap<&'static str, u64>,
 }
@@ -110,7 +110,6 @@ impl Timeline {
     }
 
     fn new(manifest: &Manifest, filter: Filter, step_ns: u64, most: usize) -> Timeline {
-        let names = manifest.namespaces.iter();
         Timeline {
             start_ns: manifest.start_ns,
             step_ns,
@@ -127,7 +126,6 @@ impl Timeline {
             seen_since: AHashMap::new(),
             connecting: AHashMap::new(),
             health: HealthNotes::default(),
-            names: names.map(|n| (n.inode, n.name.clone())).collect(),
             has: BTreeMap::new(),
         }
     }
@@ -389,23 +387,20 @@ impl Take for Socket {
             retransmits: row.total_retrans.unwrap_or(0),
         };
         let before = to.seen_since.get(&key).or_else(|| to.before.get(&key));
-        let before = before.copied();
-        let rate = before.and_then(|b| {
+        let since = before.map(|b| {
             let over = now.time_ns.saturating_sub(b.time_ns);
             let bits = u128::from(now.bytes.saturating_sub(b.bytes)) * 8 * u128::from(SECOND);
-            (over > 0).then(|| u64::try_from(bits / u128::from(over)).unwrap_or(u64::MAX))
+            let rate = || u64::try_from(bits / u128::from(over)).unwrap_or(u64::MAX);
+            Since {
+                retrans: now.retransmits.saturating_sub(b.retransmits),
+                bits_per_s: (over > 0).then(rate),
+            }
         });
-        let again = before.map_or(0, |b| now.retransmits.saturating_sub(b.retransmits));
         if to.seen_since.len() < MAX_SOCKETS {
             to.seen_since.insert(key, now);
         }
         if let Some(frame) = to.frame(row.time_ns) {
-            frame.socket(SocketSample {
-                row,
-                owner,
-                again,
-                bits_per_s: rate,
-            });
+            frame.socket(Sampled { row, owner, since });
         }
     }
 }
@@ -415,23 +410,18 @@ impl Take for Listener {
         let row = Row::from(self);
         to.owners.learn(&row);
         let Row::Listener(row) = row else { return };
-        let held = to.owners.of_sock(row.sock, row.inode, row.cgroup);
-        let owner = match held.pid {
-            Some(_) => held,
-            None => {
-                let listens = to
-                    .owners
-                    .of_listener(row.netns, row.local_addr, row.local_port);
-                listens.unwrap_or(held)
-            }
-        };
+        let owner = to.owners.of_listening(&row);
         let f = &to.filter;
         let asked = f.netns_ok(row.netns)
             && f.ports_ok(row.local_port, 0)
             && (row.local_addr.is_any() || f.addrs_ok(row.local_addr, row.local_addr))
             && owner.passes(f);
         if asked && let Some(frame) = to.frame(row.time_ns) {
-            frame.listener(ListenerSample { row: *row, owner });
+            frame.listener(Listening {
+                row: *row,
+                owner,
+                ..Listening::default()
+            });
         }
     }
 }

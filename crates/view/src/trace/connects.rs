@@ -10,11 +10,10 @@ use analysis::attempts::{Attempt, Attempts, Ending};
 use analysis::owners::{self, Owner};
 use recording::tables::{Call, Event};
 use recording::{Addr, CallKind, Row, Text};
-use serde::Serialize;
 
-use super::{Ends, event_ok};
-use crate::numbers::{endpoint, ms, or_dash, text_or_dash};
-use crate::screen::{Column, How, Screen, When};
+use super::About;
+use crate::columns::{Unit, Value, columns, json, left, right};
+use crate::screen::Screen;
 use crate::view::View;
 
 /// The call returns a little after the handshake: its row is waited for this long.
@@ -24,17 +23,54 @@ const MAX_CALLS: usize = 1 << 16;
 /// Sockets printed last: a row that comes late is not shown twice.
 const MAX_PRINTED: usize = 4096;
 
-const COLUMNS: &[Column] = &[
-    ("TIME", -15),
-    ("PID", 7),
-    ("COMM", -15),
-    ("LOCAL", -21),
-    ("REMOTE", -21),
-    ("TOOK(ms)", 9),
-    ("SEARCH(us)", 10),
-    ("AGAIN", 5),
-    ("RESULT", -1),
-];
+/// A connect(), and what its call told, if that was seen.
+pub(crate) struct Connect {
+    took_ns: Option<u64>,
+    retransmits: u32,
+    ending: Ending,
+    call: Option<Returned>,
+}
+
+columns! {
+    About<Connect> = "connect" {
+        text TIME PID COMM LOCAL REMOTE TOOK SEARCH RETRANS RESULT;
+        json TIME PID COMM CGROUP NETNS FAMILY LOCAL REMOTE TOOK CALL SEARCH RETRANS RESULT ERROR;
+    }
+    /// From connect() to ESTABLISHED, or until it failed.
+    TOOK: right("TOOK(ms)", 9, &["took_ns"], Unit::Ns) => |l, _| l.more.took_ns.into();
+    /// Time that connect() searched for a local port, where calls are recorded.
+    SEARCH: right("SEARCH(us)", 10, &["port_search_ns"], Unit::Ns) => |l, _| match l.more.searched_ns() {
+        Some(ns) => Value::Told(ns.into(), (ns / 1_000).to_string()),
+        None => recording::Value::Null.into(),
+    };
+    /// SYNs that were retransmitted.
+    RETRANS: right("RETRANS", 7, &["syns_sent_again"], Unit::Count) => |l, _| l.more.retransmits.into();
+    /// As of a handshake, or the name of the error that the call returned.
+    RESULT: left("RESULT", 1, &["result"], Unit::Name) => |l, _| l.more.result().into();
+    /// How long the call lasted.
+    CALL: json(&["call_ns"], Unit::Ns) => |l, _| l.more.call.as_ref().map(|c| c.duration_ns).into();
+    /// Name of the error that the call returned.
+    ERROR: json(&["error"], Unit::Name) => |l, _| l.more.error().into();
+}
+
+impl Connect {
+    fn searched_ns(&self) -> Option<u64> {
+        self.call.as_ref()?.port_search_ns
+    }
+
+    fn error(&self) -> Option<&str> {
+        self.call.as_ref()?.error.as_deref()
+    }
+
+    /// The error by the kernel's name where there is one, else what the states tell.
+    fn result(&self) -> &str {
+        let failed = self.ending != Ending::Established;
+        match self.error() {
+            Some(error) if failed && error != "EINPROGRESS" => error,
+            _ => self.ending.as_str(),
+        }
+    }
+}
 
 #[derive(Default)]
 pub(super) struct Connects {
@@ -58,26 +94,9 @@ fn towards(e: &Event) -> Option<Towards> {
 
 /// What a connect() call told.
 #[derive(Clone, Debug, Default)]
-struct Returned {
+pub(crate) struct Returned {
     duration_ns: u64,
     port_search_ns: Option<u64>,
-    error: Option<Text>,
-}
-
-#[derive(Serialize)]
-struct Line<'o> {
-    r#type: &'static str,
-    #[serde(flatten)]
-    when: When,
-    #[serde(flatten)]
-    owner: &'o Owner,
-    #[serde(flatten)]
-    ends: Ends,
-    took_ns: Option<u64>,
-    call_ns: Option<u64>,
-    port_search_ns: Option<u64>,
-    syns_sent_again: u32,
-    result: &'o str,
     error: Option<Text>,
 }
 
@@ -86,13 +105,13 @@ impl View for Connects {
         [owners::TABLES, &["call"]].concat()
     }
 
-    fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
-        if let Row::Call(call) = row
+    fn take(&mut self, row: Row, screen: &mut Screen) -> io::Result<()> {
+        if let Row::Call(call) = &row
             && call.call == CallKind::Connect
         {
             return self.returned(call, screen);
         }
-        let Some(opened) = self.attempts.take(row) else {
+        let Some(opened) = self.attempts.take(&row) else {
             return Ok(());
         };
         if opened.side == Side::Accepted {
@@ -200,62 +219,27 @@ impl Connects {
             if call.is_none() && waited < WAIT_NS && self.waiting.len() < MAX_CALLS {
                 break;
             }
-            let filter = &screen.how.filter;
-            if event_ok(&opened.event, filter) && opened.owner.passes(filter) {
-                line(
-                    opened,
-                    call.clone().unwrap_or_default(),
-                    call.is_some(),
-                    screen,
-                )?;
-            }
+            let Some((opened, call)) = self.waiting.pop_front() else {
+                break;
+            };
             self.printed.extend(towards(&opened.event));
             if self.printed.len() > MAX_PRINTED {
                 self.printed.pop_front();
             }
-            self.waiting.pop_front();
+            let line = About {
+                event: opened.event,
+                owner: opened.owner,
+                more: Connect {
+                    took_ns: opened.took_ns,
+                    retransmits: opened.retransmits,
+                    ending: opened.ending,
+                    call,
+                },
+            };
+            if line.passes(&screen.how.filter) {
+                screen.show(&line)?;
+            }
         }
         Ok(())
     }
-}
-
-/// The error by the kernel's name where there is one, else what the states tell.
-fn result(o: &Attempt, call: &Returned) -> String {
-    let failed = o.ending != Ending::Established;
-    match &call.error {
-        Some(error) if failed && &**error != "EINPROGRESS" => error.to_string(),
-        _ => o.ending.as_str().to_string(),
-    }
-}
-
-fn line(o: &Attempt, call: Returned, seen: bool, screen: &mut Screen) -> io::Result<()> {
-    let e = &o.event;
-    let how: &How = screen.how;
-    let result = result(o, &call);
-    if how.json {
-        return screen.json(&Line {
-            r#type: "connect",
-            when: When::of(e.time_ns, how),
-            owner: &o.owner,
-            ends: Ends::of(e, how),
-            took_ns: o.took_ns,
-            call_ns: seen.then_some(call.duration_ns),
-            port_search_ns: call.port_search_ns,
-            syns_sent_again: o.retransmits,
-            result: &result,
-            error: call.error,
-        });
-    }
-    let cells = [
-        how.time(e.time_ns),
-        or_dash(o.owner.pid),
-        text_or_dash(o.owner.comm.as_deref()),
-        endpoint(e.local_addr, e.local_port),
-        endpoint(e.remote_addr, e.remote_port),
-        or_dash(o.took_ns.map(ms)),
-        or_dash(call.port_search_ns.map(|ns| ns / 1_000)),
-        o.retransmits.to_string(),
-        result,
-    ];
-    screen.line(COLUMNS, &cells)
 }

@@ -1,76 +1,41 @@
 //! `trace drops`: every TCP packet that this host threw away, why and where.
 
-use std::io;
-
-use analysis::owners::Owner;
+use recording::EventKind;
 use recording::tables::Event;
-use recording::{EventKind, TcpState, Text};
-use serde::Serialize;
 
-use super::{Ends, EventLines};
-use crate::numbers::{endpoint, flags, or_dash, text_or_dash};
-use crate::screen::{Column, Screen, When};
+use super::{About, Lines};
+use crate::columns::{Unit, Value, columns, json, left};
+use crate::numbers::flags;
 
-const COLUMNS: &[Column] = &[
-    ("TIME", -15),
-    ("PID", 7),
-    ("COMM", -15),
-    ("TO", -21),
-    ("FROM", -21),
-    ("FLAGS", -11),
-    ("STATE", -12),
-    ("REASON", -24),
-    ("LOCATION", -1),
-];
+/// A packet that was thrown away.
+pub(crate) struct Dropped;
+
+columns! {
+    About<Dropped> = "drop" {
+        text TIME PID COMM TO FROM FLAGS STATE REASON LOCATION;
+        json TIME PID COMM CGROUP NETNS FAMILY TO FROM FLAGS SEQ STATE REASON LOCATION;
+    }
+    /// Its destination, on this host.
+    TO: left("TO", 21, &["local_addr", "local_port"], Unit::Address)
+        => |l, _| Value::Endpoint(l.event.local_addr, l.event.local_port);
+    /// Its source.
+    FROM: left("FROM", 21, &["remote_addr", "remote_port"], Unit::Address)
+        => |l, _| Value::Endpoint(l.event.remote_addr, l.event.remote_port);
+    /// Its TCP flags; in JSON the byte.
+    FLAGS: left("FLAGS", 11, &["flags"], Unit::Id)
+        => |l, _| Value::Told(l.event.flags.into(), flags(l.event.flags));
+    /// Its sequence number.
+    SEQ: json(&["seq"], Unit::Seq) => |l, _| l.event.seq.into();
+    /// The kernel function that threw it away.
+    LOCATION: left("LOCATION", 1, &["location"], Unit::Name) => |l, _| l.event.location.as_ref().into();
+}
 
 pub(super) struct Drops;
 
-#[derive(Serialize)]
-struct Line<'e> {
-    r#type: &'static str,
-    #[serde(flatten)]
-    when: When,
-    #[serde(flatten)]
-    owner: &'e Owner,
-    #[serde(flatten)]
-    ends: Ends,
-    flags: Option<u8>,
-    seq: Option<u32>,
-    state: &'e Option<TcpState>,
-    reason: &'e Option<Text>,
-    location: &'e Option<Text>,
-}
+impl Lines for Drops {
+    type More = Dropped;
 
-impl EventLines for Drops {
-    fn shows(&mut self, e: &Event) -> bool {
-        e.kind == EventKind::Drop
-    }
-
-    fn line(&mut self, e: &Event, owner: &Owner, screen: &mut Screen) -> io::Result<()> {
-        if screen.how.json {
-            return screen.json(&Line {
-                r#type: "drop",
-                when: When::of(e.time_ns, screen.how),
-                owner,
-                ends: Ends::of(e, screen.how),
-                flags: e.flags,
-                seq: e.seq,
-                state: &e.state,
-                reason: &e.reason,
-                location: &e.location,
-            });
-        }
-        let cells = [
-            screen.how.time(e.time_ns),
-            or_dash(owner.pid),
-            text_or_dash(owner.comm.as_deref()),
-            endpoint(e.local_addr, e.local_port),
-            endpoint(e.remote_addr, e.remote_port),
-            flags(e.flags),
-            text_or_dash(e.state.as_ref().map(TcpState::as_str)),
-            text_or_dash(e.reason.as_deref()),
-            text_or_dash(e.location.as_deref()),
-        ];
-        screen.line(COLUMNS, &cells)
+    fn more(&mut self, e: &Event) -> Option<Dropped> {
+        (e.kind == EventKind::Drop).then_some(Dropped)
     }
 }

@@ -3,55 +3,58 @@
 use std::io;
 
 use analysis::Side;
-use analysis::attempts::{self, Attempt, Attempts};
-use analysis::owners::{self, Owner};
+use analysis::attempts::{self, Attempts, Ending};
+use analysis::owners;
 use recording::Row;
 use recording::tables::Event;
-use serde::Serialize;
 
-use super::{Ends, event_ok};
-use crate::numbers::{endpoint, ms, or_dash, text_or_dash};
-use crate::screen::{Column, Screen, When};
+use super::About;
+use crate::columns::{Unit, columns, json, left, right};
+use crate::screen::Screen;
 use crate::view::View;
 
-const COLUMNS: &[Column] = &[
-    ("TIME", -15),
-    ("SIDE", -7),
-    ("PID", 7),
-    ("COMM", -15),
-    ("LOCAL", -21),
-    ("REMOTE", -21),
-    ("TOOK(ms)", 9),
-    ("AGAIN", 5),
-    ("RESULT", -11),
-    ("COOKIE", -6),
-    ("OPTIONS", -1),
-];
+/// A handshake, seen from one of its ends.
+pub(crate) struct Handshake {
+    side: Side,
+    took_ns: Option<u64>,
+    retransmits: u32,
+    ending: Ending,
+}
+
+columns! {
+    About<Handshake> = "handshake" {
+        text TIME SIDE PID COMM LOCAL REMOTE TOOK RETRANS RESULT COOKIE OPTIONS;
+        json TIME SIDE PID COMM CGROUP NETNS FAMILY LOCAL REMOTE TOOK RETRANS RESULT COOKIE
+            SACK WINDOW_SCALING TIMESTAMPS MSS RTT;
+    }
+    /// Which end it is of: `connect` or `accept`.
+    SIDE: left("SIDE", 7, &["side"], Unit::Name) => |l, _| match l.more.side {
+        Side::Accepted => "accept".into(),
+        Side::Opened | Side::Older => "connect".into(),
+    };
+    /// From connect() to ESTABLISHED; on the accepting side from the first SYN, where control packets are recorded.
+    TOOK: right("TOOK(ms)", 9, &["took_ns"], Unit::Ns) => |l, _| l.more.took_ns.into();
+    /// SYNs, or SYN-ACKs, that were retransmitted.
+    RETRANS: right("RETRANS", 7, &["sent_again"], Unit::Count) => |l, _| l.more.retransmits.into();
+    /// `established`; `refused` (a reset answered); `no-port` (the local ports to this destination are used up: EADDRNOTAVAIL); `unanswered` (SYNs were retransmitted in vain); `abandoned` (closed before an answer was due).
+    RESULT: left("RESULT", 11, &["result"], Unit::Name) => |l, _| l.more.ending.as_str().into();
+    /// What both sides agreed on, as `ss` names it.
+    OPTIONS: left("OPTIONS", 1, &[], Unit::Name) => |l, _| options(&l.event).into();
+    /// SACK was agreed on.
+    SACK: json(&["sack"], Unit::Flag) => |l, _| l.event.sack.into();
+    /// Window scaling was.
+    WINDOW_SCALING: json(&["window_scaling"], Unit::Flag) => |l, _| l.event.window_scaling.into();
+    /// Timestamps were.
+    TIMESTAMPS: json(&["timestamps"], Unit::Flag) => |l, _| l.event.timestamps.into();
+    /// Segment size for sending.
+    MSS: json(&["mss_bytes"], Unit::Bytes) => |l, _| l.event.mss.into();
+    /// Smoothed round trip time.
+    RTT: json(&["rtt_us"], Unit::Us) => |l, _| l.event.rtt_us.into();
+}
 
 #[derive(Default)]
 pub(super) struct Handshakes {
     attempts: Attempts,
-}
-
-#[derive(Serialize)]
-struct Line<'o> {
-    r#type: &'static str,
-    #[serde(flatten)]
-    when: When,
-    side: &'static str,
-    #[serde(flatten)]
-    owner: &'o Owner,
-    #[serde(flatten)]
-    ends: Ends,
-    took_ns: Option<u64>,
-    sent_again: u32,
-    result: &'static str,
-    cookie: Option<bool>,
-    sack: Option<bool>,
-    window_scaling: Option<bool>,
-    timestamps: Option<bool>,
-    mss_bytes: Option<u32>,
-    rtt_us: Option<u32>,
 }
 
 impl View for Handshakes {
@@ -59,67 +62,30 @@ impl View for Handshakes {
         [owners::TABLES, &[attempts::PACKETS]].concat()
     }
 
-    fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
-        let Some(opened) = self.attempts.take(row) else {
+    fn take(&mut self, row: Row, screen: &mut Screen) -> io::Result<()> {
+        let Some(opened) = self.attempts.take(&row) else {
             return Ok(());
         };
-        let filter = &screen.how.filter;
-        if event_ok(&opened.event, filter) && opened.owner.passes(filter) {
-            line(&opened, screen)?;
+        let line = About {
+            event: opened.event,
+            owner: opened.owner,
+            more: Handshake {
+                side: opened.side,
+                took_ns: opened.took_ns,
+                retransmits: opened.retransmits,
+                ending: opened.ending,
+            },
+        };
+        match line.passes(&screen.how.filter) {
+            true => screen.show(&line),
+            false => Ok(()),
         }
-        Ok(())
     }
-}
-
-fn side(o: &Attempt) -> &'static str {
-    match o.side {
-        Side::Accepted => "accept",
-        Side::Opened | Side::Older => "connect",
-    }
-}
-
-fn line(o: &Attempt, screen: &mut Screen) -> io::Result<()> {
-    let e = &o.event;
-    if screen.how.json {
-        return screen.json(&Line {
-            r#type: "handshake",
-            when: When::of(e.time_ns, screen.how),
-            side: side(o),
-            owner: &o.owner,
-            ends: Ends::of(e, screen.how),
-            took_ns: o.took_ns,
-            sent_again: o.retransmits,
-            result: o.ending.as_str(),
-            cookie: e.cookie,
-            sack: e.sack,
-            window_scaling: e.window_scaling,
-            timestamps: e.timestamps,
-            mss_bytes: e.mss,
-            rtt_us: e.rtt_us,
-        });
-    }
-    let cells = [
-        screen.how.time(e.time_ns),
-        side(o).into(),
-        or_dash(o.owner.pid),
-        text_or_dash(o.owner.comm.as_deref()),
-        endpoint(e.local_addr, e.local_port),
-        endpoint(e.remote_addr, e.remote_port),
-        or_dash(o.took_ns.map(ms)),
-        o.retransmits.to_string(),
-        o.ending.as_str().into(),
-        or_dash(e.cookie.map(|c| if c { "yes" } else { "no" })),
-        options(e),
-    ];
-    screen.line(COLUMNS, &cells)
 }
 
 /// What both sides agreed on, as `ss` names it.
-fn options(e: &Event) -> String {
-    let Some(mss) = e.mss else {
-        return "-".into();
-    };
-    let mut all = format!("mss:{mss}");
+fn options(e: &Event) -> Option<String> {
+    let mut all = format!("mss:{}", e.mss?);
     for (agreed, name) in [
         (e.timestamps, " ts"),
         (e.sack, " sack"),
@@ -129,5 +95,5 @@ fn options(e: &Event) -> String {
             all.push_str(name);
         }
     }
-    all
+    Some(all)
 }

@@ -1,24 +1,24 @@
 //! `tcpwhy trace`: one line per event, one question per view.
 
-mod accepts;
-mod connects;
-mod drops;
-mod handshakes;
-mod resets;
-mod retransmits;
+pub(crate) mod accepts;
+pub(crate) mod connects;
+pub(crate) mod drops;
+pub(crate) mod handshakes;
+pub(crate) mod resets;
+pub(crate) mod retransmits;
 mod stacks;
-mod states;
-mod timewait;
-mod wakeups;
+pub(crate) mod states;
+pub(crate) mod timewait;
+pub(crate) mod wakeups;
 
 use std::io;
 
 use analysis::owners::{self, Owner, Owners};
 use recording::tables::Event;
-use recording::{Addr, Filter, Row};
-use serde::Serialize;
+use recording::{Filter, Row};
 
-use crate::screen::{How, Screen};
+use crate::columns::{Line, Unit, Value, columns, heads, json, left};
+use crate::screen::Screen;
 use crate::view::View;
 
 /// What can be traced.
@@ -60,12 +60,55 @@ pub fn view(what: What) -> Box<dyn View> {
     }
 }
 
-/// A view that prints some events, each by itself and with its owner.
-trait EventLines {
-    /// Whether it shows this event.
-    fn shows(&mut self, event: &Event) -> bool;
-    /// Prints it.
-    fn line(&mut self, event: &Event, owner: &Owner, screen: &mut Screen) -> io::Result<()>;
+/// A line about an event: the event, whose connection it is about, and what a view adds.
+pub(crate) struct About<X> {
+    pub(crate) event: Event,
+    pub(crate) owner: Owner,
+    pub(crate) more: X,
+}
+
+impl<X: 'static> About<X> {
+    columns! {
+        TIME: heads::TIME => |l, _| Value::Time(l.event.time_ns);
+        /// Process that made the socket: it called connect(), or listen().
+        PID: heads::PID => |l, _| l.owner.pid.into();
+        COMM: heads::COMM => |l, _| l.owner.comm.as_ref().into();
+        /// Its cgroup v2 id.
+        CGROUP: json(&["cgroup"], Unit::Id) => |l, _| l.owner.cgroup.into();
+        NETNS: heads::NETNS => |l, _| Value::Netns(l.event.netns);
+        /// 4 or 6.
+        FAMILY: json(&["family"], Unit::Id) => |l, _| l.event.family.into();
+        LOCAL: heads::LOCAL => |l, _| Value::Endpoint(l.event.local_addr, l.event.local_port);
+        REMOTE: heads::REMOTE => |l, _| Value::Endpoint(l.event.remote_addr, l.event.remote_port);
+        /// State of this host's socket.
+        STATE: left("STATE", 12, &["state"], Unit::Name) => |l, _| l.event.state.as_ref().into();
+        /// Why, by the kernel's own name.
+        REASON: left("REASON", 24, &["reason"], Unit::Name) => |l, _| l.event.reason.as_ref().into();
+        /// Whether the connection was made from a SYN cookie.
+        COOKIE: left("COOKIE", 6, &["cookie"], Unit::Flag) => |l, _| l.event.cookie.into();
+    }
+
+    /// Whether the filter asks for its connection and its owner.
+    fn passes(&self, filter: &Filter) -> bool {
+        let e = &self.event;
+        filter.netns_ok(e.netns)
+            && filter.ports_ok(e.local_port, e.remote_port)
+            && filter.addrs_ok(e.local_addr, e.remote_addr)
+            && self.owner.passes(filter)
+    }
+}
+
+/// A view that shows some events, each by itself and with its owner.
+trait Lines {
+    /// What it adds to an event.
+    type More: 'static;
+
+    /// What it adds to this event; `None` when it does not show it.
+    fn more(&mut self, event: &Event) -> Option<Self::More>;
+    /// Lines below that of the event.
+    fn below(_more: &Self::More, _screen: &mut Screen) -> io::Result<()> {
+        Ok(())
+    }
     /// Tables that it reads beside events.
     fn more_tables(&self) -> &'static [&'static str] {
         &[]
@@ -79,65 +122,43 @@ struct Events<L> {
     lines: L,
 }
 
-impl<L: EventLines + 'static> Events<L> {
+impl<L: Lines + 'static> Events<L>
+where
+    About<L::More>: Line,
+{
     fn boxed(lines: L) -> Box<dyn View> {
         let owners = Owners::default();
         Box::new(Events { owners, lines })
     }
 }
 
-impl<L: EventLines> View for Events<L> {
+impl<L: Lines> View for Events<L>
+where
+    About<L::More>: Line,
+{
     fn tables(&self) -> Vec<&'static str> {
         [owners::TABLES, self.lines.more_tables()].concat()
     }
 
-    fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
-        self.owners.learn(row);
-        self.lines.learn(row);
+    fn take(&mut self, row: Row, screen: &mut Screen) -> io::Result<()> {
+        self.owners.learn(&row);
+        self.lines.learn(&row);
         let Row::Event(event) = row else {
             return Ok(());
         };
-        if !self.lines.shows(event) {
+        let Some(more) = self.lines.more(&event) else {
             return Ok(());
-        }
-        let owner = self.owners.of_event(event);
-        let filter = &screen.how.filter;
-        if event_ok(event, filter) && owner.passes(filter) {
-            self.lines.line(event, &owner, screen)?;
+        };
+        let owner = self.owners.of_event(&event);
+        let line = About {
+            event: *event,
+            owner,
+            more,
+        };
+        if line.passes(&screen.how.filter) {
+            screen.show(&line)?;
+            L::below(&line.more, screen)?;
         }
         Ok(())
-    }
-}
-
-/// Whether the filter asks for the connection of an event.
-fn event_ok(e: &Event, filter: &Filter) -> bool {
-    filter.netns_ok(e.netns)
-        && filter.ports_ok(e.local_port, e.remote_port)
-        && filter.addrs_ok(e.local_addr, e.remote_addr)
-}
-
-/// Both ends of a connection, for JSON.
-#[derive(Clone, Debug, Serialize)]
-struct Ends {
-    netns: u32,
-    netns_name: Option<String>,
-    family: u8,
-    local_addr: Addr,
-    local_port: u16,
-    remote_addr: Addr,
-    remote_port: u16,
-}
-
-impl Ends {
-    fn of(e: &Event, how: &How) -> Ends {
-        Ends {
-            netns: e.netns,
-            netns_name: how.names.get(&e.netns).cloned(),
-            family: e.family,
-            local_addr: e.local_addr,
-            local_port: e.local_port,
-            remote_addr: e.remote_addr,
-            remote_port: e.remote_port,
-        }
     }
 }

@@ -1,48 +1,31 @@
 //! `trace retransmits`: every segment retransmitted, with its owner, what sent it, and which attempt.
 
-use std::io;
-
-use analysis::owners::Owner;
 use recording::tables::Event;
 use recording::{EventKind, TcpState};
-use serde::Serialize;
 
-use super::{Ends, EventLines};
-use crate::numbers::{endpoint, or_dash, text_or_dash};
-use crate::screen::{Column, Screen, When};
+use super::{About, Lines};
+use crate::columns::{Unit, columns, json, left, right};
 
-const COLUMNS: &[Column] = &[
-    ("TIME", -15),
-    ("PID", 7),
-    ("COMM", -15),
-    ("LOCAL", -21),
-    ("REMOTE", -21),
-    ("STATE", -12),
-    ("KIND", -7),
-    ("NTH", 3),
-    ("SEQ", 10),
-    ("CWND", 5),
-    ("RTT(us)", 7),
-];
+/// A segment that was retransmitted.
+pub(crate) struct Retransmitted;
 
-pub(super) struct Retransmits;
-
-#[derive(Serialize)]
-struct Line<'e> {
-    r#type: &'static str,
-    #[serde(flatten)]
-    when: When,
-    #[serde(flatten)]
-    owner: &'e Owner,
-    #[serde(flatten)]
-    ends: Ends,
-    state: &'e Option<TcpState>,
-    kind: &'e str,
-    attempt: Option<u32>,
-    seq: Option<u32>,
-    cwnd_segments: Option<u32>,
-    rtt_us: Option<u32>,
-    total_retransmits: Option<u32>,
+columns! {
+    About<Retransmitted> = "retransmit" {
+        text TIME PID COMM LOCAL REMOTE STATE KIND NTH SEQ CWND RTT;
+        json TIME PID COMM CGROUP NETNS FAMILY LOCAL REMOTE STATE KIND NTH SEQ CWND RTT TOTAL;
+    }
+    /// `syn`, `syn-ack`, or what retransmitted the segment: `rto` (timer), `tlp` (tail loss probe), `fast` (ACKs), `rack` (reordering timer), `other`.
+    KIND: left("KIND", 7, &["kind"], Unit::Name) => |l, _| kind(&l.event).into();
+    /// Which retransmission of the same segment it is.
+    NTH: right("NTH", 3, &["attempt"], Unit::Count) => |l, _| l.event.attempt.into();
+    /// Its first sequence number.
+    SEQ: right("SEQ", 10, &["seq"], Unit::Seq) => |l, _| l.event.seq.into();
+    /// Congestion window.
+    CWND: right("CWND", 5, &["cwnd_segments"], Unit::Segments) => |l, _| l.event.cwnd.into();
+    /// Smoothed round trip time.
+    RTT: right("RTT(us)", 7, &["rtt_us"], Unit::Us) => |l, _| l.event.rtt_us.into();
+    /// Segments of the connection that were retransmitted so far.
+    TOTAL: json(&["total_retransmits"], Unit::Count) => |l, _| l.event.retransmits.into();
 }
 
 /// What was retransmitted, or what retransmitted it.
@@ -55,40 +38,13 @@ fn kind(e: &Event) -> &str {
     }
 }
 
-impl EventLines for Retransmits {
-    fn shows(&mut self, e: &Event) -> bool {
-        matches!(e.kind, EventKind::Retransmit | EventKind::SynAckRetransmit)
-    }
+pub(super) struct Retransmits;
 
-    fn line(&mut self, e: &Event, owner: &Owner, screen: &mut Screen) -> io::Result<()> {
-        if screen.how.json {
-            return screen.json(&Line {
-                r#type: "retransmit",
-                when: When::of(e.time_ns, screen.how),
-                owner,
-                ends: Ends::of(e, screen.how),
-                state: &e.state,
-                kind: kind(e),
-                attempt: e.attempt,
-                seq: e.seq,
-                cwnd_segments: e.cwnd,
-                rtt_us: e.rtt_us,
-                total_retransmits: e.retransmits,
-            });
-        }
-        let cells = [
-            screen.how.time(e.time_ns),
-            or_dash(owner.pid),
-            text_or_dash(owner.comm.as_deref()),
-            endpoint(e.local_addr, e.local_port),
-            endpoint(e.remote_addr, e.remote_port),
-            text_or_dash(e.state.as_ref().map(TcpState::as_str)),
-            text_or_dash(Some(kind(e))),
-            or_dash(e.attempt),
-            or_dash(e.seq),
-            or_dash(e.cwnd),
-            or_dash(e.rtt_us),
-        ];
-        screen.line(COLUMNS, &cells)
+impl Lines for Retransmits {
+    type More = Retransmitted;
+
+    fn more(&mut self, e: &Event) -> Option<Retransmitted> {
+        let is_one = matches!(e.kind, EventKind::Retransmit | EventKind::SynAckRetransmit);
+        is_one.then_some(Retransmitted)
     }
 }

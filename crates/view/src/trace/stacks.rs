@@ -1,6 +1,10 @@
 //! Kernel stacks as lines: one function with its offset per frame.
 
+use std::io;
+
 use recording::Row;
+
+use crate::screen::Screen;
 
 /// The tables that it reads.
 pub(super) const TABLES: &[&str] = &["stack", "frame"];
@@ -28,4 +32,12 @@ impl Stacks {
         });
         Some(lines.collect())
     }
+}
+
+/// A line for each function, below the line that they belong to.
+pub(super) fn show(functions: Option<&[String]>, screen: &mut Screen) -> io::Result<()> {
+    for function in functions.unwrap_or_default() {
+        screen.more(&format!("              {function}"))?;
+    }
+    Ok(())
 }

@@ -10,14 +10,14 @@ use std::io;
 use ahash::AHashMap;
 use analysis::Activity;
 use analysis::attempts::{Tuple, tuple};
-use analysis::owners::{self, Owner, Owners};
+use analysis::owners::{self, Owners};
 use recording::tables::Event;
-use recording::{Addr, Row, TcpState, Text};
-use serde::Serialize;
+use recording::{Row, TcpState};
 
-use super::event_ok;
-use crate::numbers::{or_dash, text_or_dash};
-use crate::screen::{Column, Screen, When};
+use super::About;
+use crate::columns::{Unit, Value, columns, json, left, right};
+use crate::numbers::tenth;
+use crate::screen::Screen;
 use crate::view::View;
 
 /// TCP_TIMEWAIT_LEN, compiled into Linux.
@@ -27,19 +27,47 @@ const MAX_TUPLES: usize = 1 << 19;
 const SYN: u8 = 2;
 const ACK: u8 = 16;
 
-const COLUMNS: &[Column] = &[
-    ("TIME", -15),
-    ("TCP_STATE", -10),
-    ("SRC-IP", -15),
-    ("PORT", 5),
-    ("DST-IP", -15),
-    ("PORT", 5),
-    ("FLAGS", 5),
-    ("VERDICT", -16),
-    ("AGE(s)", 6),
-    ("PID", 7),
-    ("COMM", -1),
-];
+/// A SYN that met a TIME_WAIT socket: the verdict, and since when the socket waited.
+pub(crate) struct Met {
+    verdict: &'static str,
+    since_ns: Option<u64>,
+}
+
+columns! {
+    About<Met> = "timewait" {
+        text TIME TCP_STATE SRC SRC_PORT DST DST_PORT FLAGS VERDICT AGE PID COMM;
+        json TIME TCP_STATE INODE FAMILY SRC SRC_PORT DST DST_PORT FLAGS SEQ VERDICT REASON AGE PID COMM CGROUP;
+    }
+    /// State of the socket that it met.
+    TCP_STATE: left("TCP_STATE", 10, &["state"], Unit::Name) => |_, _| (&TcpState::TimeWait).into();
+    /// Inode of the network namespace.
+    INODE: json(&["netns"], Unit::Id) => |l, _| l.event.netns.into();
+    /// Source of the SYN.
+    SRC: left("SRC-IP", 15, &["src_addr"], Unit::Address) => |l, _| l.event.remote_addr.into();
+    /// Its port.
+    SRC_PORT: right("PORT", 5, &["src_port"], Unit::Id) => |l, _| l.event.remote_port.into();
+    /// Its destination, on this host.
+    DST: left("DST-IP", 15, &["dst_addr"], Unit::Address) => |l, _| l.event.local_addr.into();
+    /// That port.
+    DST_PORT: right("PORT", 5, &["dst_port"], Unit::Id) => |l, _| l.event.local_port.into();
+    /// TCP flags of the packet, a byte.
+    FLAGS: right("FLAGS", 5, &["flags"], Unit::Id) => |l, _| l.event.flags.unwrap_or(SYN).into();
+    /// `accepted`: the socket made way; `refused-sequence`, `refused-paws`: the SYN was dropped, because of its sequence number, or because its timestamp was old.
+    VERDICT: left("VERDICT", 16, &["verdict"], Unit::Name) => |l, _| l.more.verdict.into();
+    /// How long the socket had waited; ms in JSON.
+    AGE: right("AGE(s)", 6, &["time_wait_age_ms"], Unit::Ms) => |l, _| match l.age_ns() {
+        Some(ns) => Value::Told((ns / 1_000_000).into(), tenth(ns as f64 / 1e9)),
+        None => recording::Value::Null.into(),
+    };
+    /// Its sequence number.
+    SEQ: json(&["seq"], Unit::Seq) => |l, _| l.event.seq.into();
+}
+
+impl About<Met> {
+    fn age_ns(&self) -> Option<u64> {
+        Some(self.event.time_ns.saturating_sub(self.more.since_ns?))
+    }
+}
 
 #[derive(Default)]
 pub(super) struct TimeWait {
@@ -50,47 +78,29 @@ pub(super) struct TimeWait {
     order: VecDeque<(u64, Tuple)>,
 }
 
-#[derive(Serialize)]
-struct Line<'e> {
-    r#type: &'static str,
-    #[serde(flatten)]
-    when: When,
-    state: TcpState,
-    netns: u32,
-    family: u8,
-    src_addr: Addr,
-    src_port: u16,
-    dst_addr: Addr,
-    dst_port: u16,
-    flags: u8,
-    seq: Option<u32>,
-    verdict: &'static str,
-    reason: &'e Option<Text>,
-    time_wait_age_ms: Option<u64>,
-    #[serde(flatten)]
-    owner: &'e Owner,
-}
-
 impl View for TimeWait {
     fn tables(&self) -> Vec<&'static str> {
         owners::TABLES.to_vec()
     }
 
-    fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
-        self.owners.learn(row);
+    fn take(&mut self, row: Row, screen: &mut Screen) -> io::Result<()> {
+        self.owners.learn(&row);
         self.forget(row.time_ns());
         match row {
             Row::Event(e) => {
-                let Some((verdict, since)) = self.verdict(e) else {
+                let Some(met) = self.verdict(&e) else {
                     return Ok(());
                 };
                 let accepted = self.owners.of_listener(e.netns, e.local_addr, e.local_port);
-                let owner = accepted.unwrap_or_default();
-                let filter = &screen.how.filter;
-                if event_ok(e, filter) && owner.passes(filter) {
-                    line(e, verdict, since, &owner, screen)?;
+                let line = About {
+                    event: *e,
+                    owner: accepted.unwrap_or_default(),
+                    more: met,
+                };
+                match line.passes(&screen.how.filter) {
+                    true => screen.show(&line),
+                    false => Ok(()),
                 }
-                Ok(())
             }
             Row::Socket(s) if s.state == TcpState::TimeWait => {
                 let local = (s.local_addr, s.local_port);
@@ -104,8 +114,8 @@ impl View for TimeWait {
 }
 
 impl TimeWait {
-    /// What an event says of a SYN in TIME_WAIT: the verdict, and since when the socket waited.
-    fn verdict(&mut self, e: &Event) -> Option<(&'static str, Option<u64>)> {
+    /// What an event says of a SYN in TIME_WAIT.
+    fn verdict(&mut self, e: &Event) -> Option<Met> {
         match Activity::of(e)? {
             Activity::Closed if e.old_state.as_ref().is_some_and(TcpState::closed_first) => {
                 self.waits(tuple(e), e.time_ns);
@@ -113,7 +123,10 @@ impl TimeWait {
             }
             Activity::Accepted => {
                 let since = self.since.remove(&tuple(e))?;
-                Some(("accepted", Some(since)))
+                Some(Met {
+                    verdict: "accepted",
+                    since_ns: Some(since),
+                })
             }
             // connect() took the port over from it: no SYN came in.
             Activity::Connected => {
@@ -132,7 +145,10 @@ impl TimeWait {
                     "refused-sequence"
                 };
                 // The reset that follows ends it; a later SYN finds nothing in its way.
-                Some((verdict, self.since.remove(&tuple(e))))
+                Some(Met {
+                    verdict,
+                    since_ns: self.since.remove(&tuple(e)),
+                })
             }
             _ => None,
         }
@@ -163,48 +179,4 @@ impl TimeWait {
             self.since.remove(tuple);
         }
     }
-}
-
-fn line(
-    e: &Event,
-    verdict: &'static str,
-    since: Option<u64>,
-    owner: &Owner,
-    screen: &mut Screen,
-) -> io::Result<()> {
-    let age_ns = since.map(|since| e.time_ns.saturating_sub(since));
-    let flags = e.flags.unwrap_or(SYN);
-    if screen.how.json {
-        return screen.json(&Line {
-            r#type: "timewait",
-            when: When::of(e.time_ns, screen.how),
-            state: TcpState::TimeWait,
-            netns: e.netns,
-            family: e.family,
-            src_addr: e.remote_addr,
-            src_port: e.remote_port,
-            dst_addr: e.local_addr,
-            dst_port: e.local_port,
-            flags,
-            seq: e.seq,
-            verdict,
-            reason: &e.reason,
-            time_wait_age_ms: age_ns.map(|ns| ns / 1_000_000),
-            owner,
-        });
-    }
-    let cells = [
-        screen.how.time(e.time_ns),
-        TcpState::TimeWait.to_string(),
-        e.remote_addr.to_string(),
-        e.remote_port.to_string(),
-        e.local_addr.to_string(),
-        e.local_port.to_string(),
-        flags.to_string(),
-        verdict.into(),
-        or_dash(age_ns.map(|ns| format!("{:.1}", ns as f64 / 1e9))),
-        or_dash(owner.pid),
-        text_or_dash(owner.comm.as_deref()),
-    ];
-    screen.line(COLUMNS, &cells)
 }

@@ -4,69 +4,83 @@ use std::io;
 
 use explain::Arrival;
 use recording::tables::Wait;
-use recording::{Addr, Row, TcpState, Text, Waker};
-use serde::Serialize;
+use recording::{Cell, Filter, Row, Waker};
 
-use super::stacks::Stacks;
-use crate::numbers::{ms, or_dash, text_or_dash};
-use crate::screen::{Column, Screen, When};
+use super::stacks::{self, Stacks};
+use crate::columns::{Fields, Unit, Value, columns, heads, json, left, right};
+use crate::screen::Screen;
 use crate::view::View;
 
-const COLUMNS: &[Column] = &[
-    ("TIME", -15),
-    ("PID", 7),
-    ("TID", 7),
-    ("COMM", -15),
-    ("SLEPT(ms)", 10),
-    ("SYSCALL", -12),
-    ("FD", 4),
-    ("RUNQ(ms)", 8),
-    ("CPU", 3),
-    ("WAKER", -1),
-];
+/// A sleep that ended, the waker's stack, the innermost function first, and the segment behind it in words.
+pub(crate) struct Woken {
+    wait: Box<Wait>,
+    stack: Option<Vec<String>>,
+    cause: Option<String>,
+}
+
+columns! {
+    Woken = "wakeup" {
+        text TIME PID TID COMM SLEPT SYSCALL FD RUNQ CPU WAKER;
+        json TIME PID TID COMM CGROUP NETNS STATE SYSCALL FD SLEPT RUNQ WAKER
+            WAKER_PID WAKER_TID WAKER_COMM CPU STACK CAUSE;
+    }
+    TIME: heads::TIME => |l, _| Value::Time(l.wait.time_ns);
+    /// Process that slept.
+    PID: heads::PID => |l, _| l.wait.pid.into();
+    /// Thread that slept.
+    TID: right("TID", 7, &["tid"], Unit::Id) => |l, _| l.wait.tid.into();
+    /// Its name.
+    COMM: heads::COMM => |l, _| (&l.wait.comm).into();
+    /// How long it slept.
+    SLEPT: right("SLEPT(ms)", 10, &["waited_ns"], Unit::Ns) => |l, _| l.wait.waited_ns.into();
+    /// In which system call.
+    SYSCALL: left("SYSCALL", 12, &["syscall"], Unit::Name) => |l, _| l.wait.syscall.as_ref().into();
+    /// On which descriptor.
+    FD: right("FD", 4, &["fd"], Unit::Id) => |l, _| l.wait.fd.into();
+    /// How long it then waited for a CPU.
+    RUNQ: right("RUNQ(ms)", 8, &["runqueue_ns"], Unit::Ns) => |l, _| l.wait.runqueue_ns.into();
+    /// CPU that the waker ran on.
+    CPU: right("CPU", 3, &["waker_cpu"], Unit::Id) => |l, _| l.wait.waker_cpu.into();
+    /// Who woke it: a task, or `softirq`, `irq`, `timer` on a CPU where a bystander ran; JSON has the kind alone.
+    WAKER: left("WAKER", 1, &["waker"], Unit::Name) => |l, _| Value::Told(l.wait.waker.value(), waker(&l.wait));
+    /// Its cgroup v2 id.
+    CGROUP: json(&["cgroup"], Unit::Id) => |l, _| l.wait.cgroup.into();
+    /// Inode of its network namespace.
+    NETNS: json(&["netns"], Unit::Id) => |l, _| l.wait.netns.into();
+    /// State that it slept in, as `ps` names it.
+    STATE: json(&["state"], Unit::Name) => |l, _| (&l.wait.state).into();
+    /// Process of the task that ran on the waker's CPU.
+    WAKER_PID: json(&["waker_pid"], Unit::Id) => |l, _| l.wait.waker_pid.into();
+    /// That task.
+    WAKER_TID: json(&["waker_tid"], Unit::Id) => |l, _| l.wait.waker_tid.into();
+    /// Its name.
+    WAKER_COMM: json(&["waker_comm"], Unit::Name) => |l, _| (&l.wait.waker_comm).into();
+    /// Functions of the kernel that woke it, the innermost first.
+    STACK: json(&["waker_stack"], Unit::Name) => |l, _| l.stack.clone().into();
+    /// Null, or the segment behind it: `sender_addr`, `sender_port`, `receiver_addr`, `receiver_port`, `retransmission` (its number, or null), `answer` (it answered that retransmission, which the receiver had sent), `sender_state`, `sent_ago_ns`, `says`.
+    CAUSE: json(&["cause"], Unit::Words) => |l, _| l.cause().into();
+}
+
+impl Woken {
+    fn cause(&self) -> Option<Fields<'_>> {
+        let (w, says) = (&self.wait, self.cause.as_deref()?);
+        Some(vec![
+            ("sender_addr", w.cause_remote_addr.into()),
+            ("sender_port", w.cause_remote_port.into()),
+            ("receiver_addr", w.cause_local_addr.into()),
+            ("receiver_port", w.cause_local_port.into()),
+            ("retransmission", w.cause_attempt.filter(|n| *n > 0).into()),
+            ("answer", (w.cause_answer == Some(true)).into()),
+            ("sender_state", w.cause_sender_state.value()),
+            ("sent_ago_ns", w.cause_sent_ago_ns.into()),
+            ("says", says.into()),
+        ])
+    }
+}
 
 pub(super) struct Wakeups {
     least_ns: u64,
     stacks: Stacks,
-}
-
-#[derive(Serialize)]
-struct Line<'w> {
-    r#type: &'static str,
-    #[serde(flatten)]
-    when: When,
-    pid: u32,
-    tid: u32,
-    comm: &'w Text,
-    cgroup: u64,
-    netns: u32,
-    state: &'w Text,
-    syscall: &'w Option<Text>,
-    fd: Option<i32>,
-    waited_ns: u64,
-    runqueue_ns: Option<u64>,
-    waker: &'w Waker,
-    waker_pid: u32,
-    waker_tid: u32,
-    waker_comm: &'w Text,
-    waker_cpu: u32,
-    waker_stack: Option<Vec<String>>,
-    cause: Option<Cause<'w>>,
-}
-
-/// The segment behind a wakeup.
-#[derive(Serialize)]
-struct Cause<'w> {
-    sender_addr: Addr,
-    sender_port: u16,
-    receiver_addr: Addr,
-    receiver_port: u16,
-    retransmission: Option<u32>,
-    /// The receiver had sent the retransmission, and this was the answer.
-    answer: bool,
-    sender_state: &'w Option<TcpState>,
-    sent_ago_ns: Option<u64>,
-    says: String,
 }
 
 impl Wakeups {
@@ -74,54 +88,6 @@ impl Wakeups {
         Wakeups {
             least_ns,
             stacks: Stacks::default(),
-        }
-    }
-
-    fn line(&self, w: &Wait, screen: &mut Screen) -> io::Result<()> {
-        let functions = w.waker_stack.and_then(|s| self.stacks.functions(s));
-        let cause = cause(w);
-        if screen.how.json {
-            return screen.json(&Line {
-                r#type: "wakeup",
-                when: When::of(w.time_ns, screen.how),
-                pid: w.pid,
-                tid: w.tid,
-                comm: &w.comm,
-                cgroup: w.cgroup,
-                netns: w.netns,
-                state: &w.state,
-                syscall: &w.syscall,
-                fd: w.fd,
-                waited_ns: w.waited_ns,
-                runqueue_ns: w.runqueue_ns,
-                waker: &w.waker,
-                waker_pid: w.waker_pid,
-                waker_tid: w.waker_tid,
-                waker_comm: &w.waker_comm,
-                waker_cpu: w.waker_cpu,
-                waker_stack: functions,
-                cause,
-            });
-        }
-        let cells = [
-            screen.how.time(w.time_ns),
-            w.pid.to_string(),
-            w.tid.to_string(),
-            w.comm.to_string(),
-            ms(w.waited_ns),
-            text_or_dash(w.syscall.as_deref()),
-            or_dash(w.fd),
-            or_dash(w.runqueue_ns.map(ms)),
-            w.waker_cpu.to_string(),
-            waker(w),
-        ];
-        screen.line(COLUMNS, &cells)?;
-        for function in functions.iter().flatten() {
-            screen.more(&format!("              {function}"))?;
-        }
-        match cause {
-            Some(cause) => screen.more(&format!("    {}", cause.says)),
-            None => Ok(()),
         }
     }
 }
@@ -134,39 +100,34 @@ fn waker(w: &Wait) -> String {
     }
 }
 
-fn cause(w: &Wait) -> Option<Cause<'_>> {
-    let arrival = Arrival::of(w)?;
-    Some(Cause {
-        sender_addr: w.cause_remote_addr,
-        sender_port: w.cause_remote_port,
-        receiver_addr: w.cause_local_addr,
-        receiver_port: w.cause_local_port,
-        retransmission: w.cause_attempt.filter(|n| *n > 0),
-        answer: w.cause_answer == Some(true),
-        sender_state: &w.cause_sender_state,
-        sent_ago_ns: w.cause_sent_ago_ns,
-        says: format!("woken by {}", arrival.says()),
-    })
-}
-
 impl View for Wakeups {
     fn tables(&self) -> Vec<&'static str> {
         vec!["wait", "stack", "frame"]
     }
 
-    fn take(&mut self, row: &Row, screen: &mut Screen) -> io::Result<()> {
-        match row {
-            Row::Wait(w) if w.waited_ns >= self.least_ns && asked(w, screen) => {
-                return self.line(w, screen);
-            }
-            _ => self.stacks.take(row),
+    fn take(&mut self, row: Row, screen: &mut Screen) -> io::Result<()> {
+        let Row::Wait(wait) = row else {
+            self.stacks.take(&row);
+            return Ok(());
+        };
+        if wait.waited_ns < self.least_ns || !asked(&wait, &screen.how.filter) {
+            return Ok(());
         }
-        Ok(())
+        let line = Woken {
+            stack: wait.waker_stack.and_then(|s| self.stacks.functions(s)),
+            cause: Arrival::of(&wait).map(|a| format!("woken by {}", a.says())),
+            wait,
+        };
+        screen.show(&line)?;
+        stacks::show(line.stack.as_deref(), screen)?;
+        match &line.cause {
+            Some(says) => screen.more(&format!("    {says}")),
+            None => Ok(()),
+        }
     }
 }
 
-fn asked(w: &Wait, screen: &Screen) -> bool {
-    let f = &screen.how.filter;
+fn asked(w: &Wait, f: &Filter) -> bool {
     f.netns_ok(w.netns)
         && f.task_ok(Some(w.pid), Some(&w.comm), Some(w.cgroup))
         && f.ports_ok(w.cause_local_port, w.cause_remote_port)

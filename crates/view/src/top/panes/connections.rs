@@ -1,45 +1,59 @@
 //! Rates of connections and of their troubles.
 
-use super::{Content, group, ms, plain, rate, warning_if};
+use super::{Content, Shown, goes, stays, warning_if};
+use crate::columns::{Unit, columns, left, right};
+use crate::numbers::{group, rate, us_in_ms};
+use crate::screen::How;
 use crate::style::Look;
 use crate::top::frame;
-use crate::top::snapshot::Snapshot;
+use crate::top::snapshot::{Rate, Snapshot};
 use crate::top::state::Target;
-use crate::top::table::{Column, Entry, curve, left, right};
+use crate::top::table::curve;
 
 const CURVE: usize = 30;
-const COLUMNS: &[Column] = &[
-    left("PER SECOND", 13, 0),
-    right("NOW", 8, 0),
-    right("WINDOW", 8, 2),
-    right("COUNT", 9, 3),
-    right("LAST MINUTE", CURVE, 1),
-    left("WHY, IN THE WINDOW", 8, 2),
+
+impl Rate {
+    columns! {
+        /// What is counted.
+        NAME: left("PER SECOND", 15, &[], Unit::Name) => |l, _| frame::shown(l.activity).0.into();
+        /// In the last whole second.
+        NOW: right("NOW", 8, &[], Unit::PerSecond) => |l, _| rate(l.now).into();
+        /// Over the window.
+        WINDOW: right("WINDOW", 8, &[], Unit::PerSecond) => |l, _| rate(l.mean).into();
+        /// How many in the window.
+        COUNT: right("COUNT", 9, &[], Unit::Count) => |l, _| group(l.count as f64).into();
+        /// Second by second.
+        HISTORY: right("LAST MINUTE", CURVE, &[], Unit::Words) => |l, _| curve(&l.curve, CURVE).into();
+        /// Kinds and reasons, the most frequent first.
+        WHY: left("WHY, IN THE WINDOW", 8, &[], Unit::Words) => |l, _| {
+            let why = l.reasons.iter().take(4).map(|(why, n)| format!("{why} {n}"));
+            why.collect::<Vec<_>>().join(", ").into()
+        };
+    }
+
+    fn look(&self) -> Look {
+        warning_if(self.activity.is_trouble() && self.count > 0)
+    }
+}
+
+pub(super) const COLUMNS: &[Shown<Rate>] = &[
+    stays(Rate::NAME).looking(Rate::look),
+    stays(Rate::NOW).looking(Rate::look),
+    goes(2, Rate::WINDOW),
+    goes(3, Rate::COUNT),
+    goes(1, Rate::HISTORY).looking(|_| Look::Command),
+    goes(2, Rate::WHY),
 ];
 
-pub(super) fn content(snapshot: &Snapshot) -> Content {
-    let entries = snapshot.rates.iter().map(|r| {
-        let (most, ..) = r.reasons.split_at(r.reasons.len().min(4));
-        let why = most.iter().map(|(why, n)| format!("{why} {n}"));
-        let trouble = r.activity.is_trouble() && r.count > 0;
-        Entry {
-            target: Target::Count(r.activity),
-            cells: vec![
-                warning_if(trouble, frame::shown(r.activity).0),
-                warning_if(trouble, rate(r.now)),
-                plain(rate(r.mean)),
-                plain(group(r.count as f64)),
-                (Look::Command, curve(&r.curve, CURVE)),
-                plain(why.collect::<Vec<_>>().join(", ")),
-            ],
-        }
-    });
+pub(super) fn content(snapshot: &Snapshot, how: &How) -> Content {
+    let lines = snapshot.rates.iter();
+    let lines = lines.map(|r| (Target::Count(r.activity), r.clone()));
     let at = |percent| snapshot.connects.percentile(percent);
     let note = match (at(50), at(99)) {
         (Some(p50), Some(p99)) => format!(
             "connect took up to {} in half, {} in 99 %",
-            ms(p50 as f64 / 1000.0),
-            ms(p99 as f64 / 1000.0)
+            us_in_ms(p50 as f64 / 1000.0),
+            us_in_ms(p99 as f64 / 1000.0)
         ),
         _ => String::new(),
     };
@@ -47,10 +61,5 @@ pub(super) fn content(snapshot: &Snapshot) -> Content {
         true => "Nothing happened yet.",
         false => "No connection has opened or ended yet.",
     };
-    Content {
-        note,
-        columns: COLUMNS,
-        entries: entries.collect(),
-        nothing: nothing.into(),
-    }
+    Content::of(COLUMNS, lines, how, note, nothing)
 }

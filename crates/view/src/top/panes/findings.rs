@@ -1,21 +1,44 @@
 //! The findings, a line each.
 
-use super::{Content, age, plain};
+use super::{Content, Shown, goes, stays};
+use crate::columns::{Unit, columns, left, right};
+use crate::numbers::age;
+use crate::screen::How;
 use crate::style::Look;
-use crate::top::findings::{Findings, Progress};
+use crate::top::findings::{Case, Findings, Progress};
 use crate::top::snapshot::Snapshot;
 use crate::top::state::Target;
-use crate::top::table::{Column, Entry, left, right};
 
-const COLUMNS: &[Column] = &[
-    right("SINCE", 9, 2),
-    left("SURE", 6, 3),
-    left("FINDING", 20, 0),
+/// A finding, and since when in words.
+pub(super) struct Found {
+    case: Case,
+    since: String,
+}
+
+impl Found {
+    columns! {
+        /// Since when it is found; in a recording, when the trouble began.
+        SINCE: right("SINCE", 9, &[], Unit::Words) => |l, _| (&*l.since).into();
+        /// How sure it is.
+        SURE: left("SURE", 6, &[], Unit::Name)
+            => |l, _| l.case.finding.confidence.level.to_string().into();
+        /// What is wrong.
+        FINDING: left("FINDING", 20, &[], Unit::Words) => |l, _| (&*l.case.finding.title).into();
+    }
+}
+
+pub(super) const COLUMNS: &[Shown<Found>] = &[
+    goes(2, Found::SINCE),
+    goes(3, Found::SURE),
+    stays(Found::FINDING).looking(|l| match l.case.holds {
+        true => Look::Title,
+        false => Look::Faint,
+    }),
 ];
 
-pub(super) fn content(snapshot: &Snapshot, findings: &Findings, live: bool) -> Content {
+pub(super) fn content(snapshot: &Snapshot, findings: &Findings, live: bool, how: &How) -> Content {
     let now = snapshot.now_ns;
-    let entries = findings.cases.iter().map(|case| {
+    let lines = findings.cases.iter().map(|case| {
         let since = match (live, case.holds) {
             (false, _) => match &case.finding.since {
                 Some(since) => format!("+{:.2} s", since.after_start_s),
@@ -24,15 +47,11 @@ pub(super) fn content(snapshot: &Snapshot, findings: &Findings, live: bool) -> C
             (true, true) => age(now.saturating_sub(case.first_ns)),
             (true, false) => format!("ended {}", age(now.saturating_sub(case.last_ns))),
         };
-        let look = if case.holds { Look::Title } else { Look::Faint };
-        Entry {
-            target: Target::Finding(case.key()),
-            cells: vec![
-                plain(since),
-                plain(case.finding.confidence.level.to_string()),
-                (look, case.finding.title.clone()),
-            ],
-        }
+        let found = Found {
+            case: case.clone(),
+            since,
+        };
+        (Target::Finding(case.key()), found)
     });
     let nothing = match (findings.progress, live) {
         (Progress::Waiting, true) => "None yet: the first seconds are being recorded.",
@@ -41,10 +60,5 @@ pub(super) fn content(snapshot: &Snapshot, findings: &Findings, live: bool) -> C
         (Progress::Explained { .. }, false) => "No cause found in this recording.",
         (Progress::Failed, _) => "It could not be explained; see above.",
     };
-    Content {
-        note: String::new(),
-        columns: COLUMNS,
-        entries: entries.collect(),
-        nothing: nothing.into(),
-    }
+    Content::of(COLUMNS, lines, how, String::new(), nothing)
 }

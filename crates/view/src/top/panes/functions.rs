@@ -1,45 +1,55 @@
 //! Functions of the kernel in which CPUs were found.
 
-use super::{Content, plain};
+use super::{Content, Shown, goes, stays};
+use crate::columns::{Unit, columns, left, right};
 use crate::numbers::tenth;
+use crate::screen::How;
 use crate::style::Look;
-use crate::top::snapshot::Snapshot;
+use crate::top::snapshot::{Function, Snapshot};
 use crate::top::state::Target;
-use crate::top::table::{Column, Entry, gauge, left, right};
+use crate::top::table::gauge;
 
 const GAUGE: usize = 10;
-const COLUMNS: &[Column] = &[
-    right("SELF%", 6, 0),
-    right("TOTAL%", 6, 1),
-    left("", GAUGE, 2),
-    left("FUNCTION", 16, 0),
+
+impl Function {
+    columns! {
+        /// Share of the samples that were in the function itself.
+        SELF: right("SELF%", 6, &[], Unit::Percent) => |l, _| (l.share(l.itself) * 100.0).into();
+        /// Share of the samples that were in it, or in what it called.
+        TOTAL: right("TOTAL%", 6, &[], Unit::Percent) => |l, _| (l.share(l.total) * 100.0).into();
+        GAUGE: left("", GAUGE, &[], Unit::Words) => |l, _| gauge(l.share(l.itself), GAUGE).into();
+        /// Name of the function.
+        NAME: left("FUNCTION", 16, &[], Unit::Name) => |l, _| (&l.name).into();
+    }
+
+    /// A share of all samples.
+    pub(in crate::top) fn share(&self, samples: u64) -> f64 {
+        samples as f64 / self.of.max(1) as f64
+    }
+}
+
+pub(super) const COLUMNS: &[Shown<Function>] = &[
+    stays(Function::SELF),
+    goes(1, Function::TOTAL),
+    goes(2, Function::GAUGE).looking(|_| Look::Command),
+    stays(Function::NAME),
 ];
 
-pub(super) fn content(snapshot: &Snapshot, live: bool) -> Content {
+pub(super) fn content(snapshot: &Snapshot, live: bool, how: &How) -> Content {
+    let lines = snapshot.functions.iter();
+    let lines = lines.map(|f| (Target::Function(f.name.clone()), f.clone()));
     let (all, idle) = snapshot.samples;
-    let share = |n: u64| n as f64 / all.max(1) as f64;
-    let entries = snapshot.functions.iter().map(|f| Entry {
-        target: Target::Function(f.name.clone()),
-        cells: vec![
-            plain(tenth(share(f.itself) * 100.0)),
-            plain(tenth(share(f.total) * 100.0)),
-            (Look::Command, gauge(share(f.itself), GAUGE)),
-            plain(&*f.name),
-        ],
-    });
+    let note = match all {
+        0 => String::new(),
+        all => {
+            let idle = tenth(idle as f64 * 100.0 / all as f64);
+            format!("of {all} samples; idle {idle} %")
+        }
+    };
     let nothing = match (snapshot.has("sample"), live) {
         (true, _) => "No CPU was found in the kernel.",
         (false, true) => "CPUs are not sampled: `tcpwhy top --with profile` does.",
         (false, false) => "This recording has no CPU profile: record it `--with profile`.",
     };
-    let note = match all {
-        0 => String::new(),
-        all => format!("of {all} samples; idle {} %", tenth(share(idle) * 100.0)),
-    };
-    Content {
-        note,
-        columns: COLUMNS,
-        entries: entries.collect(),
-        nothing: nothing.into(),
-    }
+    Content::of(COLUMNS, lines, how, note, nothing)
 }

@@ -2,60 +2,59 @@
 
 use analysis::AcceptQueue;
 
-use super::{Content, plain, rate, warning_if, who};
-use crate::numbers::endpoint;
+use super::{Content, OWNER, Shown, goes, stays, warning_if, who};
+use crate::columns::{Unit, columns, left, right};
+use crate::screen::How;
+use crate::stat::listeners::Listening;
 use crate::style::Look;
 use crate::top::snapshot::Snapshot;
 use crate::top::state::Target;
-use crate::top::table::{Column, Entry, curve, gauge, left, right};
+use crate::top::table::{curve, gauge};
 
 const GAUGE: usize = 12;
 const CURVE: usize = 20;
-const COLUMNS: &[Column] = &[
-    left("LISTENER", 21, 0),
-    left("ACCEPT QUEUE", GAUGE, 1),
-    right("OF", 10, 0),
-    right("SYN QUEUE", 9, 2),
-    right("DROPS", 7, 0),
-    right("ACCEPTED/s", 10, 1),
-    right("QUEUE, LAST MINUTE", CURVE, 5),
-    left("NETNS", 12, 4),
-    left("OWNER", 14, 1),
+
+impl Listening {
+    columns! {
+        /// How full the queue is that accept() takes from.
+        GAUGE: left("ACCEPT QUEUE", GAUGE, &[], Unit::Words)
+            => |l, _| gauge(AcceptQueue::of(&l.row).share(), GAUGE).into();
+        /// Connections that wait for accept(), against the backlog.
+        OF: right("OF", 10, &[], Unit::Count)
+            => |l, _| format!("{}/{}", l.row.accept_queue, l.row.backlog).into();
+        /// Packets dropped at it in the window.
+        DROPPED: right("DROPPED", 7, &[], Unit::Count) => |l, _| l.dropped.into();
+        /// Its accept queue, second by second.
+        HISTORY: right("QUEUE, LAST MINUTE", CURVE, &[], Unit::Words) => |l, _| curve(&l.queue, CURVE).into();
+        OWNER: OWNER => |l, _| who(&l.owner).into();
+    }
+
+    fn is_full(&self) -> bool {
+        AcceptQueue::of(&self.row).is_full()
+    }
+}
+
+pub(super) const COLUMNS: &[Shown<Listening>] = &[
+    stays(Listening::LOCAL),
+    goes(1, Listening::GAUGE).looking(|l| match l.is_full() {
+        true => Look::Title,
+        false => Look::Command,
+    }),
+    stays(Listening::OF).looking(|l| warning_if(l.is_full())),
+    goes(2, Listening::SYNQ).looking(|l| warning_if(l.row.synflood_warned)),
+    stays(Listening::DROPPED).looking(|l| warning_if(l.dropped > 0)),
+    goes(1, Listening::ACCEPT_RATE),
+    goes(5, Listening::HISTORY).looking(|_| Look::Command),
+    goes(4, Listening::NETNS),
+    goes(1, Listening::OWNER),
 ];
 
-pub(super) fn content(snapshot: &Snapshot) -> Content {
-    let entries = snapshot.listeners.iter().map(|l| {
-        let row = &l.row;
-        let accept_queue = AcceptQueue::of(row);
-        let full = accept_queue.is_full();
-        let look = match full {
-            true => Look::Title,
-            false => Look::Command,
-        };
-        let queue = format!("{}/{}", row.accept_queue, row.backlog);
-        Entry {
-            target: Target::Listener(row.netns, row.sock),
-            cells: vec![
-                plain(endpoint(row.local_addr, row.local_port)),
-                (look, gauge(accept_queue.share(), GAUGE)),
-                warning_if(full, queue),
-                warning_if(row.synflood_warned, row.syn_queue.to_string()),
-                warning_if(l.drops > 0, l.drops.to_string()),
-                plain(rate(l.accepted)),
-                (Look::Command, curve(&l.queue, CURVE)),
-                plain(snapshot.netns(row.netns)),
-                plain(who(&l.owner)),
-            ],
-        }
-    });
+pub(super) fn content(snapshot: &Snapshot, how: &How) -> Content {
+    let lines = snapshot.listeners.iter();
+    let lines = lines.map(|l| (Target::Listener(l.row.netns, l.row.sock), l.clone()));
     let note = match snapshot.left_out {
-        0 => "the fullest first; drops in the window".to_string(),
+        0 => "the fullest first".to_string(),
         n => format!("{n} samples found no room: there are more"),
     };
-    Content {
-        note,
-        columns: COLUMNS,
-        entries: entries.collect(),
-        nothing: "Nothing listens.".into(),
-    }
+    Content::of(COLUMNS, lines, how, note, "Nothing listens.")
 }

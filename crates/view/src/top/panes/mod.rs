@@ -9,23 +9,111 @@ mod threads;
 
 use analysis::owners::Owner;
 
+use super::draw::About;
 use super::findings::Findings;
 use super::snapshot::Snapshot;
-use super::state::{Pane, State};
-use super::table::{Column, Entry};
+use super::state::{Pane, State, Target};
+use super::table::{Entry, Placed};
+use crate::columns::{Column, Head, Unit, left};
+use crate::screen::How;
 use crate::style::Look;
 
-pub(super) use threads::{LETTERS, shares};
+pub(super) use threads::PARTS;
+
+/// Whose a line is: the program and its process.
+const OWNER: Head =
+    left("OWNER", 14, &[], Unit::Name).saying("The program that owns it, and its process.");
 
 /// What a pane shows.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     /// Said beside its name.
     pub(super) note: String,
-    pub(super) columns: &'static [Column],
+    pub(super) columns: Vec<Placed>,
     pub(super) entries: Vec<Entry>,
     /// Said instead of lines, when there are none.
     pub(super) nothing: String,
+}
+
+/// A column of a pane: how soon it goes when there is no room, and how its cells look.
+struct Shown<L: 'static> {
+    column: Column<L>,
+    goes: u8,
+    look: fn(&L) -> Look,
+}
+
+/// A column that is always shown.
+const fn stays<L>(column: Column<L>) -> Shown<L> {
+    goes(0, column)
+}
+
+/// A column that goes when there is no room, the sooner the higher the number.
+const fn goes<L>(goes: u8, column: Column<L>) -> Shown<L> {
+    Shown {
+        column,
+        goes,
+        look: |_| Look::Plain,
+    }
+}
+
+impl<L> Shown<L> {
+    /// With cells that look so.
+    const fn looking(self, look: fn(&L) -> Look) -> Shown<L> {
+        Shown { look, ..self }
+    }
+}
+
+/// A look that warns, or none.
+fn warning_if(trouble: bool) -> Look {
+    match trouble {
+        true => Look::Warning,
+        false => Look::Plain,
+    }
+}
+
+impl Content {
+    /// Of these lines, each with what it is about.
+    fn of<L>(
+        columns: &[Shown<L>],
+        lines: impl Iterator<Item = (Target, L)>,
+        how: &How,
+        note: String,
+        nothing: &str,
+    ) -> Content {
+        let entry = |(target, line): (Target, L)| Entry {
+            target,
+            cells: columns
+                .iter()
+                .map(|shown| ((shown.look)(&line), shown.column.text(&line, how)))
+                .collect(),
+        };
+        Content {
+            note,
+            columns: placed(columns),
+            entries: lines.map(entry).collect(),
+            nothing: nothing.into(),
+        }
+    }
+}
+
+fn placed<L>(columns: &[Shown<L>]) -> Vec<Placed> {
+    let placed = columns.iter().map(|shown| Placed {
+        head: shown.column.head,
+        goes: shown.goes,
+    });
+    placed.collect()
+}
+
+/// The columns of a pane, for its help.
+pub(super) fn columns(pane: Pane) -> Vec<Placed> {
+    match pane {
+        Pane::Findings => placed(findings::COLUMNS),
+        Pane::Connections => placed(connections::COLUMNS),
+        Pane::Listeners => placed(listeners::COLUMNS),
+        Pane::Sockets => placed(sockets::COLUMNS),
+        Pane::Threads => placed(threads::COLUMNS),
+        Pane::Functions => placed(functions::COLUMNS),
+    }
 }
 
 /// What a pane shows now.
@@ -34,15 +122,16 @@ pub(super) fn content(
     state: &State,
     snapshot: &Snapshot,
     findings: &Findings,
-    live: bool,
+    about: &About,
 ) -> Content {
+    let (live, how) = (about.live, &about.how);
     let mut content = match pane {
-        Pane::Findings => findings::content(snapshot, findings, live),
-        Pane::Connections => connections::content(snapshot),
-        Pane::Listeners => listeners::content(snapshot),
-        Pane::Sockets => sockets::content(snapshot, state.order),
-        Pane::Threads => threads::content(snapshot, live),
-        Pane::Functions => functions::content(snapshot, live),
+        Pane::Findings => findings::content(snapshot, findings, live, how),
+        Pane::Connections => connections::content(snapshot, how),
+        Pane::Listeners => listeners::content(snapshot, how),
+        Pane::Sockets => sockets::content(snapshot, state.order, how),
+        Pane::Threads => threads::content(snapshot, live, how),
+        Pane::Functions => functions::content(snapshot, live, how),
     };
     // Rates are always all there: a reader who looks for a name still wants to know how it goes.
     if !state.filter.is_empty() && pane != Pane::Connections {
@@ -55,56 +144,11 @@ pub(super) fn content(
     content
 }
 
-/// A rate, as short as its size allows.
-pub(super) fn rate(per_s: f64) -> String {
-    match per_s {
-        r if r >= 100.0 => group(r.round()),
-        r if r > 0.0 => format!("{r:.1}"),
-        _ => "0".into(),
-    }
-}
-
-/// A whole number with thousands apart.
-pub(super) fn group(v: f64) -> String {
-    crate::text::group(v.clamp(0.0, 1e18) as u64)
-}
-
-/// Milliseconds with the digits that matter.
-pub(super) fn ms(us: f64) -> String {
-    let ms = us / 1000.0;
-    match ms {
-        v if v >= 100.0 => format!("{v:.0} ms"),
-        v if v >= 10.0 => format!("{v:.1} ms"),
-        v => format!("{v:.2} ms"),
-    }
-}
-
 pub(super) fn who(owner: &Owner) -> String {
     let comm = owner.comm.as_deref().unwrap_or("");
     match (owner.pid, comm) {
         (Some(pid), comm) => format!("{comm} {pid}").trim().to_string(),
         (None, "") => "-".into(),
         (None, comm) => comm.to_string(),
-    }
-}
-
-pub(super) fn plain(text: impl Into<String>) -> (Look, String) {
-    (Look::Plain, text.into())
-}
-
-pub(super) fn warning_if(trouble: bool, text: impl Into<String>) -> (Look, String) {
-    match trouble {
-        true => (Look::Warning, text.into()),
-        false => plain(text),
-    }
-}
-
-/// How long ago, or for how long.
-pub(super) fn age(ns: u64) -> String {
-    let s = ns / 1_000_000_000;
-    match s {
-        0..120 => format!("{s} s"),
-        120..7_200 => format!("{} min", s / 60),
-        _ => format!("{} h", s / 3_600),
     }
 }

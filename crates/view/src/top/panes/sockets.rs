@@ -1,63 +1,61 @@
 //! The slowest sockets.
 
-use super::{Content, ms, plain, warning_if, who};
-use crate::numbers::{endpoint, or_dash};
-use crate::stat::detail::bits_per_s;
+use super::{Content, OWNER, Shown, goes, stays, warning_if, who};
+use crate::columns::{Unit, columns, left, right};
+use crate::numbers::{bits_per_s, us_in_ms};
+use crate::screen::How;
+use crate::stat::sockets::Sampled;
 use crate::top::snapshot::Snapshot;
 use crate::top::state::{SocketOrder, Target};
-use crate::top::table::{Column, Entry, left, right};
 
-const COLUMNS: &[Column] = &[
-    left("REMOTE", 21, 0),
-    left("LOCAL", 21, 3),
-    right("RTT", 9, 0),
-    right("AGAIN", 6, 1),
-    right("EVER", 6, 2),
-    right("CWND", 6, 1),
-    right("RATE", 12, 1),
-    right("RECV-Q", 8, 4),
-    right("SEND-Q", 8, 2),
-    left("CONGESTION", 10, 5),
-    left("NETNS", 12, 6),
-    left("OWNER", 14, 1),
+impl Sampled {
+    columns! {
+        /// Smoothed round trip time.
+        RTT: right("RTT", 9, &["rtt_us"], Unit::Us) => |l, _| l.row.rtt_us.map(|us| us_in_ms(us.into())).into();
+        /// Segments retransmitted since the sample before.
+        RETRANS: right("RETRANS", 7, &[], Unit::Segments) => |l, _| l.retrans().into();
+        /// Segments retransmitted since the connection began.
+        RETRANS_TOTAL: right("RETRANS_TOTAL", 13, &["total_retrans"], Unit::Segments)
+            => |l, _| l.row.total_retrans.into();
+        /// Congestion window, segments.
+        CWND: right("CWND", 6, &["cwnd"], Unit::Segments) => |l, _| l.row.cwnd.into();
+        /// Both directions, since the sample before.
+        RATE: right("RATE", 12, &[], Unit::BitsPerSecond) => |l, _| l.bits_per_s().map(bits_per_s).into();
+        /// Congestion control; in trouble the state that it is in.
+        CONGESTION: left("CONGESTION", 10, &[], Unit::Words) => |l, _| {
+            match (l.row.congestion.as_ref(), l.row.ca_state.as_ref()) {
+                (_, Some(state)) if !matches!(&**state, "" | "Open") => state.into(),
+                (name, _) => name.into(),
+            }
+        };
+        OWNER: OWNER => |l, _| who(&l.owner).into();
+    }
+}
+
+pub(super) const COLUMNS: &[Shown<Sampled>] = &[
+    stays(Sampled::REMOTE),
+    goes(3, Sampled::LOCAL),
+    stays(Sampled::RTT),
+    goes(1, Sampled::RETRANS).looking(|l| warning_if(l.retrans() > 0)),
+    goes(4, Sampled::RETRANS_TOTAL),
+    goes(1, Sampled::CWND),
+    goes(1, Sampled::RATE),
+    goes(4, Sampled::RECVQ),
+    goes(2, Sampled::SENDQ),
+    goes(5, Sampled::CONGESTION),
+    goes(6, Sampled::NETNS),
+    goes(1, Sampled::OWNER),
 ];
 
-pub(super) fn content(snapshot: &Snapshot, order: SocketOrder) -> Content {
-    let entries = snapshot.sockets.iter().map(|s| {
-        let row = &s.row;
-        let state = row.ca_state.as_deref().unwrap_or("");
-        let congestion = match (row.congestion.as_deref(), state) {
-            (Some(name), "" | "Open") => name.to_string(),
-            (_, state) => state.to_string(),
-        };
-        Entry {
-            target: Target::Socket(row.netns, row.sock),
-            cells: vec![
-                plain(endpoint(row.remote_addr, row.remote_port)),
-                plain(endpoint(row.local_addr, row.local_port)),
-                plain(row.rtt_us.map_or("-".into(), |us| ms(us.into()))),
-                warning_if(s.again > 0, s.again.to_string()),
-                plain(or_dash(row.total_retrans)),
-                plain(or_dash(row.cwnd)),
-                plain(s.bits_per_s.map_or("-".into(), bits_per_s)),
-                plain(or_dash(row.recv_queue)),
-                plain(or_dash(row.send_queue)),
-                plain(congestion),
-                plain(snapshot.netns(row.netns)),
-                plain(who(&s.owner)),
-            ],
-        }
-    });
-    Content {
-        note: format!("{} (s: other order)", order.says()),
-        columns: COLUMNS,
-        entries: entries.collect(),
-        nothing: match order {
-            SocketOrder::Rtt => "No connection sent or received anything in these seconds.",
-            SocketOrder::Again => "No connection that is alive has retransmitted anything.",
-            SocketOrder::Slow => "No connection has anything waiting to be sent.",
-            SocketOrder::Queue => "No connection has anything in its queues.",
-        }
-        .into(),
-    }
+pub(super) fn content(snapshot: &Snapshot, order: SocketOrder, how: &How) -> Content {
+    let lines = snapshot.sockets.iter();
+    let lines = lines.map(|s| (Target::Socket(s.row.netns, s.row.sock), s.clone()));
+    let note = format!("{} (s: other order)", order.says());
+    let nothing = match order {
+        SocketOrder::Rtt => "No connection sent or received anything in these seconds.",
+        SocketOrder::Retrans => "No connection that is alive has retransmitted anything.",
+        SocketOrder::Slow => "No connection has anything waiting to be sent.",
+        SocketOrder::Queue => "No connection has anything in its queues.",
+    };
+    Content::of(COLUMNS, lines, how, note, nothing)
 }

@@ -2,51 +2,68 @@
 
 use recording::tables::Thread;
 
-use super::{Content, plain, warning_if};
-use crate::numbers::tenth;
-use crate::stat;
+use super::{Content, Shown, goes, stays, warning_if};
+use crate::columns::{Column, Unit, columns, left};
+use crate::screen::How;
+use crate::stat::threads::{Timed, parts};
 use crate::style::Look;
 use crate::top::snapshot::Snapshot;
 use crate::top::state::Target;
-use crate::top::table::{Column, Entry, left, right};
 
 const BAR: usize = 20;
-/// A letter for each part of a thread's time, in the order of the columns.
-pub(in crate::top) const LETTERS: [(char, &str); 8] = [
-    ('U', "USR"),
-    ('S', "SYS"),
-    ('L', "LAT"),
-    ('·', "SLP"),
-    ('K', "LCK"),
-    ('D', "DSK"),
-    ('F', "FLT"),
-    ('T', "STP"),
+
+/// The parts of a thread's time, and a letter for each.
+pub(in crate::top) const PARTS: [(char, Column<Timed>); 8] = [
+    ('U', Timed::USR),
+    ('S', Timed::SYS),
+    ('L', Timed::LAT),
+    ('·', Timed::SLP),
+    ('K', Timed::LCK),
+    ('D', Timed::DSK),
+    ('F', Timed::FLT),
+    ('T', Timed::STP),
 ];
-const COLUMNS: &[Column] = &[
-    left("THREAD", 15, 0),
-    right("TID", 8, 1),
-    left("", BAR, 3),
-    right("USR%", 5, 0),
-    right("SYS%", 5, 0),
-    right("LAT%", 5, 0),
-    right("SLP%", 5, 2),
-    right("LCK%", 5, 2),
-    right("DSK%", 5, 2),
-    right("FLT%", 5, 4),
-    right("STP%", 5, 2),
-    left("ASLEEP IN", 12, 5),
+
+impl Timed {
+    columns! {
+        /// Its parts, a letter for each twentieth: U user, S system, L waits for a CPU, · asleep, K lock, D disk, F fault, T stopped.
+        BAR: left("TIME", BAR, &[], Unit::Words) => |l, _| bar(shares(&l.sum)).into();
+        /// The system call that it slept in longest.
+        ASLEEP: left("ASLEEP IN", 12, &[], Unit::Words)
+            => |l, _| l.sleeps.iter().flatten().next().map(|s| &s.syscall).into();
+    }
+}
+
+/// Waiting for a CPU, and being stopped, is what nobody wants.
+fn unwanted(t: &Timed, ns: u64) -> Look {
+    warning_if(ns as f64 >= 0.1 * t.sum.interval_ns as f64 && ns > 0)
+}
+
+pub(super) const COLUMNS: &[Shown<Timed>] = &[
+    stays(Timed::PROCESS),
+    goes(1, Timed::TID),
+    goes(3, Timed::BAR).looking(|_| Look::Command),
+    stays(Timed::USR),
+    stays(Timed::SYS),
+    stays(Timed::LAT).looking(|t| unwanted(t, t.sum.runqueue_ns)),
+    goes(2, Timed::SLP),
+    goes(2, Timed::LCK),
+    goes(2, Timed::DSK),
+    goes(4, Timed::FLT),
+    goes(2, Timed::STP).looking(|t| unwanted(t, t.sum.stopped_ns)),
+    goes(5, Timed::ASLEEP),
 ];
 
 /// The parts of its time, shares of 1.
-pub(in crate::top) fn shares(t: &Thread) -> [f64; 8] {
-    stat::threads::parts(t).map(|ns| ns as f64 / t.interval_ns.max(1) as f64)
+fn shares(t: &Thread) -> [f64; 8] {
+    parts(t).map(|ns| ns as f64 / t.interval_ns.max(1) as f64)
 }
 
 /// The parts as letters; each that there is has one at least, as far as there is room.
 fn bar(shares: [f64; 8]) -> String {
     let mut bar = String::new();
     let mut until = 0.0;
-    for (share, (letter, _)) in shares.iter().zip(LETTERS) {
+    for (share, (letter, _)) in shares.iter().zip(PARTS) {
         until += share;
         let to = (until * BAR as f64).round() as usize;
         let have = bar.chars().count();
@@ -57,38 +74,16 @@ fn bar(shares: [f64; 8]) -> String {
     bar
 }
 
-pub(super) fn content(snapshot: &Snapshot, live: bool) -> Content {
-    let entries = snapshot.threads.iter().map(|t| {
-        let p = shares(&t.sum);
-        let mut cells = vec![
-            plain(&*t.sum.comm),
-            plain(t.sum.tid.to_string()),
-            (Look::Command, bar(p)),
-        ];
-        for (i, share) in p.iter().enumerate() {
-            let text = tenth(share * 100.0);
-            // Waiting for a CPU, and being stopped, is what nobody wants.
-            cells.push(warning_if(matches!(i, 2 | 7) && *share >= 0.1, text));
-        }
-        let asleep = t.sleeps.first();
-        cells.push(plain(asleep.map_or("", |(call, ..)| call)));
-        Entry {
-            target: Target::Thread(t.sum.pid, t.sum.tid),
-            cells,
-        }
-    });
+pub(super) fn content(snapshot: &Snapshot, live: bool, how: &How) -> Content {
+    let lines = snapshot.threads.iter();
+    let lines = lines.map(|t| (Target::Thread(t.sum.pid, t.sum.tid), t.clone()));
     let nothing = match (snapshot.has("thread"), live) {
         (true, _) => "No thread did anything but sleep and wait for locks.",
         (false, true) => "Threads are not recorded: leave out `--without threads`.",
         (false, false) => "This recording has no threads: record it `--with threads`.",
     };
-    Content {
-        note: "U user, S system, L waits for a CPU, K lock, D disk, F fault, T stopped, · asleep"
-            .into(),
-        columns: COLUMNS,
-        entries: entries.collect(),
-        nothing: nothing.into(),
-    }
+    let note = "U user, S system, L waits for a CPU, K lock, D disk, F fault, T stopped, · asleep";
+    Content::of(COLUMNS, lines, how, note.into(), nothing)
 }
 
 #[cfg(test)]
