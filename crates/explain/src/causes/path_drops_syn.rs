@@ -40,18 +40,28 @@ const STALLED_NS: u64 = 3_000_000_000;
 const DATA_FACTOR: u64 = 2;
 
 fn no(asked: &Asked) -> Option<Step> {
-    let place = asked.silent()?;
+    let Some(place) = asked.silent() else {
+        return no_syn_lost(asked);
+    };
     let dropped = place.drops_here().max(place.listener_drops());
-    let (dropped_here, retransmitted) = (
-        Quantity::of(dropped, "packet").rows(place.drop_rows()),
-        Quantity::of(place.times.retries, "SYN"),
-    );
     (dropped > 0 && dropped.saturating_mul(2) >= place.times.retries).then(|| {
         say!(
             "{dropped_here} for it came as far as this host, which dropped them; {retransmitted} were \
              retransmitted",
-            dropped_here,
-            retransmitted
+            dropped_here = Quantity::of(dropped, "packet").rows(place.drop_rows()),
+            retransmitted = Quantity::of(place.times.retries, "SYN")
+        )
+    })
+}
+
+/// Of ends that send: those between the same addresses were established.
+fn no_syn_lost(asked: &Asked) -> Option<Step> {
+    let (connections, retried) = asked.on_the_way()?;
+    (retried < MIN_LOST || (retried as f64) < MIN_SHARE * connections as f64).then(|| {
+        say!(
+            "{retried} of {connections} on this way retransmitted a SYN",
+            retried = Quantity::count(retried),
+            connections = Quantity::of(connections, "connection")
         )
     })
 }
