@@ -360,10 +360,11 @@ impl<'a> Overflow<'a> {
         })
     }
 
-    /// A queue that overflowed was seen at its limit, where a sample caught it: that of a listener which
-    /// drops for another reason is short.
+    /// Where samples caught the queue growing, one that overflowed reached its limit: that of a listener
+    /// which drops for another reason does not.
     fn limit(&self) -> Option<Check> {
-        let sock = self.scene.listener.fullest()?;
+        let (crowded, _) = self.scene.listener.crowded_samples();
+        let sock = self.scene.listener.fullest().filter(|_| crowded > 0)?;
         let (most, longest) = (
             f64::from(sock.backlog) + 1.0,
             f64::from(sock.longest_accept_queue.0),
