@@ -1,7 +1,7 @@
 //! What several causes advise, and how commands are typed where they act.
 
 use analysis::Netns;
-use recording::sysctl;
+use recording::{Addr, sysctl};
 
 use crate::finding::{Advice, Change};
 use crate::scope::namespace;
@@ -61,4 +61,30 @@ pub(crate) fn set_timestamps(netns: &Netns, effect: &str) -> Advice {
         TIMESTAMPS_COST,
         effect.into(),
     )
+}
+
+/// The advice to repair the path between two addresses; its effect is the cause's to say.
+pub(crate) fn repair_path(netns: &Netns, from: Addr, to: Addr) -> Advice {
+    Advice::to(format!(
+        "Find the link that drops on the way from {from} to {to}, and repair it."
+    ))
+    .by(command_in(netns, &format!("mtr -T -r -c 1000 {to}")))
+    .at("every device on the path: error counters of its ports (ethtool -S on hosts)")
+    .risk("None: it only looks. 1,000 probes take some minutes.")
+    .change(Change::RepairPath {
+        from: from.to_string(),
+        to: to.to_string(),
+    })
+}
+
+impl Advice {
+    /// By an option of a route to one address, so that no other destination is touched.
+    pub(crate) fn by_route(self, netns: &Netns, to: Addr, option: &str) -> Advice {
+        self.by(command_in(netns, &format!("ip route get {to}")))
+            .at(format!(
+                "{}: `ip route replace {to} …` with the gateway and device that the command shows, \
+                 and `{option}`",
+                namespace(netns)
+            ))
+    }
 }

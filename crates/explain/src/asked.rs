@@ -2,7 +2,8 @@
 
 use std::cell::OnceCell;
 
-use analysis::Story;
+use ahash::AHashSet;
+use analysis::{Conn, Story, Way};
 
 use crate::finding::Step;
 use crate::place::Place;
@@ -101,6 +102,16 @@ impl<'a> Asked<'a> {
             (Some(refusals), _) => refusals.answered(),
             (None, resets) => resets?.answered(),
         }
+    }
+
+    /// Of ends that send: the connections between their addresses, and those of them that retransmitted
+    /// their SYN.
+    pub(crate) fn on_the_way(&self) -> Option<(u64, u64)> {
+        let way = |c: &Conn| (c.netns, c.local.addr, c.remote.addr);
+        let ways: AHashSet<Way> = self.losses()?.ends.iter().map(|e| way(e.conn)).collect();
+        let there = self.story.conns.iter().filter(|c| ways.contains(&way(c)));
+        let retried = there.clone().filter(|c| c.syn_retries > 0);
+        Some((there.count() as u64, retried.count() as u64))
     }
 
     /// Of ends whose senders are elsewhere: that the path had brought what waited here to be read.

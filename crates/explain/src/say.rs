@@ -38,6 +38,11 @@ impl Quantity {
         Quantity::new(us, words::duration(u64::from(us) * 1_000))
     }
 
+    /// A duration in µs that was computed and not measured as such: `10.4 ms`.
+    pub(crate) fn real_us(us: f64) -> Quantity {
+        Quantity::new(us, words::duration((us * 1e3) as u64))
+    }
+
     /// A duration given in ns: `10.4 ms`; the number is in ms.
     pub(crate) fn ns(ns: u64) -> Quantity {
         Quantity::new(ns as f64 / 1e6, words::duration(ns))

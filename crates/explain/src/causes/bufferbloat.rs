@@ -1,10 +1,8 @@
 //! C20: transfers fill a deep queue in front of a bottleneck, and everything waits in it.
 
-use analysis::stats::median;
-use analysis::words::{bit_rate, bytes, count, duration, fitting, percent, plural, rounded};
+use analysis::stats::{median, quantile};
+use analysis::words::{figure, rounded};
 
-use crate::finding::Confidence;
-use crate::places::listener::doubts;
 use crate::places::path::{
     End, Path, lost, median_of, min_rtt_us, paths, rate, rwnd_share, sample_rows, senders,
     usual_rtt,
@@ -23,7 +21,7 @@ pub(crate) const CAUSE: Cause = Cause {
     explains: &[],
     no: Some(no),
     symptom: Some(Symptom::Retransmits),
-    find,
+    find: |story| paths(story).iter().filter_map(judge).collect(),
 };
 
 /// A request of a few round trips is then late by what people notice; and a queue of less is what
@@ -39,8 +37,9 @@ const MIN_FLIGHT: f64 = 4.0;
 const MAX_LOSS: f64 = 0.01;
 /// A larger share of the time spent waiting for the window, and the reader limits.
 const MAX_RWND: f64 = 0.3;
-/// In flight is sampled once a second, the rate is a mean: they fit within this.
-const LITTLE: f64 = 0.35;
+/// What waits in the same queue has at least this share of the transfers' round trip: smoothed, and
+/// sampled once a second. On an empty path it would be a third or less.
+const ALIKE: f64 = 0.5;
 
 /// The round trip from which on a queue counts as deep, on a path whose shortest is this.
 fn least_us(shortest: u32) -> u32 {
@@ -48,10 +47,13 @@ fn least_us(shortest: u32) -> u32 {
     times.max(shortest.saturating_add(MIN_QUEUE_US))
 }
 
-struct Case<'a> {
+/// Transfers of a path whose packets wait in a queue, and what waits with them.
+struct Queue<'a> {
     path: &'a Path<'a>,
     bulk: Vec<End<'a>>,
     /// The others that suffer.
+    late: Vec<End<'a>>,
+    /// All that is no bulk transfer, late or not.
     beside: Vec<End<'a>>,
     min_rtt_us: u32,
     rtt_us: u32,
@@ -62,54 +64,49 @@ fn no(asked: &Asked) -> Option<Step> {
         return asked.brought();
     };
     let shortest = min_rtt_us(&losses.ends)?;
-    let rtts = losses
-        .ends
-        .iter()
-        .flat_map(|e| e.transfer.resends.rtts.all());
+    let at_loss = losses.ends.iter().map(|e| e.transfer.resends.rtts.all());
     // Of those that lost something, when they lost it; else of all samples.
-    let mut at_loss: Vec<u32> = rtts.copied().collect();
-    let usual = median(&mut at_loss)
-        .or_else(|| Some(median_of(&losses.ends, |e| Some(usual_rtt(e)?.into()))? as u32))?;
-    let (rtt_us, min_rtt_us) = (Quantity::us(usual), Quantity::us(shortest));
+    let usual = median(&mut at_loss.flatten().copied().collect::<Vec<u32>>())
+        .or_else(|| median_rtt(&losses.ends))?;
     (usual < least_us(shortest)).then(|| {
         say!(
             "a round trip took {rtt_us} (median), the shortest {min_rtt_us}: no deep queue stood",
-            rtt_us,
-            min_rtt_us
+            rtt_us = Quantity::us(usual).rows(sample_rows(&losses.ends)),
+            min_rtt_us = Quantity::us(shortest)
         )
     })
 }
 
-fn find(story: &Story) -> Vec<Finding> {
-    findings(&paths(story), Case::of, Case::finding)
+/// Round trip of ends while they had data in flight, in the median, µs.
+fn median_rtt(ends: &[End]) -> Option<u32> {
+    Some(median_of(ends, |e| Some(usual_rtt(e)?.into()))? as u32)
 }
 
-impl<'a> Case<'a> {
-    fn of(path: &'a Path<'a>) -> Option<Case<'a>> {
+fn is_bulk(end: &End) -> bool {
+    let t = end.transfer;
+    let mss = f64::from(t.mss.max(1));
+    t.acked() >= BULK && t.flying >= 2 && t.in_flight_bytes() >= MIN_FLIGHT * mss
+}
+
+impl<'a> Queue<'a> {
+    fn of(path: &'a Path<'a>) -> Option<Queue<'a>> {
         let min_rtt_us = path.min_rtt_us()?;
-        let least = least_us(min_rtt_us);
-        let late = path.ends.iter().copied();
-        let late = late.filter(|e| usual_rtt(e).is_some_and(|rtt| rtt >= least));
-        let is_bulk = |e: &End| {
-            let t = e.transfer;
-            let mss = f64::from(t.mss.max(1));
-            t.acked() >= BULK && t.flying >= 2 && t.in_flight_bytes() >= MIN_FLIGHT * mss
-        };
-        let all_bulk = path.ends.iter().filter(|e| is_bulk(e)).count();
-        let (bulk, beside): (Vec<End>, Vec<End>) = late.partition(is_bulk);
+        let is_late = |e: &End| usual_rtt(e).is_some_and(|rtt| rtt >= least_us(min_rtt_us));
+        let (all_bulk, beside): (Vec<End>, Vec<End>) = path.ends.iter().copied().partition(is_bulk);
+        let bulk: Vec<End> = all_bulk.iter().copied().filter(is_late).collect();
         // Every transfer that fills the queue waits in it.
-        if bulk.is_empty() || bulk.len() * 2 < all_bulk {
+        if bulk.is_empty() || bulk.len() * 2 < all_bulk.len() {
             return None;
         }
-        let rtt_us = median_of(&bulk, |e| Some(usual_rtt(e)?.into()))? as u32;
-        let case = Case {
+        let queue = Queue {
             path,
+            rtt_us: median_rtt(&bulk)?,
             bulk,
+            late: beside.iter().copied().filter(is_late).collect(),
             beside,
             min_rtt_us,
-            rtt_us,
         };
-        (case.loss() <= MAX_LOSS && rwnd_share(&case.bulk) <= MAX_RWND).then_some(case)
+        (queue.loss() <= MAX_LOSS && rwnd_share(&queue.bulk) <= MAX_RWND).then_some(queue)
     }
 
     fn loss(&self) -> f64 {
@@ -117,90 +114,39 @@ impl<'a> Case<'a> {
         lost(&self.bulk) as f64 / sent.max(1) as f64
     }
 
-    /// Bytes per second of all transfers together.
-    fn rate(&self) -> f64 {
-        rate(&self.bulk)
+    /// What moves in a time at the rate of all transfers together, bytes.
+    fn bytes_in(&self, us: u32) -> f64 {
+        rate(&self.bulk) * f64::from(us) / 1e6
     }
 
-    /// Bytes that all transfers together had in flight.
-    fn in_flight(&self) -> f64 {
-        self.bulk.iter().map(|e| e.transfer.in_flight_bytes()).sum()
-    }
-
-    fn queue_us(&self) -> u32 {
+    fn wait_us(&self) -> u32 {
         self.rtt_us - self.min_rtt_us
     }
 
     /// Bytes that stand in the queue.
-    fn queue(&self) -> u64 {
-        (self.rate() * f64::from(self.queue_us()) / 1e6) as u64
-    }
-
-    fn finding(&self) -> Finding {
-        let mut scope = self.path.scope();
-        let named = senders(self.path.story, self.path.netns, &self.bulk, None);
-        (scope.pid, scope.comm) = (named.pid, named.comm);
-        let checks = self.arithmetic();
-        let times = [self.min_rtt_us, self.rtt_us].map(|us| duration(u64::from(us) * 1_000));
-        let [short, long] = &times;
-        Finding {
-            cause: CAUSE.id,
-            number: CAUSE.number.into(),
-            place: Some(Place::ends(&self.bulk)),
-            lost_s: self.lost(),
-            since: None,
-            episodes: Vec::new(),
-            title: fitting([
-                format!(
-                    "A queue of {} stands on the path {}: round trips {long}, not {short}.",
-                    bytes(self.queue()),
-                    self.path.name()
-                ),
-                format!(
-                    "A queue stands on the path to {}: {long}, not {short}.",
-                    self.path.to
-                ),
-            ]),
-            fix: fitting([
-                format!(
-                    "Let {} send with BBR, or put fq_codel or cake before the bottleneck.",
-                    scope.comm.as_deref().unwrap_or("the senders")
-                ),
-                "Send with BBR, or put fq_codel or cake before the bottleneck.".into(),
-            ]),
-            impact: self.impact(),
-            confidence: self.confidence(&checks),
-            evidence: self.evidence(),
-            arithmetic: checks,
-            ruled_out: Vec::new(),
-            advice: self.advice(&scope),
-            verify: format!(
-                "`ss -ti dst {}` shows an rtt near its minrtt of {short} while data moves.",
-                self.path.to
-            ),
-            scope,
-        }
+    fn queue(&self) -> Quantity {
+        Quantity::bytes(self.bytes_in(self.wait_us()) as u64)
     }
 
     /// What those beside the transfers waited longer than on an empty path; a transfer itself loses
     /// nothing to a queue that it keeps full.
     fn lost(&self) -> Lost {
-        let beside = self.beside.iter().map(|e| e.conn);
+        let late = self.late.iter().map(|e| e.conn);
         let longer = 1.0 - f64::from(self.min_rtt_us) / f64::from(self.rtt_us.max(1));
         let states = [State::Path, State::Awaiting, State::Repair];
-        Lost::states(self.path.story, beside, &states, longer)
+        Lost::states(self.path.story, late, &states, longer)
     }
 
     fn impact(&self) -> Impact {
-        let affected = (self.bulk.len() + self.beside.len()) as u64;
+        let affected = (self.bulk.len() + self.late.len()) as u64;
         let of = self.path.ends.len() as u64;
         let says = format!(
-            "Round trips of {} of {} to {} took {} longer; {} of them are bulk transfers.",
-            count(affected),
-            plural(of, "connection"),
+            "RTT to {} rose by {} on {} of {}, {} of them bulk transfers.",
             self.path.to,
-            duration(u64::from(self.queue_us()) * 1_000),
-            count(self.bulk.len() as u64)
+            Quantity::us(self.wait_us()),
+            Quantity::count(affected),
+            Quantity::of(of, "connection"),
+            Quantity::count(self.bulk.len() as u64)
         );
         Impact {
             added_latency_ms: self.added(),
@@ -209,11 +155,11 @@ impl<'a> Case<'a> {
     }
 
     fn added(&self) -> Option<Latency> {
-        let late = self.bulk.iter().chain(&self.beside);
+        let late = self.bulk.iter().chain(&self.late);
         let rtts = late.flat_map(|e| e.transfer.rtts.all());
         let mut rtts: Vec<u32> = rtts.copied().collect();
         let mut added = |share| {
-            let rtt = analysis::stats::quantile(&mut rtts, share)?;
+            let rtt = quantile(&mut rtts, share)?;
             let added = rtt.saturating_sub(self.min_rtt_us);
             Some(rounded(f64::from(added) / 1e3))
         };
@@ -223,146 +169,139 @@ impl<'a> Case<'a> {
         })
     }
 
-    fn confidence(&self, checks: &[Check]) -> Confidence {
-        let mut c = Confidence::high();
-        c.because(format!(
-            "the round trip was {} times the shortest while {} of the segments were lost",
-            analysis::words::figure(f64::from(self.rtt_us) / f64::from(self.min_rtt_us)),
-            percent(self.loss())
-        ));
-        c.weigh_checks(checks);
-        let sources = [SourceName::Sockets, SourceName::Retransmits];
-        doubts(self.path.story, &mut c, &sources);
-        // A queue built by others, or a route that became longer, looks like ours.
-        if checks.iter().all(|c| !c.agrees) {
-            c.at_most(
-                Level::Low,
-                "what is in flight does not account for the queue",
-            );
-        }
-        c
+    fn beside_step(&self) -> Option<Step> {
+        let rtt_us = median_rtt(&self.beside)?;
+        Some(say!(
+            "{beside} with little to send had round trips of {rtt_beside_us} (median) beside them.",
+            beside = Quantity::of(self.beside.len() as u64, "connection"),
+            rtt_beside_us = Quantity::us(rtt_us).rows(sample_rows(&self.beside))
+        ))
     }
 
-    fn evidence(&self) -> Vec<Step> {
-        let mut steps = Vec::new();
-        let us = |us: u32| duration(u64::from(us) * 1_000);
-        let beside = &self.beside;
-        if let Some(rtt) = median_of(beside, |e| Some(usual_rtt(e)?.into())) {
-            steps.push(
-                Step::new(format!(
-                    "{} with little to send had round trips of {} in the median beside them.",
-                    plural(beside.len() as u64, "connection"),
-                    us(rtt as u32)
-                ))
-                .number("beside", beside.len())
-                .number("rtt_beside_us", rtt)
-                .rows(sample_rows(beside)),
-            );
-        }
-        steps.push(
-            Step::new(format!(
-                "{} had round trips of {} in the median; the shortest on this path is {}.",
-                plural(self.bulk.len() as u64, "transfer"),
-                us(self.rtt_us),
-                us(self.min_rtt_us)
-            ))
-            .number("transfers", self.bulk.len())
-            .number("rtt_us", self.rtt_us)
-            .number("min_rtt_us", self.min_rtt_us)
-            .rows(sample_rows(&self.bulk)),
-        );
-        let flight = self.in_flight();
-        let path = self.rate() * f64::from(self.min_rtt_us) / 1e6;
-        steps.push(
-            Step::new(format!(
-                "Together they moved {} and had {} in flight, of which the path itself holds {}: \
-                 {} stand in a queue.",
-                bit_rate(self.rate()),
-                bytes(flight as u64),
-                bytes(path as u64),
-                bytes(self.queue())
-            ))
-            .number("bytes_per_s", self.rate())
-            .number("in_flight_bytes", flight)
-            .number("queue_bytes", self.queue())
-            .rows(sample_rows(&self.bulk)),
-        );
-        steps
-    }
-
-    fn arithmetic(&self) -> Vec<Check> {
-        let flight = self.in_flight();
-        let expected = self.rate() * f64::from(self.rtt_us) / 1e6;
-        vec![Check {
-            formula: format!(
-                "rate × round trip = bytes in flight (Little's law): {} × {}",
-                bit_rate(self.rate()),
-                duration(u64::from(self.rtt_us) * 1_000)
+    fn steps(&self) -> [Step; 2] {
+        let path = Quantity::bytes(self.bytes_in(self.min_rtt_us) as u64);
+        let flight: f64 = self.bulk.iter().map(|e| e.transfer.in_flight_bytes()).sum();
+        [
+            say!(
+                "{transfers} had round trips of {rtt_us} (median); the shortest on this path is \
+                 {min_rtt_us}.",
+                transfers = Quantity::of(self.bulk.len() as u64, "transfer"),
+                rtt_us = Quantity::us(self.rtt_us).rows(sample_rows(&self.bulk)),
+                min_rtt_us = Quantity::us(self.min_rtt_us)
             ),
-            expected: rounded(expected / 1e3),
-            measured: rounded(flight / 1e3),
-            unit: "kB".into(),
-            agrees: (expected - flight).abs() <= expected * LITTLE,
-            tolerance: "± 35 %: in flight is sampled once a second".into(),
-        }]
-    }
-
-    fn advice(&self, scope: &Scope) -> Vec<Advice> {
-        let netns = &scope.netns;
-        let uses = self.bulk.iter().map(|e| &*e.transfer.congestion);
-        let uses = uses.max().unwrap_or("cubic").to_string();
-        let small = (self.rate() * f64::from(self.min_rtt_us) / 1e6).max(15_000.0) as u64;
-        vec![
-            Advice {
-                action: format!(
-                    "Let {} send with BBR instead of {uses}.",
-                    scope.comm.as_deref().unwrap_or("the senders")
-                ),
-                command: command_in(netns, "sysctl -w net.ipv4.tcp_congestion_control=bbr"),
-                r#where: format!(
-                    "{}, for connections made from then on that choose none themselves (or \
-                     TCP_CONGESTION)",
-                    namespace(netns)
-                ),
-                risk: "BBR and cubic share a full queue unevenly; needs the module tcp_bbr.".into(),
-                expected: format!(
-                    "One such connection keeps two round trips of the path in flight, several \
-                     together up to five: {} to {} instead of {}.",
-                    bytes(2 * small),
-                    bytes(5 * small),
-                    bytes((self.rate() * f64::from(self.rtt_us) / 1e6) as u64)
-                ),
-                change: Some(Change::Congestion {
-                    netns: netns.inode,
-                    value: "bbr".into(),
-                }),
-            },
-            Advice {
-                action: format!(
-                    "Put an active queue (fq_codel, cake) before the bottleneck, shaped a little \
-                     below {}.",
-                    bit_rate(self.rate())
-                ),
-                command: None,
-                r#where: "the router or modem in front of the slow link".into(),
-                risk: "A shaper costs some per cent of the rate and CPU on that box.".into(),
-                expected: "The queue stays near 5 ms, and short connections do not wait for bulk."
-                    .into(),
-                change: None,
-            },
-            Advice {
-                action: "Keep unsent data in the application, which can then send what is urgent \
-                         first."
-                    .into(),
-                command: command_in(netns, "sysctl -w net.ipv4.tcp_notsent_lowat=131072"),
-                r#where: format!("{}; or TCP_NOTSENT_LOWAT per socket", namespace(netns)),
-                risk: "More wakeups of the sending threads.".into(),
-                expected: "Shortens the queue in this host's sockets, not the one on the path."
-                    .into(),
-                change: None,
-            },
+            say!(
+                "Together they moved {bytes_per_s} and had {in_flight_bytes} in flight, of which the \
+                 path itself holds {path}: {queue_bytes} stand in a queue.",
+                bytes_per_s = Quantity::rate(rate(&self.bulk)).rows(sample_rows(&self.bulk)),
+                in_flight_bytes = Quantity::bytes(flight as u64),
+                queue_bytes = self.queue()
+            ),
         ]
     }
+
+    /// What shares the queue waits in it, however little it sends; where a transfer delays but itself,
+    /// the others do not.
+    fn shared(&self) -> Option<Check> {
+        let beside = f64::from(median_rtt(&self.beside)?);
+        let bulk = f64::from(self.rtt_us);
+        Some(Check {
+            formula: "round trip of what sends little beside the transfers = theirs".into(),
+            expected: rounded(bulk / 1e3),
+            measured: rounded(beside / 1e3),
+            unit: "ms".into(),
+            agrees: beside >= bulk * ALIKE,
+            tolerance: "at least half of it: on an empty path it would be a third or less".into(),
+        })
+    }
+
+    fn advice(&self, netns: &Netns, comm: &str) -> [Advice; 3] {
+        let uses = self.bulk.iter().map(|e| &*e.transfer.congestion).max();
+        let uses = uses.unwrap_or("cubic");
+        let path = self.bytes_in(self.min_rtt_us).max(15_000.0) as u64;
+        [
+            Advice::to(format!(
+                "Let {comm} send to {} with BBR instead of {uses}, by the route or by TCP_CONGESTION.",
+                self.path.to
+            ))
+            .by_route(netns, self.path.to, "congctl bbr")
+            .risk("BBR and cubic share a full queue unevenly; needs the module tcp_bbr.")
+            .effect(format!(
+                "One new connection keeps two round trips of the path in flight, several together up \
+                 to five: {} to {} instead of {}.",
+                Quantity::bytes(2 * path),
+                Quantity::bytes(5 * path),
+                Quantity::bytes(self.bytes_in(self.rtt_us) as u64)
+            ))
+            .change(Change::Congestion {
+                netns: netns.inode,
+                value: "bbr".into(),
+            }),
+            Advice::to(format!(
+                "Put an active queue (fq_codel, cake) before the bottleneck, shaped a little below {}.",
+                Quantity::rate(rate(&self.bulk))
+            ))
+            .at("the router or modem in front of the slow link")
+            .risk("A shaper costs some per cent of the rate and CPU on that box.")
+            .effect("The queue stays near 5 ms, and short connections do not wait for bulk."),
+            Advice::to(format!(
+                "Let {comm} keep unsent data itself (TCP_NOTSENT_LOWAT), so that it can send what is \
+                 urgent first."
+            ))
+            .at(format!("the source or configuration of {comm}"))
+            .risk("More wakeups of the sending threads.")
+            .effect("Shortens the queue in this host's sockets, not the one on the path."),
+        ]
+    }
+}
+
+fn judge(path: &Path) -> Option<Finding> {
+    let queue = Queue::of(path)?;
+    let mut scope = path.scope();
+    let named = senders(path.story, path.netns, &queue.bulk, None);
+    (scope.pid, scope.comm) = (named.pid, named.comm);
+    let comm = scope.comm.as_deref().unwrap_or("the senders");
+    let fix = format!("Let {comm} send with BBR, or put fq_codel or cake before the bottleneck.");
+    let advice = queue.advice(&scope.netns, comm);
+    let (name, to, stands) = (path.name(), path.to, queue.queue());
+    let (short, long) = (Quantity::us(queue.min_rtt_us), Quantity::us(queue.rtt_us));
+    let shared = queue.shared();
+    let alone = shared.as_ref().is_some_and(|check| !check.agrees);
+    let case = Case::new(path.story, CAUSE, scope)
+        .placed(Place::ends(&queue.bulk))
+        .title([
+            format!(
+                "A queue of {stands} stands on the path {name}: round trips {long}, not {short}."
+            ),
+            format!("A queue stands on the path to {to}: {long}, not {short}."),
+        ])
+        .fix([
+            fix,
+            "Send with BBR, or put fq_codel or cake before the bottleneck.".into(),
+        ])
+        .affects(queue.impact(), queue.lost())
+        .because(format!(
+            "the round trip was {} times the shortest while {} of the segments were lost",
+            figure(f64::from(queue.rtt_us) / f64::from(queue.min_rtt_us)),
+            Quantity::share(queue.loss())
+        ))
+        .at_most(
+            Level::Low,
+            alone,
+            "what sends little beside the transfers does not wait: the delay is their own",
+        )
+        .at_most(
+            Level::Medium,
+            !path.whole(),
+            "the receivers are not on this host: one that answers late looks the same from here",
+        )
+        .rests_on(&[SourceName::Retransmits])
+        .steps(queue.beside_step())
+        .steps(queue.steps())
+        .checks(shared)
+        .advise(advice);
+    Some(case.verify(format!(
+        "`ss -ti dst {to}` shows an rtt near its minrtt of {short} while data moves."
+    )))
 }
 
 #[cfg(test)]

@@ -65,17 +65,6 @@ impl Table {
     fn is_full(&self) -> bool {
         self.held as f64 >= FULL * self.most as f64
     }
-
-    fn check(&self) -> Check {
-        Check {
-            formula: "entries = net.netfilter.nf_conntrack_max".into(),
-            expected: self.most as f64,
-            measured: self.held as f64,
-            unit: "entries".into(),
-            agrees: self.is_full(),
-            tolerance: "from 95 % on: entries come and go between two counts".into(),
-        }
-    }
 }
 
 fn no(asked: &Asked) -> Option<Step> {
@@ -86,16 +75,14 @@ fn no(asked: &Asked) -> Option<Step> {
         let told = asked.story.health.has(&SourceName::Conntrack);
         return told.then(|| say!("no connection is tracked there"));
     };
-    let (entries, limit, conntrack_dropped) =
-        (&table.entries, &table.limit, &table.conntrack_dropped);
     let full = table.is_full() && table.dropped >= MIN_LOST;
     (!full).then(|| {
         say!(
             "connection tracking held {entries} of {limit} entries at most, and dropped \
              {conntrack_dropped}",
-            entries,
-            limit,
-            conntrack_dropped
+            entries = &table.entries,
+            limit = &table.limit,
+            conntrack_dropped = &table.conntrack_dropped
         )
     })
 }
@@ -153,7 +140,6 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
                 limit
             ),
         ])
-        .checks([table.check()])
         .checks(place.drops_check(lost))
         .advise(advice);
     Some(case.verify(

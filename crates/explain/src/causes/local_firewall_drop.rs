@@ -2,6 +2,7 @@
 
 use analysis::words::{count, percent};
 
+use crate::places::losses::Losses;
 use crate::places::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
 use crate::vocabulary::*;
 
@@ -39,21 +40,31 @@ fn no(asked: &Asked) -> Option<Step> {
     if !asked.story.health.has(&SourceName::Drops) {
         return None;
     }
-    if let Some(losses) = asked.losses() {
-        let of = losses.ends.iter();
-        let of = of.filter_map(|e| asked.story.transfers.dropped_leaving(e.conn));
-        let otherwise: u64 = of.map(|d| d.otherwise).sum();
-        let dropped_otherwise = Quantity::of(otherwise, "packet");
-        return (otherwise < MIN_LOST).then(|| {
-            say!(
-                "{dropped_otherwise} of these connections were dropped for another reason",
-                dropped_otherwise
-            )
-        });
+    match asked.losses() {
+        Some(losses) => no_data_dropped(asked.story, losses),
+        None => match asked.silent() {
+            Some(place) => no_syn_dropped(place),
+            None => asked.answered(),
+        },
     }
-    let Some(place) = asked.silent() else {
-        return asked.answered();
-    };
+}
+
+/// Of ends that send.
+fn no_data_dropped(story: &Story, losses: &Losses) -> Option<Step> {
+    let of = losses.ends.iter();
+    let of = of.filter_map(|e| story.transfers.dropped_leaving(e.conn));
+    let otherwise: u64 = of.map(|d| d.otherwise).sum();
+    (otherwise < MIN_LOST).then(|| {
+        say!(
+            "{dropped_otherwise} of these connections were dropped on this host other than by a \
+             queueing discipline",
+            dropped_otherwise = Quantity::of(otherwise, "packet")
+        )
+    })
+}
+
+/// Of connects.
+fn no_syn_dropped(place: &UnansweredSyns) -> Option<Step> {
     let dropped = place.firewall_drops();
     let firewall_dropped = Quantity::of(dropped, "SYN").rows(place.firewall_rows());
     if is_tracking(place) {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use analysis::words::{count, duration, fitting, plural, rounded};
+use analysis::Rise;
+use analysis::stats::{median, ratio};
+use analysis::words::{figure, rounded};
 
-use crate::finding::Confidence;
-use crate::places::listener::doubts;
-use crate::places::path::{End, ends, median_of, sample_rows, senders};
+use crate::places::path::{End, ends, median_of, min_rtt_us, sample_rows, senders, usual_rtt};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -24,9 +24,8 @@ pub(crate) const CAUSE: Cause = Cause {
     find,
 };
 
-/// The shortest time for which Linux delays an ACK (TCP_DELACK_MIN), µs.
-const DELAY_US: f64 = 40_000.0;
-/// The timer fires up to some ticks late; above this it is something else.
+/// Linux delays an ACK by 40 ms at least (TCP_DELACK_MIN), and its timer fires up to some ticks late:
+/// above this it is something else, µs.
 const MOST_US: f64 = 60_000.0;
 /// Below this mean and deviation of the round trips few of them were delayed.
 const LEAST_US: f64 = 30_000.0;
@@ -36,80 +35,60 @@ const MAX_RTT_US: u32 = 20_000;
 const MIN_HELD: u32 = 3;
 /// Waits of this length were ended by a delayed ACK's release, ns.
 const WAITS_NS: std::ops::RangeInclusive<u64> = 36_000_000..=60_000_000;
+/// A message is a segment in flight and the one that is held behind it.
+const SEGMENTS: u64 = 2;
 /// Counted by timer and by segment, at different moments.
 const SAME: f64 = 0.25;
 
-struct Case<'a> {
+/// Where messages go, by connections of which some held one back.
+struct Sender<'a> {
     story: &'a Story,
     netns: u32,
     to: Endpoint,
     held: Vec<End<'a>>,
     /// Connections to the same place, held or not.
     all: u64,
-    /// Waits that a segment from there ended after the delay, and rows.
-    waits: (u64, Vec<RowRef>),
 }
 
 fn no(asked: &Asked) -> Option<Step> {
     let ends = &asked.losses()?.ends;
     let held: u32 = ends.iter().map(|e| e.transfer.held).sum();
     let of: u32 = ends.iter().map(|e| e.transfer.samples).sum();
-    let (held_samples, samples) = (Quantity::count(held), Quantity::of(of, "sample"));
     (held < MIN_HELD || f64::from(held) < f64::from(of) / 2.0).then(|| {
         say!(
             "{held_samples} of {samples} found a segment held back although the windows had room",
-            held_samples,
-            samples
+            held_samples = Quantity::count(held),
+            samples = Quantity::of(of, "sample").rows(sample_rows(ends))
         )
     })
 }
 
 fn find(story: &Story) -> Vec<Finding> {
+    let senders = places(story);
+    if senders.is_empty() {
+        return Vec::new();
+    }
+    let waits = waits(story);
+    let judge = |s: &Sender| judge(s, waits.get(&s.to));
+    senders.iter().map(judge).collect()
+}
+
+fn places(story: &Story) -> Vec<Sender<'_>> {
     let mut places: BTreeMap<(u32, Endpoint), Vec<End>> = BTreeMap::new();
-    for end in ends(story).filter(|e| e.conn.listener.is_none() || !accepted(e)) {
+    let accepted = |e: &End| e.conn.side == Side::Accepted && e.conn.listener.is_some();
+    for end in ends(story).filter(|e| !accepted(e)) {
         let place = (end.conn.netns, end.conn.remote);
         places.entry(place).or_default().push(end);
     }
-    let cases = places.into_iter().filter_map(|((netns, to), ends)| {
-        let all = ends.len() as u64;
-        let held: Vec<End> = ends.into_iter().filter(is_held).collect();
-        let samples: u32 = held.iter().map(|e| e.transfer.held).sum();
-        let case = Case {
-            story,
-            netns,
-            to,
-            held,
-            all,
-            waits: (0, Vec::new()),
-        };
-        (samples >= MIN_HELD).then_some((to, case))
+    let senders = places.into_iter().map(|((netns, to), ends)| Sender {
+        story,
+        netns,
+        to,
+        all: ends.len() as u64,
+        held: ends.into_iter().filter(is_held).collect(),
     });
-    // One address may be met from several namespaces.
-    let mut cases: Vec<(Endpoint, Case)> = cases.collect();
-    cases.sort_by_key(|(to, _)| *to);
-    for wait in story
-        .waits
-        .all
-        .iter()
-        .filter(|w| WAITS_NS.contains(&w.waited_ns))
-    {
-        let arrival = wait.cause.as_ref().filter(|a| a.attempt == 0);
-        let Some(from) = arrival.map(|a| a.from) else {
-            continue;
-        };
-        let at = cases.partition_point(|(to, _)| *to < from);
-        if let Some((_, case)) = cases.get_mut(at).filter(|(to, _)| *to == from) {
-            case.waits.0 += 1;
-            if case.waits.1.len() < SHOWN_ROWS {
-                case.waits.1.push(wait.row);
-            }
-        }
-    }
-    cases.into_iter().map(|(_, case)| case.finding()).collect()
-}
-
-fn accepted(end: &End) -> bool {
-    end.conn.side == Side::Accepted
+    let often = |s: &Sender| s.held.iter().map(|e| e.transfer.held).sum::<u32>() >= MIN_HELD;
+    senders.filter(often).collect()
 }
 
 /// A small segment was held in some samples, and round trips swing up to the delay.
@@ -123,25 +102,77 @@ fn is_held(end: &End) -> bool {
 /// Mean of the round trips and their mean deviation: where they are short and long by turns, the
 /// long ones.
 fn longest(end: &End) -> Option<f64> {
-    let mut late = end.transfer.late_rtts.all().to_vec();
-    analysis::stats::median(&mut late).map(f64::from)
+    median(&mut end.transfer.late_rtts.all().to_vec()).map(f64::from)
 }
 
-impl Case<'_> {
-    fn scope(&self) -> Scope {
-        let mut scope = senders(self.story, self.netns, &self.held, None);
-        scope.listener = self.to.to_string();
-        scope
+/// Waits that a segment ended after the delay, by where it came from, with rows.
+fn waits(story: &Story) -> BTreeMap<Endpoint, (u64, Vec<RowRef>)> {
+    let mut waits: BTreeMap<Endpoint, (u64, Vec<RowRef>)> = BTreeMap::new();
+    for wait in &story.waits.all {
+        let arrival = wait.cause.as_ref().filter(|a| a.attempt == 0);
+        if let Some(arrival) = arrival.filter(|_| WAITS_NS.contains(&wait.waited_ns)) {
+            let (n, rows) = waits.entry(arrival.from).or_default();
+            *n += 1;
+            if rows.len() < SHOWN_ROWS {
+                rows.push(wait.row);
+            }
+        }
     }
+    waits
+}
 
+fn judge(sender: &Sender, waits: Option<&(u64, Vec<RowRef>)>) -> Finding {
+    let (story, to, delay) = (sender.story, sender.to, sender.delay());
+    let mut scope = senders(story, sender.netns, &sender.held, None);
+    scope.listener = to.to_string();
+    let comm = scope.comm.clone().unwrap_or_else(|| "The client".into());
+    let peers = sender.peers_netns();
+    let delayed_acks = peers.map(|netns| story.counters.rise(netns, counter::DELAYED_ACKS));
+    let held = sender.held.iter().map(|e| e.conn);
+    let advice = sender.advice(&scope.netns, &comm);
+    Case::new(story, CAUSE, scope)
+        .placed(Place::ends(&sender.held))
+        .title([
+            format!("{comm} loses {delay} per message to {to}: Nagle waits for a delayed ACK."),
+            format!("Messages to {to} lose {delay}: Nagle waits for a delayed ACK."),
+        ])
+        .fix([
+            format!("Let {comm} set TCP_NODELAY, or write each message with one call."),
+            "Set TCP_NODELAY, or write each message with one call.".into(),
+        ])
+        .affects(
+            sender.impact(),
+            Lost::states(story, held, &[State::Path], 1.0),
+        )
+        .because("less than a segment was unsent although both windows had room")
+        .at_most(
+            Level::Medium,
+            peers.is_none(),
+            "the peer is not on this host: that it delays its ACKs is inferred from the time",
+        )
+        .rests_on(&[SourceName::Retransmits])
+        .steps(waits.map(|waits| sender.waits_step(waits)))
+        .steps([sender.held_step(), sender.round_trips_step()])
+        .steps(delayed_acks.as_ref().and_then(|r| sender.acks_step(r)))
+        .checks(sender.one_per_delay())
+        .checks(delayed_acks.map(|r| sender.acks_check(r.by)))
+        .advise(advice)
+        .verify("`nstat -az TcpExtDelayedACKs` on the peer stands still while messages flow.")
+}
+
+impl Sender<'_> {
     fn delay_us(&self) -> f64 {
         median_of(&self.held, longest).unwrap_or(0.0)
+    }
+
+    fn delay(&self) -> Quantity {
+        Quantity::real_us(self.delay_us())
     }
 
     /// Messages, if each is written in two pieces.
     fn messages(&self) -> u64 {
         let sent: u64 = self.held.iter().map(|e| e.transfer.segments()).sum();
-        sent / 2
+        sent / SEGMENTS
     }
 
     /// The namespace of the peers, when they are on this host.
@@ -150,59 +181,15 @@ impl Case<'_> {
         Some(self.story.conn(peer)?.netns)
     }
 
-    fn finding(&self) -> Finding {
-        let scope = self.scope();
-        let checks = self.arithmetic();
-        let delay = duration((self.delay_us() * 1e3) as u64);
-        let comm = scope.comm.clone().unwrap_or_else(|| "The client".into());
-        Finding {
-            cause: CAUSE.id,
-            number: CAUSE.number.into(),
-            place: Some(Place::ends(&self.held)),
-            lost_s: self.lost(),
-            since: None,
-            episodes: Vec::new(),
-            title: fitting([
-                format!(
-                    "{comm} loses {delay} per message to {}: Nagle waits for a delayed ACK.",
-                    self.to
-                ),
-                format!(
-                    "Messages to {} lose {delay}: Nagle waits for a delayed ACK.",
-                    self.to
-                ),
-            ]),
-            fix: fitting([
-                format!("Let {comm} set TCP_NODELAY, or write each message with one call."),
-                "Set TCP_NODELAY, or write each message with one call.".into(),
-            ]),
-            impact: self.impact(),
-            confidence: self.confidence(&checks),
-            evidence: self.evidence(),
-            arithmetic: checks,
-            ruled_out: Vec::new(),
-            advice: self.advice(&scope, &comm),
-            verify: "`nstat -az TcpExtDelayedACKs` on the peer stands still while messages flow."
-                .into(),
-            scope,
-        }
-    }
-
-    /// The time in which a segment was held back.
-    fn lost(&self) -> Lost {
-        let held = self.held.iter().map(|e| e.conn);
-        Lost::states(self.story, held, &[State::Path], 1.0)
-    }
-
     fn impact(&self) -> Impact {
         let affected = self.held.len() as u64;
         let ms = rounded(self.delay_us() / 1e3);
         let says = format!(
             "{} of {} to {} carry at most {} messages per second each.",
-            count(affected),
-            plural(self.all, "connection"),
+            Quantity::count(affected),
+            Quantity::of(self.all, "connection"),
             self.to,
-            analysis::words::figure(1e6 / self.delay_us().max(1.0))
+            figure(1e6 / self.delay_us().max(1.0))
         );
         Impact {
             added_latency_ms: Some(Latency { p50: ms, p99: ms }),
@@ -210,148 +197,105 @@ impl Case<'_> {
         }
     }
 
-    fn confidence(&self, checks: &[Check]) -> Confidence {
-        let mut c = Confidence::high();
-        c.because("less than a segment was unsent although both windows had room");
-        if self.peers_netns().is_none() {
-            c.at_most(
-                Level::Medium,
-                "the peer is not on this host: that it delays its ACKs is inferred from the time",
-            );
-        }
-        c.weigh_checks(checks);
-        doubts(
-            self.story,
-            &mut c,
-            &[SourceName::Sockets, SourceName::Retransmits],
-        );
-        c
+    fn waits_step(&self, (waits, rows): &(u64, Vec<RowRef>)) -> Step {
+        let to = self.to;
+        say!(
+            "Threads waited 36 to 60 ms for a segment from {to}, {waits}.",
+            waits = Quantity::times(*waits).rows(rows.iter().copied())
+        )
     }
 
-    fn evidence(&self) -> Vec<Step> {
-        let mut steps = Vec::new();
-        let (waits, rows) = &self.waits;
-        if *waits > 0 {
-            steps.push(
-                Step::new(format!(
-                    "Threads waited 36 to 60 ms for a segment from {}, {} times.",
-                    self.to,
-                    count(*waits)
-                ))
-                .number("waits", *waits)
-                .rows(rows.iter().copied()),
-            );
+    fn held_step(&self) -> Step {
+        let sum = |of: fn(&End) -> u32| Quantity::count(self.held.iter().map(of).sum::<u32>());
+        let connections = Quantity::of(self.held.len() as u64, "connection");
+        say!(
+            "In {held} of {samples} samples of {connections} a small segment waited unsent behind one \
+             in flight, with room in both windows: Nagle's algorithm held it.",
+            held = sum(|e| e.transfer.held).rows(sample_rows(&self.held)),
+            samples = sum(|e| e.transfer.samples)
+        )
+    }
+
+    fn round_trips_step(&self) -> Step {
+        let mean = median_of(&self.held, |e| Some(usual_rtt(e)?.into()));
+        let shortest = min_rtt_us(&self.held).unwrap_or(0);
+        say!(
+            "Their round trips swing: shortest {min_rtt_us}, mean {rtt_us}, mean and deviation \
+             {delay_us}, which is the peer's delayed-ACK timer.",
+            min_rtt_us = Quantity::us(shortest).rows(sample_rows(&self.held)),
+            rtt_us = Quantity::real_us(mean.unwrap_or(0.0)),
+            delay_us = self.delay()
+        )
+    }
+
+    fn acks_step(&self, rise: &Rise) -> Option<Step> {
+        (rise.by > 0).then(|| {
+            say!(
+                "The peer's timer sent {delayed_acks} (DelayedACKs), for some {messages} written in \
+                 two pieces.",
+                delayed_acks = Quantity::of(rise.by, "delayed ACK").rows(rise.rows()),
+                messages = Quantity::of(self.messages(), "message")
+            )
+        })
+    }
+
+    /// A sender that waits once per message sends no more than one per delay: one that is paced, or
+    /// whose path is long, sends on meanwhile.
+    fn one_per_delay(&self) -> Option<Check> {
+        let sent = median_of(&self.held, |e| {
+            ratio(
+                e.transfer.segments() as f64 * 1e9,
+                e.transfer.span_ns as f64,
+            )
+        })?;
+        let most = SEGMENTS as f64 * 1e6 / self.delay_us().max(1.0);
+        Some(Check {
+            formula: format!(
+                "segments per second of a connection ≤ {SEGMENTS} per delay of {}",
+                self.delay()
+            ),
+            expected: rounded(most),
+            measured: rounded(sent),
+            unit: "segments/s".into(),
+            agrees: sent <= most * (1.0 + SAME),
+            tolerance: "not above it by more than 25 %: not every message is held".into(),
+        })
+    }
+
+    fn acks_check(&self, acks: u64) -> Check {
+        let (messages, acks) = (self.messages() as f64, acks as f64);
+        Check {
+            formula: "segments sent ÷ 2 = ACKs that the peer's delayed-ACK timer sent".into(),
+            expected: messages,
+            measured: acks,
+            unit: "messages".into(),
+            agrees: (messages - acks).abs() <= messages * SAME,
+            tolerance: "± 25 %: the first ACKs of a connection are not delayed".into(),
         }
-        let samples: u32 = self.held.iter().map(|e| e.transfer.samples).sum();
-        let held: u32 = self.held.iter().map(|e| e.transfer.held).sum();
-        steps.push(
-            Step::new(format!(
-                "In {} of {} samples of {} a small segment waited unsent behind one in flight, \
-                 with room in both windows: Nagle's algorithm held it.",
-                count(held.into()),
-                count(samples.into()),
-                plural(self.held.len() as u64, "connection")
+    }
+
+    fn advice(&self, netns: &Netns, comm: &str) -> [Advice; 2] {
+        let to = self.to;
+        let unsent = format!("ss -ti 'dst {} and dport = :{}'", to.addr, to.port);
+        [
+            Advice::to(format!(
+                "Let {comm} set TCP_NODELAY on its sockets to {to}, or write each message with one \
+                 writev() or with MSG_MORE."
             ))
-            .number("held", held)
-            .number("samples", samples)
-            .rows(sample_rows(&self.held)),
-        );
-        let mean = median_of(&self.held, |e| {
-            Some(crate::places::path::usual_rtt(e)?.into())
-        });
-        let shortest = self.held.iter().map(|e| e.transfer.min_rtt_us).min();
-        steps.push(
-            Step::new(format!(
-                "Their round trips swing: shortest {}, mean {}, mean and deviation {}, which is \
-                 the peer's delayed-ACK timer.",
-                duration(u64::from(shortest.unwrap_or(0)) * 1_000),
-                duration((mean.unwrap_or(0.0) * 1e3) as u64),
-                duration((self.delay_us() * 1e3) as u64)
+            .by(command_in(netns, &unsent))
+            .at(format!(
+                "the source or configuration of {comm}; the command shows what waits as `notsent`"
             ))
-            .number_if("min_rtt_us", shortest)
-            .number_if("rtt_us", mean)
-            .number("delay_us", self.delay_us())
-            .rows(sample_rows(&self.held)),
-        );
-        if let Some(netns) = self.peers_netns() {
-            let rise = self.story.counters.rise(netns, counter::DELAYED_ACKS);
-            if rise.by > 0 {
-                steps.push(
-                    Step::new(format!(
-                        "The peer's timer sent {} (DelayedACKs), for some {} written in two \
-                         pieces.",
-                        plural(rise.by, "delayed ACK"),
-                        plural(self.messages(), "message")
-                    ))
-                    .number("delayed_acks", rise.by)
-                    .number("messages", self.messages())
-                    .rows(rise.rows()),
-                );
-            }
-        }
-        steps
-    }
-
-    fn arithmetic(&self) -> Vec<Check> {
-        let delay = rounded(self.delay_us() / 1e3);
-        let mut checks = vec![Check {
-            formula: "the shortest ACK delay of Linux (40 ms) = the long ones of the round trips"
-                .into(),
-            expected: 40.0,
-            measured: delay,
-            unit: "ms".into(),
-            agrees: self.delay_us() >= DELAY_US * 0.9 && self.delay_us() <= DELAY_US * 1.3,
-            tolerance: "− 10 % to + 30 %: the timer fires some ticks late".into(),
-        }];
-        if let Some(netns) = self.peers_netns() {
-            let acks = self.story.counters.rise(netns, counter::DELAYED_ACKS).by;
-            let (a, b) = (self.messages() as f64, acks as f64);
-            checks.push(Check {
-                formula: "segments sent ÷ 2 = ACKs that the peer's delayed-ACK timer sent".into(),
-                expected: a,
-                measured: b,
-                unit: "messages".into(),
-                agrees: (a - b).abs() <= a * SAME,
-                tolerance: "± 25 %: the first ACKs of a connection are not delayed".into(),
-            });
-        }
-        checks
-    }
-
-    fn advice(&self, scope: &Scope, comm: &str) -> Vec<Advice> {
-        vec![
-            Advice {
-                action: format!(
-                    "Let {comm} set TCP_NODELAY on its sockets to {}, or write each message with \
-                     one writev() or with MSG_MORE.",
-                    self.to
-                ),
-                command: scope
-                    .pid
-                    .map(|pid| format!("strace -f -e trace=network,write,writev -p {pid}")),
-                r#where: format!(
-                    "the source or configuration of {comm}; the command shows its writes"
-                ),
-                risk: "With TCP_NODELAY alone, more small packets: two per message.".into(),
-                expected: format!(
-                    "Each message is {} faster.",
-                    duration((self.delay_us() * 1e3) as u64)
-                ),
-                change: Some(Change::NoDelay {
-                    netns: self.netns,
-                    to: self.to.to_string(),
-                }),
-            },
-            Advice {
-                action: "If the client cannot be changed, let the server acknowledge at once."
-                    .into(),
-                command: None,
-                r#where: "the server: TCP_QUICKACK after each read, or `quickack 1` on its route"
-                    .into(),
-                risk: "One more packet per message; TCP_QUICKACK does not last.".into(),
-                expected: "The ACK comes after a round trip, and releases the second piece.".into(),
-                change: None,
-            },
+            .risk("With TCP_NODELAY alone, more small packets: two per message.")
+            .effect(format!("Each message is {} faster.", self.delay()))
+            .change(Change::NoDelay {
+                netns: self.netns,
+                to: to.to_string(),
+            }),
+            Advice::to("If the client cannot be changed, let the server acknowledge at once.")
+                .at("the server: TCP_QUICKACK after each read, or `quickack 1` on its route")
+                .risk("One more packet per message; TCP_QUICKACK does not last.")
+                .effect("The ACK comes after a round trip, and releases the second piece."),
         ]
     }
 }

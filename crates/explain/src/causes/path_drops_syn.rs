@@ -1,6 +1,6 @@
 //! C09: SYNs get lost on the path, or at a host that is not this one.
 
-use analysis::words::{count, duration, list, percent, plural};
+use analysis::words::{count, duration, list, plural};
 
 use crate::modes::{modes, step, syn_schedule};
 use crate::places::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
@@ -40,18 +40,28 @@ const STALLED_NS: u64 = 3_000_000_000;
 const DATA_FACTOR: u64 = 2;
 
 fn no(asked: &Asked) -> Option<Step> {
-    let place = asked.silent()?;
+    let Some(place) = asked.silent() else {
+        return no_syn_lost(asked);
+    };
     let dropped = place.drops_here().max(place.listener_drops());
-    let (dropped_here, retransmitted) = (
-        Quantity::of(dropped, "packet").rows(place.drop_rows()),
-        Quantity::of(place.times.retries, "SYN"),
-    );
     (dropped > 0 && dropped.saturating_mul(2) >= place.times.retries).then(|| {
         say!(
             "{dropped_here} for it came as far as this host, which dropped them; {retransmitted} were \
              retransmitted",
-            dropped_here,
-            retransmitted
+            dropped_here = Quantity::of(dropped, "packet").rows(place.drop_rows()),
+            retransmitted = Quantity::of(place.times.retries, "SYN")
+        )
+    })
+}
+
+/// Of ends that send: those between the same addresses were established.
+fn no_syn_lost(asked: &Asked) -> Option<Step> {
+    let (connections, retried) = asked.on_the_way()?;
+    (retried < MIN_LOST || (retried as f64) < MIN_SHARE * connections as f64).then(|| {
+        say!(
+            "{retried} of {connections} on this way retransmitted a SYN",
+            retried = Quantity::count(retried),
+            connections = Quantity::of(connections, "connection")
         )
     })
 }
@@ -175,61 +185,40 @@ fn clusters_step(silent: &UnansweredSyns) -> Option<Step> {
     let late = late.filter(|c| c.syn_retries > 0);
     let mut took: Vec<u64> = late.clone().filter_map(Conn::connect_ns).collect();
     let of = silent.times.total() as f64;
-    let told: Vec<String> = modes(&mut took)
-        .iter()
-        .filter_map(|m| {
-            let i = step(&schedule, m.median_ns)?;
-            Some(format!(
-                "{} at {} (SYN {})",
-                count(m.count),
-                duration(m.median_ns),
-                i + 2
-            ))
-        })
-        .collect();
-    if told.is_empty() {
-        return None;
-    }
+    let told = modes(&mut took).into_iter().filter_map(|m| {
+        let nth = step(&schedule, m.median_ns)? + 2;
+        let (late, after) = (count(m.count), duration(m.median_ns));
+        Some(format!("{late} at {after} (SYN {nth})"))
+    });
+    let told: Vec<String> = told.collect();
+    let modes = list(&told);
     let twice = late.clone().filter(|c| c.syn_retries > 1).count() as f64 / of;
     let once = silent.times.retried as f64 / of;
-    let row = late.filter_map(Conn::row).next();
-    let step = Step::new(format!(
-        "Late connects came through when Linux retransmits SYNs: {}; {} lost one SYN or more, {} two \
-         or more ({} if each were lost by chance).",
-        list(&told),
-        percent(once),
-        percent(twice),
-        percent(once * once)
-    ))
-    .number("lost_once", once)
-    .number("lost_twice", twice)
-    .rows(row);
-    Some(step)
+    let by_chance = Quantity::share(once * once);
+    (!told.is_empty()).then(|| {
+        say!(
+            "Late connects came through when Linux retransmits SYNs: {modes}; {lost_once} lost one SYN \
+             or more, {lost_twice} two or more ({by_chance} if each were lost by chance).",
+            lost_once = Quantity::share(once).rows(late.filter_map(Conn::row).take(1)),
+            lost_twice = Quantity::share(twice)
+        )
+    })
 }
 
 /// Packets of established connections are not lost.
 fn data_step(silent: &UnansweredSyns) -> Option<Step> {
-    let (resent, established) = silent.data_resent();
+    let (resent, of) = silent.data_resent();
     let clients = silent.story.all(&silent.clients).map(|(_, c)| c);
-    let row = clients
-        .filter(|c| c.established_ns.is_some())
-        .filter_map(Conn::row)
-        .next();
-    let says = match resent {
-        0 => "none retransmitted data: only SYNs get lost".to_string(),
-        n => format!(
-            "{} retransmitted data, in share far fewer than lost SYNs",
-            count(n)
-        ),
-    };
-    let step = Step::new(format!(
-        "Of {} that were established {says}.",
-        plural(established, "connection")
-    ))
-    .number("established", established)
-    .number("data_resent", resent)
-    .rows(row);
-    (established > 0).then_some(step)
+    let made = clients.filter(|c| c.established_ns.is_some());
+    let established = Quantity::of(of, "connection").rows(made.filter_map(Conn::row).take(1));
+    (of > 0).then(|| {
+        say!(
+            "Of {established} that were established {data_resent} retransmitted data: in share far \
+             fewer than lost SYNs.",
+            established,
+            data_resent = Quantity::count(resent)
+        )
+    })
 }
 
 /// What the server on this host accepted is what came through.
@@ -243,31 +232,31 @@ fn accepted_check(silent: &UnansweredSyns) -> Option<Check> {
     Some(same_count(formula, through, seen, "handshakes"))
 }
 
-fn advice(silent: &UnansweredSyns) -> Vec<Advice> {
+fn advice(silent: &UnansweredSyns) -> [Advice; 1] {
     let at = silent.at;
     let netns = silent.story.netns(silent.client_netns().unwrap_or(0));
     let trace = format!("traceroute -n -T -p {} {}", at.port, at.addr);
-    vec![Advice {
-        action: format!(
-            "Look for the hop that does not pass SYNs to port {}, and let it pass them (a rule, a \
-             limit of new connections per second, SYN-flood protection).",
-            at.port
-        ),
-        command: command_in(&netns, &trace),
-        r#where: format!(
-            "the boxes on the path from {}; the last hop that answers is in front of it",
-            namespace(&netns)
-        ),
-        risk:
-            "SYN-flood protection is there for a reason: raise its limit above the real rate, do \
-               not remove it."
-                .into(),
-        expected: format!(
-            "The {} of connects that lost a SYN take a round trip instead of 1 s or more.",
-            percent(silent.times.retried as f64 / silent.times.total().max(1) as f64)
-        ),
-        change: Some(Change::PassSyns { at: at.to_string() }),
-    }]
+    let lost = silent.times.retried as f64 / silent.times.total().max(1) as f64;
+    let advice = Advice::to(format!(
+        "Look for the hop that does not pass SYNs to port {}, and let it pass them (a rule, a limit of \
+         new connections per second, SYN-flood protection).",
+        at.port
+    ))
+    .by(command_in(&netns, &trace))
+    .at(format!(
+        "the boxes on the path from {}; the last hop that answers is in front of it",
+        namespace(&netns)
+    ))
+    .risk(
+        "SYN-flood protection is there for a reason: raise its limit above the real rate, do not remove \
+         it.",
+    )
+    .effect(format!(
+        "The {} of connects that lost a SYN take a round trip instead of 1 s or more.",
+        Quantity::share(lost)
+    ))
+    .change(Change::PassSyns { at: at.to_string() });
+    [advice]
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! C17: the path loses packets, whatever the load.
 
-use analysis::Resends;
+use analysis::STALL;
 use analysis::stats::median;
 use analysis::words::{bit_rate, bytes, count, percent, plural, rounded};
 
@@ -48,31 +48,33 @@ fn no(asked: &Asked) -> Option<Step> {
 
 /// Of ends that send.
 fn no_loss(losses: &Losses) -> Option<Step> {
-    let (lost, segments) = (
-        Quantity::count(losses.lost),
-        Quantity::of(losses.segments, "segment"),
-    );
-    let (waited, dropped_here) = (
-        Quantity::count(losses.waited),
-        Quantity::count(losses.dropped),
-    );
+    let stalls = losses.ends.iter().map(|e| e.transfer.stall.timeouts);
+    let in_a_row: u64 = stalls.filter(|n| *n >= STALL).sum();
+    if in_a_row.saturating_mul(2) > losses.lost && in_a_row > 0 {
+        return Some(say!(
+            "random loss lets one of the next tries through: all {failed} failed that retransmitted \
+             the same segments time after time",
+            failed = Quantity::count(in_a_row).rows(sample_rows(&losses.ends))
+        ));
+    }
+    let lost = Quantity::count(losses.lost).rows(sample_rows(&losses.ends));
     if losses.lost < MIN_LOST || losses.share() < MIN_SHARE {
+        let segments = Quantity::of(losses.segments, "segment");
         return Some(say!("{lost} of {segments} were lost", lost, segments));
     }
     if losses.are_tails() {
-        let retransmitted = Quantity::of(losses.waited.saturating_add(losses.fast), "segment");
         return Some(say!(
             "in a transfer losses are repaired on ACKs: {waited} of {retransmitted} retransmitted \
              waited for a timer",
-            waited,
-            retransmitted
+            waited = Quantity::count(losses.waited),
+            retransmitted = Quantity::of(losses.waited.saturating_add(losses.fast), "segment")
         ));
     }
     (!losses.are_elsewhere()).then(|| {
         say!(
             "of {lost} packets that were lost this host itself dropped {dropped_here}",
             lost,
-            dropped_here
+            dropped_here = Quantity::count(losses.dropped)
         )
     })
 }
@@ -81,17 +83,13 @@ fn no_loss(losses: &Losses) -> Option<Step> {
 fn no_data_lost(place: &UnansweredSyns) -> Option<Step> {
     let (resent, of) = place.data_resent();
     let (retried, connects) = (place.times.retried, place.times.total());
-    let less = resent.saturating_mul(connects) < retried.saturating_mul(of);
-    let resent = Quantity::count(resent);
-    let established = Quantity::of(of, "established connection");
-    let (retried, connects) = (Quantity::count(retried), Quantity::of(connects, "connect"));
-    less.then(|| {
+    (resent.saturating_mul(connects) < retried.saturating_mul(of)).then(|| {
         say!(
             "{resent} of {established} retransmitted data, {retried} of {connects} a SYN",
-            resent,
-            established,
-            retried,
-            connects
+            resent = Quantity::count(resent),
+            established = Quantity::of(of, "established connection"),
+            retried = Quantity::count(retried).rows(place.times.rows.iter().copied()),
+            connects = Quantity::of(connects, "connect")
         )
     })
 }
@@ -148,7 +146,7 @@ fn judge(path: &Path) -> Option<Finding> {
             !path.whole(),
             "the receivers are not on this host: what their host drops looks the same from here",
         )
-        .steps(evidence(path, &losses, min_rtt_us))
+        .steps(evidence(&losses, min_rtt_us))
         .checks(path.counted_again())
         .checks(mathis(&losses, min_rtt_us))
         .advise(advice);
@@ -169,59 +167,32 @@ fn impact(path: &Path, losses: &Losses) -> Impact {
     Impact::of(affected, of, "connections", says)
 }
 
-fn evidence(path: &Path, losses: &Losses, min_rtt_us: u32) -> [Step; 3] {
-    let resends = || losses.suffering.iter().map(|e| &e.transfer.resends);
-    let sum = |of: fn(&Resends) -> u64| Quantity::count(resends().map(of).sum::<u64>());
-    let rows = resends().flat_map(|r| r.rows.iter().take(1).copied());
-    let (first, last) = (rows.clone().take(SHOWN_ROWS), rows.rev().take(SHOWN_ROWS));
+fn evidence(losses: &Losses, min_rtt_us: u32) -> [Step; 3] {
+    let resends = losses.suffering.iter().map(|e| &e.transfer.resends);
+    let last = resends.flat_map(|r| r.rows.first().copied()).rev();
     let rtt = median_of(&losses.suffering, |e| {
         let rtts = e.transfer.resends.rtts.all();
         median(&mut rtts.to_vec()).map(f64::from)
     });
     let overtook = losses.suffering.iter().map(|e| e.transfer.reordered());
-    let overtook: u64 = overtook.sum();
-    let connections = plural(path.ends.len() as u64, "connection");
-    let retransmitted = count(losses.lost + losses.spurious);
-    let (fast, probes, timeouts) = (sum(|r| r.fast), sum(|r| r.probes), sum(|r| r.timeouts));
-    let segments = Quantity::of(losses.segments, "segment").rows(first);
-    let duplicates = Quantity::count(losses.spurious).rows(sample_rows(&losses.suffering));
-    let lost = Quantity::count(losses.lost);
-    let loss = Quantity::new(losses.share(), percent_of_loss(losses.share()));
-    let times = match overtook {
-        1 => "once".to_string(),
-        n => format!("{} times", count(n)),
-    };
-    let reordered = Quantity::new(overtook, times);
-    let rtt_at_loss_us = Quantity::us(rtt.unwrap_or(0.0) as u32).rows(last);
-    let min_rtt_us = Quantity::us(min_rtt_us);
-    let parts_with_loss = Quantity::count(losses.slots.0);
-    let parts = Quantity::count(losses.slots.1);
     [
-        say!(
-            "{connections} sent {segments} and retransmitted {retransmitted} of them: {fast} on ACKs \
-             or the reordering timer, {probes} as tail loss probes, {timeouts} on the retransmission \
-             timer.",
-            segments,
-            fast,
-            probes,
-            timeouts
-        ),
+        losses.retransmitted(),
         say!(
             "The receivers had {duplicates} of these already (DSACK): {lost} were lost, {loss} of \
              all. Segments overtook each other {reordered}.",
-            duplicates,
-            lost,
-            loss,
-            reordered
+            duplicates = Quantity::count(losses.spurious).rows(sample_rows(&losses.suffering)),
+            lost = Quantity::count(losses.lost),
+            loss = Quantity::new(losses.share(), percent_of_loss(losses.share())),
+            reordered = Quantity::times(overtook.sum::<u64>())
         ),
         say!(
             "They were lost at a round trip of {rtt_at_loss_us} (the shortest is {min_rtt_us}), in \
              {parts_with_loss} of the {parts} parts of the recording in which data moved: no queue \
              stood, and it never stopped.",
-            rtt_at_loss_us,
-            min_rtt_us,
-            parts_with_loss,
-            parts
+            rtt_at_loss_us = Quantity::us(rtt.unwrap_or(0.0) as u32).rows(last.take(SHOWN_ROWS)),
+            min_rtt_us = Quantity::us(min_rtt_us),
+            parts_with_loss = Quantity::count(losses.slots.0),
+            parts = Quantity::count(losses.slots.1)
         ),
     ]
 }
@@ -252,41 +223,19 @@ fn mathis(losses: &Losses, min_rtt_us: u32) -> Option<Check> {
 }
 
 fn advice(path: &Path, losses: &Losses, netns: &Netns, p: &str) -> Vec<Advice> {
-    let (from, to) = (path.from, path.to);
-    let repair = Advice::to(format!(
-        "Find the link that drops on the way from {from} to {to}, and repair it."
-    ))
-    .by(command_in(netns, &format!("mtr -T -r -c 1000 {to}")))
-    .at("every device on the path: error counters of its ports (ethtool -S on hosts)")
-    .risk("None: it only looks. 1,000 probes take some minutes.")
-    .effect(format!(
+    let repair = repair_path(netns, path.from, path.to).effect(format!(
         "Without the loss of {p}, windows grow until the bottleneck is full."
-    ))
-    .change(Change::RepairPath {
-        from: from.to_string(),
-        to: to.to_string(),
-    });
-    let bbr =
+    ));
+    let uses_bbr = |e: &End| &*e.transfer.congestion == "bbr";
+    let bbr = (!losses.suffering.iter().all(uses_bbr)).then(|| {
         Advice::to("Until then, send with BBR, which does not take single losses for congestion.")
-            .by(command_in(
-                netns,
-                "sysctl -w net.ipv4.tcp_congestion_control=bbr",
-            ))
-            .at(format!(
-                "{}, for connections made from then on that choose none themselves",
-                namespace(netns)
-            ))
+            .by_route(netns, path.to, "congctl bbr")
             .risk("It takes bandwidth from connections that go by loss; needs the module tcp_bbr.")
             .effect(format!(
-                "The rate no longer falls with √p; {p} are lost all the same."
-            ));
-    let uses_bbr = losses
-        .suffering
-        .iter()
-        .all(|e| &*e.transfer.congestion == "bbr");
-    std::iter::once(repair)
-        .chain((!uses_bbr).then_some(bbr))
-        .collect()
+                "The rate of new connections no longer falls with √p; {p} are lost all the same."
+            ))
+    });
+    std::iter::once(repair).chain(bbr).collect()
 }
 
 /// A share of losses with the digits that matter.

@@ -3,13 +3,10 @@
 use std::net::IpAddr;
 
 use analysis::stats::median;
-use analysis::words::{bytes, count, duration, fitting, plural};
 use analysis::{Passed, STALL, Stuck};
 use recording::Addr;
 
-use crate::finding::{Confidence, RuledOut};
-use crate::places::listener::doubts;
-use crate::places::path::{End, Path, paths_of};
+use crate::places::path::{End, Path, paths_of, sample_rows, senders};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -20,11 +17,16 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
     seen_from: "2 timeouts beside packets that pass, 4 of a connection alone",
-    rivals: &[],
+    rivals: &[
+        Id::PATH_LOSS,
+        Id::PATH_DROPS_SYN,
+        Id::SLOW_READER,
+        Id::LOCAL_FIREWALL_DROP,
+    ],
     explains: &[Id::PATH_LOSS, Id::TAIL_LOSS],
     no: Some(no),
     symptom: Some(Symptom::Retransmits),
-    find,
+    find: |story| places(story).iter().map(judge).collect(),
 };
 
 /// The MTU that every link must have which carries IPv6 (RFC 8200): what tunnels leave room for.
@@ -41,7 +43,8 @@ const SEGMENTS: u64 = 8;
 /// As it counts as short: it cannot have sent that in small pieces, one after the other, ns.
 const SHORT_NS: u64 = 1_000_000_000;
 
-struct Case<'a> {
+/// A path over which full segments hang while smaller packets pass.
+struct BlackHole<'a> {
     path: Path<'a>,
     hung: Vec<(End<'a>, Stuck)>,
     /// When the first of them was first retransmitted, ns, and the last for the last time.
@@ -57,31 +60,21 @@ struct Case<'a> {
 
 fn no(asked: &Asked) -> Option<Step> {
     let ends = &asked.losses()?.ends;
-    let most = ends
-        .iter()
-        .map(|e| e.transfer.stall.timeouts)
-        .max()
-        .unwrap_or(0);
-    let timeouts_in_a_row = Quantity::count(most);
+    let most = ends.iter().map(|e| e.transfer.stall.timeouts).max();
+    let most = most.unwrap_or(0);
     let none = ends.iter().all(|e| stuck(asked.story, e).is_none());
     (most < MIN_BESIDE || none).then(|| {
         say!(
             "at most {timeouts_in_a_row} timeouts in a row retransmitted the same segment, and none \
              hung while others passed",
-            timeouts_in_a_row
+            timeouts_in_a_row = Quantity::count(most).rows(sample_rows(ends))
         )
     })
 }
 
-fn find(story: &Story) -> Vec<Finding> {
-    cases(story).iter().map(Case::finding).collect()
-}
-
-fn cases(story: &Story) -> Vec<Case<'_>> {
-    paths_of(story, 1)
-        .into_iter()
-        .filter_map(Case::of)
-        .collect()
+fn places(story: &Story) -> Vec<BlackHole<'_>> {
+    let paths = paths_of(story, 1).into_iter();
+    paths.filter_map(BlackHole::of).collect()
 }
 
 /// What hangs at an end, if its segments are retransmitted over and over beside others that pass.
@@ -106,8 +99,8 @@ fn safe(to: Addr, mtu: u32) -> Option<(u32, u32)> {
     Some((safe, safe - headers))
 }
 
-impl<'a> Case<'a> {
-    fn of(path: Path<'a>) -> Option<Case<'a>> {
+impl<'a> BlackHole<'a> {
+    fn of(path: Path<'a>) -> Option<BlackHole<'a>> {
         let stuck = |end: &End<'a>| Some((*end, stuck(path.story, end)?));
         let all: Vec<(End, Stuck)> = path.ends.iter().filter_map(stuck).collect();
         let (hung, small): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, s)| s.is_full());
@@ -124,7 +117,7 @@ impl<'a> Case<'a> {
         let pmtu = hung.iter().map(|(_, s)| s.pmtu).min()?;
         let safe = safe(path.to, pmtu).filter(|(_, safe)| *safe < mss)?;
         let passed = path.story.transfers.passed(path.way())?;
-        let mut case = Case {
+        let mut hole = BlackHole {
             path,
             hung,
             span,
@@ -133,8 +126,8 @@ impl<'a> Case<'a> {
             passed,
             safe,
         };
-        let full = passed.full_since(mss, span.0) || case.look_at_conns(mss);
-        (!full).then_some(case)
+        let full = passed.full_since(mss, span.0) || hole.look_at_conns(mss);
+        (!full).then_some(hole)
     }
 
     /// Counts the connections on the way; whether a short one had full segments acknowledged.
@@ -157,86 +150,32 @@ impl<'a> Case<'a> {
         full
     }
 
-    fn mss(&self) -> u32 {
-        median(&mut self.hung.iter().map(|(_, s)| s.mss).collect::<Vec<_>>()).unwrap_or(0)
+    fn median(&self, of: fn(&Stuck) -> u32) -> u32 {
+        median(&mut self.hung.iter().map(|(_, s)| of(s)).collect::<Vec<_>>()).unwrap_or(0)
     }
 
-    fn pmtu(&self) -> u32 {
-        median(&mut self.hung.iter().map(|(_, s)| s.pmtu).collect::<Vec<_>>()).unwrap_or(0)
+    /// The segments that hang, bytes.
+    fn mss(&self) -> Quantity {
+        Quantity::count(self.median(|s| s.mss))
+    }
+
+    /// The packets that they make, bytes.
+    fn pmtu(&self) -> Quantity {
+        Quantity::count(self.median(|s| s.pmtu))
     }
 
     /// For how long one hung, in the median: from the first time that it was retransmitted to the last
     /// that shows it, ns.
     fn hung_ns(&self) -> u64 {
-        let each = self.hung.iter().map(|(end, _)| {
-            let stall = &end.transfer.stall;
-            stall.last_ns.saturating_sub(stall.first_ns)
-        });
+        let each = self.hung.iter().map(|(end, _)| stalled_ns(end));
         median(&mut each.collect::<Vec<_>>()).unwrap_or(0)
     }
 
-    fn timeouts(&self) -> u64 {
-        let each = self.hung.iter();
-        each.map(|(end, _)| end.transfer.stall.timeouts).sum()
-    }
-
-    fn finding(&self) -> Finding {
-        let mut scope = self.path.scope();
-        let ends: Vec<End> = self.hung.iter().map(|(end, _)| *end).collect();
-        let hung = crate::places::path::senders(self.path.story, self.path.netns, &ends, None);
-        (scope.pid, scope.comm) = (hung.pid, hung.comm);
-        let checks = self.arithmetic();
-        let (mtu, mss) = self.safe;
-        let (to, n) = (self.path.to, self.hung.len() as u64);
-        let hang = if n == 1 { "hangs" } else { "hang" };
-        Finding {
-            cause: CAUSE.id,
-            number: CAUSE.number.into(),
-            place: Some(Place::Ends(self.path.ends.iter().map(|e| e.id).collect())),
-            lost_s: self.lost(),
-            since: None,
-            episodes: Vec::new(),
-            title: fitting([
-                format!(
-                    "Packets of {} bytes vanish on the path {}: {} {hang}, small ones pass.",
-                    count(self.pmtu().into()),
-                    self.path.name(),
-                    plural(n, "connection")
-                ),
-                format!(
-                    "Packets of {} bytes to {to} vanish on the path: {} {hang}.",
-                    count(self.pmtu().into()),
-                    plural(n, "connection")
-                ),
-                format!("Large packets to {to} vanish on the path."),
-            ]),
-            fix: fitting([
-                format!(
-                    "Let ICMP \"fragmentation needed\" pass on the way, or clamp the MSS to {} bytes.",
-                    count(mss.into())
-                ),
-                format!("Let ICMP pass on the way, or clamp the MSS to {mss} bytes."),
-            ]),
-            impact: self.impact(),
-            confidence: self.confidence(&checks),
-            evidence: self.evidence(),
-            arithmetic: checks,
-            ruled_out: self.ruled_out(),
-            advice: self.advice(&scope.netns, mtu, mss),
-            verify: format!(
-                "`ss -tion dst {to}` shows no socket with a `backoff` while large answers are sent."
-            ),
-            scope,
-        }
-    }
-
-    /// From the first retransmission of what hung to its last.
+    /// The time during which one hung, of all.
     fn lost(&self) -> Lost {
         let mut lost = Lost::unknown();
         for (end, _) in &self.hung {
-            let stall = &end.transfer.stall;
-            let ns = stall.last_ns.saturating_sub(stall.first_ns);
-            lost.add(end.conn, State::Repair, ns);
+            lost.add(end.conn, State::Repair, stalled_ns(end));
         }
         lost
     }
@@ -244,163 +183,75 @@ impl<'a> Case<'a> {
     fn impact(&self) -> Impact {
         let affected = self.hung.len() as u64;
         let says = format!(
-            "{} of {} could not get a full segment through for {} in the median.",
-            count(affected),
-            plural(self.of, "connection"),
-            duration(self.hung_ns())
+            "{} of {} could not get a full segment through for {} (median).",
+            Quantity::count(affected),
+            Quantity::of(self.of, "connection"),
+            Quantity::ns(self.hung_ns())
         );
         Impact::of(affected, self.of, "connections", says)
     }
+}
 
-    fn confidence(&self, checks: &[Check]) -> Confidence {
-        let mut c = Confidence::high();
-        c.because(format!(
+fn stalled_ns(end: &End) -> u64 {
+    let stall = &end.transfer.stall;
+    stall.last_ns.saturating_sub(stall.first_ns)
+}
+
+fn judge(hole: &BlackHole) -> Finding {
+    let path = &hole.path;
+    let ends: Vec<End> = hole.hung.iter().map(|(end, _)| *end).collect();
+    let mut scope = path.scope();
+    let hung = senders(path.story, path.netns, &ends, None);
+    (scope.pid, scope.comm) = (hung.pid, hung.comm);
+    let (name, to, pmtu) = (path.name(), path.to, hole.pmtu());
+    let mss = Quantity::count(hole.safe.1);
+    let connections = Quantity::of(hole.hung.len() as u64, "connection");
+    let hang = if hole.hung.len() == 1 {
+        "hangs"
+    } else {
+        "hang"
+    };
+    let least = ends.iter().map(|e| e.transfer.stall.timeouts).min();
+    let advice = advice::of(hole, &scope.netns);
+    Case::new(path.story, CAUSE, scope)
+        .placed(Place::ends(&path.ends))
+        .title([
+            format!(
+                "Packets of {pmtu} bytes vanish on the path {name}: {connections} {hang}, small ones \
+                 pass."
+            ),
+            format!("Packets of {pmtu} bytes to {to} vanish on the path: {connections} {hang}."),
+            format!("Large packets to {to} vanish on the path."),
+        ])
+        .fix([
+            format!(
+                "Let ICMP \"fragmentation needed\" pass on the way, or clamp the MSS to {mss} bytes."
+            ),
+            format!("Let ICMP pass on the way, or clamp the MSS to {mss} bytes."),
+        ])
+        .affects(hole.impact(), hole.lost())
+        .because(format!(
             "what is full-size failed {} times in a row and more, while small packets passed",
-            self.hung
-                .iter()
-                .map(|(e, _)| e.transfer.stall.timeouts)
-                .min()
-                .unwrap_or(0)
-        ));
-        if !self.path.whole() {
-            c.at_most(
-                Level::Medium,
-                "the receivers are not on this host: that they got nothing is inferred",
-            );
-        }
-        if self.hung.len() == 1 {
-            c.at_most(Level::Medium, "only one connection hangs");
-        }
-        c.weigh_checks(checks);
-        let sources = [
-            SourceName::Retransmits,
-            SourceName::Sockets,
-            SourceName::Drops,
-        ];
-        doubts(self.path.story, &mut c, &sources);
-        c
-    }
-
-    fn ruled_out(&self) -> Vec<RuledOut> {
-        let most = |of: fn(&Stuck) -> u32| self.hung.iter().map(|(_, s)| of(s)).min();
-        vec![
-            RuledOut::new(
-                Id::PATH_LOSS,
-                format!(
-                    "random loss lets one of the next tries through: all {} failed, and no segment \
-                     of {} bytes passed",
-                    count(self.timeouts()),
-                    count(self.mss().into())
-                ),
-            ),
-            RuledOut::new(
-                Id::PATH_DROPS_SYN,
-                format!(
-                    "{} on this way were established meanwhile",
-                    plural(self.made.0, "connection")
-                ),
-            ),
-            RuledOut::new(
-                Id::SLOW_READER,
-                format!(
-                    "the receivers' windows were open: {} at least",
-                    bytes(most(|s| s.window).unwrap_or(0).into())
-                ),
-            ),
-            RuledOut::new(
-                Id::LOCAL_FIREWALL_DROP,
-                "this host dropped 0 packets of these connections".into(),
-            ),
-        ]
-    }
-
-    fn advice(&self, netns: &Netns, mtu: u32, mss: u32) -> Vec<Advice> {
-        let (story, to) = (self.path.story, self.path.to);
-        let family = match to.ip() {
-            IpAddr::V4(_) => "ip",
-            IpAddr::V6(_) => "ip6",
-        };
-        let set = format!("tcp flags syn tcp option maxseg size set {mss}");
-        let rules = format!(
-            "nft 'add table inet mss; \
-             add chain inet mss pre {{ type filter hook prerouting priority mangle; }}; \
-             add chain inet mss out {{ type filter hook output priority mangle; }}; \
-             add rule inet mss pre {family} saddr {to} {set}; \
-             add rule inet mss out {family} daddr {to} {set}'"
-        );
-        let mut advice = vec![
-            Advice {
-                action: format!(
-                    "Clamp the MSS of connections with {to} to {mss} bytes, here or, better, on the \
-                     router before the narrow link (there `size set rt mtu` in the forward chain)."
-                ),
-                command: command_in(netns, &rules),
-                r#where: format!("{}, or a router of the path", namespace(netns)),
-                risk: format!(
-                    "More and smaller packets: {} bytes instead of {}. Connections that are open \
-                     already stay as they are; UDP is not helped.",
-                    count(mss.into()),
-                    count(self.mss().into())
-                ),
-                expected: format!(
-                    "Packets have at most {} bytes, which every link that carries IPv6 must take.",
-                    count(mtu.into())
-                ),
-                change: Some(Change::ClampMss {
-                    netns: self.path.netns,
-                    to: to.to_string(),
-                    mss,
-                }),
-            },
-            Advice {
-                action: "Let ICMP \"fragmentation needed\" (IPv6: \"packet too big\") pass every \
-                         firewall between the narrow link and this host."
-                    .into(),
-                command: command_in(netns, &format!("tracepath -n {to}")),
-                r#where: "firewalls and load balancers of the path; the command shows up to where \
-                          large packets get"
-                    .into(),
-                risk: "Forged ICMP can lower the MTU of a path, though TCP checks it against what \
-                       is in flight."
-                    .into(),
-                expected: "Senders learn the size that fits with the first packet that does not."
-                    .into(),
-                change: None,
-            },
-        ];
-        if story
-            .settings
-            .number(self.path.netns, sysctl::TCP_MTU_PROBING)
-            == Some(0)
-        {
-            let risk = "Each new connection hangs for some timeouts (tcp_retries1, about 3 s) first; \
-                        one to a peer that is merely slow may go on with small segments.";
-            let expected = "A connection that hangs tries segments of tcp_base_mss (1,024 bytes) \
-                            and goes on with what passes.";
-            advice.push(set_sysctl(
-                netns,
-                sysctl::TCP_MTU_PROBING,
-                1,
-                risk,
-                expected.into(),
-            ));
-        }
-        advice.push(Advice {
-            action: format!("Or lower the MTU of the route to {to} to {mtu}."),
-            command: command_in(netns, &format!("ip route get {to}")),
-            r#where: format!(
-                "{}: `ip route change` of the route that the command shows, with `mtu {mtu} advmss \
-                 {mss}`",
-                namespace(netns)
-            ),
-            risk: "All that takes the route has smaller packets, UDP too; on the peer the same is \
-                   needed for what it sends."
-                .into(),
-            expected: "Connections that hang go on with their next timeout.".into(),
-            change: None,
-        });
-        advice
-    }
+            least.unwrap_or(0)
+        ))
+        .at_most(
+            Level::Medium,
+            !path.whole(),
+            "the receivers are not on this host: that they got nothing is inferred",
+        )
+        .at_most(
+            Level::Medium,
+            hole.hung.len() == 1,
+            "only one connection hangs",
+        )
+        .rests_on(&[SourceName::Drops])
+        .steps(hole.evidence())
+        .checks([hole.counted()])
+        .checks(path.counted_again())
+        .advise(advice)
+        .verify(format!(
+            "`ss -tion dst {to}` shows no socket with a `backoff` while large answers are sent."
+        ))
 }
 
 /// Whether a connection that was never sampled got full segments acknowledged after a moment.
@@ -413,6 +264,7 @@ fn sent_full(conn: &Conn, mss: u32, since_ns: u64) -> bool {
     short && large && conn.sampled.is_none() && to >= since_ns
 }
 
+mod advice;
 mod evidence;
 #[cfg(test)]
 mod tests;

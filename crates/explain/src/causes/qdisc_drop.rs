@@ -3,11 +3,8 @@
 use std::collections::BTreeMap;
 
 use analysis::Dropped;
-use analysis::words::{bit_rate, bytes, count, duration, fitting, percent, plural};
 use recording::Text;
 
-use crate::finding::Confidence;
-use crate::places::listener::doubts;
 use crate::places::path::{End, limited, min_rtt_us, paths, rate, sample_rows, senders};
 use crate::vocabulary::*;
 
@@ -23,7 +20,7 @@ pub(crate) const CAUSE: Cause = Cause {
     explains: &[],
     no: Some(no),
     symptom: Some(Symptom::Retransmits),
-    find,
+    find: |story| places(story).iter().filter_map(judge).collect(),
 };
 
 /// Fewer are a burst at a start.
@@ -35,10 +32,10 @@ const MIN_SHARE: f64 = 0.003;
 const ROUND_TRIPS: f64 = 2.0;
 /// No smaller queue is advised: some large packets.
 const LEAST_QUEUE: f64 = 100_000.0;
-/// Two counts of the drops: by connection and by reason.
-const FORMULA: &str = "drops whose packet belonged to a connection seen here = all such drops";
 
-struct Case<'a> {
+/// What the queueing disciplines of a namespace dropped, whatever the destination: it leaves through one
+/// device.
+struct Egress<'a> {
     story: &'a Story,
     netns: u32,
     hit: Vec<(&'a Conn, &'a Dropped)>,
@@ -48,8 +45,6 @@ struct Case<'a> {
     ends: Vec<End<'a>>,
     /// Devices other than loopback that sent, with bytes per second.
     devices: Vec<(Text, f64, RowRef)>,
-    /// Packets dropped for the same reason in the namespace, whatever they belonged to.
-    all: u64,
 }
 
 fn no(asked: &Asked) -> Option<Step> {
@@ -60,67 +55,49 @@ fn no(asked: &Asked) -> Option<Step> {
     let of = losses.ends.iter();
     let of = of.filter_map(|e| asked.story.transfers.dropped_leaving(e.conn));
     let dropped: u64 = of.map(|d| d.by_qdisc).sum();
-    let (lost, dropped_leaving) = (
-        Quantity::of(losses.lost, "segment"),
-        Quantity::count(dropped),
-    );
     (dropped < MIN_DROPS || dropped.saturating_mul(10) <= losses.lost).then(|| {
         say!(
             "queueing disciplines of this host dropped {dropped_leaving} of the packets of these \
              connections; {lost} were lost",
-            dropped_leaving,
-            lost
+            dropped_leaving = Quantity::count(dropped),
+            lost = Quantity::of(losses.lost, "segment").rows(sample_rows(&losses.ends))
         )
     })
 }
 
-fn find(story: &Story) -> Vec<Finding> {
-    // Several destinations leave through one device: a case per namespace.
-    let mut cases: BTreeMap<u32, Case> = BTreeMap::new();
+fn places(story: &Story) -> Vec<Egress<'_>> {
+    let mut places: BTreeMap<u32, Egress> = BTreeMap::new();
     for conn in &story.conns {
         let dropped = story.transfers.dropped_leaving(conn);
         if let Some(dropped) = dropped.filter(|d| d.by_qdisc > 0) {
-            let case = cases.entry(conn.netns).or_insert_with(|| Case {
+            let egress = places.entry(conn.netns).or_insert_with(|| Egress {
                 story,
                 netns: conn.netns,
                 hit: Vec::new(),
                 of: 0,
                 ends: Vec::new(),
                 devices: story.devices.sending(conn.netns),
-                all: 0,
             });
-            case.hit.push((conn, dropped));
+            egress.hit.push((conn, dropped));
         }
     }
-    if cases.is_empty() {
+    if places.is_empty() {
         return Vec::new();
     }
     for conn in &story.conns {
-        if let Some(case) = cases.get_mut(&conn.netns) {
-            case.of += 1;
+        if let Some(egress) = places.get_mut(&conn.netns) {
+            egress.of += 1;
         }
     }
     for path in paths(story) {
-        if let Some(case) = cases.get_mut(&path.netns) {
-            case.ends.extend(path.ends);
+        if let Some(egress) = places.get_mut(&path.netns) {
+            egress.ends.extend(path.ends);
         }
     }
-    for group in story.packets.all() {
-        if let Some(case) = cases.get_mut(&group.netns)
-            && group.is_for(case.reason())
-        {
-            case.all += group.count;
-        }
-    }
-    let cases = cases.into_values().filter(Case::holds);
-    cases.map(|case| case.finding()).collect()
+    places.into_values().collect()
 }
 
-impl Case<'_> {
-    fn holds(&self) -> bool {
-        self.drops() >= MIN_DROPS && self.share() >= MIN_SHARE
-    }
-
+impl Egress<'_> {
     fn drops(&self) -> u64 {
         self.hit.iter().map(|(_, d)| d.by_qdisc).sum()
     }
@@ -128,11 +105,8 @@ impl Case<'_> {
     /// Segments that the namespace sent, or those of the sampled connections if it was not counted.
     fn segments(&self) -> u64 {
         let sampled = self.ends.iter().map(|e| e.transfer.segments()).sum();
-        self.story
-            .counters
-            .rise(self.netns, counter::OUT_SEGS)
-            .by
-            .max(sampled)
+        let counters = &self.story.counters;
+        counters.rise(self.netns, counter::OUT_SEGS).by.max(sampled)
     }
 
     /// Share of the packets that were dropped.
@@ -149,7 +123,7 @@ impl Case<'_> {
     }
 
     /// The device or devices in words.
-    fn place(&self) -> String {
+    fn named(&self) -> String {
         match &self.devices[..] {
             [] => "an interface".into(),
             [(device, ..)] => device.to_string(),
@@ -168,13 +142,10 @@ impl Case<'_> {
         }
     }
 
-    fn min_rtt_us(&self) -> u32 {
-        min_rtt_us(&self.ends).unwrap_or(0)
-    }
-
     /// A queue that would hold what arrives in bursts, bytes.
-    fn queue(&self) -> u64 {
-        let trips = self.rate() * f64::from(self.min_rtt_us()) / 1e6 * ROUND_TRIPS;
+    fn roomy_queue(&self) -> u64 {
+        let rtt_us = min_rtt_us(&self.ends).unwrap_or(0);
+        let trips = self.rate() * f64::from(rtt_us) / 1e6 * ROUND_TRIPS;
         (trips.max(LEAST_QUEUE) / 1_000.0).ceil() as u64 * 1_000
     }
 
@@ -183,182 +154,139 @@ impl Case<'_> {
         first.unwrap_or("QDISC_DROP")
     }
 
-    fn scope(&self) -> Scope {
-        let resource = format!("qdisc of {}", self.place());
-        senders(self.story, self.netns, &self.ends, Some(resource))
-    }
-
-    fn finding(&self) -> Finding {
-        let scope = self.scope();
-        let checks = self.arithmetic();
-        let dropped = plural(self.drops(), "packet");
-        Finding {
-            cause: CAUSE.id,
-            number: CAUSE.number.into(),
-            place: Some(Place::ends(&self.ends)),
-            lost_s: limited(self.story, &self.ends),
-            since: None,
-            episodes: Vec::new(),
-            title: fitting([
-                format!(
-                    "The queueing discipline of {} drops packets of this host: {dropped}, {}.",
-                    self.place(),
-                    percent(self.share())
-                ),
-                format!(
-                    "The queueing discipline of {} dropped {dropped}.",
-                    self.place()
-                ),
-            ]),
-            fix: fitting([
-                format!(
-                    "Give the shaper of {} a queue of {}, or more rate.",
-                    self.place(),
-                    bytes(self.queue())
-                ),
-                format!(
-                    "Give the shaper a queue of {}, or more rate.",
-                    bytes(self.queue())
-                ),
-            ]),
-            impact: self.impact(),
-            confidence: self.confidence(&checks),
-            evidence: self.evidence(),
-            arithmetic: checks,
-            ruled_out: Vec::new(),
-            advice: self.advice(&scope),
-            verify: format!(
-                "The drops in `tc -s qdisc show dev {}` stand still while data moves.",
-                self.device().map_or("DEVICE", |d| &**d)
-            ),
-            scope,
-        }
-    }
-
     fn impact(&self) -> Impact {
         let affected = self.hit.len() as u64;
         let says = format!(
             "{} of {} had packets dropped before they left the host; together they sent {}.",
-            count(affected),
-            plural(self.of, "connection"),
-            bit_rate(self.rate())
+            Quantity::count(affected),
+            Quantity::of(self.of, "connection"),
+            Quantity::rate(self.rate())
         );
         Impact::of(affected, self.of, "connections", says)
     }
 
-    fn confidence(&self, checks: &[Check]) -> Confidence {
-        let mut c = Confidence::high();
-        c.because(format!(
-            "the kernel gives {} as the reason of each drop, with the connection",
-            self.reason()
-        ));
-        if self.device().is_none() {
-            let n = self.devices.len();
-            c.at_most(
-                Level::Medium,
-                format!("which of {n} interfaces it is the recording does not tell"),
-            );
-        }
-        c.weigh_checks(checks);
-        doubts(
-            self.story,
-            &mut c,
-            &[SourceName::Drops, SourceName::Sockets],
-        );
-        c
+    fn sent(&self) -> Step {
+        let again: u64 = self.ends.iter().map(|e| e.transfer.resends.count()).sum();
+        let connections = Quantity::of(self.of, "connection");
+        say!(
+            "{connections} sent {segments}, and retransmitted {sent_again} of them.",
+            segments = Quantity::of(self.segments(), "segment").rows(sample_rows(&self.ends)),
+            sent_again = Quantity::count(again)
+        )
     }
 
-    fn evidence(&self) -> Vec<Step> {
-        let again: u64 = self.ends.iter().map(|e| e.transfer.resends.count()).sum();
+    fn dropped(&self) -> Step {
         let rows = self.hit.iter().flat_map(|(_, d)| d.rows.iter().copied());
         let location = self.hit.first().and_then(|(_, d)| d.location.as_deref());
-        let mut steps = vec![
-            Step::new(format!(
-                "{} sent {}, and retransmitted {} of them.",
-                plural(self.of, "connection"),
-                plural(self.segments(), "segment"),
-                count(again)
-            ))
-            .number("segments", self.segments())
-            .number("sent_again", again)
-            .rows(sample_rows(&self.ends)),
-            Step::new(format!(
-                "{} were dropped here as they left, reason {}{}: {} of what was sent.",
-                plural(self.drops(), "packet"),
-                self.reason(),
-                location.map_or(String::new(), |l| format!(" in {l}")),
-                percent(self.share())
-            ))
-            .number("dropped", self.drops())
-            .number("share", self.share())
-            .rows(rows.take(SHOWN_ROWS)),
-        ];
-        if let [(device, rate, row)] = &self.devices[..] {
-            steps.push(
-                Step::new(format!(
-                    "{device} is the only interface of {} that sent, {} on average.",
-                    namespace(&self.story.netns(self.netns)),
-                    bit_rate(*rate)
-                ))
-                .number("bytes_per_s", *rate)
-                .rows([*row]),
-            );
-        }
-        steps
+        let location = location.map_or(String::new(), |l| format!(" in {l}"));
+        let reason = self.reason();
+        say!(
+            "{dropped} were dropped here as they left, reason {reason}{location}: {share} of what was \
+             sent.",
+            dropped = Quantity::of(self.drops(), "packet").rows(rows.take(SHOWN_ROWS)),
+            share = Quantity::share(self.share())
+        )
     }
 
-    fn arithmetic(&self) -> Vec<Check> {
-        vec![same_count(FORMULA, self.all, self.drops(), "packets")]
+    fn only_device(&self) -> Option<Step> {
+        let [(device, rate, row)] = &self.devices[..] else {
+            return None;
+        };
+        let of = namespace(&self.story.netns(self.netns));
+        Some(say!(
+            "{device} is the only interface of {of} that sent, {bytes_per_s} on average.",
+            bytes_per_s = Quantity::rate(*rate).rows([*row])
+        ))
     }
 
-    fn advice(&self, scope: &Scope) -> Vec<Advice> {
-        let queue = self.queue();
+    /// Drops by connection, against drops by reason: those of others' packets, and of what is not TCP's,
+    /// make the difference.
+    fn all_of_these(&self) -> Check {
+        let groups = self.story.packets.all().iter();
+        let same = groups.filter(|g| g.netns == self.netns && g.is_for(self.reason()));
+        let formula = "drops whose packet belonged to a connection seen here = all such drops";
+        let all = same.map(|g| g.count).sum();
+        same_count(formula, all, self.drops(), "packets")
+    }
+
+    fn advice(&self, netns: &Netns) -> [Advice; 2] {
+        let (bytes, rate) = (self.roomy_queue(), Quantity::rate(self.rate()));
+        let wait = Quantity::ns((bytes as f64 / self.rate().max(1.0) * 1e9) as u64);
         let device = self.device().filter(|d| is_plain(d));
-        let show = format!(
-            "tc -s qdisc show{}",
-            device.map_or(String::new(), |d| format!(" dev {d}"))
-        );
-        let wait = queue as f64 / self.rate().max(1.0) * 1e9;
-        vec![
-            Advice {
-                action: format!(
-                    "Let the shaper of {} hold {} (the command shows its kind and limit).",
-                    self.place(),
-                    bytes(queue)
-                ),
-                command: command_in(&scope.netns, &show),
-                r#where: format!("{}; tc qdisc change", namespace(&scope.netns)),
-                risk: format!(
-                    "A packet may then wait {} in a full queue.",
-                    duration(wait as u64)
-                ),
-                expected: format!(
-                    "Two round trips at {} fit: bursts wait and are not dropped.",
-                    bit_rate(self.rate())
-                ),
-                change: Some(Change::QueueLimit {
-                    netns: self.netns,
-                    device: self.device().map(|d| d.to_string()),
-                    bytes: queue,
-                }),
-            },
-            Advice {
-                action: "Or let fq_codel manage the queue below the shaper.".into(),
-                command: device.and_then(|d| {
-                    command_in(
-                        &scope.netns,
-                        &format!("tc qdisc add dev {d} parent 1: fq_codel"),
-                    )
-                }),
-                r#where: "below a shaper with the handle 1:; needs sch_fq_codel in the kernel"
-                    .into(),
-                risk: "Drops remain, one connection at a time and early, as a signal to slow down."
-                    .into(),
-                expected: "Connections share the rate evenly, and short ones do not wait.".into(),
-                change: None,
-            },
+        let dev = device.map_or(String::new(), |d| format!(" dev {d}"));
+        let fq_codel = device.map(|d| format!("tc qdisc add dev {d} parent 1: fq_codel"));
+        [
+            Advice::to(format!(
+                "Let the shaper of {} hold {} (the command shows its kind and limit).",
+                self.named(),
+                Quantity::bytes(bytes)
+            ))
+            .by(command_in(netns, &format!("tc -s qdisc show{dev}")))
+            .at(format!("{}; tc qdisc change", namespace(netns)))
+            .risk(format!("A packet may then wait {wait} in a full queue."))
+            .effect(format!(
+                "Two round trips at {rate} fit: bursts wait and are not dropped."
+            ))
+            .change(Change::QueueLimit {
+                netns: self.netns,
+                device: self.device().map(|d| d.to_string()),
+                bytes,
+            }),
+            Advice::to("Or let fq_codel manage the queue below the shaper.")
+                .by(fq_codel.and_then(|command| command_in(netns, &command)))
+                .at("below a shaper with the handle 1:; needs sch_fq_codel in the kernel")
+                .risk("Drops remain, one connection at a time and early, as a signal to slow down.")
+                .effect("Connections share the rate evenly, and short ones do not wait."),
         ]
     }
+}
+
+fn judge(egress: &Egress) -> Option<Finding> {
+    if egress.drops() < MIN_DROPS || egress.share() < MIN_SHARE {
+        return None;
+    }
+    let (story, netns, place) = (egress.story, egress.netns, egress.named());
+    let scope = senders(
+        story,
+        netns,
+        &egress.ends,
+        Some(format!("qdisc of {place}")),
+    );
+    let dropped = Quantity::of(egress.drops(), "packet");
+    let share = Quantity::share(egress.share());
+    let queue = Quantity::bytes(egress.roomy_queue());
+    let interfaces = egress.devices.len();
+    let advice = egress.advice(&scope.netns);
+    let case = Case::new(story, CAUSE, scope)
+        .placed(Place::ends(&egress.ends))
+        .title([
+            format!(
+                "The queueing discipline of {place} drops packets of this host: {dropped}, {share}."
+            ),
+            format!("The queueing discipline of {place} dropped {dropped}."),
+        ])
+        .fix([
+            format!("Give the shaper of {place} a queue of {queue}, or more rate."),
+            format!("Give the shaper a queue of {queue}, or more rate."),
+        ])
+        .affects(egress.impact(), limited(story, &egress.ends))
+        .because(format!(
+            "the kernel gives {} as the reason of each drop, with the connection",
+            egress.reason()
+        ))
+        .at_most(
+            Level::Medium,
+            egress.device().is_none(),
+            &format!("which of {interfaces} interfaces it is the recording does not tell"),
+        )
+        .steps([egress.sent(), egress.dropped()])
+        .steps(egress.only_device())
+        .checks([egress.all_of_these()])
+        .advise(advice);
+    Some(case.verify(format!(
+        "The drops in `tc -s qdisc show dev {}` stand still while data moves.",
+        egress.device().map_or("DEVICE", |d| &**d)
+    )))
 }
 
 /// A device name that can be pasted into a shell.

@@ -6,6 +6,7 @@ use recording::{RowRef, SourceName, sysctl};
 
 use crate::actions::{command_in, set_sysctl};
 use crate::finding::{Advice, Change, Confidence, Level, Role, Scope};
+use crate::say::Quantity;
 use crate::scope::application;
 
 /// Rows shown per step: enough to look at, not a second recording.
@@ -54,6 +55,12 @@ impl<'a> Scene<'a> {
     /// The rise of a counter in the listener's namespace.
     pub(crate) fn rise(&self, name: &str) -> analysis::Rise {
         self.story.counters.rise(self.listener.netns, name)
+    }
+
+    /// The same, to be told.
+    pub(crate) fn risen(&self, name: &str) -> Quantity {
+        let rise = self.rise(name);
+        Quantity::count(rise.by).rows(rise.rows())
     }
 
     /// A setting of the listener's namespace that is one number.
@@ -193,25 +200,27 @@ pub(crate) fn raise_backlog(
         None => String::new(),
     };
     let port = scene.listener.local.port;
-    let mut advice = vec![Advice {
-        action: format!(
-            "Raise the backlog that {} gives to listen() {from}to {}, and restart it.",
-            application(scope),
-            count(backlog.into())
-        ),
-        command: command_in(&scope.netns, &format!("ss -ltn 'sport = :{port}'")),
-        r#where: format!(
-            "the application's source or configuration; the command shows the limit in force as \
-             Send-Q, at {}",
-            scope.listener
-        ),
-        risk: risk.into(),
-        expected,
-        change: Some(Change::Backlog {
-            listener: scope.listener.clone(),
-            value: backlog,
-        }),
-    }];
+    let larger = Advice::to(format!(
+        "Raise the backlog that {} gives to listen() {from}to {}, and restart it.",
+        application(scope),
+        count(backlog.into())
+    ))
+    .by(command_in(
+        &scope.netns,
+        &format!("ss -ltn 'sport = :{port}'"),
+    ))
+    .at(format!(
+        "the application's source or configuration; the command shows the limit in force as Send-Q, at \
+         {}",
+        scope.listener
+    ))
+    .risk(risk)
+    .effect(expected)
+    .change(Change::Backlog {
+        listener: scope.listener.clone(),
+        value: backlog,
+    });
+    let mut advice = vec![larger];
     if let Some(max) = scene.setting(sysctl::SOMAXCONN)
         && max < backlog.into()
     {

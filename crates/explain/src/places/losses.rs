@@ -1,8 +1,11 @@
 //! What was lost on a path, and how it was noticed.
 
-use analysis::{SLOTS, Story};
+use analysis::{Resends, SLOTS, Story};
 
+use crate::finding::Step;
+use crate::places::listener::SHOWN_ROWS;
 use crate::places::path::{End, Path};
+use crate::say::{Quantity, say};
 
 /// Of what was retransmitted, the share that had to wait for a timer from which on it was messages
 /// that lost their last segment: in a transfer it is one in ten or fewer.
@@ -94,5 +97,22 @@ impl Losses<'_> {
     /// Whether it went on for as long as something was sent.
     pub(crate) fn are_spread(&self) -> bool {
         self.slots.0 * 2 >= self.slots.1
+    }
+
+    /// What was retransmitted, and by what it was noticed.
+    pub(crate) fn retransmitted(&self) -> Step {
+        let resends = || self.suffering.iter().map(|e| &e.transfer.resends);
+        let sum = |of: fn(&Resends) -> u64| Quantity::count(resends().map(of).sum::<u64>());
+        let rows = resends().flat_map(|r| r.rows.first().copied());
+        say!(
+            "{connections} sent {segments} and retransmitted {retransmitted} of them: {fast} on ACKs \
+             or the reordering timer, {probes} as tail loss probes, {timeouts} on the RTO.",
+            connections = Quantity::of(self.ends.len() as u64, "connection"),
+            segments = Quantity::of(self.segments, "segment").rows(rows.take(2 * SHOWN_ROWS)),
+            retransmitted = Quantity::count(self.lost.saturating_add(self.spurious)),
+            fast = sum(|r| r.fast),
+            probes = sum(|r| r.probes),
+            timeouts = sum(|r| r.timeouts)
+        )
     }
 }

@@ -78,11 +78,11 @@ impl Overflow<'_> {
             ),
             (Some(ProcessState::OnCpu), Some(pid)) => (
                 format!("Give {who} more CPU, or start more workers that accept."),
-                Some(format!("perf top -p {pid}")),
+                Some(format!("tcpwhy stat threads --pid {pid}")),
             ),
             (_, Some(pid)) => (
                 format!("Make {who} call accept() whenever one waits, not between other work."),
-                Some(format!("strace -f -e trace=accept,accept4 -p {pid}")),
+                Some(format!("tcpwhy stat threads --pid {pid}")),
             ),
             (_, None) => ("Make the application call accept() sooner.".into(), None),
         };
@@ -100,16 +100,14 @@ impl Overflow<'_> {
             ),
             Strain::Burst => "The queue drains, and SYNs are answered at once.".into(),
         };
-        Advice {
-            action,
-            command,
-            r#where: format!("{who} in {}", namespace(&scope.netns)),
-            risk: "None for TCP; the application has more connections in hand at a time.".into(),
-            expected,
-            change: Some(Change::AcceptFaster {
+        Advice::to(action)
+            .by(command)
+            .at(format!("{who} in {}", namespace(&scope.netns)))
+            .risk("None for TCP; the application has more connections in hand at a time.")
+            .effect(expected)
+            .change(Change::AcceptFaster {
                 listener: scope.listener.clone(),
-            }),
-        }
+            })
     }
 
     fn backlog_advice(&self, scope: &Scope) -> Vec<Advice> {

@@ -1,126 +1,117 @@
 //! What shows a black hole: what hangs, what passes meanwhile, and that nobody told.
 
 use analysis::Stuck;
-use analysis::words::{bytes, count, duration, plural};
-use recording::counter::IN_DEST_UNREACHS;
-use recording::sysctl::TCP_MTU_PROBING;
+use analysis::words::duration;
 
-use super::Case;
+use super::BlackHole;
+use crate::vocabulary::*;
 
-impl Case<'_> {
+impl BlackHole<'_> {
     pub(super) fn evidence(&self) -> Vec<Step> {
-        let hung = plural(self.hung.len() as u64, "connection");
+        let steps = [self.hangs(), self.full_size(), self.passing()].into_iter();
+        let passing = self.acknowledged().into_iter().chain(self.behind());
+        steps.chain(passing).chain(self.untold()).collect()
+    }
+
+    fn hangs(&self) -> Step {
         let stalls = || self.hung.iter().map(|(end, _)| &end.transfer.stall);
-        let most = stalls().map(|s| s.timeouts).max().unwrap_or(0);
         let rows = stalls().flat_map(|s| s.rows.into_iter().flatten());
-        let (flight, pieces) = self.hung.iter().fold((0, 0), |(bytes, pieces), (_, s)| {
-            (bytes + u64::from(s.bytes), pieces + u64::from(s.segments))
-        });
-        let seen = || self.hung.iter().map(|(_, s)| s.row).take(SHOWN_ROWS);
-        let mut steps = vec![
-            Step::new(format!(
-                "{hung} to {} retransmitted one segment over and over on the retransmission timer: {} \
-                 times in all, up to {most} in a row, over {} in the median.",
-                self.path.to,
-                count(self.timeouts()),
-                duration(self.hung_ns())
-            ))
-            .number("hung", self.hung.len())
-            .number("timeouts", self.timeouts())
-            .number("most_in_a_row", most)
-            .number("hung_ns", self.hung_ns())
-            .rows(rows.take(2 * SHOWN_ROWS)),
-            Step::new(format!(
-                "What hangs is of full size: {} in {} of at most {} bytes, which make packets of \
-                 up to {}.",
-                bytes(flight),
-                plural(pieces, "segment"),
-                count(self.mss().into()),
-                count(self.pmtu().into())
-            ))
-            .number("in_flight_bytes", flight)
-            .number("in_flight_segments", pieces)
-            .number("mss", self.mss())
-            .number("pmtu", self.pmtu())
-            .rows(seen()),
-            self.passing(),
-        ];
-        steps.extend(self.untold());
-        steps
+        let to = self.path.to;
+        say!(
+            "{hung} to {to} retransmitted one segment over and over on the RTO: {timeouts} times in \
+             all, up to {most_in_a_row} in a row, over {hung_ns} (median).",
+            hung = Quantity::of(self.hung.len() as u64, "connection"),
+            timeouts = Quantity::count(stalls().map(|s| s.timeouts).sum::<u64>()),
+            most_in_a_row = Quantity::count(stalls().map(|s| s.timeouts).max().unwrap_or(0)),
+            hung_ns = Quantity::new(self.hung_ns(), duration(self.hung_ns()))
+                .rows(rows.take(2 * SHOWN_ROWS))
+        )
+    }
+
+    fn full_size(&self) -> Step {
+        let sum = |of: fn(&Stuck) -> u32| {
+            let each = self.hung.iter().map(|(_, s)| u64::from(of(s)));
+            each.sum::<u64>()
+        };
+        let rows = self.hung.iter().map(|(_, s)| s.row).take(SHOWN_ROWS);
+        say!(
+            "What hangs is of full size: {in_flight_bytes} in {in_flight_segments} of at most {mss} \
+             bytes, which make packets of up to {pmtu}.",
+            in_flight_bytes = Quantity::bytes(sum(|s| s.bytes)).rows(rows),
+            in_flight_segments = Quantity::of(sum(|s| s.segments), "segment"),
+            mss = self.mss(),
+            pmtu = self.pmtu()
+        )
     }
 
     /// That small packets passed.
     fn passing(&self) -> Step {
         let (made, rows) = &self.made;
-        let mut says = format!(
-            "Meanwhile smaller packets passed the same way: {} established",
-            match made {
-                1 => "1 connection was".to_string(),
-                n => format!("{} connections were", count(*n)),
-            }
-        );
-        if self.passed.mean > 0 {
-            says += &format!(
-                ", and segments of up to {} bytes on average were acknowledged",
-                count(self.passed.mean.into())
-            );
-        }
-        let waited: u64 = self.hung.iter().map(|(e, _)| e.transfer.stall.beside).sum();
-        says += &format!("; {} of the timeouts came after such a one.", count(waited));
-        let behind: u64 = self.hung.iter().map(|(_, s)| u64::from(s.sacked)).sum();
-        if behind > 0 {
-            says += &format!(
-                " Of their own segments, {} that came later arrived (SACK).",
-                count(behind)
-            );
-        }
-        Step::new(says)
-            .number("sacked", behind)
-            .number("established", *made)
-            .number("passed_bytes", self.passed.mean)
-            .number("timeouts_after", waited)
-            .rows(rows.iter().copied())
+        let waited = self.hung.iter().map(|(e, _)| e.transfer.stall.beside);
+        say!(
+            "Meanwhile smaller packets passed the same way: {established} opened, and {timeouts_after} \
+             of the timeouts came after one had passed.",
+            established = Quantity::of(*made, "connection").rows(rows.iter().copied()),
+            timeouts_after = Quantity::count(waited.sum::<u64>())
+        )
+    }
+
+    /// What others got acknowledged there.
+    fn acknowledged(&self) -> Option<Step> {
+        let passed_bytes = Quantity::of(self.passed.mean, "byte");
+        (self.passed.mean > 0).then(|| {
+            say!(
+                "Segments of up to {passed_bytes} on average were acknowledged there.",
+                passed_bytes
+            )
+        })
+    }
+
+    /// Their own smaller segments that passed the one that hangs.
+    fn behind(&self) -> Option<Step> {
+        let sacked: u64 = self.hung.iter().map(|(_, s)| u64::from(s.sacked)).sum();
+        let rows = self.hung.iter().map(|(_, s)| s.row).take(SHOWN_ROWS);
+        (sacked > 0).then(|| {
+            say!(
+                "Of their own segments {sacked} that were sent later arrived (SACK).",
+                sacked = Quantity::count(sacked).rows(rows)
+            )
+        })
     }
 
     /// That nothing told the sender: no ICMP came, and it does not probe by itself.
     fn untold(&self) -> Option<Step> {
-        let story = self.path.story;
-        let probing = story.settings.get(self.path.netns, TCP_MTU_PROBING)?;
-        let mut says = format!(
-            "They still take {} bytes for the MTU of the path, and {TCP_MTU_PROBING}={} ",
-            count(self.pmtu().into()),
-            &*probing.text
-        );
-        says += match probing.number(0) {
-            Some(0) => "lets them try nothing smaller.",
-            _ => "lets them try smaller ones only after some timeouts.",
+        let (story, netns) = (self.path.story, self.path.netns);
+        let probing = story.settings.get(netns, sysctl::TCP_MTU_PROBING)?;
+        let smaller = match probing.number(0) {
+            Some(0) => "lets them try nothing smaller",
+            _ => "lets them try smaller ones only after some timeouts",
         };
-        let told = self.told();
-        if let Some(told) = told {
-            says += &format!(
-                " ICMP messages that something was unreachable: {} ({IN_DEST_UNREACHS}).",
-                count(told)
-            );
-        }
-        let step = Step::new(says).number_if("icmp_unreachable", told);
-        Some(step.rows([probing.row]))
+        let (name, value) = (sysctl::TCP_MTU_PROBING, &*probing.text);
+        let pmtu = self.pmtu();
+        let says = format!(
+            "They still take {pmtu} bytes for the MTU of the path, and {name}={value} {smaller}."
+        );
+        // Of those messages "fragmentation needed" is one; IPv4 only.
+        let known = self.path.to.ip().is_ipv4() && story.counters.covers(netns);
+        let told = known.then(|| story.counters.rise(netns, counter::IN_DEST_UNREACHS));
+        let icmp = told.as_ref().map_or(String::new(), |told| {
+            let n = Quantity::count(told.by);
+            let counter = counter::IN_DEST_UNREACHS;
+            format!(" ICMP messages that something was unreachable: {n} ({counter}).")
+        });
+        let rows = told.iter().flat_map(|told| told.rows());
+        let step = Step::new(says + &icmp)
+            .number_if("icmp_unreachable", told.as_ref().map(|told| told.by))
+            .rows([probing.row])
+            .rows(rows);
+        Some(step)
     }
 
-    /// ICMP messages that came, of those among which "fragmentation needed" is; IPv4 only.
-    fn told(&self) -> Option<u64> {
-        let counters = &self.path.story.counters;
-        let known = self.path.to.ip().is_ipv4() && counters.covers(self.path.netns);
-        known.then(|| counters.rise(self.path.netns, IN_DEST_UNREACHS).by)
-    }
-
-    pub(super) fn arithmetic(&self) -> Vec<Check> {
+    /// What the sockets counted of it themselves.
+    pub(super) fn counted(&self) -> Check {
         let sum = |of: fn(&Stuck) -> u64| self.hung.iter().map(|(_, s)| of(s)).sum();
         let formula = "timeouts in a row that the sockets counted = timeouts of one segment seen";
-        let own = same_count(formula, sum(|s| s.counted), sum(|s| s.timeouts), "timeouts");
-        [Some(own), self.path.counted_again()]
-            .into_iter()
-            .flatten()
-            .collect()
+        same_count(formula, sum(|s| s.counted), sum(|s| s.timeouts), "timeouts")
     }
 }
-use crate::vocabulary::*;

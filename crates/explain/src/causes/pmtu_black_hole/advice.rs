@@ -1,0 +1,78 @@
+//! What to do about a black hole: smaller segments, or the ICMP errors that tell of it.
+
+use std::net::IpAddr;
+
+use super::BlackHole;
+use crate::vocabulary::*;
+
+pub(super) fn of(hole: &BlackHole, netns: &Netns) -> Vec<Advice> {
+    let settings = &hole.path.story.settings;
+    let probing = settings.number(hole.path.netns, sysctl::TCP_MTU_PROBING) == Some(0);
+    let probing = probing.then(|| {
+        let risk = "Each new connection hangs for some timeouts (tcp_retries1, about 3 s) first; one \
+                    to a peer that is merely slow may go on with small segments.";
+        let effect = "A connection that hangs tries segments of tcp_base_mss (1,024 bytes) and goes \
+                      on with what passes.";
+        set_sysctl(netns, sysctl::TCP_MTU_PROBING, 1, risk, effect.into())
+    });
+    let (to, (mtu, mss)) = (hole.path.to, hole.safe);
+    let let_icmp_pass = Advice::to(
+        "Let ICMP \"fragmentation needed\" (IPv6: \"packet too big\") pass every firewall between the \
+         narrow link and this host.",
+    )
+    .by(command_in(netns, &format!("tracepath -n {to}")))
+    .at(
+        "firewalls and load balancers of the path; the command shows up to where large packets get",
+    )
+    .risk("Forged ICMP can lower the MTU of a path, though TCP checks it against what is in flight.")
+    .effect("Senders learn the size that fits with the first packet that does not.");
+    let lower_mtu = Advice::to(format!("Or lower the MTU of the route to {to} to {mtu}."))
+        .by_route(netns, to, &format!("mtu {mtu} advmss {mss}"))
+        .risk(
+            "All that goes there has smaller packets, UDP too; on the peer the same is needed for \
+             what it sends.",
+        )
+        .effect("Connections that hang go on with their next timeout.");
+    [clamp(hole, netns), let_icmp_pass]
+        .into_iter()
+        .chain(probing)
+        .chain([lower_mtu])
+        .collect()
+}
+
+fn clamp(hole: &BlackHole, netns: &Netns) -> Advice {
+    let (to, (mtu, mss)) = (hole.path.to, hole.safe);
+    let family = match to.ip() {
+        IpAddr::V4(_) => "ip",
+        IpAddr::V6(_) => "ip6",
+    };
+    let set = format!("tcp flags syn tcp option maxseg size set {mss}");
+    let rules = format!(
+        "nft 'add table inet mss; \
+         add chain inet mss pre {{ type filter hook prerouting priority mangle; }}; \
+         add chain inet mss out {{ type filter hook output priority mangle; }}; \
+         add rule inet mss pre {family} saddr {to} {set}; \
+         add rule inet mss out {family} daddr {to} {set}'"
+    );
+    Advice::to(format!(
+        "Clamp the MSS of connections with {to} to {mss} bytes, here or, better, on the router before \
+         the narrow link (there `size set rt mtu` in the forward chain)."
+    ))
+    .by(command_in(netns, &rules))
+    .at(format!("{}, or a router of the path", namespace(netns)))
+    .risk(format!(
+        "More and smaller packets: {} bytes instead of {}. Connections that are open already stay as \
+         they are; UDP is not helped.",
+        Quantity::count(mss),
+        hole.mss()
+    ))
+    .effect(format!(
+        "Packets have at most {} bytes, which every link that carries IPv6 must take.",
+        Quantity::count(mtu)
+    ))
+    .change(Change::ClampMss {
+        netns: hole.path.netns,
+        to: to.to_string(),
+        mss,
+    })
+}
