@@ -86,3 +86,24 @@ fn keys(head: &Head) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_column_says_what_it_is_and_no_key_is_there_twice() {
+        for view in documented() {
+            let mut keys = BTreeSet::new();
+            for key in view.fields.split(", ").filter(|key| key.starts_with('`')) {
+                assert!(keys.insert(key), "{}: {key}", view.kind);
+            }
+            let rows = view.columns.lines().skip(2);
+            for row in rows.filter(|row| !row.contains("every column of")) {
+                let says = row.split('|').nth(4).unwrap_or_default();
+                assert!(!says.trim().is_empty(), "{}: {row}", view.kind);
+            }
+        }
+    }
+}

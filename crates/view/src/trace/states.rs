@@ -21,6 +21,7 @@ columns! {
     }
     /// State before.
     OLD: left("OLD", 11, &["old_state"], Unit::Name) => |l, _| l.event.old_state.as_ref().into();
+    /// From the old state to the new one.
     ARROW: left("->", 2, &[], Unit::Words) => |_, _| "->".into();
     /// State after.
     NEW: left("NEW", 11, &["state"], Unit::Name) => |l, _| l.event.state.as_ref().into();
