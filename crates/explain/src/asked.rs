@@ -9,6 +9,7 @@ use crate::place::Place;
 use crate::places::listener::Scene;
 use crate::places::losses::Losses;
 use crate::places::path::{End, sample_rows};
+use crate::places::process::connections;
 use crate::places::unanswered_syns::UnansweredSyns;
 use crate::say::{Quantity, say};
 
@@ -19,7 +20,7 @@ pub(crate) type No = fn(&Asked) -> Option<Step>;
 /// A place that causes are asked about; what several of them look at is derived once.
 pub(crate) struct Asked<'a> {
     pub(crate) story: &'a Story,
-    place: &'a Place,
+    pub(crate) place: &'a Place,
     silent: OnceCell<Option<UnansweredSyns<'a>>>,
     losses: OnceCell<Option<Losses<'a>>>,
 }
@@ -41,7 +42,7 @@ impl<'a> Asked<'a> {
             Place::Listener(index) => {
                 Scene::at(self.story, *index).map(UnansweredSyns::of_listener)
             }
-            Place::Ends(_) | Place::Receivers(_) => None,
+            _ => None,
         });
         silent.as_ref()
     }
@@ -53,7 +54,14 @@ impl<'a> Asked<'a> {
                 let ends = ids.iter().filter_map(|id| End::of(self.story, *id));
                 Some(Losses::of(self.story, ends.collect()))
             }
-            Place::At(..) | Place::Listener(_) | Place::Receivers(_) => None,
+            Place::Process(pid) => {
+                let conns = connections(self.story, *pid).into_iter();
+                let ends: Vec<End> = conns
+                    .filter_map(|(id, _)| End::of(self.story, id))
+                    .collect();
+                (!ends.is_empty()).then(|| Losses::of(self.story, ends))
+            }
+            _ => None,
         });
         losses.as_ref()
     }

@@ -13,6 +13,10 @@ pub(crate) enum Place {
     Ends(Vec<ConnId>),
     /// Ends that receive from senders on other hosts.
     Receivers(Vec<ConnId>),
+    /// A process that waits for a CPU.
+    Process(u32),
+    /// CPUs on which the kernel's threads for packets wait.
+    Cpus(Vec<u32>),
 }
 
 impl Place {

@@ -12,7 +12,6 @@ use analysis::words::{count, duration, figure, fitting, percent, plural, rounded
 
 use crate::finding::{Confidence, RuledOut};
 use crate::places::listener::doubts;
-use crate::places::runqueue::softirq_waited;
 use crate::vocabulary::*;
 use kinds::{KINDS, Kind, LookedUp, Walked};
 
@@ -29,7 +28,7 @@ pub(crate) const CAUSE: Cause = Cause {
     seen_from: "2 % of one CPU spent in walking a table",
     rivals: &[],
     explains: &[],
-    no: None,
+    no: Some(no),
     symptom: None,
     find,
 };
@@ -40,6 +39,38 @@ const LEAST_CPU: f64 = 0.02;
 const LEAST_SAMPLES: u64 = 50;
 /// How far the cost of an entry may be from the usual one: it depends on the caches.
 const COST_FACTOR: f64 = 8.0;
+
+/// Hardly anything walks such a structure, or what does has a short way.
+fn no(asked: &Asked) -> Option<Step> {
+    let profile = &asked.story.profile;
+    let walking = |kind: &Kind| samples(profile.passing(kind.functions));
+    let of_samples = samples(&profile.groups);
+    let mut busy = KINDS.iter().filter(|kind| {
+        let n = walking(kind);
+        n >= LEAST_SAMPLES && profile.of_one_cpu(n) >= LEAST_CPU
+    });
+    let Some(kind) = busy.next() else {
+        let walking: u64 = KINDS.iter().map(walking).sum();
+        return (of_samples > 0).then(|| {
+            say!(
+                "{walking} of {of_samples} are in functions that walk a lookup structure",
+                walking = Quantity::count(walking),
+                of_samples = Quantity::of(of_samples, "sample")
+            )
+        });
+    };
+    let sizes = asked.story.structures.named(kind.structure);
+    let (walk, row) = sizes
+        .map(|(_, size)| (kind.walk(size), size.fullest.row))
+        .max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let name = kind.name;
+    (walk < kind.least_walk && busy.next().is_none()).then(|| {
+        say!(
+            "a look-up in {name} passes {mean_chain} entries",
+            mean_chain = Quantity::new(walk, figure(walk)).rows([row])
+        )
+    })
+}
 
 /// A structure that is walked too long.
 struct Case<'a> {
@@ -98,10 +129,10 @@ impl<'a> Case<'a> {
     /// The profile does not tell namespaces apart: of several structures the one that most entries
     /// were passed in is the one.
     fn of(story: &'a Story, kind: &'static Kind) -> Option<Case<'a>> {
-        let walks = story.structures.named(kind.structure).map(|(netns, size)| {
-            let walk = size.fullest.chain().unwrap_or(size.fullest.entries as f64);
-            (walk, netns, size)
-        });
+        let walks = story
+            .structures
+            .named(kind.structure)
+            .map(|(netns, size)| (kind.walk(size), netns, size));
         let walks = walks.filter(|(walk, ..)| *walk >= kind.least_walk);
         let lookups = |netns| looked_up(story, kind.looked_up, netns).0.max(1);
         let passed = |walk: f64, netns| walk * lookups(netns) as f64;
@@ -339,16 +370,6 @@ impl<'a> Case<'a> {
     fn ruled_out(&self) -> Vec<RuledOut> {
         let here = self.samples();
         let search = super::port_search_cost::searching(self.story);
-        let starved = softirq_waited(self.story).map(|ns| {
-            RuledOut::new(
-                Id::SOFTIRQ_STARVATION,
-                format!(
-                    "the kernel's threads for packets waited {} for a CPU; the walk used {}",
-                    duration(ns),
-                    duration((self.cpu_seconds() * 1e9) as u64)
-                ),
-            )
-        });
         let searched = RuledOut::new(
             Id::PORT_SEARCH_COST,
             format!(
@@ -358,7 +379,7 @@ impl<'a> Case<'a> {
                 self.kind.walked.name()
             ),
         );
-        [searched].into_iter().chain(starved).collect()
+        vec![searched]
     }
 }
 

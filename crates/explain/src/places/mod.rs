@@ -1,5 +1,5 @@
 //! Places that causes look at, with what several of them derive there: listeners, paths, unanswered SYNs,
-//! run queues, port searches.
+//! processes and their run queues, port searches.
 
 pub(crate) mod listener;
 pub(crate) mod losses;
@@ -7,6 +7,7 @@ pub(crate) mod lost_syn;
 pub(crate) mod options;
 pub(crate) mod path;
 pub(crate) mod port_search;
+pub(crate) mod process;
 pub(crate) mod runqueue;
 pub(crate) mod server_resets;
 pub(crate) mod unanswered_syns;

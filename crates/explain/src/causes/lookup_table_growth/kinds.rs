@@ -1,6 +1,7 @@
 //! The structures that packets walk, what walks them, and from when on that is too long.
 
 use analysis::profile::Group;
+use analysis::structures::Structure;
 use recording::counter;
 
 /// A kind of structure that packets walk.
@@ -24,6 +25,13 @@ pub(super) struct Kind {
     pub(super) walked: Walked,
     /// What is looked up, once each.
     pub(super) looked_up: LookedUp,
+}
+
+impl Kind {
+    /// Entries that a look-up passes in a structure of this kind at its fullest.
+    pub(super) fn walk(&self, size: &Structure) -> f64 {
+        size.fullest.chain().unwrap_or(size.fullest.entries as f64)
+    }
 }
 
 /// Where the CPUs are when they walk a structure.
