@@ -5,10 +5,11 @@ use std::cell::OnceCell;
 use analysis::Story;
 
 use crate::finding::Step;
-use crate::place::Place;
+use crate::place::{Place, SlowCalls};
 use crate::places::listener::Scene;
 use crate::places::losses::Losses;
 use crate::places::path::{End, sample_rows};
+use crate::places::port_search::Destination;
 use crate::places::process::connections;
 use crate::places::unanswered_syns::UnansweredSyns;
 use crate::say::{Quantity, say};
@@ -23,6 +24,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) place: &'a Place,
     silent: OnceCell<Option<UnansweredSyns<'a>>>,
     losses: OnceCell<Option<Losses<'a>>>,
+    destination: OnceCell<Option<Destination<'a>>>,
 }
 
 impl<'a> Asked<'a> {
@@ -32,6 +34,7 @@ impl<'a> Asked<'a> {
             place,
             silent: OnceCell::new(),
             losses: OnceCell::new(),
+            destination: OnceCell::new(),
         }
     }
 
@@ -39,6 +42,10 @@ impl<'a> Asked<'a> {
     pub(crate) fn silent(&self) -> Option<&UnansweredSyns<'a>> {
         let silent = self.silent.get_or_init(|| match self.place {
             Place::At(netns, at) => Some(UnansweredSyns::at(self.story, *netns, *at)),
+            Place::LocalPorts(netns, _, to) => {
+                let netns = to.is_loopback().then_some(*netns);
+                Some(UnansweredSyns::at(self.story, netns, *to))
+            }
             Place::Listener(index) => {
                 Scene::at(self.story, *index).map(UnansweredSyns::of_listener)
             }
@@ -64,6 +71,23 @@ impl<'a> Asked<'a> {
             _ => None,
         });
         losses.as_ref()
+    }
+
+    /// The connects that local ports were wanted for.
+    pub(crate) fn destination(&self) -> Option<&Destination<'a>> {
+        let destination = self.destination.get_or_init(|| match self.place {
+            Place::LocalPorts(netns, from, to) => Destination::of(self.story, *netns, *from, *to),
+            _ => None,
+        });
+        destination.as_ref()
+    }
+
+    /// The calls that took long.
+    pub(crate) fn calls(&self) -> Option<SlowCalls> {
+        match self.place {
+            Place::Calls(calls) => Some(calls.clone()),
+            _ => self.destination()?.slow_calls(),
+        }
     }
 
     /// Of ends whose senders are elsewhere: that the path had brought what waited here to be read.

@@ -30,10 +30,22 @@ pub(crate) const CAUSE: Cause = Cause {
     seen_from: "10 refused connects, 2 a second",
     rivals: &[],
     explains: &[],
-    no: None,
+    no: Some(no),
     symptom: Some(Symptom::Connects),
     find,
 };
+
+/// Of connects that failed without a local port: hardly one was answered.
+fn no(asked: &Asked) -> Option<Step> {
+    let failed = asked.destination()?.without_port();
+    let refused = failed.filter(|c| c.refused.is_some()).count() as u64;
+    (refused < MIN_REFUSED).then(|| {
+        say!(
+            "{refused} of them got a reset",
+            refused = Quantity::count(refused)
+        )
+    })
+}
 
 /// Fewer are somebody trying, or a service that was starting.
 const MIN_REFUSED: u64 = 10;

@@ -54,8 +54,26 @@ enum Why<'a> {
     Quota(Quota<'a>),
 }
 
-/// No thread of an application waits as long.
 fn no(asked: &Asked) -> Option<Step> {
+    was_on_cpu(asked).or_else(|| nobody_waits(asked))
+}
+
+/// Calls that took long were running for most of it.
+fn was_on_cpu(asked: &Asked) -> Option<Step> {
+    let calls = asked.calls()?;
+    let call = calls.call;
+    let (took, on_cpu) = (Quantity::ns(calls.took_ns), Quantity::ns(calls.on_cpu_ns));
+    (calls.on_cpu_ns.saturating_mul(2) >= calls.took_ns).then(|| {
+        say!(
+            "of {took} in {call} {on_cpu} were on a CPU: it did not wait for one",
+            took,
+            on_cpu
+        )
+    })
+}
+
+/// No thread of an application waits as long.
+fn nobody_waits(asked: &Asked) -> Option<Step> {
     let owners = owners(asked.story);
     let threads = asked.story.threads.all();
     let theirs = threads.filter(|t| owners.contains(&t.pid) && !serves_softirq(&t.comm));

@@ -369,7 +369,11 @@ impl<'a> Case<'a> {
 
     fn ruled_out(&self) -> Vec<RuledOut> {
         let here = self.samples();
-        let search = super::port_search_cost::searching(self.story);
+        let search = samples(
+            self.story
+                .profile
+                .passing(crate::places::port_search::FUNCTIONS),
+        );
         let searched = RuledOut::new(
             Id::PORT_SEARCH_COST,
             format!(
