@@ -20,6 +20,8 @@ pub(crate) enum Place {
     Cpus(Vec<u32>),
     /// The local ports of an address that connect to a destination, in a namespace.
     LocalPorts(u32, Addr, Endpoint),
+    /// A lookup structure, as `table_size` calls it, of a namespace; 0 for the host's.
+    Table(u32, &'static str),
     /// System calls that took long.
     Calls(SlowCalls),
 }

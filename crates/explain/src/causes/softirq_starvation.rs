@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use analysis::Thread;
+use analysis::profile::samples;
 use analysis::words::{duration, percent};
 
 use crate::places::runqueue::{Rivals, serves_softirq, thread_step};
@@ -45,17 +46,19 @@ struct Starved<'a> {
     overruns: Option<Quantity>,
 }
 
-/// None of these threads waits as long.
 fn no(asked: &Asked) -> Option<Step> {
-    let story = asked.story;
-    let serving = || story.threads.all().filter(|t| serves_softirq(&t.comm));
-    if !story.health.has(&SourceName::Threads) || serving().any(waits) {
-        return None;
+    if !asked.story.health.has(&SourceName::Threads) {
+        return nobody_ahead(asked.story);
     }
-    let waited = serving().fold(0u64, |sum, t| sum.saturating_add(t.waited_ns));
-    let rows = serving().flat_map(Thread::rows).take(SHOWN_ROWS);
+    let threads = asked.story.threads.all();
+    let serving: Vec<&Thread> = threads.filter(|t| serves_softirq(&t.comm)).collect();
+    let waited = serving.iter().map(|t| t.waited_ns).sum::<u64>();
+    let rows = serving.iter().flat_map(|t| t.rows()).take(SHOWN_ROWS);
     let softirq_waited = Quantity::ns(waited).rows(rows);
-    let threads = story.threads.all();
+    if serving.iter().any(|t| waits(t)) {
+        return behind_equals(asked.story, &serving, softirq_waited);
+    }
+    let threads = asked.story.threads.all();
     let longest = match asked.place {
         Place::Process(pid) => threads
             .filter(|t| t.pid == *pid)
@@ -75,6 +78,41 @@ fn no(asked: &Asked) -> Option<Step> {
             softirq_waited
         ),
     })
+}
+
+/// They wait, but not behind somebody who comes first.
+fn behind_equals(story: &Story, serving: &[&Thread], softirq_waited: Quantity) -> Option<Step> {
+    let waiting = serving.iter().filter(|t| waits(t));
+    let ahead = waiting.map(|t| Rivals::of(story, t, own_cpu(t)).that_come_first());
+    let ahead: Vec<Rivals> = ahead.collect();
+    let behind: u64 = ahead.iter().map(Rivals::explained_ns).sum();
+    (!ahead.iter().any(Rivals::explain_the_wait)).then(|| {
+        say!(
+            "the kernel's threads for packets waited {softirq_waited} for a CPU in all, {behind} of it \
+             behind somebody who comes first",
+            softirq_waited,
+            behind = Quantity::ns(behind)
+        )
+    })
+}
+
+/// Where threads were not recorded: what keeps the kernel from its work runs outside of it.
+fn nobody_ahead(story: &Story) -> Option<Step> {
+    let busy = story.profile.groups.iter().filter(|g| !g.is_idle());
+    let outside = samples(busy.clone().filter(|g| !g.in_kernel()));
+    let of = samples(busy);
+    ((outside as f64) < LEAST_SHARE * of as f64).then(|| {
+        say!(
+            "{outside_kernel} of {busy_samples} were outside the kernel: nobody kept it from its work",
+            outside_kernel = Quantity::count(outside),
+            busy_samples = Quantity::of(of, "busy sample")
+        )
+    })
+}
+
+/// The CPU that a thread is bound to, as its name has it.
+fn own_cpu(thread: &Thread) -> Option<u32> {
+    thread.comm.strip_prefix("ksoftirqd/")?.parse().ok()
 }
 
 /// Whether a thread for packets waits so long that it is felt.
@@ -144,8 +182,7 @@ fn judge(starved: &Starved) -> Finding {
 
 impl<'a> Starved<'a> {
     fn of(story: &'a Story, thread: &'a Thread) -> Option<Starved<'a>> {
-        let number = thread.comm.strip_prefix("ksoftirqd/");
-        let cpu = number.and_then(|n| n.parse().ok());
+        let cpu = own_cpu(thread);
         let mut overruns = None;
         if let Some(number) = cpu {
             // Without a reading of softnet nobody knows what it waits for.

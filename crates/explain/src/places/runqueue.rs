@@ -138,7 +138,7 @@ impl<'a> Rivals<'a> {
 
     /// How much of the thread's wait, ns, others were seen to use its CPUs: part by part of the
     /// recording, for a CPU that was busy at other times explains nothing.
-    fn explained_ns(&self) -> u64 {
+    pub(crate) fn explained_ns(&self) -> u64 {
         let mut busy = [0u64; PARTS as usize];
         let pids: BTreeSet<u32> = self.others.iter().map(|r| r.pid).collect();
         let here = self.story.profile.groups.iter();

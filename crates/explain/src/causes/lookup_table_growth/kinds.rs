@@ -1,7 +1,7 @@
 //! The structures that packets walk, what walks them, and from when on that is too long.
 
 use analysis::profile::Group;
-use analysis::structures::Structure;
+use analysis::structures::Size;
 use recording::counter;
 
 /// A kind of structure that packets walk.
@@ -27,11 +27,9 @@ pub(super) struct Kind {
     pub(super) looked_up: LookedUp,
 }
 
-impl Kind {
-    /// Entries that a look-up passes in a structure of this kind at its fullest.
-    pub(super) fn walk(&self, size: &Structure) -> f64 {
-        size.fullest.chain().unwrap_or(size.fullest.entries as f64)
-    }
+/// Entries that a look-up passes: those of a chain, or all of them where there are no buckets.
+pub(super) fn passed(size: &Size) -> f64 {
+    size.chain().unwrap_or(size.entries as f64)
 }
 
 /// Where the CPUs are when they walk a structure.
