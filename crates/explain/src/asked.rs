@@ -6,11 +6,13 @@ use ahash::AHashSet;
 use analysis::{Conn, Story, Way};
 
 use crate::finding::Step;
-use crate::place::Place;
+use crate::place::{Place, SlowCalls};
 use crate::places::listener::Scene;
 use crate::places::losses::Losses;
 use crate::places::options::WithoutOptions;
 use crate::places::path::{End, sample_rows};
+use crate::places::port_search::Destination;
+use crate::places::process::connections;
 use crate::places::refusals::Refusals;
 use crate::places::reset_ends::ResetEnds;
 use crate::places::unanswered_syns::UnansweredSyns;
@@ -23,11 +25,12 @@ pub(crate) type No = fn(&Asked) -> Option<Step>;
 /// A place that causes are asked about; what several of them look at is derived once.
 pub(crate) struct Asked<'a> {
     pub(crate) story: &'a Story,
-    place: &'a Place,
+    pub(crate) place: &'a Place,
     silent: OnceCell<Option<UnansweredSyns<'a>>>,
     losses: OnceCell<Option<Losses<'a>>>,
     refusals: OnceCell<Option<Refusals<'a>>>,
     resets: OnceCell<Option<ResetEnds<'a>>>,
+    destination: OnceCell<Option<Destination<'a>>>,
 }
 
 impl<'a> Asked<'a> {
@@ -39,6 +42,7 @@ impl<'a> Asked<'a> {
             losses: OnceCell::new(),
             refusals: OnceCell::new(),
             resets: OnceCell::new(),
+            destination: OnceCell::new(),
         }
     }
 
@@ -46,6 +50,10 @@ impl<'a> Asked<'a> {
     pub(crate) fn silent(&self) -> Option<&UnansweredSyns<'a>> {
         let silent = self.silent.get_or_init(|| match self.place {
             Place::At(netns, at) => Some(UnansweredSyns::at(self.story, *netns, *at)),
+            Place::LocalPorts(netns, _, to) => {
+                let netns = to.is_loopback().then_some(*netns);
+                Some(UnansweredSyns::at(self.story, netns, *to))
+            }
             Place::Listener(index) => {
                 Scene::at(self.story, *index).map(UnansweredSyns::of_listener)
             }
@@ -64,6 +72,13 @@ impl<'a> Asked<'a> {
             Place::Ends(ids) => {
                 let ends = ids.iter().filter_map(|id| End::of(self.story, *id));
                 Some(Losses::of(self.story, ends.collect()))
+            }
+            Place::Process(pid) => {
+                let conns = connections(self.story, *pid).into_iter();
+                let ends: Vec<End> = conns
+                    .filter_map(|(id, _)| End::of(self.story, id))
+                    .collect();
+                (!ends.is_empty()).then(|| Losses::of(self.story, ends))
             }
             _ => None,
         });
@@ -112,6 +127,23 @@ impl<'a> Asked<'a> {
         let there = self.story.conns.iter().filter(|c| ways.contains(&way(c)));
         let retried = there.clone().filter(|c| c.syn_retries > 0);
         Some((there.count() as u64, retried.count() as u64))
+    }
+
+    /// The connects that local ports were wanted for.
+    pub(crate) fn destination(&self) -> Option<&Destination<'a>> {
+        let destination = self.destination.get_or_init(|| match self.place {
+            Place::LocalPorts(netns, from, to) => Destination::of(self.story, *netns, *from, *to),
+            _ => None,
+        });
+        destination.as_ref()
+    }
+
+    /// The calls that took long.
+    pub(crate) fn calls(&self) -> Option<SlowCalls> {
+        match self.place {
+            Place::Calls(calls) => Some(calls.clone()),
+            _ => self.destination()?.slow_calls(),
+        }
     }
 
     /// Of ends whose senders are elsewhere: that the path had brought what waited here to be read.

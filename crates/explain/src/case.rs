@@ -7,6 +7,7 @@ use recording::SourceName;
 use crate::cause::Cause;
 use crate::finding::{Advice, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
 use crate::lost::Lost;
+use crate::moment::Since;
 use crate::place::Place;
 
 /// A case of a cause.
@@ -75,6 +76,12 @@ impl<'a> Case<'a> {
     /// How many suffer, and the time that they lost.
     pub fn affects(mut self, impact: Impact, lost: Lost) -> Self {
         (self.finding.impact, self.finding.lost_s) = (impact, lost);
+        self
+    }
+
+    /// Since when, where that is no row of its evidence.
+    pub(crate) fn since(mut self, since: Since) -> Self {
+        self.finding.since = Some(since);
         self
     }
 

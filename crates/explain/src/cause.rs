@@ -73,13 +73,3 @@ pub enum Ground {
 
 /// Findings reported per cause; a host with more listeners in trouble has one problem, not many.
 pub(crate) const MOST_PER_CAUSE: usize = 100;
-
-/// The findings of one cause: of the places it looks at, those where it has a case.
-pub(crate) fn findings<T, C>(
-    places: impl IntoIterator<Item = T>,
-    case: impl Fn(T) -> Option<C>,
-    finding: impl Fn(&C) -> Finding,
-) -> Vec<Finding> {
-    let cases = places.into_iter().filter_map(case);
-    cases.map(|case| finding(&case)).collect()
-}

@@ -1,6 +1,7 @@
 //! The place of a finding, by which its rivals are asked and its consequences known.
 
 use analysis::{ConnId, Endpoint};
+use recording::Addr;
 
 /// Where a case is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,27 @@ pub(crate) enum Place {
     Resets(Vec<ConnId>),
     /// Ends of connections that run without SACK or window scaling.
     WithoutOptions(Vec<ConnId>),
+    /// A process that waits for a CPU.
+    Process(u32),
+    /// CPUs on which the kernel's threads for packets wait.
+    Cpus(Vec<u32>),
+    /// The local ports of an address that connect to a destination, in a namespace.
+    LocalPorts(u32, Addr, Endpoint),
+    /// A lookup structure, as `table_size` calls it, of a namespace; 0 for the host's.
+    Table(u32, &'static str),
+    /// System calls that took long.
+    Calls(SlowCalls),
+}
+
+/// Calls that took long, and how much of that their threads were on a CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SlowCalls {
+    /// Where they were called.
+    pub(crate) netns: u32,
+    /// As in `connect()`.
+    pub(crate) call: &'static str,
+    pub(crate) took_ns: u64,
+    pub(crate) on_cpu_ns: u64,
 }
 
 impl Place {

@@ -7,7 +7,7 @@ pub(crate) use recording::{RowRef, SourceName, counter, sysctl};
 pub(crate) use crate::actions::{command_in, repair_path, set_sysctl};
 pub(crate) use crate::asked::Asked;
 pub(crate) use crate::case::Case;
-pub(crate) use crate::cause::{Cause, Ground, MOST_PER_CAUSE, findings};
+pub(crate) use crate::cause::{Cause, Ground, MOST_PER_CAUSE};
 pub(crate) use crate::checks::{at_least, same_count};
 pub(crate) use crate::correlated_counters::Symptom;
 pub(crate) use crate::finding::{

@@ -43,7 +43,9 @@ const MIN_PER_CLIENT: u64 = 5;
 const SHOWN_ADDRESSES: usize = 3;
 
 fn no(asked: &Asked) -> Option<Step> {
-    let resets = asked.resets()?;
+    let Some(resets) = asked.resets() else {
+        return few_without_port(asked);
+    };
     if resets.refused.is_empty() {
         return resets.answered();
     }
@@ -51,6 +53,18 @@ fn no(asked: &Asked) -> Option<Step> {
         true => refused_by_another(resets),
         false => never_came(resets),
     }
+}
+
+/// Of connects that failed without a local port: hardly one was answered.
+fn few_without_port(asked: &Asked) -> Option<Step> {
+    let failed = asked.destination()?.without_port();
+    let refused = failed.filter(|c| c.refused.is_some()).count() as u64;
+    (refused < MIN_REFUSED).then(|| {
+        say!(
+            "{refused} of them got a reset",
+            refused = Quantity::count(refused)
+        )
+    })
 }
 
 /// The kernel of the server's end says itself what it refused.

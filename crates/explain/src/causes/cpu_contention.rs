@@ -6,11 +6,10 @@ use std::collections::BTreeSet;
 
 use analysis::Thread;
 use analysis::stats::ratio;
-use analysis::words::{count, duration, figure, fitting, percent, plural};
+use analysis::words::{duration, figure, percent};
 
-use crate::finding::{Confidence, RuledOut};
-use crate::places::listener::doubts;
-use crate::places::runqueue::{Rivals, serves_softirq, softirq_waited, thread_step};
+use crate::places::process::{connections, listens, owners};
+use crate::places::runqueue::{Rivals, serves_softirq, thread_step};
 use crate::vocabulary::*;
 use quota::Quota;
 
@@ -22,11 +21,11 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Host,
     needs: &[&[SourceName::Threads]],
     seen_from: "a thread runnable 30 % of the time, 200 ms in all",
-    rivals: &[],
+    rivals: &[Id::SOFTIRQ_STARVATION, Id::PATH_LOSS],
     explains: &[],
-    no: None,
+    no: Some(no),
     symptom: None,
-    find,
+    find: |story| places(story).iter().map(judge).collect(),
 };
 
 /// Below this share of the time, waiting is what every busy host has.
@@ -39,7 +38,7 @@ const LEAST_TO_RUNNING: f64 = 0.5;
 const LEAST_MEAN_NS: u64 = 1_000_000;
 
 /// A thread that waits, and for what.
-struct Case<'a> {
+struct Waiter<'a> {
     story: &'a Story,
     thread: &'a Thread,
     why: Why<'a>,
@@ -55,26 +54,37 @@ enum Why<'a> {
     Quota(Quota<'a>),
 }
 
-fn find(story: &Story) -> Vec<Finding> {
-    let owners = owners(story);
-    // Of a process, the thread that waits most.
-    let mut seen = BTreeSet::new();
-    let mut waiting: Vec<&Thread> = story.threads.all().filter(|t| waits(t)).collect();
-    waiting.sort_by_key(|t| std::cmp::Reverse(t.waited_ns));
-    waiting.retain(|t| owners.contains(&t.pid) && !serves_softirq(&t.comm));
-    waiting.retain(|t| seen.insert(t.pid));
-    waiting.truncate(MOST_PER_CAUSE);
-    let mut cases: Vec<Case> = waiting
-        .into_iter()
-        .filter_map(|t| Case::of(story, t))
-        .collect();
-    // Where it is not known who is in a cgroup, its throttling explains one process.
-    let mut guessed = BTreeSet::new();
-    cases.retain(|case| match &case.why {
-        Why::Quota(quota) if !quota.certain => guessed.insert(quota.cgroup),
-        _ => true,
-    });
-    cases.iter().map(Case::finding).collect()
+fn no(asked: &Asked) -> Option<Step> {
+    was_on_cpu(asked).or_else(|| nobody_waits(asked))
+}
+
+/// Calls that took long were running for most of it.
+fn was_on_cpu(asked: &Asked) -> Option<Step> {
+    let calls = asked.calls()?;
+    let call = calls.call;
+    let (took, on_cpu) = (Quantity::ns(calls.took_ns), Quantity::ns(calls.on_cpu_ns));
+    (calls.on_cpu_ns.saturating_mul(2) >= calls.took_ns).then(|| {
+        say!(
+            "of {took} in {call} {on_cpu} were on a CPU: it did not wait for one",
+            took,
+            on_cpu
+        )
+    })
+}
+
+/// No thread of an application waits as long.
+fn nobody_waits(asked: &Asked) -> Option<Step> {
+    let owners = owners(asked.story);
+    let threads = asked.story.threads.all();
+    let theirs = threads.filter(|t| owners.contains(&t.pid) && !serves_softirq(&t.comm));
+    let longest = theirs.max_by_key(|t| (waits(t), t.waited_ns))?;
+    let comm = &longest.comm;
+    (!waits(longest)).then(|| {
+        say!(
+            "of the applications {comm} waited longest for a CPU, {waiting_share} of the time",
+            waiting_share = Quantity::share(longest.waiting()).rows(longest.rows())
+        )
+    })
 }
 
 /// Whether a thread waits for a CPU more than it should.
@@ -84,16 +94,90 @@ fn waits(thread: &Thread) -> bool {
         && thread.waited_ns as f64 >= LEAST_TO_RUNNING * thread.on_cpu_ns as f64
 }
 
-/// Processes that hold listeners, or that called connect().
-fn owners(story: &Story) -> BTreeSet<u32> {
-    let holders = story.listeners.all.iter().flat_map(|l| &l.holders);
-    let callers = story.conns.iter().filter_map(|c| c.pid);
-    holders.map(|h| h.pid).chain(callers).collect()
+fn places(story: &Story) -> Vec<Waiter<'_>> {
+    let owners = owners(story);
+    // Of a process, the thread that waits most.
+    let mut seen = BTreeSet::new();
+    let mut waiting: Vec<&Thread> = story.threads.all().filter(|t| waits(t)).collect();
+    waiting.sort_by_key(|t| std::cmp::Reverse(t.waited_ns));
+    waiting.retain(|t| owners.contains(&t.pid) && !serves_softirq(&t.comm));
+    waiting.retain(|t| seen.insert(t.pid));
+    waiting.truncate(MOST_PER_CAUSE);
+    let waiters = waiting.into_iter().filter_map(|t| Waiter::of(story, t));
+    // Where it is not known who is in a cgroup, its throttling explains one process.
+    let mut guessed = BTreeSet::new();
+    let once = waiters.filter(|waiter| match &waiter.why {
+        Why::Quota(quota) if !quota.certain => guessed.insert(quota.cgroup),
+        _ => true,
+    });
+    once.collect()
 }
 
-impl<'a> Case<'a> {
-    fn of(story: &'a Story, thread: &'a Thread) -> Option<Case<'a>> {
-        let conns = connections(story, thread.pid);
+fn judge(waiter: &Waiter) -> Finding {
+    let (story, thread) = (waiter.story, waiter.thread);
+    let who = format!("{} (pid {})", thread.comm, thread.pid);
+    let share = percent(thread.waiting());
+    let case = Case::new(story, CAUSE, waiter.scope())
+        .placed(Place::Process(thread.pid))
+        .affects(waiter.impact(), waiter.lost())
+        .because("the scheduler itself told when the thread was runnable and when it ran")
+        .steps([waiter.connections_step(&who)])
+        .steps(waiter.wake_step())
+        .steps([thread_step(thread, &who)]);
+    let case = match &waiter.why {
+        Why::Rivals(rivals) => {
+            let (place, ahead) = (rivals.place(), rivals.ahead());
+            case.title([
+                format!("{who} waits {share} of the time for {place}, behind {ahead}."),
+                format!("{who} waits {share} of the time for {place}."),
+            ])
+            .fix([match rivals.may_yield() {
+                true => format!("Run {ahead} under SCHED_IDLE, or move it to another CPU."),
+                false => format!("Give {} more CPU than {place}.", thread.comm),
+            }])
+            .rests_on(&[SourceName::Profile])
+            .steps([rivals.step()])
+            .checks([rivals.check()])
+            .advise(waiter.beside(rivals, &who))
+        }
+        Why::Quota(quota) => {
+            let cgroup = quota.cgroup;
+            // Half as much again, for bursts.
+            let cpus = (waiter.wanted_cpus() * 15.0).ceil() / 10.0;
+            let more = figure(cpus);
+            case.title([
+                format!(
+                    "{who} waits {share} of the time: cgroup {cgroup} has spent its CPU quota."
+                ),
+                format!("{who} waits {share} of the time: its cgroup's CPU quota is spent."),
+            ])
+            .fix([
+                format!("Raise the CPU quota of cgroup {cgroup} to {more} CPUs."),
+                format!("Raise the CPU quota of its cgroup to {more} CPUs."),
+            ])
+            .at_most(
+                Level::Medium,
+                !quota.certain,
+                "the only cgroup that was throttled; that the process is in it is not recorded \
+                 (cgroup v1)",
+            )
+            .rests_on(&[SourceName::Cgroups])
+            .steps([quota.step()])
+            .checks(quota.checks(story, thread))
+            .advise([quota.advice(thread, cpus)])
+        }
+    };
+    case.verify(format!(
+        "Under the same load `tcpwhy stat threads` shows less than {} in column LAT for {}.",
+        percent(LEAST_SHARE),
+        thread.comm
+    ))
+}
+
+impl<'a> Waiter<'a> {
+    fn of(story: &'a Story, thread: &'a Thread) -> Option<Waiter<'a>> {
+        let conns = connections(story, thread.pid).into_iter();
+        let conns: Vec<&Conn> = conns.map(|(_, c)| c).collect();
         let why = match Quota::of(story, thread) {
             Some(quota) => Why::Quota(quota),
             None => {
@@ -104,7 +188,7 @@ impl<'a> Case<'a> {
                 Why::Rivals(rivals)
             }
         };
-        (!conns.is_empty()).then_some(Case {
+        (!conns.is_empty()).then_some(Waiter {
             story,
             thread,
             why,
@@ -112,37 +196,8 @@ impl<'a> Case<'a> {
         })
     }
 
-    fn finding(&self) -> Finding {
-        let checks = self.arithmetic();
-        let advice = self.advice();
-        Finding {
-            cause: CAUSE.id,
-            number: CAUSE.number.into(),
-            place: None,
-            lost_s: self.lost(),
-            since: None,
-            episodes: Vec::new(),
-            title: self.title(),
-            fix: self.fix(),
-            impact: self.impact(),
-            confidence: self.confidence(&checks),
-            evidence: self.evidence(),
-            arithmetic: checks,
-            ruled_out: self.ruled_out(),
-            advice,
-            verify: format!(
-                "Under the same load `tcpwhy stat threads` shows less than {} in column LAT for \
-                 {}.",
-                percent(LEAST_SHARE),
-                self.thread.comm
-            ),
-            scope: self.scope(),
-        }
-    }
-
     fn scope(&self) -> Scope {
         let thread = self.thread;
-        let listens = self.listens();
         let netns = self.conns.first().map_or(0, |c| c.netns);
         Scope {
             netns: self.story.netns(netns),
@@ -150,7 +205,7 @@ impl<'a> Case<'a> {
                 Why::Rivals(rivals) => rivals.place(),
                 Why::Quota(quota) => format!("cgroup {}", quota.cgroup),
             }),
-            role: match listens {
+            role: match listens(self.story, thread.pid) {
                 true => Role::Listener,
                 false => Role::Client,
             },
@@ -158,57 +213,6 @@ impl<'a> Case<'a> {
             pids: vec![thread.pid],
             comm: Some(thread.comm.to_string()),
             ..Scope::default()
-        }
-    }
-
-    fn listens(&self) -> bool {
-        let mut holders = self.story.listeners.all.iter().flat_map(|l| &l.holders);
-        holders.any(|h| h.pid == self.thread.pid)
-    }
-
-    fn who(&self) -> String {
-        format!("{} (pid {})", self.thread.comm, self.thread.pid)
-    }
-
-    fn title(&self) -> String {
-        let who = self.who();
-        let share = percent(self.thread.waiting());
-        match &self.why {
-            Why::Rivals(rivals) => {
-                let place = rivals.place();
-                let first = rivals.others.first().map_or("others", |r| r.comm);
-                fitting([
-                    format!("{who} waits {share} of the time for {place}, behind {first}."),
-                    format!("{who} waits {share} of the time for {place}."),
-                ])
-            }
-            Why::Quota(quota) => fitting([
-                format!(
-                    "{who} waits {share} of the time: cgroup {} has spent its CPU quota.",
-                    quota.cgroup
-                ),
-                format!("{who} waits {share} of the time: its cgroup's CPU quota is spent."),
-            ]),
-        }
-    }
-
-    fn fix(&self) -> String {
-        match &self.why {
-            Why::Rivals(rivals) => {
-                let first = rivals.others.first().map_or("others", |r| r.comm);
-                format!("Let {first} stand back (SCHED_IDLE), or give it another CPU.")
-            }
-            Why::Quota(quota) => fitting([
-                format!(
-                    "Raise the CPU quota of cgroup {} to {} CPUs.",
-                    quota.cgroup,
-                    figure(self.wanted_cpus())
-                ),
-                format!(
-                    "Raise the CPU quota of its cgroup to {} CPUs.",
-                    figure(self.wanted_cpus())
-                ),
-            ]),
         }
     }
 
@@ -234,71 +238,22 @@ impl<'a> Case<'a> {
     fn impact(&self) -> Impact {
         let n = self.conns.len() as u64;
         let says = format!(
-            "{} of this process wait with it, {} each time it wants a CPU on average.",
-            plural(n, "connection"),
+            "{} of this process: each is late whenever it waits for a CPU, {} on average.",
+            Quantity::of(n, "connection"),
             duration(self.thread.mean_wait_ns())
         );
         Impact::of(n, n, "connections", says)
     }
 
-    fn confidence(&self, checks: &[Check]) -> Confidence {
-        let mut c = Confidence::high();
-        c.because("the scheduler itself told when the thread was runnable and when it ran");
-        match &self.why {
-            Why::Rivals(_) => doubts(
-                self.story,
-                &mut c,
-                &[SourceName::Profile, SourceName::Threads],
-            ),
-            Why::Quota(quota) => {
-                if !quota.certain {
-                    c.at_most(
-                        Level::Medium,
-                        "the only cgroup that was throttled; that the process is in it is not \
-                         recorded (cgroup v1)",
-                    );
-                }
-                doubts(
-                    self.story,
-                    &mut c,
-                    &[SourceName::Cgroups, SourceName::Threads],
-                );
-            }
-        }
-        c.weigh_checks(checks);
-        c
-    }
-
-    fn evidence(&self) -> Vec<Step> {
-        let mut steps = vec![self.connections_step()];
-        steps.extend(self.wake_step());
-        steps.push(thread_step(self.thread, &self.who()));
-        steps.push(match &self.why {
-            Why::Rivals(rivals) => rivals.step(),
-            Why::Quota(quota) => quota.step(),
-        });
-        steps
-    }
-
-    fn connections_step(&self) -> Step {
-        let resent = self
-            .conns
-            .iter()
-            .filter(|c| c.retransmits + c.syn_retries > 0);
-        let n = self.conns.len() as u64;
-        let resent = resent.count() as u64;
-        let and = match resent {
-            0 => "none of them had to retransmit anything".into(),
-            resent => format!("{} of them had to retransmit something", count(resent)),
-        };
-        Step::new(format!(
-            "{} belong to {}; {and}.",
-            plural(n, "connection"),
-            self.who()
-        ))
-        .number("connections", n)
-        .number("with_retransmits", resent)
-        .rows(self.conns.iter().filter_map(|c| c.row()).take(SHOWN_ROWS))
+    fn connections_step(&self, who: &str) -> Step {
+        let resent = |c: &&&Conn| c.retransmits + c.syn_retries > 0;
+        let with_retransmits = self.conns.iter().filter(resent).count() as u64;
+        let rows = self.conns.iter().filter_map(|c| c.row()).take(SHOWN_ROWS);
+        say!(
+            "{who} has {connections}, of which {with_retransmits} retransmitted something.",
+            connections = Quantity::of(self.conns.len() as u64, "connection").rows(rows),
+            with_retransmits = Quantity::count(with_retransmits)
+        )
     }
 
     /// The longest wait for a CPU after it had been woken.
@@ -311,93 +266,63 @@ impl<'a> Case<'a> {
             Some(packet) => format!("a packet from {} had woken it", packet.from),
             None => "it had been woken".into(),
         };
-        Some(
-            Step::new(format!(
-                "Once it waited {} for a CPU after {woken}.",
-                duration(after)
-            ))
-            .number("longest_ms", after as f64 / 1e6)
-            .rows([longest.row]),
-        )
+        Some(say!(
+            "Once it waited {longest_ms} for a CPU after {woken}.",
+            longest_ms = Quantity::ns(after).rows([longest.row])
+        ))
     }
 
-    fn arithmetic(&self) -> Vec<Check> {
-        match &self.why {
-            Why::Rivals(rivals) => vec![rivals.check()],
-            Why::Quota(quota) => quota.checks(self.story, self.thread),
-        }
-    }
-
-    fn ruled_out(&self) -> Vec<RuledOut> {
-        let softirq = match softirq_waited(self.story) {
-            Some(ns) => format!(
-                "the kernel's threads for softirqs waited {} for a CPU in all",
-                duration(ns)
-            ),
-            None => format!(
-                "the thread that waits is {}; no kernel thread for softirqs was recorded",
-                self.thread.comm
-            ),
-        };
-        let resent: u64 = self.conns.iter().map(|c| u64::from(c.retransmits)).sum();
-        vec![
-            RuledOut::new(Id::SOFTIRQ_STARVATION, softirq),
-            RuledOut::new(
-                Id::PATH_LOSS,
-                format!(
-                    "{} retransmitted on {}",
-                    plural(resent, "segment"),
-                    plural(self.conns.len() as u64, "connection")
-                ),
-            ),
-        ]
-    }
-
-    /// CPUs that the thread would have used, and half as much again for bursts.
+    /// CPUs that the thread would have used.
     fn wanted_cpus(&self) -> f64 {
         let wanted = self.thread.on_cpu_ns.saturating_add(self.thread.waited_ns);
-        let cpus = ratio(wanted as f64, self.thread.seen_ns as f64).unwrap_or(1.0);
-        (cpus * 15.0).ceil() / 10.0
+        ratio(wanted as f64, self.thread.seen_ns as f64).unwrap_or(1.0)
     }
 
-    fn advice(&self) -> Vec<Advice> {
+    /// What helps a thread that others keep from its CPU.
+    fn beside(&self, rivals: &Rivals, who: &str) -> Vec<Advice> {
+        if !rivals.may_yield() {
+            return vec![self.more_cpu(rivals)];
+        }
         let risk = "A batch job takes longer when the host is busy; one that must keep up does not \
                     suit.";
-        match &self.why {
-            Why::Rivals(rivals) => {
-                let mut advice = rivals.advice(risk);
-                advice.push(self.own_priority());
-                advice
+        let first = Advice::to(format!("Or give {who} a larger share of the CPU."))
+            .by(Some(format!("renice -n -10 -p {}", self.thread.pid)))
+            .at("the host; for a service Nice or CPUWeight in its unit")
+            .risk("Others on that CPU get less, whatever they do.")
+            .effect("It comes first more often; at nice -10 it weighs nine times as much.");
+        let mut advice = rivals.stand_back(risk);
+        advice.push(first);
+        advice
+    }
+
+    /// Where its own processes, or the kernel's threads, have the CPU, nobody can stand back.
+    fn more_cpu(&self, rivals: &Rivals) -> Advice {
+        let (comm, place) = (&self.thread.comm, rivals.place());
+        let mut cpus: Vec<String> = rivals.cpus.iter().map(u32::to_string).collect();
+        let (room, command) = match rivals.free_cpu() {
+            Some((free, idle)) => {
+                cpus.push(free.to_string());
+                let (cpus, pid) = (cpus.join(","), self.thread.pid);
+                (
+                    format!(": CPU {free} is idle for {} of the time", percent(idle)),
+                    Some(format!("taskset --all-tasks -cp {cpus} {pid}")),
+                )
             }
-            Why::Quota(quota) => vec![quota.advice(self.thread, self.wanted_cpus())],
-        }
+            None => (String::new(), None),
+        };
+        Advice::to(format!(
+            "Give {comm} more CPU than {place}{room}; {} cannot stand back.",
+            rivals.ahead()
+        ))
+        .by(command)
+        .at("the host; for a service CPUAffinity or AllowedCPUs in its unit, for a container its cpuset")
+        .risk("What runs on these CPUs gets company. Another priority would only move the wait.")
+        .effect(format!(
+            "Its thread wanted a CPU for {} of the time, and had it for {}.",
+            percent(self.wanted_cpus()),
+            percent(self.thread.on_cpu_ns as f64 / self.thread.seen_ns.max(1) as f64)
+        ))
     }
-
-    fn own_priority(&self) -> Advice {
-        Advice {
-            action: format!("Or give {} a larger share of the CPU.", self.who()),
-            command: Some(format!("renice -n -10 -p {}", self.thread.pid)),
-            r#where: "the host; for a service Nice or CPUWeight in its unit".into(),
-            risk: "Others on that CPU get less, whatever they do.".into(),
-            expected: "It comes first more often; at nice -10 it weighs nine times as much.".into(),
-            change: None,
-        }
-    }
-}
-
-/// Connections that a process opened or accepted.
-fn connections(story: &Story, pid: u32) -> Vec<&Conn> {
-    let listeners = story.listeners.all.iter();
-    let held = listeners.filter(|l| l.holders.iter().any(|h| h.pid == pid));
-    let accepted = held.flat_map(|l| story.all(&l.accepted));
-    let mut ids: BTreeSet<_> = accepted.map(|(id, _)| id).collect();
-    let own = story
-        .conns
-        .iter()
-        .zip(0..)
-        .filter(|(c, _)| c.pid == Some(pid));
-    ids.extend(own.map(|(_, id)| id));
-    ids.into_iter().filter_map(|id| story.conn(id)).collect()
 }
 
 #[cfg(test)]

@@ -40,9 +40,36 @@ const STALLED_NS: u64 = 3_000_000_000;
 const DATA_FACTOR: u64 = 2;
 
 fn no(asked: &Asked) -> Option<Step> {
-    let Some(place) = asked.silent() else {
-        return no_syn_lost(asked);
-    };
+    few_retried(asked)
+        .or_else(|| dropped_here(asked))
+        .or_else(|| no_syn_lost(asked))
+}
+
+/// Hardly a SYN was retransmitted; of calls that took long, in their namespace.
+fn few_retried(asked: &Asked) -> Option<Step> {
+    if let Place::Calls(calls) = asked.place {
+        let conns = asked.story.conns.iter();
+        let retried = conns.filter(|c| c.netns == calls.netns && c.syn_retries > 0);
+        let n = retried.count() as u64;
+        let retried = Quantity::of(n, "connect");
+        return (n < MIN_LOST).then(|| say!("{retried} retransmitted a SYN", retried));
+    }
+    let place = asked
+        .silent()
+        .filter(|p| p.hanging(STALLED_NS).is_empty())?;
+    let (retried, connects) = (place.times.retried, place.times.total());
+    let few = retried < MIN_LOST || (retried as f64) < MIN_SHARE * connects as f64;
+    (few && connects > 0).then(|| {
+        say!(
+            "{retried} of {connects} retransmitted a SYN",
+            retried = Quantity::count(retried),
+            connects = Quantity::of(connects, "connect")
+        )
+    })
+}
+
+fn dropped_here(asked: &Asked) -> Option<Step> {
+    let place = asked.silent()?;
     let dropped = place.drops_here().max(place.listener_drops());
     (dropped > 0 && dropped.saturating_mul(2) >= place.times.retries).then(|| {
         say!(

@@ -6,6 +6,7 @@ use analysis::words::{bit_rate, bytes, count, percent, plural, rounded};
 
 use crate::places::losses::Losses;
 use crate::places::path::{End, Path, limited, median_of, paths, sample_rows};
+use crate::places::process::connections;
 use crate::places::unanswered_syns::UnansweredSyns;
 use crate::vocabulary::*;
 
@@ -42,8 +43,24 @@ fn no(asked: &Asked) -> Option<Step> {
     match (asked.losses(), asked.silent()) {
         (Some(losses), _) => no_loss(losses),
         (_, Some(connects)) => no_data_lost(connects),
-        _ => asked.brought(),
+        _ => asked.brought().or_else(|| few_retransmitted(asked)),
     }
+}
+
+/// Of the connections of a process that are too short to be sampled.
+fn few_retransmitted(asked: &Asked) -> Option<Step> {
+    let Place::Process(pid) = asked.place else {
+        return None;
+    };
+    let conns = connections(asked.story, *pid);
+    let resent: u64 = conns.iter().map(|(_, c)| u64::from(c.retransmits)).sum();
+    (resent < MIN_LOST).then(|| {
+        say!(
+            "{retransmitted} were retransmitted on its {connections}",
+            retransmitted = Quantity::of(resent, "segment"),
+            connections = Quantity::of(conns.len() as u64, "connection")
+        )
+    })
 }
 
 /// Of ends that send.

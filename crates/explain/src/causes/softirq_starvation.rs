@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use analysis::Thread;
-use analysis::words::{count, duration, fitting, percent, plural};
+use analysis::profile::samples;
+use analysis::words::{duration, percent};
 
-use crate::finding::{Confidence, RuledOut};
-use crate::places::listener::doubts;
 use crate::places::runqueue::{Rivals, serves_softirq, thread_step};
 use crate::vocabulary::*;
 
@@ -18,11 +17,11 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Host,
     needs: &[&[SourceName::Threads]],
     seen_from: "ksoftirqd runnable 10 % of the time, 100 ms in all",
-    rivals: &[],
+    rivals: &[Id::CPU_CONTENTION, Id::LOOKUP_TABLE_GROWTH],
     explains: &[],
-    no: None,
+    no: Some(no),
     symptom: None,
-    find,
+    find: |story| places(story).iter().map(judge).collect(),
 };
 
 /// Waiting less than this share of the time is what a busy host has.
@@ -33,50 +32,157 @@ const LEAST_WAIT_NS: u64 = 100_000_000;
 const LEAST_MEAN_NS: u64 = 500_000;
 /// Waiting for so much of the time is felt, however short each wait.
 const OBVIOUS_SHARE: f64 = 0.30;
-
 /// `ksoftirqd` is woken for other work than packets, too, and what is left to it another softirq may
 /// handle first: for packets it waits where at least this share of its turns follows a softirq that
 /// ran out of its budget with packets left.
 const LEAST_OVERRUNS: f64 = 0.5;
 
 /// A thread of the kernel that waits.
-struct Case<'a> {
+struct Starved<'a> {
     story: &'a Story,
     thread: &'a Thread,
     rivals: Rivals<'a>,
-    /// Of `ksoftirqd`.
-    overruns: Option<Overruns>,
+    /// Of `ksoftirqd`: times that a softirq of its CPU left packets to it.
+    overruns: Option<Quantity>,
 }
 
-fn find(story: &Story) -> Vec<Finding> {
-    let mut waiting: Vec<&Thread> = story.threads.all().collect();
-    waiting.retain(|t| {
-        serves_softirq(&t.comm)
-            && t.waited_ns >= LEAST_WAIT_NS
-            && t.waiting() >= LEAST_SHARE
-            && (t.mean_wait_ns() >= LEAST_MEAN_NS || t.waiting() >= OBVIOUS_SHARE)
-    });
+fn no(asked: &Asked) -> Option<Step> {
+    if !asked.story.health.has(&SourceName::Threads) {
+        return nobody_ahead(asked.story);
+    }
+    let threads = asked.story.threads.all();
+    let serving: Vec<&Thread> = threads.filter(|t| serves_softirq(&t.comm)).collect();
+    let waited = serving.iter().map(|t| t.waited_ns).sum::<u64>();
+    let rows = serving.iter().flat_map(|t| t.rows()).take(SHOWN_ROWS);
+    let softirq_waited = Quantity::ns(waited).rows(rows);
+    if serving.iter().any(|t| waits(t)) {
+        return behind_equals(asked.story, &serving, softirq_waited);
+    }
+    let threads = asked.story.threads.all();
+    let longest = match asked.place {
+        Place::Process(pid) => threads
+            .filter(|t| t.pid == *pid)
+            .max_by_key(|t| t.waited_ns),
+        _ => None,
+    };
+    Some(match longest {
+        Some(Thread {
+            comm, waited_ns, ..
+        }) => say!(
+            "the kernel's threads for packets waited {softirq_waited} for a CPU in all, {comm} {waited}",
+            softirq_waited,
+            waited = Quantity::ns(*waited_ns)
+        ),
+        None => say!(
+            "the kernel's threads for packets waited {softirq_waited} for a CPU in all",
+            softirq_waited
+        ),
+    })
+}
+
+/// They wait, but not behind somebody who comes first.
+fn behind_equals(story: &Story, serving: &[&Thread], softirq_waited: Quantity) -> Option<Step> {
+    let waiting = serving.iter().filter(|t| waits(t));
+    let ahead = waiting.map(|t| Rivals::of(story, t, own_cpu(t)).that_come_first());
+    let ahead: Vec<Rivals> = ahead.collect();
+    let behind: u64 = ahead.iter().map(Rivals::explained_ns).sum();
+    (!ahead.iter().any(Rivals::explain_the_wait)).then(|| {
+        say!(
+            "the kernel's threads for packets waited {softirq_waited} for a CPU in all, {behind} of it \
+             behind somebody who comes first",
+            softirq_waited,
+            behind = Quantity::ns(behind)
+        )
+    })
+}
+
+/// Where threads were not recorded: what keeps the kernel from its work runs outside of it.
+fn nobody_ahead(story: &Story) -> Option<Step> {
+    let busy = story.profile.groups.iter().filter(|g| !g.is_idle());
+    let outside = samples(busy.clone().filter(|g| !g.in_kernel()));
+    let of = samples(busy);
+    ((outside as f64) < LEAST_SHARE * of as f64).then(|| {
+        say!(
+            "{outside_kernel} of {busy_samples} were outside the kernel: nobody kept it from its work",
+            outside_kernel = Quantity::count(outside),
+            busy_samples = Quantity::of(of, "busy sample")
+        )
+    })
+}
+
+/// The CPU that a thread is bound to, as its name has it.
+fn own_cpu(thread: &Thread) -> Option<u32> {
+    thread.comm.strip_prefix("ksoftirqd/")?.parse().ok()
+}
+
+/// Whether a thread for packets waits so long that it is felt.
+fn waits(thread: &Thread) -> bool {
+    thread.waited_ns >= LEAST_WAIT_NS
+        && thread.waiting() >= LEAST_SHARE
+        && (thread.mean_wait_ns() >= LEAST_MEAN_NS || thread.waiting() >= OBVIOUS_SHARE)
+}
+
+fn places(story: &Story) -> Vec<Starved<'_>> {
+    let serving = story.threads.all().filter(|t| serves_softirq(&t.comm));
+    let mut waiting: Vec<&Thread> = serving.filter(|t| waits(t)).collect();
     waiting.sort_by_key(|t| std::cmp::Reverse(t.waited_ns));
     waiting.truncate(MOST_PER_CAUSE);
-    let cases = waiting
-        .into_iter()
-        .filter_map(|thread| Case::of(story, thread));
+    let starved = waiting.into_iter().filter_map(|t| Starved::of(story, t));
     // Of several threads behind the same process, the one that waits most.
     let mut places = BTreeSet::new();
-    let first = cases.filter(|case| places.insert(case.rivals.place()));
-    first.map(|case| case.finding()).collect()
+    let first = starved.filter(|s| places.insert(s.rivals.place()));
+    first.collect()
 }
 
-/// Times that a softirq of a CPU left packets to its thread.
-struct Overruns {
-    count: u64,
-    rows: [RowRef; 2],
+fn judge(starved: &Starved) -> Finding {
+    let Starved {
+        story,
+        thread,
+        rivals,
+        ..
+    } = starved;
+    let (comm, place, ahead) = (&thread.comm, rivals.place(), rivals.ahead());
+    let share = percent(thread.waiting());
+    let scope = Scope {
+        resource: Some(place.clone()),
+        pid: Some(thread.tid),
+        pids: vec![thread.tid],
+        comm: Some(comm.to_string()),
+        ..Scope::default()
+    };
+    Case::new(story, CAUSE, scope)
+        .placed(Place::Cpus(rivals.cpus.clone()))
+        .title([
+            format!(
+                "Packets wait: {comm} wants {place} and waits {share} of the time, behind {ahead}."
+            ),
+            format!("Packets wait: {comm} waits {share} of the time for {place}."),
+        ])
+        .fix([match rivals.may_yield() {
+            true => format!("Move {ahead} off {place}, or run it under SCHED_IDLE."),
+            false => format!("Have packets handled on another CPU than {place}."),
+        }])
+        .affects(starved.impact(), Lost::elsewhere(thread.waited_ns))
+        .because(format!(
+            "the scheduler itself told when {comm} was runnable and when it ran"
+        ))
+        .rests_on(&[SourceName::Profile])
+        .steps([thread_step(thread, &format!("{comm} (tid {})", thread.tid))])
+        .steps(starved.overruns_step())
+        .steps([rivals.step()])
+        .steps(starved.first_step())
+        .steps(starved.late_step())
+        .checks([rivals.check()])
+        .advise(starved.advice())
+        .verify(format!(
+            "`tcpwhy stat threads` shows {comm} with next to nothing in column LAT, and requests no \
+             longer come in bursts."
+        ))
 }
 
-impl<'a> Case<'a> {
-    fn of(story: &'a Story, thread: &'a Thread) -> Option<Case<'a>> {
-        let number = thread.comm.strip_prefix("ksoftirqd/");
-        let cpu = number.and_then(|n| n.parse().ok());
+impl<'a> Starved<'a> {
+    fn of(story: &'a Story, thread: &'a Thread) -> Option<Starved<'a>> {
+        let cpu = own_cpu(thread);
         let mut overruns = None;
         if let Some(number) = cpu {
             // Without a reading of softnet nobody knows what it waits for.
@@ -84,13 +190,10 @@ impl<'a> Case<'a> {
             if (cpu.squeezed as f64) < LEAST_OVERRUNS * thread.switches.max(1) as f64 {
                 return None;
             }
-            overruns = Some(Overruns {
-                count: cpu.squeezed,
-                rows: cpu.rows,
-            });
+            overruns = Some(Quantity::of(cpu.squeezed, "time").rows(cpu.rows));
         }
         let rivals = Rivals::of(story, thread, cpu).that_come_first();
-        (rivals.explain_the_wait() && !story.conns.is_empty()).then_some(Case {
+        (rivals.explain_the_wait() && !story.conns.is_empty()).then_some(Starved {
             story,
             thread,
             rivals,
@@ -98,104 +201,30 @@ impl<'a> Case<'a> {
         })
     }
 
-    fn finding(&self) -> Finding {
-        let checks = vec![self.rivals.check()];
-        let risk = "What has a real-time priority has it for a reason: see what it needs first.";
-        let first = self.rivals.others.first().map_or("others", |r| r.comm);
-        Finding {
-            cause: CAUSE.id,
-            number: CAUSE.number.into(),
-            place: None,
-            lost_s: Lost::elsewhere(self.thread.waited_ns),
-            since: None,
-            episodes: Vec::new(),
-            title: self.title(first),
-            fix: format!(
-                "Take {first} off {}, or let it stand back.",
-                self.rivals.place()
-            ),
-            scope: Scope {
-                resource: Some(self.rivals.place()),
-                pid: Some(self.thread.tid),
-                pids: vec![self.thread.tid],
-                comm: Some(self.thread.comm.to_string()),
-                ..Scope::default()
-            },
-            impact: self.impact(),
-            confidence: self.confidence(&checks),
-            evidence: self.evidence(),
-            arithmetic: checks,
-            ruled_out: self.ruled_out(),
-            advice: self.rivals.advice(risk),
-            verify: format!(
-                "`tcpwhy stat threads` shows {} with next to nothing in column LAT, and requests \
-                 no longer come in bursts.",
-                self.thread.comm
-            ),
-        }
-    }
-
-    fn title(&self, first: &str) -> String {
-        let (comm, place) = (&self.thread.comm, self.rivals.place());
-        let share = percent(self.thread.waiting());
-        fitting([
-            format!(
-                "Packets wait: {comm} wants {place} and waits {share} of the time, behind {first}."
-            ),
-            format!("Packets wait: {comm} waits {share} of the time for {place}."),
-        ])
-    }
-
     fn impact(&self) -> Impact {
         let n = self.story.conns.len() as u64;
         // A packet comes at any moment: of so many connections the first is late.
         let late = (n as f64 * self.thread.waiting()).ceil() as u64;
         let says = format!(
-            "Packets that {} handles wait {} on average, {} of the time; {} were open or opened \
-             meanwhile.",
+            "{} was runnable but not running for {} of the time, {} on average; {} were open or \
+             opened meanwhile.",
             self.thread.comm,
-            duration(self.thread.mean_wait_ns()),
             percent(self.thread.waiting()),
-            plural(n, "connection")
+            duration(self.thread.mean_wait_ns()),
+            Quantity::of(n, "connection")
         );
         Impact::of(late.min(n), n, "connections", says)
-    }
-
-    fn confidence(&self, checks: &[Check]) -> Confidence {
-        let mut c = Confidence::high();
-        c.because(format!(
-            "the scheduler itself told when {} was runnable and when it ran",
-            self.thread.comm
-        ));
-        c.weigh_checks(checks);
-        doubts(
-            self.story,
-            &mut c,
-            &[SourceName::Profile, SourceName::Threads],
-        );
-        c
-    }
-
-    fn evidence(&self) -> Vec<Step> {
-        let what = format!("{} (tid {})", self.thread.comm, self.thread.tid);
-        let mut steps = vec![thread_step(self.thread, &what)];
-        steps.extend(self.overruns_step());
-        steps.push(self.rivals.step());
-        steps.extend(self.first_step());
-        steps.extend(self.late_step());
-        steps
     }
 
     /// Why it is packets that `ksoftirqd` waits for.
     fn overruns_step(&self) -> Option<Step> {
         let overruns = self.overruns.as_ref()?;
-        let step = Step::new(format!(
-            "The budget of a softirq on {} ran out {} with packets left: the rest is left to {}.",
-            self.rivals.place(),
-            plural(overruns.count, "time"),
-            self.thread.comm
-        ));
-        Some(step.number("overruns", overruns.count).rows(overruns.rows))
+        let (place, comm) = (self.rivals.place(), &self.thread.comm);
+        Some(say!(
+            "The budget of a softirq on {place} ran out {overruns} with packets left: the rest is left \
+             to {comm}.",
+            overruns
+        ))
     }
 
     /// Who comes first hardly waits.
@@ -203,67 +232,52 @@ impl<'a> Case<'a> {
         let first = self.rivals.others.first()?;
         let mut threads = self.story.threads.all();
         let thread = threads.find(|t| t.pid == first.pid)?;
-        let step = Step::new(format!(
-            "{} waited for a CPU for {} of the time: it comes first, as with a real-time priority.",
-            thread.comm,
-            percent(thread.waiting())
-        ));
-        Some(
-            step.number("waiting_share", thread.waiting())
-                .rows(thread.rows()),
-        )
+        let comm = &thread.comm;
+        Some(say!(
+            "{comm} waited for a CPU for {waiting_share} of the time: it comes first, as with a \
+             real-time priority.",
+            waiting_share = Quantity::share(thread.waiting()).rows(thread.rows())
+        ))
     }
 
     /// What was retransmitted because its acknowledgement was late.
     fn late_step(&self) -> Option<Step> {
+        let again = |c: &Conn| u64::from(c.retransmits + c.syn_retries);
         let conns = self.story.conns.iter();
-        let resent: Vec<_> = conns
-            .filter(|c| c.retransmits + c.syn_retries > 0)
-            .collect();
-        let n: u64 = resent
-            .iter()
-            .map(|c| u64::from(c.retransmits + c.syn_retries))
-            .sum();
+        let resent: Vec<&Conn> = conns.filter(|c| again(c) > 0).collect();
+        let n: u64 = resent.iter().map(|c| again(c)).sum();
+        let connections = Quantity::of(resent.len() as u64, "connection");
+        let rows = resent.iter().filter_map(|c| c.row()).take(SHOWN_ROWS);
         (n > 0).then(|| {
-            Step::new(format!(
-                "{} retransmitted on {}: late is as good as lost to a timer.",
-                plural(n, "segment"),
-                plural(resent.len() as u64, "connection")
-            ))
-            .number("resent", n)
-            .rows(resent.iter().filter_map(|c| c.row()).take(SHOWN_ROWS))
+            say!(
+                "{resent} retransmitted on {connections}: late is as good as lost to a timer.",
+                resent = Quantity::of(n, "segment").rows(rows)
+            )
         })
     }
 
-    fn ruled_out(&self) -> Vec<RuledOut> {
-        let squeezed: u64 = self.story.cpus.all().map(|c| c.squeezed).sum();
-        let applications = self
-            .story
-            .threads
-            .all()
-            .filter(|t| !serves_softirq(&t.comm));
-        let longest = applications.max_by_key(|t| t.waited_ns);
-        let cpu_contention = match longest {
-            Some(t) => format!(
-                "the thread that waits is the kernel's; of the others {} waited longest, {} of \
-                 the time",
-                t.comm,
-                percent(t.waiting())
-            ),
-            None => "the thread that waits is the kernel's".into(),
-        };
-        vec![
-            RuledOut::new(Id::CPU_CONTENTION, cpu_contention),
-            RuledOut::new(
-                Id::LOOKUP_TABLE_GROWTH,
-                format!(
-                    "{} ran for {} of the time; the budget of a softirq ran out {} times",
-                    self.thread.comm,
-                    percent(self.thread.on_cpu_ns as f64 / self.thread.seen_ns.max(1) as f64),
-                    count(squeezed)
-                ),
-            ),
-        ]
+    fn advice(&self) -> Vec<Advice> {
+        if self.rivals.may_yield() {
+            return self.rivals.stand_back(
+                "What has a real-time priority has it for a reason: see what it needs first.",
+            );
+        }
+        let place = self.rivals.place();
+        let elsewhere = Advice::to(format!(
+            "Have the packets of {} handled on another CPU than {place}: spread the device's \
+             interrupts, or set RPS.",
+            self.thread.comm
+        ))
+        .by(Some(
+            "grep -H . /sys/class/net/*/queues/rx-*/rps_cpus".into(),
+        ))
+        .at("the host; the command shows which CPUs handle the packets of each queue")
+        .risk("Packets handled on another CPU than their application's cost more cache misses.")
+        .effect(format!(
+            "{} on {place} cannot stand back, and no longer delays them.",
+            self.rivals.ahead()
+        ));
+        vec![elsewhere]
     }
 }
 

@@ -1,6 +1,5 @@
 //! Places that causes look at, with what several of them derive there: listeners, paths, SYNs that were
-//! not answered or refused, resets,
-//! run queues, port searches.
+//! not answered or refused, resets, processes and their run queues, port searches.
 
 pub(crate) mod listener;
 pub(crate) mod losses;
@@ -8,6 +7,7 @@ pub(crate) mod lost_syn;
 pub(crate) mod options;
 pub(crate) mod path;
 pub(crate) mod port_search;
+pub(crate) mod process;
 pub(crate) mod refusals;
 pub(crate) mod reset_ends;
 pub(crate) mod runqueue;

@@ -1,22 +1,25 @@
 //! What the causes about local ports share: destinations, how full their ports were at each
 //! connect, what the search cost, and what helps.
 
+mod advice;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use ahash::AHashMap;
 use analysis::ports::Use;
 use analysis::profile::samples;
-use analysis::words::{count, figure, percent, plural};
-use analysis::{Conn, Endpoint, Netns, Side, Story};
+use analysis::stats::ratio;
+use analysis::words::count;
+use analysis::{Conn, Endpoint, Side, Story};
 use recording::sysctl::IP_LOCAL_PORT_RANGE;
-use recording::sysctl::IP_LOCAL_RESERVED_PORTS;
-use recording::{Addr, RowRef, sysctl};
+use recording::{Addr, RowRef};
 
-use crate::actions::{command_in, set_sysctl};
 use crate::checks::same_count;
-use crate::finding::{Advice, Change, Check, Role, Scope, Step};
+use crate::finding::{Check, Role, Scope, Step};
+use crate::place::{Place, SlowCalls};
 use crate::places::listener::SHOWN_ROWS;
+use crate::say::{Quantity, say};
 use crate::scope::namespace;
 
 /// The kernel functions that look for a local port, or check one: connect(), then bind().
@@ -29,22 +32,18 @@ pub(crate) const BIND: &str = "inet_csk_get_port";
 pub(crate) const HALF: f64 = 0.5;
 /// Destinations looked at: each costs a pass over the profile.
 const MOST_DESTINATIONS: usize = 200;
-/// With so many ports in use, no way of searching helps.
-const NEARLY_FULL: f64 = 0.95;
-/// The range that tcpwhy advises: above the ports of most services, and beginning with an even one.
-const WIDE: (u64, u64) = (10_240, 65_535);
 
 /// One source address and one destination, with the connects between them.
 pub(crate) struct Destination<'a> {
     pub(crate) story: &'a Story,
-    pub(crate) netns: u32,
+    netns: u32,
     from: Addr,
     pub(crate) to: Endpoint,
     pub(crate) ports: &'a Use,
     /// Connects in order of time, with the ports that were in use before each.
     pub(crate) connects: Vec<(u64, &'a Conn)>,
     /// Ports in use at most, by the connections seen.
-    pub(crate) open_at_most: u64,
+    open_at_most: u64,
 }
 
 /// The destinations whose ports were counted, those with the most connects first.
@@ -68,6 +67,43 @@ pub(crate) fn destinations(story: &Story) -> Vec<Destination<'_>> {
     all.sort_by_key(|d| (Reverse(d.connects.len()), d.netns, d.from, d.to));
     all.truncate(MOST_DESTINATIONS);
     all
+}
+
+/// What looking for a port cost the connects to a destination.
+pub(crate) struct Search<'a> {
+    /// The function that it stands in.
+    pub(crate) function: &'static str,
+    /// Connects that began when at least half of the ports were in use, and the others.
+    pub(crate) slow: Vec<&'a Conn>,
+    pub(crate) fast: Vec<&'a Conn>,
+    /// Samples of the callers in the function, and some of their rows.
+    pub(crate) inside: u64,
+    pub(crate) rows: Vec<RowRef>,
+    /// CPU time of the search, s.
+    pub(crate) cpu_seconds: f64,
+}
+
+impl Search<'_> {
+    /// Whether bind() searched, not connect().
+    pub(crate) fn is_bind(&self) -> bool {
+        self.function == BIND
+    }
+
+    /// CPU time per slow connect, ns; `None` when none was slow.
+    pub(crate) fn cost_ns(&self) -> Option<f64> {
+        ratio(self.cpu_seconds * 1e9, self.slow.len() as f64)
+    }
+}
+
+/// What connect() took some connects that were answered at once, ns.
+pub(crate) fn took(conns: &[&Conn]) -> Vec<u64> {
+    let first = conns.iter().filter(|c| c.syn_retries == 0);
+    first.filter_map(|c| c.connect_ns()).collect()
+}
+
+/// Whether a connect failed because no port was left: it ended without one.
+pub(crate) fn is_portless(conn: &Conn) -> bool {
+    conn.failed() && conn.local.port == 0
 }
 
 /// The ports that connections hold, as time goes by.
@@ -106,6 +142,20 @@ impl Held {
 }
 
 impl<'a> Destination<'a> {
+    /// One of them; `None` when its ports were not counted.
+    pub(crate) fn of(
+        story: &'a Story,
+        netns: u32,
+        from: Addr,
+        to: Endpoint,
+    ) -> Option<Destination<'a>> {
+        let path = (netns, from, to);
+        let (_, ports) = story.ports.all().find(|(p, _)| **p == path)?;
+        let opened = story.conns.iter().filter(|c| c.side == Side::Opened);
+        let connects = opened.filter(|c| (c.netns, c.local.addr, c.remote) == path);
+        Some(Destination::new(story, path, ports, connects.collect()))
+    }
+
     fn new(
         story: &'a Story,
         (netns, from, to): (u32, Addr, Endpoint),
@@ -163,19 +213,10 @@ impl<'a> Destination<'a> {
         self.peak() as f64 / self.ports.capacity as f64
     }
 
-    /// Connects that began when at least half of the ports were in use, and the others.
-    pub(crate) fn searched(&self) -> (Vec<&'a Conn>, Vec<&'a Conn>) {
-        let half = HALF * self.ports.capacity as f64;
-        let (slow, fast): (Vec<_>, Vec<_>) =
-            self.connects.iter().partition(|(n, _)| *n as f64 >= half);
-        let conns = |all: Vec<&(u64, &'a Conn)>| all.into_iter().map(|(_, c)| *c).collect();
-        (conns(slow), conns(fast))
-    }
-
-    /// Connects that failed because no port was left: they ended without one.
+    /// Connects that failed because no port was left.
     pub(crate) fn without_port(&self) -> impl Iterator<Item = &'a Conn> + Clone {
         let conns = self.connects.iter().map(|(_, c)| *c);
-        conns.filter(|c| c.failed() && c.local.port == 0)
+        conns.filter(|c| is_portless(c))
     }
 
     /// Processes that connect there, the busiest first.
@@ -189,15 +230,48 @@ impl<'a> Destination<'a> {
         callers.into_iter().map(|(pid, _)| pid).collect()
     }
 
-    /// Samples of the callers in the search, and rows that show them.
-    pub(crate) fn search_samples(&self, functions: &[&str]) -> (u64, Vec<RowRef>) {
+    /// What looking for a port cost from the moment on when half of them were in use.
+    pub(crate) fn search(&self) -> Search<'a> {
+        let half = HALF * self.ports.capacity as f64;
+        let is_slow = |(used, _): &&(u64, &'a Conn)| *used as f64 >= half;
+        let (slow, fast): (Vec<_>, Vec<_>) = self.connects.iter().partition(is_slow);
+        let conns = |all: Vec<&(u64, &'a Conn)>| all.into_iter().map(|(_, c)| *c).collect();
         let callers = self.callers();
-        let inside = self.story.profile.passing(functions);
-        let inside: Vec<_> = inside
-            .filter(|g| !g.softirq && callers.contains(&g.pid))
-            .collect();
-        let rows = inside.iter().map(|g| g.row).take(SHOWN_ROWS);
-        (samples(inside.iter().copied()), rows.collect())
+        let profile = &self.story.profile;
+        let searching = [CONNECT, BIND].map(|function| {
+            let inside = profile.passing(&[function]);
+            let inside: Vec<_> = inside
+                .filter(|g| !g.softirq && callers.contains(&g.pid))
+                .collect();
+            let rows = inside.iter().map(|g| g.row).take(SHOWN_ROWS).collect();
+            (function, samples(inside), rows)
+        });
+        let [connect, bind] = searching;
+        let (function, inside, rows) = if bind.1 > connect.1 { bind } else { connect };
+        Search {
+            function,
+            slow: conns(slow),
+            fast: conns(fast),
+            inside,
+            rows,
+            cpu_seconds: profile.cpu_seconds(inside),
+        }
+    }
+
+    /// The same as calls that took long; of bind() nobody knows how long.
+    pub(crate) fn slow_calls(&self) -> Option<SlowCalls> {
+        let search = self.search();
+        (!search.is_bind()).then(|| SlowCalls {
+            netns: self.netns,
+            call: "connect()",
+            took_ns: took(&search.slow).iter().sum(),
+            on_cpu_ns: (search.cpu_seconds * 1e9) as u64,
+        })
+    }
+
+    /// The place, for rivals.
+    pub(crate) fn place(&self) -> Place {
+        Place::LocalPorts(self.netns, self.from, self.to)
     }
 
     pub(crate) fn scope(&self, function: Option<&str>) -> Scope {
@@ -218,38 +292,30 @@ impl<'a> Destination<'a> {
 
     /// How full the ports were.
     pub(crate) fn occupancy_step(&self) -> Step {
-        let (low, high) = self.ports.range;
-        let time_wait = match self.time_wait() {
+        let ((low, high), from, to) = (self.ports.range, self.from, self.to);
+        let in_time_wait = match self.time_wait() {
             0 => String::new(),
             n => format!(", {} of them in TIME_WAIT", count(n)),
         };
-        Step::new(format!(
-            "{} of {} local ports ({low}-{high}) were in use from {} to {} at most: {}{time_wait}.",
-            count(self.peak()),
-            count(self.ports.capacity),
-            self.from,
-            self.to,
-            percent(self.occupancy())
-        ))
-        .number("ports_used", self.peak())
-        .number("ports", self.ports.capacity)
+        say!(
+            "{ports_used} of {ports} local ports ({low}-{high}) were in use from {from} to {to} at most: \
+             {occupancy}{in_time_wait}.",
+            ports_used = Quantity::count(self.peak()).rows([self.ports.most.row, self.ports.first.row]),
+            ports = Quantity::count(self.ports.capacity),
+            occupancy = Quantity::share(self.occupancy())
+        )
         .number("time_wait", self.time_wait())
-        .number("occupancy", self.occupancy())
-        .rows([self.ports.most.row, self.ports.first.row])
     }
 
     /// Who set the range.
     pub(crate) fn range_step(&self) -> Option<Step> {
         let value = self.story.settings.get(self.netns, IP_LOCAL_PORT_RANGE)?;
-        Some(
-            Step::new(format!(
-                "{IP_LOCAL_PORT_RANGE}={} in {}: one connection per port to the same address and port.",
-                value.text,
-                namespace(&self.story.netns(self.netns))
-            ))
-            .number("setting", &*value.text)
-            .rows([value.row]),
-        )
+        let netns = namespace(&self.story.netns(self.netns));
+        Some(say!(
+            "{IP_LOCAL_PORT_RANGE}={setting} in {netns}: one connection per port to the same address \
+             and port.",
+            setting = Quantity::new(&*value.text, &*value.text).rows([value.row])
+        ))
     }
 
     /// The connections seen against the ports counted; not while TIME_WAIT holds some that ended
@@ -261,147 +327,6 @@ impl<'a> Destination<'a> {
             self.ports.most.used,
             "ports",
         )
-    }
-
-    /// Ports wanted: those in use, and those that were asked for in vain.
-    fn wanted(&self) -> u64 {
-        self.peak()
-            .saturating_add(self.without_port().count() as u64)
-    }
-
-    /// What helps, the best first. `bound` when bind() chooses the port.
-    pub(crate) fn advice(&self, scope: &Scope, bound: bool) -> Vec<Advice> {
-        let mut advice = Vec::new();
-        let wide = WIDE.1 - WIDE.0 + 1;
-        let enough = (self.wanted() as f64) < HALF * wide as f64 && wide > self.ports.capacity;
-        if enough {
-            advice.push(self.wider_range(&scope.netns, wide));
-        }
-        if bound {
-            advice.push(no_port_at_bind(scope));
-        }
-        if self.time_wait() * 2 > self.peak() {
-            advice.push(self.reuse_time_wait(&scope.netns));
-        }
-        advice.push(self.more_addresses(!enough));
-        if self.occupancy() < NEARLY_FULL {
-            advice.push(self.own_range());
-        }
-        advice.push(self.keep_alive());
-        advice
-    }
-
-    fn wider_range(&self, netns: &Netns, wide: u64) -> Advice {
-        let value = format!("{} {}", WIDE.0, WIDE.1);
-        let after = self.wanted() as f64 / wide as f64;
-        Advice {
-            action: format!("Widen {IP_LOCAL_PORT_RANGE} to {value}."),
-            command: command_in(
-                netns,
-                &format!("sysctl -w {IP_LOCAL_PORT_RANGE}=\"{value}\""),
-            ),
-            r#where: format!("{}; a file in /etc/sysctl.d/ keeps it", namespace(netns)),
-            risk: format!(
-                "A service that listens in the new range may find its port taken: name such ports \
-                 in {IP_LOCAL_RESERVED_PORTS}."
-            ),
-            expected: format!(
-                "{} of {} ports in use, not {} of {}: connects find one at the first tries.",
-                percent(after),
-                count(wide),
-                percent(self.occupancy()),
-                count(self.ports.capacity)
-            ),
-            change: Some(Change::Sysctl {
-                netns: netns.inode,
-                name: IP_LOCAL_PORT_RANGE.into(),
-                value,
-            }),
-        }
-    }
-
-    fn reuse_time_wait(&self, netns: &Netns) -> Advice {
-        let risk = "Needs TCP timestamps on both sides; tcp_tw_recycle, its dangerous relative, is \
-                    gone since Linux 4.12.";
-        let expected = format!(
-            "connect() may take over the {} in TIME_WAIT a second after their end. How long \
-             TIME_WAIT lasts is no setting of Linux.",
-            plural(self.time_wait(), "port")
-        );
-        set_sysctl(netns, sysctl::TCP_TW_REUSE, 1, risk, expected)
-    }
-
-    fn more_addresses(&self, with_change: bool) -> Advice {
-        let room = (0.9 * HALF * self.ports.capacity as f64).max(1.0);
-        let addresses = (self.wanted() as f64 / room).ceil().clamp(2.0, 1_000.0) as u32;
-        let after = self.wanted() as f64 / f64::from(addresses) / self.ports.capacity as f64;
-        Advice {
-            action: format!(
-                "Spread the connections over {addresses} addresses: of the destination, or own \
-                 ones."
-            ),
-            command: None,
-            r#where: format!(
-                "the client's configuration, or more addresses for {}",
-                self.to
-            ),
-            risk: "Firewalls and allow lists must know the new addresses.".into(),
-            expected: format!(
-                "Each pair of addresses has all ports to itself: {} in use per pair.",
-                percent(after)
-            ),
-            change: with_change.then(|| Change::MoreAddresses {
-                to: self.to.to_string(),
-                value: addresses,
-            }),
-        }
-    }
-
-    fn own_range(&self) -> Advice {
-        let free = 1.0 - self.occupancy().min(NEARLY_FULL);
-        Advice {
-            action: "Set IP_LOCAL_PORT_RANGE on the socket before connect() (Linux 6.3).".into(),
-            command: None,
-            r#where: "the client's source".into(),
-            risk: "None for others; the range lies within the same ports.".into(),
-            expected: format!(
-                "Since Linux 6.8 such a socket starts at a random port and tries both parities: \
-                 about {} per connect, not {}.",
-                plural((1.0 / free).round() as u64, "attempt"),
-                count(self.ports.capacity / 2)
-            ),
-            change: None,
-        }
-    }
-
-    fn keep_alive(&self) -> Advice {
-        Advice {
-            action: "Use connections again (keep-alive, a pool, a multiplexing protocol).".into(),
-            command: None,
-            r#where: "the client's configuration".into(),
-            risk: "Long-lived connections stick to the server they were made to.".into(),
-            expected: format!(
-                "As many ports as requests under way, not {}.",
-                count(self.peak())
-            ),
-            change: None,
-        }
-    }
-}
-
-fn no_port_at_bind(scope: &Scope) -> Advice {
-    Advice {
-        action: "Set IP_BIND_ADDRESS_NO_PORT on the socket before bind() (Linux 4.2).".into(),
-        command: None,
-        r#where: "the client's source; nginx (proxy_bind) and HAProxy (source) do so".into(),
-        risk: "getsockname() shows port 0 until connect() is called.".into(),
-        expected: format!(
-            "connect() chooses the port: a try costs about {} ns, not {}, and a port serves \
-             many destinations.",
-            figure(TRY_NS),
-            figure(BIND_TRY_NS)
-        ),
-        change: scope.pid.map(|pid| Change::ConnectChoosesPort { pid }),
     }
 }
 

@@ -10,6 +10,7 @@ use recording::RowRef;
 
 use crate::finding::{Advice, Change, Check, Step};
 use crate::places::listener::SHOWN_ROWS;
+use crate::say::{Quantity, say};
 
 /// A CPU on which a thread was seen less often is not where it waits.
 const LEAST_PRESENCE: f64 = 0.10;
@@ -18,10 +19,14 @@ const LEAST_RIVAL: f64 = 0.05;
 /// Others must have been seen on its CPU for this share of its wait, when it waited: or nobody
 /// knows who they are.
 const LEAST_SEEN: f64 = 0.5;
+/// From this share on they had it all the while: the profile leaves some out.
+const WHOLE: f64 = 0.8;
 /// What waits for its CPU for less than this share of the time comes first there.
 const COMES_FIRST: f64 = 0.05;
 /// A CPU that is idle for more than this has room for somebody.
 const ROOM: f64 = 0.50;
+/// Processes that one command names.
+const MOST_NAMED: usize = 16;
 
 /// What ran on the CPUs of a thread that waited for one.
 pub(crate) struct Rivals<'a> {
@@ -37,9 +42,40 @@ pub(crate) struct Rivals<'a> {
 pub(crate) struct Rival<'a> {
     pub(crate) pid: u32,
     pub(crate) comm: &'a str,
+    kin: Kin,
     /// CPU time, s.
-    pub(crate) seconds: f64,
+    seconds: f64,
     row: RowRef,
+}
+
+/// What a process is to the thread that waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kin {
+    /// Another program: it may stand back.
+    Stranger,
+    /// A process of the same service: what it yields, its service lacks.
+    Worker,
+    /// A thread of the kernel: others wait for its work.
+    Kernel,
+}
+
+impl Kin {
+    fn of(story: &Story, thread: &Thread, pid: u32, comm: &str) -> Kin {
+        let mut samples = story.profile.groups.iter().filter(|g| g.pid == pid);
+        let cgroup = |pid| {
+            let seen = story.processes.get(pid)?;
+            Some(&*seen.cgroup).filter(|c| !matches!(*c, "" | "/"))
+        };
+        let together = cgroup(pid).is_some() && cgroup(pid) == cgroup(thread.pid);
+        if comm == &*thread.comm || together {
+            Kin::Worker
+        } else if samples.all(|g| g.in_kernel()) {
+            // It was never seen in user mode.
+            Kin::Kernel
+        } else {
+            Kin::Stranger
+        }
+    }
 }
 
 impl<'a> Rivals<'a> {
@@ -62,11 +98,15 @@ impl<'a> Rivals<'a> {
         for group in here.filter(|g| g.pid != 0 && g.pid != thread.pid) {
             others.entry(group.pid).or_insert((0, group.row)).0 += group.count;
         }
-        let others = others.into_iter().map(|(pid, (n, row))| Rival {
-            pid,
-            comm: profile.comm(pid).unwrap_or("?"),
-            seconds: profile.cpu_seconds(n),
-            row,
+        let others = others.into_iter().map(|(pid, (n, row))| {
+            let comm = profile.comm(pid).unwrap_or("?");
+            Rival {
+                pid,
+                comm,
+                kin: Kin::of(story, thread, pid, comm),
+                seconds: profile.cpu_seconds(n),
+                row,
+            }
         });
         let mut others: Vec<_> = others.collect();
         others.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
@@ -86,18 +126,9 @@ impl<'a> Rivals<'a> {
             let share = shares.entry(thread.pid).or_default();
             *share = share.max(thread.waiting());
         }
-        let first = |r: &Rival| {
-            shares
-                .get(&r.pid)
-                .is_some_and(|share| *share <= COMES_FIRST)
-        };
+        let first = |r: &Rival| shares.get(&r.pid).is_some_and(|s| *s <= COMES_FIRST);
         self.others.retain(first);
         self
-    }
-
-    /// CPU time of all others there, s.
-    pub(crate) fn seconds(&self) -> f64 {
-        self.others.iter().map(|r| r.seconds).sum()
     }
 
     /// Whether they are the ones that the thread waited for.
@@ -107,7 +138,7 @@ impl<'a> Rivals<'a> {
 
     /// How much of the thread's wait, ns, others were seen to use its CPUs: part by part of the
     /// recording, for a CPU that was busy at other times explains nothing.
-    fn explained_ns(&self) -> u64 {
+    pub(crate) fn explained_ns(&self) -> u64 {
         let mut busy = [0u64; PARTS as usize];
         let pids: BTreeSet<u32> = self.others.iter().map(|r| r.pid).collect();
         let here = self.story.profile.groups.iter();
@@ -116,10 +147,8 @@ impl<'a> Rivals<'a> {
         }
         let busy_ns = busy.map(|n| (self.story.profile.cpu_seconds(n) * 1e9) as u64);
         let waited = self.thread.waited_in.iter();
-        waited
-            .zip(busy_ns)
-            .map(|(waited, busy)| busy.min(*waited))
-            .sum()
+        let explained = waited.zip(busy_ns).map(|(waited, busy)| busy.min(*waited));
+        explained.sum()
     }
 
     /// The CPUs, as a resource is called.
@@ -132,24 +161,46 @@ impl<'a> Rivals<'a> {
         }
     }
 
-    /// The busiest of the others, each with its CPU time.
-    fn named(&self) -> Vec<String> {
-        let least = LEAST_RIVAL * self.seconds();
-        let named = self.others.iter().filter(|r| r.seconds >= least).take(3);
-        named
-            .map(|r| {
-                let time = duration((r.seconds * 1e9) as u64);
-                format!("{} (pid {}) {time}", r.comm, r.pid)
-            })
-            .collect()
+    /// Behind whom it waits, in a word or two.
+    pub(crate) fn ahead(&self) -> String {
+        match (self.strangers().next(), self.others.first()) {
+            (Some(stranger), _) if self.may_yield() => stranger.comm.to_string(),
+            (_, Some(first)) if first.kin == Kin::Worker => "its own workers".into(),
+            (_, first) => first.map_or("others", |r| r.comm).to_string(),
+        }
+    }
+
+    /// Whether most of what ran there belongs to other programs, which may stand back.
+    pub(crate) fn may_yield(&self) -> bool {
+        let theirs: f64 = self.strangers().map(|r| r.seconds).sum();
+        theirs * 2.0 >= self.seconds()
+    }
+
+    fn strangers(&self) -> impl Iterator<Item = &Rival<'a>> {
+        self.others.iter().filter(|r| r.kin == Kin::Stranger)
+    }
+
+    /// CPU time of all others there, s.
+    fn seconds(&self) -> f64 {
+        self.others.iter().map(|r| r.seconds).sum()
+    }
+
+    /// Whether one had enough of the CPU to be named.
+    fn matters(&self, rival: &Rival) -> bool {
+        rival.seconds >= LEAST_RIVAL * self.seconds()
     }
 
     /// Who had the CPU meanwhile.
     pub(crate) fn step(&self) -> Step {
+        let named = self.others.iter().filter(|r| self.matters(r)).take(3);
+        let named = named.map(|r| {
+            let time = duration((r.seconds * 1e9) as u64);
+            format!("{} (pid {}) {time}", r.comm, r.pid)
+        });
         Step::new(format!(
             "Meanwhile others had {}: {}.",
             self.place(),
-            list(&self.named())
+            list(&named.collect::<Vec<_>>())
         ))
         .number("others_cpu_seconds", self.seconds())
         .number("others", self.others.len())
@@ -168,102 +219,83 @@ impl<'a> Rivals<'a> {
             expected: rounded(waited),
             measured: rounded(others),
             unit: "s".into(),
-            agrees: others >= 0.8 * waited,
+            agrees: others >= WHOLE * waited,
             tolerance: "not below it by more than 20 %: the profile leaves some out".into(),
         }
     }
 
-    /// A CPU with room, when there is one.
-    fn free_cpu(&self) -> Option<u32> {
+    /// A CPU with room, and how idle it was, when there is one.
+    pub(crate) fn free_cpu(&self) -> Option<(u32, f64)> {
         let cpus = self.story.cpus.all();
         let free = cpus.filter(|c| c.idle >= ROOM && !self.cpus.contains(&c.number));
         let most = free.max_by(|a, b| a.idle.total_cmp(&b.idle));
-        most.map(|c| c.number)
+        most.map(|c| (c.number, c.idle))
     }
 
-    /// What helps: others stand back, go elsewhere, or the thread does.
-    pub(crate) fn advice(&self, risk_of_yielding: &str) -> Vec<Advice> {
-        let Some(first) = self.others.first() else {
+    /// That other programs stand back, or go elsewhere.
+    pub(crate) fn stand_back(&self, risk: &str) -> Vec<Advice> {
+        let Some(first) = self.strangers().next() else {
             return Vec::new();
         };
-        let place = self.place();
-        let seconds = self.story.seconds();
-        let crowd = match self.others.len() {
-            1 => String::new(),
-            _ => ", and those like it,".into(),
+        let named = self.strangers().filter(|r| self.matters(r));
+        let pids: Vec<u32> = named.map(|r| r.pid).take(MOST_NAMED).collect();
+        let crowd = match pids.len() {
+            1 => "",
+            _ => ", and those like it,",
         };
-        let pids: Vec<u32> = self.rivals_that_matter().map(|r| r.pid).collect();
-        let list_of_pids: Vec<String> = pids.iter().map(u32::to_string).collect();
-        let mut advice = vec![Advice {
-            action: format!(
-                "Let {} (pid {}){crowd} run only when nobody else wants the CPU (SCHED_IDLE).",
-                first.comm, first.pid
-            ),
-            command: Some(format!(
-                "for p in {}; do chrt --all-tasks --idle --pid 0 $p; done",
-                list_of_pids.join(" ")
-            )),
-            r#where: "the host; for a service CPUSchedulingPolicy=idle in its unit".into(),
-            risk: risk_of_yielding.into(),
-            expected: format!(
-                "{} waits for nobody: it lost {} per second.",
-                self.thread.comm,
-                duration((self.thread.waited_ns as f64 / seconds) as u64)
-            ),
-            change: Some(Change::RunWhenIdle { pids }),
-        }];
-        if let Some(free) = self.free_cpu() {
-            let idle = self.story.cpus.all().find(|c| c.number == free);
-            let idle = percent(idle.map_or(0.0, |c| c.idle));
-            advice.push(Advice {
-                action: format!(
-                    "Or move {} (pid {}){crowd} to CPU {free}.",
-                    first.comm, first.pid
-                ),
-                command: Some(format!("taskset --all-tasks -cp {free} {}", first.pid)),
-                r#where: "the host; for a service CPUAffinity in its unit, or a cpuset".into(),
-                risk: format!("What runs on CPU {free} gets company."),
-                expected: format!("CPU {free} was idle for {idle} of the time; {place} is free."),
-                change: None,
-            });
-        }
-        advice
-    }
-
-    fn rivals_that_matter(&self) -> impl Iterator<Item = &Rival<'a>> {
-        let least = LEAST_RIVAL * self.seconds();
-        self.others
-            .iter()
-            .filter(move |r| r.seconds >= least)
-            .take(16)
+        let all: Vec<String> = pids.iter().map(u32::to_string).collect();
+        let who = format!("{} (pid {}){crowd}", first.comm, first.pid);
+        let per_second = self.thread.waited_ns as f64 / self.story.seconds();
+        let idle = Advice::to(format!(
+            "Let {who} run only when nobody else wants the CPU (SCHED_IDLE)."
+        ))
+        .by(Some(format!(
+            "for p in {}; do chrt --all-tasks --idle --pid 0 $p; done",
+            all.join(" ")
+        )))
+        .at("the host; for a service CPUSchedulingPolicy=idle in its unit")
+        .risk(risk)
+        .effect(format!(
+            "{} no longer waits for them: it lost {} per second.",
+            self.thread.comm,
+            duration(per_second as u64)
+        ))
+        .change(Change::RunWhenIdle { pids });
+        let elsewhere = self.free_cpu().map(|(free, idle)| {
+            Advice::to(format!("Or move {who} to CPU {free}."))
+                .by(Some(format!(
+                    "taskset --all-tasks -cp {free} {}",
+                    first.pid
+                )))
+                .at("the host; for a service CPUAffinity in its unit, or a cpuset")
+                .risk(format!("What runs on CPU {free} gets company."))
+                .effect(format!(
+                    "CPU {free} was idle for {} of the time; {} is free.",
+                    percent(idle),
+                    self.place()
+                ))
+        });
+        std::iter::once(idle).chain(elsewhere).collect()
     }
 }
 
 /// What the thread did with its time.
 pub(crate) fn thread_step(thread: &Thread, what: &str) -> Step {
     let share = |ns: u64| percent(ratio(ns as f64, thread.seen_ns as f64).unwrap_or(0.0));
-    Step::new(format!(
-        "{what} was ready to run and waited for a CPU for {} of the time ({} in {}, {} each), and \
-         ran for {}.",
-        share(thread.waited_ns),
-        duration(thread.waited_ns),
-        times(thread.switches),
-        duration(thread.mean_wait_ns()),
-        share(thread.on_cpu_ns)
-    ))
-    .number("tid", thread.tid)
-    .number("waited_ms", thread.waited_ns as f64 / 1e6)
-    .number("waiting_share", thread.waiting())
-    .number("mean_wait_ms", thread.mean_wait_ns() as f64 / 1e6)
-    .number("on_cpu_ms", thread.on_cpu_ns as f64 / 1e6)
-    .rows(thread.rows())
-}
-
-fn times(n: u64) -> String {
-    match n {
+    let ran = share(thread.on_cpu_ns);
+    let turns = match thread.switches {
         1 => "one turn".into(),
         n => format!("{} turns", count(n)),
-    }
+    };
+    say!(
+        "{what} was ready to run and waited for a CPU for {waiting_share} of the time ({waited_ms} in \
+         {turns}, {mean_wait_ms} each), and ran for {ran}.",
+        waited_ms = Quantity::ns(thread.waited_ns).rows(thread.rows()),
+        waiting_share = Quantity::share(thread.waiting()),
+        mean_wait_ms = Quantity::ns(thread.mean_wait_ns())
+    )
+    .number("tid", thread.tid)
+    .number("on_cpu_ms", thread.on_cpu_ns as f64 / 1e6)
 }
 
 /// Whether a kernel thread does the work of softirqs: `ksoftirqd/1`, a NAPI thread.
@@ -271,11 +303,4 @@ pub(crate) fn serves_softirq(comm: &str) -> bool {
     ["ksoftirqd/", "napi/", "backlog_napi/"]
         .iter()
         .any(|prefix| comm.starts_with(prefix))
-}
-
-/// How long the threads that do the work of softirqs waited for a CPU, ns; `None` when none of
-/// them was recorded.
-pub(crate) fn softirq_waited(story: &Story) -> Option<u64> {
-    let serving = story.threads.all().filter(|t| serves_softirq(&t.comm));
-    serving.map(|t| t.waited_ns).reduce(u64::saturating_add)
 }

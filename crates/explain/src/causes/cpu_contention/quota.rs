@@ -1,10 +1,9 @@
 //! A wait for the CPU that the quota of a cgroup explains: which cgroup, how it adds up, what helps.
 
-use analysis::words::{duration, figure, percent, rounded};
-use analysis::{Story, Thread};
-use recording::RowRef;
+use analysis::Thread;
+use analysis::words::{figure, percent, rounded};
 
-use crate::finding::{Advice, Change, Check, Step};
+use crate::vocabulary::*;
 
 /// The quota explains a wait when the cgroup was throttled for this share of it.
 const LEAST_THROTTLED: f64 = 0.5;
@@ -52,18 +51,20 @@ impl<'a> Quota<'a> {
     }
 
     pub(super) fn step(&self) -> Step {
-        let quota = match self.cpus {
-            Some(cpus) => format!(" Its quota is {} CPUs.", figure(cpus)),
-            None => String::new(),
-        };
-        Step::new(format!(
-            "Meanwhile the kernel kept cgroup {} off the CPU for {}, its quota spent.{quota}",
-            self.cgroup,
-            duration((self.throttled_ms * 1e6) as u64)
-        ))
-        .number("throttled_ms", self.throttled_ms)
-        .number_if("quota_cpus", self.cpus)
-        .rows([self.row])
+        let cgroup = self.cgroup;
+        let throttled_ms = Quantity::ns((self.throttled_ms * 1e6) as u64).rows([self.row]);
+        match self.cpus {
+            Some(cpus) => say!(
+                "Meanwhile the kernel kept cgroup {cgroup} off the CPU for {throttled_ms}, its quota spent: \
+                 {quota_cpus} CPUs.",
+                throttled_ms,
+                quota_cpus = Quantity::new(cpus, figure(cpus))
+            ),
+            None => say!(
+                "Meanwhile the kernel kept cgroup {cgroup} off the CPU for {throttled_ms}, its quota spent.",
+                throttled_ms
+            ),
+        }
     }
 
     pub(super) fn checks(&self, story: &Story, thread: &Thread) -> Vec<Check> {
@@ -93,33 +94,28 @@ impl<'a> Quota<'a> {
 
     /// The advice to raise it to so many CPUs.
     pub(super) fn advice(&self, thread: &Thread, cpus: f64) -> Advice {
-        let now = self
-            .cpus
-            .map_or(String::new(), |c| format!(" from {}", figure(c)));
+        let (cgroup, more) = (self.cgroup, figure(cpus));
+        let now = self.cpus.map(|c| format!(" from {}", figure(c)));
         let us = (cpus * 100_000.0) as u64;
-        Advice {
-            action: format!("Raise the CPU quota{now} to {} CPUs.", figure(cpus)),
-            command: Some(format!(
-                "echo '{us} 100000' > /sys/fs/cgroup{}/cpu.max",
-                self.cgroup
-            ))
-            .filter(|_| self.certain && self.cgroup.chars().all(plain)),
-            r#where: format!(
-                "cgroup {}; for a service CPUQuota in its unit, for a container its CPU limit",
-                self.cgroup
-            ),
-            risk: "Its neighbours have that much less when all are busy.".into(),
-            expected: format!(
-                "It ran for {} and waited for {} of the time: {} CPUs hold that and half as much.",
-                percent(thread.on_cpu_ns as f64 / thread.seen_ns.max(1) as f64),
-                percent(thread.waiting()),
-                figure(cpus)
-            ),
-            change: Some(Change::CpuQuota {
-                cgroup: self.cgroup.to_string(),
-                cpus,
-            }),
-        }
+        let certain = self.certain && cgroup.chars().all(plain);
+        Advice::to(format!(
+            "Raise the CPU quota{} to {more} CPUs.",
+            now.unwrap_or_default()
+        ))
+        .by(certain.then(|| format!("echo '{us} 100000' > /sys/fs/cgroup{cgroup}/cpu.max")))
+        .at(format!(
+            "cgroup {cgroup}; for a service CPUQuota in its unit, for a container its CPU limit"
+        ))
+        .risk("Its neighbours have that much less when all are busy.")
+        .effect(format!(
+            "It ran for {} and waited for {} of the time: {more} CPUs hold that and half as much.",
+            percent(thread.on_cpu_ns as f64 / thread.seen_ns.max(1) as f64),
+            percent(thread.waiting())
+        ))
+        .change(Change::CpuQuota {
+            cgroup: cgroup.to_string(),
+            cpus,
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use recording::SourceName;
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::{Change, Level, Number};
+use crate::{Advice, Change, Finding, Level, Number};
 use synth::{Dial, Fixture, Listen, OnCpu, cases as fixture};
 
 const ID: &str = "cpu-contention";
@@ -56,6 +56,41 @@ fn behind_others_on_its_cpu() {
         Some(Change::RunWhenIdle { pids: vec![900] })
     );
     assert!(ruled_out(&f, "softirq-starvation").contains("iperf3"));
+}
+
+/// The only finding, though its advice has no change that a program could apply.
+fn needs_more_cpu(f: &Fixture) -> Finding {
+    let mut found = crate::explain(&f.write().unwrap()).unwrap().findings;
+    assert_eq!(found.len(), 1);
+    let f = found.remove(0);
+    assert_eq!(f.cause, ID);
+    let idle = |a: &Advice| matches!(a.change, Some(Change::RunWhenIdle { .. }));
+    assert!(!f.advice.iter().any(idle), "{:?}", f.advice);
+    assert!(f.advice[0].action.starts_with("Give iperf3 more CPU"));
+    f
+}
+
+#[test]
+fn its_own_workers_do_not_stand_back() {
+    let mut f = waiting(0.7);
+    on_cpu(&mut f, 813, "iperf3", 0, 8_000);
+    on_cpu(&mut f, 900, "batch", 8_000, 1_000);
+    let f = needs_more_cpu(&f);
+    assert!(f.title.contains("its own workers"), "{}", f.title);
+}
+
+#[test]
+fn threads_of_the_kernel_do_not_stand_back() {
+    let mut f = waiting(0.7);
+    let at = OnCpu {
+        cpu: 1,
+        pid: 14,
+        comm: "ksoftirqd/1",
+        softirq: true,
+        stack: &["net_rx_action", "run_ksoftirqd"],
+    };
+    f.on_cpu(at, 0, 8_000);
+    assert!(needs_more_cpu(&f).fix.contains("CPU 1"));
 }
 
 /// A cgroup that was off the CPU for 6.5 of 10 s.

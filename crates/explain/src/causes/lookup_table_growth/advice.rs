@@ -1,23 +1,33 @@
 //! What to do about a structure that packets walk too long: more buckets, or a set for rules.
 
-use analysis::Netns;
-use analysis::words::{bytes, count, duration, figure, percent};
-use recording::sysctl;
-use recording::sysctl::TCP_CHILD_EHASH_ENTRIES;
+use analysis::words::{bytes, count, duration, figure, fitting};
+use recording::sysctl::{NF_CONNTRACK_BUCKETS, TCP_CHILD_EHASH_ENTRIES};
 
-use super::Case;
-use crate::actions::command_in;
-use crate::finding::{Advice, Change};
-use crate::scope::namespace;
+use super::Walk;
+use crate::vocabulary::*;
 
 /// Bytes of one bucket of the table of connections: a pointer.
 const BUCKET_BYTES: u64 = 8;
 
-impl Case<'_> {
-    /// Buckets for twice the entries, a power of two.
-    pub(super) fn new_buckets(&self) -> u64 {
-        let entries = self.size.fullest.entries.clamp(1 << 15, 1 << 29);
-        (2 * entries).next_power_of_two()
+impl Walk<'_> {
+    pub(super) fn fix(&self) -> [String; 1] {
+        let (full, kind) = (&self.size.fullest, self.kind);
+        let buckets = count(self.new_buckets());
+        [match (full.buckets, kind.structure) {
+            (Some(_), "dce") => self.dce_fix(),
+            (Some(_), _) => fitting([
+                format!(
+                    "Give {} {buckets} buckets, so that a chain holds one entry.",
+                    kind.name
+                ),
+                format!("Give it {buckets} buckets."),
+            ]),
+            (None, _) => format!(
+                "Put what the {} {} compare into a set: one look-up for all.",
+                count(full.entries),
+                kind.entries
+            ),
+        }]
     }
 
     pub(super) fn advice(&self, netns: &Netns) -> Vec<Advice> {
@@ -25,16 +35,18 @@ impl Case<'_> {
             "ehash" => self.ehash_advice(netns),
             "conntrack" => vec![self.conntrack_advice()],
             "dce" => self.dce_advice(),
-            _ => vec![self.rules_advice(netns)],
+            "nft-rules" => vec![self.nft_advice(netns)],
+            _ => vec![self.ip_rules_advice(netns)],
         }
     }
 
-    /// What changes when the table has the new number of buckets.
-    fn shorter(&self) -> String {
-        self.shorter_with(self.new_buckets())
+    /// Buckets for twice the entries, a power of two.
+    fn new_buckets(&self) -> u64 {
+        let entries = self.size.fullest.entries.clamp(1 << 15, 1 << 29);
+        (2 * entries).next_power_of_two()
     }
 
-    /// The same with so many buckets.
+    /// What changes when the table has so many buckets.
     pub(super) fn shorter_with(&self, buckets: u64) -> String {
         let chain = self.size.fullest.entries as f64 / buckets as f64;
         let cost = match self.lookup_ns() {
@@ -44,119 +56,107 @@ impl Case<'_> {
         format!(
             "{} entries in a chain, not {}: about {} of a CPU is free again.{cost}",
             figure(chain),
-            figure(self.walk),
-            percent(self.story.profile.of_one_cpu(self.samples()))
+            figure(self.longest),
+            self.of_a_cpu()
         )
     }
 
     fn ehash_advice(&self, netns: &Netns) -> Vec<Advice> {
         let buckets = self.new_buckets();
         let memory = bytes(buckets * BUCKET_BYTES);
-        let change = Some(Change::HashBuckets {
-            netns: self.netns,
-            table: "ehash".into(),
-            value: buckets,
-        });
         let larger = match self.is_own() {
-            true => Advice {
-                action: format!(
-                    "Set {TCP_CHILD_EHASH_ENTRIES}={buckets} where the namespace is made, and make it anew."
-                ),
-                command: Some(format!("sysctl -w {TCP_CHILD_EHASH_ENTRIES}={buckets}")),
-                r#where: format!(
-                    "the namespace from which {} is made, before it is made; 0 there shares \
-                     the host's table",
-                    namespace(netns)
-                ),
-                risk: format!(
-                    "The namespace's connections end with it. The table takes {memory}; {} is \
-                     half of it unless set.",
-                    sysctl::TCP_MAX_TW_BUCKETS
-                ),
-                expected: self.shorter(),
-                change,
-            },
-            false => Advice {
-                action: format!("Boot with thash_entries={buckets}."),
-                command: Some("sysctl net.ipv4.tcp_ehash_entries".into()),
-                r#where: "the kernel's command line; the command shows the present size".into(),
-                risk: format!("A reboot. The table takes {memory} and changes size at boot only."),
-                expected: self.shorter(),
-                change,
-            },
+            true => Advice::to(format!(
+                "Set {TCP_CHILD_EHASH_ENTRIES}={buckets} where the namespace is made, and make it \
+                 anew."
+            ))
+            .by(Some(format!(
+                "sysctl -w {TCP_CHILD_EHASH_ENTRIES}={buckets}"
+            )))
+            .at(format!(
+                "the namespace from which {} is made, before it is made; 0 there shares the host's \
+                 table",
+                namespace(netns)
+            ))
+            .risk(format!(
+                "The namespace's connections end with it. The table takes {memory}; {} is half of it \
+                 unless set.",
+                sysctl::TCP_MAX_TW_BUCKETS
+            )),
+            false => Advice::to(format!("Boot with thash_entries={buckets}."))
+                .by(Some("sysctl net.ipv4.tcp_ehash_entries".into()))
+                .at("the kernel's command line; the command shows the present size")
+                .risk(format!(
+                    "A reboot. The table takes {memory} and changes size at boot only."
+                )),
         };
-        let mut advice = vec![larger];
-        if let Some(filler) = self.filler() {
-            let port = filler.local.port;
-            advice.push(Advice {
-                action: format!("Close connections of {} that nobody uses.", filler.local),
-                command: command_in(
-                    netns,
-                    &format!("ss -tno state established 'sport = :{port}'"),
-                ),
-                r#where: "the application's idle time-out, or that of its clients' pools".into(),
-                risk: "A client that comes back has to connect again.".into(),
-                expected: "Chains get shorter by as many entries as are closed.".into(),
-                change: None,
+        let larger = larger
+            .effect(self.shorter_with(buckets))
+            .change(Change::HashBuckets {
+                netns: self.netns,
+                table: "ehash".into(),
+                value: buckets,
             });
-        }
-        advice
+        let fewer = self.filler().map(|filler| {
+            let (at, port) = (filler.local, filler.local.port);
+            let show = format!("ss -tno state established 'sport = :{port}'");
+            Advice::to(format!("Close connections of {at} that nobody uses."))
+                .by(command_in(netns, &show))
+                .at("the application's idle time-out, or that of its clients' pools")
+                .risk("A client that comes back has to connect again.")
+                .effect("Chains get shorter by as many entries as are closed.")
+        });
+        [larger].into_iter().chain(fewer).collect()
     }
 
     fn conntrack_advice(&self) -> Advice {
         let buckets = self.new_buckets();
-        const NAME: &str = sysctl::NF_CONNTRACK_BUCKETS;
-        Advice {
-            action: format!("Set {NAME}={buckets}."),
-            command: Some(format!("sysctl -w {NAME}={buckets}")),
-            r#where: "the host: its namespaces share the table".into(),
-            risk: format!(
+        Advice::to(format!("Set {NF_CONNTRACK_BUCKETS}={buckets}."))
+            .by(Some(format!("sysctl -w {NF_CONNTRACK_BUCKETS}={buckets}")))
+            .at("the host: its namespaces share the table")
+            .risk(format!(
                 "The table is rehashed while packets wait a moment; it takes {}.",
                 bytes(buckets * BUCKET_BYTES)
-            ),
-            expected: self.shorter(),
-            change: Some(Change::Sysctl {
+            ))
+            .effect(self.shorter_with(buckets))
+            .change(Change::Sysctl {
                 netns: self.netns,
-                name: NAME.into(),
+                name: NF_CONNTRACK_BUCKETS.into(),
                 value: buckets.to_string(),
-            }),
-        }
+            })
     }
 
-    fn rules_advice(&self, netns: &Netns) -> Advice {
-        let nft = self.kind.structure == "nft-rules";
-        let (action, command) = match nft {
-            true => (
-                "Put the addresses and ports that the rules compare into sets or maps.",
-                command_in(netns, "nft -c -o -f /etc/nftables.conf"),
-            ),
-            false => (
-                "Replace routing rules for single addresses by routes in fewer tables.",
-                command_in(netns, "ip rule list"),
-            ),
-        };
-        let n = count(self.size.fullest.entries);
-        Advice {
-            action: action.into(),
-            command,
-            r#where: match nft {
-                true => format!(
+    fn nft_advice(&self, netns: &Netns) -> Advice {
+        let sets =
+            Advice::to("Put the addresses and ports that the rules compare into sets or maps.")
+                .by(command_in(netns, "nft -c -o -f /etc/nftables.conf"))
+                .at(format!(
                     "the rule set of {}; the command shows which rules nft can merge",
                     namespace(netns)
-                ),
-                false => namespace(netns),
-            },
-            risk:
-                "A rule that is merged wrongly lets packets through or drops them: test it first."
-                    .into(),
-            expected: format!(
-                "One look-up in place of {n} comparisons: about {} of a CPU is free again.",
-                percent(self.story.profile.of_one_cpu(self.samples()))
-            ),
-            change: Some(Change::RulesToSet {
+                ));
+        self.fewer_rules(sets)
+    }
+
+    fn ip_rules_advice(&self, netns: &Netns) -> Advice {
+        let routes =
+            Advice::to("Replace routing rules for single addresses by routes in fewer tables.")
+                .by(command_in(netns, "ip rule list"))
+                .at(namespace(netns));
+        self.fewer_rules(routes)
+    }
+
+    fn fewer_rules(&self, advice: Advice) -> Advice {
+        advice
+            .risk(
+                "A rule that is merged wrongly lets packets through or drops them: test it first.",
+            )
+            .effect(format!(
+                "One look-up in place of {} comparisons: about {} of a CPU is free again.",
+                count(self.size.fullest.entries),
+                self.of_a_cpu()
+            ))
+            .change(Change::RulesToSet {
                 netns: self.netns,
                 table: self.kind.structure.into(),
-            }),
-        }
+            })
     }
 }

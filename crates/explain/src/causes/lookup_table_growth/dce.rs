@@ -3,8 +3,8 @@
 use analysis::stats::ratio;
 use analysis::words::{count, figure, fitting, percent, rounded};
 
-use super::Case;
-use crate::finding::{Advice, Check, Step};
+use super::Walk;
+use crate::vocabulary::*;
 
 /// Buckets, and entries in one from which on the cache is reclaimed, of the kernel of 2012.
 const BUCKETS: u64 = 1_024;
@@ -19,11 +19,11 @@ const RATE_SHARE: f64 = 0.25;
 /// The rate at which it grows, and what that makes since boot.
 struct SinceBoot {
     per_s: f64,
-    seconds: f64,
+    days: f64,
     entries: f64,
 }
 
-impl Case<'_> {
+impl Walk<'_> {
     /// `None` unless the rate measured here, kept up since boot, makes what it holds. The
     /// recording's clock begins when the host boots.
     fn since_boot(&self) -> Option<SinceBoot> {
@@ -36,7 +36,7 @@ impl Case<'_> {
         let fits = (entries - full.entries as f64).abs() <= RATE_SHARE * full.entries as f64;
         (self.kind.structure == "dce" && added >= LEAST_ADDED && fits).then_some(SinceBoot {
             per_s,
-            seconds,
+            days: seconds / 86_400.0,
             entries,
         })
     }
@@ -44,17 +44,17 @@ impl Case<'_> {
     /// Nothing is ever taken away: that closes the chain.
     pub(super) fn never_forgets(&self) -> Option<Check> {
         let grown = self.since_boot()?;
+        let entries = self.kind.entries;
         Some(Check {
             formula: format!(
-                "{} new {} per second × {} days since boot = {} held, if none is ever removed",
+                "{} new {entries} per second × {} days since boot = {entries} held, if none is ever \
+                 removed",
                 figure(grown.per_s),
-                self.kind.entries,
-                figure(grown.seconds / 86_400.0),
-                self.kind.entries
+                figure(grown.days)
             ),
             expected: rounded(grown.entries),
             measured: rounded(self.size.fullest.entries as f64),
-            unit: self.kind.entries.into(),
+            unit: entries.into(),
             agrees: true,
             tolerance: format!(
                 "within {}: the rate is measured for seconds",
@@ -65,16 +65,13 @@ impl Case<'_> {
 
     pub(super) fn never_forgets_step(&self) -> Option<Step> {
         let grown = self.since_boot()?;
-        let step = Step::new(format!(
-            "It grows by {} per second, and the host has been up for {} days: it holds what ever \
-             came, and nothing was taken away.",
-            figure(grown.per_s),
-            figure(grown.seconds / 86_400.0)
+        Some(say!(
+            "It grows by {added_per_s} per second, and the host has been up for {days_since_boot} days: \
+             it holds what ever came, and nothing was taken away.",
+            added_per_s = Quantity::new(grown.per_s, figure(grown.per_s))
+                .rows([self.size.first.row, self.size.fullest.row]),
+            days_since_boot = Quantity::new(grown.days, figure(grown.days))
         ))
-        .number("added_per_s", grown.per_s)
-        .number("days_since_boot", grown.seconds / 86_400.0)
-        .rows([self.size.first.row, self.size.fullest.row]);
-        Some(step)
     }
 
     pub(super) fn dce_fix(&self) -> String {
@@ -88,51 +85,41 @@ impl Case<'_> {
     }
 
     pub(super) fn dce_advice(&self) -> Vec<Advice> {
-        let free = percent(self.story.profile.of_one_cpu(self.samples()));
-        let bounded = Advice {
-            action: format!(
-                "Use a kernel that reclaims the cache once a bucket holds more than \
-                 _dce_reclaim_threshold={THRESHOLD} entries, with ip_dce_hash_size={BUCKETS}."
-            ),
-            command: Some(format!(
-                "ipadm set-prop -p _dce_reclaim_threshold={THRESHOLD} ip"
-            )),
-            r#where: "the host; illumos has both since 2012".into(),
-            risk: "Path MTUs and round trips that were learnt are forgotten with their addresses, \
-                   and learnt again."
-                .into(),
-            expected: format!(
-                "Chains of some {THRESHOLD} entries, not {}: about {free} of a CPU is free again.",
-                figure(self.walk)
-            ),
-            change: None,
-        };
-        let wider = Advice {
-            action: format!("Or give it {} buckets.", count(MANY_BUCKETS)),
-            command: Some(format!(
+        let bounded = Advice::to(format!(
+            "Use a kernel that reclaims the cache once a bucket holds more than \
+             _dce_reclaim_threshold={THRESHOLD} entries, with ip_dce_hash_size={BUCKETS}."
+        ))
+        .by(Some(format!(
+            "ipadm set-prop -p _dce_reclaim_threshold={THRESHOLD} ip"
+        )))
+        .at("the host; illumos has both since 2012")
+        .risk(
+            "Path MTUs and round trips that were learnt are forgotten with their addresses, and learnt \
+             again.",
+        )
+        .effect(format!(
+            "Chains of some {THRESHOLD} entries, not {}: about {} of a CPU is free again.",
+            figure(self.longest),
+            self.of_a_cpu()
+        ));
+        let wider = Advice::to(format!("Or give it {} buckets.", count(MANY_BUCKETS)))
+            .by(Some(format!(
                 "echo 'set ip:ip_dce_hash_size={MANY_BUCKETS}' >> /etc/system"
-            )),
-            r#where: "a kernel that has the setting; it takes a reboot, which empties the cache"
-                .into(),
-            risk: "The cache still grows, and with it the chains, only more slowly.".into(),
-            expected: self.shorter_with(MANY_BUCKETS),
-            change: None,
-        };
-        let now = Advice {
-            action:
-                "Without a reboot: set lotsfree above freemem, so that the kernel takes memory for \
-                     low, and back again."
-                    .into(),
-            command: Some("echo 'freemem/E; lotsfree/E' | mdb -k".into()),
-            r#where: "the host; the command shows both, `mdb -kw` and `lotsfree/Z VALUE` set one"
-                .into(),
-            risk: "Meanwhile other caches are emptied, too, and processes may be paged out.".into(),
-            expected:
-                "A third of the entries is deleted at once, and again every 15 s: 12 times, 3 \
-                       minutes, leave one in a hundred. Then it grows again."
-                    .into(),
-            change: None,
-        };
+            )))
+            .at("a kernel that has the setting; it takes a reboot, which empties the cache")
+            .risk("The cache still grows, and with it the chains, only more slowly.")
+            .effect(self.shorter_with(MANY_BUCKETS));
+        let now = Advice::to(
+            "Without a reboot: set lotsfree above freemem, so that the kernel takes memory for low, and \
+             back again.",
+        )
+        .by(Some("echo 'freemem/E; lotsfree/E' | mdb -k".into()))
+        .at("the host; the command shows both, `mdb -kw` and `lotsfree/Z VALUE` set one")
+        .risk("Meanwhile other caches are emptied, too, and processes may be paged out.")
+        .effect(
+            "A third of the entries is deleted at once, and again every 15 s: 12 times, 3 minutes, \
+             leave one in a hundred. Then it grows again.",
+        );
         vec![bounded, wider, now]
     }
 }

@@ -1,37 +1,41 @@
 //! The chain of a walk that is too long: the CPU, the function, the table, who fills it.
 
+use std::collections::BTreeMap;
+
 use analysis::Listener;
 use analysis::profile::{Group, PARTS, samples};
 use analysis::stats::ratio;
-use analysis::words::{count, duration, figure, percent, plural};
-use recording::sysctl::TCP_CHILD_EHASH_ENTRIES;
-use recording::sysctl::TCP_EHASH_ENTRIES;
+use analysis::words::{count, duration, figure, percent};
+use recording::sysctl::{TCP_CHILD_EHASH_ENTRIES, TCP_EHASH_ENTRIES};
 
-use super::{Case, LEAST_SAMPLES};
+use super::{LEAST_SAMPLES, Walk};
+use crate::vocabulary::*;
 
 /// SYN and FIN are acknowledged as a byte each.
 const NO_DATA: u64 = 2;
 
-impl<'a> Case<'a> {
+impl<'a> Walk<'a> {
     pub(super) fn evidence(&self) -> Vec<Step> {
-        let mut steps = vec![self.cpu_step(), self.function_step()];
-        steps.push(self.table_step());
-        steps.extend(self.never_forgets_step());
-        steps.extend(self.cost_step());
-        steps.extend(self.filler_step());
-        steps.extend(self.limit_step());
-        steps
+        let steps = [
+            Some(self.cpu_step()),
+            Some(self.function_step()),
+            Some(self.table_step()),
+            self.never_forgets_step(),
+            self.cost_step(),
+            self.filler_step(),
+            self.limit_step(),
+        ];
+        steps.into_iter().flatten().collect()
     }
 
     /// The CPU that the walk keeps busiest, and its samples.
     fn hot_cpu(&self) -> (u32, u64) {
-        let mut of_cpu = std::collections::BTreeMap::new();
+        let mut of_cpu = BTreeMap::new();
         for group in &self.inside {
             *of_cpu.entry(group.cpu).or_insert(0) += group.count;
         }
-        let hot = of_cpu
-            .into_iter()
-            .max_by_key(|(cpu, n)| (*n, u32::MAX - cpu));
+        let hot = of_cpu.into_iter();
+        let hot = hot.max_by_key(|(cpu, n)| (*n, u32::MAX - cpu));
         hot.unwrap_or_default()
     }
 
@@ -43,16 +47,16 @@ impl<'a> Case<'a> {
 
     fn cpu_step(&self) -> Step {
         let (cpu, inside) = self.hot_cpu();
-        let profile = &self.story.profile;
-        let here = profile.groups.iter().filter(|g| g.cpu == cpu);
+        let here = self.story.profile.groups.iter().filter(|g| g.cpu == cpu);
         let busy = samples(here.clone().filter(|g| !g.is_idle()));
         let within = samples(here.filter(|g| self.kind.walked.within(g)));
+        let share = |n: u64, of: u64| percent(ratio(n as f64, of as f64).unwrap_or(0.0));
         Step::new(format!(
             "CPU {cpu} was in {} for {} of its busy time, and in {} for {} of that.",
             self.kind.walked.name(),
-            percent(ratio(within as f64, busy as f64).unwrap_or(0.0)),
+            share(within, busy),
             self.function,
-            percent(ratio(inside as f64, within as f64).unwrap_or(0.0)),
+            share(inside, within),
         ))
         .number("cpu", cpu)
         .number("busy_samples", busy)
@@ -64,11 +68,10 @@ impl<'a> Case<'a> {
     /// Its share of the time in softirq, or the kernel, in each part of the recording that has some.
     fn shares(&self) -> Vec<f64> {
         let of_part = |part: u64| {
-            let here = |g: &&&Group| u64::from(g.part) == part;
-            let inside = samples(self.inside.iter().filter(here).copied());
-            let all = self.story.profile.groups.iter();
-            let all =
-                samples(all.filter(|g| self.kind.walked.within(g) && u64::from(g.part) == part));
+            let here = |g: &&Group| u64::from(g.part) == part;
+            let all = self.story.profile.groups.iter().filter(here);
+            let all = samples(all.filter(|g| self.kind.walked.within(g)));
+            let inside = samples(self.inside.iter().copied().filter(here));
             (all >= LEAST_SAMPLES).then(|| inside as f64 / all as f64)
         };
         (0..PARTS).filter_map(of_part).collect()
@@ -87,16 +90,14 @@ impl<'a> Case<'a> {
             ),
             false => String::new(),
         };
-        Step::new(format!(
-            "On all CPUs {} takes {} of the time in {within}{trend}.",
-            self.function,
-            percent(self.share)
-        ))
-        .number("share", self.share)
+        let function = self.function;
+        say!(
+            "On all CPUs {function} takes {share} of the time in {within}{trend}.",
+            share = Quantity::share(self.share).rows(self.rows())
+        )
         .number("share_at_first", first)
         .number("share_at_most", most)
         .number("cpu_seconds", self.cpu_seconds())
-        .rows(self.rows())
     }
 
     /// Entries added per second, if it grows.
@@ -108,57 +109,49 @@ impl<'a> Case<'a> {
     }
 
     fn table_step(&self) -> Step {
-        let full = &self.size.fullest;
-        let n = count(full.entries);
-        let entries = self.kind.entries;
+        let (full, first) = (&self.size.fullest, &self.size.first);
+        let (name, held) = (self.kind.name, self.kind.entries);
+        let (chain, growth) = (figure(self.longest), self.growth());
         let walk = match (full.buckets, full.longest_chain) {
-            (Some(buckets), Some(longest)) => format!(
-                "{n} {entries} in {}: {} in a chain, {} in the longest",
-                plural(buckets, "bucket"),
-                figure(self.walk),
-                count(longest)
-            ),
-            (Some(buckets), None) => format!(
-                "{n} {entries} in {}: {} in a chain",
-                plural(buckets, "bucket"),
-                figure(self.walk)
-            ),
-            (None, _) => format!("{n} {entries}, compared one after the other"),
+            (Some(buckets), longest) => {
+                let buckets = Quantity::of(buckets, "bucket");
+                let longest = longest.map(|n| format!(", {} in the longest", count(n)));
+                let longest = longest.unwrap_or_default();
+                format!(" in {buckets}: {chain} in a chain{longest}")
+            }
+            (None, _) => ", compared one after the other".into(),
         };
-        let growth = match self.growth() {
-            Some(rate) => format!(
+        let grew = growth.map(|rate| {
+            format!(
                 "; it held {} at first and grew by {} per second",
-                count(self.size.first.entries),
+                count(first.entries),
                 figure(rate)
-            ),
-            None => String::new(),
-        };
-        let name = self.kind.name;
-        Step::new(format!("It walks {name}: {walk}{growth}."))
-            .number("entries", full.entries)
-            .number_if("buckets", full.buckets)
-            .number("mean_chain", self.walk)
-            .number_if("longest_chain", full.longest_chain)
-            .number_if("growth_per_s", self.growth())
-            .rows([self.size.first.row, full.row])
+            )
+        });
+        let grew = grew.unwrap_or_default();
+        say!(
+            "It walks {name}: {entries} {held}{walk}{grew}.",
+            entries = Quantity::count(full.entries).rows([first.row, full.row])
+        )
+        .number_if("buckets", full.buckets)
+        .number("mean_chain", self.longest)
+        .number_if("longest_chain", full.longest_chain)
+        .number_if("growth_per_s", growth)
     }
 
     fn cost_step(&self) -> Option<Step> {
         let each = self.lookup_ns()?;
-        let (lookups, rows) = self.lookups();
-        let per_second = lookups as f64 / self.story.seconds();
-        let step = Step::new(format!(
-            "{} {} per second and looked up, {} each: {} per entry passed.",
-            figure(per_second),
-            self.kind.looked_up.name().1,
-            duration(each as u64),
-            duration_ns(each / self.mean_walk)
+        let per_second = self.lookups as f64 / self.story.seconds();
+        let per_entry = each / self.mean;
+        let happened = self.kind.looked_up.name().1;
+        Some(say!(
+            "{lookups_per_s} {happened} per second and looked up, {lookup_us} each: {entry_ns} per entry \
+             passed.",
+            lookups_per_s = Quantity::new(per_second, figure(per_second))
+                .rows(self.lookup_rows.iter().copied()),
+            lookup_us = Quantity::new(each / 1e3, duration(each as u64)),
+            entry_ns = Quantity::new(per_entry, format!("{} ns", figure(per_entry)))
         ))
-        .number("lookups_per_s", per_second)
-        .number("lookup_us", each / 1e3)
-        .number("entry_ns", each / self.mean_walk)
-        .rows(rows);
-        Some(step)
     }
 
     /// The listener whose connections fill the table.
@@ -172,45 +165,35 @@ impl<'a> Case<'a> {
 
     fn filler_step(&self) -> Option<Step> {
         let filler = self.filler()?;
-        let n = filler.accepted.len();
-        let holder = filler.holders.first();
-        let who = holder.map_or(String::new(), |h| format!(" ({}, pid {})", h.comm, h.pid));
-        let idle = self.story.all(&filler.accepted);
-        let idle = idle.filter(|(_, c)| c.bytes_received.max(c.bytes_acked) <= NO_DATA);
-        let accepted = self.story.all(&filler.accepted);
-        let step = Step::new(format!(
-            "{}{who} accepted {} of them; on {} no byte went either way.",
-            filler.local,
-            count(n as u64),
-            count(idle.count() as u64)
+        let who = filler.holders.first();
+        let who = who.map(|h| format!(" ({}, pid {})", h.comm, h.pid));
+        let (at, who) = (filler.local, who.unwrap_or_default());
+        let all = || self.story.all(&filler.accepted).map(|(_, c)| c);
+        let idle = all().filter(|c| c.bytes_received.max(c.bytes_acked) <= NO_DATA);
+        let idle = count(idle.count() as u64);
+        Some(say!(
+            "{at}{who} accepted {accepted} of them; on {idle} no byte went either way.",
+            accepted = Quantity::count(filler.accepted.len() as u64)
+                .rows(all().filter_map(|c| c.row()).take(SHOWN_ROWS))
         ))
-        .number("accepted", n)
-        .rows(accepted.filter_map(|(_, c)| c.row()).take(SHOWN_ROWS));
-        Some(step)
     }
 
     /// Who set the size.
     fn limit_step(&self) -> Option<Step> {
-        if self.kind.structure != "ehash" {
-            return None;
-        }
         let value = self.story.settings.get(self.netns, TCP_EHASH_ENTRIES)?;
-        let says = match self.is_own() {
+        let made = match self.is_own() {
             true => format!(
-                "{TCP_EHASH_ENTRIES}={}: the namespace has a table of its own, as large as \
-                 {TCP_CHILD_EHASH_ENTRIES} said where it was made.",
-                value.text
+                "the namespace has a table of its own, as large as {TCP_CHILD_EHASH_ENTRIES} said \
+                 where it was made"
             ),
-            false => format!(
-                "{TCP_EHASH_ENTRIES}={}: the host's table, made at boot (thash_entries).",
-                value.text
-            ),
+            false => "the host's table, made at boot (thash_entries)".into(),
         };
-        Some(
-            Step::new(says)
-                .number("setting", &*value.text)
-                .rows([value.row]),
-        )
+        (self.kind.structure == "ehash").then(|| {
+            say!(
+                "{TCP_EHASH_ENTRIES}={setting}: {made}.",
+                setting = Quantity::new(&*value.text, &*value.text).rows([value.row])
+            )
+        })
     }
 
     /// The namespace has its own table of connections: the setting is negative for a shared one.
@@ -221,9 +204,3 @@ impl<'a> Case<'a> {
             && self.story.netns(self.netns).name.as_deref() != Some("host")
     }
 }
-
-/// A time below a microsecond.
-fn duration_ns(ns: f64) -> String {
-    format!("{} ns", figure(ns))
-}
-use crate::vocabulary::*;

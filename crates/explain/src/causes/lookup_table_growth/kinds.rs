@@ -1,6 +1,7 @@
 //! The structures that packets walk, what walks them, and from when on that is too long.
 
 use analysis::profile::Group;
+use analysis::structures::Size;
 use recording::counter;
 
 /// A kind of structure that packets walk.
@@ -24,6 +25,11 @@ pub(super) struct Kind {
     pub(super) walked: Walked,
     /// What is looked up, once each.
     pub(super) looked_up: LookedUp,
+}
+
+/// Entries that a look-up passes: those of a chain, or all of them where there are no buckets.
+pub(super) fn passed(size: &Size) -> f64 {
+    size.chain().unwrap_or(size.entries as f64)
 }
 
 /// Where the CPUs are when they walk a structure.

@@ -3,20 +3,12 @@
 use analysis::binds::Attempts;
 use analysis::profile::samples;
 use analysis::stats::{median, ratio};
-use analysis::words::{count, duration, figure, fitting, plural, rounded};
-use analysis::{Endpoint, Side, Story};
-use recording::{RowRef, SourceName};
+use analysis::words::{count, duration, figure};
 
-use super::{CAUSE, COST_FACTOR, LEAST_CONNECTS, LEAST_COST_NS, LEAST_SAMPLES, table_has_room};
-use crate::actions::command_in;
-use crate::finding::{
-    Advice, Change, Check, Confidence, Finding, Impact, Level, Role, RuledOut, Scope, Step,
-};
-use crate::id::Id;
-use crate::lost::Lost;
-use crate::places::listener::{SHOWN_ROWS, doubts};
+use super::{CAUSE, COST_FACTOR, LEAST_CONNECTS, LEAST_COST_NS, LEAST_SAMPLES, within};
+use crate::place::SlowCalls;
 use crate::places::port_search::BIND;
-use crate::scope::process;
+use crate::vocabulary::*;
 
 /// What a connection in the way costs bind(), ns (measured on Linux 6.18: 28 with 5,000 of them, 41
 /// with 15,000).
@@ -29,17 +21,14 @@ const ON_CPU_FACTOR: f64 = 2.0;
 const AT_ONCE_NS: u64 = 1_000;
 
 /// One program that asks for a port that has thousands of connections.
-struct Case<'a> {
+struct Asker<'a> {
     story: &'a Story,
     netns: u32,
     at: Endpoint,
     comm: &'a str,
     attempts: &'a Attempts,
     owners: Owners,
-    /// Connections in the way of the median call, and what that took, ns.
-    in_the_way: u64,
-    took_ns: u64,
-    /// Samples of the program in bind().
+    /// Samples of the program in bind(), and some of their rows.
     inside: u64,
     rows: Vec<RowRef>,
 }
@@ -83,100 +72,99 @@ impl Owners {
 }
 
 pub(super) fn find(story: &Story) -> Vec<Finding> {
-    let asked = story.binds.all().map(|((netns, at, comm), attempts)| {
-        let (owners, netns, at) = (Owners::of(story, *netns, *at), *netns, *at);
-        Case::of(story, netns, at, comm, attempts, owners)
-    });
-    asked.flatten().map(|case| case.finding()).collect()
-}
-
-impl<'a> Case<'a> {
-    fn of(
-        story: &'a Story,
-        netns: u32,
-        at: Endpoint,
-        comm: &'a str,
-        attempts: &'a Attempts,
-        owners: Owners,
-    ) -> Option<Case<'a>> {
-        let calls = &attempts.calls;
-        let mut took: Vec<u64> = calls.iter().map(|c| c.took_ns).collect();
-        let mut met: Vec<u64> = calls.iter().map(|c| owners.at(c.time_ns)).collect();
-        let (took_ns, in_the_way) = (median(&mut took)?, median(&mut met)?);
+    let askers = story.binds.all().map(|((netns, at, comm), attempts)| {
         let inside = story.profile.passing(&[BIND]);
         let inside: Vec<_> = inside
             .filter(|g| !g.softirq && attempts.pids.contains_key(&g.pid))
             .collect();
-        let rows = inside.iter().map(|g| g.row).take(SHOWN_ROWS).collect();
-        let inside = samples(inside);
-        let holds = calls.len() >= LEAST_CONNECTS
-            && in_the_way >= LEAST_OWNERS
-            && took_ns as f64 >= LEAST_COST_NS
-            && inside >= LEAST_SAMPLES;
-        holds.then_some(Case {
+        Asker {
             story,
-            netns,
-            at,
+            netns: *netns,
+            at: *at,
             comm,
             attempts,
-            owners,
-            in_the_way,
-            took_ns,
-            inside,
-            rows,
-        })
-    }
-
-    fn finding(&self) -> Finding {
-        let scope = self.scope();
-        let checks = self.arithmetic();
-        let advice = self.advice(&scope);
-        Finding {
-            cause: CAUSE.id,
-            number: CAUSE.number.into(),
-            place: None,
-            lost_s: Lost::elsewhere(self.attempts.total_ns),
-            since: None,
-            episodes: Vec::new(),
-            title: self.title(),
-            fix: advice[0].action.clone(),
-            impact: self.impact(),
-            confidence: self.confidence(&checks),
-            evidence: self.evidence(&scope),
-            arithmetic: checks,
-            ruled_out: self.ruled_out(),
-            advice,
-            verify: format!(
-                "`tcpwhy record --with calls,profile --for 10s` under the same load: bind() for {} \
-                 is refused within microseconds, and {BIND} is gone from the profile.",
-                self.at
-            ),
-            scope,
+            owners: Owners::of(story, *netns, *at),
+            rows: inside.iter().map(|g| g.row).take(SHOWN_ROWS).collect(),
+            inside: samples(inside),
         }
-    }
+    });
+    askers.filter_map(|asker| judge(&asker)).collect()
+}
 
+fn judge(asker: &Asker) -> Option<Finding> {
+    let (story, at, comm) = (asker.story, asker.at, asker.comm);
+    let (attempts, calls) = (asker.attempts, &asker.attempts.calls);
+    let took_ns = median(&mut calls.iter().map(|c| c.took_ns).collect::<Vec<_>>())?;
+    let met = calls.iter().map(|c| asker.owners.at(c.time_ns));
+    let in_the_way = median(&mut met.collect::<Vec<_>>())?;
+    if calls.len() < LEAST_CONNECTS
+        || in_the_way < LEAST_OWNERS
+        || (took_ns as f64) < LEAST_COST_NS
+        || asker.inside < LEAST_SAMPLES
+    {
+        return None;
+    }
+    let (scope, took) = (asker.scope(), duration(took_ns));
+    let n = count(in_the_way);
+    let advice = advice(asker, &scope, &took);
+    let fix = advice.first().map(|a| a.action.clone())?;
+    let case = Case::new(story, CAUSE, scope.clone())
+        .placed(Place::Calls(SlowCalls {
+            netns: asker.netns,
+            call: "bind()",
+            took_ns: attempts.total_ns,
+            on_cpu_ns: (asker.cpu_seconds() * 1e9) as u64,
+        }))
+        .title([
+            format!("bind() for {at} walks its {n} connections: {took} until it is refused."),
+            format!("bind() for {at} takes {took}."),
+            format!("bind() walks the connections of {at}."),
+        ])
+        .fix([fix])
+        .affects(asker.impact(), Lost::elsewhere(attempts.total_ns))
+        .because(format!(
+            "{} of {comm} are in {BIND}, and {n} connections were in the way",
+            Quantity::of(asker.inside, "sample")
+        ))
+        .rests_on(&[
+            SourceName::Calls,
+            SourceName::Profile,
+            SourceName::ProfileSymbols,
+        ])
+        .at_most(
+            Level::Medium,
+            story.profile.folded > 0,
+            "not every sample of the profile was kept",
+        )
+        .steps(asker.evidence(&process(&scope), took_ns, in_the_way))
+        .checks(asker.checks())
+        .advise(advice);
+    Some(case.verify(format!(
+        "`tcpwhy record --with calls,profile --for 10s` under the same load: bind() for {at} is \
+         refused within microseconds, and {BIND} is gone from the profile."
+    )))
+}
+
+impl Asker<'_> {
     fn scope(&self) -> Scope {
         let mut pids: Vec<(u32, u64)> = self.attempts.pids.iter().map(|(p, n)| (*p, *n)).collect();
         pids.sort_by_key(|(pid, n)| (std::cmp::Reverse(*n), *pid));
+        let pids: Vec<u32> = pids.into_iter().map(|(pid, _)| pid).collect();
         Scope {
             netns: self.story.netns(self.netns),
             resource: Some(format!("port {}", self.at)),
             function: Some(BIND.into()),
             role: Role::Client,
-            pid: pids.first().map(|(pid, _)| *pid),
-            pids: pids.iter().map(|(pid, _)| *pid).collect(),
+            pid: pids.first().copied(),
+            pids,
             comm: Some(self.comm.into()),
             ..Scope::default()
         }
     }
 
-    fn title(&self) -> String {
-        let (at, cost, n) = (self.at, duration(self.took_ns), count(self.in_the_way));
-        fitting([
-            format!("bind() for {at} walks its {n} connections: {cost} until it is refused."),
-            format!("bind() for {at} takes {cost}."),
-            format!("bind() walks the connections of {at}."),
-        ])
+    /// CPU time in bind(), s.
+    fn cpu_seconds(&self) -> f64 {
+        self.story.profile.cpu_seconds(self.inside)
     }
 
     /// Calls per second, from the first to the last of those kept.
@@ -191,195 +179,119 @@ impl<'a> Case<'a> {
 
     fn impact(&self) -> Impact {
         let n = self.attempts.count;
-        Impact {
-            says: format!(
-                "{} were refused and cost {} of CPU time; while one lasts nobody is accepted at \
-                 that port.",
-                plural(n, "bind() call"),
-                duration(self.attempts.total_ns)
-            ),
-            affected: n,
-            of: n,
-            counted: "calls".into(),
-            share: 1.0,
-            ..Impact::default()
-        }
+        let says = format!(
+            "{} were refused and cost {} of CPU time; while one lasts nobody is accepted at that port.",
+            Quantity::of(n, "bind() call"),
+            duration(self.attempts.total_ns)
+        );
+        Impact::of(n, n, "calls", says)
     }
 
-    fn confidence(&self, checks: &[Check]) -> Confidence {
-        let mut c = Confidence::high();
-        c.because(format!(
-            "{} of {} are in {BIND}, and {} were in the way",
-            plural(self.inside, "sample"),
-            self.comm,
-            plural(self.in_the_way, "connection")
-        ));
-        c.weigh_checks(checks);
-        let needed = [
-            SourceName::Calls,
-            SourceName::Profile,
-            SourceName::ProfileSymbols,
-            SourceName::States,
-        ];
-        doubts(self.story, &mut c, &needed);
-        if self.story.profile.folded > 0 {
-            c.at_most(Level::Medium, "not every sample of the profile was kept");
-        }
-        c
-    }
-
-    fn evidence(&self, scope: &Scope) -> Vec<Step> {
-        let who = process(scope);
-        let calls = &self.attempts.calls;
+    fn evidence(&self, who: &str, took_ns: u64, in_the_way: u64) -> [Step; 3] {
+        let (at, calls) = (self.at, &self.attempts.calls);
         let rate = self.per_second();
         let often = rate.map_or(String::new(), |r| format!(", {} per second", figure(r)));
-        let refused = Step::new(format!(
-            "{who} called bind() for {} {}{often}: refused with EADDRINUSE after {} in the median.",
-            self.at,
-            plural(self.attempts.count, "time"),
-            duration(self.took_ns)
-        ))
-        .number("calls", self.attempts.count)
-        .number_if("calls_per_s", rate)
-        .number("median_us", self.took_ns as f64 / 1e3)
-        .rows(calls.iter().map(|c| c.row).take(SHOWN_ROWS));
-        let which = match self.at.addr.ip().is_unspecified() {
+        let which = match at.addr.ip().is_unspecified() {
             true => "",
             false => " at that address",
         };
-        let crowd = Step::new(format!(
-            "{} shared the port{which} with its listener then: a call passes them all.",
-            plural(self.in_the_way, "accepted connection")
-        ))
-        .number("owners", self.in_the_way)
-        .number("owners_per_s", self.in_the_way as f64 * rate.unwrap_or(0.0))
-        .rows(self.owners.rows.iter().copied());
-        let seconds = self.story.profile.cpu_seconds(self.inside);
-        let spent = Step::new(format!(
-            "{who} spent {} of CPU time in {BIND}, with a lock held that accepting connections \
-             wants, too.",
-            duration((seconds * 1e9) as u64)
-        ))
-        .number("samples", self.inside)
-        .number("cpu_seconds", seconds)
-        .rows(self.rows.iter().copied());
-        vec![refused, crowd, spent]
+        let seconds = self.cpu_seconds();
+        [
+            say!(
+                "{who} called bind() for {at} {calls}{often}: refused with EADDRINUSE after {median_us} \
+                 in the median.",
+                calls = Quantity::times(self.attempts.count)
+                    .rows(calls.iter().map(|c| c.row).take(SHOWN_ROWS)),
+                median_us = Quantity::new(took_ns as f64 / 1e3, duration(took_ns))
+            )
+            .number_if("calls_per_s", rate),
+            say!(
+                "{owners} shared the port{which} with its listener then: a call passes them all.",
+                owners = Quantity::of(in_the_way, "accepted connection")
+                    .rows(self.owners.rows.iter().copied())
+            )
+            .number("owners_per_s", in_the_way as f64 * rate.unwrap_or(0.0)),
+            say!(
+                "{who} spent {cpu_seconds} of CPU time ({samples}) in {BIND}, with a lock held that \
+                 accepting connections wants, too.",
+                cpu_seconds = Quantity::new(seconds, duration((seconds * 1e9) as u64)),
+                samples = Quantity::of(self.inside, "sample").rows(self.rows.iter().copied())
+            ),
+        ]
     }
 
-    fn arithmetic(&self) -> Vec<Check> {
+    fn checks(&self) -> [Check; 2] {
         let calls = &self.attempts.calls;
         let walked: u64 = calls.iter().map(|c| self.owners.at(c.time_ns)).sum();
         let took: u64 = calls.iter().map(|c| c.took_ns).sum();
-        let within = |expected: f64, measured: f64, factor: f64| {
-            measured * factor >= expected && measured <= expected * factor
-        };
-        let check = |formula: String, expected: f64, measured: f64, factor: f64| Check {
-            formula,
-            expected: rounded(expected),
-            measured: rounded(measured),
-            unit: "s".into(),
-            agrees: within(expected, measured, factor),
-            tolerance: format!("within a factor of {}", figure(factor)),
-        };
-        vec![
-            check(
+        [
+            within(
                 format!(
                     "{} × {} in the way on average × {} ns = time in bind()",
-                    plural(calls.len() as u64, "call"),
-                    plural(walked / calls.len().max(1) as u64, "connection"),
+                    Quantity::of(calls.len() as u64, "call"),
+                    Quantity::of(walked / calls.len().max(1) as u64, "connection"),
                     figure(OWNER_NS)
                 ),
                 walked as f64 * OWNER_NS / 1e9,
                 took as f64 / 1e9,
                 COST_FACTOR,
             ),
-            check(
+            within(
                 format!("time in bind() = CPU time in {BIND}"),
                 self.attempts.total_ns as f64 / 1e9,
-                self.story.profile.cpu_seconds(self.inside),
+                self.cpu_seconds(),
                 ON_CPU_FACTOR,
             ),
         ]
     }
+}
 
-    fn ruled_out(&self) -> Vec<RuledOut> {
-        let on_cpu = self.story.profile.cpu_seconds(self.inside);
-        let contended = RuledOut::new(
-            Id::CPU_CONTENTION,
-            format!(
-                "of {} in bind() {} were on a CPU: it did not wait for one",
-                duration(self.attempts.total_ns),
-                duration((on_cpu * 1e9) as u64)
-            ),
-        );
-        let exhausted = RuledOut::new(
-            Id::PORTS_EXHAUSTED,
-            format!(
-                "it asked for one port, {}, and for no free one",
-                self.at.port
-            ),
-        );
-        let room = table_has_room(self.story, self.netns);
-        room.into_iter().chain([contended, exhausted]).collect()
-    }
-
-    fn advice(&self, scope: &Scope) -> Vec<Advice> {
-        let (port, took) = (self.at.port, duration(self.took_ns));
-        let look = format!("ss -ltnH 'sport = :{port}'");
-        vec![
-            Advice {
-                action: "Leave SO_REUSEADDR off where bind() only asks whether a port is free."
-                    .into(),
-                command: None,
-                r#where: format!("the source of {}", self.comm),
-                risk: "Without it a port counts as taken as long as one of its connections is in \
-                       TIME_WAIT (60 s): a server that binds to listen wants it."
-                    .into(),
-                expected: format!(
-                    "The first connection refuses the call: {} (measured on Linux 6.18), not \
-                     {took}, whatever their number.",
-                    duration(AT_ONCE_NS)
-                ),
-                change: scope.pid.map(|pid| Change::BindWithoutReuse { pid }),
-            },
-            Advice {
-                action: "Ask for the listener instead of calling bind().".into(),
-                command: command_in(&scope.netns, &look),
-                r#where: format!("whatever starts {} or relies on it", self.comm),
-                risk: "None: a look-up changes nothing and holds no lock of the port.".into(),
-                expected: "Only listeners are listed, not their connections.".into(),
-                change: None,
-            },
-            Advice {
-                action:
-                    "To serve the port with several processes, set SO_REUSEPORT before bind(), \
-                         on the socket that listens now, too."
-                        .into(),
-                command: None,
-                r#where: "both servers' source or configuration (nginx: listen … reuseport)".into(),
-                risk: "New connections are spread over all sockets of the same user that listen: \
-                       one that does not accept loses its share."
-                    .into(),
-                expected: format!(
-                    "bind() succeeds without a walk: {} (measured on Linux 6.18), not {took}.",
-                    duration(AT_ONCE_NS)
-                ),
-                change: None,
-            },
-            Advice {
-                action:
-                    "To take the port over, have the listening socket handed over, or wait for \
-                         the old server's end before the next attempt."
-                        .into(),
-                command: None,
-                r#where: "the supervisor (systemd: a .socket unit, RestartSec=)".into(),
-                risk: "None for others.".into(),
-                expected: format!(
-                    "No failing bind() calls, not {}.",
-                    plural(self.attempts.count, "call")
-                ),
-                change: None,
-            },
-        ]
-    }
+fn advice(asker: &Asker, scope: &Scope, took: &str) -> Vec<Advice> {
+    let (port, comm, at_once) = (asker.at.port, asker.comm, duration(AT_ONCE_NS));
+    let look = format!("ss -ltnH 'sport = :{port}'");
+    let without = Advice::to(
+        "Leave SO_REUSEADDR off where bind() only asks whether a port is free.",
+    )
+    .at(format!("the source of {comm}"))
+    .risk(
+        "Without it a port counts as taken as long as one of its connections is in TIME_WAIT (60 \
+             s): a server that binds to listen wants it.",
+    )
+    .effect(format!(
+        "The first connection refuses the call: {at_once} (measured on Linux 6.18), not {took}, \
+             whatever their number."
+    ));
+    vec![
+        match scope.pid {
+            Some(pid) => without.change(Change::BindWithoutReuse { pid }),
+            None => without,
+        },
+        Advice::to("Ask for the listener instead of calling bind().")
+            .by(command_in(&scope.netns, &look))
+            .at(format!("whatever starts {comm} or relies on it"))
+            .risk("None: a look-up changes nothing and holds no lock of the port.")
+            .effect("Only listeners are listed, not their connections."),
+        Advice::to(
+            "To serve the port with several processes, set SO_REUSEPORT before bind(), on the socket \
+             that listens now, too.",
+        )
+        .at("both servers' source or configuration (nginx: listen … reuseport)")
+        .risk(
+            "New connections are spread over all sockets of the same user that listen: one that does \
+             not accept loses its share.",
+        )
+        .effect(format!(
+            "bind() succeeds without a walk: {at_once} (measured on Linux 6.18), not {took}."
+        )),
+        Advice::to(
+            "To take the port over, have the listening socket handed over, or wait for the old \
+             server's end before the next attempt.",
+        )
+        .at("the supervisor (systemd: a .socket unit, RestartSec=)")
+        .risk("None for others.")
+        .effect(format!(
+            "The {} failing bind() calls stop.",
+            count(asker.attempts.count)
+        )),
+    ]
 }

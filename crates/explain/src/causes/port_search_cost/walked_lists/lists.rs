@@ -6,9 +6,11 @@ use analysis::searches::Connecting;
 use analysis::{Side, Story, TIME_WAIT_NS};
 use recording::RowRef;
 
-use super::{FIRST, LAST};
 use crate::places::listener::SHOWN_ROWS;
 
+/// The ports from which connect() chooses.
+pub(super) const FIRST: &str = "net.inet.ip.portrange.first";
+pub(super) const LAST: &str = "net.inet.ip.portrange.last";
 /// Half of the time that a connection stays in TIME_WAIT, ms.
 const MSL: &str = "net.inet.tcp.msl";
 

@@ -1,0 +1,148 @@
+//! What helps where local ports to a destination are scarce.
+
+use analysis::Netns;
+use analysis::words::{count, figure, percent, plural};
+use recording::sysctl;
+use recording::sysctl::{IP_LOCAL_PORT_RANGE, IP_LOCAL_RESERVED_PORTS};
+
+use super::{BIND_TRY_NS, Destination, HALF, TRY_NS};
+use crate::actions::{command_in, set_sysctl};
+use crate::finding::{Advice, Change, Scope};
+use crate::scope::namespace;
+
+/// With so many ports in use, no way of searching helps.
+const NEARLY_FULL: f64 = 0.95;
+/// The range that tcpwhy advises: above the ports of most services, and beginning with an even one.
+const WIDE: (u64, u64) = (10_240, 65_535);
+
+impl Destination<'_> {
+    /// What helps, the best first. `bound` when bind() chooses the port.
+    pub(crate) fn advice(&self, scope: &Scope, bound: bool) -> Vec<Advice> {
+        let mut advice = Vec::new();
+        let wide = WIDE.1 - WIDE.0 + 1;
+        let enough = (self.wanted() as f64) < HALF * wide as f64 && wide > self.ports.capacity;
+        if enough {
+            advice.push(self.wider_range(&scope.netns, wide));
+        }
+        if bound {
+            advice.push(no_port_at_bind(scope));
+        }
+        if self.time_wait() * 2 > self.peak() {
+            advice.push(self.reuse_time_wait(&scope.netns));
+        }
+        advice.push(self.more_addresses(!enough));
+        if self.occupancy() < NEARLY_FULL {
+            advice.push(self.own_range());
+        }
+        advice.push(self.keep_alive());
+        advice
+    }
+
+    /// Ports wanted: those in use, and those that were asked for in vain.
+    fn wanted(&self) -> u64 {
+        let in_vain = self.without_port().count() as u64;
+        self.peak().saturating_add(in_vain)
+    }
+
+    fn wider_range(&self, netns: &Netns, wide: u64) -> Advice {
+        let value = format!("{} {}", WIDE.0, WIDE.1);
+        let set = format!("sysctl -w {IP_LOCAL_PORT_RANGE}=\"{value}\"");
+        Advice::to(format!("Widen {IP_LOCAL_PORT_RANGE} to {value}."))
+            .by(command_in(netns, &set))
+            .at(format!(
+                "{}; a file in /etc/sysctl.d/ keeps it",
+                namespace(netns)
+            ))
+            .risk(format!(
+                "A service that listens in the new range may find its port taken: name such ports \
+                 (a kubelet's, a NodePort's) in {IP_LOCAL_RESERVED_PORTS} first."
+            ))
+            .effect(format!(
+                "{} of {} ports in use, not {} of {}: connects find one at the first tries.",
+                percent(self.wanted() as f64 / wide as f64),
+                count(wide),
+                percent(self.occupancy()),
+                count(self.ports.capacity)
+            ))
+            .change(Change::Sysctl {
+                netns: netns.inode,
+                name: IP_LOCAL_PORT_RANGE.into(),
+                value,
+            })
+    }
+
+    fn reuse_time_wait(&self, netns: &Netns) -> Advice {
+        let risk = "Needs TCP timestamps on both sides; tcp_tw_recycle, its dangerous relative, is \
+                    gone since Linux 4.12.";
+        let expected = format!(
+            "connect() may take over the {} in TIME_WAIT a second after their end. How long \
+             TIME_WAIT lasts is no setting of Linux.",
+            plural(self.time_wait(), "port")
+        );
+        set_sysctl(netns, sysctl::TCP_TW_REUSE, 1, risk, expected)
+    }
+
+    fn more_addresses(&self, with_change: bool) -> Advice {
+        let room = (0.9 * HALF * self.ports.capacity as f64).max(1.0);
+        let value = (self.wanted() as f64 / room).ceil().clamp(2.0, 1_000.0) as u32;
+        let after = self.wanted() as f64 / f64::from(value) / self.ports.capacity as f64;
+        let spread = Advice::to(format!(
+            "Spread the connections over {value} addresses: of the destination, or own ones."
+        ))
+        .at(format!(
+            "the client's configuration, or more addresses for {}",
+            self.to
+        ))
+        .risk("Firewalls and allow lists must know the new addresses.")
+        .effect(format!(
+            "Each pair of addresses has all ports to itself: {} in use per pair.",
+            percent(after)
+        ));
+        match with_change {
+            true => spread.change(Change::MoreAddresses {
+                to: self.to.to_string(),
+                value,
+            }),
+            false => spread,
+        }
+    }
+
+    fn own_range(&self) -> Advice {
+        let free = 1.0 - self.occupancy().min(NEARLY_FULL);
+        Advice::to("Set IP_LOCAL_PORT_RANGE on the socket before connect() (Linux 6.3).")
+            .at("the client's source")
+            .risk("None for others; the range lies within the same ports.")
+            .effect(format!(
+                "Since Linux 6.8 such a socket starts at a random port and tries both parities: \
+                 about {} per connect, not {}.",
+                plural((1.0 / free).round() as u64, "attempt"),
+                count(self.ports.capacity / 2)
+            ))
+    }
+
+    fn keep_alive(&self) -> Advice {
+        Advice::to("Use connections again (keep-alive, a pool, a multiplexing protocol).")
+            .at("the client's configuration")
+            .risk("Long-lived connections stick to the server they were made to.")
+            .effect(format!(
+                "As many ports as requests under way, not {}.",
+                count(self.peak())
+            ))
+    }
+}
+
+fn no_port_at_bind(scope: &Scope) -> Advice {
+    let advice = Advice::to("Set IP_BIND_ADDRESS_NO_PORT on the socket before bind() (Linux 4.2).")
+        .at("the client's source; nginx (proxy_bind) and HAProxy (source) do so")
+        .risk("getsockname() shows port 0 until connect() is called.")
+        .effect(format!(
+            "connect() chooses the port: a try costs about {} ns, not {}, and a port serves many \
+         destinations.",
+            figure(TRY_NS),
+            figure(BIND_TRY_NS)
+        ));
+    match scope.pid {
+        Some(pid) => advice.change(Change::ConnectChoosesPort { pid }),
+        None => advice,
+    }
+}
