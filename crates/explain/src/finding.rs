@@ -8,7 +8,7 @@ use std::fmt;
 
 use analysis::{Doing, Netns};
 use recording::RowRef;
-use serde::de::{Error, MapAccess, Visitor};
+use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -224,7 +224,7 @@ pub struct Step {
     /// Its numbers by name.
     pub numbers: Numbers,
     /// Some of the rows it rests on.
-    #[serde(with = "rows")]
+    #[serde(with = "crate::rows")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub rows: Vec<RowRef>,
 }
@@ -353,23 +353,6 @@ impl<'de> Deserialize<'de> for Numbers {
     }
 }
 
-/// Rows as `table/segment#row`.
-mod rows {
-    use super::*;
-
-    pub(super) fn serialize<S: Serializer>(rows: &[RowRef], s: S) -> Result<S::Ok, S::Error> {
-        s.collect_seq(rows.iter().map(RowRef::to_string))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<RowRef>, D::Error> {
-        let texts = Vec::<String>::deserialize(from)?;
-        let rows = texts
-            .iter()
-            .map(|text| text.parse().map_err(D::Error::custom));
-        rows.collect()
-    }
-}
-
 /// Two numbers from different sources that must fit if the cause holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -399,7 +382,7 @@ pub struct RuledOut {
     /// The numbers by name.
     pub numbers: Numbers,
     /// Some of the rows they rest on.
-    #[serde(with = "rows")]
+    #[serde(with = "crate::rows")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub rows: Vec<RowRef>,
 }

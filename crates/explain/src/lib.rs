@@ -30,6 +30,7 @@ mod options;
 mod place;
 mod places;
 mod reading;
+mod rows;
 mod run;
 mod say;
 #[cfg(feature = "schema")]

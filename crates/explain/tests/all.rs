@@ -2,6 +2,7 @@
 
 mod episodes;
 mod hostile;
+mod imports;
 mod json;
 mod since;
 mod whole;

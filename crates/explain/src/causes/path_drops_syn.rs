@@ -42,6 +42,7 @@ const DATA_FACTOR: u64 = 2;
 fn no(asked: &Asked) -> Option<Step> {
     few_retried(asked)
         .or_else(|| dropped_here(asked))
+        .or_else(|| refused_by_time_wait(asked))
         .or_else(|| no_syn_lost(asked))
 }
 
@@ -77,6 +78,19 @@ fn dropped_here(asked: &Asked) -> Option<Step> {
              retransmitted",
             dropped_here = Quantity::of(dropped, "packet").rows(place.drop_rows()),
             retransmitted = Quantity::of(place.times.retries, "SYN")
+        )
+    })
+}
+
+/// The SYNs were not lost: TIME_WAIT sockets got them, or their answers came back.
+fn refused_by_time_wait(asked: &Asked) -> Option<Step> {
+    let place = asked.silent()?;
+    let (strays, retried) = (place.strays, place.times.retried);
+    (strays >= MIN_LOST && strays.saturating_mul(2) >= retried).then(|| {
+        say!(
+            "{retried} retransmitted a SYN, and {seen} of TIME_WAIT sockets there were seen",
+            retried = Quantity::of(retried, "connect"),
+            seen = Quantity::of(strays, "refusal and answer")
         )
     })
 }

@@ -6,14 +6,12 @@ mod chain;
 mod illumos;
 
 use analysis::stats::quantile;
-use analysis::words::{count, duration, figure, fitting, percent, plural};
+use analysis::words::{count, duration, figure, percent, plural, rounded};
 
-use crate::finding::{Confidence, RuledOut};
 use crate::lost::SYN_TIMEOUT_NS;
 use crate::moment::{Began, Since};
-use crate::places::listener::doubts;
 use crate::vocabulary::*;
-use case::Case;
+use case::Collision;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::TIME_WAIT_COLLISION,
@@ -26,7 +24,14 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::Drops, SourceName::Counters],
     ],
     seen_from: "10 refused SYNs, 0.5 % of the connects",
-    rivals: &[],
+    rivals: &[
+        Id::ACCEPT_QUEUE_OVERFLOW,
+        Id::SYN_QUEUE_OVERFLOW,
+        Id::PORTS_EXHAUSTED,
+        Id::LOCAL_FIREWALL_DROP,
+        Id::PATH_DROPS_SYN,
+        Id::CONNTRACK_FULL,
+    ],
     explains: &[],
     no: Some(no),
     symptom: Some(Symptom::Connects),
@@ -47,66 +52,90 @@ fn no(asked: &Asked) -> Option<Step> {
 }
 
 fn find(story: &Story) -> Vec<Finding> {
-    let cases = Case::all(story).into_iter();
-    let cases = cases.filter(|case| {
-        let (affected, of) = case.impact();
-        affected >= MIN_REFUSED && affected as f64 >= MIN_SHARE * of as f64
-    });
-    cases.map(|case| finding(&case)).collect()
+    let all = Collision::all(story).into_iter();
+    all.filter_map(|collision| judge(&collision)).collect()
 }
 
-fn finding(case: &Case) -> Finding {
-    let checks = case.arithmetic();
-    Finding {
-        episodes: Vec::new(),
-        cause: CAUSE.id,
-        number: CAUSE.number.into(),
-        place: None,
-        lost_s: Lost::connects(case.story, case.hit())
-            .or(|| Lost::elsewhere(case.impact().0.saturating_mul(SYN_TIMEOUT_NS))),
-        since: Some(match case.broke {
+fn judge(case: &Collision) -> Option<Finding> {
+    let (affected, of) = case.impact();
+    if affected < MIN_REFUSED || (affected as f64) < MIN_SHARE * of as f64 {
+        return None;
+    }
+    let scope = scope(case);
+    let netns = scope.netns.inode;
+    let (refused, strays) = (
+        Quantity::of(case.refused.len() as u64, "refused SYN"),
+        Quantity::of(case.strays.len() as u64, "reset"),
+    );
+    let rests_on: &[SourceName] = match case.server {
+        Some(_) => &[SourceName::Drops],
+        None => &[SourceName::ResetsSent],
+    };
+    let mut finding = Case::new(case.story, CAUSE, scope)
+        .placed(Place::At(case.at.is_loopback().then_some(netns), case.at))
+        .rests_on(rests_on)
+        .title(title(case))
+        .fix([case.fix()])
+        .since(match case.broke {
             Some(broke) => Since::at(case.story, broke.time_ns, Began::Broke),
             None => Since::at(case.story, case.first_ns, Began::Seen),
-        }),
-        title: title(case),
-        fix: case.fix(),
-        scope: scope(case),
-        impact: impact(case),
-        confidence: confidence(case, &checks),
-        evidence: case.evidence(),
-        arithmetic: checks,
-        ruled_out: ruled_out(case),
-        advice: case.advice(),
-        verify: format!(
-            "`tcpwhy trace timewait` shows no SYN refused at {}; {} no longer rises with the \
-             connects.",
-            case.at,
-            match case.paws() {
-                true => "PAWSTimewait",
-                false => "OutRsts",
+        })
+        .affects(
+            impact(case),
+            Lost::connects(case.story, case.hit())
+                .or(|| Lost::elsewhere(affected.saturating_mul(SYN_TIMEOUT_NS))),
+        )
+        .at_most(
+            Level::Medium,
+            case.server.is_none(),
+            "the server is not on this host: its TIME_WAIT sockets were not seen",
+        );
+    if case.server.is_some() {
+        finding = finding.because(match case.strays.is_empty() {
+            true => format!("{refused} were seen at the TIME_WAIT sockets"),
+            false => {
+                format!(
+                    "{refused} were seen at the TIME_WAIT sockets, and {strays} that answered them"
+                )
             }
-        ),
+        });
     }
+    let counter = match case.paws() {
+        true => "PAWSTimewait",
+        false => "OutRsts",
+    };
+    let finding = finding
+        .steps(case.evidence())
+        .checks(case.arithmetic())
+        .advise(case.advice());
+    Some(finding.verify(format!(
+        "`tcpwhy trace timewait` shows no SYN refused at {}; {counter} no longer rises with the connects.",
+        case.at
+    )))
 }
 
-fn title(case: &Case) -> String {
+fn title(case: &Collision) -> [String; 2] {
     let (n, of) = case.impact();
     let refused = format!("{} of {} connects", count(n), count(of));
     let at = case.at;
+    let short = format!("TIME_WAIT sockets of {at} refuse SYNs: {refused}.");
     match case.broke {
-        Some(b) => fitting([
+        Some(b) => [
             format!(
                 "TIME_WAIT sockets of {at} refuse SYNs: the rate fell from {} to {} connects/s.",
                 figure(b.before),
                 figure(b.after)
             ),
-            format!("TIME_WAIT sockets of {at} refuse SYNs: {refused}."),
-        ]),
-        None => format!("TIME_WAIT sockets of {at} refuse SYNs: {refused} had to try again."),
+            short,
+        ],
+        None => [
+            format!("TIME_WAIT sockets of {at} refuse SYNs: {refused} had to try again."),
+            short,
+        ],
     }
 }
 
-fn scope(case: &Case) -> Scope {
+fn scope(case: &Collision) -> Scope {
     let client = case.hit().next();
     let netns = case.server.or(client.map(|c| c.netns)).unwrap_or(0);
     let mut pids: Vec<u32> = case.hit().filter_map(|c| c.pid).collect();
@@ -125,7 +154,7 @@ fn scope(case: &Case) -> Scope {
     }
 }
 
-fn impact(case: &Case) -> Impact {
+fn impact(case: &Collision) -> Impact {
     let (affected, of) = case.impact();
     let added = case.added();
     let mut says = format!(
@@ -159,7 +188,7 @@ fn impact(case: &Case) -> Impact {
     }
 }
 
-impl Case<'_> {
+impl Collision<'_> {
     /// By how much the refused connects took longer than the median of the others, ms: median
     /// and 99th percentile.
     fn added(&self) -> Option<(f64, f64)> {
@@ -167,107 +196,10 @@ impl Case<'_> {
         let mut took: Vec<u64> = self.hit().filter_map(|c| c.connect_ns()).collect();
         let mut at = |share| {
             let ns = quantile(&mut took, share)?.saturating_sub(usual);
-            Some(analysis::words::rounded(ns as f64 / 1e6))
+            Some(rounded(ns as f64 / 1e6))
         };
         Some((at(0.5)?, at(0.99)?))
     }
-}
-
-fn confidence(case: &Case, checks: &[Check]) -> Confidence {
-    let mut c = Confidence::high();
-    match (case.server, case.strays.is_empty()) {
-        (Some(_), false) => c.because(format!(
-            "{} were seen at the TIME_WAIT sockets, and {} that answered them",
-            plural(case.refused.len() as u64, "refused SYN"),
-            plural(case.strays.len() as u64, "reset")
-        )),
-        (Some(_), true) => c.because(format!(
-            "{} were seen at the TIME_WAIT sockets",
-            plural(case.refused.len() as u64, "refused SYN")
-        )),
-        (None, _) => c.at_most(
-            Level::Medium,
-            "the server is not on this host: its TIME_WAIT sockets were not seen, but nothing else \
-             answers a SYN with an ACK that does not fit",
-        ),
-    }
-    c.weigh_checks(checks);
-    let needs: &[SourceName] = match case.server {
-        Some(_) => &[SourceName::Drops, SourceName::States],
-        None => &[SourceName::ResetsSent, SourceName::States],
-    };
-    doubts(case.story, &mut c, needs);
-    c
-}
-
-fn ruled_out(case: &Case) -> Vec<RuledOut> {
-    let story = case.story;
-    let mut out = Vec::new();
-    let mut rule = |cause, because| out.push(RuledOut::new(cause, because));
-    if let Some(netns) = case.server.filter(|n| story.counters.covers(*n)) {
-        let rise = |name: &str| story.counters.rise(netns, name).by;
-        rule(
-            Id::ACCEPT_QUEUE_OVERFLOW,
-            format!(
-                "ListenOverflows rose by {} and ListenDrops by {}",
-                count(rise(counter::LISTEN_OVERFLOWS)),
-                count(rise(counter::LISTEN_DROPS))
-            ),
-        );
-        rule(
-            Id::SYN_QUEUE_OVERFLOW,
-            format!(
-                "TCPReqQFullDrop rose by {}",
-                count(rise(counter::TCP_REQ_Q_FULL_DROP))
-            ),
-        );
-    }
-    if let Some(used) = case.ports() {
-        rule(
-            Id::PORTS_EXHAUSTED,
-            format!(
-                "{} of {} local ports to {} were in use at most, and {} failed for want of a port",
-                count(used.most.used),
-                count(used.capacity),
-                case.at,
-                plural(case.portless(), "connect")
-            ),
-        );
-    }
-    if story.health.sees(&SourceName::Drops) {
-        rule(
-            Id::LOCAL_FIREWALL_DROP,
-            format!("netfilter dropped {}", plural(case.firewalled(), "SYN")),
-        );
-    }
-    rule(
-        Id::PATH_DROPS_SYN,
-        match case.strays.len() as u64 {
-            0 => format!(
-                "{} came as far as the TIME_WAIT sockets",
-                plural(case.refused.len() as u64, "refused SYN")
-            ),
-            strays => format!(
-                "of {} that retransmitted a SYN, {} had been refused; {} came back to clients",
-                plural(case.retried(), "connect"),
-                count(case.retried_after_refusal()),
-                plural(strays, "answer")
-            ),
-        },
-    );
-    let tracked = case
-        .server
-        .and_then(|n| story.structures.get(n, "conntrack").map(|s| s.fullest));
-    if let Some(tracked) = tracked {
-        let of = tracked
-            .limit
-            .map_or(String::new(), |l| format!(" of {}", count(l)));
-        rule(
-            Id::CONNTRACK_FULL,
-            format!("{}{of} connections tracked at most", count(tracked.entries)),
-        );
-    }
-    out
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use analysis::words::count;
 use analysis::{Doing, Listener, ProcessState, Side, Story, What};
-use recording::{RowRef, SourceName, sysctl};
+use recording::{RowRef, sysctl};
 
 use crate::actions::{command_in, set_sysctl};
-use crate::finding::{Advice, Change, Confidence, Level, Role, Scope};
+use crate::finding::{Advice, Change, Role, Scope};
 use crate::say::Quantity;
 use crate::scope::application;
 
@@ -242,13 +242,4 @@ pub(crate) fn roomy_backlog(scene: Scene, peak: u64) -> u32 {
     let twice = peak.max(present.into()).saturating_mul(2);
     let roomy = twice.clamp(1_024, 65_535) as u32;
     roomy.next_power_of_two().min(65_535)
-}
-
-/// Lowers the confidence for each source that is not whole.
-pub(crate) fn doubts(story: &Story, confidence: &mut Confidence, sources: &[SourceName]) {
-    for source in sources {
-        if let Some(doubt) = story.health.doubt(source) {
-            confidence.at_most(Level::Medium, doubt);
-        }
-    }
 }

@@ -4,7 +4,7 @@ use analysis::words::{count, duration, figure, fitting, percent};
 use recording::sysctl;
 use recording::sysctl::IP_LOCAL_PORT_RANGE;
 
-use super::case::Case;
+use super::case::Collision;
 use crate::actions::{command_in, set_sysctl};
 use crate::finding::{Advice, Change};
 use crate::scope::namespace;
@@ -14,7 +14,7 @@ const DEFAULT_RANGE: (u64, u64) = (32_768, 60_999);
 /// A timestamp is a count of ms: two connections of one ms have the same.
 const TIMESTAMP_NS: f64 = 1e6;
 
-impl Case<'_> {
+impl Collision<'_> {
     pub(super) fn fix(&self) -> String {
         if let Some(illumos) = self.illumos() {
             return illumos.fix(self);

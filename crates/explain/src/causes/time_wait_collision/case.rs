@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use ahash::{AHashMap, AHashSet};
 use analysis::stats::median;
 use analysis::words::rounded;
-use analysis::{Conn, ConnId, Endpoint, Outcome, Ports, Refused, Retry, Seen, Side, Story, What};
+use analysis::{Conn, ConnId, Endpoint, Outcome, Ports, Refused, Retry, Seen, Side, Story};
 use recording::sysctl;
 
 use crate::changes::{change, per_bin};
-use crate::finding::Check;
 
 /// Servers looked at; those beyond have fewer refusals than any finding needs.
 const MAX_SERVERS: usize = 4_096;
@@ -25,7 +24,7 @@ const BLOCKED: f64 = 0.5;
 /// Linux advances initial sequence numbers by one per so many ns.
 pub(super) const ISN_TICK_NS: u64 = 64;
 
-pub(super) struct Case<'a> {
+pub(super) struct Collision<'a> {
     pub(super) story: &'a Story,
     /// The server's address.
     pub(super) at: Endpoint,
@@ -60,11 +59,11 @@ fn key(netns: u32, at: Endpoint) -> Key {
     (at.is_loopback().then_some(netns), at)
 }
 
-impl<'a> Case<'a> {
+impl<'a> Collision<'a> {
     /// One case per server.
-    pub(super) fn all(story: &'a Story) -> Vec<Case<'a>> {
+    pub(super) fn all(story: &'a Story) -> Vec<Collision<'a>> {
         let facts = &story.refusals;
-        let mut cases: BTreeMap<Key, Case> = BTreeMap::new();
+        let mut cases: BTreeMap<Key, Collision> = BTreeMap::new();
         for refused in &facts.refused {
             let at = refused.seen.local;
             if let Some(case) = entry(&mut cases, story, refused.seen.netns, at) {
@@ -89,13 +88,13 @@ impl<'a> Case<'a> {
                 case.clients.push(id as ConnId);
             }
         }
-        let mut cases: Vec<Case> = cases.into_values().collect();
-        cases.iter_mut().for_each(Case::complete);
+        let mut cases: Vec<Collision> = cases.into_values().collect();
+        cases.iter_mut().for_each(Collision::complete);
         cases
     }
 
-    fn new(story: &'a Story, at: Endpoint) -> Case<'a> {
-        Case {
+    fn new(story: &'a Story, at: Endpoint) -> Collision<'a> {
+        Collision {
             story,
             at,
             server: None,
@@ -253,31 +252,6 @@ impl<'a> Case<'a> {
         !own.is_empty() && known.count() * 2 < self.refused.len()
     }
 
-    /// Connects that retransmitted a SYN, and those of them that had been refused.
-    pub(super) fn retried(&self) -> u64 {
-        let retried = self.story.all(&self.clients);
-        retried.filter(|(_, c)| c.syn_retries > 0).count() as u64
-    }
-
-    pub(super) fn retried_after_refusal(&self) -> u64 {
-        self.hit().filter(|c| c.syn_retries > 0).count() as u64
-    }
-
-    /// Connects that ended without ever having had a port.
-    pub(super) fn portless(&self) -> u64 {
-        let clients = self.story.all(&self.clients);
-        let failed = clients.filter(|(_, c)| c.failed() && c.local.port == 0);
-        failed.count() as u64
-    }
-
-    /// SYNs for the server that netfilter dropped on this host.
-    pub(super) fn firewalled(&self) -> u64 {
-        let groups = self.story.packets.all().iter();
-        let groups = groups.filter(|g| g.what == What::SynDropped && g.local == self.at);
-        let dropped = groups.filter(|g| g.is_for("NETFILTER_DROP"));
-        dropped.map(|g| g.count).sum()
-    }
-
     /// The local ports in use to the server, at most.
     pub(super) fn ports(&self) -> Option<&analysis::ports::Use> {
         let ports: &Ports = &self.story.ports;
@@ -323,15 +297,6 @@ impl<'a> Case<'a> {
             })
         });
         uploads.collect()
-    }
-
-    pub(super) fn arithmetic(&self) -> Vec<Check> {
-        let checks = [
-            super::chain::ceiling(self),
-            super::chain::sequence(self),
-            super::chain::little(self),
-        ];
-        checks.into_iter().flatten().collect()
     }
 }
 
@@ -388,12 +353,16 @@ impl Upload {
 
 /// The case of a server; none is opened past the bound.
 fn entry<'c, 'a>(
-    cases: &'c mut BTreeMap<Key, Case<'a>>,
+    cases: &'c mut BTreeMap<Key, Collision<'a>>,
     story: &'a Story,
     netns: u32,
     at: Endpoint,
-) -> Option<&'c mut Case<'a>> {
+) -> Option<&'c mut Collision<'a>> {
     let key = key(netns, at);
     let room = cases.len() < MAX_SERVERS || cases.contains_key(&key);
-    room.then(|| cases.entry(key).or_insert_with(|| Case::new(story, at)))
+    room.then(|| {
+        cases
+            .entry(key)
+            .or_insert_with(|| Collision::new(story, at))
+    })
 }

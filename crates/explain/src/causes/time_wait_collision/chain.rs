@@ -7,7 +7,7 @@ use analysis::words::{bytes, count, duration, figure, list, percent, plural, rou
 use analysis::{Conn, Endpoint, TIME_WAIT_NS, Waited};
 use recording::{Addr, sysctl};
 
-use super::case::{Case, at_once};
+use super::case::{Collision, at_once};
 use crate::checks::same_count;
 use crate::finding::{Check, Step};
 use crate::modes::{modes, step, syn_schedule};
@@ -24,7 +24,12 @@ const LEAST_TIMEOUTS: usize = 10;
 /// From this share of it on the ceiling is reached: a client also connects in between.
 const AT_CEILING: f64 = 0.8;
 
-impl Case<'_> {
+impl Collision<'_> {
+    pub(super) fn arithmetic(&self) -> Vec<Check> {
+        let checks = [ceiling(self), sequence(self), little(self)];
+        checks.into_iter().flatten().collect()
+    }
+
     pub(super) fn evidence(&self) -> Vec<Step> {
         let steps = [
             self.connects_step(),
@@ -430,7 +435,7 @@ impl Case<'_> {
 }
 
 /// Clients that are all blocked send one SYN per timeout each.
-pub(super) fn ceiling(case: &Case) -> Option<Check> {
+pub(super) fn ceiling(case: &Collision) -> Option<Check> {
     let mut after: Vec<u64> = case.timeouts().map(|r| r.after_ns).collect();
     if after.len() < LEAST_TIMEOUTS {
         return None;
@@ -464,7 +469,7 @@ pub(super) fn ceiling(case: &Case) -> Option<Check> {
 }
 
 /// Without timestamps Linux clients are refused when their upload overtook the clock.
-pub(super) fn sequence(case: &Case) -> Option<Check> {
+pub(super) fn sequence(case: &Collision) -> Option<Check> {
     if let Some(illumos) = case.illumos() {
         return illumos.sequence(case);
     }
@@ -483,7 +488,7 @@ pub(super) fn sequence(case: &Case) -> Option<Check> {
 }
 
 /// Little's law: what closed within 60 s and was not used again is what there is.
-pub(super) fn little(case: &Case) -> Option<Check> {
+pub(super) fn little(case: &Collision) -> Option<Check> {
     /// The two are known at different moments.
     const NEAR_NS: u64 = 1_000_000_000;
     let netns = case.server?;

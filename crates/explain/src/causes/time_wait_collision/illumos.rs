@@ -5,7 +5,7 @@ use analysis::words::{count, duration, figure, fitting};
 use analysis::{Conn, Side};
 use recording::{RowRef, counter};
 
-use super::case::Case;
+use super::case::Collision;
 use crate::checks::same_count;
 use crate::finding::{Advice, Check, Step};
 
@@ -28,7 +28,7 @@ pub(super) struct Illumos {
     row: RowRef,
 }
 
-impl Case<'_> {
+impl Collision<'_> {
     /// `None` where the host that connects is not illumos, or its settings are not recorded.
     pub(super) fn illumos(&self) -> Option<Illumos> {
         let settings = &self.story.settings;
@@ -45,7 +45,7 @@ impl Case<'_> {
     }
 }
 
-impl Case<'_> {
+impl Collision<'_> {
     /// SYNs that the refused connects had sent which took so long: hosts have schedules of their own.
     pub(super) fn tries_at(&self, took_ns: u64) -> u32 {
         let near = |c: &&Conn| {
@@ -73,7 +73,7 @@ impl Illumos {
 
     /// When the host drew a sequence number: for every connection that it opened or accepted. In
     /// order; `None` when too many of its connections were not recorded.
-    fn draws(&self, case: &Case) -> Option<Vec<u64>> {
+    fn draws(&self, case: &Collision) -> Option<Vec<u64>> {
         let conns = case.story.conns.iter().filter(|c| c.netns == self.netns);
         let mut draws: Vec<u64> = conns
             .filter(|c| c.side != Side::Older)
@@ -87,7 +87,7 @@ impl Illumos {
 
     /// For each refused SYN: draws since the SYN of the earlier connection of the same ends, and
     /// the time, s.
-    fn since(&self, case: &Case) -> Option<Vec<(u64, f64)>> {
+    fn since(&self, case: &Collision) -> Option<Vec<(u64, f64)>> {
         let draws = self.draws(case)?;
         let until = |ns: u64| draws.partition_point(|t| *t <= ns) as u64;
         let uploads = case.uploads();
@@ -101,7 +101,7 @@ impl Illumos {
     }
 
     /// Refused are those for whom the sequence numbers have gone half around, and not yet whole.
-    pub(super) fn sequence(&self, case: &Case) -> Option<Check> {
+    pub(super) fn sequence(&self, case: &Collision) -> Option<Check> {
         let since = self.since(case)?;
         let (each, clock) = self.advances(self.increment);
         let old = since.iter().filter(|(drawn, seconds)| {
@@ -118,7 +118,7 @@ impl Illumos {
     }
 
     /// How far the sequence numbers had gone when a port was used again.
-    pub(super) fn step(&self, case: &Case) -> Option<Step> {
+    pub(super) fn step(&self, case: &Collision) -> Option<Step> {
         let since = self.since(case)?;
         let drawn = median(&mut since.iter().map(|(drawn, _)| *drawn).collect::<Vec<_>>())?;
         let (each, _) = self.advances(self.increment);
@@ -139,7 +139,7 @@ impl Illumos {
         Some(step)
     }
 
-    pub(super) fn fix(&self, case: &Case) -> String {
+    pub(super) fn fix(&self, case: &Collision) -> String {
         let tuning = format!("set {INCREMENT}={} and {INTERVAL}={}", TUNED.0, TUNED.1);
         match case.at.is_loopback() {
             true => fitting([
@@ -150,7 +150,7 @@ impl Illumos {
         }
     }
 
-    pub(super) fn advice(&self, case: &Case) -> Vec<Advice> {
+    pub(super) fn advice(&self, case: &Collision) -> Vec<Advice> {
         let mut advice = Vec::new();
         if case.at.is_loopback() {
             advice.push(Advice {
@@ -168,7 +168,7 @@ impl Illumos {
         advice
     }
 
-    fn tune(&self, case: &Case) -> Advice {
+    fn tune(&self, case: &Collision) -> Advice {
         let rise = |name| case.story.counters.rise(self.netns, name).by;
         let opens = rise(counter::ACTIVE_OPENS).saturating_add(rise(counter::PASSIVE_OPENS));
         let sides = if case.at.is_loopback() { 2.0 } else { 1.0 };
