@@ -3,7 +3,7 @@
 use analysis::Netns;
 use recording::{Addr, sysctl};
 
-use crate::finding::{Advice, Change};
+use crate::advice::{Advice, Change};
 use crate::scope::namespace;
 
 /// A command as it must be typed to act in a namespace; `None` when its name is not one that

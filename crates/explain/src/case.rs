@@ -4,8 +4,9 @@ use analysis::Story;
 use analysis::words::fitting;
 use recording::SourceName;
 
+use crate::advice::Advice;
 use crate::cause::Cause;
-use crate::finding::{Advice, Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
+use crate::finding::{Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
 use crate::lost::Lost;
 use crate::moment::Since;
 use crate::place::Place;

@@ -6,6 +6,7 @@
 #![warn(clippy::missing_errors_doc)]
 
 mod actions;
+mod advice;
 mod answers;
 mod asked;
 mod case;
@@ -44,6 +45,7 @@ mod waits;
 
 use recording::{Error, Recording};
 
+pub use advice::{Advice, Change};
 pub use analysis::account::{self, Service, State};
 pub use analysis::{Arrival, Doing, HealthNote, Netns, NoteKind};
 pub use answers::{Answer, Holds};
@@ -52,8 +54,8 @@ pub use cause::{Cause, Ground};
 pub use episodes::Episode;
 pub use explanation::{Explanation, Note};
 pub use finding::{
-    Advice, Change, Check, Confidence, Finding, Impact, Latency, Level, Number, Numbers, Role,
-    RuledOut, Scope, Step,
+    Check, Confidence, Finding, Impact, Latency, Level, Number, Numbers, Role, RuledOut, Scope,
+    Step,
 };
 pub use id::Id;
 pub use line::Line;

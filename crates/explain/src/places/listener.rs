@@ -5,7 +5,8 @@ use analysis::{Doing, Listener, ProcessState, Side, Story, What};
 use recording::{RowRef, sysctl};
 
 use crate::actions::{command_in, set_sysctl};
-use crate::finding::{Advice, Change, Role, Scope};
+use crate::advice::{Advice, Change};
+use crate::finding::{Role, Scope};
 use crate::say::Quantity;
 use crate::scope::application;
 

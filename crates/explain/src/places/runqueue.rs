@@ -8,7 +8,8 @@ use analysis::words::{count, duration, list, percent, rounded};
 use analysis::{Story, Thread};
 use recording::RowRef;
 
-use crate::finding::{Advice, Change, Check, Step};
+use crate::advice::{Advice, Change};
+use crate::finding::{Check, Step};
 use crate::places::listener::SHOWN_ROWS;
 use crate::say::{Quantity, say};
 

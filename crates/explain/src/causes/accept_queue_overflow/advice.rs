@@ -5,7 +5,8 @@ use analysis::stats::most_within;
 use analysis::words::{count, duration, figure};
 
 use super::{Overflow, culprit};
-use crate::finding::{Advice, Change, Scope};
+use crate::advice::{Advice, Change};
+use crate::finding::Scope;
 use crate::places::listener::{raise_backlog, roomy_backlog};
 use crate::scope::{namespace, process};
 

@@ -6,7 +6,7 @@ use recording::sysctl::IP_LOCAL_PORT_RANGE;
 
 use super::case::Collision;
 use crate::actions::{command_in, set_sysctl};
-use crate::finding::{Advice, Change};
+use crate::advice::{Advice, Change};
 use crate::scope::namespace;
 
 /// The kernel's own default range.

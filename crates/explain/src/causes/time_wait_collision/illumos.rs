@@ -6,8 +6,9 @@ use analysis::{Conn, Side};
 use recording::{RowRef, counter};
 
 use super::case::Collision;
+use crate::advice::Advice;
 use crate::checks::same_count;
-use crate::finding::{Advice, Check, Step};
+use crate::finding::{Check, Step};
 
 const INCREMENT: &str = "tcp_iss_incr";
 const INTERVAL: &str = "tcp_time_wait_interval";

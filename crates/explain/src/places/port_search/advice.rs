@@ -7,7 +7,8 @@ use recording::sysctl::{IP_LOCAL_PORT_RANGE, IP_LOCAL_RESERVED_PORTS};
 
 use super::{BIND_TRY_NS, Destination, HALF, TRY_NS};
 use crate::actions::{command_in, set_sysctl};
-use crate::finding::{Advice, Change, Scope};
+use crate::advice::{Advice, Change};
+use crate::finding::Scope;
 use crate::scope::namespace;
 
 /// With so many ports in use, no way of searching helps.
