@@ -1,8 +1,9 @@
 //! What people read, word by word, for one finding of each kind and for none.
 
-use explain::explain;
+use explain::{Episode, Line, explain};
 use recording::tables::Health;
 use recording::{HealthKind, SourceName};
+use serde_json::json;
 use synth::{Fixture, Listen, SERVER, cases};
 use unicode_width::UnicodeWidthStr;
 use view::{Style, text};
@@ -49,6 +50,33 @@ golden!(
     churn,
     bulk,
 );
+
+#[test]
+fn a_part_of_the_time_and_a_note_are_told() {
+    let written = cases::refused().write().unwrap();
+    let mut explanation = explain(&written).expect("a recording of our own reads");
+    let finding = &mut explanation.findings[0];
+    assert!(finding.episodes.is_empty());
+    finding.episodes = vec![Episode {
+        from_s: 2_400.0,
+        to_s: 2_640.0,
+    }];
+    let note = json!({
+        "type": "note", "cause": "tail-loss", "number": "C18", "title": "A message waited.",
+        "scope": finding.scope, "because": "it happened once",
+    });
+    let Ok(Line::Note(note)) = serde_json::from_value(note) else {
+        panic!("it is a note");
+    };
+    explanation.notes.push(*note);
+    let text = text::explanation(&explanation, &Style::default());
+    assert!(
+        text.contains("  during      240 s from 2,400 s after the start on\n"),
+        "{text}"
+    );
+    let noted = "NOTED, NO FINDING\n  - A message waited. (tail-loss: it happened once)\n";
+    assert!(text.contains(noted), "{text}");
+}
 
 #[test]
 fn nothing_found_in_a_damaged_recording_says_so_first() {
