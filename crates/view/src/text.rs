@@ -159,10 +159,10 @@ fn during(episodes: &[Episode]) -> Option<String> {
     let told = episodes.iter().take(MAX_EPISODES).map(|e| {
         let ns = |s: f64| (s.max(0.0) * 1e9) as u64;
         let lasted = duration(ns(e.to_s - e.from_s));
-        format!(
-            "{lasted} from {} after the start on",
-            duration(ns(e.from_s))
-        )
+        match ns(e.from_s) {
+            0 => format!("{lasted} from the start on"),
+            from => format!("{lasted} from {} after the start on", duration(from)),
+        }
     });
     let told: Vec<_> = told.collect();
     let more = match episodes.len().saturating_sub(MAX_EPISODES) {
