@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
     use crate::{Options, explain, explain_with};
-    use synth::{Fixture, cases as fixture};
+    use synth::{Fixture, cases};
 
     fn answer(f: &Fixture, cause: &str) -> Answer {
         let all = explain(&f.write().unwrap())
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn what_was_not_recorded_is_not_called_tested() {
-        let mut f = fixture::churn();
+        let mut f = cases::churn();
         assert_eq!(answer(&f, "cpu-contention").answer, Holds::No);
         f.manifest.sources.retain(|s| s.name != SourceName::Threads);
         let threads = answer(&f, "cpu-contention");
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_side_that_is_not_here_is_not_called_tested() {
-        let mut f = fixture::churn();
+        let mut f = cases::churn();
         let listening = |k: &EventKind| *k == EventKind::State;
         f.listeners.clear();
         f.events.retain(|e| !listening(&e.kind) || e.pid.is_some());
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn what_is_found_is_said_though_a_filter_hides_it() {
-        let written = fixture::accept_queue().write().unwrap();
+        let written = cases::accept_queue().write().unwrap();
         let filter = recording::Filter {
             ports: vec![9],
             ..Default::default()

@@ -7,7 +7,7 @@ use analysis::{Conn, Story, Way};
 
 use crate::finding::Step;
 use crate::place::{Place, SlowCalls};
-use crate::places::listener::Scene;
+use crate::places::listener::ListenerPlace;
 use crate::places::losses::Losses;
 use crate::places::options::WithoutOptions;
 use crate::places::path::{End, sample_rows};
@@ -55,11 +55,11 @@ impl<'a> Asked<'a> {
                 Some(UnansweredSyns::at(self.story, netns, *to))
             }
             Place::Listener(index) => {
-                Scene::at(self.story, *index).map(UnansweredSyns::of_listener)
+                ListenerPlace::at(self.story, *index).map(UnansweredSyns::of_listener)
             }
             Place::WithoutOptions(_) => {
-                let scene = self.without_options()?.scene()?;
-                Some(UnansweredSyns::of_listener(scene))
+                let here = self.without_options()?.listener_place()?;
+                Some(UnansweredSyns::of_listener(here))
             }
             _ => None,
         });

@@ -146,10 +146,10 @@ fn names(f: &Finding, filter: &Filter, cgroups: &AHashMap<(u32, SocketAddr), u64
 mod tests {
     use super::*;
     use crate::{Options, explain, explain_with};
-    use synth::cases as fixture;
+    use synth::cases;
 
     fn found(filter: Filter) -> usize {
-        let written = fixture::accept_queue().write().unwrap();
+        let written = cases::accept_queue().write().unwrap();
         let options = Options::default().about(filter);
         let explained = explain_with(&written.recording, &options).unwrap();
         assert_eq!(explained.summary.findings, explained.findings.len());
@@ -160,7 +160,7 @@ mod tests {
     fn only_what_was_asked_about_is_reported() {
         let all = found(Filter::default());
         assert!(all > 0);
-        let explained = explain(&fixture::accept_queue().write().unwrap()).unwrap();
+        let explained = explain(&cases::accept_queue().write().unwrap()).unwrap();
         let scope = &explained.findings[0].scope;
         let comm = scope.comm.clone().unwrap();
         let pid = |pid| Filter {
@@ -198,13 +198,13 @@ mod tests {
     #[test]
     fn findings_about_paths_and_ends_are_narrowed_and_not_lost() {
         let cases = [
-            fixture::bloated(),
-            fixture::lossy(),
-            fixture::shaped(),
-            fixture::nagle(),
-            fixture::slow_reader(),
-            fixture::tails(),
-            fixture::black_hole(),
+            cases::bloated(),
+            cases::lossy(),
+            cases::shaped(),
+            cases::nagle(),
+            cases::slow_reader(),
+            cases::tails(),
+            cases::black_hole(),
         ];
         for f in cases {
             let all = causes(&f, Filter::default());
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn either_end_of_a_connection_asks_for_what_slows_it() {
-        let f = fixture::bloated();
+        let f = cases::bloated();
         let all = causes(&f, Filter::default());
         let by = |comm: &str| Filter {
             comms: vec![comm.into()],

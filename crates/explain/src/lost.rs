@@ -253,13 +253,13 @@ pub(crate) fn settle<'a>(claims: impl Iterator<Item = &'a mut Lost>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use synth::cases as fixture;
+    use synth::cases;
 
     const S: u64 = 1_000_000_000;
 
     /// A story of 300 refused connects of one caller.
     fn refused() -> Story {
-        let written = fixture::refused().write().expect("writes");
+        let written = cases::refused().write().expect("writes");
         Story::read(&written.recording).expect("reads")
     }
 

@@ -128,10 +128,10 @@ mod tests {
     use super::*;
     use crate::explanation::Explanation;
     use crate::finding::Step;
-    use synth::{Written, cases as fixture};
+    use synth::{Written, cases};
 
     fn a_finding() -> (Written, Finding) {
-        let written = fixture::syn_cookies().write().expect("writes");
+        let written = cases::syn_cookies().write().expect("writes");
         let Explanation { mut findings, .. } = crate::explain(&written.recording).expect("reads");
         (written, findings.remove(0))
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use explain::{Change, Id, Line, explain, schema};
 use serde::Serialize;
 use serde_json::Value;
-use synth::{Fixture, cases as fixture};
+use synth::{Fixture, cases};
 
 /// The lines of an explanation.
 fn lines(f: &Fixture) -> Vec<Value> {
@@ -28,14 +28,14 @@ fn lines(f: &Fixture) -> Vec<Value> {
 #[test]
 fn every_line_can_be_read_and_says_the_same_again() {
     let all = [
-        fixture::accept_queue(),
-        fixture::stopped_worker(),
-        fixture::syn_queue(),
-        fixture::syn_cookies(),
-        fixture::stripped(),
-        fixture::refused(),
-        fixture::slow_reader(),
-        fixture::lossy(),
+        cases::accept_queue(),
+        cases::stopped_worker(),
+        cases::syn_queue(),
+        cases::syn_cookies(),
+        cases::stripped(),
+        cases::refused(),
+        cases::slow_reader(),
+        cases::lossy(),
     ];
     for f in all {
         let written = lines(&f);
@@ -56,7 +56,7 @@ fn every_line_can_be_read_and_says_the_same_again() {
 
 #[test]
 fn a_cause_of_another_build_keeps_its_id_and_a_wrong_row_is_refused() {
-    let mut finding = lines(&fixture::refused()).remove(0);
+    let mut finding = lines(&cases::refused()).remove(0);
     finding["cause"] = "warp-drive-misaligned".into();
     let Line::Finding(read) = serde_json::from_value(finding.clone()).expect("it can be read")
     else {

@@ -5,7 +5,7 @@ mod advice;
 use analysis::words::{count, duration, figure, plural};
 use analysis::{Doing, ProcessState, Rise};
 
-use crate::places::listener::{Scene, scenes};
+use crate::places::listener::{ListenerPlace, listener_places};
 use crate::places::lost_syn::{ConnectTimes, matters};
 use crate::vocabulary::*;
 
@@ -29,7 +29,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     symptom: Some(Symptom::Connects),
     find: |story| {
-        scenes(story)
+        listener_places(story)
             .filter_map(Overflow::of)
             .map(|o| o.judge())
             .collect()
@@ -42,7 +42,7 @@ const SUSTAINED: f64 = 0.3;
 
 /// A listener whose accept queue overflowed.
 struct Overflow<'a> {
-    scene: Scene<'a>,
+    here: ListenerPlace<'a>,
     /// SYNs and last ACKs that its full queue dropped.
     dropped: u64,
     overflows: Rise,
@@ -51,53 +51,53 @@ struct Overflow<'a> {
 
 fn no(asked: &Asked) -> Option<Step> {
     let place = asked.silent()?;
-    let Some(scene) = place.scene() else {
+    let Some(here) = place.listener_place() else {
         return place.dropped_on_the_way().or_else(|| asked.answered());
     };
-    let local = scene.listener.local;
-    dropped(scene).is_none().then(|| {
+    let local = here.listener.local;
+    dropped(here).is_none().then(|| {
         say!(
             "ListenOverflows rose by {listen_overflows} and ListenDrops by {listen_drops} where \
              {local} listens",
-            listen_overflows = scene.risen(counter::LISTEN_OVERFLOWS),
-            listen_drops = scene.risen(counter::LISTEN_DROPS)
+            listen_overflows = here.risen(counter::LISTEN_OVERFLOWS),
+            listen_drops = here.risen(counter::LISTEN_DROPS)
         )
     })
 }
 
 /// How much the full accept queue dropped, if it matters.
-fn dropped(scene: Scene) -> Option<u64> {
-    let overflows = scene.rise(counter::LISTEN_OVERFLOWS).by;
-    let dropped = match scene.listener.drops() {
+fn dropped(here: ListenerPlace) -> Option<u64> {
+    let overflows = here.rise(counter::LISTEN_OVERFLOWS).by;
+    let dropped = match here.listener.drops() {
         // Several listeners may share the namespace's counter: each has its own drops.
         Some(own) if overflows > 0 => own.min(overflows),
         // Not sampled, or not counted: only the late ACKs say which listener it was.
-        _ => scene.ghosts().0,
+        _ => here.ghosts().0,
     };
-    matters(dropped, scene.accepted()).then_some(dropped)
+    matters(dropped, here.accepted()).then_some(dropped)
 }
 
 impl<'a> Overflow<'a> {
-    fn of(scene: Scene<'a>) -> Option<Overflow<'a>> {
+    fn of(here: ListenerPlace<'a>) -> Option<Overflow<'a>> {
         Some(Overflow {
-            scene,
-            dropped: dropped(scene)?,
-            overflows: scene.rise(counter::LISTEN_OVERFLOWS),
-            times: ConnectTimes::of(scene),
+            here,
+            dropped: dropped(here)?,
+            overflows: here.rise(counter::LISTEN_OVERFLOWS),
+            times: ConnectTimes::of(here),
         })
     }
 
     fn judge(&self) -> Finding {
-        let (scene, story) = (self.scene, self.scene.story);
-        let scope = scene.scope();
-        let (crowded, samples) = scene.listener.crowded_samples();
-        let (rose, sampled) = (self.overflows.by, scene.listener.drops().is_some());
+        let (here, story) = (self.here, self.here.story);
+        let scope = here.scope();
+        let (crowded, samples) = here.listener.crowded_samples();
+        let (rose, sampled) = (self.overflows.by, here.listener.drops().is_some());
         let rests_on: &[SourceName] = match self.times.total() {
             0 => &[],
             _ => &[SourceName::States, SourceName::Retransmits],
         };
         Case::new(story, CAUSE, scope.clone())
-            .placed(Place::Listener(scene.index))
+            .placed(Place::Listener(here.index))
             .title(self.title(&scope))
             .fix(self.fix(&scope))
             .affects(self.impact(), self.times.lost(story, self.dropped))
@@ -126,12 +126,12 @@ impl<'a> Overflow<'a> {
             .steps(self.rates_step())
             .steps(self.ghosts_step())
             .steps(self.consequence_step())
-            .checks(self.times.checks(scene, self.limit()))
+            .checks(self.times.checks(here, self.limit()))
             .advise(self.advice(&scope))
             .verify(format!(
                 "Under the same load `nstat -az TcpExtListenOverflows` no longer rises, and \
                  `ss -ltn 'sport = :{}'` shows Recv-Q below Send-Q.",
-                scene.listener.local.port
+                here.listener.local.port
             ))
     }
 
@@ -183,7 +183,7 @@ impl<'a> Overflow<'a> {
 
     /// The queue stays full, or the process cannot accept: not a burst.
     fn sustained(&self, scope: &Scope) -> bool {
-        let (crowded, samples) = self.scene.listener.crowded_samples();
+        let (crowded, samples) = self.here.listener.crowded_samples();
         let stuck = [
             ProcessState::Stopped,
             ProcessState::WasStopped,
@@ -199,21 +199,21 @@ impl<'a> Overflow<'a> {
     fn rates(&self) -> Option<(f64, f64)> {
         let began = &self.times.began;
         let first = *began.iter().min()?;
-        let accepted = self.scene.story.all(&self.scene.listener.accepted);
+        let accepted = self.here.story.all(&self.here.listener.accepted);
         let last = accepted
             .map(|(_, c)| c.start_ns)
             .chain(began.iter().copied());
         let ns = last.max().unwrap_or(first).saturating_sub(first);
         let seconds = (ns as f64 / 1e9).max(1.0);
-        let grown = self.scene.listener.queue_growth();
-        let established = i64::try_from(self.scene.accepted()).unwrap_or(i64::MAX);
+        let grown = self.here.listener.queue_growth();
+        let established = i64::try_from(self.here.accepted()).unwrap_or(i64::MAX);
         let taken = established.saturating_sub(grown).max(0);
         Some((self.times.total() as f64 / seconds, taken as f64 / seconds))
     }
 
     fn drops_step(&self) -> Step {
-        let own = self.scene.listener.drops();
-        let drops = self.scene.rise(counter::LISTEN_DROPS);
+        let own = self.here.listener.drops();
+        let drops = self.here.rise(counter::LISTEN_DROPS);
         let own_says = match own {
             Some(n) => format!("this listener's own count rose by {}", count(n)),
             None => "this listener was not sampled".into(),
@@ -228,21 +228,21 @@ impl<'a> Overflow<'a> {
         .number(counter::short(counter::LISTEN_DROPS), drops.by)
         .number_if("listener_drops", own)
         .rows(self.overflows.rows())
-        .rows(self.scene.listener.fullest().map(|s| s.last_row))
-        .rows(self.scene.ghosts().1)
+        .rows(self.here.listener.fullest().map(|s| s.last_row))
+        .rows(self.here.ghosts().1)
     }
 
     fn queue_step(&self, scope: &Scope) -> Option<Step> {
-        let sock = self.scene.listener.fullest()?;
+        let sock = self.here.listener.fullest()?;
         let (longest, row) = sock.longest_accept_queue;
-        let (crowded, samples) = self.scene.listener.crowded_samples();
-        let somaxconn = self.scene.setting(sysctl::SOMAXCONN);
+        let (crowded, samples) = self.here.listener.crowded_samples();
+        let somaxconn = self.here.setting(sysctl::SOMAXCONN);
         let cut = match somaxconn {
             Some(max) if u64::from(sock.backlog) == max => ", as net.core.somaxconn cuts it",
             _ => "",
         };
-        let start = self.scene.story.start_ns;
-        let when = match self.scene.listener.crowded_ns() {
+        let start = self.here.story.start_ns;
+        let when = match self.here.listener.crowded_ns() {
             Some((first, last)) if last > first => format!(
                 ", from {} to {} after the start",
                 duration(first.saturating_sub(start)),
@@ -265,7 +265,7 @@ impl<'a> Overflow<'a> {
         .number("crowded_samples", crowded)
         .number("samples", samples)
         .rows([row])
-        .rows(self.scene.call_row());
+        .rows(self.here.call_row());
         Some(step)
     }
 
@@ -293,14 +293,14 @@ impl<'a> Overflow<'a> {
             .number("pid", doing.pid)
             .number("state", doing.state.to_string())
             .number_if("cpu_share", doing.cpu_share)
-            .rows(self.scene.holder_rows(scope.pid));
+            .rows(self.here.holder_rows(scope.pid));
         Some(step)
     }
 
     /// Clients that wait for each other's turn are few, and all of them hang while nothing is taken.
     fn impact(&self) -> Impact {
-        let mut impact = self.times.impact(self.dropped, self.scene.accepted());
-        if let Some((from, to)) = self.scene.longest_pause() {
+        let mut impact = self.times.impact(self.dropped, self.here.accepted());
+        if let Some((from, to)) = self.here.longest_pause() {
             let pause = duration(to - from);
             impact.says += &format!(" For {pause} it took no new connection at all.");
         }
@@ -309,9 +309,9 @@ impl<'a> Overflow<'a> {
 
     fn rates_step(&self) -> Option<Step> {
         let (arrived, taken) = self.rates()?;
-        let pause = self.scene.longest_pause();
+        let pause = self.here.longest_pause();
         let hung = pause.map_or(String::new(), |(from, to)| {
-            let after = from.saturating_sub(self.scene.story.start_ns);
+            let after = from.saturating_sub(self.here.story.start_ns);
             format!(
                 "; for {}, from {} after the start on, no handshake was completed",
                 duration(to - from),
@@ -329,13 +329,13 @@ impl<'a> Overflow<'a> {
             "longest_pause_ms",
             pause.map(|(from, to)| (to - from) as f64 / 1e6),
         )
-        .rows(self.scene.listener.fullest().map(|s| s.last_row))
+        .rows(self.here.listener.fullest().map(|s| s.last_row))
         .rows(self.times.rows.first().copied());
         Some(step)
     }
 
     fn ghosts_step(&self) -> Option<Step> {
-        let (ghosts, rows) = self.scene.ghosts();
+        let (ghosts, rows) = self.here.ghosts();
         (ghosts > 0).then(|| {
             say!(
                 "{late_acks} of handshakes came to the full queue and were dropped: those clients \
@@ -347,7 +347,7 @@ impl<'a> Overflow<'a> {
 
     /// Requests whose last ACK is dropped keep their place in the SYN queue.
     fn consequence_step(&self) -> Option<Step> {
-        let rise = |name| self.scene.rise(name);
+        let rise = |name| self.here.rise(name);
         let (full, cookies) = (
             rise(counter::TCP_REQ_Q_FULL_DROP),
             rise(counter::TCP_REQ_Q_FULL_DO_COOKIES),
@@ -372,8 +372,8 @@ impl<'a> Overflow<'a> {
     /// Where samples caught the queue growing, one that overflowed reached its limit: that of a listener
     /// which drops for another reason does not.
     fn limit(&self) -> Option<Check> {
-        let (crowded, _) = self.scene.listener.crowded_samples();
-        let sock = self.scene.listener.fullest().filter(|_| crowded > 0)?;
+        let (crowded, _) = self.here.listener.crowded_samples();
+        let sock = self.here.listener.fullest().filter(|_| crowded > 0)?;
         let (most, longest) = (
             f64::from(sock.backlog) + 1.0,
             f64::from(sock.longest_accept_queue.0),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use analysis::Agreed;
 use analysis::words::{count, list, plural};
 
-use crate::places::listener::{Scene, scenes};
+use crate::places::listener::{ListenerPlace, listener_places};
 use crate::places::options::{Sorted, ThroughputLoss, WithoutOptions, any_lasts};
 use crate::vocabulary::*;
 
@@ -37,7 +37,7 @@ const MAX_PLACES: usize = 65_536;
 struct Stripped<'a> {
     story: &'a Story,
     /// The listener, when it is on this host.
-    scene: Option<Scene<'a>>,
+    here: Option<ListenerPlace<'a>>,
     at: Endpoint,
     netns: u32,
     lacking: Vec<ConnId>,
@@ -69,14 +69,14 @@ fn no(asked: &Asked) -> Option<Step> {
 }
 
 fn places(story: &Story) -> Vec<Stripped<'_>> {
-    let here = scenes(story).filter_map(|scene| {
-        let Sorted { plain, kept, .. } = Sorted::of(scene);
-        let (at, netns) = (scene.listener.local, scene.listener.netns);
+    let here = listener_places(story).filter_map(|here| {
+        let Sorted { plain, kept, .. } = Sorted::of(here);
+        let (at, netns) = (here.listener.local, here.listener.netns);
         let split = Split {
             lacking: plain,
             kept,
         };
-        Stripped::of(story, Some(scene), at, netns, split)
+        Stripped::of(story, Some(here), at, netns, split)
     });
     let away = elsewhere(story).into_iter();
     let away = away.filter_map(|((netns, at), split)| Stripped::of(story, None, at, netns, split));
@@ -137,7 +137,7 @@ fn judge(place: &Stripped) -> Finding {
             place.throughput.impact(n, of, &place.cost()),
             place.throughput.lost(place.story, &place.lacking),
         );
-    let case = match (place.proven, place.scene) {
+    let case = match (place.proven, place.here) {
         (0, None) => case.at_most(
             Level::Low,
             true,
@@ -178,7 +178,7 @@ fn judge(place: &Stripped) -> Finding {
 impl<'a> Stripped<'a> {
     fn of(
         story: &'a Story,
-        scene: Option<Scene<'a>>,
+        here: Option<ListenerPlace<'a>>,
         at: Endpoint,
         netns: u32,
         split: Split,
@@ -195,7 +195,7 @@ impl<'a> Stripped<'a> {
         };
         (!lacking.is_empty() && matters).then_some(Stripped {
             story,
-            scene,
+            here,
             at,
             netns,
             lacking,
@@ -233,8 +233,8 @@ impl<'a> Stripped<'a> {
     }
 
     fn scope(&self) -> Scope {
-        if let Some(scene) = self.scene {
-            return scene.scope();
+        if let Some(here) = self.here {
+            return here.scope();
         }
         let caller = self.conns().find_map(|c| Some((c.pid?, c.comm.clone())));
         Scope {

@@ -47,7 +47,7 @@ fn find(story: &Story) -> Vec<Finding> {
 }
 
 fn judge(resets: &ServerResets) -> Finding {
-    let scope = resets.scene.scope();
+    let scope = resets.here.scope();
     let (n, of) = (count(resets.count()), plural(resets.of(), "connection"));
     let (app, short) = (application(&scope), named_short(&scope));
     resets
@@ -67,12 +67,12 @@ fn judge(resets: &ServerResets) -> Finding {
         .advise([advice(resets, app)])
         .verify(format!(
             "`tcpwhy trace resets` shows none sent of port {}.",
-            resets.scene.listener.local.port
+            resets.here.listener.local.port
         ))
 }
 
 fn advice(resets: &ServerResets, app: &str) -> Advice {
-    let port = resets.scene.listener.local.port;
+    let port = resets.here.listener.local.port;
     Advice::to(format!(
         "Do not let {app} set SO_LINGER to 0 (nginx: `reset_timedout_connection off`; HAProxy: no \
          `option nolinger`), and let clients close first where TIME_WAIT sockets are to be avoided."
@@ -87,7 +87,7 @@ fn advice(resets: &ServerResets, app: &str) -> Advice {
         percent(resets.share())
     ))
     .change(Change::CloseGently {
-        listener: resets.scene.address(),
+        listener: resets.here.address(),
     })
 }
 

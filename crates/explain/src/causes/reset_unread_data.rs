@@ -39,7 +39,7 @@ fn no(asked: &Asked) -> Option<Step> {
 }
 
 fn judge(resets: &ServerResets) -> Finding {
-    let scope = resets.scene.scope();
+    let scope = resets.here.scope();
     let (n, of) = (count(resets.count()), plural(resets.of(), "connection"));
     let (app, short) = (application(&scope), named_short(&scope));
     resets
@@ -57,13 +57,13 @@ fn judge(resets: &ServerResets) -> Finding {
         .verify(format!(
             "`tcpwhy trace resets` shows no {} of port {}, and `nstat -az TcpExtTCPAbortOnClose` no \
              longer rises.",
-            UNREAD.reason, resets.scene.listener.local.port
+            UNREAD.reason, resets.here.listener.local.port
         ))
 }
 
 fn advice(resets: &ServerResets, scope: &Scope) -> [Advice; 2] {
     let app = application(scope);
-    let port = resets.scene.listener.local.port;
+    let port = resets.here.listener.local.port;
     let (read, command, at) = match app {
         "nginx" => (
             "Set `lingering_close always;` and let its timeouts cover the time that clients need to \
@@ -94,7 +94,7 @@ fn advice(resets: &ServerResets, scope: &Scope) -> [Advice; 2] {
                 percent(resets.share())
             ))
             .change(Change::ReadToEnd {
-                listener: resets.scene.address(),
+                listener: resets.here.address(),
             }),
         Advice::to("Or let clients ask before they send a large body (Expect: 100-continue).")
             .at("the clients")

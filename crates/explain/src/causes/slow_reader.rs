@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use analysis::stats::{median, ratio};
 use analysis::words::rounded;
 
-use crate::places::listener::Scene;
+use crate::places::listener::ListenerPlace;
 use crate::places::options::WithoutOptions;
 use crate::places::path::{End, ends, rwnd_share, sample_rows};
 use crate::vocabulary::*;
@@ -169,7 +169,7 @@ impl Reader<'_> {
     fn scope(&self) -> Scope {
         let first = self.slow.first().map(|e| e.conn);
         let accepted = first.filter(|c| c.side == Side::Accepted);
-        if let Some(listener) = accepted.and_then(|c| Scene::at(self.story, c.listener?)) {
+        if let Some(listener) = accepted.and_then(|c| ListenerPlace::at(self.story, c.listener?)) {
             return listener.scope();
         }
         let owner = first.and_then(|c| self.story.owner(c));

@@ -6,7 +6,7 @@ mod evidence;
 use analysis::stats::{median, most_within};
 use analysis::words::{count, plural};
 
-use crate::places::listener::{Scene, roomy_backlog, scenes};
+use crate::places::listener::{ListenerPlace, listener_places, roomy_backlog};
 use crate::places::options::{Sorted, ThroughputLoss, WithoutOptions, any_lasts};
 use crate::vocabulary::*;
 
@@ -27,7 +27,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     symptom: None,
     find: |story| {
-        scenes(story)
+        listener_places(story)
             .filter_map(Cookies::of)
             .map(|c| judge(&c))
             .collect()
@@ -39,7 +39,7 @@ const USUAL_RTT_NS: u64 = 10_000_000;
 
 /// A listener whose connections lost their options to SYN cookies.
 struct Cookies<'a> {
-    scene: Scene<'a>,
+    here: ListenerPlace<'a>,
     sorted: Sorted,
     /// All that lost their options to a cookie, seen or inferred.
     lost: Vec<ConnId>,
@@ -50,7 +50,7 @@ struct Cookies<'a> {
 
 fn no(asked: &Asked) -> Option<Step> {
     let lacking = asked.without_options()?;
-    let netns = lacking.scene()?.listener.netns;
+    let netns = lacking.listener_place()?.listener.netns;
     let counters = &asked.story.counters;
     let received = counters.rise(netns, counter::SYNCOOKIES_RECV);
     let never = counters.covers(netns) && received.value == 0;
@@ -65,8 +65,8 @@ fn no(asked: &Asked) -> Option<Step> {
 }
 
 fn judge(cookies: &Cookies) -> Finding {
-    let (scene, story) = (cookies.scene, cookies.scene.story);
-    let scope = scene.scope();
+    let (here, story) = (cookies.here, cookies.here.story);
+    let scope = here.scope();
     let (affected, of) = (cookies.affected(), cookies.of_all());
     let lost = format!(
         "{} of {} connections lost SACK and window scaling to SYN cookies.",
@@ -112,32 +112,32 @@ fn judge(cookies: &Cookies) -> Finding {
         .verify(format!(
             "Connect again under the same load: `nstat -az TcpExtTCPReqQFullDoCookies` no longer \
              rises, and `ss -tien 'sport = :{}'` shows sack and wscale on every new connection.",
-            scene.listener.local.port
+            here.listener.local.port
         ))
 }
 
 impl<'a> Cookies<'a> {
     /// One connection is enough: a single slow one can hold up a cluster. But it must carry bulk,
     /// or live on.
-    fn of(scene: Scene<'a>) -> Option<Cookies<'a>> {
-        let sorted = Sorted::of(scene);
+    fn of(here: ListenerPlace<'a>) -> Option<Cookies<'a>> {
+        let sorted = Sorted::of(here);
         let lost = [&sorted.cookie[..], &sorted.perhaps_cookie[..]].concat();
         if lost.is_empty() {
             return None;
         }
-        let throughput = ThroughputLoss::of(scene.story, &lost, &sorted.kept);
-        let matters = !throughput.slow.is_empty() || any_lasts(scene.story, &sorted.cookie);
+        let throughput = ThroughputLoss::of(here.story, &lost, &sorted.kept);
+        let matters = !throughput.slow.is_empty() || any_lasts(here.story, &sorted.cookie);
         matters.then(|| Cookies {
-            scene,
+            here,
             sorted,
             lost,
-            at_once: at_once(scene, &throughput),
+            at_once: at_once(here, &throughput),
             throughput,
         })
     }
 
     fn without_options(&self) -> WithoutOptions<'_> {
-        WithoutOptions::of(self.scene.story, &self.lost)
+        WithoutOptions::of(self.here.story, &self.lost)
     }
 
     fn affected(&self) -> u64 {
@@ -149,16 +149,16 @@ impl<'a> Cookies<'a> {
     }
 
     fn timestamps_off(&self) -> bool {
-        self.scene.setting(sysctl::TCP_TIMESTAMPS) == Some(0)
+        self.here.setting(sysctl::TCP_TIMESTAMPS) == Some(0)
     }
 
     /// Every SYN is answered by a cookie, however empty the queue.
     fn always(&self) -> bool {
-        self.scene.setting(sysctl::TCP_SYNCOOKIES) == Some(2)
+        self.here.setting(sysctl::TCP_SYNCOOKIES) == Some(2)
     }
 
     fn new_backlog(&self) -> u32 {
-        roomy_backlog(self.scene, self.at_once)
+        roomy_backlog(self.here, self.at_once)
     }
 
     fn fix(&self, scope: &Scope) -> [String; 2] {
@@ -183,10 +183,10 @@ impl<'a> Cookies<'a> {
 
     /// The cookies that clients sent back, against the connections that were seen to be made of them.
     fn came_back(&self) -> Option<Check> {
-        let story = self.scene.story;
-        let received = self.scene.rise(counter::SYNCOOKIES_RECV).by;
-        let (dropped, _) = self.scene.ghosts();
-        let made = story.sums(self.scene.listener.netns).cookies;
+        let story = self.here.story;
+        let received = self.here.rise(counter::SYNCOOKIES_RECV).by;
+        let (dropped, _) = self.here.ghosts();
+        let made = story.sums(self.here.listener.netns).cookies;
         // Without drops the ACKs among them that led to nothing are not known.
         let whole = story.health.sees(&SourceName::Drops);
         let formula = "cookies that came back (SyncookiesRecv), less those whose ACK was dropped = \
@@ -199,14 +199,14 @@ impl<'a> Cookies<'a> {
 
 /// The most connections that arrived within one round trip: they are half-open at once. Of the round
 /// trips known, that of the path when it is idle: data have yet to come.
-fn at_once(scene: Scene, throughput: &ThroughputLoss) -> u64 {
-    let story = scene.story;
-    let transfers = scene.listener.accepted.iter();
+fn at_once(here: ListenerPlace, throughput: &ThroughputLoss) -> u64 {
+    let story = here.story;
+    let transfers = here.listener.accepted.iter();
     let transfers = transfers.filter_map(|id| story.transfers.of(*id));
     let known = transfers.map(|t| t.min_rtt_us).filter(|us| *us > 0);
     let idle_ns = median(&mut known.collect::<Vec<_>>()).map(|us| u64::from(us) * 1_000);
     let width = idle_ns.or(throughput.rtt_ns).unwrap_or(USUAL_RTT_NS);
-    let accepted = story.all(&scene.listener.accepted);
+    let accepted = story.all(&here.listener.accepted);
     let accepted = accepted.filter(|(_, c)| c.side == Side::Accepted);
     let mut times: Vec<u64> = accepted.map(|(_, c)| c.start_ns).collect();
     most_within(&mut times, width)

@@ -8,7 +8,7 @@ use analysis::words::{count, plural};
 use analysis::{Rise, What};
 use recording::Addr;
 
-use crate::places::listener::{Scene, roomy_backlog, scenes};
+use crate::places::listener::{ListenerPlace, listener_places, roomy_backlog};
 use crate::places::lost_syn::{ConnectTimes, MIN_DROPS, matters};
 use crate::vocabulary::*;
 
@@ -32,7 +32,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     symptom: Some(Symptom::Connects),
     find: |story| {
-        scenes(story)
+        listener_places(story)
             .filter_map(Overflow::of)
             .map(|o| judge(&o))
             .collect()
@@ -47,7 +47,7 @@ const USUAL_RTT_NS: u64 = 10_000_000;
 
 /// A listener whose SYN queue overflowed.
 struct Overflow<'a> {
-    scene: Scene<'a>,
+    here: ListenerPlace<'a>,
     /// SYNs that it dropped.
     dropped: u64,
     /// TCPReqQFullDrop.
@@ -68,12 +68,12 @@ struct Repeated {
 
 fn no(asked: &Asked) -> Option<Step> {
     let place = asked.silent()?;
-    let Some(scene) = place.scene() else {
+    let Some(here) = place.listener_place() else {
         return place.dropped_on_the_way();
     };
-    let full = scene.rise(counter::TCP_REQ_Q_FULL_DROP);
+    let full = here.rise(counter::TCP_REQ_Q_FULL_DROP);
     let tcp_req_q_full_drop = Quantity::count(full.by).rows(full.rows());
-    (full.by < MIN_DROPS && Overflow::of(scene).is_none()).then(|| {
+    (full.by < MIN_DROPS && Overflow::of(here).is_none()).then(|| {
         say!(
             "TCPReqQFullDrop rose by {tcp_req_q_full_drop}",
             tcp_req_q_full_drop
@@ -82,8 +82,8 @@ fn no(asked: &Asked) -> Option<Step> {
 }
 
 fn judge(overflow: &Overflow) -> Finding {
-    let (scene, dropped) = (overflow.scene, overflow.dropped);
-    let scope = scene.scope();
+    let (here, dropped) = (overflow.here, overflow.dropped);
+    let scope = here.scope();
     let drops = format!("SYN queue full, {} dropped", plural(dropped, "SYN"));
     let (why, backlog) = match overflow.is_unanswered() {
         true => ("clients do not complete handshakes", String::new()),
@@ -95,8 +95,8 @@ fn judge(overflow: &Overflow) -> Finding {
             ),
         ),
     };
-    let case = Case::new(scene.story, CAUSE, scope.clone())
-        .placed(Place::Listener(scene.index))
+    let case = Case::new(here.story, CAUSE, scope.clone())
+        .placed(Place::Listener(here.index))
         .title([
             format!("{}: {drops}: {why}.", named(&scope)),
             format!("{}: {drops}: {why}.", named_short(&scope)),
@@ -104,13 +104,13 @@ fn judge(overflow: &Overflow) -> Finding {
         ])
         .fix([format!("Set net.ipv4.tcp_syncookies=1{backlog}.")])
         .affects(
-            overflow.times.impact(dropped, scene.accepted()),
-            overflow.times.lost(scene.story, dropped),
+            overflow.times.impact(dropped, here.accepted()),
+            overflow.times.lost(here.story, dropped),
         );
     overflow
         .how_sure(case)
         .steps(evidence::steps(overflow, &scope))
-        .checks(overflow.times.checks(scene, overflow.limit()))
+        .checks(overflow.times.checks(here, overflow.limit()))
         .advise(advice::advice(overflow, &scope))
         .verify(
             "Under the same load `nstat -az TcpExtTCPReqQFullDrop TcpExtListenDrops` no longer rises, \
@@ -119,30 +119,30 @@ fn judge(overflow: &Overflow) -> Finding {
 }
 
 impl<'a> Overflow<'a> {
-    fn of(scene: Scene<'a>) -> Option<Overflow<'a>> {
-        let full = scene.rise(counter::TCP_REQ_Q_FULL_DROP);
-        let overflows = scene.rise(counter::LISTEN_OVERFLOWS).by;
-        let early = match near_syn_limit(scene) {
-            true => scene
+    fn of(here: ListenerPlace<'a>) -> Option<Overflow<'a>> {
+        let full = here.rise(counter::TCP_REQ_Q_FULL_DROP);
+        let overflows = here.rise(counter::LISTEN_OVERFLOWS).by;
+        let early = match near_syn_limit(here) {
+            true => here
                 .rise(counter::LISTEN_DROPS)
                 .by
                 .saturating_sub(overflows.saturating_add(full.by)),
             false => 0,
         };
         let all = full.by.saturating_add(early);
-        let repeated = Repeated::of(scene);
-        let dropped = match scene.listener.drops() {
+        let repeated = Repeated::of(here);
+        let dropped = match here.listener.drops() {
             Some(own) => own.min(all),
             // Not sampled: a listener that retransmitted SYN-ACKs is the one.
             None if repeated.count > 0 => all,
             None => 0,
         };
-        matters(dropped, scene.accepted()).then(|| Overflow {
-            scene,
+        matters(dropped, here.accepted()).then(|| Overflow {
+            here,
             dropped,
             full,
             early,
-            times: ConnectTimes::of(scene),
+            times: ConnectTimes::of(here),
             repeated,
         })
     }
@@ -151,7 +151,7 @@ impl<'a> Overflow<'a> {
     fn how_sure(&self, case: Case<'a>) -> Case<'a> {
         let no_counter =
             "drops at three quarters of tcp_max_syn_backlog have no counter of their own";
-        let cookies = self.scene.setting(sysctl::TCP_SYNCOOKIES);
+        let cookies = self.here.setting(sysctl::TCP_SYNCOOKIES);
         let mut case = match (self.full.by, cookies) {
             (0, _) => case.at_most(Level::Medium, true, no_counter),
             (n, Some(0)) => case.because(format!(
@@ -165,7 +165,7 @@ impl<'a> Overflow<'a> {
                 case.at_most(Level::Medium, true, "the setting of tcp_syncookies was not read")
             }
         };
-        case = match self.scene.listener.drops() {
+        case = match self.here.listener.drops() {
             Some(own) => case.because(format!("the listener's own drops rose by {}", count(own))),
             None => case.at_most(Level::Medium, true, "the listener itself was not sampled"),
         };
@@ -180,7 +180,7 @@ impl<'a> Overflow<'a> {
 
     /// Most requests are old: their clients do not answer the SYN-ACK.
     fn is_unanswered(&self) -> bool {
-        let fullest = self.scene.listener.most_half_open();
+        let fullest = self.here.listener.most_half_open();
         match fullest.filter(|s| s.longest_syn_queue.0 > 0) {
             Some(s) => {
                 let longest = s.longest_syn_queue.0;
@@ -207,15 +207,15 @@ impl<'a> Overflow<'a> {
     }
 
     fn new_backlog(&self) -> u32 {
-        let fullest = self.scene.listener.most_half_open();
+        let fullest = self.here.listener.most_half_open();
         let peak = fullest.map_or(0, |s| s.longest_syn_queue.0);
-        roomy_backlog(self.scene, self.at_once().max(peak.into()))
+        roomy_backlog(self.here, self.at_once().max(peak.into()))
     }
 
     /// The queue at its longest against the limit that it hit.
     fn limit(&self) -> Option<Check> {
-        let sock = self.scene.listener.most_half_open()?;
-        let max = self.scene.setting(sysctl::TCP_MAX_SYN_BACKLOG);
+        let sock = self.here.listener.most_half_open()?;
+        let max = self.here.setting(sysctl::TCP_MAX_SYN_BACKLOG);
         let (formula, limit) = match max.filter(|_| self.is_early()) {
             Some(max) => (
                 "3/4 of tcp_max_syn_backlog = most half-open connections",
@@ -240,8 +240,8 @@ impl<'a> Overflow<'a> {
 }
 
 impl Repeated {
-    fn of(scene: Scene) -> Repeated {
-        let groups = scene.story.packets_at(scene.index, What::SynAckRepeated);
+    fn of(here: ListenerPlace) -> Repeated {
+        let groups = here.story.packets_at(here.index, What::SynAckRepeated);
         let rows = groups.clone().flat_map(|g| g.rows.iter().copied());
         let clients = groups.clone().flat_map(|g| g.remotes.iter().copied());
         Repeated {
@@ -253,14 +253,14 @@ impl Repeated {
 }
 
 /// Cookies are off and the queue came near three quarters of tcp_max_syn_backlog.
-fn near_syn_limit(scene: Scene) -> bool {
+fn near_syn_limit(here: ListenerPlace) -> bool {
     let (Some(0), Some(max)) = (
-        scene.setting(sysctl::TCP_SYNCOOKIES),
-        scene.setting(sysctl::TCP_MAX_SYN_BACKLOG),
+        here.setting(sysctl::TCP_SYNCOOKIES),
+        here.setting(sysctl::TCP_MAX_SYN_BACKLOG),
     ) else {
         return false;
     };
-    let longest = scene.listener.most_half_open();
+    let longest = here.listener.most_half_open();
     let longest = longest.map_or(0, |s| u64::from(s.longest_syn_queue.0));
     longest.saturating_mul(10) >= max.saturating_mul(7)
 }

@@ -7,7 +7,7 @@ use recording::{Addr, Error, Recording};
 
 use super::cost::{self, Cpu};
 use super::functions::{self, Profile};
-use crate::places::listener::scenes;
+use crate::places::listener::listener_places;
 
 /// Sockets compared per recording; more say the same.
 const MAX_SOCKETS: usize = 20_000;
@@ -64,11 +64,11 @@ impl Run {
 
 fn backlogs(story: &Story) -> BTreeMap<String, BTreeSet<String>> {
     let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for scene in scenes(story) {
-        let scope = scene.scope();
+    for here in listener_places(story) {
+        let scope = here.scope();
         if let Some(backlog) = scope.backlog {
             let owner = scope.comm.unwrap_or_else(|| "a listener".into());
-            let name = format!("backlog of {owner}, port {}", scene.listener.local.port);
+            let name = format!("backlog of {owner}, port {}", here.listener.local.port);
             all.entry(name).or_default().insert(backlog.to_string());
         }
     }

@@ -20,17 +20,17 @@ const TIMES_USUAL: u64 = 20;
 
 /// A listener with the story around it.
 #[derive(Clone, Copy)]
-pub(crate) struct Scene<'a> {
+pub(crate) struct ListenerPlace<'a> {
     pub(crate) story: &'a Story,
     pub(crate) index: u32,
     pub(crate) listener: &'a Listener,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> ListenerPlace<'a> {
     /// The listener with this index.
-    pub(crate) fn at(story: &'a Story, index: u32) -> Option<Scene<'a>> {
+    pub(crate) fn at(story: &'a Story, index: u32) -> Option<ListenerPlace<'a>> {
         let listener = story.listeners.all.get(index as usize)?;
-        Some(Scene {
+        Some(ListenerPlace {
             story,
             index,
             listener,
@@ -39,16 +39,16 @@ impl<'a> Scene<'a> {
 }
 
 /// Every listener of a story.
-pub(crate) fn scenes(story: &Story) -> impl Iterator<Item = Scene<'_>> {
+pub(crate) fn listener_places(story: &Story) -> impl Iterator<Item = ListenerPlace<'_>> {
     let all = story.listeners.all.iter().enumerate();
-    all.map(move |(index, listener)| Scene {
+    all.map(move |(index, listener)| ListenerPlace {
         story,
         index: index as u32,
         listener,
     })
 }
 
-impl<'a> Scene<'a> {
+impl<'a> ListenerPlace<'a> {
     pub(crate) fn address(&self) -> String {
         self.listener.local.to_string()
     }
@@ -190,7 +190,7 @@ impl<'a> Scene<'a> {
 
 /// The advice to raise a listener's backlog, and net.core.somaxconn when that would cut it.
 pub(crate) fn raise_backlog(
-    scene: Scene,
+    here: ListenerPlace,
     scope: &Scope,
     backlog: u32,
     risk: &str,
@@ -200,7 +200,7 @@ pub(crate) fn raise_backlog(
         Some(b) => format!("from {} ", count(b.into())),
         None => String::new(),
     };
-    let port = scene.listener.local.port;
+    let port = here.listener.local.port;
     let larger = Advice::to(format!(
         "Raise the backlog that {} gives to listen() {from}to {}, and restart it.",
         application(scope),
@@ -222,7 +222,7 @@ pub(crate) fn raise_backlog(
         value: backlog,
     });
     let mut advice = vec![larger];
-    if let Some(max) = scene.setting(sysctl::SOMAXCONN)
+    if let Some(max) = here.setting(sysctl::SOMAXCONN)
         && max < backlog.into()
     {
         let cut = format!("It no longer cuts the backlog to {}.", count(max));
@@ -238,8 +238,8 @@ pub(crate) fn raise_backlog(
 
 /// A backlog that holds twice `peak` connections at once and is twice the present one, and no
 /// less than servers use today.
-pub(crate) fn roomy_backlog(scene: Scene, peak: u64) -> u32 {
-    let present = scene.listener.backlog().unwrap_or(0);
+pub(crate) fn roomy_backlog(here: ListenerPlace, peak: u64) -> u32 {
+    let present = here.listener.backlog().unwrap_or(0);
     let twice = peak.max(present.into()).saturating_mul(2);
     let roomy = twice.clamp(1_024, 65_535) as u32;
     roomy.next_power_of_two().min(65_535)

@@ -9,7 +9,7 @@ use recording::{RowRef, SourceName, counter};
 use crate::checks::same_count;
 use crate::finding::{Check, Impact, Latency, Step};
 use crate::lost::{Lost, SYN_TIMEOUT_NS};
-use crate::places::listener::{SHOWN_ROWS, Scene};
+use crate::places::listener::{ListenerPlace, SHOWN_ROWS};
 
 /// A client whose SYN is dropped waits a second. Fewer drops than this, in a recording of
 /// seconds, is one burst at a start.
@@ -57,9 +57,9 @@ pub(crate) struct ConnectTimes {
 }
 
 impl ConnectTimes {
-    pub(crate) fn of(scene: Scene) -> ConnectTimes {
-        let (late_acks, _) = scene.ghosts();
-        ConnectTimes::of_clients(scene.story, &scene.listener.clients, late_acks)
+    pub(crate) fn of(here: ListenerPlace) -> ConnectTimes {
+        let (late_acks, _) = here.ghosts();
+        ConnectTimes::of_clients(here.story, &here.listener.clients, late_acks)
     }
 
     /// The same of some clients, where so many last ACKs were dropped.
@@ -219,8 +219,8 @@ impl ConnectTimes {
 
     /// What must fit when a queue of the listener is full: its limit, when a sample shows it; the
     /// counts of its drops; when the clients tried again.
-    pub(crate) fn checks(&self, scene: Scene, limit: Option<Check>) -> Vec<Check> {
-        let checks = limit.into_iter().chain(drops_check(scene));
+    pub(crate) fn checks(&self, here: ListenerPlace, limit: Option<Check>) -> Vec<Check> {
+        let checks = limit.into_iter().chain(drops_check(here));
         checks.chain(self.retry_check()).collect()
     }
 
@@ -268,11 +268,11 @@ fn ghost(story: &Story, conn: &Conn, late_acks: u64) -> Option<Ghost> {
 
 /// The namespace's ListenDrops against the listener's own count, when no other listener drops. A
 /// last ACK that finds the accept queue full counts only at the listener.
-fn drops_check(scene: Scene) -> Option<Check> {
-    let all = scene.rise(counter::LISTEN_DROPS).by;
-    let late = scene.late_acks_dropped("TCP_LISTEN_OVERFLOW");
-    let own = scene.listener.drops()?;
-    let alone = scene.story.sums(scene.listener.netns).dropping == 1;
+fn drops_check(here: ListenerPlace) -> Option<Check> {
+    let all = here.rise(counter::LISTEN_DROPS).by;
+    let late = here.late_acks_dropped("TCP_LISTEN_OVERFLOW");
+    let own = here.listener.drops()?;
+    let alone = here.story.sums(here.listener.netns).dropping == 1;
     let formula = match late {
         0 => {
             "ListenDrops of the namespace = this listener's own drops (no other listener dropped anything)"
@@ -284,6 +284,6 @@ fn drops_check(scene: Scene) -> Option<Check> {
     };
     let expected = all.saturating_add(late);
     // Without drops the last ACKs among them are not known.
-    let whole = scene.story.health.sees(&SourceName::Drops);
+    let whole = here.story.health.sees(&SourceName::Drops);
     (all > 0 && alone && whole).then(|| same_count(formula, expected, own, "packets"))
 }

@@ -9,7 +9,7 @@ use recording::{RowRef, counter, sysctl};
 use crate::finding::{Check, Impact, Step};
 use crate::lost::Lost;
 use crate::place::Place;
-use crate::places::listener::{SHOWN_ROWS, Scene};
+use crate::places::listener::{ListenerPlace, SHOWN_ROWS};
 use crate::places::path::End;
 use crate::say::{Quantity, say};
 
@@ -39,10 +39,10 @@ pub(crate) struct Sorted {
 }
 
 impl Sorted {
-    pub(crate) fn of(scene: Scene) -> Sorted {
+    pub(crate) fn of(here: ListenerPlace) -> Sorted {
         let mut sorted = Sorted::default();
         let mut unseen = Vec::new();
-        for (id, conn) in scene.story.all(&scene.listener.accepted) {
+        for (id, conn) in here.story.all(&here.listener.accepted) {
             let Some(agreed) = conn.agreed else { continue };
             // With timestamps a cookie keeps the options: what lacks, the client did not offer.
             let may_be_cookie = agreed.bare() && !agreed.timestamps;
@@ -53,11 +53,11 @@ impl Sorted {
                 _ => sorted.plain.push(id),
             }
         }
-        let received = scene.rise(counter::SYNCOOKIES_RECV).value;
+        let received = here.rise(counter::SYNCOOKIES_RECV).value;
         let seen = sorted.cookie.len() as u64;
         let covered = received.saturating_sub(seen) >= unseen.len() as u64;
         let warned =
-            scene.listener.warned() || scene.rise(counter::TCP_REQ_Q_FULL_DO_COOKIES).value > 0;
+            here.listener.warned() || here.rise(counter::TCP_REQ_Q_FULL_DO_COOKIES).value > 0;
         match warned && covered {
             true => sorted.perhaps_cookie = unseen,
             false => sorted.plain.append(&mut unseen),
@@ -91,9 +91,9 @@ impl<'a> WithoutOptions<'a> {
     }
 
     /// The listener that accepted them, when it is on this host.
-    pub(crate) fn scene(&self) -> Option<Scene<'a>> {
+    pub(crate) fn listener_place(&self) -> Option<ListenerPlace<'a>> {
         let (_, conn) = self.conns().find(|(_, c)| c.listener.is_some())?;
-        Scene::at(self.story, conn.listener?)
+        ListenerPlace::at(self.story, conn.listener?)
     }
 
     /// Those that were created from a SYN cookie, or not; `None` for those of which it was not seen.

@@ -13,7 +13,7 @@ use crate::checks::{at_least, same_count};
 use crate::finding::{Check, Impact, Level, Scope, Step};
 use crate::lost::Lost;
 use crate::place::Place;
-use crate::places::listener::{SHOWN_ROWS, Scene, scenes};
+use crate::places::listener::{ListenerPlace, SHOWN_ROWS, listener_places};
 use crate::say::{Quantity, say};
 use crate::scope::process;
 
@@ -43,7 +43,7 @@ pub(crate) struct Closing {
 
 /// The connections of a listener that were reset as they were closed in one way.
 pub(crate) struct ServerResets<'a> {
-    pub(crate) scene: Scene<'a>,
+    pub(crate) here: ListenerPlace<'a>,
     closing: &'static Closing,
     /// Each with the reset that ended it.
     all: Vec<(ConnId, &'a Conn, &'a Sent)>,
@@ -69,16 +69,12 @@ pub(crate) fn places<'a>(
                 .push((id, conn, sent));
         }
     }
-    scenes(story).filter_map(move |scene| {
-        let mut all = by_listener.remove(&scene.index)?;
-        if let Some(closed) = scene.listener.closed_ns {
+    listener_places(story).filter_map(move |here| {
+        let mut all = by_listener.remove(&here.index)?;
+        if let Some(closed) = here.listener.closed_ns {
             all.retain(|(_, _, s)| s.time_ns.saturating_add(GOING_DOWN_NS) < closed);
         }
-        let resets = ServerResets {
-            scene,
-            closing,
-            all,
-        };
+        let resets = ServerResets { here, closing, all };
         resets.matters().then_some(resets)
     })
 }
@@ -115,7 +111,7 @@ impl<'a> ServerResets<'a> {
 
     /// Connections that the listener accepted, whenever.
     pub(crate) fn of(&self) -> u64 {
-        (self.scene.listener.accepted.len() as u64).max(self.count())
+        (self.here.listener.accepted.len() as u64).max(self.count())
     }
 
     pub(crate) fn share(&self) -> f64 {
@@ -125,7 +121,7 @@ impl<'a> ServerResets<'a> {
     /// A case of the cause that closes so; its title, fix and advice follow.
     pub(crate) fn case(&self, cause: Cause, scope: &Scope) -> Case<'a> {
         let told = self.all.iter().all(|(_, _, s)| s.told);
-        let case = Case::new(self.scene.story, cause, scope.clone())
+        let case = Case::new(self.here.story, cause, scope.clone())
             .placed(Place::Resets(self.all.iter().map(|(id, ..)| *id).collect()))
             .affects(self.impact(), self.lost());
         let case = match told {
@@ -145,14 +141,14 @@ impl<'a> ServerResets<'a> {
 
     /// The other ends that are on this host.
     fn clients(&self) -> impl Iterator<Item = (ConnId, &'a Conn)> + Clone {
-        let story = self.scene.story;
+        let story = self.here.story;
         let ids = self.all.iter().filter_map(|(_, c, _)| c.peer);
         ids.filter_map(move |id| Some((id, story.conn(id)?)))
     }
 
     /// A request that failed costs its client the time until the next one that did not.
     fn lost(&self) -> Lost {
-        let story = self.scene.story;
+        let story = self.here.story;
         let client = |c: &'a Conn| c.peer.and_then(|id| story.conn(id)).unwrap_or(c);
         Lost::outages(story, self.all.iter().map(|(_, c, _)| client(c)))
     }
@@ -187,7 +183,7 @@ impl<'a> ServerResets<'a> {
 
     /// Who reset how many.
     fn reset_step(&self, scope: &Scope) -> Step {
-        let (who, at, how) = (process(scope), self.scene.address(), self.closing.how);
+        let (who, at, how) = (process(scope), self.here.address(), self.closing.how);
         let by = match self.all.iter().any(|(_, _, s)| s.told) {
             true => format!("reason {}", self.closing.reason),
             false => "by its stack; this kernel gives no reason".to_string(),
@@ -217,7 +213,7 @@ impl<'a> ServerResets<'a> {
 
     /// What clients on this host saw.
     fn clients_step(&self) -> Option<Step> {
-        let resets = &self.scene.story.resets.received;
+        let resets = &self.here.story.resets.received;
         let got = self.clients().filter_map(|(id, _)| resets.get(&id));
         let rows = got.clone().map(|got| got.row()).take(SHOWN_ROWS);
         let empty = self.clients().filter(|(_, c)| c.bytes_received == 0);
@@ -237,7 +233,7 @@ impl<'a> ServerResets<'a> {
 
     /// What the namespace's counter says.
     fn counter_step(&self) -> Option<Step> {
-        let counted = self.scene.rise(self.closing.counter);
+        let counted = self.here.rise(self.closing.counter);
         let name = self.closing.counter.replace('.', "");
         let rise = Quantity::count(counted.by).rows(counted.rows());
         (counted.by > 0).then(|| say!("{name} rose by {rise}.", rise))
@@ -245,10 +241,10 @@ impl<'a> ServerResets<'a> {
 
     /// The namespace's counter, against the resets that were seen to be sent.
     fn counted(&self) -> Option<Check> {
-        let (story, netns) = (self.scene.story, self.scene.listener.netns);
+        let (story, netns) = (self.here.story, self.here.listener.netns);
         let name = self.closing.counter.replace('.', "");
         let sent = story.resets.sent_for(netns, self.closing.why);
-        let rise = self.scene.rise(self.closing.counter).by;
+        let rise = self.here.rise(self.closing.counter).by;
         let formula = "resets of this kind in the namespace";
         story
             .counters
@@ -261,7 +257,7 @@ impl<'a> ServerResets<'a> {
 
     /// What was sent to clients of this host, against what they received.
     fn received(&self) -> Option<Check> {
-        let resets = &self.scene.story.resets.received;
+        let resets = &self.here.story.resets.received;
         let here = self.clients().count() as u64;
         let received = self.clients().filter(|(id, _)| resets.contains_key(id));
         let received = received.count() as u64;

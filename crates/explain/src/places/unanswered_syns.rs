@@ -10,7 +10,7 @@ use recording::{RowRef, SourceName, counter};
 
 use crate::finding::{Check, Impact, Role, Scope, Step};
 use crate::place::Place;
-use crate::places::listener::{SHOWN_ROWS, Scene};
+use crate::places::listener::{ListenerPlace, SHOWN_ROWS};
 use crate::places::lost_syn::ConnectTimes;
 use crate::say::{Quantity, say};
 
@@ -143,22 +143,22 @@ impl<'a> UnansweredSyns<'a> {
     }
 
     /// The place of a listener, at whichever of its addresses.
-    pub(crate) fn of_listener(scene: Scene<'a>) -> UnansweredSyns<'a> {
-        let (story, local) = (scene.story, scene.listener.local);
+    pub(crate) fn of_listener(here: ListenerPlace<'a>) -> UnansweredSyns<'a> {
+        let (story, local) = (here.story, here.listener.local);
         let any = local.addr.ip().is_unspecified();
         let sum = |counts: AHashMap<Endpoint, u64>| -> u64 {
             let there = |at: &Endpoint| at.port == local.port && (any || *at == local);
             let at_place = counts.iter().filter(|(at, _)| there(at));
             at_place.map(|(_, n)| n).sum()
         };
-        let dropped = story.packets_at(scene.index, What::SynDropped);
+        let dropped = story.packets_at(here.index, What::SynDropped);
         UnansweredSyns {
             story,
-            netns: Some(scene.listener.netns),
+            netns: Some(here.listener.netns),
             at: local,
-            listener: Some(scene.index),
-            times: ConnectTimes::of(scene),
-            clients: scene.listener.clients.clone(),
+            listener: Some(here.index),
+            times: ConnectTimes::of(here),
+            clients: here.listener.clients.clone(),
             dropped: dropped.collect(),
             strays: sum(strays(story)),
             synacks_repeated: sum(synacks_repeated(story)),
@@ -236,8 +236,8 @@ impl<'a> UnansweredSyns<'a> {
     }
 
     /// The same, with the story around it.
-    pub(crate) fn scene(&self) -> Option<Scene<'a>> {
-        Scene::at(self.story, self.listener()?.0)
+    pub(crate) fn listener_place(&self) -> Option<ListenerPlace<'a>> {
+        ListenerPlace::at(self.story, self.listener()?.0)
     }
 
     /// SYNs that the listener itself dropped. Its socket also counts packets that fit no

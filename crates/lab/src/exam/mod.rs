@@ -62,6 +62,18 @@ impl Sitting {
     pub fn is_right(&self) -> bool {
         self.said.as_deref() == Some(&self.truth)
     }
+
+    /// Of its findings, those of the planted cause and all.
+    pub fn graded(&self) -> (u64, u64) {
+        let right = self.found.iter().filter(|cause| **cause == self.truth);
+        (right.count() as u64, self.found.len() as u64)
+    }
+
+    /// What it found that was not planted.
+    pub fn beside(&self) -> impl Iterator<Item = &str> {
+        let other = self.found.iter().filter(|cause| **cause != self.truth);
+        other.map(String::as_str)
+    }
 }
 
 /// All of it.

@@ -1,5 +1,6 @@
 //! An exam in words, as CSV, and as a page of the book.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 
 use super::{Exam, Matrix, Score};
@@ -71,6 +72,9 @@ fn write_text(text: &mut String, exam: &Exam) -> fmt::Result {
     for score in &exam.scores {
         writeln!(text, "{}", score_line(score))?;
     }
+    for (line, runs) in beside(exam) {
+        writeln!(text, "beside    {line} ({runs} of its runs)")?;
+    }
     let wrong = exam.sittings.iter().filter(|s| !s.passed);
     for s in wrong {
         writeln!(
@@ -88,6 +92,20 @@ fn write_text(text: &mut String, exam: &Exam) -> fmt::Result {
         exam.longest_s
     )?;
     writeln!(text, "{}", if exam.passed() { "passed" } else { "FAILED" })
+}
+
+/// What was found and not planted, by scenario, and in how many runs.
+fn beside(exam: &Exam) -> BTreeMap<String, u64> {
+    let mut lines = BTreeMap::new();
+    for sitting in &exam.sittings {
+        let others: BTreeSet<_> = sitting.beside().collect();
+        for other in others {
+            *lines
+                .entry(format!("{}: {other}", sitting.scenario))
+                .or_default() += 1;
+        }
+    }
+    lines
 }
 
 fn score_line(score: &Score) -> String {
@@ -156,6 +174,13 @@ fn write_markdown(page: &mut String, exam: &Exam) -> fmt::Result {
             100.0 * s.bar
         )?;
     }
+    let beside = beside(exam);
+    if !beside.is_empty() {
+        writeln!(page, "\nWhat was found and not planted:\n")?;
+    }
+    for (line, runs) in beside {
+        writeln!(page, "- {line} ({runs} runs)")?;
+    }
     let wrong: Vec<_> = exam.sittings.iter().filter(|s| !s.passed).collect();
     if !wrong.is_empty() {
         writeln!(page, "\nWhat was wrong:\n")?;
@@ -184,7 +209,11 @@ mod tests {
             seed: 1,
             truth: truth.into(),
             said: said.map(String::from),
-            found: said.map(String::from).into_iter().collect(),
+            found: said
+                .filter(|s| *s != "healthy")
+                .map(String::from)
+                .into_iter()
+                .collect(),
             passed: said == Some(truth),
             why: match said == Some(truth) {
                 true => Vec::new(),
@@ -218,6 +247,11 @@ mod tests {
         );
         assert!(text.contains("MISSED   90.0 % (bar 95 %)  18 of 20  planted cause named first"));
         assert!(text.contains("met      90.0 % (bar 90 %)  18 of 20  path-loss / qdisc-drop"));
+        assert!(
+            text.contains("MISSED   94.7 % (bar 95 %)  18 of 19  findings, the first and all"),
+            "{text}"
+        );
+        assert!(text.contains("beside    plants-path-loss: qdisc-drop (1 of its runs)"));
         assert!(text.contains("wrong     plants-path-loss --seed 1: not so"));
         assert!(text.ends_with("21 runs, the longest 7.5 s\nFAILED\n"));
         assert_eq!(

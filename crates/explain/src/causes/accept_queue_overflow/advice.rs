@@ -28,7 +28,7 @@ enum Strain {
 
 impl Overflow<'_> {
     fn strain(&self) -> Strain {
-        match (self.rates(), self.scene.longest_pause()) {
+        match (self.rates(), self.here.longest_pause()) {
             (Some((arrived, taken)), _) if arrived > taken * OVERLOAD => {
                 Strain::Overload(arrived, taken)
             }
@@ -51,7 +51,7 @@ impl Overflow<'_> {
 
     pub(super) fn new_backlog(&self, scope: &Scope) -> u32 {
         let peak = self
-            .scene
+            .here
             .listener
             .fullest()
             .map_or(0, |s| s.longest_accept_queue.0);
@@ -59,7 +59,7 @@ impl Overflow<'_> {
             true => 0,
             false => most_within(&mut self.times.began.clone(), BURST_NS),
         };
-        roomy_backlog(self.scene, burst.max(peak.into()))
+        roomy_backlog(self.here, burst.max(peak.into()))
     }
 
     fn faster_advice(&self, scope: &Scope) -> Advice {
@@ -131,6 +131,6 @@ impl Overflow<'_> {
         };
         let risk = "Clients wait in the queue instead of trying again: under lasting overload they \
                     wait longer, and some have given up when they are accepted.";
-        raise_backlog(self.scene, scope, backlog, risk, expected)
+        raise_backlog(self.here, scope, backlog, risk, expected)
     }
 }

@@ -5,13 +5,13 @@ use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, Dial, Fate, Fixture, HOST, Listen, SERVER, cases as fixture};
+use synth::{CLIENT, Dial, Fate, Fixture, HOST, Listen, SERVER, cases};
 
 const ID: &str = "accept-queue-overflow";
 
 #[test]
 fn both_ends_here() {
-    let f = only(&fixture::accept_queue(), ID);
+    let f = only(&cases::accept_queue(), ID);
     assert_eq!((f.impact.affected, f.impact.of), (2_000, 3_000));
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     let added = f.impact.added_latency_ms.expect("clients are here");
@@ -30,9 +30,9 @@ fn both_ends_here() {
 
 #[test]
 fn the_longest_time_without_a_handshake_is_told() {
-    let even = only(&fixture::accept_queue(), ID);
+    let even = only(&cases::accept_queue(), ID);
     assert!(!even.impact.says.contains("at all"), "{}", even.impact.says);
-    let mut recording = fixture::accept_queue();
+    let mut recording = cases::accept_queue();
     // The last of them was established 7.0 s after the start.
     for i in 0..100u32 {
         recording.dial(Dial {
@@ -55,7 +55,7 @@ fn the_longest_time_without_a_handshake_is_told() {
 
 #[test]
 fn a_server_that_kept_up_but_for_a_pause_is_not_told_to_be_faster() {
-    let mut recording = fixture::accept_queue();
+    let mut recording = cases::accept_queue();
     // As many more were taken at once as make the mean that of the arrivals.
     for i in 0..30_000u32 {
         recording.dial(Dial {
@@ -73,7 +73,7 @@ fn a_server_that_kept_up_but_for_a_pause_is_not_told_to_be_faster() {
 
 #[test]
 fn only_the_server_here() {
-    let mut recording = fixture::accept_queue();
+    let mut recording = cases::accept_queue();
     recording.seen_from(SERVER);
     let f = only(&recording, ID);
     assert_eq!((f.impact.affected, &*f.impact.counted), (2_300, "SYNs"));
@@ -83,7 +83,7 @@ fn only_the_server_here() {
 
 #[test]
 fn a_client_alone_cannot_tell_a_full_queue_from_a_path_that_drops_syns() {
-    let mut recording = fixture::accept_queue();
+    let mut recording = cases::accept_queue();
     recording.seen_from(CLIENT);
     let f = only(&recording, "path-drops-syn");
     assert_eq!(f.confidence.level, Level::Low);
@@ -91,7 +91,7 @@ fn a_client_alone_cannot_tell_a_full_queue_from_a_path_that_drops_syns() {
 
 #[test]
 fn the_stopped_worker_is_named_not_its_master() {
-    let f = only(&fixture::stopped_worker(), ID);
+    let f = only(&cases::stopped_worker(), ID);
     assert_eq!(f.scope.listener, "0.0.0.0:80");
     assert_eq!(
         (f.scope.pid, &f.scope.pids[..]),
@@ -106,7 +106,7 @@ fn the_stopped_worker_is_named_not_its_master() {
 
 #[test]
 fn bursts_ask_for_a_backlog_first() {
-    let mut recording = fixture::accept_queue();
+    let mut recording = cases::accept_queue();
     for row in &mut recording.listeners {
         row.accept_queue = row.accept_queue.min(4);
     }
@@ -146,7 +146,7 @@ fn ghost_connections_are_told() {
 
 #[test]
 fn a_server_that_gets_ready_late_delays_its_client() {
-    let mut f = fixture::accept_queue();
+    let mut f = cases::accept_queue();
     f.events.retain(|e| e.kind == EventKind::State);
     for event in &mut f.events {
         let ends = event.state == Some(TcpState::Close);
@@ -182,7 +182,7 @@ fn without_listener_samples_dropped_acks_name_the_listener() {
 
 #[test]
 fn a_few_overflows_at_a_start_are_none() {
-    let mut f = fixture::churn();
+    let mut f = cases::churn();
     for row in &mut f.listeners {
         row.drops += 9;
     }
@@ -194,7 +194,7 @@ fn a_few_overflows_at_a_start_are_none() {
 
 #[test]
 fn drops_of_one_listener_are_not_blamed_on_another() {
-    let mut f = fixture::accept_queue();
+    let mut f = cases::accept_queue();
     f.listen(Listen {
         at: "10.79.0.1:6000",
         held_by: vec![(900, 1, "idle", "S")],
@@ -236,7 +236,7 @@ fn a_dual_stack_listener_owns_its_mapped_clients() {
 
 #[test]
 fn a_listener_made_during_the_recording_dropped_all_of_its_drops_in_it() {
-    let mut f = fixture::accept_queue();
+    let mut f = cases::accept_queue();
     // Sampled late: most of what it dropped it had dropped before.
     for row in &mut f.listeners {
         row.drops = 2_400;
@@ -264,7 +264,7 @@ fn a_listener_made_during_the_recording_dropped_all_of_its_drops_in_it() {
 
 #[test]
 fn a_queue_that_is_caught_just_after_an_accept_is_still_crowded() {
-    let mut recording = fixture::accept_queue();
+    let mut recording = cases::accept_queue();
     for (i, row) in recording.listeners.iter_mut().enumerate() {
         row.accept_queue = [0, 9, 7, 8][i % 4];
     }

@@ -4,13 +4,13 @@ use recording::SourceName;
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, cases as fixture};
+use synth::{CLIENT, cases};
 
 const ID: &str = "bufferbloat";
 
 #[test]
 fn the_queue_is_computed() {
-    let f = only(&fixture::bloated(), ID);
+    let f = only(&cases::bloated(), ID);
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert_eq!((f.impact.affected, f.impact.of), (5, 5));
     assert_eq!(number(&f, "transfers"), &Number::Count(3));
@@ -29,10 +29,10 @@ fn the_queue_is_computed() {
 
 #[test]
 fn look_alikes_are_not_bufferbloat() {
-    assert!(found(&fixture::used_to_the_full()).is_empty());
-    only(&fixture::slow_reader(), "slow-reader");
+    assert!(found(&cases::used_to_the_full()).is_empty());
+    only(&cases::slow_reader(), "slow-reader");
     // Late, but with a window that the receiver holds shut.
-    let mut recording = fixture::bloated();
+    let mut recording = cases::bloated();
     for socket in &mut recording.sockets {
         socket.rwnd_limited_us = socket.busy_us;
     }
@@ -41,7 +41,7 @@ fn look_alikes_are_not_bufferbloat() {
 
 #[test]
 fn without_samples_there_is_silence() {
-    let mut recording = fixture::bloated();
+    let mut recording = cases::bloated();
     recording.without(SourceName::Sockets);
     assert!(found(&recording).is_empty());
 }

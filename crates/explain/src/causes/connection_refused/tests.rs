@@ -5,13 +5,13 @@ use recording::{EventKind, SourceName};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number, Role};
-use synth::{CLIENT, Dial, Fate, Fixture, HOST, Listen, SERVER, cases as fixture};
+use synth::{CLIENT, Dial, Fate, Fixture, HOST, Listen, SERVER, cases};
 
 const ID: &str = "connection-refused";
 
 #[test]
 fn both_ends_here() {
-    let f = only(&fixture::refused(), ID);
+    let f = only(&cases::refused(), ID);
     assert_eq!((f.impact.affected, f.impact.of), (300, 300));
     assert_eq!(f.scope.listener, "10.79.0.1:7000");
     assert_eq!((f.scope.role, f.scope.pid), (Role::Client, Some(77)));
@@ -27,7 +27,7 @@ fn both_ends_here() {
 
 #[test]
 fn only_the_server_here() {
-    let mut recording = fixture::refused();
+    let mut recording = cases::refused();
     recording.seen_from(SERVER);
     let f = only(&recording, ID);
     assert_eq!((f.impact.affected, f.scope.pid), (300, None));
@@ -36,7 +36,7 @@ fn only_the_server_here() {
 
 #[test]
 fn only_the_client_here() {
-    let mut recording = fixture::refused();
+    let mut recording = cases::refused();
     recording.seen_from(CLIENT);
     let f = only(&recording, ID);
     assert_eq!((f.impact.affected, f.scope.pid), (300, Some(77)));
@@ -51,7 +51,7 @@ fn only_the_client_here() {
 
 /// As a kernel records it that lacks these sources.
 fn without(sources: &[&str]) -> Fixture {
-    let mut recording = fixture::refused();
+    let mut recording = cases::refused();
     for source in &mut recording.manifest.sources {
         if sources.contains(&source.name.as_str()) {
             source.verdict = recording::Verdict::Unsupported("too old".into());
@@ -131,7 +131,7 @@ fn a_port_scan_is_not_an_outage() {
 
 #[test]
 fn a_service_bound_to_another_address_is_pointed_out() {
-    let mut f = fixture::refused();
+    let mut f = cases::refused();
     f.listen(Listen {
         at: "127.0.0.1:7000",
         ..Listen::default()
@@ -156,7 +156,7 @@ fn ipv6_is_written_as_it_is_typed() {
 
 #[test]
 fn a_reset_where_a_listener_is_was_sent_by_another() {
-    let mut f = fixture::refused();
+    let mut f = cases::refused();
     // A firewall rejects in front of a listener: no kernel of ours sends a reset.
     f.events.retain(|e| e.netns == CLIENT);
     f.listen(Listen {
@@ -168,7 +168,7 @@ fn a_reset_where_a_listener_is_was_sent_by_another() {
 
 #[test]
 fn a_reset_by_the_local_firewall_is_not_a_missing_listener() {
-    let mut f = fixture::refused();
+    let mut f = cases::refused();
     f.events.retain(|e| e.netns == CLIENT);
     let (to, port, _) = synth::place("10.79.0.1:7000");
     f.events.push(Event {
@@ -187,7 +187,7 @@ fn a_reset_by_the_local_firewall_is_not_a_missing_listener() {
 
 #[test]
 fn lost_events_lower_the_confidence() {
-    let mut recording = fixture::refused();
+    let mut recording = cases::refused();
     recording.lose(SourceName::ResetsSent, 5);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
 }

@@ -4,7 +4,7 @@ use recording::SourceName;
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Advice, Change, Finding, Level, Number};
-use synth::{Dial, Fixture, Listen, OnCpu, cases as fixture};
+use synth::{Dial, Fixture, Listen, OnCpu, cases};
 
 const ID: &str = "cpu-contention";
 
@@ -173,5 +173,5 @@ fn losses_lower_the_confidence() {
     assert_eq!(only(&f, ID).confidence.level, Level::Medium);
     f.threads.clear();
     assert_eq!(found(&f).len(), 0);
-    assert_eq!(found(&fixture::churn()).len(), 0);
+    assert_eq!(found(&cases::churn()).len(), 0);
 }

@@ -6,7 +6,7 @@ use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{Broken, CLIENT, Dial, Fixture, HOST, Listen, SERVER, cases as fixture};
+use synth::{Broken, CLIENT, Dial, Fixture, HOST, Listen, SERVER, cases};
 
 const ID: &str = "injected-reset";
 
@@ -40,7 +40,7 @@ fn reject(f: &mut Fixture, netns: u32) {
 /// Connects that are refused although the server listens, and its kernel does not say that it
 /// refused any.
 fn refused_by_another() -> Fixture {
-    let mut f = fixture::refused();
+    let mut f = cases::refused();
     f.events.retain(|e| e.netns == CLIENT);
     f.counters.retain(|c| &*c.name != "OutRsts");
     f.listen(Listen {
@@ -73,7 +73,7 @@ fn a_firewall_here_rejects_syns() {
 
 #[test]
 fn a_firewall_of_the_clients_own_host_needs_no_server() {
-    let mut recording = fixture::refused();
+    let mut recording = cases::refused();
     recording.seen_from(CLIENT);
     reject(&mut recording, CLIENT);
     let f = only(&recording, ID);
@@ -96,9 +96,9 @@ fn something_on_the_path_answers_for_the_server() {
 
 #[test]
 fn where_nothing_listens_it_is_another_cause() {
-    only(&fixture::refused(), "connection-refused");
+    only(&cases::refused(), "connection-refused");
     // Only the client is here: nobody knows who sent them.
-    let mut recording = fixture::refused();
+    let mut recording = cases::refused();
     recording.seen_from(CLIENT);
     only(&recording, "connection-refused");
 }
@@ -107,7 +107,7 @@ fn where_nothing_listens_it_is_another_cause() {
 fn an_address_that_is_translated_may_have_been_refused_elsewhere() {
     let mut recording = refused_by_another();
     // The server's kernel refused as many, at the port that the address is translated to.
-    let behind = fixture::refused();
+    let behind = cases::refused();
     let resets = behind
         .events
         .into_iter()

@@ -5,7 +5,7 @@ use recording::tables::Event;
 
 use crate::causes::testing::{found, only, ruled_out};
 use crate::{Change, Level};
-use synth::{CLIENT, Dial, Fate, Fixture, Listen, SERVER, START_NS, cases as fixture, place};
+use synth::{CLIENT, Dial, Fate, Fixture, Listen, SERVER, START_NS, cases, place};
 
 const ID: &str = "local-firewall-drop";
 
@@ -92,7 +92,7 @@ fn clients_elsewhere_dropped_and_let_in_by_turns() {
 
 #[test]
 fn strangers_that_are_kept_out_are_no_finding() {
-    let mut f = fixture::churn();
+    let mut f = cases::churn();
     for i in 0..500u16 {
         let from = format!("203.0.113.9:{}", 1_000 + i);
         drop_syn(&mut f, &from, f64::from(i) * 10.0, "NETFILTER_DROP");

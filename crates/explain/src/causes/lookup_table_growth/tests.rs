@@ -4,7 +4,7 @@ use recording::SourceName;
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, Dial, Fixture, Listen, OnCpu, SERVER, START_NS, cases as fixture};
+use synth::{CLIENT, Dial, Fixture, Listen, OnCpu, SERVER, START_NS, cases};
 
 const ID: &str = "lookup-table-growth";
 
@@ -153,7 +153,7 @@ fn a_profile_with_losses_lowers_the_confidence_and_none_finds_nothing() {
     assert_eq!(only(&f, ID).confidence.level, Level::Medium);
     f.samples.clear();
     assert_eq!(found(&f).len(), 0);
-    assert_eq!(found(&fixture::churn()).len(), 0);
+    assert_eq!(found(&cases::churn()).len(), 0);
 }
 
 /// A destination cache of 256 buckets that grows by 20 entries a second, asked 700 times a second.

@@ -53,7 +53,7 @@ fn settings(place: &Stripped) -> Step {
 
 fn cookies(place: &Stripped) -> Step {
     let lacking = place.without_options();
-    let made = match place.scene {
+    let made = match place.here {
         Some(_) => lacking.count() - lacking.created(None),
         None => 0,
     };
@@ -65,7 +65,7 @@ fn cookies(place: &Stripped) -> Step {
         0 => "the namespace never accepted a cookie".into(),
         _ => format!("SyncookiesRecv rose by {}", count(received.by)),
     };
-    let says = match (place.scene, made) {
+    let says = match (place.here, made) {
         (None, _) => "Whether the server sent cookies cannot be seen from this side.".into(),
         (Some(_), 0) => format!("Their making was not seen; {counted}."),
         (Some(_), n) => format!(

@@ -4,13 +4,13 @@ use recording::SourceName;
 
 use crate::causes::testing::{found, only, ruled_out};
 use crate::{Change, Level, Role};
-use synth::{CLIENT, Dial, Fixture, Listen, SERVER, cases as fixture};
+use synth::{CLIENT, Dial, Fixture, Listen, SERVER, cases};
 
 const ID: &str = "middlebox-strips-options";
 
 #[test]
 fn both_ends_here() {
-    let f = only(&fixture::stripped(), ID);
+    let f = only(&cases::stripped(), ID);
     assert_eq!((f.impact.affected, f.impact.of), (6, 8));
     assert_eq!(f.confidence.level, Level::High);
     assert_eq!(f.scope.pid, Some(812));
@@ -24,7 +24,7 @@ fn both_ends_here() {
 
 #[test]
 fn cookies_are_not_ruled_out_where_the_making_was_not_seen() {
-    let mut recording = fixture::stripped();
+    let mut recording = cases::stripped();
     for event in &mut recording.events {
         event.cookie = None;
     }
@@ -44,7 +44,7 @@ fn cookies_are_not_ruled_out_where_the_making_was_not_seen() {
 
 #[test]
 fn only_the_server_here() {
-    let mut recording = fixture::stripped();
+    let mut recording = cases::stripped();
     recording.seen_from(SERVER);
     let f = only(&recording, ID);
     assert_eq!((f.impact.affected, f.impact.of), (6, 8));
@@ -54,7 +54,7 @@ fn only_the_server_here() {
 
 #[test]
 fn the_same_client_with_and_without_makes_it_likelier() {
-    let mut recording = fixture::stripped();
+    let mut recording = cases::stripped();
     for socket in &mut recording.sockets {
         if socket.netns == SERVER {
             socket.remote_addr = synth::place("10.79.0.2:1").0;
@@ -71,7 +71,7 @@ fn the_same_client_with_and_without_makes_it_likelier() {
 
 #[test]
 fn only_the_client_here() {
-    let mut recording = fixture::stripped();
+    let mut recording = cases::stripped();
     recording.seen_from(CLIENT);
     let f = only(&recording, ID);
     assert_eq!(f.confidence.level, Level::Low);
@@ -81,7 +81,7 @@ fn only_the_client_here() {
 
 #[test]
 fn cookies_are_told_apart_on_the_same_host() {
-    let ids: Vec<_> = found(&fixture::syn_cookies())
+    let ids: Vec<_> = found(&cases::syn_cookies())
         .iter()
         .map(|f| f.cause)
         .collect();
@@ -91,7 +91,7 @@ fn cookies_are_told_apart_on_the_same_host() {
 #[test]
 fn settings_that_switch_options_off_are_no_box() {
     for netns in [SERVER, CLIENT] {
-        let mut recording = fixture::stripped();
+        let mut recording = cases::stripped();
         recording.set(netns, "net.ipv4.tcp_sack", "0");
         recording.set(netns, "net.ipv4.tcp_window_scaling", "0");
         assert_eq!(found(&recording).len(), 0);
@@ -118,7 +118,7 @@ fn a_peer_that_lacks_them_and_does_not_suffer_is_healthy() {
 
 #[test]
 fn sack_alone_may_be_stripped() {
-    let mut recording = fixture::stripped();
+    let mut recording = cases::stripped();
     for event in &mut recording.events {
         event.window_scaling = event.window_scaling.map(|_| true);
     }
@@ -129,7 +129,7 @@ fn sack_alone_may_be_stripped() {
 
 #[test]
 fn a_lost_socket_source_lowers_the_confidence() {
-    let mut recording = fixture::stripped();
+    let mut recording = cases::stripped();
     recording.lose(SourceName::Sockets, 9);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
 }

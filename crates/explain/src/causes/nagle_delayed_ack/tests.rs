@@ -2,13 +2,13 @@
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, cases as fixture};
+use synth::{CLIENT, cases};
 
 const ID: &str = "nagle-delayed-ack";
 
 #[test]
 fn both_ends_here() {
-    let f = only(&fixture::nagle(), ID);
+    let f = only(&cases::nagle(), ID);
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert_eq!((f.impact.affected, f.scope.pid), (5, Some(77)));
     assert_eq!(f.scope.listener, "10.79.0.1:5000");
@@ -24,7 +24,7 @@ fn both_ends_here() {
 
 #[test]
 fn the_client_alone_cannot_be_sure() {
-    let mut recording = fixture::nagle();
+    let mut recording = cases::nagle();
     recording.seen_from(CLIENT);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
 }
@@ -32,22 +32,22 @@ fn the_client_alone_cannot_be_sure() {
 #[test]
 fn look_alikes_are_not_it() {
     // The ACK comes at once: Nagle holds the segment for a round trip, which is nothing.
-    let mut quick = fixture::nagle();
+    let mut quick = cases::nagle();
     for socket in &mut quick.sockets {
         (socket.rtt_us, socket.rttvar_us) = (Some(60), Some(20));
     }
     assert!(found(&quick).is_empty());
     // The path is that long.
-    let mut far = fixture::nagle();
+    let mut far = cases::nagle();
     for socket in &mut far.sockets {
         socket.min_rtt_us = Some(40_000);
     }
     assert!(found(&far).is_empty());
     // Nothing is held: the peer just takes its time.
-    let mut slow = fixture::nagle();
+    let mut slow = cases::nagle();
     for socket in &mut slow.sockets {
         socket.notsent_bytes = Some(0);
     }
     assert!(found(&slow).is_empty());
-    assert!(found(&fixture::used_to_the_full()).is_empty());
+    assert!(found(&cases::used_to_the_full()).is_empty());
 }

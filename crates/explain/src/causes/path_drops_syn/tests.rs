@@ -5,7 +5,7 @@ use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, only, ruled_out};
 use crate::{Began, Change, Level};
-use synth::{CLIENT, Dial, Fixture, Listen, START_NS, cases as fixture};
+use synth::{CLIENT, Dial, Fixture, Listen, START_NS, cases};
 
 const ID: &str = "path-drops-syn";
 
@@ -67,14 +67,10 @@ fn without_drops_nobody_knows() {
 
 #[test]
 fn what_explains_it_here_is_named_instead() {
-    for other in [
-        fixture::accept_queue(),
-        fixture::syn_queue(),
-        fixture::refused(),
-    ] {
+    for other in [cases::accept_queue(), cases::syn_queue(), cases::refused()] {
         assert!(found(&other).iter().all(|f| f.cause != ID));
     }
-    assert!(found(&fixture::churn()).is_empty());
+    assert!(found(&cases::churn()).is_empty());
 }
 
 /// Connects that waited in SYN_SENT when the recording began, and still do: no event tells of them.

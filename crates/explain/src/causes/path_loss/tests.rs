@@ -4,13 +4,13 @@ use recording::{EventKind, SourceName};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, SERVER, cases as fixture};
+use synth::{CLIENT, SERVER, cases};
 
 const ID: &str = "path-loss";
 
 #[test]
 fn both_ends_here() {
-    let f = only(&fixture::lossy(), ID);
+    let f = only(&cases::lossy(), ID);
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert_eq!((f.impact.affected, f.impact.of), (6, 6));
     assert_eq!(
@@ -29,10 +29,10 @@ fn both_ends_here() {
 
 #[test]
 fn the_sender_alone_cannot_be_sure() {
-    let mut recording = fixture::lossy();
+    let mut recording = cases::lossy();
     recording.seen_from(CLIENT);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
-    let mut recording = fixture::lossy();
+    let mut recording = cases::lossy();
     recording.seen_from(SERVER);
     assert!(
         found(&recording).is_empty(),
@@ -42,29 +42,25 @@ fn the_sender_alone_cannot_be_sure() {
 
 #[test]
 fn drops_that_were_not_recorded_lower_the_confidence() {
-    let mut recording = fixture::lossy();
+    let mut recording = cases::lossy();
     recording.without(SourceName::Drops);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
 }
 
 #[test]
 fn look_alikes_are_not_path_loss() {
-    for recording in [
-        fixture::used_to_the_full(),
-        fixture::bulk(),
-        fixture::churn(),
-    ] {
+    for recording in [cases::used_to_the_full(), cases::bulk(), cases::churn()] {
         assert!(found(&recording).is_empty());
     }
-    only(&fixture::shaped(), "qdisc-drop");
+    only(&cases::shaped(), "qdisc-drop");
     // The receiver had all of them: nothing was lost.
-    let mut spurious = fixture::lossy();
+    let mut spurious = cases::lossy();
     for socket in spurious.sockets.iter_mut().filter(|s| s.netns == CLIENT) {
         socket.dsack_dups = socket.data_segs_out.map(|n| n / 100);
     }
     assert!(found(&spurious).is_empty());
     // All within a second: an accident, over now.
-    let mut burst = fixture::lossy();
+    let mut burst = cases::lossy();
     let start = synth::START_NS;
     for event in burst
         .events

@@ -4,7 +4,7 @@ use recording::SourceName;
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, Fixture, Flow, SERVER, START_NS, cases as fixture};
+use synth::{CLIENT, Fixture, Flow, SERVER, START_NS, cases};
 
 const ID: &str = "pmtu-black-hole";
 
@@ -17,7 +17,7 @@ fn alone(f: &mut Fixture) {
 
 #[test]
 fn both_ends_here() {
-    let f = only(&fixture::black_hole(), ID);
+    let f = only(&cases::black_hole(), ID);
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert_eq!((f.impact.affected, f.impact.of), (4, 24));
     assert_eq!(
@@ -44,21 +44,21 @@ fn both_ends_here() {
 
 #[test]
 fn the_sender_alone_cannot_be_sure() {
-    let mut recording = fixture::black_hole();
+    let mut recording = cases::black_hole();
     recording.seen_from(CLIENT);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
-    let mut recording = fixture::black_hole();
+    let mut recording = cases::black_hole();
     recording.seen_from(SERVER);
     assert!(found(&recording).is_empty(), "the receiver sees nothing");
 }
 
 #[test]
 fn what_was_not_recorded_lowers_the_confidence_or_leaves_nothing() {
-    let mut recording = fixture::black_hole();
+    let mut recording = cases::black_hole();
     recording.lose(SourceName::Retransmits, 3);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
     for source in [SourceName::Retransmits, SourceName::Sockets] {
-        let mut recording = fixture::black_hole();
+        let mut recording = cases::black_hole();
         recording.without(source.clone());
         assert!(found(&recording).is_empty(), "{source}");
     }
@@ -67,11 +67,11 @@ fn what_was_not_recorded_lowers_the_confidence_or_leaves_nothing() {
 #[test]
 fn a_path_that_is_down_is_not_it() {
     // Nothing else passes.
-    let mut down = fixture::black_hole();
+    let mut down = cases::black_hole();
     alone(&mut down);
     assert!(found(&down).is_empty());
     // It was down, and came back after the last timeout but one.
-    let mut over = fixture::black_hole();
+    let mut over = cases::black_hole();
     let back = START_NS + 6_000_000_000;
     for event in &mut over.events {
         if event.local_port >= 42_000 || event.remote_port >= 42_000 {
@@ -83,14 +83,14 @@ fn a_path_that_is_down_is_not_it() {
 
 #[test]
 fn small_segments_that_hang_too_are_not_it() {
-    let mut recording = fixture::black_hole();
+    let mut recording = cases::black_hole();
     recording.hang("10.79.0.2:41000", 1, 200);
     assert!(found(&recording).is_empty());
 }
 
 #[test]
 fn full_segments_that_pass_exclude_it() {
-    let mut recording = fixture::black_hole();
+    let mut recording = cases::black_hole();
     recording.flow(Flow {
         from: "10.79.0.2:41000".into(),
         rate: 100_000,
@@ -98,7 +98,7 @@ fn full_segments_that_pass_exclude_it() {
     });
     assert!(found(&recording).is_empty());
     // In messages of two segments and a bit: flows die, whatever their size.
-    let mut recording = fixture::black_hole();
+    let mut recording = cases::black_hole();
     recording.flow(Flow {
         from: "10.79.0.2:41000".into(),
         rate: 300_000,
@@ -110,7 +110,7 @@ fn full_segments_that_pass_exclude_it() {
     }
     assert!(found(&recording).is_empty());
     // Over a connection too short to be sampled.
-    let mut recording = fixture::black_hole();
+    let mut recording = cases::black_hole();
     for event in &mut recording.events {
         if event.netns == CLIENT && event.local_port == 42_010 {
             event.bytes_acked = event.bytes_acked.map(|_| 40_000);
@@ -122,24 +122,24 @@ fn full_segments_that_pass_exclude_it() {
 #[test]
 fn other_reasons_to_send_again_are_not_it() {
     // The receiver's window is closed.
-    let mut closed = fixture::black_hole();
+    let mut closed = cases::black_hole();
     for socket in &mut closed.sockets {
         socket.snd_wnd = Some(0);
     }
     assert!(found(&closed).is_empty());
     // Other segments each time.
-    let mut others = fixture::black_hole();
+    let mut others = cases::black_hole();
     for (nth, event) in others.events.iter_mut().enumerate() {
         event.seq = event.seq.map(|_| nth as u32);
     }
     assert!(found(&others).iter().all(|f| f.cause != ID));
-    only(&fixture::lossy(), "path-loss");
+    only(&cases::lossy(), "path-loss");
 }
 
 #[test]
 fn made_up_numbers_do_no_harm() {
     for most in [0, 1, 100, u32::MAX] {
-        let mut recording = fixture::black_hole();
+        let mut recording = cases::black_hole();
         for socket in &mut recording.sockets {
             socket.snd_mss = Some(most);
             socket.pmtu = Some(most);

@@ -4,7 +4,7 @@ use recording::{SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, Dial, Fixture, Listen, OnCpu, SERVER, cases as fixture};
+use synth::{CLIENT, Dial, Fixture, Listen, OnCpu, SERVER, cases};
 
 const ID: &str = "port-search-cost";
 const TO: &str = "10.79.0.1:5000";
@@ -129,7 +129,7 @@ fn losses_lower_the_confidence_and_without_a_profile_it_is_silent() {
     assert_eq!(only(&f, ID).confidence.level, Level::Medium);
     f.samples.clear();
     assert_eq!(found(&f).len(), 0);
-    assert_eq!(found(&fixture::churn()).len(), 0);
+    assert_eq!(found(&cases::churn()).len(), 0);
 }
 
 /// The pid of a program that asks whether the server's port is free.

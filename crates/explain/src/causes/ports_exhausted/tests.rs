@@ -2,7 +2,7 @@
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, Dial, Fate, Fixture, Listen, OnCpu, cases as fixture};
+use synth::{CLIENT, Dial, Fate, Fixture, Listen, OnCpu, cases};
 
 const ID: &str = "ports-exhausted";
 const TO: &str = "10.79.0.1:5000";
@@ -135,5 +135,5 @@ fn counts_that_are_missing_keep_it_silent() {
     let mut f = exhausted();
     f.port_uses.clear();
     assert_eq!(found(&f).len(), 0);
-    assert_eq!(found(&fixture::refused())[0].cause, "connection-refused");
+    assert_eq!(found(&cases::refused())[0].cause, "connection-refused");
 }

@@ -2,13 +2,13 @@
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, Flow, cases as fixture};
+use synth::{CLIENT, Flow, cases};
 
 const ID: &str = "qdisc-drop";
 
 #[test]
 fn drops_are_told_with_their_device() {
-    let f = only(&fixture::shaped(), ID);
+    let f = only(&cases::shaped(), ID);
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert_eq!((f.impact.affected, f.scope.pid), (4, Some(77)));
     assert_eq!(f.scope.resource.as_deref(), Some("qdisc of to-server"));
@@ -25,7 +25,7 @@ fn drops_are_told_with_their_device() {
 
 #[test]
 fn of_several_devices_none_is_accused() {
-    let mut recording = fixture::shaped();
+    let mut recording = cases::shaped();
     let others: Vec<_> = recording.resources.clone();
     recording.resources.extend(others.into_iter().map(|mut r| {
         r.instance = "to-archive".into();
@@ -42,14 +42,14 @@ fn of_several_devices_none_is_accused() {
 
 #[test]
 fn a_few_drops_and_other_reasons_are_not_it() {
-    let mut few = fixture::bulk();
+    let mut few = cases::bulk();
     few.flow(Flow {
         rate: 10_000_000,
         dropped: 2,
         ..Flow::default()
     });
     assert!(found(&few).is_empty());
-    let mut firewall = fixture::shaped();
+    let mut firewall = cases::shaped();
     for event in firewall.events.iter_mut().filter(|e| e.reason.is_some()) {
         event.reason = Some("NETFILTER_DROP".into());
     }

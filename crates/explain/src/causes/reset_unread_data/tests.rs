@@ -5,13 +5,13 @@ use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{Broken, CLIENT, Dial, Fixture, HOST, Listen, SERVER, START_NS, cases as fixture};
+use synth::{Broken, CLIENT, Dial, Fixture, HOST, Listen, SERVER, START_NS, cases};
 
 const ID: &str = "reset-unread-data";
 
 #[test]
 fn both_ends_here() {
-    let f = only(&fixture::unread(), ID);
+    let f = only(&cases::unread(), ID);
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert_eq!((f.impact.affected, f.impact.of), (100, 200));
     assert_eq!(
@@ -31,7 +31,7 @@ fn both_ends_here() {
 
 #[test]
 fn only_the_server_here() {
-    let mut recording = fixture::unread();
+    let mut recording = cases::unread();
     recording.seen_from(SERVER);
     let f = only(&recording, ID);
     assert_eq!((f.impact.affected, f.confidence.level), (100, Level::High));
@@ -40,7 +40,7 @@ fn only_the_server_here() {
 
 #[test]
 fn before_linux_6_10_the_stack_tells() {
-    let mut recording = fixture::unread();
+    let mut recording = cases::unread();
     for event in recording.events.iter_mut() {
         event.reason = None;
     }
@@ -56,7 +56,7 @@ fn before_linux_6_10_the_stack_tells() {
     }
     assert!(found(&recording).iter().all(|f| f.cause != ID));
     // Without a stack nothing is known.
-    let mut blind = fixture::unread();
+    let mut blind = cases::unread();
     for event in blind.events.iter_mut() {
         (event.reason, event.stack) = (None, None);
     }
@@ -189,7 +189,7 @@ fn ipv6_and_the_wildcard() {
 
 #[test]
 fn lost_events_lower_the_confidence_and_hostile_rows_do_no_harm() {
-    let mut recording = fixture::unread();
+    let mut recording = cases::unread();
     recording.lose(SourceName::ResetsSent, 5);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
     for event in recording.events.iter_mut() {

@@ -2,13 +2,13 @@
 
 use crate::causes::testing::{found, number, only};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, SERVER, cases as fixture};
+use synth::{CLIENT, SERVER, cases};
 
 const ID: &str = "slow-reader";
 
 #[test]
 fn both_ends_here() {
-    let f = only(&fixture::slow_reader(), ID);
+    let f = only(&cases::slow_reader(), ID);
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert_eq!((f.impact.affected, f.scope.pid), (2, Some(812)));
     assert_eq!(number(&f, "unread_bytes"), &Number::Count(80_000));
@@ -26,7 +26,7 @@ fn both_ends_here() {
 
 #[test]
 fn the_receiver_alone_tells_by_its_window() {
-    let mut recording = fixture::slow_reader();
+    let mut recording = cases::slow_reader();
     for socket in recording.sockets.iter_mut().filter(|s| s.netns == SERVER) {
         socket.rcv_wnd = Some(0);
     }
@@ -42,17 +42,17 @@ fn the_receiver_alone_tells_by_its_window() {
 #[test]
 fn look_alikes_are_not_it() {
     // The window is small and the reader keeps up: its buffer is too small.
-    let mut small = fixture::slow_reader();
+    let mut small = cases::slow_reader();
     for socket in small.sockets.iter_mut().filter(|s| s.netns == SERVER) {
         socket.recv_queue = Some(0);
     }
     assert!(found(&small).is_empty());
     // Unread data, but nobody waits for the window.
-    let mut open = fixture::slow_reader();
+    let mut open = cases::slow_reader();
     for socket in open.sockets.iter_mut().filter(|s| s.netns == CLIENT) {
         socket.rwnd_limited_us = Some(0);
     }
     assert!(found(&open).is_empty());
-    only(&fixture::bloated(), "bufferbloat");
-    assert!(found(&fixture::bulk()).is_empty());
+    only(&cases::bloated(), "bufferbloat");
+    assert!(found(&cases::bulk()).is_empty());
 }

@@ -4,7 +4,7 @@ use recording::SourceName;
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{Dial, Fixture, Listen, OnCpu, cases as fixture};
+use synth::{Dial, Fixture, Listen, OnCpu, cases};
 
 const ID: &str = "softirq-starvation";
 
@@ -56,7 +56,7 @@ fn the_thread_for_packets_waits() {
 /// On a host that is short of CPU the thread waits now and then, whatever else is wrong.
 #[test]
 fn what_hurts_more_comes_first() {
-    let mut f = fixture::accept_queue();
+    let mut f = cases::accept_queue();
     f.thread(22, "ksoftirqd/1", [0.2, 0.12]);
     f.squeezed(1, 2_000);
     f.thread(900, "control", [0.8, 0.0]);
@@ -126,7 +126,7 @@ fn short_waits_are_the_schedulers_work() {
         row.voluntary = 5_000;
     }
     assert_eq!(found(&f).len(), 0);
-    assert_eq!(found(&fixture::churn()).len(), 0);
+    assert_eq!(found(&cases::churn()).len(), 0);
 }
 
 #[test]

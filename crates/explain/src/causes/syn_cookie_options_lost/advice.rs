@@ -38,7 +38,7 @@ fn room(cookies: &Cookies, scope: &Scope, gain: &str) -> Vec<Advice> {
         n => format!("{} within one round trip fit", plural(n, "connection")),
     };
     raise_backlog(
-        cookies.scene,
+        cookies.here,
         scope,
         cookies.new_backlog(),
         "Up to that many clients may wait unaccepted. Restarting breaks present connections.",
@@ -51,7 +51,7 @@ fn timestamps(cookies: &Cookies) -> Vec<Advice> {
                   connections keep what they have until they reconnect.";
     let off = cookies
         .timestamps_off()
-        .then_some(cookies.scene.listener.netns);
+        .then_some(cookies.here.listener.netns);
     let off: Vec<u32> = off.into_iter().chain(clients_without(cookies)).collect();
     if off.is_empty() {
         let on = Advice::to("Turn timestamps on at the clients.")
@@ -61,22 +61,20 @@ fn timestamps(cookies: &Cookies) -> Vec<Advice> {
             .effect(effect);
         return vec![on];
     }
-    let netns = off
-        .into_iter()
-        .map(|netns| cookies.scene.story.netns(netns));
+    let netns = off.into_iter().map(|netns| cookies.here.story.netns(netns));
     netns.map(|netns| set_timestamps(&netns, effect)).collect()
 }
 
 /// Other namespaces of this host from which its clients connect without timestamps.
 fn clients_without(cookies: &Cookies) -> Vec<u32> {
-    let story = cookies.scene.story;
+    let story = cookies.here.story;
     let peers = story
         .all(&cookies.lost)
         .filter_map(|(_, c)| story.conn(c.peer?));
     let mut netns: Vec<u32> = peers.map(|p| p.netns).collect();
     netns.sort_unstable();
     netns.dedup();
-    netns.retain(|n| *n != cookies.scene.listener.netns);
+    netns.retain(|n| *n != cookies.here.listener.netns);
     netns.retain(|n| story.settings.number(*n, sysctl::TCP_TIMESTAMPS) == Some(0));
     netns
 }

@@ -7,7 +7,7 @@ use crate::places::options::WithoutOptions;
 use crate::vocabulary::*;
 
 pub(super) fn steps(cookies: &Cookies, scope: &Scope) -> Vec<Step> {
-    let (story, netns) = (cookies.scene.story, cookies.scene.listener.netns);
+    let (story, netns) = (cookies.here.story, cookies.here.listener.netns);
     let mut steps = vec![options(cookies)];
     steps.extend(cookies.throughput.rate_step(story, netns));
     steps.extend(cookies.throughput.window_step());
@@ -36,8 +36,8 @@ fn options(cookies: &Cookies) -> Step {
 }
 
 fn made(cookies: &Cookies) -> Step {
-    let sent = cookies.scene.rise(counter::SYNCOOKIES_SENT);
-    let received = cookies.scene.rise(counter::SYNCOOKIES_RECV);
+    let sent = cookies.here.rise(counter::SYNCOOKIES_SENT);
+    let received = cookies.here.rise(counter::SYNCOOKIES_RECV);
     let from_cookie = &cookies.sorted.cookie;
     let seen = from_cookie.len() as u64;
     let were = match seen {
@@ -65,13 +65,13 @@ fn made(cookies: &Cookies) -> Step {
         .number(counter::short(counter::SYNCOOKIES_SENT), sent.by)
         .number(counter::short(counter::SYNCOOKIES_RECV), received.by)
         .number("SyncookiesRecv_total", received.value)
-        .rows(WithoutOptions::of(cookies.scene.story, from_cookie).rows())
+        .rows(WithoutOptions::of(cookies.here.story, from_cookie).rows())
         .rows(received.rows())
 }
 
 fn queue(cookies: &Cookies, application: &str) -> Step {
-    let (scene, listener) = (cookies.scene, cookies.scene.listener);
-    let full = scene.rise(counter::TCP_REQ_Q_FULL_DO_COOKIES);
+    let (here, listener) = (cookies.here, cookies.here.listener);
+    let full = here.rise(counter::TCP_REQ_Q_FULL_DO_COOKIES);
     let why = match full.by {
         _ if cookies.always() => {
             "net.ipv4.tcp_syncookies=2: every SYN is answered by a cookie, however empty the SYN queue."
@@ -105,23 +105,23 @@ fn queue(cookies: &Cookies, application: &str) -> Step {
     let sampled = listener.most_half_open();
     let always = cookies
         .always()
-        .then(|| scene.setting_row(sysctl::TCP_SYNCOOKIES));
+        .then(|| here.setting_row(sysctl::TCP_SYNCOOKIES));
     Step::new(format!("{why}{limit}{arrived}{warned}"))
         .number(counter::short(counter::TCP_REQ_Q_FULL_DO_COOKIES), full.by)
         .number_if("backlog", listener.backlog())
         .number("arrived_at_once", cookies.at_once)
-        .number_if("somaxconn", scene.setting(sysctl::SOMAXCONN))
-        .number_if("tcp_syncookies", scene.setting(sysctl::TCP_SYNCOOKIES))
+        .number_if("somaxconn", here.setting(sysctl::SOMAXCONN))
+        .number_if("tcp_syncookies", here.setting(sysctl::TCP_SYNCOOKIES))
         .number_if("longest_syn_queue", sampled.map(|s| s.longest_syn_queue.0))
         .number("synflood_warned", listener.warned())
         .rows(always.flatten())
         .rows(sampled.map(|s| s.last_row))
-        .rows(scene.call_row())
+        .rows(here.call_row())
         .rows(full.rows())
 }
 
 fn timestamps(cookies: &Cookies) -> Step {
-    let here = cookies.scene.setting(sysctl::TCP_TIMESTAMPS);
+    let here = cookies.here.setting(sysctl::TCP_TIMESTAMPS);
     let says = match here {
         Some(0) => {
             "net.ipv4.tcp_timestamps=0 on this side: a cookie keeps SACK and window scaling only \
@@ -137,6 +137,6 @@ fn timestamps(cookies: &Cookies) -> Step {
     };
     Step::new(says)
         .number_if("tcp_timestamps", here)
-        .rows(cookies.scene.setting_row(sysctl::TCP_TIMESTAMPS))
+        .rows(cookies.here.setting_row(sysctl::TCP_TIMESTAMPS))
         .rows(cookies.without_options().rows().into_iter().take(1))
 }

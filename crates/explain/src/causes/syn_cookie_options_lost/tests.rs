@@ -4,13 +4,13 @@ use recording::SourceName;
 
 use crate::causes::testing::{found, number, only, ruled_out, sysctls};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, Dial, Fixture, Listen, SERVER, cases as fixture};
+use synth::{CLIENT, Dial, Fixture, Listen, SERVER, cases};
 
 const ID: &str = "syn-cookie-options-lost";
 
 #[test]
 fn both_ends_here() {
-    let f = only(&fixture::syn_cookies(), ID);
+    let f = only(&cases::syn_cookies(), ID);
     assert_eq!((f.impact.affected, f.impact.of), (92, 98));
     assert_eq!((f.scope.pid, f.scope.backlog), (Some(812), Some(5)));
     assert_eq!(f.scope.listener, "10.79.0.1:5000");
@@ -35,7 +35,7 @@ fn both_ends_here() {
 
 #[test]
 fn a_host_that_always_sends_cookies_is_told_so() {
-    let mut recording = fixture::syn_cookies();
+    let mut recording = cases::syn_cookies();
     recording.set(SERVER, "net.ipv4.tcp_syncookies", "2");
     let f = only(&recording, ID);
     assert_eq!(
@@ -60,7 +60,7 @@ fn a_host_that_always_sends_cookies_is_told_so() {
 
 #[test]
 fn only_the_server_here() {
-    let mut recording = fixture::syn_cookies();
+    let mut recording = cases::syn_cookies();
     recording.seen_from(SERVER);
     let f = only(&recording, ID);
     assert_eq!((f.impact.affected, f.impact.of), (92, 98));
@@ -72,7 +72,7 @@ fn only_the_server_here() {
 
 #[test]
 fn a_client_alone_cannot_blame_cookies() {
-    let mut recording = fixture::syn_cookies();
+    let mut recording = cases::syn_cookies();
     recording.seen_from(CLIENT);
     let f = only(&recording, "middlebox-strips-options");
     assert_eq!(f.confidence.level, Level::Low);
@@ -163,7 +163,7 @@ fn connections_older_than_the_recording_are_covered_by_the_counters_since_boot()
 
 #[test]
 fn without_kernel_symbols_the_counters_cover_them_with_less_confidence() {
-    let mut recording = fixture::syn_cookies();
+    let mut recording = cases::syn_cookies();
     for event in &mut recording.events {
         event.cookie = None;
     }
@@ -174,7 +174,7 @@ fn without_kernel_symbols_the_counters_cover_them_with_less_confidence() {
 
 #[test]
 fn with_timestamps_cookies_cost_nothing() {
-    let mut recording = fixture::syn_cookies();
+    let mut recording = cases::syn_cookies();
     for event in &mut recording.events {
         if event.sack.is_some() {
             event.sack = Some(true);
@@ -213,7 +213,7 @@ fn short_connections_do_not_notice() {
 
 #[test]
 fn lost_events_lower_the_confidence() {
-    let mut recording = fixture::syn_cookies();
+    let mut recording = cases::syn_cookies();
     recording.lose(SourceName::States, 1_234);
     let f = only(&recording, ID);
     assert_eq!(f.confidence.level, Level::Medium);
@@ -227,7 +227,7 @@ fn lost_events_lower_the_confidence() {
 
 #[test]
 fn counters_that_contradict_lower_the_confidence() {
-    let mut recording = fixture::syn_cookies();
+    let mut recording = cases::syn_cookies();
     recording.counters.retain(|c| &*c.name != "SyncookiesRecv");
     recording.count(SERVER, "TcpExt.SyncookiesRecv", 0, 10);
     let f = only(&recording, ID);
@@ -237,7 +237,7 @@ fn counters_that_contradict_lower_the_confidence() {
 
 #[test]
 fn without_listener_samples_the_address_is_still_named() {
-    let mut recording = fixture::syn_cookies();
+    let mut recording = cases::syn_cookies();
     recording.without(SourceName::Sockets);
     let f = only(&recording, ID);
     assert_eq!(f.scope.listener, "10.79.0.1:5000");
@@ -247,7 +247,7 @@ fn without_listener_samples_the_address_is_still_named() {
 
 #[test]
 fn somaxconn_that_would_cut_the_backlog_is_raised_too() {
-    let mut recording = fixture::syn_cookies();
+    let mut recording = cases::syn_cookies();
     recording.set(SERVER, "net.core.somaxconn", "128");
     let f = only(&recording, ID);
     assert!(sysctls(&f).contains(&(SERVER, "net.core.somaxconn=1024".into())));

@@ -10,7 +10,7 @@ use crate::vocabulary::*;
 pub(super) fn advice(overflow: &Overflow, scope: &Scope) -> Vec<Advice> {
     let set =
         |name, value, risk, effect: String| set_sysctl(&scope.netns, name, value, risk, effect);
-    let timestamps_off = overflow.scene.setting(sysctl::TCP_TIMESTAMPS) == Some(0);
+    let timestamps_off = overflow.here.setting(sysctl::TCP_TIMESTAMPS) == Some(0);
     let cookies = set(
         sysctl::TCP_SYNCOOKIES,
         1,
@@ -40,8 +40,8 @@ pub(super) fn advice(overflow: &Overflow, scope: &Scope) -> Vec<Advice> {
         false => format!("{} half-open connections fit.", count(backlog.into())),
     };
     let risk = "Restarting breaks present connections.";
-    let roomy = raise_backlog(overflow.scene, scope, backlog, risk, effect);
-    let max = overflow.scene.setting(sysctl::TCP_MAX_SYN_BACKLOG);
+    let roomy = raise_backlog(overflow.here, scope, backlog, risk, effect);
+    let max = overflow.here.setting(sysctl::TCP_MAX_SYN_BACKLOG);
     let max = max.filter(|max| max.saturating_mul(3) / 4 <= u64::from(backlog));
     let early = max.map(|_| {
         set(

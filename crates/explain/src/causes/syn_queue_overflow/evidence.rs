@@ -16,8 +16,8 @@ pub(super) fn steps(overflow: &Overflow, scope: &Scope) -> Vec<Step> {
 }
 
 fn drops(overflow: &Overflow) -> Step {
-    let drops = overflow.scene.rise(counter::LISTEN_DROPS);
-    let own = overflow.scene.listener.drops();
+    let drops = overflow.here.rise(counter::LISTEN_DROPS);
+    let own = overflow.here.listener.drops();
     let own_says = match own {
         Some(n) => format!("; this listener's own count rose by {}", count(n)),
         None => String::new(),
@@ -32,14 +32,14 @@ fn drops(overflow: &Overflow) -> Step {
     all.told(counter::short(counter::LISTEN_DROPS), step)
         .number("early_drops", overflow.early)
         .number_if("listener_drops", own)
-        .rows(overflow.scene.listener.most_half_open().map(|s| s.last_row))
+        .rows(overflow.here.listener.most_half_open().map(|s| s.last_row))
 }
 
 fn queue(overflow: &Overflow, scope: &Scope) -> Option<Step> {
-    let sock = overflow.scene.listener.most_half_open()?;
+    let sock = overflow.here.listener.most_half_open()?;
     let (longest, row) = sock.longest_syn_queue;
     let app = application(scope);
-    let max = overflow.scene.setting(sysctl::TCP_MAX_SYN_BACKLOG);
+    let max = overflow.here.setting(sysctl::TCP_MAX_SYN_BACKLOG);
     let limit = match max.filter(|_| overflow.is_early()) {
         Some(max) => format!(
             "; without cookies it is kept below three quarters of tcp_max_syn_backlog={}",
@@ -52,9 +52,9 @@ fn queue(overflow: &Overflow, scope: &Scope) -> Option<Step> {
          SYN-ACK sent once. The limit is the backlog that {app} gave to listen(): {backlog}{limit}.",
         longest_syn_queue = Quantity::of(longest, "connection").rows([row]),
         young = Quantity::count(sock.young),
-        backlog = Quantity::count(sock.backlog).rows(overflow.scene.call_row())
+        backlog = Quantity::count(sock.backlog).rows(overflow.here.call_row())
     );
-    let somaxconn = overflow.scene.setting(sysctl::SOMAXCONN);
+    let somaxconn = overflow.here.setting(sysctl::SOMAXCONN);
     let step = step.number_if("somaxconn", somaxconn);
     Some(step.number_if("tcp_max_syn_backlog", max))
 }
@@ -75,7 +75,7 @@ fn clients(overflow: &Overflow) -> Option<Step> {
 }
 
 fn cookies(overflow: &Overflow) -> Step {
-    let cookies = overflow.scene.setting(sysctl::TCP_SYNCOOKIES);
+    let cookies = overflow.here.setting(sysctl::TCP_SYNCOOKIES);
     let says = match cookies {
         Some(0) => {
             "net.ipv4.tcp_syncookies=0: a SYN that finds the queue full is dropped instead of \
@@ -85,7 +85,7 @@ fn cookies(overflow: &Overflow) -> Step {
     };
     Step::new(says)
         .number_if("tcp_syncookies", cookies)
-        .rows(overflow.scene.setting_row(sysctl::TCP_SYNCOOKIES))
+        .rows(overflow.here.setting_row(sysctl::TCP_SYNCOOKIES))
         .rows(overflow.full.rows().take(1))
 }
 

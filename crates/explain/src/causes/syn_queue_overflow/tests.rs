@@ -5,13 +5,13 @@ use recording::{EventKind, SourceName};
 
 use crate::causes::testing::{found, number, only, ruled_out, sysctls};
 use crate::{Change, Level, Number};
-use synth::{Fixture, Listen, SERVER, START_NS, cases as fixture, place};
+use synth::{Fixture, Listen, SERVER, START_NS, cases, place};
 
 const ID: &str = "syn-queue-overflow";
 
 #[test]
 fn both_ends_here() {
-    let f = only(&fixture::syn_queue(), ID);
+    let f = only(&cases::syn_queue(), ID);
     assert_eq!((f.impact.affected, f.impact.of), (2_400, 4_000));
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert_eq!(
@@ -34,7 +34,7 @@ fn both_ends_here() {
 
 #[test]
 fn only_the_server_here() {
-    let mut recording = fixture::syn_queue();
+    let mut recording = cases::syn_queue();
     recording.seen_from(SERVER);
     let f = only(&recording, ID);
     assert_eq!((f.impact.affected, &*f.impact.counted), (2_400, "SYNs"));
@@ -43,7 +43,7 @@ fn only_the_server_here() {
 
 #[test]
 fn with_timestamps_off_cookies_are_not_recommended_alone() {
-    let mut recording = fixture::syn_queue();
+    let mut recording = cases::syn_queue();
     recording.set(SERVER, "net.ipv4.tcp_timestamps", "0");
     let f = only(&recording, ID);
     assert!(sysctls(&f).contains(&(SERVER, "net.ipv4.tcp_timestamps=1".into())));
@@ -115,7 +115,7 @@ fn the_early_limit_of_tcp_max_syn_backlog_is_found() {
 
 #[test]
 fn a_full_accept_queue_is_the_cause_of_a_full_syn_queue() {
-    let mut recording = fixture::accept_queue();
+    let mut recording = cases::accept_queue();
     recording.set(SERVER, "net.ipv4.tcp_syncookies", "0");
     let ids: Vec<_> = found(&recording).iter().map(|f| f.cause).collect();
     assert_eq!(ids, ["accept-queue-overflow"]);
@@ -136,7 +136,7 @@ fn listen_drops_without_a_full_queue_are_another_matter() {
 
 #[test]
 fn lost_counters_lower_the_confidence() {
-    let mut recording = fixture::syn_queue();
+    let mut recording = cases::syn_queue();
     recording.lose(SourceName::Counters, 3);
     let f = only(&recording, ID);
     assert_eq!(f.confidence.level, Level::Medium);

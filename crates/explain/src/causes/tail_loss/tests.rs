@@ -4,13 +4,13 @@ use recording::{RetransmitKind, SourceName};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, SERVER, cases as fixture};
+use synth::{CLIENT, SERVER, cases};
 
 const ID: &str = "tail-loss";
 
 #[test]
 fn both_ends_here() {
-    let f = only(&fixture::tails(), ID);
+    let f = only(&cases::tails(), ID);
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert_eq!((f.impact.affected, f.impact.of), (5, 5));
     assert_eq!(
@@ -32,10 +32,10 @@ fn both_ends_here() {
 
 #[test]
 fn the_sender_alone_cannot_be_sure() {
-    let mut recording = fixture::tails();
+    let mut recording = cases::tails();
     recording.seen_from(CLIENT);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
-    let mut recording = fixture::tails();
+    let mut recording = cases::tails();
     recording.seen_from(SERVER);
     assert!(
         found(&recording).is_empty(),
@@ -45,11 +45,11 @@ fn the_sender_alone_cannot_be_sure() {
 
 #[test]
 fn what_was_not_recorded_lowers_the_confidence_or_leaves_nothing() {
-    let mut recording = fixture::tails();
+    let mut recording = cases::tails();
     recording.without(SourceName::Drops);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
     for source in [SourceName::Retransmits, SourceName::Sockets] {
-        let mut recording = fixture::tails();
+        let mut recording = cases::tails();
         recording.without(source.clone());
         assert!(found(&recording).is_empty(), "{source}");
     }
@@ -57,7 +57,7 @@ fn what_was_not_recorded_lowers_the_confidence_or_leaves_nothing() {
 
 #[test]
 fn transfers_are_path_loss_also_with_some_timeouts() {
-    let mut recording = fixture::lossy();
+    let mut recording = cases::lossy();
     let sent_again = recording
         .events
         .iter_mut()
@@ -67,7 +67,7 @@ fn transfers_are_path_loss_also_with_some_timeouts() {
     }
     only(&recording, "path-loss");
     // And messages are not, also when some losses are found by ACKs.
-    let mut recording = fixture::tails();
+    let mut recording = cases::tails();
     let sent_again = recording
         .events
         .iter_mut()
@@ -80,41 +80,41 @@ fn transfers_are_path_loss_also_with_some_timeouts() {
 
 #[test]
 fn look_alikes_are_not_it() {
-    only(&fixture::nagle(), "nagle-delayed-ack");
-    only(&fixture::black_hole(), "pmtu-black-hole");
-    only(&fixture::shaped(), "qdisc-drop");
+    only(&cases::nagle(), "nagle-delayed-ack");
+    only(&cases::black_hole(), "pmtu-black-hole");
+    only(&cases::shaped(), "qdisc-drop");
     // The receiver had them all: a CPU was late, not a packet.
-    let mut spurious = fixture::tails();
+    let mut spurious = cases::tails();
     for socket in &mut spurious.sockets {
         socket.dsack_dups = socket.data_segs_out.map(|n| n * 2 / 42);
     }
     assert!(found(&spurious).is_empty());
     // An answer lost makes a duplicate of the request: as many as were lost are no doubt.
-    let mut answers = fixture::tails();
+    let mut answers = cases::tails();
     for socket in &mut answers.sockets {
         socket.dsack_dups = socket.data_segs_out.map(|n| n / 42);
     }
     only(&answers, ID);
     // Without SACK nobody can tell.
-    let mut untold = fixture::tails();
+    let mut untold = cases::tails();
     for event in &mut untold.events {
         event.sack = event.sack.map(|_| false);
     }
     assert!(found(&untold).iter().all(|f| f.cause != ID));
     // The first thing that is said: the other end may not know of the connection.
-    let mut first = fixture::tails();
+    let mut first = cases::tails();
     for socket in &mut first.sockets {
         (socket.bytes_acked, socket.bytes_received) = (Some(0), Some(0));
     }
     assert!(found(&first).iter().all(|f| f.cause != ID));
     // Timers that need not wait, of a route with a low rto_min.
-    let mut soon = fixture::tails();
+    let mut soon = cases::tails();
     for socket in &mut soon.sockets {
         socket.rto_us = Some(9_000);
     }
     assert!(found(&soon).is_empty());
     // Few, over a second.
-    let mut few = fixture::tails();
+    let mut few = cases::tails();
     few.events
         .retain(|e| e.retransmit_kind.is_none() || e.time_ns < synth::START_NS + 1_800_000_000);
     assert!(found(&few).is_empty());
@@ -123,7 +123,7 @@ fn look_alikes_are_not_it() {
 #[test]
 fn made_up_numbers_do_no_harm() {
     for most in [0, 1, u32::MAX] {
-        let mut recording = fixture::tails();
+        let mut recording = cases::tails();
         for socket in &mut recording.sockets {
             socket.rto_us = Some(most);
             socket.min_rtt_us = Some(most);

@@ -5,7 +5,7 @@ use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out, sysctls};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, Dial, Fixture, Listen, SERVER, START_NS, cases as fixture, place};
+use synth::{CLIENT, Dial, Fixture, Listen, SERVER, START_NS, cases, place};
 
 const ID: &str = "time-wait-collision";
 
@@ -225,7 +225,7 @@ fn illumos_is_told_by_its_settings() {
 #[test]
 fn a_few_are_no_finding() {
     assert!(found(&collisions(9, "NOT_SPECIFIED")).is_empty());
-    assert!(found(&fixture::churn()).is_empty());
+    assert!(found(&cases::churn()).is_empty());
 }
 
 #[test]
