@@ -1,6 +1,6 @@
 //! The time that connections lost to a finding: what its cause claims of the account.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ahash::AHashMap;
 use analysis::account::{self, State};
@@ -108,8 +108,9 @@ impl Lost {
         lost.and(Lost::outages(story, failed))
     }
 
-    /// Connects or requests that failed: each costs its caller the time until its next success there, or
-    /// the end of the recording; overlaps count once.
+    /// Connects or requests that failed: each costs its caller the time until its next success there; one
+    /// that has stopped trying, until anybody of its namespace succeeds there; or until the end of the
+    /// recording. Overlaps count once.
     pub fn outages<'a>(story: &Story, conns: impl IntoIterator<Item = &'a Conn>) -> Lost {
         let mut failed: BTreeMap<Caller, Vec<(u64, &Conn)>> = BTreeMap::new();
         for conn in conns {
@@ -120,25 +121,39 @@ impl Lost {
             };
             failed.entry(caller(conn)).or_default().push((from, conn));
         }
+        let places: BTreeSet<_> = failed.keys().map(|(netns, _, to)| (*netns, *to)).collect();
         let mut well: BTreeMap<Caller, Vec<u64>> = BTreeMap::new();
+        let mut anybody: BTreeMap<(u32, Endpoint), Vec<u64>> = BTreeMap::new();
         for conn in &story.conns {
-            let done = matches!(conn.outcome, Outcome::Open | Outcome::Closed);
-            if let (Some(at), true) = (conn.established_ns, done)
-                && failed.contains_key(&caller(conn))
-            {
-                well.entry(caller(conn)).or_default().push(at);
+            let (caller, done) = (
+                caller(conn),
+                matches!(conn.outcome, Outcome::Open | Outcome::Closed),
+            );
+            let place = (caller.0, caller.2);
+            if let (Some(at), true) = (conn.established_ns, done && places.contains(&place)) {
+                well.entry(caller).or_default().push(at);
+                anybody.entry(place).or_default().push(at);
             }
         }
+        let moments = well.values_mut().chain(anybody.values_mut());
+        moments.for_each(|moments| moments.sort_unstable());
+        let after = |moments: Option<&Vec<u64>>, ns: u64| {
+            let moments = moments?;
+            moments
+                .get(moments.partition_point(|at| *at <= ns))
+                .copied()
+        };
         let mut lost = Lost::default();
         for (caller, mut failed) in failed {
-            let mut well = well.remove(&caller).unwrap_or_default();
-            well.sort_unstable();
             failed.sort_unstable_by_key(|(from, conn)| (*from, end(conn)));
+            let over = stopped_trying(&failed)
+                .and_then(|ns| after(anybody.get(&(caller.0, caller.2)), ns));
+            let over = over.unwrap_or(story.end_ns);
             let mut until = 0;
             for (from, conn) in failed {
-                let next = well.get(well.partition_point(|at| *at <= from)).copied();
                 let least = from.saturating_add(LEAST_OUTAGE_NS);
-                let back = next.unwrap_or(story.end_ns).max(least);
+                let next = after(well.get(&caller), from);
+                let back = next.unwrap_or(over).max(least);
                 let begins = from.max(until);
                 lost.add(conn, State::Connecting, back.saturating_sub(begins));
                 until = until.max(back);
@@ -220,6 +235,12 @@ impl<'de> Deserialize<'de> for Lost {
     }
 }
 
+/// When a caller's last attempt failed; `None` while one still hangs.
+fn stopped_trying(failed: &[(u64, &Conn)]) -> Option<u64> {
+    let ends = failed.iter().map(|(_, conn)| conn.ended_ns);
+    ends.collect::<Option<Vec<u64>>>()?.into_iter().max()
+}
+
 pub(crate) fn caller(conn: &Conn) -> Caller {
     match conn.side {
         Side::Accepted => (
@@ -276,6 +297,7 @@ mod tests {
         failed.truncate(3);
         for (conn, at) in failed.iter_mut().zip([10, 11, 13]) {
             (conn.start_ns, conn.pid) = (at * S, Some(5));
+            conn.ended_ns = Some(at * S);
         }
         let mut well = failed[0].clone();
         (well.outcome, well.established_ns) = (Outcome::Closed, Some(12 * S));
@@ -284,9 +306,12 @@ mod tests {
         story.end_ns = 15 * S;
         // From 10 to 12 s, and from 13 s to the end.
         assert_eq!(seconds(&story, &failed), 4.0);
-        // Somebody else's success ends nothing.
+        // Somebody else's success ends nothing while it goes on trying.
         story.conns[3].pid = Some(6);
         assert_eq!(seconds(&story, &failed), 5.0);
+        // It tries no more, and somebody else shows that one could.
+        story.conns[3].established_ns = Some(14 * S);
+        assert_eq!(seconds(&story, &failed), 4.0);
         // The least that one costs, though the recording ends at once.
         story.end_ns = 13 * S;
         assert_eq!(seconds(&story, &failed[2..]), 1.0);
