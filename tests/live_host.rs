@@ -7,6 +7,7 @@ mod nginx;
 mod packets;
 mod profile_live;
 mod recording_live;
+mod requests_live;
 mod stat_live;
 mod tasks_live;
 mod top_live;

@@ -17,6 +17,7 @@ fn main() {
     println!("cargo:rerun-if-changed=bpf");
     for name in [
         "events", "sockets", "holders", "owners", "census", "calls", "packets", "tasks", "profile",
+        "requests",
     ] {
         let source = root.join("bpf").join(format!("{name}.bpf.c"));
         let built = SkeletonBuilder::new()

@@ -10,6 +10,7 @@ use ahash::AHashMap;
 use recording::tables::{Call, Counter, Event, Resource, Socket, TableSize, Thread};
 use recording::{Batch, Error, EventKind, Recording, RowRef, SourceName, Table, TcpState};
 
+use crate::account::AllRequests;
 use crate::connections::{Connections, MAX_CONNECTIONS};
 use crate::cpus::Cpus;
 use crate::processes::read_holders;
@@ -75,6 +76,8 @@ pub struct Story {
     pub devices: Devices,
     /// In which calls threads slept.
     pub sleeps: Sleeps,
+    /// Requests and their answers.
+    pub(crate) requests: AllRequests,
     /// Each kind of trouble over time.
     pub troubles: Troubles,
     sums: AHashMap<u32, Sums>,
@@ -130,6 +133,7 @@ impl Story {
             transfers: Transfers::new(manifest.start_ns, manifest.end_ns),
             devices: Devices::default(),
             sleeps: Sleeps::read(recording)?,
+            requests: AllRequests::read(recording)?,
             troubles: Troubles::new(manifest.start_ns, manifest.end_ns),
             sums: AHashMap::new(),
             names: named.map(|n| (n.inode, n.name.clone())).collect(),
@@ -296,6 +300,7 @@ impl Story {
             transfers,
             devices,
             sleeps,
+            requests,
             troubles: _, // Of any time and any kind.
             sums: _,
             names: _,
@@ -329,6 +334,10 @@ impl Story {
             of(
                 series.folded,
                 "further changes of counters were not compared",
+            ),
+            of(
+                requests.folded(),
+                "requests of further listeners and destinations were not examined",
             ),
             of(waits.folded, "further waits were not examined"),
             of(binds.folded, "further bind() calls were not examined"),

@@ -170,6 +170,14 @@ impl Waits {
         hops
     }
 
+    /// The waits of a thread that ended between two moments.
+    pub(crate) fn of(&self, tid: u32, from_ns: u64, to_ns: u64) -> impl Iterator<Item = &Waited> {
+        let of_one = self.of_tid.get(&tid).map_or(&[][..], Vec::as_slice);
+        let first = of_one.partition_point(|i| self.all[*i as usize].end_ns <= from_ns);
+        let rest = of_one[first..].iter().map(|i| &self.all[*i as usize]);
+        rest.take_while(move |w| w.end_ns <= to_ns)
+    }
+
     /// The last wait of a thread that ended by `before_ns`.
     fn latest(&self, tid: u32, before_ns: u64) -> Option<&Waited> {
         let of_one = self.of_tid.get(&tid)?;

@@ -29,13 +29,14 @@ enum {
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 enum { BPF_RB_NO_WAKEUP = 1 };
 enum { BPF_ANY = 0 };
 enum { BPF_F_NO_PREALLOC = 1, BPF_F_MMAPABLE = 1 << 10 };
-enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
+enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1, BPF_SK_STORAGE_GET_F_CREATE = 1 };
 enum { BPF_F_USER_STACK = 1 << 8 };
 /* As the kernel numbers its helpers; CO-RE is asked by name where a helper may be missing. */
 enum bpf_func_id {
@@ -58,6 +59,7 @@ enum {
 	TCP_FIN_WAIT2 = 5,
 	TCP_TIME_WAIT = 6,
 	TCP_CLOSE = 7,
+	TCP_LAST_ACK = 9,
 	TCP_LISTEN = 10,
 	TCP_NEW_SYN_RECV = 12,
 };
@@ -174,6 +176,7 @@ struct sock {
 	unsigned long sk_pacing_rate;
 	unsigned long sk_max_pacing_rate;
 	u16 sk_protocol;
+	u8 sk_shutdown;
 	u32 sk_ack_backlog;
 	u32 sk_max_ack_backlog;
 	unsigned long sk_ino;
@@ -326,6 +329,12 @@ struct sk_buff {
 	unsigned char *head;
 };
 
+struct sched_entity {
+	u64 sum_exec_runtime;
+};
+struct sched_info {
+	unsigned long long run_delay;
+};
 struct nsproxy {
 	struct net *net_ns;
 };
@@ -342,6 +351,8 @@ struct task_struct {
 	void *stack;
 	unsigned int flags;
 	unsigned int on_cpu; /* a byte since Linux 7; a signed one could not be read as either */
+	struct sched_entity se;
+	struct sched_info sched_info;
 	int pid;
 	int tgid;
 	u64 utime;
@@ -394,6 +405,13 @@ struct bpf_iter__tcp {
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
+};
+struct bpf_map;
+struct bpf_iter__bpf_sk_storage_map {
+	struct bpf_iter_meta *meta;
+	struct bpf_map *map;
+	struct sock *sk;
+	void *value;
 };
 struct bpf_iter__task_file {
 	struct bpf_iter_meta *meta;

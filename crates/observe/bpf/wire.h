@@ -451,6 +451,79 @@ struct tw_sample {
 };
 _Static_assert(sizeof(struct tw_sample) == 2080, "tw_sample is shared with Rust");
 
+/* Which end of its exchanges a socket is. */
+enum tw_role { TW_ROLE_SERVER, TW_ROLE_CLIENT };
+
+/* What the time of an exchange went with; together they are all of it. */
+enum tw_part {
+	TW_PART_ACCEPT, /* data had come before accept() gave the socket to a process, until it was read */
+	TW_PART_UNREAD, /* data had come, and our application did not read it */
+	TW_PART_RECEIVE, /* more of the message was on its way */
+	TW_PART_THINK, /* all was read: our application worked on it, or wrote the next piece */
+	TW_PART_AWAIT, /* the answer was awaited: network and peer */
+	TW_PART_SEND, /* between two writes of a message, with data in flight */
+	TW_PART_REPAIR, /* until what we had sent was retransmitted */
+	TW_PARTS,
+};
+
+/* A listener, or a destination, as exchanges are counted by. */
+struct tw_service {
+	u8 addr[16];
+	u32 netns;
+	u16 port;
+	u8 role;
+	u8 zero;
+};
+_Static_assert(sizeof(struct tw_service) == 24, "tw_service is shared with Rust");
+
+/* Eight to each power of two, from 1,024 ns on. */
+#define TW_BUCKETS 216
+
+/* What the exchanges of a service came to since the program was loaded. */
+struct tw_requests {
+	u64 exchanges;
+	u64 overlapped; /* a message began before the answer to the one before had ended */
+	u64 pushed; /* messages that nobody had asked for */
+	u64 unanswered; /* connections that closed before the answer */
+	u64 retransmits;
+	u64 ns[TW_PARTS];
+	u64 alone_ns; /* of think: one thread read and answered, and read nothing else meanwhile */
+	u64 cpu_ns; /* of alone_ns: it ran */
+	u64 runqueue_ns; /* of alone_ns: it waited for a CPU */
+	u64 slowest_ns; /* in this round */
+	u32 round;
+	u32 response[TW_BUCKETS]; /* how many took how long: the whole exchange */
+	u32 think[TW_BUCKETS];
+	u32 unread[TW_BUCKETS]; /* the wait for accept() included */
+	u32 zero;
+};
+_Static_assert(sizeof(struct tw_requests) == 2728, "tw_requests is shared with Rust");
+
+/* One exchange. */
+struct tw_exchange {
+	u64 time_ns; /* when it ended; of an open one, when it was looked at */
+	u64 began_ns;
+	u64 sock;
+	u64 ns[TW_PARTS];
+	u64 alone_ns;
+	u64 cpu_ns;
+	u64 runqueue_ns;
+	struct tw_service service;
+	u8 local_addr[16];
+	u8 remote_addr[16];
+	u16 local_port;
+	u16 remote_port;
+	u32 pid; /* of the thread that read the request; of a client, that wrote it */
+	u32 tid;
+	u32 retransmits;
+	u8 family;
+	u8 open; /* not yet answered */
+	u8 overlapped;
+	u8 zero[5];
+	char comm[16];
+};
+_Static_assert(sizeof(struct tw_exchange) == 200, "tw_exchange is shared with Rust");
+
 /* A global of a type makes it part of the object's data in BTF, and so of the Rust skeleton. */
 #define TW_SHARE(kind, type) kind type *share_##type __attribute__((unused))
 

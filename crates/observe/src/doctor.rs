@@ -14,6 +14,7 @@ use crate::host;
 use crate::kernel::{Callers, KernelBtf, Names, Symbols, hz};
 use crate::packets::{self, PacketOptions};
 use crate::profile::{self, Profile, ProfileOptions, affordable_hz};
+use crate::requests::{self, RequestOptions};
 use crate::rights::Lack;
 use crate::sampler::sources;
 use crate::sockets::{Decoder, Sockets};
@@ -86,6 +87,11 @@ fn try_sources(tick: Option<Duration>) -> Result<Vec<Source>, Error> {
     found.extend(census::checkup());
     found.extend(calls_and_packets(sock_key)?);
     found.extend(try_tasks(sock_key, &btf, &symbols.verdict));
+    found.extend(requests::checkup(&RequestOptions {
+        filter: Filter::default(),
+        ring_bytes: RING_BYTES,
+        sock_key,
+    }));
     found.extend(try_profile(affordable_hz(tick), &symbols.verdict));
     found.push(Source::optional(
         SourceName::Hz,

@@ -29,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub const ROUTE: Option<Protocol> = None;
 /// NETLINK_NETFILTER.
 pub const NETFILTER: Option<Protocol> = Some(netlink::NETFILTER);
+/// NETLINK_SOCK_DIAG.
+pub const SOCK_DIAG: Option<Protocol> = Some(netlink::SOCK_DIAG);
 /// NETLINK_GENERIC.
 pub const GENERIC: Option<Protocol> = Some(netlink::GENERIC);
 

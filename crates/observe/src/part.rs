@@ -10,6 +10,7 @@ use crate::health::HealthLog;
 use crate::options::Options;
 use crate::packets::{self, PacketOptions};
 use crate::profile;
+use crate::requests::{self, RequestOptions};
 use crate::sampler::{SampleOptions, sample};
 use crate::stacks::Stacks;
 use crate::tasks::{self, TaskOptions};
@@ -36,6 +37,8 @@ pub enum Part {
     Waits,
     /// What each thread does with its time.
     Threads,
+    /// Requests and their answers, by listener and destination.
+    Requests,
     /// What each CPU is at, many times a second.
     Profile,
 }
@@ -101,6 +104,12 @@ impl Part {
             "threads",
             When::Explaining,
             "what each thread does with its time: running, runnable, asleep, locked, on disk",
+        ),
+        (
+            Part::Requests,
+            "requests",
+            When::Explaining,
+            "requests and their answers, by listener and destination: how long, and what with",
         ),
         (
             Part::Profile,
@@ -209,6 +218,18 @@ impl Part {
                 let writer = writer.clone();
                 Worker::start("tasks", move |c| {
                     tasks::watch(&options, &writer, stacks, &health, &c)
+                })
+            }
+            Part::Requests => {
+                let options = RequestOptions {
+                    filter: options.filter.clone(),
+                    // One record a second and service, at most a few.
+                    ring_bytes: (options.ring_bytes / 16).max(4096),
+                    sock_key,
+                };
+                let writer = writer.clone();
+                Worker::start("requests", move |c| {
+                    requests::watch(&options, &writer, &health, &c)
                 })
             }
             Part::Profile => {

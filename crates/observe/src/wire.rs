@@ -16,7 +16,7 @@ macro_rules! skeleton {
         }
     )+ };
 }
-skeleton! { events sockets holders owners census calls packets tasks profile }
+skeleton! { events sockets holders owners census calls packets tasks profile requests }
 
 pub use calls::types::{tw_call, tw_call_kind, tw_call_loss};
 pub use census::types::{tw_census, tw_destination, tw_port_count};
@@ -28,6 +28,7 @@ pub use holders::types::tw_holder;
 pub use owners::types::tw_owner;
 pub use packets::types::{tw_packet, tw_packet_loss};
 pub use profile::types::tw_sample;
+pub use requests::types::{tw_exchange, tw_part, tw_requests, tw_role, tw_service};
 pub use sockets::types::{tw_listener, tw_record, tw_socket};
 pub use tasks::types::{tw_on, tw_sleep, tw_state, tw_task_kind, tw_thread, tw_wait, tw_wait_bits};
 
@@ -63,6 +64,9 @@ const _: () = {
     assert!(size_of::<tw_wait>() == 1176 && offset_of!(tw_wait, frames) == 160);
     assert!(size_of::<tw_on>() == 24 && offset_of!(tw_on, runqueue_ns) == 16);
     assert!(size_of::<tw_thread>() == 280 && offset_of!(tw_thread, comm) == 264);
+    assert!(size_of::<tw_service>() == 24 && offset_of!(tw_service, role) == 22);
+    assert!(size_of::<tw_requests>() == 2728 && offset_of!(tw_requests, response) == 132);
+    assert!(size_of::<tw_exchange>() == 200 && offset_of!(tw_exchange, comm) == 184);
     assert!(size_of::<tw_sample>() == 2080 && offset_of!(tw_sample, frames) == 48);
 };
 
@@ -80,10 +84,11 @@ macro_rules! records {
 }
 records! {
     tw_event, tw_life, tw_reset, tw_listener, tw_socket, tw_holder, tw_owner, tw_destination, tw_port_count, tw_census,
-    tw_call, tw_packet, tw_wait, tw_on, tw_thread, tw_sample, tw_filter,
+    tw_call, tw_packet, tw_wait, tw_on, tw_thread, tw_sample, tw_service, tw_requests, tw_exchange,
+    tw_filter,
     // The same struct, which each object has anew.
     census::types::tw_filter, calls::types::tw_filter, packets::types::tw_filter,
-    tasks::types::tw_filter, profile::types::tw_filter,
+    tasks::types::tw_filter, profile::types::tw_filter, requests::types::tw_filter,
 }
 
 /// The same record as another object's type: each skeleton has types of its own for what the

@@ -142,6 +142,28 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// Which end of its exchanges an end of a connection is.
+    Role = "role" {
+        /// It answers: a listener has its port.
+        Server = "server";
+        /// It asks.
+        Client = "client";
+    }
+}
+
+vocabulary! {
+    /// What of an exchange took so long.
+    Timed = "time of an exchange" {
+        /// The whole of it.
+        Response = "response";
+        /// The application's work on the answer.
+        Think = "think";
+        /// Until the application read what had come.
+        Unread = "unread";
+    }
+}
+
+vocabulary! {
     /// What a recorder says of a source.
     HealthKind = "health" {
         /// Records were lost.
@@ -204,6 +226,8 @@ vocabulary! {
         WaitRetransmit = "wait-retransmit";
         /// What threads do with their time.
         Threads = "threads";
+        /// Requests and their answers.
+        Requests = "requests";
         /// The CPU profile.
         Profile = "profile";
         /// Names of its functions.
@@ -268,6 +292,7 @@ impl SourceName {
             S::Calls | S::PortSearch => "calls",
             S::Waits | S::WaitWaker | S::WaitPacket | S::WaitRetransmit => "waits",
             S::Threads => "threads",
+            S::Requests => "requests",
             S::Profile | S::ProfileSymbols => "profile",
             S::Ports | S::Tables | S::Slabs | S::Conntrack | S::TcpMetrics => "ports",
             S::Neighbours | S::Neighbours6 | S::RouteExceptions | S::RouteExceptions6 => "ports",
@@ -287,6 +312,8 @@ pub const ALL: &[VocabularyInfo] = &[
     RetransmitKind::INFO,
     CallKind::INFO,
     Waker::INFO,
+    Role::INFO,
+    Timed::INFO,
     HealthKind::INFO,
     SourceName::INFO,
 ];

@@ -12,6 +12,7 @@ pub mod json;
 mod numbers;
 mod page;
 pub mod report;
+mod requests;
 mod screen;
 pub mod stat;
 mod style;

@@ -10,6 +10,7 @@ use explain::{
 
 use crate::numbers::number;
 use crate::page::Page;
+use crate::requests;
 use crate::style::{Look, Style};
 
 /// What is said of a recording that has no end.
@@ -355,6 +356,13 @@ fn account(service: &Service) -> String {
     let told = states.into_iter().filter(|s| share(*s) >= LEAST_SHARE);
     let told = told.map(|s| format!("{} {}", s.says(), percent(share(s))));
     let told: Vec<_> = told.collect();
+    let requests = service
+        .requests
+        .as_ref()
+        .map(|r| requests::line(service.role, r));
+    if let Some(requests) = requests.flatten() {
+        return format!("{arrow}{}{owner}: {requests}", service.at);
+    }
     format!(
         "{arrow}{}{owner}: {}, {}: {}",
         service.at,

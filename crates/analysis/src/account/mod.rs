@@ -1,6 +1,8 @@
 //! The account of time: where the time of the connections to each service went.
 
+mod exchange;
 mod ledger;
+mod requests;
 mod state;
 
 use std::collections::BTreeMap;
@@ -8,11 +10,14 @@ use std::collections::BTreeMap;
 use recording::SourceName;
 use serde::{Deserialize, Serialize};
 
+pub use exchange::{Slept, Slow};
 pub(crate) use ledger::Ledger;
+pub(crate) use requests::AllRequests;
+pub use requests::{Parts, Percentiles, Requests, Thinking, Whose};
 pub use state::{Role, Spent, State};
 
 use crate::bounded::BoundedTree;
-use crate::conn::{Conn, Outcome, Side};
+use crate::conn::{Conn, ConnId, Outcome, Side};
 use crate::place::{Endpoint, Netns};
 use crate::{Story, words};
 
@@ -47,6 +52,8 @@ pub struct Service {
     pub total_s: f64,
     /// The same by state, s: the parts sum to the total.
     pub spent_s: Spent,
+    /// Its requests and their answers; null when they were not recorded, or there were none.
+    pub requests: Option<Requests>,
 }
 
 /// Of one service, as it comes together.
@@ -59,25 +66,40 @@ struct Sums {
     /// Samples of all ends, and of those that were seen to be established, by state.
     samples: u64,
     short: Spent,
+    /// Shortest round trips of its ends, ns, and of how many ends.
+    round_trips: (u64, u64),
 }
 
 /// Where time went, the services that waited longest first; and how many ends found no room.
 pub fn account(story: &Story) -> (Vec<Service>, u64) {
     let told = story.health.sees(&SourceName::Sockets);
     let mut all: BoundedTree<(u32, Role, Endpoint), Sums, MAX_SERVICES> = BoundedTree::default();
-    for conn in &story.conns {
+    for (id, conn) in story.conns.iter().enumerate() {
         let (role, at) = place(story, conn, told);
         let Some(sums) = all.slot((conn.netns, role, at), Sums::default) else {
             continue;
         };
         sums.ends += 1;
         sums.add(story, conn, role);
+        if let Some(ns) = round_trip_ns(story, id as ConnId, conn) {
+            sums.round_trips.0 = sums.round_trips.0.saturating_add(ns);
+            sums.round_trips.1 += 1;
+        }
     }
+    let mut requests = story.requests.by_service(story);
+    // Requests are told though none of their connections were kept.
+    requests.keys().for_each(|key| {
+        all.slot(*key, Sums::default);
+    });
     let folded = all.folded();
     let services = all.iter().map(|((netns, role, at), sums)| {
         let mut spent = sums.spent;
         if sums.short.total() >= ENOUGH_SAMPLES {
             spent.share_out(&sums.short);
+        }
+        let mut asked = requests.remove(&(*netns, *role, *at));
+        if let (Some(asked), (ns, ends @ 1..)) = (&mut asked, sums.round_trips) {
+            asked.round_trip(*role, ns as f64 / ends as f64 / 1e9);
         }
         let owner = sums.owner.clone();
         let (pid, comm) = owner.unzip();
@@ -92,6 +114,7 @@ pub fn account(story: &Story) -> (Vec<Service>, u64) {
             samples: sums.samples,
             total_s: words::rounded(spent.total() as f64 / 1e9),
             spent_s: spent,
+            requests: asked,
         };
         (std::cmp::Reverse(spent.waiting()), service)
     });
@@ -133,6 +156,7 @@ impl Sums {
             self.owner = story.owner(conn);
         }
         self.spent.absorb(&spent(story, conn, role));
+
         if let Some(ledger) = story.samples(conn).and_then(|s| s.ledger.as_ref()) {
             let instants = ledger.instants(role);
             self.samples += instants.total();
@@ -142,6 +166,18 @@ impl Sums {
             }
         }
     }
+}
+
+/// The shortest round trip of a connection: that of its handshake, or of a bare acknowledgement; `None` when
+/// none was measured. (An acknowledgement that comes with the answer takes as long as the answer.)
+fn round_trip_ns(story: &Story, id: ConnId, conn: &Conn) -> Option<u64> {
+    let handshake = conn.connect_ns().filter(|_| conn.syn_retries == 0);
+    let shortest = story
+        .transfers
+        .of(id)
+        .map(|t| u64::from(t.min_rtt_us) * 1_000);
+    let known = handshake.into_iter().chain(shortest.filter(|ns| *ns > 0));
+    known.min()
 }
 
 /// Where the time of one end went.

@@ -3,7 +3,6 @@
 //! One part for both, because one walk over the sockets counts for both.
 
 mod counts;
-mod netlink;
 mod ports;
 mod slabs;
 mod sources;

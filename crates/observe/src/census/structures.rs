@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use recording::SourceName;
 
-use super::netlink::{self, GENERIC, NETFILTER, ROUTE};
+use crate::netlink::{self, GENERIC, NETFILTER, ROUTE};
 use crate::procfile::ProcFile;
 
 /// A structure of one namespace.

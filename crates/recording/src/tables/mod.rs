@@ -7,6 +7,7 @@ mod connection;
 mod health;
 mod host;
 mod namespace;
+mod request;
 mod socket;
 mod task;
 
@@ -14,6 +15,7 @@ pub use connection::{Call, Event, Packet};
 pub use health::Health;
 pub use host::{Cpu, Interrupt, Resource, TableSize};
 pub use namespace::{Counter, Setting};
+pub use request::{Exchange, Request, RequestTime};
 pub use socket::{Holder, Listener, PortUse, Socket};
 pub use task::{Frame, Process, Sample, Stack, Thread, ThreadSleep, Wait};
 
@@ -28,6 +30,9 @@ pub const ALL: &[TableInfo] = &[
     Listener::INFO,
     Holder::INFO,
     PortUse::INFO,
+    Request::INFO,
+    RequestTime::INFO,
+    Exchange::INFO,
     Process::INFO,
     Thread::INFO,
     ThreadSleep::INFO,

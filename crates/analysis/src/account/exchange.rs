@@ -1,0 +1,118 @@
+//! One of the slowest exchanges: what its time went with, and what its thread waited for.
+
+use recording::tables::Exchange;
+use serde::{Deserialize, Serialize};
+
+use super::requests::{Parts, Thinking};
+use crate::place::Endpoint;
+use crate::{Story, Waited, words};
+
+/// Waits told of one exchange.
+const MAX_WAITS: usize = 3;
+
+/// A slow exchange.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Slow {
+    /// How long it took, s; of an open one, so far.
+    pub took_s: f64,
+    /// When it began, s after the start of the recording; below zero when before it.
+    pub after_start_s: f64,
+    /// It is not answered.
+    pub open: bool,
+    /// This end of its connection.
+    pub local: Endpoint,
+    /// The other end.
+    pub remote: Endpoint,
+    /// The thread that read the request, or wrote it; null when none is known.
+    pub tid: Option<u32>,
+    /// Its command name.
+    pub comm: Option<String>,
+    /// What the time went with, s.
+    pub spent_s: Parts,
+    /// What the thread did while it thought.
+    pub thinking: Thinking,
+    /// The longest waits of the thread in that time, as far as they were recorded.
+    pub waits: Vec<Slept>,
+}
+
+/// A wait of the thread that worked on an exchange.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Slept {
+    /// How long, s.
+    pub slept_s: f64,
+    /// In which system call; null when in none.
+    pub syscall: Option<String>,
+    /// The connection whose packet ended it: the other end; null when no packet did.
+    pub awaited: Option<Endpoint>,
+    /// Command name of the task that ended it, or of what ran where it ended.
+    pub woken_by: String,
+    /// The kernel's letter for how it waited: `D` is a disk or a lock of the kernel's.
+    pub state: String,
+}
+
+impl Slow {
+    /// Of each service.
+    pub(super) const MOST: usize = 5;
+
+    /// How long it took, ns: all its parts.
+    pub(super) fn took_ns(x: &Exchange) -> u64 {
+        [
+            x.accept_ns,
+            x.unread_ns,
+            x.receive_ns,
+            x.think_ns,
+            x.await_ns,
+            x.send_ns,
+            x.repair_ns,
+        ]
+        .into_iter()
+        .fold(0, u64::saturating_add)
+    }
+
+    pub(super) fn of(story: &Story, x: &Exchange) -> Slow {
+        let s = |ns: u64| words::rounded(ns as f64 / 1e9);
+        let end_ns = x.began_ns.saturating_add(Slow::took_ns(x));
+        let waits = x.tid.map(|tid| story.waits.of(tid, x.began_ns, end_ns));
+        let mut waits: Vec<&Waited> = waits.into_iter().flatten().collect();
+        waits.sort_by_key(|w| std::cmp::Reverse(w.waited_ns));
+        waits.truncate(MAX_WAITS);
+        Slow {
+            took_s: s(Slow::took_ns(x)),
+            after_start_s: words::rounded(x.began_ns as f64 / 1e9 - story.start_ns as f64 / 1e9),
+            open: x.open,
+            local: Endpoint::new(x.local_addr, x.local_port),
+            remote: Endpoint::new(x.remote_addr, x.remote_port),
+            tid: x.tid,
+            comm: x.comm.as_ref().map(|c| c.to_string()),
+            spent_s: Parts {
+                accept: s(x.accept_ns),
+                unread: s(x.unread_ns),
+                receive: s(x.receive_ns),
+                think: s(x.think_ns),
+                awaited: s(x.await_ns),
+                send: s(x.send_ns),
+                repair: s(x.repair_ns),
+            },
+            thinking: Thinking {
+                alone: s(x.think_alone_ns),
+                cpu: s(x.think_cpu_ns),
+                runqueue: s(x.think_runqueue_ns),
+            },
+            waits: waits.into_iter().map(Slept::of).collect(),
+        }
+    }
+}
+
+impl Slept {
+    fn of(wait: &Waited) -> Slept {
+        Slept {
+            slept_s: words::rounded(wait.waited_ns as f64 / 1e9),
+            syscall: wait.syscall.as_ref().map(|c| c.to_string()),
+            awaited: wait.cause.as_ref().map(|arrival| arrival.from),
+            woken_by: wait.waker_comm.to_string(),
+            state: wait.state.to_string(),
+        }
+    }
+}

@@ -1,0 +1,431 @@
+//! The requests of a service: how many, how long, and what their time went with.
+
+use std::collections::BTreeMap;
+
+use recording::tables::{Exchange, Request, RequestTime};
+use recording::{Error, Recording, Timed};
+use serde::{Deserialize, Serialize};
+
+use super::exchange::Slow;
+use super::{Role, ServiceKey};
+use crate::bounded::BoundedTree;
+use crate::place::Endpoint;
+use crate::{Listener, Story, words};
+
+/// Services whose requests are kept apart; those of further ones are counted.
+const MAX_SERVICES: usize = 1 << 14;
+/// Buckets of a histogram: more than any recorder writes, and few enough for one that was made to hurt.
+const MAX_BUCKETS: usize = 512;
+/// Where more than this share of the exchanges overlapped, or was not asked for, requests and answers
+/// cannot be told to belong together.
+const MULTIPLEXED: f64 = 0.05;
+
+/// The requests of one service on this host, and their answers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Requests {
+    /// Exchanges that ended: a request and its answer.
+    pub exchanges: u64,
+    /// Connections that closed before the answer.
+    pub unanswered: u64,
+    /// Exchanges that had been under way for a second or longer when the recording ended.
+    pub open: u64,
+    /// More than 5 % of the exchanges overlapped (pipelining, multiplexing) or were not asked for: there are
+    /// no percentiles, and thinking may be told as receiving.
+    pub multiplexed: bool,
+    /// Segments retransmitted while the other side's next word was awaited.
+    pub retransmits: u64,
+    /// The time of all exchanges together, s.
+    pub total_s: f64,
+    /// The same by part, s: the parts sum to the total.
+    pub spent_s: Parts,
+    /// Whose time it was, s.
+    pub whose_s: Whose,
+    /// How long exchanges took; null when they are multiplexed.
+    pub response: Option<Percentiles>,
+    /// How long the application worked on each; null of a client, and when they are multiplexed.
+    pub think: Option<Percentiles>,
+    /// The shortest round trip of the connections, the average of all, s; null when none was measured.
+    pub round_trip_s: Option<f64>,
+    /// What threads did while they thought, as far as one thread did nothing else.
+    pub thinking: Thinking,
+    /// The slowest exchanges, the slowest first.
+    pub slowest: Vec<Slow>,
+}
+
+/// Time of exchanges by part, s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Parts {
+    /// Data waited for accept() and the first read after it.
+    pub accept: f64,
+    /// Data waited to be read by our application.
+    pub unread: f64,
+    /// More of the message was on its way.
+    pub receive: f64,
+    /// Our application worked.
+    pub think: f64,
+    /// The answer was awaited: network and peer.
+    pub awaited: f64,
+    /// Between two writes of a message, with data in flight.
+    pub send: f64,
+    /// Until what we had sent was retransmitted.
+    pub repair: f64,
+}
+
+impl Parts {
+    /// All of it, s.
+    pub fn total(&self) -> f64 {
+        let application = self.accept + self.unread + self.think;
+        application + self.send + self.repair + self.receive + self.awaited
+    }
+
+    /// Whose it was, where each of so many exchanges took a round trip of this many seconds.
+    fn whose(&self, role: Role, exchanges: u64, round_trip_s: Option<f64>) -> Whose {
+        let elsewhere = self.receive + self.awaited;
+        let network = match (role, round_trip_s) {
+            (Role::Client, Some(s)) => {
+                Some((s * exchanges as f64).min(self.awaited) + self.receive)
+            }
+            _ => None,
+        };
+        Whose {
+            application: self.accept + self.unread + self.think,
+            tcp: self.send + self.repair,
+            network: network.unwrap_or(0.0),
+            peer: network.map_or(0.0, |s| elsewhere - s),
+            network_or_peer: if network.is_some() { 0.0 } else { elsewhere },
+        }
+    }
+}
+
+/// Whose time the exchanges of a service took, s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Whose {
+    /// Our application: accepting, reading, thinking.
+    pub application: f64,
+    /// TCP here: repairing losses; windows and buffers that held data back.
+    pub tcp: f64,
+    /// The network: a round trip for each exchange, and what came piecemeal.
+    pub network: f64,
+    /// The other end: what is left of waiting for the answer.
+    pub peer: f64,
+    /// Network or peer, where no round trip tells them apart.
+    pub network_or_peer: f64,
+}
+
+/// How long something took, s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Percentiles {
+    /// Half took no longer.
+    pub p50_s: f64,
+    /// 90 in 100 took no longer.
+    pub p90_s: f64,
+    /// 99 in 100 took no longer.
+    pub p99_s: f64,
+}
+
+/// What threads did between reading a request and answering it, s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Thinking {
+    /// One thread read and answered, and read no other request meanwhile; of the rest of `think` nobody
+    /// can tell (event loops, work handed on).
+    pub alone: f64,
+    /// Of that, it ran.
+    pub cpu: f64,
+    /// Of that, it waited for a CPU.
+    pub runqueue: f64,
+}
+
+impl Thinking {
+    /// The thread slept: locks, disks, timers, other connections, s.
+    pub fn asleep(&self) -> f64 {
+        (self.alone - self.cpu - self.runqueue).max(0.0)
+    }
+}
+
+/// One service as it comes together.
+#[derive(Debug, Default)]
+struct Sums {
+    requests: Requests,
+    overlapped: u64,
+    last_ns: u64,
+    response: Histogram,
+    think: Histogram,
+    slowest: Vec<Exchange>,
+}
+
+/// The requests of every service, by where they came to or went.
+#[derive(Debug, Default)]
+pub(crate) struct AllRequests {
+    all: BoundedTree<ServiceKey, Sums, MAX_SERVICES>,
+}
+
+impl AllRequests {
+    pub(crate) fn read(recording: &Recording) -> Result<AllRequests, Error> {
+        let mut all = AllRequests::default();
+        for batch in recording.scan::<Request>()? {
+            for (_, row) in batch?.rows() {
+                all.add(&row);
+            }
+        }
+        for batch in recording.scan::<RequestTime>()? {
+            for (_, row) in batch?.rows() {
+                all.time(&row);
+            }
+        }
+        for batch in recording.scan::<Exchange>()? {
+            for (_, row) in batch?.rows() {
+                all.slow(row);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Services that found no room.
+    pub(crate) fn folded(&self) -> u64 {
+        self.all.folded()
+    }
+
+    fn add(&mut self, row: &Request) {
+        let key = key(row.netns, &row.role, Endpoint::new(row.addr, row.port));
+        let Some(sums) = self.all.slot(key, Sums::default) else {
+            return;
+        };
+        let r = &mut sums.requests;
+        let more = |sum: &mut u64, n: u64| *sum = sum.saturating_add(n);
+        more(&mut r.exchanges, row.exchanges);
+        more(&mut r.unanswered, row.unanswered);
+        more(&mut r.retransmits, row.retransmits);
+        more(&mut sums.overlapped, row.overlapped);
+        more(&mut sums.overlapped, row.pushed);
+        // What was under way before is told by the last row.
+        if let (Some(open), true) = (row.open, row.time_ns >= sums.last_ns) {
+            (r.open, sums.last_ns) = (open, row.time_ns);
+        }
+        let parts = &mut r.spent_s;
+        let (accept, unread, send) = (row.accept_ns, row.unread_ns, row.send_ns);
+        for (sum, ns) in [
+            (&mut parts.accept, accept),
+            (&mut parts.unread, unread),
+            (&mut parts.receive, row.receive_ns),
+            (&mut parts.think, row.think_ns),
+            (&mut parts.awaited, row.await_ns),
+            (&mut parts.send, send),
+            (&mut parts.repair, row.repair_ns),
+            (&mut r.thinking.alone, row.think_alone_ns),
+            (&mut r.thinking.cpu, row.think_cpu_ns),
+            (&mut r.thinking.runqueue, row.think_runqueue_ns),
+        ] {
+            *sum += ns as f64 / 1e9;
+        }
+    }
+
+    fn time(&mut self, row: &RequestTime) {
+        let key = key(row.netns, &row.role, Endpoint::new(row.addr, row.port));
+        if let Some(sums) = self.all.slot(key, Sums::default) {
+            match row.what {
+                Timed::Response => sums.response.add(row),
+                Timed::Think => sums.think.add(row),
+                Timed::Unread | Timed::Unknown(_) => {}
+            }
+        }
+    }
+
+    fn slow(&mut self, row: Exchange) {
+        let at = match row.role {
+            recording::Role::Server => Endpoint::new(row.local_addr, row.local_port),
+            _ => Endpoint::new(row.remote_addr, row.remote_port),
+        };
+        if let Some(sums) = self.all.slot(key(row.netns, &row.role, at), Sums::default) {
+            sums.slowest.push(row);
+            sums.slowest
+                .sort_by_key(|x| std::cmp::Reverse(Slow::took_ns(x)));
+            sums.slowest.truncate(Slow::MOST);
+        }
+    }
+
+    /// Those of each service: a listener at any address has them at the address they came to.
+    pub(crate) fn by_service(&self, story: &Story) -> BTreeMap<ServiceKey, Requests> {
+        let mut merged: BTreeMap<ServiceKey, Sums> = BTreeMap::new();
+        for ((netns, role, at), sums) in self.all.iter() {
+            let at = match role {
+                Role::Server => listener_at(story, *netns, *at),
+                Role::Client | Role::Unknown => *at,
+            };
+            merged.entry((*netns, *role, at)).or_default().absorb(sums);
+        }
+        let told = merged.into_iter();
+        told.map(|(key, sums)| (key, sums.told(story, key.1)))
+            .collect()
+    }
+}
+
+impl Requests {
+    /// Says how long a round trip is: then network and peer are told apart.
+    pub(super) fn round_trip(&mut self, role: Role, s: f64) {
+        self.round_trip_s = Some(words::rounded(s));
+        self.whose_s = self.spent_s.whose(role, self.exchanges, Some(s));
+    }
+}
+
+impl Sums {
+    fn absorb(&mut self, other: &Sums) {
+        let (r, o) = (&mut self.requests, &other.requests);
+        r.exchanges = r.exchanges.saturating_add(o.exchanges);
+        r.unanswered = r.unanswered.saturating_add(o.unanswered);
+        r.retransmits = r.retransmits.saturating_add(o.retransmits);
+        r.open = r.open.saturating_add(o.open);
+        let (p, q) = (&mut r.spent_s, &o.spent_s);
+        p.accept += q.accept;
+        p.unread += q.unread;
+        p.receive += q.receive;
+        p.think += q.think;
+        p.awaited += q.awaited;
+        p.send += q.send;
+        p.repair += q.repair;
+        r.thinking.alone += o.thinking.alone;
+        r.thinking.cpu += o.thinking.cpu;
+        r.thinking.runqueue += o.thinking.runqueue;
+        self.overlapped = self.overlapped.saturating_add(other.overlapped);
+        self.response.absorb(&other.response);
+        self.think.absorb(&other.think);
+        self.slowest.extend(other.slowest.iter().cloned());
+        self.slowest
+            .sort_by_key(|x| std::cmp::Reverse(Slow::took_ns(x)));
+        self.slowest.truncate(Slow::MOST);
+    }
+
+    fn told(self, story: &Story, role: Role) -> Requests {
+        let mut r = self.requests;
+        r.whose_s = r.spent_s.whose(role, r.exchanges, None);
+        let most = r.exchanges as f64 * MULTIPLEXED;
+        r.multiplexed = self.overlapped as f64 > most;
+        r.total_s = words::rounded(r.spent_s.total());
+        if !r.multiplexed {
+            r.response = self.response.percentiles();
+            r.think = match role {
+                Role::Server => self.think.percentiles(),
+                Role::Client | Role::Unknown => None,
+            };
+        }
+        let slowest = self.slowest.iter();
+        r.slowest = slowest.map(|x| Slow::of(story, x)).collect();
+        r
+    }
+}
+
+/// Where a server listens whose connection has this local address.
+fn listener_at(story: &Story, netns: u32, at: Endpoint) -> Endpoint {
+    let all = story.listeners.all.iter();
+    let of_port = all.filter(|l| l.netns == netns && l.local.port == at.port);
+    let exact = of_port.clone().find(|l| l.local == at);
+    // A listener of both families has the address of IPv6.
+    let like = |l: &&Listener| l.local.addr.ip().is_ipv4() == at.addr.ip().is_ipv4();
+    let mut any = of_port.filter(|l| l.local.addr.ip().is_unspecified());
+    let mut own = any.clone().filter(like);
+    exact
+        .or_else(|| own.next())
+        .or_else(|| any.next())
+        .map_or(at, |l| l.local)
+}
+
+fn key(netns: u32, role: &recording::Role, at: Endpoint) -> ServiceKey {
+    let role = match role {
+        recording::Role::Server => Role::Server,
+        recording::Role::Client => Role::Client,
+        recording::Role::Unknown(_) => Role::Unknown,
+    };
+    (netns, role, at)
+}
+
+/// How many took how long, by steps.
+#[derive(Clone, Debug, Default)]
+struct Histogram(BTreeMap<(u64, u64), u64>);
+
+impl Histogram {
+    fn add(&mut self, row: &RequestTime) {
+        let step = (row.at_least_ns, row.below_ns.unwrap_or(row.at_least_ns));
+        if self.0.len() < MAX_BUCKETS || self.0.contains_key(&step) {
+            let n = self.0.entry(step).or_default();
+            *n = n.saturating_add(row.count);
+        }
+    }
+
+    fn absorb(&mut self, other: &Histogram) {
+        for (step, count) in &other.0 {
+            let n = self.0.entry(*step).or_default();
+            *n = n.saturating_add(*count);
+        }
+    }
+
+    /// `None` when nothing was timed.
+    fn percentiles(&self) -> Option<Percentiles> {
+        Some(Percentiles {
+            p50_s: self.quantile(0.5)?,
+            p90_s: self.quantile(0.9)?,
+            p99_s: self.quantile(0.99)?,
+        })
+    }
+
+    /// What a share of all is at or below, s: within a step as if they were spread evenly over it.
+    fn quantile(&self, share: f64) -> Option<f64> {
+        let all: f64 = self.0.values().map(|n| *n as f64).sum();
+        let (wanted, mut below) = (share * all, 0.0);
+        for ((from, to), n) in &self.0 {
+            let n = *n as f64;
+            if below + n >= wanted && n > 0.0 {
+                let (from, to) = (*from as f64, *to as f64);
+                let ns = from + (to - from).max(0.0) * ((wanted - below) / n).clamp(0.0, 1.0);
+                return Some(words::rounded(ns / 1e9));
+            }
+            below += n;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn timed(steps: &[(u64, u64)]) -> Histogram {
+        let mut histogram = Histogram::default();
+        for (ns, count) in steps {
+            histogram.add(&RequestTime {
+                at_least_ns: *ns,
+                below_ns: Some(ns * 2),
+                count: *count,
+                ..RequestTime::default()
+            });
+        }
+        histogram
+    }
+
+    #[test]
+    fn percentiles_are_where_so_many_are_at_or_below() {
+        assert_eq!(Histogram::default().percentiles(), None);
+        let p = timed(&[(1_000_000, 98), (800_000_000, 2)]).percentiles();
+        let p = p.unwrap();
+        assert!((0.001..0.002).contains(&p.p50_s), "{p:?}");
+        assert!((0.8..1.6).contains(&p.p99_s), "{p:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_rise_and_stay_within_what_was_timed(
+            steps in prop::collection::vec((10..40u32, 1..1_000u64), 1..40),
+        ) {
+            let steps: Vec<_> = steps.iter().map(|(power, n)| (1 << power, *n)).collect();
+            let p = timed(&steps).percentiles().unwrap();
+            let least = steps.iter().map(|s| s.0).min().unwrap() as f64 / 1e9;
+            let most = steps.iter().map(|s| s.0 * 2).max().unwrap() as f64 / 1e9;
+            prop_assert!(p.p50_s <= p.p90_s && p.p90_s <= p.p99_s);
+            prop_assert!(p.p50_s >= least * 0.99 && p.p99_s <= most * 1.01);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What is known of the exchange of a socket, kept with the socket, and how its time is counted: at
+ * each change the time since the last one goes to one part, so that the parts are all of it. */
+#ifndef TCPWHY_EXCHANGE_H
+#define TCPWHY_EXCHANGE_H
+
+#include "common.h"
+
+/* What an end is at. */
+enum {
+	AT_NOTHING, /* no request yet, or nothing that anybody asked for */
+	AT_UNREAD, /* data waits to be read */
+	AT_THINK, /* a server has read all of it */
+	AT_SENT, /* a server has begun to answer */
+	AT_AWAIT, /* a client has asked */
+	AT_READ, /* a client has read all of the answer that came */
+	AT_END, /* closed */
+};
+
+/* A pause of a message this long, with nothing in flight, ends it: what comes then was not asked for
+ * (subscriptions, heartbeats). */
+#define PUSH_NS	 1000000000ULL
+/* Two writes nearer to each other than this are one message. */
+#define APART_NS 1000000ULL
+
+struct end {
+	struct tw_service service;
+	u64 began;
+	u64 since;
+	u64 ns[TW_PARTS];
+	u64 alone_ns, cpu_ns, runqueue_ns;
+	u64 cpu, runqueue, slept; /* of the thread when it took the request; slept: how often */
+	u32 pid, tid;
+	u32 reads; /* requests that the thread had taken by then, this one included */
+	u32 rcv_nxt, copied_seq; /* when last looked at */
+	u32 retransmits;
+	u32 weight; /* exchanges that it stands for; 0: none, it is not counted */
+	u8 at;
+	u8 unaccepted;
+	u8 taken; /* some of the request was read */
+	u8 whole; /* what came last ended a message, as far as segments tell */
+	u8 early; /* more came while we thought about a whole message */
+	u8 overlapped;
+	char comm[16];
+};
+
+/* Set by user space: one exchange in so many is counted, a power of two. */
+u32 one_in = 1;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, 1); /* BPF_F_NO_PREALLOC */
+	__type(key, int);
+	__type(value, struct end);
+} ends SEC(".maps");
+
+/* Requests that a thread has taken. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, 1);
+	__type(key, int);
+	__type(value, u32);
+} takers SEC(".maps");
+
+static __always_inline void pass(struct end *e, u32 part, u64 now)
+{
+	if (now > e->since)
+		e->ns[part] += now - e->since;
+	e->since = now;
+}
+
+static __always_inline void begin(struct end *e, u8 at, u64 now)
+{
+	__builtin_memset(e->ns, 0, sizeof(e->ns));
+	e->alone_ns = e->cpu_ns = e->runqueue_ns = 0;
+	e->began = e->since = now;
+	e->at = at;
+	e->taken = e->early = e->overlapped = e->unaccepted = 0;
+	e->retransmits = 0;
+	e->weight = one_in > 1 && bpf_get_prandom_u32() & (one_in - 1) ? 0 : one_in;
+}
+
+static __always_inline u64 total(const struct end *e)
+{
+	u64 sum = 0;
+
+	for (int i = 0; i < TW_PARTS; i++)
+		sum += e->ns[i];
+	return sum;
+}
+
+/* Eight buckets to each power of two. */
+static __always_inline u32 bucket(u64 ns)
+{
+	u32 power = 0, at;
+	u64 n = ns >> 10;
+
+	if (!n)
+		return 0;
+	for (int step = 32; step; step >>= 1)
+		if (n >> step) {
+			n >>= step;
+			power += step;
+		}
+	at = power * 8 + ((ns >> (power + 7)) & 7);
+	return at < TW_BUCKETS ? at : TW_BUCKETS - 1;
+}
+
+/* What the current thread has used so far. */
+static __always_inline void used(u64 *cpu, u64 *runqueue, u64 *slept)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+
+	*cpu = t->se.sum_exec_runtime;
+	*slept = t->nvcsw;
+	*runqueue = bpf_core_field_exists(t->sched_info.run_delay) ? t->sched_info.run_delay : 0;
+}
+
+/* The current thread takes a request up. */
+static __always_inline void take(struct end *e, const struct sock *sk)
+{
+	u64 id = bpf_get_current_pid_tgid();
+	u32 *reads;
+
+	e->taken = 1;
+	e->tid = 0;
+	/* In softirq context (sockmap, kTLS) the current thread is anybody. */
+	if (!sk->sk_lock.owned)
+		return;
+	e->pid = id >> 32;
+	bpf_get_current_comm(e->comm, sizeof(e->comm));
+	reads = bpf_task_storage_get(&takers, bpf_get_current_task_btf(), 0,
+				     BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!reads)
+		return;
+	e->tid = id;
+	e->reads = ++*reads;
+	used(&e->cpu, &e->runqueue, &e->slept);
+}
+
+/* Thinking has come to an end: was it one thread's, which did nothing else? */
+static __always_inline void thought(struct end *e, u64 now)
+{
+	u64 ns = now > e->since ? now - e->since : 0, cpu, runqueue, slept;
+	u32 *reads;
+
+	if (!e->tid || e->tid != (u32)bpf_get_current_pid_tgid())
+		return;
+	reads = bpf_task_storage_get(&takers, bpf_get_current_task_btf(), 0, 0);
+	if (!reads || *reads != e->reads)
+		return;
+	used(&cpu, &runqueue, &slept);
+	e->alone_ns += ns;
+	runqueue -= e->runqueue;
+	if (runqueue > ns)
+		runqueue = ns;
+	e->runqueue_ns += runqueue;
+	ns -= runqueue;
+	cpu -= e->cpu;
+	/* The kernel adds up a thread's time at ticks and switches. Without a sleep all the rest is it. */
+	e->cpu_ns += slept == e->slept || cpu > ns ? ns : cpu;
+}
+
+#endif

@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Source `requests`: the exchanges of each connection, from the movement of its sequence numbers, and
+ * what their time went with, summed by listener and destination in the kernel. No payload is read. */
+#include "exchange.h"
+#include "filter.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+TW_SHARE(enum, tw_part);
+TW_SHARE(enum, tw_role);
+TW_SHARE(struct, tw_requests);
+TW_SHARE(struct, tw_exchange);
+
+/* Where somebody listens: ends with these ports answer. */
+struct tw_listening {
+	u32 netns;
+	u32 port;
+};
+TW_SHARE(struct, tw_listening);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, struct tw_listening);
+	__type(value, u8);
+	__uint(max_entries, 1 << 14);
+} listening SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, 1); /* BPF_F_NO_PREALLOC */
+	__type(key, struct tw_service);
+	__type(value, struct tw_requests);
+	__uint(max_entries, 1 << 11);
+} services SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 18); /* set anew before load */
+} ring SEC(".maps");
+
+enum { LOST_RING, LOST_SERVICE, LOST_KINDS };
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, u32);
+	__type(value, u64);
+	__uint(max_entries, LOST_KINDS);
+} lost SEC(".maps");
+
+const struct tw_requests fresh;
+/* Open exchanges at least this old are told by `dump`. */
+u64 open_over_ns;
+/* The slowest exchange of each service is told once in each. */
+u32 this_round;
+
+static __always_inline void count_lost(u32 kind)
+{
+	u64 *n = bpf_map_lookup_elem(&lost, &kind);
+
+	if (n)
+		*n += 1;
+}
+
+static __always_inline bool is_server(u32 netns, u16 port)
+{
+	struct tw_listening at = {.netns = netns, .port = port};
+
+	return bpf_map_lookup_elem(&listening, &at) != NULL;
+}
+
+/* Takes up a socket that is seen for the first time. */
+static __always_inline void meet(struct end *e, const struct sock *sk, const struct tcp_sock *tp)
+{
+	const struct sock_common *skc = &sk->__sk_common;
+	u8 local[16] __attribute__((aligned(8))), remote[16] __attribute__((aligned(8)));
+	u16 port = skc->skc_num, remote_port = bpf_ntohs(skc->skc_dport);
+	u32 netns = skc->skc_net.net->ns.inum;
+
+	e->at = AT_NOTHING;
+	load_addrs(local, remote, skc);
+	if (!netns_ok(netns) || !ports_ok(port, remote_port) || !addrs_ok(local, remote)) {
+		e->at = AT_END;
+		return;
+	}
+	e->service.netns = netns;
+	if (is_server(netns, port)) {
+		e->service.role = TW_ROLE_SERVER;
+		e->service.port = port;
+		__builtin_memcpy(e->service.addr, local, 16);
+	} else {
+		e->service.role = TW_ROLE_CLIENT;
+		e->service.port = remote_port;
+		__builtin_memcpy(e->service.addr, remote, 16);
+	}
+	e->rcv_nxt = tp->rcv_nxt;
+	e->copied_seq = tp->copied_seq;
+}
+
+static __always_inline struct end *end_of(struct sock *sk, const struct tcp_sock *tp)
+{
+	struct end *e;
+	u8 state;
+
+	/* A socket of another protocol. */
+	if (!tp)
+		return NULL;
+	state = sk->__sk_common.skc_state;
+	if (state == TCP_LISTEN || state == TCP_SYN_SENT)
+		return NULL;
+	e = bpf_sk_storage_get(&ends, sk, NULL, 0);
+	if (!e) {
+		e = bpf_sk_storage_get(&ends, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+		if (!e)
+			return NULL;
+		meet(e, sk, tp);
+	}
+	return e->at == AT_END ? NULL : e;
+}
+
+/* Bytes that came and were not read; a FIN is none. */
+static __always_inline s32 unread(const struct sock *sk, const struct tcp_sock *tp)
+{
+	u32 to = tp->rcv_nxt;
+
+	if (sk->sk_shutdown & 1)
+		to--;
+	return to - tp->copied_seq;
+}
+
+static __always_inline void fill(struct tw_exchange *x, const struct end *e, const struct sock *sk)
+{
+	const struct sock_common *skc = &sk->__sk_common;
+
+	__builtin_memset(x, 0, sizeof(*x));
+	x->time_ns = e->since;
+	x->began_ns = e->began;
+	__builtin_memcpy(x->ns, e->ns, sizeof(x->ns));
+	x->alone_ns = e->alone_ns;
+	x->cpu_ns = e->cpu_ns;
+	x->runqueue_ns = e->runqueue_ns;
+	x->service = e->service;
+	x->family = load_addrs(x->local_addr, x->remote_addr, skc);
+	x->local_port = skc->skc_num;
+	x->remote_port = bpf_ntohs(skc->skc_dport);
+	x->pid = e->pid;
+	x->tid = e->tid;
+	x->retransmits = e->retransmits;
+	x->overlapped = e->overlapped;
+	__builtin_memcpy(x->comm, e->comm, sizeof(x->comm));
+}
+
+static __always_inline struct tw_requests *requests_of(const struct end *e)
+{
+	struct tw_requests *r = bpf_map_lookup_elem(&services, &e->service);
+
+	if (r)
+		return r;
+	bpf_map_update_elem(&services, &e->service, &fresh, 1 /* BPF_NOEXIST */);
+	r = bpf_map_lookup_elem(&services, &e->service);
+	if (!r)
+		count_lost(LOST_SERVICE);
+	return r;
+}
+
+#define ADD(field, n) __sync_fetch_and_add(&(field), n)
+
+static __always_inline void time_it(u32 *buckets, u64 ns, u32 weight)
+{
+	u32 at = bucket(ns);
+
+	if (at < TW_BUCKETS)
+		ADD(buckets[at], weight);
+}
+
+/* An exchange has ended. Not inlined: several programs and places end one. */
+static __noinline int count_exchange(struct end *e, struct sock *sk)
+{
+	struct tw_requests *r;
+	struct tw_exchange *x;
+	u64 took, weight;
+
+	if (!e || !sk || !e->weight)
+		return 0;
+	r = requests_of(e);
+	if (!r)
+		return 0;
+	weight = e->weight;
+	took = total(e);
+	ADD(r->exchanges, weight);
+	if (e->overlapped)
+		ADD(r->overlapped, weight);
+	if (e->retransmits)
+		ADD(r->retransmits, weight * e->retransmits);
+	for (int i = 0; i < TW_PARTS; i++)
+		if (e->ns[i])
+			ADD(r->ns[i], weight * e->ns[i]);
+	if (e->alone_ns) {
+		ADD(r->alone_ns, weight * e->alone_ns);
+		ADD(r->cpu_ns, weight * e->cpu_ns);
+		ADD(r->runqueue_ns, weight * e->runqueue_ns);
+	}
+	time_it(r->response, took, weight);
+	time_it(r->think, e->ns[TW_PART_THINK], weight);
+	time_it(r->unread, e->ns[TW_PART_UNREAD] + e->ns[TW_PART_ACCEPT], weight);
+	/* Two CPUs may both tell: one row more. */
+	if (r->round == this_round && took <= r->slowest_ns)
+		return 0;
+	r->round = this_round;
+	r->slowest_ns = took;
+	x = bpf_ringbuf_reserve(&ring, sizeof(*x), 0);
+	if (!x) {
+		count_lost(LOST_RING);
+		return 0;
+	}
+	fill(x, e, sk);
+	x->sock = sock_id(sk);
+	bpf_ringbuf_submit(x, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* A message that nobody asked for. */
+static __always_inline void count_push(struct end *e, struct sock *sk)
+{
+	struct tw_requests *r;
+
+	count_exchange(e, sk);
+	e->at = AT_NOTHING;
+	if (!e->weight)
+		return;
+	r = requests_of(e);
+	if (r)
+		ADD(r->pushed, e->weight);
+}
+
+static __always_inline void request_came(struct end *e, const struct sock *sk, u64 now)
+{
+	begin(e, AT_UNREAD, now);
+	e->unaccepted = !sk->sk_socket;
+}
+
+static __always_inline void arrived(struct end *e, struct sock *sk, const struct tcp_sock *tp, u64 now)
+{
+	u32 bytes = tp->rcv_nxt - e->rcv_nxt, mss = tp->inet_conn.icsk_ack.rcv_mss;
+	bool apart = now - e->since >= APART_NS;
+	bool was_whole = e->whole;
+
+	e->rcv_nxt = tp->rcv_nxt;
+	/* Full segments only: the message goes on, as far as one can tell. */
+	e->whole = !mss || bytes % mss;
+	switch (e->at) {
+	case AT_NOTHING:
+		if (e->service.role == TW_ROLE_SERVER)
+			request_came(e, sk, now);
+		break;
+	case AT_THINK:
+		/* It was not all of the request, or another one overtakes the answer. */
+		e->early |= was_whole && apart;
+		pass(e, TW_PART_RECEIVE, now);
+		e->at = AT_UNREAD;
+		break;
+	case AT_SENT:
+		count_exchange(e, sk);
+		request_came(e, sk, now);
+		break;
+	case AT_AWAIT:
+		pass(e, TW_PART_AWAIT, now);
+		e->at = AT_UNREAD;
+		break;
+	case AT_READ:
+		if (now - e->since >= PUSH_NS) {
+			count_push(e, sk);
+			break;
+		}
+		pass(e, TW_PART_RECEIVE, now);
+		e->at = AT_UNREAD;
+		break;
+	}
+}
+
+SEC("tp_btf/sk_data_ready")
+int on_data_ready(u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	const struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	struct end *e = end_of(sk, tp);
+
+	if (e && unread(sk, tp) > 0)
+		arrived(e, sk, tp, bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tp_btf/tcp_rcv_space_adjust")
+int on_read(u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	const struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	struct end *e = end_of(sk, tp);
+	bool server;
+
+	/* MSG_PEEK comes here, too, and moves nothing. */
+	if (!e || e->at != AT_UNREAD || tp->copied_seq == e->copied_seq)
+		return 0;
+	e->copied_seq = tp->copied_seq;
+	server = e->service.role == TW_ROLE_SERVER;
+	/* The rest of what waits is still unread. */
+	if (unread(sk, tp) > 0 && (!server || e->taken))
+		return 0;
+	pass(e, e->unaccepted ? TW_PART_ACCEPT : TW_PART_UNREAD, bpf_ktime_get_ns());
+	e->unaccepted = 0;
+	if (server && !e->taken)
+		take(e, sk);
+	if (unread(sk, tp) <= 0)
+		e->at = server ? AT_THINK : AT_READ;
+	return 0;
+}
+
+/* Data is in flight, or waits to be. */
+static __always_inline bool in_flight(const struct tcp_sock *tp)
+{
+	return (s32)(tp->write_seq - tp->snd_una) > 0;
+}
+
+static __always_inline void answer(struct end *e, struct sock *sk, const struct tcp_sock *tp,
+				   u64 now)
+{
+	switch (e->at) {
+	case AT_UNREAD:
+		/* Nothing of this request was read: this answers an older one. */
+		if (!e->taken) {
+			e->overlapped = 1;
+			return;
+		}
+		pass(e, TW_PART_UNREAD, now);
+		e->at = AT_SENT;
+		return;
+	case AT_THINK:
+		thought(e, now);
+		pass(e, TW_PART_THINK, now);
+		e->at = AT_SENT;
+		return;
+	case AT_SENT:
+		e->overlapped |= e->early && now - e->since >= APART_NS;
+		if (in_flight(tp)) {
+			pass(e, TW_PART_SEND, now);
+		} else if (now - e->since >= PUSH_NS) {
+			count_push(e, sk);
+		} else {
+			pass(e, TW_PART_THINK, now);
+		}
+		return;
+	}
+}
+
+static __always_inline void ask(struct end *e, struct sock *sk, const struct tcp_sock *tp,
+				u64 now)
+{
+	switch (e->at) {
+	case AT_READ:
+		count_exchange(e, sk);
+		/* fallthrough */
+	case AT_NOTHING:
+		begin(e, AT_AWAIT, now);
+		take(e, sk);
+		return;
+	case AT_AWAIT:
+		pass(e, in_flight(tp) ? TW_PART_SEND : TW_PART_THINK, now);
+		return;
+	case AT_UNREAD:
+		e->overlapped = 1;
+		return;
+	}
+}
+
+/* Comes for each piece that a write is cut into; the first is its start. */
+SEC("tp_btf/tcp_sendmsg_locked")
+int on_send(u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	const struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	struct end *e = end_of(sk, tp);
+
+	if (!e)
+		return 0;
+	if (e->service.role == TW_ROLE_SERVER)
+		answer(e, sk, tp, bpf_ktime_get_ns());
+	else
+		ask(e, sk, tp, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* What we had sent was lost, or taken to be: so far, the time since was the timer's. */
+SEC("tp_btf/tcp_retransmit_skb")
+int on_retransmit(u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	const struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	struct end *e = end_of(sk, tp);
+
+	if (!e || (e->at != AT_SENT && e->at != AT_AWAIT))
+		return 0;
+	pass(e, TW_PART_REPAIR, bpf_ktime_get_ns());
+	e->retransmits++;
+	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int on_state(u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	u32 old = ctx[1], new = ctx[2];
+	struct tw_listening at = {};
+	struct tw_requests *r;
+	struct end *e;
+	u8 one = 1;
+
+	if (sk->sk_protocol != IPPROTO_TCP)
+		return 0;
+	if (old == TCP_LISTEN || new == TCP_LISTEN) {
+		at.netns = sk->__sk_common.skc_net.net->ns.inum;
+		at.port = sk->__sk_common.skc_num;
+		/* One of several that share the port may go: those that are left say so again. */
+		if (new == TCP_LISTEN)
+			bpf_map_update_elem(&listening, &at, &one, BPF_ANY);
+		return 0;
+	}
+	if (new != TCP_CLOSE && new != TCP_FIN_WAIT1 && new != TCP_LAST_ACK)
+		return 0;
+	e = bpf_sk_storage_get(&ends, sk, NULL, 0);
+	if (!e || e->at == AT_END)
+		return 0;
+	switch (e->at) {
+	case AT_SENT:
+	case AT_READ:
+		count_exchange(e, sk);
+		break;
+	case AT_THINK:
+	case AT_AWAIT:
+	case AT_UNREAD:
+		r = e->weight ? requests_of(e) : NULL;
+		if (r)
+			ADD(r->unanswered, e->weight);
+		break;
+	}
+	e->at = AT_END;
+	return 0;
+}
+
+/* The exchanges that are under way. */
+SEC("iter/bpf_sk_storage_map")
+int dump(struct bpf_iter__bpf_sk_storage_map *ctx)
+{
+	struct sock *sk = ctx->sk;
+	struct end *e = ctx->value;
+	struct tw_exchange x;
+	u64 now;
+
+	if (!sk || !e)
+		return 0;
+	if (!e->weight || (e->at != AT_UNREAD && e->at != AT_THINK && e->at != AT_AWAIT))
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (now - e->began < open_over_ns)
+		return 0;
+	fill(&x, e, sk);
+	x.sock = sock_id(sk);
+	x.open = 1;
+	x.time_ns = now;
+	if (now > e->since)
+		switch (e->at) {
+		case AT_UNREAD:
+			x.ns[e->unaccepted ? TW_PART_ACCEPT : TW_PART_UNREAD] += now - e->since;
+			break;
+		case AT_THINK:
+			x.ns[TW_PART_THINK] += now - e->since;
+			break;
+		case AT_AWAIT:
+			x.ns[TW_PART_AWAIT] += now - e->since;
+			break;
+		}
+	bpf_seq_write(ctx->meta->seq, &x, sizeof(x));
+	return 0;
+}

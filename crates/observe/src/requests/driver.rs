@@ -1,0 +1,223 @@
+//! Loads and attaches the programs that follow requests; reads the sums and the slowest exchanges.
+
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, RingBuffer};
+use recording::{HealthKind, Source, SourceName, Verdict};
+
+use super::listening::listening;
+use crate::error::{Error, bpf_error};
+use crate::filter::{Filter, WireFilter};
+use crate::health::HealthLog;
+use crate::iter;
+use crate::kernel::{KernelBtf, MISSED, Missed};
+use crate::ring::{Count, RING_FULL, ring_of_bytes};
+use crate::wire::requests::{RequestsSkel, RequestsSkelBuilder};
+use crate::wire::{read, same, tw_exchange, tw_requests, tw_service};
+
+/// What to watch.
+#[derive(Clone, Debug)]
+pub struct RequestOptions {
+    /// Which connections: namespaces, ports, addresses.
+    pub filter: Filter,
+    /// Size of the ring buffer, bytes: a power of two, at least a page.
+    pub ring_bytes: u32,
+    /// Random numbers behind the ids of sockets.
+    pub sock_key: [u64; 2],
+}
+
+/// The tracepoints without which there is nothing to tell, what they pass, and since when they are there.
+const NEEDED: &[(&str, usize, &str)] = &[
+    ("sk_data_ready", 1, "Linux 6.3"),
+    ("tcp_rcv_space_adjust", 1, "Linux 4.16"),
+    ("tcp_sendmsg_locked", 4, "Linux 6.16"),
+    ("tcp_retransmit_skb", 2, "Linux 4.16"),
+    ("inet_sock_set_state", 3, "Linux 4.16"),
+];
+/// The iterator over exchanges under way.
+const DUMP: &str = "dump";
+/// What is lost, by the key of the map.
+const LOSSES: [&str; 2] = [
+    RING_FULL,
+    "exchanges of more listeners and destinations than are counted",
+];
+
+/// The loaded programs.
+pub struct Requests<'o> {
+    skel: RequestsSkel<'o>,
+    /// Drop them to stop watching; what is in the ring stays.
+    pub links: Vec<Link>,
+    dump: Link,
+    losses: [Count; LOSSES.len()],
+    missed: Missed,
+    lost: u64,
+}
+
+impl<'o> Requests<'o> {
+    /// Loads and attaches them; `Err` says why this kernel has no requests to tell.
+    pub fn attach(
+        object: &'o mut MaybeUninit<OpenObject>,
+        options: &RequestOptions,
+    ) -> Result<Result<Requests<'o>, Verdict>, Error> {
+        let btf = KernelBtf::load().map_err(Error::Kernel)?;
+        if let Some(why) = NEEDED.iter().find_map(|needed| lacks(&btf, needed)) {
+            return Ok(Err(Verdict::Unsupported(why)));
+        }
+        let failed = |what: &str, e: libbpf_rs::Error| Error::Bpf {
+            what: format!("{what} the programs that follow requests"),
+            why: bpf_error(&e),
+        };
+        let mut open = RequestsSkelBuilder::default()
+            .open(object)
+            .map_err(|e| failed("opening", e))?;
+        open.maps
+            .ring
+            .set_max_entries(options.ring_bytes)
+            .map_err(|e| failed("opening", e))?;
+        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+            rodata.sock_key = options.sock_key;
+            rodata.filter = same(&options.filter.wire().map_err(Error::Usage)?);
+        }
+        let mut skel = match open.load() {
+            Ok(skel) => skel,
+            Err(e) => return Ok(Err(Verdict::Failed(bpf_error(&e)))),
+        };
+        // Known before the first data comes: then its end answers.
+        for (netns, port) in listening(&options.filter).unwrap_or_default() {
+            let key = [netns.to_ne_bytes(), u32::from(port).to_ne_bytes()].concat();
+            let listening = &skel.maps.listening;
+            listening
+                .update(&key, &[1], MapFlags::ANY)
+                .map_err(|e| failed("telling of listeners to", e))?;
+        }
+        let ends = skel.maps.ends.as_fd();
+        let dump = skel.progs.dump.attach_iter(ends);
+        let dump = match dump {
+            Ok(dump) => dump,
+            Err(e) => return Ok(Err(Verdict::Failed(bpf_error(&e)))),
+        };
+        let mut links = Vec::new();
+        for program in skel.object_mut().progs_mut() {
+            if program.name() != DUMP {
+                match program.attach() {
+                    Ok(link) => links.push(link),
+                    Err(e) => return Ok(Err(Verdict::Failed(bpf_error(&e)))),
+                }
+            }
+        }
+        Ok(Ok(Requests {
+            skel,
+            links,
+            dump,
+            losses: Default::default(),
+            missed: Missed::default(),
+            lost: 0,
+        }))
+    }
+
+    /// The ring of the slowest exchanges.
+    pub fn ring<'r>(
+        &self,
+        mut each: impl FnMut(&tw_exchange) + 'r,
+    ) -> Result<RingBuffer<'r>, Error> {
+        ring_of_bytes(&self.skel.maps.ring, move |bytes| {
+            if let Some(exchange) = read(bytes) {
+                each(&exchange);
+            }
+        })
+    }
+
+    /// Hands every service with its sums so far to `each`; from now on another exchange is its slowest.
+    pub fn services(
+        &self,
+        mut each: impl FnMut(&tw_service, &tw_requests) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let services = &self.skel.maps.services;
+        for key in services.keys() {
+            let Ok(Some(value)) = services.lookup(&key, MapFlags::ANY) else {
+                continue;
+            };
+            if let (Some(service), Some(sums)) = (read(&key), read(&value)) {
+                each(&service, &sums)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands every exchange that has been under way for `over_ns` to `each`.
+    pub fn open(
+        &mut self,
+        over_ns: u64,
+        each: impl FnMut(&tw_exchange) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.open_over_ns = over_ns;
+        }
+        iter::run(&self.dump, "the iterator over requests", each)
+    }
+
+    /// From the next round on the slowest of each service is sought anew, and one exchange in so many is
+    /// counted.
+    pub fn next_round(&mut self, one_in: u32) {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.this_round = bss.this_round.wrapping_add(1);
+        }
+        if let Some(data) = self.skel.maps.data_data.as_deref_mut() {
+            data.one_in = one_in;
+        }
+    }
+
+    /// Says what was lost since the last call.
+    pub fn say_losses(&mut self, health: &HealthLog) -> Result<(), Error> {
+        let mut news = Vec::new();
+        for (key, why) in LOSSES.iter().enumerate() {
+            let map = &self.skel.maps.lost;
+            news.push((self.losses[key].news(map, key as u32)?, *why));
+        }
+        let missed = self.missed.news(self.skel.object());
+        news.push((missed.iter().map(|(_, n)| n).sum(), MISSED));
+        for (count, why) in news.into_iter().filter(|(n, _)| *n > 0) {
+            self.lost += count;
+            health.say(SourceName::Requests, HealthKind::Lost, count, why)?;
+        }
+        Ok(())
+    }
+
+    /// The source, with what was lost.
+    pub fn source(&self) -> Source {
+        source(Verdict::Attached).with_lost(self.lost)
+    }
+}
+
+fn lacks(btf: &KernelBtf, (tracepoint, args, since): &(&str, usize, &str)) -> Option<String> {
+    match btf.tracepoint_args(tracepoint) {
+        None => Some(format!(
+            "this kernel has no tracepoint {tracepoint} ({since})"
+        )),
+        Some(n) if n < *args => Some(format!(
+            "this kernel's {tracepoint} passes {n} of {args} arguments ({since})"
+        )),
+        Some(_) => None,
+    }
+}
+
+/// The source with this verdict.
+pub fn source(verdict: Verdict) -> Source {
+    Source::optional(
+        SourceName::Requests,
+        "requests and their answers by listener and destination: how long, and what with",
+        verdict,
+    )
+}
+
+/// Tries everything and lets go again.
+pub fn checkup(options: &RequestOptions) -> Vec<Source> {
+    let mut object = MaybeUninit::uninit();
+    vec![source(match Requests::attach(&mut object, options) {
+        Ok(Ok(_)) => Verdict::Attached,
+        Ok(Err(verdict)) => verdict,
+        Err(e) => Verdict::Failed(e.reason()),
+    })]
+}

@@ -1,0 +1,9 @@
+//! Part `requests`: requests and their answers, told from the movement of sequence numbers.
+
+mod driver;
+mod listening;
+mod rows;
+mod worker;
+
+pub use driver::{RequestOptions, checkup};
+pub use worker::watch;

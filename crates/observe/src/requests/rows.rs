@@ -1,0 +1,228 @@
+//! From the sums that the kernel keeps to the rows of `request`, `request_time` and `exchange`.
+
+use std::collections::BTreeMap;
+
+use recording::tables::{Exchange, Request, RequestTime};
+use recording::{Addr, Role, TableWriter, Timed, Writer};
+
+use crate::error::Error;
+use crate::wire::{text, tied, tw_exchange, tw_part, tw_requests, tw_role, tw_service};
+
+/// Buckets up to a power of two, in units of 2^[`UNIT`] ns.
+const STEPS: usize = 8;
+const UNIT: usize = 10;
+/// The last one has no end.
+const BUCKETS: usize = 216;
+
+/// The tables, and what each service had come to when they were last filled.
+pub struct Rows {
+    request: TableWriter<Request>,
+    time: TableWriter<RequestTime>,
+    exchange: TableWriter<Exchange>,
+    before: BTreeMap<Key, tw_requests>,
+    failed: Option<recording::Error>,
+}
+
+/// A service, in an order.
+type Key = ([u8; 16], u32, u16, u8);
+
+/// Exchanges under way, by service: how many, and the oldest.
+#[derive(Default)]
+pub struct Open(BTreeMap<Key, (u64, Option<tw_exchange>)>);
+
+impl Open {
+    /// One more.
+    pub fn take(&mut self, exchange: &tw_exchange) {
+        let (n, oldest) = self.0.entry(key(&exchange.service)).or_default();
+        *n += 1;
+        if oldest.is_none_or(|o| exchange.began_ns < o.began_ns) {
+            *oldest = Some(*exchange);
+        }
+    }
+
+    /// The oldest of each service.
+    pub fn oldest(&self) -> impl Iterator<Item = &tw_exchange> {
+        self.0.values().filter_map(|(_, oldest)| oldest.as_ref())
+    }
+}
+
+impl Rows {
+    /// Empty tables.
+    pub fn new(writer: &Writer) -> Result<Rows, Error> {
+        Ok(Rows {
+            request: writer.table()?,
+            time: writer.table()?,
+            exchange: writer.table()?,
+            before: BTreeMap::new(),
+            failed: None,
+        })
+    }
+
+    /// One of the slowest, as the ring hands it out; the first error is kept for [`seal`](Self::seal).
+    pub fn exchange(&mut self, x: &tw_exchange) {
+        if self.failed.is_none() {
+            self.failed = self.exchange.push(row(x)).err();
+        }
+    }
+
+    /// What a service has come to by now; how many exchanges have ended since it was last told.
+    pub fn service(
+        &mut self,
+        time_ns: u64,
+        at: &tw_service,
+        now: &tw_requests,
+        open: Option<&Open>,
+        one_in: u32,
+    ) -> Result<u64, Error> {
+        let before = self.before.insert(key(at), *now).unwrap_or_default();
+        let waiting = open.map(|open| open.0.get(&key(at)).map_or(0, |(n, _)| *n));
+        let rise = |of: fn(&tw_requests) -> u64| of(now).wrapping_sub(of(&before));
+        let part = |part: tw_part| {
+            let at = part.0 as usize;
+            now.ns[at].wrapping_sub(before.ns[at])
+        };
+        let row = Request {
+            time_ns,
+            netns: at.netns,
+            role: role(at),
+            addr: Addr(at.addr),
+            port: at.port,
+            exchanges: rise(|r| r.exchanges),
+            overlapped: rise(|r| r.overlapped),
+            pushed: rise(|r| r.pushed),
+            unanswered: rise(|r| r.unanswered),
+            open: waiting,
+            retransmits: rise(|r| r.retransmits),
+            accept_ns: part(tw_part::TW_PART_ACCEPT),
+            unread_ns: part(tw_part::TW_PART_UNREAD),
+            receive_ns: part(tw_part::TW_PART_RECEIVE),
+            think_ns: part(tw_part::TW_PART_THINK),
+            await_ns: part(tw_part::TW_PART_AWAIT),
+            send_ns: part(tw_part::TW_PART_SEND),
+            repair_ns: part(tw_part::TW_PART_REPAIR),
+            think_alone_ns: rise(|r| r.alone_ns),
+            think_cpu_ns: rise(|r| r.cpu_ns),
+            think_runqueue_ns: rise(|r| r.runqueue_ns),
+            one_in,
+        };
+        let happened = [
+            row.exchanges,
+            row.pushed,
+            row.unanswered,
+            row.open.unwrap_or(0),
+        ];
+        if happened == [0; 4] {
+            return Ok(0);
+        }
+        let exchanges = row.exchanges;
+        self.request.push(row)?;
+        for (what, now, before) in [
+            (Timed::Response, &now.response, &before.response),
+            (Timed::Think, &now.think, &before.think),
+            (Timed::Unread, &now.unread, &before.unread),
+        ] {
+            for (i, (now, before)) in now.iter().zip(before).enumerate() {
+                let count = now.wrapping_sub(*before);
+                if count > 0 {
+                    self.time.push(RequestTime {
+                        time_ns,
+                        netns: at.netns,
+                        role: role(at),
+                        addr: Addr(at.addr),
+                        port: at.port,
+                        what: what.clone(),
+                        at_least_ns: if i == 0 { 0 } else { bound(i) },
+                        below_ns: (i + 1 < BUCKETS).then(|| bound(i + 1)),
+                        count: count.into(),
+                    })?;
+                }
+            }
+        }
+        Ok(exchanges)
+    }
+
+    /// Seals what is there.
+    pub fn seal(&mut self) -> Result<(), Error> {
+        if let Some(failed) = self.failed.take() {
+            return Err(failed.into());
+        }
+        self.request.seal()?;
+        self.time.seal()?;
+        Ok(self.exchange.seal()?)
+    }
+
+    /// Seals it if that is due.
+    pub fn seal_if_due(&mut self) -> Result<(), Error> {
+        match self.request.is_due() || self.exchange.is_due() || self.failed.is_some() {
+            true => self.seal(),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Where a bucket begins, ns.
+fn bound(bucket: usize) -> u64 {
+    ((STEPS + bucket % STEPS) as u64) << (bucket / STEPS + UNIT - 3)
+}
+
+fn key(at: &tw_service) -> Key {
+    (at.addr, at.netns, at.port, at.role)
+}
+
+fn role(at: &tw_service) -> Role {
+    let words = tied!(from 0;
+        tw_role::TW_ROLE_SERVER => Role::Server,
+        tw_role::TW_ROLE_CLIENT => Role::Client,
+    );
+    match words.get(usize::from(at.role)) {
+        Some(role) => role.clone(),
+        None => Role::Client,
+    }
+}
+
+fn row(x: &tw_exchange) -> Exchange {
+    let part = |part: tw_part| x.ns[part.0 as usize];
+    let thread = |id: u32| (id != 0).then_some(id);
+    Exchange {
+        time_ns: x.time_ns,
+        began_ns: x.began_ns,
+        netns: x.service.netns,
+        role: role(&x.service),
+        sock: x.sock,
+        family: x.family,
+        local_addr: Addr(x.local_addr),
+        local_port: x.local_port,
+        remote_addr: Addr(x.remote_addr),
+        remote_port: x.remote_port,
+        pid: thread(x.pid),
+        tid: thread(x.tid),
+        comm: thread(x.pid).map(|_| text(&x.comm).into()),
+        open: x.open != 0,
+        overlapped: x.overlapped != 0,
+        retransmits: x.retransmits,
+        accept_ns: part(tw_part::TW_PART_ACCEPT),
+        unread_ns: part(tw_part::TW_PART_UNREAD),
+        receive_ns: part(tw_part::TW_PART_RECEIVE),
+        think_ns: part(tw_part::TW_PART_THINK),
+        await_ns: part(tw_part::TW_PART_AWAIT),
+        send_ns: part(tw_part::TW_PART_SEND),
+        repair_ns: part(tw_part::TW_PART_REPAIR),
+        think_alone_ns: x.alone_ns,
+        think_cpu_ns: x.cpu_ns,
+        think_runqueue_ns: x.runqueue_ns,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_eighths_of_powers_of_two() {
+        assert_eq!(bound(0), 1 << UNIT);
+        assert_eq!([bound(8), bound(9), bound(16)], [2048, 2304, 4096]);
+        assert_eq!(tw_requests::default().response.len(), BUCKETS);
+        let last = bound(BUCKETS - 1);
+        assert!((60_000_000_000..130_000_000_000).contains(&last), "{last}");
+    }
+}

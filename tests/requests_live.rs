@@ -1,0 +1,294 @@
+//! `--with requests`: what an exchange's time went with, against what the program at each end measured.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::live::{Done, Live, Space};
+use crate::common::need_root;
+use recording::Role;
+use recording::tables::{Exchange, Request};
+use rustix::net::{RecvFlags, recv};
+
+/// Exchanges of each case: the times of all together are compared.
+const TIMES: u32 = 20;
+
+/// A recording of exchanges in a namespace of the test's own.
+struct Recorded {
+    done: Done,
+    /// What the server says it did, by its own clock: within what is told of it.
+    worked: Duration,
+    /// How long the client waited, by its own clock: what is told is within that.
+    asked: Duration,
+}
+
+impl Recorded {
+    /// Records while a server and a client each work on their end of one connection, in two threads.
+    fn of(
+        serve: impl FnOnce(TcpListener) -> Duration + Send,
+        ask: impl FnOnce(SocketAddr) -> Duration + Send,
+    ) -> Recorded {
+        let space = Space::new("requests");
+        let inode = space.inode().to_string();
+        let live = Live::begin(&["--with", "requests", "--netns", &inode]);
+        let (worked, asked) = space.inside(|| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let at = listener.local_addr().unwrap();
+            thread::scope(|scope| {
+                let (server, client) = (scope.spawn(|| serve(listener)), scope.spawn(|| ask(at)));
+                let asked = client.join().unwrap();
+                (server.join().unwrap(), asked)
+            })
+        });
+        let done = live.end();
+        done.assert_whole();
+        Recorded {
+            done,
+            worked,
+            asked,
+        }
+    }
+
+    /// The sum of a column over the rows of one role.
+    fn sum(&self, role: Role, column: fn(&Request) -> u64) -> u64 {
+        let rows = self.done.rows::<Request>();
+        rows.iter().filter(|r| r.role == role).map(column).sum()
+    }
+
+    fn time(&self, role: Role, column: fn(&Request) -> u64) -> Duration {
+        Duration::from_nanos(self.sum(role, column))
+    }
+
+    fn whole(&self, role: Role) -> Duration {
+        self.time(role, |r| {
+            [
+                r.accept_ns,
+                r.unread_ns,
+                r.receive_ns,
+                r.think_ns,
+                r.await_ns,
+                r.send_ns,
+                r.repair_ns,
+            ]
+            .iter()
+            .sum()
+        })
+    }
+
+    /// What is told lies between what the server measured within it and what the client measured around it,
+    /// however busy the host is.
+    #[track_caller]
+    fn assert_between(&self, what: &str, said: Duration) {
+        let (least, most) = (self.worked, self.asked);
+        let rows = self.done.rows::<Request>();
+        let between = (least..=most).contains(&said);
+        assert!(
+            between,
+            "{what}: {said:?}, not {least:?} to {most:?}: {rows:#?}"
+        );
+    }
+}
+
+/// Asks so many times; how long the answers took.
+fn ask_and_wait(at: SocketAddr) -> Duration {
+    let mut conn = TcpStream::connect(at).unwrap();
+    conn.set_nodelay(true).unwrap();
+    let began = Instant::now();
+    for _ in 0..TIMES {
+        conn.write_all(&[1; 100]).unwrap();
+        conn.read_exact(&mut [0; 200]).unwrap();
+    }
+    began.elapsed()
+}
+
+/// Answers each request after `work`; how long all of that took.
+fn answer_after(listener: &TcpListener, work: impl Fn()) -> Duration {
+    let (mut conn, _) = listener.accept().unwrap();
+    conn.set_nodelay(true).unwrap();
+    let (mut request, mut worked) = ([0; 100], Duration::ZERO);
+    while conn.read_exact(&mut request).is_ok() {
+        let began = Instant::now();
+        work();
+        worked += began.elapsed();
+        conn.write_all(&[2; 200]).unwrap();
+    }
+    worked
+}
+
+fn spin(time: Duration) {
+    let began = Instant::now();
+    while began.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn a_server_that_sleeps_thinks_and_its_client_awaits_it() {
+    need_root();
+    let think = Duration::from_millis(20);
+    let recorded = Recorded::of(|l| answer_after(&l, || thread::sleep(think)), ask_and_wait);
+    for role in [Role::Server, Role::Client] {
+        assert_eq!(
+            recorded.sum(role.clone(), |r| r.exchanges),
+            u64::from(TIMES)
+        );
+        recorded.assert_between("all of it", recorded.whole(role));
+    }
+    let thought = recorded.time(Role::Server, |r| r.think_ns);
+    recorded.assert_between("thinking", thought);
+    let awaited = recorded.time(Role::Client, |r| r.await_ns);
+    recorded.assert_between("awaiting", awaited);
+    // One thread did it, and did not run.
+    assert_eq!(recorded.time(Role::Server, |r| r.think_alone_ns), thought);
+    let ran = recorded.time(Role::Server, |r| r.think_cpu_ns);
+    assert!(ran < thought / 4, "ran {ran:?} of {thought:?}");
+    // The slowest is told, with its thread.
+    let slow = recorded.done.rows::<Exchange>();
+    let slow: Vec<_> = slow.iter().filter(|x| x.role == Role::Server).collect();
+    assert!(slow.iter().any(|x| x.think_ns >= think.as_nanos() as u64));
+    assert!(slow.iter().all(|x| x.pid == Some(std::process::id())));
+}
+
+#[test]
+fn a_server_that_computes_is_on_a_cpu_or_waits_for_one() {
+    need_root();
+    let think = Duration::from_millis(10);
+    let recorded = Recorded::of(|l| answer_after(&l, || spin(think)), ask_and_wait);
+    let thought = recorded.time(Role::Server, |r| r.think_ns);
+    recorded.assert_between("thinking", thought);
+    let busy = recorded.time(Role::Server, |r| r.think_cpu_ns + r.think_runqueue_ns);
+    recorded.assert_between("on a CPU or waiting for one", busy);
+}
+
+#[test]
+fn what_waits_to_be_read_and_to_be_accepted_is_told_apart_from_thinking() {
+    need_root();
+    let late = Duration::from_millis(30);
+    let (asked, has_asked) = channel();
+    let serve = move |listener: TcpListener| {
+        // The request is there before accept() is called.
+        has_asked.recv().unwrap();
+        let mut slept = Duration::ZERO;
+        let mut sleep = |time| {
+            let began = Instant::now();
+            thread::sleep(time);
+            slept += began.elapsed();
+        };
+        sleep(late * 4);
+        let (mut conn, _) = listener.accept().unwrap();
+        conn.set_nodelay(true).unwrap();
+        let mut request = [0; 100];
+        // Looking at it is not reading it.
+        while recv(&conn, &mut request, RecvFlags::PEEK).is_ok_and(|(n, _)| n > 0) {
+            sleep(late);
+            conn.read_exact(&mut request).unwrap();
+            conn.write_all(&[2; 200]).unwrap();
+        }
+        slept
+    };
+    let ask = move |at: SocketAddr| {
+        let mut conn = TcpStream::connect(at).unwrap();
+        conn.set_nodelay(true).unwrap();
+        let began = Instant::now();
+        for _ in 0..TIMES {
+            conn.write_all(&[1; 100]).unwrap();
+            // Only the first is waited for.
+            let _ = asked.send(());
+            conn.read_exact(&mut [0; 200]).unwrap();
+        }
+        began.elapsed()
+    };
+    let recorded = Recorded::of(serve, ask);
+    assert_eq!(
+        recorded.sum(Role::Server, |r| r.exchanges),
+        u64::from(TIMES)
+    );
+    let accept = recorded.time(Role::Server, |r| r.accept_ns);
+    assert!(accept >= late * 4, "{accept:?}");
+    let unread = recorded.time(Role::Server, |r| r.accept_ns + r.unread_ns);
+    recorded.assert_between("not accepting and not reading", unread);
+    let thought = recorded.time(Role::Server, |r| r.think_ns);
+    assert!(thought < unread / 4, "{thought:?} of thinking");
+}
+
+#[test]
+fn a_request_that_comes_in_pieces_is_received_and_one_that_nobody_answers_is_open() {
+    need_root();
+    let pause = Duration::from_millis(30);
+    let serve = |listener: TcpListener| {
+        let (mut conn, _) = listener.accept().unwrap();
+        let mut request = [0; 300];
+        conn.read_exact(&mut request).unwrap();
+        conn.write_all(&[2; 200]).unwrap();
+        // The second is read, and never answered.
+        conn.read_exact(&mut request).unwrap();
+        thread::sleep(Duration::from_millis(2500));
+        Duration::ZERO
+    };
+    let ask = |at: SocketAddr| {
+        let mut conn = TcpStream::connect(at).unwrap();
+        conn.set_nodelay(true).unwrap();
+        let began = Instant::now();
+        for _ in 0..3 {
+            conn.write_all(&[1; 100]).unwrap();
+            thread::sleep(pause);
+        }
+        conn.read_exact(&mut [0; 200]).unwrap();
+        let took = began.elapsed();
+        conn.write_all(&[1; 300]).unwrap();
+        thread::sleep(Duration::from_millis(2500));
+        took
+    };
+    let recorded = Recorded::of(serve, ask);
+    // What came was read a moment later, on a busy host a long one.
+    let came = recorded.time(Role::Server, |r| r.receive_ns + r.unread_ns);
+    assert!(
+        (pause * 2..=recorded.asked + pause).contains(&came),
+        "{came:?}"
+    );
+    assert!(recorded.sum(Role::Server, |r| r.receive_ns) > 0);
+    let rows = recorded.done.rows::<Request>();
+    for role in [Role::Server, Role::Client] {
+        let mut of_role = rows.iter().filter(|r| r.role == role);
+        assert!(of_role.any(|r| r.open == Some(1)), "{role}: {rows:#?}");
+    }
+    assert_eq!(recorded.sum(Role::Server, |r| r.overlapped), 0);
+}
+
+#[test]
+fn answers_that_come_late_beside_other_requests_are_said_to_overlap() {
+    need_root();
+    let serve = |listener: TcpListener| {
+        let (mut conn, _) = listener.accept().unwrap();
+        conn.set_nodelay(true).unwrap();
+        let mut request = [0; 100];
+        for _ in 0..TIMES {
+            // Two requests are under way before either is answered.
+            conn.read_exact(&mut request).unwrap();
+            conn.read_exact(&mut request).unwrap();
+            for _ in 0..2 {
+                thread::sleep(Duration::from_millis(5));
+                conn.write_all(&[2; 200]).unwrap();
+            }
+        }
+        Duration::ZERO
+    };
+    let ask = |at: SocketAddr| {
+        let mut conn = TcpStream::connect(at).unwrap();
+        conn.set_nodelay(true).unwrap();
+        for _ in 0..TIMES {
+            for _ in 0..2 {
+                conn.write_all(&[1; 100]).unwrap();
+                thread::sleep(Duration::from_millis(5));
+            }
+            conn.read_exact(&mut [0; 400]).unwrap();
+        }
+        Duration::ZERO
+    };
+    let recorded = Recorded::of(serve, ask);
+    let overlapped = recorded.sum(Role::Server, |r| r.overlapped);
+    let exchanges = recorded.sum(Role::Server, |r| r.exchanges);
+    assert!(overlapped * 2 > exchanges, "{overlapped} of {exchanges}");
+}
