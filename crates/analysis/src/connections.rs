@@ -2,7 +2,7 @@
 
 use std::collections::hash_map::Entry;
 
-use ahash::AHashMap;
+use ahash::{AHashMap, AHashSet};
 use recording::tables::{Event, Socket};
 use recording::{RowRef, TcpState};
 
@@ -11,7 +11,7 @@ use super::place::{Endpoint, EventRow};
 use crate::Activity;
 use crate::account::Ledger;
 
-/// Connections kept one by one; those beyond are counted. 2^20 of them take about 250 MB.
+/// Connections kept one by one. 2^20 of them take about 250 MB.
 pub const MAX_CONNECTIONS: usize = 1 << 20;
 /// Connections whose samples are kept.
 const MAX_SAMPLED: usize = 1 << 18;
@@ -25,20 +25,29 @@ pub struct Connections {
     pub samples: Vec<Sampled>,
     /// The latest connection of each socket. It stays after its end: a late sample of a closed
     /// socket must not look like a new one.
-    of_sock: AHashMap<u64, ConnId>,
+    pub(super) of_sock: AHashMap<u64, ConnId>,
     /// Established ends that wait for their other end to show up, by (local, remote).
-    unpaired: AHashMap<(Endpoint, Endpoint), ConnId>,
+    pub(super) unpaired: AHashMap<(Endpoint, Endpoint), ConnId>,
+    /// How many may be kept.
+    pub(super) most: usize,
+    /// How many have ended since room was looked for.
+    pub(super) ended: usize,
     /// Connections beyond the bound.
     pub folded: u64,
+    /// Sockets of such that there was no room for; what they tell later is of no new connection.
+    away: AHashSet<u64>,
+    /// Samples of connections beyond the bound of those that are sampled.
+    pub unsampled: u64,
     /// Ends older than the recording, by the inode of their file: nobody saw who called connect().
     pub unowned: AHashMap<u64, ConnId>,
 }
 
 impl Connections {
-    /// None yet of a recording that began then.
-    pub fn since(start_ns: u64) -> Connections {
+    /// None yet of a recording that began then; at most so many are kept.
+    pub fn since(start_ns: u64, most: usize) -> Connections {
         Connections {
             start_ns,
+            most,
             ..Connections::default()
         }
     }
@@ -70,6 +79,7 @@ impl Connections {
         });
         let id = match (pending, old) {
             (Some(id), _) => id,
+            (None, TcpState::SynSent) if self.is_away(row.sock) => return,
             (None, TcpState::SynSent) => {
                 // connect() was called before the recording began.
                 let mut conn = Conn::new(row.netns, Side::Older, local(row), remote(row));
@@ -112,7 +122,7 @@ impl Connections {
             None if matches!(old, TcpState::SynSent | TcpState::Listen) || old.is_half_open() => {
                 return;
             }
-            None if self.of_sock.contains_key(&sock) => return,
+            None if self.of_sock.contains_key(&sock) || self.away.remove(&sock) => return,
             None => {
                 let conn = Conn::new(row.netns, Side::Older, local(row), remote(row));
                 let Some(id) = self.push(Some(sock), conn) else {
@@ -124,6 +134,7 @@ impl Connections {
         };
         let conn = &mut self.all[id as usize];
         conn.ended_ns = Some(row.time_ns);
+        self.ended += 1;
         conn.closed_first = row.old_state.as_ref().is_some_and(TcpState::closed_first);
         conn.peer_closed = row.old_state.as_ref().is_some_and(TcpState::peer_closed);
         conn.close_row = Some(at);
@@ -202,6 +213,7 @@ impl Connections {
         let id = match known {
             Some(id) if self.all[id as usize].ended_ns.is_some() => return None,
             Some(id) => id,
+            None if self.is_away(Some(row.sock)) => return None,
             // connect() was called before the recording, and nothing answered.
             None if *state == TcpState::SynSent => {
                 let mut conn = Conn::new(row.netns, Side::Older, here, there);
@@ -282,21 +294,30 @@ impl Connections {
                     ledger,
                 });
             }
-            None => {}
+            None => self.unsampled += 1,
         }
     }
 
     fn push(&mut self, sock: Option<u64>, conn: Conn) -> Option<ConnId> {
-        if self.all.len() >= MAX_CONNECTIONS {
+        if self.all.len() >= self.most {
             self.folded += 1;
+            if let Some(sock) = sock.filter(|_| self.away.len() < MAX_CONNECTIONS) {
+                self.away.insert(sock);
+            }
             return None;
         }
         let id = self.all.len() as ConnId;
         self.all.push(conn);
         if let Some(sock) = sock {
+            self.away.remove(&sock);
             self.of_sock.insert(sock, id);
         }
         Some(id)
+    }
+
+    /// Whether the socket is of a connection that there was no room for.
+    fn is_away(&self, sock: Option<u64>) -> bool {
+        sock.is_some_and(|sock| self.away.contains(&sock))
     }
 
     /// The connection that the socket is now; `None` after its end.

@@ -38,7 +38,7 @@ impl Cpus {
         for batch in recording.scan::<Row>()? {
             for (at, row) in batch?.rows() {
                 let first = || [(row.clone(), at), (row.clone(), at)];
-                if let Some(known) = cpus.by_number.slot(row.cpu, first) {
+                if let Some(known) = cpus.by_number.first_come(row.cpu, first) {
                     known[1] = (row, at);
                 }
             }

@@ -3,7 +3,7 @@
 use recording::tables::Resource;
 use recording::{RowRef, Text};
 
-use crate::bounded::BoundedTree;
+use crate::bounded::{BoundedTree, Interest};
 
 /// Devices followed; a host with many containers has thousands.
 const MAX_DEVICES: usize = 1 << 14;
@@ -20,7 +20,18 @@ pub struct Devices {
 struct Sent {
     first: (u64, f64),
     last: (u64, f64),
+    rows: u64,
     row: RowRef,
+}
+
+/// By what it sent.
+impl Interest for Sent {
+    fn interest(&self) -> u64 {
+        (self.last.1 - self.first.1).max(0.0) as u64
+    }
+    fn counted(&self) -> u64 {
+        self.rows
+    }
 }
 
 impl Devices {
@@ -40,11 +51,11 @@ impl Devices {
             .slot((row.netns, row.instance.clone()), || Sent {
                 first: point,
                 last: point,
+                rows: 0,
                 row: at,
             });
-        if let Some(sent) = sent {
-            (sent.last, sent.row) = (point, at);
-        }
+        (sent.last, sent.row) = (point, at);
+        sent.rows += 1;
     }
 
     /// The devices other than loopback that sent: name, bytes per second, a row.

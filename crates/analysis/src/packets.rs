@@ -7,8 +7,9 @@ use recording::{Addr, EventKind, RowRef, Text};
 use super::flags::opens;
 use super::listeners::Listeners;
 use super::place::Endpoint;
+use crate::bounded::{Interest, fold_list};
 
-/// More groups than this (a scan over all ports) are counted together.
+/// Of more groups than this (a scan over all ports) the smallest are counted together.
 const MAX_GROUPS: usize = 65_536;
 /// Rows and remote addresses kept per group; the rest is counted.
 const KEPT_ROWS: usize = 3;
@@ -79,6 +80,17 @@ pub struct Group {
     pub rows: Vec<RowRef>,
     /// The first remote addresses seen and how often each.
     pub remotes: Vec<(Addr, u64)>,
+    key: Key,
+}
+
+/// By how often it happened.
+impl Interest for Group {
+    fn interest(&self) -> u64 {
+        self.count
+    }
+    fn counted(&self) -> u64 {
+        self.count
+    }
 }
 
 /// The last ACK of a handshake, dropped because the listener's accept queue was full: with a
@@ -138,11 +150,7 @@ impl Packets {
         };
         let index = match self.by_key.get(&key) {
             Some(index) => *index,
-            None if self.groups.len() < MAX_GROUPS => self.push(key, row),
-            None => {
-                self.folded += 1;
-                return;
-            }
+            None => self.push(key, row),
         };
         let group = &mut self.groups[index as usize];
         group.count += 1;
@@ -160,8 +168,17 @@ impl Packets {
     }
 
     fn push(&mut self, key: Key, row: &Event) -> u32 {
+        if self.groups.len() >= MAX_GROUPS {
+            self.folded += fold_list(&mut self.groups);
+            self.by_key.clear();
+            self.by_place.clear();
+            for index in 0..self.groups.len() as u32 {
+                self.index(index);
+            }
+        }
         let index = self.groups.len() as u32;
         self.groups.push(Group {
+            key,
             what: key.what,
             netns: key.netns,
             local: key.local,
@@ -174,10 +191,16 @@ impl Packets {
             rows: Vec::new(),
             remotes: Vec::new(),
         });
+        self.index(index);
+        index
+    }
+
+    /// Makes a group found.
+    fn index(&mut self, index: u32) {
+        let key = self.groups[index as usize].key;
         self.by_key.insert(key, index);
         let place = (key.netns, key.local);
         self.by_place.entry(place).or_default().push(index);
-        index
     }
 
     /// A small number for a name; 0 for none.

@@ -4,7 +4,7 @@ use recording::tables::PortUse;
 use recording::{Addr, Error, Recording, RowRef};
 
 use super::place::Endpoint;
-use crate::bounded::BoundedMap;
+use crate::bounded::{BoundedMap, Interest};
 
 /// Destinations followed; the recorder counts fewer.
 const MAX_DESTINATIONS: usize = 100_000;
@@ -29,6 +29,18 @@ pub struct Use {
     pub range: (u16, u16),
     /// Ports of the range, without those set aside.
     pub capacity: u64,
+    /// How often they were counted.
+    times: u64,
+}
+
+/// By how near it came to the last port.
+impl Interest for Use {
+    fn interest(&self) -> u64 {
+        self.most.used.saturating_mul(1_000) / self.capacity
+    }
+    fn counted(&self) -> u64 {
+        self.times
+    }
 }
 
 /// One count.
@@ -70,13 +82,14 @@ impl Ports {
             time_wait: row.time_wait.into(),
         };
         let ports = u64::from(row.range_high.saturating_sub(row.range_low)) + 1;
-        let of_path = self.by_path.slot(path, || Use {
+        let known = self.by_path.slot(path, || Use {
             first: now,
             most: now,
             range: (row.range_low, row.range_high),
             capacity: ports.saturating_sub(row.reserved.into()).max(1),
+            times: 0,
         });
-        let Some(known) = of_path else { return };
+        known.times += 1;
         if now.used > known.most.used {
             known.most = now;
         }

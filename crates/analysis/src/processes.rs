@@ -7,7 +7,7 @@ use recording::tables::{Holder, Process};
 use recording::{Error, Recording, RowRef, Text};
 use serde::{Deserialize, Serialize};
 
-use crate::bounded::BoundedMap;
+use crate::bounded::{BoundedMap, Interest};
 use crate::conn::ConnId;
 use crate::words;
 
@@ -145,6 +145,18 @@ pub struct Seen {
     last: Cpu,
 }
 
+/// One that was stopped or blocked before one that was busy, that before one that slept.
+impl Interest for Seen {
+    fn interest(&self) -> u64 {
+        let hung = u64::from(self.stopped) + u64::from(self.blocked);
+        let used_ms = self.last.used_ms.saturating_sub(self.first.used_ms);
+        hung << 32 | used_ms.min(u32::MAX.into())
+    }
+    fn counted(&self) -> u64 {
+        self.samples.into()
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Cpu {
     time_ns: u64,
@@ -190,7 +202,6 @@ impl Processes {
             first: cpu,
             last: cpu,
         });
-        let Some(seen) = seen else { return };
         seen.samples += 1;
         let stopped = matches!(&*state, "T" | "t");
         seen.stopped += u32::from(stopped);

@@ -6,6 +6,7 @@ use recording::{Error, EventKind, Recording, RowRef, TcpState, Text};
 
 use super::conn::{Conn, ConnId};
 use super::flags::opens;
+use super::fold::Moved;
 use super::place::{Endpoint, EventRow};
 use crate::stacks::functions;
 
@@ -143,6 +144,22 @@ fn is_open(state: Option<&TcpState>) -> bool {
 }
 
 impl Resets {
+    /// The connections that sent or got one.
+    pub(super) fn conns(&self) -> AHashSet<ConnId> {
+        let sent = self.sent.iter().filter_map(|s| s.conn);
+        sent.chain(self.received.keys().copied()).collect()
+    }
+
+    /// Connections have other ids now.
+    pub(super) fn moved(&mut self, moved: &Moved) {
+        for sent in &mut self.sent {
+            sent.conn = sent.conn.and_then(|id| moved.to(id));
+        }
+        let received = std::mem::take(&mut self.received).into_iter();
+        let received = received.filter_map(|(id, got)| Some((moved.to(id)?, got)));
+        self.received = received.collect();
+    }
+
     /// Takes note of an event; `conn` is that of its socket.
     pub(super) fn event(
         &mut self,

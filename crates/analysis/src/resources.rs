@@ -3,7 +3,7 @@
 use recording::tables::Resource;
 use recording::{RowRef, Text};
 
-use crate::bounded::BoundedTree;
+use crate::bounded::{BoundedTree, Interest};
 
 /// Lines followed; a host has some hundreds.
 const MAX_LINES: usize = 100_000;
@@ -23,6 +23,17 @@ pub struct Line {
     pub last: f64,
     pub limit: Option<f64>,
     pub row: RowRef,
+    rows: u64,
+}
+
+/// What rose, and what has a limit, before what stood still.
+impl Interest for Line {
+    fn interest(&self) -> u64 {
+        (self.rise() > 0.0 || self.limit.is_some()).into()
+    }
+    fn counted(&self) -> u64 {
+        self.rows
+    }
 }
 
 impl Resources {
@@ -39,8 +50,9 @@ impl Resources {
             last: row.value,
             limit: row.limit,
             row: at,
+            rows: 0,
         });
-        let Some(line) = line else { return };
+        line.rows += 1;
         (line.last, line.limit, line.row) = (row.value, row.limit, at);
     }
 

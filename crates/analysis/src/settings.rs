@@ -43,7 +43,7 @@ impl Settings {
             for (at, row) in batch?.rows() {
                 let key = (row.netns, Box::from(&*row.name));
                 let value = (row.value, at);
-                if let Some(known) = settings.values.slot(key, || value.clone()) {
+                if let Some(known) = settings.values.first_come(key, || value.clone()) {
                     *known = value;
                 }
             }

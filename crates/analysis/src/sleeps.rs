@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use recording::tables::ThreadSleep;
 use recording::{Error, Recording, RowRef, Text};
 
-use crate::bounded::BoundedMap;
+use crate::bounded::{BoundedMap, Interest};
 
 /// Processes followed.
 const MAX_PROCESSES: usize = 1 << 15;
@@ -15,7 +15,22 @@ const KEPT_ROWS: usize = 3;
 /// What processes slept in.
 #[derive(Debug, Default)]
 pub struct Sleeps {
-    by_pid: BoundedMap<u32, BTreeMap<Text, Slept>, MAX_PROCESSES>,
+    by_pid: BoundedMap<u32, Calls, MAX_PROCESSES>,
+}
+
+/// The system calls of one process.
+#[derive(Debug, Default)]
+struct Calls(BTreeMap<Text, Slept>);
+
+/// By how long it slept.
+impl Interest for Calls {
+    fn interest(&self) -> u64 {
+        self.0.values().fold(0, |sum, s| sum.saturating_add(s.ns))
+    }
+    fn counted(&self) -> u64 {
+        let counts = self.0.values().map(|s| s.count);
+        counts.fold(0, u64::saturating_add)
+    }
 }
 
 /// Sleep in one system call.
@@ -43,10 +58,8 @@ impl Sleeps {
     }
 
     fn add(&mut self, at: RowRef, row: ThreadSleep) {
-        let Some(calls) = self.by_pid.slot(row.pid, BTreeMap::new) else {
-            return;
-        };
-        let slept = calls.entry(row.syscall).or_default();
+        let calls = self.by_pid.slot(row.pid, Calls::default);
+        let slept = calls.0.entry(row.syscall).or_default();
         slept.ns = slept.ns.saturating_add(row.sleep_ns);
         slept.count = slept.count.saturating_add(row.count);
         if slept.rows.len() < KEPT_ROWS {
@@ -56,7 +69,7 @@ impl Sleeps {
 
     /// The system call in which a process slept longest.
     pub fn longest(&self, pid: u32) -> Option<(&str, &Slept)> {
-        let calls = self.by_pid.get(&pid)?.iter();
+        let calls = self.by_pid.get(&pid)?.0.iter();
         let (call, slept) = calls.max_by_key(|(_, slept)| slept.ns)?;
         Some((call, slept))
     }

@@ -3,7 +3,7 @@
 use recording::tables::{Event, Socket};
 use recording::{Addr, RowRef};
 
-use crate::bounded::BoundedMap;
+use crate::bounded::{BoundedMap, Interest};
 
 /// Pairs of addresses of which is kept what passed; a host talks to fewer.
 const MAX_WAYS: usize = 1 << 16;
@@ -31,6 +31,18 @@ pub struct Passed {
     /// The largest mean of the segments that one connection got acknowledged between two samples,
     /// bytes: one of them was as large as that.
     pub mean: u32,
+    /// How often something did.
+    times: u64,
+}
+
+/// By when something passed last: a segment that hangs now is held against that.
+impl Interest for Passed {
+    fn interest(&self) -> u64 {
+        self.since_ns
+    }
+    fn counted(&self) -> u64 {
+        self.times
+    }
 }
 
 /// What a sample shows to have been acknowledged since the one before.
@@ -49,21 +61,22 @@ impl Ways {
         self.0.folded()
     }
 
-    fn of(&mut self, way: Way) -> Option<&mut Passed> {
-        self.0.slot(way, Passed::default)
+    fn of(&mut self, way: Way) -> &mut Passed {
+        let passed = self.0.slot(way, Passed::default);
+        passed.times += 1;
+        passed
     }
 
     /// A handshake was completed: a packet of either end was answered.
     pub(super) fn established(&mut self, row: &Event) {
         let way = (row.netns, row.local_addr, row.remote_addr);
-        if let Some(passed) = self.of(way) {
-            passed.since_ns = passed.since_ns.max(row.time_ns);
-        }
+        let passed = self.of(way);
+        passed.since_ns = passed.since_ns.max(row.time_ns);
     }
 
     /// A connection has got something acknowledged.
     pub(super) fn progress(&mut self, way: Way, time_ns: u64, progress: Progress) {
-        let Some(passed) = self.of(way) else { return };
+        let passed = self.of(way);
         passed.since_ns = passed.since_ns.max(progress.since_ns);
         if progress.segments == 0 {
             return;

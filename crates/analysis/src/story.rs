@@ -10,7 +10,7 @@ use ahash::AHashMap;
 use recording::tables::{Call, Counter, Event, Resource, Socket, TableSize, Thread};
 use recording::{Batch, Error, EventKind, Recording, RowRef, SourceName, Table, TcpState};
 
-use crate::account::AllRequests;
+use crate::account::{AllRequests, FoldedEnds};
 use crate::connections::{Connections, MAX_CONNECTIONS};
 use crate::cpus::Cpus;
 use crate::processes::read_holders;
@@ -81,6 +81,7 @@ pub struct Story {
     /// Each kind of trouble over time.
     pub troubles: Troubles,
     sums: AHashMap<u32, Sums>,
+    pub(crate) folded_ends: FoldedEnds,
     names: BTreeMap<u32, String>,
 }
 
@@ -104,6 +105,11 @@ impl Story {
     ///
     /// A segment that is damaged, or cannot be read; the error names the file.
     pub fn read(recording: &Recording) -> Result<Story, Error> {
+        Story::keeping(MAX_CONNECTIONS, recording)
+    }
+
+    /// The same, with at most so many connections.
+    pub(crate) fn keeping(connections: usize, recording: &Recording) -> Result<Story, Error> {
         let manifest = &recording.manifest;
         let named = manifest.namespaces.iter();
         let mut story = Story {
@@ -136,19 +142,21 @@ impl Story {
             requests: AllRequests::read(recording)?,
             troubles: Troubles::new(manifest.start_ns, manifest.end_ns),
             sums: AHashMap::new(),
+            folded_ends: FoldedEnds::default(),
             names: named.map(|n| (n.inode, n.name.clone())).collect(),
         };
         story.tables(recording)?;
-        let mut connections = Connections::since(manifest.start_ns);
+        let mut connections = Connections::since(manifest.start_ns, connections);
         story.events_and_samples(recording, &mut connections)?;
         story.resets.read_stacks(recording)?;
         story.tally.folded = connections.folded;
+        story.tally.unsampled = connections.unsampled;
         story.conns = connections.all;
         story.samples = connections.samples;
         link::link(&mut story.conns, &mut story.listeners);
         story.holders(recording, &connections.unowned)?;
         story.packets.link(&story.listeners);
-        story.sums = sums::sums(&story.conns, &story.listeners);
+        sums::add_kept(&mut story.sums, &story.conns, &story.listeners);
         Ok(story)
     }
 
@@ -221,7 +229,26 @@ impl Story {
         Ok(())
     }
 
+    /// Forgets connections of which nothing is to be told, when there is no room for more.
+    fn make_room(&mut self, now_ns: u64, connections: &mut Connections) {
+        if !connections.wants_room() {
+            return;
+        }
+        let told = self.health.sees(&SourceName::Sockets);
+        let span = self.span();
+        let moved = connections.make_room(now_ns, &self.resets.conns(), |conn, sampled| {
+            sums::add(&mut self.sums, conn);
+            let ends = &mut self.folded_ends;
+            ends.take(conn, sampled, &self.listeners, told, span);
+        });
+        if let Some(moved) = moved {
+            self.transfers.moved(&moved);
+            self.resets.moved(&moved);
+        }
+    }
+
     fn sample(&mut self, at: RowRef, row: &Socket, connections: &mut Connections) {
+        self.make_room(row.time_ns, connections);
         self.troubles.sample(row);
         if let Some(id) = connections.sample(at, row) {
             let conn = &connections.all[id as usize];
@@ -230,6 +257,7 @@ impl Story {
     }
 
     fn event(&mut self, at: RowRef, row: &Event, connections: &mut Connections) {
+        self.make_room(row.time_ns, connections);
         let kind = &row.kind;
         let state = row.state.as_ref().unwrap_or(&NO_STATE);
         let activity = Activity::of(row);
@@ -303,17 +331,24 @@ impl Story {
             requests,
             troubles: _, // Of any time and any kind.
             sums: _,
+            folded_ends: _, // Of connections, which are counted.
             names: _,
         } = self;
         let kept = words::count(MAX_CONNECTIONS as u64);
-        let connections =
-            format!("connections beyond the first {kept} were counted and not examined");
+        let connections = format!(
+            "connections beyond {kept} were counted and not examined one by one: first of all such \
+             that were well and had ended"
+        );
         let of = |n: u64, says: &str| (n, says.to_string());
         let all = [
             (tally.folded, connections),
             of(
+                tally.unsampled,
+                "samples of further connections were not examined",
+            ),
+            of(
                 packets.folded,
-                "drops and resets at further places were counted and not examined",
+                "drops and resets at the places with fewest were counted and not examined",
             ),
             of(
                 listeners.folded,
@@ -337,19 +372,22 @@ impl Story {
             ),
             of(
                 requests.folded(),
-                "requests of further listeners and destinations were not examined",
+                "requests of the listeners and destinations that took least time were not examined",
             ),
-            of(waits.folded, "further waits were not examined"),
+            of(
+                waits.folded,
+                "waits, the shortest of all, were not examined",
+            ),
             of(binds.folded, "further bind() calls were not examined"),
             of(searches.folded, "further connect() calls were not examined"),
             of(settings.folded(), "further settings were not examined"),
             of(
                 processes.folded(),
-                "samples of further processes were not examined",
+                "samples of the processes that did least were not examined",
             ),
             of(
                 structures.folded(),
-                "samples of further lookup structures were not examined",
+                "samples of the least lookup structures were not examined",
             ),
             of(
                 profile.folded,
@@ -357,28 +395,28 @@ impl Story {
             ),
             of(
                 ports.folded(),
-                "counts of ports to further destinations were not examined",
+                "counts of ports to the destinations with fewest were not examined",
             ),
             of(
                 threads.folded(),
-                "accounts of further threads were not examined",
+                "accounts of the threads that waited least for a CPU were not examined",
             ),
             of(cpus.folded(), "times of further CPUs were not examined"),
             of(
                 resources.folded(),
-                "values of further resources were not examined",
+                "values of resources that did not change were not examined",
             ),
             of(
                 transfers.folded(),
-                "samples and drops of further transfers were not examined",
+                "samples and drops of the least transfers were not examined",
             ),
             of(
                 devices.folded(),
-                "counts of further interfaces were not examined",
+                "counts of the interfaces that sent least were not examined",
             ),
             of(
                 sleeps.folded(),
-                "sleeps of further processes were not examined",
+                "sleeps of the processes that slept least were not examined",
             ),
         ];
         all.into_iter().filter(|(n, _)| *n > 0).collect()
@@ -424,6 +462,11 @@ impl Story {
     /// Sums over a namespace.
     pub fn sums(&self, netns: u32) -> Sums {
         self.sums.get(&netns).copied().unwrap_or_default()
+    }
+
+    /// When the recording began and ended, ns of CLOCK_MONOTONIC.
+    pub(crate) fn span(&self) -> (u64, u64) {
+        (self.start_ns, self.end_ns)
     }
 
     /// How long the recording is, s; at least a millisecond.

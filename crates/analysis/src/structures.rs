@@ -3,7 +3,7 @@
 use recording::tables::{Resource, TableSize};
 use recording::{RowRef, Text};
 
-use crate::bounded::{BoundedMap, BoundedTree};
+use crate::bounded::{BoundedMap, BoundedTree, Interest};
 
 /// Structures followed: 10,000 namespaces with twenty of them.
 const MAX_STRUCTURES: usize = 200_000;
@@ -12,8 +12,8 @@ const MAX_STRUCTURES: usize = 200_000;
 #[derive(Debug, Default)]
 pub struct Structures {
     all: BoundedTree<(Text, u32), Structure, MAX_STRUCTURES>,
-    /// What conntrack counts as errors, per namespace and metric: first, last, where.
-    conntrack: BoundedMap<(u32, Text), (f64, f64, RowRef), MAX_STRUCTURES>,
+    /// What conntrack counts as errors, per namespace and metric.
+    conntrack: BoundedMap<(u32, Text), Errors, MAX_STRUCTURES>,
 }
 
 /// One structure.
@@ -25,6 +25,43 @@ pub struct Structure {
     pub fullest: Size,
     /// When last looked at.
     pub last: Size,
+    /// How often it was looked at.
+    times: u64,
+}
+
+/// By how full it was.
+impl Interest for Structure {
+    fn interest(&self) -> u64 {
+        self.fullest.entries
+    }
+    fn counted(&self) -> u64 {
+        self.times
+    }
+}
+
+/// What conntrack counts as one kind of error: first, last, where.
+#[derive(Clone, Copy, Debug)]
+struct Errors {
+    first: f64,
+    last: f64,
+    row: RowRef,
+    rows: u64,
+}
+
+impl Errors {
+    fn rise(&self) -> u64 {
+        (self.last - self.first).max(0.0) as u64
+    }
+}
+
+/// By how many there were.
+impl Interest for Errors {
+    fn interest(&self) -> u64 {
+        self.rise()
+    }
+    fn counted(&self) -> u64 {
+        self.rows
+    }
 }
 
 /// How full it was when it was looked at.
@@ -65,8 +102,9 @@ impl Structures {
             first: now,
             fullest: now,
             last: now,
+            times: 0,
         });
-        let Some(known) = known else { return };
+        known.times += 1;
         known.last = now;
         if now.entries > known.fullest.entries {
             known.fullest = now;
@@ -79,10 +117,14 @@ impl Structures {
             return;
         }
         let key = (row.netns, row.metric.clone());
-        let first = || (row.value, row.value, at);
-        if let Some((_, last, place)) = self.conntrack.slot(key, first) {
-            (*last, *place) = (row.value, at);
-        }
+        let errors = self.conntrack.slot(key, || Errors {
+            first: row.value,
+            last: row.value,
+            row: at,
+            rows: 0,
+        });
+        (errors.last, errors.row) = (row.value, at);
+        errors.rows += 1;
     }
 
     /// Those of a name, by namespace.
@@ -100,8 +142,8 @@ impl Structures {
     /// By how much an error that conntrack counts rose in a namespace, and the last row; `None`
     /// when it is not counted there.
     pub fn conntrack(&self, netns: u32, metric: &str) -> Option<(u64, RowRef)> {
-        let (first, last, row) = self.conntrack.get(&(netns, Text::from(metric)))?;
-        Some(((last - first).max(0.0) as u64, *row))
+        let errors = self.conntrack.get(&(netns, Text::from(metric)))?;
+        Some((errors.rise(), errors.row))
     }
 }
 

@@ -16,21 +16,25 @@ pub struct Sums {
     pub dropping: u64,
 }
 
-pub(super) fn sums(conns: &[Conn], listeners: &Listeners) -> AHashMap<u32, Sums> {
-    let mut sums: AHashMap<u32, Sums> = AHashMap::new();
+/// Adds a connection of which nothing more will be told.
+pub(super) fn add(sums: &mut AHashMap<u32, Sums>, conn: &Conn) {
+    let failed = conn.side == Side::Opened && conn.failed();
+    let cookie = conn.cookie == Some(true);
+    if failed || cookie {
+        let of = sums.entry(conn.netns).or_default();
+        of.cookies += u64::from(cookie);
+        of.failed += u64::from(failed);
+    }
+}
+
+/// Adds what was kept.
+pub(super) fn add_kept(sums: &mut AHashMap<u32, Sums>, conns: &[Conn], listeners: &Listeners) {
     for conn in conns {
-        let failed = conn.side == Side::Opened && conn.failed();
-        let cookie = conn.cookie == Some(true);
-        if failed || cookie {
-            let of = sums.entry(conn.netns).or_default();
-            of.cookies += u64::from(cookie);
-            of.failed += u64::from(failed);
-        }
+        add(sums, conn);
     }
     for listener in &listeners.all {
         if listener.drops().is_some_and(|n| n > 0) {
             sums.entry(listener.netns).or_default().dropping += 1;
         }
     }
-    sums
 }

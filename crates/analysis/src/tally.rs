@@ -29,6 +29,8 @@ pub struct Tally {
     pub drops: BTreeMap<String, u64>,
     /// Connections beyond the bound, counted and not examined.
     pub folded: u64,
+    /// Samples of connections of which there were too many to keep those of each.
+    pub unsampled: u64,
 }
 
 impl Tally {

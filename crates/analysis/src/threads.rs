@@ -5,7 +5,7 @@ use recording::{Manifest, RowRef, Text};
 
 use super::profile::{PARTS, part_of};
 use super::stats::ratio;
-use crate::bounded::BoundedTree;
+use crate::bounded::{BoundedTree, Interest};
 
 /// Threads followed; a host has some thousands.
 const MAX_THREADS: usize = 65_536;
@@ -38,6 +38,17 @@ pub struct Thread {
     /// The row with the longest wait for a CPU, and the last.
     longest: (u64, RowRef),
     last: RowRef,
+    rows: u64,
+}
+
+/// By how long it waited for a CPU.
+impl Interest for Thread {
+    fn interest(&self) -> u64 {
+        self.waited_ns
+    }
+    fn counted(&self) -> u64 {
+        self.rows
+    }
 }
 
 impl Threads {
@@ -60,8 +71,9 @@ impl Threads {
             switches: 0,
             longest: (0, at),
             last: at,
+            rows: 0,
         });
-        let Some(thread) = thread else { return };
+        thread.rows += 1;
         let add = |sum: &mut u64, n: u64| *sum = sum.saturating_add(n);
         add(&mut thread.seen_ns, row.interval_ns);
         add(&mut thread.on_cpu_ns, row.user_ns);

@@ -6,11 +6,12 @@ use recording::{RetransmitKind, RowRef, Text};
 
 use super::conn::{Conn, ConnId};
 use super::flow::BULK_BYTES;
+use super::fold::Moved;
 use super::place::Endpoint;
-use super::stalls::{Passed, Progress, Stall, Way, Ways};
-use crate::bounded::BoundedMap;
+use super::stalls::{Passed, Progress, STALL, Stall, Way, Ways};
+use crate::bounded::{BoundedMap, Interest};
 
-/// Connections followed; at most 1 kB each. Those beyond are in the counters only.
+/// Connections followed; at most 1 kB each. Of more, those that moved least are in the counters only.
 const MAX_TRANSFERS: usize = 1 << 16;
 /// Pairs of addresses and ports whose drops are counted apart.
 const MAX_DROPS: usize = 1 << 16;
@@ -22,6 +23,8 @@ const KEPT_ROWS: usize = 3;
 const PEAK_US: u64 = 100_000;
 /// No connection was busy for longer than 12 days of a recording: what says so is made up, µs.
 const LONGEST_US: u64 = 1 << 40;
+/// What is received comes in segments of at least so many bytes, for all that is known (RFC 9293, 3.7.1).
+const LEAST_MSS: u32 = 536;
 /// Parts of the recording in which losses are looked for.
 pub const SLOTS: u32 = 32;
 
@@ -32,7 +35,7 @@ pub struct Transfers {
     /// By the namespace that dropped, the packet's source and destination.
     drops: BoundedMap<(u32, Endpoint, Endpoint), Dropped, MAX_DROPS>,
     /// The same, whichever namespace it was: a packet may be dropped on its way through several.
-    anywhere: AHashMap<(Endpoint, Endpoint), u64>,
+    anywhere: BoundedMap<(Endpoint, Endpoint), u64, MAX_DROPS>,
     /// Segments retransmitted after the handshake, per namespace.
     resends: AHashMap<u32, u64>,
     ways: Ways,
@@ -102,6 +105,29 @@ pub struct Transfer {
     pub resends: Resends,
     /// One that was retransmitted on the timer, time after time.
     pub stall: Stall,
+}
+
+/// What hangs first. Of the others those that moved most, either way, whether they lost much or little:
+/// a rate of losses must not depend on what was folded.
+impl Interest for Transfer {
+    fn interest(&self) -> u64 {
+        let came = self.received() / u64::from(self.mss.max(LEAST_MSS));
+        let moved = self.segments().saturating_add(came).min(u32::MAX.into());
+        u64::from(self.stall.timeouts >= STALL) << 32 | moved
+    }
+    fn counted(&self) -> u64 {
+        self.resends.count().saturating_add(self.samples.into())
+    }
+}
+
+/// By how many packets.
+impl Interest for Dropped {
+    fn interest(&self) -> u64 {
+        self.counted()
+    }
+    fn counted(&self) -> u64 {
+        self.by_qdisc.saturating_add(self.otherwise)
+    }
 }
 
 /// Cumulative counts of a socket.
@@ -189,9 +215,7 @@ impl Transfers {
 
     pub(super) fn sample(&mut self, id: ConnId, conn: &Conn, at: RowRef, row: &Socket) {
         let younger = conn.established_ns;
-        let Some(transfer) = self.entry(id) else {
-            return;
-        };
+        let transfer = self.entry(id);
         let progress = transfer.sample(at, row, younger);
         transfer.stall.sample(at, row);
         if let Some(progress) = progress {
@@ -212,9 +236,8 @@ impl Transfers {
         let since = row.time_ns.saturating_sub(start).min(length - 1);
         let slot = (u128::from(since) * u128::from(SLOTS) / u128::from(length)) as u32;
         let passed = self.passed((row.netns, row.local_addr, row.remote_addr));
-        let Some(transfer) = id.and_then(|id| self.entry(id)) else {
-            return;
-        };
+        let Some(id) = id else { return };
+        let transfer = self.entry(id);
         if row.retransmit_kind == Some(RetransmitKind::Rto) {
             transfer.stall.timeout(at, row, passed);
         }
@@ -252,10 +275,8 @@ impl Transfers {
         let from = Endpoint::new(row.remote_addr, row.remote_port);
         let to = Endpoint::new(row.local_addr, row.local_port);
         let key = (row.netns, from, to);
-        let Some(dropped) = self.drops.slot(key, Dropped::default) else {
-            return;
-        };
-        *self.anywhere.entry((from, to)).or_default() += 1;
+        let dropped = self.drops.slot(key, Dropped::default);
+        *self.anywhere.slot((from, to), || 0) += 1;
         if is_qdisc(reason) {
             if dropped.by_qdisc == 0 {
                 dropped.reason = row.reason.clone();
@@ -272,8 +293,14 @@ impl Transfers {
         }
     }
 
-    fn entry(&mut self, id: ConnId) -> Option<&mut Transfer> {
-        self.of_conn.slot(id, Box::default).map(Box::as_mut)
+    fn entry(&mut self, id: ConnId) -> &mut Transfer {
+        self.of_conn.slot(id, Box::default)
+    }
+
+    /// Connections have other ids now; what moved over those that are gone is counted with them.
+    pub(super) fn moved(&mut self, moved: &Moved) {
+        let of_conn = std::mem::take(&mut self.of_conn);
+        self.of_conn = of_conn.rekeyed(|id| moved.to(id));
     }
 
     /// How data moved over a connection; `None` when it was never sampled nor disturbed.

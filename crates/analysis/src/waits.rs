@@ -5,9 +5,10 @@ use recording::tables::Wait;
 use recording::{Error, Recording, RowRef, TcpState, Text, Waker};
 
 use super::place::Endpoint;
+use crate::bounded::{Interest, fold_list};
 use crate::words::duration;
 
-/// Waits kept; beyond, they are counted. About 100 MB.
+/// Waits kept; of more, the shortest are counted. About 100 MB.
 const MAX_WAITS: usize = 1 << 19;
 /// A chain of wakers longer than this is cut: two tasks may wake each other for ever.
 const MAX_HOPS: usize = 8;
@@ -40,6 +41,16 @@ pub struct Waited {
     pub waker_comm: Text,
     /// The packet that woke it; `None` when none did.
     pub cause: Option<Box<Arrival>>,
+}
+
+/// By how long it was.
+impl Interest for Waited {
+    fn interest(&self) -> u64 {
+        self.waited_ns
+    }
+    fn counted(&self) -> u64 {
+        1
+    }
 }
 
 /// The TCP packet whose arrival woke a thread.
@@ -115,20 +126,24 @@ impl Waits {
                 waits.add(at, row);
             }
         }
-        let ends: Vec<u64> = waits.all.iter().map(|w| w.end_ns).collect();
-        for of_one in waits.of_tid.values_mut() {
-            of_one.sort_by_key(|i| ends[*i as usize]);
-        }
+        waits.finish();
         Ok(waits)
+    }
+
+    /// Sorts what was kept.
+    fn finish(&mut self) {
+        for (wait, index) in self.all.iter().zip(0..) {
+            self.of_tid.entry(wait.tid).or_default().push(index);
+        }
+        for of_one in self.of_tid.values_mut() {
+            of_one.sort_by_key(|i| self.all[*i as usize].end_ns);
+        }
     }
 
     fn add(&mut self, at: RowRef, row: Wait) {
         if self.all.len() >= MAX_WAITS {
-            self.folded += 1;
-            return;
+            self.folded += fold_list(&mut self.all);
         }
-        let of_one = self.of_tid.entry(row.tid).or_default();
-        of_one.push(self.all.len() as u32);
         let cause = Arrival::of(&row).map(Box::new);
         self.all.push(Waited {
             row: at,
@@ -211,6 +226,7 @@ mod tests {
             };
             waits.add(at, row);
         }
+        waits.finish();
         waits
     }
 

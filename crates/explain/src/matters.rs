@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use ahash::{AHashMap, AHashSet};
 use analysis::Story;
-use analysis::account::{self, ServiceKey};
+use analysis::account::{self, Role, ServiceKey};
 
 use analysis::words::{duration, percent, plural};
 
@@ -149,6 +149,16 @@ impl Stake {
                 of_caller.0 += 1;
                 of_caller.1 = of_caller.1.min(conn.start_ns);
                 of_caller.2 = of_caller.2.max(conn.ended_ns.unwrap_or(story.end_ns));
+            }
+        }
+        for forgotten in account::forgotten(story).filter(|f| services.contains(&f.service)) {
+            let (netns, role, at) = forgotten.service;
+            stake.times.1 += forgotten.ends;
+            let most_ns = whole_ns.saturating_mul(forgotten.ends);
+            let awake = forgotten.spent.awake().min(most_ns);
+            stake.lost_ns.1 = stake.lost_ns.1.saturating_add(awake);
+            if role != Role::Server {
+                *attempts.entry((netns, forgotten.pid, at)).or_default() += forgotten.ends;
             }
         }
         if let Some((caller, (n, from, to))) = failed.into_iter().max_by_key(|(_, (n, ..))| *n) {

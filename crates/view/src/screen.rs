@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use analysis::words::plural;
 use jiff::tz::TimeZone;
 use recording::{Filter, Manifest};
 use serde::Serialize;
@@ -168,6 +169,22 @@ impl<'a> Screen<'a> {
         }
     }
 
+    /// The rows of a kind that a report does not show: there are too many, and these are the smallest.
+    pub(crate) fn left_out(&mut self, time_ns: u64, of: &str, rows: u64) -> io::Result<()> {
+        if self.how.json {
+            return self.json(&LeftOut {
+                kind: "left_out",
+                of,
+                time_ns,
+                unix_ns: self.how.unix_ns(time_ns),
+                rows,
+            });
+        }
+        let time = self.how.time(time_ns);
+        let rows = plural(rows, "further row");
+        self.put(&format!("{time} {rows} left out, the smallest of all"))
+    }
+
     fn put(&mut self, line: &str) -> io::Result<()> {
         if self.is_full() {
             return Ok(());
@@ -181,6 +198,18 @@ impl<'a> Screen<'a> {
         self.out.write_all(shown.as_bytes())?;
         self.out.write_all(b"\n")
     }
+}
+
+/// Rows that a report does not show.
+#[derive(Serialize)]
+struct LeftOut<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    /// The type of the objects that are missing.
+    of: &'a str,
+    time_ns: u64,
+    unix_ns: i64,
+    rows: u64,
 }
 
 /// Cells, each as wide as its column at least, and a blank between.

@@ -321,6 +321,48 @@ fn listeners_with_their_queues() {
     insta::assert_snapshot!(rec.both(|| stat::view(stat::What::Listeners { events: true }, 0)));
 }
 
+/// The destination that is fullest comes last of more than a report holds.
+#[test]
+fn what_a_report_has_no_room_for_is_said_and_the_largest_is_kept() {
+    const HELD: u32 = 1 << 16;
+    const MORE: u32 = 2 * HELD + 10;
+    let rec = Rec::new().rows((0..=MORE).map(|nth| PortUse {
+        time_ns: START + u64::from(nth),
+        netns: 7,
+        family: 4,
+        local_addr: addr("10.0.0.1"),
+        remote_addr: std::net::IpAddr::from((0x0a01_0000 + nth).to_be_bytes()).into(),
+        remote_port: 80,
+        ports_used: if nth == MORE { 28_000 } else { 10 },
+        range_low: 32_768,
+        range_high: 60_999,
+        ..PortUse::default()
+    }));
+    let text = rec.show(stat::view(stat::What::Ports, 0), |_| {});
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len() as u32, 1 + HELD + 1);
+    assert!(lines[1].contains(" 28000 "), "{}", lines[1]);
+    let says = format!(
+        "{} further rows left out",
+        analysis::words::count(u64::from(MORE + 1 - HELD))
+    );
+    assert!(
+        lines[lines.len() - 1].contains(&says),
+        "{}",
+        lines[lines.len() - 1]
+    );
+    let json = rec.show(stat::view(stat::What::Ports, 0), |how| how.json = true);
+    let last: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&last["type"], &last["of"], &last["rows"]),
+        (
+            &"left_out".into(),
+            &"port_use".into(),
+            &(MORE + 1 - HELD).into()
+        )
+    );
+}
+
 #[test]
 fn ports_tables_and_the_checklist() {
     let ports = |to_port, used| PortUse {

@@ -1,6 +1,7 @@
 //! The account of time: where the time of the connections to each service went.
 
 mod exchange;
+mod folded;
 mod ledger;
 mod requests;
 mod state;
@@ -11,17 +12,20 @@ use recording::SourceName;
 use serde::{Deserialize, Serialize};
 
 pub use exchange::{Slept, Slow};
+pub(crate) use folded::FoldedEnds;
+pub use folded::Forgotten;
 pub(crate) use ledger::Ledger;
 pub(crate) use requests::AllRequests;
 pub use requests::{Parts, Percentiles, Requests, Thinking, Whose};
 pub use state::{Role, Spent, State};
 
-use crate::bounded::BoundedTree;
-use crate::conn::{Conn, ConnId, Outcome, Side};
+use crate::bounded::{BoundedTree, Interest};
+use crate::conn::{Conn, ConnId, Outcome, Sampled, Side};
+use crate::listeners::Listener;
 use crate::place::{Endpoint, Netns};
 use crate::{Story, words};
 
-/// Services told apart; the ends of further ones are counted.
+/// Services told apart; of more, the ends of those that waited least are counted.
 const MAX_SERVICES: usize = 1 << 14;
 /// With so many samples of its short connections, the time of those that were missed is shared out as
 /// they say: each share is then off by 10 percentage points at most, two times in three.
@@ -57,7 +61,7 @@ pub struct Service {
 }
 
 /// Of one service, as it comes together.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Sums {
     owner: Option<(u32, String)>,
     ends: u64,
@@ -70,28 +74,41 @@ struct Sums {
     round_trips: (u64, u64),
 }
 
+/// By how long its ends waited for something.
+impl Interest for Sums {
+    fn interest(&self) -> u64 {
+        self.spent.waiting()
+    }
+    fn counted(&self) -> u64 {
+        self.ends
+    }
+}
+
 /// Where time went, the services that waited longest first; and how many ends found no room.
 pub fn account(story: &Story) -> (Vec<Service>, u64) {
     let told = story.health.sees(&SourceName::Sockets);
-    let mut all: BoundedTree<(u32, Role, Endpoint), Sums, MAX_SERVICES> = BoundedTree::default();
+    let mut all: BoundedTree<ServiceKey, Sums, MAX_SERVICES> = BoundedTree::default();
     for (id, conn) in story.conns.iter().enumerate() {
         let (role, at) = place(story, conn, told);
-        let Some(sums) = all.slot((conn.netns, role, at), Sums::default) else {
-            continue;
-        };
-        sums.ends += 1;
-        sums.add(story, conn, role);
+        let sums = all.slot((conn.netns, role, at), Sums::default);
+        if sums.owner.is_none() {
+            sums.owner = story.owner(conn);
+        }
+        sums.add(story.span(), conn, story.samples(conn), role);
         if let Some(ns) = round_trip_ns(story, id as ConnId, conn) {
             sums.round_trips.0 = sums.round_trips.0.saturating_add(ns);
             sums.round_trips.1 += 1;
         }
+    }
+    for ((service, _), of_caller) in story.folded_ends.all() {
+        all.slot(*service, Sums::default).absorb(of_caller);
     }
     let mut requests = story.requests.by_service(story);
     // Requests are told though none of their connections were kept.
     requests.keys().for_each(|key| {
         all.slot(*key, Sums::default);
     });
-    let folded = all.folded();
+    let folded = all.folded() + story.folded_ends.untold();
     let services = all.iter().map(|((netns, role, at), sums)| {
         let mut spent = sums.spent;
         if sums.short.total() >= ENOUGH_SAMPLES {
@@ -139,6 +156,10 @@ fn place(story: &Story, conn: &Conn, listeners_told: bool) -> (Role, Endpoint) {
     let listener = conn
         .listener
         .and_then(|i| story.listeners.all.get(i as usize));
+    place_by(listener, conn, listeners_told)
+}
+
+fn place_by(listener: Option<&Listener>, conn: &Conn, listeners_told: bool) -> (Role, Endpoint) {
     match conn.side {
         Side::Opened => (Role::Client, conn.remote),
         Side::Accepted => (Role::Server, listener.map_or(conn.local, |l| l.local)),
@@ -151,13 +172,20 @@ fn place(story: &Story, conn: &Conn, listeners_told: bool) -> (Role, Endpoint) {
 }
 
 impl Sums {
-    fn add(&mut self, story: &Story, conn: &Conn, role: Role) {
-        if self.owner.is_none() {
-            self.owner = story.owner(conn);
-        }
-        self.spent.absorb(&spent(story, conn, role));
+    fn absorb(&mut self, other: &Sums) {
+        self.owner = self.owner.take().or_else(|| other.owner.clone());
+        self.ends += other.ends;
+        self.duplex += other.duplex;
+        self.samples += other.samples;
+        self.spent.absorb(&other.spent);
+        self.short.absorb(&other.short);
+    }
 
-        if let Some(ledger) = story.samples(conn).and_then(|s| s.ledger.as_ref()) {
+    /// One more end.
+    fn add(&mut self, span: (u64, u64), conn: &Conn, sampled: Option<&Sampled>, role: Role) {
+        self.ends += 1;
+        self.spent.absorb(&spent(span, conn, sampled, role));
+        if let Some(ledger) = sampled.and_then(|s| s.ledger.as_ref()) {
             let instants = ledger.instants(role);
             self.samples += instants.total();
             self.duplex += u64::from(ledger.duplex);
@@ -180,22 +208,35 @@ fn round_trip_ns(story: &Story, id: ConnId, conn: &Conn) -> Option<u64> {
     known.min()
 }
 
+/// The ends that the story does not hold one by one, by service and caller: a share of all ends counts them.
+pub fn forgotten(story: &Story) -> impl Iterator<Item = Forgotten> {
+    let all = story.folded_ends.all();
+    all.map(|((service, pid), sums)| Forgotten {
+        service: *service,
+        pid: *pid,
+        ends: sums.ends,
+        spent: sums.spent,
+    })
+}
+
 /// Where the time of one end went.
 pub fn of_end(story: &Story, conn: &Conn) -> Spent {
     let (role, _) = place(story, conn, story.health.sees(&SourceName::Sockets));
-    spent(story, conn, role)
+    spent(story.span(), conn, story.samples(conn), role)
 }
 
-fn spent(story: &Story, conn: &Conn, role: Role) -> Spent {
-    let until = conn.ended_ns.unwrap_or(story.end_ns).min(story.end_ns);
+/// `span` is when the recording began and ended.
+fn spent(span: (u64, u64), conn: &Conn, sampled: Option<&Sampled>, role: Role) -> Spent {
+    let (start_ns, end_ns) = span;
+    let until = conn.ended_ns.unwrap_or(end_ns).min(end_ns);
     let established = match (conn.side, conn.established_ns, conn.outcome) {
         (_, Some(ns), _) => ns,
         // It never was.
         (_, None, Outcome::Pending | Outcome::Failed) => until,
-        (Side::Older, ..) => story.start_ns,
+        (Side::Older, ..) => start_ns,
         (_, None, _) => conn.start_ns,
     };
-    let mut spent = match story.samples(conn).and_then(|s| s.ledger.as_ref()) {
+    let mut spent = match sampled.and_then(|s| s.ledger.as_ref()) {
         Some(ledger) => ledger.spent(role, until),
         None => {
             let mut spent = Spent::default();

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::exchange::Slow;
 use super::{Role, ServiceKey};
-use crate::bounded::BoundedTree;
+use crate::bounded::{BoundedTree, Interest};
 use crate::place::Endpoint;
 use crate::{Listener, Story, words};
 
@@ -158,6 +158,16 @@ struct Sums {
     slowest: Vec<Exchange>,
 }
 
+/// By how long its exchanges took.
+impl Interest for Sums {
+    fn interest(&self) -> u64 {
+        (self.requests.spent_s.total() * 1e9) as u64
+    }
+    fn counted(&self) -> u64 {
+        self.requests.exchanges
+    }
+}
+
 /// The requests of every service, by where they came to or went.
 #[derive(Debug, Default)]
 pub(crate) struct AllRequests {
@@ -185,16 +195,14 @@ impl AllRequests {
         Ok(all)
     }
 
-    /// Services that found no room.
+    /// Exchanges of services that found no room.
     pub(crate) fn folded(&self) -> u64 {
         self.all.folded()
     }
 
     fn add(&mut self, row: &Request) {
         let key = key(row.netns, &row.role, Endpoint::new(row.addr, row.port));
-        let Some(sums) = self.all.slot(key, Sums::default) else {
-            return;
-        };
+        let sums = self.all.slot(key, Sums::default);
         let r = &mut sums.requests;
         let more = |sum: &mut u64, n: u64| *sum = sum.saturating_add(n);
         more(&mut r.exchanges, row.exchanges);
@@ -226,12 +234,11 @@ impl AllRequests {
 
     fn time(&mut self, row: &RequestTime) {
         let key = key(row.netns, &row.role, Endpoint::new(row.addr, row.port));
-        if let Some(sums) = self.all.slot(key, Sums::default) {
-            match row.what {
-                Timed::Response => sums.response.add(row),
-                Timed::Think => sums.think.add(row),
-                Timed::Unread | Timed::Unknown(_) => {}
-            }
+        let sums = self.all.slot(key, Sums::default);
+        match row.what {
+            Timed::Response => sums.response.add(row),
+            Timed::Think => sums.think.add(row),
+            Timed::Unread | Timed::Unknown(_) => {}
         }
     }
 
@@ -240,12 +247,11 @@ impl AllRequests {
             recording::Role::Server => Endpoint::new(row.local_addr, row.local_port),
             _ => Endpoint::new(row.remote_addr, row.remote_port),
         };
-        if let Some(sums) = self.all.slot(key(row.netns, &row.role, at), Sums::default) {
-            sums.slowest.push(row);
-            sums.slowest
-                .sort_by_key(|x| std::cmp::Reverse(Slow::took_ns(x)));
-            sums.slowest.truncate(Slow::MOST);
-        }
+        let sums = self.all.slot(key(row.netns, &row.role, at), Sums::default);
+        sums.slowest.push(row);
+        sums.slowest
+            .sort_by_key(|x| std::cmp::Reverse(Slow::took_ns(x)));
+        sums.slowest.truncate(Slow::MOST);
     }
 
     /// Those of each service: a listener at any address has them at the address they came to.

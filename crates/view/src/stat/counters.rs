@@ -7,6 +7,7 @@ use recording::counter::{Definition, definition, is_gauge, is_setting};
 use recording::tables::Counter;
 use recording::{Filter, Row, Text};
 
+use super::largest::{Largest, LeftOut, Ranked};
 use super::rounds::{Sampler, per_s};
 use crate::columns::{Unit, Value, columns, heads, json, left, right};
 use crate::screen::Screen;
@@ -71,7 +72,7 @@ pub(super) type Name = (u32, Text, Text);
 /// What the samples of a namespace since the last report say.
 #[derive(Debug, Default)]
 pub(super) struct Samples {
-    moved: BTreeMap<Name, Moved>,
+    moved: Largest<Name, Moved, MAX_COUNTERS>,
     spans: BTreeMap<u32, Span>,
 }
 
@@ -80,6 +81,13 @@ pub(super) struct Moved {
     /// `None` until there was something to compare with.
     pub(super) delta: Option<i64>,
     pub(super) value: i64,
+}
+
+/// By how far it moved.
+impl Ranked for Moved {
+    fn rank(&self) -> f64 {
+        self.delta.unwrap_or(0).unsigned_abs() as f64
+    }
 }
 
 /// When a namespace was sampled.
@@ -124,10 +132,7 @@ impl Samples {
             span.sample_ns = row.time_ns;
         }
         let name = (row.netns, row.group.clone(), row.name.clone());
-        if self.moved.len() >= MAX_COUNTERS && !self.moved.contains_key(&name) {
-            return;
-        }
-        let moved = self.moved.entry(name).or_default();
+        let moved = self.moved.row(name, Moved::default);
         moved.value = row.value;
         if let Some(delta) = row.delta {
             moved.delta = Some(moved.delta.unwrap_or(0).saturating_add(delta));
@@ -135,21 +140,24 @@ impl Samples {
     }
 
     /// Hands out every counter with the time over which it moved, and begins anew. What was only
-    /// sampled once has no time, and nothing is said of it.
-    pub(super) fn report(&mut self, mut each: impl FnMut(&Name, Moved, Option<u64>)) {
-        for (name, moved) in &mut self.moved {
+    /// sampled once has no time, and nothing is said of it. Gives how many there was no room for.
+    pub(super) fn report(&mut self, mut each: impl FnMut(&Name, Moved, Option<u64>)) -> LeftOut {
+        let (all, left_out) = self.moved.take();
+        for (name, mut moved) in all {
             let span = self.spans.get(&name.0).copied().unwrap_or_default();
             let over = span
                 .from_ns
                 .and_then(|from| span.sample_ns.checked_sub(from));
             if over.is_some() || moved.delta.is_some() {
-                each(name, *moved, over.filter(|ns| *ns > 0));
+                each(&name, moved, over.filter(|ns| *ns > 0));
             }
             moved.delta = Some(0);
+            self.moved.insert(name, moved);
         }
         for span in self.spans.values_mut() {
             span.from_ns = Some(span.sample_ns);
         }
+        left_out
     }
 
     /// Whether there is a sample to compare the next one with.
@@ -201,7 +209,7 @@ impl Sampler for Counters {
         let mut result = Ok(());
         let mut shown = 0;
         let all = self.all;
-        self.samples.report(|name, moved, over_ns| {
+        let left_out = self.samples.report(|name, moved, over_ns| {
             let line = Moving {
                 time_ns,
                 name: name.clone(),
@@ -220,6 +228,8 @@ impl Sampler for Counters {
                 let time = screen.how.time(time_ns);
                 screen.more(&format!("{time} no counter moved"))?;
             }
+            let left_out = if all { left_out } else { left_out.but_zero() };
+            left_out.show::<Moving>(time_ns, screen)?;
             screen.end_report();
         }
         result

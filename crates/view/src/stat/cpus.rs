@@ -6,6 +6,7 @@ use std::io;
 use recording::tables::{Cpu, Interrupt};
 use recording::{Filter, Row, Text};
 
+use super::largest::LeftOut;
 use super::rounds::{Sampler, per_s};
 use crate::columns::{Unit, Value, columns, heads, json, left, right};
 use crate::screen::Screen;
@@ -152,6 +153,8 @@ pub(super) struct Cpus {
     lines: BTreeMap<Line, Counted>,
     /// When the last report ended.
     shown_ns: Option<u64>,
+    /// Rows since then that found no room.
+    left_out: u64,
 }
 
 struct Counted {
@@ -180,6 +183,8 @@ impl Cpus {
                 now: row.count,
             };
             self.lines.insert(key, counted);
+        } else {
+            self.left_out += 1;
         }
     }
 
@@ -237,10 +242,11 @@ impl Sampler for Cpus {
     }
 
     fn add(&mut self, row: Row, _: &mut Screen) -> io::Result<()> {
-        if let Row::Cpu(row) = row
-            && self.now.len() < MAX_CPUS
-        {
-            self.now.insert(row.cpu, *row);
+        if let Row::Cpu(row) = row {
+            match self.now.len() < MAX_CPUS || self.now.contains_key(&row.cpu) {
+                true => drop(self.now.insert(row.cpu, *row)),
+                false => self.left_out += 1,
+            }
         }
         Ok(())
     }
@@ -249,10 +255,17 @@ impl Sampler for Cpus {
         let Some(time_ns) = shown_ns else {
             return Ok(());
         };
+        let left_out = LeftOut::of(std::mem::take(&mut self.left_out));
         if !self.shown.is_empty() {
             match self.interrupts {
-                true => self.show_interrupts(time_ns, screen)?,
-                false => self.show(screen)?,
+                true => {
+                    self.show_interrupts(time_ns, screen)?;
+                    left_out.show::<Interrupted>(time_ns, screen)?;
+                }
+                false => {
+                    self.show(screen)?;
+                    left_out.show::<Busy>(time_ns, screen)?;
+                }
             }
             screen.end_report();
         }

@@ -1,6 +1,5 @@
 //! `stat listeners`: both queues of every listener, what it dropped, and how fast it accepts.
 
-use std::collections::BTreeMap;
 use std::io;
 
 use ahash::AHashMap;
@@ -9,6 +8,7 @@ use analysis::{AcceptQueue, Activity};
 use recording::tables::Listener;
 use recording::{Addr, Filter, Row, Table};
 
+use super::largest::{Largest, Ranked};
 use super::rounds::{Sampler, per_s};
 use crate::columns::{Unit, Value, columns, heads, left, right, row};
 use crate::screen::Screen;
@@ -92,7 +92,7 @@ impl Listening {
 pub(super) struct Listeners {
     owners: Owners,
     /// The round, in the order of the report.
-    now: BTreeMap<(u32, u16, Addr, u64), Listener>,
+    now: Largest<(u32, u16, Addr, u64), Listener, MAX_LISTENERS>,
     /// Drops and time of each socket in the last report.
     shown: AHashMap<(u32, u64), (u32, u64)>,
     /// Connections established between the last two rounds, by where they were accepted; and those
@@ -103,11 +103,18 @@ pub(super) struct Listeners {
     events: bool,
 }
 
+/// By how full its accept queue is.
+impl Ranked for Listener {
+    fn rank(&self) -> f64 {
+        AcceptQueue::of(self).share()
+    }
+}
+
 impl Listeners {
     pub(super) fn new(events: bool) -> Listeners {
         Listeners {
             owners: Owners::default(),
-            now: BTreeMap::new(),
+            now: Largest::default(),
             shown: AHashMap::new(),
             accepted: AHashMap::new(),
             accepted_since: AHashMap::new(),
@@ -143,9 +150,7 @@ impl Sampler for Listeners {
     }
 
     fn add(&mut self, row: Row, _: &mut Screen) -> io::Result<()> {
-        if let Row::Listener(l) = row
-            && self.now.len() < MAX_LISTENERS
-        {
+        if let Row::Listener(l) = row {
             self.now
                 .insert((l.netns, l.local_port, l.local_addr, l.sock), *l);
         }
@@ -153,14 +158,14 @@ impl Sampler for Listeners {
     }
 
     fn close(&mut self, shown_ns: Option<u64>, screen: &mut Screen) -> io::Result<()> {
-        let now = std::mem::take(&mut self.now);
+        let (now, left_out) = self.now.take();
         let since = std::mem::take(&mut self.accepted_since);
-        if shown_ns.is_none() {
+        let Some(time_ns) = shown_ns else {
             for (place, n) in since {
                 *self.accepted.entry(place).or_default() += n;
             }
             return Ok(());
-        }
+        };
         // Of several sockets at one place it is not known which one took a connection.
         let mut sharing: AHashMap<Place, u32> = AHashMap::new();
         for l in now.values() {
@@ -189,6 +194,7 @@ impl Sampler for Listeners {
                 screen.show(&line)?;
             }
         }
+        left_out.show::<Listening>(time_ns, screen)?;
         screen.end_report();
         Ok(())
     }

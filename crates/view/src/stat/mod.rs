@@ -3,6 +3,7 @@
 pub(crate) mod counters;
 pub(crate) mod cpus;
 pub(crate) mod detail;
+mod largest;
 pub(crate) mod listeners;
 pub(crate) mod ports;
 pub(crate) mod rank;

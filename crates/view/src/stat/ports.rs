@@ -5,6 +5,7 @@ use std::io;
 use recording::tables::PortUse;
 use recording::{Addr, Filter, Row, Table};
 
+use super::largest::{Largest, Ranked};
 use super::rounds::Sampler;
 use crate::columns::{Unit, Value, columns, heads, left, right, row};
 use crate::screen::Screen;
@@ -72,14 +73,27 @@ impl Used {
     }
 }
 
+/// By how near it is to the last port.
+impl Ranked for Used {
+    fn rank(&self) -> f64 {
+        self.used_share().unwrap_or(0.0)
+    }
+}
+
+/// Namespace and both ends.
+type Key = (u32, Addr, Addr, u16);
+
+fn key(row: &PortUse) -> Key {
+    (row.netns, row.local_addr, row.remote_addr, row.remote_port)
+}
+
 #[derive(Default)]
 pub(super) struct Ports {
-    now: Vec<Used>,
+    now: Largest<Key, Used, MAX_ROWS>,
 }
 
 impl Sampler for Ports {
-    /// Namespace and both ends.
-    type Key = (u32, Addr, Addr, u16);
+    type Key = Key;
 
     fn tables(&self) -> Vec<&'static str> {
         vec!["port_use"]
@@ -90,28 +104,27 @@ impl Sampler for Ports {
         let asked = f.netns_ok(row.netns)
             && f.ports_ok(row.remote_port, row.remote_port)
             && f.addrs_ok(row.local_addr, row.remote_addr);
-        asked.then_some((row.netns, row.local_addr, row.remote_addr, row.remote_port))
+        asked.then(|| key(row))
     }
 
     fn add(&mut self, row: Row, _: &mut Screen) -> io::Result<()> {
-        if let Row::PortUse(row) = row
-            && self.now.len() < MAX_ROWS
-        {
-            self.now.push(Used(*row));
+        if let Row::PortUse(row) = row {
+            self.now.insert(key(&row), Used(*row));
         }
         Ok(())
     }
 
     fn close(&mut self, shown_ns: Option<u64>, screen: &mut Screen) -> io::Result<()> {
-        let mut now = std::mem::take(&mut self.now);
-        if shown_ns.is_none() {
+        let (now, left_out) = self.now.take();
+        let Some(time_ns) = shown_ns else {
             return Ok(());
-        }
-        let used = |p: &Used| p.used_percent().unwrap_or(0.0);
-        now.sort_by(|a, b| used(b).total_cmp(&used(a)));
+        };
+        let mut now: Vec<Used> = now.into_values().collect();
+        now.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
         for line in &now {
             screen.show(line)?;
         }
+        left_out.show::<Used>(time_ns, screen)?;
         screen.end_report();
         Ok(())
     }

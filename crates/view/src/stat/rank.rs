@@ -7,6 +7,7 @@ use recording::counter::{definition, is_gauge};
 use recording::{Filter, Row, Text, strongest_correlation};
 
 use super::counters::Samples;
+use super::largest::LeftOut;
 use super::rounds::{Sampler, per_s};
 use crate::columns::{Unit, Value, columns, json, left, right};
 use crate::numbers::rounded;
@@ -61,6 +62,9 @@ pub(super) struct Rank {
     intervals: usize,
     /// Rate in each interval, of all namespaces together; intervals at zero at the end left out.
     series: BTreeMap<(Text, Text), Series>,
+    /// What moved least and was not compared, and when the last report ended.
+    left_out: LeftOut,
+    last_ns: u64,
 }
 
 #[derive(Debug, Default)]
@@ -76,6 +80,8 @@ impl Rank {
             all,
             samples: Samples::default(),
             intervals: 0,
+            left_out: LeftOut::default(),
+            last_ns: 0,
             series: BTreeMap::new(),
         }
     }
@@ -127,7 +133,8 @@ impl Rank {
         screen.more(&format!(
             "with {}, over {n} intervals; lag +1: one interval after it. Moving together is no proof",
             full(asked)
-        ))
+        ))?;
+        self.left_out.show::<Ranked>(self.last_ns, screen)
     }
 }
 
@@ -153,12 +160,13 @@ impl Sampler for Rank {
     }
 
     fn close(&mut self, shown_ns: Option<u64>, _: &mut Screen) -> io::Result<()> {
-        if shown_ns.is_none() || self.intervals >= MOST_INTERVALS {
+        let Some(time_ns) = shown_ns.filter(|_| self.intervals < MOST_INTERVALS) else {
             return Ok(());
-        }
+        };
+        self.last_ns = time_ns;
         let compares = self.samples.has_begun();
         let (at, series) = (self.intervals, &mut self.series);
-        self.samples.report(|(_, group, name), moved, over_ns| {
+        let left_out = self.samples.report(|(_, group, name), moved, over_ns| {
             let delta = moved.delta.unwrap_or(0);
             let Some(rate) = over_ns.and_then(|ns| per_s(delta as f64, ns)) else {
                 return;
@@ -171,6 +179,7 @@ impl Sampler for Rank {
             }
         });
         self.intervals += usize::from(compares);
+        self.left_out = self.left_out.and(left_out.but_zero());
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use std::io;
 use recording::tables::TableSize;
 use recording::{Filter, Row, Table, Text};
 
+use super::largest::{Largest, Ranked};
 use super::rounds::Sampler;
 use crate::columns::{Unit, Value, columns, heads, json, left, right, row};
 use crate::screen::Screen;
@@ -90,9 +91,18 @@ impl Structure {
     }
 }
 
+/// By its entries.
+impl Ranked for Structure {
+    fn rank(&self) -> f64 {
+        self.row.entries as f64
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Tables {
-    now: Vec<Structure>,
+    /// By when they came: that is how the host's tables are listed.
+    now: Largest<usize, Structure, MAX_ROWS>,
+    came: usize,
 }
 
 impl Sampler for Tables {
@@ -113,25 +123,26 @@ impl Sampler for Tables {
     }
 
     fn add(&mut self, row: Row, _: &mut Screen) -> io::Result<()> {
-        if let Row::TableSize(row) = row
-            && self.now.len() < MAX_ROWS
-        {
-            self.now.push(Structure {
+        if let Row::TableSize(row) = row {
+            let structure = Structure {
                 row: *row,
                 at_first: None,
-            });
+            };
+            self.now.insert(self.came, structure);
+            self.came += 1;
         }
         Ok(())
     }
 
     fn close(&mut self, shown_ns: Option<u64>, screen: &mut Screen) -> io::Result<()> {
-        let now = std::mem::take(&mut self.now);
-        if shown_ns.is_none() {
+        let (now, left_out) = self.now.take();
+        let Some(time_ns) = shown_ns else {
             return Ok(());
-        }
-        for line in &now {
+        };
+        for line in now.values() {
             screen.show(line)?;
         }
+        left_out.show::<Structure>(time_ns, screen)?;
         screen.end_report();
         Ok(())
     }

@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
 
-use ahash::AHashMap;
 use recording::tables::Thread;
 use recording::{Filter, Row, Text};
 
+use super::largest::{Largest, Ranked};
 use super::rounds::Sampler;
 use crate::columns::{Fields, Unit, Value, columns, heads, json, left, right};
 use crate::numbers::{rounded, tenth};
@@ -141,7 +141,7 @@ pub(crate) fn add(sum: &mut Thread, row: &Thread) {
 pub(super) struct Threads {
     all: bool,
     sleeps: bool,
-    now: AHashMap<(u32, u32), Seen>,
+    now: Largest<(u32, u32), Seen, MAX_THREADS>,
 }
 
 /// A thread since the last report.
@@ -151,12 +151,26 @@ struct Seen {
     calls: BTreeMap<Text, (u64, u64)>,
 }
 
+impl Seen {
+    /// How long it ran or wanted to.
+    fn busy_ns(&self) -> u64 {
+        let ran = self.sum.user_ns.saturating_add(self.sum.system_ns);
+        ran.saturating_add(self.sum.runqueue_ns)
+    }
+}
+
+impl Ranked for Seen {
+    fn rank(&self) -> f64 {
+        self.busy_ns() as f64
+    }
+}
+
 impl Threads {
     pub(super) fn new(all: bool, sleeps: bool) -> Threads {
         Threads {
             all,
             sleeps,
-            now: AHashMap::new(),
+            now: Largest::default(),
         }
     }
 
@@ -189,9 +203,8 @@ impl Sampler for Threads {
         match row {
             Row::Thread(t) => {
                 let key = (t.pid, t.tid);
-                let room = self.now.len() < MAX_THREADS || self.now.contains_key(&key);
                 let asked = filter.task_ok(Some(t.pid), Some(&t.comm), Some(t.cgroup));
-                (room && asked).then_some(key)
+                asked.then_some(key)
             }
             Row::ThreadSleep(s) => {
                 // Rows of one time: the thread's own comes first.
@@ -209,26 +222,21 @@ impl Sampler for Threads {
 
     fn add(&mut self, row: Row, _: &mut Screen) -> io::Result<()> {
         if let Row::Thread(row) = row {
-            add(
-                &mut self.now.entry((row.pid, row.tid)).or_default().sum,
-                &row,
-            );
+            let seen = self.now.row((row.pid, row.tid), Seen::default);
+            add(&mut seen.sum, &row);
         }
         Ok(())
     }
 
     fn close(&mut self, shown_ns: Option<u64>, screen: &mut Screen) -> io::Result<()> {
-        if shown_ns.is_none() {
+        let Some(time_ns) = shown_ns else {
             return Ok(());
-        }
-        let mut seen: Vec<Seen> = self.now.drain().map(|(_, seen)| seen).collect();
+        };
+        let (seen, left_out) = self.now.take();
+        let mut seen: Vec<Seen> = seen.into_values().collect();
         seen.retain(|s| s.sum.interval_ns > 0);
         // Those that ran or wanted to run most come first.
-        let busy = |t: &Thread| {
-            let ran = t.user_ns.saturating_add(t.system_ns);
-            ran.saturating_add(t.runqueue_ns)
-        };
-        seen.sort_by_key(|s| (Reverse(busy(&s.sum)), s.sum.pid, s.sum.tid));
+        seen.sort_by_key(|s| (Reverse(s.busy_ns()), s.sum.pid, s.sum.tid));
         let shown = if self.all { seen.len() } else { SHOWN };
         for one in seen.into_iter().take(shown) {
             let line = self.line(one);
@@ -238,6 +246,9 @@ impl Sampler for Threads {
                 let says = format!("{percent:>5}% in {}, {} times", s.syscall, s.count);
                 screen.more(&format!("{:>38} {says}", ""))?;
             }
+        }
+        if self.all {
+            left_out.show::<Timed>(time_ns, screen)?;
         }
         screen.end_report();
         Ok(())

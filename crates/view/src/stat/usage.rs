@@ -6,6 +6,7 @@ use std::io;
 use recording::tables::Resource;
 use recording::{Filter, Row, Table, Text};
 
+use super::largest::{Largest, Ranked};
 use super::rounds::{Sampler, per_s};
 use crate::columns::{Unit, Value, columns, heads, json, left, right, row};
 use crate::screen::Screen;
@@ -90,10 +91,19 @@ fn key(r: &Resource) -> Key {
     )
 }
 
+/// What is zero goes first, then what is far from its limit.
+impl Ranked for Resource {
+    fn rank(&self) -> f64 {
+        let limit = self.limit.filter(|limit| *limit > 0.0);
+        let share = limit.map_or(0.0, |limit| (self.value / limit).clamp(0.0, 1.0));
+        share + f64::from(u8::from(self.value != 0.0))
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Usage {
     /// What this round holds; what counts up stays, as it is told only when it has changed.
-    now: BTreeMap<Key, Resource>,
+    now: Largest<Key, Resource, MAX_ROWS>,
     /// What counts up: its values in the last report.
     shown: BTreeMap<Key, f64>,
     shown_ns: Option<u64>,
@@ -115,9 +125,7 @@ impl Sampler for Usage {
     fn add(&mut self, row: Row, _: &mut Screen) -> io::Result<()> {
         if let Row::Resource(row) = row {
             let key = key(&row);
-            if self.now.len() < MAX_ROWS || self.now.contains_key(&key) {
-                self.now.insert(key, *row);
-            }
+            self.now.insert(key, *row);
         }
         Ok(())
     }
@@ -127,11 +135,13 @@ impl Sampler for Usage {
             return Ok(());
         };
         // The first round has nothing to tell the speed of what counts up.
-        let counts = self.now.values().any(|r| r.cumulative);
+        let (now, left_out) = self.now.take();
+        let counts = now.values().any(|r| r.cumulative);
         let since_ns = self.shown_ns.replace(time_ns);
         let compares = since_ns.is_some() || !counts;
-        for (key, row) in std::mem::take(&mut self.now) {
-            let before = self.shown.get(&key).zip(since_ns);
+        let shown = std::mem::take(&mut self.shown);
+        for (key, row) in now {
+            let before = shown.get(&key).zip(since_ns);
             let rate = before.and_then(|(before, since)| {
                 // A counter that went back began anew.
                 let grew = (row.value - before).max(0.0);
@@ -151,6 +161,7 @@ impl Sampler for Usage {
             }
         }
         if compares {
+            left_out.show::<Checked>(time_ns, screen)?;
             screen.end_report();
         }
         Ok(())

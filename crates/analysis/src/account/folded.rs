@@ -1,0 +1,64 @@
+//! What is kept of ends that a story forgot: how many there were of each service, and where their time went.
+
+use crate::bounded::BoundedTree;
+use crate::conn::{Conn, Sampled, Side};
+use crate::listeners::Listeners;
+
+use super::{MAX_SERVICES, Role, ServiceKey, Spent, Sums, place_by};
+
+/// Sums over ends that were forgotten, so that a share of all ends stays one.
+#[derive(Debug, Default)]
+pub(crate) struct FoldedEnds {
+    /// By service and, of ends that connect, the process that did.
+    by_caller: BoundedTree<(ServiceKey, Option<u32>), Sums, MAX_SERVICES>,
+}
+
+impl FoldedEnds {
+    /// Takes an end that is forgotten. `told` is whether listeners were recorded, `span` when the
+    /// recording began and ended.
+    pub(crate) fn take(
+        &mut self,
+        conn: &Conn,
+        sampled: Option<&Sampled>,
+        listeners: &Listeners,
+        told: bool,
+        span: (u64, u64),
+    ) {
+        let listener = match conn.side {
+            Side::Opened => None,
+            Side::Older if conn.connects() => None,
+            _ => listeners.taking(conn.netns, conn.local, conn.family),
+        };
+        let listener = listener.and_then(|i| listeners.all.get(i as usize));
+        let (role, at) = place_by(listener, conn, told);
+        let pid = conn.pid.filter(|_| role == Role::Client);
+        let key = ((conn.netns, role, at), pid);
+        let sums = self.by_caller.slot(key, Sums::default);
+        if sums.owner.is_none() {
+            sums.owner = pid.map(|pid| (pid, conn.comm.as_deref().unwrap_or("").to_string()));
+        }
+        sums.add(span, conn, sampled, role);
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = (&(ServiceKey, Option<u32>), &Sums)> {
+        self.by_caller.iter()
+    }
+
+    /// Ends of which it is not known of which service they were.
+    pub(super) fn untold(&self) -> u64 {
+        self.by_caller.folded()
+    }
+}
+
+/// Ends of one service that a story does not hold one by one.
+#[derive(Clone, Copy, Debug)]
+pub struct Forgotten {
+    /// The service.
+    pub service: ServiceKey,
+    /// Of ends that connect, the process that did, if it is known.
+    pub pid: Option<u32>,
+    /// How many.
+    pub ends: u64,
+    /// Where their time went, all of them together.
+    pub spent: Spent,
+}
