@@ -14,6 +14,7 @@ enum {
 	AT_SENT, /* a server has begun to answer */
 	AT_AWAIT, /* a client has asked */
 	AT_READ, /* a client has read all of the answer that came */
+	AT_SKIP, /* the exchange is not counted */
 	AT_END, /* closed */
 };
 
@@ -34,14 +35,14 @@ struct end {
 	u32 reads; /* requests that the thread had taken by then, this one included */
 	u32 rcv_nxt, copied_seq; /* when last looked at */
 	u32 retransmits;
-	u32 weight; /* exchanges that it stands for; 0: none, it is not counted */
+	u32 weight; /* exchanges that it stands for */
 	u8 at;
 	u8 unaccepted;
 	u8 taken; /* some of the request was read */
 	u8 whole; /* what came last ended a message, as far as segments tell */
 	u8 early; /* more came while we thought about a whole message */
 	u8 overlapped;
-	char comm[16];
+	u8 answered; /* of one that is not counted: the answer has begun */
 };
 
 /* Set by user space: one exchange in so many is counted, a power of two. */
@@ -69,15 +70,26 @@ static __always_inline void pass(struct end *e, u32 part, u64 now)
 	e->since = now;
 }
 
-static __always_inline void begin(struct end *e, u8 at, u64 now)
+/* An exchange begins; whether it is counted. To those that are not no time is given: on a host with
+ * very many that is most of the cost. */
+static __always_inline bool begin(struct end *e, u8 at)
 {
+	u64 now;
+
+	e->weight = one_in;
+	if (one_in > 1 && bpf_get_prandom_u32() & (one_in - 1)) {
+		e->at = AT_SKIP;
+		e->answered = 0;
+		return false;
+	}
+	now = bpf_ktime_get_ns();
 	__builtin_memset(e->ns, 0, sizeof(e->ns));
 	e->alone_ns = e->cpu_ns = e->runqueue_ns = 0;
 	e->began = e->since = now;
 	e->at = at;
 	e->taken = e->early = e->overlapped = e->unaccepted = 0;
 	e->retransmits = 0;
-	e->weight = one_in > 1 && bpf_get_prandom_u32() & (one_in - 1) ? 0 : one_in;
+	return true;
 }
 
 static __always_inline u64 total(const struct end *e)
@@ -123,17 +135,20 @@ static __always_inline void take(struct end *e, const struct sock *sk)
 	u32 *reads;
 
 	e->taken = 1;
-	e->tid = 0;
+	e->pid = e->tid = e->reads = 0;
 	/* In softirq context (sockmap, kTLS) the current thread is anybody. */
 	if (!sk->sk_lock.owned)
 		return;
 	e->pid = id >> 32;
-	bpf_get_current_comm(e->comm, sizeof(e->comm));
+	e->tid = id;
+	/* A client's thread is only named; and where requests are left out, nobody knows what else a thread
+	 * has read. */
+	if (e->service.role != TW_ROLE_SERVER || one_in > 1)
+		return;
 	reads = bpf_task_storage_get(&takers, bpf_get_current_task_btf(), 0,
 				     BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!reads)
 		return;
-	e->tid = id;
 	e->reads = ++*reads;
 	used(&e->cpu, &e->runqueue, &e->slept);
 }
@@ -144,7 +159,7 @@ static __always_inline void thought(struct end *e, u64 now)
 	u64 ns = now > e->since ? now - e->since : 0, cpu, runqueue, slept;
 	u32 *reads;
 
-	if (!e->tid || e->tid != (u32)bpf_get_current_pid_tgid())
+	if (!e->reads || e->tid != (u32)bpf_get_current_pid_tgid())
 		return;
 	reads = bpf_task_storage_get(&takers, bpf_get_current_task_btf(), 0, 0);
 	if (!reads || *reads != e->reads)

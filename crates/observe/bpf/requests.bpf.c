@@ -95,19 +95,24 @@ static __always_inline void meet(struct end *e, const struct sock *sk, const str
 	e->copied_seq = tp->copied_seq;
 }
 
-static __always_inline struct end *end_of(struct sock *sk, const struct tcp_sock *tp)
+/* What is known of a TCP socket; NULL when nothing is. */
+static __always_inline struct end *known(struct sock *sk)
 {
-	struct end *e;
+	return sk->sk_protocol == IPPROTO_TCP ? bpf_sk_storage_get(&ends, sk, NULL, 0) : NULL;
+}
+
+/* The same, taken up when it is seen for the first time; NULL when it does not matter. */
+static __always_inline struct end *end_of(struct end *e, struct sock *sk, const struct tcp_sock *tp)
+{
 	u8 state;
 
 	/* A socket of another protocol. */
 	if (!tp)
 		return NULL;
-	state = sk->__sk_common.skc_state;
-	if (state == TCP_LISTEN || state == TCP_SYN_SENT)
-		return NULL;
-	e = bpf_sk_storage_get(&ends, sk, NULL, 0);
 	if (!e) {
+		state = sk->__sk_common.skc_state;
+		if (state == TCP_LISTEN || state == TCP_SYN_SENT)
+			return NULL;
 		e = bpf_sk_storage_get(&ends, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 		if (!e)
 			return NULL;
@@ -145,7 +150,6 @@ static __always_inline void fill(struct tw_exchange *x, const struct end *e, con
 	x->tid = e->tid;
 	x->retransmits = e->retransmits;
 	x->overlapped = e->overlapped;
-	__builtin_memcpy(x->comm, e->comm, sizeof(x->comm));
 }
 
 static __always_inline struct tw_requests *requests_of(const struct end *e)
@@ -178,7 +182,7 @@ static __noinline int count_exchange(struct end *e, struct sock *sk)
 	struct tw_exchange *x;
 	u64 took, weight;
 
-	if (!e || !sk || !e->weight)
+	if (!e || !sk)
 		return 0;
 	r = requests_of(e);
 	if (!r)
@@ -224,42 +228,43 @@ static __always_inline void count_push(struct end *e, struct sock *sk)
 
 	count_exchange(e, sk);
 	e->at = AT_NOTHING;
-	if (!e->weight)
-		return;
 	r = requests_of(e);
 	if (r)
 		ADD(r->pushed, e->weight);
 }
 
-static __always_inline void request_came(struct end *e, const struct sock *sk, u64 now)
+static __always_inline void request_came(struct end *e, const struct sock *sk)
 {
-	begin(e, AT_UNREAD, now);
-	e->unaccepted = !sk->sk_socket;
+	if (begin(e, AT_UNREAD))
+		e->unaccepted = !sk->sk_socket;
 }
 
-static __always_inline void arrived(struct end *e, struct sock *sk, const struct tcp_sock *tp, u64 now)
+static __always_inline void arrived(struct end *e, struct sock *sk, const struct tcp_sock *tp)
 {
 	u32 bytes = tp->rcv_nxt - e->rcv_nxt, mss = tp->inet_conn.icsk_ack.rcv_mss;
-	bool apart = now - e->since >= APART_NS;
 	bool was_whole = e->whole;
+	u64 now;
 
 	e->rcv_nxt = tp->rcv_nxt;
 	/* Full segments only: the message goes on, as far as one can tell. */
 	e->whole = !mss || bytes % mss;
+	if (e->at == AT_UNREAD)
+		return;
+	now = bpf_ktime_get_ns();
 	switch (e->at) {
 	case AT_NOTHING:
 		if (e->service.role == TW_ROLE_SERVER)
-			request_came(e, sk, now);
+			request_came(e, sk);
 		break;
 	case AT_THINK:
 		/* It was not all of the request, or another one overtakes the answer. */
-		e->early |= was_whole && apart;
+		e->early |= was_whole && now - e->since >= APART_NS;
 		pass(e, TW_PART_RECEIVE, now);
 		e->at = AT_UNREAD;
 		break;
 	case AT_SENT:
 		count_exchange(e, sk);
-		request_came(e, sk, now);
+		request_came(e, sk);
 		break;
 	case AT_AWAIT:
 		pass(e, TW_PART_AWAIT, now);
@@ -280,11 +285,23 @@ SEC("tp_btf/sk_data_ready")
 int on_data_ready(u64 *ctx)
 {
 	struct sock *sk = (struct sock *)ctx[0];
-	const struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-	struct end *e = end_of(sk, tp);
+	const struct tcp_sock *tp;
+	struct end *e = known(sk);
 
+	/* The first ways are those of most calls on a busy host. */
+	if (e && e->at == AT_SKIP) {
+		if (e->service.role == TW_ROLE_CLIENT) {
+			e->answered = 1;
+			return 0;
+		}
+		if (!e->answered)
+			return 0;
+		e->at = AT_NOTHING;
+	}
+	tp = bpf_skc_to_tcp_sock(sk);
+	e = end_of(e, sk, tp);
 	if (e && unread(sk, tp) > 0)
-		arrived(e, sk, tp, bpf_ktime_get_ns());
+		arrived(e, sk, tp);
 	return 0;
 }
 
@@ -292,12 +309,15 @@ SEC("tp_btf/tcp_rcv_space_adjust")
 int on_read(u64 *ctx)
 {
 	struct sock *sk = (struct sock *)ctx[0];
-	const struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-	struct end *e = end_of(sk, tp);
+	const struct tcp_sock *tp;
+	struct end *e = known(sk);
 	bool server;
 
+	if (!e || e->at != AT_UNREAD)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
 	/* MSG_PEEK comes here, too, and moves nothing. */
-	if (!e || e->at != AT_UNREAD || tp->copied_seq == e->copied_seq)
+	if (!tp || tp->copied_seq == e->copied_seq)
 		return 0;
 	e->copied_seq = tp->copied_seq;
 	server = e->service.role == TW_ROLE_SERVER;
@@ -319,9 +339,13 @@ static __always_inline bool in_flight(const struct tcp_sock *tp)
 	return (s32)(tp->write_seq - tp->snd_una) > 0;
 }
 
-static __always_inline void answer(struct end *e, struct sock *sk, const struct tcp_sock *tp,
-				   u64 now)
+static __always_inline void answer(struct end *e, struct sock *sk, const struct tcp_sock *tp)
 {
+	u64 now;
+
+	if (e->at == AT_NOTHING)
+		return;
+	now = bpf_ktime_get_ns();
 	switch (e->at) {
 	case AT_UNREAD:
 		/* Nothing of this request was read: this answers an older one. */
@@ -350,24 +374,25 @@ static __always_inline void answer(struct end *e, struct sock *sk, const struct 
 	}
 }
 
-static __always_inline void ask(struct end *e, struct sock *sk, const struct tcp_sock *tp,
-				u64 now)
+static __always_inline void ask(struct end *e, struct sock *sk, const struct tcp_sock *tp)
 {
 	switch (e->at) {
 	case AT_READ:
 		count_exchange(e, sk);
-		/* fallthrough */
+		break;
 	case AT_NOTHING:
-		begin(e, AT_AWAIT, now);
-		take(e, sk);
-		return;
+		break;
 	case AT_AWAIT:
-		pass(e, in_flight(tp) ? TW_PART_SEND : TW_PART_THINK, now);
+		pass(e, in_flight(tp) ? TW_PART_SEND : TW_PART_THINK, bpf_ktime_get_ns());
 		return;
 	case AT_UNREAD:
 		e->overlapped = 1;
 		return;
+	default:
+		return;
 	}
+	if (begin(e, AT_AWAIT))
+		take(e, sk);
 }
 
 /* Comes for each piece that a write is cut into; the first is its start. */
@@ -375,15 +400,26 @@ SEC("tp_btf/tcp_sendmsg_locked")
 int on_send(u64 *ctx)
 {
 	struct sock *sk = (struct sock *)ctx[0];
-	const struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-	struct end *e = end_of(sk, tp);
+	const struct tcp_sock *tp;
+	struct end *e = known(sk);
 
+	if (e && e->at == AT_SKIP) {
+		if (e->service.role == TW_ROLE_SERVER) {
+			e->answered = 1;
+			return 0;
+		}
+		if (!e->answered)
+			return 0;
+		e->at = AT_NOTHING;
+	}
+	tp = bpf_skc_to_tcp_sock(sk);
+	e = end_of(e, sk, tp);
 	if (!e)
 		return 0;
 	if (e->service.role == TW_ROLE_SERVER)
-		answer(e, sk, tp, bpf_ktime_get_ns());
+		answer(e, sk, tp);
 	else
-		ask(e, sk, tp, bpf_ktime_get_ns());
+		ask(e, sk, tp);
 	return 0;
 }
 
@@ -391,9 +427,7 @@ int on_send(u64 *ctx)
 SEC("tp_btf/tcp_retransmit_skb")
 int on_retransmit(u64 *ctx)
 {
-	struct sock *sk = (struct sock *)ctx[0];
-	const struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-	struct end *e = end_of(sk, tp);
+	struct end *e = known((struct sock *)ctx[0]);
 
 	if (!e || (e->at != AT_SENT && e->at != AT_AWAIT))
 		return 0;
@@ -435,7 +469,7 @@ int on_state(u64 *ctx)
 	case AT_THINK:
 	case AT_AWAIT:
 	case AT_UNREAD:
-		r = e->weight ? requests_of(e) : NULL;
+		r = requests_of(e);
 		if (r)
 			ADD(r->unanswered, e->weight);
 		break;
@@ -455,7 +489,7 @@ int dump(struct bpf_iter__bpf_sk_storage_map *ctx)
 
 	if (!sk || !e)
 		return 0;
-	if (!e->weight || (e->at != AT_UNREAD && e->at != AT_THINK && e->at != AT_AWAIT))
+	if (e->at != AT_UNREAD && e->at != AT_THINK && e->at != AT_AWAIT)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (now - e->began < open_over_ns)

@@ -520,9 +520,8 @@ struct tw_exchange {
 	u8 open; /* not yet answered */
 	u8 overlapped;
 	u8 zero[5];
-	char comm[16];
 };
-_Static_assert(sizeof(struct tw_exchange) == 200, "tw_exchange is shared with Rust");
+_Static_assert(sizeof(struct tw_exchange) == 184, "tw_exchange is shared with Rust");
 
 /* A global of a type makes it part of the object's data in BTF, and so of the Rust skeleton. */
 #define TW_SHARE(kind, type) kind type *share_##type __attribute__((unused))

@@ -21,8 +21,9 @@ pub(crate) const CUT_SHORT: &str =
 const MAX_NOTES: usize = 8;
 const MAX_EPISODES: usize = 3;
 
-/// Services whose account is told; the rest is in the JSON.
-const MAX_SERVICES: usize = 8;
+/// Services whose account is told, ahead of the evidence: it shall be on the first screen. The rest is in the
+/// JSON.
+const MAX_SERVICES: usize = 3;
 /// A smaller share of a service's time is not told.
 const LEAST_SHARE: f64 = 0.005;
 
@@ -33,26 +34,26 @@ pub(crate) const REDACTED: &str = "addresses and names are pseudonyms";
 pub fn explanation(explanation: &Explanation, style: &Style) -> String {
     let mut page = Page::new(style);
     let findings = &explanation.findings;
-    if findings.is_empty() {
-        nothing(&mut page, &explanation.summary);
+    match findings.first() {
+        Some(first) => headline(&mut page, first),
+        None => nothing(&mut page, &explanation.summary),
     }
+    accounts(&mut page, &explanation.account);
     for (i, finding) in findings.iter().enumerate() {
         if i > 0 {
             page.blank();
             let rule = format!("---- {} of {} ----", i + 1, findings.len());
             page.paragraph("", Look::Faint, &rule);
+            headline(&mut page, finding);
         }
-        case(
-            &mut page,
-            finding,
-            explanation.summary.recording.start_unix_ns,
-        );
+        page.blank();
+        let start_unix_ns = explanation.summary.recording.start_unix_ns;
+        details(&mut page, finding, start_unix_ns);
         if i == 0 && findings.len() > 1 {
             others(&mut page, &findings[1..]);
         }
     }
     noted(&mut page, &explanation.notes);
-    accounts(&mut page, &explanation.account);
     if let Some(waits) = &explanation.summary.waits {
         page.heading("WAITS");
         waited(&mut page, waits);
@@ -65,9 +66,18 @@ pub fn explanation(explanation: &Explanation, style: &Style) -> String {
 
 /// One finding with all that is behind it.
 pub(crate) fn case(page: &mut Page, finding: &Finding, start_unix_ns: i64) {
+    headline(page, finding);
+    page.blank();
+    details(page, finding, start_unix_ns);
+}
+
+/// What is wrong and what to do: whoever reads no more knows that.
+fn headline(page: &mut Page, finding: &Finding) {
     page.paragraph("", Look::Title, &finding.title);
     page.paragraph("", Look::Fix, &finding.fix);
-    page.blank();
+}
+
+fn details(page: &mut Page, finding: &Finding, start_unix_ns: i64) {
     for (label, text) in facts(finding, start_unix_ns) {
         let look = match label {
             "command" => Look::Faint,

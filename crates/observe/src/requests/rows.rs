@@ -1,12 +1,14 @@
 //! From the sums that the kernel keeps to the rows of `request`, `request_time` and `exchange`.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use recording::tables::{Exchange, Request, RequestTime};
-use recording::{Addr, Role, TableWriter, Timed, Writer};
+use recording::{Addr, Role, TableWriter, Text, Timed, Writer};
 
 use crate::error::Error;
-use crate::wire::{text, tied, tw_exchange, tw_part, tw_requests, tw_role, tw_service};
+use crate::space;
+use crate::wire::{tied, tw_exchange, tw_part, tw_requests, tw_role, tw_service};
 
 /// Buckets up to a power of two, in units of 2^[`UNIT`] ns.
 const STEPS: usize = 8;
@@ -196,7 +198,7 @@ fn row(x: &tw_exchange) -> Exchange {
         remote_port: x.remote_port,
         pid: thread(x.pid),
         tid: thread(x.tid),
-        comm: thread(x.pid).map(|_| text(&x.comm).into()),
+        comm: thread(x.tid).and_then(|tid| comm(x.pid, tid)),
         open: x.open != 0,
         overlapped: x.overlapped != 0,
         retransmits: x.retransmits,
@@ -211,6 +213,15 @@ fn row(x: &tw_exchange) -> Exchange {
         think_cpu_ns: x.cpu_ns,
         think_runqueue_ns: x.runqueue_ns,
     }
+}
+
+/// The name of a thread; `None` when it is gone, or not in our PID namespace.
+fn comm(pid: u32, tid: u32) -> Option<Text> {
+    if !space::pids_are_ours() {
+        return None;
+    }
+    let name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end().into())
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ table! {
         /// The thread.
         tid: Option<u32>, Id, null "nobody has read it, or the kernel read on its own";
         /// Command name of the thread.
-        comm: Option<Text>, Program, null "nobody has read it, or the kernel read on its own";
+        comm: Option<Text>, Program, null "as for `tid`, or the thread has ended";
         /// It is not answered.
         open: bool, Flag;
         /// A message began before the answer to the one before had ended.
