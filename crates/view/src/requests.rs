@@ -7,6 +7,8 @@ use explain::account::{Parts, Requests, Role, Slept, Slow, Thinking};
 const LEAST_SHARE: f64 = 0.005;
 /// A smaller share of one exchange is not told.
 const LEAST_OF_ONE: f64 = 0.05;
+/// Of fewer exchanges than this percentiles say nothing that the slowest does not.
+const FEW: u64 = 10;
 /// The slowest exchange is told when it took so many times as long as half of them.
 const SLOW: f64 = 3.0;
 
@@ -16,14 +18,19 @@ pub(crate) fn line(role: Role, r: &Requests) -> Option<String> {
         return None;
     }
     let mut says = vec![plural(r.exchanges, "request")];
-    match &r.response {
-        Some(p) => says.push(format!(
+    let ended = r.slowest.iter().find(|slow| !slow.open);
+    match (&r.response, ended) {
+        (Some(_), Some(slow)) if r.exchanges < FEW => {
+            let most = if r.exchanges == 1 { "" } else { " at most" };
+            says.push(format!("{}{most}", seconds(slow.took_s)));
+        }
+        (Some(p), _) => says.push(format!(
             "p50 {}, p99 {}",
             seconds(p.p50_s),
             seconds(p.p99_s)
         )),
-        None if r.multiplexed => says.push("multiplexed".into()),
-        None => {}
+        (None, _) if r.multiplexed => says.push("multiplexed".into()),
+        (None, _) => {}
     }
     if r.open > 0 {
         says.push(format!("{} not answered for a second or longer", r.open));
@@ -157,4 +164,97 @@ fn slept(wait: &Slept) -> String {
 
 fn seconds(s: f64) -> String {
     duration((s.max(0.0) * 1e9) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use analysis::Endpoint;
+    use explain::account::{Percentiles, Whose};
+
+    /// 100 requests that took 640 ms each, of which 610 were thought about.
+    fn thinks() -> Requests {
+        Requests {
+            exchanges: 100,
+            spent_s: Parts {
+                think: 61.0,
+                unread: 2.0,
+                repair: 1.0,
+                ..Parts::default()
+            },
+            whose_s: Whose {
+                application: 63.0,
+                tcp: 1.0,
+                ..Whose::default()
+            },
+            response: Some(Percentiles {
+                p50_s: 0.64,
+                p90_s: 0.64,
+                p99_s: 0.64,
+            }),
+            thinking: Thinking {
+                alone: 61.0,
+                cpu: 10.0,
+                runqueue: 48.0,
+            },
+            ..Requests::default()
+        }
+    }
+
+    #[test]
+    fn whose_time_it_was_is_told_from_the_largest_share_down() {
+        let says = line(Role::Server, &thinks()).unwrap();
+        assert_eq!(
+            says,
+            "100 requests, p50 640 ms, p99 640 ms: application 98 % (thinking 95 % (waiting for a CPU \
+             75 %, on a CPU 16 %, asleep 5 %), not reading 3 %), TCP 2 % (repairing losses 2 %)"
+        );
+    }
+
+    #[test]
+    fn the_slowest_is_told_with_what_its_thread_waited_for() {
+        let mut r = thinks();
+        r.slowest = vec![Slow {
+            took_s: 4.0,
+            open: true,
+            tid: Some(7),
+            spent_s: Parts {
+                think: 4.0,
+                ..Parts::default()
+            },
+            waits: vec![Slept {
+                slept_s: 3.9,
+                syscall: Some("recvfrom".into()),
+                awaited: Some(Endpoint::new(
+                    "10.0.2.7".parse::<IpAddr>().unwrap().into(),
+                    5432,
+                )),
+                ..Slept::default()
+            }],
+            ..Slow::default()
+        }];
+        let says = line(Role::Server, &r).unwrap();
+        let end = "The oldest is not answered after 4 s ([::]:0 ↔ [::]:0): thinking 4 s; its thread \
+                   slept 3.9 s in recvfrom until 10.0.2.7:5432 answered";
+        assert!(says.ends_with(end), "{says}");
+    }
+
+    #[test]
+    fn few_and_multiplexed_ones_have_no_percentiles() {
+        assert_eq!(line(Role::Client, &Requests::default()), None);
+        let mut r = thinks();
+        (r.multiplexed, r.response) = (true, None);
+        let says = line(Role::Server, &r).unwrap();
+        assert!(says.starts_with("100 requests, multiplexed: "), "{says}");
+        let mut r = thinks();
+        r.exchanges = 1;
+        r.slowest = vec![Slow {
+            took_s: 2.0,
+            ..Slow::default()
+        }];
+        let says = line(Role::Client, &r).unwrap();
+        assert!(says.starts_with("1 request, 2 s: "), "{says}");
+    }
 }
