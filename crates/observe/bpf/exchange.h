@@ -33,7 +33,7 @@ struct end {
 	u64 cpu, runqueue, slept; /* of the thread when it took the request; slept: how often */
 	u32 pid, tid;
 	u32 reads; /* requests that the thread had taken by then, this one included */
-	u32 rcv_nxt, copied_seq; /* when last looked at */
+	u32 rcv_nxt, copied_seq, write_seq; /* when last looked at */
 	u32 retransmits;
 	u32 weight; /* exchanges that it stands for */
 	u8 at;

@@ -310,6 +310,7 @@ struct tcp_request_sock {
 
 struct tcp_skb_cb {
 	__u32 seq;
+	__u32 end_seq;
 	__u16 tcp_flags;
 };
 

@@ -47,6 +47,8 @@ struct {
 } lost SEC(".maps");
 
 const struct tw_requests fresh;
+/* Set before load: a write is told when it returns, not when it begins. */
+const volatile bool write_ends;
 /* Open exchanges at least this old are told by `dump`. */
 u64 open_over_ns;
 /* The slowest exchange of each service is told once in each. */
@@ -93,6 +95,7 @@ static __always_inline void meet(struct end *e, const struct sock *sk, const str
 	}
 	e->rcv_nxt = tp->rcv_nxt;
 	e->copied_seq = tp->copied_seq;
+	e->write_seq = tp->write_seq;
 }
 
 /* What is known of a TCP socket; NULL when nothing is. */
@@ -239,13 +242,14 @@ static __always_inline void request_came(struct end *e, const struct sock *sk)
 		e->unaccepted = !sk->sk_socket;
 }
 
-static __always_inline void arrived(struct end *e, struct sock *sk, const struct tcp_sock *tp)
+static __always_inline void arrived(struct end *e, struct sock *sk, const struct tcp_sock *tp,
+				    u32 rcv_nxt)
 {
-	u32 bytes = tp->rcv_nxt - e->rcv_nxt, mss = tp->inet_conn.icsk_ack.rcv_mss;
+	u32 bytes = rcv_nxt - e->rcv_nxt, mss = tp->inet_conn.icsk_ack.rcv_mss;
 	bool was_whole = e->whole;
 	u64 now;
 
-	e->rcv_nxt = tp->rcv_nxt;
+	e->rcv_nxt = rcv_nxt;
 	/* Full segments only: the message goes on, as far as one can tell. */
 	e->whole = !mss || bytes % mss;
 	if (e->at == AT_UNREAD)
@@ -281,56 +285,17 @@ static __always_inline void arrived(struct end *e, struct sock *sk, const struct
 	}
 }
 
-SEC("tp_btf/sk_data_ready")
-int on_data_ready(u64 *ctx)
+/* The next exchange of a socket whose last one was not counted; false when it has not begun. Most calls
+ * on a busy host come no further. */
+static __always_inline bool begins(struct end *e, u32 role)
 {
-	struct sock *sk = (struct sock *)ctx[0];
-	const struct tcp_sock *tp;
-	struct end *e = known(sk);
-
-	/* The first ways are those of most calls on a busy host. */
-	if (e && e->at == AT_SKIP) {
-		if (e->service.role == TW_ROLE_CLIENT) {
-			e->answered = 1;
-			return 0;
-		}
-		if (!e->answered)
-			return 0;
-		e->at = AT_NOTHING;
+	if (e->service.role != role) {
+		e->answered = 1;
+		return false;
 	}
-	tp = bpf_skc_to_tcp_sock(sk);
-	e = end_of(e, sk, tp);
-	if (e && unread(sk, tp) > 0)
-		arrived(e, sk, tp);
-	return 0;
-}
-
-SEC("tp_btf/tcp_rcv_space_adjust")
-int on_read(u64 *ctx)
-{
-	struct sock *sk = (struct sock *)ctx[0];
-	const struct tcp_sock *tp;
-	struct end *e = known(sk);
-	bool server;
-
-	if (!e || e->at != AT_UNREAD)
-		return 0;
-	tp = bpf_skc_to_tcp_sock(sk);
-	/* MSG_PEEK comes here, too, and moves nothing. */
-	if (!tp || tp->copied_seq == e->copied_seq)
-		return 0;
-	e->copied_seq = tp->copied_seq;
-	server = e->service.role == TW_ROLE_SERVER;
-	/* The rest of what waits is still unread. */
-	if (unread(sk, tp) > 0 && (!server || e->taken))
-		return 0;
-	pass(e, e->unaccepted ? TW_PART_ACCEPT : TW_PART_UNREAD, bpf_ktime_get_ns());
-	e->unaccepted = 0;
-	if (server && !e->taken)
-		take(e, sk);
-	if (unread(sk, tp) <= 0)
-		e->at = server ? AT_THINK : AT_READ;
-	return 0;
+	if (e->answered)
+		e->at = AT_NOTHING;
+	return e->answered;
 }
 
 /* Data is in flight, or waits to be. */
@@ -395,6 +360,91 @@ static __always_inline void ask(struct end *e, struct sock *sk, const struct tcp
 		take(e, sk);
 }
 
+static __always_inline void sent(struct end *e, struct sock *sk, const struct tcp_sock *tp)
+{
+	e->write_seq = tp->write_seq;
+	if (e->at == AT_SKIP && !begins(e, TW_ROLE_CLIENT))
+		return;
+	if (e->service.role == TW_ROLE_SERVER)
+		answer(e, sk, tp);
+	else
+		ask(e, sk, tp);
+}
+
+SEC("tp_btf/sk_data_ready")
+int on_data_ready(u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	const struct tcp_sock *tp;
+	struct end *e = known(sk);
+
+	if (e && e->at == AT_SKIP && !begins(e, TW_ROLE_SERVER))
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	e = end_of(e, sk, tp);
+	if (!e)
+		return 0;
+	/* Over loopback the answer may come before the write of the request returns. */
+	if (write_ends && tp->write_seq != e->write_seq)
+		sent(e, sk, tp);
+	if (unread(sk, tp) > 0)
+		arrived(e, sk, tp, tp->rcv_nxt);
+	return 0;
+}
+
+/* Before Linux 6.3 in its place: a segment that is about to be queued. */
+SEC("tp_btf/tcp_probe")
+int on_segment(u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	const struct sk_buff *skb = (const struct sk_buff *)ctx[1];
+	const struct tcp_skb_cb *cb = (const void *)skb->cb;
+	u32 seq = BPF_CORE_READ(cb, seq), end_seq = BPF_CORE_READ(cb, end_seq);
+	u32 fin = BPF_CORE_READ(cb, tcp_flags) & 1;
+	const struct tcp_sock *tp;
+	struct end *e;
+
+	if (end_seq - seq <= fin)
+		return 0;
+	e = known(sk);
+	if (e && e->at == AT_SKIP && !begins(e, TW_ROLE_SERVER))
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	e = end_of(e, sk, tp);
+	/* Data that came before is not waited for. */
+	if (e && (s32)(end_seq - tp->rcv_nxt) > 0)
+		arrived(e, sk, tp, end_seq);
+	return 0;
+}
+
+SEC("tp_btf/tcp_rcv_space_adjust")
+int on_read(u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	const struct tcp_sock *tp;
+	struct end *e = known(sk);
+	bool server;
+
+	if (!e || e->at != AT_UNREAD)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	/* MSG_PEEK comes here, too, and moves nothing. */
+	if (!tp || tp->copied_seq == e->copied_seq)
+		return 0;
+	e->copied_seq = tp->copied_seq;
+	server = e->service.role == TW_ROLE_SERVER;
+	/* The rest of what waits is still unread. */
+	if (unread(sk, tp) > 0 && (!server || e->taken))
+		return 0;
+	pass(e, e->unaccepted ? TW_PART_ACCEPT : TW_PART_UNREAD, bpf_ktime_get_ns());
+	e->unaccepted = 0;
+	if (server && !e->taken)
+		take(e, sk);
+	if (unread(sk, tp) <= 0)
+		e->at = server ? AT_THINK : AT_READ;
+	return 0;
+}
+
 /* Comes for each piece that a write is cut into; the first is its start. */
 SEC("tp_btf/tcp_sendmsg_locked")
 int on_send(u64 *ctx)
@@ -403,23 +453,51 @@ int on_send(u64 *ctx)
 	const struct tcp_sock *tp;
 	struct end *e = known(sk);
 
-	if (e && e->at == AT_SKIP) {
-		if (e->service.role == TW_ROLE_SERVER) {
-			e->answered = 1;
-			return 0;
-		}
-		if (!e->answered)
-			return 0;
-		e->at = AT_NOTHING;
-	}
+	if (e && e->at == AT_SKIP && !begins(e, TW_ROLE_CLIENT))
+		return 0;
 	tp = bpf_skc_to_tcp_sock(sk);
 	e = end_of(e, sk, tp);
-	if (!e)
+	if (e)
+		sent(e, sk, tp);
+	return 0;
+}
+
+/* Before Linux 6.16 in its place: a write that has returned. It began some microseconds earlier. */
+SEC("tp_btf/sock_send_length")
+int on_sent(u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	const struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	struct end *e = tp ? known(sk) : NULL;
+	bool first = !e;
+
+	e = end_of(e, sk, tp);
+	if (e && (first || tp->write_seq != e->write_seq))
+		sent(e, sk, tp);
+	return 0;
+}
+
+/* Before Linux 6.3 in its place: a packet that leaves, when something was written since the last one
+ * did. What Nagle's algorithm or the window holds back counts as not written yet. */
+SEC("tp_btf/net_dev_queue")
+int on_leave(u64 *ctx)
+{
+	const struct sk_buff *skb = (const struct sk_buff *)ctx[0];
+	struct sock *sk = skb->sk;
+	const struct tcp_sock *tp;
+	struct end *e;
+	bool first;
+
+	if (!sk)
 		return 0;
-	if (e->service.role == TW_ROLE_SERVER)
-		answer(e, sk, tp);
-	else
-		ask(e, sk, tp);
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 0;
+	e = known(sk);
+	first = !e && in_flight(tp);
+	e = end_of(e, sk, tp);
+	if (e && (first || tp->write_seq != e->write_seq))
+		sent(e, sk, tp);
 	return 0;
 }
 

@@ -1,10 +1,11 @@
 //! Loads and attaches the programs that follow requests; reads the sums and the slowest exchanges.
 
+use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, RingBuffer};
+use libbpf_rs::{Link, MapCore, MapType, MapFlags, OpenObject, RingBuffer};
 use recording::{HealthKind, Source, SourceName, Verdict};
 
 use super::listening::listening;
@@ -28,13 +29,38 @@ pub struct RequestOptions {
     pub sock_key: [u64; 2],
 }
 
-/// The tracepoints without which there is nothing to tell, what they pass, and since when they are there.
-const NEEDED: &[(&str, usize, &str)] = &[
-    ("sk_data_ready", 1, "Linux 6.3"),
-    ("tcp_rcv_space_adjust", 1, "Linux 4.16"),
-    ("tcp_sendmsg_locked", 4, "Linux 6.16"),
-    ("tcp_retransmit_skb", 2, "Linux 4.16"),
-    ("inet_sock_set_state", 3, "Linux 4.16"),
+/// A program, where it is attached, and with how many arguments.
+#[derive(Clone, Copy, PartialEq)]
+struct Program {
+    name: &'static str,
+    tracepoint: &'static str,
+    args: usize,
+}
+
+const fn program(name: &'static str, tracepoint: &'static str, args: usize) -> Program {
+    Program {
+        name,
+        tracepoint,
+        args,
+    }
+}
+
+/// What tells that data has come: the first that the kernel has.
+const ARRIVALS: &[Program] = &[
+    program("on_data_ready", "sk_data_ready", 1), // Linux 6.3
+    program("on_segment", "tcp_probe", 2),
+];
+/// What tells that something is written.
+const WRITES: &[Program] = &[
+    program("on_send", "tcp_sendmsg_locked", 4), // Linux 6.16
+    WRITE_ENDS,
+    program("on_leave", "net_dev_queue", 1),
+];
+const WRITE_ENDS: Program = program("on_sent", "sock_send_length", 3); // Linux 6.3
+const OTHERS: &[&[Program]] = &[
+    &[program("on_read", "tcp_rcv_space_adjust", 1)],
+    &[program("on_retransmit", "tcp_retransmit_skb", 2)],
+    &[program("on_state", "inet_sock_set_state", 3)],
 ];
 /// The iterator over exchanges under way.
 const DUMP: &str = "dump";
@@ -62,9 +88,10 @@ impl<'o> Requests<'o> {
         options: &RequestOptions,
     ) -> Result<Result<Requests<'o>, Verdict>, Error> {
         let btf = KernelBtf::load().map_err(Error::Kernel)?;
-        if let Some(why) = NEEDED.iter().find_map(|needed| lacks(&btf, needed)) {
-            return Ok(Err(Verdict::Unsupported(why)));
-        }
+        let programs = match choose(&btf) {
+            Ok(programs) => programs,
+            Err(why) => return Ok(Err(Verdict::Unsupported(why))),
+        };
         let failed = |what: &str, e: libbpf_rs::Error| Error::Bpf {
             what: format!("{what} the programs that follow requests"),
             why: bpf_error(&e),
@@ -78,7 +105,13 @@ impl<'o> Requests<'o> {
             .map_err(|e| failed("opening", e))?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             rodata.sock_key = options.sock_key;
+            rodata.write_ends = programs.contains(&WRITE_ENDS);
             rodata.filter = same(&options.filter.wire().map_err(Error::Usage)?);
+        }
+        let wanted = |name: &OsStr| name == DUMP || programs.iter().any(|p| name == p.name);
+        for mut program in open.open_object_mut().progs_mut() {
+            let wanted = wanted(program.name());
+            program.set_autoload(wanted);
         }
         let mut skel = match open.load() {
             Ok(skel) => skel,
@@ -100,7 +133,7 @@ impl<'o> Requests<'o> {
         };
         let mut links = Vec::new();
         for program in skel.object_mut().progs_mut() {
-            if program.name() != DUMP {
+            if program.name() != DUMP && wanted(program.name()) {
                 match program.attach() {
                     Ok(link) => links.push(link),
                     Err(e) => return Ok(Err(Verdict::Failed(bpf_error(&e)))),
@@ -191,16 +224,21 @@ impl<'o> Requests<'o> {
     }
 }
 
-fn lacks(btf: &KernelBtf, (tracepoint, args, since): &(&str, usize, &str)) -> Option<String> {
-    match btf.tracepoint_args(tracepoint) {
-        None => Some(format!(
-            "this kernel has no tracepoint {tracepoint} ({since})"
-        )),
-        Some(n) if n < *args => Some(format!(
-            "this kernel's {tracepoint} passes {n} of {args} arguments ({since})"
-        )),
-        Some(_) => None,
+/// The programs for this kernel; the error says what it lacks.
+fn choose(btf: &KernelBtf) -> Result<Vec<Program>, String> {
+    if let Ok(false) = MapType::TaskStorage.is_supported() {
+        let why = "this kernel's programs cannot keep notes with a task (Linux 5.12)";
+        return Err(why.into());
     }
+    let has = |p: &&Program| btf.tracepoint_args(p.tracepoint) >= Some(p.args);
+    let choices = [ARRIVALS, WRITES].into_iter().chain(OTHERS.iter().copied());
+    let chosen = choices.map(|choice| {
+        choice.iter().find(has).copied().ok_or_else(|| {
+            let names: Vec<_> = choice.iter().map(|p| p.tracepoint).collect();
+            format!("this kernel has no tracepoint {}", names.join(" or "))
+        })
+    });
+    chosen.collect()
 }
 
 /// The source with this verdict.
