@@ -13,7 +13,7 @@ use super::verdicts::Verdicts;
 use super::walk::Walk;
 use crate::error::Error;
 use crate::procfile::ProcFile;
-use crate::usage::SockStat;
+use crate::sockstat::SockStat;
 use crate::wire::tw_census;
 
 /// Counts, and writes what it counts.
