@@ -36,6 +36,8 @@ pub struct SampleOptions {
 
 /// A round may use one part in so many of a CPU, besides its walks over sockets.
 const MOST: u32 = 50;
+/// Sysctls are read every so many rounds: each costs a search among those of the same name, one a namespace.
+const SETTINGS_EVERY: u64 = 5;
 /// Open files of all tasks are walked every so many rounds, and whenever a listener is new.
 const HOLDERS_EVERY: u64 = 5;
 
@@ -103,6 +105,8 @@ struct Seen {
     walked: Option<Walked>,
     /// Whether a packet came or went since then.
     moved: bool,
+    /// Whether its settings were read.
+    settled: bool,
     /// Inodes of its listeners.
     listeners: HashSet<u64>,
 }
@@ -217,6 +221,8 @@ impl<'a, 'o> Sampler<'a, 'o> {
         // One that had no sockets yet is dumped whole, like all in the first round.
         let jiffies = walked.map(|w| w.jiffies);
         let moved_before = seen.is_some_and(|s| s.moved);
+        let settled = seen.is_some_and(|s| s.settled);
+        let settings_due = last || !settled || self.rounds.is_multiple_of(SETTINGS_EVERY);
         let (sockets, counters) = (&mut self.sockets, &mut self.counters);
         let (settings, setting_rows) = (&mut self.settings, &mut self.setting_rows);
         let (socket_rows, counter_rows) = (&mut self.socket_rows, &mut self.counter_rows);
@@ -225,26 +231,31 @@ impl<'a, 'o> Sampler<'a, 'o> {
         let began = Instant::now();
         let visited = self.home.visit(found, || {
             let empty = sockstat::sockets(file) == Some(0);
-            let moved = counters.sample(inode, young, empty, counter_rows)? | moved_before;
-            if is_new || moved || !empty {
+            let counted = counters.sample(inode, young, empty, counter_rows)?;
+            // What it counted before the recording moved nothing while we watch.
+            let came = counted && !is_new;
+            let moved = came || moved_before;
+            let settled = settled || came || !empty;
+            if settings_due && (came || !empty) {
                 settings.of_namespace(inode, setting_rows)?;
             }
+            let now = (moved, settled);
             if empty {
-                return Ok((moved, None));
+                return Ok((now, None));
             }
             if let Some(walked) = walked {
                 walks.wants(walked.cpu);
                 if !last && !walks.allow(walked.at.elapsed(), moved) {
-                    return Ok((moved, None));
+                    return Ok((now, None));
                 }
             }
             let walk_began = Instant::now();
             let cpu = sockets.dump(jiffies, socket_rows, |inode| {
                 listeners.insert(inode);
             })?;
-            Ok::<_, Error>((moved, Some((cpu, walk_began.elapsed()))))
+            Ok::<_, Error>((now, Some((cpu, walk_began.elapsed()))))
         });
-        let (moved, walk) = match visited {
+        let ((moved, settled), walk) = match visited {
             Ok(result) => result?,
             // It may have ended between finding and visiting it.
             Err(why) => {
@@ -261,9 +272,10 @@ impl<'a, 'o> Sampler<'a, 'o> {
             namespace: found.namespace.clone(),
             walked: None,
             moved: false,
+            settled: false,
             listeners: HashSet::new(),
         });
-        seen.moved = moved;
+        (seen.moved, seen.settled) = (moved, settled);
         let Some((cpu, took)) = walk else {
             return Ok(false);
         };

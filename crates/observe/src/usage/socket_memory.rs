@@ -1,5 +1,7 @@
 //! Memory and numbers of sockets against the limits of TCP.
 
+use std::collections::HashMap;
+
 use recording::Text;
 
 use super::lines::{Lines, Metric, SATURATION, UTILISATION, gauge};
@@ -19,15 +21,33 @@ const ORPHANS: Metric = gauge("socket-memory", UTILISATION, "orphans", "count");
 const TIME_WAIT: Metric = gauge("socket-memory", UTILISATION, "time_wait", "count");
 const IN_USE: Metric = gauge("socket-memory", UTILISATION, "tcp_sockets", "count");
 
+/// The TIME_WAIT sockets that each namespace may have; looked up again now and then, as finding a sysctl takes
+/// the longer the more namespaces there are.
+#[derive(Default)]
+pub struct MostTimeWait(HashMap<u32, Option<u64>>);
+
+impl MostTimeWait {
+    /// Look them up again.
+    pub fn forget(&mut self) {
+        self.0.clear();
+    }
+}
+
 /// Writes the lines of the calling thread's namespace `netns`.
-pub fn of_namespace(file: &mut ProcFile, lines: &mut Lines, netns: u32) -> Result<(), Error> {
+pub fn of_namespace(
+    file: &mut ProcFile,
+    lines: &mut Lines,
+    netns: u32,
+    most: &mut MostTimeWait,
+) -> Result<(), Error> {
     let Some(stat) = SockStat::read(file) else {
         return Ok(());
     };
     let none: Text = lines.text("");
     let in_use = stat.in_use + in_use6(file);
     lines.add(&IN_USE, netns, &none, in_use as f64, None)?;
-    let most = file.number("/proc/sys/net/ipv4/tcp_max_tw_buckets");
+    let most = most.0.entry(netns);
+    let most = *most.or_insert_with(|| file.number("/proc/sys/net/ipv4/tcp_max_tw_buckets"));
     lines.add(
         &TIME_WAIT,
         netns,
