@@ -24,6 +24,7 @@ mod link;
 mod listeners;
 pub mod owners;
 mod packets;
+mod pairs;
 mod place;
 pub mod ports;
 mod processes;

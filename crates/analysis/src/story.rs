@@ -138,6 +138,7 @@ impl Story {
         let mut connections = Connections::since(manifest.start_ns);
         story.events_and_samples(recording, &mut connections)?;
         story.resets.read_stacks(recording)?;
+        connections.finish();
         story.tally.folded = connections.folded;
         story.conns = connections.all;
         story.samples = connections.samples;
