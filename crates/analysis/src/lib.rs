@@ -70,7 +70,7 @@ pub use searches::Searches;
 pub use series::Series;
 pub use settings::Settings;
 pub use sleeps::Sleeps;
-pub use stalls::{Passed, STALL, Stuck, Way};
+pub use stalls::{Passed, STALL, Stall, Stuck, Way};
 pub use story::Story;
 pub use structures::Structures;
 pub use sums::Sums;

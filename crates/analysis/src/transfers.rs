@@ -192,6 +192,9 @@ impl Transfers {
         let Some(transfer) = self.entry(id) else {
             return;
         };
+        if transfer.samples == 0 && younger.is_none() {
+            transfer.stall.first_sample(row);
+        }
         let progress = transfer.sample(at, row, younger);
         transfer.stall.sample(at, row);
         if let Some(progress) = progress {
