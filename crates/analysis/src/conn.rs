@@ -40,7 +40,7 @@ pub struct Conn {
     pub mss: u32,
     /// Made from a SYN cookie; `None` when it cannot be known.
     pub cookie: Option<bool>,
-    /// Process that called connect(), or holds an end that is older; `None` for an accepted end.
+    /// Process that called connect(), or holds an end that is older; `None` for one accepted while recording.
     pub pid: Option<u32>,
     /// Its command name.
     pub comm: Option<Text>,
