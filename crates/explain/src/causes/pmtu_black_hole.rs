@@ -92,13 +92,17 @@ fn stuck(story: &Story, end: &End) -> Option<Stuck> {
     // The other end knows of the connection: else it may be one that its listener had no room for.
     let conn = end.conn;
     let known = conn.peer.is_some() || conn.bytes_acked.max(conn.bytes_received) > 0;
-    let hangs = match stall.before {
-        0 => stall.timeouts >= STALL && stall.beside >= MIN_BESIDE,
-        // What was sent later has arrived, and the timer failed nevertheless.
-        _ => stall.beside >= MIN_BESIDE_OLDER || stuck.sacked > 0,
-    };
+    // Of one that hung before: what was sent later has arrived, and the timer failed nevertheless.
+    let hung = stall.before > 0 && (stall.beside >= MIN_BESIDE_OLDER || stuck.sacked > 0);
+    let hangs = hung || seen_to_hang(end);
     let gone = story.transfers.dropped(conn) == 0;
     (known && hangs && gone).then_some(stuck)
+}
+
+/// Whether enough of it falls into the recording.
+fn seen_to_hang(end: &End) -> bool {
+    let stall = &end.transfer.stall;
+    stall.timeouts >= STALL && stall.beside >= MIN_BESIDE
 }
 
 /// A packet that should pass where one of `mtu` bytes does not, and the segment in it.
@@ -227,10 +231,11 @@ fn judge(hole: &BlackHole) -> Finding {
         "hang"
     };
     let least = ends.iter().map(|e| e.transfer.stall.in_a_row()).min();
-    let older = ends.iter().any(|e| e.transfer.stall.before > 0);
+    let before = ends.iter().any(|e| e.transfer.stall.before > 0);
+    let older = !ends.iter().all(seen_to_hang);
     let advice = advice::of(hole, &scope.netns);
     let mut case = Case::new(path.story, CAUSE, scope);
-    if older {
+    if before {
         case = case.since(Since::at(path.story, path.story.start_ns, Began::Before));
     }
     case.placed(Place::ends(&path.ends))

@@ -177,6 +177,11 @@ fn what_hung_before_the_recording_is_told_when_something_passes_it() {
     assert_eq!(found(&older(0)).len(), 0);
     let told = only(&older(1), ID);
     assert_eq!(number(&told, "timeouts"), &Number::Count(4 * 8));
+    assert_eq!(told.confidence.level, Level::Medium);
+    // Of these enough are seen.
+    let says = |f: &crate::Finding| f.confidence.because.join(" ");
+    let limits = |f: &crate::Finding| says(f).contains("before the recording");
+    assert!(limits(&told) && !limits(&only(&older(4), ID)));
     let mut f = older(0);
     for socket in f.sockets.iter_mut().filter(|s| s.netns == CLIENT) {
         socket.sacked = Some(2);
