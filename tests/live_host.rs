@@ -12,4 +12,5 @@ mod stat_live;
 mod tasks_live;
 mod top_live;
 mod trace_live;
+mod translated_live;
 mod views_live;

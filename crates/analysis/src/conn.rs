@@ -40,7 +40,7 @@ pub struct Conn {
     pub mss: u32,
     /// Made from a SYN cookie; `None` when it cannot be known.
     pub cookie: Option<bool>,
-    /// Process that called connect(), or holds an end that is older; `None` for an accepted end.
+    /// Process that called connect(), or holds an end that is older; `None` for one accepted while recording.
     pub pid: Option<u32>,
     /// Its command name.
     pub comm: Option<Text>,
@@ -198,8 +198,35 @@ pub struct Sampled {
     pub cwnd_max: u32,
     /// Largest window the peer advertised, bytes.
     pub snd_wnd_max: u32,
+    /// Its initial sequence numbers; `None` of a recording that does not have them.
+    pub(crate) isns: Option<Isns>,
     /// Where its time went; `None` while it was only connecting.
     pub(crate) ledger: Option<Ledger>,
+}
+
+/// The initial sequence numbers of an end. The SYN of the end that connected is among what was acknowledged
+/// to it, so that it counts its own number one less than the other end does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Isns {
+    /// Of what it sends.
+    pub sent: u32,
+    /// Of what it receives.
+    pub received: u32,
+}
+
+impl Isns {
+    /// What the other end may have: the same two, or one less for the SYN of either.
+    pub fn mirrors(self) -> [Isns; 4] {
+        [(0, 0), (1, 0), (0, 1), (1, 1)].map(|(other_connected, connected)| Isns {
+            sent: self.received.wrapping_sub(other_connected),
+            received: self.sent.wrapping_add(connected),
+        })
+    }
+
+    /// Whether both can be ends of one connection.
+    pub fn mirror(self, other: Isns) -> bool {
+        self.mirrors().contains(&other)
+    }
 }
 
 /// One sample of a connection.

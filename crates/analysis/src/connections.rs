@@ -1,12 +1,11 @@
 //! From state changes, retransmissions and samples, in order of time, to connections.
 
-use std::collections::hash_map::Entry;
-
 use ahash::{AHashMap, AHashSet};
 use recording::tables::{Event, Socket};
 use recording::{RowRef, TcpState};
 
-use super::conn::{Agreed, Conn, ConnId, Outcome, Sample, Sampled, Side};
+use super::conn::{Agreed, Conn, ConnId, Isns, Outcome, Sample, Sampled, Side};
+use super::pairs::Pairs;
 use super::place::{Endpoint, EventRow};
 use crate::Activity;
 use crate::account::Ledger;
@@ -26,8 +25,7 @@ pub struct Connections {
     /// The latest connection of each socket. It stays after its end: a late sample of a closed
     /// socket must not look like a new one.
     pub(super) of_sock: AHashMap<u64, ConnId>,
-    /// Established ends that wait for their other end to show up, by (local, remote).
-    pub(super) unpaired: AHashMap<(Endpoint, Endpoint), ConnId>,
+    pub(super) pairs: Pairs,
     /// How many may be kept.
     pub(super) most: usize,
     /// How many have ended since room was looked for.
@@ -111,7 +109,7 @@ impl Connections {
         if conn.side == Side::Opened {
             conn.syn_retries = conn.syn_retries.max(row.retransmits.unwrap_or(0));
         }
-        self.pair(id);
+        self.pairs.established(id, &mut self.all);
     }
 
     fn closed(&mut self, at: EventRow, row: &Event, old: &TcpState) {
@@ -155,12 +153,7 @@ impl Connections {
             let after_handshake = sent_again.saturating_sub(conn.syn_retries);
             conn.retransmits = conn.retransmits.max(after_handshake);
         }
-        let key = (conn.local, conn.remote);
-        if let Entry::Occupied(entry) = self.unpaired.entry(key)
-            && *entry.get() == id
-        {
-            entry.remove();
-        }
+        self.pairs.ended(id, &self.all);
     }
 
     /// A `retransmit` row; gives its connection.
@@ -227,7 +220,7 @@ impl Connections {
                 conn.outcome = Outcome::Open;
                 conn.start_ns = row.time_ns;
                 let id = self.push(Some(row.sock), conn)?;
-                self.pair(id);
+                self.pairs.wait(id, &self.all);
                 id
             }
         };
@@ -271,6 +264,8 @@ impl Connections {
             _ => conn.established_ns,
         };
         let ledger = || Some(Ledger::begin(row, since_ns?, conn.established_ns.is_none()));
+        let isns = row.snd_isn.zip(row.rcv_isn);
+        let isns = isns.map(|(sent, received)| Isns { sent, received });
         let (cwnd, snd_wnd) = (row.cwnd.unwrap_or(0), row.snd_wnd.unwrap_or(0));
         match conn.sampled {
             Some(index) => {
@@ -280,6 +275,7 @@ impl Connections {
                     None => s.ledger = ledger(),
                 }
                 s.last = sample;
+                s.isns = s.isns.or(isns);
                 s.cwnd_max = s.cwnd_max.max(cwnd);
                 s.snd_wnd_max = s.snd_wnd_max.max(snd_wnd);
             }
@@ -291,6 +287,7 @@ impl Connections {
                     last: sample,
                     cwnd_max: cwnd,
                     snd_wnd_max: snd_wnd,
+                    isns,
                     ledger,
                 });
             }
@@ -326,19 +323,9 @@ impl Connections {
         self.all[id as usize].ended_ns.is_none().then_some(id)
     }
 
-    /// Joins the two ends of a connection when both are on this host.
-    fn pair(&mut self, id: ConnId) {
-        let conn = &self.all[id as usize];
-        let (here, there) = (conn.local, conn.remote);
-        match self.unpaired.remove(&(there, here)) {
-            Some(other) if other != id => {
-                self.all[id as usize].peer = Some(other);
-                self.all[other as usize].peer = Some(id);
-            }
-            _ => {
-                self.unpaired.insert((here, there), id);
-            }
-        }
+    /// Everything was fed: joins the two ends of each connection that has both on this host.
+    pub fn finish(&mut self) {
+        std::mem::take(&mut self.pairs).finish(&mut self.all, &self.samples);
     }
 }
 

@@ -106,7 +106,7 @@ impl Connections {
         self.samples = samples;
         let stays = |id: &mut ConnId| moved.to(*id).map(|to| *id = to).is_some();
         self.of_sock.retain(|_, id| stays(id));
-        self.unpaired.retain(|_, id| stays(id));
+        self.pairs.renumber(stays);
         self.unowned.retain(|_, id| stays(id));
     }
 }

@@ -40,7 +40,8 @@ fn accepted(conns: &mut [Conn], listeners: &mut Listeners) {
 /// Connecting ends: the listener of their other end; those that have none, the listener that
 /// others reached at the same address, or that must be meant.
 fn clients(conns: &mut [Conn], listeners: &Listeners) {
-    let mut reached: AHashMap<(u32, Endpoint), u32> = AHashMap::new();
+    // Behind one translated address there may be several listeners: then it is none of them in particular.
+    let mut reached: AHashMap<(u32, Endpoint), Option<u32>> = AHashMap::new();
     let mut local: AHashSet<(u32, Addr)> = AHashSet::new();
     for listener in &listeners.all {
         local.insert((listener.netns, listener.local.addr));
@@ -54,7 +55,9 @@ fn clients(conns: &mut [Conn], listeners: &Listeners) {
         if conn.connects()
             && let Some(listener) = peer.and_then(|p| p.listener)
         {
-            reached.insert((conn.netns, conn.remote), listener);
+            let at = reached.entry((conn.netns, conn.remote));
+            at.and_modify(|known| *known = known.filter(|known| *known == listener))
+                .or_insert(Some(listener));
             conns[id].listener = Some(listener);
         }
     }
@@ -68,7 +71,7 @@ fn clients(conns: &mut [Conn], listeners: &Listeners) {
         }
         let (netns, to) = (conn.netns, conn.remote);
         if let Some(listener) = reached.get(&(netns, to)) {
-            conn.listener = Some(*listener);
+            conn.listener = *listener;
         } else if to.is_loopback() || local.contains(&(netns, to.addr)) {
             conn.listener = listeners.taking(netns, to, conn.family);
         } else {
@@ -81,7 +84,7 @@ fn clients(conns: &mut [Conn], listeners: &Listeners) {
             };
         }
         if let Some(listener) = conn.listener {
-            reached.insert((netns, to), listener);
+            reached.insert((netns, to), Some(listener));
         }
     }
 }

@@ -46,6 +46,8 @@ pub struct ListenSock {
     /// Samples in which the accept queue was at least three quarters full: one that overflows is
     /// often caught just after an accept().
     pub crowded_samples: u32,
+    /// Samples in which it was full.
+    full_samples: u32,
     /// When the first and the last of those were taken.
     crowded_ns: Option<(u64, u64)>,
     pub first_queue: u32,
@@ -56,6 +58,9 @@ pub struct ListenSock {
     pub longest_syn_queue: (u32, RowRef),
     /// Half-open requests in the sample of the longest SYN queue whose SYN-ACK was not repeated.
     pub young: u32,
+    /// The first sample.
+    pub first_row: RowRef,
+    /// The last sample.
     pub last_row: RowRef,
 }
 
@@ -140,6 +145,7 @@ impl ListenSock {
             warned: false,
             samples: 0,
             crowded_samples: 0,
+            full_samples: 0,
             crowded_ns: None,
             first_queue: row.accept_queue,
             last_queue: row.accept_queue,
@@ -148,6 +154,7 @@ impl ListenSock {
             longest_accept_queue: (row.accept_queue, at),
             longest_syn_queue: (row.syn_queue, at),
             young: row.syn_queue_young,
+            first_row: at,
             last_row: at,
         }
     }
@@ -157,6 +164,13 @@ impl ListenSock {
         self.last_drops.saturating_sub(self.first_drops).into()
     }
 
+    /// Whether the accept queue was full in every sample, of which there are two at least, and as long in the
+    /// last as in the first.
+    pub fn stood_full(&self) -> bool {
+        let throughout = self.samples >= 2 && self.full_samples == self.samples;
+        throughout && self.first_queue == self.last_queue
+    }
+
     fn add(&mut self, at: RowRef, row: &Row) {
         self.samples = self.samples.saturating_add(1);
         self.backlog = row.backlog;
@@ -164,6 +178,7 @@ impl ListenSock {
         self.last_queue = row.accept_queue;
         self.last_drops = row.drops;
         self.last_row = at;
+        self.full_samples += u32::from(AcceptQueue::of(row).is_full());
         if AcceptQueue::of(row).is_crowded() {
             self.crowded_samples += 1;
             let (first, last) = self.crowded_ns.unwrap_or((row.time_ns, row.time_ns));

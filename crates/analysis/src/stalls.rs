@@ -109,10 +109,17 @@ pub struct Stall {
     seq: u32,
     /// No other segment was retransmitted on the timer since.
     open: bool,
+    /// The first, or the first sample of one that hung already.
     pub first_ns: u64,
+    /// The last, or the last sample of one that hung already.
     pub last_ns: u64,
-    /// How many.
+    /// How many were seen.
     pub timeouts: u64,
+    /// How many the first sample had counted, of a connection that hung when the recording began, and has got
+    /// nothing acknowledged since.
+    pub before: u64,
+    /// Bytes acknowledged then.
+    acked: u64,
     /// Of these, how many came after something else had passed on the same way since the first.
     pub beside: u64,
     /// The first and the last.
@@ -138,9 +145,9 @@ pub struct Stuck {
     pub pmtu: u32,
     /// Window that the peer offers, bytes.
     pub window: u32,
-    /// Timeouts in a row, as the socket counts them, and as they were seen until then.
+    /// Timeouts in a row, as the socket counts them.
     pub counted: u64,
-    /// Retransmission timeouts.
+    /// The same as they were seen until then, with those before the recording.
     pub timeouts: u64,
 }
 
@@ -149,7 +156,10 @@ impl Stall {
     /// is kept.
     pub(super) fn timeout(&mut self, at: RowRef, row: &Event, passed: Option<Passed>) {
         let Some(seq) = row.seq else { return };
-        if self.timeouts == 0 || seq != self.seq {
+        if self.timeouts == 0 && self.before > 0 {
+            self.seq = seq;
+            self.rows[0] = Some(at);
+        } else if self.timeouts == 0 || seq != self.seq {
             if self.timeouts >= STALL {
                 self.open = false;
                 return;
@@ -171,7 +181,33 @@ impl Stall {
         }
     }
 
+    /// How many: those seen, and those before the recording.
+    pub fn in_a_row(&self) -> u64 {
+        self.before.saturating_add(self.timeouts)
+    }
+
+    /// The first sample of a connection that is older than the recording.
+    pub(super) fn first_sample(&mut self, row: &Socket) {
+        let counted = u64::from(row.rto_count.unwrap_or(0));
+        if self.timeouts == 0 && counted >= STALL && row.unacked.unwrap_or(0) > 0 {
+            *self = Stall {
+                open: true,
+                first_ns: row.time_ns,
+                before: counted,
+                acked: row.bytes_acked.unwrap_or(0),
+                ..Stall::default()
+            };
+        }
+    }
+
     pub(super) fn sample(&mut self, at: RowRef, row: &Socket) {
+        if self.before > 0 {
+            if row.bytes_acked.is_some_and(|acked| acked != self.acked) {
+                *self = Stall::default();
+                return;
+            }
+            self.last_ns = self.last_ns.max(row.time_ns);
+        }
         let counted = row.rto_count.unwrap_or(0);
         let segments = row.unacked.unwrap_or(0);
         if !self.open || counted == 0 || segments == 0 {
@@ -187,7 +223,7 @@ impl Stall {
             pmtu: row.pmtu.unwrap_or(0),
             window: row.snd_wnd.unwrap_or(0),
             counted: counted.into(),
-            timeouts: self.timeouts,
+            timeouts: self.in_a_row(),
         });
     }
 }

@@ -149,6 +149,7 @@ impl Story {
         let mut connections = Connections::since(manifest.start_ns, connections);
         story.events_and_samples(recording, &mut connections)?;
         story.resets.read_stacks(recording)?;
+        connections.finish();
         story.tally.folded = connections.folded;
         story.tally.unsampled = connections.unsampled;
         story.conns = connections.all;
@@ -172,8 +173,8 @@ impl Story {
             let conn = unowned
                 .get(&inode)
                 .and_then(|id| self.conns.get_mut(*id as usize));
-            // An end that a listener made is its holders'.
-            if let Some(conn) = conn.filter(|c| c.listener.is_none() || c.connects()) {
+            // Who holds it says more than who holds its listener: servers hand connections to workers.
+            if let Some(conn) = conn {
                 (conn.pid, conn.comm) = (Some(pid), Some(comm));
             }
         }

@@ -216,6 +216,9 @@ impl Transfers {
     pub(super) fn sample(&mut self, id: ConnId, conn: &Conn, at: RowRef, row: &Socket) {
         let younger = conn.established_ns;
         let transfer = self.entry(id);
+        if transfer.samples == 0 && younger.is_none() {
+            transfer.stall.first_sample(row);
+        }
         let progress = transfer.sample(at, row, younger);
         transfer.stall.sample(at, row);
         if let Some(progress) = progress {

@@ -141,6 +141,8 @@ static __always_inline void fill_full(struct tw_socket *s, struct tcp_sock *tp)
 	s->notsent_bytes = tp->write_seq - tp->snd_nxt;
 	s->recv_queue = tp->rcv_nxt - tp->copied_seq;
 	s->send_queue = tp->write_seq - tp->snd_una;
+	s->snd_isn = tp->snd_una - (u32)tp->bytes_acked;
+	s->rcv_isn = tp->rcv_nxt - (u32)tp->bytes_received;
 	s->rcvbuf = sk->sk_rcvbuf;
 	s->sndbuf = sk->sk_sndbuf;
 	s->rmem_alloc = sk->sk_backlog.rmem_alloc.counter;

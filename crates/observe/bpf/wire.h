@@ -196,6 +196,9 @@ struct tw_socket {
 	u32 drops;
 	u32 uid;
 	u32 tw_rcv_nxt;
+	/* the initial sequence numbers; that of the end that connected is one less than it seems to the other */
+	u32 snd_isn;
+	u32 rcv_isn;
 	u16 local_port;
 	u16 remote_port;
 	u8 family;
@@ -212,7 +215,7 @@ struct tw_socket {
 	u8 app_limited;
 	u32 zero;
 };
-_Static_assert(sizeof(struct tw_socket) == 344, "tw_socket is shared with Rust");
+_Static_assert(sizeof(struct tw_socket) == 352, "tw_socket is shared with Rust");
 
 struct tw_holder {
 	u64 inode;

@@ -1,18 +1,17 @@
 //! Source `counters`: every SNMP, TcpExt, IpExt and MPTcpExt counter of a namespace.
 
 use std::collections::HashMap;
-use std::fs;
 
 use recording::tables::Counter;
 use recording::{TableWriter, Text, counter, monotonic_ns};
 
 use crate::error::Error;
+use crate::procfile::ProcFile;
 
-/// Pairs of a line of names and a line of values, as the calling thread's namespace has them.
-const FILES: &[&str] = &[
-    "/proc/thread-self/net/snmp",
-    "/proc/thread-self/net/netstat",
-];
+/// Pairs of a line of names and a line of values, as the calling thread's namespace has them. No packet
+/// comes or goes without a change in the first.
+const SNMP: &str = "/proc/thread-self/net/snmp";
+const NETSTAT: &str = "/proc/thread-self/net/netstat";
 
 /// Told in every sample, changed or not: readers learn from it when samples were taken, which a
 /// rate needs.
@@ -21,40 +20,65 @@ const ALWAYS: &str = counter::IN_SEGS;
 /// The values seen last, per namespace.
 #[derive(Default)]
 pub struct Counters {
-    last: HashMap<u32, HashMap<(Text, Text), i64>>,
+    last: HashMap<u32, Last>,
+    file: ProcFile,
+}
+
+#[derive(Default)]
+struct Last {
+    /// The text of `SNMP`.
+    snmp: String,
+    values: HashMap<(Text, Text), i64>,
 }
 
 impl Counters {
-    /// Writes the counters of the calling thread's namespace `netns` that changed. In a `young`
-    /// one, made since the recording began, all that is counted is new.
+    /// Writes the counters of the calling thread's namespace `netns` that changed; whether a packet came or
+    /// went since the last sample. In a `young` one, made since the recording began, all that is counted is
+    /// new. In one `without` sockets and packets nothing else counts either, and no more is read.
     pub fn sample(
         &mut self,
         netns: u32,
         young: bool,
+        without: bool,
         rows: &mut TableWriter<Counter>,
-    ) -> Result<(), Error> {
-        for path in FILES {
-            let text = fs::read_to_string(path).map_err(|why| Error::System {
+    ) -> Result<bool, Error> {
+        let unread = |path| {
+            move |why| Error::System {
                 what: format!("reading {path}"),
                 why,
-            })?;
-            self.update(netns, young, monotonic_ns(), &text, |row| rows.push(row))?;
+            }
+        };
+        let last = self.last.entry(netns).or_default();
+        let text = self.file.read(SNMP).map_err(unread(SNMP))?;
+        let moved = last.snmp != text;
+        if moved {
+            last.snmp.clear();
+            last.snmp.push_str(&text);
         }
-        Ok(())
+        let always = |(group, name, _): &_| (*group, *name) == counter::parts(ALWAYS);
+        let told = parse(&text).filter(|value| moved || always(value));
+        last.update(netns, young, monotonic_ns(), told, |row| rows.push(row))?;
+        if moved || !without {
+            let text = self.file.read(NETSTAT).map_err(unread(NETSTAT))?;
+            let all = parse(&text);
+            last.update(netns, young, monotonic_ns(), all, |row| rows.push(row))?;
+        }
+        Ok(moved)
     }
+}
 
-    fn update<E>(
+impl Last {
+    fn update<'t, E>(
         &mut self,
         netns: u32,
         young: bool,
         time_ns: u64,
-        text: &str,
+        values: impl Iterator<Item = (&'t str, &'t str, i64)>,
         mut push: impl FnMut(Counter) -> Result<(), E>,
     ) -> Result<(), E> {
-        let last = self.last.entry(netns).or_default();
-        for (group, name, value) in parse(text) {
+        for (group, name, value) in values {
             let key = (Text::from(group), Text::from(name));
-            let before = last.get(&key).copied().or(young.then_some(0));
+            let before = self.values.get(&key).copied().or(young.then_some(0));
             // A counter that was never seen is told unless it is zero: then nothing happened.
             let changed = before.map_or(value != 0, |before| before != value);
             if changed || (group, name) == counter::parts(ALWAYS) {
@@ -67,7 +91,7 @@ impl Counters {
                     delta: before.map(|before| value.wrapping_sub(before)),
                 })?;
             }
-            last.insert(key, value);
+            self.values.insert(key, value);
         }
         Ok(())
     }
@@ -97,19 +121,19 @@ mod tests {
     const SNMP: &str = "Tcp: RtoMin MaxConn ActiveOpens\nTcp: 200 -1 7\n\
                         TcpExt: A B\nTcpExt: 0 3\n";
 
-    fn rows(c: &mut Counters, text: &str) -> Vec<(String, i64, Option<i64>)> {
+    fn rows(c: &mut Last, text: &str) -> Vec<(String, i64, Option<i64>)> {
         let mut rows = Vec::new();
         let push = |r: Counter| -> Result<(), ()> {
             rows.push((format!("{}.{}", r.group, r.name), r.value, r.delta));
             Ok(())
         };
-        c.update(1, false, 0, text, push).unwrap();
+        c.update(1, false, 0, parse(text), push).unwrap();
         rows
     }
 
     #[test]
     fn first_sample_has_no_delta_and_later_ones_only_changes() {
-        let mut c = Counters::default();
+        let mut c = Last::default();
         let first = rows(&mut c, SNMP);
         assert!(first.contains(&("Tcp.MaxConn".into(), -1, None)));
         assert!(first.contains(&("TcpExt.B".into(), 3, None)));
@@ -129,7 +153,7 @@ mod tests {
 
     #[test]
     fn every_sample_leaves_a_row() {
-        let mut c = Counters::default();
+        let mut c = Last::default();
         let text = "Tcp: InSegs OutSegs\nTcp: 0 0\n";
         assert_eq!(rows(&mut c, text), [("Tcp.InSegs".into(), 0, None)]);
         assert_eq!(rows(&mut c, text), [("Tcp.InSegs".into(), 0, Some(0))]);
@@ -142,8 +166,8 @@ mod tests {
             deltas.extend(r.delta);
             Ok(())
         };
-        Counters::default()
-            .update(1, true, 0, "Tcp: A B\nTcp: 0 5\n", push)
+        Last::default()
+            .update(1, true, 0, parse("Tcp: A B\nTcp: 0 5\n"), push)
             .unwrap();
         assert_eq!(deltas, [5]);
     }

@@ -1,6 +1,5 @@
 //! The thread that samples: visits every namespace and reads sockets, counters and settings.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
@@ -16,8 +15,11 @@ use crate::holders::Holders;
 use crate::kernel::{KernelBtf, Names, hz};
 use crate::netns::{self, Found, Home};
 use crate::pace::Pace;
+use crate::procfile::ProcFile;
 use crate::settings::Settings;
 use crate::sockets::{Decoder, SocketRows, Sockets};
+use crate::sockstat;
+use crate::walks::Walks;
 use crate::worker::{Control, Longest, Report};
 use crate::{processes, rights, space};
 
@@ -32,15 +34,10 @@ pub struct SampleOptions {
     pub sock_key: [u64; 2],
 }
 
-/// A round may use one part in so many of a CPU.
+/// A round may use one part in so many of a CPU, besides its walks over sockets.
 const MOST: u32 = 50;
-/// And the walks over sockets, those of all namespaces together, one part in so many: the kernel has one
-/// table for all, which each walk goes through from end to end; 80,000 in TIME_WAIT took 15 ms. Who
-/// asks for more than a round a second pays for it.
-fn most_of_walks(interval: Duration) -> u32 {
-    u32::try_from(interval.as_millis() / 10).map_or(100, |most| most.clamp(5, 100))
-}
-
+/// Sysctls are read every so many rounds: each costs a search among those of the same name, one a namespace.
+const SETTINGS_EVERY: u64 = 5;
 /// Open files of all tasks are walked every so many rounds, and whenever a listener is new.
 const HOLDERS_EVERY: u64 = 5;
 
@@ -88,32 +85,40 @@ struct Sampler<'a, 'o> {
     process_rows: TableWriter<Process>,
     counter_rows: TableWriter<Counter>,
     setting_rows: TableWriter<Setting>,
+    file: ProcFile,
+    walks: Walks,
     seen: BTreeMap<u32, Seen>,
     /// Namespaces that could not be visited, told once each.
     told: HashSet<u32>,
     /// Processes that hold listeners.
     servers: BTreeSet<u32>,
     rounds: u64,
+    /// When the last round began.
+    round_began: Instant,
     longest: Longest,
 }
 
 /// A namespace that was visited.
 struct Seen {
     namespace: Namespace,
-    pace: Pace,
-    /// When its sockets were walked last.
-    walked: Instant,
-    /// The same in jiffies: the next walk leaves out what has not moved since.
-    walked_jiffies: u32,
+    /// The last walk over its sockets; none as long as it had none.
+    walked: Option<Walked>,
+    /// Whether a packet came or went since then.
+    moved: bool,
+    /// Whether its settings were read.
+    settled: bool,
     /// Inodes of its listeners.
     listeners: HashSet<u64>,
 }
 
-impl Seen {
-    /// Whether its sockets shall be walked. Rounds do not come to the millisecond.
-    fn is_due(&self, round: Duration) -> bool {
-        self.walked.elapsed() + round / 2 >= self.pace.interval
-    }
+/// A walk over the sockets of a namespace.
+struct Walked {
+    /// When it began.
+    at: Instant,
+    /// The same in jiffies: the next walk leaves out what has not moved since.
+    jiffies: u32,
+    /// CPU time that it used; of the first one, which is over everything, nothing follows for later ones.
+    cpu: Duration,
 }
 
 impl<'a, 'o> Sampler<'a, 'o> {
@@ -146,10 +151,13 @@ impl<'a, 'o> Sampler<'a, 'o> {
             process_rows: writer.table()?,
             counter_rows: writer.table()?,
             setting_rows: writer.table()?,
+            file: ProcFile::default(),
+            walks: Walks::new(options.interval),
             seen: BTreeMap::new(),
             told: HashSet::new(),
             servers: BTreeSet::new(),
             rounds: 0,
+            round_began: Instant::now(),
             longest: Longest::default(),
         })
     }
@@ -161,10 +169,21 @@ impl<'a, 'o> Sampler<'a, 'o> {
         let mut namespaces = netns::find();
         let wanted = &self.options.netns;
         namespaces.retain(|inode, _| wanted.is_empty() || wanted.contains(inode));
-        let count = u32::try_from(namespaces.len()).unwrap_or(u32::MAX);
-        let most = most_of_walks(self.options.interval).saturating_mul(count);
-        for found in namespaces.values() {
-            new_listener |= self.namespace(found, most, last)?;
+        let mut in_turn: Vec<&Found> = namespaces.values().collect();
+        in_turn.sort_by_key(|found| {
+            let seen = self.seen.get(&found.namespace.inode);
+            let still = seen.is_some_and(|s| !s.moved);
+            (still, seen.and_then(|s| Some(s.walked.as_ref()?.at)))
+        });
+        self.walks
+            .begin(since.saturating_duration_since(self.round_began));
+        self.round_began = since;
+        for found in in_turn {
+            new_listener |= self.namespace(found, last)?;
+        }
+        if let Some(detail) = self.walks.end() {
+            self.health
+                .say(SourceName::Sockets, HealthKind::Slowed, 0, detail)?;
         }
         self.settings.of_host(&mut self.setting_rows)?;
         if (new_listener || last || self.rounds.is_multiple_of(HOLDERS_EVERY))
@@ -191,34 +210,52 @@ impl<'a, 'o> Sampler<'a, 'o> {
         self.seal_if_due()
     }
 
-    /// One sample of one namespace, from inside it; the walk over its sockets may use one part in `most`
-    /// of a CPU. Whether there is a listener that was not there before.
-    fn namespace(&mut self, found: &Found, most: u32, last: bool) -> Result<bool, Error> {
+    /// One sample of one namespace, from inside it. Whether there is a listener that was not there before.
+    fn namespace(&mut self, found: &Found, last: bool) -> Result<bool, Error> {
         let inode = found.namespace.inode;
         let seen = self.seen.get(&inode);
+        let is_new = seen.is_none();
         // Made while we record: its counters began at zero.
-        let young = seen.is_none() && self.rounds > 0;
-        // A namespace that is new to us is dumped whole, like all in the first round.
-        let walked = seen.map(|s| s.walked_jiffies);
-        let walks = last || seen.is_none_or(|s| s.is_due(self.options.interval));
+        let young = is_new && self.rounds > 0;
+        let walked = seen.and_then(|s| s.walked.as_ref());
+        // One that had no sockets yet is dumped whole, like all in the first round.
+        let jiffies = walked.map(|w| w.jiffies);
+        let moved_before = seen.is_some_and(|s| s.moved);
+        let settled = seen.is_some_and(|s| s.settled);
+        let settings_due = last || !settled || self.rounds.is_multiple_of(SETTINGS_EVERY);
         let (sockets, counters) = (&mut self.sockets, &mut self.counters);
         let (settings, setting_rows) = (&mut self.settings, &mut self.setting_rows);
         let (socket_rows, counter_rows) = (&mut self.socket_rows, &mut self.counter_rows);
+        let (file, walks) = (&mut self.file, &mut self.walks);
         let mut listeners = HashSet::new();
         let began = Instant::now();
         let visited = self.home.visit(found, || {
-            counters.sample(inode, young, counter_rows)?;
-            settings.of_namespace(inode, setting_rows)?;
-            if !walks {
-                return Ok(None);
+            let empty = sockstat::sockets(file) == Some(0);
+            let counted = counters.sample(inode, young, empty, counter_rows)?;
+            // What it counted before the recording moved nothing while we watch.
+            let came = counted && !is_new;
+            let moved = came || moved_before;
+            let settled = settled || came || !empty;
+            if settings_due && (came || !empty) {
+                settings.of_namespace(inode, setting_rows)?;
             }
-            let began = Instant::now();
-            let walk = sockets.dump(walked, socket_rows, |inode| {
+            let now = (moved, settled);
+            if empty {
+                return Ok((now, None));
+            }
+            if let Some(walked) = walked {
+                walks.wants(walked.cpu);
+                if !last && !walks.allow(walked.at.elapsed(), moved) {
+                    return Ok((now, None));
+                }
+            }
+            let walk_began = Instant::now();
+            let cpu = sockets.dump(jiffies, socket_rows, |inode| {
                 listeners.insert(inode);
             })?;
-            Ok::<_, Error>(Some((walk, began.elapsed())))
+            Ok::<_, Error>((now, Some((cpu, walk_began.elapsed()))))
         });
-        let walk = match visited {
+        let ((moved, settled), walk) = match visited {
             Ok(result) => result?,
             // It may have ended between finding and visiting it.
             Err(why) => {
@@ -231,37 +268,28 @@ impl<'a, 'o> Sampler<'a, 'o> {
                 return Ok(false);
             }
         };
-        let Some((walk, took)) = walk else {
+        let seen = self.seen.entry(inode).or_insert_with(|| Seen {
+            namespace: found.namespace.clone(),
+            walked: None,
+            moved: false,
+            settled: false,
+            listeners: HashSet::new(),
+        });
+        (seen.moved, seen.settled) = (moved, settled);
+        let Some((cpu, took)) = walk else {
             return Ok(false);
         };
         self.longest.snapshot = self.longest.snapshot.max(took);
-        let walked_jiffies = self.sockets.last_dump();
-        let seen = match self.seen.entry(inode) {
-            Entry::Vacant(new) => {
-                let new_listener = !listeners.is_empty();
-                new.insert(Seen {
-                    namespace: found.namespace.clone(),
-                    // Not of this walk, which was over everything.
-                    pace: Pace::new(self.options.interval, most),
-                    walked: began,
-                    walked_jiffies,
-                    listeners,
-                });
-                return Ok(new_listener);
-            }
-            Entry::Occupied(seen) => seen.into_mut(),
-        };
+        let cpu = jiffies.map_or(Duration::ZERO, |_| cpu);
+        self.walks.used(cpu);
         let new_listener = !listeners.is_subset(&seen.listeners);
         seen.listeners = listeners;
-        seen.walked = began;
-        seen.walked_jiffies = walked_jiffies;
-        seen.pace.most = most;
-        if let Some(detail) = seen.pace.used(walk) {
-            let name = &seen.namespace.name;
-            let detail = format!("a walk over the sockets of namespace {name} {detail}");
-            self.health
-                .say(SourceName::Sockets, HealthKind::Slowed, 0, detail)?;
-        }
+        seen.moved = false;
+        seen.walked = Some(Walked {
+            at: began,
+            jiffies: self.sockets.last_dump(),
+            cpu,
+        });
         Ok(new_listener)
     }
 

@@ -54,7 +54,7 @@ const _: () = {
     assert!(size_of::<tw_reset>() == 344 && offset_of!(tw_reset, frames) == 152);
     assert!(size_of::<tw_range>() == 24);
     assert!(size_of::<tw_listener>() == 80 && offset_of!(tw_listener, local_port) == 72);
-    assert!(size_of::<tw_socket>() == 344 && offset_of!(tw_socket, local_port) == 324);
+    assert!(size_of::<tw_socket>() == 352 && offset_of!(tw_socket, local_port) == 332);
     assert!(size_of::<tw_holder>() == 32);
     assert!(size_of::<tw_owner>() == 16);
     assert!(size_of::<tw_destination>() == 36 && size_of::<tw_port_count>() == 12);

@@ -2,5 +2,6 @@
 
 mod census;
 mod common;
+mod namespaces;
 mod odd_packets;
 mod usage;

@@ -193,3 +193,57 @@ proptest! {
         assert_agreed(&truth, "trace", &of_traces(&recording))?;
     }
 }
+
+/// A server whose master holds the listener and hands connections to workers, and a client with a pool, all
+/// older than the recording.
+fn older() -> Fixture {
+    let mut f = Fixture::new();
+    f.listen(synth::Listen {
+        held_by: vec![(100, 1, "nginx", "S"), (101, 100, "nginx", "S")],
+        ..synth::Listen::default()
+    });
+    for i in 0..4u32 {
+        f.dial(Dial {
+            from: format!("10.79.0.2:{}", 40_000 + i),
+            older: true,
+            ..Dial::default()
+        });
+    }
+    let ends: Vec<_> = f.sockets.iter().map(|s| (s.netns, s.inode)).collect();
+    for (nth, (netns, inode)) in (0u32..).zip(ends) {
+        let (pid, comm) = match netns {
+            SERVER => (101 + nth % 2, "worker"),
+            _ => (700, "pool"),
+        };
+        let held = synth::Task::new(pid, comm);
+        f.holders
+            .push(held.holds(synth::START_NS, inode.expect("a file"), 9));
+    }
+    f
+}
+
+#[test]
+fn explain_and_the_views_name_the_same_owner_of_what_is_older() {
+    let written = older().write().unwrap();
+    let story = analysis::Story::read(&written).unwrap();
+    let mut owners = analysis::owners::Owners::default();
+    let mut rows = Rows::of(&written, analysis::owners::TABLES).unwrap();
+    while let Some(row) = rows.next(u64::MAX).unwrap() {
+        owners.learn(&row);
+    }
+    let mut told = 0;
+    for batch in written.scan::<recording::tables::Socket>().unwrap() {
+        for (_, row) in batch.unwrap().rows() {
+            let by_view = owners.of_sock(row.sock, row.inode, row.cgroup);
+            let local = analysis::Endpoint::new(row.local_addr, row.local_port);
+            let is = |c: &&analysis::Conn| c.netns == row.netns && c.local == local;
+            // All of a server's have its address: told apart by the other end.
+            let remote = analysis::Endpoint::new(row.remote_addr, row.remote_port);
+            let conn = story.conns.iter().filter(is).find(|c| c.remote == remote);
+            let by_explain = story.owner(conn.unwrap()).map(|(pid, _)| pid);
+            assert_eq!(by_explain, by_view.pid, "{row:?}");
+            told += u32::from(by_explain.is_some());
+        }
+    }
+    assert_eq!(told, 8);
+}

@@ -1,6 +1,9 @@
 //! C04: connections wait for accept() until the queue is full, and further ones are dropped.
 
 mod advice;
+mod standing;
+
+use self::standing::Standing;
 
 use analysis::words::{count, duration, figure, plural};
 use analysis::{Doing, ProcessState, Rise};
@@ -19,7 +22,7 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::Sockets],
         &[SourceName::Drops, SourceName::Counters],
     ],
-    seen_from: "10 dropped SYNs, 0.1 % of those that arrive",
+    seen_from: "10 dropped SYNs, 0.1 % of those that arrive; or a queue that is full throughout",
     rivals: &[
         Id::SYN_QUEUE_OVERFLOW,
         Id::LOCAL_FIREWALL_DROP,
@@ -47,6 +50,8 @@ struct Overflow<'a> {
     dropped: u64,
     overflows: Rise,
     times: ConnectTimes,
+    /// When so little was dropped that only what stood in the queue tells.
+    standing: Option<Standing>,
 }
 
 fn no(asked: &Asked) -> Option<Step> {
@@ -55,7 +60,8 @@ fn no(asked: &Asked) -> Option<Step> {
         return place.dropped_on_the_way().or_else(|| asked.answered());
     };
     let local = here.listener.local;
-    dropped(here).is_none().then(|| {
+    let holds = dropped(here).is_some() || Standing::of(here).is_some();
+    (!holds).then(|| {
         say!(
             "ListenOverflows rose by {listen_overflows} and ListenDrops by {listen_drops} where \
              {local} listens",
@@ -79,9 +85,15 @@ fn dropped(here: ListenerPlace) -> Option<u64> {
 
 impl<'a> Overflow<'a> {
     fn of(here: ListenerPlace<'a>) -> Option<Overflow<'a>> {
+        let dropped = dropped(here);
+        let standing = match dropped {
+            Some(_) => None,
+            None => Some(Standing::of(here)?),
+        };
         Some(Overflow {
             here,
-            dropped: dropped(here)?,
+            standing,
+            dropped: dropped.unwrap_or(0),
             overflows: here.rise(counter::LISTEN_OVERFLOWS),
             times: ConnectTimes::of(here),
         })
@@ -96,21 +108,37 @@ impl<'a> Overflow<'a> {
             0 => &[],
             _ => &[SourceName::States, SourceName::Retransmits],
         };
-        Case::new(story, CAUSE, scope.clone())
-            .placed(Place::Listener(here.index))
+        let standing = self.standing.as_ref();
+        let (impact, lost) = match standing {
+            Some(standing) => (standing.impact(), standing.lost(story)),
+            None => (self.impact(), self.times.lost(story, self.dropped)),
+        };
+        let mut case = Case::new(story, CAUSE, scope.clone());
+        if let Some(standing) = standing {
+            case = case.since(standing.since(story));
+        }
+        case.placed(Place::Listener(here.index))
             .title(self.title(&scope))
             .fix(self.fix(&scope))
-            .affects(self.impact(), self.times.lost(story, self.dropped))
-            .because(format!(
-                "ListenOverflows, which rises only when an accept queue is full, rose by {}; the queue \
-                 was at least three quarters full in {} of {}",
-                Quantity::count(rose),
-                Quantity::count(crowded),
-                Quantity::of(samples, "sample")
-            ))
+            .affects(impact, lost)
+            .because(match standing {
+                Some(standing) => standing.says(),
+                None => format!(
+                    "ListenOverflows, which rises only when an accept queue is full, rose by {}; the queue \
+                     was at least three quarters full in {} of {}",
+                    Quantity::count(rose),
+                    Quantity::count(crowded),
+                    Quantity::of(samples, "sample")
+                ),
+            })
             .at_most(
                 Level::Medium,
-                rose == 0,
+                standing.is_some(),
+                "nobody was seen to be turned away while recording",
+            )
+            .at_most(
+                Level::Medium,
+                standing.is_none() && rose == 0,
                 "the counter ListenOverflows was not seen to rise; dropped ACKs show it",
             )
             .at_most(
@@ -120,7 +148,8 @@ impl<'a> Overflow<'a> {
             )
             .rests_on(rests_on)
             .steps(self.times.step())
-            .steps([self.drops_step()])
+            .steps(standing.map(Standing::step))
+            .steps(standing.is_none().then(|| self.drops_step()))
             .steps(self.queue_step(&scope))
             .steps(self.process_step(&scope))
             .steps(self.rates_step())
@@ -144,6 +173,7 @@ impl<'a> Overflow<'a> {
                 format!(": pid {pid} is blocked in the kernel")
             }
             (Some((pid, ProcessState::OnCpu)), _) => format!(": pid {pid} is out of CPU"),
+            _ if self.standing.is_some() => ": nothing is accepted".into(),
             (_, true) => ": it accepts too slowly".into(),
             (_, false) => " in bursts".into(),
         };

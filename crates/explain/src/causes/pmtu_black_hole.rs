@@ -6,6 +6,7 @@ use analysis::stats::median;
 use analysis::{Passed, STALL, Stuck};
 use recording::Addr;
 
+use crate::moment::{Began, Since};
 use crate::places::path::{End, Path, paths_of, sample_rows, senders};
 use crate::vocabulary::*;
 
@@ -16,7 +17,7 @@ pub(crate) const CAUSE: Cause = Cause {
     page: include_str!("pmtu_black_hole.md"),
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
-    seen_from: "2 timeouts beside packets that pass, 4 of a connection alone",
+    seen_from: "2 timeouts beside packets that pass, 4 of a connection alone; of one that hung before, 1",
     rivals: &[
         Id::PATH_LOSS,
         Id::PATH_DROPS_SYN,
@@ -36,6 +37,9 @@ const LEAST_MTU: u32 = 576;
 /// Timeouts that must have failed although something else had passed before them: of an outage that
 /// is over one may come at the end, and succeeds.
 const MIN_BESIDE: u64 = 2;
+/// Of a connection that hung when the recording began, with its timer backed off: one is enough, as those
+/// before it failed as well.
+const MIN_BESIDE_OLDER: u64 = 1;
 /// With one connection alone: one more, for which nothing but size is left as a reason.
 const MIN_ALONE: u64 = 4;
 /// A short connection that sent so many segments' worth in one go had full ones among them.
@@ -60,7 +64,7 @@ struct BlackHole<'a> {
 
 fn no(asked: &Asked) -> Option<Step> {
     let ends = &asked.losses()?.ends;
-    let most = ends.iter().map(|e| e.transfer.stall.timeouts).max();
+    let most = ends.iter().map(|e| e.transfer.stall.in_a_row()).max();
     let most = most.unwrap_or(0);
     let none = ends.iter().all(|e| stuck(asked.story, e).is_none());
     (most < MIN_BESIDE || none).then(|| {
@@ -73,7 +77,11 @@ fn no(asked: &Asked) -> Option<Step> {
 }
 
 fn places(story: &Story) -> Vec<BlackHole<'_>> {
-    let paths = paths_of(story, 1).into_iter();
+    let paths = paths_of(story, 0).into_iter().map(|mut path| {
+        let hung = |e: &End| e.transfer.stall.before > 0;
+        path.ends.retain(|e| e.transfer.segments() > 0 || hung(e));
+        path
+    });
     paths.filter_map(BlackHole::of).collect()
 }
 
@@ -84,9 +92,17 @@ fn stuck(story: &Story, end: &End) -> Option<Stuck> {
     // The other end knows of the connection: else it may be one that its listener had no room for.
     let conn = end.conn;
     let known = conn.peer.is_some() || conn.bytes_acked.max(conn.bytes_received) > 0;
-    let hangs = stall.timeouts >= STALL && stall.beside >= MIN_BESIDE;
+    // Of one that hung before: what was sent later has arrived, and the timer failed nevertheless.
+    let hung = stall.before > 0 && (stall.beside >= MIN_BESIDE_OLDER || stuck.sacked > 0);
+    let hangs = hung || seen_to_hang(end);
     let gone = story.transfers.dropped(conn) == 0;
     (known && hangs && gone).then_some(stuck)
+}
+
+/// Whether enough of it falls into the recording.
+fn seen_to_hang(end: &End) -> bool {
+    let stall = &end.transfer.stall;
+    stall.timeouts >= STALL && stall.beside >= MIN_BESIDE
 }
 
 /// A packet that should pass where one of `mtu` bytes does not, and the segment in it.
@@ -104,7 +120,10 @@ impl<'a> BlackHole<'a> {
         let stuck = |end: &End<'a>| Some((*end, stuck(path.story, end)?));
         let all: Vec<(End, Stuck)> = path.ends.iter().filter_map(stuck).collect();
         let (hung, small): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, s)| s.is_full());
-        let most = hung.iter().map(|(e, _)| e.transfer.stall.timeouts).max()?;
+        let most = hung
+            .iter()
+            .map(|(e, _)| e.transfer.stall.in_a_row())
+            .max()?;
         if !small.is_empty() || (hung.len() < 2 && most < MIN_ALONE) {
             return None;
         }
@@ -211,10 +230,15 @@ fn judge(hole: &BlackHole) -> Finding {
     } else {
         "hang"
     };
-    let least = ends.iter().map(|e| e.transfer.stall.timeouts).min();
+    let least = ends.iter().map(|e| e.transfer.stall.in_a_row()).min();
+    let before = ends.iter().any(|e| e.transfer.stall.before > 0);
+    let older = !ends.iter().all(seen_to_hang);
     let advice = advice::of(hole, &scope.netns);
-    Case::new(path.story, CAUSE, scope)
-        .placed(Place::ends(&path.ends))
+    let mut case = Case::new(path.story, CAUSE, scope);
+    if before {
+        case = case.since(Since::at(path.story, path.story.start_ns, Began::Before));
+    }
+    case.placed(Place::ends(&path.ends))
         .title([
             format!(
                 "Packets of {pmtu} bytes vanish on the path {name}: {connections} {hang}, small ones \
@@ -243,6 +267,16 @@ fn judge(hole: &BlackHole) -> Finding {
             Level::Medium,
             hole.hung.len() == 1,
             "only one connection hangs",
+        )
+        .at_most(
+            Level::Medium,
+            older,
+            "most of the timeouts were before the recording: what passed meanwhile is not known",
+        )
+        .at_most(
+            Level::Low,
+            older && hole.hung.len() == 1,
+            "one connection that hung before the recording may have been given up by its peer",
         )
         .rests_on(&[SourceName::Drops])
         .steps(hole.evidence())

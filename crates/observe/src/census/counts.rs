@@ -13,7 +13,7 @@ use super::verdicts::Verdicts;
 use super::walk::Walk;
 use crate::error::Error;
 use crate::procfile::ProcFile;
-use crate::usage::SockStat;
+use crate::sockstat::{self, SockStat};
 use crate::wire::tw_census;
 
 /// Counts, and writes what it counts.
@@ -105,6 +105,10 @@ impl<'o> Counts<'o> {
         let Ok(walk) = &mut self.walk else {
             return Ok(None);
         };
+        // The walk goes through the table of all namespaces, to find nothing.
+        if sockstat::sockets(&mut self.file) == Some(0) {
+            return Ok(Some(tw_census::default()));
+        }
         let range = Range::read(&mut self.file);
         // Without a range no port lies in it.
         let bounds = range.map_or((1, 0), |r| (r.low, r.high));

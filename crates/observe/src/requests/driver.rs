@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapType, MapFlags, OpenObject, RingBuffer};
+use libbpf_rs::{Link, MapCore, MapFlags, MapType, OpenObject, RingBuffer};
 use recording::{HealthKind, Source, SourceName, Verdict};
 
 use super::listening::listening;

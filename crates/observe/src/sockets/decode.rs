@@ -135,6 +135,11 @@ impl Decoder {
         row.sndbuf_limited_us = Some(u64::from(s.sndbuf_limited) * self.tick_us);
         row.recv_queue = Some(s.recv_queue);
         row.send_queue = Some(s.send_queue);
+        // Before the handshake has ended there is only one of them.
+        if !matches!(row.state, TcpState::SynSent | TcpState::SynRecv) {
+            row.snd_isn = Some(s.snd_isn);
+            row.rcv_isn = Some(s.rcv_isn);
+        }
         row.rcvbuf = Some(s.rcvbuf);
         row.sndbuf = Some(s.sndbuf);
         row.rmem_alloc = Some(s.rmem_alloc);

@@ -16,6 +16,5 @@ mod socket_memory;
 mod sources;
 mod worker;
 
-pub use socket_memory::SockStat;
 pub use sources::checkup;
 pub use worker::{UsageOptions, watch_usage};

@@ -14,6 +14,7 @@ use super::interfaces::{self, Speeds};
 use super::interrupts::Interrupts;
 use super::lines::Lines;
 use super::owners::Owners;
+use super::socket_memory::MostTimeWait;
 use super::sources::sources;
 use super::{cgroups, descriptors, memory, pressure, socket_memory};
 use crate::error::Error;
@@ -89,6 +90,7 @@ struct Usage<'a, 'o> {
     lines: Lines,
     disks: Disks,
     speeds: Speeds,
+    most_time_wait: MostTimeWait,
     owners: Result<Owners<'o>, Error>,
     hierarchies: Vec<Hierarchy>,
     namespaces: Vec<Found>,
@@ -124,6 +126,7 @@ impl<'a, 'o> Usage<'a, 'o> {
             lines: Lines::new(writer.table()?),
             disks: Disks::default(),
             speeds: Speeds::default(),
+            most_time_wait: MostTimeWait::default(),
             owners: Owners::load(owners),
             namespaces: Vec::new(),
             looked_around: None,
@@ -143,6 +146,7 @@ impl<'a, 'o> Usage<'a, 'o> {
             let ours = |f: &Found| wanted.is_empty() || wanted.contains(&f.namespace.inode);
             self.namespaces.retain(ours);
             self.speeds.forget();
+            self.most_time_wait.forget();
         }
         self.lines.begin(monotonic_ns());
         let cpus = self.cpus.sample(&mut self.lines)?;
@@ -172,9 +176,10 @@ impl<'a, 'o> Usage<'a, 'o> {
         let inode = found.namespace.inode;
         let (file, lines) = (&mut self.file, &mut self.lines);
         let speeds = (self.home_inode == Some(inode)).then_some(&mut self.speeds);
+        let most_time_wait = &mut self.most_time_wait;
         let visited = self.home.visit(found, || {
             interfaces::sample(file, lines, inode, speeds)?;
-            socket_memory::of_namespace(file, lines, inode)
+            socket_memory::of_namespace(file, lines, inode, most_time_wait)
         });
         match visited {
             Ok(result) => result?,

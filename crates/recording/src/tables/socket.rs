@@ -163,6 +163,11 @@ table! {
         cgroup: Option<u64>, Id, null "TIME_WAIT or a request, or the kernel keeps none";
         /// Next sequence number a TIME_WAIT socket expects from its peer.
         tw_rcv_nxt: Option<u32>, Seq, null "not a TIME_WAIT socket";
+        /// Initial sequence number of what it sends: `snd_una - bytes_acked`. Both ends of a connection have
+        /// the same two, whatever translates their addresses; the end that connected counts its own one less.
+        snd_isn: Option<u32>, Seq, null "as for congestion, no handshake yet, or an earlier version";
+        /// Initial sequence number of what it receives: `rcv_nxt - bytes_received`.
+        rcv_isn: Option<u32>, Seq, null "as for snd_isn";
     }
 }
 

@@ -271,3 +271,62 @@ fn a_queue_that_is_caught_just_after_an_accept_is_still_crowded() {
     let f = only(&recording, ID);
     assert!(f.title.contains("accepts too slowly"), "{}", f.title);
 }
+
+/// A listener that has been full since before the recording, and the connections that wait in it.
+fn standing(queue: Vec<u32>, state: &'static str) -> Fixture {
+    let mut f = Fixture::new();
+    f.listen(Listen {
+        backlog: 4,
+        accept_queue: queue,
+        held_by: vec![(812, 1, "api", state)],
+        cpu: 0.0,
+        ..Listen::default()
+    });
+    for i in 0..5u32 {
+        f.dial(Dial {
+            from: format!("10.79.0.2:{}", 40_000 + i),
+            to: "10.79.0.1:5000",
+            older: true,
+            ..Dial::default()
+        });
+    }
+    for socket in f.sockets.iter_mut().filter(|s| s.netns == SERVER) {
+        socket.inode = None;
+    }
+    f
+}
+
+#[test]
+fn a_queue_that_was_full_before_the_recording_is_told_with_its_process() {
+    let f = only(&standing(vec![5; 11], "T"), ID);
+    assert!(f.title.contains("pid 812 is stopped"), "{}", f.title);
+    assert_eq!(f.confidence.level, Level::Medium);
+    assert_eq!(f.scope.pid, Some(812));
+    assert_eq!((f.impact.affected, f.impact.of), (5, 5));
+    assert_eq!(number(&f, "waiting"), &Number::Count(5));
+    let since = f.since.expect("known");
+    assert_eq!(since.began, crate::moment::Began::Before);
+    assert!(f.lost_s.seconds() > Some(40.0), "{:?}", f.lost_s);
+    // Asleep, as in a deadlock.
+    let f = only(&standing(vec![5; 11], "S"), ID);
+    assert!(f.title.contains("nothing is accepted"), "{}", f.title);
+}
+
+#[test]
+fn a_queue_that_has_room_or_moves_is_not_standing() {
+    for queue in [
+        vec![4; 11],
+        vec![5, 5, 5, 0],
+        vec![0, 5, 5, 5],
+        vec![5, 3, 5],
+    ] {
+        assert_eq!(found(&standing(queue.clone(), "S")).len(), 0, "{queue:?}");
+    }
+    let mut served = standing(vec![5; 11], "S");
+    served.dial(Dial {
+        from: "10.79.0.2:50000".into(),
+        to: "10.79.0.1:5000",
+        ..Dial::default()
+    });
+    assert_eq!(found(&served).len(), 0, "it takes new ones");
+}

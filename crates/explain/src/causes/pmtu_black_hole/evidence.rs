@@ -1,7 +1,7 @@
 //! What shows a black hole: what hangs, what passes meanwhile, and that nobody told.
 
-use analysis::Stuck;
 use analysis::words::duration;
+use analysis::{Stall, Stuck};
 
 use super::BlackHole;
 use crate::vocabulary::*;
@@ -15,14 +15,15 @@ impl BlackHole<'_> {
 
     fn hangs(&self) -> Step {
         let stalls = || self.hung.iter().map(|(end, _)| &end.transfer.stall);
-        let rows = stalls().flat_map(|s| s.rows.into_iter().flatten());
+        let seen = stalls().flat_map(|s| s.rows.into_iter().flatten());
+        let rows = seen.chain(self.hung.iter().map(|(_, s)| s.row));
         let to = self.path.to;
         say!(
             "{hung} to {to} retransmitted one segment over and over on the RTO: {timeouts} times in \
              all, up to {most_in_a_row} in a row, over {hung_ns} (median).",
             hung = Quantity::of(self.hung.len() as u64, "connection"),
-            timeouts = Quantity::count(stalls().map(|s| s.timeouts).sum::<u64>()),
-            most_in_a_row = Quantity::count(stalls().map(|s| s.timeouts).max().unwrap_or(0)),
+            timeouts = Quantity::count(stalls().map(Stall::in_a_row).sum::<u64>()),
+            most_in_a_row = Quantity::count(stalls().map(Stall::in_a_row).max().unwrap_or(0)),
             hung_ns = Quantity::new(self.hung_ns(), duration(self.hung_ns()))
                 .rows(rows.take(2 * SHOWN_ROWS))
         )

@@ -150,3 +150,59 @@ fn made_up_numbers_do_no_harm() {
         assert!(found(&recording).iter().all(|f| f.cause != ID));
     }
 }
+
+/// The same, of which only the last timeout of each falls into the recording: the sockets count the others.
+fn older(timeouts_seen: u32) -> Fixture {
+    let mut f = cases::black_hole();
+    let most = f.events.iter().filter_map(|e| e.attempt).max().unwrap();
+    f.events.retain(|e| {
+        let small = e.local_port >= 42_000 || e.remote_port >= 42_000;
+        small || e.attempt.is_some_and(|nth| nth + timeouts_seen > most)
+    });
+    f.sockets
+        .retain(|s| s.local_port < 42_000 && s.remote_port < 42_000);
+    let hung: Vec<_> = f.sockets.iter().map(|s| s.local_port).collect();
+    assert!(!hung.is_empty());
+    for socket in &mut f.sockets {
+        if socket.netns == CLIENT {
+            (socket.rto_count, socket.bytes_acked) = (Some(7), Some(1));
+        }
+    }
+    f
+}
+
+#[test]
+fn what_hung_before_the_recording_is_told_when_something_passes_it() {
+    // The timer did not fire meanwhile: nothing says that the path is not well again.
+    assert_eq!(found(&older(0)).len(), 0);
+    let told = only(&older(1), ID);
+    assert_eq!(number(&told, "timeouts"), &Number::Count(4 * 8));
+    assert_eq!(told.confidence.level, Level::Medium);
+    // Of these enough are seen.
+    let says = |f: &crate::Finding| f.confidence.because.join(" ");
+    let limits = |f: &crate::Finding| says(f).contains("before the recording");
+    assert!(limits(&told) && !limits(&only(&older(4), ID)));
+    let mut f = older(0);
+    for socket in f.sockets.iter_mut().filter(|s| s.netns == CLIENT) {
+        socket.sacked = Some(2);
+    }
+    let told = only(&f, ID);
+    assert_eq!(
+        told.confidence.level,
+        Level::Medium,
+        "{:?}",
+        told.confidence
+    );
+    assert_eq!(number(&told, "timeouts"), &Number::Count(4 * 7));
+    let since = told.since.expect("known");
+    assert_eq!(since.began, crate::moment::Began::Before);
+    // One of them got something acknowledged: it goes on.
+    let ports = |s: &&mut recording::tables::Socket| s.netns == CLIENT;
+    let last = f.sockets.iter().map(|s| s.time_ns).max();
+    for socket in f.sockets.iter_mut().filter(ports) {
+        if Some(socket.time_ns) == last {
+            socket.bytes_acked = Some(15_000);
+        }
+    }
+    assert_eq!(found(&f).len(), 0);
+}
