@@ -5,7 +5,7 @@ BUILD_DEBS := build-essential pkg-config clang libelf-dev zlib1g-dev
 NPM_DEBS   := nodejs npm
 RUN_DEBS   := iproute2
 TEST_DEBS  := clang-format nginx-light apache2-utils wrk nftables tmux xz-utils bpftool chromium fonts-dejavu-core
-BENCH_DEBS := libbpf-tools bpftool python3
+BENCH_DEBS := libbpf-tools bpftool python3 redis-server redis-tools
 DIST_DEBS  := mmdebstrap rpm python3 bash-completion man-db
 KERNEL_DEBS := qemu-system-x86 busybox-static cpio kmod xz-utils binutils
 
