@@ -152,6 +152,7 @@ fn slept(wait: &Slept) -> String {
     let call = wait.syscall.as_deref().unwrap_or("the kernel");
     match &wait.awaited {
         Some(peer) => format!("its thread slept {long} in {call} until {peer} answered"),
+        None if wait.state == "T" => format!("its thread was stopped for {long} (SIGSTOP)"),
         None if wait.state == "D" => {
             format!("its thread slept {long} in {call}: a disk, or a lock of the kernel")
         }
