@@ -137,9 +137,9 @@ fn slowest(role: Role, slow: &Slow) -> String {
         false => "The slowest took",
     };
     let took = seconds(slow.took_s);
-    let waits = slow.waits.iter();
-    let waits = waits.filter(|w| w.slept_s >= LEAST_OF_ONE * slow.took_s);
-    let waits: String = waits.map(|w| format!("; {}", slept(w))).collect();
+    let longest = slow.waits.first();
+    let longest = longest.filter(|w| w.slept_s >= LEAST_OF_ONE * slow.took_s);
+    let waits = longest.map_or_else(String::new, |w| format!("; {}", slept(w)));
     format!(
         "{how} {took} ({} ↔ {}): {shares}{waits}",
         slow.local, slow.remote
@@ -155,6 +155,9 @@ fn slept(wait: &Slept) -> String {
         None if wait.state == "T" => format!("its thread was stopped for {long} (SIGSTOP)"),
         None if wait.state == "D" => {
             format!("its thread slept {long} in {call}: a disk, or a lock of the kernel")
+        }
+        None if wait.woken_by == "timer" => {
+            format!("its thread slept {long} in {call}, to its timeout")
         }
         None => format!(
             "its thread slept {long} in {call}, woken by {}",

@@ -1,5 +1,6 @@
 //! One of the slowest exchanges: what its time went with, and what its thread waited for.
 
+use recording::Waker;
 use recording::tables::Exchange;
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +47,7 @@ pub struct Slept {
     pub syscall: Option<String>,
     /// The connection whose packet ended it: the other end; null when no packet did.
     pub awaited: Option<Endpoint>,
-    /// Command name of the task that ended it, or of what ran where it ended.
+    /// What ended it: the command name of a task, else `timer`, `softirq` or `irq`.
     pub woken_by: String,
     /// The kernel's letter for how it waited: `D` is a disk or a lock of the kernel's.
     pub state: String,
@@ -111,7 +112,11 @@ impl Slept {
             slept_s: words::rounded(wait.waited_ns as f64 / 1e9),
             syscall: wait.syscall.as_ref().map(|c| c.to_string()),
             awaited: wait.cause.as_ref().map(|arrival| arrival.from),
-            woken_by: wait.waker_comm.to_string(),
+            woken_by: match wait.waker {
+                Waker::Task => wait.waker_comm.to_string(),
+                // Whoever runs on that CPU is a bystander.
+                _ => wait.waker.to_string(),
+            },
             state: wait.state.to_string(),
         }
     }
