@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use analysis::timeline::Axis;
 use explain::{Explanation, Number};
 use recording::{Error, EventKind, Recording, Row, RowRef, Value};
 
-use super::axis::Axis;
 use super::page::{Advice, Check, EvidenceRow, Finding, Mark, Step, StepKind, TableDoc};
 use super::{Thinned, short};
 use crate::numbers::number;
