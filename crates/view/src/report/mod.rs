@@ -116,6 +116,7 @@ fn run(
         name: name.into(),
         facts: overview::facts(manifest, &mut thinned),
         findings: findings::findings(explanation, &evidence, &mut thinned),
+        noted: findings::noted(explanation, &mut thinned),
         summary: overview::overview(explanation),
         health: overview::health(explanation),
         sources: overview::sources(manifest),
