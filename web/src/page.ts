@@ -440,6 +440,27 @@ hole: boolean,
 says: string, };
 
 /**
+ * A cause that holds, and cost too little to be a finding.
+ */
+export type Noted = { 
+/**
+ * Stable id of the cause.
+ */
+cause: string, 
+/**
+ * One sentence: what was seen.
+ */
+title: string, 
+/**
+ * Where.
+ */
+at: string, 
+/**
+ * What it cost, and why that is too little.
+ */
+because: string, };
+
+/**
  * What was looked at.
  */
 export type Overview = { 
@@ -515,6 +536,10 @@ facts: Facts,
  * The causes that hold, the worst first.
  */
 findings: Array<Finding>, 
+/**
+ * What holds as well, and cost too little to be a finding.
+ */
+noted: Array<Noted>, 
 /**
  * What was looked at.
  */

@@ -98,6 +98,13 @@ async function report(browser, file) {
       must(squeezed(cases[i]).includes(squeezed(finding.title)), `no title: ${finding.title}`);
     });
   });
+  await check(name, "notes can be read", async () => {
+    const told = await page.getByTestId("noted").allInnerTexts();
+    must(told.length === (run.noted.length > 0 ? 1 : 0), `${told.length} lists of notes`);
+    for (const note of run.noted) {
+      must(told[0].includes(note.because), `not told: ${note.because}`);
+    }
+  });
   await check(name, "every section is there", async () => {
     const ids = SECTIONS.split(" ").concat(data.comparison ? ["differs"] : []);
     for (const id of ids) {

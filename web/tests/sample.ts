@@ -79,6 +79,7 @@ export function empty(): Page {
       name: "empty",
       facts: { ...made.facts, host: HOSTILE, length_s: 0, complete: false, cost: [] },
       findings: [],
+      noted: [],
       summary: { counts: [], symptoms: [], tested: [], cannot_tell: [], waits: [], walks: [] },
       health: [],
       sources: [],
@@ -132,6 +133,14 @@ function run(name: string, size: Size): Run {
       cost: ["The recorder used 2.1 % of one CPU.", "It wrote 14 MB."],
     },
     findings: [overflow(), loss()],
+    noted: [
+      {
+        cause: "tail-loss",
+        title: `The last segment of one message to ${HOSTILE} was lost.`,
+        at: `network namespace ${HOSTILE} (4026532411)`,
+        because: "1 of 4,200 exchanges waited 212 ms, too few to be a finding",
+      },
+    ],
     summary: {
       counts: [
         ["connections opened", "49,739"],

@@ -38,10 +38,14 @@ pub struct Listener {
 /// One listening socket and what its samples say.
 #[derive(Clone, Debug)]
 pub struct ListenSock {
+    /// The socket.
     pub sock: u64,
     inode: Option<u64>,
+    /// Limit of its accept queue, as last sampled; one more may wait.
     pub backlog: u32,
+    /// The kernel has logged "Possible SYN flooding" for it.
     pub warned: bool,
+    /// How often it was sampled.
     pub samples: u32,
     /// Samples in which the accept queue was at least three quarters full: one that overflows is
     /// often caught just after an accept().
@@ -50,11 +54,15 @@ pub struct ListenSock {
     full_samples: u32,
     /// When the first and the last of those were taken.
     crowded_ns: Option<(u64, u64)>,
+    /// Its accept queue when it was first sampled.
     pub first_queue: u32,
+    /// And when it was last sampled.
     pub last_queue: u32,
     first_drops: u32,
     last_drops: u32,
+    /// The longest that its accept queue was, and the row that says so.
     pub longest_accept_queue: (u32, RowRef),
+    /// The same of its half-open connections.
     pub longest_syn_queue: (u32, RowRef),
     /// Half-open requests in the sample of the longest SYN queue whose SYN-ACK was not repeated.
     pub young: u32,
@@ -99,7 +107,8 @@ impl Listener {
 
     /// Packets dropped at its sockets during the recording; `None` when it was not sampled.
     pub fn drops(&self) -> Option<u64> {
-        (!self.socks.is_empty()).then(|| self.socks.iter().map(ListenSock::drops).sum())
+        let drops = self.socks.iter().map(|s| u64::from(s.drops()));
+        (!self.socks.is_empty()).then(|| drops.sum())
     }
 
     /// The socket whose accept queue was the longest.
@@ -159,9 +168,17 @@ impl ListenSock {
         }
     }
 
+    /// Its accept queue when it was the longest.
+    pub fn fullest(&self) -> AcceptQueue {
+        AcceptQueue {
+            waiting: self.longest_accept_queue.0,
+            backlog: self.backlog,
+        }
+    }
+
     /// Packets dropped at this socket during the recording.
-    pub fn drops(&self) -> u64 {
-        self.last_drops.saturating_sub(self.first_drops).into()
+    pub fn drops(&self) -> u32 {
+        self.last_drops.saturating_sub(self.first_drops)
     }
 
     /// Whether the accept queue was full in every sample, of which there are two at least, and as long in the
@@ -201,7 +218,7 @@ pub struct Listeners {
     pub all: Vec<Listener>,
     by_place: AHashMap<(u32, Endpoint), u32>,
     by_port: AHashMap<(u32, u16), Vec<u32>>,
-    /// Listeners beyond the bound.
+    /// Samples of listeners and of their sockets beyond the bounds.
     pub folded: u64,
 }
 
@@ -258,7 +275,10 @@ impl Listeners {
                 socks.push(ListenSock::new(at, row));
                 socks.len() - 1
             }
-            None => return,
+            None => {
+                self.folded += 1;
+                return;
+            }
         };
         socks[known].add(at, row);
     }

@@ -4,6 +4,7 @@ use recording::tables::PortUse;
 use recording::{Addr, Error, Recording, RowRef};
 
 use super::place::Endpoint;
+use super::stats::ratio;
 use crate::bounded::{BoundedMap, Interest};
 
 /// Destinations followed; the recorder counts fewer.
@@ -27,10 +28,23 @@ pub struct Use {
     pub most: Counted,
     /// The range that ports are chosen from, both ends included.
     pub range: (u16, u16),
-    /// Ports of the range, without those set aside.
+    /// Ports that connect() may choose; at least one.
     pub capacity: u64,
     /// How often they were counted.
     times: u64,
+}
+
+impl Use {
+    /// Share of the ports that connect() may choose that was in use at most.
+    pub fn share(&self) -> Option<f64> {
+        ratio(self.most.used as f64, self.capacity as f64)
+    }
+}
+
+/// Ports that connect() may choose: the range, without those set aside.
+pub fn choosable(row: &PortUse) -> u64 {
+    let range = u64::from(row.range_high.saturating_sub(row.range_low)) + 1;
+    range.saturating_sub(row.reserved.into())
 }
 
 /// By how near it came to the last port.
@@ -81,12 +95,11 @@ impl Ports {
             used: row.ports_used.into(),
             time_wait: row.time_wait.into(),
         };
-        let ports = u64::from(row.range_high.saturating_sub(row.range_low)) + 1;
         let known = self.by_path.slot(path, || Use {
             first: now,
             most: now,
             range: (row.range_low, row.range_high),
-            capacity: ports.saturating_sub(row.reserved.into()).max(1),
+            capacity: choosable(row).max(1),
             times: 0,
         });
         known.times += 1;

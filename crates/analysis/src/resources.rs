@@ -1,28 +1,53 @@
-//! The USE checklist: by how much what counts up rose, and the limits it is seen against.
+//! The USE checklist: by how much what counts up rose, how much the rest was at most, and against which
+//! limits.
 
 use recording::tables::Resource;
 use recording::{RowRef, Text};
 
 use crate::bounded::{BoundedTree, Interest};
+use crate::stats::ratio;
 
 /// Lines followed; a host has some hundreds.
 const MAX_LINES: usize = 100_000;
 
-/// Every line, by resource, metric, instance and namespace.
+/// Every line, by its name.
 #[derive(Debug, Default)]
 pub struct Resources {
     lines: BoundedTree<Name, Line, MAX_LINES>,
 }
 
-type Name = (Text, Text, Text, u32);
+/// What a line is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name {
+    /// Network namespace; 0 is the whole host.
+    pub netns: u32,
+    /// Kind of resource.
+    pub resource: Text,
+    /// Which one of its kind.
+    pub instance: Text,
+    /// Utilisation, saturation or errors.
+    pub aspect: Text,
+    /// What is measured.
+    pub metric: Text,
+}
 
-/// One line, at first and at last.
+/// One line, at first, at most and at last.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
+    /// Its value when it was first read.
     pub first: f64,
+    /// Its greatest value.
+    pub most: f64,
+    /// Its value when it was last read.
     pub last: f64,
+    /// What it cannot exceed, as last read.
     pub limit: Option<f64>,
+    /// It counts up; a limit is of its rise per second.
+    pub cumulative: bool,
+    /// The last row.
     pub row: RowRef,
+    /// When the first and the last row were read.
+    between_ns: (u64, u64),
     rows: u64,
 }
 
@@ -44,16 +69,32 @@ impl Resources {
 
     /// Takes a row.
     pub(crate) fn add(&mut self, at: RowRef, row: Resource) {
-        let name = (row.resource, row.metric, row.instance, row.netns);
+        let name = Name {
+            netns: row.netns,
+            resource: row.resource,
+            instance: row.instance,
+            aspect: row.aspect,
+            metric: row.metric,
+        };
         let line = self.lines.slot(name, || Line {
             first: row.value,
+            most: row.value,
             last: row.value,
             limit: row.limit,
+            cumulative: row.cumulative,
             row: at,
+            between_ns: (row.time_ns, row.time_ns),
             rows: 0,
         });
         line.rows += 1;
+        line.most = line.most.max(row.value);
+        line.between_ns.1 = row.time_ns;
         (line.last, line.limit, line.row) = (row.value, row.limit, at);
+    }
+
+    /// All of them, with their names.
+    pub fn all(&self) -> impl Iterator<Item = (&Name, &Line)> {
+        self.lines.iter()
     }
 
     /// The instances of a metric, with their lines.
@@ -62,11 +103,9 @@ impl Resources {
         resource: &'a str,
         metric: &'a str,
     ) -> impl Iterator<Item = (&'a str, &'a Line)> {
-        let of = self
-            .lines
-            .iter()
-            .filter(move |((r, m, ..), _)| &**r == resource && &**m == metric);
-        of.map(|((_, _, instance, _), line)| (&**instance, line))
+        let of = self.lines.iter();
+        let of = of.filter(move |(n, _)| &*n.resource == resource && &*n.metric == metric);
+        of.map(|(name, line)| (&*name.instance, line))
     }
 }
 
@@ -76,4 +115,32 @@ impl Line {
         let rise = self.last - self.first;
         if rise.is_finite() { rise.max(0.0) } else { 0.0 }
     }
+
+    /// How much it was at most; of what counts up, by how much it rose.
+    pub fn amount(&self) -> f64 {
+        match self.cumulative {
+            true => self.rise(),
+            false => self.most,
+        }
+    }
+
+    /// Whether it was looked at more than once: what counts up says nothing before.
+    pub fn compares(&self) -> bool {
+        self.between_ns.1 > self.between_ns.0
+    }
+
+    /// How full it was at most, from 0 on; of what counts up, on average. `None` without a limit.
+    pub fn share(&self) -> Option<f64> {
+        let (first, last) = self.between_ns;
+        let against = match self.cumulative {
+            true => ratio(self.rise(), last.saturating_sub(first) as f64 / 1e9)?,
+            false => self.most,
+        };
+        share(against, self.limit)
+    }
+}
+
+/// How much of a limit a value, or a rise per second, is: 1 is all. `None` without a limit.
+pub fn share(value: f64, limit: Option<f64>) -> Option<f64> {
+    ratio(value, limit?)
 }

@@ -4,6 +4,7 @@ use recording::tables::{Resource, TableSize};
 use recording::{RowRef, Text};
 
 use crate::bounded::{BoundedMap, BoundedTree, Interest};
+use crate::stats::ratio;
 
 /// Structures followed: 10,000 namespaces with twenty of them.
 const MAX_STRUCTURES: usize = 200_000;
@@ -25,6 +26,8 @@ pub struct Structure {
     pub fullest: Size,
     /// When last looked at.
     pub last: Size,
+    /// The fewest entries that it had.
+    pub least: u64,
     /// How often it was looked at.
     times: u64,
 }
@@ -102,12 +105,17 @@ impl Structures {
             first: now,
             fullest: now,
             last: now,
+            least: now.entries,
             times: 0,
         });
         known.times += 1;
         known.last = now;
-        if now.entries > known.fullest.entries {
-            known.fullest = now;
+        known.least = known.least.min(now.entries);
+        let fullest = &mut known.fullest;
+        // Of equals the first, but one that tells its buckets before one that does not.
+        let tells_more = now.buckets.is_some() && fullest.buckets.is_none();
+        if now.entries > fullest.entries || now.entries == fullest.entries && tells_more {
+            *fullest = now;
         }
     }
 
@@ -125,6 +133,11 @@ impl Structures {
         });
         (errors.last, errors.row) = (row.value, at);
         errors.rows += 1;
+    }
+
+    /// All of them, by name and namespace.
+    pub fn all(&self) -> impl Iterator<Item = (&(Text, u32), &Structure)> {
+        self.all.iter()
     }
 
     /// Those of a name, by namespace.
@@ -147,9 +160,31 @@ impl Structures {
     }
 }
 
+impl Structure {
+    /// By how many entries it grew and shrank.
+    pub fn range(&self) -> u64 {
+        self.fullest.entries - self.least
+    }
+}
+
 impl Size {
     /// Entries per bucket; `None` when it is no hash table.
     pub fn chain(&self) -> Option<f64> {
-        super::stats::ratio(self.entries as f64, self.buckets? as f64)
+        chain(self.entries, self.buckets)
     }
+
+    /// How full it is, from 0 on; `None` without a limit.
+    pub fn share(&self) -> Option<f64> {
+        share(self.entries, self.limit)
+    }
+}
+
+/// The chain that a lookup walks on average: entries per bucket.
+pub fn chain(entries: u64, buckets: Option<u64>) -> Option<f64> {
+    ratio(entries as f64, buckets? as f64)
+}
+
+/// How full a structure is, from 0 on; 1 is full.
+pub fn share(entries: u64, limit: Option<u64>) -> Option<f64> {
+    ratio(entries as f64, limit? as f64)
 }

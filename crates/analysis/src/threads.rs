@@ -1,19 +1,22 @@
 //! What each thread did with its time, summed over the recording.
 
+use std::cmp::Reverse;
+
 use recording::tables::Thread as Row;
 use recording::{Manifest, RowRef, Text};
 
 use super::profile::{PARTS, part_of};
 use super::stats::ratio;
 use crate::bounded::{BoundedTree, Interest};
+use crate::{Microstate, Microstates};
 
 /// Threads followed; a host has some thousands.
 const MAX_THREADS: usize = 65_536;
 
-/// Every thread that did something, by its id.
+/// Every thread that did something, by process and id.
 #[derive(Debug, Default)]
 pub struct Threads {
-    by_tid: BoundedTree<u32, Thread, MAX_THREADS>,
+    by_id: BoundedTree<(u32, u32), Thread, MAX_THREADS>,
 }
 
 /// One thread.
@@ -25,13 +28,9 @@ pub struct Thread {
     pub tid: u32,
     /// Its command name.
     pub comm: Text,
-    /// Time that its rows cover, ns.
-    pub seen_ns: u64,
-    /// Time on a CPU, ns.
-    pub on_cpu_ns: u64,
-    /// Runnable, waiting for a CPU.
-    pub waited_ns: u64,
-    /// The same by parts of the recording.
+    /// Where its time went.
+    pub spent: Microstates,
+    /// Time that it waited for a CPU, by parts of the recording, ns.
     pub waited_in: [u64; PARTS as usize],
     /// Times that it left a CPU, and so came back to one.
     pub switches: u64,
@@ -44,7 +43,7 @@ pub struct Thread {
 /// By how long it waited for a CPU.
 impl Interest for Thread {
     fn interest(&self) -> u64 {
-        self.waited_ns
+        self.waited_ns()
     }
     fn counted(&self) -> u64 {
         self.rows
@@ -54,19 +53,18 @@ impl Interest for Thread {
 impl Threads {
     /// How often something found no room.
     pub fn folded(&self) -> u64 {
-        self.by_tid.folded()
+        self.by_id.folded()
     }
 
     /// Takes a row of a recording.
     pub(crate) fn add(&mut self, at: RowRef, row: Row, manifest: &Manifest) {
         let part = part_of(manifest, row.time_ns.saturating_sub(row.interval_ns / 2));
-        let thread = self.by_tid.slot(row.tid, || Thread {
+        let spent = Microstates::of(&row);
+        let thread = self.by_id.slot((row.pid, row.tid), || Thread {
             pid: row.pid,
             tid: row.tid,
             comm: row.comm,
-            seen_ns: 0,
-            on_cpu_ns: 0,
-            waited_ns: 0,
+            spent: Microstates::default(),
             waited_in: [0; PARTS as usize],
             switches: 0,
             longest: (0, at),
@@ -75,10 +73,7 @@ impl Threads {
         });
         thread.rows += 1;
         let add = |sum: &mut u64, n: u64| *sum = sum.saturating_add(n);
-        add(&mut thread.seen_ns, row.interval_ns);
-        add(&mut thread.on_cpu_ns, row.user_ns);
-        add(&mut thread.on_cpu_ns, row.system_ns);
-        add(&mut thread.waited_ns, row.runqueue_ns);
+        thread.spent.add(spent);
         add(&mut thread.waited_in[usize::from(part)], row.runqueue_ns);
         add(&mut thread.switches, row.voluntary);
         add(&mut thread.switches, row.involuntary);
@@ -90,23 +85,77 @@ impl Threads {
 
     /// All of them.
     pub fn all(&self) -> impl Iterator<Item = &Thread> {
-        self.by_tid.values()
+        self.by_id.values()
+    }
+
+    /// Process and id of those that did most, or were kept from it longest: at most so many.
+    pub fn most_restless(&self, most: usize) -> Vec<(u32, u32)> {
+        let ids = self.by_id.iter();
+        let ids = ids.map(|(id, thread)| (Reverse(thread.spent.restless_ns()), *id));
+        let mut ids: Vec<_> = ids.collect();
+        ids.sort_unstable();
+        ids.into_iter().take(most).map(|(_, id)| id).collect()
     }
 }
 
 impl Thread {
+    /// Time that its rows cover, ns.
+    pub fn seen_ns(&self) -> u64 {
+        self.spent.over_ns()
+    }
+
+    /// Time on a CPU, ns.
+    pub fn on_cpu_ns(&self) -> u64 {
+        self.spent.on_cpu_ns()
+    }
+
+    /// Time that it was runnable and waited for a CPU, ns.
+    pub fn waited_ns(&self) -> u64 {
+        self.spent.ns(Microstate::Runqueue)
+    }
+
     /// Share of the time that it waited for a CPU.
     pub fn waiting(&self) -> f64 {
-        ratio(self.waited_ns as f64, self.seen_ns as f64).unwrap_or(0.0)
+        ratio(self.waited_ns() as f64, self.seen_ns() as f64).unwrap_or(0.0)
     }
 
     /// Mean wait for a CPU, each time that it wanted one, ns.
     pub fn mean_wait_ns(&self) -> u64 {
-        self.waited_ns / self.switches.max(1)
+        self.waited_ns() / self.switches.max(1)
     }
 
     /// Its first and last row.
     pub fn rows(&self) -> [RowRef; 2] {
         [self.longest.1, self.last]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_is_used_again_is_another_thread() {
+        let row = |pid: u32, user_ns: u64| Row {
+            interval_ns: 100,
+            pid,
+            tid: 7,
+            user_ns,
+            sleep_ns: 100 - user_ns,
+            ..Row::default()
+        };
+        let mut threads = Threads::default();
+        for (i, row) in [row(7, 5), row(3, 50), row(7, 5)].into_iter().enumerate() {
+            let at = RowRef {
+                table: "thread",
+                segment: 1,
+                row: i as u32,
+            };
+            threads.add(at, row, &Manifest::default());
+        }
+        assert_eq!(threads.most_restless(9), [(3, 7), (7, 7)]);
+        assert_eq!(threads.most_restless(1), [(3, 7)]);
+        let of_7 = threads.all().find(|t| t.pid == 7).unwrap();
+        assert_eq!((of_7.seen_ns(), of_7.on_cpu_ns()), (200, 10));
     }
 }

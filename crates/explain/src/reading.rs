@@ -84,6 +84,11 @@ impl Reading {
         })
     }
 
+    /// What is derived from it.
+    pub fn story(&self) -> &Story {
+        &self.story
+    }
+
     /// Says why TCP is slow in it; `recording` is the one that was read.
     ///
     /// # Errors

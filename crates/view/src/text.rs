@@ -191,7 +191,8 @@ fn lost(seconds: f64) -> String {
     )
 }
 
-fn place(scope: &Scope) -> String {
+/// The place of a finding or a note, in words.
+pub(crate) fn place(scope: &Scope) -> String {
     let netns = match &scope.netns.name {
         Some(name) => format!("network namespace {name} ({})", scope.netns.inode),
         None if scope.netns.inode == 0 => "the whole host".into(),

@@ -471,7 +471,7 @@ fn what_is_full_comes_first_among_limits() {
     let ids: Vec<_> = run.limits.iter().map(|l| &*l.id).collect();
     assert_eq!(ids, ["listeners", "tables"]);
     let first = |i: usize| (run.limits[i].rows[0].0[0].clone(), run.limits[i].rows[0].1);
-    assert_eq!(first(0), ("0.0.0.0:81".into(), Some(1.01)));
+    assert_eq!(first(0), ("0.0.0.0:81".into(), Some(1.0)));
     assert_eq!(first(1), ("conntrack".into(), Some(1.0)));
     for table in &run.limits {
         assert!(
@@ -488,6 +488,63 @@ fn what_is_full_comes_first_among_limits() {
         .find(|c| c.id == "backlog")
         .unwrap();
     assert_eq!(backlog.lines.iter().filter(|l| l.limit).count(), 2);
+}
+
+#[test]
+fn threads_that_only_wait_for_a_lock_are_not_busy() {
+    let thread = |tid: u32, user_ms: u64| Thread {
+        time_ns: START + S,
+        interval_ns: S,
+        pid: 7,
+        tid,
+        user_ns: user_ms * MS,
+        lock_ns: S - user_ms * MS,
+        ..Thread::default()
+    };
+    let rows: Vec<Thread> = (0..60).map(|tid| thread(tid, tid.into())).collect();
+    let bands = run_of(Rec::new().rows(rows).open()).threads.unwrap().bands;
+    assert!(bands[0].name.ends_with("/59"), "{}", bands[0].name);
+    assert_eq!(bands[0].shares[0][..5], [5.9, 0.0, 0.0, 0.0, 94.1]);
+}
+
+#[test]
+fn what_is_full_is_drawn_however_much_came_before_it() {
+    let listener = |second: u64, port: u16| Listener {
+        time_ns: START + second * S,
+        netns: HOST,
+        sock: port.into(),
+        local_addr: addr("0.0.0.0"),
+        local_port: port,
+        backlog: 99,
+        accept_queue: if port == 9_999 { 50 } else { 0 },
+        ..Listener::default()
+    };
+    let table = |second: u64, i: u64| TableSize {
+        time_ns: START + second * S,
+        netns: i as u32,
+        structure: "ehash".into(),
+        entries: 10 + if i == 9_999 { second * 1_000 } else { 0 },
+        ..TableSize::default()
+    };
+    let each = |second| (5_000..=9_999).map(move |port| listener(second, port));
+    let sizes = |second| (5_000..=9_999).map(move |i| table(second, i));
+    let rec = Rec::new()
+        .rows((1..=2).flat_map(each).collect::<Vec<_>>())
+        .rows((1..=2).flat_map(sizes).collect::<Vec<_>>());
+    let run = run_of(rec.open());
+    let limits = |id: &str| run.limits.iter().find(|l| l.id == id).unwrap();
+    assert_eq!(limits("listeners").rows[0].1, Some(0.5));
+    assert_eq!(limits("listeners").left_out, 4_800.0);
+    assert_eq!(limits("tables").left_out, 4_800.0);
+    let charts = &run.timelines.charts;
+    let chart = |id: &str| charts.iter().find(|c| c.id == id).unwrap();
+    let backlog = &chart("backlog").lines;
+    assert!(backlog[0].name.contains(":9999"), "{}", backlog[0].name);
+    assert!(unpack(&backlog[0].values).contains(&50.0));
+    assert!(chart("backlog").note.contains("of 5000"));
+    let tables = &chart("tables").lines;
+    assert!(tables[0].name.contains("9999"), "{}", tables[0].name);
+    assert!(unpack(&tables[0].values).contains(&2_010.0));
 }
 
 #[test]

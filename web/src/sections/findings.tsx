@@ -1,7 +1,7 @@
 // The findings as case reports; or that there is none, and what was looked at.
 
 import { duration, number, plural } from "../format";
-import type { Advice, Check, Finding, Overview, Run } from "../page";
+import type { Advice, Check, Finding, Noted, Overview, Run } from "../page";
 import { Code } from "../parts/code";
 import { Section } from "../parts/section";
 import { Table } from "../parts/table";
@@ -13,6 +13,7 @@ export function Findings({ run }: { run: Run }) {
       {run.findings.map((finding, i) => (
         <Case key={finding.cause + i} finding={finding} of={run.findings.length} number={i + 1} />
       ))}
+      {run.noted.length > 0 && <AlsoNoted noted={run.noted} />}
       <Looked summary={run.summary} open={run.findings.length === 0} />
     </Section>
   );
@@ -98,6 +99,27 @@ function Case(props: { finding: Finding; number: number; of: number }) {
         <a href={`#evidence-${n}`}>Walk the evidence, {plural(finding.steps.length, "step")} →</a>
       </p>
     </article>
+  );
+}
+
+/** What holds as well, and cost too little to be a finding. */
+function AlsoNoted({ noted }: { noted: Noted[] }) {
+  return (
+    <aside class="noted" data-testid="noted">
+      <h3>Noted, no finding</h3>
+      <ul>
+        {noted.map((note, i) => (
+          <li key={note.cause + i}>
+            <p>
+              {note.title} <code>{note.cause}</code>
+            </p>
+            <p class="faint">
+              {note.at}: {note.because}
+            </p>
+          </li>
+        ))}
+      </ul>
+    </aside>
   );
 }
 

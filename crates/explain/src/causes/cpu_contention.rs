@@ -77,7 +77,7 @@ fn nobody_waits(asked: &Asked) -> Option<Step> {
     let owners = owners(asked.story);
     let threads = asked.story.threads.all();
     let theirs = threads.filter(|t| owners.contains(&t.pid) && !serves_softirq(&t.comm));
-    let longest = theirs.max_by_key(|t| (waits(t), t.waited_ns))?;
+    let longest = theirs.max_by_key(|t| (waits(t), t.waited_ns()))?;
     let comm = &longest.comm;
     (!waits(longest)).then(|| {
         say!(
@@ -89,9 +89,9 @@ fn nobody_waits(asked: &Asked) -> Option<Step> {
 
 /// Whether a thread waits for a CPU more than it should.
 fn waits(thread: &Thread) -> bool {
-    thread.waited_ns >= LEAST_WAIT_NS
+    thread.waited_ns() >= LEAST_WAIT_NS
         && thread.waiting() >= LEAST_SHARE
-        && thread.waited_ns as f64 >= LEAST_TO_RUNNING * thread.on_cpu_ns as f64
+        && thread.waited_ns() as f64 >= LEAST_TO_RUNNING * thread.on_cpu_ns() as f64
 }
 
 fn places(story: &Story) -> Vec<Waiter<'_>> {
@@ -99,7 +99,7 @@ fn places(story: &Story) -> Vec<Waiter<'_>> {
     // Of a process, the thread that waits most.
     let mut seen = BTreeSet::new();
     let mut waiting: Vec<&Thread> = story.threads.all().filter(|t| waits(t)).collect();
-    waiting.sort_by_key(|t| std::cmp::Reverse(t.waited_ns));
+    waiting.sort_by_key(|t| std::cmp::Reverse(t.waited_ns()));
     waiting.retain(|t| owners.contains(&t.pid) && !serves_softirq(&t.comm));
     waiting.retain(|t| seen.insert(t.pid));
     waiting.truncate(MOST_PER_CAUSE);
@@ -219,8 +219,11 @@ impl<'a> Waiter<'a> {
     /// What its connections waited for it, in proportion to the share of the time that it wanted a CPU
     /// and had none.
     fn lost(&self) -> Lost {
-        let wanted = self.thread.waited_ns.saturating_add(self.thread.on_cpu_ns);
-        let share = self.thread.waited_ns as f64 / wanted.max(1) as f64;
+        let wanted = self
+            .thread
+            .waited_ns()
+            .saturating_add(self.thread.on_cpu_ns());
+        let share = self.thread.waited_ns() as f64 / wanted.max(1) as f64;
         let mut lost = Lost::unknown();
         for conn in &self.conns {
             // Where both ends are here, the caller's time counts.
@@ -232,7 +235,7 @@ impl<'a> Waiter<'a> {
             };
             lost = lost.and(Lost::states(self.story, [of], states, share));
         }
-        lost.or(|| Lost::elsewhere(self.thread.waited_ns))
+        lost.or(|| Lost::elsewhere(self.thread.waited_ns()))
     }
 
     fn impact(&self) -> Impact {
@@ -274,8 +277,11 @@ impl<'a> Waiter<'a> {
 
     /// CPUs that the thread would have used.
     fn wanted_cpus(&self) -> f64 {
-        let wanted = self.thread.on_cpu_ns.saturating_add(self.thread.waited_ns);
-        ratio(wanted as f64, self.thread.seen_ns as f64).unwrap_or(1.0)
+        let wanted = self
+            .thread
+            .on_cpu_ns()
+            .saturating_add(self.thread.waited_ns());
+        ratio(wanted as f64, self.thread.seen_ns() as f64).unwrap_or(1.0)
     }
 
     /// What helps a thread that others keep from its CPU.
@@ -320,7 +326,7 @@ impl<'a> Waiter<'a> {
         .effect(format!(
             "Its thread wanted a CPU for {} of the time, and had it for {}.",
             percent(self.wanted_cpus()),
-            percent(self.thread.on_cpu_ns as f64 / self.thread.seen_ns.max(1) as f64)
+            percent(self.thread.on_cpu_ns() as f64 / self.thread.seen_ns().max(1) as f64)
         ))
     }
 }

@@ -52,7 +52,7 @@ fn no(asked: &Asked) -> Option<Step> {
     }
     let threads = asked.story.threads.all();
     let serving: Vec<&Thread> = threads.filter(|t| serves_softirq(&t.comm)).collect();
-    let waited = serving.iter().map(|t| t.waited_ns).sum::<u64>();
+    let waited = serving.iter().map(|t| t.waited_ns()).sum::<u64>();
     let rows = serving.iter().flat_map(|t| t.rows()).take(SHOWN_ROWS);
     let softirq_waited = Quantity::ns(waited).rows(rows);
     if serving.iter().any(|t| waits(t)) {
@@ -62,16 +62,14 @@ fn no(asked: &Asked) -> Option<Step> {
     let longest = match asked.place {
         Place::Process(pid) => threads
             .filter(|t| t.pid == *pid)
-            .max_by_key(|t| t.waited_ns),
+            .max_by_key(|t| t.waited_ns()),
         _ => None,
     };
-    Some(match longest {
-        Some(Thread {
-            comm, waited_ns, ..
-        }) => say!(
+    Some(match longest.map(|t| (&t.comm, t.waited_ns())) {
+        Some((comm, waited_ns)) => say!(
             "the kernel's threads for packets waited {softirq_waited} for a CPU in all, {comm} {waited}",
             softirq_waited,
-            waited = Quantity::ns(*waited_ns)
+            waited = Quantity::ns(waited_ns)
         ),
         None => say!(
             "the kernel's threads for packets waited {softirq_waited} for a CPU in all",
@@ -117,7 +115,7 @@ fn own_cpu(thread: &Thread) -> Option<u32> {
 
 /// Whether a thread for packets waits so long that it is felt.
 fn waits(thread: &Thread) -> bool {
-    thread.waited_ns >= LEAST_WAIT_NS
+    thread.waited_ns() >= LEAST_WAIT_NS
         && thread.waiting() >= LEAST_SHARE
         && (thread.mean_wait_ns() >= LEAST_MEAN_NS || thread.waiting() >= OBVIOUS_SHARE)
 }
@@ -125,7 +123,7 @@ fn waits(thread: &Thread) -> bool {
 fn places(story: &Story) -> Vec<Starved<'_>> {
     let serving = story.threads.all().filter(|t| serves_softirq(&t.comm));
     let mut waiting: Vec<&Thread> = serving.filter(|t| waits(t)).collect();
-    waiting.sort_by_key(|t| std::cmp::Reverse(t.waited_ns));
+    waiting.sort_by_key(|t| std::cmp::Reverse(t.waited_ns()));
     waiting.truncate(MOST_PER_CAUSE);
     let starved = waiting.into_iter().filter_map(|t| Starved::of(story, t));
     // Of several threads behind the same process, the one that waits most.
@@ -162,7 +160,7 @@ fn judge(starved: &Starved) -> Finding {
             true => format!("Move {ahead} off {place}, or run it under SCHED_IDLE."),
             false => format!("Have packets handled on another CPU than {place}."),
         }])
-        .affects(starved.impact(), Lost::elsewhere(thread.waited_ns))
+        .affects(starved.impact(), Lost::elsewhere(thread.waited_ns()))
         .because(format!(
             "the scheduler itself told when {comm} was runnable and when it ran"
         ))

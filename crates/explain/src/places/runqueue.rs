@@ -134,7 +134,7 @@ impl<'a> Rivals<'a> {
 
     /// Whether they are the ones that the thread waited for.
     pub(crate) fn explain_the_wait(&self) -> bool {
-        self.explained_ns() as f64 >= LEAST_SEEN * self.thread.waited_ns as f64
+        self.explained_ns() as f64 >= LEAST_SEEN * self.thread.waited_ns() as f64
     }
 
     /// How much of the thread's wait, ns, others were seen to use its CPUs: part by part of the
@@ -210,7 +210,7 @@ impl<'a> Rivals<'a> {
 
     /// While a thread waits for a CPU, somebody else has it.
     pub(crate) fn check(&self) -> Check {
-        let (waited, others) = (self.thread.waited_ns as f64 / 1e9, self.seconds());
+        let (waited, others) = (self.thread.waited_ns() as f64 / 1e9, self.seconds());
         Check {
             formula: format!(
                 "CPU time of others on {} (profile) ≥ time that {} waited for it (scheduler)",
@@ -246,7 +246,7 @@ impl<'a> Rivals<'a> {
         };
         let all: Vec<String> = pids.iter().map(u32::to_string).collect();
         let who = format!("{} (pid {}){crowd}", first.comm, first.pid);
-        let per_second = self.thread.waited_ns as f64 / self.story.seconds();
+        let per_second = self.thread.waited_ns() as f64 / self.story.seconds();
         let idle = Advice::to(format!(
             "Let {who} run only when nobody else wants the CPU (SCHED_IDLE)."
         ))
@@ -282,8 +282,8 @@ impl<'a> Rivals<'a> {
 
 /// What the thread did with its time.
 pub(crate) fn thread_step(thread: &Thread, what: &str) -> Step {
-    let share = |ns: u64| percent(ratio(ns as f64, thread.seen_ns as f64).unwrap_or(0.0));
-    let ran = share(thread.on_cpu_ns);
+    let share = |ns: u64| percent(ratio(ns as f64, thread.seen_ns() as f64).unwrap_or(0.0));
+    let ran = share(thread.on_cpu_ns());
     let turns = match thread.switches {
         1 => "one turn".into(),
         n => format!("{} turns", count(n)),
@@ -291,12 +291,12 @@ pub(crate) fn thread_step(thread: &Thread, what: &str) -> Step {
     say!(
         "{what} was ready to run and waited for a CPU for {waiting_share} of the time ({waited_ms} in \
          {turns}, {mean_wait_ms} each), and ran for {ran}.",
-        waited_ms = Quantity::ns(thread.waited_ns).rows(thread.rows()),
+        waited_ms = Quantity::ns(thread.waited_ns()).rows(thread.rows()),
         waiting_share = Quantity::share(thread.waiting()),
         mean_wait_ms = Quantity::ns(thread.mean_wait_ns())
     )
     .number("tid", thread.tid)
-    .number("on_cpu_ms", thread.on_cpu_ns as f64 / 1e6)
+    .number("on_cpu_ms", thread.on_cpu_ns() as f64 / 1e6)
 }
 
 /// Whether a kernel thread does the work of softirqs: `ksoftirqd/1`, a NAPI thread.

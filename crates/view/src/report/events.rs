@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use analysis::Activity;
+use analysis::timeline::{Axis, Counts};
 use recording::tables::Event;
 use recording::{Error, Recording, RetransmitKind, Text};
 
-use super::axis::{Axis, Counts};
 use super::page::{Chart, Line};
-use super::short;
+use super::{line, short};
 
 /// Reasons of drops that have a line of their own.
 const TOLD: usize = 5;
@@ -27,6 +27,11 @@ pub(super) struct Events {
     resets_sent: Counts,
     resets_received: Counts,
     drops: ByName,
+}
+
+/// The line of a rate per second.
+fn rate(name: impl Into<String>, counts: &Counts, axis: Axis) -> Line {
+    line(name, counts.per_s(axis), 0.1)
 }
 
 /// Events by kind or reason.
@@ -54,12 +59,12 @@ impl ByName {
         let (first, rest) = all.split_at(told.min(all.len()));
         let named = first
             .iter()
-            .map(|(name, counts)| counts.line(short(name), axis));
+            .map(|(name, counts)| rate(short(name), counts, axis));
         let mut lines: Vec<Line> = named.collect();
         if !rest.is_empty() {
             let mut others = axis.counts();
             rest.iter().for_each(|(_, counts)| others.join(counts));
-            lines.push(others.line(format!("{} others", rest.len()), axis));
+            lines.push(rate(format!("{} others", rest.len()), &others, axis));
         }
         lines
     }
@@ -117,7 +122,7 @@ impl Events {
         let axis = self.axis;
         let lines = |named: &[(&str, &Counts)]| -> Vec<Line> {
             let some = named.iter().filter(|(_, counts)| counts.total() > 0);
-            some.map(|(name, counts)| counts.line(*name, axis))
+            some.map(|(name, counts)| rate(*name, counts, axis))
                 .collect()
         };
         let mut sent_again = lines(&[("SYN", &self.syns), ("SYN-ACK", &self.synacks)]);

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use analysis::timeline::Axis;
 use explain::{Explanation, Number};
 use recording::{Error, EventKind, Recording, Row, RowRef, Value};
 
-use super::axis::Axis;
-use super::page::{Advice, Check, EvidenceRow, Finding, Mark, Step, StepKind, TableDoc};
+use super::page::{Advice, Check, EvidenceRow, Finding, Mark, Noted, Step, StepKind, TableDoc};
 use super::{Thinned, short};
 use crate::numbers::number;
-use crate::text::facts;
+use crate::text::{facts, place};
 
-/// Findings, rows of one step, and rows of all that a page has.
+/// Findings, notes, rows of one step, and rows of all that a page has.
 const MAX_FINDINGS: usize = 50;
+const MAX_NOTES: usize = 50;
 const ROWS_PER_STEP: usize = 12;
 const MAX_ROWS: usize = 2_000;
 
@@ -49,6 +50,21 @@ pub(super) fn findings(
         .take(MAX_FINDINGS)
         .map(|f| finding(f, rows, start));
     findings.collect()
+}
+
+/// What holds and cost too little to be a finding, in the page's form.
+pub(super) fn noted(explanation: &Explanation, thinned: &mut Thinned) -> Vec<Noted> {
+    let all = &explanation.notes;
+    thinned.say(all.len() > MAX_NOTES, || {
+        format!("The page has the first {MAX_NOTES} of {} notes.", all.len())
+    });
+    let noted = all.iter().take(MAX_NOTES).map(|note| Noted {
+        cause: note.cause.to_string(),
+        title: note.title.clone(),
+        at: place(&note.scope),
+        because: note.because.clone(),
+    });
+    noted.collect()
 }
 
 fn finding(f: &explain::Finding, rows: &BTreeMap<RowRef, Row>, start_unix_ns: i64) -> Finding {
@@ -216,4 +232,58 @@ pub(super) fn tables(rows: &BTreeMap<RowRef, Row>) -> BTreeMap<String, TableDoc>
         (info.name.to_string(), doc)
     });
     tables.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use explain::{Episode, Line, Options, Reading};
+    use serde_json::json;
+    use synth::cases;
+
+    use super::*;
+
+    #[test]
+    fn notes_and_the_episodes_of_findings_are_told() {
+        let written = cases::refused().write().unwrap();
+        let recording = Recording::open(written.recording.dir()).unwrap();
+        let reading = Reading::of(&recording).unwrap();
+        let mut explanation = reading.explain(&recording, &Options::default()).unwrap();
+        assert!(noted(&explanation, &mut Thinned::default()).is_empty());
+        let note = json!({
+            "type": "note", "cause": "tail-loss", "number": "C18", "title": "A message waited.",
+            "scope": explanation.findings[0].scope, "because": "it happened once",
+        });
+        for _ in 0..60 {
+            let Ok(Line::Note(note)) = serde_json::from_value(note.clone()) else {
+                panic!("it is a note");
+            };
+            explanation.notes.push(*note);
+        }
+        let mut thinned = Thinned::default();
+        let told = noted(&explanation, &mut thinned);
+        assert_eq!(told.len(), 50);
+        assert_eq!(thinned.0, ["The page has the first 50 of 60 notes."]);
+        let first = (&*told[0].cause, &*told[0].title, &*told[0].because);
+        assert_eq!(
+            first,
+            ("tail-loss", "A message waited.", "it happened once")
+        );
+        assert!(told[0].at.contains("network namespace"), "{}", told[0].at);
+
+        explanation.findings[0].episodes = vec![Episode {
+            from_s: 2_400.0,
+            to_s: 2_640.0,
+        }];
+        let told = findings(&explanation, &BTreeMap::new(), &mut thinned);
+        let during = ("during", "240 s from 2,400 s after the start on");
+        let facts = told[0]
+            .facts
+            .iter()
+            .map(|(label, text)| (&**label, &**text));
+        assert!(
+            facts.into_iter().any(|fact| fact == during),
+            "{:?}",
+            told[0].facts
+        );
+    }
 }

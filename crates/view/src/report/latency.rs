@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use analysis::timeline::Axis;
 use explain::Reading;
 
-use super::axis::Axis;
 use super::page::{Cluster, Latency};
 
 /// Classes per factor of ten.

@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use recording::tables::{Listener, PortUse, Resource, TableSize};
-use recording::{Addr, Error, Recording, Text};
+use analysis::ports::Use;
+use analysis::resources::Line;
+use analysis::structures::Structure as Size;
+use analysis::{ListenSock, Story};
+use recording::tables::{Listener, Resource};
+use recording::{Error, Recording, Row, RowRef};
 
 use super::page::Limits;
-use super::{Thinned, short};
+use super::short;
 use crate::columns::{Column, Unit, columns, left, right};
 use crate::numbers::{number, tenth};
 use crate::screen::How;
@@ -17,12 +21,6 @@ use crate::stat::usage::Checked;
 
 /// Rows of a table that a page has.
 const MAX_ROWS: usize = 200;
-/// Things looked at before those are chosen.
-const MAX_SEEN: usize = 1 << 16;
-
-/// A listening socket: namespace, address, port, id.
-type Socket = (u32, Addr, u16, u64);
-
 /// A column of a table, and whether its values are the most that there were.
 struct Shown<L: 'static> {
     column: Column<L>,
@@ -107,210 +105,159 @@ impl Checked {
 }
 
 /// The tables that have rows.
-pub(super) fn limits(recording: &Recording, thinned: &mut Thinned) -> Result<Vec<Limits>, Error> {
+pub(super) fn limits(recording: &Recording, story: &Story) -> Result<Vec<Limits>, Error> {
     let how = How::of(&recording.manifest);
+    let (listeners, ports) = (listeners(story), ports(story));
+    let (tables, resources) = (tables(story), resources(story));
     let all = [
-        table(
-            "listeners",
-            "Listeners",
-            LISTENERS,
-            listeners(recording, thinned)?,
-            &how,
-        ),
-        table(
-            "ports",
-            "Local ports by destination",
-            PORTS,
-            ports(recording, thinned)?,
-            &how,
-        ),
-        table(
+        listeners.rows(),
+        ports.rows(),
+        tables.rows(),
+        resources.rows(),
+    ];
+    let rows = recording.pick(all.into_iter().flatten())?;
+    let all = [
+        listeners.table("listeners", "Listeners", LISTENERS, &rows, &how),
+        ports.table("ports", "Local ports by destination", PORTS, &rows, &how),
+        tables.table(
             "tables",
             "Lookup structures of the kernel",
             TABLES,
-            tables(recording, thinned)?,
+            &rows,
             &how,
         ),
-        table(
-            "resources",
-            "Resources",
-            RESOURCES,
-            resources(recording, thinned)?,
-            &how,
-        ),
+        resources.table("resources", "Resources", RESOURCES, &rows, &how),
     ];
     Ok(all.into_iter().filter(|t| !t.rows.is_empty()).collect())
 }
 
-/// Lines as rows, the fullest first: each comes with how full it was at most.
-fn table<L>(
-    id: &str,
-    title: &str,
-    columns: &[Shown<L>],
-    mut lines: Vec<(Option<f64>, L)>,
-    how: &How,
-) -> Limits {
-    let full = |line: &(Option<f64>, L)| line.0.unwrap_or(-1.0);
-    lines.sort_by(|a, b| full(b).total_cmp(&full(a)));
-    let left_out = lines.len().saturating_sub(MAX_ROWS);
-    lines.truncate(MAX_ROWS);
-    let cells = |line: &L| {
-        let cells = columns.iter().map(|c| c.column.grouped(line, how));
-        cells.map(|cell| short(&cell)).collect()
-    };
-    let heading = |c: &Shown<L>| match c.at_most {
-        true => format!("{}, at most", c.column.head.name),
-        false => c.column.head.name.to_string(),
-    };
-    Limits {
-        id: id.into(),
-        title: title.into(),
-        columns: columns.iter().map(heading).collect(),
-        rows: lines
-            .iter()
-            .map(|(full, line)| (cells(line), *full))
-            .collect(),
-        left_out: left_out as f64,
-    }
+/// Of things of one kind the fullest: `T` is what the story has of one, `L` its line.
+struct Fullest<'s, T, L> {
+    /// The row that tells of each, and how full it was at most.
+    all: Vec<(RowRef, Option<f64>, &'s T)>,
+    left_out: usize,
+    /// Its line, of that row; `None` of a row of another table.
+    line: fn(&Row, &T) -> Option<L>,
 }
 
-/// Whether there is room for one more thing.
-fn room<K: Ord, V>(all: &BTreeMap<K, V>, key: &K) -> bool {
-    all.len() < MAX_SEEN || all.contains_key(key)
-}
-
-/// Says that there may have been more.
-fn full<K, V>(all: &BTreeMap<K, V>, what: &str, thinned: &mut Thinned) {
-    thinned.say(all.len() >= MAX_SEEN, || {
-        format!("Of {what} only the first {MAX_SEEN} are held against their limits.")
-    });
-}
-
-/// Lines, each with how full it was at most.
-type Lines<L> = Vec<(Option<f64>, L)>;
-
-/// Of each its last sample, with the most that its queues held.
-fn listeners(recording: &Recording, thinned: &mut Thinned) -> Result<Lines<Listening>, Error> {
-    let mut all: BTreeMap<Socket, (Listener, u32)> = BTreeMap::new();
-    for batch in recording.scan::<Listener>()? {
-        for (_, l) in batch?.rows() {
-            let key = (l.netns, l.local_addr, l.local_port, l.sock);
-            if room(&all, &key) {
-                let drops = l.drops;
-                let seen = &mut all.entry(key).or_insert_with(|| (l.clone(), drops)).0;
-                *seen = Listener {
-                    accept_queue: l.accept_queue.max(seen.accept_queue),
-                    syn_queue: l.syn_queue.max(seen.syn_queue),
-                    ..l
-                };
-            }
+impl<'s, T, L> Fullest<'s, T, L> {
+    /// Of all: their names, rows, how full each was, and what the story has of them.
+    fn of<K: Ord>(
+        all: impl Iterator<Item = (K, RowRef, Option<f64>, &'s T)>,
+        line: fn(&Row, &T) -> Option<L>,
+    ) -> Self {
+        let mut all: Vec<_> = all.collect();
+        let full = |full: Option<f64>| full.unwrap_or(-1.0);
+        all.sort_by(|a, b| {
+            let by_full = full(b.2).total_cmp(&full(a.2));
+            by_full.then_with(|| a.0.cmp(&b.0))
+        });
+        let left_out = all.len().saturating_sub(MAX_ROWS);
+        let first = all.into_iter().take(MAX_ROWS);
+        Fullest {
+            all: first.map(|(_, row, full, of)| (row, full, of)).collect(),
+            left_out,
+            line,
         }
     }
-    full(&all, "listeners", thinned);
-    let lines = all.into_values().map(|(row, drops)| {
-        let full = f64::from(row.accept_queue) / f64::from(row.backlog.max(1));
-        let line = Listening {
-            dropped: row.drops.saturating_sub(drops),
-            row,
-            ..Listening::default()
+
+    fn rows(&self) -> Vec<RowRef> {
+        self.all.iter().map(|(row, ..)| *row).collect()
+    }
+
+    /// The table of their lines.
+    fn table(
+        &self,
+        id: &str,
+        title: &str,
+        columns: &[Shown<L>],
+        rows: &BTreeMap<RowRef, Row>,
+        how: &How,
+    ) -> Limits {
+        let cells = |line: &L| {
+            let cells = columns.iter().map(|c| c.column.grouped(line, how));
+            cells.map(|cell| short(&cell)).collect()
         };
-        (Some(full), line)
-    });
-    Ok(lines.collect())
-}
-
-/// Of each destination the sample in which most ports were in use.
-fn ports(recording: &Recording, thinned: &mut Thinned) -> Result<Lines<Used>, Error> {
-    let mut all: BTreeMap<(u32, Addr, Addr, u16), PortUse> = BTreeMap::new();
-    for batch in recording.scan::<PortUse>()? {
-        for (_, p) in batch?.rows() {
-            let key = (p.netns, p.local_addr, p.remote_addr, p.remote_port);
-            let more = all
-                .get(&key)
-                .is_none_or(|seen| p.ports_used > seen.ports_used);
-            if more && room(&all, &key) {
-                all.insert(key, p);
-            }
+        let heading = |c: &Shown<L>| match c.at_most {
+            true => format!("{}, at most", c.column.head.name),
+            false => c.column.head.name.to_string(),
+        };
+        let lines = self.all.iter().filter_map(|(row, full, of)| {
+            let line = (self.line)(rows.get(row)?, of)?;
+            Some((cells(&line), *full))
+        });
+        Limits {
+            id: id.into(),
+            title: title.into(),
+            columns: columns.iter().map(heading).collect(),
+            rows: lines.collect(),
+            left_out: self.left_out as f64,
         }
     }
-    full(&all, "destinations", thinned);
-    let lines = all.into_values().map(Used);
-    Ok(lines.map(|line| (line.used_share(), line)).collect())
+}
+
+/// Of each listening socket its last sample, with the most that its queues held.
+fn listeners(story: &Story) -> Fullest<'_, ListenSock, Listening> {
+    let all = story.listeners.all.iter();
+    let all = all.flat_map(|l| l.socks.iter().map(move |s| ((l.netns, l.local, s.sock), s)));
+    let all = all.map(|(name, s)| (name, s.last_row, Some(s.fullest().share()), s));
+    Fullest::of(all, |row, sock| match row {
+        Row::Listener(row) => Some(Listening {
+            dropped: sock.drops(),
+            row: Listener {
+                accept_queue: sock.longest_accept_queue.0,
+                syn_queue: sock.longest_syn_queue.0,
+                ..(**row).clone()
+            },
+            ..Listening::default()
+        }),
+        _ => None,
+    })
+}
+
+/// Of each destination the count in which most ports were in use.
+fn ports(story: &Story) -> Fullest<'_, Use, Used> {
+    let all = story.ports.all();
+    let all = all.map(|(path, ports)| (path, ports.most.row, ports.share(), ports));
+    Fullest::of(all, |row, _| match row {
+        Row::PortUse(row) => Some(Used((**row).clone())),
+        _ => None,
+    })
 }
 
 /// Of each structure the sample in which it had most entries.
-fn tables(recording: &Recording, thinned: &mut Thinned) -> Result<Lines<Structure>, Error> {
-    let mut all: BTreeMap<(u32, Text), Structure> = BTreeMap::new();
-    for batch in recording.scan::<TableSize>()? {
-        for (_, row) in batch?.rows() {
-            let key = (row.netns, row.structure.clone());
-            if room(&all, &key) {
-                let seen = all.entry(key).or_insert_with(|| Structure {
-                    at_first: Some(row.entries),
-                    row: row.clone(),
-                });
-                if row.entries >= seen.row.entries {
-                    seen.row = row;
-                }
-            }
-        }
-    }
-    full(&all, "lookup structures", thinned);
-    let lines = all.into_values();
-    Ok(lines.map(|line| (line.limit_share(), line)).collect())
+fn tables(story: &Story) -> Fullest<'_, Size, Structure> {
+    let all = story.structures.all();
+    let all = all.map(|((name, netns), size)| {
+        let full = &size.fullest;
+        ((netns, name), full.row, full.share(), size)
+    });
+    Fullest::of(all, |row, size| match row {
+        Row::TableSize(row) => Some(Structure {
+            at_first: Some(size.first.entries),
+            row: (**row).clone(),
+        }),
+        _ => None,
+    })
 }
 
-/// A resource's value, over time.
-struct Seen {
-    row: Resource,
-    first_ns: u64,
-    first: f64,
-    most: f64,
-}
-
-fn resources(recording: &Recording, thinned: &mut Thinned) -> Result<Lines<Checked>, Error> {
-    let mut all: BTreeMap<(u32, Text, Text, Text, Text), Seen> = BTreeMap::new();
-    for batch in recording.scan::<Resource>()? {
-        for (_, r) in batch?.rows() {
-            let key = (
-                r.netns,
-                r.resource.clone(),
-                r.instance.clone(),
-                r.aspect.clone(),
-                r.metric.clone(),
-            );
-            if room(&all, &key) {
-                let (first_ns, first) = (r.time_ns, r.value);
-                let seen = all.entry(key).or_insert_with(|| Seen {
-                    row: r.clone(),
-                    first_ns,
-                    first,
-                    most: f64::MIN,
-                });
-                seen.most = seen.most.max(r.value);
-                seen.row = r;
-            }
-        }
-    }
-    full(&all, "resources", thinned);
-    Ok(all.into_values().filter_map(resource).collect())
-}
-
-/// A resource that has a limit, is short, or failed; others say nothing here.
-fn resource(seen: Seen) -> Option<(Option<f64>, Checked)> {
-    let seconds = seen.row.time_ns.saturating_sub(seen.first_ns) as f64 / 1e9;
-    let grew = seen.row.value - seen.first;
-    // Of what counts up the limit is per second.
-    let (value, against) = match seen.row.cumulative {
-        true if seconds > 0.0 => (grew, grew / seconds),
-        true => return None,
-        false => (seen.most, seen.most),
-    };
-    let limit = seen.row.limit.filter(|limit| *limit > 0.0);
-    let full = limit.map(|limit| against / limit);
-    if full.is_none() && (value <= 0.0 || &*seen.row.aspect == "utilisation") {
-        return None;
-    }
-    let row = Resource { value, ..seen.row };
-    Some((full, Checked { row, per_s: None }))
+/// Resources that have a limit, are short, or failed; others say nothing here.
+fn resources(story: &Story) -> Fullest<'_, Line, Checked> {
+    let all = story.resources.all();
+    let telling = all.filter(|(name, line)| match line.share() {
+        _ if line.cumulative && !line.compares() => false,
+        Some(_) => true,
+        None => line.amount() > 0.0 && &*name.aspect != "utilisation",
+    });
+    let telling = telling.map(|(name, line)| (name, line.row, line.share(), line));
+    Fullest::of(telling, |row, line| match row {
+        Row::Resource(row) => Some(Checked {
+            row: Resource {
+                value: line.amount(),
+                ..(**row).clone()
+            },
+            per_s: None,
+        }),
+        _ => None,
+    })
 }

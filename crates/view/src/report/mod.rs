@@ -1,6 +1,5 @@
 //! The report: a recording, explained, as one HTML file that opens anywhere, offline.
 
-mod axis;
 mod compared;
 mod events;
 mod findings;
@@ -19,13 +18,13 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
+use analysis::timeline::Axis;
 use explain::{Explanation, Options, Reading, compare};
 use recording::{Error, Manifest, Recording};
 
 use crate::{Style, escape, text};
-use axis::Axis;
 use flames::Profiles;
-use page::{Page, Run};
+use page::{Line, Page, Run};
 
 /// Texts of the host beyond so many characters are cut.
 const LONGEST_TEXT: usize = 300;
@@ -107,7 +106,7 @@ fn run(
     explanation: &Explanation,
     profiles: &Profiles,
 ) -> Result<Run, Error> {
-    let manifest = &recording.manifest;
+    let (manifest, story) = (&recording.manifest, reading.story());
     let axis = Axis::of(manifest);
     let names = Names::of(manifest);
     let mut thinned = Thinned::default();
@@ -117,16 +116,17 @@ fn run(
         name: name.into(),
         facts: overview::facts(manifest, &mut thinned),
         findings: findings::findings(explanation, &evidence, &mut thinned),
+        noted: findings::noted(explanation, &mut thinned),
         summary: overview::overview(explanation),
         health: overview::health(explanation),
         sources: overview::sources(manifest),
         settings: overview::settings(recording, axis, &names, &mut thinned)?,
-        timelines: timelines::timelines(recording, axis, &names, evidence.values(), marks)?,
+        timelines: timelines::timelines(recording, story, axis, &names, evidence.values(), marks)?,
         latency: latency::latency(reading, axis),
         sockets: sockets::sockets(recording, reading, axis, &names, &mut thinned)?,
-        threads: threads::threads(recording, axis, &mut thinned)?,
+        threads: threads::threads(recording, story, axis, &mut thinned)?,
         flames: profiles.flames(&mut thinned),
-        limits: limits::limits(recording, &mut thinned)?,
+        limits: limits::limits(recording, story)?,
         rows: findings::rows(&evidence, axis),
         tables: findings::tables(&evidence),
         thinned: thinned.0,
@@ -160,6 +160,19 @@ impl Names {
             (None, 0) => "host".into(),
             (None, inode) => inode.to_string(),
         }
+    }
+}
+
+/// A line of a chart, in units of `scale`.
+fn line(
+    name: impl Into<String>,
+    values: impl IntoIterator<Item = Option<f64>>,
+    scale: f64,
+) -> Line {
+    Line {
+        name: name.into(),
+        limit: false,
+        values: pack::pack(values, scale),
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use analysis::timeline::Axis;
 use analysis::words::count;
 use explain::{Answer, Explanation, Holds, Id, Summary};
 use recording::{Error, Intent, Manifest, Recording, Text, Verdict, tables};
 
-use super::axis::Axis;
 use super::page::{Facts, Note, Overview, Setting, Source};
 use super::{Names, Thinned, short};
 use crate::text::REDACTED;

@@ -32,6 +32,8 @@ pub struct Run {
     pub facts: Facts,
     /// The causes that hold, the worst first.
     pub findings: Vec<Finding>,
+    /// What holds as well, and cost too little to be a finding.
+    pub noted: Vec<Noted>,
     /// What was looked at.
     pub summary: Overview,
     /// What the recording lacks, and what was left out when it was explained.
@@ -124,6 +126,20 @@ pub struct Finding {
     pub advice: Vec<Advice>,
     /// How to check that it worked.
     pub verify: String,
+}
+
+/// A cause that holds, and cost too little to be a finding.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(TS), ts(export_to = "page.ts"))]
+pub struct Noted {
+    /// Stable id of the cause.
+    pub cause: String,
+    /// One sentence: what was seen.
+    pub title: String,
+    /// Where.
+    pub at: String,
+    /// What it cost, and why that is too little.
+    pub because: String,
 }
 
 /// One step of the evidence.

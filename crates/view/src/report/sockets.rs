@@ -1,10 +1,10 @@
 //! Sockets over time: who owns them, what they agreed on, how they sent.
 
 use ahash::AHashMap;
+use analysis::timeline::Axis;
 use explain::{End, Reading};
 use recording::{Addr, Error, Recording, TcpState, tables};
 
-use super::axis::Axis;
 use super::pack::pack;
 use super::page::{Measure, Packed, Socket, Sockets};
 use super::{Names, Thinned, short};

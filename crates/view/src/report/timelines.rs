@@ -1,29 +1,29 @@
 //! Time lines on one axis: what happened, how full queues and tables were, what the CPUs did.
 
-use std::collections::BTreeMap;
+use analysis::Story;
+use analysis::structures::Structure;
+use analysis::timeline::{self, Axis, CounterName, Gauge, LoadMetric, SizeId};
+use recording::{Error, Recording, Row};
 
-use recording::tables::{Counter, Cpu, Listener, Resource, TableSize};
-use recording::{Addr, Error, Recording, Row, Text};
-
-use super::axis::{Amounts, Axis, Steps};
 use super::events::Events;
 use super::page::{Chart, Line, Mark, Timelines};
-use super::{Names, short};
+use super::{Names, line, short};
 use crate::numbers::endpoint;
 
 /// Listeners, CPUs, tables and counters that have lines.
 const LISTENERS: usize = 6;
 const CPUS: usize = 16;
-const TABLES: usize = 8;
+const STRUCTURES: usize = 8;
 const COUNTERS: usize = 8;
 /// A memory pool has grown when it is so many times as large.
 const POOL_GREW: f64 = 1.1;
-/// Series followed before the fullest are chosen; beyond, the first ones.
-const MAX_SERIES: usize = 2_048;
+/// From this share of its limit on, a structure is seen against it.
+const NEAR: f64 = 0.5;
 
 /// All charts of a recording; `evidence` has the rows behind its findings.
 pub(super) fn timelines<'a>(
     recording: &Recording,
+    story: &Story,
     axis: Axis,
     names: &Names,
     evidence: impl Iterator<Item = &'a Row>,
@@ -31,19 +31,19 @@ pub(super) fn timelines<'a>(
 ) -> Result<Timelines, Error> {
     let mut charts = Events::read(recording, axis)?.charts();
     let wanted = evidence.filter_map(|row| match row {
-        Row::Counter(c) => Some((c.netns, format!("{}.{}", c.group, c.name))),
+        Row::Counter(c) => Some((c.netns, c.group.clone(), c.name.clone())),
         _ => None,
     });
     let (throughput, counters) = counters(recording, axis, names, wanted.collect())?;
-    let [time_wait, structures] = table_sizes(recording, axis, names)?;
+    let [time_wait, structures] = structures(recording, story, axis, names)?;
     let all = [
         throughput,
         time_wait,
-        backlogs(recording, axis, names)?,
+        backlogs(recording, story, axis, names)?,
         structures,
     ];
     charts.extend(all.into_iter().flatten());
-    charts.extend(cpus(recording, axis)?);
+    charts.extend(cpus(recording, story, axis)?);
     charts.extend(run_queue(recording, axis)?);
     charts.extend(counters);
     Ok(Timelines {
@@ -65,77 +65,46 @@ fn chart(id: &str, title: &str, unit: &str, lines: Vec<Line>, note: String) -> O
 }
 
 fn only_the_first(what: &str, shown: usize, of: usize) -> String {
-    match of {
-        MAX_SERIES.. => format!("The {shown} {what} of the first {MAX_SERIES}."),
-        of if of > shown => format!("The {shown} {what} of {of}."),
-        _ => String::new(),
+    match of > shown {
+        true => format!("The {shown} {what} of {of}."),
+        false => String::new(),
     }
 }
 
-/// Values of one series over time, and when the last one was.
-struct Gauge {
-    steps: Steps,
-    limit: Steps,
-    last_ns: Option<u64>,
-    /// How full it was at most, against its limit.
-    fullness: f64,
-}
-
-impl Gauge {
-    fn new(axis: Axis) -> Gauge {
-        Gauge {
-            steps: axis.steps(),
-            limit: axis.steps(),
-            last_ns: None,
-            fullness: 0.0,
-        }
+/// The line of a gauge, and that of its limit if it is to be seen against it.
+fn against(name: &str, gauge: &Gauge, limit: bool) -> Vec<Line> {
+    let mut lines = vec![line(name, gauge.value.values(), 1.0)];
+    if limit {
+        lines.push(Line {
+            limit: true,
+            ..line(name, gauge.limit.values(), 1.0)
+        });
     }
-
-    fn add(&mut self, time_ns: u64, value: f64, limit: Option<f64>) {
-        let from = self.last_ns.replace(time_ns).unwrap_or(time_ns);
-        self.steps.hold(from, time_ns, value);
-        if let Some(limit) = limit {
-            self.limit.hold(from, time_ns, limit);
-            self.fullness = self.fullness.max(value / limit.max(1.0));
-        }
-    }
-
-    /// The line, with that of the limit when something comes near to it.
-    fn lines(&self, name: &str, always: bool) -> Vec<Line> {
-        let mut lines = vec![self.steps.line(name, 1.0)];
-        if always || self.fullness > 0.5 {
-            lines.push(self.limit.limit(name, 1.0));
-        }
-        lines
-    }
-}
-
-/// A gauge of a series, if there is room for it.
-fn gauge<K: Ord>(all: &mut BTreeMap<K, Gauge>, key: K, axis: Axis) -> Option<&mut Gauge> {
-    if all.len() >= MAX_SERIES && !all.contains_key(&key) {
-        return None;
-    }
-    Some(all.entry(key).or_insert_with(|| Gauge::new(axis)))
+    lines
 }
 
 /// How many connections waited for accept(), of the fullest listeners.
-fn backlogs(recording: &Recording, axis: Axis, names: &Names) -> Result<Option<Chart>, Error> {
-    let mut all: BTreeMap<(u32, Addr, u16, u64), Gauge> = BTreeMap::new();
-    for batch in recording.scan::<Listener>()? {
-        for (_, l) in batch?.rows() {
-            let key = (l.netns, l.local_addr, l.local_port, l.sock);
-            if let Some(gauge) = gauge(&mut all, key, axis) {
-                gauge.add(l.time_ns, l.accept_queue.into(), Some(l.backlog.into()));
-            }
-        }
-    }
+fn backlogs(
+    recording: &Recording,
+    story: &Story,
+    axis: Axis,
+    names: &Names,
+) -> Result<Option<Chart>, Error> {
+    let all = story.listeners.all.iter();
+    let all = all.flat_map(|l| {
+        let id = move |sock| (l.netns, l.local, sock);
+        l.socks
+            .iter()
+            .map(move |s| (s.fullest().share(), id(s.sock)))
+    });
+    let mut all: Vec<_> = all.collect();
     let of = all.len();
-    let mut all: Vec<_> = all.into_iter().collect();
-    all.sort_by(|a, b| b.1.fullness.total_cmp(&a.1.fullness));
-    all.truncate(LISTENERS);
-    let lines = all.iter().flat_map(|((netns, addr, port, _), gauge)| {
-        let name = format!("{} in {}", endpoint(*addr, *port), names.netns(*netns));
-        gauge.lines(&name, true)
+    all.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    let ids: Vec<_> = all.iter().take(LISTENERS).map(|(_, id)| *id).collect();
+    let gauges = timeline::accept_queues(recording, axis, &ids)?;
+    let lines = ids.iter().zip(&gauges).flat_map(|((netns, at, _), gauge)| {
+        let name = format!("{} in {}", endpoint(at.addr, at.port), names.netns(*netns));
+        against(&name, gauge, true)
     });
     let note = only_the_first("fullest listeners", LISTENERS, of);
     Ok(chart(
@@ -147,158 +116,88 @@ fn backlogs(recording: &Recording, axis: Axis, names: &Names) -> Result<Option<C
     ))
 }
 
-/// Lookup structures by namespace and name.
-type Structures = BTreeMap<(u32, Text), Gauge>;
-
 /// Entries of TIME_WAIT, and of every other lookup structure.
-fn table_sizes(
+fn structures(
     recording: &Recording,
+    story: &Story,
     axis: Axis,
     names: &Names,
 ) -> Result<[Option<Chart>; 2], Error> {
-    let (mut time_wait, mut others) = (Structures::new(), Structures::new());
-    for batch in recording.scan::<TableSize>()? {
-        for (_, t) in batch?.rows() {
-            let all = match &*t.structure {
-                "time-wait" => &mut time_wait,
-                _ => &mut others,
-            };
-            if let Some(gauge) = gauge(all, (t.netns, t.structure.clone()), axis) {
-                gauge.add(t.time_ns, t.entries as f64, t.limit.map(|l| l as f64));
-            }
-        }
-    }
-    Ok([
-        structures(time_wait, names, true),
-        structures(others, names, false),
-    ])
-}
-
-/// Those that grew most.
-fn structures(mut all: Structures, names: &Names, time_wait: bool) -> Option<Chart> {
-    let followed = all.len();
-    all.retain(|(_, structure), gauge| {
-        // Memory pools of the whole kernel are told only when they grew.
-        let (least, most) = gauge.steps.range();
-        let pool = structure.starts_with("slab:");
-        most > 0.0 && (!pool || most > least * POOL_GREW)
-    });
-    let of = if followed >= MAX_SERIES {
-        followed
-    } else {
-        all.len()
-    };
-    let mut all: Vec<_> = all.into_iter().collect();
-    let weight = |g: &Gauge| {
-        let (least, most) = g.steps.range();
-        (g.fullness > 0.5, most - least, most)
-    };
-    all.sort_by(|a, b| {
-        let (a, b) = (weight(&a.1), weight(&b.1));
-        let by_growth = b.1.total_cmp(&a.1).then(b.2.total_cmp(&a.2));
-        b.0.cmp(&a.0).then(by_growth)
-    });
-    all.truncate(TABLES);
-    let lines = all.iter().flat_map(|((netns, structure), gauge)| {
+    let (time_wait, of_time_wait) = most_grown(story, true);
+    let (others, of_others) = most_grown(story, false);
+    let mut all = time_wait;
+    let first_other = all.len();
+    all.extend(others);
+    let ids: Vec<SizeId> = all.iter().map(|(id, _)| (*id).clone()).collect();
+    let gauges = timeline::sizes(recording, axis, &ids)?;
+    let lines = all.iter().zip(&gauges).zip(0..);
+    let lines = lines.map(|((((structure, netns), size), gauge), i)| {
         let place = names.netns(*netns);
-        let name = match time_wait {
+        let name = match i < first_other {
             true => place,
             false => format!("{} ({place})", short(structure)),
         };
-        gauge.lines(&name, false)
+        against(&name, gauge, is_near_limit(size))
     });
-    let (id, title, unit) = match time_wait {
-        true => ("time-wait", "TIME_WAIT", "sockets"),
-        false => ("tables", "Lookup structures", "entries"),
+    let mut time_wait: Vec<Vec<Line>> = lines.collect();
+    let others = time_wait.split_off(first_other);
+    let drawn = |id, title, unit, lines: Vec<Vec<Line>>, of| {
+        let note = only_the_first("that grew most", STRUCTURES, of);
+        chart(id, title, unit, lines.concat(), note)
     };
-    let note = only_the_first("that grew most", TABLES, of);
-    chart(id, title, unit, lines.collect(), note)
+    Ok([
+        drawn("time-wait", "TIME_WAIT", "sockets", time_wait, of_time_wait),
+        drawn("tables", "Lookup structures", "entries", others, of_others),
+    ])
 }
 
-/// What one CPU did, ms.
-struct Usage {
-    last: (u64, [u64; 3]),
-    busy: Amounts,
-    softirq: Amounts,
-    all: Amounts,
+/// Those with a chart that came near to their limit or grew most, and of how many.
+fn most_grown(story: &Story, time_wait: bool) -> (Vec<(&SizeId, &Structure)>, usize) {
+    let all = story.structures.all().filter(|((name, _), size)| {
+        // Memory pools of the whole kernel are told only when they grew.
+        let most = size.fullest.entries;
+        let grew = most as f64 > size.least as f64 * POOL_GREW;
+        let tells = most > 0 && (grew || !name.starts_with("slab:"));
+        tells && (&**name == "time-wait") == time_wait
+    });
+    let mut all: Vec<_> = all.collect();
+    let weight = |size: &Structure| (is_near_limit(size), size.range(), size.fullest.entries);
+    all.sort_by(|((a_name, a_netns), a), ((b_name, b_netns), b)| {
+        let by_name = || (a_netns, a_name).cmp(&(b_netns, b_name));
+        weight(b).cmp(&weight(a)).then_with(by_name)
+    });
+    let of = all.len();
+    all.truncate(STRUCTURES);
+    (all, of)
+}
+
+fn is_near_limit(size: &Structure) -> bool {
+    size.fullest.share().is_some_and(|share| share > NEAR)
 }
 
 /// How busy the CPUs were, and with softirqs.
-fn cpus(recording: &Recording, axis: Axis) -> Result<Vec<Chart>, Error> {
-    let mut all: BTreeMap<u32, Usage> = BTreeMap::new();
-    for batch in recording.scan::<Cpu>()? {
-        for (_, c) in batch?.rows() {
-            let sum = |parts: &[u64]| parts.iter().fold(0, |a: u64, b| a.saturating_add(*b));
-            let idle = sum(&[c.idle_ms, c.iowait_ms]);
-            let parts = [
-                c.user_ms,
-                c.nice_ms,
-                c.system_ms,
-                c.irq_ms,
-                c.softirq_ms,
-                c.steal_ms,
-            ];
-            let now = (
-                c.time_ns,
-                [sum(&parts), c.softirq_ms, sum(&parts).saturating_add(idle)],
-            );
-            if all.len() >= MAX_SERIES && !all.contains_key(&c.cpu) {
-                continue;
-            }
-            let usage = all.entry(c.cpu).or_insert_with(|| Usage {
-                last: now,
-                busy: axis.amounts(),
-                softirq: axis.amounts(),
-                all: axis.amounts(),
-            });
-            let (from, last) = std::mem::replace(&mut usage.last, now);
-            let amounts = [&mut usage.busy, &mut usage.softirq, &mut usage.all];
-            for ((amount, now), last) in amounts.into_iter().zip(now.1).zip(last) {
-                if from < c.time_ns {
-                    amount.spread(from, c.time_ns, now.saturating_sub(last) as f64);
-                }
-            }
-        }
-    }
-    let of = all.len();
-    let mut all: Vec<_> = all.into_iter().collect();
-    all.sort_by(|a, b| b.1.busy.total().total_cmp(&a.1.busy.total()));
-    all.truncate(CPUS);
-    all.sort_by_key(|(cpu, _)| *cpu);
-    let lines = |part: fn(&Usage) -> &Amounts| -> Vec<Line> {
-        let line =
-            |(cpu, usage): &(u32, Usage)| part(usage).share_line(&usage.all, format!("CPU {cpu}"));
-        all.iter().map(line).collect()
-    };
-    let note = only_the_first("busiest CPUs", CPUS, of);
-    let busy = chart("cpu", "CPUs, busy", "%", lines(|u| &u.busy), note.clone());
-    let softirq = chart(
-        "softirq",
-        "CPUs, in softirqs",
-        "%",
-        lines(|u| &u.softirq),
-        note,
-    );
+fn cpus(recording: &Recording, story: &Story, axis: Axis) -> Result<Vec<Chart>, Error> {
+    let all = timeline::cpus(recording, axis, &story.cpus.busiest(CPUS))?;
+    let line = |cpu: u32, values| line(format!("CPU {cpu}"), values, 0.1);
+    let busy = all.iter().map(|c| line(c.cpu, c.busy.percent_of(&c.all)));
+    let softirq = all
+        .iter()
+        .map(|c| line(c.cpu, c.softirq.percent_of(&c.all)));
+    let note = only_the_first("busiest CPUs", CPUS, story.cpus.all().count());
+    let busy = chart("cpu", "CPUs, busy", "%", busy.collect(), note.clone());
+    let softirq = chart("softirq", "CPUs, in softirqs", "%", softirq.collect(), note);
     Ok([busy, softirq].into_iter().flatten().collect())
 }
 
 /// Threads that want to run, and the load.
 fn run_queue(recording: &Recording, axis: Axis) -> Result<Option<Chart>, Error> {
-    const METRICS: &[&str] = &["runnable_threads", "load1"];
-    let mut all: BTreeMap<&str, Gauge> = BTreeMap::new();
-    for batch in recording.scan::<Resource>()? {
-        for (_, r) in batch?.rows() {
-            let metric = METRICS.iter().find(|m| **m == &*r.metric);
-            if let (Some(metric), "cpu") = (metric, &*r.resource)
-                && let Some(gauge) = gauge(&mut all, *metric, axis)
-            {
-                gauge.add(r.time_ns, r.value, None);
-            }
-        }
-    }
+    let all = timeline::load(recording, axis)?;
     let lines = all.iter().map(|(metric, gauge)| {
-        let name = metric.replace('_', " ");
-        gauge.steps.line(name, 0.01)
+        let name = match metric {
+            LoadMetric::Load => "load1",
+            LoadMetric::Runnable => "runnable threads",
+        };
+        line(name, gauge.value.values(), 0.01)
     });
     Ok(chart(
         "run-queue",
@@ -314,68 +213,40 @@ fn counters(
     recording: &Recording,
     axis: Axis,
     names: &Names,
-    wanted: Vec<(u32, String)>,
+    wanted: Vec<CounterName>,
 ) -> Result<(Option<Chart>, Option<Chart>), Error> {
-    let mut last_sample: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-    let mut octets = [axis.amounts(), axis.amounts()];
-    let mut behind: BTreeMap<(u32, String), Amounts> = BTreeMap::new();
-    for key in wanted {
-        if behind.len() < COUNTERS || behind.contains_key(&key) {
-            behind.insert(key, axis.amounts());
+    let mut behind: Vec<CounterName> = Vec::new();
+    for counter in wanted {
+        if behind.len() < COUNTERS && !behind.contains(&counter) {
+            behind.push(counter);
         }
     }
-    for batch in recording.scan::<Counter>()? {
-        for (_, c) in batch?.rows() {
-            // The counters of a sample are read within some ms of each other.
-            const ONE_SAMPLE: u64 = 50_000_000;
-            if last_sample.len() >= MAX_SERIES && !last_sample.contains_key(&c.netns) {
-                continue;
-            }
-            let sample = last_sample.entry(c.netns).or_insert((c.time_ns, c.time_ns));
-            if c.time_ns > sample.1.saturating_add(ONE_SAMPLE) {
-                *sample = (sample.1, c.time_ns);
-            }
-            let (from, to) = *sample;
-            let Some(delta) = c.delta.filter(|_| from < to) else {
-                continue;
-            };
-            match (&*c.group, &*c.name) {
-                ("IpExt", "OutOctets") => octets[0].spread(from, to, delta as f64 * 8e-6),
-                ("IpExt", "InOctets") => octets[1].spread(from, to, delta as f64 * 8e-6),
-                _ => {}
-            }
-            if !behind.is_empty()
-                && let Some(amounts) = behind.get_mut(&(c.netns, format!("{}.{}", c.group, c.name)))
-            {
-                amounts.spread(from, to, delta as f64);
-            }
-        }
-    }
-    let lines = ["sent", "received"].into_iter().zip(&octets);
+    behind.sort();
+    let rates = timeline::counters(recording, axis, &behind)?;
+    let lines = [("sent", &rates.sent), ("received", &rates.received)].into_iter();
     let lines = lines.filter(|(_, amounts)| amounts.total() > 0.0);
-    let lines = lines.map(|(name, amounts)| amounts.line(name, 0.001));
-    let which = match last_sample.len() {
-        MAX_SERIES.. => format!("The first {MAX_SERIES} namespaces"),
-        _ => "All namespaces".into(),
+    let lines = lines.map(|(name, amounts)| line(name, amounts.per_s(), 0.001));
+    let which = match rates.folded {
+        0 => "All namespaces",
+        _ => "The first namespaces",
     };
     let note = format!(
         "{which} together, headers of IP included: what stays on the host counts as sent and as \
          received."
     );
     let throughput = chart("throughput", "Throughput", "Mbit/s", lines.collect(), note);
-    let lines = behind.iter().map(|((netns, name), amounts)| {
-        let name = short(&name.replace('.', ""));
+    let lines = behind.iter().zip(&rates.of);
+    let lines = lines.map(|((netns, group, name), amounts)| {
+        let name = short(&format!("{group}{name}"));
         let name = format!("{name} ({})", names.netns(*netns));
-        amounts.line(name, 0.1)
+        line(name, amounts.per_s(), 0.1)
     });
-    let lines = lines.collect();
-    let note = String::new();
     let behind = chart(
         "counters",
         "Counters behind the findings",
         "per s",
-        lines,
-        note,
+        lines.collect(),
+        String::new(),
     );
     Ok((throughput, behind))
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use analysis::CpuTimes;
 use recording::tables::{Cpu, Interrupt};
 use recording::{Filter, Row, Text};
 
@@ -21,8 +22,7 @@ pub(crate) struct Busy {
     /// `None`: all together.
     cpu: Option<u32>,
     interval_ns: u64,
-    /// Of the interval, percent, in the order of [`times`].
-    shares: [f64; 8],
+    spent: CpuTimes,
     /// Packets a second, in the order of [`softnet`].
     softnet: [Option<f64>; 3],
 }
@@ -39,21 +39,21 @@ columns! {
         None => Value::Told(recording::Value::Null, "all".into()),
     };
     /// In user mode.
-    USR: right("%USR", 6, &["user_percent"], Unit::Percent) => |l, _| l.shares[0].into();
+    USR: right("%USR", 6, &["user_percent"], Unit::Percent) => |l, _| l.percent(l.spent.user_ms).into();
     /// In user mode, of processes that are nice.
-    NICE: right("%NICE", 6, &["nice_percent"], Unit::Percent) => |l, _| l.shares[1].into();
+    NICE: right("%NICE", 6, &["nice_percent"], Unit::Percent) => |l, _| l.percent(l.spent.nice_ms).into();
     /// In the kernel.
-    SYS: right("%SYS", 6, &["system_percent"], Unit::Percent) => |l, _| l.shares[2].into();
+    SYS: right("%SYS", 6, &["system_percent"], Unit::Percent) => |l, _| l.percent(l.spent.system_ms).into();
     /// Idle while something waited for a disk.
-    IOWAIT: right("%IOWAIT", 7, &["iowait_percent"], Unit::Percent) => |l, _| l.shares[3].into();
+    IOWAIT: right("%IOWAIT", 7, &["iowait_percent"], Unit::Percent) => |l, _| l.percent(l.spent.iowait_ms).into();
     /// In interrupts.
-    IRQ: right("%IRQ", 6, &["irq_percent"], Unit::Percent) => |l, _| l.shares[4].into();
+    IRQ: right("%IRQ", 6, &["irq_percent"], Unit::Percent) => |l, _| l.percent(l.spent.irq_ms).into();
     /// In softirqs.
-    SOFT: right("%SOFT", 6, &["softirq_percent"], Unit::Percent) => |l, _| l.shares[5].into();
+    SOFT: right("%SOFT", 6, &["softirq_percent"], Unit::Percent) => |l, _| l.percent(l.spent.softirq_ms).into();
     /// Taken by the hypervisor.
-    STEAL: right("%STEAL", 6, &["steal_percent"], Unit::Percent) => |l, _| l.shares[6].into();
+    STEAL: right("%STEAL", 6, &["steal_percent"], Unit::Percent) => |l, _| l.percent(l.spent.steal_ms).into();
     /// Idle.
-    IDLE: right("%IDLE", 6, &["idle_percent"], Unit::Percent) => |l, _| l.shares[7].into();
+    IDLE: right("%IDLE", 6, &["idle_percent"], Unit::Percent) => |l, _| l.percent(l.spent.idle_ms).into();
     /// Packets that its softirq took from devices.
     PACKETS: right("PACKETS/s", 10, &["softnet_processed_per_s"], Unit::PerSecond) => |l, _| l.softnet[0].into();
     /// Packets dropped because its backlog was full (`net.core.netdev_max_backlog`).
@@ -95,47 +95,35 @@ columns! {
     INTERVAL: json(&["interval_ns"], Unit::Ns) => |l, _| l.interval_ns.into();
 }
 
-/// The milliseconds of a CPU by what it did.
-fn times(c: &Cpu) -> [u64; 8] {
-    [
-        c.user_ms,
-        c.nice_ms,
-        c.system_ms,
-        c.iowait_ms,
-        c.irq_ms,
-        c.softirq_ms,
-        c.steal_ms,
-        c.idle_ms,
-    ]
-}
-
 fn softnet(c: &Cpu) -> [Option<u64>; 3] {
     [c.softnet_processed, c.softnet_dropped, c.softnet_squeezed]
 }
 
 impl Busy {
+    /// Share of its time, percent.
+    fn percent(&self, ms: u64) -> f64 {
+        ms as f64 * 100.0 / self.spent.total_ms() as f64
+    }
+
     /// From pairs of an earlier and a later row; of several CPUs, together.
     fn of(cpu: Option<u32>, pairs: &[(&Cpu, &Cpu)]) -> Option<Busy> {
         let (first, last) = pairs.first()?;
         let interval_ns = last.time_ns.saturating_sub(first.time_ns);
-        let mut spent = [0u64; 8];
+        let mut spent = CpuTimes::default();
         let mut net = [Some(0u64); 3];
         for (old, new) in pairs {
-            for (sum, (old, new)) in spent.iter_mut().zip(times(old).into_iter().zip(times(new))) {
-                *sum = sum.saturating_add(new.saturating_sub(old));
-            }
+            spent = spent.and(CpuTimes::of(new).since(CpuTimes::of(old)));
             let both = softnet(old).into_iter().zip(softnet(new));
             for (sum, (old, new)) in net.iter_mut().zip(both) {
                 let more = new.zip(old).map(|(new, old)| new.saturating_sub(old));
                 *sum = sum.zip(more).map(|(sum, more)| sum.saturating_add(more));
             }
         }
-        let total: f64 = spent.iter().map(|ms| *ms as f64).sum();
-        (total > 0.0).then(|| Busy {
+        (spent.total_ms() > 0).then(|| Busy {
             time_ns: last.time_ns,
             cpu,
             interval_ns,
-            shares: spent.map(|ms| ms as f64 * 100.0 / total),
+            spent,
             softnet: net.map(|n| per_s(n? as f64, interval_ns)),
         })
     }

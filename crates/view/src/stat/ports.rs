@@ -2,6 +2,7 @@
 
 use std::io;
 
+use analysis::stats::ratio;
 use recording::tables::PortUse;
 use recording::{Addr, Filter, Row, Table};
 
@@ -49,15 +50,13 @@ columns! {
 }
 
 impl Used {
-    fn ports(&self) -> u32 {
-        let range = u32::from(self.0.range_high).saturating_sub(self.0.range_low.into()) + 1;
-        range.saturating_sub(self.0.reserved)
+    fn ports(&self) -> u64 {
+        analysis::ports::choosable(&self.0)
     }
 
     /// Ports used ÷ ports that may be chosen.
-    pub(crate) fn used_share(&self) -> Option<f64> {
-        let of = self.ports();
-        (of > 0).then(|| f64::from(self.0.ports_used) / f64::from(of))
+    fn used_share(&self) -> Option<f64> {
+        ratio(self.0.ports_used.into(), self.ports() as f64)
     }
 
     fn used_percent(&self) -> Option<f64> {

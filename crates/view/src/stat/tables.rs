@@ -2,6 +2,7 @@
 
 use std::io;
 
+use analysis::structures;
 use recording::tables::TableSize;
 use recording::{Filter, Row, Table, Text};
 
@@ -55,22 +56,12 @@ columns! {
 }
 
 impl Structure {
-    fn entries_per(&self, whole: Option<u64>) -> Option<f64> {
-        let whole = whole.filter(|n| *n > 0)?;
-        Some(self.row.entries as f64 / whole as f64)
-    }
-
     fn mean_chain(&self) -> Option<f64> {
-        self.entries_per(self.row.buckets)
-    }
-
-    /// Entries ÷ limit.
-    pub(crate) fn limit_share(&self) -> Option<f64> {
-        self.entries_per(self.row.limit)
+        structures::chain(self.row.entries, self.row.buckets)
     }
 
     fn limit_percent(&self) -> Option<f64> {
-        Some(self.limit_share()? * 100.0)
+        Some(structures::share(self.row.entries, self.row.limit)? * 100.0)
     }
 
     fn has_long_chains(&self) -> bool {

@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
 
+use analysis::Microstate::*;
+use analysis::Microstates;
 use recording::tables::Thread;
 use recording::{Filter, Row, Text};
 
@@ -22,9 +24,14 @@ const MAX_CALLS: usize = 64;
 
 /// A thread over some time, and the system calls that it slept in, the longest first, if they were asked
 /// for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Timed {
-    pub(crate) sum: Thread,
+    /// Its last row: who it is.
+    pub(crate) last: Thread,
+    pub(crate) spent: Microstates,
+    pub(crate) voluntary: u64,
+    pub(crate) involuntary: u64,
+    syscalls: Option<u64>,
     pub(crate) sleeps: Option<Vec<Slept>>,
 }
 
@@ -41,39 +48,39 @@ columns! {
         text TIME PID TID USR SYS LAT SLP LCK DSK FLT STP VCX ICX SCL PROCESS;
         json TIME PID TID PROCESS CGROUP INTERVAL USR SYS LAT SLP LCK DSK FLT STP VCX ICX SCL SLEEPS;
     }
-    TIME: heads::TIME => |l, _| Value::Time(l.sum.time_ns);
+    TIME: heads::TIME => |l, _| Value::Time(l.last.time_ns);
     /// Process.
-    PID: heads::PID => |l, _| l.sum.pid.into();
+    PID: heads::PID => |l, _| l.last.pid.into();
     /// Thread.
-    TID: right("TID", 7, &["tid"], Unit::Id) => |l, _| l.sum.tid.into();
+    TID: right("TID", 7, &["tid"], Unit::Id) => |l, _| l.last.tid.into();
     /// On a CPU in user mode.
-    USR: right("USR%", 5, &["user_percent"], Unit::Percent) => |l, _| l.percent(l.sum.user_ns).into();
+    USR: right("USR%", 5, &["user_percent"], Unit::Percent) => |l, _| l.spent.percent(User).into();
     /// On a CPU in the kernel.
-    SYS: right("SYS%", 5, &["system_percent"], Unit::Percent) => |l, _| l.percent(l.sum.system_ns).into();
+    SYS: right("SYS%", 5, &["system_percent"], Unit::Percent) => |l, _| l.spent.percent(System).into();
     /// Runnable, and waiting for a CPU.
-    LAT: right("LAT%", 5, &["runqueue_percent"], Unit::Percent) => |l, _| l.percent(l.sum.runqueue_ns).into();
+    LAT: right("LAT%", 5, &["runqueue_percent"], Unit::Percent) => |l, _| l.spent.percent(Runqueue).into();
     /// Asleep in a system call.
-    SLP: right("SLP%", 5, &["sleep_percent"], Unit::Percent) => |l, _| l.percent(l.sum.sleep_ns).into();
+    SLP: right("SLP%", 5, &["sleep_percent"], Unit::Percent) => |l, _| l.spent.percent(Sleep).into();
     /// Waiting for a lock (futex).
-    LCK: right("LCK%", 5, &["lock_percent"], Unit::Percent) => |l, _| l.percent(l.sum.lock_ns).into();
+    LCK: right("LCK%", 5, &["lock_percent"], Unit::Percent) => |l, _| l.spent.percent(Lock).into();
     /// Uninterruptible, mostly disk.
-    DSK: right("DSK%", 5, &["disk_percent"], Unit::Percent) => |l, _| l.percent(l.sum.disk_ns).into();
+    DSK: right("DSK%", 5, &["disk_percent"], Unit::Percent) => |l, _| l.spent.percent(Disk).into();
     /// In a page fault.
-    FLT: right("FLT%", 5, &["fault_percent"], Unit::Percent) => |l, _| l.percent(l.sum.fault_ns).into();
+    FLT: right("FLT%", 5, &["fault_percent"], Unit::Percent) => |l, _| l.spent.percent(Fault).into();
     /// Stopped or traced.
-    STP: right("STP%", 5, &["stopped_percent"], Unit::Percent) => |l, _| l.percent(l.sum.stopped_ns).into();
+    STP: right("STP%", 5, &["stopped_percent"], Unit::Percent) => |l, _| l.spent.percent(Stopped).into();
     /// Switches to other threads because it had to wait.
-    VCX: right("VCX", 7, &["voluntary"], Unit::Count) => |l, _| l.sum.voluntary.into();
+    VCX: right("VCX", 7, &["voluntary"], Unit::Count) => |l, _| l.voluntary.into();
     /// Switches because another thread was to run.
-    ICX: right("ICX", 7, &["involuntary"], Unit::Count) => |l, _| l.sum.involuntary.into();
+    ICX: right("ICX", 7, &["involuntary"], Unit::Count) => |l, _| l.involuntary.into();
     /// System calls, where they are counted.
-    SCL: right("SCL", 7, &["syscalls"], Unit::Count) => |l, _| l.sum.syscalls.into();
+    SCL: right("SCL", 7, &["syscalls"], Unit::Count) => |l, _| l.syscalls.into();
     /// The thread's name.
-    PROCESS: left("PROCESS", 15, &["comm"], Unit::Name) => |l, _| (&l.sum.comm).into();
+    PROCESS: left("PROCESS", 15, &["comm"], Unit::Name) => |l, _| (&l.last.comm).into();
     /// Cgroup v2 id.
-    CGROUP: json(&["cgroup"], Unit::Id) => |l, _| l.sum.cgroup.into();
+    CGROUP: json(&["cgroup"], Unit::Id) => |l, _| l.last.cgroup.into();
     /// The time that shares are of.
-    INTERVAL: json(&["interval_ns"], Unit::Ns) => |l, _| l.sum.interval_ns.into();
+    INTERVAL: json(&["interval_ns"], Unit::Ns) => |l, _| l.spent.over_ns().into();
     /// With `--sleeps`: each `syscall` that it slept in, with `sleep_percent` and `count`.
     SLEEPS: json(&["sleeps"], Unit::Words) => |l, _| match &l.sleeps {
         Some(sleeps) => Value::Objects(sleeps.iter().map(|s| l.slept(s)).collect()),
@@ -82,60 +89,26 @@ columns! {
 }
 
 impl Timed {
-    fn percent(&self, ns: u64) -> f64 {
-        ns as f64 * 100.0 / self.sum.interval_ns.max(1) as f64
+    /// Adds an interval to those before it.
+    pub(crate) fn add(&mut self, row: &Thread) {
+        let add = |a: &mut u64, b: u64| *a = a.saturating_add(b);
+        self.spent.add(Microstates::of(row));
+        add(&mut self.voluntary, row.voluntary);
+        add(&mut self.involuntary, row.involuntary);
+        if let Some(n) = row.syscalls {
+            add(self.syscalls.get_or_insert(0), n);
+        }
+        self.last = row.clone();
     }
 
     fn slept<'s>(&self, s: &'s Slept) -> Fields<'s> {
-        let percent = rounded(self.percent(s.ns));
+        let percent = rounded(self.spent.percent_of(s.ns));
         vec![
             ("syscall", (&*s.syscall).into()),
             ("sleep_percent", percent.into()),
             ("count", s.count.into()),
         ]
     }
-}
-
-/// The parts of an interval, in the order of the columns.
-pub(crate) fn parts(t: &Thread) -> [u64; 8] {
-    [
-        t.user_ns,
-        t.system_ns,
-        t.runqueue_ns,
-        t.sleep_ns,
-        t.lock_ns,
-        t.disk_ns,
-        t.fault_ns,
-        t.stopped_ns,
-    ]
-}
-
-/// Time in which it did something or was kept from it, ns: asleep, or waiting for a lock as idle
-/// threads of a pool do, it is neither.
-pub(crate) fn restless(t: &Thread) -> u64 {
-    let rest = t.sleep_ns.saturating_add(t.lock_ns);
-    t.interval_ns.saturating_sub(rest)
-}
-
-/// Adds an interval to those before it.
-pub(crate) fn add(sum: &mut Thread, row: &Thread) {
-    let add = |a: &mut u64, b: u64| *a = a.saturating_add(b);
-    add(&mut sum.interval_ns, row.interval_ns);
-    add(&mut sum.user_ns, row.user_ns);
-    add(&mut sum.system_ns, row.system_ns);
-    add(&mut sum.runqueue_ns, row.runqueue_ns);
-    add(&mut sum.sleep_ns, row.sleep_ns);
-    add(&mut sum.lock_ns, row.lock_ns);
-    add(&mut sum.disk_ns, row.disk_ns);
-    add(&mut sum.fault_ns, row.fault_ns);
-    add(&mut sum.stopped_ns, row.stopped_ns);
-    add(&mut sum.voluntary, row.voluntary);
-    add(&mut sum.involuntary, row.involuntary);
-    if let Some(n) = row.syscalls {
-        add(sum.syscalls.get_or_insert(0), n);
-    }
-    (sum.time_ns, sum.pid, sum.tid) = (row.time_ns, row.pid, row.tid);
-    (sum.comm, sum.cgroup) = (row.comm.clone(), row.cgroup);
 }
 
 pub(super) struct Threads {
@@ -147,21 +120,14 @@ pub(super) struct Threads {
 /// A thread since the last report.
 #[derive(Default)]
 struct Seen {
-    sum: Thread,
+    sum: Timed,
     calls: BTreeMap<Text, (u64, u64)>,
 }
 
-impl Seen {
-    /// How long it ran or wanted to.
-    fn busy_ns(&self) -> u64 {
-        let ran = self.sum.user_ns.saturating_add(self.sum.system_ns);
-        ran.saturating_add(self.sum.runqueue_ns)
-    }
-}
-
+/// By how long it ran or wanted to.
 impl Ranked for Seen {
     fn rank(&self) -> f64 {
-        self.busy_ns() as f64
+        self.sum.spent.busy_ns() as f64
     }
 }
 
@@ -181,10 +147,7 @@ impl Threads {
             all.sort_by_key(|s| Reverse(s.ns));
             all
         });
-        Timed {
-            sum: seen.sum,
-            sleeps,
-        }
+        Timed { sleeps, ..seen.sum }
     }
 }
 
@@ -223,7 +186,7 @@ impl Sampler for Threads {
     fn add(&mut self, row: Row, _: &mut Screen) -> io::Result<()> {
         if let Row::Thread(row) = row {
             let seen = self.now.row((row.pid, row.tid), Seen::default);
-            add(&mut seen.sum, &row);
+            seen.sum.add(&row);
         }
         Ok(())
     }
@@ -234,15 +197,18 @@ impl Sampler for Threads {
         };
         let (seen, left_out) = self.now.take();
         let mut seen: Vec<Seen> = seen.into_values().collect();
-        seen.retain(|s| s.sum.interval_ns > 0);
+        seen.retain(|s| s.sum.spent.over_ns() > 0);
         // Those that ran or wanted to run most come first.
-        seen.sort_by_key(|s| (Reverse(s.busy_ns()), s.sum.pid, s.sum.tid));
+        seen.sort_by_key(|s| {
+            let Timed { last, spent, .. } = &s.sum;
+            (Reverse(spent.busy_ns()), last.pid, last.tid)
+        });
         let shown = if self.all { seen.len() } else { SHOWN };
         for one in seen.into_iter().take(shown) {
             let line = self.line(one);
             screen.show(&line)?;
             for s in line.sleeps.iter().flatten() {
-                let percent = tenth(line.percent(s.ns));
+                let percent = tenth(line.spent.percent_of(s.ns));
                 let says = format!("{percent:>5}% in {}, {} times", s.syscall, s.count);
                 screen.more(&format!("{:>38} {says}", ""))?;
             }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use analysis::resources;
 use recording::tables::Resource;
 use recording::{Filter, Row, Table, Text};
 
@@ -67,8 +68,7 @@ impl Checked {
     }
 
     fn used_percent(&self) -> Option<f64> {
-        let percent = self.value()? * 100.0 / self.limit()?;
-        percent.is_finite().then_some(percent)
+        Some(resources::share(self.value()?, self.row.limit)? * 100.0)
     }
 }
 
@@ -94,8 +94,8 @@ fn key(r: &Resource) -> Key {
 /// What is zero goes first, then what is far from its limit.
 impl Ranked for Resource {
     fn rank(&self) -> f64 {
-        let limit = self.limit.filter(|limit| *limit > 0.0);
-        let share = limit.map_or(0.0, |limit| (self.value / limit).clamp(0.0, 1.0));
+        let share = resources::share(self.value, self.limit);
+        let share = share.map_or(0.0, |share| share.clamp(0.0, 1.0));
         share + f64::from(u8::from(self.value != 0.0))
     }
 }

@@ -246,16 +246,16 @@ fn socket(page: &mut Page, key: (u32, u64), snapshot: &Snapshot, how: &How) -> O
 
 fn thread(page: &mut Page, key: (u32, u32), snapshot: &Snapshot, how: &How) -> Option<()> {
     let mut all = snapshot.threads.iter();
-    let t = all.find(|t| (t.sum.pid, t.sum.tid) == key)?;
+    let t = all.find(|t| (t.last.pid, t.last.tid) == key)?;
     let (pid, tid) = key;
-    page.paragraph("", Look::Title, &format!("{} {tid}", &*t.sum.comm));
+    page.paragraph("", Look::Title, &format!("{} {tid}", &*t.last.comm));
     page.blank();
     page.item("process", Look::Plain, &pid.to_string());
     for (_, part) in &PARTS {
         let name = part.head.name.trim_end_matches('%');
         page.item(name, Look::Plain, &format!("{:>5} %", part.text(t, how)));
     }
-    let switches = format!("{} voluntary, {} not", t.sum.voluntary, t.sum.involuntary);
+    let switches = format!("{} voluntary, {} not", t.voluntary, t.involuntary);
     page.item("switches", Look::Plain, &switches);
     let sleeps = t.sleeps.as_deref().unwrap_or_default();
     if !sleeps.is_empty() {

@@ -4,13 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use ahash::AHashMap;
-use analysis::Activity;
 use analysis::owners::Place;
+use analysis::{Activity, Microstates};
 use recording::Text;
 use recording::tables::{Thread, Wait};
 
 use super::state::SocketOrder;
-use crate::stat;
 use crate::stat::listeners::Listening;
 use crate::stat::sockets::Sampled;
 
@@ -196,7 +195,7 @@ impl Frame {
     /// Those that did, or waited for, something other than sleep.
     fn keep_threads(&mut self) {
         self.threads
-            .sort_by_key(|t| Reverse(stat::threads::restless(t)));
+            .sort_by_key(|t| Reverse(Microstates::of(t).restless_ns()));
         self.threads.truncate(THREADS_KEPT);
     }
 

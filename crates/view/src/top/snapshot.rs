@@ -6,13 +6,12 @@ use std::collections::BTreeMap;
 
 use ahash::AHashMap;
 use analysis::Activity;
-use recording::tables::{Thread, Wait};
+use recording::tables::Wait;
 use recording::{Place, Text};
 
 use super::frame::{self, Frame, Latencies};
 use super::state::SocketOrder;
 use super::timeline::Timeline;
-use crate::stat;
 use crate::stat::listeners::Listening;
 use crate::stat::sockets::Sampled;
 use crate::stat::threads::{Slept, Timed};
@@ -269,11 +268,7 @@ fn sockets(fresh: &[&Frame], order: SocketOrder) -> Vec<Sampled> {
 fn threads(window: &[&Frame]) -> Vec<Timed> {
     let mut all: BTreeMap<(u32, u32), Timed> = BTreeMap::new();
     for row in window.iter().flat_map(|f| f.threads()) {
-        let known = all.entry((row.pid, row.tid)).or_insert_with(|| Timed {
-            sum: Thread::default(),
-            sleeps: None,
-        });
-        stat::threads::add(&mut known.sum, row);
+        all.entry((row.pid, row.tid)).or_default().add(row);
     }
     let mut sleeps: BTreeMap<(u32, u32), BTreeMap<Text, (u64, u64)>> = BTreeMap::new();
     for ((pid, tid, call), (ns, count)) in window.iter().flat_map(|f| &f.sleeps) {
@@ -294,14 +289,8 @@ fn threads(window: &[&Frame]) -> Vec<Timed> {
     }
     let mut all: Vec<Timed> = all.into_values().collect();
     // Of most threads of a host there is nothing to say.
-    all.retain(|t| stat::threads::restless(&t.sum) > t.sum.interval_ns / 1000);
-    all.sort_by_key(|t| {
-        (
-            Reverse(stat::threads::restless(&t.sum)),
-            t.sum.pid,
-            t.sum.tid,
-        )
-    });
+    all.retain(|t| t.spent.restless_ns() > t.spent.over_ns() / 1000);
+    all.sort_by_key(|t| (Reverse(t.spent.restless_ns()), t.last.pid, t.last.tid));
     all.truncate(MAX_LINES);
     all
 }

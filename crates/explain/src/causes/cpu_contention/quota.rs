@@ -23,7 +23,7 @@ impl<'a> Quota<'a> {
     /// The cgroup whose throttling explains the thread's wait: its own where that is recorded, else
     /// the one that was throttled longest.
     pub(super) fn of(story: &'a Story, thread: &Thread) -> Option<Quota<'a>> {
-        let waited_ms = thread.waited_ns as f64 / 1e6;
+        let waited_ms = thread.waited_ns() as f64 / 1e6;
         let process = story.processes.get(thread.pid);
         let own = process.map(|p| &*p.cgroup).unwrap_or_default();
         let throttled = story.resources.of("cgroup", "throttled_ms");
@@ -68,7 +68,7 @@ impl<'a> Quota<'a> {
     }
 
     pub(super) fn checks(&self, story: &Story, thread: &Thread) -> Vec<Check> {
-        let (waited, throttled) = (thread.waited_ns as f64 / 1e9, self.throttled_ms / 1e3);
+        let (waited, throttled) = (thread.waited_ns() as f64 / 1e9, self.throttled_ms / 1e3);
         let mut checks = vec![Check {
             formula: "time that the cgroup was throttled = time that the thread waited".into(),
             expected: rounded(throttled),
@@ -78,7 +78,7 @@ impl<'a> Quota<'a> {
             tolerance: "± 60 %: it waits for others too, and sleeps through some".into(),
         }];
         if let Some(cpus) = self.cpus {
-            let ran = thread.on_cpu_ns as f64 / 1e9;
+            let ran = thread.on_cpu_ns() as f64 / 1e9;
             let granted = cpus * story.seconds();
             checks.push(Check {
                 formula: "time that the thread ran ≤ quota × length of the recording".into(),
@@ -109,7 +109,7 @@ impl<'a> Quota<'a> {
         .risk("Its neighbours have that much less when all are busy.")
         .effect(format!(
             "It ran for {} and waited for {} of the time: {more} CPUs hold that and half as much.",
-            percent(thread.on_cpu_ns as f64 / thread.seen_ns.max(1) as f64),
+            percent(thread.on_cpu_ns() as f64 / thread.seen_ns().max(1) as f64),
             percent(thread.waiting())
         ))
         .change(Change::CpuQuota {

@@ -1,11 +1,11 @@
 //! Threads: what each did with its time, those that did or waited for most first.
 
-use recording::tables::Thread;
+use analysis::Microstate;
 
 use super::{Content, Shown, goes, stays, warning_if};
 use crate::columns::{Column, Unit, columns, left};
 use crate::screen::How;
-use crate::stat::threads::{Timed, parts};
+use crate::stat::threads::Timed;
 use crate::style::Look;
 use crate::top::snapshot::Snapshot;
 use crate::top::state::Target;
@@ -27,7 +27,7 @@ pub(in crate::top) const PARTS: [(char, Column<Timed>); 8] = [
 impl Timed {
     columns! {
         /// Its parts, a letter for each twentieth: U user, S system, L waits for a CPU, · asleep, K lock, D disk, F fault, T stopped.
-        BAR: left("TIME", BAR, &[], Unit::Words) => |l, _| bar(shares(&l.sum)).into();
+        BAR: left("TIME", BAR, &[], Unit::Words) => |l, _| bar(shares(l)).into();
         /// The system call that it slept in longest.
         ASLEEP: left("ASLEEP IN", 12, &[], Unit::Words)
             => |l, _| l.sleeps.iter().flatten().next().map(|s| &s.syscall).into();
@@ -35,8 +35,8 @@ impl Timed {
 }
 
 /// Waiting for a CPU, and being stopped, is what nobody wants.
-fn unwanted(t: &Timed, ns: u64) -> Look {
-    warning_if(ns as f64 >= 0.1 * t.sum.interval_ns as f64 && ns > 0)
+fn unwanted(t: &Timed, state: Microstate) -> Look {
+    warning_if(t.spent.percent(state) >= 10.0)
 }
 
 pub(super) const COLUMNS: &[Shown<Timed>] = &[
@@ -45,18 +45,18 @@ pub(super) const COLUMNS: &[Shown<Timed>] = &[
     goes(3, Timed::BAR).looking(|_| Look::Command),
     stays(Timed::USR),
     stays(Timed::SYS),
-    stays(Timed::LAT).looking(|t| unwanted(t, t.sum.runqueue_ns)),
+    stays(Timed::LAT).looking(|t| unwanted(t, Microstate::Runqueue)),
     goes(2, Timed::SLP),
     goes(2, Timed::LCK),
     goes(2, Timed::DSK),
     goes(4, Timed::FLT),
-    goes(2, Timed::STP).looking(|t| unwanted(t, t.sum.stopped_ns)),
+    goes(2, Timed::STP).looking(|t| unwanted(t, Microstate::Stopped)),
     goes(5, Timed::ASLEEP),
 ];
 
 /// The parts of its time, shares of 1.
-fn shares(t: &Thread) -> [f64; 8] {
-    parts(t).map(|ns| ns as f64 / t.interval_ns.max(1) as f64)
+fn shares(t: &Timed) -> [f64; 8] {
+    Microstate::ALL.map(|state| t.spent.percent(state) / 100.0)
 }
 
 /// The parts as letters; each that there is has one at least, as far as there is room.
@@ -76,7 +76,7 @@ fn bar(shares: [f64; 8]) -> String {
 
 pub(super) fn content(snapshot: &Snapshot, live: bool, how: &How) -> Content {
     let lines = snapshot.threads.iter();
-    let lines = lines.map(|t| (Target::Thread(t.sum.pid, t.sum.tid), t.clone()));
+    let lines = lines.map(|t| (Target::Thread(t.last.pid, t.last.tid), t.clone()));
     let nothing = match (snapshot.has("thread"), live) {
         (true, _) => "No thread did anything but sleep and wait for locks.",
         (false, true) => "Threads are not recorded: leave out `--without threads`.",

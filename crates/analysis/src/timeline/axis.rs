@@ -2,9 +2,6 @@
 
 use recording::Manifest;
 
-use super::pack::pack;
-use super::page::Line;
-
 /// Bins at most.
 const MOST: u64 = 600;
 /// Shorter bins show the pace of the sampler rather than that of the host, ns.
@@ -12,15 +9,18 @@ const SHORTEST_NS: u64 = 50_000_000;
 
 /// From when to when, in how many bins.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Axis {
-    pub(super) start_ns: u64,
-    pub(super) bin_ns: u64,
-    pub(super) bins: usize,
+pub struct Axis {
+    /// Where it begins, ns of CLOCK_MONOTONIC.
+    pub start_ns: u64,
+    /// Width of a bin, ns.
+    pub bin_ns: u64,
+    /// How many bins.
+    pub bins: usize,
 }
 
 impl Axis {
     /// The whole recording, in bins whose width is 1, 2 or 5 times a power of ten.
-    pub(super) fn of(manifest: &Manifest) -> Axis {
+    pub fn of(manifest: &Manifest) -> Axis {
         let length = manifest.end_ns.saturating_sub(manifest.start_ns).max(1);
         let least = length.div_ceil(MOST).max(SHORTEST_NS);
         let power = 10_u64.saturating_pow(least.ilog10());
@@ -34,19 +34,19 @@ impl Axis {
     }
 
     /// Width of a bin, s.
-    pub(super) fn bin_s(self) -> f64 {
+    pub fn bin_s(self) -> f64 {
         self.bin_ns as f64 / 1e9
     }
 
     /// Seconds since the start; negative before it.
-    pub(super) fn seconds(self, time_ns: u64) -> f64 {
+    pub fn seconds(self, time_ns: u64) -> f64 {
         let ns = i128::from(time_ns) - i128::from(self.start_ns);
         // Six digits after the point: more would be noise in the page.
         (ns as f64 / 1e3).round() / 1e6
     }
 
     /// The bin of a moment; the end belongs to the last one. `None` outside of the recording.
-    pub(super) fn bin(self, time_ns: u64) -> Option<usize> {
+    pub fn bin(self, time_ns: u64) -> Option<usize> {
         let bin = (time_ns.checked_sub(self.start_ns)? / self.bin_ns) as usize;
         let end = self.bin_ns.saturating_mul(self.bins as u64);
         let at_end = time_ns - self.start_ns == end;
@@ -54,12 +54,12 @@ impl Axis {
     }
 
     /// Events per bin.
-    pub(super) fn counts(self) -> Counts {
+    pub fn counts(self) -> Counts {
         Counts(vec![0; self.bins])
     }
 
     /// Amounts that came between two moments.
-    pub(super) fn amounts(self) -> Amounts {
+    pub fn amounts(self) -> Amounts {
         Amounts {
             axis: self,
             amounts: vec![None; self.bins],
@@ -67,7 +67,7 @@ impl Axis {
     }
 
     /// Values that hold between two moments.
-    pub(super) fn steps(self) -> Steps {
+    pub fn steps(self) -> Steps {
         Steps {
             axis: self,
             values: vec![None; self.bins],
@@ -77,46 +77,45 @@ impl Axis {
 
 /// How many events each bin holds.
 #[derive(Clone, Debug)]
-pub(super) struct Counts(Vec<u32>);
+pub struct Counts(Vec<u32>);
 
 impl Counts {
-    pub(super) fn add(&mut self, bin: usize) {
+    /// One more event in a bin.
+    pub fn add(&mut self, bin: usize) {
         if let Some(count) = self.0.get_mut(bin) {
             *count = count.saturating_add(1);
         }
     }
 
-    pub(super) fn total(&self) -> u64 {
+    /// All of them.
+    pub fn total(&self) -> u64 {
         self.0.iter().map(|n| u64::from(*n)).sum()
     }
 
-    pub(super) fn join(&mut self, other: &Counts) {
+    /// Adds those of another line.
+    pub fn join(&mut self, other: &Counts) {
         for (mine, other) in self.0.iter_mut().zip(&other.0) {
             *mine = mine.saturating_add(*other);
         }
     }
 
-    /// The line of their rate per second.
-    pub(super) fn line(&self, name: impl Into<String>, axis: Axis) -> Line {
-        let per_s = |n: &u32| Some(f64::from(*n) / axis.bin_s());
-        Line {
-            name: name.into(),
-            limit: false,
-            values: pack(self.0.iter().map(per_s), 0.1),
-        }
+    /// Their rate per second in each bin.
+    pub fn per_s(&self, axis: Axis) -> impl Iterator<Item = Option<f64>> {
+        let seconds = axis.bin_s();
+        self.0.iter().map(move |n| Some(f64::from(*n) / seconds))
     }
 }
 
 /// Amounts, evenly spread over the time in which they came.
 #[derive(Clone, Debug)]
-pub(super) struct Amounts {
+pub struct Amounts {
     axis: Axis,
     amounts: Vec<Option<f64>>,
 }
 
 impl Amounts {
     /// Between two moments so much came.
-    pub(super) fn spread(&mut self, from_ns: u64, to_ns: u64, amount: f64) {
+    pub fn spread(&mut self, from_ns: u64, to_ns: u64, amount: f64) {
         let axis = self.axis;
         let (from, to) = (from_ns.max(axis.start_ns), to_ns);
         let (Some(first), Some(last)) = (axis.bin(from), axis.bin(to)) else {
@@ -134,46 +133,36 @@ impl Amounts {
     }
 
     /// The sum of all.
-    pub(super) fn total(&self) -> f64 {
+    pub fn total(&self) -> f64 {
         self.amounts.iter().flatten().sum()
     }
 
-    /// The line of the rate per second.
-    pub(super) fn line(&self, name: impl Into<String>, scale: f64) -> Line {
+    /// The rate per second in each bin; `None` where nothing was measured.
+    pub fn per_s(&self) -> impl Iterator<Item = Option<f64>> {
         let seconds = self.axis.bin_s();
-        let per_s = self.amounts.iter().map(|sum| Some((*sum)? / seconds));
-        Line {
-            name: name.into(),
-            limit: false,
-            values: pack(per_s, scale),
-        }
+        self.amounts.iter().map(move |sum| Some((*sum)? / seconds))
     }
 
-    /// The line of its share of another amount, %.
-    pub(super) fn share_line(&self, of: &Amounts, name: impl Into<String>) -> Line {
-        let shares = self.amounts.iter().zip(&of.amounts);
-        let shares = shares.map(|(part, whole)| {
+    /// Its share of another amount in each bin, %.
+    pub fn percent_of(&self, whole: &Amounts) -> impl Iterator<Item = Option<f64>> {
+        let both = self.amounts.iter().zip(&whole.amounts);
+        both.map(|(part, whole)| {
             let whole = (*whole)?;
             (whole > 0.0).then_some(100.0 * (*part)? / whole)
-        });
-        Line {
-            name: name.into(),
-            limit: false,
-            values: pack(shares, 0.1),
-        }
+        })
     }
 }
 
 /// Values of samples: each holds from the sample before it.
 #[derive(Clone, Debug)]
-pub(super) struct Steps {
+pub struct Steps {
     axis: Axis,
     values: Vec<Option<f64>>,
 }
 
 impl Steps {
     /// From one moment to another it was so much; where several hold the largest counts.
-    pub(super) fn hold(&mut self, from_ns: u64, to_ns: u64, value: f64) {
+    pub fn hold(&mut self, from_ns: u64, to_ns: u64, value: f64) {
         let axis = self.axis;
         let Some(to) = axis.bin(to_ns) else { return };
         let from = match axis.bin(from_ns) {
@@ -185,27 +174,9 @@ impl Steps {
         }
     }
 
-    /// The least and the largest value; 0 of none.
-    pub(super) fn range(&self) -> (f64, f64) {
-        let known = || self.values.iter().flatten().copied();
-        let least = known().reduce(f64::min);
-        (least.unwrap_or(0.0), known().fold(0.0, f64::max))
-    }
-
-    pub(super) fn line(&self, name: impl Into<String>, scale: f64) -> Line {
-        Line {
-            name: name.into(),
-            limit: false,
-            values: pack(self.values.iter().copied(), scale),
-        }
-    }
-
-    /// The same as the limit of the line with this name.
-    pub(super) fn limit(&self, name: impl Into<String>, scale: f64) -> Line {
-        Line {
-            limit: true,
-            ..self.line(name, scale)
-        }
+    /// The value of each bin; `None` where there is none.
+    pub fn values(&self) -> impl Iterator<Item = Option<f64>> {
+        self.values.iter().copied()
     }
 }
 
@@ -255,7 +226,6 @@ mod tests {
             steps.values[..6],
             [None, Some(4.0), Some(7.0), Some(7.0), Some(7.0), Some(7.0)]
         );
-        assert_eq!(steps.range(), (4.0, 7.0));
     }
 
     #[test]

@@ -1,0 +1,16 @@
+//! Series over time on one axis, for whoever draws them.
+//!
+//! Which ones are worth it the [`Story`](crate::Story) knows: each table is read once more, for what is
+//! asked of it only, so that memory depends on what is drawn and not on the recording.
+
+mod axis;
+mod counters;
+mod cpus;
+mod gauges;
+mod threads;
+
+pub use axis::{Amounts, Axis, Counts, Steps};
+pub use counters::{CounterName, Rates, counters};
+pub use cpus::{Busy, cpus};
+pub use gauges::{Gauge, ListenId, LoadMetric, SizeId, accept_queues, load, sizes};
+pub use threads::{Band, Interval, threads};
