@@ -10,12 +10,12 @@ use serde::Deserialize;
 const SERVER: &str = "\
 /usr/bin/ip netns add load
 /usr/bin/ip -n load link set lo up
-tcpwhy lab-workload server --name load --netns load --listen 0.0.0.0:7000 >/out/server.out 2>&1 &
+tcpwhy-lab lab-workload server --name load --netns load --listen 0.0.0.0:7000 >/out/server.out 2>&1 &
 server=$!
 for _ in $(seq 300); do grep -q ready /out/server.out && break; sleep 0.2; done";
 
 /// Its other side: short connections, few, for a few seconds.
-const CLIENT: &str = "tcpwhy lab-workload client --netns load --connect 127.0.0.1:7000 \
+const CLIENT: &str = "tcpwhy-lab lab-workload client --netns load --connect 127.0.0.1:7000 \
     --rate 50 --concurrency 20 --seconds 8";
 
 /// The file.
