@@ -4,5 +4,6 @@ mod episodes;
 mod hostile;
 mod imports;
 mod json;
+mod requests;
 mod since;
 mod whole;

@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use crate::columns::{Head, Line};
-use crate::stat::{counters, cpus, listeners, ports, rank, sockets, tables, threads, usage};
+use crate::stat::{
+    counters, cpus, listeners, ports, rank, requests, sockets, tables, threads, usage,
+};
 use crate::trace::{
     About, accepts, connects, drops, handshakes, resets, retransmits, states, timewait, wakeups,
 };
@@ -32,6 +34,7 @@ pub fn documented() -> Vec<Documented> {
         of::<sockets::Sampled>("stat"),
         of::<listeners::Listening>("stat"),
         of::<ports::Used>("stat"),
+        of::<requests::Asked>("stat"),
         of::<tables::Structure>("stat"),
         of::<usage::Checked>("stat"),
         of::<About<retransmits::Retransmitted>>("trace"),

@@ -1,7 +1,7 @@
 //! What every view of `stat` prints, word by word, of recordings made for it.
 
 use recording::tables::*;
-use recording::{Filter, Rows, Table, TcpState};
+use recording::{Filter, Role, Rows, Table, TcpState};
 use view::{How, Reader, Screen, stat};
 
 use crate::common::*;
@@ -433,4 +433,47 @@ fn an_empty_recording_shows_nothing() {
     for what in [stat::What::Sockets, stat::What::Use, stat::What::Cpus] {
         assert_eq!(rec.show(stat::view(what, 0), |_| {}), "");
     }
+}
+
+#[test]
+fn requests_and_what_their_time_went_with() {
+    let of = |s: u64, role: Role, exchanges: u64| Request {
+        time_ns: START + s * S,
+        netns: HOST,
+        role,
+        addr: "10.79.0.1".parse::<std::net::IpAddr>().unwrap().into(),
+        port: 5432,
+        exchanges,
+        one_in: 1,
+        ..Request::default()
+    };
+    let rec = Rec::new().rows(vec![
+        Request {
+            unread_ns: 100 * MS,
+            think_ns: 300 * MS,
+            think_runqueue_ns: 200 * MS,
+            ..of(1, Role::Server, 20)
+        },
+        Request {
+            await_ns: 380 * MS,
+            repair_ns: 20 * MS,
+            retransmits: 1,
+            open: Some(0),
+            ..of(1, Role::Client, 20)
+        },
+        // Answers that nobody asked for.
+        Request {
+            think_ns: 40 * MS,
+            pushed: 4,
+            ..of(2, Role::Server, 20)
+        },
+        Request {
+            open: Some(2),
+            unanswered: 1,
+            ..of(3, Role::Client, 0)
+        },
+    ]);
+    insta::assert_snapshot!(rec.both(|| stat::view(stat::What::Requests, 0)));
+    // Nothing that counts up is left out of reports that are further apart.
+    insta::assert_snapshot!(rec.show(stat::view(stat::What::Requests, 2 * S), |_| {}));
 }

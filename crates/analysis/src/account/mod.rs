@@ -16,7 +16,7 @@ pub(crate) use folded::FoldedEnds;
 pub use folded::Forgotten;
 pub(crate) use ledger::Ledger;
 pub(crate) use requests::AllRequests;
-pub use requests::{Parts, Percentiles, Requests, Thinking, Whose};
+pub use requests::{Parts, Percentiles, Requests, Thinking, Whose, exchanged_ns, is_multiplexed};
 pub use state::{Role, Spent, State};
 
 use crate::bounded::{BoundedTree, Interest};

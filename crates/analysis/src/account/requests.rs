@@ -278,6 +278,31 @@ impl Requests {
     }
 }
 
+/// The time of all exchanges of a row, ns: its parts.
+pub fn exchanged_ns(row: &Request) -> u64 {
+    [
+        row.accept_ns,
+        row.unread_ns,
+        row.receive_ns,
+        row.think_ns,
+        row.await_ns,
+        row.send_ns,
+        row.repair_ns,
+    ]
+    .into_iter()
+    .fold(0, u64::saturating_add)
+}
+
+/// Whether so many of a row's exchanges overlapped, or were not asked for, that requests and answers cannot be
+/// told to belong together.
+pub fn is_multiplexed(row: &Request) -> bool {
+    overlap(row.exchanges, row.overlapped.saturating_add(row.pushed))
+}
+
+fn overlap(exchanges: u64, overlapped: u64) -> bool {
+    overlapped as f64 > exchanges as f64 * MULTIPLEXED
+}
+
 impl Sums {
     fn absorb(&mut self, other: &Sums) {
         let (r, o) = (&mut self.requests, &other.requests);
@@ -308,8 +333,7 @@ impl Sums {
     fn told(self, story: &Story, role: Role) -> Requests {
         let mut r = self.requests;
         r.whose_s = r.spent_s.whose(role, r.exchanges, None);
-        let most = r.exchanges as f64 * MULTIPLEXED;
-        r.multiplexed = self.overlapped as f64 > most;
+        r.multiplexed = overlap(r.exchanges, self.overlapped);
         r.total_s = words::rounded(r.spent_s.total());
         if !r.multiplexed {
             r.response = self.response.percentiles();

@@ -10,6 +10,7 @@ use super::driver::{RequestOptions, Requests, source};
 use super::rows::{Open, Rows};
 use crate::error::Error;
 use crate::health::HealthLog;
+use crate::netns;
 use crate::pace::Pace;
 use crate::ring::{DRAIN_EVERY, drain};
 use crate::worker::{Control, Report};
@@ -37,6 +38,7 @@ pub fn watch(
     };
     let report = |requests: &Requests| Report {
         sources: vec![requests.source()],
+        namespaces: netns::find().into_values().map(|n| n.namespace).collect(),
         ..Report::default()
     };
     control.ready(report(&requests));

@@ -30,6 +30,8 @@ pub enum StatVerb {
     Listeners(StatArgs),
     /// Local ports in use, per destination
     Ports(StatArgs),
+    /// Requests and their answers, by listener and destination: how long, and what with
+    Requests(StatArgs),
     /// The kernel's lookup structures on the TCP path: entries, chains, limits
     Tables(StatArgs),
     /// The USE checklist: utilisation, saturation and errors of every resource
@@ -142,6 +144,10 @@ pub fn run(verb: StatVerb, out: &mut impl Write) -> Result<ExitCode> {
             (what, Need { parts, ..SOCKETS }, &all[..], args)
         }
         StatVerb::Ports(args) => (What::Ports, ports, ends, args),
+        StatVerb::Requests(args) => {
+            let parts = &[Part::Requests];
+            (What::Requests, Need { parts, ..HOST }, ends, args)
+        }
         StatVerb::Tables(args) => (What::Tables, ports, netns, args),
         StatVerb::Use(args) => (What::Use, HOST, netns, args),
     };

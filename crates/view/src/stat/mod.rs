@@ -7,6 +7,7 @@ mod largest;
 pub(crate) mod listeners;
 pub(crate) mod ports;
 pub(crate) mod rank;
+pub(crate) mod requests;
 mod rounds;
 pub(crate) mod sockets;
 pub(crate) mod tables;
@@ -51,6 +52,8 @@ pub enum What {
     },
     /// Local ports in use per destination.
     Ports,
+    /// Requests and their answers.
+    Requests,
     /// Lookup structures of the kernel.
     Tables,
     /// The USE checklist.
@@ -81,6 +84,7 @@ pub fn view(what: What, every_ns: u64) -> Box<dyn View> {
         What::Sockets => InRounds::boxed(sockets::Sockets::new(every_ns), 0),
         What::Listeners { events } => InRounds::boxed(listeners::Listeners::new(events), every_ns),
         What::Ports => InRounds::boxed(ports::Ports::default(), every_ns),
+        What::Requests => InRounds::boxed(requests::Requests::default(), every_ns),
         What::Tables => InRounds::boxed(tables::Tables::default(), every_ns),
         What::Use => InRounds::boxed(usage::Usage::default(), every_ns),
     }
