@@ -101,9 +101,10 @@ fn judge(case: &Collision) -> Option<Finding> {
         });
     }
     let counter = match case.paws() {
-        true => "PAWSTimewait",
-        false => "OutRsts",
+        true => counter::PAWS_TIMEWAIT,
+        false => counter::OUT_RSTS,
     };
+    let (_, counter) = counter.split_once('.').unwrap_or(("", counter));
     let finding = finding
         .steps(case.evidence())
         .checks(case.arithmetic())
