@@ -20,7 +20,7 @@ enum {
 
 /* A pause of a message this long, with nothing in flight, ends it: what comes then was not asked for
  * (subscriptions, heartbeats). */
-#define PUSH_NS	 1000000000ULL
+#define PUSH_NS 1000000000ULL
 /* Two writes nearer to each other than this are one message. */
 #define APART_NS 1000000ULL
 

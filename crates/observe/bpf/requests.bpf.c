@@ -30,7 +30,7 @@ struct {
 	__uint(map_flags, 1); /* BPF_F_NO_PREALLOC */
 	__type(key, struct tw_service);
 	__type(value, struct tw_requests);
-	__uint(max_entries, 1 << 11);
+	__uint(max_entries, 1 << 12); /* memory only for what there is: 11 MB at most */
 } services SEC(".maps");
 
 struct {
@@ -534,7 +534,7 @@ int on_state(u64 *ctx)
 			bpf_map_update_elem(&listening, &at, &one, BPF_ANY);
 		return 0;
 	}
-	if (new != TCP_CLOSE && new != TCP_FIN_WAIT1 && new != TCP_LAST_ACK)
+	if (new != TCP_CLOSE &&new != TCP_FIN_WAIT1 &&new != TCP_LAST_ACK)
 		return 0;
 	e = bpf_sk_storage_get(&ends, sk, NULL, 0);
 	if (!e || e->at == AT_END)
