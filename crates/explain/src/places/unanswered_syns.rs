@@ -11,7 +11,7 @@ use recording::{RowRef, SourceName, counter};
 use crate::finding::{Check, Impact, Role, Scope, Step};
 use crate::place::Place;
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS};
-use crate::places::lost_syn::ConnectTimes;
+use crate::places::lost_syn::{ConnectTimes, gave_up};
 use crate::say::{Quantity, say};
 
 /// Fewer are a burst at a start.
@@ -55,11 +55,7 @@ pub(crate) struct UnansweredSyns<'a> {
 pub(crate) fn places(story: &Story) -> Vec<UnansweredSyns<'_>> {
     let key = |netns: u32, at: Endpoint| (at.is_loopback().then_some(netns), at);
     let mut places: BTreeMap<_, (Vec<ConnId>, Vec<&Group>)> = BTreeMap::new();
-    for conn in story
-        .conns
-        .iter()
-        .filter(|c| c.connects() && c.syn_retries > 0)
-    {
+    for conn in story.conns.iter().filter(|c| is_silent(story, c)) {
         if places.len() < MAX_PLACES {
             places.entry(key(conn.netns, conn.remote)).or_default();
         }
@@ -96,6 +92,11 @@ pub(crate) fn places(story: &Story) -> Vec<UnansweredSyns<'_>> {
             dropped,
         });
     places.collect()
+}
+
+/// Whether nothing answered a SYN of it.
+fn is_silent(story: &Story, conn: &Conn) -> bool {
+    conn.connects() && (conn.syn_retries > 0 || gave_up(story, conn).is_some())
 }
 
 /// Stray answers and refusals of TIME_WAIT sockets, by the server's end.
@@ -286,10 +287,10 @@ impl<'a> UnansweredSyns<'a> {
 
     /// The clients' processes, and the place.
     pub(crate) fn scope(&self, netns: u32) -> Scope {
-        let retried = self.story.all(&self.clients).map(|(_, c)| c);
-        let retried = retried.filter(|c| c.syn_retries > 0 && c.pid.is_some());
-        let first = retried.clone().next();
-        let mut pids: Vec<u32> = retried.filter_map(|c| c.pid).collect();
+        let silent = self.story.all(&self.clients).map(|(_, c)| c);
+        let silent = silent.filter(|c| is_silent(self.story, c) && c.pid.is_some());
+        let first = silent.clone().next();
+        let mut pids: Vec<u32> = silent.filter_map(|c| c.pid).collect();
         pids.sort_unstable();
         pids.dedup();
         Scope {
@@ -305,15 +306,16 @@ impl<'a> UnansweredSyns<'a> {
 
     /// Where the clients are; they are told of when the place is not here.
     pub(crate) fn client_netns(&self) -> Option<u32> {
-        let mut retried = self.story.all(&self.clients).map(|(_, c)| c);
-        retried.find(|c| c.syn_retries > 0).map(|c| c.netns)
+        let mut clients = self.story.all(&self.clients).map(|(_, c)| c);
+        let silent = clients.find(|c| is_silent(self.story, c));
+        silent.map(|c| c.netns)
     }
 
     /// Of a listener on another host nobody knows, but for SYNs that never came as far.
     pub(crate) fn dropped_on_the_way(&self) -> Option<Step> {
         let here = self.drops_here();
         let dropped_here = Quantity::of(here, "SYN").rows(self.drop_rows());
-        (here > 0 && here.saturating_mul(2) >= self.times.retries).then(|| {
+        (here > 0 && here.saturating_mul(2) >= self.times.unanswered_syns()).then(|| {
             say!(
                 "{dropped_here} for it were dropped on this host",
                 dropped_here
