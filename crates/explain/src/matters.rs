@@ -36,6 +36,9 @@ const SENDING_SHARE: f64 = 0.1;
 
 /// Why a case is no finding; `None` of one that is. What nobody can measure the cost of is one, told last.
 pub(crate) fn too_little(story: &Story, finding: &Finding) -> Option<String> {
+    if let Some(why) = finding.note {
+        return Some(why.into());
+    }
     if finding.lost_s.claimed() == 0 {
         return None;
     }

@@ -38,8 +38,6 @@ const MIN_IN_VAIN: u64 = 3;
 /// One connect that waits so long for any answer is not chance: its SYN was lost twice or more, and
 /// nobody else got through meanwhile.
 const STALLED_NS: u64 = 3_000_000_000;
-/// Hosts send about one ICMP message a second to an address: of so many SYNs that are rejected one is told.
-const ICMP_RATION: u64 = 20;
 /// Of connections so many times fewer lose data than lose SYNs.
 const DATA_FACTOR: u64 = 2;
 
@@ -124,15 +122,14 @@ fn is_lost_elsewhere(silent: &UnansweredSyns) -> bool {
     let (resent, established) = silent.data_resent();
     // As shares: resent ÷ established against silent ÷ all.
     let data_too = resent * silent.times.total() * DATA_FACTOR > n * established;
-    // An error, a reset or none: ICMP messages are rationed, and a server that ends refuses a few.
+    // A server that ends while SYNs are under way refuses a few.
     let clients = silent.story.all(&silent.clients).map(|(_, c)| c);
-    let refused = clients.clone().filter(|c| c.refused.is_some()).count() as u64;
-    let unreachable = clients.filter(|c| c.unreachable().is_some()).count() as u64;
+    let refused = clients.filter(|c| c.refused.is_some()).count() as u64;
     let hangs = !silent.hanging(STALLED_NS).is_empty();
     (many(silent) || hangs)
         && !data_too
         && refused * 2 < n
-        && unreachable * ICMP_RATION < n
+        && !silent.is_rejected()
         && silent.drops_here() == 0
         && silent.listener_drops() == 0
         && silent.strays == 0

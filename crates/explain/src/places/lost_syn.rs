@@ -287,6 +287,14 @@ pub(crate) fn gave_up(story: &Story, conn: &Conn) -> Option<u64> {
     (waited >= LEAST_WAIT_NS && !story.resets.was_answered_late(conn)).then_some(waited)
 }
 
+/// Whether it ended before anybody would give up, with no answer that was seen.
+pub(crate) fn fails_at_once(story: &Story, conn: &Conn) -> bool {
+    let soon = conn
+        .abandoned_after_ns()
+        .is_some_and(|ns| ns < LEAST_WAIT_NS);
+    soon && !story.resets.was_answered_late(conn)
+}
+
 /// A client that is established while its server is not: its last ACK was dropped.
 #[derive(Clone, Copy)]
 enum Ghost {

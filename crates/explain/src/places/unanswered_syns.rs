@@ -11,11 +11,13 @@ use recording::{RowRef, SourceName, counter};
 use crate::finding::{Check, Impact, Role, Scope, Step};
 use crate::place::Place;
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS};
-use crate::places::lost_syn::{ConnectTimes, gave_up};
+use crate::places::lost_syn::{ConnectTimes, fails_at_once, gave_up};
 use crate::say::{Quantity, say};
 
 /// Fewer are a burst at a start.
 pub(crate) const MIN_LOST: u64 = 10;
+/// Hosts send about one ICMP message a second to an address: of so many SYNs that are rejected one is told.
+const ICMP_RATION: u64 = 20;
 /// Places looked at one by one.
 const MAX_PLACES: usize = 65_536;
 /// The kernel's reasons for what a firewall drops: netfilter, and programs of tc, XDP and cgroups.
@@ -55,7 +57,11 @@ pub(crate) struct UnansweredSyns<'a> {
 pub(crate) fn places(story: &Story) -> Vec<UnansweredSyns<'_>> {
     let key = |netns: u32, at: Endpoint| (at.is_loopback().then_some(netns), at);
     let mut places: BTreeMap<_, (Vec<ConnId>, Vec<&Group>)> = BTreeMap::new();
-    for conn in story.conns.iter().filter(|c| is_silent(story, c)) {
+    for conn in story
+        .conns
+        .iter()
+        .filter(|c| is_silent(story, c) || c.unreachable().is_some() || fails_at_once(story, c))
+    {
         if places.len() < MAX_PLACES {
             places.entry(key(conn.netns, conn.remote)).or_default();
         }
@@ -164,6 +170,34 @@ impl<'a> UnansweredSyns<'a> {
             strays: sum(strays(story)),
             synacks_repeated: sum(synacks_repeated(story)),
         }
+    }
+
+    /// Connects of this host that an error answered.
+    pub(crate) fn unreachable(&self) -> Vec<&'a Conn> {
+        let all = || {
+            let ids = self.clients.iter();
+            ids.filter_map(|id| self.story.conn(*id))
+        };
+        let told = all().filter(|c| c.unreachable().is_some());
+        let at_once = all().filter(|c| fails_at_once(self.story, c));
+        let at_once: Vec<&Conn> = at_once.collect();
+        // A program that does not block in connect() has fetched the error when it closes: as many ICMP
+        // messages must have come.
+        let netns = at_once.first().map_or(0, |c| c.netns);
+        let came = self
+            .story
+            .counters
+            .rise(netns, counter::IN_DEST_UNREACHS)
+            .by;
+        let believed = at_once.len() as u64 <= came;
+        told.chain(at_once.into_iter().filter(|_| believed))
+            .collect()
+    }
+
+    /// Whether errors answer the SYNs, though perhaps not all: somebody rejects them.
+    pub(crate) fn is_rejected(&self) -> bool {
+        let told = self.unreachable().len() as u64;
+        told > 0 && told.saturating_mul(ICMP_RATION) >= self.times.silent()
     }
 
     /// The place, for rivals.
