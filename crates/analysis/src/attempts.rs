@@ -34,6 +34,8 @@ pub enum Ending {
     Established,
     /// A reset answered.
     Refused,
+    /// An ICMP message answered, or this host could not send to it.
+    Unreachable,
     /// There was no local port for it.
     NoPort,
     /// Nothing answered.
@@ -50,6 +52,7 @@ impl Ending {
         match self {
             Ending::Established => "established",
             Ending::Refused => "refused",
+            Ending::Unreachable => "unreachable",
             Ending::NoPort => "no-port",
             Ending::Unanswered => "unanswered",
             Ending::Abandoned => "abandoned",
@@ -186,6 +189,7 @@ impl Attempts {
         let again = again.max(e.retransmits.unwrap_or(0));
         let ending = match &known {
             Some(c) if c.refused => Ending::Refused,
+            _ if e.error.as_deref().is_some_and(|e| e != "ETIMEDOUT") => Ending::Unreachable,
             _ if e.local_port == 0 => Ending::NoPort,
             _ if again > 0 => Ending::Unanswered,
             _ => Ending::Abandoned,

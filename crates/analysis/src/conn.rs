@@ -58,6 +58,8 @@ pub struct Conn {
     pub bytes_received: u64,
     /// A reset answered the SYN.
     pub refused: Option<EventRow>,
+    /// The name of the error that ended it; `None` when its program did, or it is not known.
+    pub error: Option<Text>,
     /// The first retransmission of its SYN.
     pub first_retry: Option<EventRow>,
     /// The row that says most of it: its establishment, else its start, else its end.
@@ -140,6 +142,7 @@ impl Conn {
             bytes_acked: 0,
             bytes_received: 0,
             refused: None,
+            error: None,
             first_retry: None,
             row: None,
             close_row: None,
@@ -179,6 +182,25 @@ impl Conn {
     /// connect() was called and never succeeded.
     pub fn failed(&self) -> bool {
         self.outcome == Outcome::Failed
+    }
+
+    /// The error by which its connect() failed though no reset answered: an ICMP message brought it, or
+    /// this host itself could not send. Not that nothing answered.
+    pub fn unreachable(&self) -> Option<&str> {
+        let error = self.error.as_deref().filter(|e| *e != "ETIMEDOUT");
+        error.filter(|_| self.failed() && self.refused.is_none())
+    }
+
+    /// Its program gave it up so long, ns, after its SYN had left, before that was answered or
+    /// retransmitted.
+    pub fn abandoned_after_ns(&self) -> Option<u64> {
+        let answered = self.refused.is_some() || self.error.is_some();
+        // One for which there was no port sent none.
+        let waited = self.failed() && !answered && self.syn_retries == 0 && self.local.port != 0;
+        let ended = self
+            .ended_ns
+            .filter(|_| waited && self.side == Side::Opened)?;
+        Some(ended.saturating_sub(self.start_ns))
     }
 
     /// The row that shows it best.

@@ -136,6 +136,7 @@ impl Connections {
         conn.closed_first = row.old_state.as_ref().is_some_and(TcpState::closed_first);
         conn.peer_closed = row.old_state.as_ref().is_some_and(TcpState::peer_closed);
         conn.close_row = Some(at);
+        conn.error = row.error.clone();
         if conn.outcome == Outcome::Pending {
             // A connect that was given up had a port; one for which there was none has none now.
             conn.local = local(row);

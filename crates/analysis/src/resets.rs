@@ -233,6 +233,11 @@ impl Resets {
         self.senders.contains(&(conn.remote, conn.local))
     }
 
+    /// Whether this host refused what came for this end when it was gone: its SYN was answered, and late.
+    pub fn was_answered_late(&self, conn: &Conn) -> bool {
+        self.senders.contains(&(conn.local, conn.remote))
+    }
+
     /// The packet of this end that a firewall dropped when the end got a reset.
     pub fn rejected(&self, conn: &Conn, time_ns: u64) -> Option<&Rejected> {
         let rejected = self.rejected.get(&(conn.local, conn.remote))?;

@@ -144,6 +144,13 @@ pub enum Change {
         /// Address and port it connects to.
         at: String,
     },
+    /// Let the clients close connections that are idle for so long, before the other side does.
+    CloseIdle {
+        /// Address and port they connect to.
+        to: String,
+        /// The other side's idle timeout, s.
+        seconds: u64,
+    },
     /// Exempt connections from connection tracking.
     Untrack {
         /// Inode of the namespace.
@@ -223,6 +230,13 @@ pub enum Change {
     ReadToEnd {
         /// Address and port where it receives.
         listener: String,
+    },
+    /// Let connections have a larger receive buffer at the other end.
+    ReceiveBuffer {
+        /// Address of the receiver.
+        to: String,
+        /// At least so many bytes.
+        bytes: u64,
     },
     /// Let the application read sooner.
     ReadFaster {

@@ -28,6 +28,7 @@ impl<'a> Case<'a> {
             fix: String::new(),
             scope,
             place: None,
+            note: None,
             impact: Impact::default(),
             lost_s: Lost::unknown(),
             since: None,
@@ -53,6 +54,12 @@ impl<'a> Case<'a> {
     /// At a place about which its rivals are asked.
     pub(crate) fn placed(mut self, place: Place) -> Self {
         self.finding.place = Some(place);
+        self
+    }
+
+    /// Why it is a note and no finding, if it is.
+    pub(crate) fn noted(mut self, why: Option<&'static str>) -> Self {
+        self.finding.note = why;
         self
     }
 

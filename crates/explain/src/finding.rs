@@ -39,6 +39,9 @@ pub struct Finding {
     /// them itself.
     #[serde(skip)]
     pub(crate) place: Option<Place>,
+    /// Why it is a note and no finding, where its cause knows.
+    #[serde(skip)]
+    pub(crate) note: Option<&'static str>,
     /// How many suffer, and how much.
     pub impact: Impact,
     /// Time that connections lost to it, all ends together, s; null when there is nothing to measure it

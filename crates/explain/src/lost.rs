@@ -23,6 +23,8 @@ pub struct Lost {
     /// Once all findings are known; `None` when there is nothing to measure it against.
     seconds: Option<f64>,
     of_ends: BTreeMap<(End, State), u64>,
+    /// Ends that failed while another one's outage lasted: it is counted once.
+    within: BTreeSet<End>,
     /// Time of ends that are on another host, or that cannot be told.
     elsewhere_ns: u64,
     /// How often it happened, and how often it could have; `None` when as often as ends lost time.
@@ -42,7 +44,8 @@ impl Lost {
 
     /// The ends that lost some.
     pub(crate) fn ends(&self) -> impl Iterator<Item = End> + '_ {
-        self.of_ends.keys().map(|(end, _)| *end)
+        let claim = self.of_ends.keys().map(|(end, _)| *end);
+        claim.chain(self.within.iter().copied())
     }
 
     /// What happened so often, of so many times that it could have: segments lost of those sent.
@@ -155,7 +158,10 @@ impl Lost {
                 let next = after(well.get(&caller), from);
                 let back = next.unwrap_or(over).max(least);
                 let begins = from.max(until);
-                lost.add(conn, State::Connecting, back.saturating_sub(begins));
+                match back.saturating_sub(begins) {
+                    0 => drop(lost.within.insert(end(conn))),
+                    ns => lost.add(conn, State::Connecting, ns),
+                }
                 until = until.max(back);
             }
         }
@@ -194,6 +200,7 @@ impl Lost {
             let claimed = self.of_ends.entry(cell).or_default();
             *claimed = claimed.saturating_add(ns);
         }
+        self.within.extend(other.within);
         self.elsewhere_ns = self.elsewhere_ns.saturating_add(other.elsewhere_ns);
         self.times = self.times.or(other.times);
         self

@@ -36,6 +36,9 @@ const SENDING_SHARE: f64 = 0.1;
 
 /// Why a case is no finding; `None` of one that is. What nobody can measure the cost of is one, told last.
 pub(crate) fn too_little(story: &Story, finding: &Finding) -> Option<String> {
+    if let Some(why) = finding.note {
+        return Some(why.into());
+    }
     if finding.lost_s.claimed() == 0 {
         return None;
     }
@@ -118,12 +121,16 @@ impl Stake {
                 *sum = sum.saturating_add(ns);
             }
         }
+        for end in finding.lost_s.ends() {
+            claimed.entry(end).or_default();
+        }
         let of_end = |conn| claimed.get(&end(conn)).copied();
         let suffering = story.conns.iter().filter(|c| of_end(c).is_some());
         let services: AHashSet<ServiceKey> =
             suffering.map(|c| account::service(story, c)).collect();
         let mut stake = Stake::default();
         let whole_ns = story.end_ns.saturating_sub(story.start_ns);
+        let mut outage_ns = 0;
         let mut failed: BTreeMap<Caller, (u64, u64, u64)> = BTreeMap::new();
         let mut attempts: AHashMap<Caller, u64> = AHashMap::new();
         for conn in &story.conns {
@@ -139,7 +146,12 @@ impl Stake {
             let Some(ns) = of_end(conn) else { continue };
             stake.ends += 1;
             stake.lost_ns.0 = stake.lost_ns.0.saturating_add(ns);
-            stake.longest_ns = stake.longest_ns.max(ns);
+            // One that failed kept its caller for as long as it tried. What follows is an outage, if it
+            // went on trying.
+            let tried_ns = conn.ended_ns.filter(|_| conn.failed());
+            let tried_ns = tried_ns.map(|ended| ended.saturating_sub(conn.start_ns));
+            stake.longest_ns = stake.longest_ns.max(tried_ns.unwrap_or(ns).min(ns));
+            outage_ns = outage_ns.max(ns);
             if let Some(lost) = sending.get(&end(conn)) {
                 stake.sending.0 = stake.sending.0.saturating_add(*lost);
                 stake.sending.1 = stake.sending.1.saturating_add(spent.sending());
@@ -164,6 +176,9 @@ impl Stake {
         if let Some((caller, (n, from, to))) = failed.into_iter().max_by_key(|(_, (n, ..))| *n) {
             let of = attempts.get(&caller).copied().unwrap_or(n);
             stake.failed = (n, of, to.saturating_sub(from));
+            if n >= OFTEN_TO_ONE {
+                stake.longest_ns = stake.longest_ns.max(outage_ns);
+            }
         }
         stake.times.0 = stake.ends;
         if let Some(times) = finding.lost_s.times() {

@@ -176,6 +176,13 @@ static __always_inline void fill_tcp(struct tw_event *e, const struct tcp_sock *
 	e->retransmits = tp->total_retrans;
 }
 
+/* What ended it, before anybody asks for it: a reset, ICMP, a timeout; or what it was told by ICMP
+ * before it was given up. */
+static __always_inline u8 error_of(const struct sock *sk)
+{
+	return sk->sk_err ? sk->sk_err : sk->sk_err_soft;
+}
+
 static __always_inline bool sock_ok(const struct sock *sk)
 {
 	return netns_ok(netns_of(&sk->__sk_common)) &&
@@ -311,6 +318,7 @@ static __always_inline void fill_change(struct tw_event *e, const struct sock *s
 		fill_tcp(e, tp);
 		e->bytes_acked = tp->bytes_acked;
 		e->bytes_received = tp->bytes_received;
+		e->error = new == TCP_CLOSE ? error_of(sk) : 0;
 	}
 }
 

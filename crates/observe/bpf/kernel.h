@@ -177,6 +177,8 @@ struct sock {
 	unsigned long sk_max_pacing_rate;
 	u16 sk_protocol;
 	u8 sk_shutdown;
+	int sk_err;
+	int sk_err_soft;
 	u32 sk_ack_backlog;
 	u32 sk_max_ack_backlog;
 	unsigned long sk_ino;

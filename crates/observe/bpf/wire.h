@@ -65,7 +65,7 @@ struct tw_event {
 	u8 flags;
 	u8 caller;
 	u8 bits;
-	u8 zero;
+	u8 error; /* errno that the socket met, of a change to CLOSE */
 	char comm[16];
 	u32 slot; /* of the socket; some bits of its address, which are not recorded */
 };

@@ -9,6 +9,7 @@ mod cgroups;
 mod command;
 mod counters;
 mod doctor;
+mod errno;
 mod error;
 mod events;
 mod filter;

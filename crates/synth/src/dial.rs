@@ -63,6 +63,8 @@ pub enum Fate {
     Refused,
     /// Nothing answers.
     Unanswered,
+    /// It fails with this error, which no reset brought.
+    Fails(&'static str),
     /// The client is established, the server has dropped its last ACK.
     Ghost,
 }
@@ -174,6 +176,10 @@ impl Dial {
                 });
                 events.push(end.change(at_ms(done), TcpState::SynSent, TcpState::Close));
             }
+            Fate::Fails(error) => events.push(Event {
+                error: Some(error.into()),
+                ..end.change(at_ms(done), TcpState::SynSent, TcpState::Close)
+            }),
             Fate::Unanswered => events.extend(
                 self.ends_ms
                     .map(|ms| end.change(at_ms(ms), TcpState::SynSent, TcpState::Close)),
@@ -207,7 +213,7 @@ impl Dial {
                 location: Some("tcp_v4_rcv".into()),
                 ..end.stray(at_ms(done), EventKind::Drop, ACK)
             }),
-            Fate::Unanswered => {}
+            Fate::Unanswered | Fate::Fails(_) => {}
         }
     }
 

@@ -1,6 +1,8 @@
 //! C10: connects are refused, because nothing listens at the address they go to.
 
+mod by_icmp;
 mod evidence;
+mod probes;
 
 use std::collections::BTreeMap;
 
@@ -25,22 +27,32 @@ pub(crate) const CAUSE: Cause = Cause {
             SourceName::Drops,
         ],
     ],
-    seen_from: "10 refused connects, 2 a second",
+    seen_from: "10 refused connects; 3 of a caller over 2 s",
     rivals: &[Id::INJECTED_RESET, Id::ACCEPT_QUEUE_OVERFLOW],
     explains: &[],
     no: Some(no),
     symptom: Some(Symptom::Connects),
-    find: |story| places(story).iter().filter_map(judge).collect(),
+    find,
 };
 
-/// Fewer are somebody trying, or a service that was starting.
+/// Fewer in a moment are somebody trying, or a service that was starting.
 const MIN_REFUSED: u64 = 10;
-/// Health checks and retry loops come once a second or slower: isolated ones are no outage.
-const MIN_PER_SECOND: f64 = 2.0;
+/// So many are enough when they come one after the other: somebody connects again and again.
+const MIN_AGAIN: u64 = 3;
+/// For at least so long, s.
+const MIN_AGAIN_S: f64 = 2.0;
+/// And in so much of what was tried.
+const MIN_SHARE: f64 = 0.05;
 /// When the clients are not on this host, one of them must insist: scanners knock once or twice.
 const MIN_PER_CLIENT: u64 = 5;
 /// Other addresses of the port that are told.
 const SHOWN_ADDRESSES: usize = 3;
+
+fn find(story: &Story) -> Vec<Finding> {
+    let by_reset = places(story);
+    let by_reset = by_reset.iter().filter_map(judge);
+    by_reset.chain(by_icmp::find(story)).collect()
+}
 
 fn no(asked: &Asked) -> Option<Step> {
     let Some(resets) = asked.resets() else {
@@ -129,7 +141,9 @@ fn is_anothers(place: &Refusals) -> bool {
 
 fn judge(place: &Refusals) -> Option<Finding> {
     let (at, n) = (place.at, place.refused());
-    let enough = n >= MIN_REFUSED && n as f64 >= MIN_PER_SECOND * seconds(place);
+    let again = n >= MIN_AGAIN && seconds(place) >= MIN_AGAIN_S;
+    let share = n as f64 / place.tried.max(n) as f64;
+    let enough = (n >= MIN_REFUSED || again) && share >= MIN_SHARE;
     if !enough || !insisted(place) || is_anothers(place) {
         return None;
     }
@@ -139,10 +153,16 @@ fn judge(place: &Refusals) -> Option<Finding> {
         true => &[SourceName::ResetsSent],
         false => &[],
     };
+    let probes = probes::why(place);
+    let (title, fix) = match probes {
+        Some(_) => (probes::title(place), probes::fix(place)),
+        None => (title(place, &scope), fix(place)),
+    };
     let case = Case::new(place.story, CAUSE, scope.clone())
         .placed(place.place())
-        .title(title(place, &scope))
-        .fix(fix(place))
+        .title(title)
+        .fix(fix)
+        .noted(probes)
         .affects(impact(place), Lost::outages(place.story, place.clients()));
     let case = match (place.server(), place.told()) {
         (Some(_), _) => case.because(format!(
@@ -163,6 +183,7 @@ fn judge(place: &Refusals) -> Option<Finding> {
         ),
     };
     let case = case
+        .at_most(Level::Low, probes.is_some(), probes.unwrap_or_default())
         .rests_on(told_by)
         .steps(evidence::steps(place))
         .checks(checks(place))

@@ -105,7 +105,8 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
     // One that also answers is `injected-reset`: its clients do not wait.
     let clients = story.all(&place.clients);
     let refused = clients.filter(|(_, c)| c.refused.is_some()).count() as u64;
-    if lost < MIN_LOST || is_tracking(place) || refused.saturating_mul(2) >= lost {
+    let answered = place.is_rejected() || refused.saturating_mul(2) >= lost;
+    if lost < MIN_LOST || is_tracking(place) || answered {
         return None;
     }
     let clients_here = place.times.delayed.len() as u64 >= MIN_LOST;

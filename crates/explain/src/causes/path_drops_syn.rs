@@ -17,7 +17,7 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::Retransmits],
         &[SourceName::Drops],
     ],
-    seen_from: "10 unanswered SYNs, 5 % of the connects; or one connect that hangs for 3 s",
+    seen_from: "10 unanswered SYNs, 5 % of the connects; 3 connects in vain; or one that hangs for 3 s",
     rivals: &[
         Id::LOCAL_FIREWALL_DROP,
         Id::ACCEPT_QUEUE_OVERFLOW,
@@ -33,6 +33,8 @@ pub(crate) const CAUSE: Cause = Cause {
 
 /// A path that loses every twentieth packet loses data, too; and one below is no outage.
 const MIN_SHARE: f64 = 0.05;
+/// Of clients that give up fewer say so much: all that these tried was in vain.
+const MIN_IN_VAIN: u64 = 3;
 /// One connect that waits so long for any answer is not chance: its SYN was lost twice or more, and
 /// nobody else got through meanwhile.
 const STALLED_NS: u64 = 3_000_000_000;
@@ -58,26 +60,34 @@ fn few_retried(asked: &Asked) -> Option<Step> {
     let place = asked
         .silent()
         .filter(|p| p.hanging(STALLED_NS).is_empty())?;
-    let (retried, connects) = (place.times.retried, place.times.total());
-    let few = retried < MIN_LOST || (retried as f64) < MIN_SHARE * connects as f64;
-    (few && connects > 0).then(|| {
+    let (silent, connects) = (place.times.silent(), place.times.total());
+    (!many(place) && connects > 0).then(|| {
         say!(
-            "{retried} of {connects} retransmitted a SYN",
-            retried = Quantity::count(retried),
+            "{retried} of {connects} got no answer to a SYN",
+            retried = Quantity::count(silent),
             connects = Quantity::of(connects, "connect")
         )
     })
 }
 
+/// Enough of the connects had a SYN that nothing answered.
+fn many(place: &UnansweredSyns) -> bool {
+    let (silent, connects) = (place.times.silent(), place.times.total());
+    let in_vain = place.passed() == 0 && place.times.gave_up_ns().is_some();
+    let least = if in_vain { MIN_IN_VAIN } else { MIN_LOST };
+    silent >= least && silent as f64 >= MIN_SHARE * connects as f64
+}
+
 fn dropped_here(asked: &Asked) -> Option<Step> {
     let place = asked.silent()?;
     let dropped = place.drops_here().max(place.listener_drops());
-    (dropped > 0 && dropped.saturating_mul(2) >= place.times.retries).then(|| {
+    let unanswered = place.times.unanswered_syns();
+    (dropped > 0 && dropped.saturating_mul(2) >= unanswered).then(|| {
         say!(
-            "{dropped_here} for it came as far as this host, which dropped them; {retransmitted} were \
-             retransmitted",
+            "{dropped_here} for it came as far as this host, which dropped them; {unanswered} had no \
+             answer",
             dropped_here = Quantity::of(dropped, "packet").rows(place.drop_rows()),
-            retransmitted = Quantity::of(place.times.retries, "SYN")
+            unanswered = Quantity::of(unanswered, "SYN")
         )
     })
 }
@@ -85,10 +95,10 @@ fn dropped_here(asked: &Asked) -> Option<Step> {
 /// The SYNs were not lost: TIME_WAIT sockets got them, or their answers came back.
 fn refused_by_time_wait(asked: &Asked) -> Option<Step> {
     let place = asked.silent()?;
-    let (strays, retried) = (place.strays, place.times.retried);
+    let (strays, retried) = (place.strays, place.times.silent());
     (strays >= MIN_LOST && strays.saturating_mul(2) >= retried).then(|| {
         say!(
-            "{retried} retransmitted a SYN, and {seen} of TIME_WAIT sockets there were seen",
+            "{retried} got no answer to a SYN, and {seen} of TIME_WAIT sockets there were seen",
             retried = Quantity::of(retried, "connect"),
             seen = Quantity::of(strays, "refusal and answer")
         )
@@ -108,22 +118,22 @@ fn no_syn_lost(asked: &Asked) -> Option<Step> {
 }
 
 fn is_lost_elsewhere(silent: &UnansweredSyns) -> bool {
-    let retried = silent.times.retried;
+    let n = silent.times.silent();
     let (resent, established) = silent.data_resent();
-    let many = retried >= MIN_LOST && retried as f64 >= MIN_SHARE * silent.times.total() as f64;
-    // As shares: resent ÷ established against retried ÷ all.
-    let data_too = resent * silent.times.total() * DATA_FACTOR > retried * established;
-    let refused = silent.story.all(&silent.clients);
-    let refused = refused.filter(|(_, c)| c.refused.is_some()).count() as u64;
-    let hangs = !silent.hanging(STALLED_NS).is_empty();
+    // As shares: resent ÷ established against silent ÷ all.
+    let data_too = resent * silent.times.total() * DATA_FACTOR > n * established;
     // A server that ends while SYNs are under way refuses a few.
-    (many || hangs)
+    let clients = silent.story.all(&silent.clients).map(|(_, c)| c);
+    let refused = clients.filter(|c| c.refused.is_some()).count() as u64;
+    let hangs = !silent.hanging(STALLED_NS).is_empty();
+    (many(silent) || hangs)
         && !data_too
-        && refused * 2 < retried
+        && refused * 2 < n
+        && !silent.is_rejected()
         && silent.drops_here() == 0
         && silent.listener_drops() == 0
         && silent.strays == 0
-        && silent.synacks_repeated * 2 < silent.times.retries
+        && silent.synacks_repeated * 2 < silent.times.unanswered_syns()
 }
 
 fn judge(silent: &UnansweredSyns) -> Option<Finding> {
@@ -133,7 +143,7 @@ fn judge(silent: &UnansweredSyns) -> Option<Finding> {
     if !told.iter().all(|s| story.health.sees(s)) || !is_lost_elsewhere(silent) {
         return None;
     }
-    let (retried, of) = (silent.times.retried, silent.times.total());
+    let (n, of) = (silent.times.silent(), silent.times.total());
     let here = silent.listener().is_some();
     let where_lost = if here {
         "on the path"
@@ -142,7 +152,7 @@ fn judge(silent: &UnansweredSyns) -> Option<Finding> {
     };
     let netns = silent.client_netns().unwrap_or(0);
     let hanging = silent.hanging(STALLED_NS);
-    let stuck = hanging.first().filter(|_| retried < MIN_LOST);
+    let stuck = hanging.first().filter(|_| !many(silent));
     let stuck_title = stuck.map(|(_, c)| {
         let waited = story.end_ns.saturating_sub(c.start_ns);
         let connects = plural(hanging.len() as u64, "connect");
@@ -157,19 +167,24 @@ fn judge(silent: &UnansweredSyns) -> Option<Finding> {
             duration(waited)
         )
     });
+    let did = match silent.times.gave_up_ns() {
+        Some(after) if silent.times.retried == 0 => format!("gave up after {}", duration(after)),
+        Some(_) => "tried again or gave up".into(),
+        None => "tried again".into(),
+    };
     let case = Case::new(story, CAUSE, silent.scope(netns))
         .placed(silent.place())
         .title(match stuck_title {
             Some(title) => [title.clone(), title],
             None => [
                 format!(
-                    "SYNs to {at} get lost {where_lost}: {} of {} connects tried again.",
-                    count(retried),
+                    "SYNs to {at} get lost {where_lost}: {} of {} connects {did}.",
+                    count(n),
                     count(of)
                 ),
                 format!(
-                    "SYNs to {at} get lost {where_lost}: {} connects had to try again.",
-                    count(retried)
+                    "SYNs to {at} get lost {where_lost}: {} connects {did}.",
+                    count(n)
                 ),
             ],
         })
@@ -277,7 +292,7 @@ fn advice(silent: &UnansweredSyns) -> [Advice; 1] {
     let at = silent.at;
     let netns = silent.story.netns(silent.client_netns().unwrap_or(0));
     let trace = format!("traceroute -n -T -p {} {}", at.port, at.addr);
-    let lost = silent.times.retried as f64 / silent.times.total().max(1) as f64;
+    let lost = silent.times.silent() as f64 / silent.times.total().max(1) as f64;
     let advice = Advice::to(format!(
         "Look for the hop that does not pass SYNs to port {}, and let it pass them (a rule, a limit of \
          new connections per second, SYN-flood protection).",
@@ -293,7 +308,7 @@ fn advice(silent: &UnansweredSyns) -> [Advice; 1] {
          it.",
     )
     .effect(format!(
-        "The {} of connects that lost a SYN take a round trip instead of 1 s or more.",
+        "The {} of connects that lost a SYN take a round trip instead of 1 s or more, or none at all.",
         Quantity::share(lost)
     ))
     .change(Change::PassSyns { at: at.to_string() });

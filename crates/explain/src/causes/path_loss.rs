@@ -1,5 +1,7 @@
 //! C17: the path loses packets, whatever the load.
 
+mod short;
+
 use analysis::STALL;
 use analysis::stats::median;
 use analysis::words::{bit_rate, bytes, count, percent, plural, rounded};
@@ -17,12 +19,12 @@ pub(crate) const CAUSE: Cause = Cause {
     page: include_str!("path_loss.md"),
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
-    seen_from: "20 lost segments, 0.1 % of what is sent",
+    seen_from: "20 lost segments, 0.1 % of what is sent; of short connections 1 %",
     rivals: &[Id::QDISC_DROP, Id::TAIL_LOSS, Id::BUFFERBLOAT],
     explains: &[],
     no: Some(no),
     symptom: Some(Symptom::Retransmits),
-    find: |story| paths(story).iter().filter_map(judge).collect(),
+    find,
 };
 
 /// Fewer losses in a recording of seconds are what any path does.
@@ -38,6 +40,20 @@ const MOST: f64 = 0.7;
 const MATHIS: f64 = 1.22;
 /// Cubic keeps more in flight than the formula, which is Reno's; and p is measured.
 const MATHIS_TOLERANCE: f64 = 1.6;
+
+fn find(story: &Story) -> Vec<Finding> {
+    let (mut ways, mut findings) = (Vec::new(), Vec::new());
+    for path in paths(story) {
+        if let Some(finding) = judge(&path) {
+            ways.push(path.way());
+            findings.push(finding);
+        }
+    }
+    let short = short::places(story).into_iter();
+    let untold = short.filter(|s| !ways.contains(&s.way()));
+    findings.extend(untold.map(|s| short::judge(&s)));
+    findings
+}
 
 fn no(asked: &Asked) -> Option<Step> {
     match (asked.losses(), asked.silent()) {

@@ -1,5 +1,7 @@
-//! C12: an application has the kernel reset connections: SO_LINGER 0, or keep-alives without answer.
+//! C12: an application has the kernel reset connections: SO_LINGER 0, or keep-alives without answer; or one
+//! elsewhere does.
 
+mod by_peer;
 mod silent_peer;
 
 use analysis::Why;
@@ -15,7 +17,7 @@ pub(crate) const CAUSE: Cause = Cause {
     page: include_str!("reset_by_application.md"),
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::ResetsSent]],
-    seen_from: "10 reset connections, 2 % of the listener's",
+    seen_from: "10 reset connections, 2 % of the listener's; 5 that a server elsewhere resets",
     rivals: &[Id::RESET_UNREAD_DATA, Id::INJECTED_RESET],
     explains: &[],
     no: Some(no),
@@ -41,8 +43,10 @@ fn no(asked: &Asked) -> Option<Step> {
 fn find(story: &Story) -> Vec<Finding> {
     let lingers = places(story, &LINGER).map(|resets| judge(&resets));
     let silent = silent_peer::places(story);
+    let by_peer = by_peer::servers(story);
     lingers
         .chain(silent.iter().map(silent_peer::judge))
+        .chain(by_peer.iter().map(by_peer::judge))
         .collect()
 }
 

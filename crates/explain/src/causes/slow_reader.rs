@@ -1,5 +1,7 @@
 //! C23: the receiving application reads more slowly than data comes.
 
+mod remote;
+
 use std::collections::BTreeMap;
 
 use analysis::stats::{median, ratio};
@@ -17,12 +19,12 @@ pub(crate) const CAUSE: Cause = Cause {
     page: include_str!("slow_reader.md"),
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
-    seen_from: "a transfer with 16 kB unread in 75 % of its samples",
+    seen_from: "a transfer with 16 kB unread in 75 % of its samples, or half of its time for the window",
     rivals: &[Id::BUFFERBLOAT, Id::PATH_LOSS],
     explains: &[],
     no: Some(no),
     symptom: None,
-    find: |story| places(story).iter().map(judge).collect(),
+    find,
 };
 
 /// A connection that moved less is not a transfer.
@@ -48,6 +50,13 @@ struct Reader<'a> {
     senders: Vec<End<'a>>,
     /// Connections that it received over, slowly or not.
     all: u64,
+}
+
+fn find(story: &Story) -> Vec<Finding> {
+    let here = places(story);
+    let away = remote::places(story);
+    let here = here.iter().map(judge);
+    here.chain(away.iter().map(remote::judge)).collect()
 }
 
 fn no(asked: &Asked) -> Option<Step> {

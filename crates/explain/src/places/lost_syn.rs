@@ -21,6 +21,10 @@ const FIRST_RETRY_MS: f64 = 1_000.0;
 /// A server is ready within half a round trip of its client. One that is later than this beyond it
 /// was made by a retransmission (200 ms at least).
 const LATE_NS: u64 = 100_000_000;
+/// Who gives up sooner than this has not waited for a round trip across a continent, ns.
+const LEAST_WAIT_NS: u64 = 80_000_000;
+/// Nor has who waited for less than so many of those to the same place.
+const ROUND_TRIPS: u64 = 3;
 /// A timer fires up to a few ticks late, and the round trip is added.
 const RETRY_TOLERANCE: f64 = 0.15;
 
@@ -46,6 +50,8 @@ pub(crate) struct ConnectTimes {
     pub(crate) retried: u64,
     /// SYNs retransmitted.
     pub(crate) retries: u64,
+    /// Of the delayed, how long those waited that were given up before their SYN was retransmitted, ns.
+    gave_up: Vec<u64>,
     /// Of the delayed, those whose last ACK was dropped.
     ghosts: u64,
     /// Of the delayed, those that never got through.
@@ -65,12 +71,17 @@ impl ConnectTimes {
     /// The same of some clients, where so many last ACKs were dropped.
     pub(crate) fn of_clients(story: &Story, clients: &[ConnId], late_acks: u64) -> ConnectTimes {
         let mut times = ConnectTimes::default();
+        let took = story.all(clients).filter_map(|(_, c)| c.connect_ns());
+        let patient = took.min().unwrap_or(0).saturating_mul(ROUND_TRIPS);
         for (id, conn) in story.all(clients) {
             let established = conn.connect_ns();
-            if conn.refused.is_some() || (conn.syn_retries == 0 && established.is_none()) {
+            let given_up = gave_up(story, conn).filter(|waited| *waited >= patient);
+            let silent = conn.syn_retries > 0 || given_up.is_some() || established.is_some();
+            if conn.refused.is_some() || conn.unreachable().is_some() || !silent {
                 // Refused is another matter; neither answered nor retransmitted is too young.
                 continue;
             }
+            times.gave_up.extend(given_up);
             times.began.push(conn.start_ns);
             let until = conn.ended_ns.unwrap_or(story.end_ns);
             let waited = until.saturating_sub(conn.start_ns);
@@ -108,6 +119,21 @@ impl ConnectTimes {
         self.began.len() as u64
     }
 
+    /// Those whose SYN nothing answered: retransmitted, or given up before.
+    pub(crate) fn silent(&self) -> u64 {
+        self.retried + self.gave_up.len() as u64
+    }
+
+    /// How long those waited that gave up before their SYN was retransmitted, the median, ns.
+    pub(crate) fn gave_up_ns(&self) -> Option<u64> {
+        median(&mut self.gave_up.clone())
+    }
+
+    /// SYNs that nothing answered: those retransmitted, and the only ones of those that gave up.
+    pub(crate) fn unanswered_syns(&self) -> u64 {
+        self.retries + self.gave_up.len() as u64
+    }
+
     /// What the delayed took longer than the others; of clients on other hosts, whose SYNs were dropped
     /// here, what a SYN waits to be retransmitted.
     pub(crate) fn lost(&self, story: &Story, dropped: u64) -> Lost {
@@ -116,10 +142,14 @@ impl ConnectTimes {
         }
         let usual = median(&mut self.at_once.clone()).unwrap_or(0);
         let mut lost = Lost::unknown();
+        let mut gave_up = Vec::new();
         for ((_, conn), took) in story.all(&self.ids).zip(&self.delayed) {
-            lost.add(conn, State::Connecting, took.saturating_sub(usual));
+            match conn.abandoned_after_ns() {
+                Some(_) => gave_up.push(conn),
+                None => lost.add(conn, State::Connecting, took.saturating_sub(usual)),
+            }
         }
-        lost
+        lost.and(Lost::outages(story, gave_up))
     }
 
     /// By how much the delayed took longer than the others' median.
@@ -189,6 +219,13 @@ impl ConnectTimes {
                 "{clients} got no answer to the first SYN and retransmitted {again}"
             ));
         }
+        if let Some(after) = self.gave_up_ns() {
+            let clients = plural(self.gave_up.len() as u64, "client");
+            let after = duration(after);
+            ways.push(format!(
+                "{clients} gave up after {after} (median), before the SYN was retransmitted"
+            ));
+        }
         if self.ghosts > 0 {
             let clients = plural(self.ghosts, "client");
             ways.push(format!(
@@ -208,6 +245,7 @@ impl ConnectTimes {
         let step = Step::new(says + ".")
             .number("delayed", delayed)
             .number("retried", self.retried)
+            .number("gave_up", self.gave_up.len())
             .number("syn_retries", self.retries)
             .number("last_ack_dropped", self.ghosts)
             .number("median_ms", took as f64 / 1e6)
@@ -240,6 +278,21 @@ impl ConnectTimes {
             tolerance: "± 15 %".into(),
         })
     }
+}
+
+/// How long a client waited that gave up before its SYN was retransmitted, ns; `None` when an answer may
+/// have been under way, or came too late.
+pub(crate) fn gave_up(story: &Story, conn: &Conn) -> Option<u64> {
+    let waited = conn.abandoned_after_ns()?;
+    (waited >= LEAST_WAIT_NS && !story.resets.was_answered_late(conn)).then_some(waited)
+}
+
+/// Whether it ended before anybody would give up, with no answer that was seen.
+pub(crate) fn fails_at_once(story: &Story, conn: &Conn) -> bool {
+    let soon = conn
+        .abandoned_after_ns()
+        .is_some_and(|ns| ns < LEAST_WAIT_NS);
+    soon && !story.resets.was_answered_late(conn)
 }
 
 /// A client that is established while its server is not: its last ACK was dropped.

@@ -11,11 +11,13 @@ use recording::{RowRef, SourceName, counter};
 use crate::finding::{Check, Impact, Role, Scope, Step};
 use crate::place::Place;
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS};
-use crate::places::lost_syn::ConnectTimes;
+use crate::places::lost_syn::{ConnectTimes, fails_at_once, gave_up};
 use crate::say::{Quantity, say};
 
 /// Fewer are a burst at a start.
 pub(crate) const MIN_LOST: u64 = 10;
+/// Hosts send about one ICMP message a second to an address: of so many SYNs that are rejected one is told.
+const ICMP_RATION: u64 = 20;
 /// Places looked at one by one.
 const MAX_PLACES: usize = 65_536;
 /// The kernel's reasons for what a firewall drops: netfilter, and programs of tc, XDP and cgroups.
@@ -58,7 +60,7 @@ pub(crate) fn places(story: &Story) -> Vec<UnansweredSyns<'_>> {
     for conn in story
         .conns
         .iter()
-        .filter(|c| c.connects() && c.syn_retries > 0)
+        .filter(|c| is_silent(story, c) || c.unreachable().is_some() || fails_at_once(story, c))
     {
         if places.len() < MAX_PLACES {
             places.entry(key(conn.netns, conn.remote)).or_default();
@@ -96,6 +98,11 @@ pub(crate) fn places(story: &Story) -> Vec<UnansweredSyns<'_>> {
             dropped,
         });
     places.collect()
+}
+
+/// Whether nothing answered a SYN of it.
+fn is_silent(story: &Story, conn: &Conn) -> bool {
+    conn.connects() && (conn.syn_retries > 0 || gave_up(story, conn).is_some())
 }
 
 /// Stray answers and refusals of TIME_WAIT sockets, by the server's end.
@@ -163,6 +170,34 @@ impl<'a> UnansweredSyns<'a> {
             strays: sum(strays(story)),
             synacks_repeated: sum(synacks_repeated(story)),
         }
+    }
+
+    /// Connects of this host that an error answered.
+    pub(crate) fn unreachable(&self) -> Vec<&'a Conn> {
+        let all = || {
+            let ids = self.clients.iter();
+            ids.filter_map(|id| self.story.conn(*id))
+        };
+        let told = all().filter(|c| c.unreachable().is_some());
+        let at_once = all().filter(|c| fails_at_once(self.story, c));
+        let at_once: Vec<&Conn> = at_once.collect();
+        // A program that does not block in connect() has fetched the error when it closes: as many ICMP
+        // messages must have come.
+        let netns = at_once.first().map_or(0, |c| c.netns);
+        let came = self
+            .story
+            .counters
+            .rise(netns, counter::IN_DEST_UNREACHS)
+            .by;
+        let believed = at_once.len() as u64 <= came;
+        told.chain(at_once.into_iter().filter(|_| believed))
+            .collect()
+    }
+
+    /// Whether errors answer the SYNs, though perhaps not all: somebody rejects them.
+    pub(crate) fn is_rejected(&self) -> bool {
+        let told = self.unreachable().len() as u64;
+        told > 0 && told.saturating_mul(ICMP_RATION) >= self.times.silent()
     }
 
     /// The place, for rivals.
@@ -286,10 +321,10 @@ impl<'a> UnansweredSyns<'a> {
 
     /// The clients' processes, and the place.
     pub(crate) fn scope(&self, netns: u32) -> Scope {
-        let retried = self.story.all(&self.clients).map(|(_, c)| c);
-        let retried = retried.filter(|c| c.syn_retries > 0 && c.pid.is_some());
-        let first = retried.clone().next();
-        let mut pids: Vec<u32> = retried.filter_map(|c| c.pid).collect();
+        let silent = self.story.all(&self.clients).map(|(_, c)| c);
+        let silent = silent.filter(|c| is_silent(self.story, c) && c.pid.is_some());
+        let first = silent.clone().next();
+        let mut pids: Vec<u32> = silent.filter_map(|c| c.pid).collect();
         pids.sort_unstable();
         pids.dedup();
         Scope {
@@ -305,15 +340,16 @@ impl<'a> UnansweredSyns<'a> {
 
     /// Where the clients are; they are told of when the place is not here.
     pub(crate) fn client_netns(&self) -> Option<u32> {
-        let mut retried = self.story.all(&self.clients).map(|(_, c)| c);
-        retried.find(|c| c.syn_retries > 0).map(|c| c.netns)
+        let mut clients = self.story.all(&self.clients).map(|(_, c)| c);
+        let silent = clients.find(|c| is_silent(self.story, c));
+        silent.map(|c| c.netns)
     }
 
     /// Of a listener on another host nobody knows, but for SYNs that never came as far.
     pub(crate) fn dropped_on_the_way(&self) -> Option<Step> {
         let here = self.drops_here();
         let dropped_here = Quantity::of(here, "SYN").rows(self.drop_rows());
-        (here > 0 && here.saturating_mul(2) >= self.times.retries).then(|| {
+        (here > 0 && here.saturating_mul(2) >= self.times.unanswered_syns()).then(|| {
             say!(
                 "{dropped_here} for it were dropped on this host",
                 dropped_here

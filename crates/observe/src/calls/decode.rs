@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use recording::tables::Call;
 use recording::{Addr, Text};
-use syscalls::Errno;
 
 use super::syscalls::family;
+use crate::errno::name;
 use crate::wire::{text, tw_call, tw_call_kind};
 
 /// Turns records into rows; remembers the texts it made.
@@ -59,8 +59,8 @@ impl Decoder {
     }
 
     fn error(&mut self, number: i64) -> Text {
-        let name = self.errors.entry(number);
-        name.or_insert_with(|| error_name(number)).clone()
+        let known = self.errors.entry(number);
+        known.or_insert_with(|| name(number)).clone()
     }
 
     fn comm(&mut self, comm: &[i8; 16]) -> Text {
@@ -75,42 +75,11 @@ impl Decoder {
     }
 }
 
-/// Names that never leave the kernel are its own; the others are everyone's.
-fn error_name(number: i64) -> Text {
-    match number {
-        512 => "ERESTARTSYS".into(),
-        513 => "ERESTARTNOINTR".into(),
-        514 => "ERESTARTNOHAND".into(),
-        516 => "ERESTART_RESTARTBLOCK".into(),
-        _ => {
-            let known = i32::try_from(number).map(Errno::new);
-            match known.ok().and_then(|errno| errno.name()) {
-                Some(name) => name.into(),
-                None => number.to_string().into(),
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use recording::CallKind;
 
     use super::*;
-
-    #[test]
-    fn errors_have_the_kernels_names() {
-        for (number, name) in [
-            (111, "ECONNREFUSED"),
-            (99, "EADDRNOTAVAIL"),
-            (115, "EINPROGRESS"),
-            (32, "EPIPE"),
-            (512, "ERESTARTSYS"),
-            (4000, "4000"),
-        ] {
-            assert_eq!(error_name(number), *name);
-        }
-    }
 
     #[test]
     fn a_row_says_what_the_record_says() {

@@ -7,6 +7,7 @@ use recording::{
     Addr, Cell, Columnar, EventKind, RetransmitKind, TcpState, Text, TextBuilder, Word,
 };
 
+use crate::errno;
 use crate::events::step::Step;
 use crate::kernel::Names;
 use crate::stacks::Stacks;
@@ -18,6 +19,7 @@ pub struct Decoder {
     stacks: Stacks,
     states: [TcpState; 16],
     locations: HashMap<u64, Option<Text>>,
+    errors: HashMap<u8, Text>,
     comms: HashMap<[i8; 16], Text>,
     /// The command seen last: the same few open connections again and again.
     comm: ([i8; 16], Text),
@@ -58,6 +60,7 @@ impl Decoder {
             names,
             stacks,
             locations: HashMap::new(),
+            errors: HashMap::new(),
             comms: HashMap::new(),
             comm: ([0; 16], Text::default()),
         }
@@ -173,6 +176,12 @@ impl Decoder {
             &mut to.bytes_received,
             rows().map(|e| ends(e).then_some(e.bytes_received)),
         );
+        for e in rows() {
+            match e.error {
+                0 => to.error.push_null(),
+                error => to.error.push(self.error(error)),
+            }
+        }
         Cell::extend(&mut to.stack, steps.iter().map(|s| s.stack));
         let began = |ns: u64| (ns != 0).then_some(ns);
         Cell::extend(
@@ -207,6 +216,11 @@ impl Decoder {
         location
             .or_insert_with(|| self.stacks.function(address))
             .clone()
+    }
+
+    fn error(&mut self, number: u8) -> &Text {
+        let known = self.errors.entry(number);
+        known.or_insert_with(|| errno::name(number.into()))
     }
 
     fn comm(&mut self, comm: &[i8; 16]) -> &Text {

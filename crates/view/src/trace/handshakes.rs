@@ -36,7 +36,7 @@ columns! {
     TOOK: right("TOOK(ms)", 9, &["took_ns"], Unit::Ns) => |l, _| l.more.took_ns.into();
     /// SYNs, or SYN-ACKs, that were retransmitted.
     RETRANS: right("RETRANS", 7, &["sent_again"], Unit::Count) => |l, _| l.more.retransmits.into();
-    /// `established`; `refused` (a reset answered); `no-port` (the local ports to this destination are used up: EADDRNOTAVAIL); `unanswered` (SYNs were retransmitted in vain); `abandoned` (closed before an answer was due).
+    /// `established`; `refused` (a reset answered); `unreachable` (an ICMP message answered, or this host could not send); `no-port` (the local ports to this destination are used up: EADDRNOTAVAIL); `unanswered` (SYNs were retransmitted in vain); `abandoned` (closed before an answer was due).
     RESULT: left("RESULT", 11, &["result"], Unit::Name) => |l, _| l.more.ending.as_str().into();
     /// What both sides agreed on, as `ss` names it.
     OPTIONS: left("OPTIONS", 1, &[], Unit::Name) => |l, _| options(&l.event).into();

@@ -4,7 +4,7 @@ use recording::tables::Event;
 use recording::{EventKind, SourceName};
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::{Change, Level, Number, Role};
+use crate::{Change, Level, Number, Role, explain};
 use synth::{CLIENT, Dial, Fate, Fixture, HOST, Listen, SERVER, cases};
 
 const ID: &str = "connection-refused";
@@ -29,8 +29,23 @@ fn both_ends_here() {
 fn only_the_server_here() {
     let mut recording = cases::refused();
     recording.seen_from(SERVER);
+    // Nobody here misses it.
+    assert!(found(&recording).is_empty());
+    let notes = explain(&recording.write().unwrap()).unwrap().notes;
+    let [note] = &notes[..] else {
+        panic!("one note, not {notes:?}")
+    };
+    assert!(
+        note.title.starts_with("Probes of a closed port"),
+        "{}",
+        note.title
+    );
+    // A service that was there is missed.
+    recording.listen(Listen {
+        at: "10.79.0.1:7000",
+        ..Listen::default()
+    });
     let f = only(&recording, ID);
-    assert_eq!((f.impact.affected, f.scope.pid), (300, None));
     assert_eq!(f.confidence.level, Level::High);
 }
 
@@ -107,9 +122,9 @@ fn knocks(n: u32, every_ms: f64, to: &'static str) -> Fixture {
 }
 
 #[test]
-fn a_handful_and_health_checks_are_healthy() {
+fn a_handful_is_healthy() {
     assert_eq!(found(&knocks(9, 10.0, "127.0.0.1:80")).len(), 0);
-    assert_eq!(found(&knocks(20, 1_000.0, "127.0.0.1:80")).len(), 0);
+    assert_eq!(found(&knocks(2, 2_000.0, "127.0.0.1:80")).len(), 0);
     assert_eq!(found(&knocks(20, 100.0, "127.0.0.1:80")).len(), 1);
 }
 
@@ -190,4 +205,176 @@ fn lost_events_lower_the_confidence() {
     let mut recording = cases::refused();
     recording.lose(SourceName::ResetsSent, 5);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
+}
+
+/// A program that connects to a place once a second, with a reset in answer.
+fn once_a_second(f: &mut Fixture, to: &'static str, from_port: u32, jitter_ms: f64) {
+    for i in 0..9u32 {
+        f.dial(Dial {
+            server: None,
+            from: format!("10.79.0.2:{}", from_port + i),
+            to,
+            at_ms: 100.0 + f64::from(i) * 1_000.0 + f64::from(i % 3) * jitter_ms,
+            took_ms: 0.5,
+            fate: Fate::Refused,
+            ..Dial::default()
+        });
+    }
+}
+
+#[test]
+fn a_database_that_is_down_and_reconnected_to_once_a_second_is_an_outage() {
+    let mut f = Fixture::new();
+    for client in 0..5u32 {
+        let jitter_ms = 40.0 + 30.0 * f64::from(client);
+        once_a_second(&mut f, "10.79.0.9:5432", 40_000 + 100 * client, jitter_ms);
+    }
+    let outage = only(&f, ID);
+    assert_eq!((outage.impact.affected, outage.impact.of), (45, 45));
+    assert_eq!(outage.confidence.level, Level::Medium);
+    // One client, whose connection broke.
+    let mut f = Fixture::new();
+    f.dial(Dial {
+        server: None,
+        to: "10.79.0.9:5432",
+        at_ms: 10.0,
+        ends_ms: Some(90.0),
+        ..Dial::default()
+    });
+    once_a_second(&mut f, "10.79.0.9:5432", 41_000, 0.0);
+    only(&f, ID);
+}
+
+#[test]
+fn a_load_balancer_asks_whether_a_backend_is_back() {
+    let mut f = Fixture::new();
+    once_a_second(&mut f, "10.79.0.9:5432", 40_000, 0.0);
+    assert!(found(&f).is_empty());
+    for i in 0..50u32 {
+        f.dial(Dial {
+            server: None,
+            from: format!("10.79.0.2:{}", 50_000 + i),
+            to: "10.79.0.8:5432",
+            at_ms: 100.0 + f64::from(i) * 150.0,
+            ends_ms: Some(200.0 + f64::from(i) * 150.0),
+            ..Dial::default()
+        });
+    }
+    assert!(found(&f).is_empty());
+    // Requests that it sends there are no probes: they come when they come.
+    once_a_second(&mut f, "10.79.0.9:5432", 41_000, 170.0);
+    only(&f, ID);
+}
+
+/// Connects that an error answers, every so many of them; the rest gets no answer for 300 ms.
+fn rejected(error: &'static str, told: u32) -> Fixture {
+    let mut f = Fixture::new();
+    for i in 0..20u32 {
+        let at_ms = 100.0 + f64::from(i) * 350.0;
+        let (fate, took_ms) = match i % told {
+            0 => (Fate::Fails(error), 0.2),
+            _ => (Fate::Unanswered, 0.0),
+        };
+        f.dial(Dial {
+            server: None,
+            from: format!("10.79.0.2:{}", 40_000 + i),
+            to: "10.96.0.10:80",
+            at_ms,
+            took_ms,
+            fate,
+            ends_ms: Some(at_ms + 300.0),
+            ..Dial::default()
+        });
+    }
+    f.count(CLIENT, "Icmp.InDestUnreachs", 0, 20);
+    f
+}
+
+#[test]
+fn icmp_refuses_and_is_rationed() {
+    for told in [1, 4] {
+        let f = only(&rejected("ECONNREFUSED", told), ID);
+        assert_eq!((f.impact.affected, f.impact.of), (20, 20));
+        assert_eq!(f.confidence.level, Level::Medium);
+        let title =
+            "ICMP says that 10.96.0.10:80 is unreachable: 20 of 20 connects failed (ECONNREFUSED).";
+        assert_eq!(f.title, title);
+        assert!(f.arithmetic.iter().all(|c| c.agrees));
+    }
+}
+
+/// A packet to the place of `rejected` that was dropped here.
+fn dropped(nth: u64, netns: u32, reason: &str) -> Event {
+    let (local_addr, local_port, _) = synth::place("10.96.0.10:80");
+    Event {
+        time_ns: synth::START_NS + nth,
+        kind: EventKind::Drop,
+        netns,
+        family: 4,
+        local_addr,
+        local_port,
+        reason: Some(reason.into()),
+        flags: Some(2),
+        ..Event::default()
+    }
+}
+
+#[test]
+fn a_rule_here_rejects_for_a_service_without_endpoints() {
+    let mut f = rejected("ECONNREFUSED", 4);
+    f.events
+        .extend((0..20).map(|i| dropped(i, HOST, "NETFILTER_DROP")));
+    let f = only(&f, ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert!(
+        f.title.starts_with("A firewall here rejects connects"),
+        "{}",
+        f.title
+    );
+    assert!(matches!(
+        f.advice[0].change,
+        Some(Change::AllowSyns { netns: HOST, .. })
+    ));
+}
+
+#[test]
+fn a_next_hop_that_does_not_answer() {
+    let mut f = rejected("EHOSTUNREACH", 1);
+    f.events
+        .extend((0..20).map(|i| dropped(i, CLIENT, "NEIGH_FAILED")));
+    let f = only(&f, ID);
+    assert!(
+        f.title
+            .starts_with("The next hop to 10.96.0.10:80 does not"),
+        "{}",
+        f.title
+    );
+}
+
+#[test]
+fn two_errors_or_a_few_among_many_connects_are_no_finding() {
+    let mut few = rejected("EHOSTUNREACH", 1);
+    few.events.truncate(4);
+    assert!(found(&few).is_empty());
+    // Timeouts of the kernel are no error that somebody sent.
+    assert!(
+        found(&rejected("ETIMEDOUT", 1))
+            .iter()
+            .all(|f| f.cause != ID)
+    );
+}
+
+#[test]
+fn an_error_that_its_program_has_fetched_shows_by_the_icmp_messages() {
+    let without_names = |mut f: Fixture| {
+        f.events.iter_mut().for_each(|e| e.error = None);
+        f
+    };
+    let f = only(&without_names(rejected("ECONNREFUSED", 4)), ID);
+    assert_eq!((f.impact.affected, f.impact.of), (20, 20));
+    assert_eq!(f.confidence.level, Level::Medium);
+    // Without them nobody knows: somebody changed its mind.
+    let mut f = without_names(rejected("ECONNREFUSED", 1));
+    f.counters.clear();
+    assert!(found(&f).is_empty());
 }

@@ -5,7 +5,7 @@ use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, only, ruled_out};
 use crate::{Began, Change, Level};
-use synth::{CLIENT, Dial, Fixture, Listen, START_NS, cases};
+use synth::{CLIENT, Dial, Fate, Fixture, Listen, START_NS, cases};
 
 const ID: &str = "path-drops-syn";
 
@@ -146,4 +146,96 @@ fn a_frame_for_another_host_was_not_dropped_here() {
     assert!(copies.len() >= 30);
     f.events.extend(copies);
     only(&f, ID);
+}
+
+/// Every so many connects get no answer, and are given up after `patience_ms`; the others take 10.4 ms.
+fn impatient(n: u16, every: u16, patience_ms: f64) -> Fixture {
+    let mut f = Fixture::new();
+    for i in 0..n {
+        let at_ms = 100.0 + f64::from(i) * 120.0;
+        let lost = i % every == 0;
+        let (fate, took) = match lost {
+            true => (Fate::Unanswered, patience_ms),
+            false => (Fate::Established, 1_000.0),
+        };
+        f.dial(Dial {
+            server: None,
+            from: format!("10.79.0.2:{}", 40_000 + i),
+            to: "192.0.2.9:443",
+            at_ms,
+            fate,
+            ends_ms: Some(at_ms + took),
+            ..Dial::default()
+        });
+    }
+    f
+}
+
+#[test]
+fn connects_given_up_before_a_syn_is_retransmitted_are_told() {
+    let f = only(&impatient(40, 1, 250.0), ID);
+    assert_eq!((f.impact.affected, f.impact.of), (40, 40));
+    assert_eq!(f.confidence.level, Level::Low);
+    let title =
+        "SYNs to 192.0.2.9:443 get lost beyond this host: 40 of 40 connects gave up after 250 ms.";
+    assert_eq!(f.title, title);
+    assert_eq!(f.scope.pid, Some(77));
+    assert!(f.lost_s.seconds() > Some(4.0), "{:?}", f.lost_s.seconds());
+    // One of five backends behind an address.
+    let f = only(&impatient(75, 5, 250.0), ID);
+    assert_eq!((f.impact.affected, f.impact.of), (15, 75));
+    assert!(found(&impatient(3, 1, 900.0)).is_empty(), "for too short");
+}
+
+#[test]
+fn three_in_vain_over_two_seconds_are_told() {
+    let mut f = Fixture::new();
+    for i in 0..3u16 {
+        let at_ms = 100.0 + f64::from(i) * 2_000.0;
+        f.dial(Dial {
+            server: None,
+            from: format!("10.79.0.2:{}", 40_000 + i),
+            to: "192.0.2.9:443",
+            at_ms,
+            fate: Fate::Unanswered,
+            ends_ms: Some(at_ms + 900.0),
+            ..Dial::default()
+        });
+    }
+    only(&f, ID);
+    // One each to as many addresses is a scan.
+    let (addr, _, _) = synth::place("192.0.2.10:0");
+    let mut nth = 0;
+    for event in &mut f.events {
+        if event.old_state == Some(TcpState::Close) {
+            nth += 1;
+        }
+        if nth % 2 == 0 {
+            event.remote_addr = addr;
+        }
+    }
+    assert!(found(&f).is_empty());
+}
+
+#[test]
+fn who_did_not_wait_for_the_answer_lost_no_syn() {
+    // The round trip is 10.4 ms; and across an ocean nobody can tell.
+    assert!(found(&impatient(40, 2, 25.0)).is_empty());
+    assert!(found(&impatient(40, 1, 60.0)).is_empty());
+    // Answers that come too late find no socket.
+    let mut f = impatient(40, 1, 150.0);
+    let ended = f.events.iter().filter(|e| e.state == Some(TcpState::Close));
+    let resets = ended.map(|e| Event {
+        time_ns: e.time_ns + 1_000_000,
+        kind: EventKind::ResetSent,
+        reason: Some("NO_SOCKET".into()),
+        flags: Some(0x12),
+        sock: None,
+        state: None,
+        old_state: None,
+        ..e.clone()
+    });
+    let resets: Vec<Event> = resets.collect();
+    f.events.extend(resets);
+    assert!(found(&f).is_empty());
 }

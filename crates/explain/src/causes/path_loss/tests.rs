@@ -1,10 +1,10 @@
 //! C17 is named when packets vanish on the path, and not when a queue or this host drops them.
 
-use recording::{EventKind, SourceName};
+use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, SERVER, cases};
+use synth::{CLIENT, Dial, Fixture, SERVER, cases};
 
 const ID: &str = "path-loss";
 
@@ -70,4 +70,52 @@ fn look_alikes_are_not_path_loss() {
         event.time_ns = start + 3_000_000_000 + (event.time_ns - start) / 100;
     }
     assert!(found(&burst).is_empty());
+}
+
+/// 400 short connections to a server elsewhere, of which so many retransmit a SYN, and so many a segment of
+/// their data.
+fn short(lose_syn: u32, lose_data: u32) -> Fixture {
+    let mut f = Fixture::new();
+    for i in 0..400u32 {
+        let at_ms = 50.0 + f64::from(i) * 20.0;
+        let is = |every: u32, rest: u32| u32::from(every > 0 && i % every.max(1) == rest);
+        let retries = is(lose_syn, 0);
+        let took_ms = 10.4 + 1_000.0 * f64::from(retries);
+        f.dial(Dial {
+            server: None,
+            from: format!("10.79.0.2:{}", 30_000 + i),
+            to: "192.0.2.9:80",
+            at_ms,
+            took_ms,
+            retries,
+            resends: is(lose_data, 1),
+            ends_ms: Some(at_ms + took_ms + 300.0),
+            ..Dial::default()
+        });
+    }
+    for event in &mut f.events {
+        if event.state == Some(TcpState::Close) {
+            event.bytes_acked = Some(3_000);
+        }
+    }
+    f
+}
+
+#[test]
+fn short_connections_tell_of_a_lossy_path_at_their_end() {
+    let f = only(&short(10, 7), ID);
+    assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
+    assert_eq!(number(&f, "syns_again"), &Number::Count(40));
+    assert_eq!(number(&f, "data_again"), &Number::Count(57));
+    assert!(f.arithmetic.iter().all(|c| c.agrees));
+    assert!(f.title.contains("10.79.0.2 → 192.0.2.9"), "{}", f.title);
+    assert!(f.lost_s.seconds() > Some(39.0), "{:?}", f.lost_s.seconds());
+}
+
+#[test]
+fn short_connections_that_lose_only_one_kind_or_next_to_nothing() {
+    only(&short(10, 0), "path-drops-syn");
+    for healthy in [short(0, 0), short(0, 30), short(80, 70)] {
+        assert!(found(&healthy).is_empty());
+    }
 }

@@ -225,3 +225,94 @@ fn lost_events_lower_the_confidence() {
         assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
     }
 }
+
+/// Connections to a server elsewhere, of which every so many is reset after `ms`, with so many bytes received.
+fn elsewhere(every: u32, after_ms: f64, received: u64) -> Fixture {
+    let mut f = broken(0, &Broken::default());
+    for i in 0..60u32 {
+        let at_ms = 100.0 + f64::from(i) * 100.0;
+        let dial = Dial {
+            server: None,
+            from: format!("10.79.0.2:{}", 30_000 + i),
+            to: "192.0.2.9:443",
+            at_ms,
+            ..Dial::default()
+        };
+        match i % every {
+            0 => f.break_off(Broken {
+                dial,
+                at_ms: at_ms + after_ms,
+                by: None,
+                moved: [0, received],
+                ..Broken::default()
+            }),
+            _ => f.dial(Dial {
+                ends_ms: Some(at_ms + 50.0),
+                ..dial
+            }),
+        }
+    }
+    f
+}
+
+#[test]
+fn a_server_elsewhere_resets_before_it_answers() {
+    let f = only(&elsewhere(5, 15.0, 0), ID);
+    assert_eq!((f.impact.affected, f.impact.of), (12, 60));
+    assert_eq!(f.confidence.level, Level::Medium);
+    let title = "192.0.2.9:443 resets connections before it answers: 12 of 60 connections.";
+    assert_eq!(f.title, title);
+    assert_eq!(f.scope.pid, Some(77));
+}
+
+#[test]
+fn resets_at_the_end_of_an_answer_and_few_of_them_are_healthy() {
+    assert!(found(&elsewhere(5, 15.0, 20_000)).is_empty());
+    assert!(found(&elsewhere(15, 15.0, 0)).is_empty());
+}
+
+/// Older connections of a pool that were idle for so many seconds when they are reset.
+fn pooled(idle_s: impl Fn(u32) -> f64) -> Fixture {
+    let mut f = Fixture::new();
+    for i in 0..8u32 {
+        let at_ms = 2_000.0 + f64::from(i) * 300.0;
+        f.break_off(Broken {
+            dial: Dial {
+                server: None,
+                from: format!("10.79.0.2:{}", 30_000 + i),
+                to: "192.0.2.9:443",
+                at_ms: 500.0,
+                took_ms: 0.0,
+                older: true,
+                ..Dial::default()
+            },
+            at_ms,
+            by: None,
+            moved: [0, 0],
+            ..Broken::default()
+        });
+        let sample = f.sockets.last_mut().expect("a sample");
+        let before_ms = idle_s(i) * 1_000.0 - (at_ms - 500.0);
+        sample.last_ack_recv_ms = Some(before_ms as u32);
+    }
+    f
+}
+
+#[test]
+fn an_idle_timeout_shorter_than_the_pools() {
+    let f = only(&pooled(|i| 60.0 + f64::from(i) * 0.02), ID);
+    assert!(
+        f.title
+            .starts_with("192.0.2.9:443 resets connections after 60.1 s of silence"),
+        "{}",
+        f.title
+    );
+    assert_eq!(f.confidence.level, Level::Low);
+    let close = Change::CloseIdle {
+        to: "192.0.2.9:443".into(),
+        seconds: 60,
+    };
+    assert_eq!(f.advice[0].change, Some(close));
+    // Pauses of all lengths are no timeout.
+    assert!(found(&pooled(|i| 5.0 + f64::from(i) * 11.0)).is_empty());
+}

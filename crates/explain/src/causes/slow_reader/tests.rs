@@ -56,3 +56,43 @@ fn look_alikes_are_not_it() {
     only(&cases::bloated(), "bufferbloat");
     assert!(found(&cases::bulk()).is_empty());
 }
+
+/// The sender alone, which moves data at a rate beside what its peer's window lets pass.
+fn sender_alone(spare: f64) -> synth::Fixture {
+    let mut recording = cases::slow_reader();
+    recording.seen_from(CLIENT);
+    for socket in &mut recording.sockets {
+        let rtt_s = f64::from(socket.min_rtt_us.unwrap_or(20_000)) / 1e6;
+        // What one sender of the case sends in a second.
+        let rate = socket.bytes_acked.unwrap_or(0) as f64 / 8.0;
+        socket.snd_wnd = Some((rate * rtt_s * spare) as u32);
+    }
+    recording
+}
+
+#[test]
+fn the_sender_alone_tells_a_slow_reader_from_a_small_window() {
+    let f = only(&sender_alone(20.0), ID);
+    assert_eq!(f.confidence.level, Level::Medium);
+    assert!(f.title.contains("reads too slowly"), "{}", f.title);
+    assert!(matches!(
+        f.advice[0].change,
+        Some(Change::ReadFaster { .. })
+    ));
+    let f = only(&sender_alone(1.0), ID);
+    assert!(
+        f.title.contains("window of 10.79.0.1 is too small"),
+        "{}",
+        f.title
+    );
+    assert!(matches!(
+        f.advice[0].change,
+        Some(Change::ReceiveBuffer { .. })
+    ));
+    // It has something to send, and waits for something else.
+    let mut open = sender_alone(20.0);
+    for socket in &mut open.sockets {
+        socket.rwnd_limited_us = Some(0);
+    }
+    assert!(found(&open).is_empty());
+}

@@ -1,0 +1,289 @@
+//! Connects that an error answers and not a reset: ICMP says so, or this host cannot send.
+
+use std::collections::BTreeMap;
+
+use analysis::Group;
+use analysis::stats::median;
+use analysis::words::{count, duration, percent, plural};
+
+use super::CAUSE;
+use crate::finding::RuledOut;
+use crate::places::unanswered_syns::{UnansweredSyns, places};
+use crate::vocabulary::*;
+
+/// Fewer are somebody trying.
+const MIN_FAILED: u64 = 3;
+/// A share of the connects below which it is a route that flaps.
+const MIN_SHARE: f64 = 0.05;
+
+pub(super) fn find(story: &Story) -> Vec<Finding> {
+    places(story).iter().filter_map(judge).collect()
+}
+
+/// Who answered, as far as this host tells.
+enum By<'a> {
+    /// A rule of this host.
+    Rule(&'a Group),
+    /// This host itself, which knows no link-layer address of the next hop.
+    Neighbour,
+    /// Another host, or a box on the path.
+    Another,
+}
+
+/// Connects to a place that errors answered.
+struct Rejected<'a> {
+    place: &'a UnansweredSyns<'a>,
+    by: By<'a>,
+    /// The error that most met, where its name is known.
+    error: Option<&'a str>,
+    /// Those that met one.
+    failed: Vec<&'a Conn>,
+    /// Those besides that nothing answered at all: ICMP messages are rationed.
+    silent: u64,
+    tried: u64,
+}
+
+impl<'a> Rejected<'a> {
+    fn of(place: &'a UnansweredSyns<'a>) -> Option<Rejected<'a>> {
+        let failed = place.unreachable();
+        let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
+        for error in failed.iter().filter_map(|c| c.unreachable()) {
+            *errors.entry(error).or_default() += 1;
+        }
+        let error = errors.into_iter().max_by_key(|(_, n)| *n);
+        let dropped = place.dropped.iter().copied().max_by_key(|g| g.count);
+        let of_neighbour = |g: &Group| g.reason.as_deref().is_some_and(|r| r.starts_with("NEIGH_"));
+        let by = match dropped {
+            Some(group) if group.is_for("NETFILTER_DROP") => By::Rule(group),
+            Some(group) if of_neighbour(group) => By::Neighbour,
+            _ => By::Another,
+        };
+        (!failed.is_empty()).then(|| Rejected {
+            by,
+            error: error.map(|(name, _)| name),
+            silent: place.times.silent(),
+            tried: place.times.total() + failed.len() as u64,
+            failed,
+            place,
+        })
+    }
+
+    /// Those that met an error, and those that nothing answered.
+    fn in_vain(&self) -> u64 {
+        self.failed.len() as u64 + self.silent
+    }
+
+    fn took_ns(&self) -> u64 {
+        let took = self.failed.iter();
+        let took = took.filter_map(|c| Some(c.ended_ns?.saturating_sub(c.start_ns)));
+        median(&mut took.collect::<Vec<_>>()).unwrap_or(0)
+    }
+
+    /// The namespace of the callers.
+    fn netns(&self) -> u32 {
+        self.failed.first().map_or(0, |c| c.netns)
+    }
+
+    /// The callers, in the namespace of the rule or their own.
+    fn scope(&self) -> Scope {
+        let netns = match self.by {
+            By::Rule(group) => group.netns,
+            By::Neighbour | By::Another => self.netns(),
+        };
+        let mut pids: Vec<u32> = self.failed.iter().filter_map(|c| c.pid).collect();
+        pids.sort_unstable();
+        pids.dedup();
+        let first = self.failed.iter().find(|c| c.pid.is_some());
+        Scope {
+            netns: self.place.story.netns(netns),
+            listener: self.place.at.to_string(),
+            role: Role::Client,
+            pid: first.and_then(|c| c.pid),
+            pids,
+            comm: first.and_then(|c| Some(c.comm.as_deref()?.to_string())),
+            ..Scope::default()
+        }
+    }
+}
+
+fn judge(place: &UnansweredSyns) -> Option<Finding> {
+    let rejected = Rejected::of(place).filter(|_| place.is_rejected())?;
+    let (story, at, n, of) = (place.story, place.at, rejected.in_vain(), rejected.tried);
+    if n < MIN_FAILED || (n as f64) < MIN_SHARE * of as f64 {
+        return None;
+    }
+    let scope = rejected.scope();
+    let (title, fix) = told(&rejected);
+    let short = [
+        format!("Connects to {at} are rejected."),
+        format!("Find who rejects connects to {at}."),
+    ];
+    let clients = story.all(&place.clients).map(|(_, c)| c);
+    let in_vain = clients.filter(|c| c.failed() && c.refused.is_none());
+    let [short_title, short_fix] = short;
+    let case = Case::new(story, CAUSE, scope.clone())
+        .title([title, short_title])
+        .fix([fix, short_fix])
+        .affects(impact(&rejected), Lost::outages(story, in_vain))
+        .because(match rejected.error {
+            Some(_) => "the kernel says by which error the connects ended, and no reset came",
+            None => "the connects ended at once without a reset, and ICMP messages came",
+        })
+        .at_most(
+            Level::Medium,
+            matches!(rejected.by, By::Another),
+            "who sent the ICMP messages was not seen on this host",
+        )
+        .steps(steps(&rejected))
+        .checks(counted(&rejected))
+        .rules_out(ruled_out(&rejected))
+        .advise([advice(&rejected, &scope)]);
+    Some(case.verify(format!(
+        "`tcpwhy trace connects --addr {}` shows no error, and connects to {at} succeed.",
+        at.addr
+    )))
+}
+
+/// Title and fix.
+fn told(rejected: &Rejected) -> (String, String) {
+    let at = rejected.place.at;
+    let (n, of) = (count(rejected.in_vain()), count(rejected.tried));
+    let error = rejected.error.map_or(String::new(), |e| format!(" ({e})"));
+    let failed = format!("{n} of {of} connects failed{error}");
+    match rejected.by {
+        By::Rule(_) => (
+            format!("A firewall here rejects connects to {at}: {failed}."),
+            format!("Find the rule here that rejects {at}; a Service without endpoints has one."),
+        ),
+        By::Neighbour => (
+            format!("The next hop to {at} does not answer ARP: {failed}."),
+            format!("Bring up the host or router on the way to {}.", at.addr),
+        ),
+        By::Another => (
+            format!("ICMP says that {at} is unreachable: {failed}."),
+            format!("Find who sends ICMP for {at}: a firewall that rejects, or no route."),
+        ),
+    }
+}
+
+fn impact(rejected: &Rejected) -> Impact {
+    let (n, of) = (rejected.in_vain(), rejected.tried);
+    let says = format!(
+        "{} of {} ({}) failed, {} of them told so after {} (median).",
+        count(n),
+        plural(of, "connect"),
+        percent(n as f64 / of as f64),
+        count(rejected.failed.len() as u64),
+        duration(rejected.took_ns())
+    );
+    Impact::of(n, of, "connections", says)
+}
+
+fn steps(rejected: &Rejected) -> Vec<Step> {
+    let place = rejected.place;
+    let error = rejected
+        .error
+        .unwrap_or("an error that its program had fetched");
+    let rows = rejected.failed.iter();
+    let rows = rows.filter_map(|c| c.close_row.map(RowRef::from));
+    let n = rejected.failed.len() as u64;
+    let failed = Quantity::of(n, "connect() attempt").rows(rows.take(SHOWN_ROWS));
+    let gave_up = Quantity::count(rejected.silent).rows(place.times.rows.iter().copied());
+    let after = duration(rejected.took_ns());
+    let mut steps = vec![say!(
+        "{failed} ended with {error} after {after} (median), and no reset answered; {gave_up} more got \
+         no answer: ICMP messages are rationed.",
+        failed,
+        gave_up
+    )];
+    if place.drops_here() > 0 {
+        steps.push(place.drops_step(place.dropped.iter().copied()));
+    }
+    let netns = rejected.netns();
+    let rise = place.story.counters.rise(netns, counter::IN_DEST_UNREACHS);
+    if rise.by > 0 {
+        let of = namespace(&place.story.netns(netns));
+        let icmp = Quantity::of(rise.by, "ICMP message").rows(rise.rows());
+        steps.push(say!(
+            "{of} got {icmp} that something is unreachable (InDestUnreachs).",
+            icmp
+        ));
+    }
+    steps
+}
+
+/// What ICMP told, this host counted; for IPv6 elsewhere.
+fn counted(rejected: &Rejected) -> Option<Check> {
+    let (story, netns) = (rejected.place.story, rejected.netns());
+    let known = rejected.failed.iter().all(|c| c.family == 4) && story.counters.covers(netns);
+    let counted = story.counters.rise(netns, counter::IN_DEST_UNREACHS).by;
+    let formula = "ICMP messages to the callers' namespace (InDestUnreachs) ≥ connects that failed";
+    let ended = rejected.failed.len() as u64;
+    known.then(|| at_least(formula, ended, counted, "messages"))
+}
+
+fn ruled_out(rejected: &Rejected) -> [RuledOut; 2] {
+    let place = rejected.place;
+    let clients = place.story.all(&place.clients).map(|(_, c)| c);
+    let resets = clients.filter(|c| c.refused.is_some()).count() as u64;
+    let told = Quantity::of(rejected.failed.len() as u64, "connect");
+    [
+        RuledOut::by(
+            Id::INJECTED_RESET,
+            say!(
+                "{refused} of the connects to it got a reset",
+                refused = Quantity::count(resets)
+            ),
+        ),
+        RuledOut::by(
+            Id::PATH_DROPS_SYN,
+            say!("an error answered {told}: the SYNs were not lost", told),
+        ),
+    ]
+}
+
+fn advice(rejected: &Rejected, scope: &Scope) -> Advice {
+    let at = rejected.place.at;
+    let look = match rejected.by {
+        By::Rule(_) => "nft -a list ruleset".into(),
+        By::Neighbour => format!("ip neigh get {}", at.addr),
+        By::Another => format!("tcpdump -ni any 'icmp and host {}'", at.addr),
+    };
+    let advice = match rejected.by {
+        By::Rule(group) => Advice::to(format!(
+            "Find the rule that rejects {at}. For a Service of Kubernetes start what should stand \
+             behind it (`kubectl get endpointslices`)."
+        ))
+        .at(format!(
+            "{}; `iptables-save -c` where rules were made by iptables",
+            namespace(&scope.netns)
+        ))
+        .change(Change::AllowSyns {
+            netns: group.netns,
+            at: at.to_string(),
+        }),
+        By::Neighbour => Advice::to(format!(
+            "See whether {}, or the router before it, is up, in the same network, and answers ARP or \
+             neighbour discovery.",
+            at.addr
+        ))
+        .at("the host or router that should answer")
+        .change(Change::RepairPath {
+            from: namespace(&scope.netns),
+            to: at.addr.to_string(),
+        }),
+        By::Another => Advice::to(
+            "Find who sends the ICMP messages and why: a rule that rejects, a Service without \
+             endpoints, a missing route, a host that is down behind its router.",
+        )
+        .at("the sender of the ICMP messages")
+        .change(Change::PassSyns { at: at.to_string() }),
+    };
+    advice
+        .by(command_in(&scope.netns, &look))
+        .risk("It may be meant: then correct the address that the clients use.")
+        .effect(format!(
+            "The {} are answered.",
+            plural(rejected.in_vain(), "connect")
+        ))
+}

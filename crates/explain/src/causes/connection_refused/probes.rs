@@ -1,0 +1,100 @@
+//! Whether those who are refused are probes: then nobody misses what does not listen.
+
+use ahash::AHashSet;
+use analysis::stats::median;
+use analysis::words::{count, plural};
+
+use crate::places::refusals::Refusals;
+use crate::vocabulary::*;
+
+/// Gaps of a timer that fires at a fixed interval are alike, but for so much.
+const REGULAR: f64 = 0.2;
+/// Of gaps so many must be alike: a probe may be late now and then.
+const MOST: f64 = 0.8;
+/// Health checks come once a second or slower; several clients that reconnect come by turns, ns.
+const SLOW_NS: u64 = 900_000_000;
+
+/// Why they are probes; `None` when somebody may miss the service.
+pub(super) fn why(place: &Refusals) -> Option<&'static str> {
+    if place.ids.is_empty() {
+        let unheard = !was_listening(place);
+        return unheard.then_some(
+            "no process of this host tried, and nothing listened there: probes of a closed port",
+        );
+    }
+    let gap_ns = interval_ns(place)?;
+    let asks = !reached(place) && (gap_ns >= SLOW_NS || others_serve(place));
+    asks.then_some(
+        "nobody reached it while it was recorded, and it is asked at a fixed interval: health checks of \
+         what is down",
+    )
+}
+
+/// A socket stopped listening there, or began to.
+fn was_listening(place: &Refusals) -> bool {
+    let mut groups = place.groups.iter();
+    let listeners = &place.story.listeners;
+    groups.any(|g| listeners.taking(g.netns, place.at, g.family).is_some())
+}
+
+/// Whether a program of this host had a connection to it.
+fn reached(place: &Refusals) -> bool {
+    let mut conns = place.story.conns.iter();
+    let callers: AHashSet<u32> = place.clients().map(|c| c.netns).collect();
+    conns.any(|c| {
+        let stood =
+            c.side != Side::Accepted && matches!(c.outcome, Outcome::Open | Outcome::Closed);
+        stood && c.remote == place.at && callers.contains(&c.netns)
+    })
+}
+
+/// Whether its callers have connections to the same port elsewhere.
+fn others_serve(place: &Refusals) -> bool {
+    let callers: AHashSet<_> = place.clients().map(|c| (c.netns, c.pid)).collect();
+    let mut conns = place.story.conns.iter();
+    conns.any(|c| {
+        let established = c.side == Side::Opened && c.established_ns.is_some();
+        let same = c.remote.port == place.at.port && c.remote != place.at;
+        established && same && callers.contains(&(c.netns, c.pid))
+    })
+}
+
+/// The fixed interval at which connect() is called, ns; `None` when it is called as it comes.
+fn interval_ns(place: &Refusals) -> Option<u64> {
+    let mut began: Vec<u64> = place.clients().map(|c| c.start_ns).collect();
+    began.sort_unstable();
+    let gaps = began.windows(2).map(|w| w[1].saturating_sub(w[0]));
+    let gaps: Vec<u64> = gaps.collect();
+    let usual = median(&mut gaps.clone())?;
+    let alike = gaps
+        .iter()
+        .filter(|gap| gap.abs_diff(usual) as f64 <= REGULAR * usual as f64);
+    (alike.count() as f64 >= MOST * gaps.len() as f64).then_some(usual)
+}
+
+pub(super) fn title(place: &Refusals) -> [String; 2] {
+    let (at, n) = (place.at, place.refused());
+    let remotes: AHashSet<_> = place.groups.iter().flat_map(|g| &g.remotes).collect();
+    let from = match remotes.len() {
+        0 => String::new(),
+        n => format!(" from {}", plural(n as u64, "address")),
+    };
+    [
+        format!(
+            "Probes of a closed port: {at} refused {} connects{from}.",
+            count(n)
+        ),
+        format!(
+            "Probes of a closed port: {at} refused {} connects.",
+            count(n)
+        ),
+    ]
+}
+
+pub(super) fn fix(place: &Refusals) -> [String; 2] {
+    let at = place.at;
+    [
+        format!("Nothing, unless a service should listen on {at}."),
+        "Nothing, unless a service should listen there.".into(),
+    ]
+}

@@ -1,0 +1,253 @@
+//! Short connections over a path that loses packets: samples hardly show them, but each tells at its end how much
+//! it retransmitted.
+
+use std::collections::BTreeMap;
+
+use ahash::AHashSet;
+use analysis::words::{count, plural, rounded};
+use analysis::{Way, What};
+use recording::Addr;
+
+use super::{CAUSE, MIN_LOST, percent_of_loss};
+use crate::finding::RuledOut;
+use crate::vocabulary::*;
+
+/// What is retransmitted is not always lost: below this share it may have been late.
+const MIN_SHARE: f64 = 0.01;
+/// SYNs and data must have been lost, so often each.
+const MIN_EACH: u64 = 5;
+/// A path that loses packets of any kind loses both alike, within this factor: a SYN is also retransmitted
+/// when its answer was lost, and of data that an ACK covers it is not.
+const ALIKE: f64 = 4.0;
+/// What sends more is a transfer, which samples tell more of, bytes.
+const SHORT: u64 = 64 * 1024;
+/// Parts of the recording, of which half must have losses.
+const PARTS: u64 = 10;
+/// Of what is lost, this host may have dropped so much.
+const MOST_HERE: f64 = 0.1;
+
+/// The short connections between two addresses.
+pub(super) struct Short<'a> {
+    story: &'a Story,
+    netns: u32,
+    from: Addr,
+    to: Addr,
+    conns: Vec<&'a Conn>,
+    /// SYNs retransmitted, and sent.
+    syns: (u64, u64),
+    /// Segments retransmitted over connections that moved something, and sent.
+    data: (u64, u64),
+    /// Packets of these that this host dropped.
+    dropped: u64,
+}
+
+/// It was seen to begin here, and is no transfer. One that waits for its SYN may well have been sampled.
+fn is_short(conn: &Conn) -> bool {
+    conn.side == Side::Opened && conn.bytes_acked < SHORT && !conn.remote.is_loopback()
+}
+
+pub(super) fn places(story: &Story) -> Vec<Short<'_>> {
+    let mut places: BTreeMap<(u32, Addr, Addr), Vec<&Conn>> = BTreeMap::new();
+    for conn in story.conns.iter().filter(|c| is_short(c)) {
+        let key = (conn.netns, conn.local.addr, conn.remote.addr);
+        places.entry(key).or_default().push(conn);
+    }
+    let places = places
+        .into_iter()
+        .map(|((netns, from, to), conns)| Short::of(story, netns, from, to, conns));
+    places.filter(Short::is_lossy).collect()
+}
+
+impl<'a> Short<'a> {
+    fn of(story: &'a Story, netns: u32, from: Addr, to: Addr, conns: Vec<&'a Conn>) -> Short<'a> {
+        let sum = |of: &dyn Fn(&Conn) -> u64| conns.iter().map(|c| of(c)).sum::<u64>();
+        let syns_again = sum(&|c| c.syn_retries.into());
+        // One whose server has dropped its last ACK retransmits in vain.
+        let moved = |c: &Conn| c.bytes_acked > 0 || c.bytes_received > 0;
+        let again = sum(&|c| if moved(c) { c.retransmits.into() } else { 0 });
+        let segments = sum(&|c| {
+            if moved(c) {
+                c.bytes_acked / u64::from(c.mss.max(536)) + 2
+            } else {
+                0
+            }
+        });
+        let to_it = story.packets.all().iter();
+        let to_it = to_it.filter(|g| g.what == What::SynDropped && g.local.addr == to);
+        let syns_dropped: u64 = to_it.map(|g| g.count).sum();
+        Short {
+            story,
+            netns,
+            from,
+            to,
+            syns: (syns_again, conns.len() as u64 + syns_again),
+            data: (again, segments + again),
+            dropped: syns_dropped + sum(&|c| story.transfers.dropped(c)),
+            conns,
+        }
+    }
+
+    fn suffering(&self) -> impl Iterator<Item = &'a Conn> + Clone + '_ {
+        let all = self.conns.iter().copied();
+        all.filter(|c| c.syn_retries > 0 || c.retransmits > 0)
+    }
+
+    fn lost(&self) -> u64 {
+        self.syns.0 + self.data.0
+    }
+
+    fn share(&self) -> f64 {
+        self.lost() as f64 / (self.syns.1 + self.data.1).max(1) as f64
+    }
+
+    fn is_lossy(&self) -> bool {
+        let each = self.syns.0 >= MIN_EACH && self.data.0 >= MIN_EACH;
+        let enough = self.lost() >= MIN_LOST && self.share() >= MIN_SHARE;
+        let elsewhere = self.dropped as f64 <= MOST_HERE * self.lost() as f64;
+        each && enough
+            && self.loses_data()
+            && elsewhere
+            && self.is_spread()
+            && self.listeners_drop() == 0
+    }
+
+    /// Where data is lost to far fewer connections than SYNs, it is `path-drops-syn`.
+    fn loses_data(&self) -> bool {
+        let retried = self.suffering().filter(|c| c.syn_retries > 0).count();
+        let resent = self.suffering().filter(|c| c.retransmits > 0).count();
+        resent * 2 > retried
+    }
+
+    /// Whether it went on for as long as there were connections.
+    fn is_spread(&self) -> bool {
+        let (start, end) = (self.story.start_ns, self.story.end_ns);
+        let part_ns = (end.saturating_sub(start) / PARTS).max(1);
+        let part = |c: &Conn| c.start_ns.saturating_sub(start) / part_ns;
+        let all: AHashSet<u64> = self.conns.iter().map(|c| part(c)).collect();
+        let lossy: AHashSet<u64> = self.suffering().map(part).collect();
+        lossy.len() * 2 >= all.len() && lossy.len() > 2
+    }
+
+    /// What listeners of this host dropped themselves, of those that were connected to.
+    fn listeners_drop(&self) -> u64 {
+        let listeners: AHashSet<u32> = self.conns.iter().filter_map(|c| c.listener).collect();
+        let all = listeners
+            .iter()
+            .filter_map(|i| self.story.listeners.all.get(*i as usize));
+        all.filter_map(|l| l.drops()).sum()
+    }
+
+    /// The way that its packets take.
+    pub(super) fn way(&self) -> Way {
+        (self.netns, self.from, self.to)
+    }
+
+    fn name(&self) -> String {
+        format!("{} → {}", self.from, self.to)
+    }
+}
+
+pub(super) fn judge(short: &Short) -> Finding {
+    let (story, to) = (short.story, short.to);
+    let (name, p) = (short.name(), percent_of_loss(short.share()));
+    let (n, of) = (short.suffering().count() as u64, short.conns.len() as u64);
+    let scope = Scope {
+        netns: story.netns(short.netns),
+        resource: Some(format!("path {name}")),
+        role: Role::Client,
+        ..owners(story, short.suffering())
+    };
+    let says = format!(
+        "{} of {} retransmitted a SYN or data; a SYN costs its connect 1 s or more.",
+        count(n),
+        plural(of, "short connection")
+    );
+    let late = short.suffering().filter(|c| c.syn_retries > 0);
+    let sent = short.syns.1 + short.data.1;
+    let advice = repair_path(&scope.netns, short.from, to)
+        .effect("Connects take a round trip, and answers come without a timer's wait.");
+    Case::new(story, CAUSE, scope)
+        .title([
+            format!("The path {name} loses {p} of the packets of short connections, SYNs and data alike."),
+            format!("The path {name} loses {p} of the packets, SYNs and data."),
+            format!("The path to {to} loses {p} of the packets."),
+        ])
+        .fix([
+            format!("Find the link that drops between {} and {to}.", short.from),
+            "Find the link on the path that drops.".into(),
+        ])
+        .affects(
+            Impact::of(n, of, "connections", says),
+            Lost::connects(story, late).happened(short.lost(), sent),
+        )
+        .because("SYNs and data were retransmitted alike, and this host dropped next to none of them")
+        .at_most(
+            Level::Medium,
+            true,
+            "too short to be sampled: whether the peer had got some already was not seen",
+        )
+        .at_most(
+            Level::Low,
+            !story.health.sees(&SourceName::Drops),
+            "this kernel does not tell what it drops itself",
+        )
+        .steps([evidence(short)])
+        .checks([alike(short)])
+        .rules_out(ruled_out(short))
+        .advise([advice])
+        .verify(format!(
+            "`nstat -az TcpExtTCPSynRetrans TcpRetransSegs` hardly rise while {to} is connected to."
+        ))
+}
+
+fn evidence(short: &Short) -> Step {
+    let retried = short.suffering().filter(|c| c.syn_retries > 0);
+    let resent = short.suffering().filter(|c| c.retransmits > 0);
+    let first = retried.filter_map(|c| c.first_retry.map(RowRef::from));
+    let ends = resent.filter_map(|c| c.close_row.map(RowRef::from));
+    say!(
+        "Of {syns} {syns_again} were retransmitted ({syn_share}), of about {segments} of data {data_again} \
+         ({data_share}).",
+        syns = Quantity::of(short.syns.1, "SYN"),
+        syns_again = Quantity::count(short.syns.0).rows(first.take(SHOWN_ROWS)),
+        syn_share = Quantity::share(share(short.syns)),
+        segments = Quantity::of(short.data.1, "segment"),
+        data_again = Quantity::count(short.data.0).rows(ends.take(SHOWN_ROWS)),
+        data_share = Quantity::share(share(short.data))
+    )
+}
+
+fn share((part, of): (u64, u64)) -> f64 {
+    part as f64 / of.max(1) as f64
+}
+
+/// What drops SYNs only, or data only, does not come out so.
+fn alike(short: &Short) -> Check {
+    let (syns, data) = (share(short.syns), share(short.data));
+    Check {
+        formula: "share of SYNs retransmitted = share of data segments retransmitted".into(),
+        expected: rounded(syns * 100.0),
+        measured: rounded(data * 100.0),
+        unit: "%".into(),
+        agrees: syns <= data * ALIKE && data <= syns * ALIKE,
+        tolerance: "a quarter to four times: a SYN also when its answer was lost".into(),
+    }
+}
+
+fn ruled_out(short: &Short) -> [RuledOut; 2] {
+    let data_again = Quantity::of(short.data.0, "data segment");
+    let dropped_here = Quantity::of(short.dropped, "packet");
+    [
+        RuledOut::by(
+            Id::PATH_DROPS_SYN,
+            say!("{data_again} were retransmitted as well", data_again),
+        ),
+        RuledOut::by(
+            Id::QDISC_DROP,
+            say!(
+                "this host dropped {dropped_here} of these connections",
+                dropped_here
+            ),
+        ),
+    ]
+}
