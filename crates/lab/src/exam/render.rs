@@ -73,7 +73,7 @@ fn write_text(text: &mut String, exam: &Exam) -> fmt::Result {
         writeln!(text, "{}", score_line(score))?;
     }
     for (line, runs) in beside(exam) {
-        writeln!(text, "beside    {line} ({runs} of its runs)")?;
+        writeln!(text, "beside    {line} (in {runs} of its runs)")?;
     }
     let wrong = exam.sittings.iter().filter(|s| !s.passed);
     for s in wrong {
@@ -179,7 +179,7 @@ fn write_markdown(page: &mut String, exam: &Exam) -> fmt::Result {
         writeln!(page, "\nWhat was found and not planted:\n")?;
     }
     for (line, runs) in beside {
-        writeln!(page, "- {line} ({runs} runs)")?;
+        writeln!(page, "- {line} (in {runs} of its runs)")?;
     }
     let wrong: Vec<_> = exam.sittings.iter().filter(|s| !s.passed).collect();
     if !wrong.is_empty() {
@@ -251,7 +251,7 @@ mod tests {
             text.contains("MISSED   94.7 % (bar 95 %)  18 of 19  findings, the first and all"),
             "{text}"
         );
-        assert!(text.contains("beside    plants-path-loss: qdisc-drop (1 of its runs)"));
+        assert!(text.contains("beside    plants-path-loss: qdisc-drop (in 1 of its runs)"));
         assert!(text.contains("wrong     plants-path-loss --seed 1: not so"));
         assert!(text.ends_with("21 runs, the longest 7.5 s\nFAILED\n"));
         assert_eq!(
