@@ -518,7 +518,7 @@ SEC("tp_btf/inet_sock_set_state")
 int on_state(u64 *ctx)
 {
 	struct sock *sk = (struct sock *)ctx[0];
-	u32 old = ctx[1], new = ctx[2];
+	u32 to = ctx[2];
 	struct tw_listening at = {};
 	struct tw_requests *r;
 	struct end *e;
@@ -526,15 +526,14 @@ int on_state(u64 *ctx)
 
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return 0;
-	if (old == TCP_LISTEN || new == TCP_LISTEN) {
+	if (to == TCP_LISTEN) {
+		/* It stays when this one goes: others may listen there, too. */
 		at.netns = sk->__sk_common.skc_net.net->ns.inum;
 		at.port = sk->__sk_common.skc_num;
-		/* One of several that share the port may go: those that are left say so again. */
-		if (new == TCP_LISTEN)
-			bpf_map_update_elem(&listening, &at, &one, BPF_ANY);
+		bpf_map_update_elem(&listening, &at, &one, BPF_ANY);
 		return 0;
 	}
-	if (new != TCP_CLOSE &&new != TCP_FIN_WAIT1 &&new != TCP_LAST_ACK)
+	if (to != TCP_CLOSE && to != TCP_FIN_WAIT1 && to != TCP_LAST_ACK)
 		return 0;
 	e = bpf_sk_storage_get(&ends, sk, NULL, 0);
 	if (!e || e->at == AT_END)
