@@ -556,5 +556,8 @@ fn a_part_that_does_not_exist_is_said() {
     let output = crate::common::run(&["record", "--with", "wait"]);
     let error = stderr(&output);
     assert_eq!(output.status.code(), Some(2));
-    assert!(error.contains("waits, threads, requests, profile"), "{error}");
+    assert!(
+        error.contains("waits, threads, requests, profile"),
+        "{error}"
+    );
 }

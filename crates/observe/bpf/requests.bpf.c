@@ -298,6 +298,13 @@ static __always_inline bool begins(struct end *e, u32 role)
 	return e->answered;
 }
 
+/* Full segments wait to be sent, for a window: what is sent and not yet acknowledged holds nobody back, nor
+ * does less than a segment, which waits for more to be written. */
+static __always_inline bool unsent(const struct tcp_sock *tp)
+{
+	return (s32)(tp->write_seq - tp->snd_nxt) >= (s32)tp->mss_cache;
+}
+
 /* Data is in flight, or waits to be. */
 static __always_inline bool in_flight(const struct tcp_sock *tp)
 {
@@ -328,9 +335,9 @@ static __always_inline void answer(struct end *e, struct sock *sk, const struct 
 		return;
 	case AT_SENT:
 		e->overlapped |= e->early && now - e->since >= APART_NS;
-		if (in_flight(tp)) {
+		if (unsent(tp)) {
 			pass(e, TW_PART_SEND, now);
-		} else if (now - e->since >= PUSH_NS) {
+		} else if (!in_flight(tp) && now - e->since >= PUSH_NS) {
 			count_push(e, sk);
 		} else {
 			pass(e, TW_PART_THINK, now);
@@ -348,7 +355,7 @@ static __always_inline void ask(struct end *e, struct sock *sk, const struct tcp
 	case AT_NOTHING:
 		break;
 	case AT_AWAIT:
-		pass(e, in_flight(tp) ? TW_PART_SEND : TW_PART_THINK, bpf_ktime_get_ns());
+		pass(e, unsent(tp) ? TW_PART_SEND : TW_PART_THINK, bpf_ktime_get_ns());
 		return;
 	case AT_UNREAD:
 		e->overlapped = 1;

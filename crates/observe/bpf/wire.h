@@ -464,7 +464,7 @@ enum tw_part {
 	TW_PART_RECEIVE, /* more of the message was on its way */
 	TW_PART_THINK, /* all was read: our application worked on it, or wrote the next piece */
 	TW_PART_AWAIT, /* the answer was awaited: network and peer */
-	TW_PART_SEND, /* between two writes of a message, with data in flight */
+	TW_PART_SEND, /* between two writes of a message, with full segments not yet sent */
 	TW_PART_REPAIR, /* until what we had sent was retransmitted */
 	TW_PARTS,
 };

@@ -67,7 +67,7 @@ pub struct Parts {
     pub think: f64,
     /// The answer was awaited: network and peer.
     pub awaited: f64,
-    /// Between two writes of a message, with data in flight.
+    /// Between two writes of a message, with full segments not yet sent: windows and buffers held them back.
     pub send: f64,
     /// Until what we had sent was retransmitted.
     pub repair: f64,

@@ -39,7 +39,7 @@ table! {
         think_ns: u64, Ns;
         /// A client awaited the answer: network and peer.
         await_ns: u64, Ns;
-        /// Between two writes of a message, with data in flight.
+        /// Between two writes of a message, with full segments not yet sent: windows and buffers held them back.
         send_ns: u64, Ns;
         /// From a write until what was sent was retransmitted.
         repair_ns: u64, Ns;
