@@ -7,4 +7,5 @@ mod dependencies;
 mod fixtures;
 mod kernels;
 mod layout;
+mod parts;
 mod report;

@@ -99,12 +99,18 @@ impl<'a> Case<'a> {
         self
     }
 
-    /// A reason why it can be no more than `level`, if it holds.
-    pub fn at_most(mut self, level: Level, if_so: bool, why: &str) -> Self {
-        if if_so {
-            self.finding.confidence.at_most(level, why);
-        }
+    /// A reason why it can be no more than `level`.
+    pub fn at_most(mut self, level: Level, why: &str) -> Self {
+        self.finding.confidence.at_most(level, why);
         self
+    }
+
+    /// The same, where it holds.
+    pub fn at_most_if(self, level: Level, holds: bool, why: &str) -> Self {
+        match holds {
+            true => self.at_most(level, why),
+            false => self,
+        }
     }
 
     /// Sources that it rests on beside those that the cause needs.

@@ -15,7 +15,7 @@ use crate::{Error, Stop};
 const WORK: Duration = Duration::from_secs(120);
 
 /// What `explain` records by itself, and `record` when it is told to.
-const EXPLAINED: &str = "waits,threads,profile";
+pub const EXPLAINED: &str = "waits,threads,requests,profile";
 
 /// What to record, and where to.
 pub(crate) struct Recorded<'a> {

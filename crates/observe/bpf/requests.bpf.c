@@ -38,7 +38,7 @@ struct {
 	__uint(max_entries, 1 << 18); /* set anew before load */
 } ring SEC(".maps");
 
-enum { LOST_RING, LOST_SERVICE, LOST_KINDS };
+enum { LOST_RING, LOST_SERVICE, LOST_END, LOST_KINDS };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, u32);
@@ -117,8 +117,10 @@ static __always_inline struct end *end_of(struct end *e, struct sock *sk, const 
 		if (state == TCP_LISTEN || state == TCP_SYN_SENT)
 			return NULL;
 		e = bpf_sk_storage_get(&ends, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-		if (!e)
+		if (!e) {
+			count_lost(LOST_END);
 			return NULL;
+		}
 		meet(e, sk, tp);
 	}
 	return e->at == AT_END ? NULL : e;
@@ -546,13 +548,20 @@ int on_state(u64 *ctx)
 	if (!e || e->at == AT_END)
 		return 0;
 	switch (e->at) {
+	case AT_UNREAD:
+		/* A client need not read what has come. */
+		if (e->service.role == TW_ROLE_SERVER)
+			goto unanswered;
+		pass(e, TW_PART_UNREAD, bpf_ktime_get_ns());
+		count_exchange(e, sk);
+		break;
 	case AT_SENT:
 	case AT_READ:
 		count_exchange(e, sk);
 		break;
 	case AT_THINK:
 	case AT_AWAIT:
-	case AT_UNREAD:
+	unanswered:
 		r = requests_of(e);
 		if (r)
 			ADD(r->unanswered, e->weight);

@@ -1,6 +1,7 @@
 //! The account of time: where the time of the connections to each service went.
 
 mod exchange;
+mod exchanged;
 mod folded;
 mod ledger;
 mod requests;
@@ -12,11 +13,12 @@ use recording::SourceName;
 use serde::{Deserialize, Serialize};
 
 pub use exchange::{Slept, Slow};
+pub use exchanged::{add_requests, exchanged_ns, is_multiplexed};
 pub(crate) use folded::FoldedEnds;
 pub use folded::Forgotten;
 pub(crate) use ledger::Ledger;
 pub(crate) use requests::AllRequests;
-pub use requests::{Parts, Percentiles, Requests, Thinking, Whose, exchanged_ns, is_multiplexed};
+pub use requests::{Parts, Percentiles, Requests, Thinking, Whose};
 pub use state::{Role, Spent, State};
 
 use crate::bounded::{BoundedTree, Interest};

@@ -7,6 +7,7 @@ use recording::{Error, Recording, Timed};
 use serde::{Deserialize, Serialize};
 
 use super::exchange::Slow;
+use super::exchanged::{add_requests, exchanged_ns, is_multiplexed};
 use super::{Role, ServiceKey};
 use crate::bounded::{BoundedTree, Interest};
 use crate::place::Endpoint;
@@ -16,9 +17,6 @@ use crate::{Listener, Story, words};
 const MAX_SERVICES: usize = 1 << 14;
 /// Buckets of a histogram: more than any recorder writes, and few enough for one that was made to hurt.
 const MAX_BUCKETS: usize = 512;
-/// Where more than this share of the exchanges overlapped, or was not asked for, requests and answers
-/// cannot be told to belong together.
-const MULTIPLEXED: f64 = 0.05;
 
 /// The requests of one service on this host, and their answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -150,9 +148,7 @@ impl Thinking {
 /// One service as it comes together.
 #[derive(Debug, Default)]
 struct Sums {
-    requests: Requests,
-    overlapped: u64,
-    last_ns: u64,
+    all: Request,
     response: Histogram,
     think: Histogram,
     slowest: Vec<Exchange>,
@@ -161,10 +157,10 @@ struct Sums {
 /// By how long its exchanges took.
 impl Interest for Sums {
     fn interest(&self) -> u64 {
-        (self.requests.spent_s.total() * 1e9) as u64
+        exchanged_ns(&self.all)
     }
     fn counted(&self) -> u64 {
-        self.requests.exchanges
+        self.all.exchanges
     }
 }
 
@@ -202,34 +198,7 @@ impl AllRequests {
 
     fn add(&mut self, row: &Request) {
         let key = key(row.netns, &row.role, Endpoint::new(row.addr, row.port));
-        let sums = self.all.slot(key, Sums::default);
-        let r = &mut sums.requests;
-        let more = |sum: &mut u64, n: u64| *sum = sum.saturating_add(n);
-        more(&mut r.exchanges, row.exchanges);
-        more(&mut r.unanswered, row.unanswered);
-        more(&mut r.retransmits, row.retransmits);
-        more(&mut sums.overlapped, row.overlapped);
-        more(&mut sums.overlapped, row.pushed);
-        // What was under way before is told by the last row.
-        if let (Some(open), true) = (row.open, row.time_ns >= sums.last_ns) {
-            (r.open, sums.last_ns) = (open, row.time_ns);
-        }
-        let parts = &mut r.spent_s;
-        let (accept, unread, send) = (row.accept_ns, row.unread_ns, row.send_ns);
-        for (sum, ns) in [
-            (&mut parts.accept, accept),
-            (&mut parts.unread, unread),
-            (&mut parts.receive, row.receive_ns),
-            (&mut parts.think, row.think_ns),
-            (&mut parts.awaited, row.await_ns),
-            (&mut parts.send, send),
-            (&mut parts.repair, row.repair_ns),
-            (&mut r.thinking.alone, row.think_alone_ns),
-            (&mut r.thinking.cpu, row.think_cpu_ns),
-            (&mut r.thinking.runqueue, row.think_runqueue_ns),
-        ] {
-            *sum += ns as f64 / 1e9;
-        }
+        add_requests(&mut self.all.slot(key, Sums::default).all, row);
     }
 
     fn time(&mut self, row: &RequestTime) {
@@ -248,10 +217,7 @@ impl AllRequests {
             _ => Endpoint::new(row.remote_addr, row.remote_port),
         };
         let sums = self.all.slot(key(row.netns, &row.role, at), Sums::default);
-        sums.slowest.push(row);
-        sums.slowest
-            .sort_by_key(|x| std::cmp::Reverse(Slow::took_ns(x)));
-        sums.slowest.truncate(Slow::MOST);
+        sums.keep_slowest([row]);
     }
 
     /// Those of each service: a listener at any address has them at the address they came to.
@@ -278,73 +244,67 @@ impl Requests {
     }
 }
 
-/// The time of all exchanges of a row, ns: its parts.
-pub fn exchanged_ns(row: &Request) -> u64 {
-    [
-        row.accept_ns,
-        row.unread_ns,
-        row.receive_ns,
-        row.think_ns,
-        row.await_ns,
-        row.send_ns,
-        row.repair_ns,
-    ]
-    .into_iter()
-    .fold(0, u64::saturating_add)
-}
-
-/// Whether so many of a row's exchanges overlapped, or were not asked for, that requests and answers cannot be
-/// told to belong together.
-pub fn is_multiplexed(row: &Request) -> bool {
-    overlap(row.exchanges, row.overlapped.saturating_add(row.pushed))
-}
-
-fn overlap(exchanges: u64, overlapped: u64) -> bool {
-    overlapped as f64 > exchanges as f64 * MULTIPLEXED
-}
-
 impl Sums {
+    /// Adds those of the same service that came to another of its addresses.
     fn absorb(&mut self, other: &Sums) {
-        let (r, o) = (&mut self.requests, &other.requests);
-        r.exchanges = r.exchanges.saturating_add(o.exchanges);
-        r.unanswered = r.unanswered.saturating_add(o.unanswered);
-        r.retransmits = r.retransmits.saturating_add(o.retransmits);
-        r.open = r.open.saturating_add(o.open);
-        let (p, q) = (&mut r.spent_s, &o.spent_s);
-        p.accept += q.accept;
-        p.unread += q.unread;
-        p.receive += q.receive;
-        p.think += q.think;
-        p.awaited += q.awaited;
-        p.send += q.send;
-        p.repair += q.repair;
-        r.thinking.alone += o.thinking.alone;
-        r.thinking.cpu += o.thinking.cpu;
-        r.thinking.runqueue += o.thinking.runqueue;
-        self.overlapped = self.overlapped.saturating_add(other.overlapped);
+        let open = self
+            .all
+            .open
+            .unwrap_or(0)
+            .saturating_add(other.all.open.unwrap_or(0));
+        add_requests(&mut self.all, &other.all);
+        self.all.open = Some(open);
         self.response.absorb(&other.response);
         self.think.absorb(&other.think);
-        self.slowest.extend(other.slowest.iter().cloned());
+        self.keep_slowest(other.slowest.iter().cloned());
+    }
+
+    fn keep_slowest(&mut self, more: impl IntoIterator<Item = Exchange>) {
+        self.slowest.extend(more);
         self.slowest
             .sort_by_key(|x| std::cmp::Reverse(Slow::took_ns(x)));
         self.slowest.truncate(Slow::MOST);
     }
 
     fn told(self, story: &Story, role: Role) -> Requests {
-        let mut r = self.requests;
-        r.whose_s = r.spent_s.whose(role, r.exchanges, None);
-        r.multiplexed = overlap(r.exchanges, self.overlapped);
-        r.total_s = words::rounded(r.spent_s.total());
-        if !r.multiplexed {
-            r.response = self.response.percentiles();
-            r.think = match role {
-                Role::Server => self.think.percentiles(),
+        let all = &self.all;
+        let s = |ns: u64| words::rounded(ns as f64 / 1e9);
+        let spent_s = Parts {
+            accept: s(all.accept_ns),
+            unread: s(all.unread_ns),
+            receive: s(all.receive_ns),
+            think: s(all.think_ns),
+            awaited: s(all.await_ns),
+            send: s(all.send_ns),
+            repair: s(all.repair_ns),
+        };
+        let multiplexed = is_multiplexed(all);
+        let timed = |histogram: &Histogram| match multiplexed {
+            true => None,
+            false => histogram.percentiles(),
+        };
+        Requests {
+            exchanges: all.exchanges,
+            unanswered: all.unanswered,
+            open: all.open.unwrap_or(0),
+            multiplexed,
+            retransmits: all.retransmits,
+            total_s: s(exchanged_ns(all)),
+            spent_s,
+            whose_s: spent_s.whose(role, all.exchanges, None),
+            response: timed(&self.response),
+            think: match role {
+                Role::Server => timed(&self.think),
                 Role::Client | Role::Unknown => None,
-            };
+            },
+            round_trip_s: None,
+            thinking: Thinking {
+                alone: s(all.think_alone_ns),
+                cpu: s(all.think_cpu_ns),
+                runqueue: s(all.think_runqueue_ns),
+            },
+            slowest: self.slowest.iter().map(|x| Slow::of(story, x)).collect(),
         }
-        let slowest = self.slowest.iter();
-        r.slowest = slowest.map(|x| Slow::of(story, x)).collect();
-        r
     }
 }
 

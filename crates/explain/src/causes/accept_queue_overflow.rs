@@ -131,17 +131,17 @@ impl<'a> Overflow<'a> {
                     Quantity::of(samples, "sample")
                 ),
             })
-            .at_most(
+            .at_most_if(
                 Level::Medium,
                 standing.is_some(),
                 "nobody was seen to be turned away while recording",
             )
-            .at_most(
+            .at_most_if(
                 Level::Medium,
                 standing.is_none() && rose == 0,
                 "the counter ListenOverflows was not seen to rise; dropped ACKs show it",
             )
-            .at_most(
+            .at_most_if(
                 Level::Medium,
                 !sampled,
                 "the listener itself was not sampled",

@@ -284,12 +284,12 @@ fn judge(path: &Path) -> Option<Finding> {
             figure(f64::from(queue.rtt_us) / f64::from(queue.min_rtt_us)),
             Quantity::share(queue.loss())
         ))
-        .at_most(
+        .at_most_if(
             Level::Low,
             alone,
             "what sends little beside the transfers does not wait: the delay is their own",
         )
-        .at_most(
+        .at_most_if(
             Level::Medium,
             !path.whole(),
             "the receivers are not on this host: one that answers late looks the same from here",

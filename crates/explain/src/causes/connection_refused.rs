@@ -170,7 +170,6 @@ fn judge(place: &Refusals) -> Option<Finding> {
         )),
         (None, told) => case.at_most(
             Level::Medium,
-            true,
             match told {
                 true => {
                     "the server is not on this host: a firewall that rejects looks the same from here"
@@ -183,7 +182,7 @@ fn judge(place: &Refusals) -> Option<Finding> {
         ),
     };
     let case = case
-        .at_most(Level::Low, probes.is_some(), probes.unwrap_or_default())
+        .at_most_if(Level::Low, probes.is_some(), probes.unwrap_or_default())
         .rests_on(told_by)
         .steps(evidence::steps(place))
         .checks(checks(place))

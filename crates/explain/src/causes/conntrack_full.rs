@@ -122,7 +122,7 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
             place.times.lost(story, lost),
         )
         .because("the table counts the drops itself, and its entries are at the limit")
-        .at_most(
+        .at_most_if(
             Level::Medium,
             table.dropped > lost.saturating_mul(OTHERS),
             "most of what it dropped were other packets: a rule may have dropped these SYNs",

@@ -155,7 +155,7 @@ fn judge(waiter: &Waiter) -> Finding {
                 format!("Raise the CPU quota of cgroup {cgroup} to {more} CPUs."),
                 format!("Raise the CPU quota of its cgroup to {more} CPUs."),
             ])
-            .at_most(
+            .at_most_if(
                 Level::Medium,
                 !quota.certain,
                 "the only cgroup that was throttled; that the process is in it is not recorded \

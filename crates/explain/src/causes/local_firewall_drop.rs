@@ -133,7 +133,7 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
         ])
         .affects(place.impact(lost, passed), place.times.lost(story, lost))
         .because("the kernel says that its firewall dropped the SYNs, and where")
-        .at_most(
+        .at_most_if(
             Level::Medium,
             place.times.delayed.is_empty(),
             "the clients are not on this host: what it costs them was not seen",

@@ -140,7 +140,7 @@ fn judge(walk: &Walk) -> Finding {
             Quantity::of(all, &format!("{within} sample"))
         ))
         .rests_on(&[SourceName::ProfileSymbols, SourceName::Counters])
-        .at_most(
+        .at_most_if(
             Level::Medium,
             story.profile.folded > 0,
             "not every sample of the profile was kept",

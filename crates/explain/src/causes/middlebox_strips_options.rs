@@ -140,18 +140,15 @@ fn judge(place: &Stripped) -> Finding {
     let case = match (place.proven, place.here) {
         (0, None) => case.at_most(
             Level::Low,
-            true,
             "only the client is on this host: SYN cookies at the server, or its settings, look the same \
              from here",
         ),
         (0, Some(_)) if place.same_clients_keep() => case.at_most(
             Level::Medium,
-            true,
             "only the server is on this host, but the same clients have them on other connections",
         ),
         (0, Some(_)) => case.at_most(
             Level::Low,
-            true,
             "only the server is on this host: these clients may never have offered them",
         ),
         (n, _) => case.because(format!(
@@ -160,7 +157,7 @@ fn judge(place: &Stripped) -> Finding {
             plural(n, "connection")
         )),
     };
-    case.at_most(
+    case.at_most_if(
         Level::Low,
         place.all_older() && place.proven == 0,
         "all of them are older than the recording",

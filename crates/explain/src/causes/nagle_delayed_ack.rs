@@ -145,7 +145,7 @@ fn judge(sender: &Sender, waits: Option<&(u64, Vec<RowRef>)>) -> Finding {
             Lost::states(story, held, &[State::Path], 1.0),
         )
         .because("less than a segment was unsent although both windows had room")
-        .at_most(
+        .at_most_if(
             Level::Medium,
             peers.is_none(),
             "the peer is not on this host: that it delays its ACKs is inferred from the time",

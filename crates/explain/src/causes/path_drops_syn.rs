@@ -218,7 +218,6 @@ fn judge(silent: &UnansweredSyns) -> Option<Finding> {
             ])
             .at_most(
                 Level::Low,
-                true,
                 "the server is not on this host: a full queue or a firewall there looks the same",
             ),
     };

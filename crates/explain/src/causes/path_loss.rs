@@ -174,7 +174,7 @@ fn judge(path: &Path) -> Option<Finding> {
             percent(empty),
             count(losses.dropped)
         ))
-        .at_most(
+        .at_most_if(
             Level::Medium,
             !path.whole(),
             "the receivers are not on this host: what their host drops looks the same from here",

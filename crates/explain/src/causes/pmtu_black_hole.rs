@@ -258,22 +258,22 @@ fn judge(hole: &BlackHole) -> Finding {
             "what is full-size failed {} times in a row and more, while small packets passed",
             least.unwrap_or(0)
         ))
-        .at_most(
+        .at_most_if(
             Level::Medium,
             !path.whole(),
             "the receivers are not on this host: that they got nothing is inferred",
         )
-        .at_most(
+        .at_most_if(
             Level::Medium,
             hole.hung.len() == 1,
             "only one connection hangs",
         )
-        .at_most(
+        .at_most_if(
             Level::Medium,
             older,
             "most of the timeouts were before the recording: what passed meanwhile is not known",
         )
-        .at_most(
+        .at_most_if(
             Level::Low,
             older && hole.hung.len() == 1,
             "one connection that hung before the recording may have been given up by its peer",

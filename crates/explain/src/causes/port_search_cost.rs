@@ -113,7 +113,7 @@ fn judge(to: &Destination) -> Option<Finding> {
             SourceName::ProfileSymbols,
             SourceName::Ports,
         ])
-        .at_most(
+        .at_most_if(
             Level::Medium,
             story.profile.folded > 0,
             "not every sample of the profile was kept",

@@ -274,7 +274,7 @@ fn judge(egress: &Egress) -> Option<Finding> {
             "the kernel gives {} as the reason of each drop, with the connection",
             egress.reason()
         ))
-        .at_most(
+        .at_most_if(
             Level::Medium,
             egress.device().is_none(),
             &format!("which of {interfaces} interfaces it is the recording does not tell"),

@@ -158,7 +158,7 @@ fn judge(reader: &Reader) -> Finding {
             reader.lost(),
         )
         .because("the receive queue held unread data in nearly every sample")
-        .at_most(
+        .at_most_if(
             Level::Medium,
             sends.is_empty(),
             "the senders are not on this host: that they wait is inferred from the window",

@@ -100,7 +100,7 @@ fn judge(cookies: &Cookies) -> Finding {
             "the making of {n} was not seen; the kernel's count of accepted cookies covers them"
         );
         case = match seen.is_empty() {
-            true => case.at_most(Level::Medium, true, &why),
+            true => case.at_most(Level::Medium, &why),
             false => case.because(why),
         };
     }

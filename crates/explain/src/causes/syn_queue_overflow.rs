@@ -153,21 +153,21 @@ impl<'a> Overflow<'a> {
             "drops at three quarters of tcp_max_syn_backlog have no counter of their own";
         let cookies = self.here.setting(sysctl::TCP_SYNCOOKIES);
         let mut case = match (self.full.by, cookies) {
-            (0, _) => case.at_most(Level::Medium, true, no_counter),
+            (0, _) => case.at_most(Level::Medium, no_counter),
             (n, Some(0)) => case.because(format!(
                 "TCPReqQFullDrop rises only when a SYN queue is full and cookies are off; it rose by {}",
                 count(n)
             )),
             (_, Some(_)) => {
-                case.at_most(Level::Medium, true, "cookies were on when the settings were read")
+                case.at_most(Level::Medium, "cookies were on when the settings were read")
             }
             (_, None) => {
-                case.at_most(Level::Medium, true, "the setting of tcp_syncookies was not read")
+                case.at_most(Level::Medium, "the setting of tcp_syncookies was not read")
             }
         };
         case = match self.here.listener.drops() {
             Some(own) => case.because(format!("the listener's own drops rose by {}", count(own))),
-            None => case.at_most(Level::Medium, true, "the listener itself was not sampled"),
+            None => case.at_most(Level::Medium, "the listener itself was not sampled"),
         };
         if self.times.total() > 0 {
             case = case.rests_on(&[SourceName::States, SourceName::Retransmits]);

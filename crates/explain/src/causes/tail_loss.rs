@@ -221,7 +221,7 @@ fn judge(path: &Path) -> Option<Finding> {
             Quantity::share(losses.tail_share()),
             Quantity::count(losses.dropped)
         ))
-        .at_most(
+        .at_most_if(
             Level::Medium,
             !path.whole(),
             "the receivers are not on this host: what their host drops looks the same from here",

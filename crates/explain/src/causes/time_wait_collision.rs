@@ -85,7 +85,7 @@ fn judge(case: &Collision) -> Option<Finding> {
             Lost::connects(case.story, case.hit())
                 .or(|| Lost::elsewhere(affected.saturating_mul(SYN_TIMEOUT_NS))),
         )
-        .at_most(
+        .at_most_if(
             Level::Medium,
             case.server.is_none(),
             "the server is not on this host: its TIME_WAIT sockets were not seen",

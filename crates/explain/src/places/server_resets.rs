@@ -128,7 +128,6 @@ impl<'a> ServerResets<'a> {
             true => case.because("the kernel says that it sent the resets, and why"),
             false => case.at_most(
                 Level::Medium,
-                true,
                 "this kernel gives no reason for a reset: it is told by the stack that sent it",
             ),
         };

@@ -8,7 +8,7 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapType, OpenObject, RingBuffer};
 use recording::{HealthKind, Source, SourceName, Verdict};
 
-use super::listening::listening;
+use super::listening::Listening;
 use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
 use crate::health::HealthLog;
@@ -65,9 +65,10 @@ const OTHERS: &[&[Program]] = &[
 /// The iterator over exchanges under way.
 const DUMP: &str = "dump";
 /// What is lost, by the key of the map.
-const LOSSES: [&str; 2] = [
+const LOSSES: [&str; 3] = [
     RING_FULL,
     "exchanges of more listeners and destinations than are counted",
+    "no memory at that moment to keep notes of a connection",
 ];
 
 /// The loaded programs.
@@ -76,6 +77,8 @@ pub struct Requests<'o> {
     /// Drop them to stop watching; what is in the ring stays.
     pub links: Vec<Link>,
     dump: Link,
+    /// Namespaces whose listeners are not known, and what that means.
+    unasked: Option<(u64, String)>,
     losses: [Count; LOSSES.len()],
     missed: Missed,
     lost: u64,
@@ -118,7 +121,8 @@ impl<'o> Requests<'o> {
             Err(e) => return Ok(Err(Verdict::Failed(bpf_error(&e)))),
         };
         // Known before the first data comes: then its end answers.
-        for (netns, port) in listening(&options.filter).unwrap_or_default() {
+        let listening = Listening::find(&options.filter);
+        for (netns, port) in listening.all {
             let key = [netns.to_ne_bytes(), u32::from(port).to_ne_bytes()].concat();
             let listening = &skel.maps.listening;
             listening
@@ -144,6 +148,11 @@ impl<'o> Requests<'o> {
             skel,
             links,
             dump,
+            unasked: listening.unasked.map(|(n, why)| {
+                let detail = "ends that listeners made before the recording are taken for clients, where these \
+                              could not be asked for";
+                (n, format!("{detail}: {why}"))
+            }),
             losses: Default::default(),
             missed: Missed::default(),
             lost: 0,
@@ -162,7 +171,7 @@ impl<'o> Requests<'o> {
         })
     }
 
-    /// Hands every service with its sums so far to `each`; from now on another exchange is its slowest.
+    /// Hands every service with its sums so far to `each`.
     pub fn services(
         &self,
         mut each: impl FnMut(&tw_service, &tw_requests) -> Result<(), Error>,
@@ -202,8 +211,11 @@ impl<'o> Requests<'o> {
         }
     }
 
-    /// Says what was lost since the last call.
+    /// Says what was lost since the last call, and what is not known from the beginning on.
     pub fn say_losses(&mut self, health: &HealthLog) -> Result<(), Error> {
+        if let Some((count, detail)) = self.unasked.take() {
+            health.say(SourceName::Requests, HealthKind::Partial, count, detail)?;
+        }
         let mut news = Vec::new();
         for (key, why) in LOSSES.iter().enumerate() {
             let map = &self.skel.maps.lost;

@@ -18,19 +18,47 @@ const REST: usize = 52;
 /// Where the local port is in an `inet_diag_msg`: after family, state, timer and retransmits.
 const PORT_AT: usize = 4;
 
-/// Namespace and port of every listener; the namespaces that could not be asked are left out.
-pub fn listening(filter: &Filter) -> io::Result<Vec<(u32, u16)>> {
-    let home = Home::remember()?;
-    let mut found = Vec::new();
-    for (netns, at) in netns::find() {
-        if filter.netns.is_empty() || filter.netns.contains(&netns) {
-            // A namespace may have ended since it was found.
-            if let Ok(Ok(ports)) = home.visit(&at, listening_here) {
-                found.extend(ports.into_iter().map(|port| (netns, port)));
+/// Namespace and port of every listener.
+#[derive(Default)]
+pub struct Listening {
+    /// Those that were found.
+    pub all: Vec<(u32, u16)>,
+    /// Namespaces that could not be asked: how many, and why the first.
+    pub unasked: Option<(u64, io::Error)>,
+}
+
+impl Listening {
+    /// Asks every namespace that is watched.
+    pub fn find(filter: &Filter) -> Listening {
+        let mut listening = Listening::default();
+        let home = match Home::remember() {
+            Ok(home) => home,
+            Err(why) => {
+                listening.lacks(why);
+                return listening;
+            }
+        };
+        for (netns, at) in netns::find() {
+            if !filter.netns.is_empty() && !filter.netns.contains(&netns) {
+                continue;
+            }
+            match home.visit(&at, listening_here) {
+                Ok(Ok(ports)) => {
+                    let here = ports.into_iter().map(|port| (netns, port));
+                    listening.all.extend(here);
+                }
+                Ok(Err(why)) => listening.lacks(why),
+                // It may have ended since it was found; one that may not be visited is in no table.
+                Err(_) => {}
             }
         }
+        listening
     }
-    Ok(found)
+
+    fn lacks(&mut self, why: io::Error) {
+        let (n, _) = self.unasked.get_or_insert((0, why));
+        *n += 1;
+    }
 }
 
 /// Of the calling thread's namespace.

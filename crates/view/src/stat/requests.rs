@@ -79,31 +79,6 @@ impl Asked {
             false => "",
         }
     }
-
-    /// Adds what a later second told.
-    fn add(&mut self, row: &Request) {
-        let all = &mut self.0;
-        (all.time_ns, all.open, all.one_in) = (row.time_ns, row.open, row.one_in);
-        for (sum, more) in [
-            (&mut all.exchanges, row.exchanges),
-            (&mut all.overlapped, row.overlapped),
-            (&mut all.pushed, row.pushed),
-            (&mut all.unanswered, row.unanswered),
-            (&mut all.retransmits, row.retransmits),
-            (&mut all.accept_ns, row.accept_ns),
-            (&mut all.unread_ns, row.unread_ns),
-            (&mut all.receive_ns, row.receive_ns),
-            (&mut all.think_ns, row.think_ns),
-            (&mut all.await_ns, row.await_ns),
-            (&mut all.send_ns, row.send_ns),
-            (&mut all.repair_ns, row.repair_ns),
-            (&mut all.think_alone_ns, row.think_alone_ns),
-            (&mut all.think_cpu_ns, row.think_cpu_ns),
-            (&mut all.think_runqueue_ns, row.think_runqueue_ns),
-        ] {
-            *sum = sum.saturating_add(more);
-        }
-    }
 }
 
 /// By the time of its exchanges.
@@ -143,7 +118,7 @@ impl Sampler for Requests {
     fn add(&mut self, row: Row, _: &mut Screen) -> io::Result<()> {
         if let Row::Request(row) = row {
             match self.now.get_mut(&key(&row)) {
-                Some(asked) => asked.add(&row),
+                Some(asked) => analysis::account::add_requests(&mut asked.0, &row),
                 None => self.now.insert(key(&row), Asked(*row)),
             }
         }

@@ -90,18 +90,11 @@ impl<'a> Rejected<'a> {
             By::Rule(group) => group.netns,
             By::Neighbour | By::Another => self.netns(),
         };
-        let mut pids: Vec<u32> = self.failed.iter().filter_map(|c| c.pid).collect();
-        pids.sort_unstable();
-        pids.dedup();
-        let first = self.failed.iter().find(|c| c.pid.is_some());
         Scope {
             netns: self.place.story.netns(netns),
             listener: self.place.at.to_string(),
             role: Role::Client,
-            pid: first.and_then(|c| c.pid),
-            pids,
-            comm: first.and_then(|c| Some(c.comm.as_deref()?.to_string())),
-            ..Scope::default()
+            ..owners(self.place.story, self.failed.iter().copied())
         }
     }
 }
@@ -129,7 +122,7 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
             Some(_) => "the kernel says by which error the connects ended, and no reset came",
             None => "the connects ended at once without a reset, and ICMP messages came",
         })
-        .at_most(
+        .at_most_if(
             Level::Medium,
             matches!(rejected.by, By::Another),
             "who sent the ICMP messages was not seen on this host",

@@ -183,10 +183,9 @@ pub(super) fn judge(short: &Short) -> Finding {
         .because("SYNs and data were retransmitted alike, and this host dropped next to none of them")
         .at_most(
             Level::Medium,
-            true,
             "too short to be sampled: whether the peer had got some already was not seen",
         )
-        .at_most(
+        .at_most_if(
             Level::Low,
             !story.health.sees(&SourceName::Drops),
             "this kernel does not tell what it drops itself",

@@ -131,7 +131,7 @@ fn judge(asker: &Asker) -> Option<Finding> {
             SourceName::Profile,
             SourceName::ProfileSymbols,
         ])
-        .at_most(
+        .at_most_if(
             Level::Medium,
             story.profile.folded > 0,
             "not every sample of the profile was kept",

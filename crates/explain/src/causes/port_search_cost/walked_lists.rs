@@ -85,7 +85,7 @@ fn judge(walker: &Walker) -> Option<Finding> {
             SourceName::Profile,
             SourceName::ProfileSymbols,
         ])
-        .at_most(
+        .at_most_if(
             Level::Medium,
             story.profile.folded > 0 || story.searches.folded > 0,
             "not every sample and call was kept",

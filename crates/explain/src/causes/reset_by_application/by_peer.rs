@@ -195,10 +195,9 @@ pub(super) fn judge(server: &Server) -> Finding {
         .because("the resets came from elsewhere, always at the same phase of a connection")
         .at_most(
             Level::Medium,
-            true,
             "the server is not on this host: its program, its kernel or a box on the path sent them",
         )
-        .at_most(
+        .at_most_if(
             Level::Low,
             idle.is_some(),
             "whether a request was under way when the idle connection was reset was not seen",

@@ -98,11 +98,7 @@ pub(super) fn judge(peer: &SilentPeer) -> Finding {
         );
     let case = match told {
         true => case.because("the kernel says that keep-alives were left without an answer"),
-        false => case.at_most(
-            Level::Medium,
-            true,
-            "told by the stack that sent the resets",
-        ),
+        false => case.at_most(Level::Medium, "told by the stack that sent the resets"),
     };
     case.steps(peer.steps())
         .checks(peer.timed_out())

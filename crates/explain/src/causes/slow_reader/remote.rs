@@ -82,7 +82,6 @@ pub(super) fn judge(remote: &Remote) -> Finding {
         .because("the kernel counts the time in which the peer's window let nothing pass")
         .at_most(
             Level::Medium,
-            true,
             "the reader is not on this host: its application reads too slowly, or its receive buffer \
              is too small",
         )

@@ -1,0 +1,56 @@
+//! Rows of `request` together: what the exchanges of several seconds come to.
+
+use recording::tables::Request;
+
+/// Where more than this share of the exchanges overlapped, or was not asked for, requests and answers
+/// cannot be told to belong together.
+const MULTIPLEXED: f64 = 0.05;
+
+/// Adds what another second told of the same listener or destination; what was open is told by the later.
+pub fn add_requests(all: &mut Request, more: &Request) {
+    if more.time_ns >= all.time_ns {
+        all.open = more.open.or(all.open);
+        (all.time_ns, all.one_in) = (more.time_ns, more.one_in);
+    }
+    for (sum, more) in [
+        (&mut all.exchanges, more.exchanges),
+        (&mut all.overlapped, more.overlapped),
+        (&mut all.pushed, more.pushed),
+        (&mut all.unanswered, more.unanswered),
+        (&mut all.retransmits, more.retransmits),
+        (&mut all.accept_ns, more.accept_ns),
+        (&mut all.unread_ns, more.unread_ns),
+        (&mut all.receive_ns, more.receive_ns),
+        (&mut all.think_ns, more.think_ns),
+        (&mut all.await_ns, more.await_ns),
+        (&mut all.send_ns, more.send_ns),
+        (&mut all.repair_ns, more.repair_ns),
+        (&mut all.think_alone_ns, more.think_alone_ns),
+        (&mut all.think_cpu_ns, more.think_cpu_ns),
+        (&mut all.think_runqueue_ns, more.think_runqueue_ns),
+    ] {
+        *sum = sum.saturating_add(more);
+    }
+}
+
+/// The time of all exchanges of a row, ns: its parts.
+pub fn exchanged_ns(row: &Request) -> u64 {
+    [
+        row.accept_ns,
+        row.unread_ns,
+        row.receive_ns,
+        row.think_ns,
+        row.await_ns,
+        row.send_ns,
+        row.repair_ns,
+    ]
+    .into_iter()
+    .fold(0, u64::saturating_add)
+}
+
+/// Whether so many of a row's exchanges overlapped, or were not asked for, that requests and answers cannot be
+/// told to belong together.
+pub fn is_multiplexed(row: &Request) -> bool {
+    let overlapped = row.overlapped.saturating_add(row.pushed);
+    overlapped as f64 > row.exchanges as f64 * MULTIPLEXED
+}
