@@ -36,6 +36,7 @@ struct end {
 	u32 rcv_nxt, copied_seq, write_seq; /* when last looked at */
 	u32 retransmits;
 	u32 weight; /* exchanges that it stands for */
+	u32 stands_for; /* connections that this one stands for */
 	u8 at;
 	u8 unaccepted;
 	u8 taken; /* some of the request was read */
@@ -45,7 +46,9 @@ struct end {
 	u8 answered; /* of one that is not counted: the answer has begun */
 };
 
-/* Set by user space: one exchange in so many is counted, a power of two. */
+/* Set by user space, powers of two: of new connections one in so many is followed, of exchanges one in so
+ * many is counted. */
+u32 one_new_in = 1;
 u32 one_in = 1;
 
 struct {
@@ -74,10 +77,11 @@ static __always_inline void pass(struct end *e, u32 part, u64 now)
  * very many that is most of the cost. */
 static __always_inline bool begin(struct end *e, u8 at)
 {
+	u32 all = one_in, known = e->stands_for;
 	u64 now;
 
-	e->weight = one_in;
-	if (one_in > 1 && bpf_get_prandom_u32() & (one_in - 1)) {
+	e->weight = all > known ? all : known;
+	if (all > known && bpf_get_prandom_u32() & (all / known - 1)) {
 		e->at = AT_SKIP;
 		e->answered = 0;
 		return false;
@@ -141,9 +145,8 @@ static __always_inline void take(struct end *e, const struct sock *sk)
 		return;
 	e->pid = id >> 32;
 	e->tid = id;
-	/* A client's thread is only named; and where requests are left out, nobody knows what else a thread
-	 * has read. */
-	if (e->service.role != TW_ROLE_SERVER || one_in > 1)
+	/* A client's thread is only named. */
+	if (e->service.role != TW_ROLE_SERVER)
 		return;
 	reads = bpf_task_storage_get(&takers, bpf_get_current_task_btf(), 0,
 				     BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -151,6 +154,15 @@ static __always_inline void take(struct end *e, const struct sock *sk)
 		return;
 	e->reads = ++*reads;
 	used(&e->cpu, &e->runqueue, &e->slept);
+}
+
+/* The current thread has read something that is not counted: what it has taken up it does not do alone. */
+static __always_inline void read_else(void)
+{
+	u32 *reads = bpf_task_storage_get(&takers, bpf_get_current_task_btf(), 0, 0);
+
+	if (reads)
+		++*reads;
 }
 
 /* Thinking has come to an end: was it one thread's, which did nothing else? */

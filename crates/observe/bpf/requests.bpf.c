@@ -38,13 +38,13 @@ struct {
 	__uint(max_entries, 1 << 18); /* set anew before load */
 } ring SEC(".maps");
 
-enum { LOST_RING, LOST_SERVICE, LOST_END, LOST_KINDS };
+enum { LOST_RING, LOST_SERVICE, LOST_END, MET, COUNTS };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, u32);
 	__type(value, u64);
-	__uint(max_entries, LOST_KINDS);
-} lost SEC(".maps");
+	__uint(max_entries, COUNTS);
+} counts SEC(".maps");
 
 const struct tw_requests fresh;
 /* Set before load: a write is told when it returns, not when it begins. */
@@ -54,9 +54,9 @@ u64 open_over_ns;
 /* The slowest exchange of each service is told once in each. */
 u32 this_round;
 
-static __always_inline void count_lost(u32 kind)
+static __always_inline void count(u32 kind)
 {
-	u64 *n = bpf_map_lookup_elem(&lost, &kind);
+	u64 *n = bpf_map_lookup_elem(&counts, &kind);
 
 	if (n)
 		*n += 1;
@@ -79,10 +79,11 @@ static __always_inline void meet(struct end *e, const struct sock *sk, const str
 
 	e->at = AT_NOTHING;
 	load_addrs(local, remote, skc);
-	if (!netns_ok(netns) || !ports_ok(port, remote_port) || !addrs_ok(local, remote)) {
+	if (!addrs_ok(local, remote)) {
 		e->at = AT_END;
 		return;
 	}
+	e->stands_for = one_new_in;
 	e->service.netns = netns;
 	if (is_server(netns, port)) {
 		e->service.role = TW_ROLE_SERVER;
@@ -104,6 +105,18 @@ static __always_inline struct end *known(struct sock *sk)
 	return sk->sk_protocol == IPPROTO_TCP ? bpf_sk_storage_get(&ends, sk, NULL, 0) : NULL;
 }
 
+/* Whether this connection is asked for, and one of those that are followed: to keep notes of each costs more
+ * than all that is noted. The lot is the same at each call, as long as as many are. */
+static __always_inline bool is_drawn(const struct sock *sk)
+{
+	const struct sock_common *skc = &sk->__sk_common;
+	u16 port = skc->skc_num, remote_port = bpf_ntohs(skc->skc_dport);
+	u64 lot = ((u64)port << 16 | remote_port) * 0x9e3779b97f4a7c15ULL >> 48;
+
+	return !(lot & (one_new_in - 1)) && netns_ok(skc->skc_net.net->ns.inum) &&
+	       ports_ok(port, remote_port);
+}
+
 /* The same, taken up when it is seen for the first time; NULL when it does not matter. */
 static __always_inline struct end *end_of(struct end *e, struct sock *sk, const struct tcp_sock *tp)
 {
@@ -114,11 +127,12 @@ static __always_inline struct end *end_of(struct end *e, struct sock *sk, const 
 		return NULL;
 	if (!e) {
 		state = sk->__sk_common.skc_state;
-		if (state == TCP_LISTEN || state == TCP_SYN_SENT)
+		if (state == TCP_LISTEN || state == TCP_SYN_SENT || !is_drawn(sk))
 			return NULL;
+		count(MET);
 		e = bpf_sk_storage_get(&ends, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 		if (!e) {
-			count_lost(LOST_END);
+			count(LOST_END);
 			return NULL;
 		}
 		meet(e, sk, tp);
@@ -166,7 +180,7 @@ static __always_inline struct tw_requests *requests_of(const struct end *e)
 	bpf_map_update_elem(&services, &e->service, &fresh, 1 /* BPF_NOEXIST */);
 	r = bpf_map_lookup_elem(&services, &e->service);
 	if (!r)
-		count_lost(LOST_SERVICE);
+		count(LOST_SERVICE);
 	return r;
 }
 
@@ -217,7 +231,7 @@ static __noinline int count_exchange(struct end *e, struct sock *sk)
 	r->slowest_ns = took;
 	x = bpf_ringbuf_reserve(&ring, sizeof(*x), 0);
 	if (!x) {
-		count_lost(LOST_RING);
+		count(LOST_RING);
 		return 0;
 	}
 	fill(x, e, sk);
@@ -434,7 +448,11 @@ int on_read(u64 *ctx)
 	struct end *e = known(sk);
 	bool server;
 
-	if (!e || e->at != AT_UNREAD)
+	if (!e || e->at == AT_SKIP) {
+		read_else();
+		return 0;
+	}
+	if (e->at != AT_UNREAD)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(sk);
 	/* MSG_PEEK comes here, too, and moves nothing. */

@@ -64,7 +64,7 @@ const OTHERS: &[&[Program]] = &[
 ];
 /// The iterator over exchanges under way.
 const DUMP: &str = "dump";
-/// What is lost, by the key of the map.
+/// What is lost, by the key of the map; the key after them counts the connections that were taken up.
 const LOSSES: [&str; 3] = [
     RING_FULL,
     "exchanges of more listeners and destinations than are counted",
@@ -80,6 +80,7 @@ pub struct Requests<'o> {
     /// Namespaces whose listeners are not known, and what that means.
     unasked: Option<(u64, String)>,
     losses: [Count; LOSSES.len()],
+    met: Count,
     missed: Missed,
     lost: u64,
 }
@@ -154,6 +155,7 @@ impl<'o> Requests<'o> {
                 (n, format!("{detail}: {why}"))
             }),
             losses: Default::default(),
+            met: Count::default(),
             missed: Missed::default(),
             lost: 0,
         }))
@@ -200,14 +202,19 @@ impl<'o> Requests<'o> {
         iter::run(&self.dump, "the iterator over requests", each)
     }
 
-    /// From the next round on the slowest of each service is sought anew, and one exchange in so many is
-    /// counted.
-    pub fn next_round(&mut self, one_in: u32) {
+    /// Connections that were taken up since the last call.
+    pub fn newly_met(&mut self) -> Result<u64, Error> {
+        self.met.news(&self.skel.maps.counts, LOSSES.len() as u32)
+    }
+
+    /// From the next round on the slowest of each service is sought anew, of new connections one in so many
+    /// is followed, and of exchanges one in so many counted.
+    pub fn next_round(&mut self, one_new_in: u32, one_in: u32) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.this_round = bss.this_round.wrapping_add(1);
         }
         if let Some(data) = self.skel.maps.data_data.as_deref_mut() {
-            data.one_in = one_in;
+            (data.one_new_in, data.one_in) = (one_new_in, one_in);
         }
     }
 
@@ -218,7 +225,7 @@ impl<'o> Requests<'o> {
         }
         let mut news = Vec::new();
         for (key, why) in LOSSES.iter().enumerate() {
-            let map = &self.skel.maps.lost;
+            let map = &self.skel.maps.counts;
             news.push((self.losses[key].news(map, key as u32)?, *why));
         }
         let missed = self.missed.news(self.skel.object());
