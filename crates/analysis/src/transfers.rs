@@ -86,8 +86,8 @@ pub struct Transfer {
     pub rtts: Rtts,
     /// The same with their mean deviation added, µs.
     pub late_rtts: Rtts,
-    /// Samples in which less than a segment was unsent, although the windows had room for it and
-    /// something was in flight: Nagle's algorithm held it.
+    /// Samples in which less than a segment was unsent, although the windows had room for it,
+    /// something was in flight, and neither TCP_NODELAY nor TCP_CORK was set: Nagle's algorithm held it.
     pub held: u32,
     /// Samples in which the application had left something to read, and the most it left, bytes.
     pub unread: u32,
@@ -411,7 +411,8 @@ impl Transfer {
         let room = row.cwnd.unwrap_or(0) > unacked
             && u64::from(row.snd_wnd.unwrap_or(0))
                 > u64::from(unacked) * u64::from(self.mss) + u64::from(unsent);
-        if unacked > 0 && unsent > 0 && unsent < self.mss && room {
+        let nagle = row.nodelay != Some(true) && row.corked != Some(true);
+        if nagle && unacked > 0 && unsent > 0 && unsent < self.mss && room {
             self.held += 1;
             keep(&mut self.rows, at);
         }

@@ -209,9 +209,9 @@ pub enum Change {
     },
     /// Set TCP_NODELAY, or write each message at once.
     NoDelay {
-        /// Inode of the namespace of the clients that write.
+        /// Inode of the namespace of those who write.
         netns: u32,
-        /// Address and port they write to.
+        /// Address and port they write to; of a server's answers, where it listens.
         to: String,
     },
     /// Let the application close without SO_LINGER 0.

@@ -260,6 +260,7 @@ struct tcp_sock {
 	u32 lsndtime;
 	u8 ecn_flags;
 	u8 rate_app_limited : 1;
+	u8 nonagle : 4;
 	u32 rcv_nxt;
 	u32 snd_nxt;
 	u32 snd_una;

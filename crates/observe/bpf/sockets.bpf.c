@@ -158,6 +158,7 @@ static __always_inline void fill_full(struct tw_socket *s, struct tcp_sock *tp)
 	s->snd_wscale = BPF_CORE_READ_BITFIELD(tp, rx_opt.snd_wscale);
 	s->rcv_wscale = BPF_CORE_READ_BITFIELD(tp, rx_opt.rcv_wscale);
 	s->ecn = tp->ecn_flags & TCP_ECN_OK;
+	s->nonagle = BPF_CORE_READ_BITFIELD(tp, nonagle);
 }
 
 SEC("iter/tcp")

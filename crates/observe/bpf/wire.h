@@ -213,7 +213,8 @@ struct tw_socket {
 	u8 snd_wscale;
 	u8 rcv_wscale;
 	u8 app_limited;
-	u32 zero;
+	u8 nonagle; /* TCP_NAGLE_OFF, TCP_NAGLE_CORK … */
+	u8 zero[3];
 };
 _Static_assert(sizeof(struct tw_socket) == 352, "tw_socket is shared with Rust");
 

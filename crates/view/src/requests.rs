@@ -7,6 +7,8 @@ use explain::account::{Parts, Requests, Role, Slept, Slow, Thinking};
 const LEAST_SHARE: f64 = 0.005;
 /// A smaller share of one exchange is not told.
 const LEAST_OF_ONE: f64 = 0.05;
+/// What threads did is told where at least this share of the thinking was one thread's that did nothing else.
+const LEAST_ALONE: f64 = 0.5;
 /// Of fewer exchanges than this percentiles say nothing that the slowest does not.
 const FEW: u64 = 10;
 /// The slowest exchange is told when it took so many times as long as half of them.
@@ -105,11 +107,15 @@ fn application(role: Role, parts: &Parts, thinking: &Thinking) -> Vec<Share> {
         Role::Server => "thinking",
         Role::Client | Role::Unknown => "writing",
     };
-    let thought = vec![
-        Share::new("on a CPU", thinking.cpu),
-        Share::new("waiting for a CPU", thinking.runqueue),
-        Share::new("asleep", thinking.asleep()),
-    ];
+    // Of a few that one thread thought about alone nothing follows for the others.
+    let thought = match thinking.alone >= LEAST_ALONE * parts.think {
+        true => vec![
+            Share::new("on a CPU", thinking.cpu),
+            Share::new("waiting for a CPU", thinking.runqueue),
+            Share::new("asleep", thinking.asleep()),
+        ],
+        false => Vec::new(),
+    };
     vec![
         Share::new(works, parts.think).of(thought),
         Share::new("not accepting", parts.accept),
@@ -215,6 +221,14 @@ mod tests {
             "100 requests, p50 640 ms, p99 640 ms: application 98 % (thinking 95 % (waiting for a CPU \
              75 %, on a CPU 16 %, asleep 5 %), not reading 3 %), TCP 2 % (repairing losses 2 %)"
         );
+    }
+
+    #[test]
+    fn what_threads_did_is_not_told_where_each_serves_several_requests() {
+        let mut r = thinks();
+        (r.thinking.alone, r.thinking.runqueue) = (12.0, 1.0);
+        let says = line(Role::Server, &r).unwrap();
+        assert!(says.contains("(thinking 95 %, not reading 3 %)"), "{says}");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! C22: a small segment waits for an ACK that the peer delays.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::Rise;
+use analysis::account::{self, Role as Serves, ServiceKey};
 use analysis::stats::{median, ratio};
 use analysis::words::{figure, rounded};
 
@@ -40,13 +41,15 @@ const SEGMENTS: u64 = 2;
 /// Counted by timer and by segment, at different moments.
 const SAME: f64 = 0.25;
 
-/// Where messages go, by connections of which some held one back.
+/// A service whose connections hold messages back: a listener's answers, or what goes to a destination.
 struct Sender<'a> {
     story: &'a Story,
     netns: u32,
-    to: Endpoint,
+    role: Serves,
+    /// Where it listens, or where it connects to.
+    at: Endpoint,
     held: Vec<End<'a>>,
-    /// Connections to the same place, held or not.
+    /// Its connections, held or not.
     all: u64,
 }
 
@@ -69,21 +72,20 @@ fn find(story: &Story) -> Vec<Finding> {
         return Vec::new();
     }
     let waits = waits(story);
-    let judge = |s: &Sender| judge(s, waits.get(&s.to));
-    senders.iter().map(judge).collect()
+    senders.iter().map(|s| judge(s, &waits)).collect()
 }
 
 fn places(story: &Story) -> Vec<Sender<'_>> {
-    let mut places: BTreeMap<(u32, Endpoint), Vec<End>> = BTreeMap::new();
-    let accepted = |e: &End| e.conn.side == Side::Accepted && e.conn.listener.is_some();
-    for end in ends(story).filter(|e| !accepted(e)) {
-        let place = (end.conn.netns, end.conn.remote);
-        places.entry(place).or_default().push(end);
+    let mut places: BTreeMap<ServiceKey, Vec<End>> = BTreeMap::new();
+    for end in ends(story) {
+        let service = account::service(story, end.conn);
+        places.entry(service).or_default().push(end);
     }
-    let senders = places.into_iter().map(|((netns, to), ends)| Sender {
+    let senders = places.into_iter().map(|((netns, role, at), ends)| Sender {
         story,
         netns,
-        to,
+        role,
+        at,
         all: ends.len() as u64,
         held: ends.into_iter().filter(is_held).collect(),
     });
@@ -105,9 +107,11 @@ fn longest(end: &End) -> Option<f64> {
     median(&mut end.transfer.late_rtts.all().to_vec()).map(f64::from)
 }
 
-/// Waits that a segment ended after the delay, by where it came from, with rows.
-fn waits(story: &Story) -> BTreeMap<Endpoint, (u64, Vec<RowRef>)> {
-    let mut waits: BTreeMap<Endpoint, (u64, Vec<RowRef>)> = BTreeMap::new();
+/// How many waits a segment ended after the delay, by where it came from, with rows.
+type Waits = BTreeMap<Endpoint, (u64, Vec<RowRef>)>;
+
+fn waits(story: &Story) -> Waits {
+    let mut waits = Waits::new();
     for wait in &story.waits.all {
         let arrival = wait.cause.as_ref().filter(|a| a.attempt == 0);
         if let Some(arrival) = arrival.filter(|_| WAITS_NS.contains(&wait.waited_ns)) {
@@ -121,21 +125,33 @@ fn waits(story: &Story) -> BTreeMap<Endpoint, (u64, Vec<RowRef>)> {
     waits
 }
 
-fn judge(sender: &Sender, waits: Option<&(u64, Vec<RowRef>)>) -> Finding {
-    let (story, to, delay) = (sender.story, sender.to, sender.delay());
+fn judge(sender: &Sender, waits: &Waits) -> Finding {
+    let (story, at, delay) = (sender.story, sender.at, sender.delay());
     let mut scope = senders(story, sender.netns, &sender.held, None);
-    scope.listener = to.to_string();
-    let comm = scope.comm.clone().unwrap_or_else(|| "The client".into());
+    scope.listener = at.to_string();
+    let unknown = if sender.answers() {
+        "The server"
+    } else {
+        "The client"
+    };
+    let comm = scope.comm.clone().unwrap_or_else(|| unknown.into());
     let peers = sender.peers_netns();
     let delayed_acks = peers.map(|netns| story.counters.rise(netns, counter::DELAYED_ACKS));
     let held = sender.held.iter().map(|e| e.conn);
     let advice = sender.advice(&scope.netns, &comm);
+    let titles = match sender.answers() {
+        true => [
+            format!("{at} ({comm}) loses {delay} per answer: Nagle waits for a delayed ACK."),
+            format!("Answers of {at} lose {delay}: Nagle waits for a delayed ACK."),
+        ],
+        false => [
+            format!("{comm} loses {delay} per message to {at}: Nagle waits for a delayed ACK."),
+            format!("Messages to {at} lose {delay}: Nagle waits for a delayed ACK."),
+        ],
+    };
     Case::new(story, CAUSE, scope)
         .placed(Place::ends(&sender.held))
-        .title([
-            format!("{comm} loses {delay} per message to {to}: Nagle waits for a delayed ACK."),
-            format!("Messages to {to} lose {delay}: Nagle waits for a delayed ACK."),
-        ])
+        .title(titles)
         .fix([
             format!("Let {comm} set TCP_NODELAY, or write each message with one call."),
             "Set TCP_NODELAY, or write each message with one call.".into(),
@@ -151,7 +167,7 @@ fn judge(sender: &Sender, waits: Option<&(u64, Vec<RowRef>)>) -> Finding {
             "the peer is not on this host: that it delays its ACKs is inferred from the time",
         )
         .rests_on(&[SourceName::Retransmits])
-        .steps(waits.map(|waits| sender.waits_step(waits)))
+        .steps(sender.waits_step(waits))
         .steps([sender.held_step(), sender.round_trips_step()])
         .steps(delayed_acks.as_ref().and_then(|r| sender.acks_step(r)))
         .checks(sender.one_per_delay())
@@ -161,6 +177,11 @@ fn judge(sender: &Sender, waits: Option<&(u64, Vec<RowRef>)>) -> Finding {
 }
 
 impl Sender<'_> {
+    /// It listens, and what it holds back are answers.
+    fn answers(&self) -> bool {
+        self.role == Serves::Server
+    }
+
     fn delay_us(&self) -> f64 {
         median_of(&self.held, longest).unwrap_or(0.0)
     }
@@ -185,10 +206,11 @@ impl Sender<'_> {
         let affected = self.held.len() as u64;
         let ms = rounded(self.delay_us() / 1e3);
         let says = format!(
-            "{} of {} to {} carry at most {} messages per second each.",
+            "{} of {} {} {} carry at most {} messages per second each.",
             Quantity::count(affected),
             Quantity::of(self.all, "connection"),
-            self.to,
+            if self.answers() { "of" } else { "to" },
+            self.at,
             figure(1e6 / self.delay_us().max(1.0))
         );
         Impact {
@@ -197,12 +219,22 @@ impl Sender<'_> {
         }
     }
 
-    fn waits_step(&self, (waits, rows): &(u64, Vec<RowRef>)) -> Step {
-        let to = self.to;
-        say!(
-            "Threads waited 36 to 60 ms for a segment from {to}, {waits}.",
-            waits = Quantity::times(*waits).rows(rows.iter().copied())
-        )
+    /// Threads that waited for what it had held back, or for the answer to that.
+    fn waits_step(&self, waits: &Waits) -> Option<Step> {
+        let from: BTreeSet<Endpoint> = match self.answers() {
+            true => self.held.iter().map(|e| e.conn.local).collect(),
+            false => [self.at].into(),
+        };
+        let waits: Vec<_> = from.iter().filter_map(|from| waits.get(from)).collect();
+        let n: u64 = waits.iter().map(|(n, _)| n).sum();
+        let rows = waits.iter().flat_map(|(_, rows)| rows).copied();
+        let at = self.at;
+        (n > 0).then(|| {
+            say!(
+                "Threads waited 36 to 60 ms for a segment from {at}, {waits}.",
+                waits = Quantity::times(n).rows(rows.take(SHOWN_ROWS))
+            )
+        })
     }
 
     fn held_step(&self) -> Step {
@@ -275,27 +307,43 @@ impl Sender<'_> {
     }
 
     fn advice(&self, netns: &Netns, comm: &str) -> [Advice; 2] {
-        let to = self.to;
-        let unsent = format!("ss -ti 'dst {} and dport = :{}'", to.addr, to.port);
-        [
-            Advice::to(format!(
-                "Let {comm} set TCP_NODELAY on its sockets to {to}, or write each message with one \
+        let at = self.at;
+        let nodelay = match self.answers() {
+            true => Advice::to(format!(
+                "Let {comm} set TCP_NODELAY on the connections that it accepts on {at}, or write each \
+                 answer with one writev() or with MSG_MORE."
+            ))
+            .by(command_in(netns, &format!("ss -ti 'sport = :{}'", at.port))),
+            false => Advice::to(format!(
+                "Let {comm} set TCP_NODELAY on its sockets to {at}, or write each message with one \
                  writev() or with MSG_MORE."
             ))
-            .by(command_in(netns, &unsent))
-            .at(format!(
-                "the source or configuration of {comm}; the command shows what waits as `notsent`"
+            .by(command_in(
+                netns,
+                &format!("ss -ti 'dst {} and dport = :{}'", at.addr, at.port),
+            )),
+        };
+        let other = if self.answers() { "client" } else { "server" };
+        let this = if self.answers() { "server" } else { "client" };
+        [
+            nodelay
+                .at(format!(
+                    "the source or configuration of {comm}; the command shows what waits as `notsent`"
+                ))
+                .risk("With TCP_NODELAY alone, more small packets: two per message.")
+                .effect(format!("Each message is {} faster.", self.delay()))
+                .change(Change::NoDelay {
+                    netns: self.netns,
+                    to: at.to_string(),
+                }),
+            Advice::to(format!(
+                "If the {this} cannot be changed, let the {other} acknowledge at once."
             ))
-            .risk("With TCP_NODELAY alone, more small packets: two per message.")
-            .effect(format!("Each message is {} faster.", self.delay()))
-            .change(Change::NoDelay {
-                netns: self.netns,
-                to: to.to_string(),
-            }),
-            Advice::to("If the client cannot be changed, let the server acknowledge at once.")
-                .at("the server: TCP_QUICKACK after each read, or `quickack 1` on its route")
-                .risk("One more packet per message; TCP_QUICKACK does not last.")
-                .effect("The ACK comes after a round trip, and releases the second piece."),
+            .at(format!(
+                "the {other}: TCP_QUICKACK after each read, or `quickack 1` on its route"
+            ))
+            .risk("One more packet per message; TCP_QUICKACK does not last.")
+            .effect("The ACK comes after a round trip, and releases the second piece."),
         ]
     }
 }

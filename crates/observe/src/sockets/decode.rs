@@ -14,6 +14,10 @@ pub struct Decoder {
     last_congestion: ([i8; 16], Text),
 }
 
+/// TCP_NAGLE_OFF and TCP_NAGLE_CORK of the kernel's `nonagle`.
+const NAGLE_OFF: u8 = 1;
+const NAGLE_CORK: u8 = 2;
+
 /// "None measured yet" in the kernel's minimum filter.
 const NO_MIN_RTT: u32 = u32::MAX;
 
@@ -81,6 +85,8 @@ impl Decoder {
         row.window_scaling = option(tw_bits::TW_WSCALE);
         row.timestamps = option(tw_bits::TW_TIMESTAMPS);
         row.ecn = Some(s.ecn != 0);
+        row.nodelay = Some(s.nonagle & NAGLE_OFF != 0);
+        row.corked = Some(s.nonagle & NAGLE_CORK != 0);
         row.snd_wscale = Some(s.snd_wscale);
         row.rcv_wscale = Some(s.rcv_wscale);
         row.rto_count = Some(s.rto_count);

@@ -168,6 +168,10 @@ table! {
         snd_isn: Option<u32>, Seq, null "as for congestion, no handshake yet, or an earlier version";
         /// Initial sequence number of what it receives: `rcv_nxt - bytes_received`.
         rcv_isn: Option<u32>, Seq, null "as for snd_isn";
+        /// TCP_NODELAY is set: small segments are sent at once.
+        nodelay: Option<bool>, Flag, null "as for congestion, or an earlier version";
+        /// TCP_CORK is set: less than a segment is held back until it is taken off, for 200 ms at the most.
+        corked: Option<bool>, Flag, null "as for nodelay";
     }
 }
 

@@ -133,6 +133,8 @@ pub(crate) fn words(s: &Socket, d: &Derived) -> String {
     all.some("snd_wnd", s.snd_wnd);
     all.some("rcv_wnd", s.rcv_wnd);
     all.some("drops", s.drops);
+    all.flag(s.nodelay, "nodelay");
+    all.flag(s.corked, "corked");
     let trouble = s.ca_state.as_deref().filter(|state| *state != "Open");
     if let Some(state) = trouble {
         all.add(Some(&format!("ca_state:{state}")));

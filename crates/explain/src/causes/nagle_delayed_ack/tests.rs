@@ -2,7 +2,8 @@
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, cases};
+use recording::tables::Socket;
+use synth::{CLIENT, SERVER, cases};
 
 const ID: &str = "nagle-delayed-ack";
 
@@ -27,6 +28,53 @@ fn the_client_alone_cannot_be_sure() {
     let mut recording = cases::nagle();
     recording.seen_from(CLIENT);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
+}
+
+/// What each end's samples say of its sending and reading is said of the other end.
+fn turned_round() -> synth::Fixture {
+    let mut f = cases::nagle();
+    for pair in f.sockets.chunks_exact_mut(2) {
+        let [sender, receiver] = pair else { continue };
+        let whose = |says: &Socket, of: &Socket| Socket {
+            netns: of.netns,
+            sock: of.sock,
+            inode: of.inode,
+            local_addr: of.local_addr,
+            local_port: of.local_port,
+            remote_addr: of.remote_addr,
+            remote_port: of.remote_port,
+            ..says.clone()
+        };
+        (*sender, *receiver) = (whose(receiver, sender), whose(sender, receiver));
+    }
+    f.raise(CLIENT, recording::counter::DELAYED_ACKS, 5 * 23 * 8 + 20);
+    f
+}
+
+#[test]
+fn the_answers_of_a_server_are_one_finding_whoever_its_clients_are() {
+    let f = only(&turned_round(), ID);
+    assert_eq!((f.impact.affected, f.scope.netns.inode), (5, SERVER));
+    assert_eq!(f.scope.listener, "10.79.0.1:5000");
+    assert!(f.title.contains("per answer"), "{}", f.title);
+    assert!(matches!(
+        &f.advice[0].change,
+        Some(Change::NoDelay { netns: SERVER, .. })
+    ));
+}
+
+#[test]
+fn who_has_switched_nagle_off_or_corks_is_not_held_by_it() {
+    for option in [(|s| s.nodelay = Some(true)) as fn(&mut Socket), |s| {
+        s.corked = Some(true)
+    }] {
+        let mut f = cases::nagle();
+        f.sockets.iter_mut().for_each(option);
+        assert!(found(&f).is_empty());
+    }
+    let mut f = cases::nagle();
+    f.sockets.iter_mut().for_each(|s| s.nodelay = Some(false));
+    only(&f, ID);
 }
 
 #[test]
