@@ -6,6 +6,7 @@ use analysis::Story;
 use crate::asked::Asked;
 use crate::cause::{Cause, MOST_PER_CAUSE};
 use crate::causes::ALL;
+use crate::concentrate::concentrated;
 use crate::correlated_counters;
 use crate::episodes::Episode;
 use crate::finding::{Finding, Level, RuledOut};
@@ -32,6 +33,7 @@ pub(crate) fn judge(story: &Story, causes: &[Cause]) -> Judged {
     for cause in causes {
         let mut found = (cause.find)(story);
         rank(&mut found);
+        let mut found = concentrated(story, cause.id, found);
         if found.len() > MOST_PER_CAUSE {
             judged.cut.push((cause.id, found.len() - MOST_PER_CAUSE));
             found.truncate(MOST_PER_CAUSE);

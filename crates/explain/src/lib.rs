@@ -15,6 +15,7 @@ mod causes;
 mod changes;
 mod checks;
 pub mod compare;
+mod concentrate;
 mod correlated_counters;
 mod episodes;
 mod explanation;

@@ -3,7 +3,7 @@
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
 use recording::tables::Socket;
-use synth::{CLIENT, SERVER, cases};
+use synth::{CLIENT, Fixture, Flow, Listen, SERVER, cases};
 
 const ID: &str = "nagle-delayed-ack";
 
@@ -30,30 +30,18 @@ fn the_client_alone_cannot_be_sure() {
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
 }
 
-/// What each end's samples say of its sending and reading is said of the other end.
-fn turned_round() -> synth::Fixture {
-    let mut f = cases::nagle();
-    for pair in f.sockets.chunks_exact_mut(2) {
-        let [sender, receiver] = pair else { continue };
-        let whose = |says: &Socket, of: &Socket| Socket {
-            netns: of.netns,
-            sock: of.sock,
-            inode: of.inode,
-            local_addr: of.local_addr,
-            local_port: of.local_port,
-            remote_addr: of.remote_addr,
-            remote_port: of.remote_port,
-            ..says.clone()
-        };
-        (*sender, *receiver) = (whose(receiver, sender), whose(sender, receiver));
-    }
-    f.raise(CLIENT, recording::counter::DELAYED_ACKS, 5 * 23 * 8 + 20);
-    f
-}
-
 #[test]
 fn the_answers_of_a_server_are_one_finding_whoever_its_clients_are() {
-    let f = only(&turned_round(), ID);
+    let mut f = Fixture::new();
+    f.listen(Listen::default());
+    for client in 0..5 {
+        f.flow(Flow {
+            from: format!("10.79.0.{}:40000", 2 + client),
+            answers: true,
+            ..cases::held()
+        });
+    }
+    let f = only(&f, ID);
     assert_eq!((f.impact.affected, f.scope.netns.inode), (5, SERVER));
     assert_eq!(f.scope.listener, "10.79.0.1:5000");
     assert!(f.title.contains("per answer"), "{}", f.title);

@@ -1,0 +1,268 @@
+//! Where a trouble of paths is told once: what many of a host's paths have is of what they share, the way out
+//! of it or the network that they lead to; and what few of its many clients on the internet have is theirs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::IpAddr;
+
+use analysis::account::{self, Role};
+use analysis::words::duration;
+use analysis::{Conn, ConnId, Story};
+use recording::Addr;
+
+use crate::finding::Finding;
+use crate::id::Id;
+use crate::place::Place;
+use crate::places::path::End;
+use crate::say::{Quantity, say};
+
+/// Causes of paths, and what paths do that have one.
+const OF_PATHS: &[(Id, &str)] = &[
+    (Id::PATH_LOSS, "lose packets"),
+    (Id::TAIL_LOSS, "lose the last segments of bursts"),
+    (Id::BUFFERBLOAT, "have a queue that stays full"),
+    (Id::SLOW_READER, "lead to slow readers"),
+    (Id::PMTU_BLACK_HOLE, "swallow full segments"),
+];
+/// What paths share is at fault when more than this share of them is in trouble: were it well, so would most be.
+const MOST: f64 = 0.5;
+/// With clients at so many addresses, of which most are well, a server serves the internet, lines of all kinds.
+const MANY_CLIENTS: usize = 10;
+/// Of those that are told of together, named.
+const NAMED: usize = 5;
+/// Why the trouble of one of them is no finding.
+const OWN_LINE: &str =
+    "most of the many clients on the internet are well: it is the line of this one";
+
+/// Findings of one cause, the most time lost first, told of what their paths share.
+pub(crate) fn concentrated(story: &Story, cause: Id, found: Vec<Finding>) -> Vec<Finding> {
+    let Some((_, do_what)) = OF_PATHS.iter().find(|(id, _)| *id == cause) else {
+        return found;
+    };
+    let mut told = Vec::new();
+    let mut of_netns: BTreeMap<u32, Vec<Troubled>> = BTreeMap::new();
+    for finding in found {
+        match Troubled::of(story, finding) {
+            Ok(troubled) => of_netns.entry(troubled.netns).or_default().push(troubled),
+            Err(finding) => told.push(*finding),
+        }
+    }
+    for (netns, troubled) in of_netns {
+        told.extend(Paths::of(story, netns).told(troubled, do_what));
+    }
+    told
+}
+
+/// A finding about the path to one address.
+struct Troubled {
+    netns: u32,
+    to: Addr,
+    finding: Finding,
+}
+
+impl Troubled {
+    /// The finding again, when it is not about the path to one address.
+    fn of(story: &Story, finding: Finding) -> Result<Troubled, Box<Finding>> {
+        let conns = ids(&finding).into_iter();
+        let conns: Vec<&Conn> = conns.filter_map(|id| story.conn(id)).collect();
+        // A reader that is seen is an application, and no path.
+        let is_application = finding.cause == Id::SLOW_READER
+            && (conns.is_empty() || conns.iter().any(|c| c.peer.is_some()))
+            || matches!(finding.place, Some(Place::Receivers(_)));
+        let to: BTreeSet<(u32, Addr)> = match conns.is_empty() {
+            false => conns.iter().map(|c| (c.netns, c.remote.addr)).collect(),
+            true => {
+                let lost = finding.lost_s.ends();
+                lost.map(|(netns, _, remote, _)| (netns, remote.addr))
+                    .collect()
+            }
+        };
+        match (to.len(), to.first()) {
+            (1, Some((netns, to))) if !is_application => Ok(Troubled {
+                netns: *netns,
+                to: *to,
+                finding,
+            }),
+            _ => Err(Box::new(finding)),
+        }
+    }
+
+    /// Where to, and what it cost.
+    fn named(&self) -> String {
+        match self.finding.lost_s.claimed() {
+            0 => self.to.to_string(),
+            ns => format!("{} ({})", self.to, duration(ns)),
+        }
+    }
+}
+
+/// The addresses that a namespace moved data to.
+struct Paths {
+    to: BTreeSet<Addr>,
+    /// Of those, clients of its listeners.
+    clients: BTreeSet<Addr>,
+}
+
+impl Paths {
+    fn of(story: &Story, netns: u32) -> Paths {
+        let (mut to, mut clients) = (BTreeSet::new(), BTreeSet::new());
+        for (id, conn) in (0..).zip(&story.conns) {
+            let outside = conn.netns == netns && !conn.remote.is_loopback();
+            let sampled = || End::of(story, id).is_some_and(|e| e.transfer.segments() > 0);
+            if outside && (conn.bytes_acked > 0 || sampled()) {
+                to.insert(conn.remote.addr);
+                if account::service(story, conn).1 == Role::Server {
+                    clients.insert(conn.remote.addr);
+                }
+            }
+        }
+        Paths { to, clients }
+    }
+
+    /// The same findings, of those that share what is at fault one.
+    fn told(&self, troubled: Vec<Troubled>, do_what: &str) -> Vec<Finding> {
+        if are_most(&troubled, self.to.len()) {
+            let out = Shared {
+                paths: "paths of this host".into(),
+                what: "the way out of this host".into(),
+                all: self.to.len() as u64,
+            };
+            return out.told(troubled, do_what).into_iter().collect();
+        }
+        let mut of_network: BTreeMap<Network, Vec<Troubled>> = BTreeMap::new();
+        for one in troubled {
+            of_network.entry(Network::of(one.to)).or_default().push(one);
+        }
+        let mut told = Vec::new();
+        for (network, troubled) in of_network {
+            let all = self.to.iter().filter(|to| Network::of(**to) == network);
+            let all = all.count();
+            if are_most(&troubled, all) {
+                let way = Shared {
+                    paths: format!("paths to {network}"),
+                    what: format!("the way to {network}"),
+                    all: all as u64,
+                };
+                told.extend(way.told(troubled, do_what));
+            } else {
+                told.extend(troubled.into_iter().map(|one| self.alone(one)));
+            }
+        }
+        told
+    }
+
+    /// One that shares its trouble with none: of many clients on the internet it is a note.
+    fn alone(&self, troubled: Troubled) -> Finding {
+        let Troubled {
+            to, mut finding, ..
+        } = troubled;
+        let clients = self.clients.iter().filter(|c| is_internet(c.ip()));
+        let own = self.clients.contains(&to) && is_internet(to.ip());
+        if own && clients.count() >= MANY_CLIENTS {
+            finding.note = finding.note.or(Some(OWN_LINE));
+        }
+        finding
+    }
+}
+
+/// What paths in trouble share.
+struct Shared {
+    /// The paths, in the plural.
+    paths: String,
+    /// What is at fault.
+    what: String,
+    /// How many paths there are.
+    all: u64,
+}
+
+impl Shared {
+    /// As one finding: the evidence is of the first, which lost most.
+    fn told(&self, troubled: Vec<Troubled>, do_what: &str) -> Option<Finding> {
+        let n = addresses(&troubled) as u64;
+        let named: Vec<String> = troubled.iter().take(NAMED).map(Troubled::named).collect();
+        let (which, named) = (&self.paths, named.join(", "));
+        let step = say!(
+            "{troubled} of {paths} {which} {do_what}, the first: {named}. What follows is of the first \
+             of them.",
+            troubled = Quantity::count(n),
+            paths = Quantity::count(self.all)
+        );
+        let mut findings = troubled.into_iter().map(|one| one.finding);
+        let mut first = findings.next()?;
+        let mut ids = ids(&first);
+        let (mut affected, mut conns) = (first.impact.affected, first.impact.of);
+        for other in findings {
+            ids.extend(self::ids(&other));
+            affected = affected.saturating_add(other.impact.affected);
+            conns = conns.saturating_add(other.impact.of);
+            first.lost_s = first.lost_s.and(other.lost_s);
+            first.scope.pids.extend(other.scope.pids);
+        }
+        first.scope.pids.sort_unstable();
+        first.scope.pids.dedup();
+        first.scope.resource = Some(self.paths.clone());
+        first.scope.listener.clear();
+        first.place = first.place.map(|_| Place::Ends(ids));
+        let all = Quantity::count(self.all);
+        first.title = format!("{n} of {all} {} {do_what}.", self.paths);
+        first.fix = format!("Look at what they share: {}.", self.what);
+        first.impact.says = format!("On the first of them: {}", first.impact.says);
+        (first.impact.affected, first.impact.of) = (affected, conns);
+        first.impact.share = affected as f64 / conns.max(1) as f64;
+        first.evidence.insert(0, step);
+        Some(first)
+    }
+}
+
+fn ids(finding: &Finding) -> Vec<ConnId> {
+    let ids = finding.place.as_ref().map_or(&[][..], Place::ids);
+    ids.to_vec()
+}
+
+/// Addresses that findings are about.
+fn addresses(troubled: &[Troubled]) -> usize {
+    let to: BTreeSet<Addr> = troubled.iter().map(|one| one.to).collect();
+    to.len()
+}
+
+fn are_most(troubled: &[Troubled], of: usize) -> bool {
+    let n = addresses(troubled);
+    n > 1 && n as f64 > of as f64 * MOST
+}
+
+/// Whether an address is not of a network that somebody runs for himself.
+fn is_internet(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(v4) => {
+            let [a, b, ..] = v4.octets();
+            let carrier = a == 100 && (64..128).contains(&b);
+            !(v4.is_private() || v4.is_loopback() || v4.is_link_local() || carrier)
+        }
+        IpAddr::V6(v6) => !(v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local()),
+    }
+}
+
+/// The network that an address is in: the least that is routed on the internet on its own (/24), or a link (/64).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Network(Addr, u8);
+
+impl Network {
+    fn of(addr: Addr) -> Network {
+        let mut bytes = addr.0;
+        let (kept, bits) = match addr.ip() {
+            IpAddr::V4(_) => (15, 24),
+            IpAddr::V6(_) => (8, 64),
+        };
+        bytes[kept..].fill(0);
+        Network(Addr(bytes), bits)
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}/{}", self.0, self.1)
+    }
+}
+
+#[cfg(test)]
+mod tests;
