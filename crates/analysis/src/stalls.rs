@@ -96,6 +96,11 @@ impl Ways {
 }
 
 impl Passed {
+    /// Whether something is known to have passed after a moment.
+    pub fn since(&self, time_ns: u64) -> bool {
+        self.since_ns > time_ns
+    }
+
     /// Whether full segments of at least this size passed after a moment.
     pub fn full_since(&self, mss: u32, time_ns: u64) -> bool {
         self.full
@@ -143,6 +148,8 @@ pub struct Stuck {
     pub mss: u32,
     /// MTU that the kernel takes the path for, bytes.
     pub pmtu: u32,
+    /// Bytes acknowledged or received until then, the larger; the SYN counts as one.
+    pub moved: u64,
     /// Window that the peer offers, bytes.
     pub window: u32,
     /// Timeouts in a row, as the socket counts them.
@@ -221,6 +228,7 @@ impl Stall {
             sacked: row.sacked.unwrap_or(0),
             mss: row.snd_mss.unwrap_or(0),
             pmtu: row.pmtu.unwrap_or(0),
+            moved: row.bytes_acked.max(row.bytes_received).unwrap_or(0),
             window: row.snd_wnd.unwrap_or(0),
             counted: counted.into(),
             timeouts: self.in_a_row(),

@@ -73,7 +73,7 @@ pub struct Transfer {
     pub mss: u32,
     /// Least round-trip time, µs.
     pub min_rtt_us: u32,
-    /// The retransmission timer when it was last not backing off, µs.
+    /// The retransmission timer without what it was backed off, µs.
     pub rto_us: u32,
     /// Samples.
     pub samples: u32,
@@ -394,8 +394,11 @@ impl Transfer {
                 known => known.min(min),
             };
         }
-        if row.backoff.is_none_or(|b| b == 0) {
-            self.rto_us = row.rto_us.unwrap_or(self.rto_us);
+        match row.backoff.unwrap_or(0) {
+            0 => self.rto_us = row.rto_us.unwrap_or(self.rto_us),
+            // It doubles each time.
+            n if self.rto_us == 0 => self.rto_us = row.rto_us.unwrap_or(0) >> n.min(31),
+            _ => {}
         }
         let unacked = row.unacked.unwrap_or(0);
         self.most_unacked = self.most_unacked.max(unacked);

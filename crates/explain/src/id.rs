@@ -46,6 +46,7 @@ ids! {
     NAGLE_DELAYED_ACK = "nagle-delayed-ack",
     SLOW_READER = "slow-reader",
     PMTU_BLACK_HOLE = "pmtu-black-hole",
+    PEER_GONE = "peer-gone",
     CONNTRACK_FULL = "conntrack-full",
     LOOKUP_TABLE_GROWTH = "lookup-table-growth",
     CPU_CONTENTION = "cpu-contention",

@@ -12,6 +12,7 @@ mod middlebox_strips_options;
 mod nagle_delayed_ack;
 mod path_drops_syn;
 mod path_loss;
+mod peer_gone;
 mod pmtu_black_hole;
 mod port_search_cost;
 mod ports_exhausted;
@@ -53,6 +54,7 @@ pub(crate) const ALL: &[Cause] = &[
     conntrack_full::CAUSE,
     lookup_table_growth::CAUSE,
     cpu_contention::CAUSE,
+    peer_gone::CAUSE,
 ];
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ fn few_retransmitted(asked: &Asked) -> Option<Step> {
 
 /// Of ends that send.
 fn no_loss(losses: &Losses) -> Option<Step> {
-    let stalls = losses.ends.iter().map(|e| e.transfer.stall.timeouts);
+    let stalls = losses.ends.iter().map(|e| e.transfer.stall.in_a_row());
     let in_a_row: u64 = stalls.filter(|n| *n >= STALL).sum();
     if in_a_row.saturating_mul(2) > losses.lost && in_a_row > 0 {
         return Some(say!(

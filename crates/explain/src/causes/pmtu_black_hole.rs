@@ -42,11 +42,6 @@ const MIN_BESIDE: u64 = 2;
 const MIN_BESIDE_OLDER: u64 = 1;
 /// With one connection alone: one more, for which nothing but size is left as a reason.
 const MIN_ALONE: u64 = 4;
-/// A short connection that sent so many segments' worth in one go had full ones among them.
-const SEGMENTS: u64 = 8;
-/// As it counts as short: it cannot have sent that in small pieces, one after the other, ns.
-const SHORT_NS: u64 = 1_000_000_000;
-
 /// A path over which full segments hang while smaller packets pass.
 struct BlackHole<'a> {
     path: Path<'a>,
@@ -145,17 +140,14 @@ impl<'a> BlackHole<'a> {
             passed,
             safe,
         };
-        let full = passed.full_since(mss, span.0) || hole.look_at_conns(mss);
-        (!full).then_some(hole)
+        hole.look_at_conns();
+        (!hole.path.full_passed(mss, span.0)).then_some(hole)
     }
 
-    /// Counts the connections on the way; whether a short one had full segments acknowledged.
-    fn look_at_conns(&mut self, mss: u32) -> bool {
-        let (netns, from, to) = self.path.way();
-        let conns = self.path.story.conns.iter();
-        let on_it = |c: &&Conn| (c.netns, c.local.addr, c.remote.addr) == (netns, from, to);
-        let mut full = false;
-        for conn in conns.filter(on_it) {
+    /// Counts the connections on the way.
+    fn look_at_conns(&mut self) {
+        let path = &self.path;
+        for conn in path.story.conns.iter().filter(|c| path.has(c)) {
             self.of += 1;
             let meanwhile = |at: u64| (self.span.0..=self.span.1).contains(&at);
             if conn.established_ns.is_some_and(meanwhile) {
@@ -164,9 +156,7 @@ impl<'a> BlackHole<'a> {
                     self.made.1.extend(conn.row());
                 }
             }
-            full |= sent_full(conn, mss, self.span.0);
         }
-        full
     }
 
     fn median(&self, of: fn(&Stuck) -> u32) -> u32 {
@@ -286,16 +276,6 @@ fn judge(hole: &BlackHole) -> Finding {
         .verify(format!(
             "`ss -tion dst {to}` shows no socket with a `backoff` while large answers are sent."
         ))
-}
-
-/// Whether a connection that was never sampled got full segments acknowledged after a moment.
-fn sent_full(conn: &Conn, mss: u32, since_ns: u64) -> bool {
-    let (Some(from), Some(to)) = (conn.established_ns, conn.ended_ns) else {
-        return false;
-    };
-    let short = to.saturating_sub(from) <= SHORT_NS && conn.outcome == Outcome::Closed;
-    let large = conn.mss >= mss && conn.bytes_acked >= SEGMENTS * u64::from(mss);
-    short && large && conn.sampled.is_none() && to >= since_ns
 }
 
 mod advice;

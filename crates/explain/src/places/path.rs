@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use analysis::account::{self, State};
 use analysis::stats::{median, ratio};
-use analysis::{Conn, ConnId, Side, Story, Transfer, Way};
+use analysis::{Conn, ConnId, Outcome, Side, Story, Transfer, Way};
 use recording::{Addr, RowRef, counter};
 
 use crate::checks::same_count;
@@ -16,6 +16,11 @@ use crate::places::listener::SHOWN_ROWS;
 
 /// Fewer segments than this say nothing about a path.
 const MIN_SEGMENTS: u64 = 10;
+
+/// A short connection that sent so many segments' worth in one go had full ones among them.
+const SEGMENTS: u64 = 8;
+/// As it counts as short: it cannot have sent that in small pieces, one after the other, ns.
+const SHORT_NS: u64 = 1_000_000_000;
 
 /// One end of a connection, with what its samples say.
 #[derive(Clone, Copy)]
@@ -95,6 +100,20 @@ impl<'a> Path<'a> {
         self.ends.iter().all(|e| e.conn.peer.is_some())
     }
 
+    /// Whether a connection goes this way.
+    pub(crate) fn has(&self, conn: &Conn) -> bool {
+        (conn.netns, conn.local.addr, conn.remote.addr) == self.way()
+    }
+
+    /// Whether full segments of this size passed after a moment: of what was sampled, or of a connection too
+    /// short for that.
+    pub(crate) fn full_passed(&self, mss: u32, since_ns: u64) -> bool {
+        let passed = self.story.transfers.passed(self.way());
+        let sampled = passed.is_some_and(|p| p.full_since(mss, since_ns));
+        let mut conns = self.story.conns.iter();
+        sampled || conns.any(|c| self.has(c) && sent_full(c, mss, since_ns))
+    }
+
     /// Segments retransmitted after handshakes as the kernel counted them, against those seen;
     /// `None` without counters.
     pub(crate) fn counted_again(&self) -> Option<Check> {
@@ -142,6 +161,16 @@ pub(crate) fn senders(story: &Story, netns: u32, ends: &[End], resource: Option<
         pids: by_pid.keys().copied().collect(),
         ..Scope::default()
     }
+}
+
+/// Whether a connection that was never sampled got full segments acknowledged after a moment.
+fn sent_full(conn: &Conn, mss: u32, since_ns: u64) -> bool {
+    let (Some(from), Some(to)) = (conn.established_ns, conn.ended_ns) else {
+        return false;
+    };
+    let short = to.saturating_sub(from) <= SHORT_NS && conn.outcome == Outcome::Closed;
+    let large = conn.mss >= mss && conn.bytes_acked >= SEGMENTS * u64::from(mss);
+    short && large && conn.sampled.is_none() && to >= since_ns
 }
 
 /// The median over ends of something each of them has.

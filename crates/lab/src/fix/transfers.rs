@@ -36,13 +36,16 @@ pub(super) fn queue_limit(plant: &mut Plant, change: &Value) -> Result<String, S
 pub(super) fn repair_path(plant: &mut Plant) -> Result<String, String> {
     let lossy = plant.scenario.links.iter().enumerate().filter(|(_, link)| {
         let mut wires = link.path.iter().chain(&link.back);
-        wires.any(|wire| wire.loss > 0.0)
+        wires.any(|wire| wire.loss > 0.0 || wire.cut_after_ms.is_some())
     });
     let lossy: Vec<usize> = lossy.map(|(index, _)| index).collect();
     let mut done = Vec::new();
     for index in lossy {
         plant
-            .rejoin(index, |wire| wire.loss = 0.0)
+            .rejoin(index, |wire| {
+                wire.loss = 0.0;
+                wire.cut_after_ms = None;
+            })
             .map_err(|e| e.to_string())?;
         done.push(plant.scenario.links[index].between.join("-"));
     }

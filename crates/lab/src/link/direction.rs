@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
-use super::syn::{Syns, is_syn};
+use super::syn::{Syns, is_handshake, is_syn};
 use super::{Wire, strip};
 
 /// Packets that may be under way at once: of 1,500 bytes 50 MB, or 390 ms of 1 Gbit/s.
@@ -57,6 +57,8 @@ pub(super) struct Direction {
     arrivals: u64,
     /// When the bottleneck will have sent all it holds, ns.
     free_at: u64,
+    /// When the first SYN came, or the first answer to one, ns.
+    first_syn: Option<u64>,
     /// The latest due time given to a packet that keeps its place, ns.
     last_due: u64,
     spare: Vec<Box<[u8]>>,
@@ -72,6 +74,7 @@ impl Direction {
             under_way: BinaryHeap::new(),
             arrivals: 0,
             free_at: 0,
+            first_syn: None,
             last_due: 0,
             spare: Vec::new(),
             counters: Counters::default(),
@@ -89,11 +92,27 @@ impl Direction {
         self.spare.push(buffer);
     }
 
+    /// Whether it is so long since the first SYN, or its answer, came.
+    fn is_cut(&mut self, now: u64, after: u64, packet: &Packet) -> bool {
+        if self.first_syn.is_none() && is_handshake(packet.bytes()) {
+            self.first_syn = Some(now);
+        }
+        self.first_syn
+            .is_some_and(|first| now.saturating_sub(first) >= after)
+    }
+
     /// A packet comes in at the time `now`, ns.
     pub(super) fn offer(&mut self, now: u64, mut packet: Packet) {
         let wire = self.wire;
         self.counters.packets += 1;
         self.counters.bytes += packet.len as u64;
+        if wire
+            .cut_after_ms
+            .is_some_and(|ms| self.is_cut(now, ns(ms), &packet))
+        {
+            self.counters.lost += 1;
+            return self.recycle(packet.buffer);
+        }
         if wire.lose_first_syn && self.syns.is_first(packet.bytes()) {
             self.counters.lost += 1;
             return self.recycle(packet.buffer);
@@ -302,6 +321,25 @@ mod tests {
         }
         assert_eq!(drain(&mut d), [(0, 1), (0, 3)]);
         assert_eq!(d.counters.lost, 2);
+    }
+
+    #[test]
+    fn nothing_passes_so_long_after_the_first_syn() {
+        let wire = Wire {
+            cut_after_ms: Some(2.0),
+            ..Wire::default()
+        };
+        let mut d = Direction::new(wire, 1);
+        offer(&mut d, 0, 100, 1);
+        let mut buffer = d.buffer();
+        // An IPv4 header, and the flags of a SYN.
+        (buffer[0], buffer[9], buffer[32], buffer[33]) = (0x45, 6, 0x50, 2);
+        d.offer(7_000_000, Packet { buffer, len: 40 });
+        for (mark, ms) in [(2, 8), (3, 9), (4, 500)] {
+            offer(&mut d, ms * 1_000_000, 100, mark);
+        }
+        let passed: Vec<_> = drain(&mut d).into_iter().map(|(_, mark)| mark).collect();
+        assert_eq!((passed, d.counters.lost), (vec![1, 0x45, 2], 2));
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub struct Wire {
     pub lose_first_syn: bool,
     /// A black hole: packets of more bytes than this vanish, and their sender is not told.
     pub hole: Option<u16>,
+    /// Nothing passes any more so long after the first SYN or SYN-ACK, ms: the host behind it is gone.
+    pub cut_after_ms: Option<f64>,
     /// Bytes of the largest IP packet; of a link, that of its first direction counts.
     pub mtu: u16,
 }
@@ -72,6 +74,7 @@ impl Default for Wire {
             syn_loss: 0.0,
             lose_first_syn: false,
             hole: None,
+            cut_after_ms: None,
             mtu: MTU,
         }
     }
@@ -92,6 +95,7 @@ impl Wire {
             .or_else(|| time("delay_ms", self.delay_ms))
             .or_else(|| time("jitter_ms", self.jitter_ms))
             .or_else(|| time("reorder_ms", self.reorder_ms))
+            .or_else(|| time("cut_after_ms", self.cut_after_ms.unwrap_or(0.0)))
             .or_else(|| {
                 let (low, high) = (MTUS.start(), MTUS.end());
                 let wrong = !MTUS.contains(&self.mtu);

@@ -31,6 +31,12 @@ pub(super) fn is_syn(packet: &[u8]) -> bool {
     syn(packet).is_some()
 }
 
+/// Whether a packet is a SYN or the answer to one.
+pub(super) fn is_handshake(packet: &[u8]) -> bool {
+    let flags = tcp_offset(packet).and_then(|start| packet.get(start + 13));
+    flags.is_some_and(|flags| flags & SYN != 0)
+}
+
 /// What tells one connection's SYN from another's; `None` for other packets.
 fn syn(packet: &[u8]) -> Option<Box<[u8]>> {
     let start = tcp_offset(packet)?;

@@ -65,6 +65,7 @@ const ALL: &[(&str, &str)] = &[
     scenario!("path-loss"),
     scenario!("tail-loss"),
     scenario!("pmtu-black-hole"),
+    scenario!("peer-gone"),
     scenario!("bufferbloat"),
     scenario!("nagle-delayed-ack"),
     scenario!("slow-reader"),

@@ -23,6 +23,16 @@ pub fn black_hole() -> Fixture {
     f
 }
 
+/// Three connections whose requests a host does not answer any more.
+pub fn silent() -> Fixture {
+    let mut f = Fixture::new();
+    f.listen(Listen::default());
+    for i in 0..3 {
+        f.hang(&format!("10.79.0.2:{}", 40_000 + i), 1, 300);
+    }
+    f
+}
+
 /// Five connections with small messages, of which two a second and connection wait for a timer.
 pub fn tails() -> Fixture {
     let mut f = Fixture::new();

@@ -1,0 +1,364 @@
+//! C41: nothing comes back from an address any more: its host is dead, cut off, or has forgotten the connections.
+
+use analysis::account;
+use analysis::stats::median;
+use analysis::words::rounded;
+use analysis::{STALL, Stall, Stuck};
+
+use crate::moment::{Began, Since};
+use crate::places::path::{End, Path, paths_of, sample_rows, senders};
+use crate::vocabulary::*;
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: Id::PEER_GONE,
+    number: "C41",
+    title: "the other host does not answer any more",
+    page: include_str!("peer_gone.md"),
+    ground: Ground::Transfers,
+    needs: &[&[SourceName::Sockets]],
+    seen_from: "3 timeouts in a row with nothing acknowledged, 3 s of silence",
+    rivals: &[
+        Id::PATH_LOSS,
+        Id::PMTU_BLACK_HOLE,
+        Id::SLOW_READER,
+        Id::QDISC_DROP,
+        Id::LOCAL_FIREWALL_DROP,
+    ],
+    explains: &[Id::PATH_LOSS, Id::TAIL_LOSS],
+    no: Some(no),
+    symptom: Some(Symptom::Retransmits),
+    find: |story| places(story).iter().map(judge).collect(),
+};
+
+/// People notice from then on, and three timeouts of 200 ms are over before, ns.
+const SILENT_NS: u64 = 3_000_000_000;
+/// A timer that is backed off n times has waited 2ⁿ - 1 times; the kernel's jitter, a first timer that was
+/// still of the handshake, and a probe before it shift that by one.
+const TIMEOUTS_OFF: f64 = 1.0;
+/// Sockets that fell silent within this time did for one reason, ns: each sends at its own pace.
+const AT_ONCE_NS: u64 = 1_000_000_000;
+/// How long a sender tries in vain by default (tcp_retries2), in words.
+const TRIES_FOR: &str = "15 minutes";
+
+/// Connections to an address from which nothing comes back.
+struct Silent<'a> {
+    path: Path<'a>,
+    hung: Vec<(End<'a>, Stuck)>,
+    /// Something else passed on the same way meanwhile.
+    others_pass: bool,
+}
+
+fn no(asked: &Asked) -> Option<Step> {
+    let ends = &asked.losses()?.ends;
+    let most = ends.iter().map(|e| e.transfer.stall.in_a_row()).max();
+    let most = most.unwrap_or(0);
+    let timeouts_in_a_row = Quantity::count(most).rows(sample_rows(ends));
+    let passed = |e: &End| e.transfer.stall.beside;
+    let beside = ends.iter().map(passed).max().unwrap_or(0);
+    if most < STALL {
+        return Some(say!(
+            "at most {timeouts_in_a_row} timeouts in a row retransmitted the same segment: it answers",
+            timeouts_in_a_row
+        ));
+    }
+    (beside > 0).then(|| {
+        say!(
+            "{beside} of {timeouts_in_a_row} timeouts came after something had passed the same way",
+            beside = Quantity::count(beside),
+            timeouts_in_a_row
+        )
+    })
+}
+
+fn places(story: &Story) -> Vec<Silent<'_>> {
+    let paths = paths_of(story, 0).into_iter();
+    paths.filter_map(Silent::of).collect()
+}
+
+/// What hangs at an end from which nothing was heard since, for long enough.
+fn stuck(story: &Story, end: &End) -> Option<Stuck> {
+    // With a closed window it is the reader who lets the sender wait.
+    let stuck = end.transfer.stall.seen.filter(|s| s.window > 0)?;
+    let hangs = stuck.counted >= STALL && stuck.sacked == 0;
+    let silent = silence_ns(story, end) >= SILENT_NS;
+    // Clients of a server vanish every day.
+    let opened = account::service(story, end.conn).1 == account::Role::Client;
+    // The listener of one that has moved but its SYN may have had no room for it.
+    let known = opened && stuck.moved > 1;
+    let gone = story.transfers.dropped(end.conn) == 0;
+    (hangs && silent && known && gone).then_some(stuck)
+}
+
+/// When something was last heard from the other end, ns; it may be before the recording.
+fn heard_ns(story: &Story, end: &End) -> Option<u64> {
+    story.samples(end.conn)?.last.heard_ns
+}
+
+/// For how long nothing that this end sent was acknowledged, ns.
+fn silence_ns(story: &Story, end: &End) -> u64 {
+    let stall = &end.transfer.stall;
+    let heard = heard_ns(story, end).unwrap_or(stall.first_ns);
+    until_ns(story, end).saturating_sub(heard.min(stall.first_ns))
+}
+
+/// Whether packets of the other end still come.
+fn hears(story: &Story, end: &End) -> bool {
+    heard_ns(story, end).is_some_and(|heard| heard > end.transfer.stall.first_ns)
+}
+
+/// Until when it is known to have hung, ns.
+fn until_ns(story: &Story, end: &End) -> u64 {
+    let sampled = story.samples(end.conn).map_or(0, |s| s.last.time_ns);
+    sampled.max(end.transfer.stall.last_ns)
+}
+
+impl<'a> Silent<'a> {
+    fn of(path: Path<'a>) -> Option<Silent<'a>> {
+        let stuck = |end: &End<'a>| Some((*end, stuck(path.story, end)?));
+        let hung: Vec<(End, Stuck)> = path.ends.iter().filter_map(stuck).collect();
+        let since = hung.iter().map(|(e, _)| e.transfer.stall.first_ns).max()?;
+        let passed = path.story.transfers.passed(path.way());
+        let others_pass = passed.is_some_and(|p| p.since(since));
+        // Full segments that hang where only smaller ones pass do so for their size.
+        let mss = hung.iter().map(|(_, s)| s.mss).min()?;
+        let full = hung.iter().all(|(_, s)| s.is_full());
+        let size = full && others_pass && !path.full_passed(mss, since);
+        (!size).then_some(Silent {
+            path,
+            hung,
+            others_pass,
+        })
+    }
+
+    fn ends(&self) -> Vec<End<'a>> {
+        self.hung.iter().map(|(end, _)| *end).collect()
+    }
+
+    /// The connections to the address that have something in flight, or had at some sample.
+    fn of_all(&self) -> u64 {
+        let sends = |e: &&End| e.transfer.flying > 0 || e.transfer.segments() > 0;
+        let all = self.path.ends.iter().filter(sends).count();
+        all.max(self.hung.len()) as u64
+    }
+
+    /// For how long nothing that each sent was acknowledged, ns.
+    fn silences(&self) -> Vec<u64> {
+        let story = self.path.story;
+        let each = self.hung.iter().map(|(e, _)| silence_ns(story, e));
+        each.collect()
+    }
+
+    /// Packets of the other host still come, and none of ours arrives.
+    fn hears(&self) -> bool {
+        self.hung.iter().any(|(e, _)| hears(self.path.story, e))
+    }
+
+    fn silence(&self) -> Quantity {
+        let median = median(&mut self.silences()).unwrap_or(0);
+        Quantity::ns(median)
+    }
+
+    /// When the first and the last of them heard something for the last time, ns.
+    fn last_heard(&self) -> Option<(u64, u64)> {
+        let story = self.path.story;
+        let heard = || self.hung.iter().filter_map(|(e, _)| heard_ns(story, e));
+        Some((heard().min()?, heard().max()?))
+    }
+
+    /// What they waited of the recording.
+    fn lost(&self) -> Lost {
+        let story = self.path.story;
+        let mut lost = Lost::unknown();
+        for (end, _) in &self.hung {
+            let recorded = until_ns(story, end).saturating_sub(story.start_ns);
+            lost.add(
+                end.conn,
+                State::Repair,
+                silence_ns(story, end).min(recorded),
+            );
+        }
+        lost
+    }
+
+    fn impact(&self) -> Impact {
+        let (n, of) = (self.hung.len() as u64, self.of_all());
+        let says = format!(
+            "{} of {} that had something to send waited for {} in vain, {} (median).",
+            Quantity::count(n),
+            Quantity::of(of, "connection"),
+            self.path.to,
+            self.silence()
+        );
+        Impact::of(n, of, "connections", says)
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let stalls = || self.hung.iter().map(|(end, _)| &end.transfer.stall);
+        let seen = stalls().flat_map(|s| s.rows.into_iter().flatten());
+        let rows = self.hung.iter().map(|(_, s)| s.row).chain(seen);
+        let to = self.path.to;
+        let tries = say!(
+            "{hung} to {to} retransmitted the same segments on the RTO, {most_in_a_row} times in a row at \
+             most, and nothing was acknowledged.",
+            hung = Quantity::of(self.hung.len() as u64, "connection"),
+            most_in_a_row = Quantity::count(stalls().map(Stall::in_a_row).max().unwrap_or(0))
+                .rows(rows.take(2 * SHOWN_ROWS))
+        );
+        let rows = self.hung.iter().map(|(_, s)| s.row).take(SHOWN_ROWS);
+        let silence = self.silence().rows(rows);
+        let heard = match (self.hears(), self.at_once()) {
+            (true, _) => say!(
+                "Its own packets still come; for {silence} (median) none that was sent to it was \
+                 acknowledged: only the way to it is cut.",
+                silence
+            ),
+            (false, true) => say!(
+                "The last that was heard from it came {silence} before (median), for all of them within \
+                 a second: it was one event.",
+                silence
+            ),
+            (false, false) => say!(
+                "The last that was heard from it came {silence} before (median).",
+                silence
+            ),
+        };
+        [tries, heard].into_iter().chain(self.beside()).collect()
+    }
+
+    /// Several fell silent at the same moment: one event.
+    fn at_once(&self) -> bool {
+        let within = |(first, last): (u64, u64)| last.saturating_sub(first) <= AT_ONCE_NS;
+        self.hung.len() > 1 && self.last_heard().is_some_and(within)
+    }
+
+    /// Whether the address still answers others.
+    fn beside(&self) -> Option<Step> {
+        let to = self.path.to;
+        self.others_pass.then(|| {
+            Step::new(format!(
+                "Other connections to {to} were answered meanwhile: it is alive, and what has gone is what \
+                 answered these: one of several hosts behind the address, or what a NAT, firewall or load \
+                 balancer on the way remembered of them."
+            ))
+        })
+    }
+
+    /// A timer that nothing answers fires as often as its doubling says.
+    fn backs_off(&self) -> Option<Check> {
+        let each = self.hung.iter().zip(self.silences());
+        let known = each.filter(|((end, _), _)| end.transfer.rto_us > 0);
+        let of = |((end, stuck), silence): (&(End, Stuck), u64)| {
+            let rto_ns = f64::from(end.transfer.rto_us) * 1e3;
+            let expected = (silence as f64 / rto_ns + 1.0).log2().floor();
+            (expected, stuck.counted as f64)
+        };
+        let (mut expected, mut measured): (Vec<f64>, Vec<f64>) = known.map(of).unzip();
+        let (expected, measured) = (median(&mut expected)?, median(&mut measured)?);
+        Some(Check {
+            formula: "timeouts in a row = log₂(silence ÷ RTO + 1)".into(),
+            expected: rounded(expected),
+            measured: rounded(measured),
+            unit: "timeouts".into(),
+            agrees: (expected - measured).abs() <= TIMEOUTS_OFF,
+            tolerance: "± 1: a tail loss probe comes first, and the sample later".into(),
+        })
+    }
+
+    fn advice(&self, netns: &Netns, comm: &str) -> [Advice; 3] {
+        let (from, to) = (self.path.from, self.path.to);
+        [
+            Advice::to(format!(
+                "See whether {to} is alive and can be reached; if it is, what is between forgets connections."
+            ))
+            .by(command_in(netns, &format!("ping -c 3 {to}")))
+            .at(format!("{to}, its host's console, and what is on the way to it"))
+            .risk("None: it only looks.")
+            .effect("Says whether to mend the host, the path, or what forgets connections.")
+            .change(Change::RepairPath {
+                from: from.to_string(),
+                to: to.to_string(),
+            }),
+            Advice::to(format!(
+                "Let {comm} set TCP_USER_TIMEOUT (or a timeout of its own for an answer), and close and \
+                 connect anew."
+            ))
+            .at(format!("the source or configuration of {comm}"))
+            .risk("Too short, it gives up connections in an outage that would have passed.")
+            .effect(format!(
+                "It fails over after that time; without it the kernel tries for some {TRIES_FOR}."
+            )),
+            Advice::to(format!(
+                "Let {comm} send keep-alives on idle connections, more often than what is on the way forgets."
+            ))
+            .at(format!("the source or configuration of {comm}: SO_KEEPALIVE, TCP_KEEPIDLE"))
+            .risk("An idle connection costs two small packets each time.")
+            .effect("A connection that is gone is known before a request needs it."),
+        ]
+    }
+}
+
+fn judge(silent: &Silent) -> Finding {
+    let path = &silent.path;
+    let (story, to, ends) = (path.story, path.to, silent.ends());
+    let scope = Scope {
+        resource: Some(format!("peer {to}")),
+        ..senders(story, path.netns, &ends, None)
+    };
+    let comm = scope
+        .comm
+        .clone()
+        .unwrap_or_else(|| "the application".into());
+    let (n, silence) = (silent.hung.len() as u64, silent.silence());
+    let connections = Quantity::of(n, "connection");
+    let hang = if n == 1 { "hangs" } else { "hang" };
+    let titles = match silent.others_pass {
+        false => [
+            format!("{to} has not answered for {silence}: {connections} of {comm} {hang}."),
+            format!("{to} has not answered for {silence}."),
+        ],
+        true => [
+            format!(
+                "{connections} of {comm} to {to} {hang} for {silence}, while others are answered."
+            ),
+            format!("{connections} to {to} {hang}, while others are answered."),
+        ],
+    };
+    let whole = path.whole();
+    let advice = silent.advice(&scope.netns, &comm);
+    let before = ends.iter().any(|e| e.transfer.stall.before > 0)
+        || silent
+            .last_heard()
+            .is_some_and(|(first, _)| first < story.start_ns);
+    let mut case = Case::new(story, CAUSE, scope);
+    if before {
+        case = case.since(Since::at(story, story.start_ns, Began::Before));
+    }
+    case.placed(Place::ends(&ends))
+        .title(titles)
+        .fix([
+            format!("See whether {to} is alive; let {comm} give up sooner (TCP_USER_TIMEOUT)."),
+            "See whether it is alive; let the application give up sooner.".into(),
+        ])
+        .affects(silent.impact(), silent.lost())
+        .because("nothing that was sent was acknowledged any more, and the timers back off")
+        .at_most_if(
+            Level::Medium,
+            !whole,
+            "the other host is not seen: it may be dead, cut off, or have forgotten the connections",
+        )
+        .at_most_if(
+            Level::Medium,
+            silent.others_pass,
+            "the address answers others: what answered these is inferred to be gone",
+        )
+        .rests_on(&[SourceName::Retransmits, SourceName::Drops])
+        .steps(silent.steps())
+        .checks(silent.backs_off())
+        .advise(advice)
+        .verify(format!(
+            "`ss -tion dst {to}` shows no socket with a `backoff`."
+        ))
+}
+
+#[cfg(test)]
+mod tests;

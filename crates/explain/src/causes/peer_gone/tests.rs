@@ -1,0 +1,104 @@
+//! C41 is named when nothing comes back from an address, and not when something does.
+
+use crate::causes::testing::{found, number, only, ruled_out};
+use crate::{Level, Number};
+use synth::{CLIENT, Dial, Fixture, SERVER, cases};
+
+const ID: &str = "peer-gone";
+
+/// As the client's host sees it.
+fn silent() -> Fixture {
+    let mut f = cases::silent();
+    f.seen_from(CLIENT);
+    f
+}
+
+#[test]
+fn the_client_alone() {
+    let f = only(&silent(), ID);
+    assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
+    assert_eq!((f.impact.affected, f.impact.of), (3, 3));
+    assert_eq!(f.scope.place(), "peer 10.79.0.1");
+    assert_eq!(number(&f, "most_in_a_row"), &Number::Count(5));
+    assert!(
+        f.title.contains("has not answered for 7.85 s"),
+        "{}",
+        f.title
+    );
+    assert!(
+        f.evidence[1].says.ends_with("it was one event."),
+        "{}",
+        f.evidence[1].says
+    );
+    assert!(f.arithmetic.iter().all(|c| c.agrees), "{:?}", f.arithmetic);
+    assert!(ruled_out(&f, "path-loss").contains("random loss lets"));
+    // Of what the recording saw each lost all but the first 150 ms.
+    let lost = f.lost_s.seconds().unwrap();
+    assert!((23.0..24.0).contains(&lost), "{lost}");
+    let mut server = cases::silent();
+    server.seen_from(SERVER);
+    assert!(found(&server).is_empty(), "the receiver sees nothing");
+}
+
+#[test]
+fn what_hung_before_the_recording_is_told_so() {
+    let mut f = silent();
+    f.events.clear();
+    for row in f.sockets.iter_mut().filter(|s| s.rto_count.is_some()) {
+        row.rto_count = Some(9);
+        row.backoff = Some(9);
+        row.last_ack_recv_ms = Some(300_000);
+    }
+    let f = only(&f, ID);
+    assert!(f.since.unwrap().says.contains("before the recording"));
+    assert!(
+        f.title.contains("5 min") || f.title.contains("300 s"),
+        "{}",
+        f.title
+    );
+}
+
+#[test]
+fn an_address_that_answers_others_is_told_so() {
+    let mut f = cases::silent();
+    for i in 0..10 {
+        f.dial(Dial {
+            from: format!("10.79.0.2:{}", 42_000 + i),
+            at_ms: 500.0 + f64::from(i) * 700.0,
+            ends_ms: Some(520.0 + f64::from(i) * 700.0),
+            ..Dial::default()
+        });
+    }
+    f.seen_from(CLIENT);
+    let f = only(&f, ID);
+    assert!(
+        f.title.ends_with("while others are answered."),
+        "{}",
+        f.title
+    );
+}
+
+#[test]
+fn a_peer_that_is_heard_and_hears_nothing_is_cut_off_one_way() {
+    let mut f = silent();
+    for row in &mut f.sockets {
+        row.last_ack_recv_ms = Some(100);
+    }
+    let f = only(&f, ID);
+    assert!(f.evidence[1].says.contains("only the way to it is cut"));
+}
+
+#[test]
+fn look_alikes_are_not_it() {
+    // The window is closed.
+    let mut closed = silent();
+    closed
+        .sockets
+        .iter_mut()
+        .for_each(|row| row.snd_wnd = Some(0));
+    assert!(found(&closed).is_empty());
+    only(&cases::black_hole(), "pmtu-black-hole");
+    for recording in [cases::lossy(), cases::tails(), cases::bloated()] {
+        assert!(found(&recording).iter().all(|f| f.cause.as_str() != ID));
+    }
+}
