@@ -409,6 +409,22 @@ mod tests {
         assert!((0.8..1.6).contains(&p.p99_s), "{p:?}");
     }
 
+    #[test]
+    fn what_was_lost_on_its_way_back_is_the_networks_or_the_peers() {
+        let parts = Parts {
+            awaited: 5.0,
+            unheard: 2.0,
+            repair: 1.0,
+            ..Parts::default()
+        };
+        let whose = parts.whose(Role::Client, 20, Some(0.1));
+        let told = [whose.tcp, whose.network, whose.peer, whose.network_or_peer];
+        assert_eq!(told, [1.0, 2.0, 3.0, 2.0]);
+        assert_eq!(told.iter().sum::<f64>(), parts.total());
+        let unmeasured = parts.whose(Role::Client, 20, None);
+        assert_eq!(unmeasured.network_or_peer, 7.0);
+    }
+
     proptest! {
         #[test]
         fn percentiles_rise_and_stay_within_what_was_timed(
