@@ -1,7 +1,7 @@
 //! `--with requests`: what an exchange's time went with, against what the program at each end measured.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,9 @@ use crate::common::live::{Done, Live, Space};
 use crate::common::need_root;
 use recording::Role;
 use recording::tables::{Exchange, Request};
+use rustix::fs::sendfile;
 use rustix::net::{RecvFlags, recv};
+use rustix::pipe::{SpliceFlags, pipe, splice};
 
 /// Exchanges of each case: the times of all together are compared.
 const TIMES: u32 = 20;
@@ -71,6 +73,7 @@ impl Recorded {
                 r.await_ns,
                 r.send_ns,
                 r.repair_ns,
+                r.unheard_ns,
             ]
             .iter()
             .sum()
@@ -243,7 +246,7 @@ fn a_request_that_comes_in_pieces_is_received_and_one_that_nobody_answers_is_ope
     };
     let recorded = Recorded::of(serve, ask);
     // What came was read a moment later, on a busy host a long one.
-    let came = recorded.time(Role::Server, |r| r.receive_ns + r.unread_ns);
+    let came = recorded.time(Role::Server, |r| r.receive_ns + r.unread_ns + r.accept_ns);
     assert!(
         (pause * 2..=recorded.asked + pause).contains(&came),
         "{came:?}"
@@ -291,4 +294,138 @@ fn answers_that_come_late_beside_other_requests_are_said_to_overlap() {
     let overlapped = recorded.sum(Role::Server, |r| r.overlapped);
     let exchanges = recorded.sum(Role::Server, |r| r.exchanges);
     assert!(overlapped * 2 > exchanges, "{overlapped} of {exchanges}");
+}
+
+#[test]
+fn what_is_spliced_and_what_is_sent_from_a_file_is_read_and_written() {
+    need_root();
+    let think = Duration::from_millis(20);
+    let serve = move |listener: TcpListener| {
+        let (conn, _) = listener.accept().unwrap();
+        conn.set_nodelay(true).unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[2; 200]).unwrap();
+        let (out, into) = pipe().unwrap();
+        let mut worked = Duration::ZERO;
+        for nth in 0..TIMES {
+            let n = splice(&conn, None, &into, None, 100, SpliceFlags::empty()).unwrap();
+            assert_eq!(n, 100);
+            rustix::io::read(&out, &mut [0; 100]).unwrap();
+            let began = Instant::now();
+            thread::sleep(think);
+            worked += began.elapsed();
+            let sent = match nth % 2 {
+                0 => sendfile(&conn, &file, Some(&mut 0), 200).unwrap(),
+                _ => {
+                    rustix::io::write(&into, &[2; 200]).unwrap();
+                    splice(&out, None, &conn, None, 200, SpliceFlags::empty()).unwrap()
+                }
+            };
+            assert_eq!(sent, 200);
+        }
+        worked
+    };
+    let recorded = Recorded::of(serve, ask_and_wait);
+    for role in [Role::Server, Role::Client] {
+        let exchanges = recorded.sum(role.clone(), |r| r.exchanges);
+        assert_eq!(exchanges, u64::from(TIMES), "{role}");
+        assert_eq!(recorded.sum(role, |r| r.overlapped), 0);
+    }
+    let thought = recorded.time(Role::Server, |r| r.think_ns);
+    recorded.assert_between("thinking", thought);
+}
+
+#[test]
+fn who_has_said_that_it_asks_no_more_still_awaits_the_answer() {
+    need_root();
+    let serve = |listener: TcpListener| {
+        let mut worked = Duration::ZERO;
+        for _ in 0..TIMES / 4 {
+            let (mut conn, _) = listener.accept().unwrap();
+            let mut request = Vec::new();
+            conn.read_to_end(&mut request).unwrap();
+            let began = Instant::now();
+            thread::sleep(Duration::from_millis(30));
+            worked += began.elapsed();
+            // The FIN comes with the answer, or right behind it.
+            conn.write_all(&[2; 200]).unwrap();
+        }
+        worked
+    };
+    let ask = |at: SocketAddr| {
+        let mut asked = Duration::ZERO;
+        for _ in 0..TIMES / 4 {
+            let mut conn = TcpStream::connect(at).unwrap();
+            let began = Instant::now();
+            conn.write_all(&[1; 100]).unwrap();
+            conn.shutdown(Shutdown::Write).unwrap();
+            let mut answer = Vec::new();
+            conn.read_to_end(&mut answer).unwrap();
+            asked += began.elapsed();
+            assert_eq!(answer.len(), 200);
+        }
+        asked
+    };
+    let recorded = Recorded::of(serve, ask);
+    for role in [Role::Server, Role::Client] {
+        let exchanges = recorded.sum(role.clone(), |r| r.exchanges);
+        assert_eq!(exchanges, u64::from(TIMES / 4), "{role}");
+        assert_eq!(recorded.sum(role, |r| r.unanswered), 0);
+    }
+    let awaited = recorded.time(Role::Client, |r| r.await_ns);
+    recorded.assert_between("awaiting", awaited);
+}
+
+#[test]
+fn pauses_between_the_pieces_of_an_answer_are_the_peers() {
+    need_root();
+    let serve = |listener: TcpListener| {
+        let (mut conn, _) = listener.accept().unwrap();
+        conn.set_nodelay(true).unwrap();
+        let (mut request, mut worked) = ([0; 100], Duration::ZERO);
+        while conn.read_exact(&mut request).is_ok() {
+            for _ in 0..4 {
+                let began = Instant::now();
+                thread::sleep(Duration::from_millis(10));
+                worked += began.elapsed();
+                conn.write_all(&[2; 50]).unwrap();
+            }
+        }
+        worked
+    };
+    let recorded = Recorded::of(serve, ask_and_wait);
+    let thought = recorded.time(Role::Server, |r| r.think_ns);
+    recorded.assert_between("thinking", thought);
+    // The next piece may come before the one before it was read.
+    let awaited = recorded.time(Role::Client, |r| r.await_ns + r.unread_ns);
+    recorded.assert_between("awaiting and reading", awaited);
+    assert_eq!(recorded.sum(Role::Client, |r| r.receive_ns), 0);
+}
+
+#[test]
+fn requests_that_are_written_ahead_are_said_to_overlap() {
+    need_root();
+    let serve = |listener: TcpListener| {
+        let (mut conn, _) = listener.accept().unwrap();
+        conn.set_nodelay(true).unwrap();
+        let mut request = [0; 100];
+        while conn.read_exact(&mut request).is_ok() {
+            thread::sleep(Duration::from_millis(2));
+            conn.write_all(&[2; 200]).unwrap();
+        }
+        Duration::ZERO
+    };
+    let ask = |at: SocketAddr| {
+        let mut conn = TcpStream::connect(at).unwrap();
+        conn.set_nodelay(true).unwrap();
+        for _ in 0..TIMES {
+            conn.write_all(&[1; 500]).unwrap();
+            conn.read_exact(&mut [0; 1000]).unwrap();
+        }
+        Duration::ZERO
+    };
+    let recorded = Recorded::of(serve, ask);
+    let exchanges = recorded.sum(Role::Server, |r| r.exchanges);
+    assert_eq!(recorded.sum(Role::Server, |r| r.overlapped), exchanges);
+    assert!(exchanges > 0);
 }

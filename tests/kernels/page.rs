@@ -41,6 +41,9 @@ const TAIL: &str = "
   hints that this host refused.
 - `calls` and `port-search` (before Linux 5.12): slow and failing system calls are not listed. `waits`
   and `threads` work there.
+- `requests` (before Linux 5.12): the account is that of states, from samples. A server that thinks, one that reads
+  late and a peer that thinks are told right where clients rest between requests (tried with 20 ms). One that asks
+  again in the tick (4 ms) in which the answer came may be told as `idle`.
 - `symbols`, `wait-waker`, `profile-symbols`: `sysctl kernel.kptr_restrict=1` brings them back for
   root.
 - Secure boot (lockdown: integrity) takes nothing. In confidentiality mode no tool that uses BPF can

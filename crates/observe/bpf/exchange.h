@@ -35,6 +35,8 @@ struct end {
 	u32 reads; /* requests that the thread had taken by then, this one included */
 	u32 rcv_nxt, copied_seq, write_seq; /* when last looked at */
 	u32 retransmits;
+	u32 dsack_dups; /* D-SACKs before the first of them */
+	u32 resent; /* when that was, by the clock of our timestamps */
 	u32 weight; /* exchanges that it stands for */
 	u32 stands_for; /* connections that this one stands for */
 	u8 at;

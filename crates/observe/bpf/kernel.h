@@ -219,6 +219,7 @@ struct inet_connection_sock {
 
 struct tcp_options_received {
 	int ts_recent_stamp;
+	u32 rcv_tsecr;
 	u16 tstamp_ok : 1;
 	u16 wscale_ok : 1;
 	u16 sack_ok : 3;
@@ -269,6 +270,7 @@ struct tcp_sock {
 	u32 delivered;
 	u32 delivered_ce;
 	u32 rcv_wnd;
+	u32 rcv_wup;
 	u32 rcv_tstamp;
 	u64 tcp_clock_cache;
 	struct tcp_options_received rx_opt;
@@ -289,6 +291,7 @@ struct tcp_sock {
 	u64 bytes_retrans;
 	u32 total_retrans;
 	u32 rcv_ooopack;
+	u8 tcp_usec_ts : 1; /* Linux 6.7 */
 };
 
 struct inet_timewait_sock {
@@ -315,6 +318,7 @@ struct tcp_skb_cb {
 	__u32 seq;
 	__u32 end_seq;
 	__u16 tcp_flags;
+	__u32 ack_seq;
 };
 
 struct net_device {

@@ -258,16 +258,61 @@ static __always_inline void request_came(struct end *e, const struct sock *sk)
 		e->unaccepted = !sk->sk_socket;
 }
 
-static __always_inline void arrived(struct end *e, struct sock *sk, const struct tcp_sock *tp,
-				    u32 rcv_nxt)
+/* Data is in flight, or waits to be. */
+static __always_inline bool in_flight(const struct tcp_sock *tp)
 {
-	u32 bytes = rcv_nxt - e->rcv_nxt, mss = tp->inet_conn.icsk_ack.rcv_mss;
+	return (s32)(tp->write_seq - tp->snd_una) > 0;
+}
+
+/* What a segment of the other side's says. */
+struct word {
+	u32 rcv_nxt; /* what has come with it */
+	u32 acked;
+	u32 echo; /* a timestamp of ours, without its offset; 0: none is known */
+};
+
+/* The last one that was processed. */
+static __always_inline struct word last_word(const struct tcp_sock *tp)
+{
+	struct word w = {
+	    .rcv_nxt = tp->rcv_nxt, .acked = tp->snd_una, .echo = tp->rx_opt.rcv_tsecr};
+
+	return w;
+}
+
+/* The clock of the timestamps that we send, without its offset. */
+static __always_inline u32 stamp(const struct tcp_sock *tp)
+{
+	bool us = bpf_core_field_exists(tp->tcp_usec_ts) && BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts);
+
+	return tp->tcp_clock_cache / (us ? 1000 : 1000000);
+}
+
+/* The other side speaks, and something had been retransmitted: in vain, if it reports each as a duplicate
+ * (RFC 2883) or acknowledges all with the timestamp of what was sent first (RFC 3522). An answer that had come
+ * took no longer for it; a request that had come says that what came back was lost. */
+static __always_inline void judge_repair(struct end *e, const struct tcp_sock *tp, struct word w)
+{
+	if (!e->retransmits)
+		return;
+	if (tp->dsack_dups - e->dsack_dups < e->retransmits &&
+	    (!w.echo || (s32)(w.echo - e->resent) >= 0 || w.acked != tp->write_seq))
+		return;
+	if (e->service.role == TW_ROLE_CLIENT)
+		e->ns[TW_PART_UNHEARD] += e->ns[TW_PART_REPAIR];
+	e->ns[TW_PART_REPAIR] = 0;
+}
+
+static __always_inline void arrived(struct end *e, struct sock *sk, const struct tcp_sock *tp,
+				    struct word w)
+{
+	u32 bytes = w.rcv_nxt - e->rcv_nxt, mss = tp->inet_conn.icsk_ack.rcv_mss;
 	bool was_whole = e->whole;
 	u64 now;
 
-	e->rcv_nxt = rcv_nxt;
-	/* Full segments only: the message goes on, as far as one can tell. */
-	e->whole = !mss || bytes % mss;
+	e->rcv_nxt = w.rcv_nxt;
+	/* Full segments only, or up to the end of our window: the message goes on, as far as one can tell. */
+	e->whole = !mss || (bytes % mss && (s32)(tp->rcv_wup + tp->rcv_wnd - w.rcv_nxt) >= mss);
 	if (e->at == AT_UNREAD)
 		return;
 	now = bpf_ktime_get_ns();
@@ -283,10 +328,14 @@ static __always_inline void arrived(struct end *e, struct sock *sk, const struct
 		e->at = AT_UNREAD;
 		break;
 	case AT_SENT:
+		judge_repair(e, tp, w);
 		count_exchange(e, sk);
 		request_came(e, sk);
 		break;
 	case AT_AWAIT:
+		judge_repair(e, tp, w);
+		/* Who had received all that we wrote would acknowledge it: this answers something else. */
+		e->overlapped |= w.acked != tp->write_seq;
 		pass(e, TW_PART_AWAIT, now);
 		e->at = AT_UNREAD;
 		break;
@@ -295,7 +344,8 @@ static __always_inline void arrived(struct end *e, struct sock *sk, const struct
 			count_push(e, sk);
 			break;
 		}
-		pass(e, TW_PART_RECEIVE, now);
+		/* After less than a full segment the peer had no more to send yet. */
+		pass(e, was_whole ? TW_PART_AWAIT : TW_PART_RECEIVE, now);
 		e->at = AT_UNREAD;
 		break;
 	}
@@ -321,12 +371,6 @@ static __always_inline bool unsent(const struct tcp_sock *tp)
 	return (s32)(tp->write_seq - tp->snd_nxt) >= (s32)tp->mss_cache;
 }
 
-/* Data is in flight, or waits to be. */
-static __always_inline bool in_flight(const struct tcp_sock *tp)
-{
-	return (s32)(tp->write_seq - tp->snd_una) > 0;
-}
-
 static __always_inline void answer(struct end *e, struct sock *sk, const struct tcp_sock *tp)
 {
 	u64 now;
@@ -336,11 +380,10 @@ static __always_inline void answer(struct end *e, struct sock *sk, const struct 
 	now = bpf_ktime_get_ns();
 	switch (e->at) {
 	case AT_UNREAD:
-		/* Nothing of this request was read: this answers an older one. */
-		if (!e->taken) {
-			e->overlapped = 1;
+		/* Not all that came was read: this answers an older request, or there is another one. */
+		e->overlapped = 1;
+		if (!e->taken)
 			return;
-		}
 		pass(e, TW_PART_UNREAD, now);
 		e->at = AT_SENT;
 		return;
@@ -411,7 +454,7 @@ int on_data_ready(u64 *ctx)
 	if (write_ends && tp->write_seq != e->write_seq)
 		sent(e, sk, tp);
 	if (unread(sk, tp) > 0)
-		arrived(e, sk, tp, tp->rcv_nxt);
+		arrived(e, sk, tp, last_word(tp));
 	return 0;
 }
 
@@ -425,6 +468,7 @@ int on_segment(u64 *ctx)
 	u32 seq = BPF_CORE_READ(cb, seq), end_seq = BPF_CORE_READ(cb, end_seq);
 	u32 fin = BPF_CORE_READ(cb, tcp_flags) & 1;
 	const struct tcp_sock *tp;
+	struct word w = {};
 	struct end *e;
 
 	if (end_seq - seq <= fin)
@@ -435,8 +479,12 @@ int on_segment(u64 *ctx)
 	tp = bpf_skc_to_tcp_sock(sk);
 	e = end_of(e, sk, tp);
 	/* Data that came before is not waited for. */
-	if (e && (s32)(end_seq - tp->rcv_nxt) > 0)
-		arrived(e, sk, tp, end_seq);
+	if (!e || (s32)(end_seq - tp->rcv_nxt) <= 0)
+		return 0;
+	/* It is not processed yet, its timestamps are not read. */
+	w.rcv_nxt = end_seq;
+	w.acked = BPF_CORE_READ(cb, ack_seq);
+	arrived(e, sk, tp, w);
 	return 0;
 }
 
@@ -532,10 +580,19 @@ int on_leave(u64 *ctx)
 SEC("tp_btf/tcp_retransmit_skb")
 int on_retransmit(u64 *ctx)
 {
-	struct end *e = known((struct sock *)ctx[0]);
+	struct sock *sk = (struct sock *)ctx[0];
+	const struct tcp_sock *tp;
+	struct end *e = known(sk);
 
 	if (!e || (e->at != AT_SENT && e->at != AT_AWAIT))
 		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 0;
+	if (!e->retransmits) {
+		e->dsack_dups = tp->dsack_dups;
+		e->resent = stamp(tp);
+	}
 	pass(e, TW_PART_REPAIR, bpf_ktime_get_ns());
 	e->retransmits++;
 	return 0;
@@ -547,6 +604,7 @@ int on_state(u64 *ctx)
 	struct sock *sk = (struct sock *)ctx[0];
 	u32 to = ctx[2];
 	struct tw_listening at = {};
+	const struct tcp_sock *tp;
 	struct tw_requests *r;
 	struct end *e;
 	u8 one = 1;
@@ -565,6 +623,12 @@ int on_state(u64 *ctx)
 	e = bpf_sk_storage_get(&ends, sk, NULL, 0);
 	if (!e || e->at == AT_END)
 		return 0;
+	/* Who has asked all may say so, and still await the answer. */
+	if (to == TCP_FIN_WAIT1 && e->service.role == TW_ROLE_CLIENT && !(sk->sk_shutdown & 1))
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 0;
 	switch (e->at) {
 	case AT_UNREAD:
 		/* A client need not read what has come. */
@@ -574,11 +638,20 @@ int on_state(u64 *ctx)
 		count_exchange(e, sk);
 		break;
 	case AT_SENT:
+		judge_repair(e, tp, last_word(tp));
+		count_exchange(e, sk);
+		break;
 	case AT_READ:
 		count_exchange(e, sk);
 		break;
-	case AT_THINK:
 	case AT_AWAIT:
+		/* The answer came with the FIN. */
+		if (unread(sk, tp) > 0) {
+			pass(e, TW_PART_AWAIT, bpf_ktime_get_ns());
+			count_exchange(e, sk);
+			break;
+		}
+	case AT_THINK:
 	unanswered:
 		r = requests_of(e);
 		if (r)

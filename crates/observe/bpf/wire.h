@@ -467,6 +467,7 @@ enum tw_part {
 	TW_PART_AWAIT, /* the answer was awaited: network and peer */
 	TW_PART_SEND, /* between two writes of a message, with full segments not yet sent */
 	TW_PART_REPAIR, /* until what we had sent was retransmitted */
+	TW_PART_UNHEARD, /* the same, and it had come: its acknowledgement was lost, or the answer */
 	TW_PARTS,
 };
 
@@ -501,7 +502,7 @@ struct tw_requests {
 	u32 unread[TW_BUCKETS]; /* the wait for accept() included */
 	u32 zero;
 };
-_Static_assert(sizeof(struct tw_requests) == 2728, "tw_requests is shared with Rust");
+_Static_assert(sizeof(struct tw_requests) == 2736, "tw_requests is shared with Rust");
 
 /* One exchange. */
 struct tw_exchange {
@@ -525,7 +526,7 @@ struct tw_exchange {
 	u8 overlapped;
 	u8 zero[5];
 };
-_Static_assert(sizeof(struct tw_exchange) == 184, "tw_exchange is shared with Rust");
+_Static_assert(sizeof(struct tw_exchange) == 192, "tw_exchange is shared with Rust");
 
 /* A global of a type makes it part of the object's data in BTF, and so of the Rust skeleton. */
 #define TW_SHARE(kind, type) kind type *share_##type __attribute__((unused))

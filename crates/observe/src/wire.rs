@@ -65,8 +65,8 @@ const _: () = {
     assert!(size_of::<tw_on>() == 24 && offset_of!(tw_on, runqueue_ns) == 16);
     assert!(size_of::<tw_thread>() == 280 && offset_of!(tw_thread, comm) == 264);
     assert!(size_of::<tw_service>() == 24 && offset_of!(tw_service, role) == 22);
-    assert!(size_of::<tw_requests>() == 2728 && offset_of!(tw_requests, response) == 132);
-    assert!(size_of::<tw_exchange>() == 184 && offset_of!(tw_exchange, family) == 176);
+    assert!(size_of::<tw_requests>() == 2736 && offset_of!(tw_requests, response) == 140);
+    assert!(size_of::<tw_exchange>() == 192 && offset_of!(tw_exchange, family) == 184);
     assert!(size_of::<tw_sample>() == 2080 && offset_of!(tw_sample, frames) == 48);
 };
 

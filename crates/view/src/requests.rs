@@ -98,7 +98,7 @@ fn whose(role: Role, r: &Requests) -> Vec<Share> {
         Share::new("TCP", whose.tcp).of(tcp(parts)),
         Share::new("network", whose.network),
         Share::new("peer", whose.peer),
-        Share::new("network and peer", whose.network_or_peer),
+        Share::new("network or peer", whose.network_or_peer),
     ]
 }
 
@@ -137,6 +137,10 @@ fn slowest(role: Role, slow: &Slow) -> String {
     shares.extend(tcp(parts));
     shares.push(Share::new("receiving", parts.receive));
     shares.push(Share::new("waiting for the answer", parts.awaited));
+    shares.push(Share::new(
+        "its acknowledgement or answer lost",
+        parts.unheard,
+    ));
     let shares = Share::told(shares, LEAST_OF_ONE * slow.took_s, &|s| seconds(s));
     let how = match slow.open {
         true => "The oldest is not answered after",

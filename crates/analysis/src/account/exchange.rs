@@ -67,6 +67,7 @@ impl Slow {
             x.await_ns,
             x.send_ns,
             x.repair_ns,
+            x.unheard_ns,
         ]
         .into_iter()
         .fold(0, u64::saturating_add)
@@ -95,6 +96,7 @@ impl Slow {
                 awaited: s(x.await_ns),
                 send: s(x.send_ns),
                 repair: s(x.repair_ns),
+                unheard: s(x.unheard_ns),
             },
             thinking: Thinking {
                 alone: s(x.think_alone_ns),

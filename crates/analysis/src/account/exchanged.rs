@@ -25,6 +25,7 @@ pub fn add_requests(all: &mut Request, more: &Request) {
         (&mut all.await_ns, more.await_ns),
         (&mut all.send_ns, more.send_ns),
         (&mut all.repair_ns, more.repair_ns),
+        (&mut all.unheard_ns, more.unheard_ns),
         (&mut all.think_alone_ns, more.think_alone_ns),
         (&mut all.think_cpu_ns, more.think_cpu_ns),
         (&mut all.think_runqueue_ns, more.think_runqueue_ns),
@@ -43,6 +44,7 @@ pub fn exchanged_ns(row: &Request) -> u64 {
         row.await_ns,
         row.send_ns,
         row.repair_ns,
+        row.unheard_ns,
     ]
     .into_iter()
     .fold(0, u64::saturating_add)

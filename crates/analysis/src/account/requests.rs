@@ -69,13 +69,16 @@ pub struct Parts {
     pub send: f64,
     /// Until what we had sent was retransmitted.
     pub repair: f64,
+    /// Until it was retransmitted though it had come: its acknowledgement was lost, or the answer.
+    pub unheard: f64,
 }
 
 impl Parts {
     /// All of it, s.
     pub fn total(&self) -> f64 {
         let application = self.accept + self.unread + self.think;
-        application + self.send + self.repair + self.receive + self.awaited
+        let elsewhere = self.receive + self.awaited + self.unheard;
+        application + self.send + self.repair + elsewhere
     }
 
     /// Whose it was, where each of so many exchanges took a round trip of this many seconds.
@@ -92,7 +95,7 @@ impl Parts {
             tcp: self.send + self.repair,
             network: network.unwrap_or(0.0),
             peer: network.map_or(0.0, |s| elsewhere - s),
-            network_or_peer: if network.is_some() { 0.0 } else { elsewhere },
+            network_or_peer: self.unheard + if network.is_some() { 0.0 } else { elsewhere },
         }
     }
 }
@@ -109,7 +112,7 @@ pub struct Whose {
     pub network: f64,
     /// The other end: what is left of waiting for the answer.
     pub peer: f64,
-    /// Network or peer, where no round trip tells them apart.
+    /// Network or peer, where no round trip tells them apart, or where only the loss of what came back is known.
     pub network_or_peer: f64,
 }
 
@@ -277,6 +280,7 @@ impl Sums {
             awaited: s(all.await_ns),
             send: s(all.send_ns),
             repair: s(all.repair_ns),
+            unheard: s(all.unheard_ns),
         };
         let multiplexed = is_multiplexed(all);
         let timed = |histogram: &Histogram| match multiplexed {
@@ -403,6 +407,22 @@ mod tests {
         let p = p.unwrap();
         assert!((0.001..0.002).contains(&p.p50_s), "{p:?}");
         assert!((0.8..1.6).contains(&p.p99_s), "{p:?}");
+    }
+
+    #[test]
+    fn what_was_lost_on_its_way_back_is_the_networks_or_the_peers() {
+        let parts = Parts {
+            awaited: 5.0,
+            unheard: 2.0,
+            repair: 1.0,
+            ..Parts::default()
+        };
+        let whose = parts.whose(Role::Client, 20, Some(0.1));
+        let told = [whose.tcp, whose.network, whose.peer, whose.network_or_peer];
+        assert_eq!(told, [1.0, 2.0, 3.0, 2.0]);
+        assert_eq!(told.iter().sum::<f64>(), parts.total());
+        let unmeasured = parts.whose(Role::Client, 20, None);
+        assert_eq!(unmeasured.network_or_peer, 7.0);
     }
 
     proptest! {

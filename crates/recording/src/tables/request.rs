@@ -43,6 +43,8 @@ table! {
         send_ns: u64, Ns;
         /// From a write until what was sent was retransmitted.
         repair_ns: u64, Ns;
+        /// The same of a client whose request had come all the same: its acknowledgement was lost, or the answer. A server's answer that had come took no longer for it.
+        unheard_ns: u64, Ns;
         /// Of `think_ns`: one thread read the request and answered it, and read no other meanwhile.
         think_alone_ns: u64, Ns;
         /// Of `think_alone_ns`: the thread ran.
@@ -127,6 +129,8 @@ table! {
         send_ns: u64, Ns;
         /// As in `request`.
         repair_ns: u64, Ns;
+        /// As in `request`.
+        unheard_ns: u64, Ns;
         /// As in `request`.
         think_alone_ns: u64, Ns;
         /// As in `request`.

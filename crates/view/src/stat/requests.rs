@@ -19,7 +19,7 @@ pub(crate) struct Asked(Request);
 
 columns! {
     Asked = "request" {
-        text TIME NETNS ROLE AT REQUESTS MEAN ACCEPT UNREAD THINK RUNQUEUE AWAIT RECEIVE SEND REPAIR OPEN
+        text TIME NETNS ROLE AT REQUESTS MEAN ACCEPT UNREAD THINK RUNQUEUE AWAIT RECEIVE SEND REPAIR UNHEARD OPEN
             UNANSWERED NOTES;
         json TIME ROW NETNS TOTAL MEAN;
     }
@@ -52,6 +52,8 @@ columns! {
     SEND: right("SEND%", 5, &[], Unit::Percent) => |l, _| l.percent(l.0.send_ns).into();
     /// In which what had been sent was lost.
     REPAIR: right("REPAIR%", 7, &[], Unit::Percent) => |l, _| l.percent(l.0.repair_ns).into();
+    /// In which it was retransmitted though it had come: its acknowledgement was lost, or the answer.
+    UNHEARD: right("UNHEARD%", 8, &[], Unit::Percent) => |l, _| l.percent(l.0.unheard_ns).into();
     /// Exchanges a second old, or older, and not answered.
     OPEN: right("OPEN", 5, &["open"], Unit::Count) => |l, _| l.0.open.into();
     /// Connections that closed before the answer.
