@@ -25,6 +25,10 @@ pub struct Parts {
 }
 
 /// The requests of those services that had most, in parts of the recording.
+///
+/// # Errors
+///
+/// A segment that is damaged, or cannot be read; the error names the file.
 pub fn requests(recording: &Recording, story: &Story) -> Result<Parts, Error> {
     let manifest = &recording.manifest;
     let split = Split::of(manifest.start_ns, manifest.end_ns);
