@@ -1,6 +1,7 @@
 //! What the built command records of this host, and shows of it: root, and one test at a time.
 
 mod bad_input_live;
+mod budget_live;
 mod calls;
 mod common;
 mod nginx;

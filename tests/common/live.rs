@@ -47,6 +47,11 @@ impl Live {
         self.child.id()
     }
 
+    /// Where it is recorded.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Sends the recorder a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_raw(self.child.id() as i32).unwrap(), signal).unwrap();
@@ -75,6 +80,11 @@ impl Done {
     /// Its manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.0.manifest
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.1.path()
     }
 
     /// Fails, with what the recorder said of itself, when a source lost something.

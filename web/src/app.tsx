@@ -18,6 +18,7 @@ import { Latencies } from "./sections/latency";
 import { Limits } from "./sections/limits";
 import { Recording } from "./sections/recording";
 import { RuledOut } from "./sections/ruled-out";
+import { Services } from "./sections/services";
 import { Settings } from "./sections/settings";
 import { Sockets } from "./sections/sockets";
 import { Threads } from "./sections/threads";
@@ -69,6 +70,9 @@ export function App({ page }: { page: Page }) {
               <Differs compared={page.comparison} />
             </Guard>
           )}
+          <Guard>
+            <Services run={run} />
+          </Guard>
           <Guard>
             <Findings run={run} />
           </Guard>

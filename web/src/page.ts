@@ -521,6 +521,19 @@ runs: Array<Run>,
 comparison: Compared | null, };
 
 /**
+ * What time went with.
+ */
+export type Part = { 
+/**
+ * In a word or two.
+ */
+name: string, 
+/**
+ * Whose it is.
+ */
+whose: Whose, };
+
+/**
  * One recording.
  */
 export type Run = { 
@@ -532,6 +545,10 @@ name: string,
  * What it is of, and how it was made.
  */
 facts: Facts, 
+/**
+ * Whose time requests took; null when none was recorded.
+ */
+services: Services | null, 
 /**
  * The causes that hold, the worst first.
  */
@@ -592,6 +609,80 @@ tables: { [key in string]: TableDoc },
  * What was thinned for the page, one sentence each; the recording has all of it.
  */
 thinned: Array<string>, };
+
+/**
+ * The requests of a listener or destination.
+ */
+export type ServiceTime = { 
+/**
+ * This host answers; else it asks.
+ */
+serves: boolean, 
+/**
+ * Where it listens, or connects to.
+ */
+at: string, 
+/**
+ * Namespace's name.
+ */
+netns: string, 
+/**
+ * The program that listens, or asks; may be empty.
+ */
+owner: string, 
+/**
+ * Requests that were answered.
+ */
+exchanges: number, 
+/**
+ * The same per second.
+ */
+per_s: number, 
+/**
+ * Not answered for a second or longer when the recording ended.
+ */
+open: number, 
+/**
+ * Whose connections closed before the answer.
+ */
+unanswered: number, 
+/**
+ * Requests and answers cannot be told to belong together.
+ */
+multiplexed: boolean, 
+/**
+ * Half took no longer, ms; null when multiplexed.
+ */
+p50_ms: number | null, 
+/**
+ * 99 in 100 took no longer, ms; null when multiplexed.
+ */
+p99_ms: number | null, 
+/**
+ * Time of all together by part, s.
+ */
+spent_s: Array<number>, 
+/**
+ * The same for each part of the recording; none where nothing was answered.
+ */
+over_time: Array<Array<number>>, };
+
+/**
+ * Whose time the requests of each listener and destination took.
+ */
+export type Services = { 
+/**
+ * What time went with, in the order of the bars.
+ */
+parts: Array<Part>, 
+/**
+ * How long each part of the recording is in `ServiceTime::over_time`, s.
+ */
+width_s: number, 
+/**
+ * Those first whose exchanges took most time.
+ */
+services: Array<ServiceTime>, };
 
 /**
  * A setting in force.
@@ -685,11 +776,11 @@ gives: string,
  */
 required: boolean, 
 /**
- * `attached`, `unsupported` or `failed`.
+ * `attached`, `switched off`, `unsupported` or `failed`.
  */
 verdict: string, 
 /**
- * Why it is not attached.
+ * Why it is not attached, or not to the end.
  */
 because: string, 
 /**
@@ -773,3 +864,8 @@ charts: Array<Chart>,
  * Moments to mark, the first being when the trouble began, if that is known.
  */
 marks: Array<Mark>, };
+
+/**
+ * Whose time it was.
+ */
+export type Whose = "application" | "tcp" | "network" | "network-or-peer" | "peer";

@@ -22,7 +22,7 @@ import {
 import { start } from "./browser-start.mjs";
 
 const SECTIONS =
-  "findings evidence ruled-out timelines latency sockets threads flames limits health settings recording";
+  "services findings evidence ruled-out timelines latency sockets threads flames limits health settings recording";
 
 const directory = process.argv[2];
 if (!directory) {
@@ -97,6 +97,30 @@ async function report(browser, file) {
       const squeezed = (t) => t.replace(/\s+/g, " ");
       must(squeezed(cases[i]).includes(squeezed(finding.title)), `no title: ${finding.title}`);
     });
+  });
+  await check(name, "whose time it was is shown and told", async () => {
+    const told = run.services?.services ?? [];
+    const shown = page.getByTestId("service");
+    must((await shown.count()) === told.length, `${await shown.count()} of ${told.length}`);
+    const more = page.locator("section#services > details > summary");
+    for (const summary of await more.all()) await summary.click();
+    for (const [i, service] of told.entries()) {
+      must((await shown.nth(i).innerText()).includes(service.at), `no ${service.at}`);
+      const label = await shown.nth(i).locator(".whole").getAttribute("aria-label");
+      must(label.includes(service.at) && label.includes("%"), `it is called "${label}"`);
+      const [bar, whole] = await Promise.all(
+        [".stack", ".whole"].map(
+          async (it) => (await shown.nth(i).locator(it).boundingBox()).width,
+        ),
+      );
+      const sum = (s) => s.spent_s.reduce((all, part) => all + part, 0);
+      const long = whole * (sum(service) / sum(told[0]));
+      must(Math.abs(bar - Math.max(long, 2)) < 3, `a bar of ${bar}, not ${long}`);
+    }
+    if (told.length > 0) {
+      const rows = page.getByTestId("services-table").locator("tbody tr");
+      must((await rows.count()) === told.length, "the table has other rows");
+    }
   });
   await check(name, "notes can be read", async () => {
     const told = await page.getByTestId("noted").allInnerTexts();

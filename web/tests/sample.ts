@@ -1,5 +1,5 @@
 // Makes a page of invented data for tests of the page by itself: large, with hostile names, or empty.
-import type { Flame, Limits, Node, Packed, Page, Run, Sockets } from "../src/page";
+import type { Flame, Limits, Node, Packed, Page, Run, Sockets, Whose } from "../src/page";
 import { HOSTILE, loss, overflow } from "./sample-findings";
 
 export { HOSTILE };
@@ -78,6 +78,7 @@ export function empty(): Page {
       ...made,
       name: "empty",
       facts: { ...made.facts, host: HOSTILE, length_s: 0, complete: false, cost: [] },
+      services: null,
       findings: [],
       noted: [],
       summary: { counts: [], symptoms: [], tested: [], cannot_tell: [], waits: [], walks: [] },
@@ -132,6 +133,7 @@ function run(name: string, size: Size): Run {
       ],
       cost: ["The recorder used 2.1 % of one CPU.", "It wrote 14 MB."],
     },
+    services: services(),
     findings: [overflow(), loss()],
     noted: [
       {
@@ -356,6 +358,50 @@ function timelines(): Run["timelines"] {
     marks: [
       { at_s: 20.51, says: `trouble began: the accept queue of ${HOSTILE} is full` },
       { at_s: 31.2, says: "net.ipv4.tcp_max_syn_backlog changed from 512 to 4096" },
+    ],
+  };
+}
+
+function services(): Run["services"] {
+  const parts: { name: string; whose: Whose }[] = [
+    { name: "not reading", whose: "application" },
+    { name: "thinking", whose: "application" },
+    { name: "repairing losses", whose: "tcp" },
+    { name: "peer", whose: "peer" },
+  ];
+  const rest = { unanswered: 2, multiplexed: false, p50_ms: 1.5, p99_ms: 40 };
+  const over_time = Array.from({ length: 60 }, (_, i) =>
+    i % 9 === 4 ? [] : [0.1, i / 60, 0, 0.2],
+  );
+  const summed = (k: number) => over_time.reduce((sum, part) => sum + (part[k] ?? 0), 0);
+  return {
+    parts,
+    width_s: 1,
+    services: [
+      {
+        ...rest,
+        serves: true,
+        at: "10.0.0.1:80",
+        netns: "host",
+        owner: `${HOSTILE}, pid 7`,
+        exchanges: 3000,
+        per_s: 50,
+        open: 0,
+        spent_s: parts.map((_, k) => summed(k)),
+        over_time,
+      },
+      {
+        ...rest,
+        serves: false,
+        at: "[2001:db8::7]:5432",
+        netns: HOSTILE,
+        owner: "",
+        exchanges: 40,
+        per_s: 0.7,
+        open: 1,
+        spent_s: [0, 0, 0.5, 2],
+        over_time: [],
+      },
     ],
   };
 }

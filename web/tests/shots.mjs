@@ -35,8 +35,9 @@ async function to(page, id) {
 
 const wide = await open({ viewport: { width: 1280, height: 900 } });
 const shot = (page, name) => page.screenshot({ path: join(out, `${name}.png`) });
-await shot(wide, "findings");
+await shot(wide, "services");
 for (const id of [
+  "findings",
   "evidence",
   "timelines",
   "latency",

@@ -110,6 +110,10 @@ impl Health {
                     self.note(&source.name, NoteKind::Missing, says);
                 }
             }
+            if let Some(shed) = &source.shed {
+                // Of the rest of the recording it saw nothing.
+                self.absent.insert(source.name.clone(), shed.clone());
+            }
             self.lost.insert(source.name.clone(), source.lost);
         }
     }

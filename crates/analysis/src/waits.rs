@@ -43,6 +43,31 @@ pub struct Waited {
     pub cause: Option<Box<Arrival>>,
 }
 
+impl Waited {
+    /// That of a row.
+    pub(crate) fn of(at: RowRef, row: Wait) -> Waited {
+        let cause = Arrival::of(&row).map(Box::new);
+        Waited {
+            row: at,
+            pid: row.pid,
+            tid: row.tid,
+            comm: row.comm,
+            state: row.state,
+            syscall: row.syscall,
+            waited_ns: row.waited_ns,
+            runqueue_ns: row.runqueue_ns,
+            end_ns: row.time_ns,
+            waker: match row.waker {
+                Waker::Softirq | Waker::Irq | Waker::Timer => row.waker.clone(),
+                _ => Waker::Task,
+            },
+            waker_tid: row.waker_tid,
+            waker_comm: row.waker_comm,
+            cause,
+        }
+    }
+}
+
 /// By how long it was.
 impl Interest for Waited {
     fn interest(&self) -> u64 {
@@ -144,25 +169,7 @@ impl Waits {
         if self.all.len() >= MAX_WAITS {
             self.folded += fold_list(&mut self.all);
         }
-        let cause = Arrival::of(&row).map(Box::new);
-        self.all.push(Waited {
-            row: at,
-            pid: row.pid,
-            tid: row.tid,
-            comm: row.comm,
-            state: row.state,
-            syscall: row.syscall,
-            waited_ns: row.waited_ns,
-            runqueue_ns: row.runqueue_ns,
-            end_ns: row.time_ns,
-            waker: match row.waker {
-                Waker::Softirq | Waker::Irq | Waker::Timer => row.waker.clone(),
-                _ => Waker::Task,
-            },
-            waker_tid: row.waker_tid,
-            waker_comm: row.waker_comm,
-            cause,
-        });
+        self.all.push(Waited::of(at, row));
     }
 
     /// Who woke the waker: the wait itself, then the wait of the task that ended it, if that task

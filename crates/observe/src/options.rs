@@ -32,6 +32,8 @@ pub struct Options {
     pub wait_over: Duration,
     /// How the CPUs are sampled.
     pub profile: ProfileOptions,
+    /// The percent of one CPU that recording may take before parts are switched off; `None`: whatever it takes.
+    pub max_cpu: Option<f64>,
     /// Pseudonyms are recorded for addresses and names.
     pub redact: bool,
     /// The command line, for the manifest.
@@ -51,6 +53,7 @@ impl Default for Options {
             calls_only: &[],
             wait_over: Duration::from_millis(10),
             profile: ProfileOptions::default(),
+            max_cpu: None,
             redact: false,
             command_line: Vec::new(),
         }
@@ -71,6 +74,13 @@ impl Options {
         {
             return Err(Error::Usage(format!(
                 "the CPUs can be sampled 1 to {MAX_PROFILE_HZ} times a second, not {hz}"
+            )));
+        }
+        if let Some(most) = self.max_cpu
+            && !(most > 0.0 && most.is_finite())
+        {
+            return Err(Error::Usage(format!(
+                "--max-cpu takes the percent of one CPU that recording may take, more than 0, not {most}"
             )));
         }
         Ok(())

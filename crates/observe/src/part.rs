@@ -131,6 +131,20 @@ impl Part {
         parts.filter(|p| p.2 != When::Asked).map(|p| p.0)
     }
 
+    /// What is switched off, in this order, when recording costs more than it may: parts that one thread fills
+    /// go together.
+    pub(crate) const SHED: &[&[Part]] = &[
+        &[Part::Profile],
+        &[Part::Requests],
+        &[Part::Waits, Part::Threads],
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        let of = Part::ALL.iter().find(|p| p.0 == self);
+        of.map_or("", |p| p.1)
+    }
+
     /// The part of this name.
     pub fn named(name: &str) -> Option<Part> {
         Part::ALL.iter().find(|p| p.1 == name).map(|p| p.0)

@@ -1,14 +1,18 @@
 //! A recording in progress: starts the threads, and ends them with a complete manifest.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use recording::{FORMAT, Feed, HealthKind, Manifest, SourceName, Writer, monotonic_ns};
+use recording::{FORMAT, Feed, HealthKind, Manifest, SourceName, Verdict, Writer, monotonic_ns};
 
+use crate::budget;
 use crate::error::{Error, quiet_libbpf};
 use crate::health::HealthLog;
 use crate::kernel::hz;
 use crate::options::Options;
+use crate::part::Part;
 use crate::stacks::Stacks;
 use crate::worker::{Longest, Report, Worker};
 use crate::{host, limits, netns, rights, space};
@@ -21,7 +25,21 @@ pub struct Session {
     writer: Writer,
     manifest: Manifest,
     ring_bytes: u32,
-    workers: Vec<Worker>,
+    /// With the part that each fills; `None` of the one that keeps to the budget.
+    workers: Vec<(Option<Part>, Worker)>,
+    health: HealthLog,
+    /// `None` when there is none, or nothing is left to switch off.
+    budget: Option<Budget>,
+    /// Sources that were switched off: when, and why.
+    shed: BTreeMap<SourceName, String>,
+}
+
+/// What recording may cost.
+struct Budget {
+    /// Percent of one CPU.
+    most: f64,
+    /// What it took when that was more.
+    over: Receiver<f64>,
 }
 
 impl Session {
@@ -60,14 +78,17 @@ impl Session {
     }
 
     fn start_in(writer: Writer, manifest: Manifest, options: &Options) -> Result<Self, Error> {
+        let health = HealthLog::new(writer.table()?);
         let mut session = Session {
             writer,
             manifest,
             ring_bytes: options.ring_bytes,
             workers: Vec::new(),
+            health: health.clone(),
+            budget: None,
+            shed: BTreeMap::new(),
         };
         let sock_key = host::sock_key()?;
-        let health = HealthLog::new(session.writer.table()?);
         for note in space::notes() {
             health.say(SourceName::Host, HealthKind::Partial, 1, note)?;
         }
@@ -82,13 +103,79 @@ impl Session {
                 .start(options, sock_key, writer, &stacks, &health)
                 .map_err(Error::or_files)?
             {
-                session.workers.push(worker);
+                session.workers.push((Some(*part), worker));
                 session.take(report);
             }
         }
         stacks.reload_symbols();
+        if let Some(most) = options.max_cpu {
+            session.keep_to(most)?;
+        }
         session.writer.manifest(&session.manifest)?;
         Ok(session)
+    }
+
+    /// From now on it is watched what recording costs.
+    fn keep_to(&mut self, most: f64) -> Result<(), Error> {
+        let (tell, over) = sync_channel(1);
+        let health = self.health.clone();
+        let (worker, _) = Worker::start("budget", move |c| budget::keep(most, &tell, &health, &c))?;
+        self.workers.push((None, worker));
+        self.budget = Some(Budget { most, over });
+        Ok(())
+    }
+
+    /// Switches off the next of what is shed, if recording costs too much; then, what to tell the user.
+    fn shed(&mut self) -> Result<Option<String>, Error> {
+        let Some(budget) = &mut self.budget else {
+            return Ok(None);
+        };
+        let Ok(percent) = budget.over.try_recv() else {
+            return Ok(None);
+        };
+        let most = budget.most;
+        let dear = format!("recording took {percent:.1} % of a CPU, more than --max-cpu {most}");
+        for group in Part::SHED {
+            if let Some(parts) = self.switch_off(group, &dear)? {
+                return Ok(Some(format!("{dear}: switched off {parts}")));
+            }
+        }
+        let nothing_left = self.budget.take();
+        Ok(nothing_left.map(|_| format!("{dear}: nothing is left to switch off")))
+    }
+
+    /// Tells the thread that fills these parts to stop; which of them it filled, or `None` when none is on.
+    fn switch_off(&mut self, group: &[Part], dear: &str) -> Result<Option<String>, Error> {
+        let fills = |part: &Option<Part>| part.is_some_and(|p| group.contains(&p));
+        let Some((_, worker)) = self.workers.iter_mut().find(|(part, _)| fills(part)) else {
+            return Ok(None);
+        };
+        let after_ns = monotonic_ns().saturating_sub(self.manifest.start_ns);
+        let after_s = after_ns as f64 / 1e9;
+        let why = format!("switched off {after_s:.1} s after the start: {dear}");
+        let names: Vec<&str> = group.iter().map(|part| part.name()).collect();
+        let mut parts = Vec::new();
+        for source in &mut self.manifest.sources {
+            let name = &source.name;
+            // What this kernel does not have costs nothing, nor what has been switched off.
+            let on = source.verdict == Verdict::Attached && source.shed.is_none();
+            if !on || !name.part().is_some_and(|part| names.contains(&part)) {
+                continue;
+            }
+            // One row for each part: of its other sources the manifest says it.
+            if names.contains(&name.as_str()) {
+                (self.health).say(name.clone(), HealthKind::Shed, 1, why.as_str())?;
+                parts.push(name.to_string());
+            }
+            self.shed.insert(name.clone(), why.clone());
+            source.shed = Some(why.clone());
+        }
+        if parts.is_empty() {
+            return Ok(None);
+        }
+        worker.stop();
+        self.writer.manifest(&self.manifest)?;
+        Ok(Some(parts.join(" and ")))
     }
 
     fn take(&mut self, report: Report) -> Longest {
@@ -104,14 +191,15 @@ impl Session {
     }
 
     /// Says in the manifest, now and then, how far the recording has come: what a crash leaves then
-    /// knows how long it is. Call it often.
-    pub fn tick(&mut self) -> Result<(), Error> {
+    /// knows how long it is. Switches parts off when recording costs more than it may; then, what to tell the
+    /// user. Call it often.
+    pub fn tick(&mut self) -> Result<Option<String>, Error> {
         let now = monotonic_ns();
         if Duration::from_nanos(now.saturating_sub(self.manifest.end_ns)) >= MANIFEST_EVERY {
             self.manifest.end_ns = now;
             self.writer.manifest(&self.manifest)?;
         }
-        Ok(())
+        self.shed()
     }
 
     /// What is known of it so far: the host, the clock, namespaces and sources.
@@ -121,7 +209,7 @@ impl Session {
 
     /// Whether a thread has ended by itself, which only an error makes it do: stop then.
     pub fn failed(&self) -> bool {
-        self.workers.iter().any(Worker::ended)
+        self.workers.iter().any(|(_, w)| w.ended())
     }
 
     /// Takes the last samples, seals everything and completes the manifest.
@@ -131,7 +219,7 @@ impl Session {
         self.manifest.sources.clear();
         self.manifest.namespaces.clear();
         // The last started first: the last samples are then within the watched time.
-        for worker in std::mem::take(&mut self.workers).into_iter().rev() {
+        for (_, worker) in std::mem::take(&mut self.workers).into_iter().rev() {
             match worker.finish() {
                 Ok(report) => {
                     let l = self.take(report);
@@ -140,6 +228,9 @@ impl Session {
                 }
                 Err(e) => failed = failed.or(Some(e.or_files())),
             }
+        }
+        for source in &mut self.manifest.sources {
+            source.shed = self.shed.remove(&source.name);
         }
         self.manifest.complete = failed.is_none();
         self.manifest.end_ns = monotonic_ns();

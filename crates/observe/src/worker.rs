@@ -48,8 +48,13 @@ impl Control {
             ..Report::default()
         };
         self.ready(report.clone());
-        while !self.stopping(Duration::from_secs(3600)) {}
+        self.wait();
         Ok(report)
+    }
+
+    /// Sleeps until told to stop.
+    pub fn wait(&self) {
+        while !self.stopping(Duration::from_secs(3600)) {}
     }
 
     /// Sleeps for `time` or until told to stop; whether it was.
@@ -60,7 +65,8 @@ impl Control {
 
 /// The recorder's side of a running thread.
 pub struct Worker {
-    stop: SyncSender<()>,
+    /// `None` once it was told to stop.
+    stop: Option<SyncSender<()>>,
     thread: JoinHandle<Result<Report, Error>>,
     name: &'static str,
 }
@@ -85,7 +91,11 @@ impl Worker {
                 what: format!("starting the {name} thread"),
                 why,
             })?;
-        let worker = Worker { stop, thread, name };
+        let worker = Worker {
+            stop: Some(stop),
+            thread,
+            name,
+        };
         match is_ready.recv() {
             Ok(report) => Ok((worker, report)),
             Err(_) => Err(worker.finish().err().unwrap_or(Error::Thread(name))),
@@ -94,13 +104,18 @@ impl Worker {
 
     /// Whether the thread has ended by itself, which only an error makes it do.
     pub fn ended(&self) -> bool {
-        self.thread.is_finished()
+        self.stop.is_some() && self.thread.is_finished()
+    }
+
+    /// Tells the thread to stop: it seals what it has, and ends.
+    pub fn stop(&mut self) {
+        // Hanging up is the signal.
+        self.stop = None;
     }
 
     /// Tells the thread to stop and waits for its last report.
-    pub fn finish(self) -> Result<Report, Error> {
-        // Hanging up is the signal to stop.
-        drop(self.stop);
+    pub fn finish(mut self) -> Result<Report, Error> {
+        self.stop();
         self.thread.join().map_err(|_| Error::Thread(self.name))?
     }
 }

@@ -91,6 +91,9 @@ pub struct Source {
     pub verdict: Verdict,
     /// Records that were lost.
     pub lost: u64,
+    /// When it was switched off before the end, and why (`--max-cpu`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shed: Option<String>,
 }
 
 impl Source {
@@ -102,6 +105,7 @@ impl Source {
             intent: Intent::Required,
             verdict,
             lost: 0,
+            shed: None,
         }
     }
 
@@ -209,6 +213,7 @@ impl Manifest {
             if let Verdict::Unsupported(why) | Verdict::Failed(why) = &mut source.verdict {
                 cut(why);
             }
+            source.shed.iter_mut().for_each(cut);
         }
         self.parameters.values_mut().for_each(cut);
         self

@@ -176,6 +176,8 @@ vocabulary! {
         Slowed = "slowed";
         /// It began later than it should have.
         Late = "late";
+        /// It was switched off before the end: it cost too much.
+        Shed = "shed";
     }
 }
 

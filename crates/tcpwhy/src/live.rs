@@ -35,6 +35,9 @@ pub struct WhatArgs {
     /// Leave these parts out, to record less: waits, threads, requests, profile, ports, ...
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = part)]
     pub without: Vec<Part>,
+    /// Switch off profile, then requests, then waits and threads while recording takes more than this of one CPU
+    #[arg(long, value_name = "PERCENT")]
+    pub max_cpu: Option<f64>,
     /// With calls: those that take at least so long; 0s means all
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = crate::duration::parse)]
     pub call_over: Duration,
@@ -103,6 +106,7 @@ impl WhatArgs {
                 kernel_only: self.kernel_only,
                 softirq_only: self.softirq_only,
             },
+            max_cpu: self.max_cpu,
             command_line: std::env::args().collect(),
             ..Options::default()
         }
@@ -190,9 +194,10 @@ fn wait(
         if ended || time_is_up || stop.load(Ordering::Relaxed) || session.failed() {
             break;
         }
-        if session.tick().is_err() {
+        match session.tick() {
+            Ok(says) => says.iter().for_each(|says| tell(&bar, says)),
             // Ending the recording meets the same obstacle, and tells of it.
-            break;
+            Err(_) => break,
         }
         sleep(LOOK_EVERY);
     }
@@ -219,6 +224,11 @@ fn end(child: &mut Child) -> Result<()> {
         sleep(LOOK_EVERY);
     }
     Ok(())
+}
+
+/// A line above the bar, if there is one.
+fn tell(bar: &ProgressBar, says: &str) {
+    bar.suspend(|| cli::say(&format!("tcpwhy: {says}")));
 }
 
 /// A bar on a terminal; nothing in a pipe.

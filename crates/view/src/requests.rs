@@ -56,10 +56,13 @@ pub(crate) fn line(role: Role, r: &Requests) -> Option<String> {
 }
 
 /// Time, and what it is made of.
-struct Share {
-    name: String,
-    s: f64,
-    of: Vec<Share>,
+pub(crate) struct Share {
+    /// Whose it was, or what it went with.
+    pub(crate) name: String,
+    /// How much, s.
+    pub(crate) s: f64,
+    /// Its parts, as far as they are told.
+    pub(crate) of: Vec<Share>,
 }
 
 impl Share {
@@ -77,7 +80,11 @@ impl Share {
     }
 
     /// Those of at least so many seconds, the largest first.
-    fn told(mut shares: Vec<Share>, least: f64, figure: &impl Fn(f64) -> String) -> String {
+    pub(crate) fn told(
+        mut shares: Vec<Share>,
+        least: f64,
+        figure: &impl Fn(f64) -> String,
+    ) -> String {
         shares.retain(|share| share.s > 0.0 && share.s >= least);
         shares.sort_by(|a, b| b.s.total_cmp(&a.s));
         let told = shares.into_iter().map(|share| {
@@ -91,7 +98,8 @@ impl Share {
     }
 }
 
-fn whose(role: Role, r: &Requests) -> Vec<Share> {
+/// Whose time it was: the application's, TCP's, the network's, the peer's, and of the last two together.
+pub(crate) fn whose(role: Role, r: &Requests) -> Vec<Share> {
     let (whose, parts) = (&r.whose_s, &r.spent_s);
     vec![
         Share::new("application", whose.application).of(application(role, parts, &r.thinking)),
@@ -99,6 +107,43 @@ fn whose(role: Role, r: &Requests) -> Vec<Share> {
         Share::new("network", whose.network),
         Share::new("peer", whose.peer),
         Share::new("network or peer", whose.network_or_peer),
+    ]
+}
+
+/// Who took time of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Application,
+    Tcp,
+    Network,
+    NetworkOrPeer,
+    Peer,
+}
+
+/// The whole time in pieces, always the same ones: whose it was, what it went with, s.
+pub(crate) fn pieces(r: &Requests) -> [(Owner, &'static str, f64); 11] {
+    let (parts, thinking, whose) = (&r.spent_s, &r.thinking, &r.whose_s);
+    [
+        (Owner::Application, "not accepting", parts.accept),
+        (Owner::Application, "not reading", parts.unread),
+        (Owner::Application, "on a CPU", thinking.cpu),
+        (Owner::Application, "waiting for a CPU", thinking.runqueue),
+        (Owner::Application, "asleep", thinking.asleep()),
+        // Event loops, work handed on: of these no thread tells.
+        (
+            Owner::Application,
+            "thinking",
+            (parts.think - thinking.alone).max(0.0),
+        ),
+        (Owner::Tcp, "repairing losses", parts.repair),
+        (Owner::Tcp, "windows and buffers", parts.send),
+        (Owner::Network, "network", whose.network),
+        (
+            Owner::NetworkOrPeer,
+            "network or peer",
+            whose.network_or_peer,
+        ),
+        (Owner::Peer, "peer", whose.peer),
     ]
 }
 
@@ -132,6 +177,17 @@ fn tcp(parts: &Parts) -> Vec<Share> {
 
 /// The slowest exchange, in a sentence.
 fn slowest(role: Role, slow: &Slow) -> String {
+    let how = match slow.open {
+        true => "The oldest is not answered after",
+        false => "The slowest took",
+    };
+    let took = seconds(slow.took_s);
+    let (local, remote) = (slow.local, slow.remote);
+    format!("{how} {took} ({local} ↔ {remote}): {}", spent(role, slow))
+}
+
+/// What the time of a slow exchange went with, and what its thread waited for longest.
+pub(crate) fn spent(role: Role, slow: &Slow) -> String {
     let parts = &slow.spent_s;
     let mut shares = application(role, parts, &slow.thinking);
     shares.extend(tcp(parts));
@@ -142,18 +198,10 @@ fn slowest(role: Role, slow: &Slow) -> String {
         parts.unheard,
     ));
     let shares = Share::told(shares, LEAST_OF_ONE * slow.took_s, &|s| seconds(s));
-    let how = match slow.open {
-        true => "The oldest is not answered after",
-        false => "The slowest took",
-    };
-    let took = seconds(slow.took_s);
     let longest = slow.waits.first();
     let longest = longest.filter(|w| w.slept_s >= LEAST_OF_ONE * slow.took_s);
     let waits = longest.map_or_else(String::new, |w| format!("; {}", slept(w)));
-    format!(
-        "{how} {took} ({} ↔ {}): {shares}{waits}",
-        slow.local, slow.remote
-    )
+    format!("{shares}{waits}")
 }
 
 /// A wait of its thread, in words.
@@ -176,7 +224,8 @@ fn slept(wait: &Slept) -> String {
     }
 }
 
-fn seconds(s: f64) -> String {
+/// A time in words.
+pub(crate) fn seconds(s: f64) -> String {
     duration((s.max(0.0) * 1e9) as u64)
 }
 

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::DeflateDecoder;
 use recording::tables::*;
-use recording::{EventKind, Recording, RetransmitKind, SourceName, TcpState, Text};
+use recording::{EventKind, Recording, RetransmitKind, Role, SourceName, TcpState, Text, Timed};
 use serde_json::Value;
 use synth::{Fixture, cases};
 use view::report::Report;
@@ -56,6 +56,88 @@ fn the_page_of_a_recording_is_as_it_was() {
     // The book has these, word by word.
     page["runs"][0]["tables"] = Value::Null;
     insta::assert_snapshot!(lines(&page, 0));
+}
+
+/// Ten seconds of requests to a listener, half of whose time one thread waited for a CPU, and of a destination.
+fn asked() -> Fixture {
+    let mut f = Fixture::new();
+    let start = f.manifest.start_ns;
+    for second in 1..=10 {
+        let server = Request {
+            time_ns: start + second * S,
+            netns: synth::SERVER,
+            role: Role::Server,
+            addr: addr("10.79.0.1"),
+            port: 80,
+            exchanges: 20,
+            think_ns: S,
+            think_alone_ns: S,
+            think_cpu_ns: S / 4,
+            think_runqueue_ns: S / 2,
+            repair_ns: S,
+            ..Request::default()
+        };
+        f.request_times.push(RequestTime {
+            time_ns: server.time_ns,
+            netns: server.netns,
+            role: Role::Server,
+            addr: server.addr,
+            port: 80,
+            what: Timed::Response,
+            at_least_ns: S / 10,
+            below_ns: Some(S / 10),
+            count: 20,
+        });
+        f.requests.push(server);
+    }
+    f.requests.push(Request {
+        time_ns: start + 3 * S,
+        netns: synth::CLIENT,
+        role: Role::Client,
+        addr: addr("10.79.0.9"),
+        port: 5432,
+        exchanges: 1,
+        await_ns: S,
+        ..Request::default()
+    });
+    f
+}
+
+#[test]
+fn whose_time_requests_took_comes_first() {
+    let page = page_of(&asked());
+    let told = page.runs[0].services.as_ref().expect("requests");
+    let part = |name| told.parts.iter().position(|p| p.name == name).unwrap();
+    let [server, client] = &told.services[..] else {
+        panic!("{:?}", told.services);
+    };
+    assert!(server.serves && !client.serves);
+    assert_eq!((&*server.at, &*server.netns), ("10.79.0.1:80", "srv"));
+    assert_eq!((server.exchanges, server.per_s), (200.0, 20.0));
+    assert_eq!((server.p50_ms, server.p99_ms), (Some(100.0), Some(100.0)));
+    for (name, s) in [
+        ("on a CPU", 2.5),
+        ("waiting for a CPU", 5.0),
+        ("asleep", 2.5),
+        ("thinking", 0.0),
+        ("repairing losses", 10.0),
+    ] {
+        assert_eq!(server.spent_s[part(name)], s, "{name}");
+    }
+    assert_eq!(server.spent_s.iter().sum::<f64>(), 20.0);
+    // Each second is told, and a second without requests has nothing.
+    assert_eq!((told.width_s, server.over_time.len()), (1.0, 10));
+    assert!(
+        server
+            .over_time
+            .iter()
+            .all(|s| s.iter().sum::<f64>() == 2.0)
+    );
+    // No round trip was seen: network and peer are one.
+    assert_eq!(client.spent_s[part("network or peer")], 1.0);
+    let seconds = client.over_time.iter().map(|s| s.iter().sum::<f64>());
+    assert_eq!(seconds.collect::<Vec<_>>()[..4], [0.0, 0.0, 1.0, 0.0]);
+    assert!(page_of(&Fixture::new()).runs[0].services.is_none());
 }
 
 /// JSON with a line for each part that is short or holds nothing but numbers and texts.

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use recording::tables::*;
-use recording::{Filter, HealthKind, Recording, SourceName, TcpState};
+use recording::{Filter, HealthKind, Recording, Role, SourceName, TcpState, Timed};
 use synth::cases;
 use view::How;
 use view::top::*;
@@ -126,6 +126,55 @@ fn hostile() -> Recording {
             send_queue: Some(1),
             ..Socket::default()
         }))
+        .rows((1..10).map(|i| Request {
+            time_ns: START + i * S,
+            netns: 7,
+            role: Role::Server,
+            addr: addr("::1"),
+            port: 80,
+            exchanges: 10,
+            open: Some(i),
+            think_ns: S / 2,
+            think_alone_ns: S / 2,
+            think_cpu_ns: S / 4,
+            think_runqueue_ns: S / 4,
+            accept_ns: S / 4,
+            repair_ns: S / 4,
+            ..Request::default()
+        }))
+        .rows((1..10).map(|i| RequestTime {
+            time_ns: START + i * S,
+            netns: 7,
+            role: Role::Server,
+            addr: addr("::1"),
+            port: 80,
+            what: Timed::Response,
+            at_least_ns: 100_000_000,
+            below_ns: Some(100_000_000),
+            count: 10,
+        }))
+        .rows((1..10).map(|i| Exchange {
+            time_ns: START + i * S,
+            began_ns: START + i * S - S / 2,
+            netns: 7,
+            role: Role::Server,
+            local_addr: addr("::1"),
+            local_port: 80,
+            remote_addr: addr("::1"),
+            remote_port: 9_999,
+            tid: Some(10),
+            comm: Some(HOSTILE.into()),
+            think_ns: S / 4,
+            accept_ns: S / 4,
+            ..Exchange::default()
+        }))
+        .rows([Wait {
+            time_ns: START + S - S / 4,
+            tid: 10,
+            waited_ns: S / 8,
+            syscall: Some("futex".into()),
+            ..Wait::default()
+        }])
         .rows((1..10).map(|i| Thread {
             time_ns: START + i * S,
             interval_ns: S,
@@ -243,10 +292,11 @@ fn each_key_does_what_help_says() {
     // Each pane opens something of its own, and Esc closes it.
     let opens = [
         ('2', "last minute"),
-        ('3', "of 5 wait for accept()"),
-        ('4', "AS ss -tin SHOWS IT"),
-        ('5', "ITS LONG WAITS"),
-        ('6', "CALLED BY"),
+        ('3', "THE SLOWEST, AND THEIR THREADS"),
+        ('4', "of 5 wait for accept()"),
+        ('5', "AS ss -tin SHOWS IT"),
+        ('6', "ITS LONG WAITS"),
+        ('7', "CALLED BY"),
     ];
     for (pane, says) in opens {
         let open = desk.press(&[Char(pane), Enter]);
@@ -305,6 +355,37 @@ fn a_filter_is_typed_and_undone() {
 }
 
 #[test]
+fn whose_time_requests_took_is_told_by_service() {
+    let mut desk = Desk::of(&hostile());
+    let text = desk.press(&[]);
+    let cells: Vec<&str> = line(&text, "server").split_whitespace().collect();
+    // 90 in 10 s, 100 ms each; three quarters the application's, one TCP's.
+    assert_eq!(
+        cells,
+        [
+            "server", "[::1]:80", "9.0", "100", "ms", "100", "ms", "75.0", "25.0", "0.0", "50.0",
+            "25.0", "25.0", "25.0", "0.0", "0.0", "0.0"
+        ],
+        "{text}"
+    );
+    let opened = desk.press(&[Key::Char('3'), Key::Enter]);
+    for says in [
+        "answers at [::1]:80",
+        "90 in 10 s: 9.0 per second",
+        "9 for a second or longer",
+        "p50 100 ms, p90 100 ms, p99 100 ms",
+        "application       75 %: thinking 50 %",
+        "TCP               25 %: repairing losses 25 %",
+        "its thread slept 125 ms in futex",
+    ] {
+        assert!(opened.contains(says), "{says}\n{opened}");
+    }
+    // A second and a half after the beginning: the first of them.
+    let earlier = desk.press(&[Key::Esc, Key::Home]);
+    assert!(line(&earlier, "server").contains(" 10.0 "), "{earlier}");
+}
+
+#[test]
 fn a_finding_opens_as_its_case() {
     let written = cases::syn_cookies().write().unwrap();
     let mut desk = Desk::of(&written.recording);
@@ -334,7 +415,8 @@ fn every_size_is_painted_and_nothing_acts_on_the_terminal() {
         ] {
             for keys in [
                 vec![],
-                vec![Key::Char('4'), Key::Enter],
+                vec![Key::Char('3'), Key::Enter],
+                vec![Key::Char('5'), Key::Enter],
                 vec![Key::Char('?')],
             ] {
                 desk.state = State::default();
@@ -353,7 +435,7 @@ fn every_size_is_painted_and_nothing_acts_on_the_terminal() {
     }
     desk.state = State::default();
     let (text, _) = desk.paint(80, 24);
-    for pane in ["1 Findings", "2 Connections", "3 Listeners", "4 Sockets"] {
+    for pane in ["1 Findings", "2 Connections", "3 Requests", "4 Listeners"] {
         assert!(text.contains(pane), "{text}");
     }
     let (text, _) = desk.paint(40, 10);
@@ -368,6 +450,7 @@ fn an_empty_recording_is_a_sensible_screen() {
     for says in [
         "No cause found",
         "Nothing listens.",
+        "`--with requests`",
         "`--with threads`",
         "`--with profile`",
     ] {
@@ -382,7 +465,7 @@ fn any_key() -> impl Strategy<Value = Key> {
             Enter, Esc, Backspace, Tab, BackTab, Up, Down, Left, Right, FarLeft, FarRight, PageUp,
             PageDown, Home, End,
         ]),
-        prop::sample::select("123456jkgGsp/?[] qzé".chars().collect::<Vec<_>>()).prop_map(Char),
+        prop::sample::select("1234567jkgGsp/?[] qzé".chars().collect::<Vec<_>>()).prop_map(Char),
     ]
 }
 
@@ -390,7 +473,7 @@ proptest! {
     /// Whatever is pressed on whatever is seen: the selection and the cursor stay where something is.
     #[test]
     fn no_key_leads_astray(
-        keys in prop::collection::vec((any_key(), prop::array::uniform6(0usize..5), 0usize..20), 0..60),
+        keys in prop::collection::vec((any_key(), prop::array::uniform7(0usize..5), 0usize..20), 0..60),
         span in (0u64..100, 0u64..100),
     ) {
         let mut state = State::default();
@@ -465,7 +548,7 @@ proptest! {
             slowed: None,
         };
         let mut desk = Desk { timeline, findings: Findings::default(), about, state: State::default() };
-        for key in ['3', '4', '5'] {
+        for key in ['3', '4', '5', '6'] {
             desk.press(&[Key::Char(key), Key::Enter]);
             desk.press(&[Key::Esc, Key::Char('s')]);
         }

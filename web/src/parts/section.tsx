@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 
 /** The sections that every report has, in their order: anchor and heading. */
 export const SECTIONS: [string, string][] = [
+  ["services", "Whose time"],
   ["findings", "Findings"],
   ["evidence", "Evidence"],
   ["ruled-out", "Ruled out"],

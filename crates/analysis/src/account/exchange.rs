@@ -1,13 +1,18 @@
 //! One of the slowest exchanges: what its time went with, and what its thread waited for.
 
-use recording::Waker;
-use recording::tables::Exchange;
+use recording::tables::{Exchange, Wait};
+use recording::{RowRef, Waker};
 use serde::{Deserialize, Serialize};
 
 use super::requests::{Parts, Thinking};
 use crate::place::Endpoint;
 use crate::{Story, Waited, words};
 
+const NO_ROW: RowRef = RowRef {
+    table: "wait",
+    segment: 0,
+    row: 0,
+};
 /// Waits told of one exchange.
 const MAX_WAITS: usize = 3;
 
@@ -73,16 +78,12 @@ impl Slow {
         .fold(0, u64::saturating_add)
     }
 
-    pub(super) fn of(story: &Story, x: &Exchange) -> Slow {
+    /// `waits` are those that [`Slept`] tells of it.
+    pub(super) fn of(start_ns: u64, x: &Exchange, waits: Vec<Slept>) -> Slow {
         let s = |ns: u64| words::rounded(ns as f64 / 1e9);
-        let end_ns = x.began_ns.saturating_add(Slow::took_ns(x));
-        let waits = x.tid.map(|tid| story.waits.of(tid, x.began_ns, end_ns));
-        let mut waits: Vec<&Waited> = waits.into_iter().flatten().collect();
-        waits.sort_by_key(|w| std::cmp::Reverse(w.waited_ns));
-        waits.truncate(MAX_WAITS);
         Slow {
             took_s: s(Slow::took_ns(x)),
-            after_start_s: words::rounded(x.began_ns as f64 / 1e9 - story.start_ns as f64 / 1e9),
+            after_start_s: words::rounded(x.began_ns as f64 / 1e9 - start_ns as f64 / 1e9),
             open: x.open,
             local: Endpoint::new(x.local_addr, x.local_port),
             remote: Endpoint::new(x.remote_addr, x.remote_port),
@@ -103,12 +104,40 @@ impl Slow {
                 cpu: s(x.think_cpu_ns),
                 runqueue: s(x.think_runqueue_ns),
             },
-            waits: waits.into_iter().map(Slept::of).collect(),
+            waits,
         }
     }
 }
 
 impl Slept {
+    /// The longest waits of the thread of an exchange, while it was under way.
+    pub(super) fn during(story: &Story, x: &Exchange) -> Vec<Slept> {
+        let (from_ns, to_ns) = Slept::within(x);
+        let waits = x.tid.map(|tid| story.waits.of(tid, from_ns, to_ns));
+        Slept::longest(waits.into_iter().flatten())
+    }
+
+    /// The same, among rows that no story holds.
+    pub fn among(waits: &[Wait], x: &Exchange) -> Vec<Slept> {
+        let (from_ns, to_ns) = Slept::within(x);
+        let its = waits.iter().filter(|w| Some(w.tid) == x.tid);
+        let its = its.filter(|w| w.time_ns > from_ns && w.time_ns <= to_ns);
+        // Of which row it was is not told.
+        let its = its.map(|w| Waited::of(NO_ROW, w.clone()));
+        Slept::longest(its.collect::<Vec<_>>().iter())
+    }
+
+    /// Waits that ended between these moments are of an exchange.
+    fn within(x: &Exchange) -> (u64, u64) {
+        (x.began_ns, x.began_ns.saturating_add(Slow::took_ns(x)))
+    }
+
+    fn longest<'w>(waits: impl Iterator<Item = &'w Waited>) -> Vec<Slept> {
+        let mut waits: Vec<&Waited> = waits.collect();
+        waits.sort_by_key(|w| std::cmp::Reverse(w.waited_ns));
+        waits.into_iter().take(MAX_WAITS).map(Slept::of).collect()
+    }
+
     fn of(wait: &Waited) -> Slept {
         Slept {
             slept_s: words::rounded(wait.waited_ns as f64 / 1e9),

@@ -5,6 +5,7 @@ mod exchanged;
 mod folded;
 mod ledger;
 mod requests;
+mod round_trips;
 mod state;
 
 use std::collections::BTreeMap;
@@ -18,7 +19,8 @@ pub(crate) use folded::FoldedEnds;
 pub use folded::Forgotten;
 pub(crate) use ledger::Ledger;
 pub(crate) use requests::AllRequests;
-pub use requests::{Parts, Percentiles, Requests, Thinking, Whose};
+pub use requests::{Asked, Parts, Percentiles, Requests, Thinking, Whose};
+pub use round_trips::RoundTrips;
 pub use state::{Role, Spent, State};
 
 use crate::bounded::{BoundedTree, Interest};

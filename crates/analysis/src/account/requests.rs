@@ -6,7 +6,7 @@ use recording::tables::{Exchange, Request, RequestTime};
 use recording::{Error, Recording, Timed};
 use serde::{Deserialize, Serialize};
 
-use super::exchange::Slow;
+use super::exchange::{Slept, Slow};
 use super::exchanged::{add_requests, exchanged_ns, is_multiplexed};
 use super::{Role, ServiceKey};
 use crate::bounded::{BoundedTree, Interest};
@@ -149,7 +149,7 @@ impl Thinking {
 }
 
 /// One service as it comes together.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Sums {
     all: Request,
     response: Histogram,
@@ -167,15 +167,19 @@ impl Interest for Sums {
     }
 }
 
-/// The requests of every service, by where they came to or went.
+/// The requests of `MOST` services at most, by where they came to or went, as their rows come. Of more, those
+/// are kept whose exchanges took longest.
 #[derive(Debug, Default)]
-pub(crate) struct AllRequests {
-    all: BoundedTree<ServiceKey, Sums, MAX_SERVICES>,
+pub struct Asked<const MOST: usize> {
+    all: BoundedTree<ServiceKey, Sums, MOST>,
 }
 
-impl AllRequests {
-    pub(crate) fn read(recording: &Recording) -> Result<AllRequests, Error> {
-        let mut all = AllRequests::default();
+/// The requests of every service of a recording.
+pub(crate) type AllRequests = Asked<MAX_SERVICES>;
+
+impl<const MOST: usize> Asked<MOST> {
+    pub(crate) fn read(recording: &Recording) -> Result<Asked<MOST>, Error> {
+        let mut all = Asked::default();
         for batch in recording.scan::<Request>()? {
             for (_, row) in batch?.rows() {
                 all.add(&row);
@@ -195,16 +199,18 @@ impl AllRequests {
     }
 
     /// Exchanges of services that found no room.
-    pub(crate) fn folded(&self) -> u64 {
+    pub fn folded(&self) -> u64 {
         self.all.folded()
     }
 
-    fn add(&mut self, row: &Request) {
+    /// The requests of a second.
+    pub fn add(&mut self, row: &Request) {
         let key = key(row.netns, &row.role, Endpoint::new(row.addr, row.port));
         add_requests(&mut self.all.slot(key, Sums::default).all, row);
     }
 
-    fn time(&mut self, row: &RequestTime) {
+    /// How long some of them took.
+    pub fn time(&mut self, row: &RequestTime) {
         let key = key(row.netns, &row.role, Endpoint::new(row.addr, row.port));
         let sums = self.all.slot(key, Sums::default);
         match row.what {
@@ -214,7 +220,8 @@ impl AllRequests {
         }
     }
 
-    fn slow(&mut self, row: Exchange) {
+    /// One of the slowest.
+    pub fn slow(&mut self, row: Exchange) {
         let at = match row.role {
             recording::Role::Server => Endpoint::new(row.local_addr, row.local_port),
             _ => Endpoint::new(row.remote_addr, row.remote_port),
@@ -223,25 +230,48 @@ impl AllRequests {
         sums.keep_slowest([row]);
     }
 
+    /// Adds those of the seconds that follow.
+    pub fn follow<const OTHER: usize>(&mut self, later: &Asked<OTHER>) {
+        for (key, sums) in later.all.iter() {
+            self.all.slot(*key, Sums::default).follow(sums);
+        }
+    }
+
     /// Those of each service: a listener at any address has them at the address they came to.
     pub(crate) fn by_service(&self, story: &Story) -> BTreeMap<ServiceKey, Requests> {
+        self.told(
+            story.start_ns,
+            |netns, at| listener_at(story, netns, at),
+            |x| Slept::during(story, x),
+        )
+    }
+
+    /// Those of each service. `listener` says where a server listens whose connections have a local address,
+    /// `waits` what the thread of an exchange waited for.
+    pub fn told(
+        &self,
+        start_ns: u64,
+        listener: impl Fn(u32, Endpoint) -> Endpoint,
+        waits: impl Fn(&Exchange) -> Vec<Slept>,
+    ) -> BTreeMap<ServiceKey, Requests> {
         let mut merged: BTreeMap<ServiceKey, Sums> = BTreeMap::new();
         for ((netns, role, at), sums) in self.all.iter() {
             let at = match role {
-                Role::Server => listener_at(story, *netns, *at),
+                Role::Server => listener(*netns, *at),
                 Role::Client | Role::Unknown => *at,
             };
             merged.entry((*netns, *role, at)).or_default().absorb(sums);
         }
+        let slow = |x: &Exchange| Slow::of(start_ns, x, waits(x));
         let told = merged.into_iter();
-        told.map(|(key, sums)| (key, sums.told(story, key.1)))
+        told.map(|(key, sums)| (key, sums.told(key.1, slow)))
             .collect()
     }
 }
 
 impl Requests {
     /// Says how long a round trip is: then network and peer are told apart.
-    pub(super) fn round_trip(&mut self, role: Role, s: f64) {
+    pub fn round_trip(&mut self, role: Role, s: f64) {
         self.round_trip_s = Some(words::rounded(s));
         self.whose_s = self.spent_s.whose(role, self.exchanges, Some(s));
     }
@@ -255,8 +285,13 @@ impl Sums {
             .open
             .unwrap_or(0)
             .saturating_add(other.all.open.unwrap_or(0));
-        add_requests(&mut self.all, &other.all);
+        self.follow(other);
         self.all.open = Some(open);
+    }
+
+    /// Adds those of the seconds that follow.
+    fn follow(&mut self, other: &Sums) {
+        add_requests(&mut self.all, &other.all);
         self.response.absorb(&other.response);
         self.think.absorb(&other.think);
         self.keep_slowest(other.slowest.iter().cloned());
@@ -269,7 +304,7 @@ impl Sums {
         self.slowest.truncate(Slow::MOST);
     }
 
-    fn told(self, story: &Story, role: Role) -> Requests {
+    fn told(self, role: Role, slow: impl Fn(&Exchange) -> Slow) -> Requests {
         let all = &self.all;
         let s = |ns: u64| words::rounded(ns as f64 / 1e9);
         let spent_s = Parts {
@@ -307,7 +342,7 @@ impl Sums {
                 cpu: s(all.think_cpu_ns),
                 runqueue: s(all.think_runqueue_ns),
             },
-            slowest: self.slowest.iter().map(|x| Slow::of(story, x)).collect(),
+            slowest: self.slowest.iter().map(slow).collect(),
         }
     }
 }

@@ -7,10 +7,12 @@ mod axis;
 mod counters;
 mod cpus;
 mod gauges;
+mod requests;
 mod threads;
 
 pub use axis::{Amounts, Axis, Counts, Steps};
 pub use counters::{CounterName, Rates, counters};
 pub use cpus::{Busy, cpus};
 pub use gauges::{Gauge, ListenId, LoadMetric, SizeId, accept_queues, load, sizes};
+pub use requests::{Parts, requests};
 pub use threads::{Band, Interval, threads};

@@ -80,7 +80,7 @@ fn live(args: &TopArgs) -> Result<()> {
     let stop = surroundings::begin()?;
     let dir = surroundings::scratch_in_memory("top")?;
     let at = dir.path().join("live.tcpwhy");
-    let parts = Part::by_default().chain([Part::Threads]);
+    let parts = Part::by_default().chain([Part::Threads, Part::Requests]);
     let options = args.what.options(without_tasks(&filter), parts);
     let mut explainer = Explainer::start(explain::Options::default().about(filter.clone()))?;
     let (mut session, feed) = Session::followed(&at, &options)?;
@@ -98,7 +98,8 @@ fn live(args: &TopArgs) -> Result<()> {
                 screen.about.slowed = screen.timeline.health().slowed();
                 screen.changed = true;
                 window.forget(before(now, KEEP))?;
-                session.tick()?;
+                // What was switched off is among what the recorder says of itself.
+                let _ = session.tick()?;
             }
             if let Some(done) = explainer.done() {
                 let paced = explainer.is_paced();

@@ -10,6 +10,7 @@ mod limits;
 mod overview;
 mod pack;
 pub mod page;
+mod services;
 mod sockets;
 mod threads;
 mod timelines;
@@ -115,6 +116,7 @@ fn run(
     Ok(Run {
         name: name.into(),
         facts: overview::facts(manifest, &mut thinned),
+        services: services::services(recording, story, &explanation.account, &names, &mut thinned)?,
         findings: findings::findings(explanation, &evidence, &mut thinned),
         noted: findings::noted(explanation, &mut thinned),
         summary: overview::overview(explanation),

@@ -164,10 +164,11 @@ pub(super) fn health(explanation: &Explanation) -> Vec<Note> {
 /// The sources with their verdicts.
 pub(super) fn sources(manifest: &Manifest) -> Vec<Source> {
     let sources = manifest.sources.iter().take(MAX_SOURCES).map(|s| {
-        let (verdict, because) = match &s.verdict {
-            Verdict::Attached => ("attached", ""),
-            Verdict::Unsupported(why) => ("unsupported", why.as_str()),
-            Verdict::Failed(why) => ("failed", why.as_str()),
+        let (verdict, because) = match (&s.verdict, &s.shed) {
+            (Verdict::Attached, Some(why)) => ("switched off", why.as_str()),
+            (Verdict::Attached, None) => ("attached", ""),
+            (Verdict::Unsupported(why), _) => ("unsupported", why.as_str()),
+            (Verdict::Failed(why), _) => ("failed", why.as_str()),
         };
         Source {
             name: short(s.name.as_str()),

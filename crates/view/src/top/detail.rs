@@ -1,6 +1,7 @@
 //! All about one line of a pane.
 
-use analysis::words::duration;
+use analysis::account::{Percentiles, Role, ServiceKey};
+use analysis::words::{duration, percent};
 use analysis::{AcceptQueue, Activity};
 use explain::Arrival;
 use recording::Waker;
@@ -14,6 +15,7 @@ use super::state::Target;
 use super::table::curve;
 use crate::numbers::{age, endpoint, group, rate, tenth, us_in_ms};
 use crate::page::Page;
+use crate::requests::{self, Share, seconds};
 use crate::screen::How;
 use crate::stat::detail::{Derived, words};
 use crate::stat::listeners::Listening;
@@ -41,6 +43,7 @@ pub(super) fn lines(
     let known = match target {
         Target::Finding(key) => finding(&mut page, key, findings, snapshot.now_ns),
         Target::Count(activity) => count(&mut page, *activity, snapshot),
+        Target::Service(key) => service(&mut page, key, snapshot, how),
         Target::Listener(netns, sock) => listener(&mut page, (*netns, *sock), snapshot, how),
         Target::Socket(netns, sock) => socket(&mut page, (*netns, *sock), snapshot, how),
         Target::Thread(pid, tid) => thread(&mut page, (*pid, *tid), snapshot, how),
@@ -57,6 +60,7 @@ fn gone(target: &Target) -> &'static str {
     match target {
         Target::Finding(_) => "This finding has ended. Esc goes back.",
         Target::Count(_) => "Nothing was counted in this window. Esc goes back.",
+        Target::Service(_) => "It had no requests in this window. Esc goes back.",
         Target::Listener(..) => "This listener was not sampled in this window. Esc goes back.",
         Target::Socket(..) => {
             "This connection has ended, or did nothing in these seconds. Esc goes back."
@@ -130,6 +134,87 @@ fn count(page: &mut Page, activity: Activity, snapshot: &Snapshot) -> Option<()>
     };
     page.heading("EACH OF THEM");
     page.item("$", Look::Command, next);
+    Some(())
+}
+
+fn service(page: &mut Page, key: &ServiceKey, snapshot: &Snapshot, how: &How) -> Option<()> {
+    let s = snapshot.requests.iter().find(|s| s.key == *key)?;
+    let ((netns, role, at), told) = (s.key, &s.told);
+    let does = match role {
+        Role::Server => "answers at",
+        Role::Client | Role::Unknown => "asks",
+    };
+    page.paragraph("", Look::Title, &format!("{does} {at}"));
+    page.blank();
+    if role == Role::Server {
+        page.item("owner", Look::Plain, &who(&s.owner));
+    }
+    page.item("namespace", Look::Plain, &how.netns(netns));
+    let answered = format!(
+        "{} in {:.0} s: {} per second",
+        group(told.exchanges as f64),
+        s.over_s,
+        rate(s.per_s())
+    );
+    page.item("answered", Look::Plain, &answered);
+    let look = if told.open + told.unanswered > 0 {
+        Look::Warning
+    } else {
+        Look::Plain
+    };
+    let not = format!(
+        "{} for a second or longer; {} whose connections closed",
+        told.open, told.unanswered
+    );
+    page.item("unanswered", look, &not);
+    let percentiles = |p: &Percentiles| {
+        format!(
+            "p50 {}, p90 {}, p99 {}",
+            seconds(p.p50_s),
+            seconds(p.p90_s),
+            seconds(p.p99_s)
+        )
+    };
+    match &told.response {
+        Some(response) => page.item("took", Look::Plain, &percentiles(response)),
+        None if told.multiplexed => {
+            let says = "multiplexed: which answer belongs to which request cannot be told";
+            page.item("took", Look::Faint, says);
+        }
+        None => {}
+    }
+    if let Some(think) = &told.think {
+        page.item("thinking", Look::Plain, &percentiles(think));
+    }
+    if let Some(s) = told.round_trip_s {
+        let says = format!("{}, the shortest of each connection", seconds(s));
+        page.item("round trip", Look::Plain, &says);
+    }
+    page.heading("WHOSE TIME IT WAS");
+    let total = told.spent_s.total();
+    for share in requests::whose(role, told) {
+        if share.s > 0.0 {
+            let parts = Share::told(share.of, 0.0, &|s| percent(s / total));
+            let colon = if parts.is_empty() { "" } else { ": " };
+            let says = format!("{}{colon}{parts}", percent(share.s / total));
+            let label = format!("  {:<17} ", share.name);
+            page.paragraph(&label, Look::Plain, &says);
+        }
+    }
+    page.heading("THE SLOWEST, AND THEIR THREADS");
+    for slow in &told.slowest {
+        let thread = match (&slow.comm, slow.tid) {
+            (Some(comm), Some(tid)) => format!("{comm} {tid}"),
+            (None, Some(tid)) => format!("thread {tid}"),
+            _ => "no thread known".into(),
+        };
+        let open = if slow.open { ", not answered" } else { "" };
+        let spent = requests::spent(role, slow);
+        let says = format!("{} ↔ {}, {thread}{open}: {spent}", slow.local, slow.remote);
+        page.item(&seconds(slow.took_s), Look::Plain, &says);
+    }
+    page.heading("OVER TIME");
+    page.item("$", Look::Command, "tcpwhy stat requests");
     Some(())
 }
 

@@ -128,7 +128,7 @@ struct Areas {
 
 /// How many lines each pane gets: none when there is no room for a useful piece of it.
 fn share_out(height: u16, focus: Pane, wants: PerPane<u16>) -> PerPane<u16> {
-    const LEAST: PerPane<u16> = [3, 7, 5, 5, 5, 5];
+    const LEAST: PerPane<u16> = [3, 7, 5, 5, 5, 5, 5];
     let mut order: Vec<usize> = (0..wants.len()).collect();
     order.sort_by_key(|i| (*i != focus as usize, *i));
     let mut got = PerPane::default();
@@ -353,7 +353,7 @@ fn foot(picture: &Picture, state: &State, width: u16, paint: Paint) -> Line<'sta
                 false => format!("only {:?} (Esc: all)  ", escape(&state.filter)),
             };
             format!(
-                "{filter}1-6 Tab pane  ↑↓ line  Enter more  ←→ time  p stop  / filter  ? help  q end"
+                "{filter}1-7 Tab pane  ↑↓ line  Enter more  ←→ time  p stop  / filter  ? help  q end"
             )
         }
     };

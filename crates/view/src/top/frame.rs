@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use ahash::AHashMap;
+use analysis::account::{Asked, RoundTrips};
 use analysis::owners::Place;
 use analysis::{Activity, Microstates};
 use recording::Text;
@@ -84,6 +85,9 @@ const THREADS_KEPT: usize = 64;
 /// Long waits kept, and different sleeps.
 const WAITS_KEPT: usize = 64;
 const SLEEPS_KEPT: usize = 4096;
+/// Services whose requests are kept of a second, and destinations to which round trips are.
+pub(super) const SERVICES_KEPT: usize = 64;
+const DESTINATIONS_KEPT: usize = 512;
 /// Different reasons kept.
 const MAX_REASONS: usize = 64;
 /// Different stacks kept of a second, and places that accept.
@@ -106,6 +110,8 @@ pub(super) struct Frame {
     threads: Vec<Thread>,
     pub(super) sleeps: BTreeMap<(u32, u32, Text), (u64, u64)>,
     waits: Vec<Wait>,
+    pub(super) requests: Asked<SERVICES_KEPT>,
+    pub(super) round_trips: RoundTrips<DESTINATIONS_KEPT>,
     /// Samples of the CPU profile by kernel stack.
     pub(super) stacks: AHashMap<u64, u64>,
     pub(super) samples: u64,

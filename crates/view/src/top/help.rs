@@ -6,7 +6,7 @@ use crate::page::Page;
 use crate::style::{Look, Style};
 
 const KEYS: &[(&str, &str)] = &[
-    ("Tab, 1-6", "another pane; Shift-Tab the one before"),
+    ("Tab, 1-7", "another pane; Shift-Tab the one before"),
     (
         "↑ ↓, j k",
         "another line; PgUp PgDn by pages, g G first and last",
@@ -40,6 +40,7 @@ const KEYS: &[(&str, &str)] = &[
 const PANES: [&str; Pane::ALL.len()] = [
     "what explain says of the last seconds, or of the whole recording. Enter: the whole case, with its evidence, what was ruled out, and what to do.",
     "what happened per second. Retransmissions, resets and drops with their kinds and reasons.",
+    "requests and their answers by listener (server) and destination (client): how long, and whose time it was: the application's, TCP's, the network's, the peer's; where most time went first. Enter: the parts, and the slowest with their threads.",
     "the queue that accept() takes from, against its backlog; half-open connections; packets dropped there.",
     "connections that did something in the last seconds.",
     "what each did with its time in the window; those first that did, or were kept from doing, the most.",

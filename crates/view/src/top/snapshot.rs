@@ -5,11 +5,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use ahash::AHashMap;
-use analysis::Activity;
+use analysis::account::{self, Asked, Requests, Role, RoundTrips, ServiceKey};
+use analysis::owners::Owner;
+use analysis::{Activity, Endpoint};
 use recording::tables::Wait;
 use recording::{Place, Text};
 
-use super::frame::{self, Frame, Latencies};
+use super::frame::{self, Frame, Latencies, SERVICES_KEPT};
 use super::state::SocketOrder;
 use super::timeline::Timeline;
 use crate::stat::listeners::Listening;
@@ -38,6 +40,7 @@ pub struct Snapshot {
     pub(super) frames: usize,
     pub(super) rates: Vec<Rate>,
     pub(super) connects: Latencies,
+    pub(super) requests: Vec<Service>,
     pub(super) listeners: Vec<Listening>,
     pub(super) sockets: Vec<Sampled>,
     pub(super) threads: Vec<Timed>,
@@ -64,6 +67,17 @@ pub(super) struct Rate {
     pub(super) count: u64,
     /// Reasons or kinds in the window, the most frequent first.
     pub(super) reasons: Vec<(Text, u64)>,
+}
+
+/// The requests of a listener or destination in the window.
+#[derive(Clone, Debug)]
+pub(super) struct Service {
+    pub(super) key: ServiceKey,
+    /// Of a server.
+    pub(super) owner: Owner,
+    /// Length of the window, s.
+    pub(super) over_s: f64,
+    pub(super) told: Requests,
 }
 
 /// A function of the kernel that was found on a CPU.
@@ -107,6 +121,7 @@ impl Timeline {
             frames: window.len(),
             rates: rates(&window, &curve, step_s),
             connects,
+            requests: self.requests(&window, &waits),
             listeners: listeners(&window, &curve, step_s),
             sockets: sockets(&fresh, order),
             threads: threads(&window),
@@ -118,6 +133,43 @@ impl Timeline {
             left_out: window.iter().map(|f| f.left_out).sum(),
             has: self.has.clone(),
         }
+    }
+
+    /// Those first whose exchanges took most time, all together.
+    fn requests(&self, window: &[&Frame], waits: &[Wait]) -> Vec<Service> {
+        let mut all = Asked::<SERVICES_KEPT>::default();
+        let mut round_trips = RoundTrips::default();
+        for frame in window {
+            all.follow(&frame.requests);
+            round_trips.follow(&frame.round_trips);
+        }
+        let listener = |netns, at: Endpoint| {
+            let place = self.owners.listening_place(netns, at.addr, at.port);
+            place.map_or(at, |(_, addr, port)| Endpoint::new(addr, port))
+        };
+        let told = all.told(self.start_ns, listener, |x| account::Slept::among(waits, x));
+        let service = |(key, mut told): (ServiceKey, Requests)| {
+            let (netns, role, at) = key;
+            if let Some(s) = round_trips.to(netns, at) {
+                told.round_trip(role, s);
+            }
+            let owner = match role {
+                Role::Server => self.owners.of_listener(netns, at.addr, at.port),
+                Role::Client | Role::Unknown => None,
+            };
+            Service {
+                key,
+                owner: owner.unwrap_or_default(),
+                over_s: window.len() as f64 * self.step_ns as f64 / 1e9,
+                told,
+            }
+        };
+        let mut all: Vec<Service> = told.into_iter().map(service).collect();
+        all.sort_by(|a, b| {
+            let by_time = b.told.total_s.total_cmp(&a.told.total_s);
+            by_time.then_with(|| a.key.cmp(&b.key))
+        });
+        all
     }
 
     fn functions(&self, window: &[&Frame]) -> Vec<Function> {

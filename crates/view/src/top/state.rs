@@ -1,6 +1,7 @@
 //! What the reader looks at, and what each key changes of it: no terminal, no clock.
 
 use analysis::Activity;
+use analysis::account::ServiceKey;
 use recording::Text;
 
 /// A pane of the screen.
@@ -11,6 +12,8 @@ pub enum Pane {
     Findings,
     /// Rates of connections and of their troubles.
     Connections,
+    /// Requests, and whose time they took.
+    Requests,
     /// Listeners against their backlog.
     Listeners,
     /// The slowest sockets.
@@ -23,9 +26,10 @@ pub enum Pane {
 
 impl Pane {
     /// All of them, in their order on the screen, with their names.
-    pub const ALL: [(Pane, &'static str); 6] = [
+    pub const ALL: [(Pane, &'static str); 7] = [
         (Pane::Findings, "Findings"),
         (Pane::Connections, "Connections"),
+        (Pane::Requests, "Requests"),
         (Pane::Listeners, "Listeners"),
         (Pane::Sockets, "Sockets"),
         (Pane::Threads, "Threads"),
@@ -78,6 +82,8 @@ pub enum Target {
     Finding(String),
     /// A rate.
     Count(Activity),
+    /// The requests of a listener or destination.
+    Service(ServiceKey),
     /// A listener: its namespace and socket.
     Listener(u32, u64),
     /// A connection: its namespace and socket.

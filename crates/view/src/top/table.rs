@@ -137,6 +137,21 @@ pub(super) fn gauge(share: f64, width: usize) -> String {
     "█".repeat(full) + &"░".repeat(width - full)
 }
 
+/// Shares of 1 as letters; each that there is has one at least, as far as there is room.
+pub(super) fn letters(shares: &[(f64, char)], width: usize) -> String {
+    let mut bar = String::new();
+    let mut until = 0.0;
+    for (share, letter) in shares {
+        until += share;
+        let to = (until * width as f64).round() as usize;
+        let have = bar.chars().count();
+        let least = usize::from(*share >= 0.01);
+        let n = to.saturating_sub(have).max(least);
+        bar.extend(std::iter::repeat_n(letter, n.min(width - have)));
+    }
+    bar
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,6 +186,17 @@ mod tests {
         assert_eq!(gauge(0.001, 4), "█░░░");
         assert_eq!(gauge(7.0, 4), "████");
         assert_eq!(gauge(f64::NAN, 4), "░░░░");
+    }
+
+    #[test]
+    fn a_bar_of_letters_shows_every_part() {
+        let bar = |u, l, s| letters(&[(u, 'U'), (l, 'L'), (s, '·')], 20);
+        assert_eq!(bar(0.5, 0.0, 0.5), "UUUUUUUUUU··········");
+        let small = bar(0.02, 0.02, 0.96);
+        assert!(small.starts_with("UL·"), "{small}");
+        for odd in [f64::NAN, f64::INFINITY, -1.0, 0.0, 1e300] {
+            assert!(bar(odd, odd, odd).chars().count() <= 20);
+        }
     }
 
     proptest! {

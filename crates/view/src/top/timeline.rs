@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ahash::AHashMap;
 use analysis::owners::Owners;
-use analysis::{AcceptQueue, Activity};
+use analysis::{AcceptQueue, Activity, Endpoint};
 use recording::tables::{
-    Event, Frame as CodeFrame, Health, Holder, Listener, Sample, Socket, Stack, Thread,
-    ThreadSleep, Wait,
+    Event, Exchange, Frame as CodeFrame, Health, Holder, Listener, Request, RequestTime, Sample,
+    Socket, Stack, Thread, ThreadSleep, Wait,
 };
 use recording::{
-    Error, EventKind, Filter, Manifest, Recording, Row, Segment, Stacks, Table, Text, Word,
+    Addr, Error, EventKind, Filter, Manifest, Recording, Role, Row, Segment, Stacks, Table, Text,
+    Word,
 };
 
 use super::frame::Frame;
@@ -54,7 +55,7 @@ pub struct Timeline {
     /// It goes on; of a recording the end is known.
     live: bool,
     filter: Filter,
-    owners: Owners,
+    pub(super) owners: Owners,
     pub(super) stacks: Stacks,
     before: AHashMap<(u32, u64), Before>,
     /// Sockets seen since [`before`](Self::before) was last cleared of others.
@@ -99,6 +100,9 @@ impl Timeline {
         all.scan::<Thread>(recording)?;
         all.scan::<ThreadSleep>(recording)?;
         all.scan::<Wait>(recording)?;
+        all.scan::<Request>(recording)?;
+        all.scan::<RequestTime>(recording)?;
+        all.scan::<Exchange>(recording)?;
         all.scan::<Sample>(recording)?;
         all.scan::<Health>(recording)?;
         if length > 0 {
@@ -140,6 +144,9 @@ impl Timeline {
             "thread" => self.segment::<Thread>(segment),
             "thread_sleep" => self.segment::<ThreadSleep>(segment),
             "wait" => self.segment::<Wait>(segment),
+            "request" => self.segment::<Request>(segment),
+            "request_time" => self.segment::<RequestTime>(segment),
+            "exchange" => self.segment::<Exchange>(segment),
             "sample" => self.segment::<Sample>(segment),
             "stack" => self.segment::<Stack>(segment),
             "frame" => self.segment::<CodeFrame>(segment),
@@ -261,6 +268,19 @@ impl Timeline {
             && (!f.asks_for_tasks() || self.owners.of_event(e).passes(f))
     }
 
+    /// Whether the requests of a service are asked for: of a server, also by who listens there.
+    fn asks_for_requests(&self, netns: u32, role: &Role, addr: Addr, port: u16) -> bool {
+        let f = &self.filter;
+        let owner = || match role {
+            Role::Server => self.owners.of_listener(netns, addr, port),
+            _ => None,
+        };
+        f.netns_ok(netns)
+            && f.ports_ok(port, port)
+            && f.addrs_ok(addr, addr)
+            && (!f.asks_for_tasks() || owner().unwrap_or_default().passes(f))
+    }
+
     fn count(&mut self, time_ns: u64, activity: Activity, why: Option<&Text>) {
         if let Some(frame) = self.frame(time_ns) {
             frame.count(activity, why);
@@ -288,7 +308,13 @@ impl Timeline {
         match e.connect_ns {
             Some(connect_ns) => {
                 self.count(connect_ns, Activity::Opened, None);
-                self.connected(established_ns, established_ns.saturating_sub(connect_ns));
+                let took_ns = established_ns.saturating_sub(connect_ns);
+                self.connected(established_ns, took_ns);
+                if let Some(frame) = self.frame(established_ns) {
+                    // Nothing of a life was retransmitted.
+                    let to = Endpoint::new(e.remote_addr, e.remote_port);
+                    frame.round_trips.handshake(e.netns, to, took_ns);
+                }
             }
             None => self.accepted(e, established_ns),
         }
@@ -400,6 +426,7 @@ impl Take for Socket {
             to.seen_since.insert(key, now);
         }
         if let Some(frame) = to.frame(row.time_ns) {
+            frame.round_trips.add(&row);
             frame.socket(Sampled { row, owner, since });
         }
     }
@@ -461,6 +488,42 @@ impl Take for Wait {
             frame.wait(self);
         }
     }
+}
+
+impl Take for Request {
+    fn take(self, to: &mut Timeline) {
+        let asked = to.asks_for_requests(self.netns, &self.role, self.addr, self.port);
+        if asked && let Some(frame) = to.frame(of_second(self.time_ns)) {
+            frame.requests.add(&self);
+        }
+    }
+}
+
+impl Take for RequestTime {
+    fn take(self, to: &mut Timeline) {
+        let asked = to.asks_for_requests(self.netns, &self.role, self.addr, self.port);
+        if asked && let Some(frame) = to.frame(of_second(self.time_ns)) {
+            frame.requests.time(&self);
+        }
+    }
+}
+
+impl Take for Exchange {
+    fn take(self, to: &mut Timeline) {
+        let (addr, port) = match self.role {
+            Role::Server => (self.local_addr, self.local_port),
+            _ => (self.remote_addr, self.remote_port),
+        };
+        let asked = to.asks_for_requests(self.netns, &self.role, addr, port);
+        if asked && let Some(frame) = to.frame(self.time_ns) {
+            frame.requests.slow(self);
+        }
+    }
+}
+
+/// A moment of the second that ends at another.
+fn of_second(end_ns: u64) -> u64 {
+    end_ns.saturating_sub(1)
 }
 
 impl Take for Sample {

@@ -4,6 +4,7 @@ mod connections;
 mod findings;
 mod functions;
 mod listeners;
+mod requests;
 mod sockets;
 mod threads;
 
@@ -109,6 +110,7 @@ pub(super) fn columns(pane: Pane) -> Vec<Placed> {
     match pane {
         Pane::Findings => placed(findings::COLUMNS),
         Pane::Connections => placed(connections::COLUMNS),
+        Pane::Requests => placed(requests::COLUMNS),
         Pane::Listeners => placed(listeners::COLUMNS),
         Pane::Sockets => placed(sockets::COLUMNS),
         Pane::Threads => placed(threads::COLUMNS),
@@ -128,6 +130,7 @@ pub(super) fn content(
     let mut content = match pane {
         Pane::Findings => findings::content(snapshot, findings, live, how),
         Pane::Connections => connections::content(snapshot, how),
+        Pane::Requests => requests::content(snapshot, live, how),
         Pane::Listeners => listeners::content(snapshot, how),
         Pane::Sockets => sockets::content(snapshot, state.order, how),
         Pane::Threads => threads::content(snapshot, live, how),

@@ -9,6 +9,7 @@ use crate::stat::threads::Timed;
 use crate::style::Look;
 use crate::top::snapshot::Snapshot;
 use crate::top::state::Target;
+use crate::top::table::letters;
 
 const BAR: usize = 20;
 
@@ -27,7 +28,7 @@ pub(in crate::top) const PARTS: [(char, Column<Timed>); 8] = [
 impl Timed {
     columns! {
         /// Its parts, a letter for each twentieth: U user, S system, L waits for a CPU, · asleep, K lock, D disk, F fault, T stopped.
-        BAR: left("TIME", BAR, &[], Unit::Words) => |l, _| bar(shares(l)).into();
+        BAR: left("TIME", BAR, &[], Unit::Words) => |l, _| letters(&shares(l), BAR).into();
         /// The system call that it slept in longest.
         ASLEEP: left("ASLEEP IN", 12, &[], Unit::Words)
             => |l, _| l.sleeps.iter().flatten().next().map(|s| &s.syscall).into();
@@ -54,24 +55,10 @@ pub(super) const COLUMNS: &[Shown<Timed>] = &[
     goes(5, Timed::ASLEEP),
 ];
 
-/// The parts of its time, shares of 1.
-fn shares(t: &Timed) -> [f64; 8] {
-    Microstate::ALL.map(|state| t.spent.percent(state) / 100.0)
-}
-
-/// The parts as letters; each that there is has one at least, as far as there is room.
-fn bar(shares: [f64; 8]) -> String {
-    let mut bar = String::new();
-    let mut until = 0.0;
-    for (share, (letter, _)) in shares.iter().zip(PARTS) {
-        until += share;
-        let to = (until * BAR as f64).round() as usize;
-        let have = bar.chars().count();
-        let least = usize::from(*share >= 0.01);
-        let n = to.saturating_sub(have).max(least).min(BAR - have.min(BAR));
-        bar.extend(std::iter::repeat_n(letter, n));
-    }
-    bar
+/// The parts of its time, shares of 1, with their letters.
+fn shares(t: &Timed) -> [(f64, char); 8] {
+    let share = |i: usize| t.spent.percent(Microstate::ALL[i]) / 100.0;
+    std::array::from_fn(|i| (share(i), PARTS[i].0))
 }
 
 pub(super) fn content(snapshot: &Snapshot, live: bool, how: &How) -> Content {
@@ -84,22 +71,4 @@ pub(super) fn content(snapshot: &Snapshot, live: bool, how: &How) -> Content {
     };
     let note = "U user, S system, L waits for a CPU, K lock, D disk, F fault, T stopped, · asleep";
     Content::of(COLUMNS, lines, how, note.into(), nothing)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bar_shows_every_part() {
-        assert_eq!(
-            bar([0.5, 0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0]),
-            "UUUUUUUUUU··········"
-        );
-        let small = bar([0.02, 0.0, 0.02, 0.96, 0.0, 0.0, 0.0, 0.0]);
-        assert!(small.starts_with("UL·"), "{small}");
-        for odd in [f64::NAN, f64::INFINITY, -1.0, 0.0, 1e300] {
-            assert!(bar([odd; 8]).chars().count() <= BAR);
-        }
-    }
 }
