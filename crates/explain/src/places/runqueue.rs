@@ -11,6 +11,7 @@ use recording::RowRef;
 use crate::advice::{Advice, Change};
 use crate::finding::{Check, Step};
 use crate::places::listener::SHOWN_ROWS;
+use crate::places::process::listens;
 use crate::say::{Quantity, say};
 
 /// A CPU on which a thread was seen less often is not where it waits.
@@ -56,9 +57,14 @@ enum Kin {
     Stranger,
     /// A process of the same service: what it yields, its service lacks.
     Worker,
-    /// A thread of the kernel: others wait for its work.
+    /// Another program that serves others by TCP: what it yields, they wait for.
+    Service,
+    /// A thread of the kernel: others wait for its work. Or who records: it stops by itself.
     Kernel,
 }
+
+/// How the threads of whoever records are called, at the beginning.
+const RECORDER: &str = "tcpwhy";
 
 impl Kin {
     fn of(story: &Story, thread: &Thread, pid: u32, comm: &str) -> Kin {
@@ -70,9 +76,11 @@ impl Kin {
         let together = cgroup(pid).is_some() && cgroup(pid) == cgroup(thread.pid);
         if comm == &*thread.comm || together {
             Kin::Worker
-        } else if samples.all(|g| g.in_kernel()) {
+        } else if comm.starts_with(RECORDER) || samples.all(|g| g.in_kernel()) {
             // It was never seen in user mode.
             Kin::Kernel
+        } else if listens(story, pid) {
+            Kin::Service
         } else {
             Kin::Stranger
         }

@@ -93,6 +93,19 @@ fn threads_of_the_kernel_do_not_stand_back() {
     assert!(needs_more_cpu(&f).fix.contains("CPU 1"));
 }
 
+#[test]
+fn who_serves_others_does_not_stand_back() {
+    let mut f = waiting(0.7);
+    f.listen(Listen {
+        at: "10.79.0.1:6379",
+        held_by: vec![(900, 1, "redis-server", "R")],
+        ..Listen::default()
+    });
+    on_cpu(&mut f, 900, "redis-server", 0, 9_000);
+    let f = needs_more_cpu(&f);
+    assert!(f.title.contains("behind redis-server"), "{}", f.title);
+}
+
 /// A cgroup that was off the CPU for 6.5 of 10 s.
 fn throttled(f: &mut Fixture) {
     f.resource("cgroup", "/shop", "throttled_ms", [100.0, 6_600.0]);
