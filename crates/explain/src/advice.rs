@@ -238,6 +238,11 @@ pub enum Change {
         /// At least so many bytes.
         bytes: u64,
     },
+    /// Let the application answer sooner.
+    AnswerFaster {
+        /// Address and port that the requests go to.
+        at: String,
+    },
     /// Let the application read sooner.
     ReadFaster {
         /// Address and port where it receives.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use analysis::account::Role;
 use analysis::{ConnId, Side, Story, words};
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +49,9 @@ struct Grounds {
     elsewhere: u64,
     opened: u64,
     listened: u64,
+    /// Services to which requests came, and to which they went out.
+    answering: u64,
+    asking: u64,
 }
 
 /// The answers of the causes, in their order: `found` are those that have findings, `shown` the findings
@@ -138,12 +142,16 @@ impl Lacking {
 impl Grounds {
     fn of(story: &Story) -> Grounds {
         let opened = story.conns.iter().filter(|c| c.side == Side::Opened);
+        let exchanges = story.exchanges();
+        let of_role = |role| exchanges.iter().filter(|e| e.role() == role).count() as u64;
         let sampled = (0..story.conns.len() as ConnId).filter_map(|id| story.transfers.of(id));
         Grounds {
             connections: story.conns.len() as u64,
             sampled: sampled.filter(|t| t.samples > 0).count() as u64,
             elsewhere: opened.clone().filter(|c| c.listener.is_none()).count() as u64,
             opened: opened.count() as u64,
+            answering: of_role(Role::Server),
+            asking: of_role(Role::Client),
             listened: story.conns.iter().filter(|c| c.listener.is_some()).count() as u64,
         }
     }
@@ -160,6 +168,12 @@ impl Grounds {
                 "none of {} lived long enough for a sample",
                 plural(self.connections, "connection")
             )),
+            Ground::Answers if self.answering == 0 => {
+                cannot("no request came to a listener of this host".into())
+            }
+            Ground::Requests if self.asking == 0 => {
+                cannot("no request went out from this host".into())
+            }
             Ground::Listeners if self.listened == 0 => cannot(format!(
                 "what listens is not on this host: record there ({})",
                 plural(self.opened, "connect")

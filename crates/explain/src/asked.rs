@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 
 use ahash::AHashSet;
+use analysis::account::exchanged_ns;
 use analysis::{Conn, Story, Way};
 
 use crate::finding::Step;
@@ -15,12 +16,16 @@ use crate::places::port_search::Destination;
 use crate::places::process::connections;
 use crate::places::refusals::Refusals;
 use crate::places::reset_ends::ResetEnds;
+use crate::places::slow_exchanges;
 use crate::places::unanswered_syns::UnansweredSyns;
 use crate::say::{Quantity, say};
 
 /// A cause's answer when it is asked why it does not hold at the place of another one's finding: the
 /// number that refutes it. `None` when nothing does.
 pub(crate) type No = fn(&Asked) -> Option<Step>;
+
+/// A tenth of the time of requests, or less, does not make them slow.
+const SMALL_PART: u64 = 10;
 
 /// A place that causes are asked about; what several of them look at is derived once.
 pub(crate) struct Asked<'a> {
@@ -69,7 +74,7 @@ impl<'a> Asked<'a> {
     /// What the ends that send lost, with those ends.
     pub(crate) fn losses(&self) -> Option<&Losses<'a>> {
         let losses = self.losses.get_or_init(|| match self.place {
-            Place::Ends(ids) => {
+            Place::Ends(ids) | Place::Service { ids, .. } => {
                 let ends = ids.iter().filter_map(|id| End::of(self.story, *id));
                 Some(Losses::of(self.story, ends.collect()))
             }
@@ -144,6 +149,51 @@ impl<'a> Asked<'a> {
             Place::Calls(calls) => Some(calls.clone()),
             _ => self.destination()?.slow_calls(),
         }
+    }
+
+    /// Of requests: that losses were no part of their time.
+    pub(crate) fn not_repaired(&self) -> Option<Step> {
+        let all = slow_exchanges::at(self.story, self.place)?;
+        let (repair_ns, whole_ns) = (all.all.repair_ns, exchanged_ns(&all.all));
+        (repair_ns.saturating_mul(SMALL_PART) <= whole_ns).then(|| {
+            say!(
+                "repairing losses took {repair_ms} of {whole_ms} of its requests, and {retransmitted} \
+                 were retransmitted",
+                repair_ms = Quantity::ns(repair_ns),
+                whole_ms = Quantity::ns(whole_ns).rows(all.busiest),
+                retransmitted = Quantity::of(all.all.retransmits, "segment")
+            )
+        })
+    }
+
+    /// Of requests: that the threads that thought about them had a CPU when they wanted one.
+    pub(crate) fn had_a_cpu(&self) -> Option<Step> {
+        let all = slow_exchanges::at(self.story, self.place)?;
+        let (alone_ns, waited_ns) = (all.all.think_alone_ns, all.all.think_runqueue_ns);
+        let told = alone_ns > 0 && waited_ns.saturating_mul(SMALL_PART) <= alone_ns;
+        told.then(|| {
+            say!(
+                "of {think_ms} of thinking its threads waited {waited_ms} for a CPU",
+                think_ms = Quantity::ns(alone_ns).rows(all.busiest),
+                waited_ms = Quantity::ns(waited_ns)
+            )
+        })
+    }
+
+    /// Of requests: that windows and data that lay unread were no part of their time.
+    pub(crate) fn not_held_back(&self) -> Option<Step> {
+        let all = slow_exchanges::at(self.story, self.place)?;
+        let (send_ns, unread_ns) = (all.all.send_ns, all.all.unread_ns);
+        let whole_ns = exchanged_ns(&all.all);
+        let held_ns = send_ns.saturating_add(unread_ns);
+        (held_ns.saturating_mul(SMALL_PART) <= whole_ns).then(|| {
+            say!(
+                "of {whole_ms} of its requests windows held back {send_ms}, and data lay unread for {unread_ms}",
+                whole_ms = Quantity::ns(whole_ns).rows(all.busiest),
+                send_ms = Quantity::ns(send_ns),
+                unread_ms = Quantity::ns(unread_ns)
+            )
+        })
     }
 
     /// Of ends whose senders are elsewhere: that the path had brought what waited here to be read.

@@ -1,7 +1,7 @@
 //! How a cause says yes: a finding, built step by step; what all causes have in common is filled in.
 
-use analysis::Story;
 use analysis::words::fitting;
+use analysis::{ConnId, Story};
 use recording::SourceName;
 
 use crate::advice::Advice;
@@ -29,6 +29,8 @@ impl<'a> Case<'a> {
             scope,
             place: None,
             note: None,
+            if_asked: Vec::new(),
+            only_if_asked: false,
             impact: Impact::default(),
             lost_s: Lost::unknown(),
             since: None,
@@ -60,6 +62,12 @@ impl<'a> Case<'a> {
     /// Why it is a note and no finding, if it is.
     pub(crate) fn noted(mut self, why: Option<&'static str>) -> Self {
         self.finding.note = why;
+        self
+    }
+
+    /// A finding whatever it cost, for whoever asked about one of these ends; `only` then.
+    pub(crate) fn if_asked(mut self, ends: Vec<ConnId>, only: bool) -> Self {
+        (self.finding.if_asked, self.finding.only_if_asked) = (ends, only);
         self
     }
 

@@ -69,6 +69,10 @@ pub enum Ground {
     Listeners,
     /// In samples of connections that move data.
     Transfers,
+    /// In requests that come to this host.
+    Answers,
+    /// In requests that go out from it.
+    Requests,
 }
 
 /// Findings reported per cause; a host with more listeners in trouble has one problem, not many.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::finding::{Finding, Scope};
 use crate::id::Id;
 use crate::summary::Summary;
+use crate::unexplained::Unexplained;
 
 /// What a recording shows: the causes that hold, the worst first, and what was looked at.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -20,6 +21,8 @@ pub struct Explanation {
     pub notes: Vec<Note>,
     /// Where the time of the connections to each service went, the longest waits first.
     pub account: Vec<Service>,
+    /// Trouble of services that no finding and no note claims, the most first.
+    pub unexplained: Vec<Unexplained>,
     /// What the recording holds and how far it can be trusted.
     pub summary: Summary,
 }

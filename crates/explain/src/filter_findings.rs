@@ -56,7 +56,7 @@ fn ids(f: &Finding) -> &[ConnId] {
 }
 
 /// The ends of the connections that are asked for: both, where both are here.
-fn asked_for(story: &Story, filter: &Filter) -> AHashSet<End> {
+pub(crate) fn asked_for(story: &Story, filter: &Filter) -> AHashSet<End> {
     let owned = |conn: &Conn| {
         let owner = story.owner(conn);
         let (pid, comm) = owner.unzip();

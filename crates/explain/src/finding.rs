@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use analysis::{Doing, Netns};
+use analysis::{ConnId, Doing, Netns};
 use recording::RowRef;
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
@@ -42,6 +42,12 @@ pub struct Finding {
     /// Why it is a note and no finding, where its cause knows.
     #[serde(skip)]
     pub(crate) note: Option<&'static str>,
+    /// The ends for which it is a finding whatever it cost, if somebody asked about them.
+    #[serde(skip)]
+    pub(crate) if_asked: Vec<ConnId>,
+    /// It is one then only, and else not even a note.
+    #[serde(skip)]
+    pub(crate) only_if_asked: bool,
     /// How many suffer, and how much.
     pub impact: Impact,
     /// Time that connections lost to it, all ends together, s; null when there is nothing to measure it

@@ -50,6 +50,8 @@ ids! {
     CONNTRACK_FULL = "conntrack-full",
     LOOKUP_TABLE_GROWTH = "lookup-table-growth",
     CPU_CONTENTION = "cpu-contention",
+    SLOW_APPLICATION = "slow-application",
+    SLOW_PEER = "slow-peer",
 }
 
 impl Id {

@@ -11,6 +11,7 @@ use crate::correlated_counters;
 use crate::episodes::Episode;
 use crate::finding::{Finding, Level, RuledOut};
 use crate::id::Id;
+use crate::inquiry::Inquiry;
 use crate::lost::{self, End};
 use crate::matters;
 use crate::place::Place;
@@ -26,12 +27,13 @@ pub(crate) struct Judged {
     pub(crate) cut: Vec<(Id, usize)>,
 }
 
-/// Asks some causes.
-pub(crate) fn judge(story: &Story, causes: &[Cause]) -> Judged {
+/// Asks some causes; what somebody asked about is told though it would be no finding.
+pub(crate) fn judge(story: &Story, causes: &[Cause], inquiry: &Inquiry) -> Judged {
     let mut all = Vec::new();
     let mut judged = Judged::default();
     for cause in causes {
         let mut found = (cause.find)(story);
+        found.retain(|f| !f.only_if_asked || inquiry.asks(f));
         rank(&mut found);
         let mut found = concentrated(story, cause.id, found);
         if found.len() > MOST_PER_CAUSE {
@@ -53,7 +55,7 @@ pub(crate) fn judge(story: &Story, causes: &[Cause]) -> Judged {
     lost::settle(all.iter_mut().map(|f| &mut f.lost_s));
     rank(&mut all);
     for finding in all {
-        match matters::too_little(story, &finding) {
+        match matters::too_little(story, &finding, inquiry.asks(&finding)) {
             None => judged.findings.push(finding),
             Some(why) => judged.little.push((finding, why)),
         }

@@ -22,6 +22,7 @@ mod explanation;
 mod filter_findings;
 mod finding;
 mod id;
+mod inquiry;
 mod judge;
 mod line;
 mod lost;
@@ -40,6 +41,7 @@ pub mod schema;
 mod scope;
 mod since;
 mod summary;
+mod unexplained;
 mod validate;
 mod vocabulary;
 mod waits;
@@ -65,6 +67,7 @@ pub use moment::{Began, Since};
 pub use options::{Options, UnknownCause};
 pub use reading::{Cluster, Connect, End, Reading};
 pub use summary::{Connections, Facts, SCHEMA, Summary, Symptom};
+pub use unexplained::Unexplained;
 pub use waits::{EndedBy, WaitSummary, Walk, WalkHop};
 
 /// Every cause that is known, by number.

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use crate::explanation::Note;
 use crate::finding::Finding;
 use crate::summary::Summary;
+use crate::unexplained::Unexplained;
 
 /// What a line of `tcpwhy explain --json` is, by its `type`.
 #[derive(Clone, Debug, Deserialize)]
@@ -19,6 +20,8 @@ pub enum Line {
     Note(Box<Note>),
     /// Where the time of the connections to one service went, those whose ends waited longest first.
     Account(Box<Service>),
+    /// Trouble of one service that no finding and no note claims.
+    Unexplained(Box<Unexplained>),
     /// What was looked at; always the last line.
     Summary(Box<Summary>),
 }

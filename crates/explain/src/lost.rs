@@ -29,6 +29,23 @@ pub struct Lost {
     elsewhere_ns: u64,
     /// How often it happened, and how often it could have; `None` when as often as ends lost time.
     times: Option<(u64, u64)>,
+    /// What is counted of exchanges, where it is these that lost time.
+    exchanges: Option<OfExchanges>,
+}
+
+/// What is counted of the exchanges of a service, of which some lost time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OfExchanges {
+    /// Those that did, and all.
+    pub(crate) slow: u64,
+    pub(crate) of: u64,
+    /// Connections over which those went that are told one by one.
+    pub(crate) connections: u64,
+    /// Time that they lost, and that all took, ns.
+    pub(crate) lost_ns: u64,
+    pub(crate) whole_ns: u64,
+    /// The longest that one was neither accepted nor read, ns.
+    pub(crate) stalled_ns: u64,
 }
 
 /// The end of a connection as claims name it.
@@ -57,6 +74,17 @@ impl Lost {
     /// How often it happened, and how often it could have, where its cause counts that.
     pub(crate) fn times(&self) -> Option<(u64, u64)> {
         self.times
+    }
+
+    /// It is exchanges that lost time.
+    pub(crate) fn of_exchanges(mut self, exchanges: OfExchanges) -> Lost {
+        self.exchanges = Some(exchanges);
+        self
+    }
+
+    /// What is counted of exchanges, where it is these that lost time.
+    pub(crate) fn exchanges(&self) -> Option<OfExchanges> {
+        self.exchanges
     }
 
     /// Who lost how much, ns, of which state of its account.
@@ -203,6 +231,7 @@ impl Lost {
         self.within.extend(other.within);
         self.elsewhere_ns = self.elsewhere_ns.saturating_add(other.elsewhere_ns);
         self.times = self.times.or(other.times);
+        self.exchanges = self.exchanges.or(other.exchanges);
         self
     }
 
@@ -257,6 +286,18 @@ pub(crate) fn caller(conn: &Conn) -> Caller {
         ),
         Side::Opened | Side::Older => (conn.netns, conn.pid, conn.remote),
     }
+}
+
+/// What is claimed of each state of each end: what several claim counts once, ns.
+pub(crate) fn claimed_once<'a>(
+    claims: impl Iterator<Item = &'a Lost>,
+) -> AHashMap<(End, State), u64> {
+    let mut once: AHashMap<(End, State), u64> = AHashMap::new();
+    for (cell, ns) in claims.flat_map(|claim| &claim.of_ends) {
+        let most = once.entry(*cell).or_default();
+        *most = (*most).max(*ns);
+    }
+    once
 }
 
 /// Gives each the time that was lost to it: what several claim is shared equally.

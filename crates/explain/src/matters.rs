@@ -35,7 +35,11 @@ const SENDING_NS: u64 = 1_000_000_000;
 const SENDING_SHARE: f64 = 0.1;
 
 /// Why a case is no finding; `None` of one that is. What nobody can measure the cost of is one, told last.
-pub(crate) fn too_little(story: &Story, finding: &Finding) -> Option<String> {
+/// What somebody asked about is one, too.
+pub(crate) fn too_little(story: &Story, finding: &Finding, asked: bool) -> Option<String> {
+    if asked {
+        return None;
+    }
     if let Some(why) = finding.note {
         return Some(why.into());
     }
@@ -89,6 +93,15 @@ impl Stake {
     }
 
     fn of(story: &Story, finding: &Finding) -> Stake {
+        if let Some(x) = finding.lost_s.exchanges() {
+            return Stake {
+                ends: x.connections,
+                times: (x.slow, x.of),
+                lost_ns: (x.lost_ns, x.whole_ns),
+                longest_ns: x.stalled_ns,
+                ..Stake::default()
+            };
+        }
         let elsewhere_ns = finding.lost_s.elsewhere_ns();
         let mut stake = Stake::of_ends(story, finding);
         if elsewhere_ns > 0 {

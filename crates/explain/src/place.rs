@@ -1,5 +1,6 @@
 //! The place of a finding, by which its rivals are asked and its consequences known.
 
+use analysis::account::ServiceKey;
 use analysis::{ConnId, Endpoint};
 use recording::Addr;
 
@@ -26,6 +27,14 @@ pub(crate) enum Place {
     LocalPorts(u32, Addr, Endpoint),
     /// A lookup structure, as `table_size` calls it, of a namespace; 0 for the host's.
     Table(u32, &'static str),
+    /// The exchanges of a service: its listener if that is on this host, the processes that answered or asked,
+    /// and the ends of both sides that were slow.
+    Service {
+        key: ServiceKey,
+        listener: Option<u32>,
+        pids: Vec<u32>,
+        ids: Vec<ConnId>,
+    },
     /// System calls that took long.
     Calls(SlowCalls),
 }
@@ -48,7 +57,8 @@ impl Place {
             Place::Ends(ids)
             | Place::Receivers(ids)
             | Place::Resets(ids)
-            | Place::WithoutOptions(ids) => ids,
+            | Place::WithoutOptions(ids)
+            | Place::Service { ids, .. } => ids,
             _ => &[],
         }
     }
@@ -62,7 +72,29 @@ impl Place {
             | (Place::WithoutOptions(these), Place::WithoutOptions(those)) => {
                 these.iter().any(|id| those.contains(id))
             }
+            (Place::Service { .. }, Place::Service { .. }) => self == other,
+            (other, service @ Place::Service { .. }) | (service @ Place::Service { .. }, other) => {
+                service.is_served_at(other)
+            }
             _ => self == other,
+        }
+    }
+
+    /// Of a service: whether it is what another place is about.
+    fn is_served_at(&self, other: &Place) -> bool {
+        let Place::Service {
+            listener,
+            pids,
+            ids,
+            ..
+        } = self
+        else {
+            return false;
+        };
+        match other {
+            Place::Listener(index) => *listener == Some(*index),
+            Place::Process(pid) => pids.contains(pid),
+            _ => other.ids().iter().any(|id| ids.contains(id)),
         }
     }
 }

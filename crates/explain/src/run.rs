@@ -7,9 +7,11 @@ use recording::{Error, Recording};
 use crate::episodes::{Stretch, episodes};
 use crate::explanation::{Explanation, Note};
 use crate::id::Id;
+use crate::inquiry::Inquiry;
 use crate::judge::{Judged, judge};
 use crate::options::Options;
 use crate::summary::Summary;
+use crate::unexplained::unexplained;
 use crate::validate::Validator;
 use crate::{answers, filter_findings, since};
 
@@ -23,7 +25,8 @@ pub(crate) fn of_story(
         let (source, kind) = ("explain".into(), NoteKind::LeftOut);
         summary.health.push(HealthNote { source, kind, says });
     };
-    let (mut judged, mut holding) = (judge(story, &options.causes), Vec::new());
+    let inquiry = Inquiry::of(story, recording, &options.filter);
+    let (mut judged, mut holding) = (judge(story, &options.causes, &inquiry), Vec::new());
     narrow(&mut judged, &mut holding, story, recording, options)?;
     since::tell(&mut judged.findings, story, recording)?;
     for stretch in episodes(story) {
@@ -45,6 +48,11 @@ pub(crate) fn of_story(
             )),
         }
     }
+    let (mut account, folded) = account::account(story);
+    filter_findings::services(&mut account, recording, &options.filter)?;
+    let little = judged.little.iter().map(|(f, _)| f);
+    let claiming: Vec<_> = findings.iter().chain(little).collect();
+    let unexplained = unexplained(story, &account, &claiming);
     let notes = judged.little.into_iter().map(|(finding, because)| Note {
         cause: finding.cause,
         number: finding.number,
@@ -53,8 +61,6 @@ pub(crate) fn of_story(
         because,
     });
     let notes = notes.collect();
-    let (mut account, folded) = account::account(story);
-    filter_findings::services(&mut account, recording, &options.filter)?;
     if folded > 0 {
         let ends = words::plural(folded, "end");
         note(format!(
@@ -67,6 +73,7 @@ pub(crate) fn of_story(
         findings,
         notes,
         account,
+        unexplained,
         summary,
     })
 }
@@ -97,7 +104,8 @@ fn in_part(
 ) -> Result<Judged, Error> {
     let part = recording.within(stretch.from_ns, stretch.to_ns);
     let story = Story::read(&part)?;
-    let mut judged = judge(&story, &options.causes);
+    let inquiry = Inquiry::of(&story, &part, &options.filter);
+    let mut judged = judge(&story, &options.causes, &inquiry);
     // What costs too little in its worst part was a note of the whole, or is not worth one.
     judged.little.clear();
     narrow(&mut judged, holding, &story, &part, options)?;

@@ -46,6 +46,7 @@ fn every_line_can_be_read_and_says_the_same_again() {
                 Line::Finding(f) => serde_json::to_value(f),
                 Line::Note(n) => serde_json::to_value(n),
                 Line::Account(a) => serde_json::to_value(a),
+                Line::Unexplained(u) => serde_json::to_value(u),
                 Line::Summary(s) => serde_json::to_value(s),
                 _ => panic!("a line of no kind"),
             };

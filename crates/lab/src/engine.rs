@@ -153,7 +153,7 @@ impl Run<'_> {
     }
 
     fn record(&self, recording: &Path) -> Result<Recorder, Error> {
-        let namespaces: Vec<&str> = self.plant.nodes().values().map(|n| n.name()).collect();
+        let namespaces = self.plant.recorded();
         let scenario = &self.plant.scenario;
         let clients = scenario.clients.iter().map(|c| (c.after_ms, c.seconds));
         let binders = scenario.binders.iter().map(|b| (b.after_ms, b.seconds));

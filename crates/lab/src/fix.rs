@@ -55,6 +55,7 @@ fn apply_one(plant: &mut Plant, change: &Value, finding: &Value) -> Result<Strin
         Some("no-delay") => transfers::no_delay(plant, change),
         Some("close-gently") => transfers::close_gently(plant, change, finding),
         Some("read-to-end") => transfers::read_to_end(plant, change, finding),
+        Some("answer-faster") => transfers::answer_faster(plant, change, finding),
         Some("read-faster") => transfers::read_faster(plant, change, finding),
         Some("allow-syns") => allow_syns(plant, change),
         Some("pass-packets") => allow_syns(plant, change),

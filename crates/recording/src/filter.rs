@@ -33,6 +33,12 @@ impl Filter {
         self.netns.is_empty() || self.netns.contains(&netns)
     }
 
+    /// Whether it asks for anything in particular.
+    pub fn asks(&self) -> bool {
+        let anywhere = self.netns.is_empty() && self.ports.is_empty() && self.addrs.is_empty();
+        self.asks_for_tasks() || !anywhere
+    }
+
     /// Whether it asks for processes, names or cgroups at all.
     pub fn asks_for_tasks(&self) -> bool {
         !(self.pids.is_empty() && self.comms.is_empty() && self.cgroups.is_empty())

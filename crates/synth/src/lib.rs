@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod asked;
 mod counters;
 mod dial;
 mod end;
@@ -15,6 +16,7 @@ mod task;
 
 pub mod cases;
 
+pub use asked::Asked;
 pub use counters::Counters;
 pub use dial::{Dial, Fate};
 pub use end::{End, Endpoint, Opening};

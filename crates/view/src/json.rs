@@ -13,12 +13,14 @@ use serde_json::ser::{CharEscape, CompactFormatter, Formatter};
 use crate::escape::{acts, escape};
 
 /// Writes one object per line: each finding (`"type":"finding"`), the worst first, what is no more than a
-/// note (`"type":"note"`), the account of each service (`"type":"account"`), and last the summary
+/// note (`"type":"note"`), the account of each service (`"type":"account"`), trouble that nothing
+/// claims (`"type":"unexplained"`), and last the summary
 /// (`"type":"summary"`).
 pub fn explanation(explanation: &Explanation, out: &mut impl Write) -> io::Result<()> {
     lines(&explanation.findings, out)?;
     lines(&explanation.notes, out)?;
     lines(&explanation.account, out)?;
+    lines(&explanation.unexplained, out)?;
     lines([&explanation.summary], out)
 }
 

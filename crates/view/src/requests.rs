@@ -1,6 +1,7 @@
 //! What is said of the requests of a service: how many, how long, and whose time it was.
 
 use analysis::words::{duration, percent, plural};
+use explain::Service;
 use explain::account::{Parts, Requests, Role, Slept, Slow, Thinking};
 
 /// A smaller share of the time is not told.
@@ -11,6 +12,12 @@ const LEAST_OF_ONE: f64 = 0.05;
 const LEAST_ALONE: f64 = 0.5;
 /// Of fewer exchanges than this percentiles say nothing that the slowest does not.
 const FEW: u64 = 10;
+/// Below this nobody calls a service slow, s.
+const LEAST_ANSWER_S: f64 = 0.01;
+/// A share from which on the time is somebody's.
+const DOMINANT: f64 = 0.5;
+/// A client that waits so many times as long as any server here takes waits for another host.
+const TWICE: f64 = 2.0;
 /// The slowest exchange is told when it took so many times as long as half of them.
 const SLOW: f64 = 3.0;
 
@@ -53,6 +60,83 @@ pub(crate) fn line(role: Role, r: &Requests) -> Option<String> {
         Some(slow) => format!("{says}. {}", slowest(role, slow)),
         None => says,
     })
+}
+
+/// Whose time the requests of the service took that took most, where it was a side's own: the answer where nothing
+/// is wrong with TCP.
+pub(crate) fn headline(services: &[Service]) -> Option<String> {
+    let of_role = |role| services.iter().filter(move |s| s.role == role);
+    let most = |role| {
+        let asked = of_role(role).filter_map(|s| Some((s, s.requests.as_ref()?)));
+        asked.max_by(|a, b| a.1.total_s.total_cmp(&b.1.total_s))
+    };
+    // Where both ends are here, what the client waits for is what the server does.
+    let (service, r) = match (most(Role::Server), most(Role::Client)) {
+        (Some(server), Some(client)) if client.1.total_s < TWICE * server.1.total_s => server,
+        (server, client) => client.or(server)?,
+    };
+    let each = |s: f64| s / r.exchanges.max(1) as f64;
+    let whole = each(r.total_s);
+    let its_own = match service.role {
+        Role::Server => r.whose_s.application,
+        Role::Client | Role::Unknown => r.whose_s.peer,
+    };
+    if r.exchanges == 0 || whole < LEAST_ANSWER_S || its_own < DOMINANT * r.total_s {
+        return None;
+    }
+    let who = match (&service.comm, service.pid) {
+        (Some(comm), Some(pid)) => format!("{comm} (pid {pid})"),
+        _ => "a client here".into(),
+    };
+    let share = percent(its_own / r.total_s);
+    Some(match service.role {
+        Role::Server => format!(
+            "{who} at {} {} {} of {} ({share}) per request on average{}.",
+            service.at,
+            does(&r.spent_s),
+            seconds(each(its_own)),
+            seconds(whole),
+            meanwhile(r)
+        ),
+        Role::Client | Role::Unknown => format!(
+            "{} takes {} of the {} that {who} waits for an answer on average ({share}); a round trip takes {}.",
+            service.at,
+            seconds(each(its_own)),
+            seconds(whole),
+            seconds(r.round_trip_s.unwrap_or(0.0))
+        ),
+    })
+}
+
+/// What a server does with most of its own time.
+fn does(parts: &Parts) -> &'static str {
+    let most = parts.think.max(parts.unread).max(parts.accept);
+    match most {
+        most if most == parts.think => "thinks",
+        most if most == parts.unread => "does not read for",
+        _ => "does not accept for",
+    }
+}
+
+/// What its threads did for most of their thinking, as it continues a sentence.
+fn meanwhile(r: &Requests) -> String {
+    let each = |s: f64| seconds(s / r.exchanges.max(1) as f64);
+    let (t, think) = (&r.thinking, r.spent_s.think);
+    let longest = t.cpu.max(t.runqueue).max(t.asleep());
+    if longest < DOMINANT * think || longest == 0.0 {
+        return String::new();
+    }
+    let slowest = r.slowest.first().and_then(|slow| slow.waits.first());
+    let doing = match longest {
+        most if most == t.cpu => "on a CPU".to_string(),
+        most if most == t.runqueue => "waiting for a CPU".to_string(),
+        _ => match slowest.map(|w| (&w.awaited, &w.syscall)) {
+            Some((Some(peer), _)) => format!("waiting for {peer}"),
+            Some((None, Some(call))) => format!("asleep in {call}"),
+            _ => "asleep".to_string(),
+        },
+    };
+    format!(", {} of them {doing}", each(longest))
 }
 
 /// Time, and what it is made of.

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use analysis::Endpoint;
+use analysis::account::Spent;
 use analysis::words::{count, duration, percent, plural};
 use explain::{
     Advice, Answer, Check, Episode, Explanation, Finding, Holds, Level, Note, Role, Scope, Service,
-    Since, State, Step, Summary, WaitSummary, account,
+    Since, State, Step, Summary, Unexplained, WaitSummary, account,
 };
 
 use crate::numbers::number;
@@ -36,9 +38,10 @@ pub fn explanation(explanation: &Explanation, style: &Style) -> String {
     let findings = &explanation.findings;
     match findings.first() {
         Some(first) => headline(&mut page, first),
-        None => nothing(&mut page, &explanation.summary),
+        None => nothing(&mut page, explanation),
     }
     accounts(&mut page, &explanation.account);
+    unexplained(&mut page, &explanation.unexplained);
     for (i, finding) in findings.iter().enumerate() {
         if i > 0 {
             page.blank();
@@ -187,7 +190,7 @@ fn during(episodes: &[Episode]) -> Option<String> {
 fn lost(seconds: f64) -> String {
     format!(
         "{} of waiting, all its connections together",
-        duration((seconds * 1e9) as u64)
+        self::seconds(seconds)
     )
 }
 
@@ -269,17 +272,27 @@ fn advise(page: &mut Page, number: usize, advice: &Advice) {
     }
 }
 
-fn nothing(page: &mut Page, summary: &Summary) {
+fn nothing(page: &mut Page, explanation: &Explanation) {
+    let summary = &explanation.summary;
     let whole = match summary.is_whole() {
         true => "",
         false => " (but see HEALTH below: the recording is not whole)",
     };
+    // Whose time it was is an answer, too.
+    let whose = requests::headline(&explanation.account);
+    let found = match whose {
+        Some(_) => "No TCP problem",
+        None => "No cause",
+    };
     let says = format!(
-        "No cause found in {} s of host {}{whole}.",
+        "{found} found in {} s of host {}{whole}.",
         number(summary.duration_s),
         summary.recording.host,
     );
     page.paragraph("", Look::Fix, &says);
+    if let Some(whose) = whose {
+        page.paragraph("", Look::Title, &whose);
+    }
 }
 
 /// What the causes answer that have no finding: what cannot be told, and why, comes first.
@@ -350,36 +363,62 @@ fn accounts(page: &mut Page, services: &[Service]) {
     }
 }
 
-/// One service: whose, how much, and its states, the longest first.
-fn account(service: &Service) -> String {
-    let arrow = match service.role {
+/// What nothing claims, a line for each service.
+fn unexplained(page: &mut Page, services: &[Unexplained]) {
+    for service in services.iter().take(MAX_SERVICES) {
+        let place = named(service.role, service.at, &service.comm, service.pid);
+        let says = format!(
+            "unexplained at {place}: {} of {} in which it was not idle ({})",
+            seconds(service.unexplained_s),
+            seconds(service.awake_s),
+            states(&service.spent_s)
+        );
+        page.paragraph("  - ", Look::Warning, &says);
+    }
+}
+
+/// A service by its place and its process.
+fn named(role: account::Role, at: Endpoint, comm: &Option<String>, pid: Option<u32>) -> String {
+    let arrow = match role {
         account::Role::Server => "",
         account::Role::Client | account::Role::Unknown => "→ ",
     };
-    let owner = match (&service.comm, service.pid) {
-        (Some(comm), Some(pid)) => format!(" ({comm}, pid {pid})"),
-        _ => String::new(),
-    };
-    let total = service.spent_s.total().max(1) as f64;
-    let share = |state: State| service.spent_s.of(state) as f64 / total;
+    match (comm, pid) {
+        (Some(comm), Some(pid)) => format!("{arrow}{at} ({comm}, pid {pid})"),
+        _ => format!("{arrow}{at}"),
+    }
+}
+
+/// States with their shares, the longest first.
+fn states(spent: &Spent) -> String {
+    let total = spent.total().max(1) as f64;
+    let share = |state: State| spent.of(state) as f64 / total;
     let mut states: Vec<State> = State::ALL.into_iter().collect();
     states.sort_by(|a, b| share(*b).total_cmp(&share(*a)));
     let told = states.into_iter().filter(|s| share(*s) >= LEAST_SHARE);
     let told = told.map(|s| format!("{} {}", s.says(), percent(share(s))));
-    let told: Vec<_> = told.collect();
+    told.collect::<Vec<_>>().join(", ")
+}
+
+fn seconds(s: f64) -> String {
+    duration((s.max(0.0) * 1e9) as u64)
+}
+
+/// One service: whose, how much, and its states, the longest first.
+fn account(service: &Service) -> String {
+    let place = named(service.role, service.at, &service.comm, service.pid);
     let requests = service
         .requests
         .as_ref()
         .map(|r| requests::line(service.role, r));
     if let Some(requests) = requests.flatten() {
-        return format!("{arrow}{}{owner}: {requests}", service.at);
+        return format!("{place}: {requests}");
     }
     format!(
-        "{arrow}{}{owner}: {}, {}: {}",
-        service.at,
+        "{place}: {}, {}: {}",
         plural(service.ends, "connection"),
         duration(service.spent_s.total()),
-        told.join(", "),
+        states(&service.spent_s),
     )
 }
 

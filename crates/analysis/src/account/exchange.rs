@@ -62,8 +62,8 @@ impl Slow {
     /// Of each service.
     pub(super) const MOST: usize = 5;
 
-    /// How long it took, ns: all its parts.
-    pub(super) fn took_ns(x: &Exchange) -> u64 {
+    /// How long an exchange took, ns: all its parts.
+    pub fn took_ns(x: &Exchange) -> u64 {
         [
             x.accept_ns,
             x.unread_ns,

@@ -2,6 +2,7 @@
 
 mod exchange;
 mod exchanged;
+mod exchanges;
 mod folded;
 mod ledger;
 mod requests;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use exchange::{Slept, Slow};
 pub use exchanged::{add_requests, exchanged_ns, is_multiplexed};
+pub use exchanges::Exchanges;
 pub(crate) use folded::FoldedEnds;
 pub use folded::Forgotten;
 pub(crate) use ledger::Ledger;

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use recording::tables::{Exchange, Request, RequestTime};
-use recording::{Error, Recording, Timed};
+use recording::{Error, Recording, RowRef, Timed};
 use serde::{Deserialize, Serialize};
 
 use super::exchange::{Slept, Slow};
 use super::exchanged::{add_requests, exchanged_ns, is_multiplexed};
+use super::exchanges::Exchanges;
 use super::{Role, ServiceKey};
 use crate::bounded::{BoundedTree, Interest};
 use crate::place::Endpoint;
@@ -17,6 +18,9 @@ use crate::{Listener, Story, words};
 const MAX_SERVICES: usize = 1 << 14;
 /// Buckets of a histogram: more than any recorder writes, and few enough for one that was made to hurt.
 const MAX_BUCKETS: usize = 512;
+/// Of the exchanges of a service that are told one by one, the slowest are kept: more than the 20 on one
+/// connection that make a finding.
+const MAX_SLOW: usize = 32;
 
 /// The requests of one service on this host, and their answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -150,11 +154,14 @@ impl Thinking {
 
 /// One service as it comes together.
 #[derive(Clone, Debug, Default)]
-struct Sums {
-    all: Request,
-    response: Histogram,
+pub(super) struct Sums {
+    pub(super) all: Request,
+    pub(super) response: Histogram,
     think: Histogram,
-    slowest: Vec<Exchange>,
+    /// The slowest first.
+    pub(super) slowest: Vec<(Option<RowRef>, Exchange)>,
+    /// The second in which exchanges took most time, and that time, ns.
+    pub(super) busiest: Option<(u64, Option<RowRef>)>,
 }
 
 /// By how long its exchanges took.
@@ -181,8 +188,8 @@ impl<const MOST: usize> Asked<MOST> {
     pub(crate) fn read(recording: &Recording) -> Result<Asked<MOST>, Error> {
         let mut all = Asked::default();
         for batch in recording.scan::<Request>()? {
-            for (_, row) in batch?.rows() {
-                all.add(&row);
+            for (at, row) in batch?.rows() {
+                all.add(Some(at), &row);
             }
         }
         for batch in recording.scan::<RequestTime>()? {
@@ -191,8 +198,8 @@ impl<const MOST: usize> Asked<MOST> {
             }
         }
         for batch in recording.scan::<Exchange>()? {
-            for (_, row) in batch?.rows() {
-                all.slow(row);
+            for (at, row) in batch?.rows() {
+                all.slow(Some(at), row);
             }
         }
         Ok(all)
@@ -203,10 +210,12 @@ impl<const MOST: usize> Asked<MOST> {
         self.all.folded()
     }
 
-    /// The requests of a second.
-    pub fn add(&mut self, row: &Request) {
+    /// The requests of a second, and its row where they were recorded.
+    pub fn add(&mut self, at: Option<RowRef>, row: &Request) {
         let key = key(row.netns, &row.role, Endpoint::new(row.addr, row.port));
-        add_requests(&mut self.all.slot(key, Sums::default).all, row);
+        let sums = self.all.slot(key, Sums::default);
+        add_requests(&mut sums.all, row);
+        sums.busiest = sums.busiest.max(Some((exchanged_ns(row), at)));
     }
 
     /// How long some of them took.
@@ -220,14 +229,14 @@ impl<const MOST: usize> Asked<MOST> {
         }
     }
 
-    /// One of the slowest.
-    pub fn slow(&mut self, row: Exchange) {
+    /// One of the slowest, and its row where it was recorded.
+    pub fn slow(&mut self, row_at: Option<RowRef>, row: Exchange) {
         let at = match row.role {
             recording::Role::Server => Endpoint::new(row.local_addr, row.local_port),
             _ => Endpoint::new(row.remote_addr, row.remote_port),
         };
         let sums = self.all.slot(key(row.netns, &row.role, at), Sums::default);
-        sums.keep_slowest([row]);
+        sums.keep_slowest([(row_at, row)]);
     }
 
     /// Adds those of the seconds that follow.
@@ -237,13 +246,22 @@ impl<const MOST: usize> Asked<MOST> {
         }
     }
 
-    /// Those of each service: a listener at any address has them at the address they came to.
+    /// Those of each service.
     pub(crate) fn by_service(&self, story: &Story) -> BTreeMap<ServiceKey, Requests> {
         self.told(
             story.start_ns,
             |netns, at| listener_at(story, netns, at),
             |x| Slept::during(story, x),
         )
+    }
+
+    /// The same, to be judged.
+    pub(super) fn exchanges(&self, story: &Story) -> Vec<Exchanges> {
+        let merged = self.merged(|netns, at| listener_at(story, netns, at));
+        let services = merged.into_iter();
+        services
+            .map(|(key, sums)| Exchanges::of(key, sums))
+            .collect()
     }
 
     /// Those of each service. `listener` says where a server listens whose connections have a local address,
@@ -254,6 +272,14 @@ impl<const MOST: usize> Asked<MOST> {
         listener: impl Fn(u32, Endpoint) -> Endpoint,
         waits: impl Fn(&Exchange) -> Vec<Slept>,
     ) -> BTreeMap<ServiceKey, Requests> {
+        let slow = |x: &Exchange| Slow::of(start_ns, x, waits(x));
+        let told = self.merged(listener).into_iter();
+        told.map(|(key, sums)| (key, sums.told(key.1, slow)))
+            .collect()
+    }
+
+    /// By service: a listener at any address has them at the address they came to.
+    fn merged(&self, listener: impl Fn(u32, Endpoint) -> Endpoint) -> BTreeMap<ServiceKey, Sums> {
         let mut merged: BTreeMap<ServiceKey, Sums> = BTreeMap::new();
         for ((netns, role, at), sums) in self.all.iter() {
             let at = match role {
@@ -262,10 +288,7 @@ impl<const MOST: usize> Asked<MOST> {
             };
             merged.entry((*netns, *role, at)).or_default().absorb(sums);
         }
-        let slow = |x: &Exchange| Slow::of(start_ns, x, waits(x));
-        let told = merged.into_iter();
-        told.map(|(key, sums)| (key, sums.told(key.1, slow)))
-            .collect()
+        merged
     }
 }
 
@@ -294,14 +317,15 @@ impl Sums {
         add_requests(&mut self.all, &other.all);
         self.response.absorb(&other.response);
         self.think.absorb(&other.think);
+        self.busiest = self.busiest.max(other.busiest);
         self.keep_slowest(other.slowest.iter().cloned());
     }
 
-    fn keep_slowest(&mut self, more: impl IntoIterator<Item = Exchange>) {
+    fn keep_slowest(&mut self, more: impl IntoIterator<Item = (Option<RowRef>, Exchange)>) {
         self.slowest.extend(more);
         self.slowest
-            .sort_by_key(|x| std::cmp::Reverse(Slow::took_ns(x)));
-        self.slowest.truncate(Slow::MOST);
+            .sort_by_key(|(_, x)| std::cmp::Reverse(Slow::took_ns(x)));
+        self.slowest.truncate(MAX_SLOW);
     }
 
     fn told(self, role: Role, slow: impl Fn(&Exchange) -> Slow) -> Requests {
@@ -342,7 +366,10 @@ impl Sums {
                 cpu: s(all.think_cpu_ns),
                 runqueue: s(all.think_runqueue_ns),
             },
-            slowest: self.slowest.iter().map(slow).collect(),
+            slowest: {
+                let slowest = self.slowest.iter().take(Slow::MOST);
+                slowest.map(|(_, x)| slow(x)).collect()
+            },
         }
     }
 }
@@ -373,7 +400,7 @@ fn key(netns: u32, role: &recording::Role, at: Endpoint) -> ServiceKey {
 
 /// How many took how long, by steps.
 #[derive(Clone, Debug, Default)]
-struct Histogram(BTreeMap<(u64, u64), u64>);
+pub(super) struct Histogram(BTreeMap<(u64, u64), u64>);
 
 impl Histogram {
     fn add(&mut self, row: &RequestTime) {
@@ -391,8 +418,20 @@ impl Histogram {
         }
     }
 
+    /// How many took so long or longer, and how long all of them together, ns.
+    pub(super) fn beyond(&self, ns: u64) -> (u64, u64) {
+        let beyond = self.0.iter().filter(|((from, _), _)| *from >= ns);
+        beyond.fold((0, 0), |(count, sum): (u64, u64), ((from, to), n)| {
+            let middle = from + to.saturating_sub(*from) / 2;
+            (
+                count.saturating_add(*n),
+                sum.saturating_add(middle.saturating_mul(*n)),
+            )
+        })
+    }
+
     /// `None` when nothing was timed.
-    fn percentiles(&self) -> Option<Percentiles> {
+    pub(super) fn percentiles(&self) -> Option<Percentiles> {
         Some(Percentiles {
             p50_s: self.quantile(0.5)?,
             p90_s: self.quantile(0.9)?,
@@ -442,6 +481,14 @@ mod tests {
         let p = p.unwrap();
         assert!((0.001..0.002).contains(&p.p50_s), "{p:?}");
         assert!((0.8..1.6).contains(&p.p99_s), "{p:?}");
+    }
+
+    #[test]
+    fn what_took_longer_is_counted_with_its_time() {
+        let all = timed(&[(1_000_000, 98), (800_000_000, 2)]);
+        assert_eq!(all.beyond(800_000_000), (2, 2 * 1_200_000_000));
+        assert_eq!(all.beyond(800_000_001), (0, 0));
+        assert_eq!(all.beyond(0).0, 100);
     }
 
     #[test]

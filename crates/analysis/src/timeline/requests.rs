@@ -35,8 +35,8 @@ pub fn requests(recording: &Recording, story: &Story) -> Result<Parts, Error> {
     let mut all: Vec<Asked<KEPT>> = Vec::new();
     all.resize_with(split.count, Asked::default);
     for batch in recording.scan::<Request>()? {
-        for (_, row) in batch?.rows() {
-            all[split.part(row.time_ns)].add(&row);
+        for (at, row) in batch?.rows() {
+            all[split.part(row.time_ns)].add(Some(at), &row);
         }
     }
     Ok(Parts {

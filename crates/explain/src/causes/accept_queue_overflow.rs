@@ -28,7 +28,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::LOCAL_FIREWALL_DROP,
         Id::PATH_DROPS_SYN,
     ],
-    explains: &[Id::SYN_QUEUE_OVERFLOW],
+    explains: &[Id::SYN_QUEUE_OVERFLOW, Id::SLOW_APPLICATION],
     no: Some(no),
     symptom: Some(Symptom::Connects),
     find: |story| {

@@ -18,7 +18,7 @@ pub(crate) const CAUSE: Cause = Cause {
     needs: &[&[SourceName::Sockets]],
     seen_from: "a queue of 100 ms, three times the shortest round trip",
     rivals: &[Id::SLOW_READER, Id::PATH_LOSS],
-    explains: &[],
+    explains: &[Id::SLOW_PEER],
     no: Some(no),
     symptom: Some(Symptom::Retransmits),
     find: |story| paths(story).iter().filter_map(judge).collect(),

@@ -21,8 +21,8 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Host,
     needs: &[&[SourceName::Threads]],
     seen_from: "a thread runnable 30 % of the time, 200 ms in all",
-    rivals: &[Id::SOFTIRQ_STARVATION, Id::PATH_LOSS],
-    explains: &[],
+    rivals: &[Id::SOFTIRQ_STARVATION, Id::PATH_LOSS, Id::SLOW_APPLICATION],
+    explains: &[Id::SLOW_APPLICATION],
     no: Some(no),
     symptom: None,
     find: |story| places(story).iter().map(judge).collect(),
@@ -55,7 +55,9 @@ enum Why<'a> {
 }
 
 fn no(asked: &Asked) -> Option<Step> {
-    was_on_cpu(asked).or_else(|| nobody_waits(asked))
+    was_on_cpu(asked)
+        .or_else(|| asked.had_a_cpu())
+        .or_else(|| nobody_waits(asked))
 }
 
 /// Calls that took long were running for most of it.

@@ -19,6 +19,8 @@ mod ports_exhausted;
 mod qdisc_drop;
 mod reset_by_application;
 mod reset_unread_data;
+mod slow_application;
+mod slow_peer;
 mod slow_reader;
 mod softirq_starvation;
 mod syn_cookie_options_lost;
@@ -55,6 +57,8 @@ pub(crate) const ALL: &[Cause] = &[
     lookup_table_growth::CAUSE,
     cpu_contention::CAUSE,
     peer_gone::CAUSE,
+    slow_application::CAUSE,
+    slow_peer::CAUSE,
 ];
 
 #[cfg(test)]

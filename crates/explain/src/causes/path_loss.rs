@@ -20,8 +20,13 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
     seen_from: "20 lost segments, 0.1 % of what is sent; of short connections 1 %",
-    rivals: &[Id::QDISC_DROP, Id::TAIL_LOSS, Id::BUFFERBLOAT],
-    explains: &[],
+    rivals: &[
+        Id::QDISC_DROP,
+        Id::TAIL_LOSS,
+        Id::BUFFERBLOAT,
+        Id::SLOW_PEER,
+    ],
+    explains: &[Id::SLOW_PEER],
     no: Some(no),
     symptom: Some(Symptom::Retransmits),
     find,
@@ -56,6 +61,9 @@ fn find(story: &Story) -> Vec<Finding> {
 }
 
 fn no(asked: &Asked) -> Option<Step> {
+    if let Place::Service { .. } = asked.place {
+        return asked.not_repaired();
+    }
     match (asked.losses(), asked.silent()) {
         (Some(losses), _) => no_loss(losses),
         (_, Some(connects)) => no_data_lost(connects),

@@ -21,7 +21,7 @@ pub(crate) const CAUSE: Cause = Cause {
     needs: &[&[SourceName::Sockets]],
     seen_from: "a transfer with 16 kB unread in 75 % of its samples, or half of its time for the window",
     rivals: &[Id::BUFFERBLOAT, Id::PATH_LOSS],
-    explains: &[],
+    explains: &[Id::SLOW_APPLICATION],
     no: Some(no),
     symptom: None,
     find,
@@ -66,7 +66,9 @@ fn no(asked: &Asked) -> Option<Step> {
             full.or_else(|| moved_little(&lacking))
                 .or_else(|| waited_little(&lacking.senders()))
         }
-        None => waited_little(&asked.losses()?.ends),
+        None => asked
+            .not_held_back()
+            .or_else(|| waited_little(&asked.losses()?.ends)),
     }
 }
 

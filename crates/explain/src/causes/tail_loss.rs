@@ -20,7 +20,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::PMTU_BLACK_HOLE,
         Id::QDISC_DROP,
     ],
-    explains: &[],
+    explains: &[Id::SLOW_PEER],
     no: Some(no),
     symptom: Some(Symptom::Retransmits),
     find: |story| paths(story).iter().filter_map(judge).collect(),
@@ -41,6 +41,9 @@ const OF_TIMER: f64 = 0.9;
 const ABOVE_DELAYED_ACK_MS: u64 = 50;
 
 fn no(asked: &Asked) -> Option<Step> {
+    if let Place::Service { .. } = asked.place {
+        return asked.not_repaired();
+    }
     let losses = asked.losses()?;
     (losses.late() < MIN_WAITED || !losses.are_tails()).then(|| {
         say!(

@@ -4,6 +4,7 @@
 pub(crate) mod listener;
 pub(crate) mod losses;
 pub(crate) mod lost_syn;
+pub(crate) mod meanwhile;
 pub(crate) mod options;
 pub(crate) mod path;
 pub(crate) mod port_search;
@@ -12,4 +13,5 @@ pub(crate) mod refusals;
 pub(crate) mod reset_ends;
 pub(crate) mod runqueue;
 pub(crate) mod server_resets;
+pub(crate) mod slow_exchanges;
 pub(crate) mod unanswered_syns;

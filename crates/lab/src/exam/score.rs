@@ -30,6 +30,7 @@ const GROUPS: &[&[&str]] = &[
     &["nagle-delayed-ack", "tail-loss"],
     &["port-search-cost", "lookup-table-growth"],
     &["softirq-starvation", "cpu-contention"],
+    &["cpu-contention", "slow-application"],
     &["bufferbloat", "slow-reader"],
 ];
 

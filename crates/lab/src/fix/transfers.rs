@@ -106,6 +106,21 @@ pub(super) fn no_delay(plant: &mut Plant, change: &Value) -> Result<String, Stri
     }
 }
 
+/// Lets a server answer without a wait.
+pub(super) fn answer_faster(
+    plant: &mut Plant,
+    change: &Value,
+    finding: &Value,
+) -> Result<String, String> {
+    let server = server_mut(plant, change, finding)?;
+    let name = server.name.clone();
+    if server.think_ms == 0.0 {
+        return Err(format!("{name} answers as fast as it can already"));
+    }
+    server.think_ms = 0.0;
+    Ok(format!("{name} answers without a wait"))
+}
+
 /// Lets a server read without a pause.
 pub(super) fn read_faster(
     plant: &mut Plant,

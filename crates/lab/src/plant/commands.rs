@@ -48,6 +48,8 @@ impl Plant {
             .option("--stall-after-ms", spec.stall_after_ms)
             .option("--stall-ms", spec.stall_ms)
             .option("--read-pause-ms", spec.read_pause_ms)
+            .option("--think-ms", spec.think_ms)
+            .option("--think-one-in", spec.think_one_in)
             .maybe("--read-bytes", spec.read_bytes)
             .maybe("--rcvbuf", spec.rcvbuf)
             .maybe("--congestion", spec.congestion.as_ref())

@@ -142,6 +142,15 @@ impl Plant {
         &self.nodes
     }
 
+    /// The namespaces that are recorded.
+    pub(crate) fn recorded(&self) -> Vec<&str> {
+        let asked = |node: &String| {
+            self.scenario.recorded.is_empty() || self.scenario.recorded.contains(node)
+        };
+        let nodes = self.nodes.iter().filter(|(node, _)| asked(node));
+        nodes.map(|(_, n)| n.name()).collect()
+    }
+
     /// The process of a server that runs.
     pub fn server_pid(&self, name: &str) -> Option<u32> {
         self.servers.get(name).map(Process::pid)

@@ -65,6 +65,7 @@ impl Scenario {
                 format!("link {a}-{b}: `napi_cpu` with an emulated path")
             })?;
         }
+        self.recorded.iter().try_for_each(|name| self.node(name))?;
         self.servers.iter().try_for_each(|s| self.check_server(s))?;
         self.clients.iter().try_for_each(|c| self.check_client(c))?;
         self.binders.iter().try_for_each(|b| self.check_binder(b))?;
@@ -75,6 +76,9 @@ impl Scenario {
     fn check_server(&self, server: &ServerSpec) -> Result<(), String> {
         self.node(&server.node)?;
         check_name(&server.name)?;
+        ensure(server.think_one_in > 0, || {
+            format!("server `{}`: think_one_in of 0", server.name)
+        })?;
         ensure((1..FIRST_EPHEMERAL_PORT).contains(&server.port), || {
             format!(
                 "server `{}`: port {} is among the local ports",
@@ -371,6 +375,16 @@ mod tests {
                 "server = \"web\"",
                 "server = \"web\"\nfix = { less = [{ client = \"user\", figure = \"mood\", by = 2.0 }] }",
                 "`mood`",
+            ),
+            (
+                "title = \"t\"",
+                "title = \"t\"\nrecorded = [\"other\"]",
+                "other",
+            ),
+            (
+                "name = \"web\"",
+                "name = \"web\"\nthink_one_in = 0",
+                "think_one_in",
             ),
             (
                 "name = \"web\"",

@@ -69,6 +69,8 @@ const ALL: &[(&str, &str)] = &[
     scenario!("bufferbloat"),
     scenario!("nagle-delayed-ack"),
     scenario!("slow-reader"),
+    scenario!("slow-application"),
+    scenario!("slow-peer"),
     scenario!("cpu-contention"),
     scenario!("cpu-quota"),
     scenario!("softirq-starvation"),

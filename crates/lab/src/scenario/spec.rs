@@ -38,6 +38,9 @@ pub struct Scenario {
     /// Parts of a recording beyond those that `explain` makes by itself: `calls`.
     #[serde(default)]
     pub record: Vec<String>,
+    /// The nodes that are recorded, as if the others were other hosts; all when empty.
+    #[serde(default)]
+    pub recorded: Vec<String>,
     /// The network namespaces.
     pub nodes: BTreeMap<String, NodeSpec>,
     /// What joins them.
@@ -190,6 +193,12 @@ pub struct ServerSpec {
     pub read_bytes: Option<u64>,
     /// SO_RCVBUF, bytes, which also ends the kernel's own sizing of the buffer.
     pub rcvbuf: Option<u32>,
+    /// Waits so long for a lock (futex) before it answers, ms; all its requests wait meanwhile.
+    #[serde(default)]
+    pub think_ms: f64,
+    /// Of so many requests one makes it wait.
+    #[serde(default = "every")]
+    pub think_one_in: u64,
     /// Answers requests with a body as soon as it has read their header, and closes: the rest stays
     /// unread.
     #[serde(default)]
@@ -216,11 +225,17 @@ impl ServerSpec {
             cpu_quota: None,
             read_pause_ms: 0.0,
             read_bytes: None,
+            think_ms: 0.0,
+            think_one_in: every(),
             rcvbuf: None,
             answers_early: false,
             linger_zero: false,
         }
     }
+}
+
+fn every() -> u64 {
+    1
 }
 
 fn generous_backlog() -> u32 {

@@ -74,6 +74,12 @@ pub struct ServerArgs {
     /// Sleep so long after each read of a request's body, ms.
     #[arg(long, default_value_t = 0.0, value_parser = amount)]
     pub read_pause_ms: f64,
+    /// Wait so long for a lock before an answer, ms; all that is asked waits meanwhile.
+    #[arg(long, default_value_t = 0.0, value_parser = amount)]
+    pub think_ms: f64,
+    /// Of so many requests one makes it wait.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub think_one_in: u64,
     /// Bytes of one such read at most.
     #[arg(long, default_value_t = super::socket::CHUNK as u64, value_parser = clap::value_parser!(u64).range(1..))]
     pub read_bytes: u64,

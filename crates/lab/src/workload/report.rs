@@ -70,6 +70,9 @@ pub struct ServerReport {
     pub name: String,
     /// Connections accepted.
     pub accepted: u64,
+    /// Requests read to their end.
+    #[serde(default)]
+    pub asked: u64,
     /// Requests answered in full.
     pub answered: u64,
     /// Connections that ended with an error, by reason.

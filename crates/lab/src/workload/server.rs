@@ -248,7 +248,7 @@ impl Conn {
                     (self.to_read, self.closes) = (0, true);
                 }
                 if self.to_read == 0 {
-                    self.answer(header.response, report);
+                    self.answer(args, header.response, report);
                 }
             }
         }
@@ -274,14 +274,22 @@ impl Conn {
             spend(&mut self.to_read, n);
             if self.to_read == 0 {
                 let header = Header::from_bytes(&self.header).expect("checked when it came");
-                self.answer(header.response, report);
+                self.answer(args, header.response, report);
             }
         }
         moved
     }
 
     /// The request has been read; what is answered next?
-    fn answer(&mut self, response: u64, report: &mut ServerReport) {
+    fn answer(&mut self, args: &ServerArgs, response: u64, report: &mut ServerReport) {
+        report.asked += 1;
+        if args.think_ms > 0.0 && report.asked.is_multiple_of(args.think_one_in) {
+            // A thread that is parked waits in futex(2), as for a lock.
+            let until = Instant::now() + ms(args.think_ms);
+            while Instant::now() < until {
+                std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
+            }
+        }
         self.header_len = 0;
         self.to_write = response;
         if response == 0 {

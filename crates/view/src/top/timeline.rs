@@ -494,7 +494,7 @@ impl Take for Request {
     fn take(self, to: &mut Timeline) {
         let asked = to.asks_for_requests(self.netns, &self.role, self.addr, self.port);
         if asked && let Some(frame) = to.frame(of_second(self.time_ns)) {
-            frame.requests.add(&self);
+            frame.requests.add(None, &self);
         }
     }
 }
@@ -516,7 +516,7 @@ impl Take for Exchange {
         };
         let asked = to.asks_for_requests(self.netns, &self.role, addr, port);
         if asked && let Some(frame) = to.frame(self.time_ns) {
-            frame.requests.slow(self);
+            frame.requests.slow(None, self);
         }
     }
 }

@@ -1,0 +1,72 @@
+//! The exchanges of a service as whoever judges them needs them: all together, and the slowest one by one.
+
+use recording::RowRef;
+use recording::tables::{Exchange, Request};
+
+use super::exchanged::is_multiplexed;
+use super::requests::{Histogram, Sums};
+use super::{Percentiles, Role, ServiceKey};
+use crate::{Conn, ConnId, Story, Waited};
+
+/// The exchanges of one service.
+#[derive(Debug)]
+pub struct Exchanges {
+    /// The service.
+    pub service: ServiceKey,
+    /// All of them together.
+    pub all: Request,
+    /// The slowest, the slowest first, with those that are not answered.
+    pub slowest: Vec<(RowRef, Exchange)>,
+    /// The row of the second in which they took most time.
+    pub busiest: Option<RowRef>,
+    response: Histogram,
+}
+
+impl Exchanges {
+    pub(super) fn of(service: ServiceKey, sums: Sums) -> Exchanges {
+        let recorded = sums.slowest.into_iter();
+        let recorded = recorded.filter_map(|(row, x)| Some((row?, x)));
+        Exchanges {
+            service,
+            all: sums.all,
+            slowest: recorded.collect(),
+            busiest: sums.busiest.and_then(|(_, row)| row),
+            response: sums.response,
+        }
+    }
+
+    /// Whether the ends of this service answer, or ask.
+    pub fn role(&self) -> Role {
+        self.service.1
+    }
+
+    /// How long they took; `None` when nothing tells which answer belongs to which request.
+    pub fn response(&self) -> Option<Percentiles> {
+        match is_multiplexed(&self.all) {
+            true => None,
+            false => self.response.percentiles(),
+        }
+    }
+
+    /// How many took so long or longer, and how long all of these together, ns.
+    pub fn beyond(&self, ns: u64) -> (u64, u64) {
+        self.response.beyond(ns)
+    }
+}
+
+impl Story {
+    /// The exchanges of each service, in the order of their places.
+    pub fn exchanges(&self) -> Vec<Exchanges> {
+        self.requests.exchanges(self)
+    }
+
+    /// The waits of a thread that ended between two moments, as far as they were recorded.
+    pub fn waits_of(&self, tid: u32, from_ns: u64, to_ns: u64) -> impl Iterator<Item = &Waited> {
+        self.waits.of(tid, from_ns, to_ns)
+    }
+
+    /// The shortest round trip of a connection, ns: that of its handshake, or of a bare acknowledgement.
+    pub fn round_trip_ns(&self, id: ConnId, conn: &Conn) -> Option<u64> {
+        super::round_trip_ns(self, id, conn)
+    }
+}

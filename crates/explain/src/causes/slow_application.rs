@@ -1,0 +1,370 @@
+//! C50: a server takes its time over some requests, or its threads are kept from working on them.
+
+use analysis::account::{Role as Account, exchanged_ns};
+use analysis::words::{duration, percent, rounded};
+
+use crate::places::listener::ListenerPlace;
+use crate::places::meanwhile::{Meanwhile, What, stopped};
+use crate::places::slow_exchanges::{self, Keeper, Rule, SlowService};
+use crate::vocabulary::*;
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: Id::SLOW_APPLICATION,
+    number: "C50",
+    title: "the application takes its time",
+    page: include_str!("slow_application.md"),
+    ground: Ground::Answers,
+    needs: &[&[SourceName::Requests]],
+    seen_from: "1 % of the requests ten times as slow as half of them, by 200 ms; or half of the thinking \
+                kept from a CPU, by a lock, or stopped; or 3 s unread",
+    rivals: &[
+        Id::CPU_CONTENTION,
+        Id::SLOW_READER,
+        Id::PATH_LOSS,
+        Id::TAIL_LOSS,
+    ],
+    explains: &[],
+    no: Some(no),
+    symptom: None,
+    find,
+};
+
+/// Why nothing is found of an event loop whose answers are late now and then.
+const UNTOLD: &str = "its threads serve many requests at once: whether they worked on these, or waited for \
+                      something that was to come (long polling), cannot be told";
+/// The clients' wait for the answers and the server's time for them are of two sockets, and sampled.
+const AGREES: f64 = 0.2;
+
+/// A process that waits for a CPU, or a connection that was not accepted: what its requests were thought about.
+fn no(asked: &Asked) -> Option<Step> {
+    let of_place = |place: &Place| match (asked.place, place) {
+        (Place::Process(_) | Place::Listener(_), place) => asked.place.meets(place),
+        _ => false,
+    };
+    let services = slow_exchanges::services(asked.story, Account::Server);
+    let mut here = services.iter().filter(|s| of_place(&s.place()));
+    let all = &here.next()?.exchanges;
+    let thought = Quantity::ns(all.all.think_ns).rows(all.busiest);
+    let (waited, whole) = (all.all.think_runqueue_ns, exchanged_ns(&all.all));
+    if matches!(asked.place, Place::Process(_)) && waited.saturating_mul(2) >= all.all.think_ns {
+        return Some(say!(
+            "of {thought_ms} that requests were thought about, {waited_ms} were spent waiting for a CPU",
+            thought_ms = thought,
+            waited_ms = Quantity::ns(waited)
+        ));
+    }
+    (all.all.think_ns.saturating_mul(2) < whole).then(|| {
+        say!(
+            "of {whole_ms} that requests took, it thought for {thought_ms}",
+            whole_ms = Quantity::ns(whole),
+            thought_ms = thought
+        )
+    })
+}
+
+fn find(story: &Story) -> Vec<Finding> {
+    let services = slow_exchanges::services(story, Account::Server);
+    services.iter().map(judge).collect()
+}
+
+/// What is told of a slow server.
+struct Told<'a> {
+    slow: &'a SlowService<'a>,
+    meanwhile: Meanwhile<'a>,
+    scope: Scope,
+}
+
+fn judge(slow: &SlowService) -> Finding {
+    let told = Told {
+        slow,
+        meanwhile: Meanwhile::of(slow),
+        scope: scope(slow),
+    };
+    let untold = slow.rule == Rule::Excess && !slow.is_known();
+    Case::new(slow.story, CAUSE, told.scope.clone())
+        .placed(slow.place())
+        .noted(untold.then_some(UNTOLD))
+        .if_asked(slow.if_asked.clone(), slow.rule == Rule::Asked)
+        .since(slow.since())
+        .title(told.title())
+        .fix([
+            told.fix(),
+            "See what the application does in that time.".into(),
+        ])
+        .affects(told.impact(), slow.lost())
+        .because("how long each request waited and was thought about was measured at its socket")
+        .at_most_if(
+            Level::Medium,
+            !slow.is_known(),
+            "its threads serve many requests at once: what they did for these cannot be told",
+        )
+        .steps([slow.requests(), told.slowest(), told.meanwhile.step()])
+        .steps(told.meanwhile.other_step())
+        .steps(stopped(slow.story, &told.scope))
+        .steps([told.innocent()])
+        .checks(told.awaited())
+        .checks(told.asleep())
+        .advise([told.advice()])
+        .verify(format!(
+            "`tcpwhy stat requests` shows the p99 of {} near its p50.",
+            told.scope.listener
+        ))
+}
+
+/// The listener, and of its processes the one that answered.
+fn scope(slow: &SlowService) -> Scope {
+    let story = slow.story;
+    let (netns, _, at) = slow.exchanges.service;
+    let listener = slow.listener.and_then(|i| ListenerPlace::at(story, i));
+    let mut scope = listener.map_or_else(Scope::default, |l| l.scope());
+    (scope.netns, scope.listener) = (story.netns(netns), at.to_string());
+    let answered = slow
+        .slow
+        .iter()
+        .find_map(|t| Some((t.x.pid?, t.x.comm.as_ref()?)));
+    if let Some((pid, thread)) = answered.filter(|(pid, _)| scope.pid != Some(*pid)) {
+        let seen = story.processes.get(pid);
+        scope.comm = Some(seen.map_or(thread, |seen| &seen.comm).to_string());
+        scope.cmdline = seen
+            .map(|s| s.cmdline.to_string())
+            .filter(|c| !c.is_empty());
+        scope.pid = Some(pid);
+        if !scope.pids.contains(&pid) {
+            scope.pids.push(pid);
+        }
+    }
+    scope
+}
+
+impl Told<'_> {
+    fn title(&self) -> [String; 3] {
+        let (slow, at) = (self.slow, &self.scope.listener);
+        let who = process(&self.scope);
+        let comm = application(&self.scope);
+        let each = duration(slow.each_ns());
+        let usual = duration(slow.usual_ns.unwrap_or(0));
+        let doing = self.meanwhile.mostly();
+        match slow.rule {
+            Rule::Excess => {
+                let share = percent(slow.count as f64 / slow.exchanges.all.exchanges.max(1) as f64);
+                let rest =
+                    format!("takes {each} for {share} of its requests, {usual} for half of them.");
+                [
+                    format!("{who} at {at} {rest}"),
+                    format!("{who} {rest}"),
+                    format!("{comm} {rest}"),
+                ]
+            }
+            Rule::Kept(keeper) => {
+                let all = &slow.exchanges.all;
+                let mean = |ns: u64| duration(ns / all.exchanges.max(1));
+                let (kept, thought) = (mean(slow.lost_ns), mean(all.think_ns));
+                let rest = format!(
+                    "thinks {thought} about a request, {kept} of them {}.",
+                    keeper.name()
+                );
+                [
+                    format!("{who} at {at} {rest}"),
+                    format!("{who} {rest}"),
+                    format!("{comm} {rest}"),
+                ]
+            }
+            Rule::Stalled => {
+                let rest = match doing {
+                    Some((What::NotAccepting, _)) => {
+                        "has not accepted a connection with a request for"
+                    }
+                    _ => "has not read a request for",
+                };
+                [
+                    format!("{who} at {at} {rest} {each}."),
+                    format!("{who} {rest} {each}."),
+                    format!("{comm} {rest} {each}."),
+                ]
+            }
+            Rule::Asked => {
+                let rest = match slow.is_open() {
+                    true => format!("has not answered for {each}"),
+                    false => format!("took {each} to answer"),
+                };
+                let share = |ns: u64| percent(self.meanwhile.share(ns));
+                let doing =
+                    doing.map(|(what, ns)| format!(", {} of it {}", share(ns), what.says()));
+                let doing = doing.unwrap_or_default();
+                [
+                    format!("{who} at {at} {rest}{doing}."),
+                    format!("{who} {rest}{doing}."),
+                    format!("{who} {rest}."),
+                ]
+            }
+        }
+    }
+
+    fn fix(&self) -> String {
+        let comm = application(&self.scope);
+        let pid = self
+            .scope
+            .pid
+            .map_or_else(String::new, |pid| format!(" (pid {pid})"));
+        match self.doing() {
+            Some(What::Awaited(at)) => format!("Look at {at}: {comm} waits for its answer."),
+            Some(What::Runqueue) => format!("Give {comm} more CPU."),
+            Some(What::Stopped) => format!("Find out who stopped {comm}{pid}, and let it go on."),
+            Some(What::Lock) => {
+                format!("See which lock the threads of {comm} wait for, and who holds it.")
+            }
+            Some(What::Asleep(call)) => {
+                format!("See why {comm}{pid} sleeps in {call}: TCP has no part in it.")
+            }
+            Some(What::NotAccepting | What::NotReading) => {
+                format!(
+                    "See what keeps {comm}{pid} from its sockets: what came waits in the kernel."
+                )
+            }
+            _ => format!("See what {comm}{pid} does in that time: TCP has no part in it."),
+        }
+    }
+
+    /// What most of the time went with.
+    fn doing(&self) -> Option<What> {
+        match self.slow.rule {
+            Rule::Kept(Keeper::Runqueue) => Some(What::Runqueue),
+            Rule::Kept(Keeper::Lock) => Some(What::Lock),
+            Rule::Kept(Keeper::Stopped) => Some(What::Stopped),
+            _ => self.meanwhile.mostly().map(|(what, _)| what.clone()),
+        }
+    }
+
+    fn impact(&self) -> Impact {
+        let slow = self.slow;
+        let of = slow.exchanges.all.exchanges.max(slow.count);
+        let says = slow.cost();
+        Impact::of(slow.count, of, "requests", says)
+    }
+
+    fn slowest(&self) -> Step {
+        let first = self.slow.slow.first();
+        let took = Quantity::ns(self.slow.each_ns().max(first.map_or(0, |t| t.took_ns())));
+        let part = |ns: Option<u64>| Quantity::ns(ns.unwrap_or(0));
+        let x = first.map(|t| &t.x);
+        let verb = if self.slow.is_open() {
+            "is open after"
+        } else {
+            "took"
+        };
+        let step = say!(
+            "{took_ms}: {accept_ms} until it was accepted, {unread_ms} until it was read, {think_ms} until it \
+             was answered.",
+            took_ms = took.rows(self.slow.rows().take(SHOWN_ROWS)),
+            accept_ms = part(x.map(|x| x.accept_ns)),
+            unread_ms = part(x.map(|x| x.unread_ns)),
+            think_ms = part(x.map(|x| x.think_ns))
+        );
+        Step {
+            says: format!("The slowest {verb} {}", step.says),
+            ..step
+        }
+    }
+
+    /// That TCP had no part in it.
+    fn innocent(&self) -> Step {
+        let all = &self.slow.exchanges.all;
+        say!(
+            "Losses and windows took {tcp_ms} of the time of all requests; {retransmitted} were retransmitted.",
+            tcp_ms = Quantity::ns(all.repair_ns.saturating_add(all.send_ns)),
+            retransmitted = Quantity::of(all.retransmits, "segment")
+        )
+    }
+
+    /// Where its clients are here: what they waited for its answers.
+    fn awaited(&self) -> Option<Check> {
+        let slow = self.slow;
+        let clients = slow.story.exchanges().into_iter();
+        let clients = clients.filter(|e| e.role() == Account::Client);
+        let conns = || slow.slow.iter().filter_map(|t| slow.story.conn(t.end?));
+        let places: Vec<_> = conns().map(|c| (c.remote, c.local)).collect();
+        let mut awaited = clients.flat_map(|e| e.slowest).filter(|(_, x)| {
+            let ends = (
+                Endpoint::new(x.local_addr, x.local_port),
+                Endpoint::new(x.remote_addr, x.remote_port),
+            );
+            places.contains(&ends)
+        });
+        let (_, client) = awaited.next()?;
+        let mut same = slow.slow.iter().filter(|t| {
+            let remote = Endpoint::new(t.x.remote_addr, t.x.remote_port);
+            remote == Endpoint::new(client.local_addr, client.local_port)
+                && t.x.began_ns.abs_diff(client.began_ns) < t.took_ns()
+        });
+        let own_ns = same.next()?.own_ns;
+        let s = |ns: u64| rounded(ns as f64 / 1e9);
+        let (expected, measured) = (s(own_ns), s(client.await_ns));
+        Some(Check {
+            formula: "what its client waited for an answer, as its socket tells = not accepting + not reading + \
+                      thinking"
+                .into(),
+            expected,
+            measured,
+            unit: "s".into(),
+            agrees: (measured - expected).abs() <= expected * AGREES,
+            tolerance: "± 20 %: the network is on top of it".into(),
+        })
+    }
+
+    /// Where threads slept: that the scheduler says so, too.
+    fn asleep(&self) -> Option<Check> {
+        let (slept, waited) = self.meanwhile.slept_ns()?;
+        let s = |ns: u64| rounded(ns as f64 / 1e9);
+        Some(Check {
+            formula: "waits of its threads, as the scheduler tells = thinking − on a CPU − waiting for one".into(),
+            expected: s(slept),
+            measured: s(waited),
+            unit: "s".into(),
+            agrees: (slept - waited) as f64 <= slept as f64 * AGREES,
+            tolerance: "± 20 %: waits below 10 ms are not recorded".into(),
+        })
+    }
+
+    fn advice(&self) -> Advice {
+        let scope = &self.scope;
+        let comm = application(scope);
+        let at = format!("{comm}, on this host");
+        let (action, command) = match (self.doing(), scope.pid) {
+            (Some(What::Awaited(to)), _) => (
+                format!("Find out why {to} answers {comm} late: the same question, one host on."),
+                Some(format!("tcpwhy explain --for 10s --port {}", to.port)),
+            ),
+            (Some(What::Stopped), Some(pid)) => (
+                format!("Let pid {pid} go on, if nobody debugs it."),
+                Some(format!("kill -CONT {pid}")),
+            ),
+            (Some(What::OnCpu), Some(pid)) => (
+                format!("See where {comm} spends the CPU time."),
+                Some(format!("tcpwhy flame --for 10s --pid {pid}")),
+            ),
+            (_, Some(pid)) => (
+                format!("See what the threads of {comm} wait for, and with which stack."),
+                Some(format!("tcpwhy trace wakeups 100ms --stacks --pid {pid}")),
+            ),
+            (_, None) => (format!("See what {comm} does in that time."), None),
+        };
+        let (own, all) = self.slow.own_and_all_ns();
+        Advice::to(action)
+            .by(command)
+            .at(at)
+            .risk(match self.doing() {
+                Some(What::Stopped) => "Whoever debugs it loses it from under the debugger.",
+                _ => "None: it only looks.",
+            })
+            .effect(format!(
+                "{} of the time of these requests is the application's.",
+                percent(own as f64 / all.max(1) as f64)
+            ))
+            .change(Change::AnswerFaster {
+                at: scope.listener.clone(),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests;

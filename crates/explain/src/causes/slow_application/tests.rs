@@ -1,0 +1,259 @@
+//! C50 is named for what is slow beside its own median, kept from working, unread, or asked about: not for what
+//! always takes as long.
+
+use recording::Filter;
+
+use crate::causes::testing::{found, number, only, ruled_out};
+use crate::{Change, Explanation, Level, Number, Options, explain, explain_with};
+use synth::{Asked, Fixture, Listen, SERVER};
+
+const ID: &str = "slow-application";
+
+fn asked(asked: Asked) -> Fixture {
+    let mut f = Fixture::new();
+    f.listen(Listen::default());
+    f.ask(asked);
+    f
+}
+
+/// Every request takes 2 s.
+fn steady() -> Asked {
+    Asked {
+        usual: (0, 0.0),
+        slow: (30, 2_000.0),
+        slept_in: Some("clock_nanosleep"),
+        ..Asked::default()
+    }
+}
+
+/// What is said to whoever asked about a port.
+fn about(f: &Fixture, port: u16) -> Explanation {
+    let filter = Filter {
+        ports: vec![port],
+        ..Filter::default()
+    };
+    let written = f.write().expect("writes");
+    explain_with(&written.recording, &Options::default().about(filter)).expect("reads")
+}
+
+#[test]
+fn some_that_take_much_longer_than_half_of_them() {
+    let f = only(&asked(Asked::default()), ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert!(
+        f.title.contains("1.2 s for 3 % of its requests, 4"),
+        "{}",
+        f.title
+    );
+    assert_eq!((f.impact.affected, f.impact.of), (30, 1_000));
+    assert_eq!(
+        (f.scope.pid, f.scope.comm.as_deref()),
+        (Some(812), Some("iperf3"))
+    );
+    assert!(f.fix.contains("lock"), "{}", f.fix);
+    assert!(
+        f.evidence
+            .iter()
+            .any(|s| s.says.contains("waiting for a lock (futex)"))
+    );
+    let faster = Change::AnswerFaster {
+        at: "10.79.0.1:5000".into(),
+    };
+    assert_eq!(f.advice[0].change, Some(faster));
+    assert!(ruled_out(&f, "path-loss").contains("0 segments"));
+    // 36 s, less what half of them take.
+    let lost = f.lost_s.seconds().expect("they were measured");
+    assert!((35.0..37.0).contains(&lost), "{lost}");
+}
+
+#[test]
+fn the_server_alone_tells_it_too() {
+    let here = Asked {
+        here: [true, false],
+        ..Asked::default()
+    };
+    let f = only(&asked(here), ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+}
+
+#[test]
+fn what_always_takes_as_long_is_an_answer_and_no_finding() {
+    let f = asked(steady());
+    assert!(found(&f).is_empty());
+    let explained = explain(&f.write().expect("writes")).expect("reads");
+    assert!(explained.notes.is_empty(), "{:?}", explained.notes);
+    // Unless somebody asked about it.
+    let explained = about(&f, 5_000);
+    let told = explained.findings.first().expect("it was asked about");
+    assert_eq!(told.cause, ID);
+    assert!(
+        told.title
+            .contains("took 2 s to answer, 100 % of it asleep in clock_nanosleep"),
+        "{}",
+        told.title
+    );
+    assert!(about(&f, 9).findings.is_empty());
+}
+
+#[test]
+fn one_that_is_not_answered_is_told_to_whoever_asked() {
+    let open = Asked {
+        usual: (200, 4.0),
+        slow: (1, 5_000.0),
+        open: true,
+        ..Asked::default()
+    };
+    let f = asked(open);
+    assert!(found(&f).is_empty(), "merely awaiting an answer is none");
+    let explained = about(&f, 5_000);
+    let told = explained.findings.first().expect("it was asked about");
+    assert!(
+        told.title.contains("has not answered for 5 s"),
+        "{}",
+        told.title
+    );
+}
+
+#[test]
+fn a_command_asks_about_its_own_requests() {
+    let mut f = asked(steady());
+    let words = |line: &str| line.split(' ').map(String::from).collect();
+    f.manifest.command_line = words("tcpwhy explain -- /usr/bin/wrk http://10.79.0.1:5000");
+    only(&f, ID);
+    // The requests were a program's of another name.
+    for event in &mut f.events {
+        if event.comm.as_deref() == Some("wrk") {
+            event.comm = Some("other".into());
+        }
+    }
+    f.manifest.command_line = words("tcpwhy explain -- ./load-test.sh");
+    only(&f, ID);
+    f.manifest.command_line = words("tcpwhy explain --for 10s");
+    assert!(found(&f).is_empty());
+}
+
+#[test]
+fn ordinary_spread_is_none() {
+    for (usual, slow) in [
+        // Ten times as long, and nobody notices.
+        ((970, 4.0), (30, 150.0)),
+        // Noticed, and not ten times as long.
+        ((970, 100.0), (30, 800.0)),
+        // One in a thousand: a queue has that.
+        ((4_999, 4.0), (5, 1_200.0)),
+    ] {
+        let f = asked(Asked {
+            usual,
+            slow,
+            ..Asked::default()
+        });
+        assert!(found(&f).is_empty(), "{usual:?} {slow:?}");
+    }
+}
+
+#[test]
+fn an_event_loop_gives_a_note() {
+    let untold = Asked {
+        slept_in: None,
+        ..Asked::default()
+    };
+    let explained = explain(&asked(untold).write().expect("writes")).expect("reads");
+    assert!(explained.findings.is_empty(), "{:?}", explained.findings);
+    let note = explained.notes.first().expect("a note");
+    assert_eq!(note.cause, ID);
+    assert!(note.because.contains("long polling"), "{}", note.because);
+}
+
+#[test]
+fn threads_that_are_kept_from_working() {
+    let waits = |awake, call| Asked {
+        usual: (0, 0.0),
+        slow: (40, 100.0),
+        awake,
+        slept_in: Some(call),
+        ..Asked::default()
+    };
+    let runnable = only(&asked(waits([0.3, 0.7], "read")), ID);
+    assert!(
+        runnable.title.contains("70 ms of them waiting for a CPU"),
+        "{}",
+        runnable.title
+    );
+    let locked = only(&asked(waits([0.0, 0.0], "futex")), ID);
+    assert!(
+        locked.title.contains("waiting for a lock"),
+        "{}",
+        locked.title
+    );
+    assert!(found(&asked(waits([0.0, 0.0], "read"))).is_empty());
+}
+
+#[test]
+fn what_was_not_read_for_seconds() {
+    let late = Asked {
+        usual: (200, 4.0),
+        slow: (1, 4_000.0),
+        unread_ms: 3_900.0,
+        ..Asked::default()
+    };
+    let f = only(&asked(late), ID);
+    assert!(
+        f.title.contains("has not read a request for 4 s"),
+        "{}",
+        f.title
+    );
+    assert_eq!(number(&f, "unread_ms"), &Number::Real(3_900.0));
+    let sooner = Asked {
+        slow: (1, 2_900.0),
+        unread_ms: 2_800.0,
+        ..late
+    };
+    assert!(found(&asked(sooner)).is_empty());
+}
+
+/// Its thread waits for a CPU for most of the time, behind others: that explains it.
+#[test]
+fn contention_for_the_cpu_explains_it() {
+    let waits = Asked {
+        usual: (0, 0.0),
+        slow: (40, 100.0),
+        awake: [0.1, 0.9],
+        ..Asked::default()
+    };
+    let mut f = asked(waits);
+    f.thread(812, "iperf3", [0.1, 0.7]);
+    for (pid, comm, from_ms, count) in [(812, "iperf3", 0, 1_000), (900, "batch", 0, 9_000)] {
+        let at = synth::OnCpu {
+            cpu: 1,
+            pid,
+            comm,
+            softirq: false,
+            stack: &[],
+        };
+        f.on_cpu(at, from_ms, count);
+    }
+    let told = only(&f, "cpu-contention");
+    assert!(
+        ruled_out(&told, ID).contains("waiting for a CPU"),
+        "{:?}",
+        told.ruled_out
+    );
+}
+
+#[test]
+fn without_requests_it_cannot_be_told() {
+    let mut f = asked(Asked::default());
+    f.manifest
+        .sources
+        .retain(|s| s.name != recording::SourceName::Requests);
+    (f.requests, f.request_times, f.exchanges) = (Vec::new(), Vec::new(), Vec::new());
+    let explained = explain(&f.write().expect("writes")).expect("reads");
+    let answer = explained
+        .summary
+        .causes
+        .iter()
+        .find(|a| a.cause == ID)
+        .expect("asked");
+    assert_eq!(answer.record, ["requests"]);
+    assert!(f.listeners.iter().any(|l| l.netns == SERVER));
+}

@@ -1,0 +1,207 @@
+//! C51: the other end takes its time over some requests, seen from here.
+
+use analysis::account::Role as Account;
+use analysis::words::{duration, percent, rounded};
+
+use crate::places::path::sample_rows;
+use crate::places::slow_exchanges::{self, Rule, SlowService};
+use crate::vocabulary::*;
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: Id::SLOW_PEER,
+    number: "C51",
+    title: "the peer takes its time",
+    page: include_str!("slow_peer.md"),
+    ground: Ground::Requests,
+    needs: &[&[SourceName::Requests]],
+    seen_from: "1 % of the requests ten times as slow as half of them, by 1 s",
+    rivals: &[
+        Id::SLOW_APPLICATION,
+        Id::PATH_LOSS,
+        Id::TAIL_LOSS,
+        Id::BUFFERBLOAT,
+    ],
+    explains: &[],
+    no: Some(no),
+    symptom: None,
+    find,
+};
+
+/// A round trip that is so small a part of the wait is not what is waited for.
+const ROUND_TRIP_SHARE: f64 = 0.1;
+
+/// Of ends that lost something; and where the one that answers is on this host, it is asked itself.
+fn no(asked: &Asked) -> Option<Step> {
+    if let (Place::Ends(_), Some(losses)) = (asked.place, asked.losses()) {
+        let rows = sample_rows(&losses.ends);
+        let lost = Quantity::of(losses.lost, "segment").rows(rows);
+        return (losses.lost > 0).then(|| {
+            say!(
+                "a peer that takes its time loses nothing: {lost} were lost",
+                lost
+            )
+        });
+    }
+    let all = slow_exchanges::at(asked.story, asked.place)?;
+    (all.role() == Account::Server).then(|| {
+        say!(
+            "the one that answers is on this host: {think_ms} of thinking were measured at its own socket",
+            think_ms = Quantity::ns(all.all.think_ns).rows(all.busiest)
+        )
+    })
+}
+
+fn find(story: &Story) -> Vec<Finding> {
+    let services = slow_exchanges::services(story, Account::Client);
+    services.iter().map(judge).collect()
+}
+
+fn judge(slow: &SlowService) -> Finding {
+    let scope = scope(slow);
+    let at = slow.exchanges.service.2;
+    Case::new(slow.story, CAUSE, scope.clone())
+        .placed(slow.place())
+        .if_asked(slow.if_asked.clone(), slow.rule == Rule::Asked)
+        .since(slow.since())
+        .title(title(slow, &scope))
+        .fix([
+            format!("Look at {at}: the request was there, and the network has no part in the wait."),
+            format!("Look at {at}: the network has no part in the wait."),
+        ])
+        .affects(impact(slow), slow.lost())
+        .because("nothing was retransmitted, and a round trip is a small part of the wait")
+        .at_most(
+            Level::Medium,
+            "the peer is another host: that it answers late on purpose (long polling), or retransmitted its \
+             answer, only it can tell",
+        )
+        .steps([slow.requests(), slowest(slow), innocent(slow)])
+        .checks(round_trip(slow))
+        .advise([advice(slow, &scope)])
+        .verify(format!("`tcpwhy stat requests` shows the p99 of → {at} near its p50."))
+}
+
+/// The process that asks, and whom.
+fn scope(slow: &SlowService) -> Scope {
+    let (netns, _, at) = slow.exchanges.service;
+    let asks = slow
+        .slow
+        .iter()
+        .find_map(|t| Some((t.x.pid?, t.x.comm.as_ref()?)));
+    let seen = asks.and_then(|(pid, _)| slow.story.processes.get(pid));
+    Scope {
+        netns: slow.story.netns(netns),
+        listener: at.to_string(),
+        role: Role::Client,
+        pid: asks.map(|(pid, _)| pid),
+        pids: asks.iter().map(|(pid, _)| *pid).collect(),
+        comm: asks.map(|(_, thread)| seen.map_or(thread, |s| &s.comm).to_string()),
+        ..Scope::default()
+    }
+}
+
+fn title(slow: &SlowService, scope: &Scope) -> [String; 2] {
+    let (at, who) = (slow.exchanges.service.2, process(scope));
+    let each = duration(slow.each_ns());
+    match slow.rule {
+        Rule::Excess => {
+            let share = percent(slow.count as f64 / slow.exchanges.all.exchanges.max(1) as f64);
+            let usual = duration(slow.usual_ns.unwrap_or(0));
+            let rest = format!("{each} to answer {share} of the requests of");
+            [
+                format!("{at} takes {rest} {who}, {usual} for half of them."),
+                format!("{at} takes {rest} {}.", application(scope)),
+            ]
+        }
+        _ => {
+            let round_trip = slow.round_trip_ns.map(duration).unwrap_or_default();
+            let rest = match slow.is_open() {
+                true => format!("has not answered {who} for {each}"),
+                false => format!("took {each} to answer {who}"),
+            };
+            [
+                format!("{at} {rest}; a round trip takes {round_trip}."),
+                format!("{at} {rest}."),
+            ]
+        }
+    }
+}
+
+fn impact(slow: &SlowService) -> Impact {
+    let of = slow.exchanges.all.exchanges.max(slow.count);
+    Impact::of(slow.count, of, "requests", slow.cost())
+}
+
+fn slowest(slow: &SlowService) -> Step {
+    let first = slow.slow.first();
+    let part = |ns: Option<u64>| Quantity::ns(ns.unwrap_or(0));
+    let verb = if slow.is_open() {
+        "is open after"
+    } else {
+        "took"
+    };
+    let step = say!(
+        "{took_ms}: {await_ms} for the answer to begin, of which a round trip is {round_trip_ms}.",
+        took_ms = part(first.map(|t| t.took_ns())).rows(slow.rows().take(SHOWN_ROWS)),
+        await_ms = part(first.map(|t| t.x.await_ns)),
+        round_trip_ms = part(slow.round_trip_ns)
+    );
+    Step {
+        says: format!("The slowest {verb} {}", step.says),
+        ..step
+    }
+}
+
+/// That TCP had no part in it, as far as it shows here.
+fn innocent(slow: &SlowService) -> Step {
+    let sum = |of: fn(&recording::tables::Exchange) -> u64| {
+        Quantity::ns(
+            slow.slow
+                .iter()
+                .map(|t| of(&t.x))
+                .fold(0, u64::saturating_add),
+        )
+    };
+    say!(
+        "In those that are told nothing was retransmitted from here; windows and buffers held them back for \
+         {send_ms}.",
+        send_ms = sum(|x| x.send_ns)
+    )
+}
+
+/// The round trip, which the handshake or bare acknowledgements tell, against the wait.
+fn round_trip(slow: &SlowService) -> Option<Check> {
+    let awaited = slow.slow.iter().map(|t| t.x.await_ns).min()?;
+    let most = awaited as f64 * ROUND_TRIP_SHARE;
+    let ms = |ns: f64| rounded(ns / 1e6);
+    let round_trip = slow.round_trip_ns? as f64;
+    Some(Check {
+        formula: "round trip ÷ wait for the answer, the shortest of the slow: less than a tenth"
+            .into(),
+        expected: ms(most),
+        measured: ms(round_trip),
+        unit: "ms".into(),
+        agrees: round_trip <= most,
+        tolerance: "at most".into(),
+    })
+}
+
+fn advice(slow: &SlowService, scope: &Scope) -> Advice {
+    let at = slow.exchanges.service.2;
+    let (own, all) = slow.own_and_all_ns();
+    Advice::to(format!(
+        "Find out why {at} answers {} late: ask there.",
+        application(scope)
+    ))
+    .by(Some(format!("tcpwhy explain --for 10s --port {}", at.port)))
+    .at(format!("the host of {}", at.addr))
+    .risk("None: it only looks.")
+    .effect(format!(
+        "{} of the time of these requests was spent there.",
+        percent(own as f64 / all.max(1) as f64)
+    ))
+    .change(Change::AnswerFaster { at: at.to_string() })
+}
+
+#[cfg(test)]
+mod tests;

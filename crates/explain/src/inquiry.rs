@@ -1,0 +1,87 @@
+//! What the user asked about: the connections that a filter names, or those of the command that was recorded.
+//!
+//! Of these a slow answer is worth telling though the service always takes as long.
+
+use std::path::Path;
+
+use ahash::AHashSet;
+use analysis::{Conn, Side, Story};
+use recording::{Filter, Recording};
+
+use crate::filter_findings::asked_for;
+use crate::finding::Finding;
+use crate::lost::{End, end};
+
+/// The kernel keeps so many bytes of a command name.
+const COMM_BYTES: usize = 15;
+
+/// The ends of connections that the user asked about.
+pub(crate) struct Inquiry<'a> {
+    story: &'a Story,
+    /// None when nothing in particular was asked about.
+    ends: AHashSet<End>,
+}
+
+impl<'a> Inquiry<'a> {
+    /// By the filter; without one by the command that ran while the recording was made.
+    pub(crate) fn of(story: &'a Story, recording: &Recording, filter: &Filter) -> Inquiry<'a> {
+        let mut ends = match filter.asks() {
+            true => asked_for(story, filter),
+            false => {
+                let program = program(&recording.manifest.command_line);
+                program.map_or_else(AHashSet::new, |name| of_command(story, &name))
+            }
+        };
+        ends.retain(|(netns, ..)| filter.netns_ok(*netns));
+        Inquiry { story, ends }
+    }
+
+    /// Whether it is about an end for which this is a finding.
+    pub(crate) fn asks(&self, f: &Finding) -> bool {
+        let conns = f.if_asked.iter().filter_map(|id| self.story.conn(*id));
+        conns.into_iter().any(|conn| self.ends.contains(&end(conn)))
+    }
+}
+
+/// The command name of `COMMAND` in `tcpwhy explain … -- COMMAND …`.
+fn program(command_line: &[String]) -> Option<String> {
+    let mut words = command_line.iter().skip_while(|word| *word != "--");
+    let path = Path::new(words.nth(1)?);
+    let name = path.file_name()?.to_string_lossy().into_owned();
+    let end = name.char_indices().map(|(at, c)| at + c.len_utf8());
+    let end = end.take_while(|end| *end <= COMM_BYTES).last()?;
+    Some(name[..end].to_string())
+}
+
+/// Both ends of the connections that a command opened: those of its name. A script's children have others: then
+/// those that anybody on this host opened while it ran.
+fn of_command(story: &Story, name: &str) -> AHashSet<End> {
+    let opened = story.conns.iter().filter(|c| c.side == Side::Opened);
+    let (own, others): (Vec<&Conn>, Vec<_>) = opened.partition(|c| c.comm.as_deref() == Some(name));
+    let asked = if own.is_empty() { others } else { own };
+    let mut ends = AHashSet::new();
+    for conn in asked {
+        let peer = conn.peer.and_then(|id| story.conn(id));
+        ends.extend([conn].into_iter().chain(peer).map(end));
+    }
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_known_by_the_name_of_its_program() {
+        let words = |line: &str| line.split(' ').map(String::from).collect::<Vec<_>>();
+        let name = |line: &str| program(&words(line));
+        assert_eq!(name("tcpwhy explain --for 3s"), None);
+        assert_eq!(name("tcpwhy explain --"), None);
+        assert_eq!(
+            name("tcpwhy explain -- /usr/bin/curl -s x").as_deref(),
+            Some("curl")
+        );
+        let long = name("tcpwhy explain -- ./a-program-of-many-letters -- x");
+        assert_eq!(long.as_deref(), Some("a-program-of-ma"));
+    }
+}

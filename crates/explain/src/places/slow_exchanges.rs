@@ -1,0 +1,500 @@
+//! What is slow of the exchanges of a service: which ones, by which rule, and whose time that was.
+
+use std::collections::BTreeMap;
+
+use ahash::{AHashMap, AHashSet};
+use analysis::account::{Exchanges, Role, Slow, State};
+use analysis::{Conn, ConnId, Endpoint, Outcome, Side, Story};
+use recording::RowRef;
+use recording::tables::Exchange;
+
+use crate::finding::Step;
+use crate::lost::{Lost, OfExchanges};
+use crate::moment::{Began, Since};
+use crate::place::Place;
+use crate::say::{Quantity, say};
+
+/// A slow exchange takes so many times as long as half of them do: of times that are spread as those of a
+/// queue (exponentially), one in a thousand does.
+const TIMES_USUAL: u64 = 10;
+/// And the 99th percentile is one: that is ten times as many as chance gives.
+const SLOW_SHARE: f64 = 0.01;
+/// And so much longer than those: a person notices, ns.
+const NOTICED_NS: u64 = 200_000_000;
+/// Of a peer, so much longer: an answer that the network lost comes after 200 ms, 600 ms, 1.4 s, and the other
+/// host alone knows that it sent it before, ns.
+const PEERS_NS: u64 = 1_000_000_000;
+/// Whoever asks about an exchange asks about one of this length, ns.
+const ASKED_NS: u64 = 1_000_000_000;
+/// Somebody gives up when what he sent was not read or accepted for so long, ns.
+const STALL_NS: u64 = 3_000_000_000;
+/// Threads that were kept from working cost each exchange so much on average: waits below are not recorded
+/// one by one, and a scheduler's turn takes as long, ns.
+const KEPT_NS: u64 = 10_000_000;
+/// Of fewer exchanges percentiles say nothing that the slowest does not.
+const FEW: u64 = 10;
+/// Exchanges are typical when the slowest ones take no more than so many times as long as half of all.
+const TYPICAL: u64 = 3;
+
+/// By which rule a service is slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// Some of its exchanges take much longer than it usually does.
+    Excess,
+    /// It left a request unread, or a connection unaccepted, for seconds.
+    Stalled,
+    /// Its threads were kept from working for at least half of their thinking.
+    Kept(Keeper),
+    /// An exchange took a second or longer: worth telling whoever asked about it, and nobody else.
+    Asked,
+}
+
+/// What keeps a thread from working.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeper {
+    /// Others have the CPU.
+    Runqueue,
+    /// A lock (futex).
+    Lock,
+    /// It is stopped (SIGSTOP, a debugger).
+    Stopped,
+}
+
+/// An exchange that is told by itself.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) row: RowRef,
+    pub(crate) x: Exchange,
+    /// This end of its connection, if that was kept.
+    pub(crate) end: Option<ConnId>,
+    /// The time of whoever answers: of a server its not accepting, not reading and thinking; of a client the
+    /// wait for the answer beyond a round trip.
+    pub(crate) own_ns: u64,
+}
+
+impl Told {
+    pub(crate) fn took_ns(&self) -> u64 {
+        Slow::took_ns(&self.x)
+    }
+
+    /// When it ended; of an open one, when it was looked at.
+    pub(crate) fn end_ns(&self) -> u64 {
+        self.x.began_ns.saturating_add(self.took_ns())
+    }
+
+    /// Of its own time, what is known: not accepting, not reading, and thinking where one thread did nothing
+    /// else meanwhile.
+    fn known_ns(&self) -> u64 {
+        let x = &self.x;
+        let waited = x.accept_ns.saturating_add(x.unread_ns);
+        waited.saturating_add(x.think_alone_ns.min(x.think_ns))
+    }
+}
+
+/// A service whose exchanges are slow.
+pub(crate) struct SlowService<'a> {
+    pub(crate) story: &'a Story,
+    pub(crate) exchanges: Exchanges,
+    pub(crate) rule: Rule,
+    /// The slow exchanges that are told one by one, the slowest first.
+    pub(crate) slow: Vec<Told>,
+    /// How many are slow.
+    pub(crate) count: u64,
+    /// What they took longer than half of all, as far as it was the time of whoever answers; ns.
+    pub(crate) lost_ns: u64,
+    /// How long half of all took, ns; `None` when none has ended.
+    pub(crate) usual_ns: Option<u64>,
+    /// The shortest round trip of its connections, ns.
+    pub(crate) round_trip_ns: Option<u64>,
+    /// Ends that exchanges of a second or longer went over.
+    pub(crate) if_asked: Vec<ConnId>,
+    /// The listener that the exchanges came to, of those on this host.
+    pub(crate) listener: Option<u32>,
+}
+
+/// The services of a role that are slow.
+pub(crate) fn services(story: &Story, role: Role) -> Vec<SlowService<'_>> {
+    let all = story.exchanges();
+    let ends = Ends::of(story);
+    // Where both ends are here the one that answers knows.
+    let answered: AHashSet<u32> = all.iter().filter_map(|e| listener(story, e)).collect();
+    let asked = all.into_iter().filter(|e| e.role() == role);
+    let slow = asked.filter_map(|e| SlowService::of(story, e, &ends));
+    slow.filter(|s| role == Role::Server || s.listener.is_none_or(|l| !answered.contains(&l)))
+        .collect()
+}
+
+/// The exchanges of one service.
+pub(crate) fn at(story: &Story, place: &Place) -> Option<Exchanges> {
+    let Place::Service { key, .. } = place else {
+        return None;
+    };
+    story.exchanges().into_iter().find(|e| e.service == *key)
+}
+
+/// The listener of a server's exchanges.
+fn listener(story: &Story, exchanges: &Exchanges) -> Option<u32> {
+    let (netns, role, at) = exchanges.service;
+    let mut all = story.listeners.all.iter().zip(0..);
+    let here = all.find(|(l, _)| l.netns == netns && l.local == at);
+    here.filter(|_| role == Role::Server).map(|(_, i)| i)
+}
+
+/// The ends of connections by their addresses, in order of time.
+struct Ends<'a> {
+    story: &'a Story,
+    by_place: AHashMap<(u32, Endpoint, Endpoint), Vec<ConnId>>,
+}
+
+impl<'a> Ends<'a> {
+    fn of(story: &'a Story) -> Ends<'a> {
+        let mut by_place: AHashMap<_, Vec<ConnId>> = AHashMap::new();
+        for (conn, id) in story.conns.iter().zip(0..) {
+            let place = (conn.netns, conn.local, conn.remote);
+            by_place.entry(place).or_default().push(id);
+        }
+        Ends { story, by_place }
+    }
+
+    /// The end that an exchange went over.
+    fn end(&self, x: &Exchange) -> Option<(ConnId, &'a Conn)> {
+        let local = Endpoint::new(x.local_addr, x.local_port);
+        let remote = Endpoint::new(x.remote_addr, x.remote_port);
+        let ids = self.by_place.get(&(x.netns, local, remote))?;
+        let conns = ids
+            .iter()
+            .filter_map(|id| Some((*id, self.story.conn(*id)?)));
+        let began = conns.filter(|(_, c)| c.side == Side::Older || c.start_ns <= x.time_ns);
+        began.max_by_key(|(_, c)| c.start_ns)
+    }
+}
+
+impl<'a> SlowService<'a> {
+    fn of(story: &'a Story, exchanges: Exchanges, ends: &Ends<'a>) -> Option<SlowService<'a>> {
+        let response = exchanges.response();
+        if response.is_none() && exchanges.all.exchanges > 0 {
+            return None;
+        }
+        let is_server = exchanges.role() == Role::Server;
+        let slowest = exchanges.slowest.iter().filter(|(_, x)| !x.overlapped);
+        let with_ends: Vec<_> = slowest.map(|(row, x)| (*row, x, ends.end(x))).collect();
+        let known = with_ends.iter().filter_map(|(_, _, end)| *end);
+        let round_trips = known.filter_map(|(id, conn)| story.round_trip_ns(id, conn));
+        let round_trip_ns = round_trips.min();
+        let own = |x: &Exchange| match (is_server, round_trip_ns) {
+            (true, _) => [x.accept_ns, x.unread_ns, x.think_ns]
+                .into_iter()
+                .fold(0, u64::saturating_add),
+            // What was retransmitted may have been lost, and so may the answer.
+            (false, Some(ns)) if x.retransmits == 0 => x.await_ns.saturating_sub(ns),
+            (false, _) => 0,
+        };
+        let told: Vec<Told> = with_ends
+            .iter()
+            .map(|(row, x, end)| Told {
+                row: *row,
+                end: end.map(|(id, _)| id),
+                own_ns: own(x),
+                x: (*x).clone(),
+            })
+            .collect();
+        let mostly_own = |t: &&Told| t.own_ns.saturating_mul(2) >= t.took_ns() && t.own_ns > 0;
+        let long = told.iter().filter(|t| t.took_ns() >= ASKED_NS);
+        let if_asked = long.clone().filter(mostly_own).filter_map(|t| t.end);
+        let client_of = with_ends.iter().find_map(|(_, _, end)| (*end)?.1.listener);
+        let mut service = SlowService {
+            listener: if is_server {
+                listener(story, &exchanges)
+            } else {
+                client_of
+            },
+            story,
+            rule: Rule::Asked,
+            slow: Vec::new(),
+            count: 0,
+            lost_ns: 0,
+            usual_ns: response.map(|p| (p.p50_s * 1e9) as u64),
+            round_trip_ns,
+            if_asked: if_asked.collect(),
+            exchanges,
+        };
+        let asked = long.filter(mostly_own).count() > 0;
+        let ruled =
+            service.excess(&told) || is_server && (service.stalled(&told) || service.kept(&told));
+        if !ruled && !asked {
+            return None;
+        }
+        service.slow = told;
+        match service.rule {
+            Rule::Excess => {
+                let least_ns = service.least_ns();
+                service
+                    .slow
+                    .retain(|t| !t.x.open && t.took_ns() >= least_ns);
+            }
+            Rule::Stalled => service.slow.retain(|t| unserved_ns(&t.x) >= STALL_NS),
+            Rule::Kept(_) => {}
+            Rule::Asked => {
+                let slow = |t: &Told| t.took_ns() >= ASKED_NS && mostly_own(&t);
+                service.slow.retain(slow);
+            }
+        }
+        if matches!(service.rule, Rule::Stalled | Rule::Asked) {
+            service.count = service.slow.len() as u64;
+            let own = service.slow.iter().map(|t| t.own_ns);
+            service.lost_ns = own.fold(0, u64::saturating_add);
+        }
+        Some(service)
+    }
+
+    /// From how long on an exchange is slow here, ns.
+    fn least_ns(&self) -> u64 {
+        let usual = self.usual_ns.unwrap_or(0);
+        let longer = match self.exchanges.role() {
+            Role::Server => NOTICED_NS,
+            Role::Client | Role::Unknown => PEERS_NS,
+        };
+        usual
+            .saturating_mul(TIMES_USUAL)
+            .max(usual.saturating_add(longer))
+    }
+
+    fn excess(&mut self, told: &[Told]) -> bool {
+        let (Some(usual_ns), of) = (self.usual_ns, self.exchanges.all.exchanges) else {
+            return false;
+        };
+        let least_ns = self.least_ns();
+        let (count, all_ns) = self.exchanges.beyond(least_ns);
+        let slow = told.iter().filter(|t| !t.x.open && t.took_ns() >= least_ns);
+        let sums = slow.fold((0u64, 0u64), |(own, took), t| {
+            (
+                own.saturating_add(t.own_ns),
+                took.saturating_add(t.took_ns()),
+            )
+        });
+        let share = sums.0 as f64 / sums.1.max(1) as f64;
+        if (count as f64) < SLOW_SHARE * of as f64 || count == 0 || share < 0.5 {
+            return false;
+        }
+        let longer = all_ns.saturating_sub(count.saturating_mul(usual_ns));
+        self.rule = Rule::Excess;
+        (self.count, self.lost_ns) = (count, (longer as f64 * share) as u64);
+        true
+    }
+
+    fn stalled(&mut self, told: &[Told]) -> bool {
+        let stalled = told.iter().any(|t| unserved_ns(&t.x) >= STALL_NS);
+        if stalled {
+            self.rule = Rule::Stalled;
+        }
+        stalled
+    }
+
+    fn kept(&mut self, told: &[Told]) -> bool {
+        let all = &self.exchanges.all;
+        let Some((keeper, kept_ns)) = self.keeper(told) else {
+            return false;
+        };
+        let each_ns = kept_ns / all.exchanges.max(1);
+        let most = kept_ns.saturating_mul(2) >= all.think_ns && all.think_ns > 0;
+        if !most || each_ns < KEPT_NS {
+            return false;
+        }
+        self.rule = Rule::Kept(keeper);
+        (self.count, self.lost_ns) = (all.exchanges, kept_ns);
+        true
+    }
+
+    /// What kept threads longest, and for how long in all exchanges together, ns.
+    fn keeper(&self, told: &[Told]) -> Option<(Keeper, u64)> {
+        let all = &self.exchanges.all;
+        let mut kept: BTreeMap<&str, (Keeper, u64)> = BTreeMap::new();
+        let (mut thought, mut each) = (0u64, Vec::new());
+        for t in told.iter().filter(|t| !t.x.open) {
+            thought = thought.saturating_add(t.x.think_ns);
+            each.push(t.took_ns());
+            let tid = t.x.tid.filter(|_| t.x.think_alone_ns > 0);
+            let waits = tid.map(|tid| self.story.waits_of(tid, t.x.began_ns, t.end_ns()));
+            for wait in waits.into_iter().flatten() {
+                let keeper = match (wait.syscall.as_deref(), &*wait.state) {
+                    (_, "T" | "t") => Keeper::Stopped,
+                    (Some("futex"), _) => Keeper::Lock,
+                    _ => continue,
+                };
+                let sum = kept.entry(keeper.name()).or_insert((keeper, 0));
+                sum.1 = sum.1.saturating_add(wait.waited_ns.min(t.x.think_ns));
+            }
+        }
+        // The slowest stand for all where all are like them.
+        each.sort_unstable();
+        let median = each.get(each.len() / 2).copied().unwrap_or(0);
+        let typical = median <= self.usual_ns.unwrap_or(0).saturating_mul(TYPICAL);
+        let stand_for = match typical && thought > 0 {
+            true => (all.think_ns as f64 / thought as f64).max(1.0),
+            false => 1.0,
+        };
+        let waited = kept.into_values();
+        let waited = waited.map(|(keeper, ns)| (keeper, (ns as f64 * stand_for) as u64));
+        let runnable = std::iter::once((Keeper::Runqueue, all.think_runqueue_ns));
+        waited.chain(runnable).max_by_key(|(_, ns)| *ns)
+    }
+
+    /// Whether most of what its slow exchanges were thought about is told by threads that did nothing else.
+    pub(crate) fn is_known(&self) -> bool {
+        let sum = |of: fn(&Told) -> u64| self.slow.iter().map(of).fold(0, u64::saturating_add);
+        sum(Told::known_ns).saturating_mul(2) >= sum(|t| t.own_ns)
+    }
+
+    /// Time of the slow ones that are told, ns: their own, and all.
+    pub(crate) fn own_and_all_ns(&self) -> (u64, u64) {
+        let sum = |of: fn(&Told) -> u64| self.slow.iter().map(of).fold(0, u64::saturating_add);
+        (sum(|t| t.own_ns), sum(Told::took_ns))
+    }
+
+    /// How long a slow one takes on average, ns; of those that are open, so far.
+    pub(crate) fn each_ns(&self) -> u64 {
+        let longer = self.lost_ns / self.count.max(1);
+        match self.rule {
+            Rule::Excess => longer.saturating_add(self.usual_ns.unwrap_or(0)),
+            _ => self.slow.first().map_or(0, Told::took_ns),
+        }
+    }
+
+    /// What it cost: the caller's time, where the caller is here.
+    pub(crate) fn lost(&self) -> Lost {
+        let mut lost = Lost::unknown();
+        let (mut left, usual) = (self.lost_ns, self.usual_ns.unwrap_or(0));
+        for t in &self.slow {
+            let Some(conn) = t.end.and_then(|id| self.story.conn(id)) else {
+                continue;
+            };
+            let less = if self.rule == Rule::Excess { usual } else { 0 };
+            let own = t.own_ns.saturating_sub(less).min(left);
+            left -= own;
+            let server = self.exchanges.role() == Role::Server;
+            let peer = conn.peer.and_then(|id| self.story.conn(id));
+            match peer.filter(|_| server) {
+                Some(caller) => lost.add(caller, State::Awaiting, own),
+                None if server => lost.add(conn, part(&t.x), own),
+                None => lost.add(conn, State::Awaiting, own),
+            }
+        }
+        let connections: AHashSet<_> = self.slow.iter().map(|t| t.x.remote_port).collect();
+        let stalled = self.slow.iter().map(|t| unserved_ns(&t.x)).max();
+        let all = &self.exchanges.all;
+        lost.and(Lost::elsewhere(left)).of_exchanges(OfExchanges {
+            slow: self.count,
+            of: all.exchanges.max(self.count),
+            connections: connections.len() as u64,
+            lost_ns: self.lost_ns,
+            whole_ns: analysis::account::exchanged_ns(all).max(self.lost_ns),
+            stalled_ns: stalled.filter(|_| self.rule == Rule::Stalled).unwrap_or(0),
+        })
+    }
+
+    /// The place: its rivals are asked about it by its exchanges, and by the ends that were slow.
+    pub(crate) fn place(&self) -> Place {
+        let own = self.slow.iter().filter_map(|t| t.end);
+        let peers = own.clone().filter_map(|id| self.story.conn(id)?.peer);
+        let ids: AHashSet<ConnId> = own.clone().chain(peers).collect();
+        let mut ids: Vec<ConnId> = ids.into_iter().collect();
+        ids.sort_unstable();
+        let mut pids: Vec<u32> = self.slow.iter().filter_map(|t| t.x.pid).collect();
+        pids.sort_unstable();
+        pids.dedup();
+        Place::Service {
+            key: self.exchanges.service,
+            listener: self.listener,
+            pids,
+            ids,
+        }
+    }
+
+    /// What it cost, in a sentence.
+    pub(crate) fn cost(&self) -> String {
+        let of = self.exchanges.all.exchanges.max(self.count);
+        let slow = Quantity::count(self.count);
+        let (of, lost) = (Quantity::of(of, "request"), Quantity::ns(self.lost_ns));
+        match self.rule {
+            Rule::Excess => {
+                format!("{slow} of {of} took {lost} longer than half of them do, all together.")
+            }
+            Rule::Kept(keeper) => {
+                format!(
+                    "The threads of {of} were {} for {lost}, all together.",
+                    keeper.name()
+                )
+            }
+            Rule::Stalled | Rule::Asked => {
+                format!("{slow} of {of}: {lost} of waiting, all together.")
+            }
+        }
+    }
+
+    /// How many there were, and how long they took.
+    pub(crate) fn requests(&self) -> Step {
+        let all = &self.exchanges;
+        let answered = Quantity::of(all.all.exchanges, "request").rows(all.busiest);
+        let quantile = |s: f64| Quantity::ns((s * 1e9) as u64);
+        match all.response().filter(|_| all.all.exchanges >= FEW) {
+            Some(p) => say!(
+                "Answered {answered}: half within {p50_ms}, 99 in 100 within {p99_ms}.",
+                answered,
+                p50_ms = quantile(p.p50_s),
+                p99_ms = quantile(p.p99_s)
+            ),
+            None => say!("Answered {answered}.", answered),
+        }
+    }
+
+    /// When the first of the slow ones that are told began.
+    pub(crate) fn since(&self) -> Since {
+        let began = self.slow.iter().map(|t| t.x.began_ns).min();
+        let at = began.unwrap_or(self.story.start_ns);
+        let kind = match at < self.story.start_ns {
+            true => Began::Before,
+            false => Began::Seen,
+        };
+        Since::at(self.story, at, kind)
+    }
+
+    /// Rows of the exchanges that are told.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = RowRef> + '_ {
+        self.slow.iter().map(|t| t.row)
+    }
+
+    /// Whether a connection of it is still open: an exchange under way may yet be answered.
+    pub(crate) fn is_open(&self) -> bool {
+        let first = self.slow.first();
+        let conn = first.and_then(|t| self.story.conn(t.end?));
+        let stands = conn.is_none_or(|c| c.outcome == Outcome::Open);
+        stands && first.is_some_and(|t| t.x.open)
+    }
+}
+
+impl Keeper {
+    /// What a thread is that is kept so.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Keeper::Runqueue => "waiting for a CPU",
+            Keeper::Lock => "waiting for a lock (futex)",
+            Keeper::Stopped => "stopped (SIGSTOP or a debugger)",
+        }
+    }
+}
+
+/// The state of the account in which most of a server's exchange was.
+fn part(x: &Exchange) -> State {
+    let parts = [
+        (x.think_ns, State::Owing),
+        (x.unread_ns, State::Unread),
+        (x.accept_ns, State::Unaccepted),
+    ];
+    let longest = parts.into_iter().max_by_key(|(ns, _)| *ns);
+    longest.map_or(State::Owing, |(_, state)| state)
+}
+
+/// How long a request waited to be accepted and read, ns.
+fn unserved_ns(x: &Exchange) -> u64 {
+    x.accept_ns.saturating_add(x.unread_ns)
+}

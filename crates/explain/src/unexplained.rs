@@ -1,0 +1,236 @@
+//! What is left of the trouble of each service that no finding and no note claims.
+
+use std::collections::BTreeMap;
+
+use ahash::{AHashMap, AHashSet};
+use analysis::account::{self, Role, Service, ServiceKey, Spent, State};
+use analysis::words::rounded;
+use analysis::{Conn, Endpoint, Netns, Story};
+use serde::{Deserialize, Serialize};
+
+use crate::finding::Finding;
+use crate::lost::{End, claimed_once, end};
+
+/// States in which somebody waits for TCP, for a window or a buffer: neither idle, nor a round trip, nor the time
+/// of an application, which the account tells and needs no cause.
+const TROUBLED: [State; 4] = [
+    State::Connecting,
+    State::SendBuffer,
+    State::PeerWindow,
+    State::Repair,
+];
+/// Less than the time between two samples is no more than one of them happened to see, ns.
+const LEAST_NS: u64 = 1_000_000_000;
+/// What is claimed of the other end is the same time as seen from there, where it is so much of this one's: of one
+/// the kernel counts it, of the other samples tell it.
+const SAME_TIME: f64 = 0.5;
+/// A smaller share of the time that a service was not idle is within the error of a hundred samples.
+const LEAST_SHARE: f64 = 0.05;
+
+/// Trouble of one service that nothing explains.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename = "unexplained")]
+#[non_exhaustive]
+pub struct Unexplained {
+    /// Network namespace of the ends.
+    pub netns: Netns,
+    /// Whether the ends answer or ask.
+    pub role: Role,
+    /// Where it listens; of ends that ask: where they connect to.
+    pub at: Endpoint,
+    /// A process that holds the listener, or that connects; null when none is known.
+    pub pid: Option<u32>,
+    /// Its command name.
+    pub comm: Option<String>,
+    /// Time in which the service was not idle, s.
+    pub awake_s: f64,
+    /// Of that, time in trouble: connecting beyond a round trip, in wait for a window or a buffer, repairing
+    /// losses; s.
+    pub troubled_s: f64,
+    /// Of that, what findings and notes claim, each moment once, s.
+    pub claimed_s: f64,
+    /// Of that, what nothing claims, s.
+    pub unexplained_s: f64,
+    /// The same by state, s.
+    pub spent_s: Spent,
+}
+
+/// What findings and notes explain.
+struct Explained {
+    /// The moments that they claim.
+    claims: AHashMap<(End, State), u64>,
+    /// Ends that lost time, also while another one's outage is counted.
+    ends: AHashSet<End>,
+    /// Where connects to are delayed or fail.
+    to: AHashSet<(u32, Endpoint)>,
+}
+
+impl Explained {
+    fn by(claiming: &[&Finding]) -> Explained {
+        let claims = claimed_once(claiming.iter().map(|f| &f.lost_s));
+        let ends: AHashSet<End> = claiming.iter().flat_map(|f| f.lost_s.ends()).collect();
+        let state_of = |end: &&End| {
+            let connecting = claims.contains_key(&(**end, State::Connecting));
+            connecting
+                || !State::ALL
+                    .iter()
+                    .any(|state| claims.contains_key(&(**end, *state)))
+        };
+        let to = ends
+            .iter()
+            .filter(state_of)
+            .map(|(netns, _, remote, _)| (*netns, *remote));
+        Explained {
+            to: to.collect(),
+            claims,
+            ends,
+        }
+    }
+
+    /// Whether a connect is of those that are told of: one that is under way when the recording ends is of its
+    /// neighbours'.
+    fn is_told(&self, story: &Story, conn: &Conn) -> bool {
+        let peer = conn.peer.and_then(|id| story.conn(id));
+        let here = [Some(conn), peer].into_iter().flatten();
+        let under_way = conn.established_ns.is_none() && conn.ended_ns.is_none();
+        here.into_iter().any(|c| self.ends.contains(&end(c)))
+            || under_way && self.to.contains(&(conn.netns, conn.remote))
+    }
+}
+
+/// Of one service, as it comes together; ns.
+#[derive(Default)]
+struct Sums {
+    awake: u64,
+    troubled: u64,
+    left: Spent,
+}
+
+/// What is left, the most first, of the services that are told.
+pub(crate) fn unexplained(
+    story: &Story,
+    told: &[Service],
+    claiming: &[&Finding],
+) -> Vec<Unexplained> {
+    let explained = Explained::by(claiming);
+    let mut services: BTreeMap<ServiceKey, Sums> = BTreeMap::new();
+    for conn in &story.conns {
+        let sums = services.entry(account::service(story, conn)).or_default();
+        sums.add(story, conn, &explained);
+    }
+    let mut all: Vec<(u64, Unexplained)> = told
+        .iter()
+        .filter_map(|service| {
+            let key = (service.netns.inode, service.role, service.at);
+            let sums = services.get(&key)?;
+            let untold = elsewhere_ns(service, claiming);
+            let left = sums.left.total().saturating_sub(untold);
+            let is_much = left >= LEAST_NS && left as f64 >= LEAST_SHARE * sums.awake as f64;
+            is_much.then(|| (left, sums.told(service, left)))
+        })
+        .collect();
+    all.sort_by_key(|(left, _)| std::cmp::Reverse(*left));
+    all.into_iter().map(|(_, told)| told).collect()
+}
+
+/// What findings at a service claim of ends that they cannot name, ns.
+fn elsewhere_ns(service: &Service, claiming: &[&Finding]) -> u64 {
+    let at = service.at.to_string();
+    let here = claiming
+        .iter()
+        .filter(|f| f.scope.netns.inode == service.netns.inode && f.scope.listener == at);
+    here.map(|f| f.lost_s.elsewhere_ns())
+        .fold(0, u64::saturating_add)
+}
+
+impl Sums {
+    fn add(&mut self, story: &Story, conn: &Conn, explained: &Explained) {
+        let claims = &explained.claims;
+        let spent = account::of_end(story, conn);
+        self.awake = self.awake.saturating_add(spent.awake());
+        // Where both ends are here a finding claims the time of one of them.
+        let peer = conn.peer.and_then(|id| story.conn(id)).map(end);
+        let theirs = State::ALL
+            .into_iter()
+            .filter_map(|state| claims.get(&(peer?, state)));
+        let mut theirs = theirs.copied().fold(0, u64::saturating_add);
+        let troubled = TROUBLED.map(|state| spent.of(state));
+        let troubled = troubled.into_iter().fold(0, u64::saturating_add);
+        if theirs as f64 >= SAME_TIME * troubled as f64 {
+            theirs = troubled;
+        }
+        for state in TROUBLED {
+            let mut ns = spent.of(state);
+            if state == State::Connecting {
+                ns = ns.saturating_sub(u64::from(conn.rtt_us) * 1_000);
+            }
+            self.troubled = self.troubled.saturating_add(ns);
+            let claimed = claims.get(&(end(conn), state)).copied().unwrap_or(0);
+            let told = state == State::Connecting && explained.is_told(story, conn);
+            let own = if told { ns } else { claimed };
+            let left = ns.saturating_sub(own);
+            let claimed = left.min(theirs);
+            theirs -= claimed;
+            self.left.add(state, left - claimed);
+        }
+    }
+
+    fn told(&self, service: &Service, left: u64) -> Unexplained {
+        let s = |ns: u64| rounded(ns as f64 / 1e9);
+        Unexplained {
+            netns: service.netns.clone(),
+            role: service.role,
+            at: service.at,
+            pid: service.pid,
+            comm: service.comm.clone(),
+            awake_s: s(self.awake),
+            troubled_s: s(self.troubled),
+            claimed_s: s(self.troubled.saturating_sub(left)),
+            unexplained_s: s(left),
+            spent_s: self.left,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Options, explain, explain_with};
+    use synth::cases;
+
+    #[test]
+    fn what_a_finding_claims_is_explained_and_else_it_is_told() {
+        let written = cases::slow_reader().write().expect("writes");
+        let explained = explain(&written.recording).expect("reads");
+        assert_eq!(explained.findings.len(), 1);
+        assert!(
+            explained.unexplained.is_empty(),
+            "{:?}",
+            explained.unexplained
+        );
+        // The same without the cause that claims it.
+        let options = Options::only("path-loss").expect("it is one");
+        let explained = explain_with(&written.recording, &options).expect("reads");
+        let left = explained
+            .unexplained
+            .first()
+            .expect("the wait for the window");
+        assert!(
+            left.unexplained_s >= 1.0 && left.claimed_s == 0.0,
+            "{left:?}"
+        );
+        assert!(left.unexplained_s <= left.troubled_s && left.troubled_s <= left.awake_s);
+    }
+
+    #[test]
+    fn a_healthy_host_has_nothing_unexplained() {
+        for f in [cases::churn(), cases::bulk()] {
+            let explained = explain(&f.write().expect("writes")).expect("reads");
+            assert!(
+                explained.unexplained.is_empty(),
+                "{:?}",
+                explained.unexplained
+            );
+        }
+    }
+}
