@@ -80,6 +80,6 @@ pub use structures::Structures;
 pub use sums::Sums;
 pub use tally::Tally;
 pub use threads::{Thread, Threads};
-pub use transfers::{Dropped, Resends, SLOTS, Transfer, Transfers};
+pub use transfers::{Dropped, Resends, SLOTS, Transfer, Transfers, is_firewall};
 pub use troubles::{Trouble, Troubles};
 pub use waits::{Arrival, Waited, Waits};

@@ -5,6 +5,7 @@ use recording::tables::{Event, Socket};
 use recording::{RetransmitKind, RowRef, Text};
 
 use super::conn::{Conn, ConnId};
+use super::flags::opens;
 use super::flow::BULK_BYTES;
 use super::fold::Moved;
 use super::place::Endpoint;
@@ -25,6 +26,14 @@ const PEAK_US: u64 = 100_000;
 const LONGEST_US: u64 = 1 << 40;
 /// What is received comes in segments of at least so many bytes, for all that is known (RFC 9293, 3.7.1).
 const LEAST_MSS: u32 = 536;
+/// The kernel's reasons for what a firewall drops.
+const FIREWALLS: &[&str] = &[
+    "NETFILTER_DROP",
+    "TC_INGRESS",
+    "TC_EGRESS",
+    "XDP",
+    "BPF_CGROUP_EGRESS",
+];
 /// Parts of the recording in which losses are looked for.
 pub const SLOTS: u32 = 32;
 
@@ -50,6 +59,8 @@ pub struct Dropped {
     pub by_qdisc: u64,
     /// By anything else that is not TCP's own choice.
     pub otherwise: u64,
+    /// Of these by a firewall, other than packets that open a connection.
+    pub by_firewall: u64,
     /// The kernel's reason of the first.
     pub reason: Option<Text>,
     /// The function that dropped it.
@@ -291,8 +302,15 @@ impl Transfers {
         } else {
             if dropped.by_qdisc + dropped.otherwise == 0 {
                 dropped.reason = row.reason.clone();
+                dropped.location = row.location.clone();
             }
             dropped.otherwise += 1;
+            if is_firewall(reason) && !opens(row.flags) {
+                dropped.by_firewall += 1;
+            }
+            if dropped.by_qdisc == 0 {
+                keep(&mut dropped.rows, at);
+            }
         }
     }
 
@@ -316,6 +334,11 @@ impl Transfers {
         self.drops.get(&(conn.netns, conn.local, conn.remote))
     }
 
+    /// What was dropped, by the namespace that did, and the packets' source and destination.
+    pub fn all_dropped(&self) -> impl Iterator<Item = (&(u32, Endpoint, Endpoint), &Dropped)> {
+        self.drops.iter()
+    }
+
     /// How many packets of this end were dropped on this host, wherever.
     pub fn dropped(&self, conn: &Conn) -> u64 {
         let dropped = self.anywhere.get(&(conn.local, conn.remote));
@@ -336,6 +359,11 @@ impl Transfers {
 /// Whether a reason is that of a queueing discipline: `QDISC_DROP`, `QDISC_OVERLIMIT` …
 fn is_qdisc(reason: &str) -> bool {
     reason.starts_with("QDISC_")
+}
+
+/// Whether a reason is that of a firewall: netfilter, and programs of tc, XDP and cgroups.
+pub fn is_firewall(reason: &str) -> bool {
+    FIREWALLS.contains(&reason)
 }
 
 fn keep(rows: &mut Vec<RowRef>, at: RowRef) {

@@ -219,7 +219,7 @@ pub enum Change {
         /// Address and port where it listens.
         listener: String,
     },
-    /// Make whoever answers connections with resets let them pass.
+    /// Make whoever drops the packets of connections, or answers them with resets, let them pass.
     PassPackets {
         /// Inode of the namespace of the firewall; null when it is not on this host.
         netns: Option<u32>,

@@ -23,7 +23,10 @@ fn findings_come_first_and_the_summary_last() {
         .iter()
         .map(|o| o["type"].as_str().expect("text"))
         .collect();
-    assert_eq!(types, ["finding", "account", "account", "unexplained", "summary"]);
+    assert_eq!(
+        types,
+        ["finding", "account", "account", "unexplained", "summary"]
+    );
     let finding = &objects[0];
     assert_eq!(finding["cause"], "syn-cookie-options-lost");
     assert_eq!(finding["scope"]["pid"], 812);

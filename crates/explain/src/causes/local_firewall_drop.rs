@@ -1,4 +1,6 @@
-//! C08: a firewall of this host drops SYNs.
+//! C08: a firewall of this host drops SYNs, or packets of established connections.
+
+mod established;
 
 use analysis::words::{count, percent};
 
@@ -9,11 +11,11 @@ use crate::vocabulary::*;
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::LOCAL_FIREWALL_DROP,
     number: "C08",
-    title: "a firewall of this host drops SYNs",
+    title: "a firewall of this host drops packets",
     page: include_str!("local_firewall_drop.md"),
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::Drops]],
-    seen_from: "10 dropped SYNs",
+    seen_from: "3 dropped SYNs; 20 packets of established connections, 0.1 %",
     rivals: &[
         Id::ACCEPT_QUEUE_OVERFLOW,
         Id::SYN_QUEUE_OVERFLOW,
@@ -24,8 +26,16 @@ pub(crate) const CAUSE: Cause = Cause {
     explains: &[],
     no: Some(no),
     symptom: Some(Symptom::Connects),
-    find: |story| places(story).iter().filter_map(judge).collect(),
+    find: |story| {
+        let connects = places(story);
+        let mut found: Vec<Finding> = connects.iter().filter_map(judge).collect();
+        found.extend(established::findings(story));
+        found
+    },
 };
+
+/// Each drop is the kernel's own word: a few connects that waited for one are told, and `matters` decides.
+const MIN_SEEN: u64 = 3;
 
 /// Most of what a firewall dropped, the table of tracked connections says that it dropped.
 fn is_tracking(place: &UnansweredSyns) -> bool {
@@ -77,7 +87,7 @@ fn no_syn_dropped(place: &UnansweredSyns) -> Option<Step> {
             firewall_dropped
         ));
     }
-    (dropped < MIN_LOST).then(|| {
+    (dropped < MIN_SEEN).then(|| {
         say!(
             "a firewall of this host dropped {firewall_dropped} to it",
             firewall_dropped
@@ -106,10 +116,10 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
     let clients = story.all(&place.clients);
     let refused = clients.filter(|(_, c)| c.refused.is_some()).count() as u64;
     let answered = place.is_rejected() || refused.saturating_mul(2) >= lost;
-    if lost < MIN_LOST || is_tracking(place) || answered {
+    if lost < MIN_SEEN || is_tracking(place) || answered {
         return None;
     }
-    let clients_here = place.times.delayed.len() as u64 >= MIN_LOST;
+    let clients_here = place.times.delayed.len() as u64 >= MIN_SEEN;
     if !clients_here && !by_turns(place) {
         return None;
     }
@@ -132,6 +142,7 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
             format!("Let the firewall pass SYNs to {at}, or raise its limit."),
         ])
         .affects(place.impact(lost, passed), place.times.lost(story, lost))
+        .if_asked(place.times.delayed_ids().to_vec(), false)
         .because("the kernel says that its firewall dropped the SYNs, and where")
         .at_most_if(
             Level::Medium,

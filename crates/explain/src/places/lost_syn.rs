@@ -68,6 +68,11 @@ impl ConnectTimes {
         ConnectTimes::of_clients(here.story, &here.listener.clients, late_acks)
     }
 
+    /// The connects that were delayed.
+    pub(crate) fn delayed_ids(&self) -> &[ConnId] {
+        &self.ids
+    }
+
     /// The same of some clients, where so many last ACKs were dropped.
     pub(crate) fn of_clients(story: &Story, clients: &[ConnId], late_acks: u64) -> ConnectTimes {
         let mut times = ConnectTimes::default();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use ahash::AHashMap;
 use analysis::words::{count, list, percent, plural};
-use analysis::{Conn, ConnId, Endpoint, Group, Listener, Outcome, Side, Story, What};
+use analysis::{Conn, ConnId, Endpoint, Group, Listener, Outcome, Side, Story, What, is_firewall};
 use recording::{RowRef, SourceName, counter};
 
 use crate::finding::{Check, Impact, Role, Scope, Step};
@@ -20,14 +20,6 @@ pub(crate) const MIN_LOST: u64 = 10;
 const ICMP_RATION: u64 = 20;
 /// Places looked at one by one.
 const MAX_PLACES: usize = 65_536;
-/// The kernel's reasons for what a firewall drops: netfilter, and programs of tc, XDP and cgroups.
-const FIREWALLS: &[&str] = &[
-    "NETFILTER_DROP",
-    "TC_INGRESS",
-    "TC_EGRESS",
-    "XDP",
-    "BPF_CGROUP_EGRESS",
-];
 
 /// Whether the function that dropped it walks the rules of a chain, as newer kernels tell.
 fn by_rule(group: &Group) -> bool {
@@ -208,7 +200,7 @@ impl<'a> UnansweredSyns<'a> {
     /// The groups that a firewall dropped.
     pub(crate) fn firewalled(&self) -> impl Iterator<Item = &'a Group> + Clone + '_ {
         let groups = self.dropped.iter().copied();
-        groups.filter(|g| FIREWALLS.iter().any(|f| g.is_for(f)))
+        groups.filter(|g| g.reason.as_deref().is_some_and(is_firewall))
     }
 
     /// Some of their rows.

@@ -42,6 +42,7 @@ const ALL: &[(&str, &str)] = &[
     scenario!("delayed-requests"),
     scenario!("delayed-requests-exponential"),
     scenario!("firewall-drops-syn"),
+    scenario!("firewall-drops-data"),
     scenario!("path-drops-syn"),
     scenario!("conntrack-full"),
     scenario!("healthy-busy"),

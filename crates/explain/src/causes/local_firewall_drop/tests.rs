@@ -1,11 +1,11 @@
 //! C08 is named when clients suffer from a rule here, and not for strangers that it keeps out.
 
-use recording::EventKind;
 use recording::tables::Event;
+use recording::{EventKind, RetransmitKind};
 
-use crate::causes::testing::{found, only, ruled_out};
-use crate::{Change, Level};
-use synth::{CLIENT, Dial, Fate, Fixture, Listen, SERVER, START_NS, cases, place};
+use crate::causes::testing::{found, number, only, ruled_out};
+use crate::{Change, Level, Number};
+use synth::{CLIENT, Dial, Fate, Fixture, Flow, Listen, SERVER, START_NS, cases, place};
 
 const ID: &str = "local-firewall-drop";
 
@@ -129,4 +129,29 @@ fn a_client_that_gave_up_counts() {
     let f = only(&f, ID);
     assert_eq!(f.impact.affected, 50);
     assert!(f.arithmetic[0].agrees, "{:?}", f.arithmetic);
+}
+
+#[test]
+fn packets_of_established_connections_are_told_with_the_rules_that_drop_them() {
+    let mut recording = Fixture::new();
+    recording.listen(Listen::default());
+    recording.flow(Flow {
+        again: vec![(RetransmitKind::Fast, 20_000); 3],
+        dropped: 3,
+        ..Flow::default()
+    });
+    let events = recording.events.iter_mut();
+    for event in events.filter(|e| e.kind == EventKind::Drop) {
+        event.reason = Some("NETFILTER_DROP".into());
+        event.location = Some("nft_do_chain".into());
+    }
+    let f = only(&recording, ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert!(f.title.contains("packets of connections to"), "{}", f.title);
+    assert_eq!(number(&f, "dropped"), &Number::Count(8 * 3));
+    assert!(
+        f.evidence[0]
+            .says
+            .contains("NETFILTER_DROP in nft_do_chain")
+    );
 }

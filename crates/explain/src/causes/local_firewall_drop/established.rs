@@ -1,0 +1,193 @@
+//! A firewall of this host drops packets of connections that are established: of a rate limit, or what
+//! connection tracking calls invalid.
+
+use std::collections::BTreeMap;
+
+use analysis::account;
+use analysis::{Dropped, is_firewall};
+
+use super::CAUSE;
+use crate::finding::RuledOut;
+use crate::places::losses::Losses;
+use crate::places::path::{End, ends, limited, sample_rows, senders};
+use crate::vocabulary::*;
+
+/// Fewer are what is late for a connection that has gone.
+const MIN_DROPS: u64 = 20;
+/// From here on losses govern the rate of a path of 10 ms or more (Mathis: 40 segments in flight).
+const MIN_SHARE: f64 = 0.001;
+
+/// What one firewall dropped of the connections of one service.
+struct Walled<'a> {
+    story: &'a Story,
+    /// Whose rules they are.
+    netns: u32,
+    at: Endpoint,
+    /// Those whose packets it dropped.
+    ends: Vec<End<'a>>,
+    dropped: Vec<&'a Dropped>,
+}
+
+pub(super) fn findings(story: &Story) -> Vec<Finding> {
+    places(story).iter().filter_map(judge).collect()
+}
+
+fn places(story: &Story) -> Vec<Walled<'_>> {
+    let mut by_ends: BTreeMap<(Endpoint, Endpoint), Vec<(u32, &Dropped)>> = BTreeMap::new();
+    for ((netns, from, to), dropped) in story.transfers.all_dropped() {
+        if dropped.by_firewall > 0 {
+            by_ends
+                .entry((*from, *to))
+                .or_default()
+                .push((*netns, dropped));
+        }
+    }
+    let mut places: BTreeMap<(u32, Endpoint), Walled> = BTreeMap::new();
+    for end in ends(story) {
+        let way = (end.conn.local, end.conn.remote);
+        for (netns, dropped) in by_ends.get(&way).into_iter().flatten() {
+            let (_, _, at) = account::service(story, end.conn);
+            let walled = places.entry((*netns, at)).or_insert_with(|| Walled {
+                story,
+                netns: *netns,
+                at,
+                ends: Vec::new(),
+                dropped: Vec::new(),
+            });
+            walled.ends.push(end);
+            walled.dropped.push(dropped);
+        }
+    }
+    places.into_values().collect()
+}
+
+fn judge(walled: &Walled) -> Option<Finding> {
+    let Walled { story, at, .. } = walled;
+    let losses = Losses::of(story, walled.ends.clone());
+    let dropped: u64 = walled.dropped.iter().map(|d| d.by_firewall).sum();
+    // One frame that is dropped may be several segments (GRO).
+    let lost = losses.lost.max(dropped);
+    let share = lost as f64 / losses.segments.max(1) as f64;
+    if dropped < MIN_DROPS || share < MIN_SHARE || losses.are_elsewhere() {
+        return None;
+    }
+    let rules = story.netns(walled.netns);
+    let rules_of = namespace(&rules);
+    let first = walled.ends.first()?;
+    let scope = Scope {
+        listener: at.to_string(),
+        ..senders(
+            story,
+            first.conn.netns,
+            &walled.ends,
+            Some(format!("firewall of {rules_of}")),
+        )
+    };
+    let packets = Quantity::of(dropped, "packet");
+    let (affected, share) = (walled.ends.len() as u64, Quantity::share(share));
+    let impact = Impact::of(
+        affected,
+        affected,
+        "connections",
+        format!(
+            "{} had packets dropped by a firewall, and retransmitted {}.",
+            Quantity::of(affected, "connection"),
+            Quantity::of(losses.lost, "segment")
+        ),
+    );
+    let case = Case::new(story, CAUSE, scope)
+        .rules_out(walled.ruled_out(&losses, dropped))
+        .title([
+            format!(
+                "A firewall here drops packets of connections to {at}: {packets}, {share} was lost."
+            ),
+            format!("A firewall here drops packets of connections to {at}: {packets}."),
+        ])
+        .fix([
+            format!("Let the rules of {rules_of} pass established connections to {at}."),
+            format!("Let the firewall pass established connections to {at}."),
+        ])
+        .affects(
+            impact,
+            limited(story, &losses.suffering).happened(losses.lost, losses.segments),
+        )
+        .because(
+            "the kernel says that its firewall dropped the packets, of which connection, and where",
+        )
+        .steps([walled.dropped_step(dropped), losses.retransmitted()])
+        .checks([at_least(
+            "segments retransmitted ≥ packets that the firewall dropped",
+            dropped,
+            losses.lost,
+            "segments",
+        )])
+        .advise([walled.advice(&rules)]);
+    Some(case.verify(format!(
+        "`tcpwhy trace drops` shows no packet for {at}, and `nstat -az TcpRetransSegs` stands still while \
+         data moves."
+    )))
+}
+
+impl Walled<'_> {
+    fn ruled_out(&self, losses: &Losses, dropped: u64) -> [RuledOut; 2] {
+        let by_qdisc: u64 = self.dropped.iter().map(|d| d.by_qdisc).sum();
+        [
+            RuledOut::by(
+                Id::PATH_LOSS,
+                say!(
+                    "of {lost} that were lost this host's firewall dropped {dropped}, some of them several in \
+                     one",
+                    lost = Quantity::of(losses.lost, "segment").rows(sample_rows(&self.ends)),
+                    dropped = Quantity::of(dropped, "packet")
+                ),
+            ),
+            RuledOut::by(
+                Id::QDISC_DROP,
+                say!(
+                    "queueing disciplines of this host dropped {dropped_leaving} of the packets of these \
+                     connections",
+                    dropped_leaving = Quantity::count(by_qdisc)
+                ),
+            ),
+        ]
+    }
+
+    fn dropped_step(&self, dropped: u64) -> Step {
+        let by_firewall = |d: &&&Dropped| d.reason.as_deref().is_some_and(is_firewall);
+        let first = self.dropped.iter().find(by_firewall);
+        let reason = first.and_then(|d| d.reason.as_deref()).unwrap_or("a rule");
+        let location = first.and_then(|d| d.location.as_deref());
+        let location = location.map_or(String::new(), |l| format!(" in {l}"));
+        let rows = self.dropped.iter().flat_map(|d| d.rows.iter().copied());
+        let rules = namespace(&self.story.netns(self.netns));
+        say!(
+            "{dropped} of {connections} were dropped in {rules}, reason {reason}{location}.",
+            dropped = Quantity::of(dropped, "packet").rows(rows.take(SHOWN_ROWS)),
+            connections =
+                Quantity::of(self.ends.len() as u64, "connection").rows(sample_rows(&self.ends))
+        )
+    }
+
+    fn advice(&self, rules: &Netns) -> Advice {
+        let at = self.at;
+        Advice::to(format!(
+            "Find the rule that drops packets for port {}: a rate limit, or one for state INVALID; let \
+             established connections pass before it.",
+            at.port
+        ))
+        .by(command_in(rules, "nft -a list ruleset"))
+        .at(format!(
+            "{}; `iptables-save -c` where rules were made by iptables, whose counters show which one drops",
+            namespace(rules)
+        ))
+        .risk(
+            "Whatever the limit kept out comes in. Segments outside the window that pass are answered by \
+             TCP itself.",
+        )
+        .effect("Nothing of them is retransmitted any more for the firewall's sake.")
+        .change(Change::PassPackets {
+            netns: Some(self.netns),
+            at: at.to_string(),
+        })
+    }
+}
