@@ -3,12 +3,12 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::judge::{Running, cause, judge, judge_fix, truth_of};
+use crate::judge::{Running, cause, judge, judge_account, judge_fix, truth_of};
 use crate::leftovers::clean_leftovers;
 use crate::outcome::{Fix, LinkReport, Outcome, Round, Workload, figures};
-use crate::plant::{Plant, Programs, require_root};
+use crate::plant::{BUDGET, Plant, Programs, require_root};
 use crate::recorder::{Recorded, Recorder, Shelf, diagnose, explanation};
 use crate::scenario::Scenario;
 use crate::shield::Shield;
@@ -94,6 +94,7 @@ pub(crate) fn run_until(options: &RunOptions, stop: Stop) -> Result<Outcome, Err
     let (round, servers) = run.round(&name)?;
     let truth = truth_of(&scenario, &servers);
     let mut why = judge(&scenario, &servers, &round.findings);
+    why.extend(judge_account(&scenario.truth, &servers, &round.accounts));
     let fix = match round.findings.first().filter(|_| options.fix) {
         Some(finding) => {
             let fix = run.fix(finding, &round, &format!("{name}-fixed"))?;
@@ -122,23 +123,44 @@ impl Run<'_> {
         if first {
             self.plant.start_servers(&self.stop)?;
         }
+        let after = Duration::from_secs_f64(self.plant.scenario.record_after_ms / 1e3);
+        let before = match after.is_zero() {
+            true => None,
+            false => Some(self.plant.start_clients()?),
+        };
+        let begins = Instant::now() + after;
+        let is_time = || Ok((Instant::now() >= begins).then_some(()));
+        self.stop.wait("the load to run", after + BUDGET, is_time)?;
         let recorder = self.record(&recording)?;
         if !first {
             self.plant.start_servers(&self.stop)?;
         }
         say(self.loud, "recording while the load runs");
-        let load = self.plant.run_clients(&self.stop)?;
+        let load = match before {
+            Some(running) => self.plant.finish_clients(running, &self.stop)?,
+            None => self.plant.run_clients(&self.stop)?,
+        };
         recorder.finish(&self.stop)?;
         let running = self.running()?;
         let servers = self.plant.stop_servers(&self.stop)?;
         say(self.loud, "explaining the recording");
-        let diagnosis = diagnose(&self.tcpwhy, &recording, &self.stop)?;
+        let mut diagnosis = diagnose(&self.tcpwhy, &recording, &self.stop)?;
+        if self.plant.scenario.neighbours > 0 {
+            // What else happens on the host is not planted.
+            let ours = self.plant.recorded();
+            let is_ours = |f: &serde_json::Value| {
+                let netns = f["scope"]["netns"]["name"].as_str();
+                netns.is_some_and(|name| ours.contains(&name))
+            };
+            diagnosis.findings.retain(is_ours);
+        }
         let explanation = match self.options.explain {
             true => Some(explanation(&self.tcpwhy, &recording, &self.stop)?),
             false => None,
         };
         let round = Round {
             findings: diagnosis.findings,
+            accounts: diagnosis.accounts,
             summary: diagnosis.summary,
             explanation,
             workload: Workload {
@@ -153,8 +175,11 @@ impl Run<'_> {
     }
 
     fn record(&self, recording: &Path) -> Result<Recorder, Error> {
-        let namespaces = self.plant.recorded();
         let scenario = &self.plant.scenario;
+        let namespaces = match scenario.neighbours {
+            0 => self.plant.recorded(),
+            _ => Vec::new(),
+        };
         let clients = scenario.clients.iter().map(|c| (c.after_ms, c.seconds));
         let binders = scenario.binders.iter().map(|b| (b.after_ms, b.seconds));
         let longest = clients
@@ -176,15 +201,16 @@ impl Run<'_> {
         let servers = self.plant.scenario.servers.iter();
         servers
             .map(|spec| {
-                let somaxconn = self.plant.nodes()[&spec.node].sysctl("net.core.somaxconn")?;
+                let netns = &self.plant.nodes()[&spec.node];
+                let somaxconn = netns.sysctl("net.core.somaxconn")?.parse();
                 let pid = self.plant.server_pid(&spec.name).unwrap_or_default();
                 let counted = match &self.plant.scenario.truth.counter {
-                    Some(name) => self.plant.nodes()[&spec.node].counter(name)?,
+                    Some(name) => netns.counter(name)?,
                     None => None,
                 };
                 Ok(Running {
                     counted: counted.is_some_and(|n| n > 0),
-                    ..Running::new(spec, pid, somaxconn.parse().unwrap_or(u32::MAX))
+                    ..Running::new(spec, pid, netns.name(), somaxconn.unwrap_or(u32::MAX))
                 })
             })
             .collect()

@@ -11,6 +11,8 @@ pub(crate) struct Running {
     pub(crate) name: String,
     pub(crate) pid: u32,
     pub(crate) port: u16,
+    /// The name of its namespace: every pod has the same loopback.
+    pub(crate) netns: String,
     /// As the kernel has it: never above `net.core.somaxconn`.
     pub(crate) backlog: u32,
     /// Its node counted what the truth speaks of.
@@ -18,11 +20,12 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn new(spec: &ServerSpec, pid: u32, somaxconn: u32) -> Running {
+    pub(crate) fn new(spec: &ServerSpec, pid: u32, netns: &str, somaxconn: u32) -> Running {
         Running {
             name: spec.name.clone(),
             pid,
             port: spec.port,
+            netns: netns.to_string(),
             backlog: spec.backlog.min(somaxconn),
             counted: false,
         }
@@ -35,6 +38,8 @@ pub(crate) fn judge(scenario: &Scenario, servers: &[Running], findings: &[Value]
     if truth.counter.is_some() {
         return judge_counted(truth, servers, findings);
     }
+    let may = |finding: &&Value| truth.may.iter().any(|may| may == cause(finding));
+    let findings: Vec<&Value> = findings.iter().filter(|f| !may(f)).collect();
     let Some(first) = findings.first() else {
         return match truth.is_healthy() {
             true => Vec::new(),
@@ -42,7 +47,7 @@ pub(crate) fn judge(scenario: &Scenario, servers: &[Running], findings: &[Value]
         };
     };
     if truth.is_healthy() {
-        let found: Vec<&str> = findings.iter().map(cause).collect();
+        let found: Vec<&str> = findings.iter().map(|f| cause(f)).collect();
         return vec![format!(
             "nothing is wrong, and yet it found {}",
             found.join(", ")
@@ -64,11 +69,17 @@ pub(crate) fn judge(scenario: &Scenario, servers: &[Running], findings: &[Value]
     };
     wrong.extend(wrong_names(truth, &first["scope"]));
     wrong.extend(wrong_words(truth, first));
+    wrong.extend(wrong_others(truth, &findings));
     for finding in findings {
-        let blamed = port_of(&finding["scope"]["listener"]);
-        let innocent = servers
-            .iter()
-            .find(|s| Some(s.port) == blamed && truth.server.as_deref() != Some(&s.name));
+        let scope = &finding["scope"];
+        let blamed = port_of(&scope["listener"]);
+        let is_blamed = |s: &&Running| {
+            let listener = scope["listener"].as_str().unwrap_or_default();
+            let elsewhere = listener.starts_with("127.") && scope["netns"]["name"] != *s.netns;
+            Some(s.port) == blamed && !elsewhere
+        };
+        let mut others = servers.iter().filter(is_blamed);
+        let innocent = others.find(|s| truth.server.as_deref() != Some(&s.name));
         wrong.extend(
             innocent.map(|s| format!("{} blames {}, which is well", cause(finding), s.name)),
         );
@@ -150,6 +161,52 @@ fn wrong_scope(truth: &Truth, server: &Running, scope: &Value) -> Vec<String> {
     wrong
 }
 
+/// What else is planted and not found, or found and not planted; and whether what cost more comes first.
+fn wrong_others(truth: &Truth, findings: &[&Value]) -> Vec<String> {
+    let found = |cause_of: &String| findings.iter().any(|f| cause(f) == cause_of);
+    let missing = truth.beside.iter().filter(|beside| !found(beside));
+    let mut wrong: Vec<String> = missing
+        .map(|beside| format!("{beside} is planted too and not found"))
+        .collect();
+    let planted = |f: &Value| cause(f) == truth.cause || truth.beside.iter().any(|b| b == cause(f));
+    let others = findings
+        .iter()
+        .filter(|f| truth.nothing_else && !planted(f));
+    wrong.extend(others.map(|f| format!("found {} too, which is not there", cause(f))));
+    let lost_s = |f: &Value| f["lost_s"].as_f64().unwrap_or(0.0);
+    for pair in findings.windows(2) {
+        if lost_s(pair[0]) < lost_s(pair[1]) {
+            wrong.push(format!(
+                "{} comes before {}, to which more time was lost",
+                cause(pair[0]),
+                cause(pair[1])
+            ));
+        }
+    }
+    wrong
+}
+
+/// What the account of a server's requests has to say, and does not.
+pub(crate) fn judge_account(truth: &Truth, servers: &[Running], accounts: &[Value]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for asked in &truth.account {
+        let port = servers.iter().find(|s| s.name == asked.server);
+        let of_server =
+            |a: &&Value| a["role"] == "server" && port_of(&a["at"]) == port.map(|s| s.port);
+        let requests = accounts.iter().find(of_server).map(|a| &a["requests"]);
+        let part = requests.and_then(|r| r["spent_s"][&asked.part].as_f64());
+        let total = requests.and_then(|r| r["total_s"].as_f64());
+        let share = part.zip(total).map(|(part, total)| part / total);
+        if share.is_none_or(|share| share < asked.least) {
+            wrong.push(format!(
+                "of the time of the requests to {} {} is {share:?}, not at least {}",
+                asked.server, asked.part, asked.least
+            ));
+        }
+    }
+    wrong
+}
+
 /// What the truth says besides of a client, a resource, a function, and the scope does not.
 fn wrong_names(truth: &Truth, scope: &Value) -> Vec<String> {
     let said = |key: &str| scope[key].as_str().unwrap_or("nothing").to_string();
@@ -178,9 +235,13 @@ fn wrong_names(truth: &Truth, scope: &Value) -> Vec<String> {
 /// What the truth says of the evidence and of the impact, and the finding does not.
 fn wrong_words(truth: &Truth, finding: &Value) -> Vec<String> {
     let evidence = finding["evidence"].to_string();
+    let level = finding["confidence"]["level"].as_str().unwrap_or("nothing");
+    let unsure = truth.confidence.iter().filter(|right| *right != level);
+    let unsure = unsure.map(|right| format!("its confidence is {level}; the truth is {right}"));
     let silent = truth.says.iter().filter(|words| !evidence.contains(*words));
     let mut wrong: Vec<String> = silent
         .map(|words| format!("the evidence does not say `{words}`"))
+        .chain(unsure)
         .collect();
     for (figure, [low, high]) in &truth.impact {
         let said = &finding["impact"][figure];
@@ -267,209 +328,4 @@ fn wrong_port(truth: &Truth, scope: &Value) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::outcome::{Change, Round};
-    use serde_json::json;
-
-    fn servers() -> Vec<Running> {
-        let run = |name: &str, pid, port, backlog| Running {
-            name: name.to_string(),
-            pid,
-            port,
-            backlog,
-            counted: false,
-        };
-        vec![run("orders", 10, 7000, 8), run("stock", 11, 7001, 128)]
-    }
-
-    fn verdict(name: &str, findings: &[Value]) -> Vec<String> {
-        judge(&Scenario::load(name, 1).unwrap(), &servers(), findings)
-    }
-
-    fn right() -> Value {
-        json!({
-            "cause": "accept-queue-overflow",
-            "scope": { "listener": "0.0.0.0:7000", "pid": 10, "comm": "orders", "backlog": 8 },
-        })
-    }
-
-    #[test]
-    fn the_truth_passes() {
-        assert_eq!(verdict("accept-queue-overflow", &[right()]), [""; 0]);
-        let mut of_many = right();
-        of_many["scope"]["pid"] = Value::Null;
-        of_many["scope"]["pids"] = json!([9, 10]);
-        assert_eq!(verdict("accept-queue-overflow", &[of_many]), [""; 0]);
-        assert_eq!(verdict("healthy-churn", &[]), [""; 0]);
-        let refused =
-            json!({ "cause": "connection-refused", "scope": { "destination": "198.18.1.2:7009" } });
-        assert_eq!(verdict("refused", &[refused]), [""; 0]);
-    }
-
-    #[test]
-    fn a_client_a_resource_and_a_function_are_looked_at() {
-        let mut found = json!({
-            "cause": "lookup-table-growth",
-            "scope": { "listener": "", "resource": "ehash", "function": "__inet_lookup_established" },
-        });
-        assert_eq!(
-            verdict("growing-table", std::slice::from_ref(&found)),
-            [""; 0]
-        );
-        found["scope"]["function"] = json!("nft_do_chain");
-        let wrong = verdict("growing-table", std::slice::from_ref(&found));
-        assert!(wrong[0].contains("nft_do_chain"), "{wrong:?}");
-        found["scope"] = json!({ "resource": "nft-rules" });
-        assert_eq!(
-            verdict("growing-table", std::slice::from_ref(&found)).len(),
-            2
-        );
-        let mut search = json!({
-            "cause": "port-search-cost",
-            "scope": {
-                "resource": "local ports to 198.18.1.2:7000",
-                "function": "__inet_hash_connect",
-                "comm": "harvester",
-                "pid": 12,
-            },
-        });
-        assert_eq!(
-            verdict("port-search", std::slice::from_ref(&search)),
-            [""; 0]
-        );
-        search["scope"]["comm"] = json!("browser");
-        assert_eq!(verdict("port-search", &[search]).len(), 1);
-    }
-
-    #[test]
-    fn every_error_is_told() {
-        let says = |verdict: Vec<String>, words: &str| {
-            assert!(verdict.iter().any(|v| v.contains(words)), "{verdict:?}");
-        };
-        says(verdict("accept-queue-overflow", &[]), "no finding");
-        says(verdict("healthy-churn", &[right()]), "nothing is wrong");
-        says(
-            verdict("syn-queue-overflow", &[right()]),
-            "the truth is syn-queue-overflow",
-        );
-        for (key, value) in [
-            ("listener", json!("0.0.0.0:9")),
-            ("pid", json!(9)),
-            ("comm", json!("x")),
-            ("backlog", Value::Null),
-        ] {
-            let mut wrong = right();
-            wrong["scope"][key] = value;
-            says(verdict("accept-queue-overflow", &[wrong]), key);
-        }
-        let mut sibling = right();
-        sibling["scope"]["listener"] = json!("[::]:7001");
-        says(
-            verdict("accept-queue-overflow", &[right(), sibling]),
-            "blames stock",
-        );
-        let refused =
-            json!({ "cause": "connection-refused", "scope": { "destination": "198.18.1.2:7000" } });
-        says(verdict("refused", &[refused]), "7009");
-    }
-
-    #[test]
-    fn evidence_impact_and_process_are_looked_at() {
-        let right = json!({
-            "cause": "syn-cookie-options-lost",
-            "scope": { "listener": "0.0.0.0:7000", "pid": 10, "comm": "store", "backlog": 5 },
-            "impact": { "cwnd_ratio": 2.5, "throughput_ratio": 0.3 },
-            "evidence": [{ "says": "With tcp_timestamps=0 a cookie has no room for options." }],
-        });
-        let servers = [Running {
-            name: "store".to_string(),
-            pid: 10,
-            port: 7000,
-            backlog: 5,
-            counted: false,
-        }];
-        let scenario = Scenario::load("syn-cookies", 1).unwrap();
-        let verdict = |finding: &Value| judge(&scenario, &servers, std::slice::from_ref(finding));
-        assert_eq!(verdict(&right), [""; 0]);
-        for (key, value, says) in [
-            ("evidence", json!([]), "tcp_timestamps=0"),
-            (
-                "impact",
-                json!({ "cwnd_ratio": 2.5, "throughput_ratio": 0.9 }),
-                "0.9",
-            ),
-            ("impact", json!({ "throughput_ratio": 0.3 }), "cwnd_ratio"),
-        ] {
-            let mut wrong = right.clone();
-            wrong[key] = value;
-            assert!(verdict(&wrong)[0].contains(says), "{:?}", verdict(&wrong));
-        }
-        let mut of_client = json!({
-            "cause": "path-loss",
-            "scope": { "resource": "path to 198.18.1.2", "comm": "sync", "pid": 7 },
-        });
-        let loss = |finding: &Value| verdict_of("path-loss", finding);
-        assert_eq!(loss(&of_client), [""; 0]);
-        of_client["scope"]["pid"] = json!(0);
-        assert!(loss(&of_client)[0].contains("no process"));
-    }
-
-    fn verdict_of(name: &str, finding: &Value) -> Vec<String> {
-        verdict(name, std::slice::from_ref(finding))
-    }
-
-    #[test]
-    fn a_figure_has_to_fall_as_far_as_the_truth_has_it() {
-        let truth = Scenario::load("clumsy-kernel", 1).unwrap().truth;
-        let fix = |before, after| Fix {
-            changes: vec![Change {
-                change: json!({}),
-                applied: true,
-                result: String::new(),
-            }],
-            gone: true,
-            figures: vec![Figure {
-                client: "ab-upload".to_string(),
-                figure: "connect p99, ms".to_string(),
-                before,
-                after,
-            }],
-            after: Round::default(),
-        };
-        let wrong = |before, after| judge_fix(&truth, &fix(before, after), &truth.cause);
-        assert_eq!(wrong(Some(1010.0), Some(20.0)), [""; 0]);
-        assert_eq!(wrong(Some(1010.0), Some(300.0)).len(), 1, "not by enough");
-        assert_eq!(wrong(Some(90.0), Some(2.0)).len(), 1, "it was well before");
-        assert_eq!(wrong(Some(1010.0), None).len(), 1, "nothing to compare");
-        let mut there = fix(Some(1010.0), Some(20.0));
-        there.gone = false;
-        there.changes.clear();
-        assert_eq!(judge_fix(&truth, &there, &truth.cause).len(), 2);
-    }
-
-    #[test]
-    fn many_runs_are_compared_where_some_have_the_fault() {
-        let truth = Scenario::load("cookie-crumbs", 1)
-            .unwrap()
-            .truth
-            .runs
-            .unwrap();
-        let attribute = |name: &str, precision: f64| json!({ "attribute": name, "value": "no", "precision": precision, "recall": 1.0 });
-        let compared = |precision| {
-            let both = [
-                attribute("SACK", 1.0),
-                attribute("window scaling", precision),
-            ];
-            json!({ "sockets": { "attributes": both } })
-        };
-        let wrong = |bad, asked, found: &Value| judge_runs(&truth, asked, (bad, 5), Some(found));
-        assert_eq!(wrong(2, true, &compared(1.0)), [""; 0]);
-        assert!(wrong(2, true, &compared(0.9))[0].contains("window scaling"));
-        assert_eq!(judge_runs(&truth, true, (2, 5), None).len(), 2);
-        for bad in [0, 5] {
-            assert_eq!(wrong(bad, true, &compared(1.0)).len(), 1, "{bad} of 5");
-            assert_eq!(wrong(bad, false, &compared(1.0)), [""; 0], "other seeds");
-        }
-    }
-}
+mod tests;

@@ -34,8 +34,8 @@ pub use recorder::EXPLAINED;
 pub use repeat::{Repeated, RunLine, render_runs, repeat};
 pub use report::render;
 pub use scenario::{
-    BinderSpec, Check, ClientSpec, FixTruth, Less, LinkSpec, NodeSpec, RunsTruth, Scenario,
-    ServerSpec, Suite, Summary, Tbf, Truth, checks, list,
+    AccountTruth, BinderSpec, Check, ClientSpec, FixTruth, Less, LinkSpec, NodeSpec, RunsTruth,
+    Scenario, ServerSpec, Suite, Summary, Tbf, Truth, checks, list,
 };
 pub use stop::Stop;
 pub use workload::{

@@ -37,6 +37,9 @@ pub struct Outcome {
 pub struct Round {
     /// The findings of `tcpwhy explain --json`, in its order.
     pub findings: Vec<Value>,
+    /// What it says of each service's time; for the judge.
+    #[serde(skip)]
+    pub accounts: Vec<Value>,
     /// Its last line.
     pub summary: Option<Value>,
     /// What `tcpwhy explain` says to a person; only when it was asked for.

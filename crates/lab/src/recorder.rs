@@ -20,6 +20,7 @@ pub const EXPLAINED: &str = "waits,threads,requests,profile";
 /// What to record, and where to.
 pub(crate) struct Recorded<'a> {
     pub(crate) recording: &'a Path,
+    /// The whole host when there are none.
     pub(crate) namespaces: &'a [&'a str],
     /// Parts beyond those that `explain` records.
     pub(crate) parts: &'a [String],
@@ -44,10 +45,12 @@ impl Recorder {
             .arg("-o")
             .arg(what.recording)
             .args(["--for", &format!("{}s", what.at_most.as_secs().max(1))])
-            .args(["--netns", &what.namespaces.join(",")])
             .args(["--with", &parts.join(",")])
             .arg("--ready-file")
             .arg(&ready);
+        if !what.namespaces.is_empty() {
+            command.args(["--netns", &what.namespaces.join(",")]);
+        }
         let mut process = Process::start("tcpwhy record", command)?;
         stop.wait("the start of the recording", WORK, || {
             if ready.exists() {
@@ -71,6 +74,8 @@ impl Recorder {
 pub(crate) struct Diagnosis {
     /// The findings, first the one that matters most.
     pub(crate) findings: Vec<Value>,
+    /// What is said of each service's time.
+    pub(crate) accounts: Vec<Value>,
     /// The last line: what was looked at, and the recording's health.
     pub(crate) summary: Option<Value>,
 }
@@ -85,6 +90,7 @@ pub(crate) fn diagnose(tcpwhy: &Path, recording: &Path, stop: &Stop) -> Result<D
         })?;
         match value["type"].as_str() {
             Some("finding") => diagnosis.findings.push(value),
+            Some("account") => diagnosis.accounts.push(value),
             Some("summary") => diagnosis.summary = Some(value),
             _ => {}
         }

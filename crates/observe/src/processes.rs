@@ -49,11 +49,26 @@ fn read(pid: u32, dir: &Path) -> Option<Process> {
                 .find_map(|l| l.strip_prefix("Max open files"))?;
             line.split_ascii_whitespace().next()?.parse().ok()
         }),
-        cgroup_path: text("cgroup")
-            .and_then(|c| Some(c.lines().find_map(|l| l.strip_prefix("0::"))?.to_string()))
-            .unwrap_or_default()
-            .into(),
+        cgroup_path: cgroup(&text("cgroup").unwrap_or_default()).into(),
     })
+}
+
+/// Its path in cgroup v2. Where that is the root and the controllers are those of v1, that of the cpu
+/// controller: what limits it is there.
+fn cgroup(text: &str) -> &str {
+    let path = |of: fn(&str) -> bool| {
+        let mut lines = text.lines().map(|line| line.splitn(3, ':'));
+        lines.find_map(|mut parts| {
+            let controllers = parts.nth(1)?;
+            parts.next().filter(|_| of(controllers))
+        })
+    };
+    let two = path(str::is_empty);
+    let one = || path(|controllers| controllers.split(',').any(|c| c == "cpu"));
+    two.filter(|path| *path != "/")
+        .or_else(one)
+        .or(two)
+        .unwrap_or_default()
 }
 
 pub struct Stat {
@@ -110,6 +125,17 @@ mod tests {
         assert_eq!((s.user_ms, s.system_ms), (120, 30));
         assert!(Stat::parse("").is_none());
         assert!(Stat::parse("7 (x) S").is_none());
+    }
+
+    #[test]
+    fn the_cgroup_is_where_the_limits_are() {
+        let unified = "0::/shop/web\n";
+        let hybrid = "3:cpu,cpuacct:/limited\n1:name=systemd:/a:b\n0::/system.slice/web.service\n";
+        let one = "4:cpuset:/\n2:cpu,cpuacct:/shop\n0::/\n";
+        assert_eq!(cgroup(unified), "/shop/web");
+        assert_eq!(cgroup(hybrid), "/system.slice/web.service");
+        assert_eq!(cgroup(one), "/shop");
+        assert_eq!((cgroup("0::/\n"), cgroup("")), ("/", ""));
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) const CAUSE: Cause = Cause {
     page: include_str!("cpu_contention.md"),
     ground: Ground::Host,
     needs: &[&[SourceName::Threads]],
-    seen_from: "a thread runnable 30 % of the time, 200 ms in all",
+    seen_from: "a thread runnable 30 % of the time, or with its cgroup's quota spent; 200 ms in all",
     rivals: &[Id::SOFTIRQ_STARVATION, Id::PATH_LOSS, Id::SLOW_APPLICATION],
     explains: &[Id::SLOW_APPLICATION],
     no: Some(no),
@@ -79,6 +79,7 @@ fn nobody_waits(asked: &Asked) -> Option<Step> {
     let owners = owners(asked.story);
     let threads = asked.story.threads.all();
     let theirs = threads.filter(|t| owners.contains(&t.pid) && !serves_softirq(&t.comm));
+    let waits = |t: &Thread| waits(t) || is_throttled(asked.story, t);
     let longest = theirs.max_by_key(|t| (waits(t), t.waited_ns()))?;
     let comm = &longest.comm;
     (!waits(longest)).then(|| {
@@ -96,13 +97,21 @@ fn waits(thread: &Thread) -> bool {
         && thread.waited_ns() as f64 >= LEAST_TO_RUNNING * thread.on_cpu_ns() as f64
 }
 
+/// Whether it waits because its cgroup has spent its quota. Others that want the CPU are what a busy host
+/// has; being taken off it is not, and whoever asks in one period of a dozen waits for most of it.
+fn is_throttled(story: &Story, thread: &Thread) -> bool {
+    let quota = || Quota::of(story, thread).filter(|quota| quota.certain);
+    thread.waited_ns() >= LEAST_WAIT_NS && quota().is_some()
+}
+
 fn places(story: &Story) -> Vec<Waiter<'_>> {
     let owners = owners(story);
     // Of a process, the thread that waits most.
     let mut seen = BTreeSet::new();
-    let mut waiting: Vec<&Thread> = story.threads.all().filter(|t| waits(t)).collect();
+    let theirs = |t: &&Thread| owners.contains(&t.pid) && !serves_softirq(&t.comm);
+    let all = story.threads.all().filter(theirs);
+    let mut waiting: Vec<&Thread> = all.filter(|t| waits(t) || is_throttled(story, t)).collect();
     waiting.sort_by_key(|t| std::cmp::Reverse(t.waited_ns()));
-    waiting.retain(|t| owners.contains(&t.pid) && !serves_softirq(&t.comm));
     waiting.retain(|t| seen.insert(t.pid));
     waiting.truncate(MOST_PER_CAUSE);
     let waiters = waiting.into_iter().filter_map(|t| Waiter::of(story, t));
@@ -144,8 +153,7 @@ fn judge(waiter: &Waiter) -> Finding {
         }
         Why::Quota(quota) => {
             let cgroup = quota.cgroup;
-            // Half as much again, for bursts.
-            let cpus = (waiter.wanted_cpus() * 15.0).ceil() / 10.0;
+            let cpus = quota.enough(waiter.process_wanted_cpus());
             let more = figure(cpus);
             case.title([
                 format!(
@@ -164,16 +172,22 @@ fn judge(waiter: &Waiter) -> Finding {
                  (cgroup v1)",
             )
             .rests_on(&[SourceName::Cgroups])
-            .steps([quota.step()])
+            .steps(quota.steps())
             .checks(quota.checks(story, thread))
             .advise([quota.advice(thread, cpus)])
         }
     };
-    case.verify(format!(
-        "Under the same load `tcpwhy stat threads` shows less than {} in column LAT for {}.",
-        percent(LEAST_SHARE),
-        thread.comm
-    ))
+    case.verify(match &waiter.why {
+        Why::Rivals(_) => format!(
+            "Under the same load `tcpwhy stat threads` shows less than {} in column LAT for {}.",
+            percent(LEAST_SHARE),
+            thread.comm
+        ),
+        Why::Quota(quota) => format!(
+            "Under the same load `nr_throttled` in `cpu.stat` of cgroup {} no longer rises.",
+            quota.cgroup
+        ),
+    })
 }
 
 impl<'a> Waiter<'a> {
@@ -277,13 +291,11 @@ impl<'a> Waiter<'a> {
         ))
     }
 
-    /// CPUs that the thread would have used.
-    fn wanted_cpus(&self) -> f64 {
-        let wanted = self
-            .thread
-            .on_cpu_ns()
-            .saturating_add(self.thread.waited_ns());
-        ratio(wanted as f64, self.thread.seen_ns() as f64).unwrap_or(1.0)
+    /// CPUs that all threads of its process would have used.
+    fn process_wanted_cpus(&self) -> f64 {
+        let all = self.story.threads.all();
+        let own = all.filter(|t| t.pid == self.thread.pid);
+        own.map(wanted_cpus).sum()
     }
 
     /// What helps a thread that others keep from its CPU.
@@ -327,10 +339,16 @@ impl<'a> Waiter<'a> {
         .risk("What runs on these CPUs gets company. Another priority would only move the wait.")
         .effect(format!(
             "Its thread wanted a CPU for {} of the time, and had it for {}.",
-            percent(self.wanted_cpus()),
+            percent(wanted_cpus(self.thread)),
             percent(self.thread.on_cpu_ns() as f64 / self.thread.seen_ns().max(1) as f64)
         ))
     }
+}
+
+/// CPUs that a thread would have used.
+fn wanted_cpus(thread: &Thread) -> f64 {
+    let wanted = thread.on_cpu_ns().saturating_add(thread.waited_ns());
+    ratio(wanted as f64, thread.seen_ns() as f64).unwrap_or(1.0)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use analysis::words::count;
 use analysis::{Doing, Listener, ProcessState, Side, Story, What};
-use recording::{RowRef, sysctl};
+use recording::{RowRef, counter, sysctl};
 
 use crate::actions::{command_in, set_sysctl};
 use crate::advice::{Advice, Change};
@@ -99,6 +99,15 @@ impl<'a> ListenerPlace<'a> {
     /// The row of the last listen() call.
     pub(crate) fn call_row(&self) -> Option<RowRef> {
         self.listener.call.as_ref().map(|c| c.row.into())
+    }
+
+    /// SYNs that it dropped itself. Its socket also counts packets that fit no connection, and SYNs that come
+    /// again because their answer was lost, and are answered again: only without counters it has to do.
+    pub(crate) fn dropped(&self) -> u64 {
+        match self.story.counters.covers(self.listener.netns) {
+            true => self.rise(counter::LISTEN_DROPS).by,
+            false => self.listener.drops().unwrap_or(0),
+        }
     }
 
     /// Last ACKs of handshakes that were dropped for the reason.

@@ -267,21 +267,9 @@ impl<'a> UnansweredSyns<'a> {
         ListenerPlace::at(self.story, self.listener()?.0)
     }
 
-    /// SYNs that the listener itself dropped. Its socket also counts packets that fit no
-    /// connection, which are answered with a reset: only without counters it has to do.
+    /// SYNs that the listener itself dropped.
     pub(crate) fn listener_drops(&self) -> u64 {
-        let Some((_, listener)) = self.listener() else {
-            return 0;
-        };
-        match self.story.counters.covers(listener.netns) {
-            true => {
-                self.story
-                    .counters
-                    .rise(listener.netns, counter::LISTEN_DROPS)
-                    .by
-            }
-            false => listener.drops().unwrap_or(0),
-        }
+        self.listener_place().map_or(0, |place| place.dropped())
     }
 
     /// Handshakes that came through.

@@ -167,10 +167,13 @@ fn sit(
     };
     match outcome {
         Ok(outcome) => {
+            let truth = &outcome.truth;
             let findings = outcome.round.findings.iter();
             sitting.found = findings.map(|f: &Value| cause(f).to_string()).collect();
+            sitting.found.retain(|cause| !truth.may.contains(cause));
             let first = sitting.found.first().map(String::as_str);
             sitting.said = Some(first.unwrap_or(Truth::HEALTHY).to_string());
+            sitting.found.retain(|cause| !truth.beside.contains(cause));
             sitting.truth = outcome.truth.cause;
             sitting.passed = outcome.passed;
             sitting.why = outcome.why;

@@ -148,8 +148,9 @@ impl Plant {
 
     /// Where a client connects to, as its option wants it.
     fn destinations(&self, client: &ClientSpec) -> String {
-        let nth = 0..client.addresses;
-        let all = nth.map(|n| SocketAddr::new(self.address(client, false, n), client.port));
+        let addresses = (0..client.addresses).map(|n| self.address(client, false, n));
+        let ports = client.port..client.port + client.ports;
+        let all = addresses.flat_map(|a| ports.clone().map(move |port| SocketAddr::new(a, port)));
         all.map(|a| a.to_string()).collect::<Vec<_>>().join(",")
     }
 

@@ -4,6 +4,7 @@ mod addresses;
 pub(crate) mod cgroup;
 mod commands;
 pub(crate) mod faults;
+mod neighbour;
 mod rules;
 mod tracked;
 
@@ -22,6 +23,7 @@ use crate::scenario::Scenario;
 use crate::workload::{BinderReport, ClientReport, ServerReport};
 use crate::{Error, Stop};
 use cgroup::Cgroup;
+use neighbour::Neighbour;
 
 /// How long anything may take that takes milliseconds on an idle machine.
 pub(crate) const BUDGET: Duration = Duration::from_secs(30);
@@ -68,6 +70,15 @@ pub struct Load {
     pub binders: Vec<BinderReport>,
 }
 
+/// The processes of a load while they run.
+#[derive(Debug)]
+pub(crate) struct Running {
+    hogs: Vec<Process>,
+    /// Each with the time that it takes.
+    clients: Vec<(Process, Duration)>,
+    binders: Vec<(Process, Duration)>,
+}
+
 /// A planted scenario. Dropped, it goes in reverse order: servers, links, namespaces.
 #[derive(Debug)]
 pub struct Plant {
@@ -76,6 +87,7 @@ pub struct Plant {
     cgroups: BTreeMap<String, Cgroup>,
     links: Vec<Option<Link>>,
     nodes: BTreeMap<String, Netns>,
+    neighbours: Vec<Neighbour>,
     /// Tables of tracked connections are full, where they are to be.
     filled: bool,
     /// Names of the hogs that ran, by their pids: an advice names these.
@@ -95,12 +107,17 @@ impl Plant {
             cgroups: BTreeMap::new(),
             links: Vec::new(),
             nodes: BTreeMap::new(),
+            neighbours: Vec::new(),
             filled: false,
             hog_names: BTreeMap::new(),
             scenario,
             programs,
             seed,
         };
+        let owner = Owner::new_run();
+        for number in 0..plant.scenario.neighbours {
+            plant.neighbours.push(Neighbour::new(&owner, number)?);
+        }
         plant.build()?;
         Ok(plant)
     }
@@ -128,6 +145,9 @@ impl Plant {
             if node.nft_rules > 0 {
                 rules::load(&netns, node.nft_rules, node.nft_set)?;
             }
+            if node.nft_services > 0 {
+                rules::load_services(&netns, node.nft_services)?;
+            }
             self.nodes.insert(name.clone(), netns);
         }
         for index in 0..self.scenario.links.len() {
@@ -148,7 +168,8 @@ impl Plant {
             self.scenario.recorded.is_empty() || self.scenario.recorded.contains(node)
         };
         let nodes = self.nodes.iter().filter(|(node, _)| asked(node));
-        nodes.map(|(_, n)| n.name()).collect()
+        let neighbours = self.neighbours.iter().map(Neighbour::name);
+        nodes.map(|(_, n)| n.name()).chain(neighbours).collect()
     }
 
     /// The process of a server that runs.
@@ -289,6 +310,12 @@ impl Plant {
 
     /// Runs every client and binder to its end, and the hogs meanwhile.
     pub fn run_clients(&mut self, stop: &Stop) -> Result<Load, Error> {
+        let running = self.start_clients()?;
+        self.finish_clients(running, stop)
+    }
+
+    /// Starts every client and binder, and the hogs.
+    pub(crate) fn start_clients(&mut self) -> Result<Running, Error> {
         let mut hogs = Vec::new();
         for spec in &self.scenario.hogs {
             for _ in 0..spec.count {
@@ -317,14 +344,24 @@ impl Plant {
                 Duration::from_secs_f64(spec.after_ms / 1000.0 + spec.seconds),
             ));
         }
+        Ok(Running {
+            hogs,
+            clients: running,
+            binders: asking,
+        })
+    }
+
+    /// Waits for the end of every client and binder, and ends the hogs.
+    pub(crate) fn finish_clients(&mut self, running: Running, stop: &Stop) -> Result<Load, Error> {
+        let (mut clients, mut binders) = (running.clients, running.binders);
         let load = Load {
-            clients: ends(&mut running, stop)?,
-            binders: ends(&mut asking, stop)?,
+            clients: ends(&mut clients, stop)?,
+            binders: ends(&mut binders, stop)?,
         };
         for process in self.servers.values_mut() {
             process.check_runs()?;
         }
-        for hog in &mut hogs {
+        for mut hog in running.hogs {
             hog.check_runs()?;
             hog.end(Signal::TERM, stop, BUDGET)?;
         }

@@ -13,6 +13,10 @@ const NODE_NAME: usize = 12;
 const COMMAND_NAME: usize = 15;
 /// Rules that are loaded within a second.
 const MOST_RULES: u32 = 20_000;
+/// Namespaces that are made within seconds.
+const MOST_NEIGHBOURS: u32 = 250;
+/// Ports that a scan asks for.
+const MOST_PORTS: u16 = 1_000;
 /// Processes that burn a CPU.
 const MOST_HOGS: u64 = 32;
 /// Addresses of one end of a link.
@@ -66,6 +70,16 @@ impl Scenario {
             })?;
         }
         self.recorded.iter().try_for_each(|name| self.node(name))?;
+        ensure(self.neighbours <= MOST_NEIGHBOURS, || {
+            format!("more than {MOST_NEIGHBOURS} `neighbours`")
+        })?;
+        ensure(
+            (0.0..=MAX_SECONDS * 1e3).contains(&self.record_after_ms),
+            || format!("`record_after_ms` is not within {MAX_SECONDS} s"),
+        )?;
+        ensure(self.record_after_ms == 0.0 || self.servers_first, || {
+            "`record_after_ms` without `servers_first`".to_string()
+        })?;
         self.servers.iter().try_for_each(|s| self.check_server(s))?;
         self.clients.iter().try_for_each(|c| self.check_client(c))?;
         self.binders.iter().try_for_each(|b| self.check_binder(b))?;
@@ -133,6 +147,9 @@ impl Scenario {
                 client.name
             )
         })?;
+        ensure((1..=MOST_PORTS).contains(&client.ports), || {
+            format!("client `{}`: 1 to {MOST_PORTS} `ports`", client.name)
+        })?;
         let same = self
             .clients
             .iter()
@@ -193,7 +210,8 @@ impl Scenario {
 
     fn check_truth(&self) -> Result<(), String> {
         let truth = &self.truth;
-        if let Some(name) = &truth.server {
+        let of_account = truth.account.iter().map(|account| &account.server);
+        for name in truth.server.iter().chain(of_account) {
             ensure(self.servers.iter().any(|s| s.name == *name), || {
                 format!("the truth speaks of a server `{name}`, and there is none")
             })?;
@@ -267,8 +285,9 @@ fn check_node(name: &str, node: &NodeSpec) -> Result<(), String> {
         node.child_ehash_entries.is_none_or(u32::is_power_of_two),
         || format!("node `{name}`: `child_ehash_entries` is no power of two"),
     )?;
-    ensure(node.nft_rules <= MOST_RULES, || {
-        format!("node `{name}`: more than {MOST_RULES} `nft_rules`")
+    let rules = node.nft_rules.max(node.nft_services);
+    ensure(rules <= MOST_RULES, || {
+        format!("node `{name}`: more than {MOST_RULES} `nft_rules` or `nft_services`")
     })
 }
 
@@ -361,6 +380,27 @@ mod tests {
                 "a port",
             ),
             ("seconds = 1.0", "second = 1.0", "second"),
+            ("seconds = 1.0", "seconds = 1.0\nports = 0", "`ports`"),
+            (
+                "title = \"t\"",
+                "title = \"t\"\nrecorded = [\"other\"]",
+                "no node `other`",
+            ),
+            (
+                "title = \"t\"",
+                "title = \"t\"\nneighbours = 1000",
+                "`neighbours`",
+            ),
+            (
+                "title = \"t\"",
+                "title = \"t\"\nrecord_after_ms = 100.0",
+                "without `servers_first`",
+            ),
+            (
+                "server = \"web\"",
+                "server = \"web\"\naccount = [{ server = \"mail\", part = \"think\", least = 0.5 }]",
+                "`mail`",
+            ),
             (
                 "title = \"t\"",
                 "title = \"t\"\nsuite = \"exam\"",

@@ -8,8 +8,8 @@ mod vary;
 use serde::Deserialize;
 
 pub use spec::{
-    BinderSpec, ClientSpec, FixTruth, HogSpec, Less, LinkSpec, NodeSpec, RunsTruth, Scenario,
-    ServerSpec, Suite, Tbf, Truth,
+    AccountTruth, BinderSpec, ClientSpec, FixTruth, HogSpec, Less, LinkSpec, NodeSpec, RunsTruth,
+    Scenario, ServerSpec, Suite, Tbf, Truth,
 };
 pub use suite::{Check, checks};
 
@@ -75,6 +75,19 @@ const ALL: &[(&str, &str)] = &[
     scenario!("cpu-contention"),
     scenario!("cpu-quota"),
     scenario!("softirq-starvation"),
+    scenario!("healthy-scanned"),
+    scenario!("healthy-drained"),
+    scenario!("healthy-services"),
+    scenario!("healthy-slow-accept"),
+    scenario!("accept-stall"),
+    scenario!("accept-queue-standing"),
+    scenario!("refused-now-and-then"),
+    scenario!("refused-by-rule"),
+    scenario!("path-drops-syn-impatient"),
+    scenario!("path-loss-short"),
+    scenario!("slow-consumer"),
+    scenario!("many-pods"),
+    scenario!("cpu-quota-bursts"),
 ];
 
 /// What a list of scenarios shows.

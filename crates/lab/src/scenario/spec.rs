@@ -38,9 +38,16 @@ pub struct Scenario {
     /// Parts of a recording beyond those that `explain` makes by itself: `calls`.
     #[serde(default)]
     pub record: Vec<String>,
+    /// The recording begins so long after the load, ms: what is the matter is older.
+    #[serde(default)]
+    pub record_after_ms: f64,
     /// The nodes that are recorded, as if the others were other hosts; all when empty.
     #[serde(default)]
     pub recorded: Vec<String>,
+    /// So many other network namespaces are there too, each with a connection of its own over loopback: the
+    /// other pods of the host. It is then recorded whole, as no filter takes so many namespaces.
+    #[serde(default)]
+    pub neighbours: u32,
     /// The network namespaces.
     pub nodes: BTreeMap<String, NodeSpec>,
     /// What joins them.
@@ -104,6 +111,10 @@ pub struct NodeSpec {
     /// Has what these rules compare in one set instead.
     #[serde(default)]
     pub nft_set: bool,
+    /// So many nftables rules of services, as kube-proxy makes them: each is looked at for the first packet
+    /// of a connection alone.
+    #[serde(default)]
+    pub nft_services: u32,
 }
 
 /// The value of a sysctl.
@@ -254,6 +265,9 @@ pub struct ClientSpec {
     pub to: String,
     /// The port it connects to; nobody need listen there.
     pub port: u16,
+    /// Connects to so many ports in turn, of which this is the first.
+    #[serde(default = "one_port")]
+    pub ports: u16,
     /// Connects by IPv6.
     #[serde(default)]
     pub ipv6: bool,
@@ -316,6 +330,10 @@ fn one() -> u64 {
 }
 
 fn one_address() -> u8 {
+    1
+}
+
+fn one_port() -> u16 {
     1
 }
 
@@ -408,6 +426,21 @@ pub struct Truth {
     /// Figures of the finding's impact, and the open range that each has to be in.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub impact: BTreeMap<String, [f64; 2]>,
+    /// How sure the finding is: `high`, `medium`, `low`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<String>,
+    /// Causes of what else is planted: each has to be found too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<String>,
+    /// Causes that may be found too or not: another way of telling the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub may: Vec<String>,
+    /// Nothing else is found.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub nothing_else: bool,
+    /// Where the requests of a server spent their time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub account: Vec<AccountTruth>,
     /// What its advice brings about: that the finding is gone, and this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<FixTruth>,
@@ -419,6 +452,18 @@ pub struct Truth {
     /// nothing is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counter: Option<String>,
+}
+
+/// A part of the time of a server's requests, as its account tells it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccountTruth {
+    /// The server, by its command name.
+    pub server: String,
+    /// The part, as JSON has it: `accept`.
+    pub part: String,
+    /// It is at least this share of all their time.
+    pub least: f64,
 }
 
 /// What the advice of the finding brings about.

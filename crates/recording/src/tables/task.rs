@@ -27,7 +27,7 @@ table! {
         runqueue_ms: Option<u64>, Ms, null "the kernel keeps no schedstat";
         /// File descriptors it may open (RLIMIT_NOFILE, soft).
         fd_limit: Option<u64>, Count, null "unlimited or not readable";
-        /// cgroup v2 path.
+        /// cgroup v2 path; where that is the root, that of the cpu controller of cgroup v1.
         cgroup_path: Text, Cgroup;
     }
 }

@@ -12,6 +12,10 @@ const LEAST_THROTTLED: f64 = 0.5;
 pub(super) struct Quota<'a> {
     pub(super) cgroup: &'a str,
     throttled_ms: f64,
+    /// Periods in which its quota was spent, and the row that says so.
+    periods: Option<(u64, RowRef)>,
+    /// Its tasks are counted: it is of cgroup v2.
+    is_v2: bool,
     /// CPU time granted per second, CPUs.
     cpus: Option<f64>,
     row: RowRef,
@@ -41,19 +45,28 @@ impl<'a> Quota<'a> {
         let (certain, throttled_ms, cgroup, row) = longest;
         let mut cpu = story.resources.of("cgroup", "cpu_ms");
         let limit = cpu.find(|(c, _)| *c == cgroup).and_then(|(_, l)| l.limit);
+        let line = |metric| {
+            story
+                .resources
+                .of("cgroup", metric)
+                .find(|(c, _)| *c == cgroup)
+        };
+        let periods = line("throttled_periods").map(|(_, l)| (l.rise() as u64, l.row));
         Some(Quota {
             cgroup,
             throttled_ms,
+            periods: periods.filter(|(n, _)| *n > 0),
+            is_v2: line("tasks").is_some(),
             cpus: limit.map(|ms| ms / 1_000.0),
             row,
             certain,
         })
     }
 
-    pub(super) fn step(&self) -> Step {
+    pub(super) fn steps(&self) -> Vec<Step> {
         let cgroup = self.cgroup;
         let throttled_ms = Quantity::ns((self.throttled_ms * 1e6) as u64).rows([self.row]);
-        match self.cpus {
+        let kept = match self.cpus {
             Some(cpus) => say!(
                 "Meanwhile the kernel kept cgroup {cgroup} off the CPU for {throttled_ms}, its quota spent: \
                  {quota_cpus} CPUs.",
@@ -64,7 +77,17 @@ impl<'a> Quota<'a> {
                 "Meanwhile the kernel kept cgroup {cgroup} off the CPU for {throttled_ms}, its quota spent.",
                 throttled_ms
             ),
-        }
+        };
+        let each = self.periods.map(|(n, row)| {
+            let each_ns = (self.throttled_ms * 1e6) as u64 / n.max(1);
+            say!(
+                "That was in {throttled_periods} (nr_throttled), {each_ms} each: so long waits whatever \
+                 comes then.",
+                throttled_periods = Quantity::of(n, "period").rows([row]),
+                each_ms = Quantity::ns(each_ns)
+            )
+        });
+        [kept].into_iter().chain(each).collect()
     }
 
     pub(super) fn checks(&self, story: &Story, thread: &Thread) -> Vec<Check> {
@@ -92,12 +115,19 @@ impl<'a> Quota<'a> {
         checks
     }
 
+    /// CPUs that are enough where its process wants so many on average: half as much again, and for bursts
+    /// twice what it has.
+    pub(super) fn enough(&self, wanted: f64) -> f64 {
+        let average = (wanted * 15.0).ceil() / 10.0;
+        average.max(self.cpus.unwrap_or(0.0) * 2.0)
+    }
+
     /// The advice to raise it to so many CPUs.
     pub(super) fn advice(&self, thread: &Thread, cpus: f64) -> Advice {
         let (cgroup, more) = (self.cgroup, figure(cpus));
         let now = self.cpus.map(|c| format!(" from {}", figure(c)));
         let us = (cpus * 100_000.0) as u64;
-        let certain = self.certain && cgroup.chars().all(plain);
+        let certain = self.certain && self.is_v2 && cgroup.chars().all(plain);
         Advice::to(format!(
             "Raise the CPU quota{} to {more} CPUs.",
             now.unwrap_or_default()
@@ -108,7 +138,9 @@ impl<'a> Quota<'a> {
         ))
         .risk("Its neighbours have that much less when all are busy.")
         .effect(format!(
-            "It ran for {} and waited for {} of the time: {more} CPUs hold that and half as much.",
+            "{} ran for {} and waited for {} of the time: {more} CPUs hold what its process wants on average \
+             and half as much, and bursts of twice what it has.",
+            thread.comm,
             percent(thread.on_cpu_ns() as f64 / thread.seen_ns().max(1) as f64),
             percent(thread.waiting())
         ))

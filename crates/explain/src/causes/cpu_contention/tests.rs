@@ -3,7 +3,7 @@
 use recording::SourceName;
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::{Advice, Change, Finding, Level, Number};
+use crate::{Advice, Change, Finding, Holds, Level, Number};
 use synth::{Dial, Fixture, Listen, OnCpu, cases};
 
 const ID: &str = "cpu-contention";
@@ -135,6 +135,22 @@ fn its_quota_is_spent() {
 }
 
 #[test]
+fn a_quota_that_is_spent_in_one_period_of_a_dozen() {
+    let mut f = waiting(0.07);
+    f.resource("cgroup", "/shop", "throttled_ms", [100.0, 700.0]);
+    f.resource("cgroup", "/shop", "throttled_periods", [1.0, 9.0]);
+    // As a guess it is none: any cgroup of the host may have been throttled for so long.
+    assert_eq!(found(&f).len(), 0);
+    for row in &mut f.processes {
+        row.cgroup_path = "/shop".into();
+    }
+    let f = only(&f, ID);
+    assert_eq!(number(&f, "each_ms"), &Number::Real(75.0));
+    assert!(f.title.contains("has spent its CPU quota"), "{}", f.title);
+    assert!(f.verify.contains("nr_throttled"), "{}", f.verify);
+}
+
+#[test]
 fn the_quota_of_others_is_none_of_its_matter() {
     let mut f = waiting(0.7);
     f.resource("cgroup", "/shop", "throttled_ms", [0.0, 900.0]);
@@ -177,6 +193,22 @@ fn the_kernels_thread_is_not_its_matter() {
     f.thread(22, "ksoftirqd/1", [0.02, 0.01]);
     let f = only(&f, ID);
     assert!(ruled_out(&f, "softirq-starvation").contains("100 ms"));
+}
+
+#[test]
+fn what_is_there_and_was_not_recorded_is_not_called_tested() {
+    let mut f = behind_others();
+    f.threads.clear();
+    f.samples.clear();
+    let parts = ["threads", "waits", "profile"];
+    let left_out = |s: &SourceName| s.part().is_some_and(|part| parts.contains(&part));
+    f.manifest.sources.retain(|s| !left_out(&s.name));
+    let explained = crate::explain(&f.write().unwrap()).unwrap();
+    assert!(explained.findings.is_empty());
+    let mut answers = explained.summary.causes.into_iter();
+    let answer = answers.find(|a| a.cause == ID).expect("each answers");
+    assert_eq!(answer.answer, Holds::CannotTell);
+    assert_eq!(answer.record, ["threads"]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use recording::Addr;
 
 use super::{CAUSE, MIN_LOST, percent_of_loss};
 use crate::finding::RuledOut;
+use crate::places::listener::ListenerPlace;
 use crate::vocabulary::*;
 
 /// What is retransmitted is not always lost: below this share it may have been late.
@@ -131,10 +132,9 @@ impl<'a> Short<'a> {
     /// What listeners of this host dropped themselves, of those that were connected to.
     fn listeners_drop(&self) -> u64 {
         let listeners: AHashSet<u32> = self.conns.iter().filter_map(|c| c.listener).collect();
-        let all = listeners
-            .iter()
-            .filter_map(|i| self.story.listeners.all.get(*i as usize));
-        all.filter_map(|l| l.drops()).sum()
+        let all = listeners.iter();
+        let places = all.filter_map(|i| ListenerPlace::at(self.story, *i));
+        places.map(|place| place.dropped()).sum()
     }
 
     /// The way that its packets take.

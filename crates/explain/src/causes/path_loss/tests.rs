@@ -75,6 +75,11 @@ fn look_alikes_are_not_path_loss() {
 /// 400 short connections to a server elsewhere, of which so many retransmit a SYN, and so many a segment of
 /// their data.
 fn short(lose_syn: u32, lose_data: u32) -> Fixture {
+    short_to(None, "192.0.2.9:80", lose_syn, lose_data)
+}
+
+/// The same to this server.
+fn short_to(server: Option<u32>, to: &'static str, lose_syn: u32, lose_data: u32) -> Fixture {
     let mut f = Fixture::new();
     for i in 0..400u32 {
         let at_ms = 50.0 + f64::from(i) * 20.0;
@@ -82,9 +87,9 @@ fn short(lose_syn: u32, lose_data: u32) -> Fixture {
         let retries = is(lose_syn, 0);
         let took_ms = 10.4 + 1_000.0 * f64::from(retries);
         f.dial(Dial {
-            server: None,
+            server,
             from: format!("10.79.0.2:{}", 30_000 + i),
-            to: "192.0.2.9:80",
+            to,
             at_ms,
             took_ms,
             retries,
@@ -110,6 +115,20 @@ fn short_connections_tell_of_a_lossy_path_at_their_end() {
     assert!(f.arithmetic.iter().all(|c| c.agrees));
     assert!(f.title.contains("10.79.0.2 → 192.0.2.9"), "{}", f.title);
     assert!(f.lost_s.seconds() > Some(39.0), "{:?}", f.lost_s.seconds());
+}
+
+#[test]
+fn a_listener_that_gets_a_syn_again_has_not_refused_it() {
+    // Its socket counts each SYN whose answer was lost; ListenDrops rises for what it refuses.
+    let mut f = short_to(Some(SERVER), "10.79.0.1:5000", 10, 7);
+    f.listen(synth::Listen {
+        drops: 20,
+        ..synth::Listen::default()
+    });
+    f.count(SERVER, "TcpExt.ListenDrops", 0, 0);
+    only(&f, ID);
+    f.count(SERVER, "TcpExt.ListenDrops", 0, 40);
+    assert!(found(&f).iter().all(|f| f.cause != ID));
 }
 
 #[test]
