@@ -47,7 +47,7 @@ fn findings_come_first_and_the_summary_last() {
     assert_eq!(sysctl["name"], "net.ipv4.tcp_timestamps");
     assert_eq!(objects[1]["type"], "account");
     assert_eq!(objects[1]["role"], "client");
-    let summary = &objects[3];
+    let summary = objects.last().expect("the summary");
     assert_eq!(summary["findings"], 1);
     assert_eq!(summary["connections"]["accepted"], 98);
     assert_eq!(summary["recording"]["kernel"], "6.18.44");
