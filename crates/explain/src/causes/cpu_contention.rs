@@ -2,7 +2,7 @@
 
 mod quota;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::Thread;
 use analysis::stats::ratio;
@@ -37,13 +37,16 @@ const LEAST_TO_RUNNING: f64 = 0.5;
 /// A mean wait of less, each time that it wants a CPU, is the scheduler's ordinary work, ns.
 const LEAST_MEAN_NS: u64 = 1_000_000;
 
-/// A thread that waits, and for what.
+/// A thread that waits, and for what; with those of the same program that do so, too.
 struct Waiter<'a> {
     story: &'a Story,
+    /// The one that waits most.
     thread: &'a Thread,
+    /// The same of other processes of its program.
+    fellows: Vec<&'a Thread>,
     why: Why<'a>,
-    /// Connections of its process.
-    conns: Vec<&'a Conn>,
+    /// Connections of their processes.
+    conns: BTreeMap<ConnId, &'a Conn>,
 }
 
 /// What keeps it waiting.
@@ -121,12 +124,24 @@ fn places(story: &Story) -> Vec<Waiter<'_>> {
         Why::Quota(quota) if !quota.certain => guessed.insert(quota.cgroup),
         _ => true,
     });
-    once.collect()
+    // Workers of one service, or one short-lived program after the other, meet one bottleneck.
+    let mut programs: Vec<Waiter> = Vec::new();
+    for waiter in once {
+        match programs.iter_mut().find(|first| first.is_like(&waiter)) {
+            Some(first) => first.join(waiter),
+            None => programs.push(waiter),
+        }
+    }
+    programs
 }
 
 fn judge(waiter: &Waiter) -> Finding {
     let (story, thread) = (waiter.story, waiter.thread);
-    let who = format!("{} (pid {})", thread.comm, thread.pid);
+    let one = format!("{} (pid {})", thread.comm, thread.pid);
+    let who = match waiter.fellows.len() {
+        0 => one.clone(),
+        n => format!("{} (pid {} and {n} more)", thread.comm, thread.pid),
+    };
     let share = percent(thread.waiting());
     let case = Case::new(story, CAUSE, waiter.scope())
         .placed(Place::Process(thread.pid))
@@ -134,7 +149,8 @@ fn judge(waiter: &Waiter) -> Finding {
         .because("the scheduler itself told when the thread was runnable and when it ran")
         .steps([waiter.connections_step(&who)])
         .steps(waiter.wake_step())
-        .steps([thread_step(thread, &who)]);
+        .steps([thread_step(thread, &one)])
+        .steps(waiter.fellows_step());
     let case = match &waiter.why {
         Why::Rivals(rivals) => {
             let (place, ahead) = (rivals.place(), rivals.ahead());
@@ -149,7 +165,7 @@ fn judge(waiter: &Waiter) -> Finding {
             .rests_on(&[SourceName::Profile])
             .steps([rivals.step()])
             .checks([rivals.check()])
-            .advise(waiter.beside(rivals, &who))
+            .advise(waiter.beside(rivals, &one))
         }
         Why::Quota(quota) => {
             let cgroup = quota.cgroup;
@@ -192,8 +208,7 @@ fn judge(waiter: &Waiter) -> Finding {
 
 impl<'a> Waiter<'a> {
     fn of(story: &'a Story, thread: &'a Thread) -> Option<Waiter<'a>> {
-        let conns = connections(story, thread.pid).into_iter();
-        let conns: Vec<&Conn> = conns.map(|(_, c)| c).collect();
+        let conns: BTreeMap<ConnId, &Conn> = connections(story, thread.pid).into_iter().collect();
         let why = match Quota::of(story, thread) {
             Some(quota) => Why::Quota(quota),
             None => {
@@ -207,14 +222,42 @@ impl<'a> Waiter<'a> {
         (!conns.is_empty()).then_some(Waiter {
             story,
             thread,
+            fellows: Vec::new(),
             why,
             conns,
         })
     }
 
+    /// Whether another one is of the same program, and waits for the same.
+    fn is_like(&self, other: &Waiter) -> bool {
+        let same = match (&self.why, &other.why) {
+            (Why::Rivals(_), Why::Rivals(_)) => true,
+            (Why::Quota(a), Why::Quota(b)) => a.cgroup == b.cgroup,
+            _ => false,
+        };
+        same && self.thread.comm == other.thread.comm
+    }
+
+    fn join(&mut self, other: Waiter<'a>) {
+        self.fellows.push(other.thread);
+        self.conns.extend(other.conns);
+    }
+
+    /// All that wait, the one that waits most first.
+    fn threads(&self) -> impl Iterator<Item = &'a Thread> + '_ {
+        [self.thread]
+            .into_iter()
+            .chain(self.fellows.iter().copied())
+    }
+
+    fn waited_ns(&self) -> u64 {
+        let waited = self.threads().map(Thread::waited_ns);
+        waited.fold(0, u64::saturating_add)
+    }
+
     fn scope(&self) -> Scope {
         let thread = self.thread;
-        let netns = self.conns.first().map_or(0, |c| c.netns);
+        let netns = self.conns.values().next().map_or(0, |c| c.netns);
         Scope {
             netns: self.story.netns(netns),
             resource: Some(match &self.why {
@@ -226,7 +269,7 @@ impl<'a> Waiter<'a> {
                 false => Role::Client,
             },
             pid: Some(thread.pid),
-            pids: vec![thread.pid],
+            pids: self.threads().map(|t| t.pid).collect(),
             comm: Some(thread.comm.to_string()),
             ..Scope::default()
         }
@@ -235,13 +278,12 @@ impl<'a> Waiter<'a> {
     /// What its connections waited for it, in proportion to the share of the time that it wanted a CPU
     /// and had none.
     fn lost(&self) -> Lost {
-        let wanted = self
-            .thread
-            .waited_ns()
-            .saturating_add(self.thread.on_cpu_ns());
-        let share = self.thread.waited_ns() as f64 / wanted.max(1) as f64;
+        let waited_ns = self.waited_ns();
+        let on_cpu = self.threads().map(Thread::on_cpu_ns);
+        let wanted = on_cpu.fold(waited_ns, u64::saturating_add);
+        let share = waited_ns as f64 / wanted.max(1) as f64;
         let mut lost = Lost::unknown();
-        for conn in &self.conns {
+        for conn in self.conns.values() {
             // Where both ends are here, the caller's time counts.
             let peer = conn.peer.and_then(|id| self.story.conn(id));
             let caller = peer.filter(|_| conn.side != Side::Opened);
@@ -251,14 +293,18 @@ impl<'a> Waiter<'a> {
             };
             lost = lost.and(Lost::states(self.story, [of], states, share));
         }
-        lost.or(|| Lost::elsewhere(self.thread.waited_ns()))
+        lost.or(|| Lost::elsewhere(waited_ns))
     }
 
     fn impact(&self) -> Impact {
         let n = self.conns.len() as u64;
         let says = format!(
-            "{} of this process: each is late whenever it waits for a CPU, {} on average.",
+            "{} of {}: each is late whenever it waits for a CPU, {} on average.",
             Quantity::of(n, "connection"),
+            match self.fellows.len() {
+                0 => "this process".into(),
+                more => format!("these {} processes", more + 1),
+            },
             duration(self.thread.mean_wait_ns())
         );
         Impact::of(n, n, "connections", says)
@@ -266,13 +312,28 @@ impl<'a> Waiter<'a> {
 
     fn connections_step(&self, who: &str) -> Step {
         let resent = |c: &&&Conn| c.retransmits + c.syn_retries > 0;
-        let with_retransmits = self.conns.iter().filter(resent).count() as u64;
-        let rows = self.conns.iter().filter_map(|c| c.row()).take(SHOWN_ROWS);
+        let with_retransmits = self.conns.values().filter(resent).count() as u64;
+        let rows = self.conns.values().filter_map(|c| c.row());
         say!(
             "{who} has {connections}, of which {with_retransmits} retransmitted something.",
-            connections = Quantity::of(self.conns.len() as u64, "connection").rows(rows),
+            connections =
+                Quantity::of(self.conns.len() as u64, "connection").rows(rows.take(SHOWN_ROWS)),
             with_retransmits = Quantity::count(with_retransmits)
         )
+    }
+
+    /// The other processes of its program that wait as well.
+    fn fellows_step(&self) -> Option<Step> {
+        let rows = self.fellows.iter().flat_map(|t| t.rows()).take(SHOWN_ROWS);
+        let waited = self.waited_ns().saturating_sub(self.thread.waited_ns());
+        let more_workers = Quantity::of(self.fellows.len() as u64, "more worker").rows(rows);
+        (!self.fellows.is_empty()).then(|| {
+            say!(
+                "{more_workers} of its name waited for a CPU, {waited_too_ms} in all.",
+                more_workers,
+                waited_too_ms = Quantity::ns(waited)
+            )
+        })
     }
 
     /// The longest wait for a CPU after it had been woken.

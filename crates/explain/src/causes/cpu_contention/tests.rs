@@ -106,6 +106,30 @@ fn who_serves_others_does_not_stand_back() {
     assert!(f.title.contains("behind redis-server"), "{}", f.title);
 }
 
+#[test]
+fn workers_of_one_program_meet_one_bottleneck() {
+    let mut f = waiting(0.7);
+    f.listen(Listen {
+        held_by: vec![(812, 1, "iperf3", "R"), (813, 1, "iperf3", "R")],
+        ..Listen::default()
+    });
+    f.thread(813, "iperf3", [0.1, 0.6]);
+    on_cpu(&mut f, 813, "iperf3", 0, 1_000);
+    on_cpu(&mut f, 900, "batch", 0, 8_000);
+    let f = only(&f, ID);
+    assert_eq!(
+        (f.scope.pid, &f.scope.pids[..]),
+        (Some(812), &[812, 813][..])
+    );
+    assert!(
+        f.title
+            .starts_with("iperf3 (pid 812 and 1 more) waits 70 %"),
+        "{}",
+        f.title
+    );
+    assert_eq!((f.impact.affected, f.impact.of), (40, 40));
+}
+
 /// A cgroup that was off the CPU for 6.5 of 10 s.
 fn throttled(f: &mut Fixture) {
     f.resource("cgroup", "/shop", "throttled_ms", [100.0, 6_600.0]);

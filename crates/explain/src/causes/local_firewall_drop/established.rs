@@ -65,10 +65,10 @@ fn judge(walled: &Walled) -> Option<Finding> {
     let Walled { story, at, .. } = walled;
     let losses = Losses::of(story, walled.ends.clone());
     let dropped: u64 = walled.dropped.iter().map(|d| d.by_firewall).sum();
-    // One frame that is dropped may be several segments (GRO).
-    let lost = losses.lost.max(dropped);
-    let share = lost as f64 / losses.segments.max(1) as f64;
-    if dropped < MIN_DROPS || share < MIN_SHARE || losses.are_elsewhere() {
+    // Resets and bare acknowledgements are not sent again; of data one frame may be several segments (GRO).
+    let was_data = losses.lost.saturating_mul(2) >= dropped;
+    let share = losses.share();
+    if dropped < MIN_DROPS || !was_data || share < MIN_SHARE || losses.are_elsewhere() {
         return None;
     }
     let rules = story.netns(walled.netns);
