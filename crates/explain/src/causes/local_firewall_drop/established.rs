@@ -65,7 +65,7 @@ fn judge(walled: &Walled) -> Option<Finding> {
     let Walled { story, at, .. } = walled;
     let losses = Losses::of(story, walled.ends.clone());
     let dropped: u64 = walled.dropped.iter().map(|d| d.by_firewall).sum();
-    // Resets and bare acknowledgements are not sent again; of data one frame may be several segments (GRO).
+    // Resets and bare acknowledgements are not retransmitted; of data one frame may be several segments (GRO).
     let was_data = losses.lost.saturating_mul(2) >= dropped;
     let share = losses.share();
     if dropped < MIN_DROPS || !was_data || share < MIN_SHARE || losses.are_elsewhere() {
