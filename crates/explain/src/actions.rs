@@ -1,6 +1,6 @@
 //! What several causes advise, and how commands are typed where they act.
 
-use analysis::Netns;
+use analysis::{Netns, Story};
 use recording::{Addr, sysctl};
 
 use crate::advice::{Advice, Change};
@@ -23,6 +23,18 @@ pub(crate) fn command_in(netns: &Netns, command: &str) -> Option<String> {
     }
 }
 
+/// The command that gives a sysctl the value again that it had while this was recorded, or what to do where that
+/// is not known.
+pub(crate) fn former_sysctl(story: &Story, netns: u32, name: &str) -> String {
+    let former = story.settings.get(netns, name);
+    let command = former.map(|value| format!("sysctl -w {name}=\"{}\"", value.text));
+    let command = command.and_then(|command| match netns {
+        0 => Some(command),
+        _ => command_in(&story.netns(netns), &command),
+    });
+    command.unwrap_or_else(|| format!("note first what `sysctl {name}` says, and set it again"))
+}
+
 /// The advice to set a sysctl in a namespace.
 pub(crate) fn set_sysctl(
     netns: &Netns,
@@ -40,6 +52,7 @@ pub(crate) fn set_sysctl(
         command: command_in(netns, &format!("sysctl -w {name}={value}")),
         r#where: format!("{}; a file in /etc/sysctl.d/ keeps it", namespace(netns)),
         risk: risk.into(),
+        undo: None,
         expected,
         change: Some(Change::Sysctl {
             netns: netns.inode,

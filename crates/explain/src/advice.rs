@@ -17,6 +17,8 @@ pub struct Advice {
     pub r#where: String,
     /// What it may cost.
     pub risk: String,
+    /// What takes it back, where the command changes something; a command where one does it.
+    pub undo: Option<String>,
     /// What it will change, from this recording's numbers.
     pub expected: String,
     /// The same for programs; null when no change on this host does it.
@@ -31,6 +33,7 @@ impl Advice {
             command: None,
             r#where: String::new(),
             risk: String::new(),
+            undo: None,
             expected: String::new(),
             change: None,
         }
@@ -48,6 +51,11 @@ impl Advice {
     /// At this cost.
     pub fn risk(mut self, risk: impl Into<String>) -> Advice {
         self.risk = risk.into();
+        self
+    }
+    /// What takes it back.
+    pub fn undo(mut self, how: Option<String>) -> Advice {
+        self.undo = how;
         self
     }
     /// With this effect.

@@ -4,7 +4,8 @@ use analysis::words::fitting;
 use analysis::{ConnId, Story};
 use recording::SourceName;
 
-use crate::advice::Advice;
+use crate::actions::former_sysctl;
+use crate::advice::{Advice, Change};
 use crate::cause::Cause;
 use crate::finding::{Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
 use crate::lost::Lost;
@@ -141,6 +142,14 @@ impl<'a> Case<'a> {
 
     /// What to do, the best first.
     pub fn advise(mut self, advice: impl IntoIterator<Item = Advice>) -> Self {
+        let story = self.story;
+        let advice = advice.into_iter().map(|advice| match &advice.change {
+            Some(Change::Sysctl { netns, name, .. }) if advice.undo.is_none() => {
+                let undo = former_sysctl(story, *netns, name);
+                advice.undo(Some(undo))
+            }
+            _ => advice,
+        });
         self.finding.advice.extend(advice);
         self
     }

@@ -264,11 +264,14 @@ fn advise(page: &mut Page, number: usize, advice: &Advice) {
         page.paragraph("     $ ", Look::Command, command);
     }
     for (label, text) in [
-        ("where ", &advice.r#where),
-        ("effect", &advice.expected),
-        ("risk  ", &advice.risk),
+        ("where ", Some(&advice.r#where)),
+        ("effect", Some(&advice.expected)),
+        ("risk  ", Some(&advice.risk)),
+        ("undo  ", advice.undo.as_ref()),
     ] {
-        page.paragraph(&format!("     {label}  "), Look::Plain, text);
+        if let Some(text) = text {
+            page.paragraph(&format!("     {label}  "), Look::Plain, text);
+        }
     }
 }
 

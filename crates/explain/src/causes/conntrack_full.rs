@@ -196,6 +196,7 @@ fn advice(place: &UnansweredSyns, netns: &Netns, table: &Table, lost: u64) -> Ve
         }),
         Advice::to(format!("Do not track connections to port {port}."))
             .by(command_in(netns, &notrack))
+            .undo(command_in(netns, "nft delete table inet untracked"))
             .at(format!(
                 "{}, and its other direction (tcp sport)",
                 namespace(netns)
@@ -216,6 +217,10 @@ fn advice(place: &UnansweredSyns, netns: &Netns, table: &Table, lost: u64) -> Ve
              five days to an hour.",
         )
         .by(command_in(netns, sooner))
+        .undo(command_in(
+            netns,
+            "sysctl -w net.netfilter.nf_conntrack_tcp_timeout_established=432000",
+        ))
         .at(namespace(netns))
         .risk(
             "A connection that is silent for longer loses its entry; behind NAT it dies. TCP \

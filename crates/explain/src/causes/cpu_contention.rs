@@ -9,7 +9,7 @@ use analysis::stats::ratio;
 use analysis::words::{duration, figure, percent};
 
 use crate::places::process::{connections, listens, owners};
-use crate::places::runqueue::{Rivals, serves_softirq, thread_step};
+use crate::places::runqueue::{Rivals, former_cpus, serves_softirq, thread_step};
 use crate::vocabulary::*;
 use quota::Quota;
 
@@ -370,6 +370,10 @@ impl<'a> Waiter<'a> {
             .by(Some(format!("renice -n -10 -p {}", self.thread.pid)))
             .at("the host; for a service Nice or CPUWeight in its unit")
             .risk("Others on that CPU get less, whatever they do.")
+            .undo(Some(format!(
+                "renice -n 0 -p {} (0 unless it had another)",
+                self.thread.pid
+            )))
             .effect("It comes first more often; at nice -10 it weighs nine times as much.");
         let mut advice = rivals.stand_back(risk);
         advice.push(first);
@@ -395,6 +399,7 @@ impl<'a> Waiter<'a> {
             "Give {comm} more CPU than {place}{room}; {} cannot stand back.",
             rivals.ahead()
         ))
+        .undo(command.as_ref().and_then(|_| former_cpus(self.thread.pid)))
         .by(command)
         .at("the host; for a service CPUAffinity or AllowedCPUs in its unit, for a container its cpuset")
         .risk("What runs on these CPUs gets company. Another priority would only move the wait.")

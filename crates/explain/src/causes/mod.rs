@@ -65,7 +65,7 @@ pub(crate) const ALL: &[Cause] = &[
 mod testing {
     //! What the tests of several causes share.
 
-    use crate::{Change, Finding, Number, explain};
+    use crate::{Advice, Change, Finding, Number, explain};
     use synth::Fixture;
 
     /// The findings of a recording; none may have been withheld.
@@ -78,6 +78,7 @@ mod testing {
         assert!(withheld.is_empty(), "{withheld:?}");
         for finding in &explanation.findings {
             assert!(finding.title.ends_with('.') && finding.fix.ends_with('.'));
+            finding.advice.iter().for_each(cannot_hurt);
             let first = finding.advice.first().expect("there is advice");
             assert!(
                 first.change.is_some(),
@@ -85,6 +86,34 @@ mod testing {
             );
         }
         explanation.findings
+    }
+
+    /// What changes something when it is pasted.
+    const CHANGES: &[&str] = &[
+        "sysctl -w",
+        "chrt ",
+        "renice ",
+        "taskset --all-tasks",
+        "nft 'add",
+        "tc qdisc add",
+        "> /sys",
+        "kill ",
+    ];
+    /// What stops each call of a process that is too slow already.
+    const STOPS: &[&str] = &["strace", "gdb", "ltrace", "perf trace"];
+
+    /// Advice says where it acts and what it risks, and what takes back what it changes.
+    fn cannot_hurt(advice: &Advice) {
+        assert!(!advice.r#where.is_empty(), "no scope: {advice:?}");
+        assert!(!advice.risk.is_empty(), "no risk: {advice:?}");
+        assert!(!advice.expected.is_empty(), "no effect: {advice:?}");
+        let command = advice.command.as_deref().unwrap_or("");
+        let has = |words: &[&str]| words.iter().any(|word| command.contains(word));
+        assert!(!has(STOPS), "it stops what is slow: {advice:?}");
+        assert!(
+            !has(CHANGES) || advice.undo.is_some(),
+            "it cannot be taken back: {advice:?}"
+        );
     }
 
     /// The only finding of a recording, which must be of this cause.

@@ -234,6 +234,9 @@ impl Egress<'_> {
             }),
             Advice::to("Or let fq_codel manage the queue below the shaper.")
                 .by(fq_codel.and_then(|command| command_in(netns, &command)))
+                .undo(device.and_then(|d| {
+                    command_in(netns, &format!("tc qdisc del dev {d} parent 1: fq_codel"))
+                }))
                 .at("below a shaper with the handle 1:; needs sch_fq_codel in the kernel")
                 .risk("Drops remain, one connection at a time and early, as a signal to slow down.")
                 .effect("Connections share the rate evenly, and short ones do not wait."),

@@ -350,6 +350,10 @@ impl Told<'_> {
         };
         let (own, all) = self.slow.own_and_all_ns();
         Advice::to(action)
+            .undo(match (self.doing(), scope.pid) {
+                (Some(What::Stopped), Some(pid)) => Some(format!("kill -STOP {pid}")),
+                _ => None,
+            })
             .by(command)
             .at(at)
             .risk(match self.doing() {

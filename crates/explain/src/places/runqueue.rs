@@ -264,6 +264,10 @@ impl<'a> Rivals<'a> {
         )))
         .at("the host; for a service CPUSchedulingPolicy=idle in its unit")
         .risk(risk)
+        .undo(Some(format!(
+            "for p in {}; do chrt --all-tasks --other --pid 0 $p; done",
+            all.join(" ")
+        )))
         .effect(format!(
             "{} no longer waits for them: it lost {} per second.",
             self.thread.comm,
@@ -278,6 +282,7 @@ impl<'a> Rivals<'a> {
                 )))
                 .at("the host; for a service CPUAffinity in its unit, or a cpuset")
                 .risk(format!("What runs on CPU {free} gets company."))
+                .undo(former_cpus(first.pid))
                 .effect(format!(
                     "CPU {free} was idle for {} of the time; {} is free.",
                     percent(idle),
@@ -286,6 +291,13 @@ impl<'a> Rivals<'a> {
         });
         std::iter::once(idle).chain(elsewhere).collect()
     }
+}
+
+/// How a process gets the CPUs again that it may use.
+pub(crate) fn former_cpus(pid: u32) -> Option<String> {
+    Some(format!(
+        "note first what `taskset -cp {pid}` says, and set it again"
+    ))
 }
 
 /// What the thread did with its time.

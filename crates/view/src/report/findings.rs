@@ -181,7 +181,10 @@ fn advice(advice: &explain::Advice) -> Advice {
         action: advice.action.clone(),
         command: advice.command.clone(),
         at: advice.r#where.clone(),
-        risk: advice.risk.clone(),
+        risk: match &advice.undo {
+            Some(undo) => format!("{} Undo: {undo}", advice.risk),
+            None => advice.risk.clone(),
+        },
         expected: advice.expected.clone(),
     }
 }

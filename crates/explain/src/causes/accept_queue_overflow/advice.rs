@@ -64,7 +64,9 @@ impl Overflow<'_> {
 
     fn faster_advice(&self, scope: &Scope) -> Advice {
         let who = process(scope);
-        let (action, command) = match (culprit(scope).map(|d| d.state), scope.pid) {
+        let state = culprit(scope).map(|d| d.state);
+        let stopped = scope.pid.filter(|_| state == Some(ProcessState::Stopped));
+        let (action, command) = match (state, scope.pid) {
             (Some(ProcessState::WasStopped), _) => (
                 format!("Find out what stopped {who}: a debugger, a signal, a frozen cgroup."),
                 None,
@@ -103,6 +105,7 @@ impl Overflow<'_> {
         };
         Advice::to(action)
             .by(command)
+            .undo(stopped.map(|pid| format!("kill -STOP {pid}")))
             .at(format!("{who} in {}", namespace(&scope.netns)))
             .risk("None for TCP; the application has more connections in hand at a time.")
             .effect(expected)

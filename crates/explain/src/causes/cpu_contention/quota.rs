@@ -133,6 +133,9 @@ impl<'a> Quota<'a> {
             now.unwrap_or_default()
         ))
         .by(certain.then(|| format!("echo '{us} 100000' > /sys/fs/cgroup{cgroup}/cpu.max")))
+        .undo(certain.then(|| {
+            format!("note first what is in /sys/fs/cgroup{cgroup}/cpu.max, and write it again")
+        }))
         .at(format!(
             "cgroup {cgroup}; for a service CPUQuota in its unit, for a container its CPU limit"
         ))

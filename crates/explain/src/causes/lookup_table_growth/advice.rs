@@ -72,6 +72,9 @@ impl Walk<'_> {
             .by(Some(format!(
                 "sysctl -w {TCP_CHILD_EHASH_ENTRIES}={buckets}"
             )))
+            .undo(Some(format!(
+                "sysctl -w {TCP_CHILD_EHASH_ENTRIES}=0, and make the namespace anew"
+            )))
             .at(format!(
                 "the namespace from which {} is made, before it is made; 0 there shares the host's \
                  table",
@@ -112,6 +115,9 @@ impl Walk<'_> {
         let buckets = self.new_buckets();
         Advice::to(format!("Set {NF_CONNTRACK_BUCKETS}={buckets}."))
             .by(Some(format!("sysctl -w {NF_CONNTRACK_BUCKETS}={buckets}")))
+            .undo(Some(format!(
+                "note first what `sysctl {NF_CONNTRACK_BUCKETS}` says, and set it again"
+            )))
             .at("the host: its namespaces share the table")
             .risk(format!(
                 "The table is rehashed while packets wait a moment; it takes {}.",

@@ -59,6 +59,7 @@ fn clamp(hole: &BlackHole, netns: &Netns) -> Advice {
          the narrow link (there `size set rt mtu` in the forward chain)."
     ))
     .by(command_in(netns, &rules))
+    .undo(command_in(netns, "nft delete table inet mss"))
     .at(format!("{}, or a router of the path", namespace(netns)))
     .risk(format!(
         "More and smaller packets: {} bytes instead of {}. Connections that are open already stay as \

@@ -56,6 +56,7 @@ fn timestamps(cookies: &Cookies) -> Vec<Advice> {
     if off.is_empty() {
         let on = Advice::to("Turn timestamps on at the clients.")
             .by(Some("sysctl -w net.ipv4.tcp_timestamps=1".into()))
+            .undo(Some("sysctl -w net.ipv4.tcp_timestamps=0".into()))
             .at("every client host")
             .risk(TIMESTAMPS_COST)
             .effect(effect);

@@ -5,7 +5,7 @@ use recording::sysctl;
 use recording::sysctl::IP_LOCAL_PORT_RANGE;
 
 use super::case::Collision;
-use crate::actions::{command_in, set_sysctl};
+use crate::actions::{command_in, former_sysctl, set_sysctl};
 use crate::advice::{Advice, Change};
 use crate::scope::namespace;
 
@@ -127,6 +127,7 @@ impl Collision<'_> {
         on.then(|| Advice {
             // It mends half: not for a program to apply.
             change: None,
+            undo: Some(former_sysctl(self.story, netns, sysctl::TCP_TIMESTAMPS)),
             ..set_sysctl(
                 &self.story.netns(netns),
                 sysctl::TCP_TIMESTAMPS,
@@ -198,6 +199,7 @@ impl Collision<'_> {
             risk: "A service that binds a port in the new range may find it taken: put such ports \
                    into net.ipv4.ip_local_reserved_ports."
                 .into(),
+            undo: None,
             expected: format!("Ports are used again later.{left}"),
             change: Some(Change::Sysctl {
                 netns: netns.inode,
@@ -225,6 +227,7 @@ impl Collision<'_> {
             r#where: "the client's and the server's configuration".into(),
             risk: "The server holds idle connections: set its idle timeout above the client's."
                 .into(),
+            undo: None,
             expected: format!(
                 "Fewer connections, fewer TIME_WAIT sockets: with 100 requests per connection the \
                  {} now in the way are at most a hundredth.",
@@ -248,6 +251,7 @@ impl Collision<'_> {
             risk: "Ports are then held at the client, which knows of them: it can run out of them \
                    (tcp_tw_reuse=1 lets it use them again after a second)."
                 .into(),
+            undo: None,
             expected: "The TIME_WAIT is where ports are chosen, so that none in TIME_WAIT is \
                        chosen too early; each further address multiplies the ports."
                 .into(),

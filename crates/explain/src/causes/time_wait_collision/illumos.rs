@@ -161,6 +161,7 @@ impl Illumos {
                 command: None,
                 r#where: "the host; illumos has it since 2016 at the latest".into(),
                 risk: "That of a new kernel.".into(),
+                undo: None,
                 expected: "Loopback leaves no TIME_WAIT, and no SYN is refused.".into(),
                 change: None,
             });
@@ -197,6 +198,10 @@ impl Illumos {
             risk: "Sequence numbers become easier to guess and late segments may meet a new \
                    connection: not on a host that the internet reaches."
                 .into(),
+            undo: Some(format!(
+                "ndd -set /dev/tcp {INCREMENT} {}; ndd -set /dev/tcp {INTERVAL} {}",
+                self.increment, self.time_wait_ms
+            )),
             expected: format!(
                 "At {} draws per second it is {} until they have gone half around; now {}. A SYN is \
                  refused only if that is less than TIME_WAIT lasts: {}, now {}.",
