@@ -115,7 +115,7 @@ fn a_recording_is_gone_through() {
     wait_until("a smaller screen", || {
         let screen = tmux.screen();
         let lines: Vec<&str> = screen.lines().collect();
-        lines.len() <= 18 && lines.iter().any(|l| l.contains("1-6 Tab"))
+        lines.len() <= 18 && lines.iter().any(|l| l.contains("1-7 Tab"))
     });
     tmux.keys(&["q"]);
     assert_eq!(tmux.ended(), 0);
