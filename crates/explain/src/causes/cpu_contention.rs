@@ -169,7 +169,7 @@ fn judge(waiter: &Waiter) -> Finding {
         }
         Why::Quota(quota) => {
             let cgroup = quota.cgroup;
-            let cpus = quota.enough(waiter.process_wanted_cpus());
+            let cpus = quota.enough(story, waiter.process_on_cpu());
             let more = figure(cpus);
             case.title([
                 format!(
@@ -352,11 +352,12 @@ impl<'a> Waiter<'a> {
         ))
     }
 
-    /// CPUs that all threads of its process would have used.
-    fn process_wanted_cpus(&self) -> f64 {
+    /// CPUs that all threads of its process used.
+    fn process_on_cpu(&self) -> f64 {
         let all = self.story.threads.all();
         let own = all.filter(|t| t.pid == self.thread.pid);
-        own.map(wanted_cpus).sum()
+        let on_cpu = own.map(|t| ratio(t.on_cpu_ns() as f64, t.seen_ns() as f64));
+        on_cpu.flatten().sum()
     }
 
     /// What helps a thread that others keep from its CPU.

@@ -8,6 +8,9 @@ use crate::vocabulary::*;
 /// The quota explains a wait when the cgroup was throttled for this share of it.
 const LEAST_THROTTLED: f64 = 0.5;
 
+/// It is counted for each CPU: of the time more than this tells nothing of what was left.
+const MOST_OFF: f64 = 0.95;
+
 /// A cgroup that was throttled.
 pub(super) struct Quota<'a> {
     pub(super) cgroup: &'a str,
@@ -115,9 +118,11 @@ impl<'a> Quota<'a> {
         checks
     }
 
-    /// CPUs that are enough where its process wants so many on average: half as much again, and for bursts
-    /// twice what it has.
-    pub(super) fn enough(&self, wanted: f64) -> f64 {
+    /// CPUs that are enough where its process used so many on average: as many as it used while it was not kept
+    /// off, half as much again, and for bursts twice what it has.
+    pub(super) fn enough(&self, story: &Story, used: f64) -> f64 {
+        let off = self.throttled_ms / 1e3 / story.seconds().max(1e-3);
+        let wanted = used / (1.0 - off.min(MOST_OFF));
         let average = (wanted * 15.0).ceil() / 10.0;
         average.max(self.cpus.unwrap_or(0.0) * 2.0)
     }
@@ -141,8 +146,8 @@ impl<'a> Quota<'a> {
         ))
         .risk("Its neighbours have that much less when all are busy.")
         .effect(format!(
-            "{} ran for {} and waited for {} of the time: {more} CPUs hold what its process wants on average \
-             and half as much, and bursts of twice what it has.",
+            "{} ran for {} and waited for {} of the time: {more} CPUs hold what its process used while it \
+             was not kept off and half as much, and bursts of twice what it has.",
             thread.comm,
             percent(thread.on_cpu_ns() as f64 / thread.seen_ns().max(1) as f64),
             percent(thread.waiting())

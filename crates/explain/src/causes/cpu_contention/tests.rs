@@ -154,7 +154,7 @@ fn its_quota_is_spent() {
     assert_eq!(number(&f, "quota_cpus"), &Number::Real(0.1));
     assert!(matches!(
         &f.advice[0].change,
-        Some(Change::CpuQuota { cgroup, cpus }) if cgroup == "/shop" && *cpus > 1.0
+        Some(Change::CpuQuota { cgroup, cpus }) if cgroup == "/shop" && *cpus == 0.5
     ));
 }
 
