@@ -20,7 +20,7 @@ pub(crate) const CAUSE: Cause = Cause {
     page: include_str!("cpu_contention.md"),
     ground: Ground::Host,
     needs: &[&[SourceName::Threads]],
-    seen_from: "a thread runnable 30 % of the time, or with its cgroup's quota spent; 200 ms in all",
+    seen_from: "a thread runnable 30 % of the time, 1 s in all, or 200 ms with its cgroup's quota spent",
     rivals: &[Id::SOFTIRQ_STARVATION, Id::PATH_LOSS, Id::SLOW_APPLICATION],
     explains: &[Id::SLOW_APPLICATION],
     no: Some(no),
@@ -32,6 +32,9 @@ pub(crate) const CAUSE: Cause = Cause {
 const LEAST_SHARE: f64 = 0.30;
 /// Waiting less than this in all is a start or a burst, ns.
 const LEAST_WAIT_NS: u64 = 200_000_000;
+/// Threads are sampled once a second: of a program whose threads waited for less in all behind others, a moment
+/// is all that is known, ns.
+const LEAST_IN_ALL_NS: u64 = 1_000_000_000;
 /// A thread that waits less than this beside its running has most of what it wants.
 const LEAST_TO_RUNNING: f64 = 0.5;
 /// A mean wait of less, each time that it wants a CPU, is the scheduler's ordinary work, ns.
@@ -132,6 +135,10 @@ fn places(story: &Story) -> Vec<Waiter<'_>> {
             None => programs.push(waiter),
         }
     }
+    programs.retain(|program| match program.why {
+        Why::Rivals(_) => program.waited_ns() >= LEAST_IN_ALL_NS,
+        Why::Quota(_) => true,
+    });
     programs
 }
 

@@ -232,7 +232,7 @@ impl<'a> SlowService<'a> {
                     .slow
                     .retain(|t| !t.x.open && t.took_ns() >= least_ns);
             }
-            Rule::Stalled => service.slow.retain(|t| unserved_ns(&t.x) >= STALL_NS),
+            Rule::Stalled => service.slow.retain(is_stalled),
             Rule::Kept(_) => {}
             Rule::Asked => {
                 let slow = |t: &Told| t.took_ns() >= ASKED_NS && mostly_own(&t);
@@ -283,7 +283,7 @@ impl<'a> SlowService<'a> {
     }
 
     fn stalled(&mut self, told: &[Told]) -> bool {
-        let stalled = told.iter().any(|t| unserved_ns(&t.x) >= STALL_NS);
+        let stalled = told.iter().any(is_stalled);
         if stalled {
             self.rule = Rule::Stalled;
         }
@@ -492,6 +492,12 @@ fn part(x: &Exchange) -> State {
     ];
     let longest = parts.into_iter().max_by_key(|(ns, _)| *ns);
     longest.map_or(State::Owing, |(_, state)| state)
+}
+
+/// Whether nobody accepted or read a request for seconds on end: of an upload of an hour moments add up to that.
+fn is_stalled(told: &Told) -> bool {
+    let unserved = unserved_ns(&told.x);
+    unserved >= STALL_NS && unserved.saturating_mul(2) >= told.took_ns()
 }
 
 /// How long a request waited to be accepted and read, ns.

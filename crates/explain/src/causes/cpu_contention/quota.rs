@@ -26,6 +26,11 @@ pub(super) struct Quota<'a> {
     pub(super) certain: bool,
 }
 
+/// Whether a thread waited for about as long as a cgroup was throttled.
+fn adds_up(waited: f64, throttled: f64) -> bool {
+    waited >= 0.6 * throttled && waited <= 1.6 * throttled
+}
+
 impl<'a> Quota<'a> {
     /// The cgroup whose throttling explains the thread's wait: its own where that is recorded, else
     /// the one that was throttled longest.
@@ -33,16 +38,19 @@ impl<'a> Quota<'a> {
         let waited_ms = thread.waited_ns() as f64 / 1e6;
         let process = story.processes.get(thread.pid);
         let own = process.map(|p| &*p.cgroup).unwrap_or_default();
-        let throttled = story.resources.of("cgroup", "throttled_ms");
-        let longest = throttled
+        let throttled = || story.resources.of("cgroup", "throttled_ms");
+        // Of one that is known to be elsewhere, or may be in several, there is nothing to guess.
+        let kept_off = throttled().filter(|(_, line)| line.rise() > 0.0);
+        let may_guess = matches!(own, "" | "/") && kept_off.count() == 1;
+        let longest = throttled()
             .map(|(cgroup, line)| {
                 let within = own.strip_prefix(cgroup);
                 let certain = within.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
                 (certain, line.rise(), cgroup, line.row)
             })
-            .filter(|(certain, ms, ..)| {
-                *ms >= LEAST_THROTTLED * waited_ms
-                    && (*certain || *ms * LEAST_THROTTLED <= waited_ms)
+            .filter(|(certain, ms, ..)| match certain {
+                true => *ms >= LEAST_THROTTLED * waited_ms,
+                false => may_guess && adds_up(waited_ms, *ms),
             })
             .max_by(|a, b| (a.0.cmp(&b.0)).then(a.1.total_cmp(&b.1)))?;
         let (certain, throttled_ms, cgroup, row) = longest;
@@ -100,7 +108,7 @@ impl<'a> Quota<'a> {
             expected: rounded(throttled),
             measured: rounded(waited),
             unit: "s".into(),
-            agrees: waited >= 0.6 * throttled && waited <= 1.6 * throttled,
+            agrees: adds_up(waited, throttled),
             tolerance: "± 60 %: it waits for others too, and sleeps through some".into(),
         }];
         if let Some(cpus) = self.cpus {
