@@ -429,3 +429,60 @@ fn requests_that_are_written_ahead_are_said_to_overlap() {
     assert_eq!(recorded.sum(Role::Server, |r| r.overlapped), exchanges);
     assert!(exchanges > 0);
 }
+
+#[test]
+fn beside_a_busy_service_each_request_of_a_quiet_one_is_counted() {
+    need_root();
+    const BUSY: u64 = 60_000;
+    let space = Space::new("shares");
+    let live = Live::begin(&["--with", "requests", "--netns", &space.inode().to_string()]);
+    let (ports, took, asked) = space.inside(|| {
+        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let at = listeners.each_ref().map(|l| l.local_addr().unwrap());
+        let (done, is_done) = channel();
+        thread::scope(|scope| {
+            for listener in &listeners {
+                scope.spawn(|| answer_after(listener, || ()));
+            }
+            let quiet = scope.spawn(move || {
+                let (mut conn, mut asked) = (TcpStream::connect(at[1]).unwrap(), 0);
+                while is_done.recv_timeout(Duration::from_millis(20)).is_err() {
+                    conn.write_all(&[1; 100]).unwrap();
+                    conn.read_exact(&mut [0; 200]).unwrap();
+                    asked += 1;
+                }
+                asked
+            });
+            let began = Instant::now();
+            let mut conn = TcpStream::connect(at[0]).unwrap();
+            for _ in 0..BUSY {
+                conn.write_all(&[1; 100]).unwrap();
+                conn.read_exact(&mut [0; 200]).unwrap();
+            }
+            let took = began.elapsed();
+            done.send(()).unwrap();
+            (at.map(|at| at.port()), took, quiet.join().unwrap())
+        })
+    });
+    let done = live.end();
+    done.assert_whole();
+    let [busy, quiet] = ports.map(|port| {
+        let mut rows = done.rows::<Request>();
+        rows.retain(|r| r.port == port);
+        rows
+    });
+    for role in [Role::Server, Role::Client] {
+        let sum = |rows: &[Request]| {
+            let rows = rows.iter().filter(|r| r.role == role);
+            rows.map(|r| r.exchanges).sum::<u64>()
+        };
+        assert_eq!(sum(&quiet), asked, "{role:?}");
+        // Drawn by lot: ten times the spread of that.
+        let counted = sum(&busy) as f64 / BUSY as f64;
+        assert!((0.8..1.2).contains(&counted), "{role:?}: {counted}");
+    }
+    assert!(quiet.iter().all(|r| r.one_in == 1), "{quiet:#?}");
+    if took < Duration::from_secs(8) {
+        assert!(busy.iter().any(|r| r.one_in > 1), "{took:?}: {busy:#?}");
+    }
+}

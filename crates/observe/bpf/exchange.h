@@ -25,33 +25,47 @@ enum {
 #define APART_NS 1000000ULL
 
 struct end {
-	struct tw_service service;
-	u64 began;
-	u64 since;
-	u64 ns[TW_PARTS];
-	u64 alone_ns, cpu_ns, runqueue_ns;
-	u64 cpu, runqueue, slept; /* of the thread when it took the request; slept: how often */
-	u32 pid, tid;
-	u32 reads; /* requests that the thread had taken by then, this one included */
+	/* One cache line, with what the kernel keeps before it: over loopback the sender's CPU and the
+	 * receiver's take turns. Most calls see no more. */
 	u32 rcv_nxt, copied_seq, write_seq; /* when last looked at */
-	u32 retransmits;
-	u32 dsack_dups; /* D-SACKs before the first of them */
-	u32 resent; /* when that was, by the clock of our timestamps */
-	u32 weight; /* exchanges that it stands for */
-	u32 stands_for; /* connections that this one stands for */
 	u8 at;
 	u8 unaccepted;
 	u8 taken; /* some of the request was read */
 	u8 whole; /* what came last ended a message, as far as segments tell */
 	u8 early; /* more came while we thought about a whole message */
 	u8 overlapped;
-	u8 answered; /* of one that is not counted: the answer has begun */
+	u8 drawn; /* the next exchange is counted */
+	u8 zero;
+	u32 retransmits;
+	u64 since;
+	struct tw_service service;
+	/* The next ones. */
+	u64 began;
+	u64 ns[TW_PARTS];
+	u64 alone_ns, cpu_ns, runqueue_ns;
+	u64 cpu, runqueue, slept; /* of the thread when it took the request; slept: how often */
+	u32 pid, tid;
+	u32 reads; /* requests that the thread had taken by then, this one included */
+	u32 dsack_dups; /* D-SACKs before the first retransmission */
+	u32 resent; /* when that was, by the clock of our timestamps */
+	u32 weight; /* exchanges that it stands for */
+	u32 stands_for; /* connections that this one stands for */
+	u32 one_in, share_round; /* of the exchanges of its service, and as of when */
 };
+_Static_assert(__builtin_offsetof(struct end, began) == 64 - sizeof(void *), "the first cache line");
 
-/* Set by user space, powers of two: of new connections one in so many is followed, of exchanges one in so
- * many is counted. */
+/* Set by user space, powers of two: of new connections one in so many is followed, and of the exchanges of
+ * the services that have most of them one in so many is counted. */
 u32 one_new_in = 1;
-u32 one_in = 1;
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, 1); /* BPF_F_NO_PREALLOC */
+	__type(key, struct tw_service);
+	__type(value, u32);
+	__uint(max_entries, 1 << 12);
+} shares SEC(".maps");
+/* In each the slowest exchange of each service is told once, and each connection looks up its share. */
+u32 this_round;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -75,17 +89,32 @@ static __always_inline void pass(struct end *e, u32 part, u64 now)
 	e->since = now;
 }
 
+/* Whether the next exchange is counted, and how many it then stands for. */
+static __always_inline bool draw(struct end *e)
+{
+	u32 known = e->stands_for, *share;
+
+	if (e->share_round != this_round) {
+		share = bpf_map_lookup_elem(&shares, &e->service);
+		e->one_in = share ? *share : 1;
+		e->share_round = this_round;
+	}
+	if (e->one_in <= known) {
+		e->weight = known;
+		return true;
+	}
+	e->weight = e->one_in;
+	return !(bpf_get_prandom_u32() & (e->one_in / known - 1));
+}
+
 /* An exchange begins; whether it is counted. To those that are not no time is given: on a host with
  * very many that is most of the cost. */
 static __always_inline bool begin(struct end *e, u8 at)
 {
-	u32 all = one_in, known = e->stands_for;
 	u64 now;
 
-	e->weight = all > known ? all : known;
-	if (all > known && bpf_get_prandom_u32() & (all / known - 1)) {
+	if (!e->drawn && !draw(e)) {
 		e->at = AT_SKIP;
-		e->answered = 0;
 		return false;
 	}
 	now = bpf_ktime_get_ns();
@@ -93,7 +122,7 @@ static __always_inline bool begin(struct end *e, u8 at)
 	e->alone_ns = e->cpu_ns = e->runqueue_ns = 0;
 	e->began = e->since = now;
 	e->at = at;
-	e->taken = e->early = e->overlapped = e->unaccepted = 0;
+	e->drawn = e->taken = e->early = e->overlapped = e->unaccepted = 0;
 	e->retransmits = 0;
 	return true;
 }

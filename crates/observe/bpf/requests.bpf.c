@@ -38,7 +38,7 @@ struct {
 	__uint(max_entries, 1 << 18); /* set anew before load */
 } ring SEC(".maps");
 
-enum { LOST_RING, LOST_SERVICE, LOST_END, MET, COUNTS };
+enum { LOST_RING, LOST_SERVICE, LOST_END, MET, COUNTED, COUNTS };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, u32);
@@ -51,8 +51,6 @@ const struct tw_requests fresh;
 const volatile bool write_ends;
 /* Open exchanges at least this old are told by `dump`. */
 u64 open_over_ns;
-/* The slowest exchange of each service is told once in each. */
-u32 this_round;
 
 static __always_inline void count(u32 kind)
 {
@@ -84,6 +82,7 @@ static __always_inline void meet(struct end *e, const struct sock *sk, const str
 		return;
 	}
 	e->stands_for = one_new_in;
+	e->share_round = this_round - 1;
 	e->service.netns = netns;
 	if (is_server(netns, port)) {
 		e->service.role = TW_ROLE_SERVER;
@@ -206,6 +205,7 @@ static __noinline int count_exchange(struct end *e, struct sock *sk)
 	r = requests_of(e);
 	if (!r)
 		return 0;
+	count(COUNTED);
 	weight = e->weight;
 	took = total(e);
 	ADD(r->exchanges, weight);
@@ -256,6 +256,8 @@ static __always_inline void request_came(struct end *e, const struct sock *sk)
 {
 	if (begin(e, AT_UNREAD))
 		e->unaccepted = !sk->sk_socket;
+	else
+		e->rcv_nxt--; /* what is written next is an answer */
 }
 
 /* Data is in flight, or waits to be. */
@@ -351,17 +353,24 @@ static __always_inline void arrived(struct end *e, struct sock *sk, const struct
 	}
 }
 
-/* The next exchange of a socket whose last one was not counted; false when it has not begun. Most calls
+/* Something is written, and the exchange is not counted: only then the lot is drawn for the next one. Most calls
  * on a busy host come no further. */
-static __always_inline bool begins(struct end *e, u32 role)
+static __always_inline bool skips(struct end *e, const struct tcp_sock *tp)
 {
-	if (e->service.role != role) {
-		e->answered = 1;
+	if (e->at != AT_SKIP)
 		return false;
-	}
-	if (e->answered)
-		e->at = AT_NOTHING;
-	return e->answered;
+	/* Nothing has come since: the same message goes on. */
+	if (e->rcv_nxt == tp->rcv_nxt)
+		return true;
+	e->rcv_nxt = tp->rcv_nxt;
+	if (!draw(e))
+		return true;
+	e->drawn = 1;
+	e->copied_seq = tp->copied_seq;
+	e->at = AT_NOTHING;
+	/* A server's next one begins when data comes. A client's begins now; by the end of a write the answer
+	 * may have come. */
+	return write_ends || e->service.role == TW_ROLE_SERVER;
 }
 
 /* Full segments wait to be sent, for a window: what is sent and not yet acknowledged holds nobody back, nor
@@ -429,7 +438,7 @@ static __always_inline void ask(struct end *e, struct sock *sk, const struct tcp
 static __always_inline void sent(struct end *e, struct sock *sk, const struct tcp_sock *tp)
 {
 	e->write_seq = tp->write_seq;
-	if (e->at == AT_SKIP && !begins(e, TW_ROLE_CLIENT))
+	if (skips(e, tp))
 		return;
 	if (e->service.role == TW_ROLE_SERVER)
 		answer(e, sk, tp);
@@ -444,7 +453,7 @@ int on_data_ready(u64 *ctx)
 	const struct tcp_sock *tp;
 	struct end *e = known(sk);
 
-	if (e && e->at == AT_SKIP && !begins(e, TW_ROLE_SERVER))
+	if (e && e->at == AT_SKIP)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(sk);
 	e = end_of(e, sk, tp);
@@ -474,7 +483,7 @@ int on_segment(u64 *ctx)
 	if (end_seq - seq <= fin)
 		return 0;
 	e = known(sk);
-	if (e && e->at == AT_SKIP && !begins(e, TW_ROLE_SERVER))
+	if (e && e->at == AT_SKIP)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(sk);
 	e = end_of(e, sk, tp);
@@ -497,7 +506,8 @@ int on_read(u64 *ctx)
 	bool server;
 
 	if (!e || e->at == AT_SKIP) {
-		read_else();
+		if (!e || e->service.role == TW_ROLE_SERVER)
+			read_else();
 		return 0;
 	}
 	if (e->at != AT_UNREAD)
@@ -528,8 +538,6 @@ int on_send(u64 *ctx)
 	const struct tcp_sock *tp;
 	struct end *e = known(sk);
 
-	if (e && e->at == AT_SKIP && !begins(e, TW_ROLE_CLIENT))
-		return 0;
 	tp = bpf_skc_to_tcp_sock(sk);
 	e = end_of(e, sk, tp);
 	if (e)

@@ -9,6 +9,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapType, OpenObject, RingBuffer};
 use recording::{HealthKind, Source, SourceName, Verdict};
 
 use super::listening::Listening;
+use super::rows::Key;
 use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
 use crate::health::HealthLog;
@@ -64,7 +65,8 @@ const OTHERS: &[&[Program]] = &[
 ];
 /// The iterator over exchanges under way.
 const DUMP: &str = "dump";
-/// What is lost, by the key of the map; the key after them counts the connections that were taken up.
+/// What is lost, by the key of the map; the keys after them count the connections that were taken up, and the
+/// exchanges that were counted.
 const LOSSES: [&str; 3] = [
     RING_FULL,
     "exchanges of more listeners and destinations than are counted",
@@ -81,6 +83,7 @@ pub struct Requests<'o> {
     unasked: Option<(u64, String)>,
     losses: [Count; LOSSES.len()],
     met: Count,
+    counted: Count,
     missed: Missed,
     lost: u64,
 }
@@ -156,6 +159,7 @@ impl<'o> Requests<'o> {
             }),
             losses: Default::default(),
             met: Count::default(),
+            counted: Count::default(),
             missed: Missed::default(),
             lost: 0,
         }))
@@ -207,14 +211,36 @@ impl<'o> Requests<'o> {
         self.met.news(&self.skel.maps.counts, LOSSES.len() as u32)
     }
 
-    /// From the next round on the slowest of each service is sought anew, of new connections one in so many
-    /// is followed, and of exchanges one in so many counted.
-    pub fn next_round(&mut self, one_new_in: u32, one_in: u32) {
+    /// Exchanges that were counted since the last call.
+    pub fn newly_counted(&mut self) -> Result<u64, Error> {
+        let key = LOSSES.len() as u32 + 1;
+        self.counted.news(&self.skel.maps.counts, key)
+    }
+
+    /// From now on of the exchanges of a service one in so many is counted.
+    pub fn share(&self, (addr, netns, port, role): &Key, one_in: u32) -> Result<(), Error> {
+        let shares = &self.skel.maps.shares;
+        let (netns, port) = (netns.to_ne_bytes(), port.to_ne_bytes());
+        let key = [&addr[..], &netns, &port, &[*role, 0]].concat();
+        let told = match one_in {
+            1 => shares.delete(&key),
+            _ => shares.update(&key, &one_in.to_ne_bytes(), MapFlags::ANY),
+        };
+        told.map_err(|e| Error::Bpf {
+            what: "telling how many exchanges are counted to the programs that follow requests"
+                .into(),
+            why: bpf_error(&e),
+        })
+    }
+
+    /// From now on the slowest of each service is sought anew, the shares that were told hold, and of new
+    /// connections one in so many is followed.
+    pub fn next_round(&mut self, one_new_in: u32) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.this_round = bss.this_round.wrapping_add(1);
         }
         if let Some(data) = self.skel.maps.data_data.as_deref_mut() {
-            (data.one_new_in, data.one_in) = (one_new_in, one_in);
+            data.one_new_in = one_new_in;
         }
     }
 

@@ -3,6 +3,7 @@
 mod driver;
 mod listening;
 mod rows;
+mod shares;
 mod worker;
 
 pub use driver::{RequestOptions, checkup};

@@ -26,7 +26,7 @@ pub struct Rows {
 }
 
 /// A service, in an order.
-type Key = ([u8; 16], u32, u16, u8);
+pub type Key = ([u8; 16], u32, u16, u8);
 
 /// Exchanges under way, by service: how many, and the oldest.
 #[derive(Default)]
@@ -168,7 +168,8 @@ fn bound(bucket: usize) -> u64 {
     ((STEPS + bucket % STEPS) as u64) << (bucket / STEPS + UNIT - 3)
 }
 
-fn key(at: &tw_service) -> Key {
+/// The service, by that.
+pub fn key(at: &tw_service) -> Key {
     (at.addr, at.netns, at.port, at.role)
 }
 

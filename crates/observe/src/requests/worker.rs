@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use recording::{HealthKind, SourceName, Writer, monotonic_ns};
 
 use super::driver::{RequestOptions, Requests, source};
-use super::rows::{Open, Rows};
+use super::rows::{Open, Rows, key};
+use super::shares::{MANY, MANY_NEW, Shares, afford};
 use crate::error::Error;
 use crate::health::HealthLog;
 use crate::netns;
@@ -21,11 +22,8 @@ const EVERY: Duration = Duration::from_secs(1);
 const OPEN_OVER_NS: u64 = 1_000_000_000;
 /// To look for those takes every connection: it may use one part in so many of a CPU.
 const MOST: u32 = 100;
-/// With more exchanges a second than this, one in so many is counted.
-const MANY: f64 = 20_000.0;
-/// With more new connections a second than this, one in so many is followed: to begin and to end the notes of
-/// one costs some microseconds.
-const MANY_NEW: f64 = 5_000.0;
+/// A round is no shorter than this, however much there is to count.
+const AT_LEAST: Duration = Duration::from_millis(100);
 
 /// Watches until told to stop; ready once attached.
 pub fn watch(
@@ -49,14 +47,18 @@ pub fn watch(
     let ring = requests.ring(|x| rows.borrow_mut().exchange(x))?;
     let mut pace = Pace::new(EVERY, MOST);
     let (mut round, mut looked) = (Instant::now(), Instant::now());
-    let (mut one_new_in, mut one_in) = (1, 1);
+    let mut shares = Shares::default();
+    let (mut one_new_in, mut counted) = (1, 0);
     loop {
         let stopping = control.stopping(DRAIN_EVERY);
         if stopping {
             requests.links.clear();
         }
         drain(&ring)?;
-        if stopping || round.elapsed() >= EVERY {
+        counted += requests.newly_counted()?;
+        // What a second may cost is spent: shares are told at once.
+        let spent = counted as f64 > MANY && round.elapsed() >= AT_LEAST;
+        if stopping || spent || round.elapsed() >= EVERY {
             let seconds = round.elapsed().as_secs_f64().max(0.001);
             round = Instant::now();
             let mut open = None;
@@ -73,21 +75,27 @@ pub fn watch(
                     health.say(SourceName::Requests, HealthKind::Slowed, 0, detail)?;
                 }
             }
-            let (time_ns, mut exchanges) = (monotonic_ns(), 0);
+            let time_ns = monotonic_ns();
+            let mut per_second = Vec::new();
             requests.services(|at, sums| {
                 let mut rows = rows.borrow_mut();
-                let stands_for = one_in.max(one_new_in);
-                exchanges += rows.service(time_ns, at, sums, open.as_ref(), stands_for)?;
+                let stands_for = shares.of(&key(at)).max(one_new_in);
+                let exchanges = rows.service(time_ns, at, sums, open.as_ref(), stands_for)?;
+                per_second.push((key(at), exchanges as f64 / seconds));
                 Ok(())
             })?;
             if stopping {
                 let open = open.unwrap_or_default();
                 open.oldest().for_each(|x| rows.borrow_mut().exchange(x));
             }
+            for (service, one_in) in shares.divide(per_second) {
+                requests.share(&service, one_in)?;
+                shares.set(service, one_in);
+            }
             let met = requests.newly_met()? as f64 * f64::from(one_new_in);
             one_new_in = afford(one_new_in, met / seconds, MANY_NEW);
-            one_in = afford(one_in, exchanges as f64 / seconds, MANY);
-            requests.next_round(one_new_in, one_in);
+            requests.next_round(one_new_in);
+            counted = 0;
             requests.say_losses(health)?;
         }
         if stopping {
@@ -95,32 +103,5 @@ pub fn watch(
             return Ok(report(&requests));
         }
         rows.borrow_mut().seal_if_due()?;
-    }
-}
-
-/// One in how many is looked at, so that they are no more than `most` a second; back down only with room to
-/// spare.
-fn afford(one_in: u32, per_second: f64, most: f64) -> u32 {
-    let counted = |one_in: u32| per_second / f64::from(one_in);
-    let mut one_in = one_in;
-    while counted(one_in) > most && one_in < 1 << 16 {
-        one_in *= 2;
-    }
-    while one_in > 1 && counted(one_in / 2) < most / 2.0 {
-        one_in /= 2;
-    }
-    one_in
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_busy_host_has_fewer_exchanges_counted() {
-        assert_eq!(afford(1, 20_000.0, MANY), 1);
-        assert_eq!(afford(1, 50_000.0, MANY), 4);
-        assert_eq!(afford(4, 30_000.0, MANY), 4, "not back and forth");
-        assert_eq!(afford(4, 9_000.0, MANY), 1);
     }
 }
