@@ -52,7 +52,7 @@ fn words_are_spelled_where_they_are_declared_and_nowhere_else() {
     }
     assert!(files.len() > 300, "{} files", files.len());
     let states = TcpState::ALL.iter().map(TcpState::as_str);
-    let counters = counter::DEFINITIONS.iter().map(|d| d.name);
+    let counters = counter::NAMED.iter().map(|d| d.name);
     let sysctls = [sysctl::OF_NAMESPACE, sysctl::OF_HOST, sysctl::OF_ADVICE];
     let words: Vec<&str> = states.chain(counters).chain(sysctls.concat()).collect();
     let mut found = Vec::new();

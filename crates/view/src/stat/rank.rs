@@ -97,7 +97,13 @@ impl Rank {
             series.rates.resize(n, 0.0);
         }
         let full = |(group, name): &(Text, Text)| format!("{group}.{name}");
-        let asked = |key: &&(Text, Text)| *key.1 == *self.name || full(key) == self.name;
+        // `RetransSegs`, `Tcp.RetransSegs`, and `TcpRetransSegs` as nstat and explain write it.
+        let asked = |key: &&(Text, Text)| {
+            let (group, name) = (&*key.0, &*key.1);
+            let rest = self.name.strip_prefix(group);
+            let rest = rest.map_or(&*self.name, |rest| rest.strip_prefix('.').unwrap_or(rest));
+            rest == name
+        };
         let Some(asked) = self.series.keys().find(asked) else {
             return Err(io::Error::other(format!(
                 "no counter {:?} moved in these {n} intervals",
