@@ -26,7 +26,8 @@ const AT_CEILING: f64 = 0.8;
 
 impl Collision<'_> {
     pub(super) fn arithmetic(&self) -> Vec<Check> {
-        let checks = [ceiling(self), sequence(self), little(self)];
+        let onset = self.illumos().and_then(|illumos| illumos.onset(self));
+        let checks = [onset, ceiling(self), sequence(self), little(self)];
         checks.into_iter().flatten().collect()
     }
 

@@ -1,8 +1,9 @@
 //! illumos: its sequence numbers go around with the connections of the host; its tunings are its own.
 
-use analysis::stats::median;
-use analysis::words::{count, duration, figure, fitting};
-use analysis::{Conn, Side};
+use ahash::{AHashMap, AHashSet};
+use analysis::stats::{median, ratio};
+use analysis::words::{count, duration, figure, fitting, rounded};
+use analysis::{Conn, Endpoint, Side};
 use recording::{RowRef, counter};
 
 use super::case::Collision;
@@ -61,6 +62,13 @@ impl Collision<'_> {
     }
 }
 
+/// The first sequence numbers of a connection that left a TIME_WAIT, and when its SYN was sent.
+struct Left {
+    client: u32,
+    server: u32,
+    start_ns: u64,
+}
+
 impl Illumos {
     /// By how much the sequence numbers advance with a connection, and with time, per second.
     fn advances(&self, increment: u64) -> (f64, f64) {
@@ -101,21 +109,113 @@ impl Illumos {
         (!since.is_empty()).then_some(since)
     }
 
-    /// Refused are those for whom the sequence numbers have gone half around, and not yet whole.
+    /// The host's connections replayed, in the order in which it drew their sequence numbers from a counter like
+    /// its own: those that then seem older than what TIME_WAIT holds must be the refused ones.
     pub(super) fn sequence(&self, case: &Collision) -> Option<Check> {
-        let since = self.since(case)?;
+        self.draws(case)?;
+        // Else the server has a counter of its own.
+        let shares = case.server == Some(self.netns);
+        let refused: AHashSet<_> = case.hit().map(|c| (c.local, c.start_ns)).collect();
+        let conns = case.story.conns.iter();
+        let conns = conns.filter(|c| c.netns == self.netns && c.side != Side::Older);
+        let mut conns: Vec<&Conn> = conns.collect();
+        conns.sort_by_key(|c| c.start_ns);
         let (each, clock) = self.advances(self.increment);
-        let old = since.iter().filter(|(drawn, seconds)| {
-            let ahead = *drawn as f64 * each + seconds * clock;
-            (ahead / HALF) as u64 % 2 == 1
-        });
+        let (mut counter, mut old) = (0_u32, 0);
+        let mut connecting: AHashMap<Endpoint, u32> = AHashMap::new();
+        let mut time_waits: AHashMap<Endpoint, Left> = AHashMap::new();
+        for conn in conns {
+            let at = (conn.start_ns as f64 / 1e9 * clock) as u64 as u32;
+            if conn.side == Side::Accepted
+                && let Some(client) = connecting.remove(&conn.remote)
+            {
+                if let Some(before) = time_waits.get(&conn.remote) {
+                    // The next one lies beyond what the replaced one sent.
+                    let missing = before.server.wrapping_sub(counter.wrapping_add(at)) as i32;
+                    counter = counter.wrapping_add(missing.max(0) as u32);
+                }
+                counter = counter.wrapping_add(each as u32);
+                let server = counter.wrapping_add(at);
+                time_waits.insert(
+                    conn.remote,
+                    Left {
+                        client,
+                        server,
+                        start_ns: conn.start_ns,
+                    },
+                );
+                continue;
+            }
+            counter = counter.wrapping_add(each as u32);
+            if conn.side != Side::Opened || conn.remote != case.at {
+                continue;
+            }
+            let client = counter.wrapping_add(at);
+            let lasts = |b: &&Left| {
+                conn.start_ns.saturating_sub(b.start_ns)
+                    < self.time_wait_ms.saturating_mul(1_000_000)
+            };
+            let before = time_waits.get(&conn.local).filter(lasts);
+            old += u64::from(before.is_some_and(|b| client.wrapping_sub(b.client) as i32 <= 0));
+            if refused.contains(&(conn.local, conn.start_ns)) {
+                // Its reset ends the TIME_WAIT.
+                time_waits.remove(&conn.local);
+            }
+            match shares {
+                true => {
+                    connecting.insert(conn.local, client);
+                }
+                false => {
+                    time_waits.insert(
+                        conn.local,
+                        Left {
+                            client,
+                            server: 0,
+                            start_ns: conn.start_ns,
+                        },
+                    );
+                }
+            }
+        }
         Some(same_count(
-            "refused SYNs = those where the sequence numbers drawn since the earlier connection's SYN, \
-             times half of tcp_iss_incr, and the clock lead into the upper half of the space",
-            since.len() as u64,
-            old.count() as u64,
+            "refused SYNs = those whose sequence number lies behind that of the earlier connection, replayed: \
+             half of tcp_iss_incr for each connection opened or accepted, the clock, and a leap where a \
+             TIME_WAIT is replaced",
+            old,
+            refused.len() as u64,
             "SYNs",
         ))
+    }
+
+    /// No SYN is refused before the sequence numbers have gone half around: then each port that is used again
+    /// meets one that has.
+    pub(super) fn onset(&self, case: &Collision) -> Option<Check> {
+        // Else the draws before the recording are missing.
+        case.broke?;
+        let draws = self.draws(case)?;
+        let began = case
+            .story
+            .all(&case.clients)
+            .map(|(_, c)| c.start_ns)
+            .min()?;
+        let measured = case.first_ns.checked_sub(began)? as f64 / 1e9;
+        let before = draws.partition_point(|t| *t <= case.first_ns);
+        let before = before - draws.partition_point(|t| *t < began);
+        let per_s = ratio(before as f64, measured)?;
+        let (each, clock) = self.advances(self.increment);
+        let expected = HALF / (each * per_s + clock);
+        Some(Check {
+            formula: format!(
+                "onset: half of the sequence space ÷ ({} draws per second × half of tcp_iss_incr + the \
+                 clock) = from the first connect until the first refused SYN",
+                figure(per_s)
+            ),
+            expected: rounded(expected),
+            measured: rounded(measured),
+            unit: "s".into(),
+            agrees: (measured - expected).abs() <= expected * 0.2,
+            tolerance: "± 20 %: a port must be used again, too".into(),
+        })
     }
 
     /// How far the sequence numbers had gone when a port was used again.

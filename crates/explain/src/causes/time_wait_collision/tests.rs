@@ -218,7 +218,7 @@ fn illumos_is_told_by_its_settings() {
     assert_eq!(number(f, "half_around"), &Number::Count(17_179));
     // So few connections do not bring its sequence numbers around: something else refused them.
     let sequence = f.arithmetic.iter().find(|c| c.formula.contains("iss"));
-    assert!(sequence.is_some_and(|c| !c.agrees && c.expected == 40.0 && c.measured == 0.0));
+    assert!(sequence.is_some_and(|c| !c.agrees && c.expected == 0.0 && c.measured == 40.0));
     assert_eq!(f.confidence.level, Level::Medium);
 }
 
