@@ -17,7 +17,7 @@ mod connections;
 mod counters;
 mod cpus;
 mod devices;
-mod flags;
+pub mod flags;
 mod flow;
 mod fold;
 mod health;

@@ -7,7 +7,8 @@ use crate::stat::{
     counters, cpus, listeners, ports, rank, requests, sockets, tables, threads, usage,
 };
 use crate::trace::{
-    About, accepts, connects, drops, handshakes, resets, retransmits, states, timewait, wakeups,
+    About, accepts, connects, drops, handshakes, resets, retransmits, states, timeline, timewait,
+    wakeups,
 };
 
 /// The lines of a view, for the book.
@@ -46,6 +47,7 @@ pub fn documented() -> Vec<Documented> {
         of::<About<accepts::Accept>>("trace"),
         of::<About<drops::Dropped>>("trace"),
         of::<About<states::Changed>>("trace"),
+        of::<timeline::Moment>("trace"),
     ]
 }
 

@@ -112,6 +112,7 @@ golden! {
     handshakes, trace::What::Handshakes;
     drops, trace::What::Drops;
     states, trace::What::States;
+    timeline, trace::What::Timeline;
     connects_by_events, trace::What::Connects;
     accepts_by_events, trace::What::Accepts(false);
 }
@@ -367,4 +368,64 @@ fn wakeups_with_the_stack_and_the_segment() {
 fn an_empty_recording_shows_nothing() {
     let connects = trace::view(trace::What::Connects);
     assert_eq!(Rec::new().show(connects, |_| {}), "");
+}
+
+#[test]
+fn a_time_line_shows_packets_with_what_they_offer_and_the_calls() {
+    let syn = Packet {
+        time_ns: START + 5,
+        netns: HOST,
+        ifindex: 1,
+        outgoing: true,
+        family: 4,
+        src_addr: addr("10.0.0.1"),
+        src_port: 40_000,
+        dst_addr: addr("10.0.0.2"),
+        dst_port: 80,
+        flags: 2,
+        seq: 7,
+        mss: Some(1_460),
+        window_scale: Some(7),
+        sack_permitted: true,
+        tsval: Some(1),
+        ..Packet::default()
+    };
+    let stripped = Packet {
+        time_ns: START + 6,
+        outgoing: false,
+        window_scale: None,
+        sack_permitted: false,
+        ..syn.clone()
+    };
+    let call = Call {
+        time_ns: START + 7,
+        pid: 77,
+        tid: 77,
+        comm: "wrk".into(),
+        netns: HOST,
+        call: CallKind::Connect,
+        duration_ns: 1_030_000_000,
+        error: Some("ETIMEDOUT".into()),
+        sock: Some(1),
+        local_addr: addr("10.0.0.1"),
+        local_port: 40_000,
+        remote_addr: addr("10.0.0.2"),
+        remote_port: 80,
+        ..Call::default()
+    };
+    let rec = Rec::new().rows([syn, stripped]).rows([call]);
+    let text = rec.show(trace::view(trace::What::Timeline), |_| {});
+    for says in [
+        "-> 10.0.0.2:80           SYN seq 7 offers mss:1460 ts sack wscale:7",
+        "<- 10.0.0.1:40000        SYN seq 7 offers mss:1460 ts",
+        "wrk             10.0.0.1:40000           10.0.0.2:80           connect() returned ETIMEDOUT after 1.03 s",
+    ] {
+        assert!(text.contains(says), "{says:?} in {text}");
+    }
+    let asked = Filter {
+        pids: vec![1],
+        ..Filter::default()
+    };
+    let text = rec.show(trace::view(trace::What::Timeline), |how| how.filter = asked);
+    assert_eq!(text.lines().count(), 0, "{text}");
 }

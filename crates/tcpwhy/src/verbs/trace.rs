@@ -29,6 +29,8 @@ pub enum TraceVerb {
     Drops(WatchArgs),
     /// Changes of state, with the time spent in the old one
     States(WatchArgs),
+    /// All that happened to connections, in order: packets with their options, states, resets, drops, calls
+    Timeline(WatchArgs),
     /// connect() calls: how long they took, the search for a port, what came of them
     Connects(WatchArgs),
     /// Connections accepted, and how long they waited for it
@@ -56,6 +58,9 @@ const EVENTS: Need = Need {
     calls: &[],
     owners: true,
 };
+
+/// In a time line, calls that took at least so long.
+const CALL_OVER: Duration = Duration::from_millis(1);
 
 /// Every call, not only the slow ones.
 const CALLS: Need = Need {
@@ -94,6 +99,16 @@ pub fn run(verb: TraceVerb, out: &mut impl Write) -> Result<ExitCode> {
                 },
                 args,
             )
+        }
+        TraceVerb::Timeline(args) => {
+            let need = Need {
+                parts: &[Part::Events, Part::Sockets, Part::Packets, Part::Calls],
+                all_states: true,
+                calls: CallKind::ALL,
+                over: CALL_OVER,
+                ..EVENTS
+            };
+            (What::Timeline, need, args)
         }
         TraceVerb::Connects(args) => {
             let calls = &[CallKind::Connect];

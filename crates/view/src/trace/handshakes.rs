@@ -84,7 +84,7 @@ impl View for Handshakes {
 }
 
 /// What both sides agreed on, as `ss` names it.
-fn options(e: &Event) -> Option<String> {
+pub(super) fn options(e: &Event) -> Option<String> {
     let mut all = format!("mss:{}", e.mss?);
     for (agreed, name) in [
         (e.timestamps, " ts"),

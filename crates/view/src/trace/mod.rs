@@ -8,6 +8,7 @@ pub(crate) mod resets;
 pub(crate) mod retransmits;
 mod stacks;
 pub(crate) mod states;
+pub(crate) mod timeline;
 pub(crate) mod timewait;
 pub(crate) mod wakeups;
 
@@ -38,6 +39,8 @@ pub enum What {
     Drops,
     /// Changes of state.
     States,
+    /// All that happened to connections.
+    Timeline,
     /// connect() calls.
     Connects,
     /// Connections accepted; whether accept() calls are recorded, too.
@@ -54,6 +57,7 @@ pub fn view(what: What) -> Box<dyn View> {
         What::Handshakes => Box::<handshakes::Handshakes>::default(),
         What::Drops => Events::boxed(drops::Drops),
         What::States => Events::boxed(states::States::default()),
+        What::Timeline => Box::<timeline::Timeline>::default(),
         What::Connects => Box::<connects::Connects>::default(),
         What::Accepts(true) => Box::new(accepts::Accepts::with_calls()),
         What::Accepts(false) => Box::<accepts::Accepts>::default(),

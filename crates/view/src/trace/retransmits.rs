@@ -29,7 +29,7 @@ columns! {
 }
 
 /// What was retransmitted, or what retransmitted it.
-fn kind(e: &Event) -> &str {
+pub(super) fn kind(e: &Event) -> &str {
     match (&e.kind, &e.state, &e.retransmit_kind) {
         (EventKind::SynAckRetransmit, ..) => "syn-ack",
         (_, Some(TcpState::SynSent), _) => "syn",
