@@ -1,7 +1,7 @@
 //! A comparison of recordings as text: the modes, what separates slow from fast, what else differs.
 
-use analysis::words::plural;
-use explain::compare::{Attribute, By, Comparison, CpuCost, Mode, Sockets};
+use analysis::words::{self, plural};
+use explain::compare::{Attribute, By, Comparison, CpuCost, Mode, Sockets, Trend};
 
 use crate::page::Page;
 use crate::style::{Look, Style};
@@ -36,6 +36,7 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
         page.heading("SLOW SOCKETS");
         slow_sockets(&mut page, sockets);
     }
+    list(&mut page, "TRENDS", &comparison.trends, trend);
     list(&mut page, "KERNEL TIME BY CPU", &comparison.cpus, cost);
     list(
         &mut page,
@@ -110,6 +111,10 @@ pub(crate) fn headline(comparison: &Comparison) -> String {
             mbit(&slow),
             mbit(&fast)
         ),
+        (_, Some(fast), _) if fast.max == 0.0 => match comparison.trends.first() {
+            Some(most) => format!("No recording shows a transfer; {}.", trend(most)),
+            None => "No recording shows a transfer, and nothing grows from one to the next.".into(),
+        },
         (_, Some(fast), _) => {
             format!("Throughput has one mode: {runs} runs at {}.", mbit(&fast))
         }
@@ -204,6 +209,34 @@ pub(crate) fn cost(cpu: &CpuCost) -> String {
         costs.join("; "),
         figure(cpu.ratio)
     )
+}
+
+/// From what to what, how fast, and when it comes to its limit.
+pub(crate) fn trend(trend: &Trend) -> String {
+    let unit = match &*trend.unit {
+        "count" => String::new(),
+        unit => format!(" {unit}"),
+    };
+    let way = if trend.per_day < 0.0 { "less" } else { "more" };
+    let times = match trend.tau.abs() {
+        1.0 => "each time".to_string(),
+        tau => format!("mostly (Kendall's tau {})", figure(tau)),
+    };
+    let mut says = format!(
+        "{}: {} to {}{unit}, {times} {way}: {} a day",
+        trend.what,
+        words::figure(trend.first),
+        words::figure(trend.last),
+        words::figure(trend.per_day),
+    );
+    if let (Some(limit), Some(days)) = (trend.limit, trend.limit_in_days) {
+        says += &format!(
+            "; at its limit of {} in {} days",
+            words::figure(limit),
+            figure(days)
+        );
+    }
+    says
 }
 
 fn list<T>(page: &mut Page, heading: &str, items: &[T], says: impl Fn(&T) -> String) {

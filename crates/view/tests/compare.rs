@@ -2,7 +2,7 @@
 
 use explain::compare::{
     Attribute, By, Comparison, CounterDiff, CpuCost, Function, Mode, RunSummary, SettingDiff,
-    Sockets, Split,
+    Sockets, Split, Trend,
 };
 use view::Style;
 
@@ -79,6 +79,16 @@ fn mesh() -> Comparison {
             fast: vec!["1".into()],
             slow: vec!["0".into(), "1".into()],
         }],
+        trends: vec![Trend {
+            what: "entries of conntrack".into(),
+            first: 100.0,
+            last: 500.0,
+            unit: "count".into(),
+            per_day: 100.0,
+            tau: 1.0,
+            limit: Some(1_000.0),
+            limit_in_days: Some(5.0),
+        }],
     }
 }
 
@@ -99,6 +109,9 @@ SLOW SOCKETS
   What tells them from the others:
   - SACK no: precision 1.0, recall 1.0 (4 of the 8 that have it are slow)
   - port 7004: precision 0.999, recall 1.0 (4 of the 8 that have it are slow)
+
+TRENDS
+  - entries of conntrack: 100 to 500, each time more: 100 a day; at its limit of 1,000 in 5 days
 
 KERNEL TIME BY CPU
   - CPU 23: 450 µs per interrupt, 12.5 in the fast (36.0×)

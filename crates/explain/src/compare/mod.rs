@@ -6,6 +6,7 @@ mod modes;
 mod namespaces;
 pub(crate) mod run;
 pub(crate) mod sockets;
+mod trend;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ pub use modes::{Mode, Split};
 pub use namespaces::{CounterDiff, SettingDiff};
 pub use run::Run;
 pub use sockets::{Attribute, Sockets};
+pub use trend::Trend;
 
 /// What differs between recordings.
 #[derive(Clone, Debug, Serialize)]
@@ -44,6 +46,8 @@ pub struct Comparison {
     pub counters: Vec<CounterDiff>,
     /// Settings that differ.
     pub settings: Vec<SettingDiff>,
+    /// What grows or shrinks from the earliest of at least three recordings to the latest, the most changed first.
+    pub trends: Vec<Trend>,
 }
 
 /// How recordings were told apart.
@@ -157,6 +161,7 @@ pub fn of(runs: &[Run]) -> Comparison {
             Vec::new()
         },
         sockets: sockets.map(|(sockets, _)| sockets),
+        trends: trend::trends(runs),
     }
 }
 

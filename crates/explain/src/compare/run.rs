@@ -7,6 +7,7 @@ use recording::{Addr, Error, Recording};
 
 use super::cost::{self, Cpu};
 use super::functions::{self, Profile};
+use super::trend::{self, Gauge};
 use crate::places::listener::listener_places;
 
 /// Sockets compared per recording; more say the same.
@@ -19,6 +20,8 @@ const LEAST_NS: u64 = 1_000_000_000;
 /// What one recording gives to compare.
 pub struct Run {
     pub(super) name: String,
+    /// When it began, s since 1970.
+    pub(super) began_s: f64,
     /// Bytes per second over all connections.
     pub(super) throughput: f64,
     pub(super) sockets: Vec<Socket>,
@@ -30,6 +33,7 @@ pub struct Run {
     pub(super) backlogs: BTreeMap<String, BTreeSet<String>>,
     pub(super) cpus: BTreeMap<u32, Cpu>,
     pub(super) profile: Profile,
+    pub(super) gauges: BTreeMap<String, Gauge>,
 }
 
 /// One end that sent a lot.
@@ -51,6 +55,7 @@ impl Run {
     pub(crate) fn of(name: String, recording: &Recording, story: &Story) -> Result<Run, Error> {
         Ok(Run {
             name,
+            began_s: began_s(recording),
             throughput: throughput(story),
             sockets: sockets(story),
             counters: story.counters.per_second(story.seconds()),
@@ -58,8 +63,15 @@ impl Run {
             backlogs: backlogs(story),
             cpus: cost::read(recording)?,
             profile: functions::read(recording)?,
+            gauges: trend::read(recording)?,
         })
     }
+}
+
+fn began_s(recording: &Recording) -> f64 {
+    let manifest = &recording.manifest;
+    let unix_ns = i128::from(manifest.start_ns) + i128::from(manifest.clock_offset_ns);
+    unix_ns as f64 / 1e9
 }
 
 fn backlogs(story: &Story) -> BTreeMap<String, BTreeSet<String>> {

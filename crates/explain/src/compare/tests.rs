@@ -84,3 +84,56 @@ fn equal_runs_are_equal() {
     assert!(c.sockets.is_none() && c.counters.is_empty() && c.settings.is_empty());
     assert!(of(&[]).runs.is_empty());
 }
+
+/// A recording of a day, with so many connections tracked of 1,000.
+fn day(day: u64, entries: u64) -> Run {
+    let mut f = Fixture::new();
+    f.manifest.start_ns += day * 86_400 * 1_000_000_000;
+    f.table_sizes.push(recording::tables::TableSize {
+        time_ns: f.manifest.start_ns,
+        structure: "conntrack".into(),
+        entries,
+        limit: Some(1_000),
+        ..recording::tables::TableSize::default()
+    });
+    let written = f.write().unwrap();
+    let story = Story::read(&written.recording).unwrap();
+    Run::of(day.to_string(), &written.recording, &story).unwrap()
+}
+
+#[test]
+fn what_grows_from_day_to_day_is_a_trend_with_the_day_of_its_limit() {
+    // In whatever order they are given.
+    let runs = [(4, 500), (0, 100), (2, 300)].map(|(at, n)| day(at, n));
+    let trends = of(&runs).trends;
+    let [t] = &trends[..] else {
+        panic!("{trends:?}")
+    };
+    assert_eq!(
+        (t.what.as_str(), t.first, t.last),
+        ("entries of conntrack", 100.0, 500.0)
+    );
+    assert_eq!((t.per_day, t.tau, t.limit_in_days), (100.0, 1.0, Some(5.0)));
+}
+
+#[test]
+fn what_goes_up_and_down_or_is_of_one_moment_is_no_trend() {
+    assert_eq!(
+        of(&[(0, 100), (2, 900), (4, 200)].map(|(at, n)| day(at, n)))
+            .trends
+            .len(),
+        0
+    );
+    assert_eq!(
+        of(&[(0, 100), (0, 300), (0, 900)].map(|(at, n)| day(at, n)))
+            .trends
+            .len(),
+        0
+    );
+    assert_eq!(
+        of(&[(0, 100), (4, 900)].map(|(at, n)| day(at, n)))
+            .trends
+            .len(),
+        0
+    );
+}

@@ -1,5 +1,6 @@
 //! What differs between the recordings of a report.
 
+use analysis::words;
 use explain::compare::Comparison;
 
 use super::page::{Compared, Flame, Limits};
@@ -12,6 +13,7 @@ pub(super) fn compared(comparison: &Comparison, flames: Vec<Flame>) -> Compared 
     let tables = [
         runs(comparison),
         attributes(comparison),
+        trends(comparison),
         costs(comparison),
         functions(comparison),
         counters(comparison),
@@ -33,6 +35,35 @@ fn table(id: &str, title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> Lim
         rows: rows.into_iter().map(|cells| (cells, None)).collect(),
         left_out: 0.0,
     }
+}
+
+fn trends(comparison: &Comparison) -> Limits {
+    let rows = comparison.trends.iter().map(|t| {
+        vec![
+            t.what.clone(),
+            words::figure(t.first),
+            words::figure(t.last),
+            t.unit.clone(),
+            words::figure(t.per_day),
+            t.limit.map(words::figure).unwrap_or_default(),
+            t.limit_in_days.map(words::figure).unwrap_or_default(),
+        ]
+    });
+    let columns = [
+        "what",
+        "earliest",
+        "latest",
+        "unit",
+        "a day",
+        "limit",
+        "days until then",
+    ];
+    table(
+        "trends",
+        "What grows from recording to recording",
+        &columns,
+        rows.collect(),
+    )
 }
 
 fn runs(comparison: &Comparison) -> Limits {

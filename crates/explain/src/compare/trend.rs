@@ -1,0 +1,152 @@
+//! What grows from recording to recording: tables, load, memory, over the time at which each was made.
+
+use std::collections::BTreeMap;
+
+use analysis::stats::{median, ratio};
+use analysis::words::rounded;
+use recording::tables::{Resource, TableSize};
+use recording::{Error, Recording};
+use serde::Serialize;
+
+use super::Run;
+
+/// Two lie on any line.
+const LEAST_RUNS: usize = 3;
+/// Quantities followed per recording.
+const MAX_GAUGES: usize = 4_096;
+/// From the first recording to the last it must change so many times over.
+const LEAST_CHANGE: f64 = 1.5;
+/// Of the pairs of recordings so many more must go one way than the other (Kendall's tau).
+const LEAST_TAU: f64 = 0.8;
+const DAY_S: f64 = 86_400.0;
+
+/// A quantity that goes one way over several recordings.
+#[derive(Clone, Debug, Serialize)]
+pub struct Trend {
+    /// What: `entries of dce`, `load5`.
+    pub what: String,
+    /// Its mean in the earliest recording.
+    pub first: f64,
+    /// Its mean in the latest.
+    pub last: f64,
+    /// Its unit.
+    pub unit: String,
+    /// Median of the slopes between any two of them, per day.
+    pub per_day: f64,
+    /// Kendall's tau: 1, each is higher than all before it; -1, each is lower.
+    pub tau: f64,
+    /// What it may come to; `None` when there is no such limit, or it is not known.
+    pub limit: Option<f64>,
+    /// When it comes to that if it goes on so, days after the latest.
+    pub limit_in_days: Option<f64>,
+}
+
+/// One quantity of a recording.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gauge {
+    sum: f64,
+    n: u64,
+    unit: String,
+    limit: Option<f64>,
+}
+
+impl Gauge {
+    fn add(&mut self, value: f64, limit: Option<f64>) {
+        self.sum += value;
+        self.n += 1;
+        self.limit = limit;
+    }
+
+    fn mean(&self) -> f64 {
+        self.sum / self.n.max(1) as f64
+    }
+}
+
+/// What stands for itself in a recording: of counters only the pace would tell.
+pub(super) fn read(recording: &Recording) -> Result<BTreeMap<String, Gauge>, Error> {
+    let mut gauges: BTreeMap<String, Gauge> = BTreeMap::new();
+    let mut add = |name: String, unit: &str, value: f64, limit: Option<f64>| {
+        if gauges.len() < MAX_GAUGES || gauges.contains_key(&name) {
+            let gauge = gauges.entry(name).or_insert_with(|| Gauge {
+                unit: unit.into(),
+                ..Gauge::default()
+            });
+            gauge.add(value, limit);
+        }
+    };
+    for batch in recording.scan::<Resource>()? {
+        for (_, row) in batch?.rows() {
+            // A process has another number next time.
+            if row.cumulative || row.netns != 0 || row.instance.contains('/') {
+                continue;
+            }
+            let name = match &*row.instance {
+                "" => row.metric.to_string(),
+                instance => format!("{} of {instance}", row.metric),
+            };
+            add(name, &row.unit, row.value, row.limit);
+        }
+    }
+    for batch in recording.scan::<TableSize>()? {
+        for (_, row) in batch?.rows() {
+            let name = format!("entries of {}", row.structure);
+            let limit = row.limit.map(|limit| limit as f64);
+            add(name, "count", row.entries as f64, limit);
+        }
+    }
+    Ok(gauges)
+}
+
+/// What goes one way, the most changed first.
+pub(super) fn trends(runs: &[Run]) -> Vec<Trend> {
+    let mut runs: Vec<&Run> = runs.iter().collect();
+    runs.sort_by(|a, b| a.began_s.total_cmp(&b.began_s));
+    let Some(first) = runs.first() else {
+        return Vec::new();
+    };
+    let trends = first.gauges.keys().filter_map(|what| {
+        let points = runs.iter();
+        let points = points.filter_map(|run| Some((run.began_s, run.gauges.get(what)?)));
+        trend(what, &points.collect::<Vec<_>>())
+    });
+    let mut trends: Vec<Trend> = trends.collect();
+    let change = |t: &Trend| {
+        let ratio = ratio(t.last, t.first).unwrap_or(f64::INFINITY);
+        ratio.max(1.0 / ratio)
+    };
+    trends.sort_by(|a, b| change(b).total_cmp(&change(a)));
+    trends
+}
+
+fn trend(what: &str, points: &[(f64, &Gauge)]) -> Option<Trend> {
+    let (first, last) = (points.first()?.1, points.last()?.1);
+    let (from, to) = (first.mean(), last.mean());
+    let changed = to.max(from) >= LEAST_CHANGE * to.min(from);
+    if points.len() < LEAST_RUNS || !changed {
+        return None;
+    }
+    let (mut slopes, mut way) = (Vec::new(), 0.0);
+    for (n, (at, gauge)) in points.iter().enumerate() {
+        for (before, earlier) in &points[..n] {
+            let rose = gauge.mean() - earlier.mean();
+            // Made at the same time they tell nothing of a trend.
+            let per_s = ratio(rose, at - before)?;
+            slopes.push(per_s * DAY_S);
+            way += if rose == 0.0 { 0.0 } else { rose.signum() };
+        }
+    }
+    let tau = way / slopes.len() as f64;
+    let per_day = median(&mut slopes)?;
+    let limit = last.limit;
+    let limit_in_days = limit.and_then(|limit| ratio(limit - to, per_day));
+    (tau.abs() >= LEAST_TAU).then(|| Trend {
+        what: what.into(),
+        first: rounded(from),
+        last: rounded(to),
+        unit: first.unit.clone(),
+        per_day: rounded(per_day),
+        tau: rounded(tau),
+        limit,
+        limit_in_days: limit_in_days.filter(|days| *days > 0.0).map(rounded),
+    })
+}
