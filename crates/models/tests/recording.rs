@@ -44,7 +44,7 @@ fn explain_names_the_cause_with_the_chain_and_the_ceiling() {
     let sequence = first
         .arithmetic
         .iter()
-        .find(|c| c.formula.contains("tcp_iss_incr"));
+        .find(|c| c.formula.contains("replayed"));
     assert!(
         sequence.is_some_and(|c| c.agrees && c.measured > 1_000.0),
         "{sequence:?}"

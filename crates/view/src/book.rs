@@ -8,7 +8,7 @@ use crate::stat::{
 };
 use crate::trace::{
     About, accepts, connects, drops, handshakes, resets, retransmits, states, timeline, timewait,
-    wakeups,
+    waits, wakeups,
 };
 
 /// The lines of a view, for the book.
@@ -45,6 +45,7 @@ pub fn documented() -> Vec<Documented> {
         of::<About<handshakes::Handshake>>("trace"),
         of::<About<connects::Connect>>("trace"),
         of::<About<accepts::Accept>>("trace"),
+        of::<waits::Waited>("trace"),
         of::<About<drops::Dropped>>("trace"),
         of::<About<states::Changed>>("trace"),
         of::<timeline::Moment>("trace"),

@@ -111,7 +111,7 @@ SLOW SOCKETS
   - port 7004: precision 0.999, recall 1.0 (4 of the 8 that have it are slow)
 
 TRENDS
-  - entries of conntrack: 100 to 500, each time more: 100 a day; at its limit of 1,000 in 5 days
+  - entries of conntrack: 100 to 500, each time more: 100 a day; at its limit of 1,000 in 5.00 days
 
 KERNEL TIME BY CPU
   - CPU 23: 450 µs per interrupt, 12.5 in the fast (36.0×)

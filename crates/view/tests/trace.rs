@@ -227,6 +227,8 @@ fn accepts_with_their_calls() {
     let rec = Rec::new().rows(story());
     let rec = rec.rows([accepted, again, no_files]);
     insta::assert_snapshot!(rec.both(|| trace::view(trace::What::Accepts(true))));
+    let waits = rec.both(|| trace::view(trace::What::AcceptWaits));
+    insta::assert_snapshot!("waits_for_accept", waits);
 }
 
 #[test]

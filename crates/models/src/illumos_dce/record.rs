@@ -1,6 +1,6 @@
 //! What a recorder on the simulated host would have written: the table, the CPUs, the profile.
 
-use recording::tables::{Cpu, Resource, TableSize};
+use recording::tables::{Cpu, Interrupt, Resource, TableSize};
 use recording::{SourceName, counter};
 use synth::{Counters, HOST, Sink, Tables, settings, table_size};
 
@@ -51,6 +51,8 @@ pub(super) struct Recorder<'a> {
     profiler: Profiler,
     /// Since boot.
     cpus: Vec<Spent>,
+    /// Of `interrupt_cpu`.
+    interrupts: f64,
     counters: Counters,
 }
 
@@ -94,6 +96,7 @@ impl<'a> Recorder<'a> {
             tables,
             profiler: Profiler::new(p, seed),
             cpus: vec![Spent::default(); p.cpus as usize],
+            interrupts: 0.0,
             counters: Counters::default(),
         }
     }
@@ -106,6 +109,19 @@ impl<'a> Recorder<'a> {
     /// A time since it is looked at, on the recording's clock, which begins when the host boots.
     fn time_ns(&self, now_ns: u64) -> u64 {
         START_NS + self.p.uptime_ns() + now_ns
+    }
+
+    /// Adds a while to what a CPU did, and the interrupts that it took: one for each packet that came while it
+    /// was in none.
+    fn spend(&mut self, cpu: usize, all: f64, in_threads: f64, in_interrupts: f64) {
+        let (threads, interrupts) = self.besides(cpu);
+        let spent = &mut self.cpus[cpu];
+        let before = spent.interrupt;
+        spent.add(all, in_threads, in_interrupts, threads, interrupts);
+        if cpu == self.p.interrupt_cpu as usize {
+            let in_none = all - (spent.interrupt - before);
+            self.interrupts += in_none / 1e9 * self.p.packet_rate;
+        }
     }
 
     /// What a CPU does besides lookups: threads, interrupts.
@@ -129,15 +145,7 @@ impl<'a> Recorder<'a> {
             for cpu in 0..self.cpus.len() {
                 let here = cpu == p.interrupt_cpu as usize;
                 let (in_threads, in_interrupts) = rates[usize::from(here)];
-                let (threads, interrupts) = self.besides(cpu);
-                let spent = &mut self.cpus[cpu];
-                spent.add(
-                    all,
-                    in_threads * each,
-                    in_interrupts * each,
-                    threads,
-                    interrupts,
-                );
+                self.spend(cpu, all, in_threads * each, in_interrupts * each);
             }
             (from, passes) = (until, day.passes);
         }
@@ -179,6 +187,14 @@ impl<'a> Recorder<'a> {
                 ..Cpu::default()
             });
         }
+        self.tables.add(Interrupt {
+            time_ns,
+            cpu: self.p.interrupt_cpu,
+            kind: "irq".into(),
+            line: "igb_intr_rx".into(),
+            device: "igb_intr_rx".into(),
+            count: self.interrupts.round() as u64,
+        });
     }
 
     fn loads(&mut self, time_ns: u64, loads: [f64; 3]) {
@@ -228,10 +244,12 @@ impl Observer for Recorder<'_> {
     fn second(&mut self, now_ns: u64, second: &Second) {
         let time_ns = self.time_ns(now_ns);
         for (cpu, busy) in second.cpus.iter().enumerate() {
-            let (threads, interrupts) = self.besides(cpu);
-            let (in_threads, in_interrupts) = (busy.thread_ns as f64, busy.interrupt_ns as f64);
-            let spent = &mut self.cpus[cpu];
-            spent.add(S as f64, in_threads, in_interrupts, threads, interrupts);
+            self.spend(
+                cpu,
+                S as f64,
+                busy.thread_ns as f64,
+                busy.interrupt_ns as f64,
+            );
         }
         self.table(time_ns, second.entries, second.longest);
         self.times(time_ns);

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use observe::Part;
 use recording::{CallKind, Recording};
@@ -34,7 +34,7 @@ pub enum TraceVerb {
     /// connect() calls: how long they took, the search for a port, what came of them
     Connects(WatchArgs),
     /// Connections accepted, and how long they waited for it
-    Accepts(WatchArgs),
+    Accepts(AcceptArgs),
 }
 
 /// Arguments of `trace wakeups`.
@@ -43,6 +43,16 @@ pub struct WakeupArgs {
     /// Sleeps at least this long; 0s means all
     #[arg(value_name = "THRESHOLD", default_value = "10ms", value_parser = crate::duration::parse)]
     least: Duration,
+    #[command(flatten)]
+    watch: WatchArgs,
+}
+
+/// Arguments of `trace accepts`.
+#[derive(Args, Debug)]
+pub struct AcceptArgs {
+    /// At the end, how many waited how long, listener by listener
+    #[arg(long)]
+    histogram: bool,
     #[command(flatten)]
     watch: WatchArgs,
 }
@@ -115,9 +125,15 @@ pub fn run(verb: TraceVerb, out: &mut impl Write) -> Result<ExitCode> {
             (What::Connects, Need { calls, ..CALLS }, args)
         }
         TraceVerb::Accepts(args) => {
-            let what = What::Accepts(has_calls(&args)?);
+            let what = match (args.histogram, has_calls(&args.watch)?) {
+                (true, false) => bail!(
+                    "the recording has no accept() calls: record with --with calls --call-over 0s"
+                ),
+                (true, true) => What::AcceptWaits,
+                (false, calls) => What::Accepts(calls),
+            };
             let calls = &[CallKind::Accept];
-            (what, Need { calls, ..CALLS }, args)
+            (what, Need { calls, ..CALLS }, args.watch)
         }
     };
     watch(&mut *view(what), &need, Stop::default(), &args, out)?;

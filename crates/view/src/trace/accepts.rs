@@ -11,6 +11,7 @@ use recording::tables::{Call, Event};
 use recording::{CallKind, EventKind, Row, TcpState};
 
 use super::About;
+use super::waits::Waits;
 use crate::columns::{Unit, columns, json, left, right};
 use crate::screen::Screen;
 use crate::view::View;
@@ -63,6 +64,8 @@ pub(super) struct Accepts {
     calls_seen: bool,
     queued: AHashMap<Tuple, Attempt>,
     order: VecDeque<Tuple>,
+    /// Instead of a line for each.
+    waits: Option<Waits>,
 }
 
 impl View for Accepts {
@@ -78,7 +81,7 @@ impl View for Accepts {
         match &row {
             Row::Event(e) if e.kind == EventKind::State && e.state == Some(TcpState::Close) => {
                 if let Some(opened) = self.queued.remove(&tuple(e)) {
-                    show(opened, None, screen)?;
+                    self.show(opened, None, screen)?;
                 }
             }
             _ => {}
@@ -89,21 +92,32 @@ impl View for Accepts {
         match opened.side {
             Side::Opened | Side::Older => Ok(()),
             Side::Accepted if self.calls_seen => self.queue(opened, screen),
-            Side::Accepted => show(opened, None, screen),
+            Side::Accepted => self.show(opened, None, screen),
         }
     }
 
     fn end(&mut self, screen: &mut Screen) -> io::Result<()> {
         for tuple in std::mem::take(&mut self.order) {
             if let Some(opened) = self.queued.remove(&tuple) {
-                show(opened, None, screen)?;
+                self.show(opened, None, screen)?;
             }
         }
-        Ok(())
+        match &self.waits {
+            Some(waits) => waits.show(screen),
+            None => Ok(()),
+        }
     }
 }
 
 impl Accepts {
+    /// How long they waited in all, listener by listener.
+    pub(super) fn histogram() -> Accepts {
+        Accepts {
+            waits: Some(Waits::default()),
+            ..Accepts::with_calls()
+        }
+    }
+
     /// For a source that gives accept() calls: connections are shown when they are accepted.
     pub(super) fn with_calls() -> Accepts {
         Accepts {
@@ -119,7 +133,7 @@ impl Accepts {
         while self.order.len() > MAX_QUEUED {
             let oldest = self.order.pop_front();
             if let Some(opened) = oldest.and_then(|t| self.queued.remove(&t)) {
-                show(opened, None, screen)?;
+                self.show(opened, None, screen)?;
             }
         }
         Ok(())
@@ -135,12 +149,41 @@ impl Accepts {
             (Some(mut opened), None) => {
                 // Who accepted it owns it, be it a worker or the one that listens.
                 opened.owner = owner(&call);
-                show(opened, Some(call), screen)
+                self.show(opened, Some(call), screen)
             }
             // Nothing was there to accept: not an error.
             (_, Some("EAGAIN")) => Ok(()),
             (None, None) if call.remote_port == 0 => Ok(()),
-            _ => show(of_call(&call), Some(call), screen),
+            _ => self.show(of_call(&call), Some(call), screen),
+        }
+    }
+
+    fn show(&mut self, o: Attempt, call: Option<Box<Call>>, screen: &mut Screen) -> io::Result<()> {
+        let established_ns = (o.event.time_ns > 0).then_some(o.event.time_ns);
+        let called_ns = call.as_ref().map(|c| c.time_ns);
+        let line = About {
+            owner: o.owner,
+            more: Accept {
+                established_ns,
+                queued_ns: called_ns.and_then(|ns| ns.checked_sub(established_ns?)),
+                call,
+            },
+            event: Event {
+                time_ns: called_ns.unwrap_or(o.event.time_ns),
+                ..o.event
+            },
+        };
+        if !line.passes(&screen.how.filter) {
+            return Ok(());
+        }
+        let (e, queued_ns) = (&line.event, line.more.queued_ns);
+        match (&mut self.waits, queued_ns) {
+            (None, _) => screen.show(&line),
+            (Some(waits), Some(ns)) => {
+                waits.add(e.time_ns, e.netns, (e.local_addr, e.local_port), ns);
+                Ok(())
+            }
+            (Some(_), None) => Ok(()),
         }
     }
 }
@@ -170,26 +213,5 @@ fn of_call(call: &Call) -> Attempt {
             remote_port: call.remote_port,
             ..Event::default()
         },
-    }
-}
-
-fn show(o: Attempt, call: Option<Box<Call>>, screen: &mut Screen) -> io::Result<()> {
-    let established_ns = (o.event.time_ns > 0).then_some(o.event.time_ns);
-    let called_ns = call.as_ref().map(|c| c.time_ns);
-    let line = About {
-        owner: o.owner,
-        more: Accept {
-            established_ns,
-            queued_ns: called_ns.and_then(|ns| ns.checked_sub(established_ns?)),
-            call,
-        },
-        event: Event {
-            time_ns: called_ns.unwrap_or(o.event.time_ns),
-            ..o.event
-        },
-    };
-    match line.passes(&screen.how.filter) {
-        true => screen.show(&line),
-        false => Ok(()),
     }
 }

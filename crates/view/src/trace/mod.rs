@@ -10,6 +10,7 @@ mod stacks;
 pub(crate) mod states;
 pub(crate) mod timeline;
 pub(crate) mod timewait;
+pub(crate) mod waits;
 pub(crate) mod wakeups;
 
 use std::io;
@@ -45,6 +46,8 @@ pub enum What {
     Connects,
     /// Connections accepted; whether accept() calls are recorded, too.
     Accepts(bool),
+    /// How long they waited for accept(), listener by listener.
+    AcceptWaits,
 }
 
 /// The view.
@@ -60,6 +63,7 @@ pub fn view(what: What) -> Box<dyn View> {
         What::Timeline => Box::<timeline::Timeline>::default(),
         What::Connects => Box::<connects::Connects>::default(),
         What::Accepts(true) => Box::new(accepts::Accepts::with_calls()),
+        What::AcceptWaits => Box::new(accepts::Accepts::histogram()),
         What::Accepts(false) => Box::<accepts::Accepts>::default(),
     }
 }
