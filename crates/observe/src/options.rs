@@ -36,6 +36,8 @@ pub struct Options {
     pub max_cpu: Option<f64>,
     /// Pseudonyms are recorded for addresses and names.
     pub redact: bool,
+    /// What the recording is called, for the manifest.
+    pub labels: Vec<String>,
     /// The command line, for the manifest.
     pub command_line: Vec<String>,
 }
@@ -55,6 +57,7 @@ impl Default for Options {
             profile: ProfileOptions::default(),
             max_cpu: None,
             redact: false,
+            labels: Vec::new(),
             command_line: Vec::new(),
         }
     }

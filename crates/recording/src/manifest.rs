@@ -41,6 +41,9 @@ pub struct Manifest {
     pub clock_offset_ns: i64,
     /// The command line of the recorder; what looks like a secret in it is `***`.
     pub command_line: Vec<String>,
+    /// What whoever made it calls it, with `--label`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
     /// Addresses and names are pseudonyms.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redacted: bool,

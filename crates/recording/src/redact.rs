@@ -91,6 +91,8 @@ impl Redactor {
         m.host.name = self.pseudonym("host", &m.host.name);
         m.host.boot_id = String::new();
         m.command_line = command(&m.command_line);
+        // They may hold any name.
+        m.labels.clear();
         m.namespaces = m
             .namespaces
             .into_iter()

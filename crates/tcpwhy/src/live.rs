@@ -66,6 +66,9 @@ pub struct LiveArgs {
     /// Create this file when recording has begun
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<PathBuf>,
+    /// Call the recording so, as compare then does: a version, a machine, what was changed
+    #[arg(long = "label", value_name = "TEXT")]
+    pub labels: Vec<String>,
     /// Pseudonyms for addresses and names, in the recording and in what is said of it
     #[arg(long)]
     pub redact: bool,
@@ -126,6 +129,7 @@ pub fn record(
     let ready = ready_target(args.ready_file.as_ref())?;
     let options = Options {
         redact: args.redact,
+        labels: args.labels.clone(),
         ..args.what.options(filter, parts)
     };
     let mut session = Session::start(&dir, &options)?;

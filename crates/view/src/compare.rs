@@ -1,7 +1,7 @@
 //! A comparison of recordings as text: the modes, what separates slow from fast, what else differs.
 
 use analysis::words::{self, plural};
-use explain::compare::{Attribute, By, Comparison, CpuCost, Mode, Sockets, Trend};
+use explain::compare::{Attribute, By, Comparison, CpuCost, Mode, RunSummary, Sockets, Trend};
 
 use crate::page::Page;
 use crate::style::{Look, Style};
@@ -28,7 +28,7 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
             "{} Mbit/s, {} that sent a lot{slow}: {}",
             figure(run.mbit_per_s),
             plural(run.sockets as u64, "socket"),
-            run.name,
+            called(run),
         );
         page.item(mode, Look::Plain, &says);
     }
@@ -209,6 +209,14 @@ pub(crate) fn cost(cpu: &CpuCost) -> String {
         costs.join("; "),
         figure(cpu.ratio)
     )
+}
+
+/// A recording by its directory, and what whoever made it calls it.
+pub(crate) fn called(run: &RunSummary) -> String {
+    match run.labels.is_empty() {
+        true => run.name.clone(),
+        false => format!("{} ({})", run.name, run.labels.join(", ")),
+    }
 }
 
 /// From what to what, how fast, and when it comes to its limit.

@@ -17,6 +17,7 @@ fn mode(count: usize, mean: f64) -> Mode {
 
 fn run(name: &str, mbit_per_s: f64, slow_sockets: usize) -> RunSummary {
     RunSummary {
+        labels: vec!["kernel 6.18".into()],
         name: name.into(),
         mbit_per_s,
         slow: slow_sockets > 0,
@@ -100,8 +101,8 @@ Throughput has two modes: 16 of 2 runs at 640 Mbit/s (630 to 650), 4 at 570 Mbit
 (10.9 % less).
 
 RECORDINGS
-  fast        640 Mbit/s, 30 sockets that sent a lot: good.tcpwhy
-  slow        570 Mbit/s, 30 sockets that sent a lot, 4 slow: bad.tcpwhy
+  fast        640 Mbit/s, 30 sockets that sent a lot: good.tcpwhy (kernel 6.18)
+  slow        570 Mbit/s, 30 sockets that sent a lot, 4 slow: bad.tcpwhy (kernel 6.18)
 
 SLOW SOCKETS
   16 of 600 sockets fall behind their like (same process and port) by their best rate: 41.7 Mbit/s

@@ -70,6 +70,8 @@ pub enum By {
 pub struct RunSummary {
     /// Its directory.
     pub name: String,
+    /// What whoever made it calls it.
+    pub labels: Vec<String>,
     /// Its throughput, both directions of all connections, Mbit/s.
     pub mbit_per_s: f64,
     /// It is of the slow ones.
@@ -135,6 +137,7 @@ pub fn of(runs: &[Run]) -> Comparison {
             .enumerate()
             .map(|(i, run)| RunSummary {
                 name: run.name.clone(),
+                labels: run.labels.clone(),
                 mbit_per_s: mbit[i],
                 slow: slow[i],
                 sockets: run.sockets.len(),

@@ -20,6 +20,7 @@ const LEAST_NS: u64 = 1_000_000_000;
 /// What one recording gives to compare.
 pub struct Run {
     pub(super) name: String,
+    pub(super) labels: Vec<String>,
     /// When it began, s since 1970.
     pub(super) began_s: f64,
     /// Bytes per second over all connections.
@@ -55,6 +56,7 @@ impl Run {
     pub(crate) fn of(name: String, recording: &Recording, story: &Story) -> Result<Run, Error> {
         Ok(Run {
             name,
+            labels: recording.manifest.labels.clone(),
             began_s: began_s(recording),
             throughput: throughput(story),
             sockets: sockets(story),

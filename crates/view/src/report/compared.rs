@@ -4,7 +4,7 @@ use analysis::words;
 use explain::compare::Comparison;
 
 use super::page::{Compared, Flame, Limits};
-use crate::compare::{attribute_sentence, cost, figure, headline, percent, slow_sentence};
+use crate::compare::{attribute_sentence, called, cost, figure, headline, percent, slow_sentence};
 
 /// The comparison in the page's form.
 pub(super) fn compared(comparison: &Comparison, flames: Vec<Flame>) -> Compared {
@@ -69,7 +69,7 @@ fn trends(comparison: &Comparison) -> Limits {
 fn runs(comparison: &Comparison) -> Limits {
     let rows = comparison.runs.iter().map(|run| {
         vec![
-            run.name.clone(),
+            called(run),
             figure(run.mbit_per_s),
             if run.slow { "slow" } else { "" }.into(),
             run.sockets.to_string(),
