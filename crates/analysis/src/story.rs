@@ -80,9 +80,17 @@ pub struct Story {
     pub(crate) requests: AllRequests,
     /// Each kind of trouble over time.
     pub troubles: Troubles,
+    /// Of the host's Linux, major and minor; `None` of another system's.
+    kernel: Option<(u32, u32)>,
     sums: AHashMap<u32, Sums>,
     pub(crate) folded_ends: FoldedEnds,
     names: BTreeMap<u32, String>,
+}
+
+/// Major and minor of `6.18.44-cloud-amd64`.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
 /// Of a row that has no state.
@@ -115,6 +123,7 @@ impl Story {
         let mut story = Story {
             start_ns: manifest.start_ns,
             end_ns: manifest.end_ns,
+            kernel: version(&manifest.host.kernel),
             conns: Vec::new(),
             samples: Vec::new(),
             listeners: Listeners::read(recording)?,
@@ -334,6 +343,7 @@ impl Story {
             sums: _,
             folded_ends: _, // Of connections, which are counted.
             names: _,
+            kernel: _,
         } = self;
         let kept = words::count(MAX_CONNECTIONS as u64);
         let connections = format!(
@@ -444,6 +454,11 @@ impl Story {
     /// The samples of a connection; `None` when it was never sampled.
     pub fn samples(&self, conn: &Conn) -> Option<&Sampled> {
         self.samples.get(conn.sampled? as usize)
+    }
+
+    /// Whether the host runs Linux `major`.`minor` or newer; `None` when that is not known.
+    pub fn runs_linux(&self, major: u32, minor: u32) -> Option<bool> {
+        self.kernel.map(|runs| runs >= (major, minor))
     }
 
     /// The connections of a list of ids.

@@ -42,6 +42,9 @@ sysctls! {
         TCP_TW_REUSE_DELAY = "net.ipv4.tcp_tw_reuse_delay";
         TCP_WINDOW_SCALING = "net.ipv4.tcp_window_scaling";
         TCP_WMEM = "net.ipv4.tcp_wmem";
+        NF_CONNTRACK_MAX = "net.netfilter.nf_conntrack_max";
+        NF_CONNTRACK_BUCKETS = "net.netfilter.nf_conntrack_buckets";
+        NF_CONNTRACK_TCP_TIMEOUT_ESTABLISHED = "net.netfilter.nf_conntrack_tcp_timeout_established";
     }
     /// Of the host: all namespaces share them; recorded.
     OF_HOST {
@@ -57,7 +60,5 @@ sysctls! {
     /// Not recorded: those that only advice names.
     OF_ADVICE {
         TCP_CHILD_EHASH_ENTRIES = "net.ipv4.tcp_child_ehash_entries";
-        NF_CONNTRACK_MAX = "net.netfilter.nf_conntrack_max";
-        NF_CONNTRACK_BUCKETS = "net.netfilter.nf_conntrack_buckets";
     }
 }

@@ -1,6 +1,6 @@
 //! C33: the connection-tracking table is full, so the first packet of a new connection is dropped.
 
-use analysis::words::bytes;
+use analysis::words::{bytes, plural};
 
 use crate::places::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
 use crate::vocabulary::*;
@@ -104,6 +104,7 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
     let full = Quantity::share(table.held as f64 / table.most as f64);
     let syns = Quantity::of(lost, "SYN");
     let advice = advice(place, &scope.netns, &table, lost);
+    let silent = days(silent_s(story, netns));
     let case = Case::new(story, CAUSE, scope)
         .placed(place.place())
         .title([
@@ -135,7 +136,7 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
             ),
             say!(
                 "It held {entries} of {limit} entries ({full}); an established connection that is \
-                 silent keeps its entry for five days (nf_conntrack_tcp_timeout_established).",
+                 silent keeps its entry for {silent} (nf_conntrack_tcp_timeout_established).",
                 entries,
                 limit
             ),
@@ -164,70 +165,99 @@ fn advice(place: &UnansweredSyns, netns: &Netns, table: &Table, lost: u64) -> Ve
         "nft 'add table inet untracked; add chain inet untracked pre {{ type filter hook prerouting \
          priority raw; }}; add rule inet untracked pre tcp dport {port} notrack'"
     );
-    let sooner = "sysctl -w net.netfilter.nf_conntrack_tcp_timeout_established=3600";
-    vec![
-        Advice::to(format!(
-            "Set {}={roomy} on the host.",
-            sysctl::NF_CONNTRACK_MAX
-        ))
-        .by(Some(format!(
-            "sysctl -w {}={roomy}",
-            sysctl::NF_CONNTRACK_MAX
-        )))
-        .at(
-            "the host's own namespace: the limit is one number for all, though each namespace \
+    let silent_s = silent_s(place.story, netns.inode);
+    let timeout = sysctl::NF_CONNTRACK_TCP_TIMEOUT_ESTABLISHED;
+    let sooner = Advice::to(format!(
+        "Let silent connections go earlier: lower nf_conntrack_tcp_timeout_established from {} to an hour.",
+        days(silent_s)
+    ))
+    .by(command_in(netns, &format!("sysctl -w {timeout}=3600")))
+    .undo(command_in(netns, &format!("sysctl -w {timeout}={silent_s}")))
+    .at(namespace(netns))
+    .risk(
+        "A connection that is silent for longer loses its entry; behind NAT it dies. TCP keepalive below \
+         that time prevents it. Entries that are there keep their old time.",
+    )
+    .effect("Entries of connections whose ends are gone vanish after an hour.");
+    let raise = Advice::to(format!(
+        "Set {}={roomy} on the host.",
+        sysctl::NF_CONNTRACK_MAX
+    ))
+    .by(Some(format!(
+        "sysctl -w {}={roomy}",
+        sysctl::NF_CONNTRACK_MAX
+    )))
+    .at(
+        "the host's own namespace: the limit is one number for all, though each namespace \
                  counts for itself",
-        )
-        .risk(format!(
-            "Memory: up to {} more per namespace, at some {ENTRY_BYTES} bytes per entry; chains \
+    )
+    .risk(format!(
+        "Memory: up to {} more per namespace, at some {ENTRY_BYTES} bytes per entry; chains \
                  grow longer unless nf_conntrack_buckets grows, too.",
-            bytes(room.saturating_mul(ENTRY_BYTES))
-        ))
-        .effect(format!(
-            "Room for {more} connections more; at {} new ones per second it lasts {} s if none \
+        bytes(room.saturating_mul(ENTRY_BYTES))
+    ))
+    .effect(format!(
+        "Room for {more} connections more; at {} new ones per second it lasts {} s if none \
                  ends.",
-            analysis::words::figure(rate),
-            analysis::words::figure(lasts)
+        analysis::words::figure(rate),
+        analysis::words::figure(lasts)
+    ))
+    .change(Change::Sysctl {
+        netns: 0,
+        name: sysctl::NF_CONNTRACK_MAX.into(),
+        value: roomy.to_string(),
+    });
+    let untrack = Advice::to(format!("Do not track connections to port {port}."))
+        .by(command_in(netns, &notrack))
+        .undo(command_in(netns, "nft delete table inet untracked"))
+        .at(format!(
+            "{}, and its other direction (tcp sport)",
+            namespace(netns)
         ))
-        .change(Change::Sysctl {
-            netns: 0,
-            name: sysctl::NF_CONNTRACK_MAX.into(),
-            value: roomy.to_string(),
-        }),
-        Advice::to(format!("Do not track connections to port {port}."))
-            .by(command_in(netns, &notrack))
-            .undo(command_in(netns, "nft delete table inet untracked"))
-            .at(format!(
-                "{}, and its other direction (tcp sport)",
-                namespace(netns)
-            ))
-            .risk(
-                "Rules that match `ct state` and NAT no longer see these connections: accept both \
+        .risk(
+            "Rules that match `ct state` and NAT no longer see these connections: accept both \
                  directions of the port without state.",
-            )
-            .effect(
-                "Connections to the port take no entries and are never dropped because it is full.",
-            )
-            .change(Change::Untrack {
-                netns: netns.inode,
-                at: at.to_string(),
-            }),
-        Advice::to(
-            "Let silent connections go earlier: lower nf_conntrack_tcp_timeout_established from \
-             five days to an hour.",
         )
-        .by(command_in(netns, sooner))
-        .undo(command_in(
-            netns,
-            "sysctl -w net.netfilter.nf_conntrack_tcp_timeout_established=432000",
-        ))
+        .effect("Connections to the port take no entries and are never dropped because it is full.")
+        .change(Change::Untrack {
+            netns: netns.inode,
+            at: at.to_string(),
+        });
+    let flush = Advice::to("If the host is dying: throw all entries away.")
+        .by(command_in(netns, "conntrack -F"))
         .at(namespace(netns))
         .risk(
-            "A connection that is silent for longer loses its entry; behind NAT it dies. TCP \
-             keepalive below that time prevents it. Entries that are there keep their old time.",
+            "Disruptive: connections through NAT die, and rules that match `ct state established` drop those under \
+             way. It fills again as fast as it did.",
         )
-        .effect("Entries of connections whose ends are gone vanish after an hour."),
+        .undo(Some("nothing brings the entries back".into()))
+        .effect("Room at once, for as long as it took to fill.");
+    [
+        Some(raise),
+        Some(untrack),
+        (silent_s > 3_600).then_some(sooner),
+        Some(flush),
     ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// How long an established connection that is silent keeps its entry; five days unless it was set.
+fn silent_s(story: &Story, netns: u32) -> u64 {
+    let set = |netns| {
+        let name = sysctl::NF_CONNTRACK_TCP_TIMEOUT_ESTABLISHED;
+        story.settings.number(netns, name)
+    };
+    set(netns).unwrap_or(5 * 24 * 3_600)
+}
+
+fn days(seconds: u64) -> String {
+    match seconds / 3_600 {
+        0..3 => plural(seconds / 60, "minute"),
+        hours @ 3..48 => plural(hours, "hour"),
+        hours => plural(hours / 24, "day"),
+    }
 }
 
 #[cfg(test)]

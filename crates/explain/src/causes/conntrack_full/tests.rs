@@ -71,3 +71,22 @@ fn a_full_table_beside_a_rule_that_drops() {
         "local-firewall-drop",
     );
 }
+
+#[test]
+fn the_advice_knows_what_is_set() {
+    let timeout = "net.netfilter.nf_conntrack_tcp_timeout_established";
+    let sooner = |seconds| {
+        let mut full = tracked(262_144, 30.0, HOOK);
+        full.set(SERVER, timeout, seconds);
+        let f = only(&full, ID);
+        let advice = f.advice.iter().find(|a| a.action.contains("go earlier"));
+        advice.map(|a| (a.action.clone(), a.undo.clone().unwrap_or_default()))
+    };
+    let (action, undo) = sooner("86400").expect("a day is long");
+    assert!(action.contains("from 24 hours to an hour"), "{action}");
+    assert!(undo.ends_with(&format!("{timeout}=86400")), "{undo}");
+    assert_eq!(sooner("1800"), None, "it is shorter already");
+    let f = only(&tracked(262_144, 30.0, HOOK), ID);
+    let flush = f.advice.last().expect("advice");
+    assert!(flush.risk.starts_with("Disruptive"), "{flush:?}");
+}

@@ -228,3 +228,19 @@ fn a_walk_that_does_not_fit_its_length_is_less_sure() {
     f.lose(SourceName::Calls, 5);
     assert_eq!(only(&f, ID).confidence.level, Level::Medium);
 }
+
+#[test]
+fn the_advice_is_for_the_kernel_that_runs() {
+    let own_range = |kernel: &str| {
+        let mut f = searching();
+        f.manifest.host.kernel = kernel.into();
+        let f = only(&f, ID);
+        f.advice
+            .iter()
+            .any(|a| a.action.contains("IP_LOCAL_PORT_RANGE on the socket"))
+    };
+    assert!(own_range("6.18.44-cloud-amd64"));
+    assert!(own_range(""), "not known");
+    assert!(!own_range("6.6.0"), "it would search as without");
+    assert!(!own_range("5.10.0-28-amd64"));
+}

@@ -13,6 +13,8 @@ use crate::scope::namespace;
 const DEFAULT_RANGE: (u64, u64) = (32_768, 60_999);
 /// A timestamp is a count of ms: two connections of one ms have the same.
 const TIMESTAMP_NS: f64 = 1e6;
+/// Odds at which a clash is rare enough.
+const FEW: f64 = 0.01;
 
 impl Collision<'_> {
     pub(super) fn fix(&self) -> String {
@@ -59,6 +61,7 @@ impl Collision<'_> {
         if let Some(illumos) = self.illumos() {
             advice.extend(illumos.advice(self));
             advice.push(self.keep_alive());
+            advice.extend(self.more_addresses());
             return advice;
         }
         advice.extend(self.obey_resets());
@@ -69,8 +72,9 @@ impl Collision<'_> {
             advice.extend(self.no_timestamps());
         } else {
             advice.extend(self.timestamps());
-            advice.extend(self.more_ports());
             advice.push(self.keep_alive());
+            advice.extend(self.more_ports());
+            advice.extend(self.more_addresses());
             advice.push(self.client_closes());
         }
         advice
@@ -209,6 +213,36 @@ impl Collision<'_> {
         })
     }
 
+    /// One client has as many pairs of ports as the range is wide; many clients have many times that.
+    fn more_addresses(&self) -> Option<Advice> {
+        let used = self.ports().map_or(0, |p| p.capacity);
+        let ports = self.range().map_or(used, |(size, _)| size);
+        let wait = self
+            .story
+            .structures
+            .get(self.server?, "time-wait")?
+            .fullest;
+        if ports == 0 || self.behind_nat() {
+            return None;
+        }
+        let now = wait.entries as f64 / ports as f64;
+        let addresses = (now / FEW).ceil().clamp(2.0, 1_000.0);
+        Some(
+            Advice::to(format!(
+                "Spread the connects over {} source addresses, as many real clients do.",
+                figure(addresses)
+            ))
+            .at("the load generator's or proxy's configuration; more addresses on this host")
+            .risk("Firewalls and allow lists must know the new addresses.")
+            .effect(format!(
+                "Each address has all {} ports to itself: a port that is picked is in TIME_WAIT with odds of {}, now {}.",
+                count(ports),
+                percent((now / addresses).min(1.0)),
+                percent(now.min(1.0))
+            )),
+        )
+    }
+
     /// For how long a port must not be used again, ns: while the upload is ahead of the clock.
     fn window_ns(&self) -> f64 {
         let mut ahead: Vec<u64> = self.uploads().iter().map(|u| u.bytes).collect();
@@ -237,20 +271,38 @@ impl Collision<'_> {
         }
     }
 
+    /// What tcp_tw_reuse is at the client, and whether it has an effect.
+    fn reuse_now(&self) -> String {
+        let settings = &self.story.settings;
+        let netns = self.client_netns().first().copied();
+        let number = |name| netns.and_then(|n| settings.number(n, name));
+        let reuse = match number(sysctl::TCP_TW_REUSE) {
+            Some(2) => "; it is 2 now, for loopback alone".to_string(),
+            Some(n) => format!("; it is {n} now"),
+            None => String::new(),
+        };
+        match number(sysctl::TCP_TIMESTAMPS) {
+            Some(0) => format!("{reuse}, and without timestamps it does nothing"),
+            _ => reuse,
+        }
+    }
+
     fn client_closes(&self) -> Advice {
         Advice {
             action: "Let the client close first, or give it more source addresses. The 60 s of \
                      TIME_WAIT are a constant of Linux: no sysctl shortens them (tcp_fin_timeout \
-                     is another timer)."
+                     is another timer), nor is there one for how its sequence numbers advance (RFC 6528)."
                 .into(),
             command: None,
             r#where:
                 "the protocol between client and server; IP_BIND_ADDRESS_NO_PORT with several \
                       addresses"
                     .into(),
-            risk: "Ports are then held at the client, which knows of them: it can run out of them \
-                   (tcp_tw_reuse=1 lets it use them again after a second)."
-                .into(),
+            risk: format!(
+                "Ports are then held at the client, which knows of them: it can run out of them (tcp_tw_reuse=1 \
+                 lets it use them again after a second{}).",
+                self.reuse_now()
+            ),
             undo: None,
             expected: "The TIME_WAIT is where ports are chosen, so that none in TIME_WAIT is \
                        chosen too early; each further address multiplies the ports."

@@ -1,7 +1,7 @@
 //! What helps where local ports to a destination are scarce.
 
 use analysis::Netns;
-use analysis::words::{count, figure, percent, plural};
+use analysis::words::{count, duration, figure, percent, plural};
 use recording::sysctl;
 use recording::sysctl::{IP_LOCAL_PORT_RANGE, IP_LOCAL_RESERVED_PORTS};
 
@@ -29,10 +29,11 @@ impl Destination<'_> {
             advice.push(no_port_at_bind(scope));
         }
         if self.time_wait() * 2 > self.peak() {
-            advice.push(self.reuse_time_wait(&scope.netns));
+            advice.extend(self.reuse_time_wait(&scope.netns));
         }
         advice.push(self.more_addresses(!enough));
-        if self.occupancy() < NEARLY_FULL {
+        // Older kernels have no such option, or search with it as without.
+        if self.occupancy() < NEARLY_FULL && self.story.runs_linux(6, 8) != Some(false) {
             advice.push(self.own_range());
         }
         advice.push(self.keep_alive());
@@ -72,15 +73,36 @@ impl Destination<'_> {
             })
     }
 
-    fn reuse_time_wait(&self, netns: &Netns) -> Advice {
-        let risk = "Needs TCP timestamps on both sides; tcp_tw_recycle, its dangerous relative, is \
-                    gone since Linux 4.12.";
+    /// `None` where it is so already.
+    fn reuse_time_wait(&self, netns: &Netns) -> Option<Advice> {
+        let number = |name| self.story.settings.number(self.netns, name);
+        let now = match number(sysctl::TCP_TW_REUSE) {
+            Some(1) => return None,
+            Some(2) => "; now it is 2, for loopback alone",
+            Some(_) => "; now it is off",
+            None => "",
+        };
+        let stamps = match number(sysctl::TCP_TIMESTAMPS) {
+            Some(0) => "Does nothing while tcp_timestamps=0, as here: set both sides to 1 first",
+            _ => "Needs TCP timestamps on both sides",
+        };
+        let risk =
+            format!("{stamps}. tcp_tw_recycle, its dangerous relative, is gone since Linux 4.12.");
+        let after = number(sysctl::TCP_TW_REUSE_DELAY).map_or_else(
+            || "a second".into(),
+            |ms| {
+                format!(
+                    "{} (tcp_tw_reuse_delay={ms})",
+                    duration(ms.saturating_mul(1_000_000))
+                )
+            },
+        );
         let expected = format!(
-            "connect() may take over the {} in TIME_WAIT a second after their end. How long \
-             TIME_WAIT lasts is no setting of Linux.",
+            "connect() may take over the {} in TIME_WAIT {after} after their end{now}. How long TIME_WAIT \
+             lasts is no setting of Linux.",
             plural(self.time_wait(), "port")
         );
-        set_sysctl(netns, sysctl::TCP_TW_REUSE, 1, risk, expected)
+        Some(set_sysctl(netns, sysctl::TCP_TW_REUSE, 1, &risk, expected))
     }
 
     fn more_addresses(&self, with_change: bool) -> Advice {
@@ -110,12 +132,12 @@ impl Destination<'_> {
 
     fn own_range(&self) -> Advice {
         let free = 1.0 - self.occupancy().min(NEARLY_FULL);
-        Advice::to("Set IP_LOCAL_PORT_RANGE on the socket before connect() (Linux 6.3).")
+        Advice::to("Set IP_LOCAL_PORT_RANGE on the socket before connect() (Linux 6.8 or newer).")
             .at("the client's source")
             .risk("None for others; the range lies within the same ports.")
             .effect(format!(
-                "Since Linux 6.8 such a socket starts at a random port and tries both parities: \
-                 about {} per connect, not {}.",
+                "Such a socket starts at a random port and tries both parities: about {} per connect, not {}. \
+                 Linux 6.3 has the option, and searches with it as without.",
                 plural((1.0 / free).round() as u64, "attempt"),
                 count(self.ports.capacity / 2)
             ))
