@@ -2,6 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::common::{lab_binary, stderr, stdout};
 
 fn docs(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -123,4 +126,19 @@ fn words_are_those_of_the_glossary() {
         "docs/glossary.md has better words:\n{}",
         wrong.join("\n")
     );
+}
+
+#[test]
+fn the_cases_are_walked() {
+    for letter in ["A", "B", "C", "D", "E"] {
+        let walk = Command::new(lab_binary())
+            .args(["case", letter, "--markdown"])
+            .output()
+            .unwrap();
+        assert!(walk.status.success(), "{}", stderr(&walk));
+        check(
+            &format!("case-{}.md", letter.to_lowercase()),
+            &stdout(&walk),
+        );
+    }
 }

@@ -1,6 +1,7 @@
 //! The command of the lab, the exam and the models: what shows that `tcpwhy` is right, and does not
 //! go to a host that hurts.
 
+mod case;
 mod chart;
 mod lab;
 mod model;
@@ -29,6 +30,8 @@ enum Verb {
     /// Compute an old kernel's TCP, as a recording, and check it against the case it is known from
     #[command(subcommand)]
     Model(model::ModelVerb),
+    /// Walk through a well-known investigation: what its author did, and the command that does it today
+    Case(case::CaseArgs),
     /// Print completions for a shell
     Completions(cli::CompletionsArgs),
     /// Write the man pages
@@ -56,6 +59,7 @@ fn run(verb: Verb, out: &mut dyn Write) -> Result<ExitCode> {
     match verb {
         Verb::Lab(verb) => return lab::run(verb, out),
         Verb::Model(verb) => return model::run(verb, out),
+        Verb::Case(args) => return case::run(&args, out),
         Verb::Completions(args) => args.run::<Cli>(out)?,
         Verb::Man(args) => args.run(Cli::command())?,
         Verb::LabWorkload(args) => ::lab::workload_main(args)?,
