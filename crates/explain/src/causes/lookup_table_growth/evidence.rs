@@ -144,9 +144,14 @@ impl<'a> Walk<'a> {
         let per_second = self.lookups as f64 / self.story.seconds();
         let per_entry = each / self.mean;
         let happened = self.kind.looked_up.name().1;
+        // Of a count of samples, twice its spread: its square root.
+        let samples = self.samples();
+        let error = 2.0 * each / (samples.max(1) as f64).sqrt();
         Some(say!(
-            "{lookups_per_s} {happened} per second and looked up, {lookup_us} each: {entry_ns} per entry \
-             passed.",
+            "{lookups_per_s} {happened} per second and looked up, {lookup_us} ± {error_us} each ({samples}): \
+             {entry_ns} per entry passed.",
+            samples = Quantity::of(samples, "sample"),
+            error_us = Quantity::new(error / 1e3, duration(error as u64)),
             lookups_per_s = Quantity::new(per_second, figure(per_second))
                 .rows(self.lookup_rows.iter().copied()),
             lookup_us = Quantity::new(each / 1e3, duration(each as u64)),

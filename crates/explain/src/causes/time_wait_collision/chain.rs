@@ -404,11 +404,22 @@ impl Collision<'_> {
             .structures
             .get(netns, "time-wait")
             .map(|s| s.fullest)?;
-        let (range, clients) = self.range().filter(|_| !self.behind_nat())?;
-        let setting = self
-            .story
-            .settings
-            .get(clients, sysctl::IP_LOCAL_PORT_RANGE)?;
+        if self.behind_nat() {
+            return None;
+        }
+        // Of Linux by its setting; of other systems as their ports were counted.
+        let setting = self.range().and_then(|(_, clients)| {
+            let settings = &self.story.settings;
+            settings.get(clients, sysctl::IP_LOCAL_PORT_RANGE)
+        });
+        let (range, told, row) = match (self.range(), setting) {
+            (Some((size, _)), Some(setting)) => (size, setting.text.to_string(), setting.row),
+            _ => {
+                let used = self.ports()?;
+                let (low, high) = used.range;
+                (used.capacity, format!("{low} to {high}"), used.most.row)
+            }
+        };
         let all = self.story.all(&self.clients);
         let from: BTreeSet<_> = all.map(|(_, c)| c.local.addr).collect();
         let ends = range.saturating_mul(from.len().max(1) as u64);
@@ -421,7 +432,7 @@ impl Collision<'_> {
             figure(per_s),
             count((per_s * TIME_WAIT_NS as f64 / 1e9) as u64),
             count(range),
-            setting.text,
+            told,
             count(size.entries),
             percent(odds)
         ))
@@ -429,7 +440,7 @@ impl Collision<'_> {
         .number("time_wait", size.entries)
         .number("ports", range)
         .number("odds", odds)
-        .rows([size.row, setting.row])
+        .rows([size.row, row])
         .rows(self.ports().map(|used| used.most.row));
         Some(step)
     }
