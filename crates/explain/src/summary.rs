@@ -7,6 +7,7 @@ use recording::{Recording, counter};
 use serde::{Deserialize, Serialize};
 
 use crate::answers::Answer;
+use crate::resources::ResourceLine;
 use crate::waits::WaitSummary;
 
 /// The version of what the JSON of an explanation looks like.
@@ -36,6 +37,8 @@ pub struct Summary {
     pub causes: Vec<Answer>,
     /// What moved, whether or not a finding explains it.
     pub symptoms: Vec<Symptom>,
+    /// The host's resources: what is scarce, and what is not.
+    pub resources: Vec<ResourceLine>,
     /// What threads waited for; `None` when waits were not recorded.
     pub waits: Option<WaitSummary>,
     /// What the recording lacks, and what explain itself had to leave out.
@@ -138,6 +141,7 @@ impl Summary {
             counters: story.counters.count(),
             causes: Vec::new(),
             symptoms: symptoms(story),
+            resources: crate::resources::resources(story),
             waits: crate::waits::summary(&story.waits),
             health: health(story),
             complete: manifest.complete,

@@ -6,8 +6,8 @@ use analysis::Endpoint;
 use analysis::account::Spent;
 use analysis::words::{count, duration, percent, plural};
 use explain::{
-    Advice, Answer, Check, Episode, Explanation, Finding, Holds, Level, Note, Role, Scope, Service,
-    Since, State, Step, Summary, Unexplained, WaitSummary, account,
+    Advice, Answer, Check, Episode, Explanation, Finding, Holds, Level, Note, ResourceLine, Role,
+    Scope, Service, Since, State, Step, Summary, Unexplained, WaitSummary, account,
 };
 
 use crate::numbers::number;
@@ -57,6 +57,7 @@ pub fn explanation(explanation: &Explanation, style: &Style) -> String {
         }
     }
     noted(&mut page, &explanation.notes);
+    resources(&mut page, &explanation.summary.resources);
     if let Some(waits) = &explanation.summary.waits {
         page.heading("WAITS");
         waited(&mut page, waits);
@@ -65,6 +66,21 @@ pub fn explanation(explanation: &Explanation, style: &Style) -> String {
     recording(&mut page, &explanation.summary);
     answers(&mut page, &explanation.summary);
     page.end()
+}
+
+/// Whether the host's resources are to blame.
+fn resources(page: &mut Page, lines: &[ResourceLine]) {
+    if lines.is_empty() {
+        return;
+    }
+    page.heading("RESOURCES OF THE HOST");
+    for line in lines {
+        let look = match line.scarce {
+            true => Look::Warning,
+            false => Look::Plain,
+        };
+        page.item(&line.resource, look, &line.says);
+    }
 }
 
 /// One finding with all that is behind it.
