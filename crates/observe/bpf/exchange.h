@@ -52,7 +52,8 @@ struct end {
 	u32 stands_for; /* connections that this one stands for */
 	u32 one_in, share_round; /* of the exchanges of its service, and as of when */
 };
-_Static_assert(__builtin_offsetof(struct end, began) == 64 - sizeof(void *), "the first cache line");
+_Static_assert(__builtin_offsetof(struct end, began) == 64 - sizeof(void *),
+	       "the first cache line");
 
 /* Set by user space, powers of two: of new connections one in so many is followed, and of the exchanges of
  * the services that have most of them one in so many is counted. */
