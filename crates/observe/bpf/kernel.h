@@ -237,6 +237,11 @@ struct minmax {
 
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	u16 total_rto;
+	u16 total_rto_recoveries;
+	u32 total_rto_time;
+	u16 timeout_rehash;
+	u32 received_ce;
 	u32 rcv_ssthresh;
 	u32 reordering;
 	u32 snd_wnd;

@@ -16,6 +16,7 @@ TW_SHARE(struct, tw_listener);
 TW_SHARE(struct, tw_socket);
 TW_SHARE(enum, tw_record);
 TW_SHARE(enum, tw_bits);
+TW_SHARE(enum, tw_socket_tells);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -80,6 +81,24 @@ static __always_inline void fill_chrono(struct tw_socket *s, const struct tcp_so
 	s->sndbuf_limited = tp->chrono_stat[2] + (type == 3 ? running : 0);
 	s->busy =
 	    tp->chrono_stat[0] + (type == 1 ? running : 0) + s->rwnd_limited + s->sndbuf_limited;
+}
+
+static __always_inline void fill_younger(struct tw_socket *s, const struct tcp_sock *tp)
+{
+	if (bpf_core_field_exists(tp->timeout_rehash)) {
+		s->timeout_rehash = tp->timeout_rehash;
+		s->tells |= TW_TELLS_REHASH;
+	}
+	if (bpf_core_field_exists(tp->total_rto)) {
+		s->total_rto = tp->total_rto;
+		s->total_rto_recoveries = tp->total_rto_recoveries;
+		s->total_rto_time = tp->total_rto_time;
+		s->tells |= TW_TELLS_RTO;
+	}
+	if (bpf_core_field_exists(tp->received_ce)) {
+		s->received_ce = tp->received_ce;
+		s->tells |= TW_TELLS_ACCECN;
+	}
 }
 
 static __always_inline void fill_full(struct tw_socket *s, struct tcp_sock *tp)
@@ -159,6 +178,7 @@ static __always_inline void fill_full(struct tw_socket *s, struct tcp_sock *tp)
 	s->rcv_wscale = BPF_CORE_READ_BITFIELD(tp, rx_opt.rcv_wscale);
 	s->ecn = tp->ecn_flags & TCP_ECN_OK;
 	s->nonagle = BPF_CORE_READ_BITFIELD(tp, nonagle);
+	fill_younger(s, tp);
 }
 
 SEC("iter/tcp")

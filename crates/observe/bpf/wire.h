@@ -131,6 +131,13 @@ struct tw_listener {
 };
 _Static_assert(sizeof(struct tw_listener) == 80, "tw_listener is shared with Rust");
 
+/* What younger kernels count for each connection. */
+enum tw_socket_tells {
+	TW_TELLS_REHASH = 1,
+	TW_TELLS_RTO = 2,
+	TW_TELLS_ACCECN = 4,
+};
+
 struct tw_socket {
 	u32 record;
 	u32 netns;
@@ -199,6 +206,11 @@ struct tw_socket {
 	/* the initial sequence numbers; that of the end that connected is one less than it seems to the other */
 	u32 snd_isn;
 	u32 rcv_isn;
+	u32 total_rto_time; /* ms */
+	u32 received_ce;
+	u16 total_rto;
+	u16 total_rto_recoveries;
+	u16 timeout_rehash;
 	u16 local_port;
 	u16 remote_port;
 	u8 family;
@@ -214,9 +226,10 @@ struct tw_socket {
 	u8 rcv_wscale;
 	u8 app_limited;
 	u8 nonagle; /* TCP_NAGLE_OFF, TCP_NAGLE_CORK … */
-	u8 zero[3];
+	u8 tells; /* tw_socket_tells: what this kernel has */
+	u8 zero[4];
 };
-_Static_assert(sizeof(struct tw_socket) == 352, "tw_socket is shared with Rust");
+_Static_assert(sizeof(struct tw_socket) == 368, "tw_socket is shared with Rust");
 
 struct tw_holder {
 	u64 inode;

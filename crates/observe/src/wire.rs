@@ -29,7 +29,7 @@ pub use owners::types::tw_owner;
 pub use packets::types::{tw_packet, tw_packet_loss};
 pub use profile::types::tw_sample;
 pub use requests::types::{tw_exchange, tw_part, tw_requests, tw_role, tw_service};
-pub use sockets::types::{tw_listener, tw_record, tw_socket};
+pub use sockets::types::{tw_listener, tw_record, tw_socket, tw_socket_tells};
 pub use tasks::types::{tw_on, tw_sleep, tw_state, tw_task_kind, tw_thread, tw_wait, tw_wait_bits};
 
 /// The words for the numbers of a C enum, an array in their order: what is missing, twice or out of
@@ -54,7 +54,7 @@ const _: () = {
     assert!(size_of::<tw_reset>() == 344 && offset_of!(tw_reset, frames) == 152);
     assert!(size_of::<tw_range>() == 24);
     assert!(size_of::<tw_listener>() == 80 && offset_of!(tw_listener, local_port) == 72);
-    assert!(size_of::<tw_socket>() == 352 && offset_of!(tw_socket, local_port) == 332);
+    assert!(size_of::<tw_socket>() == 368 && offset_of!(tw_socket, local_port) == 346);
     assert!(size_of::<tw_holder>() == 32);
     assert!(size_of::<tw_owner>() == 16);
     assert!(size_of::<tw_destination>() == 36 && size_of::<tw_port_count>() == 12);

@@ -4,7 +4,7 @@ use recording::tables::{Listener, Socket};
 use recording::{Addr, TcpState, Text};
 
 use crate::kernel::Names;
-use crate::wire::{text, tw_bits, tw_listener, tw_socket};
+use crate::wire::{text, tw_bits, tw_listener, tw_socket, tw_socket_tells};
 
 /// Turns records into rows.
 pub struct Decoder {
@@ -87,6 +87,13 @@ impl Decoder {
         row.ecn = Some(s.ecn != 0);
         row.nodelay = Some(s.nonagle & NAGLE_OFF != 0);
         row.corked = Some(s.nonagle & NAGLE_CORK != 0);
+        let tells = |what: tw_socket_tells| u32::from(s.tells) & what.0 != 0;
+        row.timeout_rehash = tells(tw_socket_tells::TW_TELLS_REHASH).then_some(s.timeout_rehash);
+        let rto = tells(tw_socket_tells::TW_TELLS_RTO);
+        row.total_rto = rto.then_some(s.total_rto);
+        row.total_rto_recoveries = rto.then_some(s.total_rto_recoveries);
+        row.total_rto_time_ms = rto.then_some(s.total_rto_time);
+        row.received_ce = tells(tw_socket_tells::TW_TELLS_ACCECN).then_some(s.received_ce);
         row.snd_wscale = Some(s.snd_wscale);
         row.rcv_wscale = Some(s.rcv_wscale);
         row.rto_count = Some(s.rto_count);

@@ -172,6 +172,16 @@ table! {
         nodelay: Option<bool>, Flag, null "as for congestion, or an earlier version";
         /// TCP_CORK is set: less than a segment is held back until it is taken off, for 200 ms at the most.
         corked: Option<bool>, Flag, null "as for nodelay";
+        /// Timeouts after which another flow hash was chosen, and so perhaps another path (ss: rehash).
+        timeout_rehash: Option<u16>, Count, null "as for nodelay, or before Linux 5.7";
+        /// Retransmission timeouts, SYNs included (ss: total_rto).
+        total_rto: Option<u16>, Count, null "as for nodelay, or before Linux 6.7";
+        /// Times that it came out of a row of them (ss: total_rto_recoveries).
+        total_rto_recoveries: Option<u16>, Count, null "as for total_rto";
+        /// Time in such rows, those that have ended (ss: total_rto_time).
+        total_rto_time_ms: Option<u32>, Ms, null "as for total_rto";
+        /// Segments received with a congestion mark, where Accurate ECN was agreed on (ss: received_ce).
+        received_ce: Option<u32>, Segments, null "as for nodelay, or before Linux 6.18";
     }
 }
 

@@ -133,6 +133,13 @@ pub(crate) fn words(s: &Socket, d: &Derived) -> String {
     all.some("snd_wnd", s.snd_wnd);
     all.some("rcv_wnd", s.rcv_wnd);
     all.some("drops", s.drops);
+    all.some("rehash", s.timeout_rehash);
+    all.some("total_rto", s.total_rto);
+    all.some("total_rto_recoveries", s.total_rto_recoveries);
+    if let Some(ms) = s.total_rto_time_ms.filter(|ms| *ms > 0) {
+        all.add(Some(&format!("total_rto_time:{ms}ms")));
+    }
+    all.some("received_ce", s.received_ce);
     all.flag(s.nodelay, "nodelay");
     all.flag(s.corked, "corked");
     let trouble = s.ca_state.as_deref().filter(|state| *state != "Open");
@@ -222,6 +229,20 @@ mod tests {
         assert_eq!(ratio(53_235_000), Some(2.0));
         assert_eq!(ratio(31_941_000), Some(1.2));
         assert_eq!(ratio(u64::MAX), None, "not paced");
+    }
+
+    #[test]
+    fn timeouts_are_told_as_ss_does() {
+        let socket = Socket {
+            timeout_rehash: Some(2),
+            total_rto: Some(3),
+            total_rto_recoveries: Some(1),
+            total_rto_time_ms: Some(620),
+            received_ce: Some(0),
+            ..Socket::default()
+        };
+        let told = "rehash:2 total_rto:3 total_rto_recoveries:1 total_rto_time:620ms";
+        assert_eq!(words(&socket, &Derived::default()), told);
     }
 
     #[test]
