@@ -179,9 +179,13 @@ impl Collision<'_> {
         };
         let before = moved(0, broke.time_ns);
         let after = moved(broke.time_ns, u64::MAX);
+        let here = match (self.server.is_some(), self.clients.is_empty()) {
+            (true, false) => "; both ends of them are on this host",
+            _ => "",
+        };
         let mut says = format!(
             "Connections established per second: {} until {} after the start of the recording, {} \
-             since",
+             since{here}",
             figure(broke.before),
             duration(since),
             figure(broke.after)
