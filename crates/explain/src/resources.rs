@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use analysis::Story;
 use analysis::resources::{Line, Resources};
 use analysis::words::{bytes, count, percent, plural};
-
 use serde::{Deserialize, Serialize};
 
 /// Used by so much or more, a resource is scarce.
@@ -53,9 +52,16 @@ fn one<'a>(all: &'a Resources, resource: &'a str, metric: &'a str) -> Option<&'a
     all.of(resource, metric).next().map(|(_, line)| line)
 }
 
-/// Share of the time in which something waited for it. What counts up has one row while it stands still.
+/// Whether they were read more than once. What counts up has one row while it stands still, so that only what
+/// stands for itself tells.
+fn compares(all: &Resources) -> bool {
+    all.all()
+        .any(|(_, line)| !line.cumulative && line.compares())
+}
+
+/// Share of the time in which something waited for it.
 fn waited(all: &Resources, resource: &str) -> Option<f64> {
-    let pressure = one(all, resource, "psi_some_ms")?;
+    let pressure = one(all, resource, "psi_some_ms").filter(|_| compares(all))?;
     Some(pressure.share().unwrap_or(0.0))
 }
 
@@ -91,11 +97,11 @@ fn memory(all: &Resources) -> Option<ResourceLine> {
     let used = one(all, "memory", "used_bytes")?;
     let waited = waited(all, "memory");
     let kills = one(all, "memory", "oom_kills").map_or(0.0, Line::rise);
-    let share = used.share().unwrap_or(0.0);
+    let share = used.share()?;
     let scarce = share >= SCARCE || kills > 0.0 || waited.is_some_and(|w| w >= PRESSURE);
     let killed = match kills {
         0.0 => String::new(),
-        n => format!("; the kernel killed {}", plural(n as u64, "process")),
+        n => format!("; {}", plural(n as u64, "OOM kill")),
     };
     let says = format!(
         "{} of {} used; {}{killed}",
@@ -140,7 +146,7 @@ fn network(all: &Resources) -> Option<ResourceLine> {
         .iter()
         .flat_map(|metric| all.of("network", metric).map(move |l| (metric, l)));
     let (mut seen, mut lost) = (false, Vec::new());
-    for (metric, (name, line)) in lines {
+    for (metric, (name, line)) in lines.filter(|_| compares(all)) {
         seen = true;
         if line.rise() > 0.0 {
             lost.push(format!("{metric} of {name} +{}", count(line.rise() as u64)));
@@ -159,21 +165,15 @@ fn cgroups(all: &Resources) -> Option<ResourceLine> {
     let throttled = lines.iter().filter(|(_, line)| line.rise() > 0.0).count();
     let killed = all.of("cgroup", "memory_oom_kills");
     let killed = killed.map(|(_, line)| line.rise()).sum::<f64>();
-    if lines.is_empty() {
+    if lines.is_empty() || !compares(all) {
         return None;
     }
-    let says = match (throttled, killed) {
-        (0, 0.0) => format!(
-            "none of {} with a CPU quota was throttled",
-            count(lines.len() as u64)
-        ),
-        (n, killed) => format!(
-            "{} of {} with a CPU quota were throttled, and {} killed for memory",
-            count(n as u64),
-            count(lines.len() as u64),
-            plural(killed as u64, "process")
-        ),
-    };
+    let says = format!(
+        "{} of {} were throttled; {}",
+        count(throttled as u64),
+        count(lines.len() as u64),
+        plural(killed as u64, "OOM kill")
+    );
     line("cgroups", throttled > 0 || killed > 0.0, says)
 }
 
@@ -185,7 +185,7 @@ fn descriptors(all: &Resources) -> Option<ResourceLine> {
     let mut says = format!(
         "{} of {}",
         count(host.most as u64),
-        count(host.limit.unwrap_or(0.0) as u64)
+        count(host.limit? as u64)
     );
     if let Some((name, line, share)) = &fullest {
         says += &format!(

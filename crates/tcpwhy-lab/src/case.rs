@@ -9,6 +9,10 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
+use view::wrap;
+
+/// Prose is no wider than this.
+const WIDTH: usize = 100;
 
 /// Which one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -91,7 +95,7 @@ pub fn run(args: &CaseArgs, out: &mut dyn Write) -> Result<ExitCode> {
     let says = |text: &str, out: &mut dyn Write| -> Result<()> {
         let wrapped = match args.markdown {
             true => text.to_string(),
-            false => wrap(text),
+            false => wrap(text, WIDTH, WIDTH).join("\n"),
         };
         writeln!(out, "{wrapped}\n")?;
         Ok(())
@@ -126,24 +130,6 @@ pub fn run(args: &CaseArgs, out: &mut dyn Write) -> Result<ExitCode> {
         says(&format!("The recordings are in {}.", dir.display()), out)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn wrap(text: &str) -> String {
-    let mut lines = String::new();
-    let mut width = 0;
-    for word in text.split(' ') {
-        if width > 0 && width + word.len() + 1 > 100 {
-            lines.push('\n');
-            width = 0;
-        }
-        if width > 0 {
-            lines.push(' ');
-            width += 1;
-        }
-        lines.push_str(word);
-        width += word.len();
-    }
-    lines
 }
 
 /// Where the commands run: a directory of their own, with this build's programs before others.
@@ -225,14 +211,5 @@ mod tests {
             );
             assert!(case.conclusion.ends_with('.') && case.live.starts_with("`tcpwhy-lab lab run"));
         }
-    }
-
-    #[test]
-    fn prose_is_wrapped() {
-        let text = wrap(&"word ".repeat(50));
-        assert!(
-            text.lines().all(|l| l.len() <= 100) && text.lines().count() == 3,
-            "{text}"
-        );
     }
 }

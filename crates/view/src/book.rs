@@ -7,8 +7,8 @@ use crate::stat::{
     counters, cpus, listeners, ports, rank, requests, sockets, tables, threads, usage,
 };
 use crate::trace::{
-    About, accepts, connects, drops, handshakes, resets, retransmits, states, timeline, timewait,
-    waits, wakeups,
+    About, accept_waits, accepts, connects, drops, handshakes, resets, retransmits, states,
+    timeline, timewait, wakeups,
 };
 
 /// The lines of a view, for the book.
@@ -45,7 +45,7 @@ pub fn documented() -> Vec<Documented> {
         of::<About<handshakes::Handshake>>("trace"),
         of::<About<connects::Connect>>("trace"),
         of::<About<accepts::Accept>>("trace"),
-        of::<waits::Waited>("trace"),
+        of::<accept_waits::Waited>("trace"),
         of::<About<drops::Dropped>>("trace"),
         of::<About<states::Changed>>("trace"),
         of::<timeline::Moment>("trace"),

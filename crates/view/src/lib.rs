@@ -22,6 +22,8 @@ pub mod trace;
 mod view;
 mod wrap;
 
+pub use wrap::wrap;
+
 pub use escape::escape;
 pub use screen::{How, Screen, local_zone};
 pub use style::Style;

@@ -11,7 +11,7 @@ const UNITS: &[&str] = &[
 const LONGEST_CODE: usize = 60;
 
 /// The lines of a text, the first at most `first` columns wide, the others `rest`.
-pub(crate) fn wrap(text: &str, first: usize, rest: usize) -> Vec<String> {
+pub fn wrap(text: &str, first: usize, rest: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     for word in words(text) {

@@ -117,6 +117,34 @@ fn what_grows_from_day_to_day_is_a_trend_with_the_day_of_its_limit() {
 }
 
 #[test]
+fn the_tables_of_namespaces_are_summed_whatever_their_number() {
+    // Of 200 entries each, in one namespace more every day.
+    let run = |namespaces: u64| {
+        let mut f = Fixture::new();
+        f.manifest.start_ns += namespaces * 86_400 * 1_000_000_000;
+        for netns in 1..=namespaces as u32 {
+            f.table_sizes.push(recording::tables::TableSize {
+                time_ns: f.manifest.start_ns,
+                netns,
+                structure: "neighbours".into(),
+                entries: 200,
+                limit: Some(1_024),
+                ..recording::tables::TableSize::default()
+            });
+        }
+        let written = f.write().unwrap();
+        let story = Story::read(&written.recording).unwrap();
+        Run::of(namespaces.to_string(), &written.recording, &story).unwrap()
+    };
+    let trends = of(&[1, 2, 3].map(run)).trends;
+    let [t] = &trends[..] else {
+        panic!("{trends:?}")
+    };
+    assert_eq!((t.first, t.last, t.per_day), (200.0, 600.0, 200.0));
+    assert_eq!(t.limit, None, "it is of each namespace");
+}
+
+#[test]
 fn what_goes_up_and_down_or_is_of_one_moment_is_no_trend() {
     assert_eq!(
         of(&[(0, 100), (2, 900), (4, 200)].map(|(at, n)| day(at, n)))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use analysis::stats::{median, ratio};
 use analysis::words::rounded;
 use recording::tables::{Resource, TableSize};
-use recording::{Error, Recording};
+use recording::{Error, Recording, Text};
 use serde::Serialize;
 
 use super::Run;
@@ -87,14 +87,64 @@ pub(super) fn read(recording: &Recording) -> Result<BTreeMap<String, Gauge>, Err
             add(name, &row.unit, row.value, row.limit);
         }
     }
+    let mut sizes: BTreeMap<Text, Size> = BTreeMap::new();
     for batch in recording.scan::<TableSize>()? {
         for (_, row) in batch?.rows() {
-            let name = format!("entries of {}", row.structure);
-            let limit = row.limit.map(|limit| limit as f64);
-            add(name, "count", row.entries as f64, limit);
+            if sizes.len() < MAX_GAUGES || sizes.contains_key(&row.structure) {
+                sizes.entry(row.structure.clone()).or_default().add(&row);
+            }
         }
     }
+    let sizes = sizes.into_iter();
+    gauges.extend(sizes.map(|(name, size)| (format!("entries of {name}"), size.whole())));
     Ok(gauges)
+}
+
+/// One lookup structure: as the host has it, and summed over the namespaces, round by round.
+#[derive(Default)]
+struct Size {
+    host: Gauge,
+    namespaces: Gauge,
+    /// When, entries of all so far, and the limit, which is that of one namespace.
+    round: Option<(u64, f64, Option<f64>)>,
+}
+
+impl Size {
+    fn add(&mut self, row: &TableSize) {
+        let (entries, limit) = (row.entries as f64, row.limit.map(|limit| limit as f64));
+        if row.netns == 0 {
+            self.host.add(entries, limit);
+            return;
+        }
+        match &mut self.round {
+            Some((time_ns, sum, of_one)) if *time_ns == row.time_ns => {
+                *sum += entries;
+                *of_one = None;
+            }
+            _ => {
+                self.end_round();
+                self.round = Some((row.time_ns, entries, limit));
+            }
+        }
+    }
+
+    fn end_round(&mut self) {
+        if let Some((_, sum, limit)) = self.round.take() {
+            self.namespaces.add(sum, limit);
+        }
+    }
+
+    fn whole(mut self) -> Gauge {
+        self.end_round();
+        let gauge = match self.host.n {
+            0 => self.namespaces,
+            _ => self.host,
+        };
+        Gauge {
+            unit: "count".into(),
+            ..gauge
+        }
+    }
 }
 
 /// What goes one way, the most changed first.

@@ -11,7 +11,7 @@ use recording::tables::{Call, Event};
 use recording::{CallKind, EventKind, Row, TcpState};
 
 use super::About;
-use super::waits::Waits;
+use super::accept_waits::Waits;
 use crate::columns::{Unit, columns, json, left, right};
 use crate::screen::Screen;
 use crate::view::View;

@@ -1,5 +1,6 @@
 //! `tcpwhy trace`: one line per event, one question per view.
 
+pub(crate) mod accept_waits;
 pub(crate) mod accepts;
 pub(crate) mod connects;
 pub(crate) mod drops;
@@ -10,7 +11,6 @@ mod stacks;
 pub(crate) mod states;
 pub(crate) mod timeline;
 pub(crate) mod timewait;
-pub(crate) mod waits;
 pub(crate) mod wakeups;
 
 use std::io;

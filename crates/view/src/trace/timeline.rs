@@ -202,7 +202,7 @@ fn packet(p: &Packet) -> Moment {
 }
 
 /// The options of a SYN or SYN-ACK, named as those agreed on.
-pub(super) fn offered(p: &Packet) -> String {
+fn offered(p: &Packet) -> String {
     let mut all = Vec::new();
     all.extend(p.mss.map(|mss| format!("mss:{mss}")));
     all.extend(p.tsval.map(|_| "ts".to_string()));

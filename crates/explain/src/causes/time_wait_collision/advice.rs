@@ -215,30 +215,23 @@ impl Collision<'_> {
 
     /// One client has as many pairs of ports as the range is wide; many clients have many times that.
     fn more_addresses(&self) -> Option<Advice> {
-        let used = self.ports().map_or(0, |p| p.capacity);
-        let ports = self.range().map_or(used, |(size, _)| size);
-        let wait = self
-            .story
-            .structures
-            .get(self.server?, "time-wait")?
-            .fullest;
-        if ports == 0 || self.behind_nat() {
-            return None;
-        }
-        let now = wait.entries as f64 / ports as f64;
-        let addresses = (now / FEW).ceil().clamp(2.0, 1_000.0);
+        let is = self.occupancy()?;
+        let enough = is.time_wait as f64 / is.ports.max(1) as f64 / FEW;
+        let addresses = (enough.ceil() as u64).clamp(is.addresses + 1, 1_000);
+        let (left, now) = (is.odds(addresses)?, is.odds(is.addresses)?);
         Some(
             Advice::to(format!(
                 "Spread the connects over {} source addresses, as many real clients do.",
-                figure(addresses)
+                count(addresses)
             ))
             .at("the load generator's or proxy's configuration; more addresses on this host")
             .risk("Firewalls and allow lists must know the new addresses.")
             .effect(format!(
-                "Each address has all {} ports to itself: a port that is picked is in TIME_WAIT with odds of {}, now {}.",
-                count(ports),
-                percent((now / addresses).min(1.0)),
-                percent(now.min(1.0))
+                "Each address has all {} ports to itself: a port that is picked is in TIME_WAIT with odds of {}, \
+                 now {}.",
+                count(is.ports),
+                percent(left),
+                percent(now)
             )),
         )
     }

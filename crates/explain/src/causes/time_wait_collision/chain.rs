@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use analysis::stats::{median, ratio};
 use analysis::words::{bytes, count, duration, figure, list, percent, plural, rounded};
 use analysis::{Conn, Endpoint, TIME_WAIT_NS, Waited};
-use recording::{Addr, sysctl};
+use recording::{Addr, RowRef, sysctl};
 
 use super::case::{Collision, at_once};
 use crate::checks::same_count;
@@ -23,6 +23,24 @@ const SHOWN_MODES: usize = 5;
 const LEAST_TIMEOUTS: usize = 10;
 /// From this share of it on the ceiling is reached: a client also connects in between.
 const AT_CEILING: f64 = 0.8;
+
+/// The ports that the clients here choose from, and the TIME_WAIT sockets of the server among them.
+pub(super) struct Occupancy {
+    pub(super) ports: u64,
+    range: String,
+    /// Of the clients.
+    pub(super) addresses: u64,
+    pub(super) time_wait: u64,
+    rows: [RowRef; 2],
+}
+
+impl Occupancy {
+    /// The odds that a port which is picked is in TIME_WAIT, if the clients had so many addresses.
+    pub(super) fn odds(&self, addresses: u64) -> Option<f64> {
+        let ends = self.ports.saturating_mul(addresses);
+        ratio(self.time_wait.min(ends) as f64, ends as f64)
+    }
+}
 
 impl Collision<'_> {
     pub(super) fn arithmetic(&self) -> Vec<Check> {
@@ -401,13 +419,12 @@ impl Collision<'_> {
     }
 
     /// How much of the range is in TIME_WAIT.
-    fn occupancy_step(&self) -> Option<Step> {
-        let netns = self.server?;
+    pub(super) fn occupancy(&self) -> Option<Occupancy> {
         let size = self
             .story
             .structures
-            .get(netns, "time-wait")
-            .map(|s| s.fullest)?;
+            .get(self.server?, "time-wait")?
+            .fullest;
         if self.behind_nat() {
             return None;
         }
@@ -416,7 +433,7 @@ impl Collision<'_> {
             let settings = &self.story.settings;
             settings.get(clients, sysctl::IP_LOCAL_PORT_RANGE)
         });
-        let (range, told, row) = match (self.range(), setting) {
+        let (ports, range, row) = match (self.range(), setting) {
             (Some((size, _)), Some(setting)) => (size, setting.text.to_string(), setting.row),
             _ => {
                 let used = self.ports()?;
@@ -426,8 +443,19 @@ impl Collision<'_> {
         };
         let all = self.story.all(&self.clients);
         let from: BTreeSet<_> = all.map(|(_, c)| c.local.addr).collect();
-        let ends = range.saturating_mul(from.len().max(1) as u64);
-        let odds = ratio(size.entries.min(ends) as f64, ends as f64)?;
+        Some(Occupancy {
+            ports,
+            range,
+            addresses: from.len().max(1) as u64,
+            time_wait: size.entries,
+            rows: [size.row, row],
+        })
+    }
+
+    fn occupancy_step(&self) -> Option<Step> {
+        let netns = self.server?;
+        let is = self.occupancy()?;
+        let odds = is.odds(is.addresses)?;
         let closes = self.story.refusals.closed_first.get(&(netns, self.at));
         let per_s = closes.copied().unwrap_or(0) as f64 / self.story.seconds();
         let step = Step::new(format!(
@@ -435,16 +463,16 @@ impl Collision<'_> {
              are only {} ports ({}): {} were in TIME_WAIT, and a connect meets one with odds of {}.",
             figure(per_s),
             count((per_s * TIME_WAIT_NS as f64 / 1e9) as u64),
-            count(range),
-            told,
-            count(size.entries),
+            count(is.ports),
+            is.range,
+            count(is.time_wait),
             percent(odds)
         ))
         .number("closes_per_second", per_s)
-        .number("time_wait", size.entries)
-        .number("ports", range)
+        .number("time_wait", is.time_wait)
+        .number("ports", is.ports)
         .number("odds", odds)
-        .rows([size.row, row])
+        .rows(is.rows)
         .rows(self.ports().map(|used| used.most.row));
         Some(step)
     }
