@@ -18,6 +18,15 @@ struct {
 	__uint(max_entries, 1); /* set before load */
 } destinations SEC(".maps");
 
+/* TIME_WAIT sockets of listeners, by client: as the client sees its destination. A server may have
+ * more clients than room, and those with the most are to stay. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, struct tw_destination);
+	__type(value, u32);
+	__uint(max_entries, 1 << 12);
+} served SEC(".maps");
+
 struct tw_census census;
 /* One bit per local port. */
 u64 listening[1 << 10];
@@ -102,15 +111,10 @@ static __always_inline void set(u64 *bits, u16 port)
 	bits[port >> 6] |= 1ULL << (port & 63);
 }
 
-static __always_inline void count_port(const struct sock_common *skc, u8 state)
+/* An IPv4 connection of an IPv6 socket takes its port from the same range to the same destination as
+ * one of an IPv4 socket; its IPv6 addresses are v4-mapped. */
+static __always_inline bool ends_of(const struct sock_common *skc, u8 *local, u8 *remote)
 {
-	struct tw_destination key = {};
-	struct tw_port_count fresh = {}, *count;
-	u8 local[16] __attribute__((aligned(8))), remote[16] __attribute__((aligned(8)));
-	u16 port = skc->skc_num;
-
-	/* An IPv4 connection of an IPv6 socket takes its port from the same range to the same
-	 * destination as one of an IPv4 socket; its IPv6 addresses are v4-mapped. */
 	if (skc->skc_family == AF_INET6) {
 		for (int i = 0; i < 4; i++) {
 			((u32 *)local)[i] = skc->skc_v6_rcv_saddr.in6_u.u6_addr32[i];
@@ -120,9 +124,18 @@ static __always_inline void count_port(const struct sock_common *skc, u8 state)
 		v4_mapped(local, skc->skc_rcv_saddr);
 		v4_mapped(remote, skc->skc_daddr);
 	}
-	key.remote_port = bpf_ntohs(skc->skc_dport);
-	if (!ports_ok(port, key.remote_port) || !addrs_ok(local, remote))
+	return ports_ok(skc->skc_num, bpf_ntohs(skc->skc_dport)) && addrs_ok(local, remote);
+}
+
+static __always_inline void count_port(const struct sock_common *skc, u8 state)
+{
+	struct tw_destination key = {};
+	struct tw_port_count fresh = {}, *count;
+	u8 local[16] __attribute__((aligned(8))), remote[16] __attribute__((aligned(8)));
+
+	if (!ends_of(skc, local, remote))
 		return;
+	key.remote_port = bpf_ntohs(skc->skc_dport);
 	__builtin_memcpy(key.local_addr, local, 16);
 	__builtin_memcpy(key.remote_addr, remote, 16);
 	count = bpf_map_lookup_elem(&destinations, &key);
@@ -140,6 +153,25 @@ static __always_inline void count_port(const struct sock_common *skc, u8 state)
 		count->time_wait++;
 	else if (state == TCP_ESTABLISHED)
 		count->established++;
+}
+
+/* A TIME_WAIT that the listener's side holds: the client's next SYN from that port meets it. */
+static __always_inline void count_served(const struct sock_common *skc)
+{
+	struct tw_destination key = {};
+	u32 one = 1, *count;
+	u8 local[16] __attribute__((aligned(8))), remote[16] __attribute__((aligned(8)));
+
+	if (!ends_of(skc, local, remote))
+		return;
+	key.remote_port = skc->skc_num;
+	__builtin_memcpy(key.local_addr, remote, 16);
+	__builtin_memcpy(key.remote_addr, local, 16);
+	count = bpf_map_lookup_elem(&served, &key);
+	if (count)
+		++*count;
+	else
+		bpf_map_update_elem(&served, &key, &one, 0);
 }
 
 SEC("iter/tcp")
@@ -175,7 +207,11 @@ int count(struct bpf_iter__tcp *ctx)
 	else
 		census.connections++;
 	/* Served by a listener of this port: the peer chose a port, not we. */
-	if (port >= census.range_low && port <= census.range_high && !test(listening, port))
+	if (test(listening, port)) {
+		if (state == TCP_TIME_WAIT)
+			count_served(skc);
+	} else if (port >= census.range_low && port <= census.range_high) {
 		count_port(skc, state);
+	}
 	return 0;
 }

@@ -259,8 +259,9 @@ struct tw_port_count {
 	u32 used;
 	u32 time_wait;
 	u32 established;
+	u32 server_time_wait;
 };
-_Static_assert(sizeof(struct tw_port_count) == 12, "tw_port_count is shared with Rust");
+_Static_assert(sizeof(struct tw_port_count) == 16, "tw_port_count is shared with Rust");
 
 /* What a walk over the sockets of a namespace finds. */
 struct tw_census {

@@ -57,7 +57,7 @@ const _: () = {
     assert!(size_of::<tw_socket>() == 368 && offset_of!(tw_socket, local_port) == 346);
     assert!(size_of::<tw_holder>() == 32);
     assert!(size_of::<tw_owner>() == 16);
-    assert!(size_of::<tw_destination>() == 36 && size_of::<tw_port_count>() == 12);
+    assert!(size_of::<tw_destination>() == 36 && size_of::<tw_port_count>() == 16);
     assert!(size_of::<tw_census>() == 56 && offset_of!(tw_census, listeners) == 16);
     assert!(size_of::<tw_call>() == 128 && offset_of!(tw_call, comm) == 112);
     assert!(size_of::<tw_packet>() == 120 && offset_of!(tw_packet, tcp) == 56);

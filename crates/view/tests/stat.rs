@@ -378,6 +378,7 @@ fn ports_tables_and_the_checklist() {
         range_low: 32_768,
         range_high: 60_999,
         reserved: 0,
+        server_time_wait: (to_port == 80).then_some(15_894),
     };
     let size = |netns, structure: &str, entries, buckets, limit| TableSize {
         time_ns: START + u64::from(netns == 0),

@@ -182,6 +182,7 @@ impl Recorder<'_> {
                 range_low: self.p.first,
                 range_high: self.p.last,
                 reserved: 0,
+                server_time_wait: Some(0),
             });
         }
     }

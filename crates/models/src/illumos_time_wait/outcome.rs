@@ -32,6 +32,8 @@ pub(super) struct Second {
     pub(super) busy_ns: u64,
     /// TIME_WAITs at its end.
     pub(super) time_wait: u64,
+    /// Of each client's address, by its index.
+    pub(super) time_wait_by_address: BTreeMap<u32, u32>,
     /// Connects in SYN_SENT at its end.
     pub(super) connecting: u64,
 }

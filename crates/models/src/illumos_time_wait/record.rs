@@ -87,7 +87,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Loopback addresses from 127.0.0.1 on; other hosts in the range set aside for tests.
-    fn client_addr(&self, nth: u32) -> Addr {
+    pub(super) fn client_addr(&self, nth: u32) -> Addr {
         let (high, low) = ((nth / 250) as u8, (nth % 250) as u8 + 1);
         Addr::from(match self.p.loopback() {
             true => Ipv4Addr::new(127, 0, high, low),

@@ -103,7 +103,7 @@ impl Recorder<'_> {
         let time_waits = table_size(time_ns, SERVER, "time-wait", second.time_wait);
         self.tables.add(time_waits);
         self.time_waits(time_ns);
-        self.ports(time_ns);
+        self.ports(time_ns, second);
         self.counters(time_ns, second);
         if now_ns > 0 {
             self.thread(time_ns, second);
@@ -123,28 +123,32 @@ impl Recorder<'_> {
         }
     }
 
-    fn ports(&mut self, time_ns: u64) {
-        // In use, and established among them.
-        let mut used: BTreeMap<Addr, (u32, u32)> = BTreeMap::new();
+    /// As the census of each namespace has them: over loopback both sides are of one.
+    fn ports(&mut self, time_ns: u64, second: &Second) {
+        let mut used: BTreeMap<(u32, Addr), PortUse> = BTreeMap::new();
         for Open { client, .. } in self.open.values() {
-            let (all, established) = used.entry(client.end.local.0).or_default();
-            *all += 1;
-            *established += u32::from(client.established_ns.is_some());
+            let at = (self.client_netns(), client.end.local.0);
+            let row = used.entry(at).or_default();
+            row.ports_used += 1;
+            row.established += u32::from(client.established_ns.is_some());
         }
-        used.retain(|_, (all, _)| *all >= LEAST_PORTS);
-        for (local_addr, (ports_used, established)) in used {
+        for (nth, time_wait) in &second.time_wait_by_address {
+            let row = used.entry((SERVER, self.client_addr(*nth))).or_default();
+            row.server_time_wait = Some(*time_wait);
+        }
+        used.retain(|_, row| row.ports_used.max(row.server_time_wait.unwrap_or(0)) >= LEAST_PORTS);
+        for ((netns, local_addr), row) in used {
             self.tables.add(PortUse {
                 time_ns,
-                netns: self.client_netns(),
+                netns,
                 family: 4,
                 local_addr,
                 remote_addr: self.server_addr(),
                 remote_port: PORT,
-                ports_used,
-                established,
                 range_low: self.p.tcp_smallest_anon_port,
                 range_high: self.p.tcp_largest_anon_port,
-                ..PortUse::default()
+                server_time_wait: Some(row.server_time_wait.unwrap_or(0)),
+                ..row
             });
         }
     }

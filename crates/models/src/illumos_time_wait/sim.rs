@@ -356,6 +356,7 @@ impl<O: Observer> Sim<'_, O> {
         let second = Second {
             busy_ns: worked_ns.saturating_sub(self.worked_ns),
             time_wait: self.time_waits.count(now_ns) as u64,
+            time_wait_by_address: self.time_waits.by_address(),
             connecting: self.connecting,
             ..std::mem::take(&mut self.second)
         };

@@ -1,6 +1,6 @@
 //! TIME_WAIT at the server, and what a SYN meets there (tcp_time_wait_processing).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::params::Params;
@@ -105,6 +105,15 @@ impl TimeWaits {
             }
         }
         self.entries.len()
+    }
+
+    /// How many there were at the last count, by the index of the client's address.
+    pub(super) fn by_address(&self) -> BTreeMap<u32, u32> {
+        let mut all = BTreeMap::new();
+        for key in self.entries.keys() {
+            *all.entry((key >> 16) as u32).or_default() += 1;
+        }
+        all
     }
 }
 

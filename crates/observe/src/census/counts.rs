@@ -115,7 +115,9 @@ impl<'o> Counts<'o> {
         let (time_ns, ports) = (self.time_ns, &mut self.ports);
         let counted = walk.count(bounds, |to, n| {
             match range {
-                Some(range) if n.used >= LEAST => ports.push(range.row(time_ns, netns, to, n))?,
+                Some(range) if n.used.max(n.server_time_wait) >= LEAST => {
+                    ports.push(range.row(time_ns, netns, to, n))?
+                }
                 _ => {}
             }
             Ok(())

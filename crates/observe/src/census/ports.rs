@@ -47,6 +47,7 @@ impl Range {
             ports_used: n.used,
             time_wait: n.time_wait,
             established: n.established,
+            server_time_wait: Some(n.server_time_wait),
             range_low: self.low,
             range_high: self.high,
             reserved: self.reserved,

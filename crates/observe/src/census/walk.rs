@@ -1,5 +1,6 @@
 //! Loads the counting iterator and runs it for the calling thread's namespace.
 
+use std::collections::HashMap;
 use std::io::Read;
 use std::mem::MaybeUninit;
 
@@ -93,16 +94,37 @@ impl<'o> Walk<'o> {
         &self,
         each: &mut impl FnMut(&tw_destination, &tw_port_count) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let map = &self.skel.maps.destinations;
-        let batches = map.lookup_and_delete_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
-        let batches = batches.map_err(|e| Error::Bpf {
+        let failed = |e: libbpf_rs::Error| Error::Bpf {
             what: "reading the counts of ports".into(),
             why: bpf_error(&e),
-        })?;
-        for (key, value) in batches {
-            if let (Some(key), Some(value)) = (read(&key), read(&value)) {
+        };
+        let served = &self.skel.maps.served;
+        let batches = served.lookup_and_delete_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
+        let mut served = HashMap::new();
+        for (key, value) in batches.map_err(failed)? {
+            if let (Ok(n), Some(to)) = (value.as_slice().try_into(), read::<tw_destination>(&key)) {
+                served.insert(key, (to, u32::from_ne_bytes(n)));
+            }
+        }
+        let map = &self.skel.maps.destinations;
+        let batches = map.lookup_and_delete_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
+        for (key, value) in batches.map_err(failed)? {
+            let there = served.remove(&key).map_or(0, |(_, n)| n);
+            if let (Some(key), Some(value)) = (read(&key), read::<tw_port_count>(&value)) {
+                let value = tw_port_count {
+                    server_time_wait: there,
+                    ..value
+                };
                 each(&key, &value)?;
             }
+        }
+        // Clients that are elsewhere, or have closed everything.
+        for (to, there) in served.into_values() {
+            let value = tw_port_count {
+                server_time_wait: there,
+                ..tw_port_count::default()
+            };
+            each(&to, &value)?;
         }
         Ok(())
     }

@@ -240,7 +240,7 @@ table! {
 }
 
 table! {
-    /// How many local ports connections to one destination hold, against the range they are chosen from. Only destinations that hold at least 16. Counted are sockets whose local port lies in the range and has no listener: those of a server are none that connect() chose. A port that bind() holds without a connection is not seen here, though connect() passes it over, too. The rows of a round carry the same time.
+    /// How many local ports connections to one destination hold, against the range they are chosen from. Only destinations that hold at least 16, or whose listener here holds as many in TIME_WAIT for the client. Counted are sockets whose local port lies in the range and has no listener: those of a server are none that connect() chose. A port that bind() holds without a connection is not seen here, though connect() passes it over, too. The rows of a round carry the same time.
     PortUse = "port_use" {
         /// When it was counted.
         time_ns: u64, Ns;
@@ -260,7 +260,9 @@ table! {
         time_wait: u32, Count;
         /// Of those, ESTABLISHED.
         established: u32, Count;
-        /// Lowest port of net.ipv4.ip_local_port_range.
+        /// TIME_WAIT sockets that the destination, a listener of this namespace, holds for connections from the source address, whoever is its client: in use at that side, though not among ports_used. Of more than 4,096 clients, those with the most.
+        server_time_wait: Option<u32>, Count, null "an earlier version";
+        /// Lowest port of net.ipv4.ip_local_port_range of the namespace; a client elsewhere may have another.
         range_low: u16, Id;
         /// Highest port of the range.
         range_high: u16, Id;

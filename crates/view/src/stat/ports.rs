@@ -3,6 +3,7 @@
 use std::io;
 
 use analysis::stats::ratio;
+use analysis::words::percent;
 use recording::tables::PortUse;
 use recording::{Addr, Filter, Row, Table};
 
@@ -15,13 +16,15 @@ use crate::screen::Screen;
 const MAX_ROWS: usize = 1 << 16;
 /// From half on, connect() searches: it has used up the ports of the parity that it prefers.
 const SEARCHES: f64 = 50.0;
+/// Odds of less are left to the figures.
+const MET: f64 = 0.01;
 
 /// The ports that connections from an address to a destination have.
 pub(crate) struct Used(pub(crate) PortUse);
 
 columns! {
     Used = "port_use" {
-        text TIME NETNS FROM TO USED OF USED_SHARE TIME_WAIT ESTAB RANGE NOTES;
+        text TIME NETNS FROM TO USED OF USED_SHARE TIME_WAIT SERVER_TW ESTAB RANGE NOTES;
         json TIME ROW NETNS OF USED_SHARE;
     }
     TIME: heads::TIME => |l, _| Value::Time(l.0.time_ns);
@@ -40,6 +43,8 @@ columns! {
     USED_SHARE: right("USED%", 6, &["used_percent"], Unit::Percent) => |l, _| l.used_percent().into();
     /// How many of its connections are in TIME_WAIT.
     TIME_WAIT: right("TIME_WAIT", 9, &["time_wait"], Unit::Count) => |l, _| l.0.time_wait.into();
+    /// TIME_WAIT sockets of a server here for connections from this address: not in `USED`, but a SYN from such a port meets one.
+    SERVER_TW: right("SERVER_TW", 9, &["server_time_wait"], Unit::Count) => |l, _| l.0.server_time_wait.into();
     /// How many are established.
     ESTAB: right("ESTAB", 6, &["established"], Unit::Count) => |l, _| l.0.established.into();
     /// net.ipv4.ip_local_port_range.
@@ -63,19 +68,30 @@ impl Used {
         Some(self.used_share()? * 100.0)
     }
 
-    fn note(&self) -> &'static str {
-        match self.used_percent() {
-            Some(used) if used >= 100.0 => "connect() fails: no port is left",
-            Some(used) if used >= SEARCHES => "connect() searches for a port",
-            _ => "",
+    /// Odds that a port picked at random is in TIME_WAIT at the server.
+    fn odds(&self) -> Option<f64> {
+        ratio(self.0.server_time_wait?.into(), self.ports() as f64)
+    }
+
+    fn note(&self) -> String {
+        match (self.used_percent(), self.odds()) {
+            (Some(used), _) if used >= 100.0 => "connect() fails: no port is left".into(),
+            (Some(used), _) if used >= SEARCHES => "connect() searches for a port".into(),
+            (_, Some(odds)) if odds >= MET => {
+                let odds = percent(odds.min(1.0));
+                format!("a SYN meets a TIME_WAIT of the server with odds of {odds}")
+            }
+            _ => String::new(),
         }
     }
 }
 
-/// By how near it is to the last port.
+/// By how near it is to the last port, at either side.
 impl Ranked for Used {
     fn rank(&self) -> f64 {
-        self.used_share().unwrap_or(0.0)
+        self.used_share()
+            .unwrap_or(0.0)
+            .max(self.odds().unwrap_or(0.0))
     }
 }
 
