@@ -20,6 +20,7 @@ pub struct Cpus {
 /// What one CPU did during the recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Cpu {
+    /// As the kernel counts them.
     pub number: u32,
     /// What it did.
     pub spent: CpuTimes,
@@ -116,6 +117,10 @@ impl Cpus {
         self.by_number.folded()
     }
 
+    /// Those of a recording.
+    ///
+    /// # Errors
+    /// When its table cannot be read.
     pub fn read(recording: &Recording) -> Result<Cpus, Error> {
         let mut cpus = Cpus::default();
         for batch in recording.scan::<Row>()? {
@@ -129,6 +134,7 @@ impl Cpus {
         Ok(cpus)
     }
 
+    /// Each, by number.
     pub fn all(&self) -> impl Iterator<Item = Cpu> {
         self.by_number
             .iter()

@@ -57,7 +57,7 @@ pub use activity::Activity;
 pub use binds::Binds;
 pub use conn::{Agreed, Conn, ConnId, Outcome, Sampled, Side};
 pub use counters::{Counters, Rise};
-pub use cpus::CpuTimes;
+pub use cpus::{Cpu, CpuTimes, Cpus};
 pub use devices::Devices;
 pub use flow::Flow;
 pub use health::{Health, HealthNote, NoteKind};

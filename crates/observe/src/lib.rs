@@ -23,6 +23,7 @@ mod kernel;
 mod limits;
 mod netlink;
 mod netns;
+mod nic;
 mod options;
 mod pace;
 mod packets;

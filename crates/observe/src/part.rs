@@ -18,9 +18,11 @@ use crate::usage::{UsageOptions, watch_usage};
 use crate::watcher::watch;
 use crate::worker::{Report, Worker};
 
-/// A part of a recording.
+/// A part of a recording, in the order in which they begin and the other way round end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
+    /// SYN, SYN-ACK, RST and FIN on the wire: before the events, none of which is then without its packets.
+    Packets,
     /// Connections opened and closed, retransmissions, resets, drops.
     Events,
     /// Samples of sockets, listeners, counters and settings in every namespace.
@@ -31,8 +33,6 @@ pub enum Part {
     Ports,
     /// System calls on TCP sockets that take long or fail.
     Calls,
-    /// SYN, SYN-ACK, RST and FIN on the wire.
-    Packets,
     /// Long waits of threads, and the packet, timer or thread that ended each.
     Waits,
     /// What each thread does with its time.

@@ -186,6 +186,9 @@ impl<'a, 'o> Sampler<'a, 'o> {
                 .say(SourceName::Sockets, HealthKind::Slowed, 0, detail)?;
         }
         self.settings.of_host(&mut self.setting_rows)?;
+        if last || self.rounds.is_multiple_of(SETTINGS_EVERY) {
+            self.settings.of_interfaces(&mut self.setting_rows)?;
+        }
         if (new_listener || last || self.rounds.is_multiple_of(HOLDERS_EVERY))
             && let Ok(holders) = &mut self.holders
         {

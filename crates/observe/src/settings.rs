@@ -1,4 +1,4 @@
-//! Source `settings`: the sysctls that matter to TCP, of a namespace and of the host.
+//! Source `settings`: the sysctls that matter to TCP, of a namespace and of the host, and what its interfaces are set to.
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,11 +8,12 @@ use recording::tables::Setting;
 use recording::{TableWriter, Text, monotonic_ns};
 
 use crate::error::Error;
+use crate::nic;
 
 /// The values seen last.
 #[derive(Default)]
 pub struct Settings {
-    last: HashMap<(u32, &'static str), Text>,
+    last: HashMap<(u32, Text), Text>,
 }
 
 impl Settings {
@@ -30,6 +31,13 @@ impl Settings {
         self.sample(0, OF_HOST, rows)
     }
 
+    /// Writes the settings of the host's interfaces that changed.
+    pub fn of_interfaces(&mut self, rows: &mut TableWriter<Setting>) -> Result<(), Error> {
+        let all = nic::settings().into_iter();
+        all.map(|(name, value)| (name.into(), value.into()))
+            .try_for_each(|(name, value)| self.note(0, name, value, rows))
+    }
+
     fn sample(
         &mut self,
         netns: u32,
@@ -42,17 +50,29 @@ impl Settings {
                 continue;
             };
             let value: Vec<&str> = value.split_ascii_whitespace().collect();
-            let value = Text::from(value.join(" "));
-            if self.last.get(&(netns, name)) != Some(&value) {
-                rows.push(Setting {
-                    time_ns: monotonic_ns(),
-                    netns,
-                    name: name.into(),
-                    value: value.clone(),
-                })?;
-                self.last.insert((netns, name), value);
-            }
+            self.note(netns, name.into(), value.join(" ").into(), rows)?;
         }
         Ok(())
+    }
+
+    fn note(
+        &mut self,
+        netns: u32,
+        name: Text,
+        value: Text,
+        rows: &mut TableWriter<Setting>,
+    ) -> Result<(), Error> {
+        let key = (netns, name.clone());
+        if self.last.get(&key) == Some(&value) {
+            return Ok(());
+        }
+        self.last.insert(key, value.clone());
+        let time_ns = monotonic_ns();
+        Ok(rows.push(Setting {
+            time_ns,
+            netns,
+            name,
+            value,
+        })?)
     }
 }

@@ -4,4 +4,5 @@ mod census;
 mod common;
 mod namespaces;
 mod odd_packets;
+mod packets_with_events;
 mod usage;

@@ -50,6 +50,8 @@ sysctls! {
     OF_HOST {
         FILE_MAX = "fs.file-max";
         NR_OPEN = "fs.nr_open";
+        BUSY_POLL = "net.core.busy_poll";
+        BUSY_READ = "net.core.busy_read";
         NETDEV_BUDGET = "net.core.netdev_budget";
         NETDEV_BUDGET_USECS = "net.core.netdev_budget_usecs";
         NETDEV_MAX_BACKLOG = "net.core.netdev_max_backlog";

@@ -28,7 +28,7 @@ table! {
         time_ns: u64, Ns;
         /// Network namespace; 0 for settings of the whole host.
         netns: u32, Id;
-        /// Name, as sysctl prints it.
+        /// Name, as sysctl prints it; of an interface with a device `eth0.threaded`, `eth0.rx-usecs` (as `ethtool -c`), `eth0.rx-0.rps_cpus`, and of an interrupt line of it `eth0.virtio0-input.0.smp_affinity_list`.
         name: Text, Name;
         /// Value, blanks folded.
         value: Text, Name;

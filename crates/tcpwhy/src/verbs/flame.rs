@@ -174,10 +174,7 @@ fn describe(recording: &Recording, profile: &Profile) -> String {
     let m = &recording.manifest;
     let seconds = m.length().as_secs_f64();
     let of = match profile.unit {
-        Unit::Samples => {
-            let idle = 100.0 * profile.idle as f64 / profile.of_all();
-            format!("{} samples, idle {idle:.0} %", profile.samples)
-        }
+        Unit::Samples => profile.idle_says(),
         Unit::Microseconds => format!(
             "{:.3} s waited by all threads",
             profile.samples as f64 / 1e6

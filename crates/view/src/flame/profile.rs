@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use ahash::AHashMap;
+use analysis::stats::ratio;
+use analysis::{CpuTimes, Cpus};
 use recording::tables::Sample;
 use recording::{Error, Filter, Place, Recording, Stacks, Text};
 
@@ -50,6 +52,9 @@ pub struct Profile {
     pub samples: u64,
     /// The CPU was idle.
     pub idle: u64,
+    /// Share of the time, by the kernel's own account, in which these CPUs had nothing to do. Idle samples fall short of
+    /// it where the recording is of a namespace or a process, or where an idle CPU's clock stands still.
+    pub cpus_idle: Option<f64>,
     /// In more different stacks than are kept.
     pub left_out: u64,
 }
@@ -184,13 +189,38 @@ impl Profile {
     /// The chosen samples of a recording.
     pub fn of(recording: &Recording, choice: &Choice) -> Result<Profile, Error> {
         let samples = Samples::read(recording, &choice.filter)?;
-        Ok(samples.profile(&choice.cpus, choice.softirq))
+        Ok(Profile {
+            cpus_idle: cpus_idle(&Cpus::read(recording)?, &choice.cpus),
+            ..samples.profile(&choice.cpus, choice.softirq)
+        })
+    }
+
+    /// How much of it was idle, in words.
+    pub fn idle_says(&self) -> String {
+        let idle = self.idle as f64 / self.of_all();
+        let told = format!("{} samples, idle {:.0} %", self.samples, 100.0 * idle);
+        match self.cpus_idle {
+            // Ticks and samples are not one measure: some per cent are no difference.
+            Some(truly) if truly > idle + 0.05 => format!(
+                "{told} of them, though the CPUs were idle for {:.0} % of the time: not every idle sample was recorded,                  and shares are of what was",
+                100.0 * truly
+            ),
+            _ => told,
+        }
     }
 
     /// All that was looked at, of which each stack has a share; never 0.
     pub fn of_all(&self) -> f64 {
         self.samples.max(1) as f64
     }
+}
+
+fn cpus_idle(all: &Cpus, cpus: &[u32]) -> Option<f64> {
+    let chosen = all
+        .all()
+        .filter(|c| cpus.is_empty() || cpus.contains(&c.number));
+    let spent = chosen.fold(CpuTimes::default(), |sum, cpu| sum.and(cpu.spent));
+    ratio(spent.nothing_ms() as f64, spent.total_ms() as f64)
 }
 
 fn fold(
@@ -259,4 +289,29 @@ pub(super) fn clean(name: &str) -> String {
 /// The function that a frame of a folded stack names.
 pub(super) fn function(frame: &str) -> &str {
     frame.strip_suffix(KERNEL).unwrap_or(frame)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_time_that_was_not_sampled_is_said() {
+        let says = |idle, cpus_idle| {
+            Profile {
+                samples: 200,
+                idle,
+                cpus_idle,
+                ..Profile::default()
+            }
+            .idle_says()
+        };
+        assert_eq!(says(120, Some(0.62)), "200 samples, idle 60 %");
+        assert_eq!(says(120, None), "200 samples, idle 60 %");
+        let of_a_namespace = says(0, Some(0.62));
+        assert!(
+            of_a_namespace.contains("idle for 62 % of the time"),
+            "{of_a_namespace}"
+        );
+    }
 }
