@@ -32,8 +32,8 @@ pub(super) fn balancer(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
     const FILTERED: &str = "The other assumption: one reset in ten is lost or filtered, and the \
         TIME_WAIT stays.";
     let mut rows = vec![
-        row("connects 1.1 s late", 9.0, peak.each(short), 1.0).note(ASSUMED),
-        row("connects 3.4 s late", 1.0, peak.each(long), 0.3).note(ASSUMED),
+        row("connects 1.1 s late", 9.0, peak.each(short), 1.0).fitted(ASSUMED),
+        row("connects 3.4 s late", 1.0, peak.each(long), 0.3).fitted(ASSUMED),
         row(
             "connects 3.4 s late, all hosts alike",
             1.0,
@@ -47,14 +47,14 @@ pub(super) fn balancer(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
             filtered.each(short),
             1.0,
         )
-        .note(FILTERED),
+        .fitted(FILTERED),
         row(
             "connects 3.4 s late, 1 reset in 10 lost",
             1.0,
             filtered.each(long),
             0.3,
         )
-        .note(FILTERED),
+        .fitted(FILTERED),
     ];
     let theirs = (Theirs::Article, 10.0);
     let late = peak.each(|o| o.mean_late_ms(&peak.p));
