@@ -30,8 +30,22 @@ pub struct CheckRow {
     pub ours: Option<f64>,
     /// What has to be assumed, or why the figure does not come out.
     pub why: Option<&'static str>,
+    /// What that it agrees, or does not, is worth.
+    pub standing: Standing,
     /// It agrees, or differs by what it is known to differ.
     pub passed: bool,
+}
+
+/// What a figure shows of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// Little: a parameter was chosen so that it comes out.
+    Fitted,
+    /// It follows, with every parameter fixed by something else.
+    Predicted,
+    /// It does not come out.
+    Unexplained,
 }
 
 /// Where a value is from that the model is compared with.
@@ -133,6 +147,7 @@ impl CheckRow {
             agrees,
             ours: None,
             why: None,
+            standing: Standing::Predicted,
             passed: agrees,
         }
     }
@@ -145,12 +160,21 @@ impl CheckRow {
         }
     }
 
+    /// A parameter was chosen by this figure: which one.
+    pub(crate) fn fitted(self, why: &'static str) -> CheckRow {
+        CheckRow {
+            standing: Standing::Fitted,
+            ..self.note(why)
+        }
+    }
+
     /// The mechanism does not give this figure but `ours`, within the same tolerance: it passes if
     /// that is so. One that agrees after all does not pass either, as the reason is then wrong.
     pub(crate) fn differs(self, ours: f64, why: &'static str) -> CheckRow {
         CheckRow {
             ours: Some(ours),
             why: Some(why),
+            standing: Standing::Unexplained,
             passed: !self.agrees && self.tolerance.holds(ours, self.model.median),
             ..self
         }
@@ -183,7 +207,9 @@ pub fn render_check(checks: &[Check]) -> String {
         let _ = writeln!(
             out,
             "{}: median and range over {} seeds; * not printed in the article but following from \
-             it; = by a closed form\n",
+             it; = by a closed form\n\
+             fitted: a parameter was chosen by it; predicted: it follows with every parameter fixed \
+             elsewhere; unexplained: it does not agree\n",
             check.model, check.seeds
         );
         let head = [
@@ -194,6 +220,7 @@ pub fn render_check(checks: &[Check]) -> String {
             "range",
             "tolerance",
             "agrees",
+            "standing",
             "",
         ];
         let mut notes: Vec<&str> = Vec::new();
@@ -214,18 +241,34 @@ pub fn render_check(checks: &[Check]) -> String {
             let _ = writeln!(out, "[{}] {note}", i + 1);
         }
         let wrong = check.rows.iter().filter(|r| !r.passed).count();
-        let agree = check.rows.iter().filter(|r| r.agrees).count();
+        let agree = check.rows.iter().filter(|r| r.agrees);
+        let (fitted, predicted): (Vec<_>, Vec<_>) =
+            agree.partition(|r| r.standing == Standing::Fitted);
         let _ = writeln!(
             out,
-            "\n{agree} of {} figures agree; {}",
+            "\n{} of {} figures agree ({} fitted, {} predicted); {}",
+            fitted.len() + predicted.len(),
             check.rows.len(),
+            fitted.len(),
+            predicted.len(),
             match wrong {
-                0 => "the others differ by what the mechanism makes them differ.".into(),
+                0 => "the others are unexplained, and differ by what the mechanism makes them differ."
+                    .into(),
                 n => format!("{n} FAILED."),
             }
         );
     }
     out
+}
+
+impl Standing {
+    fn says(self) -> &'static str {
+        match self {
+            Standing::Fitted => "fitted",
+            Standing::Predicted => "predicted",
+            Standing::Unexplained => "unexplained",
+        }
+    }
 }
 
 impl CheckRow {
@@ -252,6 +295,7 @@ impl CheckRow {
             format!("{}..{}", number(self.model.least), number(self.model.most)),
             self.tolerance.says(),
             agrees.into(),
+            self.standing.says().into(),
             note,
         ]
     }
@@ -297,6 +341,7 @@ mod tests {
     fn the_table_says_each_reason_once() {
         let rows = vec![
             row(1.0, vec![1.0]).note("why"),
+            row(1.0, vec![1.0]).fitted("why"),
             row(1.0, vec![2.0]).differs(2.0, "why"),
         ];
         let check = Check {
@@ -307,6 +352,14 @@ mod tests {
         };
         let text = render_check(&[check]);
         assert_eq!(text.matches("why").count(), 1, "{text}");
-        assert!(text.contains("1 of 2 figures agree"), "{text}");
+        let sum = "2 of 3 figures agree (1 fitted, 1 predicted); the others are unexplained";
+        assert!(text.contains(sum), "{text}");
+        for (line, standing) in text
+            .lines()
+            .skip(4)
+            .zip(["predicted", "fitted", "unexplained"])
+        {
+            assert!(line.contains(standing), "{line}");
+        }
     }
 }

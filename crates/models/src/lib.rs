@@ -25,7 +25,7 @@ mod sweep;
 #[cfg(test)]
 mod testing;
 
-pub use check::{Band, Check, CheckRow, Spread, Theirs, check, render_check};
+pub use check::{Band, Check, CheckRow, Spread, Standing, Theirs, check, render_check};
 pub use error::Error;
 pub use model::{Model, find};
 pub use parameters::{Parameter, Parameters, Preset, Values};

@@ -1,6 +1,6 @@
 //! `check` agrees with the cases, and notices a wrong mechanism.
 
-use models::{check, find, render_check};
+use models::{Standing, check, find, render_check};
 
 /// Fewer than the command takes: medians of five lie within the tolerances.
 const SEEDS: u64 = 5;
@@ -24,7 +24,10 @@ fn every_figure_agrees_or_differs_for_a_known_reason() {
     let text = render_check(&checks);
     assert!(checks.iter().all(|c| c.passed), "{text}");
     for row in checks.iter().flat_map(|c| &c.rows) {
-        assert!(row.agrees || row.why.is_some(), "{}: no reason", row.figure);
+        let unexplained = row.standing == Standing::Unexplained;
+        assert_eq!(unexplained, !row.agrees, "{}", row.figure);
+        let told = row.standing == Standing::Predicted || row.why.is_some();
+        assert!(told, "{}: no reason", row.figure);
     }
     assert!(
         !text.contains("FAILED") && text.lines().any(|l| l.starts_with("[1] ")),

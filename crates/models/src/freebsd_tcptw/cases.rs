@@ -27,12 +27,12 @@ const TENTH: [&str; 3] = [
     "outbound_rate=14",
 ];
 
-const CHOSEN: &str = "Fitted: of each service the rate, so that the purges come out, and how long its \
+const CHOSEN: &str = "Of each service the rate is chosen so that the purges come out, and how long its \
     connections last, so that the iterations do. No fit is that one connect() meets the five in \
     this order, and that it takes no more than 12,100 open connections, of the article's 40,000.";
-const SMALL: &str = "Fitted likewise. Of so few connections one turn of the range says little: fifty turns, \
+const SMALL: &str = "Chosen likewise. Of so few connections one turn of the range says little: fifty turns, \
     without the two services that have many.";
-const HOP: &str = "At 60 ns for an entry, which the article does not say: 2.0 s at 30 ns, all of it in \
+const HOP: &str = "What it takes are the iterations that are fitted, at 60 ns each, which the article does not say: 2.0 s at 30 ns, all of it in \
     the cache, 6.7 s at 100 ns, none of it.";
 const ASSUMED: &str = "Chosen: the host's own connections are taken to be those that the five services \
     leave to 25,000 TIME_WAITs and 40,000 connections, 140 per second that last 20 s.";
@@ -101,8 +101,8 @@ fn look_ups(usual: &Runs, small: &Runs) -> Vec<CheckRow> {
         };
         let article = |value| (Theirs::Article, value);
         let told = |row: CheckRow| match (of_services, is_small) {
-            (true, false) => row.note(CHOSEN),
-            (true, true) => row.note(SMALL),
+            (true, false) => row.fitted(CHOSEN),
+            (true, true) => row.fitted(SMALL),
             (false, _) => row,
         };
         rows.push(told(row(
@@ -150,7 +150,7 @@ fn connects(bench: &Bench, usual: &Runs) -> Result<Vec<CheckRow>, Error> {
              net.inet.ip.portrange.randomcps=10 connects per second, and comes by once per turn of \
              the range.",
         ),
-        row("that connect()", "s", derived(seconds), usual.search_s(), Band::Share(0.05)).note(HOP),
+        row("that connect()", "s", derived(seconds), usual.search_s(), Band::Share(0.05)).fitted(HOP),
         row(
             "that connect() under half the load",
             "s",
@@ -169,7 +169,7 @@ fn connects(bench: &Bench, usual: &Runs) -> Result<Vec<CheckRow>, Error> {
             usual.each(|o| o.per_search(|s| s.time_wait as f64)),
             Band::Share(0.05),
         )
-        .note(ASSUMED),
+        .fitted(ASSUMED),
         row(
             "connections with those in TIME_WAIT when it began",
             "",
@@ -177,7 +177,7 @@ fn connects(bench: &Bench, usual: &Runs) -> Result<Vec<CheckRow>, Error> {
             usual.each(|o| o.per_search(|s| (s.time_wait + s.open) as f64)),
             Band::Share(0.05),
         )
-        .note(ASSUMED),
+        .fitted(ASSUMED),
         row(
             "packets dropped / packets",
             "%",

@@ -63,7 +63,7 @@ fn after_two_weeks(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
             runs.each(|o| o.entries as f64),
             share(0.01),
         )
-        .note("The rate of new addresses is taken from this figure; the rest follows."),
+        .fitted("The rate of new addresses is chosen by it."),
         row(
             "entries in a chain",
             "",
@@ -78,8 +78,8 @@ fn after_two_weeks(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
             runs.each(Outcome::lookup_ms),
             share(0.05),
         )
-        .note(
-            "With 30 ns to pass an entry, a common price of memory outside of the caches, if every \
+        .fitted(
+            "Chosen by it: 30 ns to pass an entry, a common price of memory outside of the caches, if every \
              lookup walks its whole chain: new addresses, and back ends that came right after boot.",
         ),
     ];
@@ -95,7 +95,7 @@ fn after_two_weeks(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
             anywhere.each(Outcome::lookup_ms),
             share(0.05),
         )
-        .note("Both readings fit: the article does not tell for whom the lookups were."),
+        .fitted("Both readings fit: the article does not tell for whom the lookups were."),
     );
     rows.push(row(
         "CPUs in lookups",
@@ -127,7 +127,7 @@ fn after_two_weeks(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
             runs.interrupt_cpu(),
             Band::By(4.0),
         )
-        .note(
+        .fitted(
             "The share of the interrupts' lookups that CPU 23 has is chosen for it: 0.48. Of the \
              interrupts on the two CPUs that receive it has 0.76 after boot, 0.41 after 14 days.",
         ),
@@ -141,7 +141,7 @@ fn after_two_weeks(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
             share(0.15),
         )
         .note(
-            "Predicted: the packets are those of the 3,329 interrupts after boot, and one that comes while an \
+            "The packets are those of the 3,329 interrupts after boot, and one that comes while an \
              interrupt runs makes none of its own.",
         ),
     );
@@ -172,14 +172,16 @@ fn over_time(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
             (Theirs::Article, 5.0),
             fresh.interrupt_cpu(),
             Band::By(1.5),
-        ),
+        )
+        .fitted("What keeps CPU 23 busy besides lookups is chosen by it."),
         row(
             "load average 2.5 hours after boot",
             "",
             (Theirs::Article, 0.18),
             fresh.load(),
             Band::By(0.03),
-        ),
+        )
+        .fitted("The load without lookups is chosen by it."),
     ];
     for (figure, days) in [("lookup after 1 day", 1.0), ("lookup after 7 days", 7.0)] {
         let runs = bench.run("dce-flame-graph", &[&format!("uptime={days}")])?;

@@ -22,6 +22,7 @@ pub(super) fn check(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
     let mut rows = clumsy_kernel::collapse(bench)?;
     rows.extend(clumsy_kernel::controls(bench)?);
     rows.extend(unicorn::balancer(bench)?);
+    rows.extend(unicorn::script(bench)?);
     rows.extend(unicorn::traffic(bench)?);
     Ok(rows)
 }

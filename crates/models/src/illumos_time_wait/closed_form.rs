@@ -66,6 +66,27 @@ pub(super) fn settled_rate(p: &Params, timeout_s: f64) -> f64 {
     low
 }
 
+/// Odds that a connect is refused of one client that connects in turn, where the ISS goes around many
+/// times within a TIME_WAIT: half of the TIME_WAITs met are bad. Who is refused waits for the timeout,
+/// so that connects, and TIME_WAITs, become fewer: f = (1 - e^(-λT/P)) / 2 with λ = 1 / (s + f B).
+pub(super) fn in_turn_share(p: &Params, timeout_s: f64) -> f64 {
+    let time_wait = p.tcp_time_wait_interval as f64 / 1e3;
+    let healthy_s = 1.0 / p.capacity + 4.0 * p.path_delay / 1e6;
+    let odds = |share: f64| {
+        let rate = 1.0 / (healthy_s + share * timeout_s);
+        (1.0 - (-rate * time_wait / f64::from(p.ports())).exp()) / 2.0
+    };
+    let (mut low, mut high) = (0.0, 0.5);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        match odds(middle) > middle {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    low
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +103,22 @@ mod tests {
         );
         assert!((onset_calls(&p) - 284.4).abs() < 0.2, "{}", onset_calls(&p));
         assert!((settled_rate(&p, 1.125) - 365.0).abs() < 3.0);
+        // One client: about √(T / 2 P B), which four times the ports halve.
+        let in_turn = |largest: &str| {
+            let set = [
+                "clients=1",
+                "capacity=500",
+                "tcp_smallest_anon_port=8192",
+                largest,
+            ];
+            in_turn_share(&Params::with(&set), 1.125)
+        };
+        let (few, many) = (
+            in_turn("tcp_largest_anon_port=22527"),
+            in_turn("tcp_largest_anon_port=65535"),
+        );
+        assert!((few - 0.0413).abs() < 0.0001, "{few}");
+        assert!((many - few / 2.0).abs() < 0.0005, "{many}");
         for (rate, calls, odds) in [
             (100.0, 200.0, 0.0),
             (100.0, 400.0, 0.045),

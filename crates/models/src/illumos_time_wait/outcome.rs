@@ -10,6 +10,8 @@ use crate::report::{Figure, Report, Series};
 pub(super) struct Second {
     /// tcpActiveOpens: connects begun.
     pub(super) active: u64,
+    /// Of these, by closed-loop clients.
+    pub(super) by_clients: u64,
     /// Connections besides, of which only the sequence number is drawn.
     pub(super) background: u64,
     /// tcpPassiveOpens: SYNs taken by the listener.
@@ -48,6 +50,8 @@ pub(super) struct Outcome {
     pub(super) before_refusal: Option<u64>,
     /// Of those begun after the warm-up: connects that were refused at least once.
     pub(super) hit: u64,
+    /// Of these, by closed-loop clients.
+    pub(super) clients_hit: u64,
 }
 
 const COLUMNS: &[&str] = &[
@@ -104,6 +108,11 @@ impl Outcome {
         self.hit as f64 / self.sum(p, |s| s.active).max(1.0)
     }
 
+    /// The same of the closed-loop clients alone, where an open load runs beside them.
+    pub(super) fn clients_refused_share(&self, p: &Params) -> f64 {
+        self.clients_hit as f64 / self.sum(p, |s| s.by_clients).max(1.0)
+    }
+
     /// Share of the connects that were late by `least` to `most` ms.
     pub(super) fn late_share(&self, p: &Params, least: u64, most: u64) -> f64 {
         let range = least * 1_000_000..=most * 1_000_000;
@@ -128,6 +137,11 @@ pub(super) fn report(p: &Params, o: &Outcome) -> Report {
             figure("requests", "1/s", o.sum(p, |s| s.requests) / seconds),
             figure("requests, last second", "1/s", last.requests as f64),
             figure("connects refused at first", "%", o.refused_share(p) * 100.0),
+            figure(
+                "clients' connects refused at first",
+                "%",
+                o.clients_refused_share(p) * 100.0,
+            ),
             figure("connects late on average by", "ms", o.mean_late_ms(p)),
             figure("most SYNs resent", "1/s", o.most(1, |s| s.resent)),
             figure("TIME_WAIT at the end", "", last.time_wait as f64),

@@ -21,7 +21,7 @@ params! {
         /// Closed-loop clients: each connects anew as soon as its connection is closed.
         pub(super) clients: u32 = 100 in 0..=10_000;
 
-        /// The closed-loop clients stop after so many connects in all (ab -n); 0: never.
+        /// The closed-loop clients stop after so many connects of theirs in all (ab -n); 0: never.
         pub(super) connects: u64 = 0 in 0..=100_000_000;
 
         /// Requests of an open load, each with a connection of its own, at random moments

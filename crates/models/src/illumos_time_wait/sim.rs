@@ -82,6 +82,8 @@ struct Sim<'p, O> {
     conns: Vec<Conn>,
     free: Vec<usize>,
     opened: u64,
+    /// Of these, by closed-loop clients.
+    by_clients: u64,
     connecting: u64,
     /// When the server's thread will have answered everything, ns.
     idle_from_ns: u64,
@@ -110,6 +112,7 @@ pub(super) fn simulate(p: &Params, seed: u64, observer: &mut impl Observer) -> O
         conns: Vec::new(),
         free: Vec::new(),
         opened: 0,
+        by_clients: 0,
         connecting: 0,
         idle_from_ns: 0,
         work_ns: 0,
@@ -165,7 +168,7 @@ impl<O: Observer> Sim<'_, O> {
 
     fn connect(&mut self, client: Option<u32>) {
         let now_ns = self.queue.now_ns();
-        if client.is_some() && self.p.connects > 0 && self.opened >= self.p.connects {
+        if client.is_some() && self.p.connects > 0 && self.by_clients >= self.p.connects {
             return;
         }
         let nth = client.map_or(self.opened, u64::from);
@@ -197,7 +200,9 @@ impl<O: Observer> Sim<'_, O> {
             requests,
         };
         self.opened += 1;
+        self.by_clients += u64::from(client.is_some());
         self.second.active += 1;
+        self.second.by_clients += u64::from(client.is_some());
         self.connecting += 1;
         self.observer.opened(&conn);
         let slot = match self.free.pop() {
@@ -275,6 +280,7 @@ impl<O: Observer> Sim<'_, O> {
         }
         let counts = conn.attempt == 0 && self.p.counts(conn.opened_ns);
         self.outcome.hit += u64::from(counts);
+        self.outcome.clients_hit += u64::from(counts && conn.client.is_some());
         self.outcome.before_refusal.get_or_insert(conn.id);
         self.second.refused += 1;
         self.second.resets += 1;

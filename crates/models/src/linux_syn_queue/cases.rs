@@ -136,7 +136,7 @@ fn windows(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
     };
     let (_, plain) = shown(bench, &[])?;
     let figure = "largest cwnd, smaller than every other's by";
-    let mut rows = vec![row(figure, 94.75, Theirs::Article, smaller(&plain), 4.75).note(BAND)];
+    let mut rows = vec![row(figure, 94.75, Theirs::Article, smaller(&plain), 4.75).fitted(BAND)];
     for (what, window, set) in [
         (
             "0.64 MB offered",
@@ -167,8 +167,8 @@ fn windows(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
             smaller(&lossy),
             4.75,
         )
-        .note(
-            "The other rows are without losses, an assumption that matters. So many one of the \
+        .fitted(
+            "With the same 1 MiB. The other rows are without losses, an assumption that matters. So many one of the \
              article's good sockets had retransmitted, over weeks: in most runs the band still holds, \
              in some it does not. At 1 in 2,000, as another had, it holds in none of twenty seeds (4 to \
              86 %): losses were not spread evenly, or the slow windows were smaller still.",
@@ -244,7 +244,7 @@ fn throughput(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
             percent(lost(&slower)),
             Band::By(2.0),
         )
-        .note(RTT),
+        .fitted(RTT),
         row(
             &format!("{figure}, 1 ms"),
             "MB/s",
@@ -253,7 +253,7 @@ fn throughput(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
             lost(&slower),
             Band::By(50.0),
         )
-        .note(RTT),
+        .fitted(RTT),
         row(
             figure,
             "MB/s",
