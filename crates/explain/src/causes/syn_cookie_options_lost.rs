@@ -37,6 +37,10 @@ pub(crate) const CAUSE: Cause = Cause {
 /// Without a measured round trip, SYNs within this time of each other count as simultaneous.
 const USUAL_RTT_NS: u64 = 10_000_000;
 
+/// Why the last ACK of a handshake is dropped that brings a cookie back to a full accept queue; that of
+/// a request is dropped as TCP_LISTEN_OVERFLOW.
+const OF_COOKIE: &str = "NO_SOCKET";
+
 /// A listener whose connections lost their options to SYN cookies.
 struct Cookies<'a> {
     here: ListenerPlace<'a>,
@@ -185,7 +189,8 @@ impl<'a> Cookies<'a> {
     fn came_back(&self) -> Option<Check> {
         let story = self.here.story;
         let received = self.here.rise(counter::SYNCOOKIES_RECV).by;
-        let (dropped, _) = self.here.ghosts();
+        // SyncookiesRecv does not count the ACKs of requests that the listener kept.
+        let dropped = self.here.late_acks_dropped(OF_COOKIE);
         let made = story.sums(self.here.listener.netns).cookies;
         // Without drops the ACKs among them that led to nothing are not known.
         let whole = story.health.sees(&SourceName::Drops);
