@@ -4,7 +4,7 @@ use recording::tables::Event;
 use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out, sysctls};
-use crate::{Change, Level, Number};
+use crate::{Change, Level, Number, explain};
 use synth::{CLIENT, Dial, Fixture, Listen, SERVER, cases};
 
 const ID: &str = "syn-cookie-options-lost";
@@ -210,6 +210,14 @@ fn short_connections_do_not_notice() {
         });
     }
     assert_eq!(found(&f).len(), 0);
+    let notes = explain(&f.write().unwrap()).unwrap().notes;
+    let [note] = &notes[..] else {
+        panic!("{notes:#?}");
+    };
+    assert_eq!(note.cause, ID);
+    let lost = "50 of 50 connections lost SACK and window scaling to SYN cookies.";
+    assert!(note.title.ends_with(lost), "{}", note.title);
+    assert_eq!(note.because, super::TOO_SHORT);
 }
 
 #[test]
