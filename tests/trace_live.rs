@@ -48,6 +48,44 @@ fn retransmits_are_those_that_the_kernel_counts() {
         assert_eq!(line["netns_name"], netns.name());
     }
     assert_eq!(count(&lines, |l| l["attempt"] == 1), 20);
+    if tells_errors() {
+        assert_eq!(count(&lines, |l| l["err"] == "0"), lines.len(), "{lines:?}");
+    }
+}
+
+/// Whether this kernel surely tells what became of a retransmission; older ones may.
+fn tells_errors() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split('.').map(|n| n.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) >= (Some(6), Some(18))
+}
+
+#[test]
+fn a_retransmission_that_the_queueing_discipline_drops_says_so() {
+    need_root();
+    if !tells_errors() {
+        return;
+    }
+    let netns = Space::with_hole();
+    // A queue that holds nothing drops all.
+    let args = ["-n", netns.name(), "qdisc", "add", "dev", "hole", "root"];
+    let tc = Command::new("tc")
+        .args(args)
+        .args(["pfifo", "limit", "0"])
+        .status();
+    assert!(tc.unwrap().success());
+    let view = Watching::begin(&["trace", "retransmits", "--json", "--netns", netns.name()]);
+    netns.inside(|| {
+        let to = SocketAddr::from(([10, 9, 0, 2], 1_000));
+        assert!(TcpStream::connect_timeout(&to, Duration::from_millis(1_500)).is_err());
+    });
+    let lines = view.whole();
+    assert_eq!(
+        count(&lines, |l| l["err"] == "NET_XMIT_DROP"),
+        lines.len(),
+        "{lines:?}"
+    );
+    assert!(!lines.is_empty());
 }
 
 #[test]

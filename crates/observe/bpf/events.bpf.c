@@ -15,6 +15,7 @@ const volatile u32 n_cookie_ranges; /* they come first */
 const volatile u32 state_wanted[16]; /* bit N of [old]: the change old -> N is recorded */
 const volatile u32 cookie_jiffies; /* a cookie sent longer ago is not accepted */
 const volatile bool reset_has_reason;
+const volatile bool retransmit_has_err;
 const volatile bool kfree_has_sock;
 const volatile s32 reason_unspecified = -1;
 const volatile s32 reason_consumed = -1;
@@ -425,8 +426,10 @@ int BPF_PROG(on_state_fold_missed, struct sock *sk, int old, int new)
 }
 
 SEC("tp_btf/tcp_retransmit_skb")
-int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
+int on_retransmit(u64 *ctx)
 {
+	struct sock *sk = (struct sock *)ctx[0];
+	struct sk_buff *skb = (struct sk_buff *)ctx[1];
 	struct tcp_skb_cb *cb = (struct tcp_skb_cb *)&skb->cb;
 	struct tcp_sock *tp;
 	struct tw_event *e;
@@ -446,6 +449,10 @@ int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
 	e->flags = BPF_CORE_READ(cb, tcp_flags);
 	e->bits |= TW_HAS_PACKET;
 	e->caller = caller(ctx, STACK_FRAMES, n_cookie_ranges, n_ranges);
+	if (retransmit_has_err) {
+		e->reason = ctx[2];
+		e->bits |= TW_HAS_REASON;
+	}
 	end(e);
 	return 0;
 }

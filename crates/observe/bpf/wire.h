@@ -48,7 +48,7 @@ struct tw_event {
 	u8 remote_addr[16];
 	u32 netns;
 	u32 pid;
-	u32 reason;
+	u32 reason; /* of a retransmission: what sending it returned, a s32 */
 	u32 seq;
 	u32 rtt_us;
 	u32 cwnd;

@@ -20,6 +20,16 @@ pub(crate) fn name(number: i64) -> Text {
     }
 }
 
+/// What sending a packet returned: `0`, the name of an error, or how a queueing discipline dropped it.
+pub(crate) fn sending(returned: i32) -> Text {
+    match returned {
+        // include/linux/netdevice.h; what is only congested counts as sent.
+        1 => "NET_XMIT_DROP".into(),
+        0.. => returned.to_string().into(),
+        _ => name(-i64::from(returned)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,6 +45,20 @@ mod tests {
             (4000, "4000"),
         ] {
             assert_eq!(name(number), *expected);
+        }
+    }
+
+    #[test]
+    fn what_sending_returned_is_an_error_or_a_drop_or_nothing() {
+        for (returned, expected) in [
+            (0, "0"),
+            (1, "NET_XMIT_DROP"),
+            (7, "7"),
+            (-16, "EBUSY"),
+            (-105, "ENOBUFS"),
+            (i32::MIN, "2147483648"),
+        ] {
+            assert_eq!(sending(returned), *expected);
         }
     }
 }

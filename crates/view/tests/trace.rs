@@ -20,7 +20,7 @@ fn listen(at_ms: u64) -> Event {
     }
 }
 
-/// One connection that loses its first SYN and a segment, one that is refused.
+/// One connection that loses its first SYN and retransmits a segment that had not left, one that is refused.
 fn story() -> Vec<Event> {
     let retransmit = |at_ms, state: TcpState, kind: RetransmitKind, attempt| Event {
         state: Some(state),
@@ -30,6 +30,7 @@ fn story() -> Vec<Event> {
         cwnd: Some(1),
         rtt_us: Some(0),
         retransmits: Some(attempt),
+        send_error: Some("0".into()),
         ..event(at_ms, EventKind::Retransmit, 1)
     };
     let synack = served(Event {
@@ -79,7 +80,10 @@ fn story() -> Vec<Event> {
         retransmit(1_000, TcpState::SynSent, RetransmitKind::Rto, 1),
         accepted,
         opened,
-        retransmit(1_300, TcpState::Established, RetransmitKind::Tlp, 1),
+        Event {
+            send_error: Some("EBUSY".into()),
+            ..retransmit(1_300, TcpState::Established, RetransmitKind::Tlp, 1)
+        },
         refused(connect(1_999, 4)),
         drop,
         sent,

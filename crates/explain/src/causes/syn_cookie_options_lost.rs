@@ -37,6 +37,13 @@ pub(crate) const CAUSE: Cause = Cause {
 /// Without a measured round trip, SYNs within this time of each other count as simultaneous.
 const USUAL_RTT_NS: u64 = 10_000_000;
 
+/// Why it is a note.
+const TOO_SHORT: &str = "none of them lasted, or sent enough, to be slow";
+
+/// Why the last ACK of a handshake is dropped that brings a cookie back to a full accept queue; that of
+/// a request is dropped as TCP_LISTEN_OVERFLOW.
+const OF_COOKIE: &str = "NO_SOCKET";
+
 /// A listener whose connections lost their options to SYN cookies.
 struct Cookies<'a> {
     here: ListenerPlace<'a>,
@@ -46,6 +53,8 @@ struct Cookies<'a> {
     throughput: ThroughputLoss,
     /// The most connections that arrived within one round trip.
     at_once: u64,
+    /// None carried bulk, nor lives on: so far it cost nothing.
+    short: bool,
 }
 
 fn no(asked: &Asked) -> Option<Step> {
@@ -104,7 +113,8 @@ fn judge(cookies: &Cookies) -> Finding {
             false => case.because(why),
         };
     }
-    case.rests_on(&[SourceName::Counters, SourceName::Sockets])
+    case.noted(cookies.short.then_some(TOO_SHORT))
+        .rests_on(&[SourceName::Counters, SourceName::Sockets])
         .steps(evidence::steps(cookies, &scope))
         .checks(cookies.came_back())
         .checks(cookies.throughput.rate_check())
@@ -117,8 +127,8 @@ fn judge(cookies: &Cookies) -> Finding {
 }
 
 impl<'a> Cookies<'a> {
-    /// One connection is enough: a single slow one can hold up a cluster. But it must carry bulk,
-    /// or live on.
+    /// One connection is enough: a single slow one can hold up a cluster. But for a finding it must
+    /// carry bulk, or live on; short ones that were seen to be made from cookies are a note.
     fn of(here: ListenerPlace<'a>) -> Option<Cookies<'a>> {
         let sorted = Sorted::of(here);
         let lost = [&sorted.cookie[..], &sorted.perhaps_cookie[..]].concat();
@@ -127,8 +137,9 @@ impl<'a> Cookies<'a> {
         }
         let throughput = ThroughputLoss::of(here.story, &lost, &sorted.kept);
         let matters = !throughput.slow.is_empty() || any_lasts(here.story, &sorted.cookie);
-        matters.then(|| Cookies {
+        (matters || !sorted.cookie.is_empty()).then(|| Cookies {
             here,
+            short: !matters,
             sorted,
             lost,
             at_once: at_once(here, &throughput),
@@ -185,7 +196,8 @@ impl<'a> Cookies<'a> {
     fn came_back(&self) -> Option<Check> {
         let story = self.here.story;
         let received = self.here.rise(counter::SYNCOOKIES_RECV).by;
-        let (dropped, _) = self.here.ghosts();
+        // SyncookiesRecv does not count the ACKs of requests that the listener kept.
+        let dropped = self.here.late_acks_dropped(OF_COOKIE);
         let made = story.sums(self.here.listener.netns).cookies;
         // Without drops the ACKs among them that led to nothing are not known.
         let whole = story.health.sees(&SourceName::Drops);

@@ -12,7 +12,7 @@ use analysis::profile::samples;
 use analysis::stats::ratio;
 use analysis::words::count;
 use analysis::{Conn, Endpoint, Side, Story};
-use recording::sysctl::IP_LOCAL_PORT_RANGE;
+use recording::sysctl::{IP_LOCAL_PORT_RANGE, TCP_RFC1337};
 use recording::{Addr, RowRef};
 
 use crate::checks::same_count;
@@ -44,6 +44,8 @@ pub(crate) struct Destination<'a> {
     pub(crate) connects: Vec<(u64, &'a Conn)>,
     /// Ports in use at most, by the connections seen.
     open_at_most: u64,
+    /// The same when the most were counted.
+    open_when_counted: u64,
 }
 
 /// The destinations whose ports were counted, those with the most connects first.
@@ -130,15 +132,25 @@ impl Held {
     }
 
     /// A connection takes its port, from TIME_WAIT if it must.
-    fn take(&mut self, conn: &Conn) {
+    fn take(&mut self, conn: &Conn, until: u64) {
         let port = conn.local.port;
         if port == 0 {
             return;
         }
-        let end = conn.port_held_until_ns().unwrap_or(u64::MAX);
-        self.until.insert(port, end);
-        self.ends.push(Reverse((end, port)));
+        self.until.insert(port, until);
+        self.ends.push(Reverse((until, port)));
     }
+}
+
+/// Until when a connection holds its port. When both ends close at once an ACK comes when the other
+/// end is gone; the reset that answers it ends TIME_WAIT, unless net.ipv4.tcp_rfc1337 is 1.
+fn held_until(story: &Story, conn: &Conn) -> u64 {
+    let lasts = story.settings.number(conn.netns, TCP_RFC1337) == Some(1);
+    let until = match conn.closed_first && !lasts && story.resets.was_sent(conn) {
+        true => conn.ended_ns,
+        false => conn.port_held_until_ns(),
+    };
+    until.unwrap_or(u64::MAX)
 }
 
 impl<'a> Destination<'a> {
@@ -169,11 +181,15 @@ impl<'a> Destination<'a> {
             .iter()
             .filter(|c| c.start_ns <= counted_ns && c.local.port != 0);
         let older = ports.first.used.saturating_sub(begun.count() as u64);
+        let mut then = Held::default();
+        for conn in conns.iter().filter(|c| c.start_ns <= ports.most.time_ns) {
+            then.take(conn, held_until(story, conn));
+        }
         let mut held = Held::default();
         let mut open_at_most = older;
         let connects = conns.into_iter().map(|conn| {
             let before = older + held.at(conn.start_ns);
-            held.take(conn);
+            held.take(conn, held_until(story, conn));
             open_at_most = open_at_most.max(older + held.at(conn.start_ns));
             (before, conn)
         });
@@ -186,6 +202,7 @@ impl<'a> Destination<'a> {
             ports,
             connects,
             open_at_most,
+            open_when_counted: older + then.at(ports.most.time_ns),
         }
     }
 
@@ -318,12 +335,12 @@ impl<'a> Destination<'a> {
         ))
     }
 
-    /// The connections seen against the ports counted; not while TIME_WAIT holds some that ended
-    /// before the recording.
+    /// The connections seen against the ports counted, at the moment of the count: ports are counted
+    /// every few seconds, and more may have been open before or after.
     pub(crate) fn count_check(&self) -> Check {
         same_count(
-            "connections open at most = ports counted as in use at most",
-            self.open_at_most,
+            "connections open when most ports were counted = ports counted as in use",
+            self.open_when_counted,
             self.ports.most.used,
             "ports",
         )

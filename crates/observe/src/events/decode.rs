@@ -20,6 +20,7 @@ pub struct Decoder {
     states: [TcpState; 16],
     locations: HashMap<u64, Option<Text>>,
     errors: HashMap<u8, Text>,
+    sendings: HashMap<i32, Text>,
     comms: HashMap<[i8; 16], Text>,
     /// The command seen last: the same few open connections again and again.
     comm: ([i8; 16], Text),
@@ -61,6 +62,7 @@ impl Decoder {
             stacks,
             locations: HashMap::new(),
             errors: HashMap::new(),
+            sendings: HashMap::new(),
             comms: HashMap::new(),
             comm: ([0; 16], Text::default()),
         }
@@ -101,6 +103,13 @@ impl Decoder {
         // The kernel counts timeouts; ACK-driven retransmissions do not raise it.
         let attempt = |e: &tw_event| is_retransmit(e).then_some(e.attempt.max(1));
         Cell::extend(&mut to.attempt, rows().map(attempt));
+        for e in rows() {
+            let tells = is_retransmit(e) && bit(e, tw_bits::TW_HAS_REASON);
+            match tells {
+                true => to.send_error.push(self.sending(e.reason as i32)),
+                false => to.send_error.push_null(),
+            }
+        }
         let has_packet = |e: &tw_event| bit(e, tw_bits::TW_HAS_PACKET);
         Cell::extend(
             &mut to.flags,
@@ -221,6 +230,11 @@ impl Decoder {
     fn error(&mut self, number: u8) -> &Text {
         let known = self.errors.entry(number);
         known.or_insert_with(|| errno::name(number.into()))
+    }
+
+    fn sending(&mut self, returned: i32) -> &Text {
+        let known = self.sendings.entry(returned);
+        known.or_insert_with(|| errno::sending(returned))
     }
 
     fn comm(&mut self, comm: &[i8; 16]) -> &Text {

@@ -454,6 +454,7 @@ fn open<'o>(
     }
     // Arguments that came later: the kernel's BTF says whether they are there.
     rodata.reset_has_reason = btf.tracepoint_args("tcp_send_reset") >= Some(3);
+    rodata.retransmit_has_err = btf.tracepoint_args("tcp_retransmit_skb") >= Some(3);
     rodata.kfree_has_sock = btf.tracepoint_args("kfree_skb") >= Some(4);
     let reason = |name| names.drop_reason_number(name).unwrap_or(-1);
     rodata.reason_unspecified = reason("NOT_SPECIFIED");

@@ -37,6 +37,8 @@ table! {
         retransmit_kind: Option<RetransmitKind>, Name, null "not a retransmission, or kernel symbols cannot be read";
         /// Which retransmission of the segment in a row this is; the first is 1.
         attempt: Option<u32>, Count, null "not a retransmission";
+        /// What sending the retransmission returned: `0` when it was sent; the name of an error (`EBUSY`: the original still waits in a queue of this host) when it was not; `NET_XMIT_DROP` when a queueing discipline dropped it.
+        send_error: Option<Text>, Name, null "not a retransmission, or the kernel does not tell (Linux 6.18 does)";
         /// TCP flags of the packet as in its header (FIN 1, SYN 2, RST 4, PSH 8, ACK 16).
         flags: Option<u8>, Id, null "no packet was at hand";
         /// Sequence number of the packet.

@@ -2,13 +2,20 @@
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, Dial, Fate, Fixture, Listen, OnCpu, cases};
+use recording::tables::Event;
+use recording::{EventKind, TcpState};
+use synth::{CLIENT, Dial, Fate, Fixture, Listen, OnCpu, SERVER, cases};
 
 const ID: &str = "ports-exhausted";
 const TO: &str = "10.79.0.1:5000";
 
 /// 2,000 connections from 2,000 ports, and 100 connects that find none.
 fn exhausted() -> Fixture {
+    exhausted_until(None)
+}
+
+/// The same, of which all end at a time, ms.
+fn exhausted_until(ends_ms: Option<f64>) -> Fixture {
     let mut f = Fixture::new();
     f.set(CLIENT, "net.ipv4.ip_local_port_range", "20000 21999");
     f.listen(Listen::default());
@@ -18,6 +25,7 @@ fn exhausted() -> Fixture {
             to: TO,
             at_ms: f64::from(i),
             took_ms: 0.05,
+            ends_ms,
             ..Dial::default()
         });
     }
@@ -46,6 +54,56 @@ fn connects_that_find_no_port() {
     assert_eq!(number(&f, "ports_used"), &Number::Count(2_000));
     assert!(matches!(f.advice[0].change, Some(Change::Sysctl { .. })));
     assert!(ruled_out(&f, "connection-refused").starts_with("0 of them"));
+}
+
+/// Both ends close before the ports are counted: some clients' last ACK comes when the server's socket
+/// is gone, and the reset that answers it ends TIME_WAIT.
+#[test]
+fn ports_counted_after_all_was_closed_fit_those_still_held() {
+    let counted = |resets: u64, ports: u32, rfc1337: &str| {
+        let mut f = exhausted_until(Some(4_000.0));
+        f.set(CLIENT, "net.ipv4.tcp_rfc1337", rfc1337);
+        for row in &mut f.port_uses {
+            (row.ports_used, row.time_wait, row.established) = (ports, ports, 0);
+        }
+        let (local_addr, local_port, _) = synth::place(TO);
+        for i in 0..resets {
+            let (remote_addr, remote_port, _) = synth::place(&format!("10.79.0.2:{}", 20_000 + i));
+            f.events.push(Event {
+                time_ns: synth::START_NS + 4_000_100_000 + i,
+                kind: EventKind::ResetSent,
+                netns: SERVER,
+                family: 4,
+                local_addr,
+                local_port,
+                remote_addr,
+                remote_port,
+                state: Some(TcpState::Listen),
+                reason: Some("TCP_FLAGS".into()),
+                flags: Some(16),
+                ..Event::default()
+            });
+        }
+        let f = only(&f, ID);
+        assert_eq!(number(&f, "ports_used"), &Number::Count(2_000));
+        (f.arithmetic[0].expected, f.arithmetic[0].agrees)
+    };
+    assert_eq!(counted(600, 1_400, "0"), (1_400.0, true));
+    // Resets that do not end it, or none at all, leave no reason for the difference.
+    assert_eq!(counted(600, 1_400, "1"), (2_000.0, false));
+    assert_eq!(counted(0, 1_400, "0"), (2_000.0, false));
+}
+
+/// Nothing holds a port any more when they are counted.
+#[test]
+fn ports_counted_when_all_were_free_say_nothing_against_it() {
+    let mut f = exhausted_until(Some(4_000.0));
+    f.server_closes_first();
+    for row in &mut f.port_uses {
+        (row.ports_used, row.established) = (0, 0);
+    }
+    let f = only(&f, ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.arithmetic);
 }
 
 /// A load generator that ends closes sockets whose SYN has no answer yet; the ports of 2,000 were

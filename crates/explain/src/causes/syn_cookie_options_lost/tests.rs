@@ -1,9 +1,10 @@
 //! C06 is named when cookies cost options, and not when they cost none.
 
-use recording::SourceName;
+use recording::tables::Event;
+use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out, sysctls};
-use crate::{Change, Level, Number};
+use crate::{Change, Level, Number, explain};
 use synth::{CLIENT, Dial, Fixture, Listen, SERVER, cases};
 
 const ID: &str = "syn-cookie-options-lost";
@@ -209,6 +210,14 @@ fn short_connections_do_not_notice() {
         });
     }
     assert_eq!(found(&f).len(), 0);
+    let notes = explain(&f.write().unwrap()).unwrap().notes;
+    let [note] = &notes[..] else {
+        panic!("{notes:#?}");
+    };
+    assert_eq!(note.cause, ID);
+    let lost = "50 of 50 connections lost SACK and window scaling to SYN cookies.";
+    assert!(note.title.ends_with(lost), "{}", note.title);
+    assert_eq!(note.because, super::TOO_SHORT);
 }
 
 #[test]
@@ -233,6 +242,45 @@ fn counters_that_contradict_lower_the_confidence() {
     let f = only(&recording, ID);
     assert_eq!(f.confidence.level, Level::Medium);
     assert!(f.arithmetic.iter().any(|c| !c.agrees));
+}
+
+/// A full accept queue drops the last ACKs of requests too: those are no cookies that came back.
+#[test]
+fn only_dropped_acks_that_bring_a_cookie_count_against_those_that_came_back() {
+    let mut recording = cases::syn_cookies();
+    drop_acks(&mut recording, 200, "TCP_LISTEN_OVERFLOW", "tcp_v4_rcv");
+    let f = only(&recording, ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.arithmetic);
+    assert_eq!(f.arithmetic[0].expected, 92.0);
+
+    drop_acks(&mut recording, 30, "NO_SOCKET", "cookie_v4_check");
+    let f = only(&recording, ID);
+    assert_eq!(f.arithmetic[0].expected, 62.0);
+    recording.counters.retain(|c| &*c.name != "SyncookiesRecv");
+    recording.count(SERVER, "TcpExt.SyncookiesRecv", 0, 122);
+    let f = only(&recording, ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.arithmetic);
+}
+
+/// Last ACKs of handshakes that its listener dropped.
+fn drop_acks(f: &mut Fixture, count: u64, reason: &str, location: &str) {
+    let (local_addr, local_port, _) = synth::place("10.79.0.1:5000");
+    let (remote_addr, ..) = synth::place("10.79.0.2:0");
+    f.events.extend((0..count).map(|i| Event {
+        time_ns: synth::START_NS + 150_000_000 + i,
+        kind: EventKind::Drop,
+        netns: SERVER,
+        family: 4,
+        local_addr,
+        local_port,
+        remote_addr,
+        remote_port: 50_000 + i as u16,
+        state: Some(TcpState::Listen),
+        reason: Some(reason.into()),
+        location: Some(location.into()),
+        flags: Some(16),
+        ..Event::default()
+    }));
 }
 
 #[test]
