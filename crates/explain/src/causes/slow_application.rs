@@ -1,6 +1,6 @@
 //! C50: a server takes its time over some requests, or its threads are kept from working on them.
 
-use analysis::account::{Role as Account, exchanged_ns};
+use analysis::account::{Exchanges, Percentiles, Role as Account, exchanged_ns};
 use analysis::words::{duration, percent, rounded};
 
 use crate::places::listener::ListenerPlace;
@@ -72,13 +72,64 @@ struct Told<'a> {
     slow: &'a SlowService<'a>,
     meanwhile: Meanwhile<'a>,
     scope: Scope,
+    behind: Option<Behind>,
+}
+
+/// The service that the process asks most itself: a proxy's backend, a program's database.
+struct Behind {
+    at: Endpoint,
+    exchanges: Exchanges,
+    answers: Percentiles,
+}
+
+impl Behind {
+    fn of(slow: &SlowService, pid: u32) -> Option<Behind> {
+        let asks = |e: &Exchanges| {
+            let mut told = e.slowest.iter();
+            e.role() == Account::Client && told.any(|(_, x)| x.pid == Some(pid))
+        };
+        let all = slow.story.exchanges().into_iter().filter(asks);
+        let exchanges = all.max_by_key(|e| exchanged_ns(&e.all))?;
+        Some(Behind {
+            at: exchanges.service.2,
+            answers: exchanges.response()?,
+            exchanges,
+        })
+    }
+
+    /// Hardly any of its answers takes half as long as a slow request does: the rest is the process's own.
+    fn is_innocent(&self, each_ns: u64) -> bool {
+        self.answers.p99_s * 2e9 < each_ns as f64
+    }
+
+    /// Half of its answers take nearly as long as a slow request does.
+    fn takes_it(&self, each_ns: u64) -> bool {
+        self.answers.p50_s * 1e9 >= 0.8 * each_ns as f64
+    }
+
+    fn step(&self) -> Step {
+        let quantile = |s: f64| Quantity::ns((s * 1e9) as u64);
+        let asked = Quantity::of(self.exchanges.all.exchanges, "request");
+        let step = say!(
+            "{asked}, half answered within {p50_ms}, 99 in 100 within {p99_ms}.",
+            asked = asked.rows(self.exchanges.busiest),
+            p50_ms = quantile(self.answers.p50_s),
+            p99_ms = quantile(self.answers.p99_s)
+        );
+        Step {
+            says: format!("Meanwhile it asked {} itself: {}", self.at, step.says),
+            ..step
+        }
+    }
 }
 
 fn judge(slow: &SlowService) -> Finding {
+    let scope = scope(slow);
     let told = Told {
         slow,
         meanwhile: Meanwhile::of(slow),
-        scope: scope(slow),
+        behind: scope.pid.and_then(|pid| Behind::of(slow, pid)),
+        scope,
     };
     let untold = slow.rule == Rule::Excess && !slow.is_known();
     Case::new(slow.story, CAUSE, told.scope.clone())
@@ -100,6 +151,7 @@ fn judge(slow: &SlowService) -> Finding {
         )
         .steps([slow.requests(), told.slowest(), told.meanwhile.step()])
         .steps(told.meanwhile.other_step())
+        .steps(told.behind.as_ref().map(Behind::step))
         .steps(stopped(slow.story, &told.scope))
         .steps([told.innocent()])
         .checks(told.awaited())
@@ -221,7 +273,20 @@ impl Told<'_> {
                     "See what keeps {comm}{pid} from its sockets: what came waits in the kernel."
                 )
             }
-            _ => format!("See what {comm}{pid} does in that time: TCP has no part in it."),
+            _ => match &self.behind {
+                // A limit of connections or workers, as haproxy's maxconn.
+                Some(behind) if behind.is_innocent(self.slow.each_ns()) => format!(
+                    "See what requests queue for in {comm}: {} answers it within {}.",
+                    behind.at,
+                    duration((behind.answers.p99_s * 1e9) as u64)
+                ),
+                Some(behind) if behind.takes_it(self.slow.each_ns()) => format!(
+                    "Look at {}: it takes {} to answer {comm}.",
+                    behind.at,
+                    duration((behind.answers.p50_s * 1e9) as u64)
+                ),
+                _ => format!("See what {comm}{pid} does in that time: TCP has no part in it."),
+            },
         }
     }
 

@@ -257,3 +257,70 @@ fn without_requests_it_cannot_be_told() {
     assert_eq!(answer.record, ["requests"]);
     assert!(f.listeners.iter().any(|l| l.netns == SERVER));
 }
+
+/// A proxy in an event loop, and the service behind it.
+fn proxy(behind_ms: f64) -> Fixture {
+    let mut f = asked(Asked {
+        slept_in: None,
+        ..steady()
+    });
+    let mut behind = Fixture::new();
+    behind.ask(Asked {
+        here: [false, true],
+        usual: (29, behind_ms),
+        slow: (1, behind_ms),
+        ..Asked::default()
+    });
+    let at = "10.79.0.9".parse::<std::net::IpAddr>().expect("an address");
+    f.requests.extend(behind.requests.into_iter().map(|mut r| {
+        (r.netns, r.addr, r.port) = (SERVER, at.into(), 9_000);
+        r
+    }));
+    f.request_times
+        .extend(behind.request_times.into_iter().map(|mut r| {
+            (r.netns, r.addr, r.port) = (SERVER, at.into(), 9_000);
+            r
+        }));
+    f.exchanges
+        .extend(behind.exchanges.into_iter().map(|mut x| {
+            (x.netns, x.pid) = (SERVER, Some(812));
+            (x.local_addr, x.local_port) = (
+                "10.79.0.1"
+                    .parse::<std::net::IpAddr>()
+                    .expect("an address")
+                    .into(),
+                50_000,
+            );
+            (x.remote_addr, x.remote_port) = (at.into(), 9_000);
+            x
+        }));
+    f
+}
+
+#[test]
+fn a_proxy_that_keeps_requests_is_told_from_one_whose_backend_does() {
+    let told = |behind_ms| {
+        let explanation = about(&proxy(behind_ms), 5_000);
+        let f = explanation.findings.iter().find(|f| f.cause == ID);
+        let f = f.expect("a finding").clone();
+        let step = f.evidence.iter().find(|s| {
+            s.says
+                .starts_with("Meanwhile it asked 10.79.0.9:9000 itself")
+        });
+        assert!(step.is_some(), "{:?}", f.evidence);
+        f.fix
+    };
+    let kept = told(100.0);
+    assert!(
+        kept.contains("10.79.0.9:9000 answers it within 10"),
+        "{kept}"
+    );
+    let awaited = told(1_900.0);
+    assert!(
+        awaited.starts_with("Look at 10.79.0.9:9000: it takes 1."),
+        "{awaited}"
+    );
+    // Neither: half of the time is the proxy's.
+    let both = told(1_100.0);
+    assert!(both.contains("TCP has no part in it"), "{both}");
+}
