@@ -69,6 +69,7 @@ counters! {
     TCP_SACK_REORDER = "TcpExt.TCPSACKReorder", "reordering seen by SACK", DOC;
     TCP_RETRANS_FAIL = "TcpExt.TCPRetransFail", "retransmissions that could not be handed down", OUTPUT;
     LISTEN_OVERFLOWS = "TcpExt.ListenOverflows", "handshakes refused because the accept queue was full", DOC;
+    DEFER_ACCEPT_DROP = "TcpExt.TCPDeferAcceptDrop", "bare last ACKs of handshakes ignored: TCP_DEFER_ACCEPT waits for data", MINISOCKS;
     LISTEN_DROPS = "TcpExt.ListenDrops", "SYNs and last ACKs dropped at listeners, for whatever reason", DOC;
     TCP_REQ_Q_FULL_DROP = "TcpExt.TCPReqQFullDrop", "SYNs dropped because the SYN queue was full, with cookies off", INPUT;
     TCP_REQ_Q_FULL_DO_COOKIES = "TcpExt.TCPReqQFullDoCookies", "SYNs answered with a cookie because the SYN queue was full", INPUT;
@@ -218,7 +219,6 @@ pub const OTHERS: &[Definition] = definitions! {
     "TcpExt.TCPSackShiftFallback", "segments that could be neither moved nor merged", DOC;
     "TcpExt.PFMemallocDrop", "segments dropped because they used memory reserved for swapping", "kernel: net/core/filter.c";
     "TcpExt.TCPMinTTLDrop", "segments dropped because their TTL is less than IP_MINTTL of the socket", IPV4;
-    "TcpExt.TCPDeferAcceptDrop", "bare last ACKs of handshakes ignored: TCP_DEFER_ACCEPT waits for data", MINISOCKS;
     "TcpExt.IPReversePathFilter", "packets dropped because the route back leads elsewhere (rp_filter)", "kernel: net/ipv4/fib_frontend.c";
     "TcpExt.TCPRcvCoalesce", "segments merged into the one before in a receive queue", INPUT;
     "TcpExt.TCPOFOQueue", "segments received out of order", DOC;

@@ -325,22 +325,27 @@ fn ghost(story: &Story, conn: &Conn, late_acks: u64) -> Option<Ghost> {
 }
 
 /// The namespace's ListenDrops against the listener's own count, when no other listener drops. A
-/// last ACK that finds the accept queue full counts only at the listener.
+/// last ACK that finds the accept queue full counts once more at the listener, and one that waits for data there alone.
 fn drops_check(here: ListenerPlace) -> Option<Check> {
     let all = here.rise(counter::LISTEN_DROPS).by;
     let late = here.late_acks_dropped("TCP_LISTEN_OVERFLOW");
     let own = here.listener.drops()?;
     let alone = here.story.sums(here.listener.netns).dropping == 1;
-    let formula = match late {
-        0 => {
+    let deferred = here.rise(counter::DEFER_ACCEPT_DROP).by;
+    let formula = match (late, deferred) {
+        (0, 0) => {
             "ListenDrops of the namespace = this listener's own drops (no other listener dropped anything)"
         }
-        _ => {
+        (_, 0) => {
             "ListenDrops of the namespace + last ACKs dropped (TCP_LISTEN_OVERFLOW) = drops of the \
              only listener there that drops"
         }
+        _ => {
+            "ListenDrops of the namespace + last ACKs dropped (TCP_LISTEN_OVERFLOW) + those that \
+             TCP_DEFER_ACCEPT ignored (TCPDeferAcceptDrop) = drops of the only listener there that drops"
+        }
     };
-    let expected = all.saturating_add(late);
+    let expected = all.saturating_add(late).saturating_add(deferred);
     // Without drops the last ACKs among them are not known.
     let whole = here.story.health.sees(&SourceName::Drops);
     (all > 0 && alone && whole).then(|| same_count(formula, expected, own, "packets"))
