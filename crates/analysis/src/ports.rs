@@ -87,6 +87,10 @@ impl Ports {
     }
 
     fn add(&mut self, at: RowRef, row: &PortUse) {
+        // Told for the TIME_WAITs of a server here alone: its client's ports are not of this range.
+        if row.ports_used == 0 {
+            return;
+        }
         let to = Endpoint::new(row.remote_addr, row.remote_port);
         let path = (row.netns, row.local_addr, to);
         let now = Counted {

@@ -1,10 +1,11 @@
 //! Settings of physical network interfaces: NAPI, interrupts and where they go, coalescing.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::mem::zeroed;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::net::{AddressFamily, SocketType, socket};
 
@@ -22,46 +23,69 @@ const OF_INTERFACE: &[&str] = &[
     "tx_queue_len",
 ];
 
-/// Every setting of the interfaces that have a device, as `eth0.threaded`.
-pub fn settings() -> Vec<(String, String)> {
-    let mut all = Vec::new();
-    for name in entries("/sys/class/net").into_iter().take(MAX_INTERFACES) {
-        let at = Path::new("/sys/class/net").join(&name);
-        if !at.join("device").exists() {
-            continue;
-        }
-        for setting in OF_INTERFACE {
-            all.extend(read(&at.join(setting)).map(|value| (format!("{name}.{setting}"), value)));
-        }
-        for queue in entries(at.join("queues")).into_iter().take(MAX_LINES) {
-            let value = read(&at.join("queues").join(&queue).join("rps_cpus"));
-            all.extend(value.map(|value| (format!("{name}.{queue}.rps_cpus"), value)));
-        }
-        for (line, affinity) in interrupts(&at) {
-            all.push((format!("{name}.{line}.smp_affinity_list"), affinity));
-        }
+/// Where the kernel tells them.
+const SYS: &str = "/sys";
+const PROC_IRQ: &str = "/proc/irq";
+
+/// Every setting of the interfaces that have a device, as `eth0.threaded`; each once.
+pub fn settings() -> BTreeMap<String, String> {
+    let sys = Path::new(SYS);
+    let mut all = BTreeMap::new();
+    for name in cards(sys) {
+        all.extend(in_files(sys, Path::new(PROC_IRQ), &name));
         for (setting, value) in coalescing(&name).unwrap_or_default() {
-            all.push((format!("{name}.{setting}"), value.to_string()));
+            all.insert(format!("{name}.{setting}"), value.to_string());
         }
     }
     all
 }
 
-/// The interrupt lines of a device by their name, and the CPUs that each may go to. A virtio device has
-/// those of the bus's device above it.
-fn interrupts(interface: &Path) -> Vec<(String, String)> {
+/// The interfaces that have a device.
+fn cards(sys: &Path) -> Vec<String> {
+    let interfaces = sys.join("class/net");
+    let mut names = entries(&interfaces);
+    names.retain(|name| interfaces.join(name).join("device").exists());
+    names.truncate(MAX_INTERFACES);
+    names
+}
+
+/// Those of one interface that are files below /sys and /proc/irq.
+fn in_files(sys: &Path, irq: &Path, name: &str) -> BTreeMap<String, String> {
+    let at = sys.join("class/net").join(name);
+    let mut all = BTreeMap::new();
+    for setting in OF_INTERFACE {
+        all.extend(read(&at.join(setting)).map(|value| (format!("{name}.{setting}"), value)));
+    }
+    for queue in entries(at.join("queues")).into_iter().take(MAX_LINES) {
+        let value = read(&at.join("queues").join(&queue).join("rps_cpus"));
+        all.extend(value.map(|value| (format!("{name}.{queue}.rps_cpus"), value)));
+    }
+    for number in lines_of(&at) {
+        let Some(line) = read(&sys.join("kernel/irq").join(&number).join("actions")) else {
+            continue;
+        };
+        let Some(cpus) = read(&irq.join(&number).join("smp_affinity_list")) else {
+            continue;
+        };
+        // Some drivers give all lines of a device one name.
+        all.entry(format!("{name}.{line}.smp_affinity_list"))
+            .and_modify(|known: &mut String| *known += &format!(" {cpus}"))
+            .or_insert(cpus);
+    }
+    all
+}
+
+/// The numbers of a device's interrupt lines. A virtio device has those of the bus's device above it.
+fn lines_of(interface: &Path) -> Vec<String> {
     let device = interface.join("device");
     let above = [device.join("msi_irqs"), device.join("../msi_irqs")];
-    let numbers = above.iter().map(entries).find(|all| !all.is_empty());
-    let lines = numbers.unwrap_or_default().into_iter().take(MAX_LINES);
-    let lines = lines.filter_map(|number| {
-        let actions = read(&PathBuf::from(format!("/sys/kernel/irq/{number}/actions")))?;
-        let affinity = read(&PathBuf::from(format!(
-            "/proc/irq/{number}/smp_affinity_list"
-        )))?;
-        (!actions.is_empty()).then_some((actions, affinity))
-    });
-    lines.collect()
+    let mut numbers = above
+        .iter()
+        .map(entries)
+        .find(|all| !all.is_empty())
+        .unwrap_or_default();
+    numbers.truncate(MAX_LINES);
+    numbers
 }
 
 /// Names in a directory, in order.
@@ -122,13 +146,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_setting_has_a_name_and_one_line() {
-        for (name, value) in settings() {
-            assert!(
-                name.contains('.') && !value.contains('\n'),
-                "{name} {value}"
+    fn settings_of_a_card_are_told_each_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        file("sys/class/net/lo/threaded", "0\n");
+        file("sys/class/net/eth9/threaded", "1\n");
+        file("sys/class/net/eth9/queues/rx-0/rps_cpus", "f\n");
+        for (number, line, cpus) in [
+            ("41", "eth9-rx", "2"),
+            ("42", "eth9-tx", "0-3"),
+            ("43", "eth9-rx", "3"),
+        ] {
+            file(
+                &format!("sys/class/net/eth9/device/msi_irqs/{number}"),
+                "msix\n",
+            );
+            file(
+                &format!("sys/kernel/irq/{number}/actions"),
+                &format!("{line}\n"),
+            );
+            file(
+                &format!("irq/{number}/smp_affinity_list"),
+                &format!("{cpus}\n"),
             );
         }
+        let sys = dir.path().join("sys");
+        assert_eq!(cards(&sys), ["eth9"]);
+        let told = in_files(&sys, &dir.path().join("irq"), "eth9");
+        let expected = [
+            ("eth9.eth9-rx.smp_affinity_list", "2 3"),
+            ("eth9.eth9-tx.smp_affinity_list", "0-3"),
+            ("eth9.rx-0.rps_cpus", "f"),
+            ("eth9.threaded", "1"),
+        ];
+        let told: Vec<_> = told.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert_eq!(told, expected);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Source `settings`: the sysctls that matter to TCP, of a namespace and of the host, and what its interfaces are set to.
+//! Source `settings`: the sysctls that matter to TCP, of a namespace and of the host, and the settings of
+//! the host's interfaces.
 
 use std::collections::HashMap;
 use std::fs;

@@ -80,6 +80,8 @@ struct Behind {
     at: Endpoint,
     exchanges: Exchanges,
     answers: Percentiles,
+    /// What the process waited for all that it asked, as if one after the other; ns.
+    awaited_ns: u64,
 }
 
 impl Behind {
@@ -88,18 +90,23 @@ impl Behind {
             let mut told = e.slowest.iter();
             e.role() == Account::Client && told.any(|(_, x)| x.pid == Some(pid))
         };
-        let all = slow.story.exchanges().into_iter().filter(asks);
-        let exchanges = all.max_by_key(|e| exchanged_ns(&e.all))?;
+        let all: Vec<Exchanges> = slow.story.exchanges().into_iter().filter(asks).collect();
+        let took_ns = |e: &Exchanges| exchanged_ns(&e.all);
+        let awaited_ns = all.iter().map(took_ns).sum();
+        let exchanges = all.into_iter().max_by_key(took_ns)?;
         Some(Behind {
             at: exchanges.service.2,
             answers: exchanges.response()?,
             exchanges,
+            awaited_ns,
         })
     }
 
-    /// Hardly any of its answers takes half as long as a slow request does: the rest is the process's own.
-    fn is_innocent(&self, each_ns: u64) -> bool {
-        self.answers.p99_s * 2e9 < each_ns as f64
+    /// Most of the time of the requests is the process's own, however many it asked others for each; and
+    /// hardly any of their answers takes half as long as a slow one does.
+    fn is_innocent(&self, slow: &SlowService) -> bool {
+        self.awaited_ns.saturating_mul(2) < exchanged_ns(&slow.exchanges.all)
+            && self.answers.p99_s * 2e9 < slow.each_ns() as f64
     }
 
     /// Half of its answers take nearly as long as a slow request does.
@@ -258,6 +265,7 @@ impl Told<'_> {
             .scope
             .pid
             .map_or_else(String::new, |pid| format!(" (pid {pid})"));
+        let does = format!("See what {comm}{pid} does in that time: TCP has no part in it.");
         match self.doing() {
             Some(What::Awaited(at)) => format!("Look at {at}: {comm} waits for its answer."),
             Some(What::Runqueue) => format!("Give {comm} more CPU."),
@@ -273,21 +281,27 @@ impl Told<'_> {
                     "See what keeps {comm}{pid} from its sockets: what came waits in the kernel."
                 )
             }
-            _ => match &self.behind {
-                // A limit of connections or workers, as haproxy's maxconn.
-                Some(behind) if behind.is_innocent(self.slow.each_ns()) => format!(
-                    "See what requests queue for in {comm}: {} answers it within {}.",
-                    behind.at,
-                    duration((behind.answers.p99_s * 1e9) as u64)
-                ),
-                Some(behind) if behind.takes_it(self.slow.each_ns()) => format!(
-                    "Look at {}: it takes {} to answer {comm}.",
-                    behind.at,
-                    duration((behind.answers.p50_s * 1e9) as u64)
-                ),
-                _ => format!("See what {comm}{pid} does in that time: TCP has no part in it."),
-            },
+            Some(What::OnCpu | What::Briefly | What::Disk(_)) => does,
+            // What an event loop does for a request cannot be told, but what it asks of others is seen.
+            Some(What::Untold) | None => self.by_those_behind().unwrap_or(does),
         }
+    }
+
+    /// By how fast the service behind it answers: requests queue in the process, for a connection or a worker
+    /// (haproxy's maxconn), or wait for that service.
+    fn by_those_behind(&self) -> Option<String> {
+        let behind = self.behind.as_ref()?;
+        let (comm, at) = (application(&self.scope), behind.at);
+        let within = |s: f64| duration((s * 1e9) as u64);
+        if behind.is_innocent(self.slow) {
+            let p99 = within(behind.answers.p99_s);
+            return Some(format!(
+                "See what requests queue for in {comm}: {at} answers it within {p99}."
+            ));
+        }
+        let p50 = within(behind.answers.p50_s);
+        let waits = behind.takes_it(self.slow.each_ns());
+        waits.then(|| format!("Look at {at}: it takes {p50} to answer {comm}."))
     }
 
     /// What most of the time went with.

@@ -325,7 +325,8 @@ fn ghost(story: &Story, conn: &Conn, late_acks: u64) -> Option<Ghost> {
 }
 
 /// The namespace's ListenDrops against the listener's own count, when no other listener drops. A
-/// last ACK that finds the accept queue full counts once more at the listener, and one that waits for data there alone.
+/// last ACK that finds the accept queue full counts once more at the listener, and one that
+/// TCP_DEFER_ACCEPT ignores there alone.
 fn drops_check(here: ListenerPlace) -> Option<Check> {
     let all = here.rise(counter::LISTEN_DROPS).by;
     let late = here.late_acks_dropped("TCP_LISTEN_OVERFLOW");

@@ -259,7 +259,8 @@ fn without_requests_it_cannot_be_told() {
 }
 
 /// A proxy in an event loop, and the service behind it.
-fn proxy(behind_ms: f64) -> Fixture {
+fn proxy(behind: (u64, f64)) -> Fixture {
+    let (times, behind_ms) = behind;
     let mut f = asked(Asked {
         slept_in: None,
         ..steady()
@@ -267,7 +268,7 @@ fn proxy(behind_ms: f64) -> Fixture {
     let mut behind = Fixture::new();
     behind.ask(Asked {
         here: [false, true],
-        usual: (29, behind_ms),
+        usual: (times - 1, behind_ms),
         slow: (1, behind_ms),
         ..Asked::default()
     });
@@ -299,8 +300,8 @@ fn proxy(behind_ms: f64) -> Fixture {
 
 #[test]
 fn a_proxy_that_keeps_requests_is_told_from_one_whose_backend_does() {
-    let told = |behind_ms| {
-        let explanation = about(&proxy(behind_ms), 5_000);
+    let told = |times, behind_ms| {
+        let explanation = about(&proxy((times, behind_ms)), 5_000);
         let f = explanation.findings.iter().find(|f| f.cause == ID);
         let f = f.expect("a finding").clone();
         let step = f.evidence.iter().find(|s| {
@@ -310,17 +311,20 @@ fn a_proxy_that_keeps_requests_is_told_from_one_whose_backend_does() {
         assert!(step.is_some(), "{:?}", f.evidence);
         f.fix
     };
-    let kept = told(100.0);
+    let kept = told(30, 100.0);
     assert!(
         kept.contains("10.79.0.9:9000 answers it within 10"),
         "{kept}"
     );
-    let awaited = told(1_900.0);
+    let awaited = told(30, 1_900.0);
     assert!(
         awaited.starts_with("Look at 10.79.0.9:9000: it takes 1."),
         "{awaited}"
     );
     // Neither: half of the time is the proxy's.
-    let both = told(1_100.0);
+    let both = told(30, 1_100.0);
     assert!(both.contains("TCP has no part in it"), "{both}");
+    // Fast answers, but twenty of them for each request.
+    let many = told(600, 95.0);
+    assert!(many.contains("TCP has no part in it"), "{many}");
 }
