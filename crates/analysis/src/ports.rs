@@ -88,7 +88,7 @@ impl Ports {
 
     fn add(&mut self, at: RowRef, row: &PortUse) {
         // Told for the TIME_WAITs of a server here alone: its client's ports are not of this range.
-        if row.ports_used == 0 {
+        if row.ports_used == 0 && row.server_time_wait > Some(0) {
             return;
         }
         let to = Endpoint::new(row.remote_addr, row.remote_port);
