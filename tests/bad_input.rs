@@ -91,7 +91,7 @@ fn a_model_is_run_recorded_and_explained() {
         "{}",
         stdout(&output)
     );
-    let output = run(&["explain", arg(&path), "--fail-on-finding"]);
+    let output = run(&["explain", "--full", arg(&path), "--fail-on-finding"]);
     assert_eq!(output.status.code(), Some(10), "{}", stderr(&output));
     let text = stdout(&output);
     assert!(text.contains("time-wait-collision (C01)"), "{text}");

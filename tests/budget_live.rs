@@ -92,7 +92,7 @@ fn what_costs_too_much_is_switched_off_in_order() {
         assert!(!times.is_empty(), "{shed:?}");
         assert!(times.iter().all(|t| *t < late(shed)), "{shed:?}");
     }
-    let told = stdout(&run(&["explain", arg(done.path())]));
+    let told = stdout(&run(&["explain", "--full", arg(done.path())]));
     let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
     let cannot = told.split("CANNOT TELL").nth(1).expect("it can tell all");
     for source in ["profile", "threads"] {

@@ -214,7 +214,7 @@ fn a_stopped_recorder_reports_what_it_missed_and_the_rest_is_right() {
     );
     let ends = |e: &&Event| e.local_port == port && e.old_state == Some(TcpState::LastAck);
     assert_eq!(events.iter().filter(ends).count(), 50, "the rest is right");
-    let explained = run(&["explain", arg(&path)]);
+    let explained = run(&["explain", "--full", arg(&path)]);
     assert!(explained.status.success());
     let text = String::from_utf8_lossy(&explained.stdout);
     assert!(text.contains("HEALTH") && text.contains("lost"), "{text}");
@@ -380,7 +380,7 @@ fn what_plain_record_leaves_out_cannot_be_told_and_explain_says_how_to_record_it
         assert_eq!(answer["record"][0], part, "{answer}");
     }
     assert_eq!(answer("connection-refused")["answer"], "ruled-out");
-    let text = run(&["explain", arg(&path)]);
+    let text = run(&["explain", "--full", arg(&path)]);
     let text = String::from_utf8_lossy(&text.stdout).replace("\n    ", " ");
     assert!(text.contains("record --with threads"), "{text}");
 }

@@ -33,7 +33,7 @@ fn the_report_of_a_model_is_one_file_that_asks_for_nothing() {
     let html = fs::read_to_string(&file).unwrap();
     assert!(html.contains("<title>tcpwhy: mesh-1 (computed)</title>"));
     // What `explain` says is in it for those who run no scripts.
-    let explained = stdout(&run(&["explain", arg(&recording)]));
+    let explained = stdout(&run(&["explain", "--full", arg(&recording)]));
     let first = explained.lines().next().unwrap();
     assert!(html.contains(first), "{first}");
     for outside in ["src=\"http", "href=\"http", "url(http", "@import"] {

@@ -196,7 +196,7 @@ fn what_was_cut_short_says_so() {
     let json = run(&["explain", arg(&path), "--json"]);
     let summary = crate::common::json_lines(&json).pop().unwrap();
     assert_eq!(summary["complete"], false);
-    let output = run(&["explain", arg(&path)]);
+    let output = run(&["explain", "--full", arg(&path)]);
     assert!(output.status.success(), "{}", stderr(&output));
     let text = crate::common::stdout(&output);
     assert!(

@@ -83,7 +83,9 @@ pub(crate) fn repair_path(netns: &Netns, from: Addr, to: Addr) -> Advice {
     ))
     .by(command_in(netns, &format!("mtr -T -r -c 1000 {to}")))
     .at("every device on the path: error counters of its ports (ethtool -S on hosts)")
-    .risk("None: it only looks. 1,000 probes take some minutes.")
+    .risk(
+        "None of the probes (1,000 take some minutes); a link taken out of service moves its traffic to others.",
+    )
     .change(Change::RepairPath {
         from: from.to_string(),
         to: to.to_string(),

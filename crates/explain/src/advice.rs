@@ -63,6 +63,11 @@ impl Advice {
         self.expected = effect.into();
         self
     }
+    /// Whether its command only shows where to do it: what a command changes can be taken back, and this
+    /// says how.
+    pub fn only_looks(&self) -> bool {
+        self.undo.is_none()
+    }
     /// As a program can apply it.
     pub fn change(mut self, change: Change) -> Advice {
         self.change = Some(change);

@@ -8,6 +8,7 @@ use crate::actions::former_sysctl;
 use crate::advice::{Advice, Change};
 use crate::cause::Cause;
 use crate::finding::{Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
+use crate::layer::Layer;
 use crate::lost::Lost;
 use crate::moment::Since;
 use crate::place::Place;
@@ -25,6 +26,7 @@ impl<'a> Case<'a> {
         let finding = Finding {
             cause: cause.id,
             number: cause.number.into(),
+            layer: cause.layer,
             title: String::new(),
             fix: String::new(),
             scope,
@@ -57,6 +59,12 @@ impl<'a> Case<'a> {
     /// At a place about which its rivals are asked.
     pub(crate) fn placed(mut self, place: Place) -> Self {
         self.finding.place = Some(place);
+        self
+    }
+
+    /// Whose trouble it is here, where that is not what the cause says of itself.
+    pub fn layer(mut self, layer: Layer) -> Self {
+        self.finding.layer = layer;
         self
     }
 

@@ -7,6 +7,7 @@ use crate::asked::No;
 use crate::correlated_counters::Symptom;
 use crate::finding::Finding;
 use crate::id::Id;
+use crate::layer::Layer;
 
 /// A class of reasons for which TCP is slow or fails.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +20,8 @@ pub struct Cause {
     pub title: &'static str,
     /// Its page of the book, Markdown without the heading.
     pub page: &'static str,
+    /// Whose trouble it is, where a case does not say otherwise.
+    pub layer: Layer,
     /// Where it shows.
     pub ground: Ground,
     /// What must have been recorded: of each of these lists one source at least.
@@ -45,6 +48,7 @@ impl Cause {
             number: "",
             title,
             page: "",
+            layer: Layer::ThisHost,
             ground: Ground::Host,
             needs: &[],
             seen_from: "",

@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::advice::Advice;
 use crate::episodes::Episode;
 use crate::id::Id;
+use crate::layer::Layer;
 use crate::lost::Lost;
 use crate::moment::Since;
 use crate::place::Place;
@@ -29,6 +30,8 @@ pub struct Finding {
     pub cause: Id,
     /// Its number in the book.
     pub number: Cow<'static, str>,
+    /// Whose trouble it is.
+    pub layer: Layer,
     /// One sentence: what is wrong.
     pub title: String,
     /// One sentence: what to do.

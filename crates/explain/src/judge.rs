@@ -64,7 +64,8 @@ pub(crate) fn judge(story: &Story, causes: &[Cause], inquiry: &Inquiry) -> Judge
 }
 
 impl Judged {
-    /// Takes what was found in a part of the time: what holds in the whole as well holds there the most.
+    /// Takes what was found in a part of the time: what holds in the whole as well holds there the most, and
+    /// the part dates it if it holds half of what the whole cost.
     pub(crate) fn take(&mut self, part: Judged, episode: Episode) {
         for mut finding in part.findings {
             finding.episodes = vec![episode];
@@ -79,6 +80,10 @@ impl Judged {
             };
             let mut episodes = std::mem::take(&mut known.episodes);
             // One that holds in the whole as well tells more than its part.
+            let dates = weight(&finding) >= weight(known) / 2 && !goes_on(known, episode);
+            if episodes.is_empty() && !dates {
+                continue;
+            }
             if !episodes.is_empty() && weight(&finding) > weight(known) {
                 *known = finding;
             }
@@ -95,6 +100,13 @@ fn tells(known: &Finding, other: &Finding) -> bool {
     let of: AHashSet<End> = other.lost_s.ends().collect();
     let told = of.intersection(&ends).count();
     told > 0 && told * 2 >= of.len()
+}
+
+/// Whether the episode is the rest of what began shortly before it.
+fn goes_on(known: &Finding, episode: Episode) -> bool {
+    let since = known.since.as_ref().map(|since| since.after_start_s);
+    let lasts = episode.to_s - episode.from_s;
+    since.is_some_and(|since| since < episode.from_s && since > episode.from_s - lasts)
 }
 
 /// Whether two findings are of the same cause at the same place.

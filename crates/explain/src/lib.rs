@@ -24,6 +24,7 @@ mod finding;
 mod id;
 mod inquiry;
 mod judge;
+mod layer;
 mod line;
 mod lost;
 mod matters;
@@ -62,6 +63,7 @@ pub use finding::{
     Step,
 };
 pub use id::Id;
+pub use layer::Layer;
 pub use line::Line;
 pub use lost::Lost;
 pub use moment::{Began, Since};

@@ -13,6 +13,7 @@ pub(crate) use crate::checks::{at_least, same_count};
 pub(crate) use crate::correlated_counters::Symptom;
 pub(crate) use crate::finding::{Check, Finding, Impact, Latency, Level, Role, Scope, Step};
 pub(crate) use crate::id::Id;
+pub(crate) use crate::layer::Layer;
 pub(crate) use crate::lost::Lost;
 pub(crate) use crate::place::Place;
 pub(crate) use crate::places::listener::SHOWN_ROWS;

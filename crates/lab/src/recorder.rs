@@ -98,9 +98,15 @@ pub(crate) fn diagnose(tcpwhy: &Path, recording: &Path, stop: &Stop) -> Result<D
     Ok(diagnosis)
 }
 
-/// Asks tcpwhy for the reasons, as it tells them to a person.
+/// Asks tcpwhy for the reasons, as it tells them to a person; without how to read more of a recording that
+/// will be gone.
 pub(crate) fn explanation(tcpwhy: &Path, recording: &Path, stop: &Stop) -> Result<String, Error> {
-    Ok(explain(tcpwhy, recording, &[], stop)?.join("\n"))
+    let mut lines = explain(tcpwhy, recording, &[], stop)?;
+    let more = lines
+        .iter()
+        .rposition(|l| l.starts_with("Everything behind it"));
+    lines.truncate(more.unwrap_or(lines.len()));
+    Ok(lines.join("\n"))
 }
 
 fn explain(

@@ -171,7 +171,7 @@ impl Room {
             .env("PATH", &self.path)
             .env("TZ", "UTC")
             .env("NO_COLOR", "1")
-            .env("LC_ALL", "C")
+            .env("LC_ALL", "C.UTF-8")
             .stdin(Stdio::null())
             .output()
             .context("running sh")?;

@@ -1,7 +1,7 @@
 //! Records the live host until its time is up, its command ends, or someone presses Ctrl-C.
 
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -182,12 +182,13 @@ fn wait(
     stop: &AtomicBool,
 ) -> Result<()> {
     let began = Instant::now();
+    let mut ended_itself;
     let bar = progress(time);
     loop {
         if !bar.is_hidden() {
             bar.set_position(began.elapsed().as_millis() as u64);
         }
-        let ended = match &mut child {
+        ended_itself = match &mut child {
             Some(child) => child
                 .try_wait()
                 .context("waiting for the command")?
@@ -195,7 +196,7 @@ fn wait(
             None => false,
         };
         let time_is_up = time.is_some_and(|time| began.elapsed() >= time);
-        if ended || time_is_up || stop.load(Ordering::Relaxed) || session.failed() {
+        if ended_itself || time_is_up || stop.load(Ordering::Relaxed) || session.failed() {
             break;
         }
         match session.tick() {
@@ -207,15 +208,24 @@ fn wait(
     }
     bar.finish_and_clear();
     if let Some(mut child) = child {
-        end(&mut child)?;
+        let took = began.elapsed();
+        let status = end(&mut child)?;
+        let how = match ended_itself {
+            true => format!("ended after {took:.2?}: {status}"),
+            false => format!("was ended by tcpwhy after {took:.2?}"),
+        };
+        cli::say(&format!("tcpwhy: the command {how}"));
     }
     Ok(())
 }
 
 /// Ends the command we started, by pid, if it still runs.
-fn end(child: &mut Child) -> Result<()> {
+fn end(child: &mut Child) -> Result<ExitStatus> {
     let since = Instant::now();
-    while child.try_wait()?.is_none() {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
         let signal = if since.elapsed() < GRACE {
             Signal::TERM
         } else {
@@ -227,7 +237,6 @@ fn end(child: &mut Child) -> Result<()> {
         }
         sleep(LOOK_EVERY);
     }
-    Ok(())
 }
 
 /// A line above the bar, if there is one.

@@ -4,6 +4,8 @@ mod duration;
 mod explainer;
 mod filters;
 mod live;
+mod looks;
+mod pager;
 mod sibling;
 mod surroundings;
 mod terminal;
@@ -24,6 +26,16 @@ use sibling::SiblingArgs;
     after_help = "Exit codes: 0 done, 1 error, 2 wrong usage, 10 findings with --fail-on-finding."
 )]
 struct Cli {
+    /// When to use colour
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t,
+        hide_default_value = true
+    )]
+    color: looks::Colour,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -64,7 +76,10 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    cli::main("tcpwhy", |cli: Cli, out| run(cli.verb, out))
+    cli::main("tcpwhy", |cli: Cli, out| {
+        looks::wish(cli.color);
+        run(cli.verb, out)
+    })
 }
 
 fn run(verb: Verb, mut out: &mut dyn Write) -> Result<ExitCode> {

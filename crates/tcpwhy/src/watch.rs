@@ -1,7 +1,7 @@
 //! Shows a view: of a finished recording, or of the live host until its time is up, it has shown
 //! as many reports as were asked for, or someone presses Ctrl-C.
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -11,12 +11,11 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use observe::{Options, Part, Session};
 use recording::{Feed, Manifest, Next, Recording, Rows, Segment, monotonic_ns};
-use rustix::termios::tcgetwinsize;
 use view::{How, Reader, Screen, View};
 
 use crate::filters::{self, FilterArgs};
 use crate::live::{ready_target, say_ready};
-use crate::surroundings;
+use crate::{looks, surroundings};
 
 /// Options of every view.
 #[derive(Args, Debug)]
@@ -213,13 +212,10 @@ fn options(need: &Need, args: &WatchArgs, filter: &observe::Filter) -> Result<Op
 }
 
 fn how(args: &WatchArgs, manifest: &Manifest, filter: observe::Filter) -> How {
-    let terminal = io::stdout().is_terminal();
-    let width = tcgetwinsize(io::stdout())
-        .ok()
-        .map(|w| usize::from(w.ws_col));
     How {
         json: args.json,
-        width: width.filter(|w| terminal && *w > 0),
+        width: looks::terminal_columns(),
+        ascii: looks::ascii(),
         filter,
         zone: view::local_zone(),
         ..How::of(manifest)

@@ -3,6 +3,7 @@
 //! Nothing is judged here: the words and numbers of findings come from `explain`; views show what
 //! the tables say.
 
+mod ascii;
 pub mod book;
 mod columns;
 pub mod compare;

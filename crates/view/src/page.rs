@@ -1,60 +1,96 @@
-//! A page being written: paragraphs with hanging indents, escaped, folded and painted.
+//! A page being written: paragraphs with hanging indents, escaped and folded; painted at its end.
 
 use unicode_width::UnicodeWidthStr;
 
+use crate::ascii::plain;
 use crate::escape::escape;
 use crate::style::{Look, Style};
 use crate::wrap::wrap;
 
-/// The text so far.
+/// One line: what stands before the text, and the text.
+struct Row {
+    label: String,
+    look: Look,
+    text: String,
+}
+
+/// The lines so far.
 pub(crate) struct Page<'a> {
     style: &'a Style,
-    text: String,
-    /// The look of each line.
-    looks: Vec<Look>,
+    rows: Vec<Row>,
 }
 
 impl<'a> Page<'a> {
     pub(crate) fn new(style: &'a Style) -> Page<'a> {
         Page {
             style,
-            text: String::new(),
-            looks: Vec::new(),
+            rows: Vec::new(),
         }
     }
 
-    pub(crate) fn style(&self) -> &Style {
+    pub(crate) fn style(&self) -> &'a Style {
         self.style
     }
 
-    pub(crate) fn end(self) -> String {
-        self.text
+    /// How many lines there are.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
     }
 
-    /// The text line by line, for those who paint it themselves: print it without colour.
+    /// The text, painted; each line ends with a newline.
+    pub(crate) fn end(self) -> String {
+        let mut text = String::new();
+        for row in self.rows {
+            text.push_str(&row.label);
+            text.push_str(&self.style.paint(row.look, &row.text));
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The text line by line, for those who paint it themselves.
     pub(crate) fn lines(self) -> Vec<(Look, String)> {
-        let lines = self.text.lines().map(String::from);
-        self.looks.into_iter().zip(lines).collect()
+        let rows = self.rows.into_iter();
+        rows.map(|row| (row.look, row.label + &row.text)).collect()
+    }
+
+    /// What another page holds, below this.
+    pub(crate) fn append(&mut self, other: Page) {
+        self.rows.extend(other.rows);
     }
 
     pub(crate) fn blank(&mut self) {
-        self.text.push('\n');
-        self.looks.push(Look::Plain);
+        self.rows.push(Row {
+            label: String::new(),
+            look: Look::Plain,
+            text: String::new(),
+        });
     }
 
     /// A paragraph; `label` stands before its first line, the others are indented as deep.
     pub(crate) fn paragraph(&mut self, label: &str, look: Look, text: &str) {
+        self.paragraph_within(label, look, text, usize::MAX);
+    }
+
+    /// The same in so many lines at most; the last ends with … where more was to say.
+    pub(crate) fn paragraph_within(&mut self, label: &str, look: Look, text: &str, most: usize) {
+        let (label, text) = (plain(label, self.style.ascii), escape(text));
+        let text = plain(&text, self.style.ascii);
         let indent = label.width();
         let columns = self.style.columns().saturating_sub(indent);
-        let lines = wrap(&escape(text), columns, columns);
-        for (i, line) in lines.iter().enumerate() {
-            match i {
-                0 => self.text.push_str(label),
-                _ => self.text.push_str(&" ".repeat(indent)),
+        let mut lines = wrap(&text, columns, columns);
+        if lines.len() > most {
+            lines.truncate(most);
+            if let Some(last) = lines.last_mut() {
+                cut(last, columns, &plain(" …", self.style.ascii));
             }
-            self.text.push_str(&self.style.paint(look, line));
-            self.text.push('\n');
-            self.looks.push(look);
+        }
+        for (i, text) in lines.into_iter().enumerate() {
+            let label = match i {
+                0 => label.to_string(),
+                _ => " ".repeat(indent),
+            };
+            self.rows.push(Row { label, look, text });
         }
     }
 
@@ -66,6 +102,56 @@ impl<'a> Page<'a> {
 
     /// A short label in a column of its own, then a paragraph.
     pub(crate) fn item(&mut self, label: &str, look: Look, text: &str) {
-        self.paragraph(&format!("  {label:<11} "), look, text);
+        self.item_within(label, look, text, usize::MAX);
+    }
+
+    /// The same in so many lines at most.
+    pub(crate) fn item_within(&mut self, label: &str, look: Look, text: &str, most: usize) {
+        self.paragraph_within(&format!("  {label:<11} "), look, text, most);
+    }
+}
+
+/// Ends a line that would go on with `mark`: between words where it can, so that no number is cut in two.
+fn cut(line: &mut String, columns: usize, mark: &str) {
+    while line.width() + mark.width() > columns && !line.is_empty() {
+        match line.rfind(' ') {
+            Some(at) => line.truncate(at),
+            None => drop(line.pop()),
+        }
+    }
+    let kept = line.trim_end_matches([',', ';', ':', ' ', '(']).len();
+    line.truncate(kept);
+    line.push_str(mark);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn within(text: &str, width: usize, most: usize) -> String {
+        let style = Style {
+            width,
+            ..Style::default()
+        };
+        let mut page = Page::new(&style);
+        page.paragraph_within("  ", Look::Plain, text, most);
+        page.end()
+    }
+
+    #[test]
+    fn what_does_not_fit_ends_between_words() {
+        let text = "one two three four five six seven eight nine ten eleven, twelve thirteen";
+        assert_eq!(
+            within(text, 40, 1),
+            "  one two three four five six seven …\n"
+        );
+        assert_eq!(within("one two", 40, 1), "  one two\n");
+        let long = "x".repeat(200);
+        assert!(within(&long, 40, 2).lines().all(|line| line.width() <= 40));
+        let list = "a, b, c, d, e, f, g, h, i, j, k, l, m, n, o";
+        assert_eq!(
+            within(list, 40, 1),
+            "  a, b, c, d, e, f, g, h, i, j, k, l …\n"
+        );
     }
 }

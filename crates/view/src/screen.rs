@@ -9,6 +9,7 @@ use recording::{Filter, Manifest};
 use serde::Serialize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::ascii::plain;
 use crate::columns::{Column, Head, Line, Object};
 use crate::escape::escape;
 
@@ -22,6 +23,8 @@ pub struct How {
     pub json: bool,
     /// Columns of the terminal; `None` in a pipe, where lines are as long as they are.
     pub width: Option<usize>,
+    /// ASCII only in text, for terminals that have no other letters.
+    pub ascii: bool,
     /// Which rows are shown.
     pub filter: Filter,
     /// CLOCK_REALTIME minus CLOCK_MONOTONIC, ns.
@@ -39,6 +42,7 @@ impl How {
         How {
             json: false,
             width: None,
+            ascii: false,
             filter: Filter::default(),
             clock_offset_ns: manifest.clock_offset_ns,
             zone: TimeZone::UTC,
@@ -189,10 +193,10 @@ impl<'a> Screen<'a> {
         if self.is_full() {
             return Ok(());
         }
-        let line = line.trim_end();
+        let line = plain(line.trim_end(), self.how.ascii);
         let shown = match self.how.width {
-            Some(width) => cut(line, width),
-            None => line,
+            Some(width) => cut(&line, width),
+            None => &line,
         };
         self.since_header = self.since_header.map(|n| n + 1);
         self.out.write_all(shown.as_bytes())?;

@@ -9,6 +9,8 @@ pub struct Style {
     pub width: usize,
     /// Colours and bold.
     pub colour: bool,
+    /// ASCII only, for terminals that have no other letters.
+    pub ascii: bool,
     /// Print the rows that each step of the evidence rests on.
     pub rows: bool,
 }
@@ -19,6 +21,7 @@ impl Default for Style {
         Style {
             width: 100,
             colour: false,
+            ascii: false,
             rows: true,
         }
     }

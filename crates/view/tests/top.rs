@@ -394,7 +394,7 @@ fn a_finding_opens_as_its_case() {
     let begins: String = title.chars().take(40).collect();
     assert!(line(&text, "high").contains(&begins), "{text}");
     let case = desk.press(&[Key::Enter]);
-    assert!(case.contains("EVIDENCE"), "{case}");
+    assert!(case.contains("WHAT TO DO"), "{case}");
     let end = desk.press(&[Key::End]);
     assert!(end.contains("HOW TO CHECK"), "{end}");
 }

@@ -17,6 +17,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C04",
     title: "the accept queue is full",
     page: include_str!("accept_queue_overflow.md"),
+    layer: Layer::Application,
     ground: Ground::Listeners,
     needs: &[
         &[SourceName::Sockets],
@@ -195,11 +196,11 @@ impl<'a> Overflow<'a> {
         let one = |says: String| [says.clone(), says];
         match (culprit(scope).map(|p| p.state), self.sustained(scope)) {
             (Some(ProcessState::WasStopped), _) => {
-                one(format!("Find out what stopped {who} (SIGSTOP)."))
+                one(format!("Find out who sent SIGSTOP to {who}."))
             }
-            (Some(ProcessState::Stopped), _) => one(format!(
-                "Let {who} run again (kill -CONT), and find out what stopped it."
-            )),
+            (Some(ProcessState::Stopped), _) => {
+                one(format!("Resume {who}, and find out who sent SIGSTOP."))
+            }
             (_, true) => [
                 format!("Make {who} call accept() sooner; a larger backlog only absorbs bursts."),
                 format!("Make {who} call accept() sooner."),
@@ -332,7 +333,7 @@ impl<'a> Overflow<'a> {
         let mut impact = self.times.impact(self.dropped, self.here.accepted());
         if let Some((from, to)) = self.here.longest_pause() {
             let pause = duration(to - from);
-            impact.says += &format!(" For {pause} it took no new connection at all.");
+            impact.says = format!("Outage: it accepted nothing for {pause}. {}", impact.says);
         }
         impact
     }
@@ -368,8 +369,9 @@ impl<'a> Overflow<'a> {
         let (ghosts, rows) = self.here.ghosts();
         (ghosts > 0).then(|| {
             say!(
-                "{late_acks} of handshakes came to the full queue and were dropped: those clients \
-                 believe that they are connected, and retransmit their first request over and over.",
+                "{late_acks} of handshakes came to the full queue and were dropped, so that \
+                 these connections are half-open: the client's end is established, the server's is \
+                 not, and the first request is retransmitted.",
                 late_acks = Quantity::of(ghosts, "last ACK").rows(rows)
             )
         })

@@ -14,6 +14,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C20",
     title: "a deep buffer at the bottleneck stays full",
     page: include_str!("bufferbloat.md"),
+    layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
     seen_from: "a queue of 100 ms, three times the shortest round trip",

@@ -18,6 +18,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C10",
     title: "nothing listens there",
     page: include_str!("connection_refused.md"),
+    layer: Layer::Application,
     ground: Ground::Connections,
     needs: &[
         &[SourceName::States],
@@ -158,7 +159,12 @@ fn judge(place: &Refusals) -> Option<Finding> {
         Some(_) => (probes::title(place), probes::fix(place)),
         None => (title(place, &scope), fix(place)),
     };
+    let layer = match place.server() {
+        Some(_) => Layer::Application,
+        None => Layer::Peer,
+    };
     let case = Case::new(place.story, CAUSE, scope.clone())
+        .layer(layer)
         .placed(place.place())
         .title(title)
         .fix(fix)

@@ -10,6 +10,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C33",
     title: "the table of tracked connections is full",
     page: include_str!("conntrack_full.md"),
+    layer: Layer::ThisHost,
     ground: Ground::Host,
     needs: &[
         &[SourceName::States],

@@ -18,6 +18,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C35",
     title: "the application waits for a CPU",
     page: include_str!("cpu_contention.md"),
+    layer: Layer::ThisHost,
     ground: Ground::Host,
     needs: &[&[SourceName::Threads]],
     seen_from: "a thread runnable 30 % of the time, 1 s in all, or 200 ms with its cgroup's quota spent",

@@ -18,6 +18,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C13",
     title: "resets that no socket sent",
     page: include_str!("injected_reset.md"),
+    layer: Layer::Network,
     ground: Ground::Connections,
     needs: &[
         &[SourceName::States],

@@ -13,6 +13,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C08",
     title: "a firewall of this host drops packets",
     page: include_str!("local_firewall_drop.md"),
+    layer: Layer::ThisHost,
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::Drops]],
     seen_from: "3 dropped SYNs; 20 packets of established connections, 0.1 %",

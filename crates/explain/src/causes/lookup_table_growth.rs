@@ -18,6 +18,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C34",
     title: "packets walk a lookup structure that has outgrown its size",
     page: include_str!("lookup_table_growth.md"),
+    layer: Layer::ThisHost,
     ground: Ground::Host,
     needs: &[
         &[SourceName::Profile],

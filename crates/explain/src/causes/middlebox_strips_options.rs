@@ -16,6 +16,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C07",
     title: "a box on the path strips TCP options",
     page: include_str!("middlebox_strips_options.md"),
+    layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::States], &[SourceName::Sockets]],
     seen_from: "a transfer that waits for its window 20 % of its busy time",

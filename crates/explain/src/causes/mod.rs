@@ -97,6 +97,9 @@ mod testing {
         "nft 'add",
         "tc qdisc add",
         "> /sys",
+        ">> /etc",
+        "ndd -set",
+        "ipadm set-prop",
         "kill ",
     ];
     /// What stops each call of a process that is too slow already.

@@ -15,6 +15,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C22",
     title: "Nagle's algorithm waits for a delayed ACK",
     page: include_str!("nagle_delayed_ack.md"),
+    layer: Layer::Application,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
     seen_from: "3 samples of a held segment, with round trips of 30 to 60 ms",
@@ -252,8 +253,8 @@ impl Sender<'_> {
         let mean = median_of(&self.held, |e| Some(usual_rtt(e)?.into()));
         let shortest = min_rtt_us(&self.held).unwrap_or(0);
         say!(
-            "Their round trips swing: shortest {min_rtt_us}, mean {rtt_us}, mean and deviation \
-             {delay_us}, which is the peer's delayed-ACK timer.",
+            "RTT min {min_rtt_us}, srtt {rtt_us}, srtt + rttvar {delay_us}, which is the peer's \
+             delayed-ACK timer.",
             min_rtt_us = Quantity::us(shortest).rows(sample_rows(&self.held)),
             rtt_us = Quantity::real_us(mean.unwrap_or(0.0)),
             delay_us = self.delay()

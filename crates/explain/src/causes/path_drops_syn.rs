@@ -11,6 +11,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C09",
     title: "the path drops SYNs",
     page: include_str!("path_drops_syn.md"),
+    layer: Layer::Network,
     ground: Ground::Connections,
     needs: &[
         &[SourceName::States],

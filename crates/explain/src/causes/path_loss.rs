@@ -17,6 +17,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C17",
     title: "the path loses packets at random",
     page: include_str!("path_loss.md"),
+    layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
     seen_from: "20 lost segments, 0.1 % of what is sent; of short connections 1 %",

@@ -14,6 +14,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C41",
     title: "the other host does not answer any more",
     page: include_str!("peer_gone.md"),
+    layer: Layer::Peer,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
     seen_from: "3 timeouts in a row with nothing acknowledged, 3 s of silence",

@@ -15,6 +15,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C30",
     title: "packets above the path MTU are dropped, and no ICMP error comes back",
     page: include_str!("pmtu_black_hole.md"),
+    layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
     seen_from: "2 timeouts beside packets that pass, 4 of a connection alone; of one that hung before, 1",

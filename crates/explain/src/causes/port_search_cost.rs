@@ -19,6 +19,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C03",
     title: "connect() or bind() searches for a free local port",
     page: include_str!("port_search_cost.md"),
+    layer: Layer::ThisHost,
     ground: Ground::Connections,
     needs: &[
         &[SourceName::States],

@@ -11,6 +11,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C02",
     title: "no local port is left",
     page: include_str!("ports_exhausted.md"),
+    layer: Layer::ThisHost,
     ground: Ground::Connections,
     needs: &[&[SourceName::States]],
     seen_from: "5 connects without a local port",

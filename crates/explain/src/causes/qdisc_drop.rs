@@ -13,6 +13,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C14",
     title: "a queueing discipline of this host drops packets",
     page: include_str!("qdisc_drop.md"),
+    layer: Layer::ThisHost,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Drops], &[SourceName::Sockets]],
     seen_from: "20 dropped packets, 0.3 % of what is sent",
@@ -264,7 +265,7 @@ fn judge(egress: &Egress) -> Option<Finding> {
         .placed(Place::ends(&egress.ends))
         .title([
             format!(
-                "The queueing discipline of {place} drops packets of this host: {dropped}, {share}."
+                "The local queueing discipline of {place} drops packets: {dropped}, {share} of them."
             ),
             format!("The queueing discipline of {place} dropped {dropped}."),
         ])

@@ -15,6 +15,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C12",
     title: "reset on purpose",
     page: include_str!("reset_by_application.md"),
+    layer: Layer::Application,
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::ResetsSent]],
     seen_from: "10 reset connections, 2 % of the listener's; 5 that a server elsewhere resets",

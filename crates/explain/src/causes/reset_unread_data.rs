@@ -11,6 +11,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C11",
     title: "closed with data unread",
     page: include_str!("reset_unread_data.md"),
+    layer: Layer::Application,
     ground: Ground::Listeners,
     needs: &[&[SourceName::States], &[SourceName::ResetsSent]],
     seen_from: "10 reset connections, 2 % of the listener's",

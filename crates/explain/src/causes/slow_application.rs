@@ -13,6 +13,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C50",
     title: "the application takes its time",
     page: include_str!("slow_application.md"),
+    layer: Layer::Application,
     ground: Ground::Answers,
     needs: &[&[SourceName::Requests]],
     seen_from: "1 % of the requests ten times as slow as half of them, by 200 ms; or half of the thinking \

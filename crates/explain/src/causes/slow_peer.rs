@@ -12,6 +12,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C51",
     title: "the peer takes its time",
     page: include_str!("slow_peer.md"),
+    layer: Layer::Peer,
     ground: Ground::Requests,
     needs: &[&[SourceName::Requests]],
     seen_from: "1 % of the requests ten times as slow as half of them, by 1 s",

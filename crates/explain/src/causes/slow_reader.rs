@@ -17,6 +17,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C23",
     title: "the receiving application reads too slowly",
     page: include_str!("slow_reader.md"),
+    layer: Layer::Application,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
     seen_from: "a transfer with 16 kB unread in 75 % of its samples, or half of its time for the window",
@@ -152,8 +153,8 @@ fn judge(reader: &Reader) -> Finding {
             format!("{who} reads {rate}; the senders wait."),
         ])
         .fix([
-            format!("Make {comm} read sooner: see what its threads do between reads."),
-            "Make the application read sooner: see what it does between reads.".into(),
+            format!("Make {comm} read faster: see what its threads do between reads."),
+            "Make the application read faster: see what it does between reads.".into(),
         ])
         .affects(
             Impact::of(slow.len() as u64, reader.all, "connections", held_up),
@@ -221,7 +222,9 @@ impl Reader<'_> {
                 format!("; their senders waited {share} of the time for the window")
             }
         };
-        format!("{slow} of {all} are held up, with {unread} unread in the median{waited}.")
+        format!(
+            "{slow} of {all} blocked by a closed receive window, {unread} unread in Recv-Q{waited}."
+        )
     }
 
     /// What senders waited for the window; of senders on other hosts, while data lay unread.

@@ -14,6 +14,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C16",
     title: "packets wait for the kernel's turn on a CPU",
     page: include_str!("softirq_starvation.md"),
+    layer: Layer::ThisHost,
     ground: Ground::Host,
     needs: &[&[SourceName::Threads]],
     seen_from: "ksoftirqd runnable 10 % of the time, 100 ms in all",

@@ -15,6 +15,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C06",
     title: "SYN cookies strip SACK and window scaling",
     page: include_str!("syn_cookie_options_lost.md"),
+    layer: Layer::Application,
     ground: Ground::Listeners,
     needs: &[&[SourceName::States], &[SourceName::Symbols]],
     seen_from: "a connection of at least 1 s, or with bulk, without SACK and window scaling",

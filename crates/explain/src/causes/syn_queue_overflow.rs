@@ -17,6 +17,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C05",
     title: "the SYN queue is full and cookies are off",
     page: include_str!("syn_queue_overflow.md"),
+    layer: Layer::ThisHost,
     ground: Ground::Listeners,
     needs: &[
         &[SourceName::Sockets],

@@ -11,6 +11,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C18",
     title: "the last segment of a message is lost, and a timer has to find out",
     page: include_str!("tail_loss.md"),
+    layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
     seen_from: "10 messages that waited for a timer, 0.1 % of them",
@@ -206,10 +207,10 @@ fn judge(path: &Path) -> Option<Finding> {
         .placed(Place::ends(&losses.suffering))
         .title([
             format!(
-                "Messages {name} wait {timer} for a timer when their last segment is lost: {times}."
+                "Tail loss {name}: {times} the last segment of a message was lost, and cost {timer}."
             ),
-            format!("Messages to {to} wait {timer} for a lost segment: {times}."),
-            format!("Messages to {to} wait for lost segments."),
+            format!("Tail loss to {to}: {times}, at {timer} each."),
+            format!("Tail loss to {to}."),
         ])
         .fix([
             format!(

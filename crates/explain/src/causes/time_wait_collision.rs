@@ -18,6 +18,7 @@ pub(crate) const CAUSE: Cause = Cause {
     number: "C01",
     title: "SYNs are refused by TIME_WAIT sockets",
     page: include_str!("time_wait_collision.md"),
+    layer: Layer::ThisHost,
     ground: Ground::Connections,
     needs: &[
         &[SourceName::States],
@@ -166,15 +167,11 @@ fn impact(case: &Collision) -> Impact {
     );
     if let Some((p50, p99)) = added {
         let time = |ms: f64| duration((ms * 1e6) as u64);
-        says += &format!(
-            ", and took {} longer in the median, {} at p99",
-            time(p50),
-            time(p99)
-        );
+        says += &format!(": connect time +{} p50, +{} p99", time(p50), time(p99));
     }
     let waiting = case.waiting();
     if waiting > 0 {
-        says += &format!("; {} were still waiting at the end", count(waiting));
+        says += &format!("; {} still pending at the end", count(waiting));
     }
     if case.clients.is_empty() {
         says += "; the clients are not on this host";

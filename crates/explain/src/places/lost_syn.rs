@@ -151,7 +151,12 @@ impl ConnectTimes {
         for ((_, conn), took) in story.all(&self.ids).zip(&self.delayed) {
             match conn.abandoned_after_ns() {
                 Some(_) => gave_up.push(conn),
-                None => lost.add(conn, State::Connecting, took.saturating_sub(usual)),
+                None => {
+                    // A half-open one is established here; what it sends is retransmitted from then on.
+                    let connecting = conn.connect_ns().map_or(*took, |ns| ns.min(*took));
+                    lost.add(conn, State::Connecting, connecting.saturating_sub(usual));
+                    lost.add(conn, State::Repair, took - connecting);
+                }
             }
         }
         lost.and(Lost::outages(story, gave_up))
@@ -179,15 +184,15 @@ impl ConnectTimes {
         let (delayed, total) = (self.delayed.len() as u64, self.total());
         let time = |ms: f64| duration((ms * 1e6) as u64);
         let mut says = format!(
-            "{} of {} ({}) waited {} longer in the median, {} at p99",
+            "{} of {} ({}): connect time +{} p50, +{} p99",
             count(delayed),
-            plural(total, "client"),
+            plural(total, "connection"),
             percent(delayed as f64 / total as f64),
             time(added.p50),
             time(added.p99)
         );
         if self.unanswered > 0 {
-            says += &format!("; {} of them in vain so far", count(self.unanswered));
+            says += &format!("; {} still pending at the end", count(self.unanswered));
         }
         Impact {
             added_latency_ms: Some(added),
@@ -239,7 +244,7 @@ impl ConnectTimes {
         }
         let delayed = self.delayed.len() as u64;
         ways.push(format!(
-            "{} waited {} in the median",
+            "{} waited {} (median)",
             plural(delayed, "client"),
             duration(took)
         ));

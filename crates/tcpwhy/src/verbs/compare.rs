@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 
+use crate::looks;
+
 /// Arguments of `tcpwhy compare`.
 #[derive(Args, Debug)]
 pub struct CompareArgs {
@@ -24,7 +26,7 @@ pub fn run(args: &CompareArgs, out: &mut impl Write) -> Result<ExitCode> {
     if args.json {
         view::json::lines([&comparison], out)?;
     } else {
-        let style = super::explain::style(false);
+        let style = looks::style(false);
         let text = view::compare::comparison(&comparison, &style);
         out.write_all(text.as_bytes())?;
     }

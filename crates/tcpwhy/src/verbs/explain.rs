@@ -1,6 +1,6 @@
 //! `tcpwhy explain`: the main job: record (or read), then say why.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,13 +8,14 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use explain::Explanation;
 use observe::Part;
 use recording::{Filter, Manifest, Recording, Redactor};
-use view::Style;
+use view::text;
 
 use crate::filters;
 use crate::live::{self, LiveArgs};
-use crate::surroundings;
+use crate::{looks, pager, surroundings};
 
 /// Arguments of `tcpwhy explain`.
 #[derive(Args, Debug)]
@@ -34,7 +35,10 @@ pub struct ExplainArgs {
     /// One JSON object per finding, and a last one with the summary
     #[arg(long)]
     json: bool,
-    /// Show the rows of the recording that each step rests on
+    /// Print everything: the evidence, cross-checks, what is ruled out, all advice, what was recorded
+    #[arg(long)]
+    full: bool,
+    /// The same, with the rows of the recording that each step rests on
     #[arg(long)]
     rows: bool,
     /// Exit with 10 when there are findings
@@ -97,8 +101,7 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     if args.json {
         view::json::explanation(&explanation, out)?;
     } else {
-        let style = style(args.rows);
-        out.write_all(view::text::explanation(&explanation, &style).as_bytes())?;
+        print(&args, &explanation, out)?;
     }
     if let (None, Some(kept)) = (&args.recording, &args.output) {
         cli::say(&format!("kept the recording: {}", kept.display()));
@@ -111,18 +114,40 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     })
 }
 
+/// The answer; on a terminal with everything below it in a pager.
+fn print(args: &ExplainArgs, explanation: &Explanation, out: &mut impl Write) -> Result<()> {
+    let style = looks::style(args.rows);
+    let all = || text::full(explanation, &style);
+    let text = match args.full || args.rows {
+        true => all(),
+        false => text::answer(explanation, &style, &more(args)),
+    };
+    let paged = || match args.full || args.rows {
+        true => text.clone(),
+        false => {
+            text::answer(explanation, &style, "Everything behind it (q quits):") + "\n" + &all()
+        }
+    };
+    if looks::on_terminal() && pager::page(&paged()) {
+        return Ok(());
+    }
+    Ok(out.write_all(text.as_bytes())?)
+}
+
+/// How to see what is behind the answer.
+fn more(args: &ExplainArgs) -> String {
+    let kept = args.recording.as_ref().or(args.output.as_ref());
+    match kept {
+        Some(kept) => format!(
+            "Everything behind it: tcpwhy explain --full {}",
+            kept.display()
+        ),
+        None => "Everything behind it: --full; to keep the recording: -o NAME".into(),
+    }
+}
+
 /// The filter for a recording that was redacted while it was made.
 fn redacted(manifest: &Manifest, filter: Filter) -> Result<Filter> {
     let filter = Redactor::of(manifest).filter(filter);
     filter.map_err(|why| anyhow!(why))
-}
-
-/// How text is shown here: colour only on a terminal, and not against the user's wish.
-pub fn style(rows: bool) -> Style {
-    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
-    Style {
-        colour: std::io::stdout().is_terminal() && !no_colour,
-        rows,
-        ..Style::default()
-    }
 }

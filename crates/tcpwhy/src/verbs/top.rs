@@ -16,9 +16,9 @@ use view::top::{About, Effect, Findings, Picture, Seen, State, Timeline, draw};
 use crate::explainer::{Done, Explainer, Job};
 use crate::filters::FilterArgs;
 use crate::live::WhatArgs;
-use crate::surroundings;
 use crate::terminal::{self, Input, Terminal};
 use crate::watch::{stop_session, without_tasks};
+use crate::{looks, surroundings};
 
 /// Arguments of `tcpwhy top`.
 #[derive(Args, Debug)]
@@ -144,7 +144,6 @@ fn before(now_ns: u64, time: Duration) -> u64 {
 }
 
 fn about(manifest: &Manifest, live: bool) -> About {
-    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     let failed = manifest.sources.iter().filter_map(|s| match &s.verdict {
         Verdict::Failed(why) => Some(format!("{} failed: {why}", s.name)),
         Verdict::Unsupported(why) if s.intent == Intent::Required => {
@@ -155,7 +154,7 @@ fn about(manifest: &Manifest, live: bool) -> About {
     About {
         host: format!("{} (Linux {})", manifest.host.name, manifest.host.kernel),
         live,
-        colour: !no_colour,
+        colour: looks::colour(),
         how: How {
             zone: view::local_zone(),
             ..How::of(manifest)

@@ -83,7 +83,7 @@ impl Report {
         if named {
             self.plain += &format!("==== {} ====\n\n", escape(name));
         }
-        self.plain += &text::explanation(explanation, &Style::default());
+        self.plain += &text::full(explanation, &Style::default());
         self.plain.push('\n');
     }
 

@@ -37,6 +37,7 @@ pub(super) fn lines(
     let style = Style {
         width,
         colour: false,
+        ascii: false,
         rows: false,
     };
     let mut page = Page::new(&style);

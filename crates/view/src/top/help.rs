@@ -52,6 +52,7 @@ pub(super) fn lines(width: usize) -> Vec<(Look, String)> {
     let style = Style {
         width,
         colour: false,
+        ascii: false,
         rows: false,
     };
     let mut page = Page::new(&style);

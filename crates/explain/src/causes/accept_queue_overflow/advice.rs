@@ -72,7 +72,7 @@ impl Overflow<'_> {
                 None,
             ),
             (Some(ProcessState::Stopped), Some(pid)) => (
-                format!("Let {who} run again, and find out what stopped it."),
+                format!("Resume {who}, and find out who sent SIGSTOP."),
                 Some(format!("kill -CONT {pid}")),
             ),
             (Some(ProcessState::Blocked), Some(pid)) => (
@@ -96,8 +96,8 @@ impl Overflow<'_> {
                 figure(taken)
             ),
             Strain::Pause(arrived, ns) => format!(
-                "The queue stays short without the {} in which nothing was taken: on average it \
-                 kept up with {} connections per second.",
+                "Without the {} in which nothing was accepted there is no overflow: on average it \
+                 accepts {} connections per second.",
                 duration(ns),
                 figure(arrived)
             ),

@@ -47,7 +47,7 @@ fn the_longest_time_without_a_handshake_is_told() {
         panic!("a measure");
     };
     assert!((1_990.0..2_010.0).contains(pause), "{pause}");
-    let says = "took no new connection at all";
+    let says = "Outage: it accepted nothing for 2 s. ";
     assert!(f.impact.says.contains(says), "{}", f.impact.says);
     // More arrived than were taken: that is what the advice is about, here.
     assert!(f.advice.iter().any(|a| a.expected.contains("overload")));
@@ -141,7 +141,7 @@ fn ghost_connections_are_told() {
     assert_eq!(number(&f, "late_acks"), &Number::Count(40));
     // Those that sent a request wait for its answer; the others have not noticed.
     assert_eq!((f.impact.affected, f.impact.of), (30, 40));
-    assert!(f.impact.says.ends_with("30 of them in vain so far."));
+    assert!(f.impact.says.ends_with("; 30 still pending at the end."));
 }
 
 #[test]

@@ -114,7 +114,12 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
     let clients = story.all(&place.clients).map(|(_, c)| c);
     let in_vain = clients.filter(|c| c.failed() && c.refused.is_none());
     let [short_title, short_fix] = short;
+    let layer = match rejected.by {
+        By::Rule(_) => Layer::ThisHost,
+        By::Neighbour | By::Another => Layer::Network,
+    };
     let case = Case::new(story, CAUSE, scope.clone())
+        .layer(layer)
         .title([title, short_title])
         .fix([fix, short_fix])
         .affects(impact(&rejected), Lost::outages(story, in_vain))

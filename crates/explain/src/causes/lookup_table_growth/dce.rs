@@ -92,6 +92,9 @@ impl Walk<'_> {
         .by(Some(format!(
             "ipadm set-prop -p _dce_reclaim_threshold={THRESHOLD} ip"
         )))
+        .undo(Some(
+            "note first what `ipadm show-prop -p _dce_reclaim_threshold ip` says, and set it again".into(),
+        ))
         .at("the host; illumos has both since 2012")
         .risk(
             "Path MTUs and round trips that were learnt are forgotten with their addresses, and learnt \
@@ -106,6 +109,7 @@ impl Walk<'_> {
             .by(Some(format!(
                 "echo 'set ip:ip_dce_hash_size={MANY_BUCKETS}' >> /etc/system"
             )))
+            .undo(Some("delete the line from /etc/system, and reboot".into()))
             .at("a kernel that has the setting; it takes a reboot, which empties the cache")
             .risk("The cache still grows, and with it the chains, only more slowly.")
             .effect(self.shorter_with(MANY_BUCKETS));

@@ -185,6 +185,7 @@ pub(super) fn judge(server: &Server) -> Finding {
     let ids = server.all.iter().map(|(id, ..)| *id).collect();
     let lost = Lost::outages(story, server.all.iter().map(|(_, c, ..)| *c));
     Case::new(story, CAUSE, server.scope())
+        .layer(Layer::Peer)
         .placed(Place::Resets(ids))
         .title([
             format!("{at} resets connections {when}: {n} of {of}."),

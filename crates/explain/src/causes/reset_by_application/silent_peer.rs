@@ -81,6 +81,7 @@ pub(super) fn judge(peer: &SilentPeer) -> Finding {
     let advice = advice(&scope.netns, to);
     let told = peer.all.iter().all(|(_, _, s)| s.told);
     let case = Case::new(story, CAUSE, scope)
+        .layer(Layer::Peer)
         .placed(Place::Resets(peer.all.iter().map(|(id, ..)| *id).collect()))
         .title([
             format!("{to} answers no keep-alives: {n} of {of} were given up."),

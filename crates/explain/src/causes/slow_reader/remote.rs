@@ -72,6 +72,7 @@ pub(super) fn judge(remote: &Remote) -> Finding {
     );
     let held = remote.held.iter().map(|e| e.conn);
     Case::new(story, CAUSE, scope.clone())
+        .layer(Layer::Peer)
         .placed(Place::ends(&remote.held))
         .title([title, format!("{to} holds its senders back.")])
         .fix([fix, "See why the peer's window is closed.".into()])

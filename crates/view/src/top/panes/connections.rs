@@ -51,7 +51,7 @@ pub(super) fn content(snapshot: &Snapshot, how: &How) -> Content {
     let at = |percent| snapshot.connects.percentile(percent);
     let note = match (at(50), at(99)) {
         (Some(p50), Some(p99)) => format!(
-            "connect took up to {} in half, {} in 99 %",
+            "connect p50 {}, p99 {}",
             us_in_ms(p50 as f64 / 1000.0),
             us_in_ms(p99 as f64 / 1000.0)
         ),

@@ -1,0 +1,52 @@
+//! Long text on a terminal: through the reader's pager, as git does.
+
+use std::env;
+use std::io::{self, Write};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::SIGINT;
+
+use crate::looks;
+
+/// What less does by itself: colours pass, the screen stays when it ends, and what fits needs no key.
+const LESS: &str = "FRX";
+
+/// Shows the text in $TCPWHY_PAGER, $PAGER or less; false where there is no terminal, or no pager.
+pub fn page(text: &str) -> bool {
+    if !looks::on_terminal() || !io::IsTerminal::is_terminal(&io::stdin()) {
+        return false;
+    }
+    let pager = ["TCPWHY_PAGER", "PAGER"]
+        .into_iter()
+        .find_map(|name| env::var(name).ok());
+    let pager = pager.unwrap_or_else(|| "less".into());
+    let mut words = pager.split_whitespace();
+    let Some(program) = words.next().filter(|program| *program != "cat") else {
+        return false;
+    };
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::piped());
+    if env::var_os("LESS").is_none() {
+        command.env("LESS", LESS);
+    }
+    if env::var_os("SUDO_UID").is_some() {
+        // A pager with root's rights must not offer a shell.
+        command.env("LESSSECURE", "1");
+    }
+    // Ctrl-C is for the pager, which goes on.
+    let ignored = signal_hook::flag::register(SIGINT, Arc::new(AtomicBool::new(false)));
+    let Ok(mut child) = command.spawn() else {
+        return false;
+    };
+    if let Some(mut to) = child.stdin.take() {
+        // Whoever leaves before the end has read enough.
+        let _ = to.write_all(text.as_bytes());
+    }
+    let ended = child.wait();
+    if let Ok(id) = ignored {
+        signal_hook::low_level::unregister(id);
+    }
+    ended.is_ok_and(|status| status.success())
+}

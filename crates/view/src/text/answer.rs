@@ -1,0 +1,310 @@
+//! The answer on one screen: what is wrong and whose it is, what it costs, what to do, how sure that is.
+
+use analysis::words::{list, plural};
+use explain::{Advice, Explanation, Finding, Holds, Level, Summary};
+
+use super::case::{during, kind, lost, since, title, who};
+use super::{CUT_SHORT, REDACTED, services};
+use crate::numbers::number;
+use crate::page::Page;
+use crate::requests;
+use crate::style::{Look, Style};
+
+/// Lines of a screen that is nothing special, less one for the prompt.
+const LINES: usize = 23;
+/// Problems that are listed; the rest is counted.
+const MAX_LISTED: usize = 5;
+/// Services whose time is told beside a finding, and without one.
+const BESIDE: usize = 2;
+const ALONE: usize = 4;
+/// Symptoms that are told where there is no finding.
+const MAX_SYMPTOMS: usize = 6;
+/// Causes that are named where nothing can be told of them.
+const MAX_NAMED: usize = 4;
+
+/// How much a block matters: where the screen is full, the last of the least rank goes first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// Good to know.
+    More,
+    /// Carries the answer.
+    Why,
+    /// The answer itself.
+    Answer,
+}
+
+/// Blocks of lines in their order, of which as many are shown as fit.
+struct Screen<'a> {
+    style: &'a Style,
+    blocks: Vec<(Rank, Page<'a>)>,
+}
+
+impl<'a> Screen<'a> {
+    fn block(&mut self, rank: Rank, write: impl FnOnce(&mut Page)) {
+        let mut page = Page::new(self.style);
+        write(&mut page);
+        self.blocks.push((rank, page));
+    }
+
+    fn lines(&self) -> usize {
+        self.blocks.iter().map(|(_, page)| page.len()).sum()
+    }
+
+    /// As much of it as fits.
+    fn end(mut self) -> String {
+        while self.lines() > LINES {
+            let least = self.blocks.iter().map(|(rank, _)| *rank).min();
+            let least = least.filter(|rank| *rank < Rank::Answer);
+            let Some(at) = self
+                .blocks
+                .iter()
+                .rposition(|(rank, _)| Some(*rank) == least)
+            else {
+                break;
+            };
+            self.blocks.remove(at);
+        }
+        let mut page = Page::new(self.style);
+        self.blocks.into_iter().for_each(|(_, b)| page.append(b));
+        page.end()
+    }
+}
+
+/// The answer, on a screen of 24 lines; `more` says how to get everything. Ends with a newline.
+pub fn answer(explanation: &Explanation, style: &Style, more: &str) -> String {
+    let summary = &explanation.summary;
+    let mut screen = Screen {
+        style,
+        blocks: Vec::new(),
+    };
+    match &explanation.findings[..] {
+        [] => nothing(&mut screen, explanation),
+        [only] => {
+            screen.block(Rank::Answer, |page| {
+                page.paragraph_within("", Look::Title, &title(only), 3);
+            });
+            finding(&mut screen, only, summary.recording.start_unix_ns);
+        }
+        all => {
+            screen.block(Rank::Answer, |page| listed(page, all, summary));
+            finding(&mut screen, &all[0], summary.recording.start_unix_ns);
+        }
+    }
+    let most = match explanation.findings.is_empty() {
+        true => ALONE,
+        false => BESIDE,
+    };
+    if !explanation.account.is_empty() {
+        screen.block(Rank::Why, |page| {
+            page.heading("WHERE THE TIME WENT");
+            page.paragraph_within(
+                "  ",
+                Look::Plain,
+                &services::account(&explanation.account[0]),
+                2,
+            );
+        });
+        for service in explanation.account.iter().take(most).skip(1) {
+            screen.block(Rank::More, |page| {
+                page.paragraph_within("  ", Look::Plain, &services::account(service), 2);
+            });
+        }
+    }
+    for service in explanation.unexplained.iter().take(most) {
+        screen.block(Rank::Why, |page| {
+            page.paragraph_within("  ", Look::Warning, &services::unexplained_line(service), 2);
+        });
+    }
+    screen.block(Rank::Answer, |page| foot(page, explanation, more));
+    screen.end()
+}
+
+/// All problems, a line or two each, so that nobody stops reading after the first.
+fn listed(page: &mut Page, all: &[Finding], summary: &Summary) {
+    let says = format!(
+        "{} in {} s of host {}, the worst first:",
+        plural(all.len() as u64, "problem"),
+        number(summary.duration_s),
+        summary.recording.host,
+    );
+    page.paragraph_within("", Look::Fix, &says, 1);
+    for (i, finding) in all.iter().take(MAX_LISTED).enumerate() {
+        let look = match i {
+            0 => Look::Title,
+            _ => Look::Plain,
+        };
+        let most = if i == 0 { 3 } else { 2 };
+        page.paragraph_within(&format!("  {}. ", i + 1), look, &title(finding), most);
+    }
+    let more = all.len().saturating_sub(MAX_LISTED);
+    if more > 0 {
+        page.paragraph("  ", Look::Plain, &format!("and {more} more"));
+    }
+    page.heading("THE WORST");
+}
+
+/// Who, since when, what it costs, what to do, how sure.
+fn finding(screen: &mut Screen, finding: &Finding, start_unix_ns: i64) {
+    let scope = &finding.scope;
+    if let (Some(pid), Some(comm)) = (scope.pid, &scope.comm) {
+        let who = who(scope, pid, comm);
+        screen.block(Rank::Why, |page| {
+            page.item_within("who", Look::Plain, &who, 2)
+        });
+    }
+    let when = match (during(&finding.episodes), &finding.since) {
+        (Some(during), _) => Some(("during", during)),
+        (None, Some(began)) => Some(("since", since(began, start_unix_ns))),
+        (None, None) => None,
+    };
+    if let Some((label, says)) = when {
+        screen.block(Rank::More, |page| {
+            page.item_within(label, Look::Plain, &says, 1)
+        });
+    }
+    let cost = match finding.lost_s.seconds() {
+        Some(s) => format!("{}. {}", lost(s), finding.impact.says),
+        None => finding.impact.says.clone(),
+    };
+    screen.block(Rank::Answer, |page| {
+        page.item_within("cost", Look::Plain, &cost, 4)
+    });
+    let mut advice = finding.advice.iter();
+    let first = advice.next();
+    screen.block(Rank::Answer, |page| {
+        page.item_within("do", Look::Fix, &finding.fix, 2);
+        if let Some(first) = first {
+            command(page, first);
+        }
+    });
+    if let Some(first) = first.filter(|first| !first.only_looks()) {
+        screen.block(Rank::Why, |page| {
+            page.item_within("risk", Look::Plain, &first.risk, 2)
+        });
+    }
+    if let Some(second) = advice.next() {
+        screen.block(Rank::More, |page| {
+            page.item_within("or", Look::Plain, &second.action, 2);
+            command(page, second);
+        });
+    }
+    screen.block(Rank::Why, |page| {
+        let look = match finding.confidence.level {
+            Level::High => Look::Plain,
+            Level::Medium | Level::Low => Look::Warning,
+        };
+        page.item_within("confidence", look, &sure(finding), 2);
+    });
+}
+
+/// The command of an advice, with what it does.
+fn command(page: &mut Page, advice: &Advice) {
+    if let Some(command) = &advice.command {
+        let label = format!("  {:<11} {} ", "", kind(advice));
+        page.paragraph(&label, Look::Command, command);
+    }
+}
+
+/// How sure, in a line: what lowers it, or what it rests on; and what is ruled out by name.
+fn sure(finding: &Finding) -> String {
+    let confidence = &finding.confidence;
+    let out: Vec<_> = finding
+        .ruled_out
+        .iter()
+        .map(|r| r.cause.to_string())
+        .collect();
+    let out = match out.is_empty() {
+        true => String::new(),
+        false => format!("; ruled out: {}", out.join(", ")),
+    };
+    // Of what is not certain the reason is worth more than that of what is.
+    let why = match confidence.level {
+        Level::High => String::new(),
+        Level::Medium | Level::Low => confidence
+            .because
+            .last()
+            .map_or(String::new(), |why| format!(" ({why})")),
+    };
+    format!("{}{why}{out}", confidence.level)
+}
+
+/// No finding: whose time it was, and what was seen all the same.
+fn nothing(screen: &mut Screen, explanation: &Explanation) {
+    let summary = &explanation.summary;
+    screen.block(Rank::Answer, |page| none(page, explanation));
+    if !summary.symptoms.is_empty() {
+        screen.block(Rank::Why, |page| {
+            page.heading("SEEN, AND NO PROBLEM OF A SERVICE");
+            for symptom in summary.symptoms.iter().take(MAX_SYMPTOMS) {
+                page.paragraph_within("  ", Look::Warning, &super::rest::symptom(symptom), 2);
+            }
+        });
+    }
+    for note in explanation.notes.iter().take(2) {
+        screen.block(Rank::Why, |page| {
+            let says = format!("{} ({})", note.title, note.because);
+            page.paragraph_within("  note: ", Look::Plain, &says, 2);
+        });
+    }
+}
+
+/// That there is no finding, and whose time it was.
+pub(super) fn none(page: &mut Page, explanation: &Explanation) {
+    let summary = &explanation.summary;
+    let whose = requests::headline(&explanation.account);
+    if let Some(whose) = &whose {
+        page.paragraph_within("", Look::Title, &format!("NOT TCP · {whose}"), 4);
+    }
+    let found = match whose {
+        Some(_) => "No TCP problem",
+        None => "No cause",
+    };
+    let whole = match summary.is_whole() {
+        true => "",
+        false => " (the recording is not whole, see below)",
+    };
+    let says = format!(
+        "{found} found in {} s of host {}{whole}.",
+        number(summary.duration_s),
+        summary.recording.host,
+    );
+    page.paragraph("", Look::Fix, &says);
+}
+
+/// What was recorded, how whole it is, what the causes answer, and where the rest is.
+fn foot(page: &mut Page, explanation: &Explanation, more: &str) {
+    let summary = &explanation.summary;
+    page.blank();
+    let causes = &summary.causes;
+    let of = |verdict| causes.iter().filter(move |a| a.answer == verdict);
+    let mut says = format!("{} judged", plural(causes.len() as u64, "cause"));
+    let unknown: Vec<_> = of(Holds::CannotTell).map(|a| a.cause.to_string()).collect();
+    if !unknown.is_empty() {
+        let named = match unknown.len() > MAX_NAMED {
+            true => String::new(),
+            false => format!(" ({})", list(&unknown)),
+        };
+        says += &format!(", {} of which cannot be told here{named}", unknown.len());
+    }
+    says += match summary.is_whole() {
+        true => "; nothing was lost.",
+        false => ".",
+    };
+    page.paragraph_within("", Look::Faint, &says, 2);
+    if !summary.complete {
+        page.paragraph_within("", Look::Warning, CUT_SHORT, 2);
+    }
+    let holes: Vec<_> = summary.health.iter().filter(|n| n.kind.is_hole()).collect();
+    if let Some(hole) = holes.first() {
+        let others = match holes.len() {
+            1 => String::new(),
+            n => format!(" (and {} more)", n - 1),
+        };
+        let says = format!("Not recorded: {}: {}{others}", hole.source, hole.says);
+        page.paragraph_within("", Look::Warning, &says, 2);
+    }
+    if summary.recording.redacted {
+        page.paragraph("", Look::Faint, REDACTED);
+    }
+    page.paragraph_within("", Look::Faint, more, 2);
+}
