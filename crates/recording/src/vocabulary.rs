@@ -222,12 +222,16 @@ vocabulary! {
         Waits = "waits";
         /// Who woke a thread.
         WaitWaker = "wait-waker";
+        /// Where in the kernel a thread slept.
+        WaitSlept = "wait-slept";
         /// The connection whose packet woke a thread.
         WaitPacket = "wait-packet";
         /// Whether that packet had been retransmitted.
         WaitRetransmit = "wait-retransmit";
         /// What threads do with their time.
         Threads = "threads";
+        /// The descriptors behind those of epoll that threads sleep on.
+        Epolls = "epolls";
         /// Requests and their answers.
         Requests = "requests";
         /// The CPU profile.
@@ -292,8 +296,9 @@ impl SourceName {
             S::Sockets | S::Holders | S::Counters | S::Settings | S::Processes => "sockets",
             S::Packets => "packets",
             S::Calls | S::PortSearch => "calls",
-            S::Waits | S::WaitWaker | S::WaitPacket | S::WaitRetransmit => "waits",
-            S::Threads => "threads",
+            S::Waits | S::WaitWaker | S::WaitSlept => "waits",
+            S::WaitPacket | S::WaitRetransmit => "waits",
+            S::Threads | S::Epolls => "threads",
             S::Requests => "requests",
             S::Profile | S::ProfileSymbols => "profile",
             S::Ports | S::Tables | S::Slabs | S::Conntrack | S::TcpMetrics => "ports",

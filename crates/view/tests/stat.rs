@@ -169,6 +169,7 @@ fn threads_and_where_they_sleep() {
         syscall: syscall.into(),
         sleep_ns: ms * MS,
         count: 100,
+        epoll_fd: None,
     };
     let rec = Rec::new()
         .rows([

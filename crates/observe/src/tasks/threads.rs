@@ -85,7 +85,8 @@ impl Threads {
 
     fn sleeps(&mut self, now: &tw_thread, since: Option<&tw_thread>) -> Result<(), Error> {
         for sleep in now.sleeps.iter().filter(|s| s.count > 0) {
-            let same = |b: &&tw_sleep| b.count > 0 && b.syscall == sleep.syscall;
+            let same =
+                |b: &&tw_sleep| b.count > 0 && (b.syscall, b.fd) == (sleep.syscall, sleep.fd);
             let before = since.and_then(|s| s.sleeps.iter().find(same));
             let (count, ns) = before.map_or((0, 0), |b| (b.count, b.ns));
             let slept = sleep.ns.saturating_sub(ns);
@@ -104,6 +105,7 @@ impl Threads {
                 syscall,
                 sleep_ns: slept,
                 count: sleep.count.saturating_sub(count).into(),
+                epoll_fd: (sleep.fd >= 0).then_some(sleep.fd),
             })?;
         }
         Ok(())

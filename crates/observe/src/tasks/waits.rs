@@ -7,8 +7,8 @@ use recording::tables::Wait;
 use recording::{Addr, TableWriter, Text, Waker};
 
 use crate::error::Error;
-use crate::kernel::{Names, Syscalls, takes_fd};
-use crate::stacks::{By, Stacks};
+use crate::kernel::{Names, Syscalls, retransmit_kind, takes_fd};
+use crate::stacks::{By, KernelStack, Stacks};
 use crate::wire::{read, read_partly, text, tw_on, tw_wait, tw_wait_bits};
 
 /// Rows of the table, and those whose thread has not run yet.
@@ -90,11 +90,9 @@ impl Waits {
     }
 
     fn row(&mut self, w: &tw_wait) -> Result<Wait, Error> {
-        let n = (w.n_frames as usize).min(w.frames.len());
-        let stack = match n {
-            0 => None,
-            n => Some(self.stacks.kernel(&w.frames[..n])?),
-        };
+        let (waker, rest) = first_of(&w.frames, w.n_frames);
+        let (slept, _) = first_of(rest, w.n_slept);
+        let (stack, slept) = (self.stack(waker)?, self.stack(slept)?);
         let context = stack.map(|s| s.context).unwrap_or_default();
         let syscall = u32::try_from(w.syscall)
             .ok()
@@ -123,6 +121,7 @@ impl Waits {
             waker_comm: text(&w.waker_comm).into(),
             waker_cpu: w.waker_cpu,
             waker_stack: stack.and_then(|s| s.id),
+            slept_stack: slept.and_then(|s| s.id),
             ..Wait::default()
         };
         // The CPU's last packet is the cause only where the waker was handling one. Without
@@ -132,6 +131,13 @@ impl Waits {
             self.cause(w, &mut row);
         }
         Ok(row)
+    }
+
+    fn stack(&self, frames: &[u64]) -> Result<Option<KernelStack>, Error> {
+        match frames {
+            [] => Ok(None),
+            frames => Ok(Some(self.stacks.kernel(frames)?)),
+        }
     }
 
     fn cause(&self, w: &tw_wait, row: &mut Wait) {
@@ -145,6 +151,7 @@ impl Waits {
         if bit(w, tw_wait_bits::TW_WAIT_RESENT) {
             row.cause_sender_state = Some(self.names.state(w.sender_state));
             row.cause_sent_ago_ns = Some(w.sent_ago_ns);
+            row.cause_retransmit_kind = retransmit_kind(w.resent_caller).cloned();
             row.cause_answer = Some(bit(w, tw_wait_bits::TW_WAIT_ANSWER));
         }
     }
@@ -166,6 +173,11 @@ fn state_letter(blocked: u32) -> &'static str {
         b if b & 0x40 != 0 => "P",
         _ => "S",
     }
+}
+
+/// The first `n` frames, as far as there are so many, and the rest.
+fn first_of(frames: &[u64], n: u32) -> (&[u64], &[u64]) {
+    frames.split_at(frames.len().min(n as usize))
 }
 
 fn bit(w: &tw_wait, bit: tw_wait_bits) -> bool {

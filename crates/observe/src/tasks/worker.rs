@@ -33,12 +33,13 @@ pub fn watch(
     control: &Control,
 ) -> Result<Report, Error> {
     let btf = KernelBtf::load().map_err(Error::Kernel)?;
-    let mut objects = [const { MaybeUninit::uninit() }; 3];
-    let mut tasks = Tasks::attach(&mut objects, options, &btf)?;
+    let mut objects = [const { MaybeUninit::uninit() }; 4];
+    let callers = stacks.callers();
+    let mut tasks = Tasks::attach(&mut objects, options, &btf, &callers)?;
     let told = stacks.clone();
     let names = Names::load(&btf);
     drop(btf); // megabytes
-    let symbols = stacks.callers().verdict;
+    let symbols = callers.verdict;
     let rows = RefCell::new(Rows {
         waits: match options.waits {
             true => Some(Waits::new(writer.table()?, stacks, names)),

@@ -2,7 +2,7 @@
 
 use crate::cell::{Addr, Text};
 use crate::table::table;
-use crate::vocabulary::{TcpState, Waker};
+use crate::vocabulary::{RetransmitKind, TcpState, Waker};
 
 table! {
     /// One sample of a process that holds a listening socket.
@@ -89,6 +89,10 @@ table! {
         cause_answer: Option<bool>, Flag, null "cause_attempt is 0 or null";
         /// From the retransmission to the wakeup.
         cause_sent_ago_ns: Option<u64>, Ns, null "cause_attempt is 0 or null";
+        /// What made the kernel retransmit, as in `event`; of a SYN-ACK, `rto` is its own timer.
+        cause_retransmit_kind: Option<RetransmitKind>, Name, null "cause_attempt is 0 or null, kernel symbols cannot be read, or an earlier version";
+        /// Kernel stack of the thread itself as it slept, as in `stack`.
+        slept_stack: Option<u64>, Id, null "the stack could not be read, the kernel does not tell it (source `wait-slept`), or an earlier version";
     }
 }
 
@@ -147,6 +151,8 @@ table! {
         sleep_ns: u64, Ns;
         /// How often it slept in it.
         count: u64, Count;
+        /// Descriptor of the epoll set that it slept on, as in `epoll`; each has a row of its own.
+        epoll_fd: Option<i32>, Id, null "the call is none of epoll, or an earlier version";
     }
 }
 

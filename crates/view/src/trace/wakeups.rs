@@ -11,10 +11,13 @@ use crate::columns::{Fields, Unit, Value, columns, heads, json, left, right};
 use crate::screen::Screen;
 use crate::view::View;
 
-/// A sleep that ended, the waker's stack, the innermost function first, and the segment behind it in words.
+/// A sleep that ended, the stacks of who slept and of its waker, the innermost function first, the timer that
+/// the waker ran for and the segment behind it in words.
 pub(crate) struct Woken {
     wait: Box<Wait>,
+    slept: Option<Vec<String>>,
     stack: Option<Vec<String>>,
+    timer: Option<String>,
     cause: Option<String>,
 }
 
@@ -22,7 +25,7 @@ columns! {
     Woken = "wakeup" {
         text TIME PID TID COMM SLEPT SYSCALL FD RUNQ CPU WAKER;
         json TIME PID TID COMM CGROUP NETNS STATE SYSCALL FD SLEPT RUNQ WAKER
-            WAKER_PID WAKER_TID WAKER_COMM CPU STACK CAUSE;
+            WAKER_PID WAKER_TID WAKER_COMM CPU STACK CAUSE SLEPT_IN TIMER;
     }
     TIME: heads::TIME => |l, _| Value::Time(l.wait.time_ns);
     /// Process that slept.
@@ -57,8 +60,12 @@ columns! {
     WAKER_COMM: json(&["waker_comm"], Unit::Name) => |l, _| (&l.wait.waker_comm).into();
     /// Functions of the kernel that woke it, the innermost first.
     STACK: json(&["waker_stack"], Unit::Name) => |l, _| l.stack.clone().into();
-    /// Null, or the segment behind it: `sender_addr`, `sender_port`, `receiver_addr`, `receiver_port`, `retransmission` (its number, or null), `answer` (it answered that retransmission, which the receiver had sent), `sender_state`, `sent_ago_ns`, `says`.
+    /// Null, or the segment behind it: `sender_addr`, `sender_port`, `receiver_addr`, `receiver_port`, `retransmission` (its number, or null), `answer` (it answered that retransmission, which the receiver had sent), `sender_state`, `sent_ago_ns`, `says`, `retransmit_kind` (what made the kernel retransmit, or null).
     CAUSE: json(&["cause"], Unit::Words) => |l, _| l.cause().into();
+    /// Functions of the kernel that it slept in, the innermost first; null where the kernel does not tell them.
+    SLEPT_IN: json(&["slept_stack"], Unit::Name) => |l, _| l.slept.clone().into();
+    /// The timer that the waker ran for, in words; null where it was none, or one that has no name here.
+    TIMER: json(&["timer"], Unit::Words) => |l, _| l.timer.as_deref().into();
 }
 
 impl Woken {
@@ -74,6 +81,7 @@ impl Woken {
             ("sender_state", w.cause_sender_state.value()),
             ("sent_ago_ns", w.cause_sent_ago_ns.into()),
             ("says", says.into()),
+            ("retransmit_kind", w.cause_retransmit_kind.value()),
         ])
     }
 }
@@ -114,11 +122,21 @@ impl View for Wakeups {
             return Ok(());
         }
         let line = Woken {
+            slept: wait.slept_stack.and_then(|s| self.stacks.functions(s)),
             stack: wait.waker_stack.and_then(|s| self.stacks.functions(s)),
+            timer: wait.waker_stack.and_then(|s| self.stacks.timer(s)),
             cause: Arrival::of(&wait).map(|a| format!("woken by {}", a.says())),
             wait,
         };
         screen.show(&line)?;
+        if line.slept.is_some() {
+            screen.more("    slept in:")?;
+            stacks::show(line.slept.as_deref(), screen)?;
+        }
+        if line.stack.is_some() || line.timer.is_some() {
+            let timer = line.timer.as_deref().unwrap_or_default();
+            screen.more(&format!("    woken by: {timer}"))?;
+        }
         stacks::show(line.stack.as_deref(), screen)?;
         match &line.cause {
             Some(says) => screen.more(&format!("    {says}")),
