@@ -114,6 +114,34 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// What a file descriptor is.
+    FileKind = "descriptor" {
+        /// A socket, of TCP or not.
+        Socket = "socket";
+        /// One of epoll itself.
+        Epoll = "eventpoll";
+        /// A counter by which threads wake each other.
+        Eventfd = "eventfd";
+        /// A timer.
+        Timerfd = "timerfd";
+        /// Signals.
+        Signalfd = "signalfd";
+        /// Changes of files.
+        Inotify = "inotify";
+        /// A process, for its end.
+        Pidfd = "pidfd";
+        /// A ring of requests to the kernel.
+        IoUring = "io_uring";
+        /// A pipe or FIFO.
+        Pipe = "pipe";
+        /// A file or device with a name.
+        File = "file";
+        /// Something else, or closed since.
+        Other = "other";
+    }
+}
+
+vocabulary! {
     /// A family of system calls, by its best-known name.
     CallKind = "call" {
         /// connect.
@@ -319,6 +347,7 @@ pub const ALL: &[VocabularyInfo] = &[
     RetransmitKind::INFO,
     CallKind::INFO,
     Waker::INFO,
+    FileKind::INFO,
     Role::INFO,
     Timed::INFO,
     HealthKind::INFO,

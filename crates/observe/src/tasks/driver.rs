@@ -278,6 +278,7 @@ impl<'o> Tasks<'o> {
             sources.push(source(PACKET, packet, 0));
             sources.push(source(RESENT, resent, 0));
         }
+        sources.push(super::epolls::source());
         if self.options.threads {
             let lost = losses.of(&SourceName::Threads);
             // The kernel shows an iterator the threads of its reader's PID namespace.

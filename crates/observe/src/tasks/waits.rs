@@ -7,7 +7,7 @@ use recording::tables::Wait;
 use recording::{Addr, TableWriter, Text, Waker};
 
 use crate::error::Error;
-use crate::kernel::{Names, Syscalls, retransmit_kind, takes_fd};
+use crate::kernel::{Names, Syscalls, epoll_calls, retransmit_kind, takes_fd};
 use crate::stacks::{By, KernelStack, Stacks};
 use crate::wire::{read, read_partly, text, tw_on, tw_wait, tw_wait_bits};
 
@@ -38,12 +38,13 @@ impl Waits {
         }
     }
 
-    /// A thread was woken.
-    pub fn woken(&mut self, record: &[u8]) -> Result<(), Error> {
+    /// A thread was woken. Gives its process and the descriptor of epoll that it slept on, if it did.
+    pub fn woken(&mut self, record: &[u8]) -> Result<Option<(u32, i32)>, Error> {
         let Some(w) = read_partly::<tw_wait>(record, offset_of!(tw_wait, frames)) else {
-            return Ok(());
+            return Ok(None);
         };
         let row = self.row(&w)?;
+        let epoll = epoll_calls().any(|call| call == w.syscall);
         if self.pending.len() >= MAX_PENDING {
             self.flush()?;
         }
@@ -51,7 +52,7 @@ impl Waits {
         if let Some(before) = self.pending.insert(w.tid, row) {
             self.table.push(before)?;
         }
-        Ok(())
+        Ok(epoll.then_some((w.pid, w.arg)))
     }
 
     /// A thread that was woken runs.

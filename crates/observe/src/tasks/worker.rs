@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use recording::{Writer, monotonic_ns};
 
 use super::driver::{Losses, TaskOptions, Tasks};
+use super::epolls::Epolls;
 use super::threads::Threads;
 use super::waits::Waits;
 use crate::error::Error;
@@ -49,6 +50,7 @@ pub fn watch(
             true => Some(Threads::new(writer.table()?, writer.table()?)),
             false => None,
         },
+        epolls: Epolls::new(writer.table()?),
         failed: None,
     });
     let mut losses = Losses::default();
@@ -67,8 +69,11 @@ pub fn watch(
     loop {
         let stopping = control.stopping(DRAIN_EVERY.min(options.interval));
         consume()?;
-        if options.threads && (stopping || round.elapsed() >= options.interval) {
+        let due = stopping || round.elapsed() >= options.interval;
+        if due {
             round = Instant::now();
+        }
+        if due && options.threads {
             let began = monotonic_ns();
             let all = stopping || rounds % ALL_EVERY == 0;
             let mut rows = rows.borrow_mut();
@@ -86,6 +91,9 @@ pub fn watch(
             }
             (last_round, rounds) = (began, rounds + 1);
         }
+        if due {
+            rows.borrow_mut().epolls.read()?;
+        }
         if stopping {
             tasks.links.clear();
             consume()?;
@@ -93,6 +101,7 @@ pub fn watch(
         if stopping || looked.elapsed() >= LOOK_FOR_LOSSES_EVERY {
             looked = Instant::now();
             tasks.say_losses(&mut losses, health)?;
+            rows.borrow_mut().epolls.say_left_out(health)?;
             told.say_dropped(health)?;
         }
         if stopping {
@@ -109,6 +118,7 @@ pub fn watch(
 struct Rows {
     waits: Option<Waits>,
     threads: Option<Threads>,
+    epolls: Epolls,
     failed: Option<Error>,
 }
 
@@ -122,7 +132,12 @@ impl Rows {
     fn try_take(&mut self, record: &[u8]) -> Result<(), Error> {
         let kind = record.first_chunk().map(|b| u32::from_ne_bytes(*b));
         match (kind.map(tw_task_kind), &mut self.waits) {
-            (Some(tw_task_kind::TW_TASK_WAIT), Some(waits)) => waits.woken(record),
+            (Some(tw_task_kind::TW_TASK_WAIT), Some(waits)) => {
+                if let Some((pid, fd)) = waits.woken(record)? {
+                    self.epolls.slept(pid, fd);
+                }
+                Ok(())
+            }
             (Some(tw_task_kind::TW_TASK_ON), Some(waits)) => waits.runs(record),
             (Some(tw_task_kind::TW_TASK_THREAD), _) => match read::<tw_thread>(record) {
                 Some(thread) => self.thread(&thread),
@@ -133,10 +148,13 @@ impl Rows {
     }
 
     fn thread(&mut self, thread: &tw_thread) -> Result<(), Error> {
-        match &mut self.threads {
-            Some(threads) => threads.take(thread),
-            None => Ok(()),
+        let Some(threads) = &mut self.threads else {
+            return Ok(());
+        };
+        for fd in threads.take(thread)? {
+            self.epolls.slept(thread.pid, fd);
         }
+        Ok(())
     }
 
     fn seal_if_due(&mut self) -> Result<(), Error> {
@@ -146,7 +164,7 @@ impl Rows {
         if let Some(threads) = &mut self.threads {
             threads.seal_if_due()?;
         }
-        Ok(())
+        self.epolls.seal_if_due()
     }
 
     fn finish(&mut self) -> Result<(), Error> {
@@ -156,6 +174,6 @@ impl Rows {
         if let Some(threads) = &mut self.threads {
             threads.finish()?;
         }
-        Ok(())
+        self.epolls.finish()
     }
 }

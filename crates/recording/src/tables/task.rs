@@ -2,7 +2,7 @@
 
 use crate::cell::{Addr, Text};
 use crate::table::table;
-use crate::vocabulary::{RetransmitKind, TcpState, Waker};
+use crate::vocabulary::{FileKind, RetransmitKind, TcpState, Waker};
 
 table! {
     /// One sample of a process that holds a listening socket.
@@ -153,6 +153,28 @@ table! {
         count: u64, Count;
         /// Descriptor of the epoll set that it slept on, as in `epoll`; each has a row of its own.
         epoll_fd: Option<i32>, Id, null "the call is none of epoll, or an earlier version";
+    }
+}
+
+table! {
+    /// A descriptor that is behind one of epoll on which a thread slept. Rows of one reading carry the same time; a set is read when a thread has slept on it, at most every five seconds.
+    Epoll = "epoll" {
+        /// When the set was read.
+        time_ns: u64, Ns;
+        /// Process.
+        pid: u32, Id;
+        /// Descriptor of the set, as in `thread_sleep` and `wait`.
+        epoll_fd: u32, Id;
+        /// A descriptor in it: its number when it was put there.
+        fd: u32, Id;
+        /// What it is.
+        kind: FileKind, Name;
+        /// Inode of a socket, as in `socket` and `listener`, or of a pipe.
+        inode: Option<u64>, Id, null "neither a socket nor a pipe";
+        /// Events that are waited for: the kernel's bits, EPOLLIN is 1; 0 once EPOLLONESHOT has fired.
+        events: u32, Id;
+        /// Descriptors that the set held; those beyond the first 1,024 have no row.
+        total: u32, Count;
     }
 }
 
