@@ -22,6 +22,9 @@ use crate::worker::{Control, Report};
 /// Threads that stay asleep have a row only every so many intervals.
 const ALL_EVERY: u64 = 10;
 
+/// Who follows waits wants to know soon what was waited on; each set is read less often.
+const EPOLLS_EVERY: Duration = Duration::from_secs(1);
+
 /// The last look at the threads is repeated so often while some could not be read.
 const LAST_TRIES: u32 = 20;
 
@@ -65,15 +68,13 @@ pub fn watch(
         rows.borrow_mut().failed.take().map_or(Ok(()), Err)
     };
     let (mut looked, mut round) = (Instant::now(), Instant::now());
+    let mut epolls_read = Instant::now();
     let (mut rounds, mut last_round) = (0u64, 0);
     loop {
         let stopping = control.stopping(DRAIN_EVERY.min(options.interval));
         consume()?;
-        let due = stopping || round.elapsed() >= options.interval;
-        if due {
+        if options.threads && (stopping || round.elapsed() >= options.interval) {
             round = Instant::now();
-        }
-        if due && options.threads {
             let began = monotonic_ns();
             let all = stopping || rounds % ALL_EVERY == 0;
             let mut rows = rows.borrow_mut();
@@ -91,7 +92,8 @@ pub fn watch(
             }
             (last_round, rounds) = (began, rounds + 1);
         }
-        if due {
+        if stopping || epolls_read.elapsed() >= options.interval.min(EPOLLS_EVERY) {
+            epolls_read = Instant::now();
             rows.borrow_mut().epolls.read()?;
         }
         if stopping {
