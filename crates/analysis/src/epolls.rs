@@ -156,6 +156,11 @@ impl Epolls {
                 None => *others.entry(name(one.kind)).or_default() += 1,
             }
         }
+        // None of them is known: they are not further ones.
+        if listeners.is_empty() && peers.is_empty() {
+            let sockets = others.remove(name(&FileKind::Socket));
+            others.extend(sockets.map(|n| ("socket", n)));
+        }
         let mut parts = Vec::new();
         let more = listeners.len().saturating_sub(NAMED);
         parts.extend(listeners.into_iter().take(NAMED));
@@ -285,6 +290,8 @@ mod tests {
         }
         assert_eq!(epolls.behind(7, 4).unwrap().0.len(), MAX_MEMBERS);
         assert_eq!(epolls.says(7, 4).unwrap(), "262,144 other descriptors");
+        epolls.learn(&member(3, 1, FileKind::Socket, 1));
+        assert_eq!(epolls.says(7, 4).unwrap(), "1 socket", "not sampled");
         epolls.learn(&member(2, 1, FileKind::Pipe, 1));
         assert_eq!(
             epolls.says(7, 4).unwrap(),
