@@ -15,7 +15,7 @@ use crate::common::{
 };
 use lab::{Plant, Programs, Scenario, Stop};
 use recording::tables::{Event, Health, Thread, ThreadSleep, Wait};
-use recording::{Addr, EventKind, Recording, SourceName, TcpState, Waker};
+use recording::{Addr, EventKind, Recording, RetransmitKind, SourceName, TcpState, Waker};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::gettid;
 
@@ -329,6 +329,14 @@ fn a_lost_syn_is_named_behind_the_wait_of_who_accepts() {
             assert_eq!(wait.cause_sender_state, Some(TcpState::SynSent));
             let sent = wait.time_ns - wait.cause_sent_ago_ns.unwrap();
             assert!(sent.abs_diff(syn.time_ns) < 5_000_000, "{wait:#?} {syn:#?}");
+            assert_eq!(wait.cause_retransmit_kind, Some(RetransmitKind::Rto));
+            let slept = &stacks[&wait.slept_stack.unwrap()];
+            let within = if call == "connect" {
+                "connect"
+            } else {
+                "accept"
+            };
+            assert!(slept.iter().any(|f| f.contains(within)), "{slept:?}");
             let stack = &stacks[&wait.waker_stack.unwrap()];
             let rcv = if server.is_ipv4() {
                 "tcp_v4_rcv"

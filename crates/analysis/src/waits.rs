@@ -2,10 +2,11 @@
 
 use ahash::AHashMap;
 use recording::tables::Wait;
-use recording::{Error, Recording, RowRef, TcpState, Text, Waker};
+use recording::{Error, Recording, RetransmitKind, RowRef, TcpState, Text, Waker};
 
 use super::place::Endpoint;
 use crate::bounded::{Interest, fold_list};
+use crate::timers::sent_by;
 use crate::words::duration;
 
 /// Waits kept; of more, the shortest are counted. About 100 MB.
@@ -93,6 +94,8 @@ pub struct Arrival {
     pub sender_state: Option<TcpState>,
     /// From the retransmission to the wakeup, ns.
     pub sent_ago_ns: Option<u64>,
+    /// What made the sender retransmit.
+    pub kind: Option<RetransmitKind>,
 }
 
 impl Arrival {
@@ -105,6 +108,7 @@ impl Arrival {
             answer: row.cause_answer == Some(true),
             sender_state: row.cause_sender_state.clone(),
             sent_ago_ns: row.cause_sent_ago_ns,
+            kind: row.cause_retransmit_kind.clone(),
         })
     }
 
@@ -119,7 +123,12 @@ impl Arrival {
         let state = self.sender_state.as_ref();
         let state = state.map_or_else(String::new, |state| format!(" ({state})"));
         let ago = self.sent_ago_ns;
-        let ago = ago.map_or_else(String::new, |ns| format!(", sent {} before", duration(ns)));
+        let by = self.kind.as_ref();
+        let by = by.and_then(|kind| sent_by(kind, self.sender_state.as_ref()));
+        let by = by.map_or_else(String::new, |by| format!(" {by}"));
+        let ago = ago.map_or_else(String::new, |ns| {
+            format!(", sent {} before{by}", duration(ns))
+        });
         format!("{answer}retransmission {attempt}{state} of {sender} → {receiver}{ago}")
     }
 

@@ -36,6 +36,7 @@ pub fn base(dir: &Path) -> Result<()> {
         Process,
         Thread,
         ThreadSleep,
+        Epoll,
         Wait,
         Sample,
         Stack,

@@ -40,6 +40,7 @@ enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1, BPF_SK_STORAGE_GET_F_CREATE = 1 };
 enum { BPF_F_USER_STACK = 1 << 8 };
 /* As the kernel numbers its helpers; CO-RE is asked by name where a helper may be missing. */
 enum bpf_func_id {
+	BPF_FUNC_get_task_stack = 141,
 	BPF_FUNC_sock_from_file = 162,
 	BPF_FUNC_task_pt_regs = 175,
 };

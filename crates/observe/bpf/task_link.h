@@ -18,7 +18,8 @@ struct segment {
 struct resent {
 	u64 time_ns;
 	u32 attempt;
-	u32 state; /* of the sender */
+	u16 state; /* of the sender */
+	u16 caller; /* tw_caller */
 };
 
 struct {
@@ -75,10 +76,15 @@ static __always_inline void seen_from_here(struct segment *s, const struct sock_
 
 /* `timeouts` is the kernel's count, which some versions raise after sending and ACK-driven
  * retransmissions do not raise at all: ours is of this very segment. */
-static __always_inline void remember(struct segment *s, u32 state, u32 timeouts)
+static __always_inline void remember(struct segment *s, u32 state, u32 timeouts, u32 caller)
 {
 	struct resent *before = bpf_map_lookup_elem(&resent_segments, s);
-	struct resent r = {.time_ns = bpf_ktime_get_ns(), .attempt = 1, .state = state};
+	struct resent r = {
+	    .time_ns = bpf_ktime_get_ns(),
+	    .attempt = 1,
+	    .state = state,
+	    .caller = caller,
+	};
 
 	if (before)
 		r.attempt = before->attempt + 1;
@@ -134,6 +140,7 @@ static __always_inline void link_to_packet(struct tw_wait *w)
 	if (r) {
 		w->attempt = r->attempt;
 		w->sender_state = r->state;
+		w->resent_caller = r->caller;
 		w->sent_ago_ns = w->time_ns > r->time_ns ? w->time_ns - r->time_ns : 0;
 		w->bits |= TW_WAIT_RESENT;
 	}

@@ -17,12 +17,14 @@
 
 #define MAX_TIDS  16384
 #define MAX_LOCKS 4
+#define MAX_EPOLL 4
 
 /* Set before load. */
 const volatile bool use_storage = true; /* else a hash by thread: before Linux 5.12 */
 const volatile bool want_threads;
 const volatile bool want_waits;
-const volatile s32 lock_calls[MAX_LOCKS]; /* futex and its kin; the last one fills up */
+const volatile s32 lock_calls[MAX_LOCKS]; /* futex and its kin; -1 fills up */
+const volatile s32 epoll_calls[MAX_EPOLL]; /* likewise */
 
 enum now { NOW_RUNNING, NOW_RUNNABLE, NOW_BLOCKED };
 
@@ -205,15 +207,27 @@ static __always_inline u32 wait_kind(struct task_struct *t, u32 blocked, s32 sys
 	return TW_SLEEP;
 }
 
-static __always_inline void count_sleep(struct tw_sleep *sleeps, s32 syscall, u64 ns)
+/* The descriptor that a thread waits on, where epoll stands for many others. */
+static __always_inline s32 epoll_fd(struct task_struct *t, s32 syscall)
+{
+	for (u32 i = 0; i < MAX_EPOLL; i++)
+		if (syscall >= 0 && syscall == epoll_calls[i])
+			return first_arg(t);
+	return TW_NO_FD;
+}
+
+static __always_inline void count_sleep(struct tw_sleep *sleeps, s32 syscall, s32 fd, u64 ns)
 {
 	for (u32 i = 0; i < TW_SLEEPS; i++) {
 		/* The last slot takes all calls that found no room. */
-		bool mine = sleeps[i].count && sleeps[i].syscall == syscall;
+		bool last = i == TW_SLEEPS - 1;
+		bool mine = sleeps[i].count && sleeps[i].syscall == syscall && sleeps[i].fd == fd;
 
-		if (mine || !sleeps[i].count || i == TW_SLEEPS - 1) {
-			if (!mine)
-				sleeps[i].syscall = i == TW_SLEEPS - 1 ? TW_MANY : syscall;
+		if (mine || !sleeps[i].count || last) {
+			if (!mine) {
+				sleeps[i].syscall = last ? TW_MANY : syscall;
+				sleeps[i].fd = last ? TW_NO_FD : fd;
+			}
 			sleeps[i].count++;
 			sleeps[i].ns += ns;
 			return;
@@ -231,7 +245,7 @@ static __always_inline void count_wait(struct task_struct *t, u32 blocked, u64 *
 	if (kind < TW_STATES)
 		ns[kind] += waited;
 	if (syscall >= 0 && kind != TW_STOPPED)
-		count_sleep(sleeps, syscall, waited);
+		count_sleep(sleeps, syscall, epoll_fd(t, syscall), waited);
 }
 
 static __always_inline void meet(struct thread *th, struct task_struct *t, u64 now)

@@ -3,12 +3,14 @@
  * the TCP packet behind it. */
 #include "task_state.h"
 #include "task_link.h"
+#include "caller.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* Set before load. */
 const volatile u64 wait_over_ns;
 const volatile bool switch_has_state;
+const volatile bool want_slept; /* this kernel tells the stack of another thread */
 
 /* Set before each dump of the threads. */
 u64 changed_since; /* threads asleep since before that are left out; 0: none are */
@@ -110,13 +112,31 @@ static __always_inline struct tw_wait *wait_of(struct task_struct *t, struct thr
 	return w;
 }
 
+/* Passes on a wait, with where in the kernel its thread slept. */
+static __always_inline void pass_on(struct tw_wait *w, struct task_struct *t)
+{
+	u64 size = w->n_frames;
+	long bytes;
+
+	if (size > TW_FRAMES)
+		return;
+	if (want_slept) {
+		bytes = bpf_get_task_stack(t, w->frames + size, TW_SLEPT_FRAMES * sizeof(u64), 0);
+		if (bytes > 0)
+			w->n_slept = bytes / sizeof(u64);
+	}
+	size = offsetof(struct tw_wait, frames) + (size + w->n_slept) * sizeof(u64);
+	if (size > sizeof(*w))
+		return;
+	tell(TW_TASK_WAIT, w, size);
+}
+
 static __always_inline void tell_wait(void *ctx, struct task_struct *t, struct thread *th,
 				      u64 waited, u64 now)
 {
 	struct tw_wait *w = wait_of(t, th, waited, now);
 	u64 waker = bpf_get_current_pid_tgid();
 	long bytes;
-	u64 size;
 
 	if (!w)
 		return;
@@ -125,14 +145,11 @@ static __always_inline void tell_wait(void *ctx, struct task_struct *t, struct t
 	w->waker_cpu = bpf_get_smp_processor_id();
 	bpf_get_current_comm(w->waker_comm, sizeof(w->waker_comm));
 	link_to_packet(w);
-	bytes = bpf_get_stack(ctx, w->frames, sizeof(w->frames), 0);
+	bytes = bpf_get_stack(ctx, w->frames, TW_FRAMES * sizeof(u64), 0);
 	if (bytes > 0)
 		w->n_frames = bytes / sizeof(u64);
-	size = offsetof(struct tw_wait, frames) + w->n_frames * sizeof(u64);
-	if (size > sizeof(*w))
-		return;
 	th->to_tell = now;
-	tell(TW_TASK_WAIT, w, size);
+	pass_on(w, t);
 }
 
 /* The kernel runs no program in the middle of itself: a wakeup that came then was not seen. */
@@ -145,7 +162,7 @@ static __always_inline void tell_unseen_wait(struct task_struct *t, struct threa
 		return;
 	/* No time that a wait ended: how long the thread was runnable is not known. */
 	th->to_tell = 1;
-	tell(TW_TASK_WAIT, w, offsetof(struct tw_wait, frames));
+	pass_on(w, t);
 }
 
 static __always_inline void leave(struct task_struct *t, u32 blocked, u64 now)
@@ -362,7 +379,8 @@ int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
 	seen_from_there(&s, &sk->__sk_common);
 	s.seq = BPF_CORE_READ(cb, seq);
 	remember(&s, BPF_CORE_READ(sk, __sk_common.skc_state),
-		 BPF_CORE_READ(icsk, icsk_retransmits));
+		 BPF_CORE_READ(icsk, icsk_retransmits),
+		 caller(ctx, STACK_FRAMES, n_cookie_ranges, n_ranges));
 	return 0;
 }
 
@@ -374,7 +392,8 @@ int BPF_PROG(on_retransmit_synack, struct sock *sk, struct request_sock *req)
 
 	seen_from_there(&s, &req->__req_common);
 	s.seq = BPF_CORE_READ(treq, snt_isn);
-	remember(&s, TCP_NEW_SYN_RECV, BPF_CORE_READ_BITFIELD_PROBED(req, num_timeout));
+	remember(&s, TCP_NEW_SYN_RECV, BPF_CORE_READ_BITFIELD_PROBED(req, num_timeout),
+		 caller(ctx, STACK_FRAMES, n_cookie_ranges, n_ranges));
 	return 0;
 }
 

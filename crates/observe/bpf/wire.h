@@ -385,10 +385,12 @@ enum tw_wait_bits {
 	TW_WAIT_ANSWER = 8, /* with RESENT: it answered the retransmission, which was this end's */
 };
 
-#define TW_FRAMES     127
-#define TW_SLEEPS     8
-#define TW_NO_SYSCALL -1
-#define TW_MANY	      -2 /* system calls for which there was no room */
+#define TW_FRAMES	127
+#define TW_SLEPT_FRAMES 48 /* of a thread that sleeps; few are deeper than 30 */
+#define TW_SLEEPS	8
+#define TW_NO_SYSCALL	-1
+#define TW_MANY		-2 /* system calls for which there was no room */
+#define TW_NO_FD	-1
 
 struct tw_wait {
 	u32 kind;
@@ -414,13 +416,16 @@ struct tw_wait {
 	u8 family;
 	u8 sender_state;
 	u8 bits;
-	u8 zero;
+	u8 resent_caller; /* with RESENT: tw_caller */
 	char comm[16];
 	char waker_comm[16];
 	u32 n_frames;
-	u64 frames[TW_FRAMES]; /* only n_frames of them are passed */
+	u32 n_slept;
+	u32 zero;
+	/* of the waker, then of the thread itself; only those that there are */
+	u64 frames[TW_FRAMES + TW_SLEPT_FRAMES];
 };
-_Static_assert(sizeof(struct tw_wait) == 1176, "tw_wait is shared with Rust");
+_Static_assert(sizeof(struct tw_wait) == 1568, "tw_wait is shared with Rust");
 
 struct tw_on {
 	u32 kind;
@@ -432,7 +437,9 @@ _Static_assert(sizeof(struct tw_on) == 24, "tw_on is shared with Rust");
 
 struct tw_sleep {
 	s32 syscall;
+	s32 fd; /* what epoll waits on; TW_NO_FD for other calls */
 	u32 count;
+	u32 zero;
 	u64 ns;
 };
 
@@ -454,7 +461,7 @@ struct tw_thread {
 	u32 ended;
 	char comm[16];
 };
-_Static_assert(sizeof(struct tw_thread) == 280, "tw_thread is shared with Rust");
+_Static_assert(sizeof(struct tw_thread) == 344, "tw_thread is shared with Rust");
 
 struct tw_sample {
 	u64 time_ns;

@@ -86,7 +86,7 @@ fn try_sources(tick: Option<Duration>) -> Result<Vec<Source>, Error> {
     found.extend(usage::checkup());
     found.extend(census::checkup());
     found.extend(calls_and_packets(sock_key)?);
-    found.extend(try_tasks(sock_key, &btf, &symbols.verdict));
+    found.extend(try_tasks(sock_key, &btf, &symbols));
     found.extend(requests::checkup(&RequestOptions {
         filter: Filter::default(),
         ring_bytes: RING_BYTES,
@@ -130,7 +130,7 @@ fn calls_and_packets(sock_key: [u64; 2]) -> Result<Vec<Source>, Error> {
     Ok(found)
 }
 
-fn try_tasks(sock_key: [u64; 2], btf: &KernelBtf, symbols: &Verdict) -> Vec<Source> {
+fn try_tasks(sock_key: [u64; 2], btf: &KernelBtf, symbols: &Callers) -> Vec<Source> {
     let options = TaskOptions {
         filter: Filter::default(),
         waits: true,
@@ -140,10 +140,10 @@ fn try_tasks(sock_key: [u64; 2], btf: &KernelBtf, symbols: &Verdict) -> Vec<Sour
         ring_bytes: RING_BYTES,
         sock_key,
     };
-    let mut objects = [const { MaybeUninit::uninit() }; 3];
-    let attached = Tasks::attach(&mut objects, &options, btf);
+    let mut objects = [const { MaybeUninit::uninit() }; 4];
+    let attached = Tasks::attach(&mut objects, &options, btf, symbols);
     match attached {
-        Ok(tasks) => tasks.sources(&Losses::default(), symbols.clone()),
+        Ok(tasks) => tasks.sources(&Losses::default(), symbols.verdict.clone()),
         Err(e) => tasks::failed_sources(&e),
     }
 }

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
     CWD, FileType, FsWord, Mode, OFlags, ResolveFlags, Stat, fstat, fstatfs, open, openat, openat2,
+    readlinkat,
 };
 use rustix::io::Errno;
 
@@ -50,6 +51,12 @@ impl Process {
     pub fn file(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         Ok(openat(&self.dir, name, flags, Mode::empty())?.into())
+    }
+
+    /// Where a link of the kernel's making leads, such as that of a descriptor; it is not followed.
+    pub fn link(&self, name: &str) -> io::Result<String> {
+        let link = readlinkat(&self.dir, name, Vec::new())?;
+        Ok(link.to_string_lossy().into_owned())
     }
 
     /// Who it is now.

@@ -61,9 +61,9 @@ const _: () = {
     assert!(size_of::<tw_census>() == 56 && offset_of!(tw_census, listeners) == 16);
     assert!(size_of::<tw_call>() == 128 && offset_of!(tw_call, comm) == 112);
     assert!(size_of::<tw_packet>() == 120 && offset_of!(tw_packet, tcp) == 56);
-    assert!(size_of::<tw_wait>() == 1176 && offset_of!(tw_wait, frames) == 160);
+    assert!(size_of::<tw_wait>() == 1568 && offset_of!(tw_wait, frames) == 168);
     assert!(size_of::<tw_on>() == 24 && offset_of!(tw_on, runqueue_ns) == 16);
-    assert!(size_of::<tw_thread>() == 280 && offset_of!(tw_thread, comm) == 264);
+    assert!(size_of::<tw_thread>() == 344 && offset_of!(tw_thread, comm) == 328);
     assert!(size_of::<tw_service>() == 24 && offset_of!(tw_service, role) == 22);
     assert!(size_of::<tw_requests>() == 2736 && offset_of!(tw_requests, response) == 140);
     assert!(size_of::<tw_exchange>() == 192 && offset_of!(tw_exchange, family) == 184);
@@ -85,10 +85,11 @@ macro_rules! records {
 records! {
     tw_event, tw_life, tw_reset, tw_listener, tw_socket, tw_holder, tw_owner, tw_destination, tw_port_count, tw_census,
     tw_call, tw_packet, tw_wait, tw_on, tw_thread, tw_sample, tw_service, tw_requests, tw_exchange,
-    tw_filter,
+    tw_filter, tw_range,
     // The same struct, which each object has anew.
     census::types::tw_filter, calls::types::tw_filter, packets::types::tw_filter,
     tasks::types::tw_filter, profile::types::tw_filter, requests::types::tw_filter,
+    tasks::types::tw_range,
 }
 
 /// The same record as another object's type: each skeleton has types of its own for what the

@@ -5,4 +5,5 @@ mod common;
 mod namespaces;
 mod odd_packets;
 mod packets_with_events;
+mod sleeps;
 mod usage;

@@ -98,6 +98,7 @@ rows!(
     Process: Plain,
     Thread: Plain,
     ThreadSleep: Plain,
+    Epoll: Plain,
     Wait: Plain,
     Sample: Plain,
     Stack: Plain,

@@ -12,7 +12,7 @@ pub(crate) const ONCE: &[&str] = &["holder", "setting", "stack", "frame"];
 const SAMPLED: &[&str] = &["listener", "resource", "cpu", "interrupt", "process"];
 const SAMPLED_NS: u64 = 1_000_000_000;
 /// Tables of what is counted now and then, and holds until it is counted again; how long that takes, ns.
-const COUNTED: &[&str] = &["table_size", "port_use"];
+const COUNTED: &[&str] = &["table_size", "port_use", "epoll"];
 const COUNTED_NS: u64 = 6_000_000_000;
 
 /// When a row happened, and of a life when the changes before its last one did.

@@ -114,6 +114,34 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// What a file descriptor is.
+    FileKind = "descriptor" {
+        /// A socket, of TCP or not.
+        Socket = "socket";
+        /// One of epoll itself.
+        Epoll = "eventpoll";
+        /// A counter by which threads wake each other.
+        Eventfd = "eventfd";
+        /// A timer.
+        Timerfd = "timerfd";
+        /// Signals.
+        Signalfd = "signalfd";
+        /// Changes of files.
+        Inotify = "inotify";
+        /// A process, for its end.
+        Pidfd = "pidfd";
+        /// A ring of requests to the kernel.
+        IoUring = "io_uring";
+        /// A pipe or FIFO.
+        Pipe = "pipe";
+        /// A file or device with a name.
+        File = "file";
+        /// Something else, or closed since.
+        Other = "other";
+    }
+}
+
+vocabulary! {
     /// A family of system calls, by its best-known name.
     CallKind = "call" {
         /// connect.
@@ -222,12 +250,16 @@ vocabulary! {
         Waits = "waits";
         /// Who woke a thread.
         WaitWaker = "wait-waker";
+        /// Where in the kernel a thread slept.
+        WaitSlept = "wait-slept";
         /// The connection whose packet woke a thread.
         WaitPacket = "wait-packet";
         /// Whether that packet had been retransmitted.
         WaitRetransmit = "wait-retransmit";
         /// What threads do with their time.
         Threads = "threads";
+        /// The descriptors behind those of epoll that threads sleep on.
+        Epolls = "epolls";
         /// Requests and their answers.
         Requests = "requests";
         /// The CPU profile.
@@ -292,8 +324,9 @@ impl SourceName {
             S::Sockets | S::Holders | S::Counters | S::Settings | S::Processes => "sockets",
             S::Packets => "packets",
             S::Calls | S::PortSearch => "calls",
-            S::Waits | S::WaitWaker | S::WaitPacket | S::WaitRetransmit => "waits",
-            S::Threads => "threads",
+            S::Waits | S::WaitWaker | S::WaitSlept => "waits",
+            S::WaitPacket | S::WaitRetransmit => "waits",
+            S::Threads | S::Epolls => "threads",
             S::Requests => "requests",
             S::Profile | S::ProfileSymbols => "profile",
             S::Ports | S::Tables | S::Slabs | S::Conntrack | S::TcpMetrics => "ports",
@@ -314,6 +347,7 @@ pub const ALL: &[VocabularyInfo] = &[
     RetransmitKind::INFO,
     CallKind::INFO,
     Waker::INFO,
+    FileKind::INFO,
     Role::INFO,
     Timed::INFO,
     HealthKind::INFO,

@@ -50,6 +50,7 @@ macro_rules! each_table {
             processes: Process,
             threads: Thread,
             sleeps: ThreadSleep,
+            epolls: Epoll,
             waits: Wait,
             samples: Sample,
             stacks: Stack,

@@ -62,6 +62,7 @@ impl<'a> Task<'a> {
             syscall: syscall.into(),
             sleep_ns: thread.sleep_ns,
             count: thread.voluntary,
+            epoll_fd: None,
         })
     }
 

@@ -1,7 +1,7 @@
 //! What every view of `stat` prints, word by word, of recordings made for it.
 
 use recording::tables::*;
-use recording::{Filter, Role, Rows, Table, TcpState};
+use recording::{FileKind, Filter, Role, Rows, Table, TcpState};
 use view::{How, Reader, Screen, stat};
 
 use crate::common::*;
@@ -169,6 +169,21 @@ fn threads_and_where_they_sleep() {
         syscall: syscall.into(),
         sleep_ns: ms * MS,
         count: 100,
+        epoll_fd: None,
+    };
+    let on_set = |fd, ms| ThreadSleep {
+        epoll_fd: Some(fd),
+        ..sleep(1, "epoll_wait", ms)
+    };
+    let behind = |(fd, kind)| Epoll {
+        time_ns: START + S + MS,
+        pid: 63_037,
+        epoll_fd: 4,
+        fd,
+        inode: (kind == FileKind::Socket).then_some(u64::from(fd) + 10),
+        kind,
+        events: 1,
+        total: 5,
     };
     let rec = Rec::new()
         .rows([
@@ -176,7 +191,24 @@ fn threads_and_where_they_sleep() {
             thread(1, 2, 0, 964),
             thread(2, 1, 950, 0),
         ])
-        .rows([sleep(1, "epoll_wait", 800), sleep(1, "nanosleep", 12)]);
+        .rows([on_set(7, 300), on_set(4, 500), sleep(1, "nanosleep", 12)])
+        .rows(
+            [
+                (5, FileKind::Socket),
+                (6, FileKind::Socket),
+                (8, FileKind::Eventfd),
+            ]
+            .map(behind),
+        )
+        .rows([Listener {
+            time_ns: START,
+            netns: HOST,
+            inode: Some(15),
+            local_addr: addr("0.0.0.0"),
+            local_port: 8080,
+            ..Listener::default()
+        }])
+        .rows([socket(0, 6, 50_001)]);
     let what = |sleeps| stat::What::Threads { all: false, sleeps };
     insta::assert_snapshot!(rec.both(|| stat::view(what(true), 0)));
     let plain = rec.show(stat::view(what(false), 0), |_| {});

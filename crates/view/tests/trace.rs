@@ -324,7 +324,15 @@ fn wakeups_with_the_stack_and_the_segment() {
         cause_attempt: Some(1),
         cause_sender_state: Some(TcpState::SynSent),
         cause_sent_ago_ns: Some(164_321),
+        cause_retransmit_kind: Some(RetransmitKind::Rto),
+        slept_stack: Some(6),
         ..wait(1_000, 1_003_456_789)
+    };
+    let by_timer = Wait {
+        waker: Waker::Timer,
+        waker_stack: Some(5),
+        slept_stack: Some(6),
+        ..wait(900, 20 * MS)
     };
     // The server's answer wakes the client.
     let by_answer = Wait {
@@ -349,7 +357,14 @@ fn wakeups_with_the_stack_and_the_segment() {
         waker_stack: None,
         ..by_segment.clone()
     };
-    let frames = ["ep_poll_callback", "sock_def_readable", "tcp_v4_rcv"];
+    let frames = [
+        "ep_poll_callback",
+        "sock_def_readable",
+        "tcp_v4_rcv",
+        "hrtimer_wakeup",
+        "__schedule",
+        "ep_poll",
+    ];
     let frame = |(i, name): (usize, &&str)| Frame {
         time_ns: START + 9 * S,
         frame: i as u64,
@@ -358,7 +373,14 @@ fn wakeups_with_the_stack_and_the_segment() {
         offset: 0x10 * i as u64,
     };
     let rec = Rec::new()
-        .rows([by_segment, by_answer, by_task, plain, wait(1_300, 9 * MS)])
+        .rows([
+            by_timer,
+            by_segment,
+            by_answer,
+            by_task,
+            plain,
+            wait(1_300, 9 * MS),
+        ])
         .rows(frames.iter().enumerate().map(frame))
         .rows((0..3).rev().map(|depth| Stack {
             // Told late: a stack is known before the first wait that refers to it is shown.
@@ -366,7 +388,15 @@ fn wakeups_with_the_stack_and_the_segment() {
             stack: 3,
             depth,
             frame: depth.into(),
-        }));
+        }))
+        .rows(
+            [(5, 0, 3), (6, 0, 4), (6, 1, 5)].map(|(stack, depth, frame)| Stack {
+                time_ns: START + 9 * S,
+                stack,
+                depth,
+                frame,
+            }),
+        );
     insta::assert_snapshot!(rec.both(|| trace::view(trace::What::Wakeups(10 * MS))));
 }
 

@@ -9,9 +9,9 @@ use recording::{
 
 use crate::errno;
 use crate::events::step::Step;
-use crate::kernel::Names;
+use crate::kernel::{Names, retransmit_kind};
 use crate::stacks::Stacks;
-use crate::wire::{text, tied, tw_bits, tw_caller, tw_event, tw_kind};
+use crate::wire::{text, tied, tw_bits, tw_event, tw_kind};
 
 /// Turns records into columns; remembers the texts it made.
 pub struct Decoder {
@@ -34,16 +34,6 @@ static KINDS: [EventKind; tw_kind::TW_KINDS.0 as usize] = tied! {
     tw_kind::TW_RESET_SENT => EventKind::ResetSent,
     tw_kind::TW_RESET_RECEIVED => EventKind::ResetReceived,
     tw_kind::TW_DROP => EventKind::Drop,
-};
-
-/// Callers that retransmit.
-static CALLERS: [RetransmitKind; 5] = tied! {
-    from tw_caller::TW_CALLER_OTHER.0;
-    tw_caller::TW_CALLER_OTHER => RetransmitKind::Other,
-    tw_caller::TW_CALLER_FAST => RetransmitKind::Fast,
-    tw_caller::TW_CALLER_RACK => RetransmitKind::Rack,
-    tw_caller::TW_CALLER_TLP => RetransmitKind::Tlp,
-    tw_caller::TW_CALLER_RTO => RetransmitKind::Rto,
 };
 
 /// Beyond this many distinct command names, texts are made anew: memory stays bounded.
@@ -272,10 +262,8 @@ fn is_retransmit(e: &tw_event) -> bool {
 }
 
 fn caller(e: &tw_event) -> Option<&'static RetransmitKind> {
-    let first = tw_caller::TW_CALLER_OTHER.0 as u8;
     let retransmit = u32::from(e.kind) == tw_kind::TW_RETRANSMIT.0;
-    let index = usize::from(e.caller.checked_sub(first).filter(|_| retransmit)?);
-    CALLERS.get(index)
+    retransmit_kind(e.caller).filter(|_| retransmit)
 }
 
 fn bit(e: &tw_event, bit: tw_bits) -> bool {

@@ -43,6 +43,15 @@ impl KernelBtf {
         named.collect()
     }
 
+    /// Whether BPF programs have this helper: `bpf_get_task_stack` without its `bpf_`.
+    pub fn has_helper(&self, name: &str) -> bool {
+        let Some(helpers) = self.0.type_by_name::<Enum>("bpf_func_id") else {
+            return false;
+        };
+        let name = format!("BPF_FUNC_{name}");
+        helpers.iter().any(|h| h.name.is_some_and(|n| *n == *name))
+    }
+
     /// The constants of the first enum, named or not, that has a constant `member`.
     fn constants_beside(&self, member: &str, prefix: &str) -> HashMap<i64, Text> {
         let has = |e: &Enum| e.iter().any(|m| m.name.is_some_and(|n| n == member));

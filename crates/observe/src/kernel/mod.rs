@@ -11,5 +11,5 @@ pub use btf::{KernelBtf, Names};
 pub use config::hz;
 pub use missed::{MISSED, Missed};
 pub use run_time::Moment;
-pub use symbols::{Callers, Symbols};
-pub use syscalls::{Syscalls, lock_calls, takes_fd};
+pub use symbols::{Callers, Symbols, retransmit_kind};
+pub use syscalls::{Syscalls, epoll_calls, lock_calls, takes_fd};

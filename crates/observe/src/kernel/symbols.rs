@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use recording::{Text, Verdict};
+use recording::{RetransmitKind, Text, Verdict};
 
 use crate::rights;
-use crate::wire::{tw_caller, tw_range};
+use crate::wire::{tied, tw_caller, tw_range};
 
 /// The functions whose presence in a stack tells who called. Compilers split functions: suffixes
 /// such as `.part.0` count as the function.
@@ -13,11 +13,28 @@ const CALLERS: &[(&str, tw_caller)] = &[
     ("cookie_v4_check", tw_caller::TW_CALLER_COOKIE),
     ("cookie_v6_check", tw_caller::TW_CALLER_COOKIE),
     ("tcp_retransmit_timer", tw_caller::TW_CALLER_RTO),
+    ("reqsk_timer_handler", tw_caller::TW_CALLER_RTO), // of SYN-ACKs
     ("tcp_send_loss_probe", tw_caller::TW_CALLER_TLP),
     ("tcp_rack_reo_timeout", tw_caller::TW_CALLER_RACK),
     ("tcp_xmit_retransmit_queue", tw_caller::TW_CALLER_FAST),
     ("tcp_simple_retransmit", tw_caller::TW_CALLER_FAST),
 ];
+
+/// Callers that retransmit.
+static RETRANSMIT: [RetransmitKind; 5] = tied! {
+    from tw_caller::TW_CALLER_OTHER.0;
+    tw_caller::TW_CALLER_OTHER => RetransmitKind::Other,
+    tw_caller::TW_CALLER_FAST => RetransmitKind::Fast,
+    tw_caller::TW_CALLER_RACK => RetransmitKind::Rack,
+    tw_caller::TW_CALLER_TLP => RetransmitKind::Tlp,
+    tw_caller::TW_CALLER_RTO => RetransmitKind::Rto,
+};
+
+/// What made the kernel retransmit, by who called; `None` where that is not known.
+pub fn retransmit_kind(caller: u8) -> Option<&'static RetransmitKind> {
+    let first = tw_caller::TW_CALLER_OTHER.0 as u8;
+    RETRANSMIT.get(usize::from(caller.checked_sub(first)?))
+}
 
 /// Where the functions are that tell who called.
 pub struct Callers {

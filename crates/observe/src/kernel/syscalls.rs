@@ -64,6 +64,19 @@ pub fn lock_calls() -> impl Iterator<Item = i32> {
     LOCK_CALLS.iter().map(|c| c.id())
 }
 
+/// Calls that wait for any of a set of descriptors, which the kernel keeps behind one.
+const EPOLL_CALLS: &[Sysno] = &[
+    #[cfg(target_arch = "x86_64")]
+    Sysno::epoll_wait,
+    Sysno::epoll_pwait,
+    Sysno::epoll_pwait2,
+];
+
+/// Their numbers.
+pub fn epoll_calls() -> impl Iterator<Item = i32> {
+    EPOLL_CALLS.iter().map(|c| c.id())
+}
+
 impl Syscalls {
     /// The call's name; its number when it is newer than we are.
     pub fn name(&mut self, number: u32) -> Text {

@@ -11,7 +11,7 @@ use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
 use crate::health::HealthLog;
 use crate::iter;
-use crate::kernel::{KernelBtf, lock_calls};
+use crate::kernel::{Callers, KernelBtf, epoll_calls, lock_calls};
 use crate::ring::{Count, RING_FULL, ring_of_bytes};
 use crate::space;
 use crate::wire::tasks::{OpenTasksSkel, TasksSkel, TasksSkelBuilder};
@@ -69,6 +69,9 @@ const PROGRAMS: &[Program] = &[
 /// The thread iterator; `sched_switch` and its like know nothing of threads that stay asleep.
 const DUMP: &str = "dump";
 
+/// Without this helper nothing tells where a thread sleeps that is not running: before Linux 5.9.
+const TASK_STACK: &str = "get_task_stack";
+
 /// The loaded programs.
 pub struct Tasks<'o> {
     skel: TasksSkel<'o>,
@@ -77,6 +80,8 @@ pub struct Tasks<'o> {
     dump: Link,
     options: TaskOptions,
     verdicts: Vec<Verdict>,
+    /// Where in the kernel threads sleep.
+    slept: Verdict,
 }
 
 /// What was lost so far, per kind of record.
@@ -114,9 +119,10 @@ static KINDS: [(tw_task_kind, SourceName, HealthKind, &str); 4] = [
 impl<'o> Tasks<'o> {
     /// Loads and attaches what this kernel allows, and takes up the threads that there are.
     pub fn attach(
-        objects: &'o mut [MaybeUninit<OpenObject>; 3],
+        objects: &'o mut [MaybeUninit<OpenObject>; 4],
         options: &TaskOptions,
         btf: &KernelBtf,
+        callers: &Callers,
     ) -> Result<Tasks<'o>, Error> {
         let mut verdicts: Vec<Verdict> = PROGRAMS.iter().map(|p| supported(p, btf)).collect();
         for (p, verdict) in PROGRAMS.iter().zip(&mut verdicts) {
@@ -126,16 +132,22 @@ impl<'o> Tasks<'o> {
         }
         // State per thread is best kept with the thread; before Linux 5.12 it cannot be. What
         // names the packet behind a wakeup must not cost the wakeups where the kernel refuses it.
-        let [first, second, third] = objects;
+        // Nor must where they slept.
+        let mut slept = match btf.has_helper(TASK_STACK) {
+            true => Verdict::Attached,
+            false => Verdict::Unsupported(format!("this kernel has no helper bpf_{TASK_STACK}")),
+        };
+        let [first, second, third, fourth] = objects;
         let mut attempts = [
-            (first, true, true),
-            (second, false, true),
-            (third, false, false),
+            (first, true, true, true),
+            (second, false, true, true),
+            (third, false, true, false),
+            (fourth, false, false, false),
         ]
         .into_iter();
         let mut why = String::new();
         let mut skel = loop {
-            let Some((object, storage, link)) = attempts.next() else {
+            let Some((object, storage, link, stack)) = attempts.next() else {
                 return Err(Error::Bpf {
                     what: "loading the scheduler's tracepoint programs".into(),
                     why,
@@ -149,7 +161,14 @@ impl<'o> Tasks<'o> {
                     }
                 }
             }
-            match open(object, options, btf, storage, &verdicts)?.load() {
+            if !stack && slept == Verdict::Attached {
+                slept = Verdict::Failed(why.clone());
+            }
+            let how = How {
+                storage,
+                slept: slept == Verdict::Attached,
+            };
+            match open(object, options, btf, how, callers, &verdicts)?.load() {
                 Ok(skel) => break skel,
                 Err(e) => why = bpf_error(&e),
             }
@@ -188,6 +207,7 @@ impl<'o> Tasks<'o> {
             dump,
             options: options.clone(),
             verdicts,
+            slept,
         };
         tasks.read_threads(true, 0, |_| Ok(()))?;
         if let Some(bss) = tasks.skel.maps.bss_data.as_deref_mut() {
@@ -254,9 +274,11 @@ impl<'o> Tasks<'o> {
             let lost = losses.of(&SourceName::Waits);
             sources.push(source(WAITS, Verdict::Attached, lost));
             sources.push(source(WAKER, symbols, 0));
+            sources.push(source(SLEPT, self.slept.clone(), 0));
             sources.push(source(PACKET, packet, 0));
             sources.push(source(RESENT, resent, 0));
         }
+        sources.push(super::epolls::source());
         if self.options.threads {
             let lost = losses.of(&SourceName::Threads);
             // The kernel shows an iterator the threads of its reader's PID namespace.
@@ -293,6 +315,7 @@ const WAKER: Gives = (
     SourceName::WaitWaker,
     "who woke a thread: another, a softirq, an interrupt, a timer; its stack",
 );
+const SLEPT: Gives = (SourceName::WaitSlept, "where in the kernel a thread slept");
 const PACKET: Gives = (
     SourceName::WaitPacket,
     "the connection whose packet woke a thread",
@@ -326,11 +349,21 @@ fn supported(p: &Program, btf: &KernelBtf) -> Verdict {
     }
 }
 
+/// What differs between attempts to load the programs.
+#[derive(Clone, Copy)]
+struct How {
+    /// What is kept of a thread is kept with it.
+    storage: bool,
+    /// Where threads slept is asked for.
+    slept: bool,
+}
+
 fn open<'o>(
     object: &'o mut MaybeUninit<OpenObject>,
     options: &TaskOptions,
     btf: &KernelBtf,
-    storage: bool,
+    How { storage, slept }: How,
+    callers: &Callers,
     verdicts: &[Verdict],
 ) -> Result<OpenTasksSkel<'o>, Error> {
     let opening = |e: libbpf_rs::Error| Error::Bpf {
@@ -363,16 +396,27 @@ fn open<'o>(
     rodata.want_threads = options.threads;
     rodata.wait_over_ns = options.wait_over.as_nanos() as u64;
     rodata.switch_has_state = btf.tracepoint_args("sched_switch") >= Some(4);
+    rodata.want_slept = slept;
     rodata.lock_calls = [-1; 4];
     for (to, call) in rodata.lock_calls.iter_mut().zip(lock_calls()) {
         *to = call;
     }
+    rodata.epoll_calls = [-1; 4];
+    for (to, call) in rodata.epoll_calls.iter_mut().zip(epoll_calls()) {
+        *to = call;
+    }
+    for (to, range) in rodata.ranges.iter_mut().zip(&callers.ranges) {
+        *to = same(range);
+    }
+    let known = callers.ranges.len().min(rodata.ranges.len());
+    rodata.n_ranges = known as u32;
     Ok(open)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::Symbols;
 
     fn options() -> TaskOptions {
         TaskOptions {
@@ -400,16 +444,18 @@ mod tests {
             cgroups: vec![1, 2],
             ..Filter::default()
         };
-        for storage in [false, true] {
+        let callers = Callers::of(&Symbols::load());
+        for (storage, slept) in [(false, false), (false, true), (true, false), (true, true)] {
+            let how = How { storage, slept };
             for filter in [Filter::default(), filter.clone()] {
                 let options = TaskOptions {
                     filter,
                     ..options()
                 };
                 let mut object = MaybeUninit::uninit();
-                let open = open(&mut object, &options, &btf, storage, &verdicts).unwrap();
+                let open = open(&mut object, &options, &btf, how, &callers, &verdicts).unwrap();
                 if let Err(e) = open.load() {
-                    panic!("storage {storage}: {}", bpf_error(&e));
+                    panic!("storage {storage}, slept {slept}: {}", bpf_error(&e));
                 }
             }
         }
@@ -420,8 +466,9 @@ mod tests {
     fn every_thread_of_ours_is_taken_up_and_told() {
         crate::error::quiet_libbpf();
         let btf = KernelBtf::load().unwrap();
-        let mut objects = [const { MaybeUninit::uninit() }; 3];
-        let mut tasks = Tasks::attach(&mut objects, &options(), &btf).unwrap();
+        let mut objects = [const { MaybeUninit::uninit() }; 4];
+        let callers = Callers::of(&Symbols::load());
+        let mut tasks = Tasks::attach(&mut objects, &options(), &btf, &callers).unwrap();
         let me = std::process::id();
         let mut mine = Vec::new();
         let mut each = |t: &tw_thread| {

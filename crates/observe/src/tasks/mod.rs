@@ -1,6 +1,7 @@
 //! Sources `waits` and `threads`: what threads do with their time, and what ends their long waits.
 
 mod driver;
+mod epolls;
 mod threads;
 mod waits;
 mod worker;

@@ -39,8 +39,10 @@ impl Threads {
         }
     }
 
-    /// What a thread did so far, at any time or at its end.
-    pub fn take(&mut self, now: &tw_thread) -> Result<(), Error> {
+    /// What a thread did so far, at any time or at its end. Gives the descriptors of epoll on which it
+    /// slept since its last row.
+    pub fn take(&mut self, now: &tw_thread) -> Result<Vec<i32>, Error> {
+        let mut epolls = Vec::new();
         let before = self.before.remove(&now.tid);
         let before = before.filter(|b| b.at.start == now.start);
         let since = before.as_ref().map(|b| &b.at);
@@ -74,18 +76,20 @@ impl Threads {
                 involuntary: diff(|t| t.involuntary),
                 syscalls: None,
             })?;
-            self.sleeps(now, since)?;
+            epolls = self.sleeps(now, since)?;
         }
         if now.ended == 0 {
             let at = *now;
             self.before.insert(now.tid, Before { at, told, ticks });
         }
-        Ok(())
+        Ok(epolls)
     }
 
-    fn sleeps(&mut self, now: &tw_thread, since: Option<&tw_thread>) -> Result<(), Error> {
+    fn sleeps(&mut self, now: &tw_thread, since: Option<&tw_thread>) -> Result<Vec<i32>, Error> {
+        let mut epolls = Vec::new();
         for sleep in now.sleeps.iter().filter(|s| s.count > 0) {
-            let same = |b: &&tw_sleep| b.count > 0 && b.syscall == sleep.syscall;
+            let same =
+                |b: &&tw_sleep| b.count > 0 && (b.syscall, b.fd) == (sleep.syscall, sleep.fd);
             let before = since.and_then(|s| s.sleeps.iter().find(same));
             let (count, ns) = before.map_or((0, 0), |b| (b.count, b.ns));
             let slept = sleep.ns.saturating_sub(ns);
@@ -97,6 +101,9 @@ impl Threads {
                 // TW_MANY: calls for which the kernel's table had no room.
                 Err(_) => self.many.clone(),
             };
+            if sleep.fd >= 0 {
+                epolls.push(sleep.fd);
+            }
             self.sleeps.push(ThreadSleep {
                 time_ns: now.time_ns,
                 pid: now.pid,
@@ -104,9 +111,10 @@ impl Threads {
                 syscall,
                 sleep_ns: slept,
                 count: sleep.count.saturating_sub(count).into(),
+                epoll_fd: (sleep.fd >= 0).then_some(sleep.fd),
             })?;
         }
-        Ok(())
+        Ok(epolls)
     }
 
     /// Forgets threads that have no row since `time_ns` although all were asked for: they ended,

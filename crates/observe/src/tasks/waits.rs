@@ -7,8 +7,8 @@ use recording::tables::Wait;
 use recording::{Addr, TableWriter, Text, Waker};
 
 use crate::error::Error;
-use crate::kernel::{Names, Syscalls, takes_fd};
-use crate::stacks::{By, Stacks};
+use crate::kernel::{Names, Syscalls, epoll_calls, retransmit_kind, takes_fd};
+use crate::stacks::{By, KernelStack, Stacks};
 use crate::wire::{read, read_partly, text, tw_on, tw_wait, tw_wait_bits};
 
 /// Rows of the table, and those whose thread has not run yet.
@@ -38,12 +38,13 @@ impl Waits {
         }
     }
 
-    /// A thread was woken.
-    pub fn woken(&mut self, record: &[u8]) -> Result<(), Error> {
+    /// A thread was woken. Gives its process and the descriptor of epoll that it slept on, if it did.
+    pub fn woken(&mut self, record: &[u8]) -> Result<Option<(u32, i32)>, Error> {
         let Some(w) = read_partly::<tw_wait>(record, offset_of!(tw_wait, frames)) else {
-            return Ok(());
+            return Ok(None);
         };
         let row = self.row(&w)?;
+        let epoll = epoll_calls().any(|call| call == w.syscall);
         if self.pending.len() >= MAX_PENDING {
             self.flush()?;
         }
@@ -51,7 +52,7 @@ impl Waits {
         if let Some(before) = self.pending.insert(w.tid, row) {
             self.table.push(before)?;
         }
-        Ok(())
+        Ok(epoll.then_some((w.pid, w.arg)))
     }
 
     /// A thread that was woken runs.
@@ -90,11 +91,9 @@ impl Waits {
     }
 
     fn row(&mut self, w: &tw_wait) -> Result<Wait, Error> {
-        let n = (w.n_frames as usize).min(w.frames.len());
-        let stack = match n {
-            0 => None,
-            n => Some(self.stacks.kernel(&w.frames[..n])?),
-        };
+        let (waker, rest) = first_of(&w.frames, w.n_frames);
+        let (slept, _) = first_of(rest, w.n_slept);
+        let (stack, slept) = (self.stack(waker)?, self.stack(slept)?);
         let context = stack.map(|s| s.context).unwrap_or_default();
         let syscall = u32::try_from(w.syscall)
             .ok()
@@ -123,6 +122,7 @@ impl Waits {
             waker_comm: text(&w.waker_comm).into(),
             waker_cpu: w.waker_cpu,
             waker_stack: stack.and_then(|s| s.id),
+            slept_stack: slept.and_then(|s| s.id),
             ..Wait::default()
         };
         // The CPU's last packet is the cause only where the waker was handling one. Without
@@ -132,6 +132,13 @@ impl Waits {
             self.cause(w, &mut row);
         }
         Ok(row)
+    }
+
+    fn stack(&self, frames: &[u64]) -> Result<Option<KernelStack>, Error> {
+        match frames {
+            [] => Ok(None),
+            frames => Ok(Some(self.stacks.kernel(frames)?)),
+        }
     }
 
     fn cause(&self, w: &tw_wait, row: &mut Wait) {
@@ -145,6 +152,7 @@ impl Waits {
         if bit(w, tw_wait_bits::TW_WAIT_RESENT) {
             row.cause_sender_state = Some(self.names.state(w.sender_state));
             row.cause_sent_ago_ns = Some(w.sent_ago_ns);
+            row.cause_retransmit_kind = retransmit_kind(w.resent_caller).cloned();
             row.cause_answer = Some(bit(w, tw_wait_bits::TW_WAIT_ANSWER));
         }
     }
@@ -166,6 +174,11 @@ fn state_letter(blocked: u32) -> &'static str {
         b if b & 0x40 != 0 => "P",
         _ => "S",
     }
+}
+
+/// The first `n` frames, as far as there are so many, and the rest.
+fn first_of(frames: &[u64], n: u32) -> (&[u64], &[u64]) {
+    frames.split_at(frames.len().min(n as usize))
 }
 
 fn bit(w: &tw_wait, bit: tw_wait_bits) -> bool {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use recording::{Writer, monotonic_ns};
 
 use super::driver::{Losses, TaskOptions, Tasks};
+use super::epolls::Epolls;
 use super::threads::Threads;
 use super::waits::Waits;
 use crate::error::Error;
@@ -21,6 +22,9 @@ use crate::worker::{Control, Report};
 /// Threads that stay asleep have a row only every so many intervals.
 const ALL_EVERY: u64 = 10;
 
+/// Who follows waits wants to know soon what was waited on; each set is read less often.
+const EPOLLS_EVERY: Duration = Duration::from_secs(1);
+
 /// The last look at the threads is repeated so often while some could not be read.
 const LAST_TRIES: u32 = 20;
 
@@ -33,12 +37,13 @@ pub fn watch(
     control: &Control,
 ) -> Result<Report, Error> {
     let btf = KernelBtf::load().map_err(Error::Kernel)?;
-    let mut objects = [const { MaybeUninit::uninit() }; 3];
-    let mut tasks = Tasks::attach(&mut objects, options, &btf)?;
+    let mut objects = [const { MaybeUninit::uninit() }; 4];
+    let callers = stacks.callers();
+    let mut tasks = Tasks::attach(&mut objects, options, &btf, &callers)?;
     let told = stacks.clone();
     let names = Names::load(&btf);
     drop(btf); // megabytes
-    let symbols = stacks.callers().verdict;
+    let symbols = callers.verdict;
     let rows = RefCell::new(Rows {
         waits: match options.waits {
             true => Some(Waits::new(writer.table()?, stacks, names)),
@@ -48,6 +53,7 @@ pub fn watch(
             true => Some(Threads::new(writer.table()?, writer.table()?)),
             false => None,
         },
+        epolls: Epolls::new(writer.table()?),
         failed: None,
     });
     let mut losses = Losses::default();
@@ -62,6 +68,7 @@ pub fn watch(
         rows.borrow_mut().failed.take().map_or(Ok(()), Err)
     };
     let (mut looked, mut round) = (Instant::now(), Instant::now());
+    let mut epolls_read = Instant::now();
     let (mut rounds, mut last_round) = (0u64, 0);
     loop {
         let stopping = control.stopping(DRAIN_EVERY.min(options.interval));
@@ -85,6 +92,10 @@ pub fn watch(
             }
             (last_round, rounds) = (began, rounds + 1);
         }
+        if stopping || epolls_read.elapsed() >= options.interval.min(EPOLLS_EVERY) {
+            epolls_read = Instant::now();
+            rows.borrow_mut().epolls.read()?;
+        }
         if stopping {
             tasks.links.clear();
             consume()?;
@@ -92,6 +103,7 @@ pub fn watch(
         if stopping || looked.elapsed() >= LOOK_FOR_LOSSES_EVERY {
             looked = Instant::now();
             tasks.say_losses(&mut losses, health)?;
+            rows.borrow_mut().epolls.say_left_out(health)?;
             told.say_dropped(health)?;
         }
         if stopping {
@@ -108,6 +120,7 @@ pub fn watch(
 struct Rows {
     waits: Option<Waits>,
     threads: Option<Threads>,
+    epolls: Epolls,
     failed: Option<Error>,
 }
 
@@ -121,7 +134,12 @@ impl Rows {
     fn try_take(&mut self, record: &[u8]) -> Result<(), Error> {
         let kind = record.first_chunk().map(|b| u32::from_ne_bytes(*b));
         match (kind.map(tw_task_kind), &mut self.waits) {
-            (Some(tw_task_kind::TW_TASK_WAIT), Some(waits)) => waits.woken(record),
+            (Some(tw_task_kind::TW_TASK_WAIT), Some(waits)) => {
+                if let Some((pid, fd)) = waits.woken(record)? {
+                    self.epolls.slept(pid, fd);
+                }
+                Ok(())
+            }
             (Some(tw_task_kind::TW_TASK_ON), Some(waits)) => waits.runs(record),
             (Some(tw_task_kind::TW_TASK_THREAD), _) => match read::<tw_thread>(record) {
                 Some(thread) => self.thread(&thread),
@@ -132,10 +150,13 @@ impl Rows {
     }
 
     fn thread(&mut self, thread: &tw_thread) -> Result<(), Error> {
-        match &mut self.threads {
-            Some(threads) => threads.take(thread),
-            None => Ok(()),
+        let Some(threads) = &mut self.threads else {
+            return Ok(());
+        };
+        for fd in threads.take(thread)? {
+            self.epolls.slept(thread.pid, fd);
         }
+        Ok(())
     }
 
     fn seal_if_due(&mut self) -> Result<(), Error> {
@@ -145,7 +166,7 @@ impl Rows {
         if let Some(threads) = &mut self.threads {
             threads.seal_if_due()?;
         }
-        Ok(())
+        self.epolls.seal_if_due()
     }
 
     fn finish(&mut self) -> Result<(), Error> {
@@ -155,6 +176,6 @@ impl Rows {
         if let Some(threads) = &mut self.threads {
             threads.finish()?;
         }
-        Ok(())
+        self.epolls.finish()
     }
 }

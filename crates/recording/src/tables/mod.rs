@@ -17,7 +17,7 @@ pub use host::{Cpu, Interrupt, Resource, TableSize};
 pub use namespace::{Counter, Setting};
 pub use request::{Exchange, Request, RequestTime};
 pub use socket::{Holder, Listener, PortUse, Socket};
-pub use task::{Frame, Process, Sample, Stack, Thread, ThreadSleep, Wait};
+pub use task::{Epoll, Frame, Process, Sample, Stack, Thread, ThreadSleep, Wait};
 
 use crate::table::{Table, TableInfo};
 
@@ -36,6 +36,7 @@ pub const ALL: &[TableInfo] = &[
     Process::INFO,
     Thread::INFO,
     ThreadSleep::INFO,
+    Epoll::INFO,
     Wait::INFO,
     Sample::INFO,
     Stack::INFO,

@@ -2,7 +2,7 @@
 
 use crate::cell::{Addr, Text};
 use crate::table::table;
-use crate::vocabulary::{TcpState, Waker};
+use crate::vocabulary::{FileKind, RetransmitKind, TcpState, Waker};
 
 table! {
     /// One sample of a process that holds a listening socket.
@@ -89,6 +89,10 @@ table! {
         cause_answer: Option<bool>, Flag, null "cause_attempt is 0 or null";
         /// From the retransmission to the wakeup.
         cause_sent_ago_ns: Option<u64>, Ns, null "cause_attempt is 0 or null";
+        /// What made the kernel retransmit, as in `event`; of a SYN-ACK, `rto` is its own timer.
+        cause_retransmit_kind: Option<RetransmitKind>, Name, null "cause_attempt is 0 or null, kernel symbols cannot be read, or an earlier version";
+        /// Kernel stack of the thread itself as it slept, as in `stack`.
+        slept_stack: Option<u64>, Id, null "the stack could not be read, the kernel does not tell it (source `wait-slept`), or an earlier version";
     }
 }
 
@@ -147,6 +151,30 @@ table! {
         sleep_ns: u64, Ns;
         /// How often it slept in it.
         count: u64, Count;
+        /// Descriptor of the epoll set that it slept on, as in `epoll`; each has a row of its own.
+        epoll_fd: Option<i32>, Id, null "the call is none of epoll, or an earlier version";
+    }
+}
+
+table! {
+    /// A descriptor that is behind one of epoll on which a thread slept. Rows of one reading carry the same time; a set is read when a thread has slept on it, at most every five seconds.
+    Epoll = "epoll" {
+        /// When the set was read.
+        time_ns: u64, Ns;
+        /// Process.
+        pid: u32, Id;
+        /// Descriptor of the set, as in `thread_sleep` and `wait`.
+        epoll_fd: u32, Id;
+        /// A descriptor in it: its number when it was put there.
+        fd: u32, Id;
+        /// What it is.
+        kind: FileKind, Name;
+        /// Inode of a socket, as in `socket` and `listener`, or of a pipe.
+        inode: Option<u64>, Id, null "neither a socket nor a pipe";
+        /// Events that are waited for: the kernel's bits, EPOLLIN is 1; 0 once EPOLLONESHOT has fired.
+        events: u32, Id;
+        /// Descriptors that the set held; those beyond the first 1,024 have no row.
+        total: u32, Count;
     }
 }
 

@@ -80,7 +80,8 @@ pub struct ThreadArgs {
     /// All threads, not only the twenty that ran or wanted to run most
     #[arg(long)]
     all: bool,
-    /// In which system calls each slept
+    /// In which system calls each slept, and on what: of epoll the sockets and other descriptors behind it (each of
+    /// them with --json)
     #[arg(long)]
     sleeps: bool,
     #[command(flatten)]
@@ -133,7 +134,11 @@ pub fn run(verb: StatVerb, out: &mut impl Write) -> Result<ExitCode> {
                 all: args.all,
                 sleeps: args.sleeps,
             };
-            let parts = &[Part::Threads];
+            // What is behind a descriptor of epoll is mostly sockets.
+            let parts: &[Part] = match args.sleeps {
+                true => &[Part::Threads, Part::Sockets],
+                false => &[Part::Threads],
+            };
             (what, Need { parts, ..HOST }, tasks, args.stat)
         }
         StatVerb::Sockets(args) => (What::Sockets, SOCKETS, &all[..], args),

@@ -88,7 +88,9 @@ pub fn run(verb: TraceVerb, out: &mut impl Write) -> Result<ExitCode> {
         TraceVerb::Wakeups(args) => {
             let least_ns = u64::try_from(args.least.as_nanos()).unwrap_or(u64::MAX);
             let need = Need {
-                parts: &[Part::Waits],
+                parts: &[Part::Waits, Part::Sockets],
+                // What is behind a descriptor of epoll is known as soon.
+                interval: Duration::from_secs(1),
                 owners: false,
                 over: args.least,
                 ..EVENTS

@@ -139,6 +139,7 @@ fn kind_of(row: &Row) -> StepKind {
         | Row::Process(_)
         | Row::Thread(_)
         | Row::ThreadSleep(_)
+        | Row::Epoll(_)
         | Row::Sample(_)
         | Row::Cpu(_)
         | Row::Interrupt(_) => StepKind::Time,

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::io;
 
 use analysis::Microstate::*;
-use analysis::Microstates;
+use analysis::epolls::{self, Behind, Socket};
+use analysis::{Epolls, Microstates};
 use recording::tables::Thread;
-use recording::{Filter, Row, Text};
+use recording::{Cell, FileKind, Filter, Row, Text};
 
 use super::largest::{Largest, Ranked};
 use super::rounds::Sampler;
@@ -39,14 +40,34 @@ pub(crate) struct Timed {
 #[derive(Clone, Debug)]
 pub(crate) struct Slept {
     pub(crate) syscall: Text,
+    /// Of epoll, which set.
+    pub(crate) epoll_fd: Option<i32>,
     pub(crate) ns: u64,
     pub(crate) count: u64,
+    /// What is behind it, in words, and one by one for JSON.
+    behind: Option<Set>,
+}
+
+/// What is behind a descriptor of epoll.
+#[derive(Clone, Debug)]
+struct Set {
+    says: Option<String>,
+    descriptors: Vec<Descriptor>,
+    left_out: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Descriptor {
+    fd: u32,
+    kind: FileKind,
+    events: u32,
+    socket: Option<Socket>,
 }
 
 columns! {
     Timed = "thread" {
         text TIME PID TID USR SYS LAT SLP LCK DSK FLT STP VCX ICX SCL PROCESS;
-        json TIME PID TID PROCESS CGROUP INTERVAL USR SYS LAT SLP LCK DSK FLT STP VCX ICX SCL SLEEPS;
+        json TIME PID TID PROCESS CGROUP INTERVAL USR SYS LAT SLP LCK DSK FLT STP VCX ICX SCL SLEEPS DESCRIPTORS;
     }
     TIME: heads::TIME => |l, _| Value::Time(l.last.time_ns);
     /// Process.
@@ -81,9 +102,14 @@ columns! {
     CGROUP: json(&["cgroup"], Unit::Id) => |l, _| l.last.cgroup.into();
     /// The time that shares are of.
     INTERVAL: json(&["interval_ns"], Unit::Ns) => |l, _| l.spent.over_ns().into();
-    /// With `--sleeps`: each `syscall` that it slept in, with `sleep_percent` and `count`.
+    /// With `--sleeps`: each `syscall` that it slept in, with `sleep_percent` and `count`; of epoll the descriptor `epoll_fd`, what is `behind` it in words, or null, and how many descriptors behind it were `not_read`.
     SLEEPS: json(&["sleeps"], Unit::Words) => |l, _| match &l.sleeps {
         Some(sleeps) => Value::Objects(sleeps.iter().map(|s| l.slept(s)).collect()),
+        None => Value::Absent,
+    };
+    /// With `--sleeps`: the descriptors behind those of epoll, as last read: `epoll_fd`, `fd`, `kind`, `events` (the kernel's bits); of TCP sockets that were sampled `listening`, `local_addr`, `local_port`, and of connections `remote_addr`, `remote_port`.
+    DESCRIPTORS: json(&["descriptors"], Unit::Words) => |l, _| match &l.sleeps {
+        Some(sleeps) => Value::Objects(sleeps.iter().flat_map(Slept::descriptors).collect()),
         None => Value::Absent,
     };
 }
@@ -107,7 +133,82 @@ impl Timed {
             ("syscall", (&*s.syscall).into()),
             ("sleep_percent", percent.into()),
             ("count", s.count.into()),
+            ("epoll_fd", s.epoll_fd.into()),
+            ("behind", s.says().into()),
+            ("not_read", s.behind.as_ref().map(|set| set.left_out).into()),
         ]
+    }
+}
+
+impl Slept {
+    /// Of a call, whatever it waited on.
+    pub(crate) fn of(syscall: Text, ns: u64, count: u64) -> Slept {
+        Slept {
+            syscall,
+            epoll_fd: None,
+            ns,
+            count,
+            behind: None,
+        }
+    }
+
+    /// The call, and of epoll its set: `epoll_wait FD 4`.
+    fn place(&self) -> String {
+        match self.epoll_fd {
+            Some(fd) => format!("{} FD {fd}", self.syscall),
+            None => self.syscall.to_string(),
+        }
+    }
+
+    /// What is behind its set.
+    fn says(&self) -> Option<&str> {
+        self.behind.as_ref()?.says.as_deref()
+    }
+
+    fn descriptors(&self) -> impl Iterator<Item = Fields<'_>> {
+        let all = self.behind.iter().flat_map(|set| &set.descriptors);
+        all.map(|one| one.fields(self.epoll_fd))
+    }
+}
+
+impl Set {
+    fn of(epolls: &Epolls, pid: u32, fd: i32) -> Option<Set> {
+        let (behind, left_out) = epolls.behind(pid, fd)?;
+        let descriptor = |b: Behind| Descriptor {
+            fd: b.fd,
+            kind: b.kind.clone(),
+            events: b.events,
+            socket: b.socket,
+        };
+        Some(Set {
+            says: epolls.says(pid, fd),
+            descriptors: behind.into_iter().map(descriptor).collect(),
+            left_out,
+        })
+    }
+}
+
+impl Descriptor {
+    fn fields(&self, epoll_fd: Option<i32>) -> Fields<'_> {
+        let mut fields: Fields = vec![
+            ("epoll_fd", epoll_fd.into()),
+            ("fd", self.fd.into()),
+            ("kind", self.kind.value()),
+            ("events", self.events.into()),
+        ];
+        let (here, there) = match self.socket {
+            None => return fields,
+            Some(Socket::Listener(here)) => (here, None),
+            Some(Socket::Connection(here, there)) => (here, Some(there)),
+        };
+        fields.push(("listening", there.is_none().into()));
+        fields.push(("local_addr", here.addr.into()));
+        fields.push(("local_port", here.port.into()));
+        if let Some(there) = there {
+            fields.push(("remote_addr", there.addr.into()));
+            fields.push(("remote_port", there.port.into()));
+        }
+        fields
     }
 }
 
@@ -115,13 +216,14 @@ pub(super) struct Threads {
     all: bool,
     sleeps: bool,
     now: Largest<(u32, u32), Seen, MAX_THREADS>,
+    epolls: Epolls,
 }
 
 /// A thread since the last report.
 #[derive(Default)]
 struct Seen {
     sum: Timed,
-    calls: BTreeMap<Text, (u64, u64)>,
+    calls: BTreeMap<(Text, Option<i32>), (u64, u64)>,
 }
 
 /// By how long it ran or wanted to.
@@ -137,11 +239,17 @@ impl Threads {
             all,
             sleeps,
             now: Largest::default(),
+            epolls: Epolls::default(),
         }
     }
 
     fn line(&self, seen: Seen) -> Timed {
-        let slept = |(syscall, (ns, count))| Slept { syscall, ns, count };
+        let pid = seen.sum.last.pid;
+        let slept = |((syscall, epoll_fd), (ns, count))| Slept {
+            epoll_fd,
+            behind: epoll_fd.and_then(|fd: i32| Set::of(&self.epolls, pid, fd)),
+            ..Slept::of(syscall, ns, count)
+        };
         let sleeps = self.sleeps.then(|| {
             let mut all: Vec<Slept> = seen.calls.into_iter().map(slept).collect();
             all.sort_by_key(|s| Reverse(s.ns));
@@ -157,7 +265,7 @@ impl Sampler for Threads {
 
     fn tables(&self) -> Vec<&'static str> {
         match self.sleeps {
-            true => vec!["thread", "thread_sleep"],
+            true => [&["thread", "thread_sleep"], epolls::TABLES].concat(),
             false => vec!["thread"],
         }
     }
@@ -172,14 +280,18 @@ impl Sampler for Threads {
             Row::ThreadSleep(s) => {
                 // Rows of one time: the thread's own comes first.
                 let seen = self.now.get_mut(&(s.pid, s.tid))?;
-                if seen.calls.len() < MAX_CALLS || seen.calls.contains_key(&s.syscall) {
-                    let call = seen.calls.entry(s.syscall.clone()).or_default();
+                let call = (s.syscall.clone(), s.epoll_fd);
+                if seen.calls.len() < MAX_CALLS || seen.calls.contains_key(&call) {
+                    let call = seen.calls.entry(call).or_default();
                     call.0 = call.0.saturating_add(s.sleep_ns);
                     call.1 = call.1.saturating_add(s.count);
                 }
                 None
             }
-            _ => None,
+            _ => {
+                self.epolls.learn(row);
+                None
+            }
         }
     }
 
@@ -209,7 +321,11 @@ impl Sampler for Threads {
             screen.show(&line)?;
             for s in line.sleeps.iter().flatten() {
                 let percent = tenth(line.spent.percent_of(s.ns));
-                let says = format!("{percent:>5}% in {}, {} times", s.syscall, s.count);
+                let says = format!("{percent:>5}% in {}, {} times", s.place(), s.count);
+                let behind = s
+                    .says()
+                    .map_or_else(String::new, |behind| format!(": {behind}"));
+                let says = says + &behind;
                 screen.more(&format!("{:>38} {says}", ""))?;
             }
         }

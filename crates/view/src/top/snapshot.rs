@@ -333,7 +333,7 @@ fn threads(window: &[&Frame]) -> Vec<Timed> {
     }
     for (key, calls) in sleeps {
         if let Some(thread) = all.get_mut(&key) {
-            let slept = |(syscall, (ns, count))| Slept { syscall, ns, count };
+            let slept = |(syscall, (ns, count))| Slept::of(syscall, ns, count);
             let mut sleeps: Vec<Slept> = calls.into_iter().map(slept).collect();
             sleeps.sort_by_key(|s| Reverse(s.ns));
             thread.sleeps = Some(sleeps);

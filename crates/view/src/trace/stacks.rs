@@ -23,6 +23,12 @@ impl Stacks {
         }
     }
 
+    /// The timer that a stack ran for, in words.
+    pub(super) fn timer(&self, stack: u64) -> Option<String> {
+        let places = self.0.places(stack)?;
+        analysis::timer(places.iter().flatten().map(|place| &*place.function))
+    }
+
     /// The functions of a stack, the innermost first.
     pub(super) fn functions(&self, stack: u64) -> Option<Vec<String>> {
         let places = self.0.places(stack)?.into_iter();

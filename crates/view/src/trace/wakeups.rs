@@ -2,6 +2,7 @@
 
 use std::io;
 
+use analysis::epolls::{self, Epolls};
 use explain::Arrival;
 use recording::tables::Wait;
 use recording::{Cell, Filter, Row, Waker};
@@ -11,18 +12,22 @@ use crate::columns::{Fields, Unit, Value, columns, heads, json, left, right};
 use crate::screen::Screen;
 use crate::view::View;
 
-/// A sleep that ended, the waker's stack, the innermost function first, and the segment behind it in words.
+/// A sleep that ended, the stacks of who slept and of its waker, the innermost function first, the timer that
+/// the waker ran for and the segment behind it in words.
 pub(crate) struct Woken {
     wait: Box<Wait>,
+    slept: Option<Vec<String>>,
     stack: Option<Vec<String>>,
+    timer: Option<String>,
     cause: Option<String>,
+    behind: Option<String>,
 }
 
 columns! {
     Woken = "wakeup" {
         text TIME PID TID COMM SLEPT SYSCALL FD RUNQ CPU WAKER;
         json TIME PID TID COMM CGROUP NETNS STATE SYSCALL FD SLEPT RUNQ WAKER
-            WAKER_PID WAKER_TID WAKER_COMM CPU STACK CAUSE;
+            WAKER_PID WAKER_TID WAKER_COMM CPU STACK CAUSE SLEPT_IN TIMER BEHIND;
     }
     TIME: heads::TIME => |l, _| Value::Time(l.wait.time_ns);
     /// Process that slept.
@@ -57,8 +62,14 @@ columns! {
     WAKER_COMM: json(&["waker_comm"], Unit::Name) => |l, _| (&l.wait.waker_comm).into();
     /// Functions of the kernel that woke it, the innermost first.
     STACK: json(&["waker_stack"], Unit::Name) => |l, _| l.stack.clone().into();
-    /// Null, or the segment behind it: `sender_addr`, `sender_port`, `receiver_addr`, `receiver_port`, `retransmission` (its number, or null), `answer` (it answered that retransmission, which the receiver had sent), `sender_state`, `sent_ago_ns`, `says`.
+    /// Null, or the segment behind it: `sender_addr`, `sender_port`, `receiver_addr`, `receiver_port`, `retransmission` (its number, or null), `answer` (it answered that retransmission, which the receiver had sent), `sender_state`, `sent_ago_ns`, `says`, `retransmit_kind` (what made the kernel retransmit, or null).
     CAUSE: json(&["cause"], Unit::Words) => |l, _| l.cause().into();
+    /// Functions of the kernel that it slept in, the innermost first; null where the kernel does not tell them.
+    SLEPT_IN: json(&["slept_stack"], Unit::Name) => |l, _| l.slept.clone().into();
+    /// The timer that the waker ran for, in words; null where it was none, or one that has no name here.
+    TIMER: json(&["timer"], Unit::Words) => |l, _| l.timer.as_deref().into();
+    /// What is behind the descriptor of epoll that it slept on, in words; null where it is none, or not known yet.
+    BEHIND: json(&["behind"], Unit::Words) => |l, _| l.behind.as_deref().into();
 }
 
 impl Woken {
@@ -74,6 +85,7 @@ impl Woken {
             ("sender_state", w.cause_sender_state.value()),
             ("sent_ago_ns", w.cause_sent_ago_ns.into()),
             ("says", says.into()),
+            ("retransmit_kind", w.cause_retransmit_kind.value()),
         ])
     }
 }
@@ -81,6 +93,7 @@ impl Woken {
 pub(super) struct Wakeups {
     least_ns: u64,
     stacks: Stacks,
+    epolls: Epolls,
 }
 
 impl Wakeups {
@@ -88,8 +101,15 @@ impl Wakeups {
         Wakeups {
             least_ns,
             stacks: Stacks::default(),
+            epolls: Epolls::default(),
         }
     }
+}
+
+/// The set that it slept on.
+fn epoll_fd(w: &Wait) -> Option<i32> {
+    let is_epoll = |call: &str| call.starts_with("epoll_");
+    w.fd.filter(|_| w.syscall.as_deref().is_some_and(is_epoll))
 }
 
 /// Who woke it. In a softirq or an interrupt the task on the CPU is a bystander.
@@ -102,23 +122,38 @@ fn waker(w: &Wait) -> String {
 
 impl View for Wakeups {
     fn tables(&self) -> Vec<&'static str> {
-        vec!["wait", "stack", "frame"]
+        [&["wait"], stacks::TABLES, epolls::TABLES].concat()
     }
 
     fn take(&mut self, row: Row, screen: &mut Screen) -> io::Result<()> {
         let Row::Wait(wait) = row else {
             self.stacks.take(&row);
+            self.epolls.learn(&row);
             return Ok(());
         };
         if wait.waited_ns < self.least_ns || !asked(&wait, &screen.how.filter) {
             return Ok(());
         }
         let line = Woken {
+            slept: wait.slept_stack.and_then(|s| self.stacks.functions(s)),
             stack: wait.waker_stack.and_then(|s| self.stacks.functions(s)),
+            timer: wait.waker_stack.and_then(|s| self.stacks.timer(s)),
+            behind: epoll_fd(&wait).and_then(|fd| self.epolls.says(wait.pid, fd)),
             cause: Arrival::of(&wait).map(|a| format!("woken by {}", a.says())),
             wait,
         };
         screen.show(&line)?;
+        if let Some(behind) = &line.behind {
+            screen.more(&format!("    slept on: {behind}"))?;
+        }
+        if line.slept.is_some() {
+            screen.more("    slept in:")?;
+            stacks::show(line.slept.as_deref(), screen)?;
+        }
+        if line.stack.is_some() || line.timer.is_some() {
+            let timer = line.timer.as_deref().unwrap_or_default();
+            screen.more(&format!("    woken by: {timer}"))?;
+        }
         stacks::show(line.stack.as_deref(), screen)?;
         match &line.cause {
             Some(says) => screen.more(&format!("    {says}")),
