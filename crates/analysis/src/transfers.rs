@@ -91,6 +91,9 @@ pub struct Transfer {
     /// Samples with segments in flight, and the sum of those segments.
     pub flying: u32,
     in_flight: u64,
+    /// Of these, samples in which a whole segment waited to be sent, or the congestion window was full: then
+    /// the application is not what holds it.
+    pub pressed: u32,
     /// The most in one sample.
     pub most_unacked: u32,
     /// Smoothed round trips in these samples, µs.
@@ -439,6 +442,10 @@ impl Transfer {
             self.late_rtts.add(late);
         }
         let unsent = row.notsent_bytes.unwrap_or(0);
+        let cwnd = row.cwnd.unwrap_or(u32::MAX);
+        if unacked > 0 && (unacked >= cwnd || unsent >= self.mss.max(1)) {
+            self.pressed += 1;
+        }
         let room = row.cwnd.unwrap_or(0) > unacked
             && u64::from(row.snd_wnd.unwrap_or(0))
                 > u64::from(unacked) * u64::from(self.mss) + u64::from(unsent);
@@ -502,6 +509,15 @@ impl Transfer {
         us.min(LONGEST_US)
     }
 
+    /// Whether it had more to send than it was let, more often than not: the pace of any other is that of its
+    /// application. One whose samples all fell after what it sent was at it for most of the time.
+    pub fn had_bulk(&self) -> bool {
+        match self.flying {
+            0 => self.busy_us().saturating_mul(2_000) >= self.span_ns,
+            flying => self.pressed >= flying.div_ceil(2),
+        }
+    }
+
     /// Bytes in flight in the samples that had some, on average.
     pub fn in_flight_bytes(&self) -> f64 {
         let segments = self.in_flight as f64 / f64::from(self.flying.max(1));
@@ -524,6 +540,35 @@ impl Resends {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_application_holds_had_no_bulk() {
+        let of = |unacked, unsent, busy_ms: u64| {
+            let mut transfer = Transfer::default();
+            let at = RowRef {
+                table: "socket",
+                segment: 0,
+                row: 0,
+            };
+            let row = Socket {
+                time_ns: 1_000_000_000,
+                snd_mss: Some(1_448),
+                cwnd: Some(10),
+                unacked: Some(unacked),
+                notsent_bytes: Some(unsent),
+                busy_us: Some(busy_ms * 1_000),
+                ..Socket::default()
+            };
+            transfer.sample(at, &row, Some(0));
+            transfer.had_bulk()
+        };
+        // The congestion window is full, or segments wait for the peer's.
+        assert!(of(10, 0, 1_000) && of(2, 1_448, 1_000));
+        // The application writes as much as goes.
+        assert!(!of(2, 0, 1_000) && !of(9, 700, 1_000));
+        // Between two transfers nothing is in flight.
+        assert!(of(0, 0, 500) && !of(0, 0, 499));
+    }
 
     #[test]
     fn round_trips_kept_are_few_and_from_all_times() {

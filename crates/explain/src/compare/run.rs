@@ -7,6 +7,7 @@ use recording::{Addr, Error, Recording};
 
 use super::cost::{self, Cpu};
 use super::functions::{self, Profile};
+use super::load::{self, Losses};
 use super::trend::{self, Gauge};
 use crate::places::listener::listener_places;
 
@@ -35,9 +36,11 @@ pub struct Run {
     pub(super) cpus: BTreeMap<u32, Cpu>,
     pub(super) profile: Profile,
     pub(super) gauges: BTreeMap<String, Gauge>,
+    pub(super) losses: Losses,
 }
 
-/// One end that sent a lot.
+/// One end that sent a lot, and had more to send than it was let: of any other, and of one whose sender is
+/// not here, nothing tells what it could have reached.
 pub(crate) struct Socket {
     /// Which connection it is of.
     pub(super) conn: ConnId,
@@ -45,6 +48,8 @@ pub(crate) struct Socket {
     pub(super) group: (String, u16),
     /// Best rate between two samples while it had something to send, bytes per second.
     pub(super) rate: f64,
+    /// Least round trip, µs; 0 when not known.
+    pub(super) min_rtt_us: u32,
     /// Largest congestion window, segments; 0 when not known.
     pub(super) cwnd: u32,
     /// What may tell slow from fast.
@@ -54,11 +59,12 @@ pub(crate) struct Socket {
 impl Run {
     /// Of a recording, and what was read of it.
     pub(crate) fn of(name: String, recording: &Recording, story: &Story) -> Result<Run, Error> {
+        let throughput = throughput(story);
         Ok(Run {
             name,
             labels: recording.manifest.labels.clone(),
             began_s: began_s(recording),
-            throughput: throughput(story),
+            throughput,
             sockets: sockets(story),
             counters: story.counters.per_second(story.seconds()),
             settings: story.settings.all(),
@@ -66,6 +72,7 @@ impl Run {
             cpus: cost::read(recording)?,
             profile: functions::read(recording)?,
             gauges: trend::read(recording)?,
+            losses: load::read(story, throughput),
         })
     }
 }
@@ -138,7 +145,7 @@ fn lived(story: &Story, conn: &Conn) -> Option<(u64, u64)> {
     Some((began, ended))
 }
 
-/// The ends that sent a lot.
+/// The ends that sent a lot and could not send more.
 pub(crate) fn sockets(story: &Story) -> Vec<Socket> {
     let all = story.conns.iter().enumerate();
     let sending = all.filter_map(|(id, conn)| socket(story, id as ConnId, conn));
@@ -153,14 +160,8 @@ fn socket(story: &Story, id: ConnId, conn: &Conn) -> Option<Socket> {
     if mine < theirs || (mine == theirs && peer.is_some_and(|p| p.side == Side::Opened)) {
         return None;
     }
-    let transfer = story.transfers.of(id);
-    // The best is what it can do: a busy host and a slow start lower the mean of any.
-    let rate = match transfer.filter(|t| t.acked() > 0) {
-        Some(transfer) if transfer.peak == 0.0 => return None,
-        Some(transfer) => transfer.peak,
-        // Its sender is not on this host, or it was never sampled.
-        None => flow.rate,
-    };
+    let bulk = |t: &&Transfer| t.acked() > 0 && t.peak > 0.0 && t.had_bulk();
+    let transfer = story.transfers.of(id).filter(bulk)?;
     let comm = story.owner(conn).map_or(String::new(), |(_, c)| c);
     let port = service(conn);
     let mut attributes = Vec::new();
@@ -175,11 +176,8 @@ fn socket(story: &Story, id: ConnId, conn: &Conn) -> Option<Socket> {
     }
     let cookie = conn.cookie.or(peer.and_then(|p| p.cookie));
     say("SYN cookie", cookie.map(yes));
-    say("MSS", transfer.map(|t| t.mss.to_string()));
-    say(
-        "congestion control",
-        transfer.map(|t| t.congestion.to_string()),
-    );
+    say("MSS", Some(transfer.mss.to_string()));
+    say("congestion control", Some(transfer.congestion.to_string()));
     say("port", Some(port.to_string()));
     say("remote address", Some(conn.remote.addr.to_string()));
     say("local address", Some(conn.local.addr.to_string()));
@@ -188,7 +186,9 @@ fn socket(story: &Story, id: ConnId, conn: &Conn) -> Option<Socket> {
     Some(Socket {
         conn: id,
         group: (comm, port),
-        rate,
+        // The best is what it can do: a busy host and a slow start lower the mean of any.
+        rate: transfer.peak,
+        min_rtt_us: transfer.min_rtt_us,
         cwnd: flow.cwnd.unwrap_or(0),
         attributes,
     })
