@@ -260,7 +260,7 @@ fn losses(page: &mut Page, comparison: &Comparison) {
         // Of two the sentence has said all.
         for point in loss.points.iter().filter(|_| loss.points.len() > 2) {
             let says = format!(
-                "{:>7}  ({} of {}): {}",
+                "{} ({} of {}): {}",
                 lost_share(point),
                 words::count(point.lost),
                 words::count(point.sent),

@@ -183,9 +183,9 @@ fn loss_of_three_is_told_point_by_point_with_where_it_begins() {
 LOSS OVER LOAD
   - packets dropped at the door, of packets that came: loss rises from 0.32 % at 500 connects/s to
     26.2 % at 2,000 connects/s, mostly (Kendall's tau 0.90); the rise begins between 500 and 1,000
-        500 connects/s  0.32 %  (32 of 10,000): bad.tcpwhy (kernel 6.18)
-      1,000 connects/s  3.38 %  (338 of 10,000): bad.tcpwhy (kernel 6.18)
-      2,000 connects/s  26.2 %  (2,620 of 10,000): good.tcpwhy (kernel 6.18)
+        500 connects/s 0.32 % (32 of 10,000): bad.tcpwhy (kernel 6.18)
+      1,000 connects/s 3.38 % (338 of 10,000): bad.tcpwhy (kernel 6.18)
+      2,000 connects/s 26.2 % (2,620 of 10,000): good.tcpwhy (kernel 6.18)
 ";
     assert!(text.contains(expected), "{text}");
 }

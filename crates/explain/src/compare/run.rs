@@ -44,7 +44,8 @@ pub struct Run {
 pub(crate) struct Socket {
     /// Which connection it is of.
     pub(super) conn: ConnId,
-    /// Those that should be alike: the same process and port.
+    /// Those that should be alike: of one service, which is the process that accepted them (if that is not here,
+    /// the one that connected) and its port.
     pub(super) group: (String, u16),
     /// Best rate between two samples while it had something to send, bytes per second.
     pub(super) rate: f64,
@@ -163,6 +164,9 @@ fn socket(story: &Story, id: ConnId, conn: &Conn) -> Option<Socket> {
     let bulk = |t: &&Transfer| t.acked() > 0 && t.peak > 0.0 && t.had_bulk();
     let transfer = story.transfers.of(id).filter(bulk)?;
     let comm = story.owner(conn).map_or(String::new(), |(_, c)| c);
+    let accepted = [Some(conn), peer].into_iter().flatten();
+    let accepted = accepted.filter(|end| end.side == Side::Accepted);
+    let server = accepted.filter_map(|end| Some(story.owner(end)?.1)).next();
     let port = service(conn);
     let mut attributes = Vec::new();
     let mut say = |name, value: Option<String>| {
@@ -185,7 +189,7 @@ fn socket(story: &Story, id: ConnId, conn: &Conn) -> Option<Socket> {
     say("family", Some(format!("IPv{}", conn.family)));
     Some(Socket {
         conn: id,
-        group: (comm, port),
+        group: (server.unwrap_or(comm), port),
         // The best is what it can do: a busy host and a slow start lower the mean of any.
         rate: transfer.peak,
         min_rtt_us: transfer.min_rtt_us,
