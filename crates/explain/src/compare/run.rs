@@ -39,8 +39,7 @@ pub struct Run {
     pub(super) losses: Losses,
 }
 
-/// One end that sent a lot, and had more to send than it was let: of any other, and of one whose sender is
-/// not here, nothing tells what it could have reached.
+/// One end here that sent a lot.
 pub(crate) struct Socket {
     /// Which connection it is of.
     pub(super) conn: ConnId,
@@ -49,6 +48,8 @@ pub(crate) struct Socket {
     pub(super) group: (String, u16),
     /// Best rate between two samples while it had something to send, bytes per second.
     pub(super) rate: f64,
+    /// It had more to send than it was let: of another nothing tells what it could have reached.
+    pub(super) had_bulk: bool,
     /// Least round trip, µs; 0 when not known.
     pub(super) min_rtt_us: u32,
     /// Largest congestion window, segments; 0 when not known.
@@ -146,7 +147,7 @@ fn lived(story: &Story, conn: &Conn) -> Option<(u64, u64)> {
     Some((began, ended))
 }
 
-/// The ends that sent a lot and could not send more.
+/// The ends that sent a lot.
 pub(crate) fn sockets(story: &Story) -> Vec<Socket> {
     let all = story.conns.iter().enumerate();
     let sending = all.filter_map(|(id, conn)| socket(story, id as ConnId, conn));
@@ -161,8 +162,8 @@ fn socket(story: &Story, id: ConnId, conn: &Conn) -> Option<Socket> {
     if mine < theirs || (mine == theirs && peer.is_some_and(|p| p.side == Side::Opened)) {
         return None;
     }
-    let bulk = |t: &&Transfer| t.acked() > 0 && t.peak > 0.0 && t.had_bulk();
-    let transfer = story.transfers.of(id).filter(bulk)?;
+    let sent = |t: &&Transfer| t.acked() > 0 && t.peak > 0.0;
+    let transfer = story.transfers.of(id).filter(sent)?;
     let comm = story.owner(conn).map_or(String::new(), |(_, c)| c);
     let accepted = [Some(conn), peer].into_iter().flatten();
     let accepted = accepted.filter(|end| end.side == Side::Accepted);
@@ -192,6 +193,7 @@ fn socket(story: &Story, id: ConnId, conn: &Conn) -> Option<Socket> {
         group: (server.unwrap_or(comm), port),
         // The best is what it can do: a busy host and a slow start lower the mean of any.
         rate: transfer.peak,
+        had_bulk: transfer.had_bulk(),
         min_rtt_us: transfer.min_rtt_us,
         cwnd: flow.cwnd.unwrap_or(0),
         attributes,

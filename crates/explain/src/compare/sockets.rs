@@ -75,6 +75,11 @@ pub(crate) fn compare(runs: &[&[Socket]]) -> Option<(Sockets, Vec<Vec<ConnId>>)>
         .enumerate()
         .flat_map(|(i, run)| run.iter().map(move |s| (i, s)))
         .collect();
+    // What its application held and still is fast shows what can be reached; if it is slow it shows nothing.
+    let rates = shares(&all, |s| s.rate)?;
+    let judged = all.iter().zip(rates);
+    let judged = judged.filter(|((_, s), share)| s.had_bulk || *share >= 0.5);
+    let all: Vec<(usize, &Socket)> = judged.map(|(of, _)| *of).collect();
     let splits = MEASURES.iter().filter_map(|(name, measure, least)| {
         let shares = shares(&all, *measure)?;
         // Shares multiply: half is as far from one as double.
