@@ -21,6 +21,17 @@ pub fn ratio(a: f64, b: f64) -> Option<f64> {
     (b > 0.0 && r.is_finite()).then_some(r)
 }
 
+/// Kendall's tau of pairs, each by how much it rose: 1 when all rise, -1 when all fall; `None` of nothing.
+pub fn tau(rises: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut pairs = 0.0;
+    let mut way = 0.0;
+    for rose in rises {
+        pairs += 1.0;
+        way += if rose == 0.0 { 0.0 } else { rose.signum() };
+    }
+    ratio(way, pairs)
+}
+
 /// The most `times` that lie within one window of `width`.
 pub fn most_within(times: &mut [u64], width: u64) -> u64 {
     times.sort_unstable();
@@ -55,6 +66,14 @@ mod tests {
         assert_eq!(most_within(&mut [], 10), 0);
         assert_eq!(most_within(&mut [30, 0, 5, 9, 21], 10), 3);
         assert_eq!(most_within(&mut [0, u64::MAX], 1), 1);
+    }
+
+    #[test]
+    fn tau_is_how_far_pairs_go_one_way() {
+        assert_eq!(tau([]), None);
+        assert_eq!(tau([2.0, 0.1, 9.0]), Some(1.0));
+        assert_eq!(tau([-2.0, -1.0]), Some(-1.0));
+        assert_eq!(tau([3.0, -1.0, 0.0, 0.0]), Some(0.0));
     }
 
     #[test]

@@ -308,6 +308,11 @@ impl Story {
         }
     }
 
+    /// How many requests and answers were exchanged; 0 where they were not recorded.
+    pub fn exchanged(&self) -> u64 {
+        self.requests.count()
+    }
+
     /// What was counted and not kept, with how often, in words; nothing when all was kept.
     pub fn folded(&self) -> Vec<(u64, String)> {
         // Named one by one: what comes to the story says what it folds, or that it does not.

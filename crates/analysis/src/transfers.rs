@@ -91,6 +91,9 @@ pub struct Transfer {
     /// Samples with segments in flight, and the sum of those segments.
     pub flying: u32,
     in_flight: u64,
+    /// Of these, samples in which a whole segment waited to be sent, or the congestion window was full: then
+    /// the application is not what holds it.
+    pub pressed: u32,
     /// The most in one sample.
     pub most_unacked: u32,
     /// Smoothed round trips in these samples, µs.
@@ -152,6 +155,7 @@ struct Counts {
     reordered: u64,
     busy_us: u64,
     rwnd_us: u64,
+    sndbuf_us: u64,
 }
 
 /// Segments that one socket retransmitted.
@@ -389,6 +393,7 @@ impl Transfer {
             reordered: row.reord_seen.unwrap_or(0).into(),
             busy_us: row.busy_us.unwrap_or(0),
             rwnd_us: row.rwnd_limited_us.unwrap_or(0),
+            sndbuf_us: row.sndbuf_limited_us.unwrap_or(0),
         };
         if self.samples == 0 {
             // A connection that we saw open has counted from zero since then.
@@ -439,6 +444,10 @@ impl Transfer {
             self.late_rtts.add(late);
         }
         let unsent = row.notsent_bytes.unwrap_or(0);
+        let cwnd = row.cwnd.unwrap_or(u32::MAX);
+        if unacked > 0 && (unacked >= cwnd || unsent >= self.mss.max(1)) {
+            self.pressed += 1;
+        }
         let room = row.cwnd.unwrap_or(0) > unacked
             && u64::from(row.snd_wnd.unwrap_or(0))
                 > u64::from(unacked) * u64::from(self.mss) + u64::from(unsent);
@@ -502,6 +511,20 @@ impl Transfer {
         us.min(LONGEST_US)
     }
 
+    /// Whether it had more to send than it was let, more often than not: the pace of any other is that of its
+    /// application. Time spent waiting for the peer's window or for send buffer tells it; so do samples with
+    /// something in flight; one whose samples all fell after what it sent was at it for most of the time.
+    pub fn had_bulk(&self) -> bool {
+        let sndbuf_us = self.last.sndbuf_us.saturating_sub(self.base.sndbuf_us);
+        let (busy_us, held_us) = (self.busy_us(), self.rwnd_us().saturating_add(sndbuf_us));
+        let waited = busy_us > 0 && held_us >= busy_us.div_ceil(2);
+        waited
+            || match self.flying {
+                0 => busy_us.saturating_mul(2_000) >= self.span_ns,
+                flying => self.pressed >= flying.div_ceil(2),
+            }
+    }
+
     /// Bytes in flight in the samples that had some, on average.
     pub fn in_flight_bytes(&self) -> f64 {
         let segments = self.in_flight as f64 / f64::from(self.flying.max(1));
@@ -524,6 +547,41 @@ impl Resends {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_application_holds_had_no_bulk() {
+        let held = |unacked, unsent, busy_ms: u64, waited_ms: u64| {
+            let mut transfer = Transfer::default();
+            let at = RowRef {
+                table: "socket",
+                segment: 0,
+                row: 0,
+            };
+            let row = Socket {
+                time_ns: 1_000_000_000,
+                snd_mss: Some(1_448),
+                cwnd: Some(10),
+                unacked: Some(unacked),
+                notsent_bytes: Some(unsent),
+                busy_us: Some(busy_ms * 1_000),
+                rwnd_limited_us: Some(waited_ms * 500),
+                sndbuf_limited_us: Some(waited_ms * 500),
+                ..Socket::default()
+            };
+            transfer.sample(at, &row, Some(0));
+            transfer.had_bulk()
+        };
+        let of = |unacked, unsent, busy_ms| held(unacked, unsent, busy_ms, 0);
+        // The congestion window is full, or segments wait for the peer's.
+        assert!(of(10, 0, 1_000) && of(2, 1_448, 1_000));
+        // The application writes as much as goes.
+        assert!(!of(2, 0, 1_000) && !of(9, 700, 1_000));
+        // Nor is it the application while the peer's window or the send buffer is full.
+        assert!(held(2, 0, 1_000, 500) && !held(2, 0, 1_000, 498));
+        assert!(held(0, 0, 100, 50) && !held(0, 0, 0, 0));
+        // Between two transfers nothing is in flight.
+        assert!(of(0, 0, 500) && !of(0, 0, 499));
+    }
 
     #[test]
     fn round_trips_kept_are_few_and_from_all_times() {

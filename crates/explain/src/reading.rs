@@ -171,10 +171,7 @@ impl Reading {
     /// The sampled ends, and what tells the slow among them from their like, if any are slow.
     pub fn ends(&self) -> (Vec<End>, Option<compare::Sockets>) {
         let senders = run::sockets(&self.story);
-        let split = sockets::compare(&[&senders]);
-        // Where most are slow there is one that is fast.
-        let few = split.filter(|(split, _)| split.slow * 2 <= split.compared);
-        let (split, slow) = few.unzip();
+        let (split, slow) = sockets::compare(&[&senders]).unzip();
         let slow: AHashSet<ConnId> = slow.into_iter().flatten().flatten().collect();
         let conns = self.story.conns.iter().enumerate();
         let ends = conns.filter_map(|(id, conn)| {

@@ -97,6 +97,7 @@ counters! {
     DELAYED_ACKS = "TcpExt.DelayedACKs", "ACKs that the delayed-ACK timer sent", DOC;
     EMBRYONIC_RSTS = "TcpExt.EmbryonicRsts", "resets that ended a half-open connection", DOC;
     TCP_WANT_ZERO_WINDOW_ADV = "TcpExt.TCPWantZeroWindowAdv", "times that a window of zero would have been told", DOC;
+    INTR_QUEUE_DROPS = "Ip.intr_queue_drops", "packets dropped because the queue of the IP interrupt was full", "FreeBSD: net.inet.ip.intr_queue_drops";
     IN_CE_PKTS = "IpExt.InCEPkts", "packets received with a congestion mark", "RFC 3168";
     TCP_TIMEOUT_REHASH = "TcpExt.TcpTimeoutRehash", "timeouts after which another path was tried, by a new flow hash", TIMER;
     TCP_KEEP_ALIVE = "TcpExt.TCPKeepAlive", "keepalive probes sent", DOC;
@@ -114,7 +115,6 @@ counters! {
 pub const OTHERS: &[Definition] = definitions! {
     "Tcp.InDataDupSegs", "segments received whose data had all come before", "illumos: inet/mib2.h";
     "Tcp.time_wait_syn_success", "SYNs that were let in at a TIME_WAIT socket", "illumos: tcp_time_wait.c";
-    "Ip.intr_queue_drops", "packets dropped because the queue of the IP interrupt was full", "FreeBSD: net.inet.ip.intr_queue_drops";
     "in_pcblookup_local.calls", "look-ups in a list of connections by local port", "case E: KTR trace of in_pcb.c";
     "in_pcblookup_local.iterations", "entries that they passed", "case E: KTR trace of in_pcb.c";
     "in_pcblookup_local.expired", "TIME_WAITs that they ended on their way", "case E: KTR trace of in_pcb.c";

@@ -1,7 +1,9 @@
 //! A comparison of recordings as text: the modes, what separates slow from fast, what else differs.
 
 use analysis::words::{self, plural};
-use explain::compare::{Attribute, By, Comparison, CpuCost, Mode, RunSummary, Sockets, Trend};
+use explain::compare::{
+    Attribute, By, Comparison, CpuCost, LoadLoss, Mode, Point, RunSummary, Sockets, Trend, Unit,
+};
 
 use crate::page::Page;
 use crate::style::{Look, Style};
@@ -37,6 +39,7 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
         slow_sockets(&mut page, sockets);
     }
     list(&mut page, "TRENDS", &comparison.trends, trend);
+    losses(&mut page, comparison);
     list(&mut page, "KERNEL TIME BY CPU", &comparison.cpus, cost);
     list(
         &mut page,
@@ -245,6 +248,73 @@ pub(crate) fn trend(trend: &Trend) -> String {
         );
     }
     says
+}
+
+fn losses(page: &mut Page, comparison: &Comparison) {
+    if comparison.loss_over_load.is_empty() {
+        return;
+    }
+    page.heading("LOSS OVER LOAD");
+    for loss in &comparison.loss_over_load {
+        page.paragraph("  - ", Look::Plain, &loss_sentence(loss));
+        // Of two the sentence has said all.
+        for point in loss.points.iter().filter(|_| loss.points.len() > 2) {
+            let says = format!(
+                "{} ({} of {}): {}",
+                lost_share(point),
+                words::count(point.lost),
+                words::count(point.sent),
+                comparison.runs.get(point.run).map_or(String::new(), called),
+            );
+            let load = load(point, loss.unit);
+            page.paragraph(&format!("    {load:>18} "), Look::Plain, &says);
+        }
+    }
+}
+
+/// What is lost, from what share at which load to what share at which.
+pub(crate) fn loss_sentence(loss: &LoadLoss) -> String {
+    let (what, of) = (loss.what, loss.of);
+    let (Some(first), Some(last)) = (loss.points.first(), loss.points.last()) else {
+        return format!("{what}, of {of}");
+    };
+    let at = |p: &Point| format!("{} at {}", lost_share(p), load(p, loss.unit));
+    let mut says = format!(
+        "{what}, of {of}: loss rises from {} to {}",
+        at(first),
+        at(last)
+    );
+    if loss.tau < 1.0 {
+        says += &format!(", mostly (Kendall's tau {})", figure(loss.tau));
+    }
+    if loss.points.len() > 2 {
+        let [below, above] = loss.begins.map(words::figure);
+        says += &format!("; the rise begins between {below} and {above}");
+    }
+    says
+}
+
+/// With three digits: that 0.32 % became 3.38 % is what is to be seen.
+pub(crate) fn lost_share(point: &Point) -> String {
+    let percent = point.share * 100.0;
+    match percent > 0.0 && percent < 0.001 {
+        true => "under 0.001 %".into(),
+        false => format!("{} %", words::figure(percent)),
+    }
+}
+
+fn load(point: &Point, unit: Unit) -> String {
+    format!("{} {}", words::figure(point.load), unit_name(unit))
+}
+
+pub(crate) fn unit_name(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Connects => "connects/s",
+        Unit::Accepts => "accepts/s",
+        Unit::Exchanges => "exchanges/s",
+        Unit::MbitPerS => "Mbit/s",
+        _ => "",
+    }
 }
 
 fn list<T>(page: &mut Page, heading: &str, items: &[T], says: impl Fn(&T) -> String) {

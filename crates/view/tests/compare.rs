@@ -1,8 +1,8 @@
 //! A comparison as text: what separates slow from fast is read first.
 
 use explain::compare::{
-    Attribute, By, Comparison, CounterDiff, CpuCost, Function, Mode, RunSummary, SettingDiff,
-    Sockets, Split, Trend,
+    Attribute, By, Comparison, CounterDiff, CpuCost, Function, LoadLoss, Mode, Point, RunSummary,
+    SettingDiff, Sockets, Split, Trend, Unit,
 };
 use view::Style;
 
@@ -23,6 +23,16 @@ fn run(name: &str, mbit_per_s: f64, slow_sockets: usize) -> RunSummary {
         slow: slow_sockets > 0,
         sockets: 30,
         slow_sockets,
+    }
+}
+
+fn point(run: usize, load: f64, lost: u64) -> Point {
+    Point {
+        run,
+        load,
+        lost,
+        sent: 10_000,
+        share: lost as f64 / 10_000.0,
     }
 }
 
@@ -90,6 +100,14 @@ fn mesh() -> Comparison {
             limit: Some(1_000.0),
             limit_in_days: Some(5.0),
         }],
+        loss_over_load: vec![LoadLoss {
+            what: "packets dropped at the door",
+            of: "packets that came",
+            unit: Unit::Connects,
+            points: vec![point(1, 500.0, 32), point(0, 2_000.0, 2_620)],
+            tau: 1.0,
+            begins: [500.0, 2_000.0],
+        }],
     }
 }
 
@@ -113,6 +131,10 @@ SLOW SOCKETS
 
 TRENDS
   - entries of conntrack: 100 to 500, each time more: 100 a day; at its limit of 1,000 in 5.00 days
+
+LOSS OVER LOAD
+  - packets dropped at the door, of packets that came: loss rises from 0.32 % at 500 connects/s to
+    26.2 % at 2,000 connects/s
 
 KERNEL TIME BY CPU
   - CPU 23: 450 µs per interrupt, 12.5 in the fast (36.0×)
@@ -148,4 +170,22 @@ fn what_is_alike_is_said_to_be() {
     let text = view::compare::comparison(&alike, &Style::default());
     assert!(text.starts_with("Throughput has one mode: 2 runs at 640 Mbit/s"));
     assert!(!text.contains("SLOW") && !text.contains("NEXT"));
+}
+
+#[test]
+fn loss_of_three_is_told_point_by_point_with_where_it_begins() {
+    let mut three = mesh();
+    let loss = &mut three.loss_over_load[0];
+    loss.points.insert(1, point(1, 1_000.0, 338));
+    (loss.tau, loss.begins) = (0.9, [500.0, 1_000.0]);
+    let text = view::compare::comparison(&three, &Style::default());
+    let expected = "\
+LOSS OVER LOAD
+  - packets dropped at the door, of packets that came: loss rises from 0.32 % at 500 connects/s to
+    26.2 % at 2,000 connects/s, mostly (Kendall's tau 0.90); the rise begins between 500 and 1,000
+        500 connects/s 0.32 % (32 of 10,000): bad.tcpwhy (kernel 6.18)
+      1,000 connects/s 3.38 % (338 of 10,000): bad.tcpwhy (kernel 6.18)
+      2,000 connects/s 26.2 % (2,620 of 10,000): good.tcpwhy (kernel 6.18)
+";
+    assert!(text.contains(expected), "{text}");
 }

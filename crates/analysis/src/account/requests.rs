@@ -210,6 +210,18 @@ impl<const MOST: usize> Asked<MOST> {
         self.all.folded()
     }
 
+    /// How many exchanges there were: of one between two programs of this host both ends tell.
+    pub(crate) fn count(&self) -> u64 {
+        let of = |server: bool| {
+            let all = self.all.iter();
+            let all = all.filter(|((_, role, _), _)| (*role == Role::Server) == server);
+            all.fold(0, |sum: u64, (_, sums)| {
+                sum.saturating_add(sums.all.exchanges)
+            })
+        };
+        of(true).max(of(false))
+    }
+
     /// The requests of a second, and its row where they were recorded.
     pub fn add(&mut self, at: Option<RowRef>, row: &Request) {
         let key = key(row.netns, &row.role, Endpoint::new(row.addr, row.port));

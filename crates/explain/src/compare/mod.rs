@@ -2,6 +2,7 @@
 
 mod cost;
 mod functions;
+mod load;
 mod modes;
 mod namespaces;
 pub(crate) mod run;
@@ -18,6 +19,7 @@ use serde::Serialize;
 
 pub use cost::CpuCost;
 pub use functions::Function;
+pub use load::{LoadLoss, Point, Unit};
 pub use modes::{Mode, Split};
 pub use namespaces::{CounterDiff, SettingDiff};
 pub use run::Run;
@@ -48,6 +50,8 @@ pub struct Comparison {
     pub settings: Vec<SettingDiff>,
     /// What grows or shrinks from the earliest of at least three recordings to the latest, the most changed first.
     pub trends: Vec<Trend>,
+    /// What is lost the more the higher the load is.
+    pub loss_over_load: Vec<LoadLoss>,
 }
 
 /// How recordings were told apart.
@@ -165,6 +169,7 @@ pub fn of(runs: &[Run]) -> Comparison {
         },
         sockets: sockets.map(|(sockets, _)| sockets),
         trends: trend::trends(runs),
+        loss_over_load: load::losses(runs),
     }
 }
 

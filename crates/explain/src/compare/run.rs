@@ -7,6 +7,7 @@ use recording::{Addr, Error, Recording};
 
 use super::cost::{self, Cpu};
 use super::functions::{self, Profile};
+use super::load::{self, Losses};
 use super::trend::{self, Gauge};
 use crate::places::listener::listener_places;
 
@@ -35,16 +36,22 @@ pub struct Run {
     pub(super) cpus: BTreeMap<u32, Cpu>,
     pub(super) profile: Profile,
     pub(super) gauges: BTreeMap<String, Gauge>,
+    pub(super) losses: Losses,
 }
 
-/// One end that sent a lot.
+/// One end here that sent a lot.
 pub(crate) struct Socket {
     /// Which connection it is of.
     pub(super) conn: ConnId,
-    /// Those that should be alike: the same process and port.
+    /// Those that should be alike: of one service, which is the process that accepted them (if that is not here,
+    /// the one that connected) and its port.
     pub(super) group: (String, u16),
     /// Best rate between two samples while it had something to send, bytes per second.
     pub(super) rate: f64,
+    /// It had more to send than it was let: of another nothing tells what it could have reached.
+    pub(super) had_bulk: bool,
+    /// Least round trip, µs; 0 when not known.
+    pub(super) min_rtt_us: u32,
     /// Largest congestion window, segments; 0 when not known.
     pub(super) cwnd: u32,
     /// What may tell slow from fast.
@@ -54,11 +61,12 @@ pub(crate) struct Socket {
 impl Run {
     /// Of a recording, and what was read of it.
     pub(crate) fn of(name: String, recording: &Recording, story: &Story) -> Result<Run, Error> {
+        let throughput = throughput(story);
         Ok(Run {
             name,
             labels: recording.manifest.labels.clone(),
             began_s: began_s(recording),
-            throughput: throughput(story),
+            throughput,
             sockets: sockets(story),
             counters: story.counters.per_second(story.seconds()),
             settings: story.settings.all(),
@@ -66,6 +74,7 @@ impl Run {
             cpus: cost::read(recording)?,
             profile: functions::read(recording)?,
             gauges: trend::read(recording)?,
+            losses: load::read(story, throughput),
         })
     }
 }
@@ -153,15 +162,12 @@ fn socket(story: &Story, id: ConnId, conn: &Conn) -> Option<Socket> {
     if mine < theirs || (mine == theirs && peer.is_some_and(|p| p.side == Side::Opened)) {
         return None;
     }
-    let transfer = story.transfers.of(id);
-    // The best is what it can do: a busy host and a slow start lower the mean of any.
-    let rate = match transfer.filter(|t| t.acked() > 0) {
-        Some(transfer) if transfer.peak == 0.0 => return None,
-        Some(transfer) => transfer.peak,
-        // Its sender is not on this host, or it was never sampled.
-        None => flow.rate,
-    };
+    let sent = |t: &&Transfer| t.acked() > 0 && t.peak > 0.0;
+    let transfer = story.transfers.of(id).filter(sent)?;
     let comm = story.owner(conn).map_or(String::new(), |(_, c)| c);
+    let accepted = [Some(conn), peer].into_iter().flatten();
+    let accepted = accepted.filter(|end| end.side == Side::Accepted);
+    let server = accepted.filter_map(|end| Some(story.owner(end)?.1)).next();
     let port = service(conn);
     let mut attributes = Vec::new();
     let mut say = |name, value: Option<String>| {
@@ -175,11 +181,8 @@ fn socket(story: &Story, id: ConnId, conn: &Conn) -> Option<Socket> {
     }
     let cookie = conn.cookie.or(peer.and_then(|p| p.cookie));
     say("SYN cookie", cookie.map(yes));
-    say("MSS", transfer.map(|t| t.mss.to_string()));
-    say(
-        "congestion control",
-        transfer.map(|t| t.congestion.to_string()),
-    );
+    say("MSS", Some(transfer.mss.to_string()));
+    say("congestion control", Some(transfer.congestion.to_string()));
     say("port", Some(port.to_string()));
     say("remote address", Some(conn.remote.addr.to_string()));
     say("local address", Some(conn.local.addr.to_string()));
@@ -187,8 +190,11 @@ fn socket(story: &Story, id: ConnId, conn: &Conn) -> Option<Socket> {
     say("family", Some(format!("IPv{}", conn.family)));
     Some(Socket {
         conn: id,
-        group: (comm, port),
-        rate,
+        group: (server.unwrap_or(comm), port),
+        // The best is what it can do: a busy host and a slow start lower the mean of any.
+        rate: transfer.peak,
+        had_bulk: transfer.had_bulk(),
+        min_rtt_us: transfer.min_rtt_us,
         cwnd: flow.cwnd.unwrap_or(0),
         attributes,
     })

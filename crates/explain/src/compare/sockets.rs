@@ -1,6 +1,6 @@
 //! Which sockets are slow among their like, and which attribute tells them from the fast.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::ConnId;
 use analysis::stats::median;
@@ -25,7 +25,8 @@ pub struct Sockets {
     pub compared: usize,
     /// How many of them are slow.
     pub slow: usize,
-    /// The split, in natural logarithms of shares of the median of each socket's group and run.
+    /// The split, in natural logarithms of shares of what the peers of each socket reach, in all runs and in
+    /// its own.
     pub split: Split,
     /// Median rate of the slow, Mbit/s.
     pub slow_mbit_per_s: f64,
@@ -52,15 +53,19 @@ pub struct Attribute {
     pub of: usize,
 }
 
-/// What each socket is compared by, as a share of its group's median.
+/// Steps of the round trip, per factor of two, in which peers are told nearer or farther.
+const STEPS: f64 = 2.0;
+
+/// What each socket is compared by, as a share of what its peers reach.
 type Measure = fn(&Socket) -> f64;
 
 /// Either alone is disturbed by a busy host or a loss; a connection that is limited for life is low
-/// in both.
-const MEASURES: &[(&str, Measure)] = &[
-    ("rate", |s| s.rate),
-    ("cwnd", |s| f64::from(s.cwnd)),
-    ("rate-and-cwnd", |s| s.rate * f64::from(s.cwnd)),
+/// in both. With each, what is slow on average: less than half, as one loss halves a window (RFC 5681),
+/// and those who share a link lose in turn.
+const MEASURES: &[(&str, Measure, f64)] = &[
+    ("rate", |s| s.rate, 0.5),
+    ("cwnd", |s| f64::from(s.cwnd), 0.5),
+    ("rate-and-cwnd", |s| s.rate * f64::from(s.cwnd), 0.25),
 ];
 
 /// The slow sockets of all runs; with, per run, which they are. `None` when all are alike.
@@ -70,11 +75,20 @@ pub(crate) fn compare(runs: &[&[Socket]]) -> Option<(Sockets, Vec<Vec<ConnId>>)>
         .enumerate()
         .flat_map(|(i, run)| run.iter().map(move |s| (i, s)))
         .collect();
-    let splits = MEASURES.iter().filter_map(|(name, measure)| {
+    // What its application held and still is fast shows what can be reached; if it is slow it shows nothing.
+    let rates = shares(&all, |s| s.rate)?;
+    let judged = all.iter().zip(rates);
+    let judged = judged.filter(|((_, s), share)| s.had_bulk || *share >= 0.5);
+    let all: Vec<(usize, &Socket)> = judged.map(|(of, _)| *of).collect();
+    let splits = MEASURES.iter().filter_map(|(name, measure, least)| {
         let shares = shares(&all, *measure)?;
         // Shares multiply: half is as far from one as double.
         let logs: Vec<f64> = shares.iter().map(|share| share.ln()).collect();
         let split = modes::split_few(&logs)?;
+        // Where the lower mode is what peers reach, the upper one is a few that had it better.
+        if split.is_low(0.0) || split.low.mean > least.ln() {
+            return None;
+        }
         let slow: Vec<bool> = logs.iter().map(|log| split.is_low(*log)).collect();
         let attributes = attributes(&all, &slow);
         Some((*name, split, slow, attributes))
@@ -112,36 +126,61 @@ pub(crate) fn compare(runs: &[&[Socket]]) -> Option<(Sockets, Vec<Vec<ConnId>>)>
     Some((sockets, of_run))
 }
 
-/// Each socket's measure ÷ the median of its group, and that ÷ the median of its run: a run in
-/// which everything is slower has no slow sockets. `None` when it is not known of all.
+/// Each socket's measure ÷ what its peers reach, and that ÷ what is reached of it in its run: a run in which
+/// everything is slower has no slow sockets. `None` when it is not known of all.
 fn shares(all: &[(usize, &Socket)], measure: Measure) -> Option<Vec<f64>> {
-    let mut groups: BTreeMap<&(String, u16), Vec<f64>> = BTreeMap::new();
+    let mut groups: BTreeMap<&(String, u16), Vec<(i32, f64)>> = BTreeMap::new();
     for (_, socket) in all {
-        groups
-            .entry(&socket.group)
-            .or_default()
-            .push(measure(socket));
+        let of_group = groups.entry(&socket.group).or_default();
+        of_group.push((distance(socket), measure(socket)));
     }
-    let medians: BTreeMap<_, f64> = groups
+    let reached: BTreeMap<_, BTreeMap<i32, f64>> = groups
         .into_iter()
-        .filter_map(|(group, mut values)| Some((group, median(&mut values)?)))
+        .map(|(group, peers)| (group, by_distance(&peers)))
         .collect();
     let share = |(_, socket): &(usize, &Socket)| {
-        analysis::stats::ratio(measure(socket), *medians.get(&socket.group)?)
+        let reached = reached.get(&socket.group)?.get(&distance(socket))?;
+        analysis::stats::ratio(measure(socket), *reached)
     };
     let of_group: Vec<f64> = all.iter().map(share).collect::<Option<_>>()?;
     let mut runs: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for ((run, _), share) in all.iter().zip(&of_group) {
         runs.entry(*run).or_default().push(*share);
     }
-    let medians: BTreeMap<usize, f64> = runs
+    let reached: BTreeMap<usize, f64> = runs
         .into_iter()
-        .filter_map(|(run, mut shares)| Some((run, median(&mut shares)?)))
+        .filter_map(|(run, mut shares)| Some((run, reach(&mut shares)?)))
         .collect();
     let of_run = all.iter().zip(&of_group);
     of_run
-        .map(|((run, _), share)| analysis::stats::ratio(*share, *medians.get(run)?))
+        .map(|((run, _), share)| analysis::stats::ratio(*share, *reached.get(run)?))
         .collect()
+}
+
+/// How far away the other end is, in steps of the round trip.
+fn distance(socket: &Socket) -> i32 {
+    (f64::from(socket.min_rtt_us.max(1)).log2() * STEPS) as i32
+}
+
+/// What peers reach for each distance: those count that are no nearer than half the way, as a window goes
+/// the farther in the longer time. Who is farther and reaches more shows it all the better.
+fn by_distance(peers: &[(i32, f64)]) -> BTreeMap<i32, f64> {
+    let distances: BTreeSet<i32> = peers.iter().map(|(at, _)| *at).collect();
+    let reached = distances.into_iter().filter_map(|at| {
+        let near = at - STEPS as i32;
+        let far = peers.iter().filter(|(peer, _)| *peer >= near);
+        let mut values: Vec<f64> = far.map(|(_, value)| *value).collect();
+        Some((at, reach(&mut values)?))
+    });
+    reached.collect()
+}
+
+/// What peers reach: not their median, which is that of the slow ones where most are slow, but what one in
+/// ten attains, and two at the least: what one alone attained may be luck, what two did others can.
+fn reach(values: &mut [f64]) -> Option<f64> {
+    let nth = values.len().div_ceil(10).max(2).min(values.len());
+    values.sort_by(|a, b| b.total_cmp(a));
+    values.get(nth.checked_sub(1)?).copied()
 }
 
 fn attributes(all: &[(usize, &Socket)], slow: &[bool]) -> Vec<Attribute> {

@@ -1,7 +1,8 @@
 //! Recordings are told apart by what differs, and not when nothing does.
 
 use super::*;
-use synth::{CLIENT, Dial, Fixture, Listen, SERVER};
+use recording::counter;
+use synth::{CLIENT, Dial, Fixture, Flow, Listen, SERVER};
 
 /// Twelve uploads, the first `slow` of them without options.
 fn mesh(name: &str, slow: u16) -> Run {
@@ -164,4 +165,198 @@ fn what_goes_up_and_down_or_is_of_one_moment_is_no_trend() {
             .len(),
         0
     );
+}
+
+/// A recording with so many connects a second, and so many of 100,000 packets dropped.
+fn loaded(connects: i64, dropped: i64) -> Run {
+    let mut f = Fixture::new();
+    f.count(CLIENT, counter::ACTIVE_OPENS, 7, connects * 10);
+    f.count(SERVER, counter::IN_SEGS, 7, 100_000 - dropped);
+    f.count(SERVER, counter::INTR_QUEUE_DROPS, 7, dropped);
+    let written = f.write().unwrap();
+    let story = Story::read(&written.recording).unwrap();
+    Run::of(connects.to_string(), &written.recording, &story).unwrap()
+}
+
+fn losses<const N: usize>(runs: [(i64, i64); N]) -> Vec<LoadLoss> {
+    of(&runs.map(|(connects, dropped)| loaded(connects, dropped))).loss_over_load
+}
+
+#[test]
+fn loss_that_rises_with_the_load_is_told_with_where_it_begins() {
+    // In whatever order they are given.
+    let found = losses([(2_000, 26_200), (500, 320), (1_000, 3_380)]);
+    let [loss] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert!(loss.what.contains("IP interrupt") && loss.unit == Unit::Connects);
+    let points = loss.points.iter().map(|p| (p.run, p.load, p.share));
+    let points: Vec<_> = points.collect();
+    let expected = [
+        (1, 500.0, 0.0032),
+        (2, 1_000.0, 0.0338),
+        (0, 2_000.0, 0.262),
+    ];
+    assert_eq!(points, expected);
+    assert_eq!((loss.tau, loss.begins), (1.0, [500.0, 1_000.0]));
+    // Of two as well.
+    assert_eq!(losses([(500, 0), (1_000, 40)]).len(), 1);
+}
+
+#[test]
+fn loss_begins_behind_the_loads_that_lose_nothing() {
+    let runs = [(100, 0), (200, 1), (400, 0), (800, 900), (1_600, 8_000)];
+    assert_eq!(losses(runs)[0].begins, [400.0, 800.0]);
+}
+
+#[test]
+fn runs_of_one_load_do_not_hide_that_loss_depends_on_it() {
+    let runs = [
+        (100, 10),
+        (101, 30),
+        (100, 20),
+        (800, 900),
+        (801, 300),
+        (802, 600),
+    ];
+    assert_eq!(losses(runs)[0].tau, 1.0);
+}
+
+#[test]
+fn loss_that_does_not_follow_the_load_is_not_told() {
+    let none = |told: Vec<LoadLoss>| assert!(told.is_empty(), "{told:?}");
+    // A path that loses one of a hundred at any load.
+    none(losses([(500, 1_000), (1_000, 1_020), (2_000, 990)]));
+    // The other way, up and down, and at one load.
+    none(losses([(500, 3_000), (1_000, 1_000), (2_000, 10)]));
+    none(losses([(250, 10), (500, 3_000), (1_000, 20), (2_000, 400)]));
+    none(losses([(500, 10), (505, 300), (510, 3_000)]));
+    // Three packets are luck; one connect a second is no load.
+    none(losses([(500, 0), (1_000, 0), (2_000, 3)]));
+    none(losses([(0, 0), (0, 500)]));
+    none(losses([(7, 9)]));
+}
+
+#[test]
+fn handshakes_and_data_are_lost_apart_and_counters_that_lie_do_no_harm() {
+    let run = |connects: i64, [syns, segments]: [i64; 2]| {
+        let mut f = Fixture::new();
+        f.count(CLIENT, counter::ACTIVE_OPENS, 7, connects * 10);
+        f.count(CLIENT, counter::OUT_SEGS, 7, connects * 100);
+        f.count(CLIENT, counter::TCP_SYN_RETRANS, 7, syns);
+        f.count(CLIENT, counter::RETRANS_SEGS, 7, segments);
+        let written = f.write().unwrap();
+        let story = Story::read(&written.recording).unwrap();
+        Run::of(String::new(), &written.recording, &story).unwrap()
+    };
+    let told = of(&[run(100, [0, 0]), run(200, [200, 200])]).loss_over_load;
+    let [syns] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert!(syns.what.starts_with("SYNs") && syns.points[1].share == rounded(200.0 / 2_200.0));
+    let told = of(&[run(100, [0, 0]), run(200, [0, 500])]).loss_over_load;
+    assert!(
+        told.len() == 1 && told[0].what.starts_with("segments"),
+        "{told:?}"
+    );
+    let hostile = [i64::MAX / 4, i64::MAX / 2];
+    let told = of(&[run(1, [0, 0]), run(1_000, hostile), run(2_000, hostile)]).loss_over_load;
+    assert!(
+        told.iter()
+            .all(|loss| loss.points.iter().all(|p| p.share <= 1.0))
+    );
+}
+
+/// Which of these transfers are slow among their like, by place.
+fn marked(flows: Vec<Flow>) -> Vec<usize> {
+    let mut f = Fixture::new();
+    f.listen(Listen::default());
+    let first = 40_000;
+    for (i, flow) in flows.into_iter().enumerate() {
+        f.flow(Flow {
+            from: format!("10.79.0.2:{}", first + i),
+            ..flow
+        });
+    }
+    let written = f.write().unwrap();
+    let (ends, _) = crate::Reading::of(&written.recording).unwrap().ends();
+    let slow = ends.iter().filter(|end| end.slow);
+    let mut slow: Vec<usize> = slow
+        .map(|end| usize::from(end.local.1.max(end.remote.1)) - first)
+        .collect();
+    slow.sort_unstable();
+    slow
+}
+
+/// So many that wait for nothing but the path, at so many kB/s, give or take 5 %.
+fn pressed(count: usize, kb_per_s: u64) -> Vec<Flow> {
+    let flow = |i: u64| Flow {
+        rate: kb_per_s * (1_000 + 10 * (i % 6)),
+        cwnd: (kb_per_s / 70) as u32,
+        unacked: (kb_per_s / 70) as u32,
+        ..Flow::default()
+    };
+    (0..count as u64).map(flow).collect()
+}
+
+const NONE: [usize; 0] = [];
+
+fn all(flows: [Vec<Flow>; 2]) -> Vec<Flow> {
+    flows.concat()
+}
+
+#[test]
+fn slow_sockets_are_marked_whether_they_are_few_or_most() {
+    let places = |of: std::ops::Range<usize>| of.collect::<Vec<_>>();
+    assert_eq!(marked(all([pressed(1, 300), pressed(11, 3_000)])), [0]);
+    let half = all([pressed(6, 300), pressed(6, 3_000)]);
+    assert_eq!(marked(half), places(0..6));
+    let most = all([pressed(10, 300), pressed(2, 3_000)]);
+    assert_eq!(marked(most), places(0..10));
+    // Beside a service all of whose sockets are fast.
+    let elsewhere = pressed(6, 5_000).into_iter().map(|flow| Flow {
+        to: "10.79.0.1:6000",
+        ..flow
+    });
+    let beside = elsewhere.chain(pressed(10, 300)).chain(pressed(5, 3_000));
+    assert_eq!(marked(beside.collect()), places(6..16));
+}
+
+#[test]
+fn none_is_slow_where_all_are_alike_or_one_is_lucky() {
+    assert_eq!(marked(pressed(12, 300)), NONE);
+    assert_eq!(marked(all([pressed(11, 300), pressed(1, 3_000)])), NONE);
+    assert_eq!(marked(all([pressed(1, 300), pressed(1, 3_000)])), NONE);
+}
+
+#[test]
+fn what_the_application_holds_or_what_is_short_is_not_slow() {
+    let held = |count| {
+        let flows = pressed(count, 300).into_iter();
+        let held = flows.map(|flow| Flow {
+            unsent: 0,
+            unacked: 2,
+            cwnd: 10,
+            ..flow
+        });
+        held.collect::<Vec<_>>()
+    };
+    assert_eq!(marked(all([held(2), pressed(10, 3_000)])), NONE);
+    assert_eq!(marked(all([held(10), pressed(4, 3_000)])), NONE);
+    // 160 kB of each in 8 s.
+    assert_eq!(marked(all([pressed(6, 20), pressed(6, 3_000)])), NONE);
+}
+
+#[test]
+fn who_is_farther_away_is_not_slow_for_that() {
+    let far = |flows: Vec<Flow>| {
+        let far = flows.into_iter().map(|flow| Flow {
+            rtt_us: [200_400, 300, 200_000],
+            ..flow
+        });
+        far.collect::<Vec<_>>()
+    };
+    assert_eq!(marked(all([far(pressed(9, 300)), pressed(3, 3_000)])), NONE);
+    let near = all([pressed(9, 300), far(pressed(3, 3_000))]);
+    assert_eq!(marked(near), (0..9).collect::<Vec<_>>());
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::stats::{median, ratio};
+use analysis::stats::{median, ratio, tau};
 use analysis::words::rounded;
 use recording::tables::{Resource, TableSize};
 use recording::{Error, Recording, Text};
@@ -15,9 +15,9 @@ const LEAST_RUNS: usize = 3;
 /// Quantities followed per recording.
 const MAX_GAUGES: usize = 4_096;
 /// From the first recording to the last it must change so many times over.
-const LEAST_CHANGE: f64 = 1.5;
+pub(super) const LEAST_CHANGE: f64 = 1.5;
 /// Of the pairs of recordings so many more must go one way than the other (Kendall's tau).
-const LEAST_TAU: f64 = 0.8;
+pub(super) const LEAST_TAU: f64 = 0.8;
 const DAY_S: f64 = 86_400.0;
 
 /// A quantity that goes one way over several recordings.
@@ -175,17 +175,17 @@ fn trend(what: &str, points: &[(f64, &Gauge)]) -> Option<Trend> {
     if points.len() < LEAST_RUNS || !changed {
         return None;
     }
-    let (mut slopes, mut way) = (Vec::new(), 0.0);
+    let (mut slopes, mut ways) = (Vec::new(), Vec::new());
     for (n, (at, gauge)) in points.iter().enumerate() {
         for (before, earlier) in &points[..n] {
             let rose = gauge.mean() - earlier.mean();
             // Made at the same time they tell nothing of a trend.
             let per_s = ratio(rose, at - before)?;
             slopes.push(per_s * DAY_S);
-            way += if rose == 0.0 { 0.0 } else { rose.signum() };
+            ways.push(rose);
         }
     }
-    let tau = way / slopes.len() as f64;
+    let tau = tau(ways)?;
     let per_day = median(&mut slopes)?;
     let limit = last.limit;
     let limit_in_days = limit.and_then(|limit| ratio(limit - to, per_day));

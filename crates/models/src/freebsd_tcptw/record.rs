@@ -31,6 +31,8 @@ pub(super) struct Recorder<'a> {
     open: BTreeMap<u64, Life>,
     pub(super) workers: Vec<Worker>,
     pub(super) counters: Counters,
+    /// Packets dropped that are still to be taken off those received.
+    pub(super) dropped: u64,
     /// The stack of a search.
     search: u64,
 }
@@ -97,6 +99,7 @@ impl<'a> Recorder<'a> {
             open: BTreeMap::new(),
             workers: vec![Worker::default(); p.workers as usize],
             counters: Counters::default(),
+            dropped: 0,
             search,
         }
     }

@@ -138,12 +138,16 @@ impl Recorder<'_> {
     }
 
     fn counters(&mut self, time_ns: u64, s: &Second) {
+        // What a search drops is told when it begins, of seconds that are still to come.
         let packets = (s.accepts + s.connects) * u64::from(self.p.packets);
+        self.dropped += s.packets_dropped;
+        let never_came = self.dropped.min(packets);
+        self.dropped -= never_came;
         let rises = [
             (counter::ACTIVE_OPENS, s.connects),
             (counter::PASSIVE_OPENS, s.accepts),
-            (counter::IN_SEGS, packets),
-            ("Ip.intr_queue_drops", s.packets_dropped),
+            (counter::IN_SEGS, packets - never_came),
+            (counter::INTR_QUEUE_DROPS, s.packets_dropped),
             ("in_pcblookup_local.calls", s.look_ups),
             ("in_pcblookup_local.iterations", s.passed),
             ("in_pcblookup_local.expired", s.purged),

@@ -4,16 +4,21 @@ use analysis::words;
 use explain::compare::Comparison;
 
 use super::page::{Compared, Flame, Limits};
-use crate::compare::{attribute_sentence, called, cost, figure, headline, percent, slow_sentence};
+use crate::compare::{
+    attribute_sentence, called, cost, figure, headline, loss_sentence, lost_share, percent,
+    slow_sentence, unit_name,
+};
 
 /// The comparison in the page's form.
 pub(super) fn compared(comparison: &Comparison, flames: Vec<Flame>) -> Compared {
     let mut says = vec![headline(comparison)];
     says.extend(comparison.sockets.iter().map(slow_sentence));
+    says.extend(comparison.loss_over_load.iter().map(loss_sentence));
     let tables = [
         runs(comparison),
         attributes(comparison),
         trends(comparison),
+        losses(comparison),
         costs(comparison),
         functions(comparison),
         counters(comparison),
@@ -63,6 +68,28 @@ fn trends(comparison: &Comparison) -> Limits {
         "What grows from recording to recording",
         &columns,
         rows.collect(),
+    )
+}
+
+fn losses(comparison: &Comparison) -> Limits {
+    let of_loss = comparison.loss_over_load.iter().flat_map(|loss| {
+        loss.points.iter().map(|point| {
+            vec![
+                loss.what.into(),
+                words::figure(point.load),
+                unit_name(loss.unit).into(),
+                lost_share(point),
+                words::count(point.lost),
+                words::count(point.sent),
+                comparison.runs.get(point.run).map_or(String::new(), called),
+            ]
+        })
+    });
+    table(
+        "loss-over-load",
+        "Loss over load",
+        &["lost", "load", "unit", "share", "count", "of", "recording"],
+        of_loss.collect(),
     )
 }
 
