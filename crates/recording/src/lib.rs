@@ -66,7 +66,8 @@ pub use stacks::{Place, Stacks};
 pub use table::Columnar;
 pub use table::{Column, Table, TableInfo, Unit};
 pub use vocabulary::{
-    CallKind, EventKind, HealthKind, RetransmitKind, Role, SourceName, TcpState, Timed, Waker,
+    CallKind, EventKind, HealthKind, RetransmitKind, Role, SourceName, TcpState, Timed, Transport,
+    Waker,
 };
 pub use window::Window;
 pub use word::{VocabularyInfo, Word};

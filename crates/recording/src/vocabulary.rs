@@ -164,6 +164,16 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// What carries a flow of messages.
+    Transport = "transport" {
+        /// A connection.
+        Tcp = "tcp";
+        /// Datagrams.
+        Udp = "udp";
+    }
+}
+
+vocabulary! {
     /// What a recorder says of a source.
     HealthKind = "health" {
         /// Records were lost.
@@ -230,6 +240,8 @@ vocabulary! {
         Threads = "threads";
         /// Requests and their answers.
         Requests = "requests";
+        /// Messages at regular intervals that were late.
+        Heartbeats = "heartbeats";
         /// The CPU profile.
         Profile = "profile";
         /// Names of its functions.
@@ -295,6 +307,7 @@ impl SourceName {
             S::Waits | S::WaitWaker | S::WaitPacket | S::WaitRetransmit => "waits",
             S::Threads => "threads",
             S::Requests => "requests",
+            S::Heartbeats => "heartbeats",
             S::Profile | S::ProfileSymbols => "profile",
             S::Ports | S::Tables | S::Slabs | S::Conntrack | S::TcpMetrics => "ports",
             S::Neighbours | S::Neighbours6 | S::RouteExceptions | S::RouteExceptions6 => "ports",
@@ -316,6 +329,7 @@ pub const ALL: &[VocabularyInfo] = &[
     Waker::INFO,
     Role::INFO,
     Timed::INFO,
+    Transport::INFO,
     HealthKind::INFO,
     SourceName::INFO,
 ];
