@@ -245,7 +245,7 @@ static __always_inline void from_anybody(struct watched *w, struct sock *sk, u32
 		return;
 	}
 	if (p->round != w->round) {
-		forget(&p->flow);
+		/* One of its own may have been among them: no gap is told, none is learnt. */
 		p->flow.began = 0;
 		p->round = w->round;
 	}
