@@ -4,6 +4,7 @@ mod bad_input_live;
 mod budget_live;
 mod calls;
 mod common;
+mod heartbeats_live;
 mod nginx;
 mod packets;
 mod profile_live;

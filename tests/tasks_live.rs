@@ -565,7 +565,7 @@ fn a_part_that_does_not_exist_is_said() {
     let error = stderr(&output);
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        error.contains("waits, threads, requests, profile"),
+        error.contains("waits, threads, requests, heartbeats, profile"),
         "{error}"
     );
 }

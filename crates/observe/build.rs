@@ -16,8 +16,17 @@ fn main() {
     };
     println!("cargo:rerun-if-changed=bpf");
     for name in [
-        "events", "sockets", "holders", "owners", "census", "calls", "packets", "tasks", "profile",
+        "events",
+        "sockets",
+        "holders",
+        "owners",
+        "census",
+        "calls",
+        "packets",
+        "tasks",
+        "profile",
         "requests",
+        "heartbeats",
     ] {
         let source = root.join("bpf").join(format!("{name}.bpf.c"));
         let built = SkeletonBuilder::new()

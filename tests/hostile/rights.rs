@@ -112,7 +112,7 @@ fn two_capabilities_record_the_own_namespace_and_say_what_is_missing() {
     need_root();
     let nobody = Nobody::new();
     let other = Space::new("other");
-    let all = "events,sockets,host,ports,calls,packets,waits,threads,requests,profile";
+    let all = "events,sockets,host,ports,calls,packets,waits,threads,requests,heartbeats,profile";
     let recorded = nobody.record("bpf perfmon", &["--with", all]);
     for source in ["state", "sockets", "counters", "waits", "profile", "calls"] {
         assert_eq!(recorded.verdict(source), Verdict::Attached, "{source}");
@@ -164,7 +164,10 @@ fn with_all_that_is_named_nothing_is_missing() {
     need_root();
     let nobody = Nobody::new();
     let capabilities = "bpf perfmon sys_admin sys_ptrace dac_read_search syslog net_admin net_raw";
-    let with = ["--with", "calls,packets,waits,threads,requests,profile"];
+    let with = [
+        "--with",
+        "calls,packets,waits,threads,requests,heartbeats,profile",
+    ];
     let recorded = nobody.record(capabilities, &with);
     let as_root = tempfile::tempdir().unwrap();
     let root = Recorded(as_root.path().join("r.tcpwhy"));

@@ -17,9 +17,9 @@ use crate::processes::read_holders;
 use crate::resources::Resources;
 use crate::words;
 use crate::{
-    Activity, Binds, Conn, ConnId, Counters, Devices, Group, Health, Listeners, Netns, Packets,
-    Ports, Processes, Profile, Refusals, Resets, Sampled, Searches, Series, Settings, Side, Sleeps,
-    Structures, Sums, Tally, Threads, Transfers, Troubles, Waits, What, link, sums,
+    Activity, Binds, Conn, ConnId, Counters, Devices, Group, Health, Heartbeats, Listeners, Netns,
+    Packets, Ports, Processes, Profile, Refusals, Resets, Sampled, Searches, Series, Settings,
+    Side, Sleeps, Structures, Sums, Tally, Threads, Transfers, Troubles, Waits, What, link, sums,
 };
 
 /// What is derived from a recording; whoever explains or shows it asks here.
@@ -76,6 +76,8 @@ pub struct Story {
     pub devices: Devices,
     /// In which calls threads slept.
     pub sleeps: Sleeps,
+    /// Messages that came at regular intervals and were late.
+    pub heartbeats: Heartbeats,
     /// Requests and their answers.
     pub(crate) requests: AllRequests,
     /// Each kind of trouble over time.
@@ -148,6 +150,7 @@ impl Story {
             transfers: Transfers::new(manifest.start_ns, manifest.end_ns),
             devices: Devices::default(),
             sleeps: Sleeps::read(recording)?,
+            heartbeats: Heartbeats::read(recording)?,
             requests: AllRequests::read(recording)?,
             troubles: Troubles::new(manifest.start_ns, manifest.end_ns),
             sums: AHashMap::new(),
@@ -343,6 +346,7 @@ impl Story {
             transfers,
             devices,
             sleeps,
+            heartbeats,
             requests,
             troubles: _, // Of any time and any kind.
             sums: _,
@@ -429,6 +433,10 @@ impl Story {
             of(
                 devices.folded(),
                 "counts of the interfaces that sent least were not examined",
+            ),
+            of(
+                heartbeats.folded(),
+                "late heartbeats, the least late of all, were not examined",
             ),
             of(
                 sleeps.folded(),

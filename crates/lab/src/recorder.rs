@@ -15,7 +15,7 @@ use crate::{Error, Stop};
 const WORK: Duration = Duration::from_secs(120);
 
 /// What `explain` records by itself, and `record` when it is told to.
-pub const EXPLAINED: &str = "waits,threads,requests,profile";
+pub const EXPLAINED: &str = "waits,threads,requests,heartbeats,profile";
 
 /// What to record, and where to.
 pub(crate) struct Recorded<'a> {

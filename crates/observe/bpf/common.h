@@ -91,4 +91,15 @@ static __always_inline u64 sock_cgroup(const struct sock *sk)
 	return BPF_CORE_READ((const struct cgroup *)word, kn, id);
 }
 
+static __always_inline u64 file_inode(const struct sock *sk)
+{
+	const struct socket_alloc *alloc;
+
+	/* Linux 6.17 keeps it in the socket itself. */
+	if (bpf_core_field_exists(sk->sk_ino))
+		return sk->sk_ino;
+	alloc = (const void *)sk->sk_socket;
+	return alloc ? BPF_CORE_READ(alloc, vfs_inode.i_ino) : 0;
+}
+
 #endif

@@ -7,8 +7,8 @@
 
 #define SOCKFS_MAGIC 0x534f434b
 
-/* NULL unless it is a TCP-like one, of either family. */
-static __always_inline struct socket *stream_socket(struct file *file)
+/* NULL unless it is of one of these types (a bit each) and of IP, of either version. */
+static __always_inline struct socket *socket_of(struct file *file, u32 types)
 {
 	struct socket *sock;
 	u16 family;
@@ -20,10 +20,16 @@ static __always_inline struct socket *stream_socket(struct file *file)
 		sock = BPF_CORE_READ(file, private_data);
 	else
 		return NULL;
-	if (!sock || BPF_CORE_READ(sock, type) != SOCK_STREAM || !BPF_CORE_READ(sock, sk))
+	if (!sock || !(types & 1U << (BPF_CORE_READ(sock, type) & 31)) || !BPF_CORE_READ(sock, sk))
 		return NULL;
 	family = BPF_CORE_READ(sock, sk, __sk_common.skc_family);
 	return family == AF_INET || family == AF_INET6 ? sock : NULL;
+}
+
+/* NULL unless it is a TCP-like one. */
+static __always_inline struct socket *stream_socket(struct file *file)
+{
+	return socket_of(file, 1U << SOCK_STREAM);
 }
 
 #endif

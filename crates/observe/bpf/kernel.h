@@ -48,7 +48,9 @@ enum bpf_func_id {
 #define AF_INET	    2
 #define AF_INET6    10
 #define SOCK_STREAM 1
+#define SOCK_DGRAM  2
 #define IPPROTO_TCP 6
+#define IPPROTO_UDP 17
 #define ETH_P_IP    0x0800
 #define ETH_P_IPV6  0x86dd
 
@@ -99,6 +101,7 @@ struct sock_common {
 	possible_net_t skc_net;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
+	int skc_incoming_cpu;
 	u32 skc_tw_rcv_nxt;
 };
 
@@ -180,6 +183,7 @@ struct sock {
 	u8 sk_shutdown;
 	int sk_err;
 	int sk_err_soft;
+	u8 sk_userlocks : 4;
 	u32 sk_ack_backlog;
 	u32 sk_max_ack_backlog;
 	unsigned long sk_ino;
@@ -339,6 +343,7 @@ struct sk_buff {
 	char cb[48];
 	unsigned long _skb_refdst;
 	__be16 protocol;
+	__u16 transport_header;
 	__u16 network_header;
 	unsigned char *head;
 };

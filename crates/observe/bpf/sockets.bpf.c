@@ -25,17 +25,6 @@ struct {
 	__uint(max_entries, 1);
 } scratch SEC(".maps");
 
-static __always_inline u64 file_inode(const struct sock *sk)
-{
-	const struct socket_alloc *alloc;
-
-	/* Linux 6.17 keeps it in the socket itself. */
-	if (bpf_core_field_exists(sk->sk_ino))
-		return sk->sk_ino;
-	alloc = (const void *)sk->sk_socket;
-	return alloc ? BPF_CORE_READ(alloc, vfs_inode.i_ino) : 0;
-}
-
 static __always_inline bool idle(const struct tcp_sock *tp)
 {
 	return (s32)(tp->lsndtime - since) < 0 &&

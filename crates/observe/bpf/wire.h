@@ -549,6 +549,37 @@ struct tw_exchange {
 };
 _Static_assert(sizeof(struct tw_exchange) == 192, "tw_exchange is shared with Rust");
 
+/* A message of a flow that came at regular intervals, and was late; or has not come. */
+struct tw_gap {
+	u64 time_ns; /* when it came; of one that has not, when that was found */
+	u64 sock;
+	u64 inode;
+	u64 cgroup;
+	u64 every_ns;
+	u64 deviation_ns;
+	u64 gap_ns; /* since the one before */
+	u8 local_addr[16];
+	u8 remote_addr[16];
+	u32 netns;
+	u32 cpu; /* that received it; of one that has not come, the one before */
+	u16 local_port;
+	u16 remote_port;
+	u8 family;
+	u8 protocol; /* IPPROTO_TCP, IPPROTO_UDP */
+	u8 pending; /* it has not come */
+	u8 zero;
+};
+_Static_assert(sizeof(struct tw_gap) == 104, "tw_gap is shared with Rust");
+
+/* What is counted of such flows. */
+enum tw_beat_count {
+	TW_BEAT_LOST_RING, /* gaps that found the ring full */
+	TW_BEAT_LOST_SOCKET, /* no memory to keep notes of a socket */
+	TW_BEAT_LOST_PEER, /* too many regular peers of one socket */
+	TW_BEAT_REGULAR, /* flows that were found to be regular */
+	TW_BEAT_COUNTS,
+};
+
 /* A global of a type makes it part of the object's data in BTF, and so of the Rust skeleton. */
 #define TW_SHARE(kind, type) kind type *share_##type __attribute__((unused))
 

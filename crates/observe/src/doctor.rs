@@ -9,7 +9,8 @@ use crate::calls::{self, CallOptions};
 use crate::error::{Error, quiet_libbpf};
 use crate::events::EventOptions;
 use crate::filter::Filter;
-use crate::holders::Holders;
+use crate::heartbeats::{self, HeartbeatOptions};
+use crate::holders::{Holders, Of};
 use crate::host;
 use crate::kernel::{Callers, KernelBtf, Names, Symbols, hz};
 use crate::packets::{self, PacketOptions};
@@ -78,7 +79,7 @@ fn try_sources(tick: Option<Duration>) -> Result<Vec<Source>, Error> {
     let btf = KernelBtf::load().map_err(Error::Kernel)?;
     let decoder = Decoder::new(Names::load(&btf), hz().unwrap_or(250));
     Sockets::load(&mut sockets, sock_key, decoder)?;
-    let holders = match Holders::load(&mut holders) {
+    let holders = match Holders::load(&mut holders, Of::Streams) {
         Ok(_) => Verdict::Attached,
         Err(e) => Verdict::Failed(e.reason()),
     };
@@ -90,6 +91,10 @@ fn try_sources(tick: Option<Duration>) -> Result<Vec<Source>, Error> {
     found.extend(requests::checkup(&RequestOptions {
         filter: Filter::default(),
         ring_bytes: RING_BYTES,
+        sock_key,
+    }));
+    found.extend(heartbeats::checkup(&HeartbeatOptions {
+        filter: Filter::default(),
         sock_key,
     }));
     found.extend(try_profile(affordable_hz(tick), &symbols.verdict));

@@ -1,4 +1,4 @@
-//! Source `holders`: which process holds which TCP socket, from the kernel's open-file iterator.
+//! Which process holds which socket, from the kernel's open-file iterator: of TCP it is the source `holders`.
 
 use std::collections::HashSet;
 use std::mem::MaybeUninit;
@@ -21,23 +21,43 @@ pub struct Holders<'o> {
     known: HashSet<(u64, u32)>,
 }
 
+/// Which sockets are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// Those of TCP.
+    Streams,
+    /// Those of UDP as well.
+    All,
+}
+
 /// Pairs remembered so that they are not told twice. Past this, memory matters more.
 const MAX_KNOWN: usize = 1 << 20;
 
 impl<'o> Holders<'o> {
     /// Loads the iterator.
-    pub fn load(object: &'o mut MaybeUninit<OpenObject>) -> Result<Holders<'o>, Error> {
+    pub fn load(object: &'o mut MaybeUninit<OpenObject>, of: Of) -> Result<Holders<'o>, Error> {
         let failed = |e: libbpf_rs::Error| Error::Bpf {
             what: "loading the open-file iterator".into(),
             why: bpf_error(&e),
         };
-        let open = HoldersSkelBuilder::default().open(object).map_err(failed)?;
+        let mut open = HoldersSkelBuilder::default().open(object).map_err(failed)?;
+        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+            rodata.datagrams = of == Of::All;
+        }
         let skel = open.load().map_err(failed)?;
         let link = skel.progs.dump.attach().map_err(failed)?;
         Ok(Holders {
             _skel: skel,
             link,
             known: HashSet::new(),
+        })
+    }
+
+    /// Hands every pair that there is now to `each`: inode, process, and its name.
+    pub fn each(&self, mut each: impl FnMut(u64, u32, Text)) -> Result<(), Error> {
+        iter::run(&self.link, "the open-file iterator", |h: &tw_holder| {
+            each(h.inode, h.pid, text(&h.comm).into());
+            Ok(())
         })
     }
 

@@ -16,6 +16,7 @@ mod events;
 mod filter;
 mod foreign;
 mod health;
+mod heartbeats;
 mod holders;
 mod host;
 mod iter;

@@ -7,6 +7,7 @@ use crate::census::take_census;
 use crate::error::Error;
 use crate::events::EventOptions;
 use crate::health::HealthLog;
+use crate::heartbeats::{self, HeartbeatOptions};
 use crate::options::Options;
 use crate::packets::{self, PacketOptions};
 use crate::profile;
@@ -39,6 +40,8 @@ pub enum Part {
     Threads,
     /// Requests and their answers, by listener and destination.
     Requests,
+    /// Messages at regular intervals that were late.
+    Heartbeats,
     /// What each CPU is at, many times a second.
     Profile,
 }
@@ -110,6 +113,12 @@ impl Part {
             "requests",
             When::Explaining,
             "requests and their answers, by listener and destination: how long, and what with",
+        ),
+        (
+            Part::Heartbeats,
+            "heartbeats",
+            When::Explaining,
+            "messages that came at regular intervals and then were late, and the CPU that received them",
         ),
         (
             Part::Profile,
@@ -244,6 +253,16 @@ impl Part {
                 let writer = writer.clone();
                 Worker::start("requests", move |c| {
                     requests::watch(&options, &writer, &health, &c)
+                })
+            }
+            Part::Heartbeats => {
+                let options = HeartbeatOptions {
+                    filter: options.filter.clone(),
+                    sock_key,
+                };
+                let writer = writer.clone();
+                Worker::start("heartbeats", move |c| {
+                    heartbeats::watch(&options, &writer, &health, &c)
                 })
             }
             Part::Profile => {

@@ -11,7 +11,7 @@ use recording::{HealthKind, Namespace, Source, SourceName, TableWriter, Verdict,
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::health::HealthLog;
-use crate::holders::Holders;
+use crate::holders::{Holders, Of};
 use crate::kernel::{KernelBtf, Names, hz};
 use crate::netns::{self, Found, Home};
 use crate::pace::Pace;
@@ -140,7 +140,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
                 why,
             })?,
             sockets: Sockets::load(sockets, options.sock_key, decoder)?,
-            holders: Holders::load(holders),
+            holders: Holders::load(holders, Of::Streams),
             counters: Counters::default(),
             settings: Settings::default(),
             socket_rows: SocketRows {

@@ -16,7 +16,7 @@ macro_rules! skeleton {
         }
     )+ };
 }
-skeleton! { events sockets holders owners census calls packets tasks profile requests }
+skeleton! { events sockets holders owners census calls packets tasks profile requests heartbeats }
 
 pub use calls::types::{tw_call, tw_call_kind, tw_call_loss};
 pub use census::types::{tw_census, tw_destination, tw_port_count};
@@ -24,6 +24,7 @@ pub use events::types::{
     tw_bits, tw_caller, tw_event, tw_filter, tw_kind, tw_life, tw_prefix, tw_range, tw_reset,
     tw_slot, tw_slot_word,
 };
+pub use heartbeats::types::{tw_beat_count, tw_gap};
 pub use holders::types::tw_holder;
 pub use owners::types::tw_owner;
 pub use packets::types::{tw_packet, tw_packet_loss};
@@ -67,6 +68,7 @@ const _: () = {
     assert!(size_of::<tw_service>() == 24 && offset_of!(tw_service, role) == 22);
     assert!(size_of::<tw_requests>() == 2736 && offset_of!(tw_requests, response) == 140);
     assert!(size_of::<tw_exchange>() == 192 && offset_of!(tw_exchange, family) == 184);
+    assert!(size_of::<tw_gap>() == 104 && offset_of!(tw_gap, family) == 100);
     assert!(size_of::<tw_sample>() == 2080 && offset_of!(tw_sample, frames) == 48);
 };
 
@@ -84,12 +86,12 @@ macro_rules! records {
 }
 records! {
     tw_event, tw_life, tw_reset, tw_listener, tw_socket, tw_holder, tw_owner, tw_destination, tw_port_count, tw_census,
-    tw_call, tw_packet, tw_wait, tw_on, tw_thread, tw_sample, tw_service, tw_requests, tw_exchange,
+    tw_call, tw_packet, tw_wait, tw_on, tw_thread, tw_sample, tw_service, tw_requests, tw_exchange, tw_gap,
     tw_filter, tw_range,
     // The same struct, which each object has anew.
     census::types::tw_filter, calls::types::tw_filter, packets::types::tw_filter,
     tasks::types::tw_filter, profile::types::tw_filter, requests::types::tw_filter,
-    tasks::types::tw_range,
+    heartbeats::types::tw_filter, tasks::types::tw_range,
 }
 
 /// The same record as another object's type: each skeleton has types of its own for what the

@@ -67,7 +67,7 @@ pub use table::Columnar;
 pub use table::{Column, Table, TableInfo, Unit};
 pub use vocabulary::{
     CallKind, EventKind, FileKind, HealthKind, RetransmitKind, Role, SourceName, TcpState, Timed,
-    Waker,
+    Transport, Waker,
 };
 pub use window::Window;
 pub use word::{VocabularyInfo, Word};

@@ -95,6 +95,8 @@ rows!(
     Request: Plain,
     RequestTime: Plain,
     Exchange: Plain,
+    Gap: Plain,
+    Heartbeat: Plain,
     Process: Plain,
     Thread: Plain,
     ThreadSleep: Plain,

@@ -192,6 +192,16 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// What carries a flow of messages.
+    Transport = "transport" {
+        /// A connection.
+        Tcp = "tcp";
+        /// Datagrams.
+        Udp = "udp";
+    }
+}
+
+vocabulary! {
     /// What a recorder says of a source.
     HealthKind = "health" {
         /// Records were lost.
@@ -262,6 +272,8 @@ vocabulary! {
         Epolls = "epolls";
         /// Requests and their answers.
         Requests = "requests";
+        /// Messages at regular intervals that were late.
+        Heartbeats = "heartbeats";
         /// The CPU profile.
         Profile = "profile";
         /// Names of its functions.
@@ -328,6 +340,7 @@ impl SourceName {
             S::WaitPacket | S::WaitRetransmit => "waits",
             S::Threads | S::Epolls => "threads",
             S::Requests => "requests",
+            S::Heartbeats => "heartbeats",
             S::Profile | S::ProfileSymbols => "profile",
             S::Ports | S::Tables | S::Slabs | S::Conntrack | S::TcpMetrics => "ports",
             S::Neighbours | S::Neighbours6 | S::RouteExceptions | S::RouteExceptions6 => "ports",
@@ -350,6 +363,7 @@ pub const ALL: &[VocabularyInfo] = &[
     FileKind::INFO,
     Role::INFO,
     Timed::INFO,
+    Transport::INFO,
     HealthKind::INFO,
     SourceName::INFO,
 ];

@@ -47,6 +47,8 @@ macro_rules! each_table {
             requests: Request,
             request_times: RequestTime,
             exchanges: Exchange,
+            gaps: Gap,
+            heartbeats: Heartbeat,
             processes: Process,
             threads: Thread,
             sleeps: ThreadSleep,

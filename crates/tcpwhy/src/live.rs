@@ -28,11 +28,11 @@ pub struct WhatArgs {
     /// Record every state change, also the steps of an orderly close
     #[arg(long)]
     pub all_states: bool,
-    /// Record these parts, too: waits, threads, requests, profile (which explain records by itself), calls,
-    /// packets
+    /// Record these parts, too: waits, threads, requests, heartbeats, profile (which explain records by itself),
+    /// calls, packets
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = part)]
     pub with: Vec<Part>,
-    /// Leave these parts out, to record less: waits, threads, requests, profile, ports, ...
+    /// Leave these parts out, to record less: waits, threads, requests, heartbeats, profile, ports, ...
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = part)]
     pub without: Vec<Part>,
     /// Switch off profile, then requests, then waits and threads while recording takes more than this of one CPU

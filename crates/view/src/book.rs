@@ -7,7 +7,7 @@ use crate::stat::{
     counters, cpus, listeners, ports, rank, requests, sockets, tables, threads, usage,
 };
 use crate::trace::{
-    About, accept_waits, accepts, connects, drops, handshakes, resets, retransmits, states,
+    About, accept_waits, accepts, connects, drops, gaps, handshakes, resets, retransmits, states,
     timeline, timewait, wakeups,
 };
 
@@ -49,6 +49,8 @@ pub fn documented() -> Vec<Documented> {
         of::<About<drops::Dropped>>("trace"),
         of::<About<states::Changed>>("trace"),
         of::<timeline::Moment>("trace"),
+        of::<gaps::Late>("trace"),
+        of::<gaps::Followed>("trace"),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! What every view of `trace` prints, word by word, of recordings made for it.
 
 use recording::tables::*;
-use recording::{CallKind, EventKind, Filter, RetransmitKind, TcpState, Waker};
+use recording::{CallKind, EventKind, Filter, RetransmitKind, TcpState, Transport, Waker};
 use view::trace;
 
 use crate::common::*;
@@ -464,4 +464,77 @@ fn a_time_line_shows_packets_with_what_they_offer_and_the_calls() {
     };
     let text = rec.show(trace::view(trace::What::Timeline), |how| how.filter = asked);
     assert_eq!(text.lines().count(), 0, "{text}");
+}
+
+fn late(at_ms: u64, gap: Gap) -> Gap {
+    Gap {
+        time_ns: START + at_ms * MS,
+        netns: HOST,
+        family: 4,
+        local_addr: addr("10.0.0.1"),
+        local_port: 5405,
+        remote_addr: addr("10.0.0.2"),
+        remote_port: 5405,
+        cpu: 23,
+        every_ns: 1_000 * MS,
+        deviation_ns: 2 * MS,
+        gap_ns: 4_400 * MS,
+        pid: Some(812),
+        comm: Some("corosync".into()),
+        cgroup: Some(6),
+        ..gap
+    }
+}
+
+/// One in softirq for most of the time, one idle, one that was not read; the last has not come.
+#[test]
+fn gaps_have_what_their_cpu_did() {
+    let gaps = [
+        late(
+            7_000,
+            Gap {
+                protocol: Transport::Udp,
+                ..Gap::default()
+            },
+        ),
+        Gap {
+            cpu: 2,
+            protocol: Transport::Tcp,
+            ..late(7_500, Gap::default())
+        },
+        Gap {
+            cpu: 3,
+            pid: None,
+            comm: None,
+            protocol: Transport::Udp,
+            pending: true,
+            ..late(9_000, Gap::default())
+        },
+    ];
+    let cpus = (0..=9u64).flat_map(|second| {
+        [(2, 0), (23, 980 * second)].map(|(cpu, softirq_ms)| Cpu {
+            time_ns: START + second * S,
+            cpu,
+            softirq_ms,
+            idle_ms: second * 1_000 - softirq_ms,
+            ..Cpu::default()
+        })
+    });
+    let regular = Heartbeat {
+        time_ns: START + 9 * S,
+        regular: 14,
+    };
+    let rec = Rec::new().rows(gaps).rows(cpus).rows([regular]);
+    insta::assert_snapshot!(rec.both(|| trace::view(trace::What::Gaps)));
+    let asked = Filter {
+        ports: vec![1],
+        ..Filter::default()
+    };
+    let text = rec.show(trace::view(trace::What::Gaps), |how| how.filter = asked);
+    assert_eq!(text, "no gap in 14 regular flows\n");
+    let json = rec.show(trace::view(trace::What::Gaps), |how| how.json = true);
+    assert!(
+        json.lines().last().unwrap().contains("\"heartbeats\""),
+        "{json}"
+    );
 }

@@ -1,10 +1,12 @@
 //! C16: the kernel's thread that handles packets waits for a CPU.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::Thread;
+use analysis::heartbeats::late_ns;
 use analysis::profile::samples;
 use analysis::words::{duration, percent};
+use recording::tables::Gap;
 
 use crate::places::runqueue::{Rivals, serves_softirq, thread_step};
 use crate::vocabulary::*;
@@ -171,6 +173,7 @@ fn judge(starved: &Starved) -> Finding {
         .steps([rivals.step()])
         .steps(starved.first_step())
         .steps(starved.late_step())
+        .steps(starved.heartbeats_step())
         .checks([rivals.check()])
         .advise(starved.advice())
         .verify(format!(
@@ -252,6 +255,38 @@ impl<'a> Starved<'a> {
                 "{resent} retransmitted on {connections}: late is as good as lost to a timer.",
                 resent = Quantity::of(n, "segment").rows(rows)
             )
+        })
+    }
+
+    /// What had come at regular intervals, and came late there. What never came may never have been sent.
+    fn heartbeats_step(&self) -> Option<Step> {
+        let mut flows: BTreeMap<_, Vec<(RowRef, &Gap)>> = BTreeMap::new();
+        let gaps = self.story.heartbeats.gaps();
+        for (at, gap) in gaps.filter(|(_, g)| !g.pending && self.rivals.cpus.contains(&g.cpu)) {
+            let from = Endpoint::new(gap.remote_addr, gap.remote_port);
+            flows.entry((from, gap.sock)).or_default().push((at, gap));
+        }
+        let latest = |gaps: &[(RowRef, &Gap)]| gaps.iter().map(|(_, g)| late_ns(g)).max();
+        let others = flows.len().saturating_sub(1) as u64;
+        let ((from, _), gaps) = flows.into_iter().max_by_key(|(_, gaps)| latest(gaps))?;
+        let rows = gaps.iter().map(|(at, _)| *at).take(SHOWN_ROWS);
+        let late = Quantity::of(gaps.len() as u64, "heartbeat").rows(rows);
+        let (most, every) = (latest(&gaps)?, gaps.first()?.1.every_ns);
+        let up_to = if gaps.len() > 1 { "up to " } else { "" };
+        let (place, most) = (self.rivals.place(), Quantity::ns(most));
+        let every = duration(every);
+        Some(match others {
+            0 => say!(
+                "{late} from {from} (every {every}) came {up_to}{latest} late on {place}.",
+                late,
+                latest = most
+            ),
+            n => say!(
+                "{late} from {from} (every {every}) came {up_to}{latest} late on {place}, and those of {others}.",
+                late,
+                latest = most,
+                others = Quantity::of(n, "other flow")
+            ),
         })
     }
 

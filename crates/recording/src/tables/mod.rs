@@ -5,6 +5,7 @@
 
 mod connection;
 mod health;
+mod heartbeat;
 mod host;
 mod namespace;
 mod request;
@@ -13,6 +14,7 @@ mod task;
 
 pub use connection::{Call, Event, Packet};
 pub use health::Health;
+pub use heartbeat::{Gap, Heartbeat};
 pub use host::{Cpu, Interrupt, Resource, TableSize};
 pub use namespace::{Counter, Setting};
 pub use request::{Exchange, Request, RequestTime};
@@ -33,6 +35,8 @@ pub const ALL: &[TableInfo] = &[
     Request::INFO,
     RequestTime::INFO,
     Exchange::INFO,
+    Gap::INFO,
+    Heartbeat::INFO,
     Process::INFO,
     Thread::INFO,
     ThreadSleep::INFO,

@@ -35,6 +35,8 @@ pub enum TraceVerb {
     Connects(WatchArgs),
     /// Connections accepted, and how long they waited for it
     Accepts(AcceptArgs),
+    /// Heartbeats that were late: how late, on which CPU, and how much of that time it was in softirq
+    Gaps(WatchArgs),
 }
 
 /// Arguments of `trace wakeups`.
@@ -68,6 +70,9 @@ const EVENTS: Need = Need {
     calls: &[],
     owners: true,
 };
+
+/// What CPUs do is read this often: a gap is seldom shorter.
+const CPUS_EVERY: Duration = Duration::from_millis(250);
 
 /// In a time line, calls that took at least so long.
 const CALL_OVER: Duration = Duration::from_millis(1);
@@ -125,6 +130,14 @@ pub fn run(verb: TraceVerb, out: &mut impl Write) -> Result<ExitCode> {
         TraceVerb::Connects(args) => {
             let calls = &[CallKind::Connect];
             (What::Connects, Need { calls, ..CALLS }, args)
+        }
+        TraceVerb::Gaps(args) => {
+            let need = Need {
+                parts: &[Part::Heartbeats, Part::Host],
+                interval: CPUS_EVERY,
+                ..EVENTS
+            };
+            (What::Gaps, need, args)
         }
         TraceVerb::Accepts(args) => {
             let what = match (args.histogram, has_calls(&args.watch)?) {

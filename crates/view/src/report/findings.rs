@@ -130,6 +130,7 @@ fn kind_of(row: &Row) -> StepKind {
         Row::Packet(_) => StepKind::Segment,
         Row::Call(_) | Row::Socket(_) => StepKind::Connection,
         Row::Wait(_) | Row::Request(_) | Row::RequestTime(_) | Row::Exchange(_) => StepKind::Wait,
+        Row::Gap(_) | Row::Heartbeat(_) => StepKind::Wait,
         Row::Counter(_) => StepKind::Counter,
         Row::Setting(_) => StepKind::Setting,
         Row::Listener(_) | Row::PortUse(_) | Row::TableSize(_) | Row::Resource(_) => {

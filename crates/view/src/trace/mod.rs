@@ -4,6 +4,7 @@ pub(crate) mod accept_waits;
 pub(crate) mod accepts;
 pub(crate) mod connects;
 pub(crate) mod drops;
+pub(crate) mod gaps;
 pub(crate) mod handshakes;
 pub(crate) mod resets;
 pub(crate) mod retransmits;
@@ -46,6 +47,8 @@ pub enum What {
     Connects,
     /// Connections accepted; whether accept() calls are recorded, too.
     Accepts(bool),
+    /// Messages that came at regular intervals and then were late.
+    Gaps,
     /// How long they waited for accept(), listener by listener.
     AcceptWaits,
 }
@@ -63,6 +66,7 @@ pub fn view(what: What) -> Box<dyn View> {
         What::Timeline => Box::<timeline::Timeline>::default(),
         What::Connects => Box::<connects::Connects>::default(),
         What::Accepts(true) => Box::new(accepts::Accepts::with_calls()),
+        What::Gaps => Box::<gaps::Gaps>::default(),
         What::AcceptWaits => Box::new(accepts::Accepts::histogram()),
         What::Accepts(false) => Box::<accepts::Accepts>::default(),
     }

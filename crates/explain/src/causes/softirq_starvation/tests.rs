@@ -4,7 +4,8 @@ use recording::SourceName;
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{Dial, Fixture, Listen, OnCpu, cases};
+use recording::tables::Gap;
+use synth::{Dial, Fixture, Listen, OnCpu, START_NS, cases, place};
 
 const ID: &str = "softirq-starvation";
 
@@ -51,6 +52,47 @@ fn the_thread_for_packets_waits() {
         Some(Change::RunWhenIdle { pids: vec![900] })
     );
     assert!(ruled_out(&f, "cpu-contention").contains("iperf3"));
+}
+
+/// A heartbeat of once a second that came so much later, on a CPU.
+fn late(cpu: u32, second: u64, late_ms: u64) -> Gap {
+    let (remote_addr, remote_port, family) = place("10.79.0.2:5405");
+    Gap {
+        time_ns: START_NS + second * 1_000_000_000,
+        remote_addr,
+        remote_port,
+        family,
+        cpu,
+        sock: 9,
+        every_ns: 1_000_000_000,
+        gap_ns: 1_000_000_000 + late_ms * 1_000_000,
+        ..Gap::default()
+    }
+}
+
+#[test]
+fn heartbeats_that_came_late_there_are_told() {
+    let mut f = starved();
+    f.gaps = vec![late(1, 5, 3_400), late(1, 9, 2_100), late(0, 9, 8_000)];
+    let told = |f: &Fixture| {
+        let steps = only(f, ID).evidence.into_iter().map(|step| step.says);
+        steps
+            .filter(|s| s.contains("heartbeat"))
+            .collect::<Vec<_>>()
+    };
+    let says = "2 heartbeats from 10.79.0.2:5405 (every 1 s) came up to 3.4 s late on CPU 1.";
+    assert_eq!(told(&f), [says]);
+    f.gaps = vec![late(0, 9, 8_000)];
+    assert_eq!(told(&f), Vec::<String>::new(), "the sender may have paused");
+    f.gaps = vec![Gap {
+        pending: true,
+        ..late(1, 9, 8_000)
+    }];
+    assert_eq!(
+        told(&f),
+        Vec::<String>::new(),
+        "it may never have been sent"
+    );
 }
 
 /// On a host that is short of CPU the thread waits now and then, whatever else is wrong.

@@ -1,0 +1,61 @@
+//! Who holds the sockets whose messages were late: looked up when there is one, which is rare.
+
+use std::collections::HashMap;
+use std::mem::MaybeUninit;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::OpenObject;
+use recording::Text;
+
+use crate::holders::{Holders, Of};
+
+/// To look takes every open file of the host: no more often than this.
+const EVERY: Duration = Duration::from_secs(5);
+/// Sockets that are remembered.
+const MOST: usize = 1 << 16;
+
+/// What is known of who holds what.
+pub struct HeldBy<'o> {
+    /// `None` where open files cannot be read.
+    holders: Option<Holders<'o>>,
+    /// Process and its name, by inode of the socket, when last looked.
+    known: HashMap<u64, (u32, Text)>,
+    looked: Option<Instant>,
+}
+
+impl<'o> HeldBy<'o> {
+    /// Knows nothing yet.
+    pub fn new(object: &'o mut MaybeUninit<OpenObject>) -> HeldBy<'o> {
+        HeldBy {
+            holders: Holders::load(object, Of::All).ok(),
+            known: HashMap::new(),
+            looked: None,
+        }
+    }
+
+    /// Looks anew when one of these sockets is not known, unless that was done a moment ago.
+    pub fn look(&mut self, mut inodes: impl Iterator<Item = u64>) {
+        let Some(holders) = &self.holders else {
+            return;
+        };
+        let lately = self.looked.is_some_and(|at| at.elapsed() < EVERY);
+        if lately || inodes.all(|inode| self.known.contains_key(&inode)) {
+            return;
+        }
+        self.looked = Some(Instant::now());
+        let known = &mut self.known;
+        known.clear();
+        // Of several, the first told: the parent of a server's workers has the least pid. What fails here is
+        // a name that is missing.
+        let _ = holders.each(|inode, pid, comm| {
+            if known.len() < MOST {
+                known.entry(inode).or_insert((pid, comm));
+            }
+        });
+    }
+
+    /// Who holds it.
+    pub fn of(&self, inode: u64) -> Option<(u32, Text)> {
+        self.known.get(&inode).cloned()
+    }
+}
