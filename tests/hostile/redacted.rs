@@ -359,7 +359,7 @@ fn secrets_of_an_older_recording_are_not_shown() {
         let told = tell(verb, &path, &[]);
         assert!(!told.contains("hunter2secret"), "{verb:?}: {told}");
     }
-    let told = tell(&["explain", "R"], &path, &[]);
+    let told = tell(&["explain", "R", "--full"], &path, &[]);
     assert!(told.contains("--db-password=***"), "{told}");
     assert!(tell(&["report", "R", "--json"], &path, &[]).contains("--pw=***"));
 }

@@ -13,6 +13,7 @@ use wait4::Wait4;
 pub const VERBS: &[&[&str]] = &[
     &["explain", "R"],
     &["explain", "R", "--json"],
+    &["explain", "R", "--full"],
     &["explain", "R", "--redact"],
     &["report", "R", "-o", "O"],
     &["report", "R", "--json"],

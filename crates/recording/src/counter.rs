@@ -375,7 +375,9 @@ mod tests {
     #[test]
     fn those_that_code_names_are_known_to_the_kernel() {
         let known = of_this_kernel();
-        for definition in NAMED {
+        // FreeBSD's, which a model writes, are no part of Linux.
+        let linux = NAMED.iter().filter(|d| !d.source.starts_with("FreeBSD"));
+        for definition in linux {
             assert!(
                 known.iter().any(|name| name == definition.name),
                 "{}",
