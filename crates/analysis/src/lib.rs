@@ -83,7 +83,7 @@ pub use stalls::{Passed, STALL, Stall, Stuck, Way};
 pub use story::Story;
 pub use structures::Structures;
 pub use sums::Sums;
-pub use tally::Tally;
+pub use tally::{Places, Tally};
 pub use threads::{Thread, Threads};
 pub use timers::timer;
 pub use transfers::{Dropped, Resends, SLOTS, Transfer, Transfers, is_firewall};

@@ -2,13 +2,53 @@
 
 use std::collections::BTreeMap;
 
+use ahash::AHashMap;
 use recording::RetransmitKind;
 use recording::tables::Event;
 
-use crate::Activity;
+use crate::{Activity, Endpoint};
 
 /// Distinct reasons and kinds counted apart; a kernel has some hundred.
 const MAX_NAMES: usize = 1_000;
+
+/// Places counted apart, of each reason.
+const MAX_PLACES: usize = 1_000;
+
+/// How often, and where.
+#[derive(Debug, Default)]
+pub struct Places {
+    /// In all.
+    pub count: u64,
+    /// By network namespace and local end: of a packet that was dropped, where it should go; of a reset, who
+    /// sent it. Those beyond a bound are in `count` alone.
+    at: AHashMap<(u32, Endpoint), u64>,
+}
+
+impl Places {
+    fn add(&mut self, row: &Event) {
+        self.count += 1;
+        let at = (row.netns, Endpoint::new(row.local_addr, row.local_port));
+        let room = self.at.len() < MAX_PLACES;
+        match self.at.get_mut(&at) {
+            Some(n) => *n += 1,
+            None if room => drop(self.at.insert(at, 1)),
+            None => {}
+        }
+    }
+
+    /// The place with most, if it has more than half.
+    pub fn most(&self) -> Option<(u32, Endpoint)> {
+        let (at, n) = self.at.iter().max_by_key(|(at, n)| (**n, **at))?;
+        (n * 2 > self.count).then_some(*at)
+    }
+
+    /// The namespace that all of it was in, as far as it was counted apart.
+    pub fn netns(&self) -> Option<u32> {
+        let mut all = self.at.keys().map(|(netns, _)| *netns);
+        let first = all.next()?;
+        all.all(|netns| netns == first).then_some(first)
+    }
+}
 
 /// Totals.
 #[derive(Debug, Default)]
@@ -22,11 +62,11 @@ pub struct Tally {
     /// Segments retransmitted after the handshake, by what sent them.
     pub retransmits: BTreeMap<String, u64>,
     /// Resets sent, by reason.
-    pub resets_sent: BTreeMap<String, u64>,
+    pub resets_sent: BTreeMap<String, Places>,
     /// Resets received.
     pub resets_received: u64,
     /// Packets dropped, by reason.
-    pub drops: BTreeMap<String, u64>,
+    pub drops: BTreeMap<String, Places>,
     /// Connections beyond the bound, counted and not examined.
     pub folded: u64,
     /// Samples of connections of which there were too many to keep those of each.
@@ -43,11 +83,20 @@ impl Tally {
                 row.retransmit_kind.as_ref().map(RetransmitKind::as_str),
             ),
             Some(Activity::SynAckRetransmitted) => self.synack_retries += 1,
-            Some(Activity::ResetSent) => count(&mut self.resets_sent, row.reason.as_deref()),
+            Some(Activity::ResetSent) => place(&mut self.resets_sent, row),
             Some(Activity::ResetReceived) => self.resets_received += 1,
-            Some(Activity::Dropped) => count(&mut self.drops, row.reason.as_deref()),
+            Some(Activity::Dropped) => place(&mut self.drops, row),
             _ => {}
         }
+    }
+}
+
+fn place(names: &mut BTreeMap<String, Places>, row: &Event) {
+    let name = row.reason.as_deref().unwrap_or("unknown");
+    if let Some(places) = names.get_mut(name) {
+        places.add(row);
+    } else if names.len() < MAX_NAMES {
+        names.entry(name.to_string()).or_default().add(row);
     }
 }
 

@@ -50,6 +50,31 @@ impl<'a> Asked<'a> {
     }
 }
 
+/// Whether anything that the filter asks for was seen: a typo in a filter must not read as a clean bill of
+/// health. `None` where it asks for all, or only for what is known to be there: namespaces and cgroups, whose
+/// names have been looked up.
+pub(crate) fn saw(story: &Story, filter: &Filter, account: &[Service]) -> Option<bool> {
+    let tasks = filter.pids.is_empty() && filter.comms.is_empty();
+    if tasks && filter.ports.is_empty() && filter.addrs.is_empty() {
+        return None;
+    }
+    let listens = |l: &analysis::Listener| {
+        let place = SocketAddr::new(l.local.addr.ip(), l.local.port);
+        let mut holders = l.holders.iter();
+        filter.netns_ok(l.netns)
+            && is_at(place, filter)
+            && (!filter.asks_for_tasks()
+                || holders.any(|h| filter.task_ok(Some(h.pid), Some(&h.comm), None)))
+    };
+    let ends = asked_for(story, filter);
+    let mut ends = ends.iter();
+    let mut listeners = story.listeners.all.iter();
+    let saw = !account.is_empty()
+        || ends.any(|(netns, ..)| filter.netns_ok(*netns))
+        || listeners.any(listens);
+    Some(saw)
+}
+
 /// The ends that a finding is about, where it is about some.
 fn ids(f: &Finding) -> &[ConnId] {
     f.place.as_ref().map_or(&[], Place::ids)
@@ -193,6 +218,33 @@ mod tests {
             .iter()
             .map(|f| f.cause.as_str())
             .collect()
+    }
+
+    #[test]
+    fn a_filter_that_matches_nothing_is_known() {
+        let matched = |filter: Filter| {
+            let written = cases::accept_queue().write().unwrap();
+            let options = Options::default().about(filter);
+            explain_with(&written.recording, &options)
+                .unwrap()
+                .summary
+                .matched
+        };
+        let comm = |comm: &str| Filter {
+            comms: vec![comm.into()],
+            ..Filter::default()
+        };
+        assert_eq!(matched(Filter::default()), None);
+        assert_eq!(matched(comm("iperf3")), Some(true));
+        assert_eq!(matched(comm("nosuch")), Some(false));
+        let port = |port| Filter {
+            ports: vec![port],
+            ..Filter::default()
+        };
+        assert_eq!(
+            (matched(port(5_000)), matched(port(9))),
+            (Some(true), Some(false))
+        );
     }
 
     #[test]

@@ -43,6 +43,7 @@ pub mod schema;
 mod scope;
 mod since;
 mod summary;
+mod symptoms;
 mod unexplained;
 mod validate;
 mod vocabulary;
@@ -70,7 +71,8 @@ pub use moment::{Began, Since};
 pub use options::{Options, UnknownCause};
 pub use reading::{Cluster, Connect, End, Reading};
 pub use resources::ResourceLine;
-pub use summary::{Connections, Facts, SCHEMA, Summary, Symptom};
+pub use summary::{Connections, Facts, SCHEMA, Summary};
+pub use symptoms::Symptom;
 pub use unexplained::Unexplained;
 pub use waits::{EndedBy, WaitSummary, Walk, WalkHop};
 

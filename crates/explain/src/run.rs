@@ -11,6 +11,7 @@ use crate::inquiry::Inquiry;
 use crate::judge::{Judged, judge};
 use crate::options::Options;
 use crate::summary::Summary;
+use crate::symptoms::symptoms;
 use crate::unexplained::unexplained;
 use crate::validate::Validator;
 use crate::{answers, filter_findings, since};
@@ -50,6 +51,8 @@ pub(crate) fn of_story(
     }
     let (mut account, folded) = account::account(story);
     filter_findings::services(&mut account, recording, &options.filter)?;
+    summary.symptoms = symptoms(story, &account);
+    summary.matched = filter_findings::saw(story, &options.filter, &account);
     let little = judged.little.iter().map(|(f, _)| f);
     let claiming: Vec<_> = findings.iter().chain(little).collect();
     let unexplained = unexplained(story, &account, &claiming);

@@ -3,11 +3,12 @@
 use analysis::words;
 use analysis::{HealthNote, NoteKind};
 use analysis::{Outcome, Side, Story};
-use recording::{Recording, counter};
+use recording::Recording;
 use serde::{Deserialize, Serialize};
 
 use crate::answers::Answer;
 use crate::resources::ResourceLine;
+use crate::symptoms::Symptom;
 use crate::waits::WaitSummary;
 
 /// The version of what the JSON of an explanation looks like.
@@ -23,6 +24,9 @@ pub struct Summary {
     pub schema: u32,
     /// Number of findings.
     pub findings: usize,
+    /// Whether anything that the filter asks for was seen; null without a filter, and with one of namespaces
+    /// only.
+    pub matched: Option<bool>,
     /// Length of the recording, s.
     pub duration_s: f64,
     /// Connections by what became of them.
@@ -69,18 +73,6 @@ pub struct Connections {
     pub folded: u64,
 }
 
-/// Something that moved.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Symptom {
-    /// What: an event in words, or the name of a counter as nstat prints it.
-    pub says: String,
-    /// How often, over all namespaces.
-    pub count: u64,
-    /// Whether it is a counter: events and counters may tell of the same thing.
-    pub counter: bool,
-}
-
 /// What a recording is of.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -100,28 +92,6 @@ pub struct Facts {
     pub redacted: bool,
 }
 
-/// Counters whose rise is worth a line although no finding may rest on them.
-const TELLING: &[&str] = &[
-    counter::LISTEN_OVERFLOWS,
-    counter::LISTEN_DROPS,
-    counter::TCP_REQ_Q_FULL_DROP,
-    counter::TCP_REQ_Q_FULL_DO_COOKIES,
-    counter::SYNCOOKIES_FAILED,
-    counter::TCP_TIMEOUTS,
-    counter::TCP_BACKLOG_DROP,
-    counter::TCP_RCV_Q_DROP,
-    counter::PRUNE_CALLED,
-    counter::TCP_MEMORY_PRESSURES,
-    counter::TCP_ABORT_ON_MEMORY,
-    counter::TCP_TIME_WAIT_OVERFLOW,
-    counter::PAWS_ESTAB,
-    counter::PAWS_TIMEWAIT,
-    counter::TCP_ACK_SKIPPED_TIME_WAIT,
-    counter::ATTEMPT_FAILS,
-    counter::ESTAB_RESETS,
-    counter::IN_ERRS,
-];
-
 impl Summary {
     /// Whether nothing is missing of what was asked for.
     pub fn is_whole(&self) -> bool {
@@ -130,17 +100,17 @@ impl Summary {
 
     pub(crate) fn of(recording: &Recording, story: &Story) -> Summary {
         let manifest = &recording.manifest;
-        let start = i64::try_from(manifest.start_ns).unwrap_or(i64::MAX);
         Summary {
             schema: SCHEMA,
             findings: 0,
+            matched: None,
             duration_s: words::rounded(story.seconds()),
             connections: connections(story),
             listeners: story.listeners.all.len() as u64,
             events: story.tally.events,
             counters: story.counters.count(),
             causes: Vec::new(),
-            symptoms: symptoms(story),
+            symptoms: Vec::new(),
             resources: crate::resources::resources(story),
             waits: crate::waits::summary(&story.waits),
             health: health(story),
@@ -150,7 +120,7 @@ impl Summary {
                 kernel: manifest.host.kernel.clone(),
                 producer: manifest.producer.clone(),
                 tcpwhy: manifest.tcpwhy.clone(),
-                start_unix_ns: start.saturating_add(manifest.clock_offset_ns),
+                start_unix_ns: manifest.start_unix_ns(),
                 redacted: manifest.redacted,
             },
         }
@@ -175,40 +145,6 @@ fn connections(story: &Story) -> Connections {
         c.pending += u64::from(conn.connects() && conn.outcome == Outcome::Pending);
     }
     c
-}
-
-fn symptoms(story: &Story) -> Vec<Symptom> {
-    let tally = &story.tally;
-    let mut all = Vec::new();
-    let mut say = |noun: &str, what: String, count: u64| {
-        if count > 0 {
-            let s = if count == 1 { "" } else { "s" };
-            all.push(Symptom {
-                says: format!("{noun}{s} {what}"),
-                count,
-                counter: false,
-            });
-        }
-    };
-    say("SYN", "retransmitted".into(), tally.syn_retries);
-    say("SYN-ACK", "retransmitted".into(), tally.synack_retries);
-    for (kind, n) in &tally.retransmits {
-        say("segment", format!("retransmitted ({kind})"), *n);
-    }
-    for (reason, n) in &tally.resets_sent {
-        say("reset", format!("sent ({reason})"), *n);
-    }
-    say("reset", "received".into(), tally.resets_received);
-    for (reason, n) in &tally.drops {
-        say("packet", format!("dropped ({reason})"), *n);
-    }
-    let counters = story.counters.risen(TELLING).into_iter();
-    all.extend(counters.map(|(name, count)| Symptom {
-        says: name.replace('.', ""),
-        count,
-        counter: true,
-    }));
-    all
 }
 
 fn health(story: &Story) -> Vec<HealthNote> {

@@ -1,6 +1,7 @@
 //! What the user asks for: which namespaces, tasks, ports and addresses. Producers ask it of the
 //! kernel, readers of rows.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use crate::{Addr, Manifest};
@@ -98,6 +99,21 @@ impl std::str::FromStr for Prefix {
             addr: ip.into(),
             bits: offset + len,
         })
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let ip = self.addr.ip();
+        let bits = if ip.is_ipv4() {
+            self.bits.saturating_sub(96)
+        } else {
+            self.bits
+        };
+        match self.bits {
+            128.. => write!(f, "{ip}"),
+            _ => write!(f, "{ip}/{bits}"),
+        }
     }
 }
 

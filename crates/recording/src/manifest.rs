@@ -168,6 +168,12 @@ pub struct OwnCost {
 }
 
 impl Manifest {
+    /// When it began, ns since 1970.
+    pub fn start_unix_ns(&self) -> i64 {
+        let start = i64::try_from(self.start_ns).unwrap_or(i64::MAX);
+        start.saturating_add(self.clock_offset_ns)
+    }
+
     /// How long the recording is; of one that was cut short, as far as is known.
     pub fn length(&self) -> Duration {
         Duration::from_nanos(self.end_ns.saturating_sub(self.start_ns))

@@ -1,5 +1,7 @@
 //! The filters of the command line: the same for every verb, live and on a recording.
 
+use std::path::Path;
+
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use observe::{Filter, Prefix};
@@ -10,7 +12,7 @@ use recording::{Manifest, Recording};
 #[command(next_help_heading = "Filters")]
 pub struct FilterArgs {
     /// Only these processes
-    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = pid)]
     pub pid: Vec<u32>,
     /// Only processes with these command names
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -22,16 +24,30 @@ pub struct FilterArgs {
     #[arg(long, value_name = "NS", value_delimiter = ',')]
     pub netns: Vec<String>,
     /// Only connections with one of these ports at either end
-    #[arg(long, value_name = "PORT", value_delimiter = ',')]
+    #[arg(long, value_name = "PORT", value_delimiter = ',', value_parser = port)]
     pub port: Vec<u16>,
     /// Only connections with one of these addresses or networks at either end
     #[arg(long, value_name = "ADDR", value_delimiter = ',')]
     pub addr: Vec<Prefix>,
 }
 
+fn pid(text: &str) -> Result<u32, String> {
+    let wrong = |_| format!("`{text}` is no process id: a number, as ps and ss -p show it");
+    text.parse().map_err(wrong)
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    let wrong = |_| format!("`{text}` is no port: a number from 1 to 65535");
+    text.parse().map_err(wrong)
+}
+
 impl FilterArgs {
     /// For the running host.
     pub fn live(&self) -> Result<Filter> {
+        let gone = |pid: &&u32| !Path::new(&format!("/proc/{pid}")).exists();
+        if let Some(pid) = self.pid.iter().find(gone) {
+            bail!("no process {pid}: --pid asks for one that runs");
+        }
         let netns = observe::resolve_netns(&self.netns).map_err(|why| anyhow!(why))?;
         let cgroups = observe::resolve_cgroups(&self.cgroup).map_err(|why| anyhow!(why))?;
         Ok(self.with(netns, cgroups))
@@ -58,6 +74,26 @@ impl FilterArgs {
             ports: self.port.clone(),
             addrs: self.addr.clone(),
         }
+    }
+
+    /// As they were typed.
+    pub fn says(&self) -> String {
+        fn all<T: ToString>(name: &str, words: &[T]) -> Option<String> {
+            let words: Vec<_> = words.iter().map(T::to_string).collect();
+            (!words.is_empty()).then(|| format!("{name} {}", words.join(",")))
+        }
+        let given = [
+            all("--pid", &self.pid),
+            all("--comm", &self.comm),
+            all("--cgroup", &self.cgroup),
+            all("--netns", &self.netns),
+            all("--port", &self.port),
+            all(
+                "--addr",
+                &self.addr.iter().map(Prefix::to_string).collect::<Vec<_>>(),
+            ),
+        ];
+        given.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
     /// An error when a filter is given that the view cannot apply.

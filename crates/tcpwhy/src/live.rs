@@ -15,9 +15,11 @@ use recording::Manifest;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::filters::FilterArgs;
+use crate::surroundings;
 
 /// What is recorded, and how closely.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Recording")]
 pub struct WhatArgs {
     /// Time between samples of sockets and counters
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = crate::duration::parse)]
@@ -45,16 +47,21 @@ pub struct WhatArgs {
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = crate::duration::parse)]
     pub wait_over: Duration,
     /// With profile: samples per second and CPU [default: 997, fewer where a tick takes long: see doctor]
-    #[arg(long, value_name = "HZ")]
+    #[arg(long, value_name = "HZ", help_heading = "Profile")]
     pub profile_hz: Option<u32>,
     /// With profile: only these CPUs
-    #[arg(long, value_name = "CPU", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "CPU",
+        value_delimiter = ',',
+        help_heading = "Profile"
+    )]
     pub profile_cpus: Vec<u32>,
     /// With profile: only the kernel
-    #[arg(long)]
+    #[arg(long, help_heading = "Profile")]
     pub kernel_only: bool,
     /// With profile: only softirqs
-    #[arg(long)]
+    #[arg(long, help_heading = "Profile")]
     pub softirq_only: bool,
 }
 
@@ -110,7 +117,7 @@ impl WhatArgs {
                 softirq_only: self.softirq_only,
             },
             max_cpu: self.max_cpu,
-            command_line: std::env::args().collect(),
+            command_line: surroundings::command_line(),
             ..Options::default()
         }
     }

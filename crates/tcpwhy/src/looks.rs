@@ -4,7 +4,8 @@ use std::env;
 use std::io::{self, IsTerminal};
 use std::sync::OnceLock;
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
+use jiff::tz::TimeZone;
 use rustix::termios::tcgetwinsize;
 use view::Style;
 
@@ -23,17 +24,49 @@ pub enum Colour {
     Never,
 }
 
-static WISH: OnceLock<Colour> = OnceLock::new();
+/// What the command line says of looks.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct LooksArgs {
+    /// When to use colour: auto, always, never
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t,
+        hide_default_value = true,
+        hide_possible_values = true,
+        help_heading = "Looks"
+    )]
+    color: Colour,
+    /// Times in UTC, not in the zone of this machine
+    #[arg(long, global = true, help_heading = "Looks")]
+    utc: bool,
+}
+
+static WISH: OnceLock<LooksArgs> = OnceLock::new();
 
 /// Keeps what the command line says; the first time counts.
-pub fn wish(colour: Colour) {
-    let _ = WISH.set(colour);
+pub fn wish(looks: LooksArgs) {
+    let _ = WISH.set(looks);
+}
+
+fn wished() -> LooksArgs {
+    WISH.get().copied().unwrap_or_default()
+}
+
+/// The zone of times in text.
+pub fn zone() -> TimeZone {
+    match wished().utc {
+        true => TimeZone::UTC,
+        false => view::local_zone(),
+    }
 }
 
 /// Whether to paint.
 pub fn colour() -> bool {
     let set = |name| env::var_os(name).is_some_and(|v| !v.is_empty());
-    match WISH.get().copied().unwrap_or_default() {
+    match wished().color {
         Colour::Always => true,
         Colour::Never => false,
         Colour::Auto if set("NO_COLOR") => false,
@@ -70,6 +103,7 @@ pub fn style(rows: bool) -> Style {
         colour: colour(),
         width: terminal_columns().or(asked).unwrap_or(COLUMNS),
         ascii: ascii(),
+        zone: zone(),
         rows,
     }
 }

@@ -1,10 +1,12 @@
 //! The command that goes to a host that hurts: reads its arguments, hands each verb its own.
 
 mod duration;
+mod examples;
 mod explainer;
 mod filters;
 mod live;
 mod looks;
+mod mistakes;
 mod pager;
 mod sibling;
 mod surroundings;
@@ -23,19 +25,14 @@ use sibling::SiblingArgs;
 #[derive(Parser, Debug)]
 #[command(name = "tcpwhy", version, propagate_version = true)]
 #[command(
+    infer_subcommands = true,
+    infer_long_args = true,
+    max_term_width = 100,
     after_help = "Exit codes: 0 done, 1 error, 2 wrong usage, 10 findings with --fail-on-finding."
 )]
 struct Cli {
-    /// When to use colour
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        value_name = "WHEN",
-        default_value_t,
-        hide_default_value = true
-    )]
-    color: looks::Colour,
+    #[command(flatten)]
+    looks: looks::LooksArgs,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -43,22 +40,28 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Verb {
     /// Record the live host, or read a recording, and say why its TCP is slow
+    #[command(after_help = examples::EXPLAIN)]
     Explain(verbs::explain::ExplainArgs),
     /// Say what differs between recordings, and what separates the slow from the fast
+    #[command(after_help = examples::COMPARE)]
     Compare(verbs::compare::CompareArgs),
     /// Record the live host into a directory
+    #[command(after_help = examples::RECORD)]
     Record(verbs::record::RecordArgs),
     /// Print one line per event, live or from a recording
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples::TRACE)]
     Trace(verbs::trace::TraceVerb),
     /// Show what is and how fast it changes, live or from a recording
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples::STAT)]
     Stat(verbs::stat::StatVerb),
     /// Watch the live host, or go through a recording, full screen: findings as they appear
+    #[command(after_help = examples::TOP)]
     Top(verbs::top::TopArgs),
     /// Write a recording, explained, as one HTML file that opens anywhere; of several, what differs
+    #[command(after_help = examples::REPORT)]
     Report(verbs::report::ReportArgs),
     /// Draw where the CPUs were, or what threads waited for, as a flame graph, and name what grew
+    #[command(after_help = examples::FLAME)]
     Flame(verbs::flame::FlameArgs),
     /// Say what this kernel allows, what each source will get, and why not
     Doctor(verbs::doctor::DoctorArgs),
@@ -75,9 +78,16 @@ enum Verb {
     Man(cli::ManArgs),
 }
 
+/// Wrong usage, as clap ends.
+const USAGE: u8 = 2;
+
 fn main() -> ExitCode {
+    if let Some(says) = mistakes::meant(&surroundings::command_line()) {
+        cli::say(&format!("tcpwhy: {says}"));
+        return ExitCode::from(USAGE);
+    }
     cli::main("tcpwhy", |cli: Cli, out| {
-        looks::wish(cli.color);
+        looks::wish(cli.looks);
         run(cli.verb, out)
     })
 }

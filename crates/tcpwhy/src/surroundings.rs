@@ -29,6 +29,12 @@ pub fn begin() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// The arguments of this process, as a recording keeps them; whatever bytes they hold.
+pub fn command_line() -> Vec<String> {
+    let args = env::args_os();
+    args.map(|arg| arg.to_string_lossy().into_owned()).collect()
+}
+
 /// A directory for what is needed until the process ends.
 pub fn scratch(thing: &str) -> Result<Scratch> {
     Scratch::make(&env::temp_dir(), thing).with_context(|| {

@@ -206,7 +206,7 @@ fn options(need: &Need, args: &WatchArgs, filter: &observe::Filter) -> Result<Op
         call_over: need.over,
         calls_only: need.calls,
         wait_over: need.over,
-        command_line: std::env::args().collect(),
+        command_line: surroundings::command_line(),
         ..Options::default()
     })
 }
@@ -217,8 +217,7 @@ fn how(args: &WatchArgs, manifest: &Manifest, filter: observe::Filter) -> How {
         width: looks::terminal_columns(),
         ascii: looks::ascii(),
         filter,
-        zone: view::local_zone(),
-        ..How::of(manifest)
+        ..How::of(manifest).zoned(looks::zone(), manifest)
     }
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::ascii::plain;
-use crate::columns::{Column, Head, Line, Object};
+use crate::columns::{Column, Head, Line, Object, Unit};
 use crate::escape::escape;
 
 /// On a terminal the header is shown again after so many lines.
@@ -31,6 +31,8 @@ pub struct How {
     pub clock_offset_ns: i64,
     /// Time zone of the times in text.
     pub zone: TimeZone,
+    /// Its short name at the start of the recording, which stands in the header.
+    pub zone_name: String,
     /// Names of network namespaces.
     pub names: BTreeMap<u32, String>,
 }
@@ -46,7 +48,17 @@ impl How {
             filter: Filter::default(),
             clock_offset_ns: manifest.clock_offset_ns,
             zone: TimeZone::UTC,
+            zone_name: "UTC".into(),
             names: names.map(|n| (n.inode, n.name.clone())).collect(),
+        }
+    }
+
+    /// With times of this zone.
+    pub fn zoned(self, zone: TimeZone, manifest: &Manifest) -> How {
+        How {
+            zone_name: zone_name(&zone, manifest.start_unix_ns()),
+            zone,
+            ..self
         }
     }
 
@@ -76,6 +88,12 @@ impl How {
         let name = self.names.get(&inode).filter(|n| !n.is_empty());
         name.cloned().unwrap_or_else(|| inode.to_string())
     }
+}
+
+/// What a zone is called at a moment, ns since 1970: `CET`, `+0530`.
+pub(crate) fn zone_name(zone: &TimeZone, unix_ns: i64) -> String {
+    let stamp = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
+    zone.to_offset_info(stamp).abbreviation().to_string()
 }
 
 /// The time zone of this machine; UTC where it has none.
@@ -155,9 +173,11 @@ impl<'a> Screen<'a> {
             Some(lines) => self.how.width.is_some() && lines >= HEADER_EVERY,
         };
         if due {
-            self.put(&aligned(
-                L::TEXT.iter().map(|c| (c.head, c.head.name.into())),
-            ))?;
+            let name = |head: Head| match head.unit {
+                Unit::Time => format!("{}({})", head.name, self.how.zone_name),
+                _ => head.name.to_string(),
+            };
+            self.put(&aligned(L::TEXT.iter().map(|c| (c.head, name(c.head)))))?;
             self.since_header = Some(0);
         }
         let cell = |c: &Column<L>| (c.head, escape(&c.text(line, self.how)).into_owned());

@@ -1,14 +1,17 @@
 //! How text looks: its width, whether it has colour, and what each part is painted with.
 
 use anstyle::{AnsiColor, Style as Paint};
+use jiff::tz::TimeZone;
 
 /// How to print; the caller knows the terminal and NO_COLOR.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Style {
     /// Columns; text is never wider than 100 nor folded below 40.
     pub width: usize,
     /// Colours and bold.
     pub colour: bool,
+    /// Time zone of the times of day.
+    pub zone: TimeZone,
     /// ASCII only, for terminals that have no other letters.
     pub ascii: bool,
     /// Print the rows that each step of the evidence rests on.
@@ -22,6 +25,7 @@ impl Default for Style {
             width: 100,
             colour: false,
             ascii: false,
+            zone: TimeZone::UTC,
             rows: true,
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use explain::Explanation;
@@ -98,13 +98,22 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     };
     let (recording, filter) = filters::redacted(args.live.redact, recording, filter)?;
     let explanation = explain::explain_with(&recording, &options.about(filter))?;
+    let nothing = explanation.summary.matched == Some(false) && explanation.findings.is_empty();
     if args.json {
         view::json::explanation(&explanation, out)?;
-    } else {
+    } else if !nothing {
         print(&args, &explanation, out)?;
     }
     if let (None, Some(kept)) = (&args.recording, &args.output) {
         cli::say(&format!("kept the recording: {}", kept.display()));
+    }
+    if nothing {
+        bail!(
+            "nothing matched {}: no connection and no listener of it was seen in {:.1} s; `tcpwhy stat sockets` and \
+             `tcpwhy stat listeners` list what there is",
+            args.live.filters.says(),
+            explanation.summary.duration_s
+        );
     }
     let found = args.fail_on_finding && !explanation.findings.is_empty();
     Ok(if found {

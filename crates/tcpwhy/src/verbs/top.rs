@@ -155,10 +155,7 @@ fn about(manifest: &Manifest, live: bool) -> About {
         host: format!("{} (Linux {})", manifest.host.name, manifest.host.kernel),
         live,
         colour: looks::colour(),
-        how: How {
-            zone: view::local_zone(),
-            ..How::of(manifest)
-        },
+        how: How::of(manifest).zoned(looks::zone(), manifest),
         failed: failed.collect(),
         health: None,
         slowed: None,

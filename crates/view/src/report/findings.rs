@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use analysis::timeline::Axis;
 use explain::{Explanation, Number};
+use jiff::tz::TimeZone;
 use recording::{Error, EventKind, Recording, Row, RowRef, Value};
 
 use super::page::{Advice, Check, EvidenceRow, Finding, Mark, Noted, Step, StepKind, TableDoc};
@@ -68,7 +69,7 @@ pub(super) fn noted(explanation: &Explanation, thinned: &mut Thinned) -> Vec<Not
 }
 
 fn finding(f: &explain::Finding, rows: &BTreeMap<RowRef, Row>, start_unix_ns: i64) -> Finding {
-    let facts = facts(f, start_unix_ns).into_iter();
+    let facts = facts(f, start_unix_ns, &TimeZone::UTC).into_iter();
     Finding {
         cause: f.cause.to_string(),
         number: f.number.to_string(),

@@ -154,7 +154,7 @@ fn finding(screen: &mut Screen, finding: &Finding, start_unix_ns: i64) {
     }
     let when = match (during(&finding.episodes), &finding.since) {
         (Some(during), _) => Some(("during", during)),
-        (None, Some(began)) => Some(("since", since(began, start_unix_ns))),
+        (None, Some(began)) => Some(("since", since(began, start_unix_ns, &screen.style.zone))),
         (None, None) => None,
     };
     if let Some((label, says)) = when {
@@ -234,7 +234,7 @@ fn nothing(screen: &mut Screen, explanation: &Explanation) {
     screen.block(Rank::Answer, |page| none(page, explanation));
     if !summary.symptoms.is_empty() {
         screen.block(Rank::Why, |page| {
-            page.heading("SEEN, AND NO PROBLEM OF A SERVICE");
+            page.heading("SEEN, BELOW WHAT IS A FINDING");
             for symptom in summary.symptoms.iter().take(MAX_SYMPTOMS) {
                 page.paragraph_within("  ", Look::Warning, &super::rest::symptom(symptom), 2);
             }

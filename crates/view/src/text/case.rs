@@ -2,6 +2,7 @@
 
 use analysis::words::duration;
 use explain::{Advice, Check, Episode, Finding, Level, Role, Scope, Since, Step};
+use jiff::tz::TimeZone;
 
 use super::seconds;
 use crate::numbers::number;
@@ -30,7 +31,8 @@ fn headline(page: &mut Page, finding: &Finding) {
 }
 
 fn details(page: &mut Page, finding: &Finding, start_unix_ns: i64) {
-    for (label, text) in facts(finding, start_unix_ns) {
+    let zone = &page.style().zone;
+    for (label, text) in facts(finding, start_unix_ns, zone) {
         let look = match label {
             "command" => Look::Faint,
             _ => Look::Plain,
@@ -72,7 +74,11 @@ fn details(page: &mut Page, finding: &Finding, start_unix_ns: i64) {
 }
 
 /// Where, who, since when, how much: label and text, in the order in which they are told.
-pub(crate) fn facts(finding: &Finding, start_unix_ns: i64) -> Vec<(&'static str, String)> {
+pub(crate) fn facts(
+    finding: &Finding,
+    start_unix_ns: i64,
+    zone: &TimeZone,
+) -> Vec<(&'static str, String)> {
     let scope = &finding.scope;
     let mut facts = vec![("where", place(scope))];
     if let (Some(pid), Some(comm)) = (scope.pid, &scope.comm) {
@@ -83,7 +89,7 @@ pub(crate) fn facts(finding: &Finding, start_unix_ns: i64) -> Vec<(&'static str,
         finding
             .since
             .as_ref()
-            .map(|s| ("since", since(s, start_unix_ns))),
+            .map(|s| ("since", since(s, start_unix_ns, zone))),
     );
     facts.extend(during(&finding.episodes).map(|says| ("during", says)));
     facts.push(("impact", finding.impact.says.clone()));
@@ -147,10 +153,13 @@ pub(super) fn who(scope: &Scope, pid: u32, comm: &str) -> String {
 }
 
 /// The moment, with the time of day where it is known.
-pub(super) fn since(since: &Since, start_unix_ns: i64) -> String {
+pub(super) fn since(since: &Since, start_unix_ns: i64, zone: &TimeZone) -> String {
     let unix_ns = i128::from(start_unix_ns) + (since.after_start_s * 1e9) as i128;
     let stamp = jiff::Timestamp::from_nanosecond(unix_ns).ok();
-    let clock = stamp.map(|stamp| format!(" ({} UTC)", stamp.strftime("%H:%M:%S")));
+    let clock = stamp.map(|stamp| {
+        let at = stamp.to_zoned(zone.clone());
+        at.strftime(" (%H:%M:%S %Z)").to_string()
+    });
     format!("{}{}", since.says, clock.unwrap_or_default())
 }
 

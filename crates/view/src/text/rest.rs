@@ -113,9 +113,13 @@ pub(super) fn recording(page: &mut Page, summary: &Summary) {
 
 /// One symptom with its count.
 pub(super) fn symptom(symptom: &Symptom) -> String {
-    match symptom.counter {
+    let says = match symptom.counter {
         true => format!("{} +{}", symptom.says, count(symptom.count)),
         false => format!("{} {}", count(symptom.count), symptom.says),
+    };
+    match &symptom.means {
+        Some(means) => format!("{says}: {means}"),
+        None => says,
     }
 }
 

@@ -36,9 +36,8 @@ pub(super) fn lines(
 ) -> Vec<(Look, String)> {
     let style = Style {
         width,
-        colour: false,
-        ascii: false,
         rows: false,
+        ..Style::default()
     };
     let mut page = Page::new(&style);
     let known = match target {

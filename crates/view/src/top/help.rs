@@ -51,9 +51,8 @@ const PANES: [&str; Pane::ALL.len()] = [
 pub(super) fn lines(width: usize) -> Vec<(Look, String)> {
     let style = Style {
         width,
-        colour: false,
-        ascii: false,
         rows: false,
+        ..Style::default()
     };
     let mut page = Page::new(&style);
     page.paragraph("", Look::Heading, "KEYS");

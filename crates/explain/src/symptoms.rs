@@ -1,0 +1,166 @@
+//! What moved, whether or not a finding explains it: how often, who did it, and what it cost.
+
+use analysis::account::{Service, State};
+use analysis::words::{count, duration, percent, plural};
+use analysis::{Places, Side, Story};
+use recording::counter;
+use serde::{Deserialize, Serialize};
+
+/// Something that moved.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Symptom {
+    /// What: an event in words, or the name of a counter as nstat prints it.
+    pub says: String,
+    /// How often, over all namespaces.
+    pub count: u64,
+    /// Whether it is a counter: events and counters may tell of the same thing.
+    pub counter: bool,
+    /// Who did it, where, of how many, and what it cost; null where that is not known.
+    pub means: Option<String>,
+}
+
+/// Counters whose rise is worth a line although no finding may rest on them.
+const TELLING: &[&str] = &[
+    counter::LISTEN_OVERFLOWS,
+    counter::LISTEN_DROPS,
+    counter::TCP_REQ_Q_FULL_DROP,
+    counter::TCP_REQ_Q_FULL_DO_COOKIES,
+    counter::SYNCOOKIES_FAILED,
+    counter::TCP_TIMEOUTS,
+    counter::TCP_BACKLOG_DROP,
+    counter::TCP_RCV_Q_DROP,
+    counter::PRUNE_CALLED,
+    counter::TCP_MEMORY_PRESSURES,
+    counter::TCP_ABORT_ON_MEMORY,
+    counter::TCP_TIME_WAIT_OVERFLOW,
+    counter::PAWS_ESTAB,
+    counter::PAWS_TIMEWAIT,
+    counter::TCP_ACK_SKIPPED_TIME_WAIT,
+    counter::ATTEMPT_FAILS,
+    counter::ESTAB_RESETS,
+    counter::IN_ERRS,
+];
+
+/// Reasons of drops, and who drops for them.
+const WHO: &[(&str, &str)] = &[
+    ("NETFILTER_DROP", "by a firewall rule"),
+    ("QDISC_DROP", "by a queueing discipline"),
+    ("NO_SOCKET", "nothing listens there"),
+    ("TCP_LISTEN_OVERFLOW", "the accept queue was full"),
+    ("SOCKET_RCVBUFF", "the receive buffer was full"),
+    ("SOCKET_BACKLOG", "the socket's backlog was full"),
+    ("CPU_BACKLOG", "a CPU's backlog was full"),
+    ("TCP_CSUM", "the checksum was wrong"),
+    ("IP_RPFILTER", "by rp_filter"),
+];
+
+pub(crate) fn symptoms(story: &Story, account: &[Service]) -> Vec<Symptom> {
+    let tally = &story.tally;
+    let mut all = Vec::new();
+    let mut say = |noun: &str, what: String, count: u64, means: Option<String>| {
+        if count > 0 {
+            let s = if count == 1 { "" } else { "s" };
+            all.push(Symptom {
+                says: format!("{noun}{s} {what}"),
+                count,
+                counter: false,
+                means,
+            });
+        }
+    };
+    let again = || "retransmitted".to_string();
+    say("SYN", again(), tally.syn_retries, slow_connects(story));
+    say("SYN-ACK", again(), tally.synack_retries, None);
+    for (kind, n) in &tally.retransmits {
+        let what = format!("retransmitted ({kind})");
+        say("segment", what, *n, repaired(story, account, *n));
+    }
+    for (reason, sent) in &tally.resets_sent {
+        let from = place(story, sent, "from");
+        say("reset", format!("sent ({reason})"), sent.count, from);
+    }
+    say("reset", "received".into(), tally.resets_received, None);
+    for (reason, dropped) in &tally.drops {
+        let who = WHO.iter().find(|(known, _)| known == reason);
+        let to = place(story, dropped, "to");
+        let means: Vec<_> = who
+            .map(|(_, who)| who.to_string())
+            .into_iter()
+            .chain(to)
+            .collect();
+        let means = (!means.is_empty()).then(|| means.join(", "));
+        say(
+            "packet",
+            format!("dropped ({reason})"),
+            dropped.count,
+            means,
+        );
+    }
+    let counters = story.counters.risen(TELLING).into_iter();
+    all.extend(counters.map(|(name, count)| Symptom {
+        says: name.replace('.', ""),
+        count,
+        counter: true,
+        means: None,
+    }));
+    all
+}
+
+/// The end with most of it, and its namespace.
+fn place(story: &Story, places: &Places, way: &str) -> Option<String> {
+    let named = |netns| match story.netns(netns).name.as_deref() {
+        None | Some("host") => String::new(),
+        Some(name) => format!(" in {name}"),
+    };
+    match (places.most(), places.netns()) {
+        (Some((netns, at)), _) => {
+            let most = if places.count > 1 { "most " } else { "" };
+            Some(format!("{most}{way} {at}{}", named(netns)))
+        }
+        (None, Some(netns)) => Some(format!("{way} many ends{}", named(netns))),
+        (None, None) => None,
+    }
+}
+
+/// Connects that took longer for it.
+fn slow_connects(story: &Story) -> Option<String> {
+    // One whose first SYN is older than the recording is here, too.
+    let opened = story.conns.iter();
+    let opened = opened.filter(|c| c.side == Side::Opened || c.syn_retries > 0);
+    let (mut all, mut slow, mut longest) = (0, 0, 0);
+    for conn in opened {
+        all += 1;
+        if conn.syn_retries > 0 {
+            slow += 1;
+            let until = conn
+                .established_ns
+                .or(conn.ended_ns)
+                .unwrap_or(story.end_ns);
+            longest = longest.max(until.saturating_sub(conn.start_ns));
+        }
+    }
+    (slow > 0).then(|| {
+        format!(
+            "of {} of {}, which took up to {}",
+            count(slow),
+            plural(all, "connect"),
+            duration(longest)
+        )
+    })
+}
+
+/// Of how many segments, and the share of the time that repairing losses took.
+fn repaired(story: &Story, account: &[Service], n: u64) -> Option<String> {
+    let rises = story.counters.rises(counter::OUT_SEGS);
+    let sent: u64 = rises.values().map(|rise| rise.by).sum();
+    let of = |state| account.iter().map(|s| s.spent_s.of(state)).sum::<u64>();
+    let awake: u64 = account.iter().map(|s| s.spent_s.awake()).sum();
+    (sent >= n && awake > 0).then(|| {
+        format!(
+            "{} of the segments sent; repairing losses took {} of the time in which connections were not idle",
+            percent(n as f64 / sent as f64),
+            percent(of(State::Repair) as f64 / awake as f64)
+        )
+    })
+}
