@@ -152,10 +152,14 @@ impl Conn {
         }
     }
 
-    /// How long connect() took, ns; `None` when its start or its success was not seen.
+    /// How long connect() took, ns; `None` when its start or its success was not seen. Of one that was under way
+    /// when the recording began, how long from then on.
     pub fn connect_ns(&self) -> Option<u64> {
         match self.side {
             Side::Opened => Some(self.established_ns?.saturating_sub(self.start_ns)),
+            Side::Older if self.syn_retries > 0 => {
+                Some(self.established_ns?.saturating_sub(self.start_ns))
+            }
             _ => None,
         }
     }
@@ -170,12 +174,14 @@ impl Conn {
         Some(self.ended_ns?.saturating_add(after))
     }
 
-    /// Its connect() is what is known of it: it was seen, or it waits since before the recording.
+    /// Its connect() was seen, or is under way since before the recording.
     pub fn connects(&self) -> bool {
         match self.side {
             Side::Opened => true,
             Side::Accepted => false,
-            Side::Older => matches!(self.outcome, Outcome::Pending | Outcome::Failed),
+            Side::Older => {
+                self.syn_retries > 0 || matches!(self.outcome, Outcome::Pending | Outcome::Failed)
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use recording::tables::Health as Row;
 use recording::{Error, HealthKind, Manifest, Recording, SourceName, Verdict};
 use serde::{Deserialize, Serialize};
 
+use crate::tally::Tally;
 use crate::words;
 
 /// What a source has to say of itself.
@@ -28,6 +29,8 @@ pub struct HealthNote {
 pub enum NoteKind {
     /// Records were lost.
     Lost,
+    /// Records were lost, too few to change a finding.
+    LostLittle,
     /// Something could not be had or read.
     Missing,
     /// Something was recorded, and is not examined or not shown.
@@ -48,12 +51,15 @@ impl NoteKind {
 
     /// Whether what it tells of is a hole in what was looked at.
     pub fn is_hole(self) -> bool {
-        self != NoteKind::Note
+        !matches!(self, NoteKind::Note | NoteKind::LostLittle)
     }
 }
 
 /// Health rows kept; a recorder in trouble repeats itself.
 const KEPT_NOTES: usize = 100;
+
+/// One lost of so many changes no finding: the least share of connections that is one is ten times as large.
+const LITTLE: u64 = 10_000;
 
 /// What is known of the sources.
 #[derive(Debug, Default)]
@@ -62,6 +68,8 @@ pub struct Health {
     asked: BTreeSet<SourceName>,
     absent: BTreeMap<SourceName, String>,
     lost: BTreeMap<SourceName, u64>,
+    /// What else a source told, of those that lost so little of it that nothing depends on it.
+    little: BTreeMap<SourceName, u64>,
     notes: Vec<HealthNote>,
     more: u64,
     /// One of those tells of a hole.
@@ -97,6 +105,16 @@ impl Health {
         }
         health.lost.retain(|_, count| *count > 0);
         Ok(health)
+    }
+
+    /// Tells losses that matter from those that cannot change a finding.
+    pub(crate) fn weigh(&mut self, tally: &Tally) {
+        for (source, lost) in &self.lost {
+            let told = tally.by_source.get(source).copied().unwrap_or(0);
+            if lost.saturating_mul(LITTLE) <= told {
+                self.little.insert(source.clone(), told);
+            }
+        }
     }
 
     fn manifest(&mut self, manifest: &Manifest) {
@@ -147,6 +165,9 @@ impl Health {
             return Some(format!("the source \"{source}\" was not available: {why}"));
         }
         let lost = self.lost.get(source)?;
+        if self.little.contains_key(source) {
+            return None;
+        }
         Some(format!(
             "the source \"{source}\" lost {}: its counts are lower bounds",
             words::plural(*lost, "record")
@@ -162,10 +183,21 @@ impl Health {
     pub fn notes(&self) -> Vec<HealthNote> {
         let mut notes = self.notes.clone();
         for (source, count) in &self.lost {
+            let lost = words::plural(*count, "record");
+            let (kind, says) = match self.little.get(source) {
+                Some(told) => (
+                    NoteKind::LostLittle,
+                    format!(
+                        "lost {lost} beside {} that it told: too few to change a finding",
+                        words::count(*told)
+                    ),
+                ),
+                None => (NoteKind::Lost, format!("lost {lost}")),
+            };
             notes.push(HealthNote {
                 source: source.to_string(),
-                kind: NoteKind::Lost,
-                says: format!("lost {}", words::plural(*count, "record")),
+                kind,
+                says,
             });
         }
         if self.more > 0 {

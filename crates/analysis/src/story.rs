@@ -162,6 +162,7 @@ impl Story {
         story.events_and_samples(recording, &mut connections)?;
         story.resets.read_stacks(recording)?;
         connections.finish();
+        story.health.weigh(&story.tally);
         story.tally.folded = connections.folded;
         story.tally.unsampled = connections.unsampled;
         story.conns = connections.all;

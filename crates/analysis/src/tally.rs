@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use ahash::AHashMap;
-use recording::RetransmitKind;
 use recording::tables::Event;
+use recording::{RetransmitKind, SourceName};
 
 use crate::{Activity, Endpoint};
 
@@ -55,6 +55,8 @@ impl Places {
 pub struct Tally {
     /// Events of every kind.
     pub events: u64,
+    /// The same by the source that told them.
+    pub by_source: BTreeMap<SourceName, u64>,
     /// SYNs retransmitted.
     pub syn_retries: u64,
     /// SYN-ACKs retransmitted.
@@ -76,6 +78,9 @@ pub struct Tally {
 impl Tally {
     pub(crate) fn event(&mut self, activity: Option<Activity>, row: &Event) {
         self.events += 1;
+        if let Some(source) = row.kind.source() {
+            *self.by_source.entry(source).or_default() += 1;
+        }
         match activity {
             Some(Activity::SynRetransmitted) => self.syn_retries += 1,
             Some(Activity::Retransmitted) => count(

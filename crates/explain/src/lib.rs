@@ -33,6 +33,7 @@ mod moment;
 mod options;
 mod place;
 mod places;
+mod programs;
 mod reading;
 mod resources;
 mod rows;

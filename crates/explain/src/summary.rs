@@ -98,6 +98,13 @@ impl Summary {
         self.complete && !self.health.iter().any(|note| note.kind.is_hole())
     }
 
+    /// Whether records were lost, too few to change a finding.
+    pub fn lost_little(&self) -> bool {
+        self.health
+            .iter()
+            .any(|note| note.kind == NoteKind::LostLittle)
+    }
+
     pub(crate) fn of(recording: &Recording, story: &Story) -> Summary {
         let manifest = &recording.manifest;
         Summary {

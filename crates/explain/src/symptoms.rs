@@ -128,7 +128,7 @@ fn slow_connects(story: &Story) -> Option<String> {
     // One whose first SYN is older than the recording is here, too.
     let opened = story.conns.iter();
     let opened = opened.filter(|c| c.side == Side::Opened || c.syn_retries > 0);
-    let (mut all, mut slow, mut longest) = (0, 0, 0);
+    let (mut all, mut slow, mut longest) = (0u64, 0u64, 0u64);
     for conn in opened {
         all += 1;
         if conn.syn_retries > 0 {
@@ -153,14 +153,15 @@ fn slow_connects(story: &Story) -> Option<String> {
 /// Of how many segments, and the share of the time that repairing losses took.
 fn repaired(story: &Story, account: &[Service], n: u64) -> Option<String> {
     let rises = story.counters.rises(counter::OUT_SEGS);
-    let sent: u64 = rises.values().map(|rise| rise.by).sum();
-    let of = |state| account.iter().map(|s| s.spent_s.of(state)).sum::<u64>();
-    let awake: u64 = account.iter().map(|s| s.spent_s.awake()).sum();
+    let sum = |values: &mut dyn Iterator<Item = u64>| values.fold(0, u64::saturating_add);
+    let sent = sum(&mut rises.values().map(|rise| rise.by));
+    let repair = sum(&mut account.iter().map(|s| s.spent_s.of(State::Repair)));
+    let awake = sum(&mut account.iter().map(|s| s.spent_s.awake()));
     (sent >= n && awake > 0).then(|| {
         format!(
             "{} of the segments sent; repairing losses took {} of the time in which connections were not idle",
             percent(n as f64 / sent as f64),
-            percent(of(State::Repair) as f64 / awake as f64)
+            percent(repair as f64 / awake as f64)
         )
     })
 }

@@ -325,6 +325,21 @@ vocabulary! {
     }
 }
 
+impl EventKind {
+    /// The source whose records these events are, most of them; `None` of a later version's.
+    pub fn source(&self) -> Option<SourceName> {
+        Some(match self {
+            EventKind::State => SourceName::States,
+            EventKind::Retransmit => SourceName::Retransmits,
+            EventKind::SynAckRetransmit => SourceName::SynAckRetransmits,
+            EventKind::ResetSent => SourceName::ResetsSent,
+            EventKind::ResetReceived => SourceName::ResetsReceived,
+            EventKind::Drop => SourceName::Drops,
+            EventKind::Unknown(_) => return None,
+        })
+    }
+}
+
 impl SourceName {
     /// The part of a recording that it belongs to, as `--with` takes it; `None` for what every
     /// recording has, and for sources of a later version.

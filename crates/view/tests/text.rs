@@ -113,6 +113,20 @@ fn nothing_found_in_a_damaged_recording_says_so_first() {
 }
 
 #[test]
+fn next_to_nothing_lost_changes_no_headline() {
+    let mut f = cases::churn();
+    // Of 80,000 changes of state.
+    f.lose(SourceName::States, 5);
+    let text = report(&f);
+    assert!(
+        text.starts_with("No cause found in 10 s of host db7.\n"),
+        "{text}"
+    );
+    assert!(text.contains("; next to nothing was lost.\n"), "{text}");
+    assert!(text.contains("lost 5 records beside "), "{text}");
+}
+
+#[test]
 fn two_findings_are_both_announced_at_the_top() {
     let mut f = cases::accept_queue();
     let refused = cases::refused();

@@ -442,6 +442,12 @@ impl Histogram {
         })
     }
 
+    /// How many took so long or longer, those of the same step included.
+    pub(super) fn as_long(&self, ns: u64) -> u64 {
+        let as_long = self.0.iter().filter(|((_, to), _)| *to > ns);
+        as_long.fold(0, |sum, (_, n)| sum.saturating_add(*n))
+    }
+
     /// `None` when nothing was timed.
     pub(super) fn percentiles(&self) -> Option<Percentiles> {
         Some(Percentiles {

@@ -9,7 +9,7 @@ use analysis::words::{count, duration, figure, plural};
 use analysis::{Doing, ProcessState, Rise};
 
 use crate::places::listener::{ListenerPlace, listener_places};
-use crate::places::lost_syn::{ConnectTimes, matters};
+use crate::places::lost_syn::{ConnectTimes, MIN_DROPS};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -23,7 +23,7 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::Sockets],
         &[SourceName::Drops, SourceName::Counters],
     ],
-    seen_from: "10 dropped SYNs, 0.1 % of those that arrive; or a queue that is full throughout",
+    seen_from: "10 dropped SYNs or last ACKs; or a queue that is full throughout",
     rivals: &[
         Id::SYN_QUEUE_OVERFLOW,
         Id::LOCAL_FIREWALL_DROP,
@@ -72,7 +72,7 @@ fn no(asked: &Asked) -> Option<Step> {
     })
 }
 
-/// How much the full accept queue dropped, if it matters.
+/// How much the full accept queue dropped, if it is more than a burst at a start.
 fn dropped(here: ListenerPlace) -> Option<u64> {
     let overflows = here.rise(counter::LISTEN_OVERFLOWS).by;
     let dropped = match here.listener.drops() {
@@ -81,7 +81,7 @@ fn dropped(here: ListenerPlace) -> Option<u64> {
         // Not sampled, or not counted: only the late ACKs say which listener it was.
         _ => here.ghosts().0,
     };
-    matters(dropped, here.accepted()).then_some(dropped)
+    (dropped >= MIN_DROPS).then_some(dropped)
 }
 
 impl<'a> Overflow<'a> {

@@ -8,6 +8,7 @@ use analysis::stats::{median, ratio};
 use analysis::words::{figure, rounded};
 
 use crate::places::path::{End, ends, median_of, min_rtt_us, sample_rows, senders, usual_rtt};
+use crate::programs::{self, Setting};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -139,7 +140,7 @@ fn judge(sender: &Sender, waits: &Waits) -> Finding {
     let peers = sender.peers_netns();
     let delayed_acks = peers.map(|netns| story.counters.rise(netns, counter::DELAYED_ACKS));
     let held = sender.held.iter().map(|e| e.conn);
-    let advice = sender.advice(&scope.netns, &comm);
+    let advice = sender.advice(&scope, &comm);
     let titles = match sender.answers() {
         true => [
             format!("{at} ({comm}) loses {delay} per answer: Nagle waits for a delayed ACK."),
@@ -307,16 +308,20 @@ impl Sender<'_> {
         }
     }
 
-    fn advice(&self, netns: &Netns, comm: &str) -> [Advice; 2] {
-        let at = self.at;
+    fn advice(&self, scope: &Scope, comm: &str) -> [Advice; 2] {
+        let (at, netns) = (self.at, &scope.netns);
+        let how = match programs::setting(scope, Setting::NoDelay) {
+            Some(how) => format!(" ({how})"),
+            None => String::new(),
+        };
         let nodelay = match self.answers() {
             true => Advice::to(format!(
-                "Let {comm} set TCP_NODELAY on the connections that it accepts on {at}, or write each \
+                "Let {comm} set TCP_NODELAY{how} on the connections that it accepts on {at}, or write each \
                  answer with one writev() or with MSG_MORE."
             ))
             .by(command_in(netns, &format!("ss -ti 'sport = :{}'", at.port))),
             false => Advice::to(format!(
-                "Let {comm} set TCP_NODELAY on its sockets to {at}, or write each message with one \
+                "Let {comm} set TCP_NODELAY{how} on its sockets to {at}, or write each message with one \
                  writev() or with MSG_MORE."
             ))
             .by(command_in(

@@ -231,6 +231,7 @@ impl Told<'_> {
             }
             Rule::Stalled => {
                 let rest = match doing {
+                    Some((What::Stopped, _)) => "was stopped (SIGSTOP); a request waited for",
                     Some((What::NotAccepting, _)) => {
                         "has not accepted a connection with a request for"
                     }

@@ -9,7 +9,7 @@ use analysis::{Rise, What};
 use recording::Addr;
 
 use crate::places::listener::{ListenerPlace, listener_places, roomy_backlog};
-use crate::places::lost_syn::{ConnectTimes, MIN_DROPS, matters};
+use crate::places::lost_syn::{ConnectTimes, MIN_DROPS};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -23,7 +23,7 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::Sockets],
         &[SourceName::Drops, SourceName::Counters],
     ],
-    seen_from: "10 dropped SYNs, 0.1 % of those that arrive",
+    seen_from: "10 dropped SYNs",
     rivals: &[
         Id::ACCEPT_QUEUE_OVERFLOW,
         Id::LOCAL_FIREWALL_DROP,
@@ -138,7 +138,7 @@ impl<'a> Overflow<'a> {
             None if repeated.count > 0 => all,
             None => 0,
         };
-        matters(dropped, here.accepted()).then(|| Overflow {
+        (dropped >= MIN_DROPS).then(|| Overflow {
             here,
             dropped,
             full,

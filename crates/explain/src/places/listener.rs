@@ -7,6 +7,7 @@ use recording::{RowRef, counter, sysctl};
 use crate::actions::{command_in, set_sysctl};
 use crate::advice::{Advice, Change};
 use crate::finding::{Role, Scope};
+use crate::programs::{self, Setting};
 use crate::say::Quantity;
 use crate::scope::application;
 
@@ -210,8 +211,16 @@ pub(crate) fn raise_backlog(
         None => String::new(),
     };
     let port = here.listener.local.port;
+    let setting = Setting::Backlog {
+        value: backlog,
+        port,
+    };
+    let how = match programs::setting(scope, setting) {
+        Some(how) => format!(": {how}"),
+        None => ", and restart it".into(),
+    };
     let larger = Advice::to(format!(
-        "Raise the backlog that {} gives to listen() {from}to {}, and restart it.",
+        "Raise the backlog that {} gives to listen() {from}to {}{how}.",
         application(scope),
         count(backlog.into())
     ))

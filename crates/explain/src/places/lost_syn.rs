@@ -12,10 +12,9 @@ use crate::lost::{Lost, SYN_TIMEOUT_NS};
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS};
 
 /// A client whose SYN is dropped waits a second. Fewer drops than this, in a recording of
-/// seconds, is one burst at a start.
+/// seconds, is one burst at a start. Of how many arrivals they are says little: while nothing is accepted,
+/// clients hang and do not arrive.
 pub(crate) const MIN_DROPS: u64 = 10;
-/// Below this share of what arrives, drops do not move the 99.9th percentile of connects.
-pub(crate) const MIN_SHARE: f64 = 0.001;
 /// Linux retransmits the first SYN after this (TCP_TIMEOUT_INIT).
 const FIRST_RETRY_MS: f64 = 1_000.0;
 /// A server is ready within half a round trip of its client. One that is later than this beyond it
@@ -27,12 +26,6 @@ const LEAST_WAIT_NS: u64 = 80_000_000;
 const ROUND_TRIPS: u64 = 3;
 /// A timer fires up to a few ticks late, and the round trip is added.
 const RETRY_TOLERANCE: f64 = 0.15;
-
-/// Whether so many drops matter among so many arrivals.
-pub(crate) fn matters(dropped: u64, accepted: u64) -> bool {
-    let arrived = dropped.saturating_add(accepted) as f64;
-    dropped >= MIN_DROPS && dropped as f64 >= MIN_SHARE * arrived
-}
 
 /// What connecting took the clients on this host, ns. A client is connected when its server is:
 /// one whose last ACK was dropped only believes so.

@@ -201,7 +201,8 @@ impl<'a> SlowService<'a> {
         let mostly_own = |t: &&Told| t.own_ns.saturating_mul(2) >= t.took_ns() && t.own_ns > 0;
         let long = told.iter().filter(|t| t.took_ns() >= ASKED_NS);
         let if_asked = long.clone().filter(mostly_own).filter_map(|t| t.end);
-        let client_of = with_ends.iter().find_map(|(_, _, end)| (*end)?.1.listener);
+        let here = |conn: &Conn| conn.listener.or_else(|| story.conn(conn.peer?)?.listener);
+        let client_of = with_ends.iter().find_map(|(_, _, end)| here((*end)?.1));
         let mut service = SlowService {
             listener: if is_server {
                 listener(story, &exchanges)
@@ -240,11 +241,26 @@ impl<'a> SlowService<'a> {
             }
         }
         if matches!(service.rule, Rule::Stalled | Rule::Asked) {
-            service.count = service.slow.len() as u64;
-            let own = service.slow.iter().map(|t| t.own_ns);
-            service.lost_ns = own.fold(0, u64::saturating_add);
+            service.count_likewise();
         }
         Some(service)
+    }
+
+    /// Counts the slow ones: of a busy service some are told one by one, and the histogram says for how many
+    /// they stand.
+    fn count_likewise(&mut self) {
+        let of = |open: bool| self.slow.iter().filter(move |t| t.x.open == open);
+        let own = |all: &mut dyn Iterator<Item = &Told>| {
+            all.map(|t| t.own_ns).fold(0, u64::saturating_add)
+        };
+        let (open, ended) = (of(true).count() as u64, of(false).count() as u64);
+        let shortest = of(false).map(Told::took_ns).min();
+        let likewise = shortest
+            .map_or(0, |ns| self.exchanges.as_long(ns))
+            .max(ended);
+        let each_ns = own(&mut of(false)) / ended.max(1);
+        self.lost_ns = own(&mut of(true)).saturating_add(each_ns.saturating_mul(likewise));
+        self.count = open + likewise;
     }
 
     /// From how long on an exchange is slow here, ns.
@@ -415,9 +431,10 @@ impl<'a> SlowService<'a> {
         let of = self.exchanges.all.exchanges.max(self.count);
         let slow = Quantity::count(self.count);
         let (of, lost) = (Quantity::of(of, "request"), Quantity::ns(self.lost_ns));
+        let each = Quantity::ns(self.lost_ns / self.count.max(1));
         match self.rule {
             Rule::Excess => {
-                format!("{slow} of {of} took {lost} longer than half of them do, all together.")
+                format!("{slow} of {of} took {each} longer than half of them do, on average.")
             }
             Rule::Kept(keeper) => {
                 format!(
@@ -426,7 +443,7 @@ impl<'a> SlowService<'a> {
                 )
             }
             Rule::Stalled | Rule::Asked => {
-                format!("{slow} of {of}: {lost} of waiting, all together.")
+                format!("{slow} of {of} took {each} on average.")
             }
         }
     }

@@ -287,6 +287,7 @@ fn foot(page: &mut Page, explanation: &Explanation, more: &str) {
         says += &format!(", {} of which cannot be told here{named}", unknown.len());
     }
     says += match summary.is_whole() {
+        true if summary.lost_little() => "; next to nothing was lost.",
         true => "; nothing was lost.",
         false => ".",
     };

@@ -98,7 +98,7 @@ pub(super) fn recording(page: &mut Page, summary: &Summary) {
         let says = format!("{}: {}", hole.source, hole.says);
         page.item("HEALTH", Look::Warning, &says);
     }
-    if summary.is_whole() {
+    if summary.is_whole() && !summary.lost_little() {
         page.item(
             "health",
             Look::Plain,

@@ -1,0 +1,104 @@
+//! What well-known programs call the settings that advice is about, from their own documentation.
+
+use std::path::Path;
+
+use crate::finding::Scope;
+
+/// A setting.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Setting {
+    /// What listen() is given, at a port.
+    Backlog { value: u32, port: u16 },
+    /// TCP_NODELAY.
+    NoDelay,
+}
+
+/// How the program of a scope is told; `None` of one that is not known.
+pub(crate) fn setting(scope: &Scope, setting: Setting) -> Option<String> {
+    let said = |program| match setting {
+        Setting::Backlog { value, port } => backlog(program, value, port),
+        Setting::NoDelay => no_delay(program).map(String::from),
+    };
+    let comm = scope.comm.as_deref();
+    // Node and Java name their threads; the command line has the program.
+    let line = scope.cmdline.as_deref().and_then(program);
+    [comm, line].into_iter().flatten().find_map(said)
+}
+
+/// The program of a command line: `nginx: worker process`, `/usr/bin/python3 x.py`.
+fn program(cmdline: &str) -> Option<&str> {
+    let first = cmdline.split_whitespace().next()?;
+    let name = Path::new(first).file_name()?.to_str()?;
+    Some(name.trim_end_matches(':'))
+}
+
+fn backlog(program: &str, value: u32, port: u16) -> Option<String> {
+    Some(match program {
+        "nginx" => format!("`listen {port} backlog={value};`, then `nginx -s reload`"),
+        "haproxy" => format!("`backlog {value}` in the frontend, then reload"),
+        "redis-server" | "valkey-server" => {
+            format!("`tcp-backlog {value}` in its configuration, then restart")
+        }
+        "postgres" => {
+            "it is twice max_connections, 10,000 at most: raise that, then restart".into()
+        }
+        "envoy" => format!("`tcp_backlog_size: {value}` of the listener"),
+        "java" => "the second argument of ServerSocket (else 50); Tomcat's acceptCount, Netty's SO_BACKLOG".into(),
+        "node" => format!("`server.listen({{ port: {port}, backlog: {value} }})` (else 511)"),
+        "gunicorn" | "uvicorn" => format!("`--backlog {value}`, then restart"),
+        "apache2" | "httpd" => format!("`ListenBacklog {value}`, then restart"),
+        "mysqld" | "mariadbd" => format!("`back_log = {value}`, then restart"),
+        "memcached" => format!("`-b {value}`, then restart"),
+        python if python.starts_with("python") => format!(
+            "`listen({value})`; request_queue_size of socketserver (else 5), backlog= of asyncio (else 100)"
+        ),
+        _ => return None,
+    })
+}
+
+fn no_delay(program: &str) -> Option<&'static str> {
+    Some(match program {
+        "haproxy" => "`option http-no-delay`",
+        "java" => "`socket.setTcpNoDelay(true)`; Tomcat's tcpNoDelay, Netty's TCP_NODELAY",
+        "node" => "`socket.setNoDelay(true)`",
+        python if python.starts_with("python") => {
+            "`sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)`"
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(comm: &str, cmdline: &str) -> Option<String> {
+        let scope = Scope {
+            comm: Some(comm.into()),
+            cmdline: Some(cmdline.into()),
+            ..Scope::default()
+        };
+        let backlog = Setting::Backlog {
+            value: 1_024,
+            port: 80,
+        };
+        setting(&scope, backlog)
+    }
+
+    #[test]
+    fn a_program_is_known_by_its_name_or_its_command_line() {
+        let nginx = "`listen 80 backlog=1024;`, then `nginx -s reload`";
+        assert_eq!(
+            said("nginx", "nginx: worker process").as_deref(),
+            Some(nginx)
+        );
+        let node = "`server.listen({ port: 80, backlog: 1024 })` (else 511)";
+        assert_eq!(
+            said("MainThread", "/usr/bin/node app.js").as_deref(),
+            Some(node)
+        );
+        assert!(said("python3.11", "x").is_some_and(|s| s.contains("request_queue_size")));
+        assert_eq!(said("shopd", "/opt/shopd --port 80"), None);
+        assert_eq!(said("", ""), None);
+    }
+}
