@@ -98,13 +98,18 @@ impl Reading {
         of_story(&self.story, recording, options)
     }
 
-    /// What it gives to compare with others, under a name.
+    /// What it gives to compare with others, under a name; `explanation` is what it said.
     ///
     /// # Errors
     ///
     /// A segment that is damaged, or cannot be read; the error names the file.
-    pub fn run(&self, name: String, recording: &Recording) -> Result<compare::Run, Error> {
-        compare::Run::of(name, recording, &self.story)
+    pub fn run(
+        &self,
+        name: String,
+        recording: &Recording,
+        explanation: &Explanation,
+    ) -> Result<compare::Run, Error> {
+        compare::Run::of(name, recording, &self.story, explanation)
     }
 
     /// The connects that succeeded, in no particular order.

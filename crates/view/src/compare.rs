@@ -2,23 +2,33 @@
 
 use analysis::words::{self, plural};
 use explain::compare::{
-    Attribute, By, Comparison, CpuCost, LoadLoss, Mode, Point, RunSummary, Sockets, Trend, Unit,
+    Attribute, By, Comparison, CpuCost, Felt, LoadLoss, Mode, Point, RunSummary, Sockets, Trend,
+    Unit,
 };
+use explain::{Latency, account};
 
 use crate::page::Page;
 use crate::style::{Look, Style};
 
 /// Lines of each list that are told; JSON has them all.
 const TOLD: usize = 8;
+/// Services whose requests are compared.
+const MAX_SERVICES: usize = 4;
 
 /// The whole comparison; ends with a newline.
 pub fn comparison(comparison: &Comparison, style: &Style) -> String {
     let mut page = Page::new(style);
     page.paragraph("", Look::Title, &headline(comparison));
+    if let (By::Order, [first, second]) = (comparison.by, &comparison.runs[..]) {
+        felt(&mut page, first, second);
+    }
     page.heading("RECORDINGS");
     for run in &comparison.runs {
         let mode = match (comparison.by, run.slow) {
             (By::Nothing, _) => "",
+            // Which of two is slow the reader says: what they moved need not.
+            (By::Order, true) => "second",
+            (By::Order, false) => "first",
             (_, true) => "slow",
             (_, false) => "fast",
         };
@@ -40,14 +50,18 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
     }
     list(&mut page, "TRENDS", &comparison.trends, trend);
     losses(&mut page, comparison);
-    list(&mut page, "KERNEL TIME BY CPU", &comparison.cpus, cost);
+    let of_fast = &names(comparison)[0];
+    list(&mut page, "KERNEL TIME BY CPU", &comparison.cpus, |cpu| {
+        cost(cpu, of_fast)
+    });
+    let [of_fast, of_slow] = names(comparison);
     list(
         &mut page,
         "FUNCTIONS THAT GREW",
         &comparison.functions,
         |f| {
             let [fast, slow] = [f.fast_share, f.slow_share].map(percent);
-            format!("{}: {slow} of all samples, {fast} in the fast", f.function)
+            format!("{}: {slow} of all samples, {fast} in {of_fast}", f.function)
         },
     );
     list(
@@ -62,7 +76,7 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
             };
             let name = c.counter.replace('.', "");
             let [fast, slow] = [c.fast_per_s, c.slow_per_s].map(figure);
-            format!("{name}: {slow} in the slow, {fast} in the fast{mark}")
+            format!("{name}: {slow} in {of_slow}, {fast} in {of_fast}{mark}")
         },
     );
     list(&mut page, "SETTINGS", &comparison.settings, |s| {
@@ -70,7 +84,7 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
             true => "not set".into(),
             false => values.join(" or "),
         });
-        format!("{}: {slow} in the slow, {fast} in the fast", s.setting)
+        format!("{}: {slow} in {of_slow}, {fast} in {of_fast}", s.setting)
     });
     if let Some(run) = comparison.runs.iter().find(|r| r.slow) {
         page.heading("NEXT");
@@ -94,20 +108,7 @@ pub(crate) fn headline(comparison: &Comparison) -> String {
             mbit(&slow),
             percent(1.0 - slow.mean / fast.mean)
         ),
-        (By::Order, Some(fast), Some(slow)) if fast.mean == 0.0 && slow.mean == 0.0 => {
-            "Neither recording shows a transfer. What else differs:".into()
-        }
-        (By::Order, Some(fast), Some(slow)) => {
-            let less = match 1.0 - slow.mean / fast.mean {
-                less if less > 0.0 => format!(" ({} less)", percent(less)),
-                _ => String::new(),
-            };
-            format!(
-                "The first recording moved {} Mbit/s, the second {}{less}.",
-                figure(fast.mean),
-                figure(slow.mean)
-            )
-        }
+        (By::Order, ..) => ordered(comparison),
         (By::Sockets, Some(fast), Some(slow)) => format!(
             "Throughput has one mode, but {} of {runs} runs have slow sockets: {}, the others {}.",
             slow.count,
@@ -122,6 +123,45 @@ pub(crate) fn headline(comparison: &Comparison) -> String {
             format!("Throughput has one mode: {runs} runs at {}.", mbit(&fast))
         }
         (_, None, _) => "No recording to compare.".into(),
+    }
+}
+
+/// Of two: which has a trouble that the other has not.
+fn ordered(comparison: &Comparison) -> String {
+    let [first, second] = &comparison.runs[..] else {
+        return "No recording to compare.".into();
+    };
+    let has = |run: &RunSummary, other: &RunSummary| {
+        let mut causes: Vec<_> = run
+            .felt
+            .beyond(&other.felt)
+            .map(|h| h.cause.to_string())
+            .collect();
+        causes.dedup();
+        (!causes.is_empty()).then(|| {
+            let [one, two] = [run, other].map(|run| stem(&run.name));
+            format!("{one} has what {two} has not: {}.", causes.join(", "))
+        })
+    };
+    match (has(second, first), has(first, second)) {
+        (Some(second), Some(first)) => format!("{second} {first}"),
+        (Some(one), None) | (None, Some(one)) => one,
+        (None, None) if first.felt.findings.is_empty() => {
+            format!("Neither has a finding. {}", moved(first, second))
+        }
+        (None, None) => format!("Both have the same findings. {}", moved(first, second)),
+    }
+}
+
+/// How much they moved.
+fn moved(first: &RunSummary, second: &RunSummary) -> String {
+    match first.mbit_per_s + second.mbit_per_s {
+        0.0 => "Neither shows a transfer. What else differs:".into(),
+        _ => format!(
+            "The first recording moved {} Mbit/s, the second {}.",
+            figure(first.mbit_per_s),
+            figure(second.mbit_per_s)
+        ),
     }
 }
 
@@ -161,7 +201,7 @@ pub(crate) fn slow_sentence(sockets: &Sockets) -> String {
         _ => "best rate",
     };
     format!(
-        "{} of {} fall behind their like (same process and port) by their {by}: {} Mbit/s in the \
+        "{} of {} fall behind their peers (same service) by their {by}: {} Mbit/s in the \
          median, the others {}.",
         sockets.slow,
         plural(sockets.compared as u64, "socket"),
@@ -188,11 +228,88 @@ fn is_exact(attribute: &Attribute) -> bool {
     attribute.precision == 1.0 && attribute.recall == 1.0
 }
 
-pub(crate) fn cost(cpu: &CpuCost) -> String {
+/// What the two sides are called: two recordings by their names, more by what tells them apart.
+pub(crate) fn names(comparison: &Comparison) -> [String; 2] {
+    match (comparison.by, &comparison.runs[..]) {
+        (By::Order, [first, second]) => [first, second].map(|run| stem(&run.name)),
+        _ => ["the fast".into(), "the slow".into()],
+    }
+}
+
+/// The name of a recording without its directories and ending.
+fn stem(name: &str) -> String {
+    let file = name
+        .trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .unwrap_or(name);
+    file.split(".tcpw").next().unwrap_or(file).to_string()
+}
+
+/// What users of two recordings felt: what one has that the other has not.
+fn felt(page: &mut Page, first: &RunSummary, second: &RunSummary) {
+    page.heading("WHAT USERS FELT");
+    for (run, other) in [(second, first), (first, second)] {
+        for held in run.felt.beyond(&other.felt).take(TOLD) {
+            let says = format!(
+                "only in {}: {} · {}",
+                stem(&run.name),
+                held.layer,
+                held.title
+            );
+            page.paragraph("  - ", Look::Warning, &says);
+        }
+    }
+    let both = |says: &dyn Fn(&Felt) -> Option<String>| {
+        let [one, two] = [first, second].map(|run| {
+            let told = says(&run.felt).unwrap_or_else(|| "none".into());
+            format!("{told} in {}", stem(&run.name))
+        });
+        format!("{two}; {one}")
+    };
+    let connects = both(&|felt| {
+        let Latency { p50, p99 } = felt.connect_ms?;
+        let pending = match felt.pending {
+            0 => String::new(),
+            n => format!(", {} pending", words::count(n)),
+        };
+        Some(format!(
+            "p50 {} ms, p99 {} ms{pending}",
+            figure(p50),
+            figure(p99)
+        ))
+    });
+    page.paragraph("  - ", Look::Plain, &format!("connects: {connects}"));
+    for asked in second.felt.requests.iter().take(MAX_SERVICES) {
+        let of = |felt: &Felt| {
+            let mut all = felt.requests.iter();
+            let same = all.find(|a| (a.role, &a.at) == (asked.role, &asked.at))?;
+            let Latency { p50, p99 } = same.took_ms;
+            Some(format!("p50 {} ms, p99 {} ms", figure(p50), figure(p99)))
+        };
+        let to = match asked.role {
+            account::Role::Server => "",
+            account::Role::Client | account::Role::Unknown => "→ ",
+        };
+        let says = format!("requests {to}{}: {}", asked.at, both(&of));
+        page.paragraph("  - ", Look::Plain, &says);
+    }
+    let again = both(&|felt| {
+        Some(format!(
+            "{} SYNs and {} segments per second",
+            figure(felt.syn_retransmits_per_s),
+            figure(felt.retransmits_per_s)
+        ))
+    });
+    page.paragraph("  - ", Look::Plain, &format!("retransmitted: {again}"));
+}
+
+/// Kernel time of a CPU, beside what it was in the fast.
+pub(crate) fn cost(cpu: &CpuCost, of_fast: &str) -> String {
     let per = |what: &str, fast: Option<f64>, slow: Option<f64>| {
         let (fast, slow) = (fast?, slow?);
         Some(format!(
-            "{} µs per {what}, {} in the fast",
+            "{} µs per {what}, {} in {of_fast}",
             figure(slow),
             figure(fast)
         ))

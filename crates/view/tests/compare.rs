@@ -1,8 +1,8 @@
 //! A comparison as text: what separates slow from fast is read first.
 
 use explain::compare::{
-    Attribute, By, Comparison, CounterDiff, CpuCost, Function, LoadLoss, Mode, Point, RunSummary,
-    SettingDiff, Sockets, Split, Trend, Unit,
+    Attribute, By, Comparison, CounterDiff, CpuCost, Felt, Function, LoadLoss, Mode, Point,
+    RunSummary, SettingDiff, Sockets, Split, Trend, Unit,
 };
 use view::Style;
 
@@ -23,6 +23,7 @@ fn run(name: &str, mbit_per_s: f64, slow_sockets: usize) -> RunSummary {
         slow: slow_sockets > 0,
         sockets: 30,
         slow_sockets,
+        felt: Felt::default(),
     }
 }
 
@@ -188,4 +189,28 @@ LOSS OVER LOAD
       2,000 connects/s 26.2 % (2,620 of 10,000): good.tcpwhy (kernel 6.18)
 ";
     assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn of_two_what_one_has_and_the_other_has_not_comes_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, f: &synth::Fixture| {
+        let path = dir.path().join(name);
+        f.write_to(&path).unwrap();
+        path
+    };
+    let healthy = write("healthy.tcpwhy", &synth::cases::churn());
+    let full = write("full.tcpwhy", &synth::cases::accept_queue());
+    let told = |paths: &[std::path::PathBuf]| {
+        let comparison = explain::compare::compare(paths).unwrap();
+        view::compare::comparison(&comparison, &Style::default())
+    };
+    let text = told(&[healthy.clone(), full.clone()]);
+    let first = "full has what healthy has not: accept-queue-overflow.\n";
+    assert!(text.starts_with(first), "{text}");
+    assert!(text.contains("only in full: APPLICATION · "), "{text}");
+    assert!(text.contains(" 1,000 pending in full; "), "{text}");
+    // In the wrong order nothing is called slow that is not.
+    let text = told(&[full, healthy]);
+    assert!(text.starts_with(first) && !text.contains(" slow"), "{text}");
 }

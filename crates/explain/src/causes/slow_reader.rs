@@ -4,6 +4,7 @@ mod remote;
 
 use std::collections::BTreeMap;
 
+use analysis::account::{self, Role as Serves, ServiceKey};
 use analysis::stats::{median, ratio};
 use analysis::words::rounded;
 
@@ -45,6 +46,9 @@ const SPARE: f64 = 2.0;
 struct Reader<'a> {
     story: &'a Story,
     netns: u32,
+    /// Whether it accepted them.
+    serves: Serves,
+    /// Where it listens, or what it reads from.
     at: Endpoint,
     slow: Vec<End<'a>>,
     /// The ends that send to these, of those on this host.
@@ -95,22 +99,20 @@ fn waited_little(senders: &[End]) -> Option<Step> {
 }
 
 fn places(story: &Story) -> Vec<Reader<'_>> {
-    let mut places: BTreeMap<(u32, Endpoint), Vec<End>> = BTreeMap::new();
+    // Clients have a port each: told by where they connect to.
+    let mut places: BTreeMap<ServiceKey, Vec<End>> = BTreeMap::new();
     for end in ends(story).filter(|e| e.transfer.received() >= BULK) {
-        // Clients have a port each: told by where they connect to.
-        let at = match end.conn.side {
-            Side::Opened => end.conn.remote,
-            Side::Accepted | Side::Older => end.conn.local,
-        };
-        places.entry((end.conn.netns, at)).or_default().push(end);
+        let key = account::service(story, end.conn);
+        places.entry(key).or_default().push(end);
     }
-    let readers = places.into_iter().map(|((netns, at), ends)| {
+    let readers = places.into_iter().map(|((netns, serves, at), ends)| {
         let all = ends.len() as u64;
         let slow: Vec<End> = ends.into_iter().filter(|e| is_slow(story, e)).collect();
         let senders = slow.iter().filter_map(|e| sender(story, e)).collect();
         Reader {
             story,
             netns,
+            serves,
             at,
             slow,
             senders,
@@ -139,7 +141,14 @@ fn is_slow(story: &Story, end: &End) -> bool {
 fn judge(reader: &Reader) -> Finding {
     let (scope, at, rate) = (reader.scope(), reader.at, Quantity::rate(reader.rate()));
     let comm = scope.comm.as_deref().unwrap_or("the application");
-    let who = process(&scope);
+    let who = match scope.pids.len() {
+        0 | 1 => process(&scope),
+        n => format!("{comm} ({n} processes)"),
+    };
+    let from = match reader.serves {
+        Serves::Server => "at",
+        Serves::Client | Serves::Unknown => "reading from",
+    };
     let (sends, slow) = (&reader.senders, &reader.slow);
     let held_up = reader.held_up();
     let advice = advice(&scope, at, comm, &rate);
@@ -149,8 +158,8 @@ fn judge(reader: &Reader) -> Finding {
             false => Place::ends(sends),
         })
         .title([
-            format!("{who} at {at} reads {rate}; the senders wait for it."),
-            format!("{who} reads {rate}; the senders wait."),
+            format!("{who} {from} {at} takes {rate}; the senders wait for it."),
+            format!("{who} takes {rate}; the senders wait."),
         ])
         .fix([
             format!("Make {comm} read faster: see what its threads do between reads."),
@@ -184,15 +193,11 @@ impl Reader<'_> {
         if let Some(listener) = accepted.and_then(|c| ListenerPlace::at(self.story, c.listener?)) {
             return listener.scope();
         }
-        let owner = first.and_then(|c| self.story.owner(c));
         Scope {
             netns: self.story.netns(self.netns),
             listener: self.at.to_string(),
             role: Role::Client,
-            pid: owner.as_ref().map(|(pid, _)| *pid),
-            pids: owner.iter().map(|(pid, _)| *pid).collect(),
-            comm: owner.map(|(_, comm)| comm),
-            ..Scope::default()
+            ..owners(self.story, self.slow.iter().map(|e| e.conn))
         }
     }
 

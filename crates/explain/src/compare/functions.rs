@@ -15,6 +15,8 @@ const MAX_STACKS: usize = 1 << 20;
 const TOLD: usize = 8;
 /// Less growth than this share of the CPUs is noise.
 const MIN_GROWTH: f64 = 0.01;
+/// So is what grew by less than so many of its own deviations (Poisson): of eight functions in a thousand, none.
+const DEVIATIONS: f64 = 4.0;
 
 /// Samples by the function that ran.
 #[derive(Debug, Default)]
@@ -67,6 +69,12 @@ pub(super) fn compare(fast: &[&Profile], slow: &[&Profile]) -> Vec<Function> {
     let share = |n: Option<&u64>, all: u64| *n.unwrap_or(&0) as f64 / all as f64;
     let mut functions: Vec<Function> = slow
         .iter()
+        .filter(|(name, n)| {
+            let (now, before) = (**n as f64, *fast.get(*name).unwrap_or(&0) as f64);
+            let scale = slow_all as f64 / fast_all as f64;
+            let deviation = (now + before * scale * scale).sqrt();
+            now - before * scale >= DEVIATIONS * deviation
+        })
         .map(|(name, n)| Function {
             function: name.to_string(),
             fast_share: rounded(share(fast.get(name), fast_all)),

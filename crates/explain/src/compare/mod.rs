@@ -1,6 +1,7 @@
 //! What differs between recordings: runs and sockets split into modes, and what separates them.
 
 mod cost;
+mod felt;
 mod functions;
 mod load;
 mod modes;
@@ -17,7 +18,11 @@ use analysis::words::rounded;
 use recording::{Error, Recording};
 use serde::Serialize;
 
+use crate::options::Options;
+use crate::run::of_story;
+
 pub use cost::CpuCost;
+pub use felt::{Asked, Felt, Held};
 pub use functions::Function;
 pub use load::{LoadLoss, Point, Unit};
 pub use modes::{Mode, Split};
@@ -84,6 +89,8 @@ pub struct RunSummary {
     pub sockets: usize,
     /// Of these, the slow among their like.
     pub slow_sockets: usize,
+    /// What its users felt.
+    pub felt: Felt,
 }
 
 /// Compares recordings: two as FAST and SLOW, more by the modes of their throughput.
@@ -96,7 +103,9 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, Error> {
     for path in paths {
         let recording = Recording::open(path)?;
         let name = path.display().to_string();
-        runs.push(Run::of(name, &recording, &Story::read(&recording)?)?);
+        let story = Story::read(&recording)?;
+        let explanation = of_story(&story, &recording, &Options::default())?;
+        runs.push(Run::of(name, &recording, &story, &explanation)?);
     }
     Ok(of(&runs))
 }
@@ -146,6 +155,7 @@ pub fn of(runs: &[Run]) -> Comparison {
                 slow: slow[i],
                 sockets: run.sockets.len(),
                 slow_sockets: slow_sockets(i),
+                felt: run.felt.clone(),
             })
             .collect(),
         by,

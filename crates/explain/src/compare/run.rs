@@ -6,9 +6,11 @@ use analysis::{Conn, ConnId, Side, Story, Transfer};
 use recording::{Addr, Error, Recording};
 
 use super::cost::{self, Cpu};
+use super::felt::Felt;
 use super::functions::{self, Profile};
 use super::load::{self, Losses};
 use super::trend::{self, Gauge};
+use crate::explanation::Explanation;
 use crate::places::listener::listener_places;
 
 /// Sockets compared per recording; more say the same.
@@ -24,6 +26,8 @@ pub struct Run {
     pub(super) labels: Vec<String>,
     /// When it began, s since 1970.
     pub(super) began_s: f64,
+    /// How long it is, s.
+    pub(super) lasted_s: f64,
     /// Bytes per second over all connections.
     pub(super) throughput: f64,
     pub(super) sockets: Vec<Socket>,
@@ -37,6 +41,7 @@ pub struct Run {
     pub(super) profile: Profile,
     pub(super) gauges: BTreeMap<String, Gauge>,
     pub(super) losses: Losses,
+    pub(super) felt: Felt,
 }
 
 /// One end here that sent a lot.
@@ -60,12 +65,18 @@ pub(crate) struct Socket {
 
 impl Run {
     /// Of a recording, and what was read of it.
-    pub(crate) fn of(name: String, recording: &Recording, story: &Story) -> Result<Run, Error> {
+    pub(crate) fn of(
+        name: String,
+        recording: &Recording,
+        story: &Story,
+        explanation: &Explanation,
+    ) -> Result<Run, Error> {
         let throughput = throughput(story);
         Ok(Run {
             name,
             labels: recording.manifest.labels.clone(),
             began_s: began_s(recording),
+            lasted_s: story.seconds(),
             throughput,
             sockets: sockets(story),
             counters: story.counters.per_second(story.seconds()),
@@ -75,14 +86,13 @@ impl Run {
             profile: functions::read(recording)?,
             gauges: trend::read(recording)?,
             losses: load::read(story, throughput),
+            felt: Felt::of(story, explanation),
         })
     }
 }
 
 fn began_s(recording: &Recording) -> f64 {
-    let manifest = &recording.manifest;
-    let unix_ns = i128::from(manifest.start_ns) + i128::from(manifest.clock_offset_ns);
-    unix_ns as f64 / 1e9
+    recording.manifest.start_unix_ns() as f64 / 1e9
 }
 
 fn backlogs(story: &Story) -> BTreeMap<String, BTreeSet<String>> {

@@ -4,6 +4,12 @@ use super::*;
 use recording::counter;
 use synth::{CLIENT, Dial, Fixture, Flow, Listen, SERVER};
 
+fn read(name: String, recording: &Recording) -> Run {
+    let reading = crate::Reading::of(recording).unwrap();
+    let explanation = reading.explain(recording, &Options::default()).unwrap();
+    reading.run(name, recording, &explanation).unwrap()
+}
+
 /// Twelve uploads, the first `slow` of them without options.
 fn mesh(name: &str, slow: u16) -> Run {
     let mut f = Fixture::new();
@@ -32,8 +38,7 @@ fn mesh(name: &str, slow: u16) -> Run {
         });
     }
     let written = f.write().unwrap();
-    let story = Story::read(&written.recording).unwrap();
-    Run::of(name.into(), &written.recording, &story).unwrap()
+    read(name.to_string(), &written.recording)
 }
 
 #[test]
@@ -98,8 +103,7 @@ fn day(day: u64, entries: u64) -> Run {
         ..recording::tables::TableSize::default()
     });
     let written = f.write().unwrap();
-    let story = Story::read(&written.recording).unwrap();
-    Run::of(day.to_string(), &written.recording, &story).unwrap()
+    read(day.to_string(), &written.recording)
 }
 
 #[test]
@@ -134,8 +138,7 @@ fn the_tables_of_namespaces_are_summed_whatever_their_number() {
             });
         }
         let written = f.write().unwrap();
-        let story = Story::read(&written.recording).unwrap();
-        Run::of(namespaces.to_string(), &written.recording, &story).unwrap()
+        read(namespaces.to_string(), &written.recording)
     };
     let trends = of(&[1, 2, 3].map(run)).trends;
     let [t] = &trends[..] else {
@@ -174,8 +177,7 @@ fn loaded(connects: i64, dropped: i64) -> Run {
     f.count(SERVER, counter::IN_SEGS, 7, 100_000 - dropped);
     f.count(SERVER, counter::INTR_QUEUE_DROPS, 7, dropped);
     let written = f.write().unwrap();
-    let story = Story::read(&written.recording).unwrap();
-    Run::of(connects.to_string(), &written.recording, &story).unwrap()
+    read(connects.to_string(), &written.recording)
 }
 
 fn losses<const N: usize>(runs: [(i64, i64); N]) -> Vec<LoadLoss> {
@@ -246,8 +248,7 @@ fn handshakes_and_data_are_lost_apart_and_counters_that_lie_do_no_harm() {
         f.count(CLIENT, counter::TCP_SYN_RETRANS, 7, syns);
         f.count(CLIENT, counter::RETRANS_SEGS, 7, segments);
         let written = f.write().unwrap();
-        let story = Story::read(&written.recording).unwrap();
-        Run::of(String::new(), &written.recording, &story).unwrap()
+        read(String::new(), &written.recording)
     };
     let told = of(&[run(100, [0, 0]), run(200, [200, 200])]).loss_over_load;
     let [syns] = &told[..] else {

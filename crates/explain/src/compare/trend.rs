@@ -10,6 +10,9 @@ use serde::Serialize;
 
 use super::Run;
 
+/// From the first to the last it must be so many times as long as each of them is: what goes on for less shows
+/// within one.
+const LEAST_SPAN: f64 = 10.0;
 /// Two lie on any line.
 const LEAST_RUNS: usize = 3;
 /// Quantities followed per recording.
@@ -151,9 +154,13 @@ impl Size {
 pub(super) fn trends(runs: &[Run]) -> Vec<Trend> {
     let mut runs: Vec<&Run> = runs.iter().collect();
     runs.sort_by(|a, b| a.began_s.total_cmp(&b.began_s));
-    let Some(first) = runs.first() else {
+    let (Some(first), Some(last)) = (runs.first(), runs.last()) else {
         return Vec::new();
     };
+    let longest = runs.iter().map(|run| run.lasted_s).fold(0.0, f64::max);
+    if last.began_s - first.began_s < LEAST_SPAN * longest {
+        return Vec::new();
+    }
     let trends = first.gauges.keys().filter_map(|what| {
         let points = runs.iter();
         let points = points.filter_map(|run| Some((run.began_s, run.gauges.get(what)?)));

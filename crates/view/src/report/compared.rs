@@ -5,7 +5,7 @@ use explain::compare::Comparison;
 
 use super::page::{Compared, Flame, Limits};
 use crate::compare::{
-    attribute_sentence, called, cost, figure, headline, loss_sentence, lost_share, percent,
+    attribute_sentence, called, cost, figure, headline, loss_sentence, lost_share, names, percent,
     slow_sentence, unit_name,
 };
 
@@ -129,7 +129,8 @@ fn attributes(comparison: &Comparison) -> Limits {
 }
 
 fn costs(comparison: &Comparison) -> Limits {
-    let rows = comparison.cpus.iter().map(|c| vec![cost(c)]);
+    let of_fast = &names(comparison)[0];
+    let rows = comparison.cpus.iter().map(|c| vec![cost(c, of_fast)]);
     table("cpus", "Kernel time by CPU", &["CPU"], rows.collect())
 }
 

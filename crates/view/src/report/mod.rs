@@ -61,7 +61,7 @@ impl Report {
             let run = run(&name, recording, &reading, &explanation, &of_run)?;
             report.page.runs.push(run);
             if several {
-                compared.push(reading.run(name, recording)?);
+                compared.push(reading.run(name, recording, &explanation)?);
                 profiles.push(of_run);
             }
         }
