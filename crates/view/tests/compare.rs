@@ -124,8 +124,8 @@ RECORDINGS
   slow        570 Mbit/s, 30 sockets that sent a lot, 4 slow: bad.tcpwhy (kernel 6.18)
 
 SLOW SOCKETS
-  16 of 600 sockets fall behind their like (same process and port) by their best rate: 41.7 Mbit/s
-  in the median, the others 108.
+  16 of 600 sockets fall behind their peers (same service) by their best rate: 41.7 Mbit/s in the
+  median, the others 108.
   What tells them from the others:
   - SACK no: precision 1.0, recall 1.0 (4 of the 8 that have it are slow)
   - port 7004: precision 0.999, recall 1.0 (4 of the 8 that have it are slow)
@@ -209,7 +209,7 @@ fn of_two_what_one_has_and_the_other_has_not_comes_first() {
     let first = "full has what healthy has not: accept-queue-overflow.\n";
     assert!(text.starts_with(first), "{text}");
     assert!(text.contains("only in full: APPLICATION · "), "{text}");
-    assert!(text.contains(" 1,000 pending in full; "), "{text}");
+    assert!(text.contains(" 1,000 pending in full"), "{text}");
     // In the wrong order nothing is called slow that is not.
     let text = told(&[full, healthy]);
     assert!(text.starts_with(first) && !text.contains(" slow"), "{text}");
