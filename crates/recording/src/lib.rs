@@ -68,6 +68,7 @@ pub use stacks::{Place, Stacks};
 #[doc(hidden)]
 pub use table::Columnar;
 pub use table::{Column, Table, TableInfo, Unit};
+pub use unpack::is_packed;
 pub use vocabulary::{
     CallKind, EventKind, FileKind, HealthKind, RetransmitKind, Role, SourceName, TcpState, Timed,
     Transport, Waker,

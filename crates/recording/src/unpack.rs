@@ -100,6 +100,15 @@ impl Unpacked {
     }
 }
 
+/// Whether what begins so, with 512 bytes of it, may be a recording that is one file.
+pub fn is_packed(head: &[u8]) -> bool {
+    head.starts_with(GZIP) || is_tar(head)
+}
+
+fn is_tar(head: &[u8]) -> bool {
+    head.get(257..262).is_some_and(|magic| magic == b"ustar")
+}
+
 /// Whether a file begins as a recording does.
 pub(crate) fn begins(input: impl Read, name: &Path) -> bool {
     let Ok(source) = open(input, name) else {
@@ -157,15 +166,11 @@ fn open<'i>(mut input: impl Read + 'i, name: &Path) -> Result<Source<'i>, Error>
     {
         return Err(Error::packed(name, format!("damaged: {e}")));
     }
-    let is_tar = head.get(257..262).is_some_and(|magic| magic == b"ustar");
-    if !is_tar && head.len() == BLOCK {
-        return Err(foreign(
-            name,
-            "it is neither a recording's directory nor one packed into a file",
-        ));
-    }
-    if !is_tar {
-        let why = "it is too short to be a recording";
+    if !is_tar(&head) {
+        let why = match head.len() == BLOCK {
+            true => "it is neither a recording's directory nor one packed into a file",
+            false => "it is too short to be a recording",
+        };
         return Err(foreign(name, why));
     }
     source.inner = Box::new(Cursor::new(head).chain(source.inner));

@@ -3,6 +3,8 @@
 mod duration;
 mod explainer;
 mod filters;
+mod given;
+mod kept;
 mod live;
 mod looks;
 mod pager;
@@ -46,7 +48,7 @@ enum Verb {
     Explain(verbs::explain::ExplainArgs),
     /// Say what differs between recordings, and what separates the slow from the fast
     Compare(verbs::compare::CompareArgs),
-    /// Record the live host into a directory
+    /// Record the live host into a directory, or as one file
     Record(verbs::record::RecordArgs),
     /// Print one line per event, live or from a recording
     #[command(subcommand)]

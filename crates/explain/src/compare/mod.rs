@@ -10,7 +10,6 @@ pub(crate) mod sockets;
 mod trend;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use analysis::Story;
 use analysis::words::rounded;
@@ -86,16 +85,18 @@ pub struct RunSummary {
     pub slow_sockets: usize,
 }
 
-/// Compares recordings: two as FAST and SLOW, more by the modes of their throughput.
+/// Compares recordings, each with its name: two as FAST and SLOW, more by the modes of their throughput. One at
+/// a time is asked for, and closed before the next.
 ///
 /// # Errors
 ///
 /// A recording that cannot be opened or read.
-pub fn compare(paths: &[PathBuf]) -> Result<Comparison, Error> {
+pub fn compare<E: From<Error>>(
+    recordings: impl IntoIterator<Item = Result<(String, Recording), E>>,
+) -> Result<Comparison, E> {
     let mut runs = Vec::new();
-    for path in paths {
-        let recording = Recording::open(path)?;
-        let name = path.display().to_string();
+    for recording in recordings {
+        let (name, recording) = recording?;
         runs.push(Run::of(name, &recording, &Story::read(&recording)?)?);
     }
     Ok(of(&runs))
