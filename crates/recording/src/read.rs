@@ -42,14 +42,26 @@ impl std::str::FromStr for RowRef {
         let parts = || {
             let (table, place) = text.split_once('/')?;
             let (segment, row) = place.split_once('#')?;
-            let table = tables::ALL.iter().find(|t| t.name == table)?.name;
-            Some(RowRef {
-                table,
-                segment: segment.parse().ok()?,
-                row: row.parse().ok()?,
-            })
+            Some((table, segment.parse().ok()?, row.parse().ok()?))
         };
-        parts().ok_or_else(|| format!("{text:?} is no row of a recording"))
+        let (table, segment, row) = parts().ok_or_else(|| {
+            format!(
+                "{text:?} is no row of a recording; one is TABLE/SEGMENT#ROW, as event/000003#17"
+            )
+        })?;
+        let known = tables::ALL.iter().find(|t| t.name == table);
+        let known = known.ok_or_else(|| {
+            let all: Vec<_> = tables::ALL.iter().map(|t| t.name).collect();
+            format!(
+                "{text:?} is no row of a recording: no table {table:?}; the tables are {}",
+                all.join(", ")
+            )
+        })?;
+        Ok(RowRef {
+            table: known.name,
+            segment,
+            row,
+        })
     }
 }
 

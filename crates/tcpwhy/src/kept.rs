@@ -278,7 +278,7 @@ mod tests {
         // One kind by the other.
         let (dir, file) = (place.path().join("r.tcpwhy"), place.path().join("r.tcpw"));
         fs::remove_file(&file).unwrap();
-        fs::rename(&dir, &file).unwrap();
+        rename(&dir, &file).unwrap();
         let kept = Kept::at(&file, true).unwrap();
         make(kept.dir(), "third");
         kept.end().unwrap();

@@ -62,6 +62,8 @@ enum Verb {
     Report(verbs::report::ReportArgs),
     /// Draw where the CPUs were, or what threads waited for, as a flame graph, and name what grew
     Flame(verbs::flame::FlameArgs),
+    /// Print rows of a recording, which `explain --rows` names, with every column and its unit
+    Show(verbs::show::ShowArgs),
     /// Say what this kernel allows, what each source will get, and why not
     Doctor(verbs::doctor::DoctorArgs),
     /// Plant a fault, record it, explain it, and check the answer (needs tcpwhy-lab)
@@ -95,6 +97,7 @@ fn run(verb: Verb, mut out: &mut dyn Write) -> Result<ExitCode> {
         Verb::Top(args) => verbs::top::run(&args),
         Verb::Report(args) => verbs::report::run(&args, out),
         Verb::Flame(args) => verbs::flame::run(&args, out),
+        Verb::Show(args) => verbs::show::run(&args, out),
         Verb::Doctor(args) => verbs::doctor::run(args, out),
         Verb::Lab(args) => sibling::run("lab", &args),
         Verb::Model(args) => sibling::run("model", &args),
