@@ -7,5 +7,6 @@ mod dependencies;
 mod fixtures;
 mod kernels;
 mod layout;
+mod packed;
 mod parts;
 mod report;

@@ -6,6 +6,7 @@ mod calls;
 mod common;
 mod heartbeats_live;
 mod nginx;
+mod packed_live;
 mod packets;
 mod profile_live;
 mod recording_live;

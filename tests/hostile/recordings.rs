@@ -168,3 +168,21 @@ fn a_panic_of_the_library_is_one_line() {
         "none of them made it panic: this tests nothing"
     );
 }
+
+#[test]
+fn what_no_recording_has_does_not_get_out_of_a_file() {
+    let scratch = Scratch::new();
+    for (name, bytes, needle) in hostile::hostile_files(&scratch.whole).unwrap() {
+        let file = scratch.dir.path().join(format!("{name}.tcpw"));
+        fs::write(&file, bytes).unwrap();
+        scratch.refused(&file, needle);
+        for verb in [&["stat", "use", "--from", "R"][..], &["compare", "B", "R"]] {
+            let outcome = scratch.read(verb, &file);
+            assert_eq!(
+                outcome.ended,
+                Ended::Code(1),
+                "{name} {verb:?}: {outcome:?}"
+            );
+        }
+    }
+}

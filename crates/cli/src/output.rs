@@ -7,9 +7,12 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use tempfile::NamedTempFile;
 
 /// Before the umask, as any file.
 const MODE: u32 = 0o666;
+/// What is its owner's alone.
+const PRIVATE: u32 = 0o600;
 
 /// Where output goes: looked at before the work begins, written when it is done.
 #[derive(Debug)]
@@ -32,15 +35,31 @@ impl Target {
     /// What `path` names: a file, `-` or /dev/stdout for standard output, /dev/null, or a descriptor
     /// that we were given (/dev/fd/N). An error for what is there and is none of these.
     pub fn of(path: &Path) -> Result<Target> {
-        let kind = match path.to_str() {
-            Some("-" | "/dev/stdout") => Kind::Stdout,
-            Some("/dev/stderr") => Kind::Stderr,
-            Some("/dev/null") => Kind::Opened,
-            Some(path) if is_descriptor(path) => Kind::Opened,
-            _ => file(path)?,
+        let kind = match stream_of(path) {
+            Some(kind) => kind,
+            None => file(path)?,
         };
         let path = path.to_path_buf();
         Ok(Target { path, kind })
+    }
+
+    /// The same for who has looked himself at what is there.
+    pub fn of_any(path: &Path) -> Target {
+        Target {
+            path: path.to_path_buf(),
+            kind: stream_of(path).unwrap_or(Kind::File(None)),
+        }
+    }
+
+    /// An error when no file can be made there.
+    pub fn try_beside(&self) -> Result<()> {
+        match self.kind {
+            Kind::File(_) => self
+                .beside(PRIVATE)
+                .map(drop)
+                .with_context(|| self.writing()),
+            _ => Ok(()),
+        }
     }
 
     /// Whether it is standard output, on which nothing else should be printed then.
@@ -48,11 +67,34 @@ impl Target {
         self.kind == Kind::Stdout
     }
 
+    /// Whether it is a file that is to be made, and not open already.
+    pub fn is_file(&self) -> bool {
+        matches!(self.kind, Kind::File(_))
+    }
+
     /// Writes what `fill` gives; how many bytes that were. Of a file, all of it or nothing: what was
     /// there before stays until the new one is whole.
     pub fn write(&self, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<u64> {
+        self.write_by(fill, |mode, fill| self.replace(mode, fill))
+    }
+
+    /// The same for what is too long for memory, and of which a file is its owner's alone.
+    pub fn write_private(&self, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<u64> {
+        self.write_by(fill, |_, fill| {
+            let mut beside = self.beside(PRIVATE)?;
+            let bytes = stream(beside.as_file_mut(), fill)?;
+            beside.persist(&self.path).map_err(|e| e.error)?;
+            Ok(bytes)
+        })
+    }
+
+    fn write_by<F: FnOnce(&mut dyn Write) -> Result<()>>(
+        &self,
+        fill: F,
+        to_file: impl FnOnce(Option<u32>, F) -> Result<u64>,
+    ) -> Result<u64> {
         let bytes = match self.kind {
-            Kind::File(mode) => self.replace(mode, fill),
+            Kind::File(mode) => to_file(mode, fill),
             Kind::Stdout => stream(io::stdout().lock(), fill),
             Kind::Stderr => stream(io::stderr().lock(), fill),
             Kind::Opened => OpenOptions::new()
@@ -61,7 +103,23 @@ impl Target {
                 .map_err(Into::into)
                 .and_then(|file| stream(file, fill)),
         };
-        bytes.with_context(|| format!("writing {}", self.path.display()))
+        bytes.with_context(|| self.writing())
+    }
+
+    fn writing(&self) -> String {
+        format!("writing {}", self.path.display())
+    }
+
+    fn beside(&self, mode: u32) -> Result<NamedTempFile> {
+        let dir = match self.path.parent() {
+            Some(dir) if dir != Path::new("") => dir,
+            _ => Path::new("."),
+        };
+        let made = tempfile::Builder::new()
+            .prefix(".tcpwhy-")
+            .permissions(Permissions::from_mode(mode))
+            .tempfile_in(dir);
+        made.map_err(beside_failed)
     }
 
     fn replace(
@@ -72,15 +130,7 @@ impl Target {
         // In memory first: what is killed while it writes leaves its file behind, so that is short.
         let mut bytes = Vec::new();
         fill(&mut bytes)?;
-        let dir = match self.path.parent() {
-            Some(dir) if dir != Path::new("") => dir,
-            _ => Path::new("."),
-        };
-        let mut beside = tempfile::Builder::new()
-            .prefix(".tcpwhy-")
-            .permissions(Permissions::from_mode(MODE))
-            .tempfile_in(dir)
-            .map_err(beside_failed)?;
+        let mut beside = self.beside(MODE)?;
         beside.as_file_mut().write_all(&bytes)?;
         if let Some(mode) = mode {
             let permissions = Permissions::from_mode(mode);
@@ -101,6 +151,17 @@ fn beside_failed(e: io::Error) -> anyhow::Error {
         _ => "making a file beside it",
     };
     anyhow::Error::new(e).context(advice)
+}
+
+/// What is open already, and no file to make.
+fn stream_of(path: &Path) -> Option<Kind> {
+    match path.to_str()? {
+        "-" | "/dev/stdout" => Some(Kind::Stdout),
+        "/dev/stderr" => Some(Kind::Stderr),
+        "/dev/null" => Some(Kind::Opened),
+        path if is_descriptor(path) => Some(Kind::Opened),
+        _ => None,
+    }
 }
 
 /// Whether it names a descriptor of this process, such as a shell gives for `>(gzip)`.

@@ -8,6 +8,7 @@ mod copy;
 mod files;
 mod headers;
 mod manifest;
+mod packed;
 mod run;
 mod semantic;
 
@@ -21,6 +22,7 @@ pub use base::base;
 pub use bombs::{Bomb, set_texts};
 pub use copy::recording as copy;
 pub use headers::data_page;
+pub use packed::hostile_files;
 pub use run::{Ended, Limits, Outcome, VERBS, run, run_apart};
 
 /// How a recording is spoiled.
@@ -36,6 +38,8 @@ pub enum Class {
     Headers,
     /// What lies where a file should.
     Files,
+    /// All of it as one file, and what lies in that.
+    Packed,
 }
 
 impl Class {
@@ -46,6 +50,7 @@ impl Class {
         (Class::Bytes, 12),
         (Class::Headers, 16),
         (Class::Files, 10),
+        (Class::Packed, 12),
     ];
 
     fn draw(rng: &mut Pcg64Mcg) -> Class {
@@ -90,6 +95,7 @@ pub fn mutate(base: &Path, to: &Path, seed: u64, most_rows: usize) -> Result<Mut
             Class::Bytes => bytes::mutate(to, &mut rng),
             Class::Headers => headers::mutate(to, &mut rng),
             Class::Files => files::mutate(to, &mut rng),
+            Class::Packed => packed::mutate(to, &mut rng),
         };
         match done {
             Ok(done) => what.push(done),

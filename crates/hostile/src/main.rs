@@ -189,7 +189,7 @@ impl Campaign {
     fn one(&self, base: &Path, seed: u64, table: &mut Table) -> Result<()> {
         let dir = self.scratch.join("m.tcpwhy");
         // What the last one left.
-        let _ = std::fs::remove_dir_all(&dir);
+        let _ = std::fs::remove_dir_all(&dir).or_else(|_| std::fs::remove_file(&dir));
         let (number, rows) = (seed.to_string(), format!("--rows={}", self.rows));
         let made = own(&[
             "mutate".as_ref(),

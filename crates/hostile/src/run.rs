@@ -22,6 +22,7 @@ pub const VERBS: &[&[&str]] = &[
     &["flame", "R"],
     &["flame", "R", "--off-cpu"],
     &["top", "R"],
+    &["show", "R", "event/000001#0", "wait/000002#7"],
     &["stat", "sockets", "--from", "R"],
     &["stat", "listeners", "--from", "R"],
     &["stat", "counters", "--from", "R"],

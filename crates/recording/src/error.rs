@@ -35,6 +35,14 @@ pub enum Error {
         /// What does not fit.
         why: String,
     },
+    /// A file that holds a recording has something in it that no recording has, or is damaged itself.
+    #[error("{path}: refused: {why}", path = path.display())]
+    Packed {
+        /// The file.
+        path: PathBuf,
+        /// What does not fit.
+        why: String,
+    },
     /// Refuses to write into something that exists.
     #[error("{0}: exists already; choose another name with -o, or remove it")]
     Exists(PathBuf),
@@ -57,6 +65,12 @@ impl Error {
         move |why| Error::Io {
             path: path.to_path_buf(),
             why,
+        }
+    }
+    pub(crate) fn packed(path: &std::path::Path, why: impl ToString) -> Error {
+        Error::Packed {
+            path: path.to_path_buf(),
+            why: why.to_string(),
         }
     }
     pub(crate) fn damaged(path: &std::path::Path, why: impl ToString) -> Error {

@@ -33,7 +33,8 @@ pub(crate) fn make_file(path: &Path) -> std::io::Result<File> {
     }
 }
 
-fn new_file(path: &Path) -> std::io::Result<File> {
+/// Makes a file where there is none.
+pub(crate) fn new_file(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     // `create_new` neither follows a link nor opens what somebody else has put there.
     options.write(true).create_new(true).mode(FILE_MODE);
@@ -107,10 +108,10 @@ pub(crate) struct TableDir {
 }
 
 impl TableDir {
-    /// Of the recording in `dir`; `None` when the table was never written.
-    pub(crate) fn open(dir: &Path, table: &str) -> Result<Option<TableDir>, Error> {
-        let path = dir.join(table);
-        let recording = open_given_dir(dir).map_err(Error::io(dir))?;
+    /// Of the recording in `dir`, which errors call `shown`; `None` when the table was never written.
+    pub(crate) fn open(dir: &Path, shown: &Path, table: &str) -> Result<Option<TableDir>, Error> {
+        let path = shown.join(table);
+        let recording = open_given_dir(dir).map_err(Error::io(shown))?;
         let fd = open_dir(&recording, table, &path)?;
         Ok(fd.map(|fd| TableDir { fd, path }))
     }

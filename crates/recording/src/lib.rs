@@ -1,7 +1,7 @@
 //! The waist of tcpwhy: what a recording is, and the only code that reads or writes one.
 //!
 //! A recording is a directory `NAME.tcpwhy/` with a `manifest.json` and, per table, Parquet
-//! segments that are sealed by rename. Producers (`observe`) append rows; consumers (`explain`,
+//! segments that are sealed by rename; or all of that as one file, `NAME.tcpw`. Producers (`observe`) append rows; consumers (`explain`,
 //! `view`) scan them; neither knows the other. Every table is declared once, in [`tables`]: its
 //! Rust row, its Arrow schema, its writer, its reader and its page in the book come from that one
 //! declaration.
@@ -25,6 +25,7 @@ mod limits;
 mod manifest;
 mod mapping;
 mod owner;
+mod pack;
 mod pages;
 mod read;
 mod redact;
@@ -39,6 +40,7 @@ pub mod sysctl;
 mod table;
 pub mod tables;
 mod thrift;
+mod unpack;
 pub mod vocabulary;
 mod window;
 mod word;
@@ -56,6 +58,7 @@ pub use feed::{Feed, Next, Segment};
 pub use filter::{Filter, Prefix};
 pub use manifest::{FORMAT, Host, Intent, Manifest, Namespace, OwnCost, Source, Verdict};
 pub use owner::Owner;
+pub use pack::{PACKED, is_recording, pack};
 pub use read::{Recording, RowRef};
 pub use redact::Redactor;
 pub use rows::{Row, Rows};
@@ -65,6 +68,7 @@ pub use stacks::{Place, Stacks};
 #[doc(hidden)]
 pub use table::Columnar;
 pub use table::{Column, Table, TableInfo, Unit};
+pub use unpack::is_packed;
 pub use vocabulary::{
     CallKind, EventKind, FileKind, HealthKind, RetransmitKind, Role, SourceName, TcpState, Timed,
     Transport, Waker,

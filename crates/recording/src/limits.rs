@@ -40,6 +40,15 @@ pub(crate) const NAMESPACES: usize = 1 << 16;
 /// Entries of a manifest's other lists: sources, parameters, arguments.
 pub(crate) const LIST: usize = 1 << 10;
 
+/// Files of a recording that is one file: of 15 tables a segment every 3 s for half a day.
+pub(crate) const PACKED_FILES: u64 = 200_000;
+/// Bytes of them: 190 million connections at 45 bytes, three hours of the busiest hosts.
+pub(crate) const PACKED_BYTES: u64 = 8 << 30;
+/// Of what is free on a disk, unpacking takes one part in so many: it never fills it.
+pub(crate) const PACKED_SHARE: u64 = 2;
+/// A file takes no less than this of a disk.
+pub(crate) const BLOCK: u64 = 4 << 10;
+
 /// A text no longer than [`TEXT`].
 pub(crate) fn text(text: &str) -> Cow<'_, str> {
     if text.len() <= TEXT {

@@ -234,18 +234,21 @@ impl Manifest {
     ///
     /// There is no manifest, it is damaged, or of a newer format.
     pub fn read(dir: &Path) -> Result<Manifest, Error> {
+        Manifest::read_as(dir, dir)
+    }
+
+    /// The same of a recording that errors call `shown`.
+    pub(crate) fn read_as(dir: &Path, shown: &Path) -> Result<Manifest, Error> {
         let foreign = |why: &str| Error::Foreign {
-            path: dir.to_path_buf(),
+            path: shown.to_path_buf(),
             why: why.into(),
         };
         let within = open_given_dir(dir).map_err(|e| match e.kind() {
-            std::io::ErrorKind::NotFound => Error::Missing(dir.to_path_buf()),
-            std::io::ErrorKind::NotADirectory => {
-                foreign("a recording is a directory, this is a file")
-            }
-            _ => Error::io(dir)(e),
+            std::io::ErrorKind::NotFound => Error::Missing(shown.to_path_buf()),
+            std::io::ErrorKind::NotADirectory => foreign("this is a file, not a directory"),
+            _ => Error::io(shown)(e),
         })?;
-        let path = dir.join("manifest.json");
+        let path = shown.join("manifest.json");
         let file = open_file(&within, "manifest.json", &path)?;
         let (file, size) = file.ok_or_else(|| foreign("it has no manifest.json"))?;
         if size > limits::MANIFEST {

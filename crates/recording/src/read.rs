@@ -14,7 +14,8 @@ use crate::scan::{Batch, Scan};
 use crate::segment::SegmentFile;
 use crate::span::Span;
 use crate::table::Table;
-use crate::{Error, Filter, Manifest, Redactor, tables};
+use crate::unpack::Unpacked;
+use crate::{Error, Filter, Manifest, Redactor, Scratch, tables};
 
 /// Where a row is: the evidence behind a finding points to rows with this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,14 +42,26 @@ impl std::str::FromStr for RowRef {
         let parts = || {
             let (table, place) = text.split_once('/')?;
             let (segment, row) = place.split_once('#')?;
-            let table = tables::ALL.iter().find(|t| t.name == table)?.name;
-            Some(RowRef {
-                table,
-                segment: segment.parse().ok()?,
-                row: row.parse().ok()?,
-            })
+            Some((table, segment.parse().ok()?, row.parse().ok()?))
         };
-        parts().ok_or_else(|| format!("{text:?} is no row of a recording"))
+        let (table, segment, row) = parts().ok_or_else(|| {
+            format!(
+                "{text:?} is no row of a recording; one is TABLE/SEGMENT#ROW, as event/000003#17"
+            )
+        })?;
+        let known = tables::ALL.iter().find(|t| t.name == table);
+        let known = known.ok_or_else(|| {
+            let all: Vec<_> = tables::ALL.iter().map(|t| t.name).collect();
+            format!(
+                "{text:?} is no row of a recording: no table {table:?}; the tables are {}",
+                all.join(", ")
+            )
+        })?;
+        Ok(RowRef {
+            table: known.name,
+            segment,
+            row,
+        })
     }
 }
 
@@ -56,6 +69,10 @@ impl std::str::FromStr for RowRef {
 #[derive(Debug)]
 pub struct Recording {
     dir: PathBuf,
+    /// What errors call it: of one that was unpacked the file that the user named.
+    shown: PathBuf,
+    /// Where it was unpacked: kept as long as it is read.
+    unpacked: Option<Arc<Unpacked>>,
     /// What it is of.
     pub manifest: Manifest,
     redactor: Option<Arc<Redactor>>,
@@ -76,10 +93,40 @@ impl Recording {
     pub(crate) fn new(dir: &Path, manifest: Manifest) -> Recording {
         Recording {
             dir: dir.to_path_buf(),
+            shown: dir.to_path_buf(),
+            unpacked: None,
             manifest,
             redactor: None,
             span: None,
         }
+    }
+
+    /// Unpacks a recording that is one file (see [`pack`](crate::pack)), plain or gzip'ed, into `scratch`, which
+    /// stays as long as it is read; errors call it `name`. The file is hostile: nothing but files of a
+    /// recording is made, and no more than a bound. One that is cut short reads as far as it is whole.
+    ///
+    /// # Errors
+    ///
+    /// It is no recording, holds what no recording has, or is larger than there is room for.
+    pub fn unpack(
+        input: impl std::io::Read,
+        name: &Path,
+        scratch: Scratch,
+    ) -> Result<Recording, Error> {
+        let dir = scratch.path().to_path_buf();
+        let unpacked = Unpacked::of(input, name, scratch)?;
+        let mut manifest = Manifest::read_as(&dir, name)?;
+        unpacked.cut(&mut manifest);
+        Ok(Recording {
+            shown: name.to_path_buf(),
+            unpacked: Some(Arc::new(unpacked)),
+            ..Recording::new(&dir, manifest)
+        })
+    }
+
+    /// Whether the file that it was unpacked from ends too early.
+    pub fn is_cut_short(&self) -> bool {
+        self.unpacked.as_ref().is_some_and(|u| u.is_cut_short())
     }
 
     /// A part of it: what a recording would hold that began at `from_ns` and ended at `to_ns`, ns of
@@ -92,6 +139,8 @@ impl Recording {
         manifest.end_ns = to_ns.min(manifest.end_ns);
         Recording {
             dir: self.dir.clone(),
+            shown: self.shown.clone(),
+            unpacked: self.unpacked.clone(),
             redactor: self.redactor.clone(),
             span: Some(Span { from_ns, to_ns }),
             manifest,
@@ -116,7 +165,7 @@ impl Recording {
         Ok((self, filter))
     }
 
-    /// The recording's directory.
+    /// The recording's directory, or where it was unpacked.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -127,7 +176,7 @@ impl Recording {
     ///
     /// The directory of the table cannot be read.
     pub fn segments(&self, table: &str) -> Result<Vec<u32>, Error> {
-        let dir = TableDir::open(&self.dir, table)?;
+        let dir = TableDir::open(&self.dir, &self.shown, table)?;
         dir.map_or(Ok(Vec::new()), |dir| dir.numbers())
     }
 
@@ -138,7 +187,7 @@ impl Recording {
     ///
     /// The directory of the table cannot be read. What is wrong with a segment comes with its batch.
     pub fn scan<T: Table>(&self) -> Result<Scan<T>, Error> {
-        let dir = TableDir::open(&self.dir, T::INFO.name)?;
+        let dir = TableDir::open(&self.dir, &self.shown, T::INFO.name)?;
         Scan::new(
             dir,
             Mapping::of(&T::INFO, self.redactor.as_ref()),
@@ -165,7 +214,7 @@ impl Recording {
     }
 
     fn segment(&self, table: &str, number: u32) -> Result<Option<SegmentFile>, Error> {
-        match TableDir::open(&self.dir, table)? {
+        match TableDir::open(&self.dir, &self.shown, table)? {
             Some(dir) => SegmentFile::open(&dir, number),
             None => Ok(None),
         }

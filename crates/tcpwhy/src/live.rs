@@ -1,5 +1,7 @@
 //! Records the live host until its time is up, its command ends, or someone presses Ctrl-C.
 
+use std::io;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +17,7 @@ use recording::Manifest;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::filters::FilterArgs;
+use crate::kept::Kept;
 use crate::surroundings;
 
 /// What is recorded, and how closely.
@@ -123,11 +126,11 @@ impl WhatArgs {
     }
 }
 
-/// Records `parts` and what is asked for into `dir` for `time`, or, when there is a command and no `time`, until it ends;
-/// or until `stop` is set. The manifest that it gives is not redacted, whatever is in `dir`.
+/// Records `parts` and what is asked for into `kept` for `time`, or, when there is a command and no `time`, until it ends;
+/// or until `stop` is set. The manifest that it gives is not redacted, whatever is kept.
 pub fn record(
     stop: &AtomicBool,
-    dir: PathBuf,
+    kept: &Kept,
     time: Option<Duration>,
     filter: Filter,
     parts: impl Iterator<Item = Part>,
@@ -139,14 +142,14 @@ pub fn record(
         labels: args.labels.clone(),
         ..args.what.options(filter, parts)
     };
-    let mut session = Session::start(&dir, &options)?;
-    let begun = say_ready(ready).and_then(|()| start(&args.command));
+    let mut session = Session::start(kept.dir(), &options)?;
+    let begun = say_ready(ready).and_then(|()| start(&args.command, kept.takes_stdout()));
     let child = match begun {
         Ok(child) => child,
         Err(e) => {
             // Nothing worth keeping was recorded.
             session.stop()?;
-            let _ = std::fs::remove_dir_all(&dir);
+            let _ = std::fs::remove_dir_all(kept.dir());
             return Err(e);
         }
     };
@@ -167,16 +170,21 @@ pub fn say_ready(target: Option<Target>) -> Result<()> {
     }
 }
 
-fn start(command: &[String]) -> Result<Option<Child>> {
+/// Runs the command; its output goes to standard error where that is not to be mixed with ours.
+fn start(command: &[String], no_stdout: bool) -> Result<Option<Child>> {
     let Some((program, args)) = command.split_first() else {
         return Ok(None);
     };
     let mut command = Command::new(program);
+    if no_stdout {
+        let stderr = io::stderr().as_fd().try_clone_to_owned();
+        command.stdout(stderr.context("giving the command its output")?);
+    }
     let command = observe::with_own_limits(command.args(args));
     // This thread ends with the process.
     let child = observe::ends_with_us(command).spawn();
     let child = child.map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => anyhow!("{program}: command not found"),
+        io::ErrorKind::NotFound => anyhow!("{program}: command not found"),
         _ => anyhow!("{program}: {e}"),
     })?;
     Ok(Some(child))

@@ -4,6 +4,8 @@ mod duration;
 mod examples;
 mod explainer;
 mod filters;
+mod given;
+mod kept;
 mod live;
 mod looks;
 mod mistakes;
@@ -45,7 +47,7 @@ enum Verb {
     /// Say what differs between recordings, and what separates the slow from the fast
     #[command(after_help = examples::COMPARE)]
     Compare(verbs::compare::CompareArgs),
-    /// Record the live host into a directory
+    /// Record the live host into a directory, or as one file
     #[command(after_help = examples::RECORD)]
     Record(verbs::record::RecordArgs),
     /// Print one line per event, live or from a recording
@@ -63,6 +65,8 @@ enum Verb {
     /// Draw where the CPUs were, or what threads waited for, as a flame graph, and name what grew
     #[command(after_help = examples::FLAME)]
     Flame(verbs::flame::FlameArgs),
+    /// Print rows of a recording, which `explain --rows` names, with every column and its unit
+    Show(verbs::show::ShowArgs),
     /// Say what this kernel allows, what each source will get, and why not
     Doctor(verbs::doctor::DoctorArgs),
     /// Plant a fault, record it, explain it, and check the answer (needs tcpwhy-lab)
@@ -103,6 +107,7 @@ fn run(verb: Verb, mut out: &mut dyn Write) -> Result<ExitCode> {
         Verb::Top(args) => verbs::top::run(&args),
         Verb::Report(args) => verbs::report::run(&args, out),
         Verb::Flame(args) => verbs::flame::run(&args, out),
+        Verb::Show(args) => verbs::show::run(&args, out),
         Verb::Doctor(args) => verbs::doctor::run(args, out),
         Verb::Lab(args) => sibling::run("lab", &args),
         Verb::Model(args) => sibling::run("model", &args),

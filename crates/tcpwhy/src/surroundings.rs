@@ -23,10 +23,15 @@ pub fn begin() -> Result<Arc<AtomicBool>> {
     for signal in [SIGINT, SIGTERM].into_iter().chain(hang_up) {
         signal_hook::flag::register(signal, stop.clone()).context("installing signal handlers")?;
     }
+    sweep_all();
+    Ok(stop)
+}
+
+/// Removes what killed runs left behind.
+pub fn sweep_all() {
     for place in places() {
         sweep(&place);
     }
-    Ok(stop)
 }
 
 /// The arguments of this process, as a recording keeps them; whatever bytes they hold.
@@ -61,7 +66,7 @@ fn places() -> impl Iterator<Item = PathBuf> {
 }
 
 /// Whether the process was started with a signal ignored.
-fn is_ignored(signal: i32) -> bool {
+pub fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignored(&status).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }

@@ -15,12 +15,12 @@ use view::{How, Reader, Screen, View};
 
 use crate::filters::{self, FilterArgs};
 use crate::live::{ready_target, say_ready};
-use crate::{looks, surroundings};
+use crate::{given, looks, surroundings};
 
 /// Options of every view.
 #[derive(Args, Debug)]
 pub struct WatchArgs {
-    /// Read this recording instead of the live host
+    /// Read this recording instead of the live host; - is standard input
     #[arg(long, value_name = "RECORDING", conflicts_with_all = ["time", "ready_file"])]
     pub from: Option<PathBuf>,
     /// With --from: pseudonyms for addresses and names
@@ -74,17 +74,25 @@ const HOLD: Duration = Duration::from_millis(250);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const BUFFER: usize = 64 << 10;
 
-/// Shows it until the end, or until it shall stop.
+impl WatchArgs {
+    /// Opens the recording that is to be read, which is done once: it may come from standard input.
+    pub fn recording(&self) -> Result<Option<Recording>> {
+        self.from.as_deref().map(given::open).transpose()
+    }
+}
+
+/// Shows it, of a recording if there is one, until the end, or until it shall stop.
 pub fn watch(
     view: &mut dyn View,
     need: &Need,
     stop: Stop,
+    recording: Option<Recording>,
     args: &WatchArgs,
     out: &mut impl Write,
 ) -> Result<()> {
     let mut out = BufWriter::with_capacity(BUFFER, out);
-    match &args.from {
-        Some(from) => replay(view, Recording::open(from)?, stop.count, args, &mut out),
+    match recording {
+        Some(recording) => replay(view, recording, stop.count, args, &mut out),
         None => live(view, need, stop, args, &mut out),
     }
 }

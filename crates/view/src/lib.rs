@@ -14,6 +14,7 @@ mod numbers;
 mod page;
 pub mod report;
 mod requests;
+pub mod rows;
 mod screen;
 pub mod stat;
 mod style;

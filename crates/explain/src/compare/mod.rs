@@ -11,7 +11,6 @@ pub(crate) mod sockets;
 mod trend;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use analysis::Story;
 use analysis::words::rounded;
@@ -93,16 +92,18 @@ pub struct RunSummary {
     pub felt: Felt,
 }
 
-/// Compares recordings: two as FAST and SLOW, more by the modes of their throughput.
+/// Compares recordings, each with its name: two as FAST and SLOW, more by the modes of their throughput. One at
+/// a time is asked for, and closed before the next.
 ///
 /// # Errors
 ///
 /// A recording that cannot be opened or read.
-pub fn compare(paths: &[PathBuf]) -> Result<Comparison, Error> {
+pub fn compare<E: From<Error>>(
+    recordings: impl IntoIterator<Item = Result<(String, Recording), E>>,
+) -> Result<Comparison, E> {
     let mut runs = Vec::new();
-    for path in paths {
-        let recording = Recording::open(path)?;
-        let name = path.display().to_string();
+    for recording in recordings {
+        let (name, recording) = recording?;
         let story = Story::read(&recording)?;
         let explanation = of_story(&story, &recording, &Options::default())?;
         runs.push(Run::of(name, &recording, &story, &explanation)?);

@@ -7,14 +7,17 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 
-use crate::looks;
+use crate::{given, looks};
 
 /// Arguments of `tcpwhy compare`.
 #[derive(Args, Debug)]
 pub struct CompareArgs {
     /// Two recordings, the fast one first; or many, which are split by their throughput
-    #[arg(required = true, num_args = 2..)]
+    #[arg(value_name = "RECORDING", required_unless_present = "from", num_args = 2..)]
     recordings: Vec<PathBuf>,
+    /// The same, as every verb that reads takes it
+    #[arg(long, value_name = "RECORDING", num_args = 2.., conflicts_with = "recordings", hide_short_help = true)]
+    from: Vec<PathBuf>,
     /// One JSON object
     #[arg(long)]
     json: bool,
@@ -22,7 +25,10 @@ pub struct CompareArgs {
 
 /// Runs the verb.
 pub fn run(args: &CompareArgs, out: &mut impl Write) -> Result<ExitCode> {
-    let comparison = explain::compare::compare(&args.recordings)?;
+    let paths = [&args.recordings[..], &args.from].concat();
+    given::at_most_one_stdin(&paths)?;
+    let open = |path: &PathBuf| Ok((path.display().to_string(), given::open(path)?));
+    let comparison = explain::compare::compare::<anyhow::Error>(paths.iter().map(open))?;
     if args.json {
         view::json::lines([&comparison], out)?;
     } else {

@@ -8,27 +8,35 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use cli::Target;
 use explain::Explanation;
 use observe::Part;
-use recording::{Filter, Manifest, Recording, Redactor};
+use recording::{Filter, Manifest, PACKED, Redactor};
 use view::text;
 
 use crate::filters;
+use crate::kept::Kept;
 use crate::live::{self, LiveArgs};
-use crate::{looks, pager, surroundings};
+use crate::{given, looks, pager, surroundings};
 
 /// Arguments of `tcpwhy explain`.
 #[derive(Args, Debug)]
 pub struct ExplainArgs {
-    /// Explain this recording instead of recording the live host
+    /// Explain this recording instead of recording the live host: a directory or a file; - is standard input
     #[arg(conflicts_with_all = ["time", "output", "command", "ready_file"])]
     recording: Option<PathBuf>,
+    /// The same, as every verb that reads takes it
+    #[arg(long, value_name = "RECORDING", conflicts_with_all = ["recording", "time", "output", "command", "ready_file"], hide_short_help = true)]
+    from: Option<PathBuf>,
     /// How long to record [default: 10s, or until COMMAND ends]
     #[arg(long = "for", value_name = "TIME", value_parser = crate::duration::parse)]
     time: Option<Duration>,
-    /// Keep the recording under this name
+    /// Keep the recording under this name: a directory, or one file if it ends in .tcpw
     #[arg(short, value_name = "NAME")]
     output: Option<PathBuf>,
+    /// Replace the recording that has this name
+    #[arg(long, requires = "output")]
+    force: bool,
     /// Look for this cause only
     #[arg(long, value_name = "CAUSE", value_parser = PossibleValuesParser::new(ids()), hide_possible_values = true)]
     cause: Option<String>,
@@ -61,37 +69,45 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
         Some(id) => explain::Options::only(id)?,
         None => explain::Options::default(),
     };
+    if let Some(stdout) = args
+        .output
+        .as_ref()
+        .filter(|o| Target::of_any(o).is_stdout())
+    {
+        bail!(
+            "-o {}: the answer is on standard output; name a file, such as x.{PACKED}",
+            stdout.display()
+        );
+    }
     // Read before it goes, when it is a temporary one.
-    let temporary;
+    let kept;
     let mut filter = None;
-    let dir = match (&args.recording, &args.output) {
-        (Some(recording), _) => recording.clone(),
-        (None, kept) => {
+    let named = args.recording.as_ref().or(args.from.as_ref());
+    let dir = match named {
+        Some(recording) => recording.as_path(),
+        None => {
             // Resolved once: namespaces and cgroups may be gone when the recording ends.
             let asked = args.live.filters.live()?;
             let stop = surroundings::begin()?;
-            let dir = match kept {
-                Some(kept) => kept.clone(),
-                None => {
-                    temporary = surroundings::scratch("explain")?;
-                    temporary.path().join("live.tcpwhy")
-                }
+            kept = match &args.output {
+                Some(name) => Kept::at(name, args.force)?,
+                None => Kept::nowhere("explain")?,
             };
             let time = args
                 .time
                 .or(args.live.command.is_empty().then_some(DEFAULT_TIME));
             let parts = Part::to_explain();
-            let manifest =
-                live::record(&stop, dir.clone(), time, asked.clone(), parts, &args.live)?;
+            let manifest = live::record(&stop, &kept, time, asked.clone(), parts, &args.live)?;
+            kept.end()?;
             filter = Some(if args.live.redact {
                 redacted(&manifest, asked)?
             } else {
                 asked
             });
-            dir
+            kept.dir()
         }
     };
-    let recording = Recording::open(&dir)?;
+    let recording = given::open(dir)?;
     let filter = match filter {
         Some(filter) => filter,
         None => args.live.filters.of(&recording.manifest)?,
@@ -104,7 +120,7 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     } else if !nothing {
         print(&args, &explanation, out)?;
     }
-    if let (None, Some(kept)) = (&args.recording, &args.output) {
+    if let (None, Some(kept)) = (named, &args.output) {
         cli::say(&format!("kept the recording: {}", kept.display()));
     }
     if nothing {
@@ -145,8 +161,11 @@ fn print(args: &ExplainArgs, explanation: &Explanation, out: &mut impl Write) ->
 
 /// How to see what is behind the answer.
 fn more(args: &ExplainArgs) -> String {
-    let kept = args.recording.as_ref().or(args.output.as_ref());
-    match kept {
+    let named = args.recording.as_ref().or(args.from.as_ref());
+    match named.or(args.output.as_ref()) {
+        Some(stdin) if given::is_stdin(stdin) => {
+            "Everything behind it: --full; to read it again, keep it in a file".into()
+        }
         Some(kept) => format!(
             "Everything behind it: tcpwhy explain --full {}",
             kept.display()

@@ -1,8 +1,7 @@
 //! `tcpwhy flame`: where the CPUs were, or what threads waited for, as a flame graph, and what grew
 //! since another profile.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -13,13 +12,22 @@ use recording::Recording;
 use view::flame::{self, Caption, Choice, Profile, Unit};
 
 use crate::filters::{self, FilterArgs};
+use crate::given::{self, Given};
 
 /// Arguments of `tcpwhy flame`.
 #[derive(Args, Debug)]
 pub struct FlameArgs {
     /// A recording, or a file with stacks of `perf script`, DTrace or folded ones; - is stdin
-    #[arg(value_name = "PROFILE")]
-    profile: PathBuf,
+    #[arg(value_name = "PROFILE", required_unless_present = "from")]
+    profile: Option<PathBuf>,
+    /// The same, as every verb that reads takes it
+    #[arg(
+        long,
+        value_name = "RECORDING",
+        conflicts_with = "profile",
+        hide_short_help = true
+    )]
+    from: Option<PathBuf>,
     /// Show what changed since this one: of the same load when it was fast
     #[arg(long, value_name = "PROFILE")]
     diff: Option<PathBuf>,
@@ -55,7 +63,10 @@ pub struct FlameArgs {
 pub fn run(args: &FlameArgs, out: &mut impl Write) -> Result<ExitCode> {
     args.filters.only("a profile", &["--pid", "--comm"])?;
     let target = args.output.as_deref().map(Target::of).transpose()?;
-    let (profile, of) = read(&args.profile, args)?;
+    let named = args.profile.iter().chain(&args.from);
+    given::at_most_one_stdin(named.clone().chain(&args.diff))?;
+    let path = named.last().context("no profile was named")?;
+    let (profile, of) = read(path, args)?;
     let before = args.diff.as_deref().map(|path| read(path, args));
     let before = before.transpose()?;
     let of = match &before {
@@ -108,42 +119,46 @@ pub fn run(args: &FlameArgs, out: &mut impl Write) -> Result<ExitCode> {
 
 /// A profile, and what it is of.
 fn read(path: &Path, args: &FlameArgs) -> Result<(Profile, String)> {
-    if path.is_dir() {
-        let recording = Recording::open(path)?;
-        let (table, what, part) = match args.off_cpu {
-            true => ("wait", "waits", "waits"),
-            false => ("sample", "profile", "profile"),
-        };
-        if recording.segments(table)?.is_empty() {
-            bail!(
-                "{}: it has no {what}; record it `--with {part}`",
-                path.display()
-            );
-        }
-        let filter = args.filters.of(&recording.manifest)?;
-        let (recording, filter) = filters::redacted(args.redact, recording, filter)?;
-        let choice = Choice {
-            filter,
-            cpus: args.cpu.clone(),
-            softirq: args.softirq,
-        };
-        let profile = match args.off_cpu {
-            true => flame::off_cpu(&recording, &choice.filter)?,
-            false => Profile::of(&recording, &choice)?,
-        };
-        let of = describe(&recording, &profile);
-        return Ok((profile, of));
+    match given::either(path)? {
+        Given::Recording(recording) => of_recording(*recording, path, args),
+        Given::Other(input) => of_other(input, path, args),
     }
+}
+
+fn of_recording(recording: Recording, path: &Path, args: &FlameArgs) -> Result<(Profile, String)> {
+    let (table, what, part) = match args.off_cpu {
+        true => ("wait", "waits", "waits"),
+        false => ("sample", "profile", "profile"),
+    };
+    if recording.segments(table)?.is_empty() {
+        bail!(
+            "{}: it has no {what}; record it `--with {part}`",
+            path.display()
+        );
+    }
+    let filter = args.filters.of(&recording.manifest)?;
+    let (recording, filter) = filters::redacted(args.redact, recording, filter)?;
+    let choice = Choice {
+        filter,
+        cpus: args.cpu.clone(),
+        softirq: args.softirq,
+    };
+    let profile = match args.off_cpu {
+        true => flame::off_cpu(&recording, &choice.filter)?,
+        false => Profile::of(&recording, &choice)?,
+    };
+    let of = describe(&recording, &profile);
+    Ok((profile, of))
+}
+
+/// Stacks of other tools.
+fn of_other(input: Box<dyn Read>, path: &Path, args: &FlameArgs) -> Result<(Profile, String)> {
     if !args.cpu.is_empty() || args.softirq || args.off_cpu || !args.filters.pid.is_empty() {
         bail!(
             "--cpu, --softirq, --off-cpu and --pid choose rows of a recording; stacks of other tools do not tell"
         );
     }
-    let profile = match path == Path::new("-") {
-        true => flame::read_foreign(io::stdin().lock()),
-        false => File::open(path).and_then(flame::read_foreign),
-    };
-    let profile = profile.with_context(|| path.display().to_string())?;
+    let profile = flame::read_foreign(input).with_context(|| path.display().to_string())?;
     let of = format!(
         "{}, samples or their periods: {}",
         path.display(),

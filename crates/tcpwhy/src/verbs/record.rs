@@ -1,4 +1,4 @@
-//! `tcpwhy record`: record the live host into a directory.
+//! `tcpwhy record`: record the live host into a directory, or as one file.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,18 +6,22 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use jiff::Timestamp;
 use observe::Part;
 
+use crate::kept::{self, Kept};
 use crate::live::{self, LiveArgs};
 use crate::surroundings;
 
 /// Arguments of `tcpwhy record`.
 #[derive(Args, Debug)]
 pub struct RecordArgs {
-    /// Directory to make [default: HOSTNAME-TIME.tcpwhy]
+    /// Directory to make, or one file if it ends in .tcpw; - writes that to standard output [default:
+    /// HOSTNAME-TIME.tcpwhy]
     #[arg(short, value_name = "NAME")]
     output: Option<PathBuf>,
+    /// Replace the recording that has this name
+    #[arg(long, requires = "output")]
+    force: bool,
     /// How long to record [default: 30s, or until COMMAND ends]
     #[arg(long = "for", value_name = "TIME", value_parser = crate::duration::parse)]
     time: Option<Duration>,
@@ -32,58 +36,30 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
     let time = args
         .time
         .or(args.live.command.is_empty().then_some(DEFAULT_TIME));
-    let dir = args
+    let name = args
         .output
-        .unwrap_or_else(|| default_name(args.live.redact));
+        .unwrap_or_else(|| kept::default_name(args.live.redact));
     let filter = args.live.filters.live()?;
     let stop = surroundings::begin()?;
+    let kept = Kept::at(&name, args.force)?;
+    kept.stops_with_reader(&stop)?;
     let parts = Part::by_default();
-    let manifest = live::record(&stop, dir.clone(), time, filter, parts, &args.live)?;
+    let manifest = live::record(&stop, &kept, time, filter, parts, &args.live)?;
+    kept.end()?;
     let lost: u64 = manifest.sources.iter().map(|s| s.lost).sum();
     let seconds = manifest.length().as_secs_f64();
-    cli::say(&format!(
-        "recorded {seconds:.1} s into {}{}; `tcpwhy explain {}` says what it shows",
-        dir.display(),
-        match lost {
-            0 => String::new(),
-            lost => format!(", {lost} records lost (see --ring-kib)"),
-        },
-        dir.display(),
-    ));
-    Ok(ExitCode::SUCCESS)
-}
-
-fn default_name(redacted: bool) -> PathBuf {
-    let host = if redacted {
-        "redacted".into()
-    } else {
-        plain(&rustix::system::uname().nodename().to_string_lossy())
+    let name = kept.name().display();
+    let (into, next) = match kept.takes_stdout() {
+        true => (String::new(), String::new()),
+        false => (
+            format!(" into {name}"),
+            format!("; `tcpwhy explain {name}` says what it shows"),
+        ),
     };
-    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
-    format!("{host}-{now}.tcpwhy").into()
-}
-
-/// A host's name as a part of a file's: whoever set it may have put anything into it.
-fn plain(host: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let plain = host.trim_start_matches(['.', '-']).chars();
-    let plain: String = plain.map(|c| if is_plain(c) { c } else { '-' }).collect();
-    if plain.is_empty() {
-        "host".into()
-    } else {
-        plain
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::plain;
-
-    #[test]
-    fn any_host_gives_a_file_name() {
-        assert_eq!(plain("db-1.example"), "db-1.example");
-        assert_eq!(plain("../etc\x1b[2J$(x)"), "-etc--2J--x-");
-        assert_eq!(plain("-rf"), "rf");
-        assert_eq!(plain(".."), "host");
-    }
+    let lost = match lost {
+        0 => String::new(),
+        lost => format!(", {lost} records lost (see --ring-kib)"),
+    };
+    cli::say(&format!("recorded {seconds:.1} s{into}{lost}{next}"));
+    Ok(ExitCode::SUCCESS)
 }

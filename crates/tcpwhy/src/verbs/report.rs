@@ -7,17 +7,25 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use cli::Target;
-use recording::{Filter, Recording};
+use recording::Filter;
 use view::report::{self, Report};
 
-use crate::filters;
+use crate::{filters, given};
 
 /// Arguments of `tcpwhy report`.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
     /// A recording; of several, the report also says what differs, two being FAST SLOW
-    #[arg(required = true, value_name = "RECORDING")]
+    #[arg(required_unless_present = "from", value_name = "RECORDING")]
     recordings: Vec<PathBuf>,
+    /// The same, as every verb that reads takes it
+    #[arg(
+        long,
+        value_name = "RECORDING",
+        conflicts_with = "recordings",
+        hide_short_help = true
+    )]
+    from: Vec<PathBuf>,
     /// Write the page into this file; - is standard output
     #[arg(short, value_name = "FILE", required_unless_present = "json")]
     output: Option<PathBuf>,
@@ -34,8 +42,10 @@ pub fn run(args: &ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
     // Before the work: what cannot be written is said at once.
     let target = args.output.as_deref().map(Target::of).transpose()?;
     let mut recordings = Vec::new();
-    for (i, path) in args.recordings.iter().enumerate() {
-        let recording = Recording::open(path)?;
+    let paths = [&args.recordings[..], &args.from].concat();
+    given::at_most_one_stdin(&paths)?;
+    for (i, path) in paths.iter().enumerate() {
+        let recording = given::open(path)?;
         let (recording, _) = filters::redacted(args.redact, recording, Filter::default())?;
         // A recording's directory mostly has the host's name.
         let name = if args.redact {

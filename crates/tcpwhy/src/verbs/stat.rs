@@ -104,8 +104,25 @@ const SOCKETS: Need = Need {
     ..HOST
 };
 
+impl StatVerb {
+    fn watch(&self) -> &WatchArgs {
+        match self {
+            StatVerb::Counters(args) => &args.stat.watch,
+            StatVerb::Cpus(args) => &args.stat.watch,
+            StatVerb::Threads(args) => &args.stat.watch,
+            StatVerb::Sockets(args)
+            | StatVerb::Listeners(args)
+            | StatVerb::Ports(args)
+            | StatVerb::Requests(args)
+            | StatVerb::Tables(args)
+            | StatVerb::Use(args) => &args.watch,
+        }
+    }
+}
+
 /// Runs the verb.
 pub fn run(verb: StatVerb, out: &mut impl Write) -> Result<ExitCode> {
+    let recording = verb.watch().recording()?;
     let tasks: &[&str] = &["--pid", "--comm", "--cgroup"];
     let netns: &[&str] = &["--netns"];
     let ends: &[&str] = &["--netns", "--port", "--addr"];
@@ -144,7 +161,7 @@ pub fn run(verb: StatVerb, out: &mut impl Write) -> Result<ExitCode> {
         StatVerb::Sockets(args) => (What::Sockets, SOCKETS, &all[..], args),
         StatVerb::Listeners(args) => {
             let parts = &[Part::Events, Part::Sockets];
-            let events = has_events(&args.watch)?;
+            let events = has_events(recording.as_ref())?;
             let what = What::Listeners { events };
             (what, Need { parts, ..SOCKETS }, &all[..], args)
         }
@@ -157,20 +174,26 @@ pub fn run(verb: StatVerb, out: &mut impl Write) -> Result<ExitCode> {
         StatVerb::Use(args) => (What::Use, HOST, netns, args),
     };
     args.watch.filters.only("this view", known)?;
-    show(what, need, &args, out)?;
+    show(what, need, recording, &args, out)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(what: What, need: Need, args: &StatArgs, out: &mut impl Write) -> Result<()> {
-    let live = args.watch.from.is_none();
+fn show(
+    what: What,
+    need: Need,
+    recording: Option<Recording>,
+    args: &StatArgs,
+    out: &mut impl Write,
+) -> Result<()> {
+    let live = recording.is_none();
     let ranks = matches!(what, What::Rank { .. });
     let interval = args.interval.unwrap_or(need.interval);
     let need = Need { interval, ..need };
     // A recording was sampled as it was: an interval can only leave samples out.
     let every = args.interval.filter(|_| !live).unwrap_or_default();
     let every_ns = u64::try_from(every.as_nanos()).map_err(|_| anyhow!("too long an interval"))?;
-    if let Some(from) = &args.watch.from {
-        fits(from, every)?;
+    if let (Some(recording), Some(from)) = (&recording, &args.watch.from) {
+        fits(recording, from, every)?;
     }
     // As vmstat: without an interval, one report. Of a recording, and for a rank, all there is.
     let once = live && args.interval.is_none() && !ranks && args.watch.time.is_none();
@@ -189,14 +212,15 @@ fn show(what: What, need: Need, args: &StatArgs, out: &mut impl Write) -> Result
         &mut *view(what, every_ns),
         &need,
         Stop { count, most },
+        recording,
         &args.watch,
         out,
     )
 }
 
 /// An interval longer than the recording would show nothing.
-fn fits(from: &Path, every: Duration) -> Result<()> {
-    let length = Recording::open(from)?.manifest.length();
+fn fits(recording: &Recording, from: &Path, every: Duration) -> Result<()> {
+    let length = recording.manifest.length();
     if every > length {
         bail!(
             "{}: {:.1} s long; ask for a shorter interval than {}",
@@ -209,11 +233,8 @@ fn fits(from: &Path, every: Duration) -> Result<()> {
 }
 
 /// Whether state changes are, or will be, recorded.
-fn has_events(args: &WatchArgs) -> Result<bool> {
-    match &args.from {
-        Some(from) => Ok(!Recording::open(from)?.segments("event")?.is_empty()),
-        None => Ok(true),
-    }
+fn has_events(recording: Option<&Recording>) -> Result<bool> {
+    recording.map_or(Ok(true), |r| Ok(!r.segments("event")?.is_empty()))
 }
 
 /// Time between two reports.

@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::Args;
 use observe::{Part, Session};
-use recording::{Feed, Intent, Manifest, Next, Recording, Verdict, Window, monotonic_ns};
+use recording::{Feed, Intent, Manifest, Next, Verdict, Window, monotonic_ns};
 use view::How;
 use view::top::{About, Effect, Findings, Picture, Seen, State, Timeline, draw};
 
 use crate::explainer::{Done, Explainer, Job};
 use crate::filters::FilterArgs;
+use crate::given;
 use crate::live::WhatArgs;
 use crate::terminal::{self, Input, Terminal};
 use crate::watch::{stop_session, without_tasks};
@@ -25,6 +26,14 @@ use crate::{looks, surroundings};
 pub struct TopArgs {
     /// Go through this recording instead of watching the live host
     recording: Option<PathBuf>,
+    /// The same, as every verb that reads takes it
+    #[arg(
+        long,
+        value_name = "RECORDING",
+        conflicts_with = "recording",
+        hide_short_help = true
+    )]
+    from: Option<PathBuf>,
     #[command(flatten)]
     what: WhatArgs,
     // Last, as its heading would go on over what follows.
@@ -42,7 +51,7 @@ const KEEP: Duration = Duration::from_secs(60);
 /// Runs the verb.
 pub fn run(args: &TopArgs) -> Result<ExitCode> {
     terminal::require()?;
-    match &args.recording {
+    match args.recording.as_ref().or(args.from.as_ref()) {
         Some(path) => recorded(path, args)?,
         None => live(args)?,
     }
@@ -50,7 +59,8 @@ pub fn run(args: &TopArgs) -> Result<ExitCode> {
 }
 
 fn recorded(path: &Path, args: &TopArgs) -> Result<()> {
-    let recording = Recording::open(path)?;
+    let stop = surroundings::begin()?;
+    let recording = given::open_held(path)?;
     let filter = args.filters.of(&recording.manifest)?;
     let timeline = Timeline::read(&recording, filter.clone())?;
     let mut about = about(&recording.manifest, false);
@@ -64,7 +74,6 @@ fn recorded(path: &Path, args: &TopArgs) -> Result<()> {
     explainer.begin(job, false);
     about.health = missing(&about, &timeline, 0);
     about.slowed = timeline.health().slowed();
-    let stop = surroundings::begin()?;
     let mut screen = Screen::begin(about, timeline)?;
     while !screen.ended && !stop.load(Ordering::Relaxed) {
         if let Some(done) = explainer.done() {

@@ -83,8 +83,27 @@ const CALLS: Need = Need {
     ..EVENTS
 };
 
+impl TraceVerb {
+    fn watch(&self) -> &WatchArgs {
+        match self {
+            TraceVerb::Wakeups(args) => &args.watch,
+            TraceVerb::Accepts(args) => &args.watch,
+            TraceVerb::Retransmits(args)
+            | TraceVerb::Resets(args)
+            | TraceVerb::Timewait(args)
+            | TraceVerb::Handshakes(args)
+            | TraceVerb::Drops(args)
+            | TraceVerb::States(args)
+            | TraceVerb::Timeline(args)
+            | TraceVerb::Connects(args)
+            | TraceVerb::Gaps(args) => args,
+        }
+    }
+}
+
 /// Runs the verb.
 pub fn run(verb: TraceVerb, out: &mut impl Write) -> Result<ExitCode> {
+    let recording = verb.watch().recording()?;
     let (what, need, args) = match verb {
         TraceVerb::Retransmits(args) => (What::Retransmits, EVENTS, args),
         TraceVerb::Resets(args) => (What::Resets, EVENTS, args),
@@ -140,7 +159,7 @@ pub fn run(verb: TraceVerb, out: &mut impl Write) -> Result<ExitCode> {
             (What::Gaps, need, args)
         }
         TraceVerb::Accepts(args) => {
-            let what = match (args.histogram, has_calls(&args.watch)?) {
+            let what = match (args.histogram, has_calls(recording.as_ref())?) {
                 (true, false) => bail!(
                     "the recording has no accept() calls: record with --with calls --call-over 0s"
                 ),
@@ -151,14 +170,12 @@ pub fn run(verb: TraceVerb, out: &mut impl Write) -> Result<ExitCode> {
             (what, Need { calls, ..CALLS }, args.watch)
         }
     };
-    watch(&mut *view(what), &need, Stop::default(), &args, out)?;
+    let mut view = view(what);
+    watch(&mut *view, &need, Stop::default(), recording, &args, out)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Whether accept() calls are, or will be, recorded.
-fn has_calls(args: &WatchArgs) -> Result<bool> {
-    match &args.from {
-        Some(from) => Ok(!Recording::open(from)?.segments("call")?.is_empty()),
-        None => Ok(true),
-    }
+fn has_calls(recording: Option<&Recording>) -> Result<bool> {
+    recording.map_or(Ok(true), |r| Ok(!r.segments("call")?.is_empty()))
 }

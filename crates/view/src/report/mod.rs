@@ -97,7 +97,9 @@ impl Report {
 pub fn name_of(path: &Path) -> String {
     let name = path.file_name().map(|n| n.to_string_lossy());
     let name = name.unwrap_or_else(|| path.to_string_lossy());
-    short(name.strip_suffix(".tcpwhy").unwrap_or(&name))
+    let ends = [".tcpwhy", ".tcpw", ".tgz", ".tar.gz"];
+    let stem = ends.iter().find_map(|end| name.strip_suffix(end));
+    short(stem.unwrap_or(&name))
 }
 
 fn run(

@@ -1,0 +1,160 @@
+//! A recording as the user names it: a directory, one file, or `-` for standard input.
+
+use std::fs::{self, File};
+use std::io::{self, Cursor, IsTerminal, Read};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use recording::{Error, Recording, is_packed};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::{flag, low_level};
+
+use crate::surroundings;
+
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// As much as tells what a file is.
+const HEAD: u64 = 512;
+const STDIN: &str = "standard input";
+
+/// What the user named.
+pub enum Given {
+    Recording(Box<Recording>),
+    /// Something else that can be read.
+    Other(Box<dyn Read>),
+}
+
+/// Opens a recording. One that is no directory is unpacked into a temporary one, which goes with its value, or
+/// when a signal ends the process.
+pub fn open(path: &Path) -> Result<Recording> {
+    match path.is_dir() {
+        true => Ok(Recording::open(path)?),
+        false => unpack(input(path)?, path, true),
+    }
+}
+
+/// The same for a verb that ends orderly when a signal comes.
+pub fn open_held(path: &Path) -> Result<Recording> {
+    match path.is_dir() {
+        true => Ok(Recording::open(path)?),
+        false => unpack(input(path)?, path, false),
+    }
+}
+
+/// A recording, or what is none.
+pub fn either(path: &Path) -> Result<Given> {
+    if path.is_dir() {
+        return Ok(Given::Recording(Recording::open(path)?.into()));
+    }
+    let mut input = input(path)?;
+    let mut head = Vec::new();
+    let read = (&mut input).take(HEAD).read_to_end(&mut head);
+    read.with_context(|| path.display().to_string())?;
+    let is_packed = is_packed(&head);
+    let whole = Box::new(Cursor::new(head).chain(input));
+    Ok(match is_packed {
+        true => Given::Recording(unpack(whole, path, true)?.into()),
+        false => Given::Other(whole),
+    })
+}
+
+/// Whether it is standard input.
+pub fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// An error when more than one of them is to come from standard input.
+pub fn at_most_one_stdin<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) -> Result<()> {
+    match paths.into_iter().filter(|path| is_stdin(path)).count() {
+        0 | 1 => Ok(()),
+        _ => bail!("-: standard input holds one recording, and is named twice"),
+    }
+}
+
+/// A regular file, standard input, or a pipe such as a shell gives for `<(command)`; never a device.
+fn input(path: &Path) -> Result<Box<dyn Read>> {
+    if is_stdin(path) {
+        if io::stdin().is_terminal() {
+            bail!(
+                "-: standard input is a terminal; pipe a recording into it: \
+                 ssh HOST sudo tcpwhy record -o - | tcpwhy explain -"
+            );
+        }
+        return Ok(Box::new(io::stdin()));
+    }
+    let shown = || path.display().to_string();
+    let kind = match fs::metadata(path) {
+        Ok(there) => there.file_type(),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Err(Error::Missing(path.to_path_buf()).into());
+        }
+        Err(e) => return Err(e).with_context(shown),
+    };
+    if !(kind.is_file() || kind.is_fifo()) {
+        bail!(
+            "{}: not a tcpwhy recording: it is a device or a socket",
+            shown()
+        );
+    }
+    Ok(Box::new(File::open(path).with_context(shown)?))
+}
+
+fn unpack(input: Box<dyn Read>, path: &Path, watched: bool) -> Result<Recording> {
+    let name = match is_stdin(path) {
+        true => Path::new(STDIN),
+        false => path,
+    };
+    surroundings::sweep_all();
+    let scratch = surroundings::scratch("unpack")?;
+    if watched {
+        gone_with_signals(scratch.path())?;
+    }
+    let recording = Recording::unpack(input, name, scratch)?;
+    if recording.is_cut_short() {
+        let left = recording.manifest.length().as_secs_f64();
+        let name = name.display();
+        cli::say(&format!(
+            "tcpwhy: {name}: cut short, {left:.1} s are left of it"
+        ));
+    }
+    Ok(recording)
+}
+
+/// Directories that go when a signal ends the process; those that have gone are in it, too.
+static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn gone_with_signals(dir: &Path) -> Result<()> {
+    let mut all = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
+    all.push(dir.to_path_buf());
+    if all.len() > 1 {
+        return Ok(());
+    }
+    let came = Arc::new(AtomicUsize::new(0));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // Under nohup it is to go on.
+        if !surroundings::is_ignored(signal) {
+            let flag = flag::register_usize(signal, came.clone(), signal.unsigned_abs() as usize);
+            flag.context("installing signal handlers")?;
+        }
+    }
+    let wait = move || {
+        let signal = loop {
+            match came.load(Ordering::Relaxed) {
+                0 => thread::sleep(LOOK_EVERY),
+                signal => break signal,
+            }
+        };
+        for dir in &*TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner) {
+            // Something may be made in it meanwhile; what stays goes with a later run.
+            let _ = fs::remove_dir_all(dir).or_else(|_| fs::remove_dir_all(dir));
+        }
+        let _ = low_level::emulate_default_handler(i32::try_from(signal).unwrap_or(SIGTERM));
+    };
+    let thread = thread::Builder::new().name("signals".into());
+    thread.spawn(wait).context("starting a thread")?;
+    Ok(())
+}

@@ -1,0 +1,315 @@
+//! Where a recording is kept that is being made: a directory, one file, standard output, or nowhere.
+
+use std::env;
+use std::fs::{self, rename};
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use cli::Target;
+use jiff::Timestamp;
+use recording::{PACKED, Scratch, is_recording, pack};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::surroundings;
+
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Where it goes.
+pub struct Kept {
+    /// Where it is recorded.
+    dir: PathBuf,
+    /// What the user named.
+    name: PathBuf,
+    /// Where it is packed to.
+    packed: Option<Target>,
+    /// What `dir` is in, when the user did not name it.
+    _scratch: Option<Scratch>,
+    _replaced: Option<Replaced>,
+}
+
+impl Kept {
+    /// Under this name: as one file if it ends in `.tcpw`, on standard output if it is `-`, else as a
+    /// directory. What is there is replaced with `force`, if it is a recording, once the new one is whole.
+    pub fn at(name: &Path, force: bool) -> Result<Kept> {
+        let target = Target::of_any(name);
+        let is_stdout = target.is_stdout();
+        if is_stdout && io::stdout().is_terminal() {
+            bail!(
+                "-o {}: standard output is a terminal; pipe it, or name a file, such as x.{PACKED}",
+                name.display()
+            );
+        }
+        let is_packed = !target.is_file() || name.extension().is_some_and(|end| end == PACKED);
+        let there = match target.is_file() {
+            true => fs::symlink_metadata(name).ok(),
+            false => None,
+        };
+        if there.is_some() {
+            may_be_replaced(name, force)?;
+        }
+        if !is_packed {
+            return Ok(Kept {
+                dir: name.to_path_buf(),
+                name: name.to_path_buf(),
+                packed: None,
+                _scratch: None,
+                _replaced: there.map(|_| Replaced::of(name)).transpose()?,
+            });
+        }
+        // Before the work: what cannot be written is said at once.
+        target.try_beside()?;
+        let is_dir = there.is_some_and(|there| there.is_dir());
+        Ok(Kept {
+            packed: Some(target),
+            name: name.to_path_buf(),
+            _replaced: is_dir.then(|| Replaced::of(name)).transpose()?,
+            ..Kept::nowhere("record")?
+        })
+    }
+
+    /// In a temporary directory, as long as this lives.
+    pub fn nowhere(thing: &str) -> Result<Kept> {
+        let scratch = surroundings::scratch(thing)?;
+        Ok(Kept {
+            dir: scratch.path().join("live.tcpwhy"),
+            name: PathBuf::new(),
+            packed: None,
+            _scratch: Some(scratch),
+            _replaced: None,
+        })
+    }
+
+    /// Where it is recorded.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What the user named.
+    pub fn name(&self) -> &Path {
+        &self.name
+    }
+
+    /// Whether nothing else may be printed on standard output.
+    pub fn takes_stdout(&self) -> bool {
+        self.packed.as_ref().is_some_and(Target::is_stdout)
+    }
+
+    /// When whoever reads standard output has gone, as when a connection of ssh broke, recording stops.
+    pub fn stops_with_reader(&self, stop: &Arc<AtomicBool>) -> Result<()> {
+        if !self.takes_stdout() {
+            return Ok(());
+        }
+        let stop = stop.clone();
+        let watch = move || {
+            while !stop.load(Ordering::Relaxed) {
+                match has_no_reader() {
+                    true => stop.store(true, Ordering::Relaxed),
+                    false => thread::sleep(LOOK_EVERY),
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("reader".into());
+        thread.spawn(watch).context("starting a thread")?;
+        Ok(())
+    }
+
+    /// Puts what was recorded where it goes.
+    pub fn end(&self) -> Result<()> {
+        let Some(target) = &self.packed else {
+            return Ok(());
+        };
+        let written = target.write_private(|out| Ok(pack(&self.dir, out)?));
+        match written {
+            Ok(_) => Ok(()),
+            Err(_) if self.takes_stdout() && has_no_reader() => Err(anyhow!(
+                "standard output: whoever read it has gone; the recording is not kept"
+            )),
+            Err(e) => Err(match self.save() {
+                Ok(at) => e.context(format!("the recording is left in {}", at.display())),
+                Err(_) => e,
+            }),
+        }
+    }
+
+    /// Takes it out of the directory that goes with us.
+    fn save(&self) -> io::Result<PathBuf> {
+        let at = env::temp_dir().join(default_name(false));
+        rename(&self.dir, &at)?;
+        Ok(at)
+    }
+}
+
+/// Whether standard output is a pipe that nobody reads, or a socket whose other end is closed.
+fn has_no_reader() -> bool {
+    let stdout = io::stdout();
+    let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+    let gone = PollFlags::ERR | PollFlags::HUP;
+    poll(&mut fds, Some(&Timespec::default())).is_ok() && fds[0].revents().intersects(gone)
+}
+
+fn may_be_replaced(name: &Path, force: bool) -> Result<()> {
+    let shown = name.display();
+    if !force {
+        bail!("{shown}: exists already; --force replaces it, or choose another name with -o");
+    }
+    if !is_recording(name) {
+        bail!("{shown}: is no recording of tcpwhy, and --force replaces nothing else");
+    }
+    Ok(())
+}
+
+/// What was there before: out of the way while the new one is made. It goes when there is a new one, else it
+/// comes back.
+struct Replaced {
+    at: PathBuf,
+    aside: PathBuf,
+    scratch: Option<Scratch>,
+}
+
+impl Replaced {
+    fn of(at: &Path) -> Result<Replaced> {
+        let beside = match at.parent() {
+            Some(dir) if dir != Path::new("") => dir,
+            _ => Path::new("."),
+        };
+        let moved = Scratch::make(beside, "replaced").and_then(|scratch| {
+            let aside = scratch.path().join("older");
+            rename(at, &aside)?;
+            Ok(Replaced {
+                at: at.to_path_buf(),
+                aside,
+                scratch: Some(scratch),
+            })
+        });
+        moved.with_context(|| format!("{}: moving it out of the way", at.display()))
+    }
+}
+
+impl Drop for Replaced {
+    fn drop(&mut self) {
+        let is_new = fs::symlink_metadata(&self.at).is_ok();
+        if !is_new && rename(&self.aside, &self.at).is_err() {
+            // Better left where it is than removed.
+            std::mem::forget(self.scratch.take());
+        }
+    }
+}
+
+/// A name for who gives none.
+pub fn default_name(redacted: bool) -> PathBuf {
+    let host = if redacted {
+        "redacted".into()
+    } else {
+        plain(&rustix::system::uname().nodename().to_string_lossy())
+    };
+    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
+    format!("{host}-{now}.tcpwhy").into()
+}
+
+/// A host's name as a part of a file's: whoever set it may have put anything into it.
+fn plain(host: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let plain = host.trim_start_matches(['.', '-']).chars();
+    let plain: String = plain.map(|c| if is_plain(c) { c } else { '-' }).collect();
+    if plain.is_empty() {
+        "host".into()
+    } else {
+        plain
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use recording::{FORMAT, Manifest, Recording, Writer};
+
+    fn make(dir: &Path, label: &str) {
+        let manifest = Manifest {
+            format: FORMAT,
+            labels: vec![label.into()],
+            ..Manifest::default()
+        };
+        drop(Writer::create(dir, &manifest).unwrap());
+    }
+
+    fn label(path: &Path) -> String {
+        let recording = match path.is_dir() {
+            true => Recording::open(path).unwrap(),
+            false => {
+                let scratch = Scratch::make(path.parent().unwrap(), "test").unwrap();
+                Recording::unpack(fs::File::open(path).unwrap(), path, scratch).unwrap()
+            }
+        };
+        recording.manifest.labels.join(" ")
+    }
+
+    #[test]
+    fn any_host_gives_a_file_name() {
+        assert_eq!(plain("db-1.example"), "db-1.example");
+        assert_eq!(plain("../etc\x1b[2J$(x)"), "-etc--2J--x-");
+        assert_eq!(plain("-rf"), "rf");
+        assert_eq!(plain(".."), "host");
+    }
+
+    #[test]
+    fn a_recording_is_replaced_by_a_whole_one_only() {
+        let place = tempfile::tempdir().unwrap();
+        for name in ["r.tcpwhy", "r.tcpw"] {
+            let at = place.path().join(name);
+            let record = |label: &str, force| -> Result<()> {
+                let kept = Kept::at(&at, force)?;
+                make(kept.dir(), label);
+                kept.end()
+            };
+            record("first", false).unwrap();
+            let refused = record("second", false).unwrap_err().to_string();
+            assert!(refused.contains("exists already; --force"), "{refused}");
+            // Nothing was recorded: the older one is there again.
+            drop(Kept::at(&at, true).unwrap());
+            assert_eq!(label(&at), "first", "{name}");
+            record("second", true).unwrap();
+            assert_eq!(label(&at), "second", "{name}");
+        }
+        // One kind by the other.
+        let (dir, file) = (place.path().join("r.tcpwhy"), place.path().join("r.tcpw"));
+        fs::remove_file(&file).unwrap();
+        rename(&dir, &file).unwrap();
+        let kept = Kept::at(&file, true).unwrap();
+        make(kept.dir(), "third");
+        kept.end().unwrap();
+        drop(kept);
+        assert!(file.is_file());
+        assert_eq!(label(&file), "third");
+        assert_eq!(
+            fs::read_dir(place.path()).unwrap().count(),
+            1,
+            "nothing beside it"
+        );
+    }
+
+    #[test]
+    fn what_is_no_recording_is_never_replaced() {
+        let place = tempfile::tempdir().unwrap();
+        let (file, dir, link) = (
+            place.path().join("notes.tcpw"),
+            place.path().join("home"),
+            place.path().join("link.tcpwhy"),
+        );
+        fs::write(&file, "precious").unwrap();
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("precious"), "x").unwrap();
+        make(&place.path().join("r.tcpwhy"), "first");
+        std::os::unix::fs::symlink("r.tcpwhy", &link).unwrap();
+        for at in [&file, &dir, &link] {
+            let refused = Kept::at(at, true).err().unwrap().to_string();
+            assert!(refused.contains("is no recording of tcpwhy"), "{refused}");
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+        assert!(dir.join("precious").exists() && link.is_symlink());
+    }
+}
