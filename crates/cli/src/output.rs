@@ -10,6 +10,8 @@ use anyhow::{Context, Result, bail};
 
 /// Before the umask, as any file.
 const MODE: u32 = 0o666;
+/// Of what is nobody else's.
+const PRIVATE: u32 = 0o600;
 
 /// Where output goes: looked at before the work begins, written when it is done.
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub struct Target {
 enum Kind {
     /// A file that is to be made or replaced, with the mode of the one that is replaced.
     File(Option<u32>),
+    /// A file that is not there yet, and is to be its owner's alone.
+    New,
     Stdout,
     Stderr,
     /// What the user has opened for us, and /dev/null: nothing can be renamed over it.
@@ -43,6 +47,18 @@ impl Target {
         Ok(Target { path, kind })
     }
 
+    /// A file that is to be made, for its owner alone; an error where something has that name, now or when
+    /// it is written.
+    pub fn new_private(path: &Path) -> Result<Target> {
+        if fs::symlink_metadata(path).is_ok() {
+            bail!("{}: is there already", path.display());
+        }
+        Ok(Target {
+            path: path.to_path_buf(),
+            kind: Kind::New,
+        })
+    }
+
     /// Whether it is standard output, on which nothing else should be printed then.
     pub fn is_stdout(&self) -> bool {
         self.kind == Kind::Stdout
@@ -53,6 +69,7 @@ impl Target {
     pub fn write(&self, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<u64> {
         let bytes = match self.kind {
             Kind::File(mode) => self.replace(mode, fill),
+            Kind::New => self.replace(Some(PRIVATE), fill),
             Kind::Stdout => stream(io::stdout().lock(), fill),
             Kind::Stderr => stream(io::stderr().lock(), fill),
             Kind::Opened => OpenOptions::new()
@@ -78,7 +95,10 @@ impl Target {
         };
         let mut beside = tempfile::Builder::new()
             .prefix(".tcpwhy-")
-            .permissions(Permissions::from_mode(MODE))
+            .permissions(Permissions::from_mode(match self.kind {
+                Kind::New => PRIVATE,
+                _ => MODE,
+            }))
             .tempfile_in(dir)
             .map_err(beside_failed)?;
         beside.as_file_mut().write_all(&bytes)?;
@@ -86,7 +106,11 @@ impl Target {
             let permissions = Permissions::from_mode(mode);
             beside.as_file().set_permissions(permissions)?;
         }
-        beside.persist(&self.path).map_err(|e| e.error)?;
+        match self.kind {
+            Kind::New => beside.persist_noclobber(&self.path),
+            _ => beside.persist(&self.path),
+        }
+        .map_err(|e| e.error)?;
         Ok(bytes.len() as u64)
     }
 }
@@ -215,6 +239,20 @@ mod tests {
         write(&path, "newer").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
         assert_eq!(fs::read_to_string(&path).unwrap(), "newer");
+    }
+
+    #[test]
+    fn a_new_file_is_private_and_replaces_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.html");
+        let target = Target::new_private(&path).unwrap();
+        target.write(|out| Ok(out.write_all(b"new")?)).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+        assert!(Target::new_private(&path).is_err());
+        // What came there meanwhile stays, too.
+        assert!(target.write(|out| Ok(out.write_all(b"newer")?)).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(names(dir.path()), ["r.html"]);
     }
 
     #[test]

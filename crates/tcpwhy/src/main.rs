@@ -3,6 +3,7 @@
 mod duration;
 mod explainer;
 mod filters;
+mod kept;
 mod live;
 mod looks;
 mod pager;
