@@ -138,7 +138,7 @@ fn a_recording_is_gone_through() {
     let report = tmux.made("html");
     assert_eq!(mode(&report), 0o600);
     let page = std::fs::read_to_string(report).unwrap();
-    assert!(page.starts_with("<!DOCTYPE html>"));
+    assert!(page.starts_with("<!doctype html>"));
     // What is copied arrives at the terminal, which tmux is here.
     tmux.tmux(&["set", "-g", "set-clipboard", "on"]);
     tmux.keys(&["y"]);

@@ -4,6 +4,7 @@
 //! Nothing here knows a terminal or a clock: live and over a recording it is the same.
 
 mod clipboard;
+mod connecting;
 mod detail;
 mod draw;
 mod findings;

@@ -118,7 +118,7 @@ impl Timeline {
             .start_ns
             .saturating_add((self.first + end as u64).saturating_mul(self.step_ns));
         let mut pending = (0, 0);
-        for ns in self.pending(now_ns) {
+        for ns in self.connecting.pending(now_ns) {
             connects.add(ns);
             pending = (pending.0 + 1, ns.max(pending.1));
         }

@@ -15,6 +15,7 @@ use recording::{
     TcpState, Text, Word,
 };
 
+use super::connecting::Connecting;
 use super::frame::Frame;
 use super::panes::OWN;
 use crate::stat::listeners::Listening;
@@ -38,8 +39,6 @@ const TROUBLES: &[Activity] = &[
 const MAX_SOCKETS: usize = 1 << 17;
 /// Processes that may be tcpwhy.
 const MAX_OWN: usize = 64;
-/// Connects that may be under way.
-const MAX_CONNECTING: usize = 1 << 16;
 
 /// The seconds of a recording.
 #[derive(Debug)]
@@ -63,9 +62,7 @@ pub struct Timeline {
     before: AHashMap<(u32, u64), Before>,
     /// Sockets seen since [`before`](Self::before) was last cleared of others.
     seen_since: AHashMap<(u32, u64), Before>,
-    connecting: AHashMap<u64, u64>,
-    /// Connects that were under way when a frame ended: when they began and ended.
-    long: VecDeque<(u64, u64)>,
+    pub(super) connecting: Connecting,
     health: HealthNotes,
     /// Processes that are tcpwhy.
     pub(super) own: BTreeSet<u32>,
@@ -137,8 +134,7 @@ impl Timeline {
             stacks: Stacks::default(),
             before: AHashMap::new(),
             seen_since: AHashMap::new(),
-            connecting: AHashMap::new(),
-            long: VecDeque::new(),
+            connecting: Connecting::default(),
             health: HealthNotes::default(),
             own: BTreeSet::new(),
             has: BTreeMap::new(),
@@ -180,16 +176,7 @@ impl Timeline {
         if self.before.len() + self.seen_since.len() > MAX_SOCKETS {
             self.before = std::mem::take(&mut self.seen_since);
         }
-        let first_ns = self.span().0;
-        while self
-            .long
-            .front()
-            .is_some_and(|(_, ended)| *ended < first_ns)
-        {
-            self.long.pop_front();
-        }
-        // Of what began before all that is kept, the end was lost.
-        self.connecting.retain(|_, began| *began >= first_ns);
+        self.connecting.forget_before(self.span().0);
         // What is two seconds old is told.
         while self.settled + 2 < self.whole {
             if let Some(i) = self.settled.checked_sub(self.first)
@@ -313,20 +300,8 @@ impl Timeline {
     fn connect_ended(&mut self, began_ns: u64, ended_ns: u64) {
         let frame = |ns: u64| ns.saturating_sub(self.start_ns) / self.step_ns;
         if frame(began_ns) < frame(ended_ns) {
-            self.long.push_back((began_ns, ended_ns));
+            self.connecting.lasted(began_ns, ended_ns);
         }
-        if self.long.len() > MAX_CONNECTING {
-            self.long.pop_front();
-        }
-    }
-
-    /// How long the connects had been under way that were so at a time, ns.
-    pub(super) fn pending(&self, at_ns: u64) -> impl Iterator<Item = u64> {
-        let ended = self.long.iter().filter(move |(_, ended)| *ended >= at_ns);
-        let began = ended
-            .map(|(began, _)| began)
-            .chain(self.connecting.values());
-        began.filter_map(move |began| at_ns.checked_sub(*began).filter(|ns| *ns > 0))
     }
 
     fn connected(&mut self, time_ns: u64, took_ns: u64) {
@@ -373,19 +348,17 @@ impl Timeline {
         match activity {
             Activity::Opened => {
                 self.count(now, Activity::Opened, None);
-                if let Some(sock) = e.sock
-                    && self.connecting.len() < MAX_CONNECTING
-                {
-                    self.connecting.insert(sock, now);
+                if let Some(sock) = e.sock {
+                    self.connecting.begin(sock, now);
                 }
             }
             Activity::Connected => {
-                if let Some(began) = e.sock.and_then(|s| self.connecting.remove(&s)) {
+                if let Some(began) = e.sock.and_then(|s| self.connecting.end(s)) {
                     self.connected(now, now.saturating_sub(began));
                 }
             }
             Activity::Failed => {
-                if let Some(began) = e.sock.and_then(|s| self.connecting.remove(&s)) {
+                if let Some(began) = e.sock.and_then(|s| self.connecting.end(s)) {
                     self.connect_ended(began, now);
                 }
                 self.count(now, Activity::Failed, None);
