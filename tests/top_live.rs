@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -28,7 +29,17 @@ impl Tmux {
         };
         let (code, args) = (tmux.code(), args.join(" "));
         let shell = format!("{TCPWHY} {args}; echo $? >{code}; echo back; cat");
-        let code = tmux.tmux(&["new-session", "-d", "-x", "120", "-y", "40", &shell]);
+        let code = tmux.tmux(&[
+            "new-session",
+            "-d",
+            "-c",
+            arg(tmux.dir.path()),
+            "-x",
+            "120",
+            "-y",
+            "40",
+            &shell,
+        ]);
         assert!(code.status.success(), "tmux runs (make test installs it)");
         tmux
     }
@@ -47,6 +58,19 @@ impl Tmux {
 
     fn screen(&self) -> String {
         String::from_utf8(self.tmux(&["capture-pane", "-p"]).stdout).unwrap()
+    }
+
+    /// The one file of this kind that it has made where it runs.
+    fn made(&self, extension: &str) -> PathBuf {
+        let entries = std::fs::read_dir(self.dir.path()).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        let ours = |path: &PathBuf| {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            name.starts_with("tcpwhy-top-") && name.ends_with(&format!(".{extension}"))
+        };
+        let made: Vec<PathBuf> = paths.filter(ours).collect();
+        assert_eq!(made.len(), 1, "{made:?}");
+        made[0].clone()
     }
 
     fn keys(&self, keys: &[&str]) {
@@ -80,6 +104,10 @@ impl Drop for Tmux {
     }
 }
 
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
 fn model(dir: &Path) -> String {
     let path = dir.join("m.tcpwhy");
     let output = run(&["model", "run", "illumos-time-wait", "-o", arg(&path)]);
@@ -102,6 +130,22 @@ fn a_recording_is_gone_through() {
     tmux.keys(&["End"]);
     wait_until("the end again", || {
         tmux.screen().lines().next() == at_the_end.lines().next()
+    });
+    tmux.keys(&["w"]);
+    tmux.wait_for("it is a recording:");
+    tmux.keys(&["r"]);
+    tmux.wait_for("wrote tcpwhy-top-");
+    let report = tmux.made("html");
+    assert_eq!(mode(&report), 0o600);
+    let page = std::fs::read_to_string(report).unwrap();
+    assert!(page.starts_with("<!doctype html>"));
+    // What is copied arrives at the terminal, which tmux is here.
+    tmux.tmux(&["set", "-g", "set-clipboard", "on"]);
+    tmux.keys(&["y"]);
+    tmux.wait_for("copied");
+    wait_until("a command in the clipboard", || {
+        let copied = tmux.tmux(&["show-buffer"]).stdout;
+        !copied.is_empty() && tmux.screen().contains(&*String::from_utf8_lossy(&copied))
     });
     tmux.keys(&["1", "Enter"]);
     tmux.wait_for("EVIDENCE");
@@ -136,6 +180,16 @@ fn a_live_host_is_watched() {
         opened.is_some_and(|l| l.split_whitespace().nth(1).is_some_and(|n| n != "0"))
     });
     tmux.wait_for("explained:");
+    tmux.keys(&["w"]);
+    tmux.wait_for("wrote tcpwhy-top-");
+    let kept = tmux.made("tcpwhy");
+    assert_eq!(mode(&kept), 0o700);
+    let opened = run(&["explain", arg(&kept)]);
+    assert!(opened.status.success(), "{}", stderr(&opened));
+    tmux.keys(&["r"]);
+    tmux.wait_for(".html");
+    wait_until("a report", || tmux.screen().contains("wrote tcpwhy-top-"));
+    assert_eq!(mode(&tmux.made("html")), 0o600);
     tmux.keys(&["p"]);
     tmux.wait_for("STOPPED");
     tmux.keys(&["p"]);

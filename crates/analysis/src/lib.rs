@@ -42,6 +42,7 @@ mod settings;
 mod sleeps;
 pub mod stacks;
 mod stalls;
+pub mod standing;
 pub mod stats;
 mod story;
 pub mod structures;

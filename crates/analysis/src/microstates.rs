@@ -71,6 +71,14 @@ impl Microstates {
         }
     }
 
+    /// The same as shares of a longer time, of whose rest nothing was told.
+    pub fn within(self, over_ns: u64) -> Microstates {
+        Microstates {
+            over_ns: self.over_ns.max(over_ns),
+            ..self
+        }
+    }
+
     /// The time that they are of, ns.
     pub fn over_ns(&self) -> u64 {
         self.over_ns
@@ -106,9 +114,9 @@ impl Microstates {
     /// Time in which it did something or was kept from it, ns: asleep, or waiting for a lock as idle
     /// threads of a pool do, it is neither.
     pub fn restless_ns(&self) -> u64 {
-        let slept = self.ns(Microstate::Sleep);
-        let rest = slept.saturating_add(self.ns(Microstate::Lock));
-        self.over_ns.saturating_sub(rest)
+        let rests = |state| matches!(state, Microstate::Sleep | Microstate::Lock);
+        let all = Microstate::ALL.into_iter().filter(|state| !rests(*state));
+        all.fold(0, |sum, state| sum.saturating_add(self.ns(state)))
     }
 }
 
@@ -138,5 +146,10 @@ mod tests {
         spent.add(Microstates::of(&row));
         assert_eq!(spent.percent(Microstate::Lock), 50.0);
         assert_eq!((spent.over_ns(), spent.restless_ns()), (200, 20));
+        // Shares are of the whole time; what was not told is neither rest nor work.
+        let longer = spent.within(1_000);
+        assert_eq!(longer.percent(Microstate::Lock), 10.0);
+        assert_eq!(longer.restless_ns(), 20);
+        assert_eq!(spent.within(10).over_ns(), 200);
     }
 }

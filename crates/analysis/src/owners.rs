@@ -1,7 +1,7 @@
 //! Whose a socket is: the process that made it, never the one that happens to be on the CPU.
 //!
-//! Feed it the rows of `event`, `socket`, `listener` and `holder` in order of time; ask it about a
-//! row after feeding it that row.
+//! Feed it the rows of `event`, `socket`, `listener`, `holder` and `process` in order of time; ask it about
+//! a row after feeding it that row.
 
 use std::collections::VecDeque;
 
@@ -16,9 +16,11 @@ const MAX_SOCKETS: usize = 1 << 20;
 const KEPT_CLOSED: usize = 1 << 16;
 /// Listening places followed.
 const MAX_LISTENERS: usize = 1 << 16;
+/// Processes kept of those that share a listener.
+const MAX_SHARING: usize = 256;
 
 /// Tables that it wants to see.
-pub const TABLES: &[&str] = &["event", "socket", "listener", "holder"];
+pub const TABLES: &[&str] = &["event", "socket", "listener", "holder", "process"];
 
 /// Namespace, address and port that something listens at.
 pub type Place = (u32, Addr, u16);
@@ -50,6 +52,10 @@ pub struct Owners {
     /// The process that holds a file, by its inode.
     holders: AHashMap<u64, (u32, Text)>,
     listeners: AHashMap<Place, Sock>,
+    /// All that hold a file which several do, as workers do a listener's; the first is their parent.
+    shared: AHashMap<u64, Vec<(u32, Text)>>,
+    /// The parents of processes that hold sockets.
+    parents: AHashMap<u32, u32>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -97,7 +103,22 @@ impl Owners {
             Row::Holder(h) if self.holders.len() < MAX_SOCKETS => {
                 // Of several, the first told: the parent of a server's workers has the least pid.
                 let holder = (h.pid, h.comm.clone());
-                self.holders.entry(h.inode).or_insert(holder);
+                let first = self
+                    .holders
+                    .entry(h.inode)
+                    .or_insert_with(|| holder.clone());
+                if first.0 != h.pid
+                    && (self.shared.len() < MAX_LISTENERS || self.shared.contains_key(&h.inode))
+                {
+                    let first = first.clone();
+                    let all = self.shared.entry(h.inode).or_insert_with(|| vec![first]);
+                    if all.len() < MAX_SHARING && all.iter().all(|(pid, _)| *pid != h.pid) {
+                        all.push(holder);
+                    }
+                }
+            }
+            Row::Process(p) if self.parents.len() < MAX_LISTENERS => {
+                self.parents.insert(p.pid, p.ppid);
             }
             _ => {}
         }
@@ -214,16 +235,57 @@ impl Owners {
     pub fn of_listener(&self, netns: u32, addr: Addr, port: u16) -> Option<Owner> {
         let found = places(netns, addr, port).into_iter();
         let found = found.filter_map(|place| self.listeners.get(&place));
-        found.filter_map(|s| self.owner(s)).next()
+        // Who accepts there now says more than who called listen(): servers leave that to workers.
+        let accepts = |s: &Sock| {
+            let accepting = s.inode.map(|inode| self.accepting(inode))?;
+            let (pid, comm) = accepting.first()?;
+            Some(Owner {
+                pid: Some(*pid),
+                comm: Some(comm.clone()),
+                cgroup: s.cgroup,
+            })
+        };
+        found
+            .filter_map(|s| accepts(s).or_else(|| self.owner(s)))
+            .next()
     }
 
-    /// Owner of a listener that was sampled: who holds it, or else who called listen() there.
+    /// Owner of a listener that was sampled: who accepts there (the first of several), or holds it, or else who called listen() there.
     pub fn of_listening(&self, l: &Listener) -> Owner {
+        if let Some(first) = self.accept_at(l).into_iter().next() {
+            return first;
+        }
         let held = self.of_sock(l.sock, l.inode, l.cgroup);
         match held.pid {
             Some(_) => held,
             None => (self.of_listener(l.netns, l.local_addr, l.local_port)).unwrap_or(held),
         }
+    }
+
+    /// Those who accept at a listener: of several that hold it the workers, as what is the parent of another
+    /// only began it. Empty when nobody is known to hold it.
+    pub fn accept_at(&self, l: &Listener) -> Vec<Owner> {
+        let Some(inode) = l.inode else {
+            return Vec::new();
+        };
+        self.accepting(inode)
+            .into_iter()
+            .map(|(pid, comm)| Owner {
+                pid: Some(*pid),
+                comm: Some(comm.clone()),
+                cgroup: l.cgroup,
+            })
+            .collect()
+    }
+
+    fn accepting(&self, inode: u64) -> Vec<&(u32, Text)> {
+        let Some(all) = self.shared.get(&inode) else {
+            return self.holders.get(&inode).into_iter().collect();
+        };
+        let parent = |pid: u32| self.parents.get(&pid).copied();
+        let began = |pid: u32| all.iter().any(|(other, _)| parent(*other) == Some(pid));
+        let workers = all.iter().filter(|(pid, _)| !began(*pid));
+        workers.collect()
     }
 
     /// Where something listens for connections to a local address: there, or on every address.
@@ -294,6 +356,43 @@ mod tests {
         let close = state(1, TcpState::SynSent, TcpState::Close, 0);
         owners.learn(&close.clone().into());
         assert_eq!(pid(&owners, &close), Some(7), "also after its end");
+    }
+
+    #[test]
+    fn of_several_that_hold_a_listener_the_workers_accept() {
+        use recording::tables::Process;
+        let mut owners = Owners::default();
+        let listener = Listener {
+            inode: Some(4),
+            local_port: 80,
+            ..Listener::default()
+        };
+        for pid in [9, 11, 10] {
+            let comm = "nginx".into();
+            let holder = Holder {
+                inode: 4,
+                pid,
+                comm,
+                ..Holder::default()
+            };
+            owners.learn(&holder.into());
+        }
+        owners.learn(&listener.clone().into());
+        let pids = |owners: &Owners| -> Vec<_> {
+            let all = owners.accept_at(&listener).into_iter();
+            all.filter_map(|o| o.pid).collect()
+        };
+        assert_eq!(pids(&owners), [9, 11, 10], "nobody is known to be a parent");
+        for pid in [10, 11] {
+            let process = Process {
+                pid,
+                ppid: 9,
+                ..Process::default()
+            };
+            owners.learn(&process.into());
+        }
+        assert_eq!(pids(&owners), [11, 10]);
+        assert_eq!(owners.of_listening(&listener).pid, Some(11));
     }
 
     #[test]

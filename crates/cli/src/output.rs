@@ -25,6 +25,8 @@ pub struct Target {
 enum Kind {
     /// A file that is to be made or replaced, with the mode of the one that is replaced.
     File(Option<u32>),
+    /// A file that is not there yet, and is to be its owner's alone.
+    New,
     Stdout,
     Stderr,
     /// What the user has opened for us, and /dev/null: nothing can be renamed over it.
@@ -62,6 +64,18 @@ impl Target {
         }
     }
 
+    /// A file that is to be made, for its owner alone; an error where something has that name, now or when
+    /// it is written.
+    pub fn new_private(path: &Path) -> Result<Target> {
+        if fs::symlink_metadata(path).is_ok() {
+            bail!("{}: is there already", path.display());
+        }
+        Ok(Target {
+            path: path.to_path_buf(),
+            kind: Kind::New,
+        })
+    }
+
     /// Whether it is standard output, on which nothing else should be printed then.
     pub fn is_stdout(&self) -> bool {
         self.kind == Kind::Stdout
@@ -95,6 +109,7 @@ impl Target {
     ) -> Result<u64> {
         let bytes = match self.kind {
             Kind::File(mode) => to_file(mode, fill),
+            Kind::New => self.create(fill),
             Kind::Stdout => stream(io::stdout().lock(), fill),
             Kind::Stderr => stream(io::stderr().lock(), fill),
             Kind::Opened => OpenOptions::new()
@@ -138,6 +153,15 @@ impl Target {
         }
         beside.persist(&self.path).map_err(|e| e.error)?;
         Ok(bytes.len() as u64)
+    }
+
+    /// As a new file, for its owner alone.
+    fn create(&self, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<u64> {
+        let mut beside = self.beside(PRIVATE)?;
+        let bytes = stream(beside.as_file_mut(), fill)?;
+        let made = beside.persist_noclobber(&self.path);
+        made.map_err(|e| e.error)?;
+        Ok(bytes)
     }
 }
 
@@ -276,6 +300,20 @@ mod tests {
         write(&path, "newer").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
         assert_eq!(fs::read_to_string(&path).unwrap(), "newer");
+    }
+
+    #[test]
+    fn a_new_file_is_private_and_replaces_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.html");
+        let target = Target::new_private(&path).unwrap();
+        target.write(|out| Ok(out.write_all(b"new")?)).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+        assert!(Target::new_private(&path).is_err());
+        // What came there meanwhile stays, too.
+        assert!(target.write(|out| Ok(out.write_all(b"newer")?)).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(names(dir.path()), ["r.html"]);
     }
 
     #[test]

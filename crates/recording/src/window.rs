@@ -2,10 +2,11 @@
 //! and what is in them can be read as a recording of its own.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::files::{file_name, make_dir};
+use crate::files::{file_name, make_dir, make_file};
 use crate::span::ONCE;
 use crate::{Error, Manifest, Recording, Segment};
 
@@ -106,6 +107,36 @@ impl Window {
     /// A file that cannot be linked or written.
     pub fn link(&self, since_ns: u64, manifest: &Manifest, to: &Path) -> Result<Recording, Error> {
         make_dir(to).map_err(Error::io(to))?;
+        self.put(since_ns, manifest, to, |from, to| fs::hard_link(from, to))
+    }
+
+    /// The same anywhere, as copies that are this user's alone.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read or written, or something that has this name already: that stays as it is.
+    pub fn write(&self, since_ns: u64, manifest: &Manifest, to: &Path) -> Result<Recording, Error> {
+        make_dir(to).map_err(Error::io(to))?;
+        let copy = |from: &Path, to: &Path| {
+            let mut copied = make_file(to)?;
+            io::copy(&mut File::open(from)?, &mut copied).map(drop)
+        };
+        let written = self.put(since_ns, manifest, to, copy);
+        if written.is_err() {
+            // Half a recording is none; what cannot be removed either is on a disk that is in trouble.
+            let _ = fs::remove_dir_all(to);
+        }
+        written
+    }
+
+    /// Fills a directory with the segments that are not older, each put there by `place`.
+    fn put(
+        &self,
+        since_ns: u64,
+        manifest: &Manifest,
+        to: &Path,
+        place: impl Fn(&Path, &Path) -> io::Result<()>,
+    ) -> Result<Recording, Error> {
         for (table, segments) in &self.tables {
             let dir = to.join(table);
             make_dir(&dir).map_err(Error::io(&dir))?;
@@ -113,7 +144,7 @@ impl Window {
                 let always = ONCE.contains(table) || *table == BASELINE && i == 0;
                 if always || segment.last_ns >= since_ns {
                     let link = path(to, table, segment.number);
-                    fs::hard_link(path(&self.dir, table, segment.number), &link)
+                    place(&path(&self.dir, table, segment.number), &link)
                         .map_err(Error::io(&link))?;
                 }
             }
@@ -141,6 +172,7 @@ mod tests {
     use super::*;
     use crate::tables::{Counter, Event, Holder};
     use crate::{Feed, Next, Table, TableWriter, Writer};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::time::Duration;
 
     const S: u64 = 1_000_000_000;
@@ -212,6 +244,17 @@ mod tests {
             .link(8 * S, &manifest, &dir.path().join("window"))
             .unwrap();
         window.forget(9 * S).unwrap();
+        let copied = dir.path().join("copied");
+        let written = window.write(9 * S, &manifest, &copied).unwrap();
+        assert_eq!(rows::<Event>(&written), [9 * S, 10 * S]);
+        for (path, mode) in [(copied.clone(), 0o700), (path(&copied, "event", 9), 0o600)] {
+            let meta = fs::metadata(&path).unwrap();
+            assert_eq!(meta.permissions().mode() & 0o7777, mode, "{path:?}");
+            assert!(meta.is_dir() || meta.nlink() == 1, "a copy, no link");
+        }
+        // What has the name stays as it is.
+        assert!(window.write(0, &manifest, &copied).is_err());
+        assert_eq!(rows::<Event>(&written), [9 * S, 10 * S]);
         // What the whole one has forgotten is still there.
         assert_eq!(rows::<Event>(&linked), [8 * S, 9 * S, 10 * S]);
         assert_eq!(rows::<Counter>(&linked), [S, 8 * S, 9 * S, 10 * S]);

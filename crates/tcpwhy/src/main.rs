@@ -10,6 +10,7 @@ mod live;
 mod looks;
 mod mistakes;
 mod pager;
+mod seen;
 mod sibling;
 mod surroundings;
 mod terminal;

@@ -1,7 +1,7 @@
 //! The terminal while a screen fills it: taken over, and given back however that ends.
 
 use std::fs::File;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::panic;
 use std::time::Duration;
 
@@ -76,6 +76,14 @@ impl Terminal {
     pub fn draw(&mut self, paint: impl FnOnce(&mut ratatui::Frame)) -> Result<()> {
         self.inner.draw(paint).context("writing to the terminal")?;
         Ok(())
+    }
+
+    /// Sends a sequence that moves nothing on the screen.
+    pub fn send(&mut self, sequence: &str) -> Result<()> {
+        let out = self.inner.backend_mut();
+        let sent = out.write_all(sequence.as_bytes());
+        sent.and_then(|()| Write::flush(out))
+            .context("writing to the terminal")
     }
 
     /// What the reader does within this time.

@@ -10,4 +10,5 @@ mod report_flame;
 mod stat;
 mod text;
 mod top;
+mod top_trouble;
 mod trace;

@@ -219,5 +219,8 @@ fn of_two_what_one_has_and_the_other_has_not_comes_first() {
     assert!(flat.contains(" 1,000 pending in full"), "{text}");
     // In the wrong order nothing is called slow that is not.
     let text = told(&[full, healthy]);
-    assert!(text.starts_with(first) && !text.contains("the slow"), "{text}");
+    assert!(
+        text.starts_with(first) && !text.contains("the slow"),
+        "{text}"
+    );
 }

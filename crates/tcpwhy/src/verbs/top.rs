@@ -11,12 +11,15 @@ use clap::Args;
 use observe::{Part, Session};
 use recording::{Feed, Intent, Manifest, Next, Verdict, Window, monotonic_ns};
 use view::How;
-use view::top::{About, Effect, Findings, Picture, Seen, State, Timeline, draw};
+use view::top::{
+    About, Effect, Findings, Picture, Seen, State, Timeline, draw, to_clipboard, waiting,
+};
 
 use crate::explainer::{Done, Explainer, Job};
 use crate::filters::FilterArgs;
 use crate::given;
 use crate::live::WhatArgs;
+use crate::seen::{self, Reports};
 use crate::terminal::{self, Input, Terminal};
 use crate::watch::{stop_session, without_tasks};
 use crate::{looks, surroundings};
@@ -62,6 +65,7 @@ fn recorded(path: &Path, args: &TopArgs) -> Result<()> {
     let stop = surroundings::begin()?;
     let recording = given::open_held(path)?;
     let filter = args.filters.of(&recording.manifest)?;
+    let terminal = begin(&format!("reading {} …", path.display()))?;
     let timeline = Timeline::read(&recording, filter.clone())?;
     let mut about = about(&recording.manifest, false);
     let span = timeline.span();
@@ -74,12 +78,23 @@ fn recorded(path: &Path, args: &TopArgs) -> Result<()> {
     explainer.begin(job, false);
     about.health = missing(&about, &timeline, 0);
     about.slowed = timeline.health().slowed();
-    let mut screen = Screen::begin(about, timeline)?;
+    let mut reports = Reports::default();
+    let mut screen = Screen::begin(terminal, about, timeline)?;
     while !screen.ended && !stop.load(Ordering::Relaxed) {
         if let Some(done) = explainer.done() {
             screen.explained(done, false);
         }
-        screen.turn()?;
+        if let Some(says) = reports.done() {
+            screen.say(says);
+        }
+        match screen.turn()? {
+            Some(Effect::Save) => screen.say(format!("it is a recording: {}", path.display())),
+            Some(Effect::Report) => {
+                let says = reports.begin(|| Ok((given::open(path)?, None)));
+                screen.say(says);
+            }
+            _ => {}
+        }
     }
     Ok(())
 }
@@ -92,11 +107,13 @@ fn live(args: &TopArgs) -> Result<()> {
     let parts = Part::by_default().chain([Part::Threads, Part::Requests]);
     let options = args.what.options(without_tasks(&filter), parts);
     let mut explainer = Explainer::start(explain::Options::default().about(filter.clone()))?;
+    let terminal = begin("attaching to the kernel …")?;
     let (mut session, feed) = Session::followed(&at, &options)?;
     let mut window = Window::of(&at);
     let manifest = session.manifest();
     let timeline = Timeline::live(manifest, filter);
-    let screen = Screen::begin(about(manifest, true), timeline);
+    let mut reports = Reports::default();
+    let screen = Screen::begin(terminal, about(manifest, true), timeline);
     let shown = screen.and_then(|mut screen| {
         let mut links = 0;
         while !screen.ended && !stop.load(Ordering::Relaxed) && !session.failed() {
@@ -130,13 +147,43 @@ fn live(args: &TopArgs) -> Result<()> {
                 };
                 explainer.begin(job, trouble);
             }
-            screen.turn()?;
+            if let Some(says) = reports.done() {
+                screen.say(says);
+            }
+            match screen.turn()? {
+                Some(Effect::Save) => {
+                    let time = (before(now, KEEP), now);
+                    screen.say(seen::recording(&window, session.manifest(), time));
+                }
+                Some(Effect::Report) => {
+                    links += 1;
+                    let to = dir.path().join(format!("window-{links}"));
+                    let manifest = Manifest {
+                        end_ns: now,
+                        ..session.manifest().clone()
+                    };
+                    let from = before(now, KEEP).max(manifest.start_ns);
+                    let says = reports.begin(|| {
+                        let linked = window.link(from, &manifest, &to)?;
+                        Ok((linked, Some(to)))
+                    });
+                    screen.say(says);
+                }
+                _ => {}
+            }
         }
         Ok(())
     });
     // The terminal is as it was: what is said now is read.
     let stopped = stop_session(session, &feed, |_| Ok(()))?;
     shown.and(stopped.map(drop))
+}
+
+/// The terminal, with what the reader waits for.
+fn begin(says: &str) -> Result<Terminal> {
+    let mut terminal = Terminal::take()?;
+    terminal.draw(|frame| waiting(frame, says))?;
+    Ok(terminal)
 }
 
 /// Takes what has come.
@@ -201,9 +248,9 @@ struct Screen {
 }
 
 impl Screen {
-    fn begin(about: About, timeline: Timeline) -> Result<Screen> {
+    fn begin(terminal: Terminal, about: About, timeline: Timeline) -> Result<Screen> {
         let mut screen = Screen {
-            terminal: Terminal::take()?,
+            terminal,
             timeline,
             findings: Findings::default(),
             about,
@@ -226,8 +273,30 @@ impl Screen {
         self.changed = true;
     }
 
-    /// Waits a moment for keys, and paints what has changed.
-    fn turn(&mut self) -> Result<()> {
+    /// Says it until the next key.
+    fn say(&mut self, says: String) {
+        self.state.status = Some(says);
+        self.changed = true;
+    }
+
+    /// Puts the command of the finding on the clipboard of the terminal.
+    fn copy(&mut self) -> Result<()> {
+        let says = match self.findings.command(&self.state, &self.seen) {
+            Err(why) => why.to_string(),
+            Ok(command) => match to_clipboard(command) {
+                None => "not copied: it has letters that would act on the terminal".into(),
+                Some(sequence) => {
+                    self.terminal.send(&sequence)?;
+                    format!("copied, where the terminal has OSC 52: {command}")
+                }
+            },
+        };
+        self.say(says);
+        self.paint()
+    }
+
+    /// Waits a moment for keys, and paints what has changed. What the reader asks for that is not done here.
+    fn turn(&mut self) -> Result<Option<Effect>> {
         let mut wait = PAINT_EVERY;
         while let Some(input) = self.terminal.input(wait)? {
             wait = Duration::ZERO;
@@ -239,16 +308,18 @@ impl Screen {
                 Effect::Quit => self.ended = true,
                 // What a key means depends on what is seen: each has its own picture.
                 Effect::Redraw => self.paint()?,
+                Effect::Copy => self.copy()?,
+                Effect::Save | Effect::Report => return Ok(Some(effect)),
                 Effect::Nothing => {}
             }
             if self.ended {
-                return Ok(());
+                return Ok(None);
             }
         }
         if self.changed && self.painted.elapsed() >= PAINT_EVERY {
             self.paint()?;
         }
-        Ok(())
+        Ok(None)
     }
 
     fn paint(&mut self) -> Result<()> {

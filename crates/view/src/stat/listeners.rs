@@ -27,6 +27,8 @@ pub(crate) struct Listening {
     pub(crate) dropped: u32,
     /// Connections that it accepted, where that is known.
     pub(crate) accepted: Option<u64>,
+    /// How many more processes accept there.
+    pub(crate) more_owners: usize,
     /// Its accept queue, sample by sample, where it is followed.
     pub(crate) queue: Vec<f64>,
 }
@@ -184,6 +186,7 @@ impl Sampler for Listeners {
             let n = accepted.get(&place(&row)).copied().unwrap_or(0);
             let line = Listening {
                 owner: self.owners.of_listening(&row),
+                more_owners: 0,
                 over_ns,
                 dropped: drops.unwrap_or(0),
                 accepted: Some(n).filter(|_| alone && self.events),

@@ -17,6 +17,8 @@ pub(crate) struct Sampled {
     pub(crate) row: Box<Socket>,
     pub(crate) owner: Owner,
     pub(crate) since: Option<Since>,
+    /// Nobody has accepted it yet.
+    pub(crate) unaccepted: bool,
 }
 
 /// What a connection did between two samples.
@@ -129,6 +131,7 @@ impl Sampler for Sockets {
             row,
             owner,
             since: None,
+            unaccepted: false,
         };
         screen.show(&line)?;
         let words = words(&line.row, &Derived::of(&line.row));

@@ -34,6 +34,8 @@ pub(crate) struct Timed {
     pub(crate) involuntary: u64,
     syscalls: Option<u64>,
     pub(crate) sleeps: Option<Vec<Slept>>,
+    /// It is a thread of tcpwhy itself.
+    pub(crate) own: bool,
 }
 
 /// Time asleep in a system call, and how often.

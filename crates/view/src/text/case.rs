@@ -20,7 +20,7 @@ pub(crate) fn case(page: &mut Page, finding: &Finding, start_unix_ns: i64) {
 }
 
 /// Whose trouble it is, and what is wrong.
-pub(super) fn title(finding: &Finding) -> String {
+pub(crate) fn title(finding: &Finding) -> String {
     format!("{} · {}", finding.layer, finding.title)
 }
 
@@ -189,7 +189,7 @@ fn check(page: &mut Page, check: &Check) {
 }
 
 /// Whether its command does it, or shows where to.
-pub(super) fn kind(advice: &Advice) -> &'static str {
+pub(crate) fn kind(advice: &Advice) -> &'static str {
     match advice.only_looks() {
         true => "look:",
         false => "fix: ",

@@ -12,7 +12,7 @@ use crate::page::Page;
 use crate::style::{Look, Style};
 
 pub use answer::answer;
-pub(crate) use case::{case, facts, place};
+pub(crate) use case::{case, facts, kind, place, title};
 
 /// What is said of a recording that has no end.
 pub(crate) const CUT_SHORT: &str =

@@ -9,11 +9,11 @@ use recording::tables::Wait;
 
 use super::findings::Findings;
 use super::frame;
-use super::panes::{PARTS, who};
+use super::panes::{PARTS, took, who};
 use super::snapshot::{MAX_DETAILS, Snapshot};
 use super::state::Target;
 use super::table::curve;
-use crate::numbers::{age, endpoint, group, rate, tenth, us_in_ms};
+use crate::numbers::{age, endpoint, group, rate, tenth};
 use crate::page::Page;
 use crate::requests::{self, Share, seconds};
 use crate::screen::How;
@@ -117,9 +117,14 @@ fn count(page: &mut Page, activity: Activity, snapshot: &Snapshot) -> Option<()>
         page.heading("HOW LONG CONNECTING TOOK");
         for percent in [50, 90, 99, 100] {
             if let Some(ns) = snapshot.connects.percentile(percent) {
-                let says = format!("up to {}", us_in_ms(ns as f64 / 1000.0));
+                let says = format!("up to {}", took(ns));
                 page.item(&format!("{percent} %"), Look::Plain, &says);
             }
+        }
+        let (pending, oldest) = snapshot.pending;
+        if pending > 0 {
+            let says = format!("{}, the oldest for {}", group(pending as f64), took(oldest));
+            page.item("pending", Look::Warning, &says);
         }
     }
     let next = match activity {

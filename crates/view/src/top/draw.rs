@@ -1,5 +1,7 @@
 //! The picture: a head that says how fresh and how whole everything is, the panes, a foot.
 
+use std::cmp::Reverse;
+
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -37,12 +39,17 @@ pub struct About {
     pub slowed: Option<String>,
 }
 
+/// A mark and a blank stand before each line.
+const MARK: usize = 2;
+
 /// One for each pane.
 type PerPane<T> = [T; Pane::ALL.len()];
 
 /// Everything that is shown, before it is known where.
 pub struct Picture {
     contents: PerPane<Content>,
+    /// The line of each pane that is selected.
+    selected: PerPane<usize>,
     open: Option<Vec<(Look, String)>>,
     head: Vec<(Look, String)>,
     span: (u64, u64),
@@ -60,13 +67,19 @@ impl Picture {
         width: u16,
     ) -> Picture {
         let content = |(pane, _)| panes::content(pane, state, snapshot, findings, about);
+        let contents = Pane::ALL.map(content);
+        let selected = Pane::ALL.map(|(pane, _)| {
+            let targets = contents[pane as usize].targets();
+            state.place(pane, &targets)
+        });
         let width = usize::from(width);
         let open = state.open.as_ref().map(|(open, _)| match open {
             Open::Help => help::lines(width),
             Open::Detail(target) => detail::lines(target, snapshot, findings, &about.how, width),
         });
         Picture {
-            contents: Pane::ALL.map(content),
+            contents,
+            selected,
             open,
             head: head(state, snapshot, findings, about),
             span,
@@ -82,11 +95,9 @@ impl Picture {
             Some(_) => body,
             None => areas.panes[focus as usize].height.saturating_sub(2),
         };
-        let targets =
-            |c: &Content| -> Vec<Target> { c.entries.iter().map(|e| e.target.clone()).collect() };
         let mut all: PerPane<Vec<Target>> = Default::default();
         for (all, content) in all.iter_mut().zip(&self.contents) {
-            *all = targets(content);
+            *all = content.targets();
         }
         Seen {
             targets: all,
@@ -105,11 +116,7 @@ impl Picture {
             height: all.height.saturating_sub(head + foot),
             ..all
         };
-        let wants = Pane::ALL.map(|(pane, _)| {
-            let content = &self.contents[pane as usize];
-            let header = usize::from(pane != Pane::Findings);
-            (content.entries.len().max(1) + 1 + header).min(usize::from(u16::MAX)) as u16
-        });
+        let wants = Pane::ALL.map(|(pane, _)| self.wants(pane, focus, all.width));
         let heights = share_out(body.height, focus, wants);
         let mut y = body.y;
         let panes = heights.map(|height| {
@@ -126,17 +133,82 @@ struct Areas {
     panes: PerPane<Rect>,
 }
 
-/// How many lines each pane gets: none when there is no room for a useful piece of it.
-fn share_out(height: u16, focus: Pane, wants: PerPane<u16>) -> PerPane<u16> {
-    const LEAST: PerPane<u16> = [3, 7, 5, 5, 5, 5, 5];
+/// How many lines a pane would fill, and how few are of use.
+#[derive(Clone, Copy, Default)]
+struct Wants {
+    least: u16,
+    all: u16,
+    /// Something in it warns.
+    warns: bool,
+}
+
+impl Picture {
+    /// What has no lines wants none, unless the reader asked for it by its key.
+    fn wants(&self, pane: Pane, focus: Pane, width: u16) -> Wants {
+        /// Title, header, and the first line.
+        const LEAST: u16 = 3;
+        /// The same with the two rates that are always there; one more is for the worst trouble.
+        const LEAST_RATES: u16 = 4;
+        let content = &self.contents[pane as usize];
+        if content.entries.is_empty() {
+            let all = match pane == focus || pane == Pane::Findings {
+                true => 2,
+                false => 0,
+            };
+            return Wants {
+                least: all,
+                all,
+                warns: false,
+            };
+        }
+        let inner = usize::from(width).saturating_sub(MARK);
+        let selected = self.selected[pane as usize];
+        let lines = |i: usize| content.lines(i, inner, i == selected).len();
+        let all = 2 + (0..content.entries.len()).map(lines).sum::<usize>();
+        let all = u16::try_from(all).unwrap_or(u16::MAX);
+        let least = match pane {
+            Pane::Findings => 2 + lines(selected) as u16,
+            Pane::Connections => LEAST_RATES + u16::from(content.warns()),
+            _ => LEAST,
+        };
+        Wants {
+            least: least.min(all),
+            all,
+            warns: content.warns(),
+        }
+    }
+}
+
+/// How many lines each pane gets: none when there is no room for a useful piece of it. Where not all have
+/// room, those in which something is wrong have it.
+fn share_out(height: u16, focus: Pane, wants: PerPane<Wants>) -> PerPane<u16> {
     let mut order: Vec<usize> = (0..wants.len()).collect();
-    order.sort_by_key(|i| (*i != focus as usize, *i));
+    order.sort_by_key(|i| {
+        let first = match Pane::ALL[*i].0 {
+            Pane::Findings => 2,
+            Pane::Connections => 1,
+            _ => 0,
+        };
+        // What keeps a thread from its work is more than one socket of many.
+        let later = *i == Pane::Sockets as usize;
+        (
+            *i != focus as usize,
+            Reverse(first),
+            !wants[*i].warns,
+            later,
+            *i,
+        )
+    });
     let mut got = PerPane::default();
     let mut left = height;
     for &i in &order {
-        // The pane that keys go to is always there.
-        let least = LEAST[i].min(wants[i]);
-        if least <= left || i == focus as usize {
+        // The pane that keys go to is always there, but leaves room for another.
+        let focused = i == focus as usize;
+        let least = match focused {
+            true => wants[i].least.min((height / 2).max(4)),
+            false => wants[i].least,
+        };
+        if least <= left || focused {
             got[i] = least.min(left);
             left -= got[i];
         }
@@ -145,7 +217,7 @@ fn share_out(height: u16, focus: Pane, wants: PerPane<u16>) -> PerPane<u16> {
     while left > 0 {
         let before = left;
         for i in order.iter().copied().chain([focus as usize]) {
-            if got[i] > 0 && got[i] < wants[i] && left > 0 {
+            if got[i] > 0 && got[i] < wants[i].all && left > 0 {
                 got[i] += 1;
                 left -= 1;
             }
@@ -263,6 +335,14 @@ pub fn draw(frame: &mut Frame, picture: &Picture, state: &State, about: &About) 
     }
 }
 
+/// Paints what is said before there is anything to show.
+pub fn waiting(frame: &mut Frame, says: &str) {
+    let all = frame.area();
+    let text = format!("tcpwhy top  {}", escape(says));
+    frame.render_widget(Clear, all);
+    frame.render_widget(Paragraph::new(cut(&text, all.width.into())), all);
+}
+
 fn pane_lines<'a>(
     picture: &'a Picture,
     state: &State,
@@ -280,36 +360,47 @@ fn pane_lines<'a>(
         lines.push(Line::styled(cut(&text, width), paint.of(Look::Faint)));
         return lines;
     }
-    // A mark and a blank stand before each line.
-    let inner = width.saturating_sub(2);
-    if pane != Pane::Findings {
-        let header = format!("  {}", table::header(&content.columns, inner));
-        lines.push(Line::styled(cut(&header, width), paint.of(Look::Faint)));
-    }
-    let room = usize::from(area.height).saturating_sub(lines.len());
+    let inner = width.saturating_sub(MARK);
+    let header = format!("  {}", table::header(&content.columns, inner));
+    lines.push(Line::styled(cut(&header, width), paint.of(Look::Faint)));
+    let height = usize::from(area.height);
+    let room = height.saturating_sub(lines.len());
     let selected = state.selected(pane);
-    // The selected line is always among those shown.
-    let first = match focused {
-        true => (selected + 1).saturating_sub(room),
-        false => 0,
-    };
-    for (i, entry) in content.entries.iter().enumerate().skip(first).take(room) {
-        let chosen = focused && i == selected;
-        let mut spans = vec![Span::raw(if chosen { "▸ " } else { "  " })];
-        let cells = table::line(&content.columns, entry, inner);
-        spans.extend(cells.into_iter().map(|(look, text)| {
-            let style = paint.of(look);
-            Span::styled(
-                text,
-                if chosen {
-                    style.add_modifier(Modifier::BOLD)
-                } else {
-                    style
-                },
-            )
-        }));
-        lines.push(Line::from(spans));
+    let of = |i: usize| content.lines(i, inner, i == selected);
+    // The selected line is always among those shown, with as many before it as there is room for.
+    let mut first = 0;
+    if focused {
+        let mut used = of(selected).len();
+        first = selected;
+        while let Some(before) = first.checked_sub(1)
+            && used + of(before).len() <= room
+        {
+            used += of(before).len();
+            first = before;
+        }
     }
+    for i in first..content.entries.len() {
+        if lines.len() >= height {
+            break;
+        }
+        let chosen = focused && i == selected;
+        for (n, cells) in of(i).into_iter().enumerate() {
+            let mut spans = vec![Span::raw(if chosen && n == 0 { "▸ " } else { "  " })];
+            spans.extend(cells.into_iter().map(|(look, text)| {
+                let style = paint.of(look);
+                Span::styled(
+                    text,
+                    if chosen {
+                        style.add_modifier(Modifier::BOLD)
+                    } else {
+                        style
+                    },
+                )
+            }));
+            lines.push(Line::from(spans));
+        }
+    }
+    lines.truncate(height);
     lines
 }
 
@@ -338,6 +429,9 @@ fn title(
 
 fn foot(picture: &Picture, state: &State, width: u16, paint: Paint) -> Line<'static> {
     let width = usize::from(width);
+    if let Some(says) = &state.status {
+        return Line::styled(cut(&escape(says), width), paint.of(Look::Fix));
+    }
     let text = match (&state.typing, &picture.open) {
         (Some(typing), _) => format!("show only lines with: {}_", escape(typing)),
         (None, Some(lines)) => {
@@ -352,9 +446,7 @@ fn foot(picture: &Picture, state: &State, width: u16, paint: Paint) -> Line<'sta
                 true => String::new(),
                 false => format!("only {:?} (Esc: all)  ", escape(&state.filter)),
             };
-            format!(
-                "{filter}1-7 Tab pane  ↑↓ line  Enter more  ←→ time  p stop  / filter  ? help  q end"
-            )
+            format!("{filter}1-7 Tab pane  ↑↓ line  Enter more  y copy fix  ? all keys  q end")
         }
     };
     Line::styled(cut(&text, width), paint.of(Look::Faint))

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ahash::AHashMap;
 use analysis::account::{Asked, RoundTrips};
 use analysis::owners::Place;
-use analysis::{Activity, Microstates};
+use analysis::{Activity, Microstates, standing};
 use recording::Text;
 use recording::tables::{Thread, Wait};
 
@@ -118,6 +118,9 @@ pub(super) struct Frame {
     pub(super) idle: u64,
 }
 
+/// By what sockets are compared, what weighs most first.
+type Score = [u64; 4];
+
 impl Sampled {
     /// Segments that it retransmitted since the sample before.
     pub(super) fn retrans(&self) -> u32 {
@@ -129,21 +132,36 @@ impl Sampled {
         self.since?.bits_per_s
     }
 
-    /// How far up it stands in an order; 0 when it has no place in it.
-    pub(super) fn score(&self, order: SocketOrder) -> u64 {
+    /// Segments that it has retransmitted lately, or is about to retransmit once more.
+    pub(super) fn repairs(&self) -> u64 {
+        u64::from(self.retrans()) + u64::from(self.row.rto_count.unwrap_or(0))
+    }
+
+    /// How far up it stands in an order; all 0 when it has no place in it.
+    pub(super) fn score(&self, order: SocketOrder) -> Score {
         let s = &self.row;
-        let queued = |q: Option<u32>| u64::from(q.unwrap_or(0));
+        let count = |n: Option<u32>| u64::from(n.unwrap_or(0));
+        let queued = count(s.recv_queue) + count(s.send_queue);
+        let rtt = count(standing::round_trip_us(s));
         match order {
-            SocketOrder::Rtt => s.rtt_us.unwrap_or(0).into(),
-            SocketOrder::Retrans => {
-                u64::from(self.retrans()) << 32 | u64::from(s.total_retrans.unwrap_or(0))
+            // Of those that are well the longest round trip; each of them has a place.
+            SocketOrder::Trouble => {
+                let waiting = count(standing::waiting_ms(s));
+                [self.repairs(), waiting, queued, rtt + 1]
             }
+            SocketOrder::Rtt => [rtt, 0, 0, 0],
+            SocketOrder::Retrans => [self.retrans().into(), count(s.total_retrans), 0, 0],
             // Who has nothing to send is not slow.
-            SocketOrder::Slow => match queued(s.send_queue) > 0 {
-                true => u64::MAX - self.bits_per_s().unwrap_or(u64::MAX - 1),
-                false => 0,
+            SocketOrder::Slow => match count(s.send_queue) > 0 {
+                true => [
+                    u64::MAX - self.bits_per_s().unwrap_or(u64::MAX - 1),
+                    0,
+                    0,
+                    0,
+                ],
+                false => [0; 4],
             },
-            SocketOrder::Queue => queued(s.recv_queue) + queued(s.send_queue),
+            SocketOrder::Queue => [queued, 0, 0, 0],
         }
     }
 }
@@ -248,11 +266,17 @@ impl Frame {
 
 /// How long connects took: a histogram with two classes to each doubling.
 #[derive(Clone, Debug)]
-pub(super) struct Latencies([u64; 64]);
+pub(super) struct Latencies {
+    classes: [u64; 64],
+    most_ns: u64,
+}
 
 impl Default for Latencies {
     fn default() -> Latencies {
-        Latencies([0; 64])
+        Latencies {
+            classes: [0; 64],
+            most_ns: 0,
+        }
     }
 }
 
@@ -263,28 +287,32 @@ impl Latencies {
         let log = us.ilog2();
         let upper_half = log > 0 && us >> (log - 1) & 1 == 1;
         let class = (2 * log + u32::from(upper_half)) as usize;
-        self.0[class.min(63)] += 1;
+        self.classes[class.min(63)] += 1;
+        self.most_ns = self.most_ns.max(ns);
     }
 
     pub(super) fn merge(&mut self, other: &Latencies) {
-        for (a, b) in self.0.iter_mut().zip(other.0) {
+        for (a, b) in self.classes.iter_mut().zip(other.classes) {
             *a += b;
         }
+        self.most_ns = self.most_ns.max(other.most_ns);
     }
 
-    /// The class in which so many hundredths lie at or below, by its upper end, ns.
+    /// The class in which so many hundredths lie at or below, by its upper end, ns; none took longer than
+    /// the longest.
     pub(super) fn percentile(&self, percent: u64) -> Option<u64> {
-        let all: u64 = self.0.iter().sum();
+        let all: u64 = self.classes.iter().sum();
         let at = (all * percent).div_ceil(100);
         let mut seen = 0;
-        let class = self.0.iter().position(|n| {
+        let class = self.classes.iter().position(|n| {
             seen += n;
             *n > 0 && seen >= at
         })?;
         let (log, half) = (class as u32 / 2, class as u32 % 2);
         // From 2^log µs, halfway to the next power, or that one.
         let ns_of_us = if half == 0 { 1_500 } else { 2_000 };
-        Some((1u64 << log).saturating_mul(ns_of_us))
+        let upper = (1u64 << log).saturating_mul(ns_of_us);
+        Some(upper.min(self.most_ns.max(1)))
     }
 }
 
@@ -306,6 +334,9 @@ mod tests {
     fn latencies_are_told_by_the_upper_end_of_their_class() {
         let mut l = Latencies::default();
         assert_eq!(l.percentile(50), None);
+        let mut one = Latencies::default();
+        one.add(9_000_000_000);
+        assert_eq!(one.percentile(99), Some(9_000_000_000), "not 12.6 s");
         (0..98).for_each(|_| l.add(110_000)); // 96 to 128 µs
         l.add(1_004_000_000); // 0.79 to 1.05 s
         l.add(u64::MAX);
@@ -330,6 +361,7 @@ mod tests {
                 row,
                 owner,
                 since: None,
+                unaccepted: false,
             });
         }
         frame.settle();

@@ -3,6 +3,8 @@
 //!
 //! Nothing here knows a terminal or a clock: live and over a recording it is the same.
 
+mod clipboard;
+mod connecting;
 mod detail;
 mod draw;
 mod findings;
@@ -14,7 +16,8 @@ mod state;
 mod table;
 mod timeline;
 
-pub use draw::{About, Picture, draw};
+pub use clipboard::to_clipboard;
+pub use draw::{About, Picture, draw, waiting};
 pub use findings::{Case, Findings, Progress};
 pub use frame::SHOWN;
 pub use snapshot::Snapshot;

@@ -2,12 +2,12 @@
 //! recording wherever the cursor is.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ahash::AHashMap;
 use analysis::account::{self, Asked, Requests, Role, RoundTrips, ServiceKey};
 use analysis::owners::Owner;
-use analysis::{Activity, Endpoint};
+use analysis::{Activity, Endpoint, Microstate, standing};
 use recording::tables::Wait;
 use recording::{Place, Text};
 
@@ -39,7 +39,10 @@ pub struct Snapshot {
     /// Frames in the window; fewer than asked for at the start.
     pub(super) frames: usize,
     pub(super) rates: Vec<Rate>,
+    /// Those that ended in the window, and as long as they have taken so far those under way.
     pub(super) connects: Latencies,
+    /// How many are under way, and for how long the oldest, ns.
+    pub(super) pending: (u64, u64),
     pub(super) requests: Vec<Service>,
     pub(super) listeners: Vec<Listening>,
     pub(super) sockets: Vec<Sampled>,
@@ -111,20 +114,27 @@ impl Timeline {
         let fresh: Vec<&Frame> = last(FRESH).collect();
         let mut connects = Latencies::default();
         window.iter().for_each(|f| connects.merge(&f.connects));
+        let now_ns = self
+            .start_ns
+            .saturating_add((self.first + end as u64).saturating_mul(self.step_ns));
+        let mut pending = (0, 0);
+        for ns in self.connecting.pending(now_ns) {
+            connects.add(ns);
+            pending = (pending.0 + 1, ns.max(pending.1));
+        }
         let mut waits: Vec<Wait> = window.iter().flat_map(|f| f.waits()).cloned().collect();
         waits.sort_by_key(|w| Reverse(w.waited_ns));
         Snapshot {
-            now_ns: self
-                .start_ns
-                .saturating_add((self.first + end as u64).saturating_mul(self.step_ns)),
+            now_ns,
             step_s,
             frames: window.len(),
             rates: rates(&window, &curve, step_s),
             connects,
+            pending,
             requests: self.requests(&window, &waits),
             listeners: listeners(&window, &curve, step_s),
-            sockets: sockets(&fresh, order),
-            threads: threads(&window),
+            sockets: sockets(&fresh, order, self.has.contains_key("holder")),
+            threads: threads(&window, step_s, &self.own),
             functions: self.functions(&window),
             samples: window
                 .iter()
@@ -305,19 +315,26 @@ fn listeners(window: &[&Frame], curve: &[&Frame], step_s: f64) -> Vec<Listening>
     all
 }
 
-fn sockets(fresh: &[&Frame], order: SocketOrder) -> Vec<Sampled> {
+/// Whether `holders` of files are known: else nobody knows which have none.
+fn sockets(fresh: &[&Frame], order: SocketOrder, holders: bool) -> Vec<Sampled> {
     let mut all: BTreeMap<(u32, u64), &Sampled> = BTreeMap::new();
     for sample in fresh.iter().flat_map(|f| f.sockets()) {
         all.insert((sample.row.netns, sample.row.sock), sample);
     }
     let mut all: Vec<&Sampled> = all.into_values().collect();
-    all.retain(|s| s.score(order) > 0);
+    all.retain(|s| s.score(order) != [0; 4]);
     all.sort_by_key(|s| (Reverse(s.score(order)), s.row.sock));
     all.truncate(MAX_LINES);
-    all.into_iter().cloned().collect()
+    let mut all: Vec<Sampled> = all.into_iter().cloned().collect();
+    for sampled in &mut all {
+        sampled.unaccepted = holders && standing::waits_for_accept(&sampled.row);
+    }
+    all
 }
 
-fn threads(window: &[&Frame]) -> Vec<Timed> {
+/// Shares are of the window: of a thread that lived shorter, or of which not every row was kept, too.
+fn threads(window: &[&Frame], step_s: f64, own: &BTreeSet<u32>) -> Vec<Timed> {
+    let window_ns = (window.len() as f64 * step_s * 1e9) as u64;
     let mut all: BTreeMap<(u32, u32), Timed> = BTreeMap::new();
     for row in window.iter().flat_map(|f| f.threads()) {
         all.entry((row.pid, row.tid)).or_default().add(row);
@@ -340,9 +357,22 @@ fn threads(window: &[&Frame]) -> Vec<Timed> {
         }
     }
     let mut all: Vec<Timed> = all.into_values().collect();
+    for thread in &mut all {
+        thread.spent = thread.spent.within(window_ns);
+        thread.own = own.contains(&thread.last.pid);
+    }
     // Of most threads of a host there is nothing to say.
     all.retain(|t| t.spent.restless_ns() > t.spent.over_ns() / 1000);
-    all.sort_by_key(|t| (Reverse(t.spent.restless_ns()), t.last.pid, t.last.tid));
+    // Those first that are stopped, then those that wait for a CPU; ours, which watch, last.
+    let kept_from = |t: &Timed| {
+        let keeps = [Microstate::Stopped, Microstate::Runqueue];
+        let by = keeps.map(|state| t.is_kept_by(state));
+        Reverse(by)
+    };
+    all.sort_by_key(|t| {
+        let restless = Reverse(t.spent.restless_ns());
+        (t.own, kept_from(t), restless, t.last.pid, t.last.tid)
+    });
     all.truncate(MAX_LINES);
     all
 }

@@ -40,8 +40,10 @@ impl Pane {
 /// By what sockets are slow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SocketOrder {
-    /// The longest round trip first.
+    /// Those in trouble first: that retransmit, then whose queues wait longest, then the fullest.
     #[default]
+    Trouble,
+    /// The longest round trip first.
     Rtt,
     /// The most segments retransmitted first: since the last sample, then ever.
     Retrans,
@@ -54,6 +56,7 @@ pub enum SocketOrder {
 impl SocketOrder {
     /// All of them.
     pub const ALL: &'static [SocketOrder] = &[
+        SocketOrder::Trouble,
         SocketOrder::Rtt,
         SocketOrder::Retrans,
         SocketOrder::Slow,
@@ -63,6 +66,7 @@ impl SocketOrder {
     /// As the pane's title says it.
     pub fn says(self) -> &'static str {
         match self {
+            SocketOrder::Trouble => "trouble first: retransmissions, then what waits longest",
             SocketOrder::Rtt => "longest round trip first",
             SocketOrder::Retrans => "most retransmitted first",
             SocketOrder::Slow => "slowest with data to send first",
@@ -140,6 +144,12 @@ pub enum Effect {
     Nothing,
     /// The picture changed.
     Redraw,
+    /// Write the window as a recording.
+    Save,
+    /// Write a report of it.
+    Report,
+    /// Copy the command of the finding.
+    Copy,
     /// The reader has seen enough.
     Quit,
 }
@@ -189,6 +199,8 @@ pub struct State {
     pub cursor_ns: Option<u64>,
     /// What is open, and the first line of it that is seen.
     pub open: Option<(Open, usize)>,
+    /// What came of what was asked for last; until the next key.
+    pub status: Option<String>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -198,20 +210,36 @@ struct Selected {
     target: Option<Target>,
 }
 
+/// Keys that ask for something which is done elsewhere.
+fn asks(key: Key) -> Option<Effect> {
+    match key {
+        Key::Char('w') => Some(Effect::Save),
+        Key::Char('r') => Some(Effect::Report),
+        Key::Char('y') => Some(Effect::Copy),
+        _ => None,
+    }
+}
+
 impl State {
     /// The line of a pane that is selected.
     pub fn selected(&self, pane: Pane) -> usize {
         self.selected[pane as usize].at
     }
 
+    /// The line that is selected of a pane with such lines.
+    pub(super) fn place(&self, pane: Pane, targets: &[Target]) -> usize {
+        let selected = &self.selected[pane as usize];
+        let chosen = selected.target.as_ref();
+        let found = chosen.and_then(|t| targets.iter().position(|known| known == t));
+        let at = found.unwrap_or(selected.at);
+        at.min(targets.len().saturating_sub(1))
+    }
+
     /// Brings the selection back to lines that there are, after the picture changed.
     pub fn settle(&mut self, seen: &Seen) {
-        for (selected, targets) in self.selected.iter_mut().zip(&seen.targets) {
-            let chosen = selected.target.as_ref();
-            let found = chosen.and_then(|t| targets.iter().position(|known| known == t));
-            selected.at = found
-                .unwrap_or(selected.at)
-                .min(targets.len().saturating_sub(1));
+        for (pane, _) in Pane::ALL {
+            let at = self.place(pane, &seen.targets[pane as usize]);
+            self.selected[pane as usize].at = at;
         }
         let most = seen.lines.saturating_sub(seen.page.max(1));
         if let Some((_, scroll)) = &mut self.open {
@@ -229,6 +257,13 @@ impl State {
         if key == Key::Interrupt {
             return Effect::Quit;
         }
+        let said = self.status.take().is_some();
+        if self.typing.is_none()
+            && let Some(asked) = asks(key)
+        {
+            self.settle(seen);
+            return asked;
+        }
         let before = (self.open.clone(), self.cursor_ns, self.focus, self.order);
         let selected: Vec<usize> = self.selected.iter().map(|s| s.at).collect();
         let typed = (self.typing.clone(), self.filter.clone());
@@ -243,7 +278,8 @@ impl State {
             return effect;
         }
         self.settle(seen);
-        let same = before == (self.open.clone(), self.cursor_ns, self.focus, self.order)
+        let same = !said
+            && before == (self.open.clone(), self.cursor_ns, self.focus, self.order)
             && typed == (self.typing.clone(), self.filter.clone())
             && self.selected.iter().map(|s| s.at).eq(selected);
         match same {

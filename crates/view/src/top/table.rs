@@ -6,6 +6,7 @@ use super::state::Target;
 use crate::columns::Head;
 use crate::escape::escape;
 use crate::style::Look;
+use crate::wrap::wrap;
 
 /// A column of a pane, before it is known whether there is room for it.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +14,8 @@ pub(super) struct Placed {
     pub(super) head: Head,
     /// 0 stays; the highest goes first.
     pub(super) goes: u8,
+    /// Goes on below, as the last column, where it has no room.
+    pub(super) folds: bool,
 }
 
 /// One line of a pane.
@@ -20,9 +23,32 @@ pub(super) struct Placed {
 pub(super) struct Entry {
     pub(super) target: Target,
     pub(super) cells: Vec<(Look, String)>,
+    /// Shown below it while it is the selected one.
+    pub(super) below: Vec<Below>,
 }
 
+/// A paragraph below a line.
+#[derive(Clone, Debug)]
+pub(super) struct Below {
+    /// Stands before it.
+    pub(super) label: String,
+    pub(super) look: Look,
+    pub(super) text: String,
+}
+
+/// Lines of one cell, and of a paragraph below a line, at most.
+const CELL_LINES: usize = 3;
+const BELOW_LINES: usize = 2;
+/// Paragraphs below a line begin here.
+const INDENT: usize = 2;
+
 impl Entry {
+    /// Whether anything in it warns.
+    pub(super) fn warns(&self) -> bool {
+        let warns = |look| matches!(look, Look::Warning | Look::Title);
+        self.cells.iter().any(|cell| warns(cell.0))
+    }
+
     /// Whether its words have these letters.
     pub(super) fn has(&self, letters: &str) -> bool {
         let letters = letters.to_lowercase();
@@ -77,6 +103,51 @@ pub(super) fn line(columns: &[Placed], entry: &Entry, width: usize) -> Vec<(Look
         cells.push((*look, pad(&escape(text), width, columns[i].head.left)));
     }
     cells
+}
+
+/// The lines that it takes: its cells, of which the last goes on below where it has no room, and what is
+/// below them when it is `open`.
+pub(super) fn lines(
+    columns: &[Placed],
+    entry: &Entry,
+    width: usize,
+    open: bool,
+) -> Vec<Vec<(Look, String)>> {
+    let mut lines = vec![line(columns, entry, width)];
+    if let Some((i, wide)) = fit(columns, width).pop()
+        && let Some((look, text)) = entry.cells.get(i)
+        && columns[i].folds
+        && escape(text).width() > wide
+    {
+        let mut folded = folded("", *look, text, wide, CELL_LINES).into_iter();
+        if let (Some(cell), Some((look, text))) = (lines[0].last_mut(), folded.next()) {
+            *cell = (look, pad(&text, wide, true));
+        }
+        let indent = " ".repeat(width.saturating_sub(wide));
+        lines.extend(folded.map(|(look, text)| vec![(look, indent.clone() + &text)]));
+    }
+    for below in entry.below.iter().filter(|_| open) {
+        let label = " ".repeat(INDENT) + &below.label;
+        let folded = folded(&label, below.look, &below.text, width, BELOW_LINES);
+        lines.extend(folded.into_iter().map(|line| vec![line]));
+    }
+    lines
+}
+
+/// A paragraph in so many lines at most.
+fn folded(label: &str, look: Look, text: &str, width: usize, most: usize) -> Vec<(Look, String)> {
+    let indent = label.width();
+    let columns = width.saturating_sub(indent).max(1);
+    let mut lines = wrap(&escape(text), columns, columns);
+    if lines.len() > most {
+        lines.truncate(most);
+        if let Some(last) = lines.last_mut() {
+            *last = cut(&format!("{last} …"), columns);
+        }
+    }
+    let labels = std::iter::once(label.to_string()).chain(std::iter::repeat(" ".repeat(indent)));
+    let lines = labels.zip(lines);
+    lines.map(|(label, text)| (look, label + &text)).collect()
 }
 
 /// The text, exactly so wide; what does not fit ends in `…`.
@@ -163,10 +234,12 @@ mod tests {
         let number = |goes| Placed {
             head: right("N", 4, &[], Unit::Count),
             goes,
+            folds: false,
         };
         let words = Placed {
             head: left("W", 4, &[], Unit::Words),
             goes: 0,
+            folds: true,
         };
         let columns = [number(0), number(2), number(1), words];
         let shown = |width| -> Vec<_> { fit(&columns, width).iter().map(|c| c.0).collect() };

@@ -1,21 +1,23 @@
 //! A recording as seconds: rows of any table are sorted into the second that they are of, live as
 //! they come or from a recording on disk.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ahash::AHashMap;
 use analysis::owners::Owners;
 use analysis::{AcceptQueue, Activity, Endpoint};
 use recording::tables::{
-    Event, Exchange, Frame as CodeFrame, Health, Holder, Listener, Request, RequestTime, Sample,
-    Socket, Stack, Thread, ThreadSleep, Wait,
+    Event, Exchange, Frame as CodeFrame, Health, Holder, Listener, Process, Request, RequestTime,
+    Sample, Socket, Stack, Thread, ThreadSleep, Wait,
 };
 use recording::{
-    Addr, Error, EventKind, Filter, Manifest, Recording, Role, Row, Segment, Stacks, Table, Text,
-    Word,
+    Addr, Error, EventKind, Filter, Manifest, Recording, Role, Row, Segment, Stacks, Table,
+    TcpState, Text, Word,
 };
 
+use super::connecting::Connecting;
 use super::frame::Frame;
+use super::panes::OWN;
 use crate::stat::listeners::Listening;
 use crate::stat::sockets::{Sampled, Since};
 use crate::view::HealthNotes;
@@ -35,8 +37,8 @@ const TROUBLES: &[Activity] = &[
 ];
 /// Sockets whose sample before is remembered.
 const MAX_SOCKETS: usize = 1 << 17;
-/// Connects that may be under way.
-const MAX_CONNECTING: usize = 1 << 16;
+/// Processes that may be tcpwhy.
+const MAX_OWN: usize = 64;
 
 /// The seconds of a recording.
 #[derive(Debug)]
@@ -60,8 +62,10 @@ pub struct Timeline {
     before: AHashMap<(u32, u64), Before>,
     /// Sockets seen since [`before`](Self::before) was last cleared of others.
     seen_since: AHashMap<(u32, u64), Before>,
-    connecting: AHashMap<u64, u64>,
+    pub(super) connecting: Connecting,
     health: HealthNotes,
+    /// Processes that are tcpwhy.
+    pub(super) own: BTreeSet<u32>,
     /// Tables of which rows came.
     pub(super) has: BTreeMap<&'static str, u64>,
 }
@@ -72,6 +76,7 @@ struct Before {
     time_ns: u64,
     bytes: u64,
     retransmits: u32,
+    connecting: bool,
 }
 
 impl Timeline {
@@ -92,6 +97,7 @@ impl Timeline {
         let mut all = Timeline::new(manifest, filter, step, most as usize);
         // Who holds a socket, and what a stack is, comes before what refers to it.
         all.scan::<Holder>(recording)?;
+        all.scan::<Process>(recording)?;
         all.scan::<CodeFrame>(recording)?;
         all.scan::<Stack>(recording)?;
         all.scan::<Listener>(recording)?;
@@ -128,8 +134,9 @@ impl Timeline {
             stacks: Stacks::default(),
             before: AHashMap::new(),
             seen_since: AHashMap::new(),
-            connecting: AHashMap::new(),
+            connecting: Connecting::default(),
             health: HealthNotes::default(),
+            own: BTreeSet::new(),
             has: BTreeMap::new(),
         }
     }
@@ -141,6 +148,7 @@ impl Timeline {
             "socket" => self.segment::<Socket>(segment),
             "listener" => self.segment::<Listener>(segment),
             "holder" => self.segment::<Holder>(segment),
+            "process" => self.segment::<Process>(segment),
             "thread" => self.segment::<Thread>(segment),
             "thread_sleep" => self.segment::<ThreadSleep>(segment),
             "wait" => self.segment::<Wait>(segment),
@@ -168,6 +176,7 @@ impl Timeline {
         if self.before.len() + self.seen_since.len() > MAX_SOCKETS {
             self.before = std::mem::take(&mut self.seen_since);
         }
+        self.connecting.forget_before(self.span().0);
         // What is two seconds old is told.
         while self.settled + 2 < self.whole {
             if let Some(i) = self.settled.checked_sub(self.first)
@@ -287,7 +296,16 @@ impl Timeline {
         }
     }
 
+    /// A connect has ended, well or not.
+    fn connect_ended(&mut self, began_ns: u64, ended_ns: u64) {
+        let frame = |ns: u64| ns.saturating_sub(self.start_ns) / self.step_ns;
+        if frame(began_ns) < frame(ended_ns) {
+            self.connecting.lasted(began_ns, ended_ns);
+        }
+    }
+
     fn connected(&mut self, time_ns: u64, took_ns: u64) {
+        self.connect_ended(time_ns.saturating_sub(took_ns), time_ns);
         if let Some(frame) = self.frame(time_ns) {
             frame.connects.add(took_ns);
         }
@@ -330,19 +348,19 @@ impl Timeline {
         match activity {
             Activity::Opened => {
                 self.count(now, Activity::Opened, None);
-                if let Some(sock) = e.sock
-                    && self.connecting.len() < MAX_CONNECTING
-                {
-                    self.connecting.insert(sock, now);
+                if let Some(sock) = e.sock {
+                    self.connecting.begin(sock, now);
                 }
             }
             Activity::Connected => {
-                if let Some(began) = e.sock.and_then(|s| self.connecting.remove(&s)) {
+                if let Some(began) = e.sock.and_then(|s| self.connecting.end(s)) {
                     self.connected(now, now.saturating_sub(began));
                 }
             }
             Activity::Failed => {
-                e.sock.and_then(|s| self.connecting.remove(&s));
+                if let Some(began) = e.sock.and_then(|s| self.connecting.end(s)) {
+                    self.connect_ended(began, now);
+                }
                 self.count(now, Activity::Failed, None);
             }
             Activity::Accepted => self.accepted(e, now),
@@ -411,6 +429,7 @@ impl Take for Socket {
             time_ns: row.time_ns,
             bytes: bytes.saturating_add(row.bytes_received.unwrap_or(0)),
             retransmits: row.total_retrans.unwrap_or(0),
+            connecting: row.state == TcpState::SynSent,
         };
         let before = to.seen_since.get(&key).or_else(|| to.before.get(&key));
         let since = before.map(|b| {
@@ -419,7 +438,8 @@ impl Take for Socket {
             let rate = || u64::try_from(bits / u128::from(over)).unwrap_or(u64::MAX);
             Since {
                 retrans: now.retransmits.saturating_sub(b.retransmits),
-                bits_per_s: (over > 0).then(rate),
+                // What was acknowledged first is the SYN, which is no data.
+                bits_per_s: (over > 0 && !b.connecting).then(rate),
             }
         });
         if to.seen_since.len() < MAX_SOCKETS {
@@ -427,7 +447,12 @@ impl Take for Socket {
         }
         if let Some(frame) = to.frame(row.time_ns) {
             frame.round_trips.add(&row);
-            frame.socket(Sampled { row, owner, since });
+            frame.socket(Sampled {
+                row,
+                owner,
+                since,
+                unaccepted: false,
+            });
         }
     }
 }
@@ -438,6 +463,7 @@ impl Take for Listener {
         to.owners.learn(&row);
         let Row::Listener(row) = row else { return };
         let owner = to.owners.of_listening(&row);
+        let more_owners = to.owners.accept_at(&row).len().saturating_sub(1);
         let f = &to.filter;
         let asked = f.netns_ok(row.netns)
             && f.ports_ok(row.local_port, 0)
@@ -447,6 +473,7 @@ impl Take for Listener {
             frame.listener(Listening {
                 row: *row,
                 owner,
+                more_owners,
                 ..Listening::default()
             });
         }
@@ -459,8 +486,17 @@ impl Take for Holder {
     }
 }
 
+impl Take for Process {
+    fn take(self, to: &mut Timeline) {
+        to.owners.learn(&Row::from(self));
+    }
+}
+
 impl Take for Thread {
     fn take(self, to: &mut Timeline) {
+        if self.pid == self.tid && &*self.comm == OWN && to.own.len() < MAX_OWN {
+            to.own.insert(self.pid);
+        }
         let asked = to
             .filter
             .task_ok(Some(self.pid), Some(&self.comm), Some(self.cgroup));

@@ -1,5 +1,7 @@
 //! Rates of connections and of their troubles.
 
+use analysis::Activity;
+
 use super::{Content, Shown, goes, stays, warning_if};
 use crate::columns::{Unit, columns, left, right};
 use crate::numbers::{group, rate, us_in_ms};
@@ -11,6 +13,8 @@ use crate::top::state::Target;
 use crate::top::table::curve;
 
 const CURVE: usize = 30;
+/// Pending connects are told when the oldest is older.
+const LONG_NS: u64 = 10_000_000;
 
 impl Rate {
     columns! {
@@ -45,18 +49,35 @@ pub(super) const COLUMNS: &[Shown<Rate>] = &[
     goes(2, Rate::WHY),
 ];
 
+/// How long a connect took; a second and more in seconds.
+pub(in crate::top) fn took(ns: u64) -> String {
+    match ns {
+        0..1_000_000_000 => us_in_ms(ns as f64 / 1000.0),
+        _ => format!("{:.1} s", ns as f64 / 1e9),
+    }
+}
+
 pub(super) fn content(snapshot: &Snapshot, how: &How) -> Content {
-    let lines = snapshot.rates.iter();
+    // Always there are those that connect; then what happened, and last what did not.
+    let always = |r: &&Rate| matches!(r.activity, Activity::Opened | Activity::Accepted);
+    let mut rates: Vec<&Rate> = snapshot.rates.iter().collect();
+    rates.sort_by_key(|r| (!always(r), r.count == 0, !r.activity.is_trouble()));
+    let lines = rates.into_iter();
     let lines = lines.map(|r| (Target::Count(r.activity), r.clone()));
     let at = |percent| snapshot.connects.percentile(percent);
-    let note = match (at(50), at(99)) {
-        (Some(p50), Some(p99)) => format!(
-            "connect p50 {}, p99 {}",
-            us_in_ms(p50 as f64 / 1000.0),
-            us_in_ms(p99 as f64 / 1000.0)
-        ),
+    let mut note = match (at(50), at(99)) {
+        (Some(p50), Some(p99)) => format!("connect p50 {}, p99 {}", took(p50), took(p99)),
         _ => String::new(),
     };
+    // One that has been under way for no time is none that waits.
+    let (pending, oldest) = snapshot.pending;
+    if pending > 0 && oldest >= LONG_NS {
+        note += &format!(
+            "; {} pending, oldest {}",
+            group(pending as f64),
+            took(oldest)
+        );
+    }
     let nothing = match snapshot.has("event") {
         true => "Nothing happened yet.",
         false => "No connection has opened or ended yet.",

@@ -1,13 +1,17 @@
-//! The findings, a line each.
+//! The findings: whose trouble, and what it is; of the selected one also what to do.
+
+use explain::Finding;
 
 use super::{Content, Shown, goes, stays};
 use crate::columns::{Unit, columns, left, right};
 use crate::numbers::age;
 use crate::screen::How;
 use crate::style::Look;
+use crate::text;
 use crate::top::findings::{Case, Findings, Progress};
 use crate::top::snapshot::Snapshot;
 use crate::top::state::Target;
+use crate::top::table::Below;
 
 /// A finding, and since when in words.
 pub(super) struct Found {
@@ -22,18 +26,20 @@ impl Found {
         /// How sure it is.
         SURE: left("SURE", 6, &[], Unit::Name)
             => |l, _| l.case.finding.confidence.level.to_string().into();
-        /// What is wrong.
-        FINDING: left("FINDING", 20, &[], Unit::Words) => |l, _| (&*l.case.finding.title).into();
+        /// Whose trouble it is, and what is wrong; of the selected one below it what to do (`fix:` a command that changes something, `look:` one that shows more; `y` copies it).
+        FINDING: left("FINDING", 20, &[], Unit::Words) => |l, _| text::title(&l.case.finding).into();
     }
 }
 
 pub(super) const COLUMNS: &[Shown<Found>] = &[
     goes(2, Found::SINCE),
     goes(3, Found::SURE),
-    stays(Found::FINDING).looking(|l| match l.case.holds {
-        true => Look::Title,
-        false => Look::Faint,
-    }),
+    stays(Found::FINDING)
+        .looking(|l| match l.case.holds {
+            true => Look::Title,
+            false => Look::Faint,
+        })
+        .folding(),
 ];
 
 pub(super) fn content(snapshot: &Snapshot, findings: &Findings, live: bool, how: &How) -> Content {
@@ -61,4 +67,23 @@ pub(super) fn content(snapshot: &Snapshot, findings: &Findings, live: bool, how:
         (Progress::Failed, _) => "It could not be explained; see above.",
     };
     Content::of(COLUMNS, lines, how, String::new(), nothing)
+        .with(findings.cases.iter().map(|case| to_do(&case.finding)))
+}
+
+/// What to do about it, and the first command for that.
+fn to_do(finding: &Finding) -> Vec<Below> {
+    let mut below = vec![Below {
+        label: "do:   ".into(),
+        look: Look::Fix,
+        text: finding.fix.clone(),
+    }];
+    let advice = finding.advice.first();
+    below.extend(advice.and_then(|advice| {
+        Some(Below {
+            label: format!("{:<5} ", text::kind(advice)),
+            look: Look::Command,
+            text: advice.command.clone()?,
+        })
+    }));
+    below
 }

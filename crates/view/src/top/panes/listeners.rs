@@ -26,7 +26,11 @@ impl Listening {
         DROPPED: right("DROPPED", 7, &[], Unit::Count) => |l, _| l.dropped.into();
         /// Its accept queue, second by second.
         HISTORY: right("QUEUE, LAST MINUTE", CURVE, &[], Unit::Words) => |l, _| curve(&l.queue, CURVE).into();
-        OWNER: OWNER => |l, _| who(&l.owner).into();
+        /// The process that accepts there, and how many more do.
+        OWNER: OWNER => |l, _| match l.more_owners {
+            0 => who(&l.owner).into(),
+            more => format!("{} +{more}", who(&l.owner)).into(),
+        };
     }
 
     fn is_full(&self) -> bool {

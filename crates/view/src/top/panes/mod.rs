@@ -14,12 +14,13 @@ use super::draw::About;
 use super::findings::Findings;
 use super::snapshot::Snapshot;
 use super::state::{Pane, State, Target};
-use super::table::{Entry, Placed};
+use super::table::{self, Below, Entry, Placed};
 use crate::columns::{Column, Head, Unit, left};
 use crate::screen::How;
 use crate::style::Look;
 
-pub(super) use threads::PARTS;
+pub(super) use connections::took;
+pub(super) use threads::{OWN, PARTS};
 
 /// Whose a line is: the program and its process.
 const OWNER: Head =
@@ -41,6 +42,7 @@ struct Shown<L: 'static> {
     column: Column<L>,
     goes: u8,
     look: fn(&L) -> Look,
+    folds: bool,
 }
 
 /// A column that is always shown.
@@ -54,6 +56,7 @@ const fn goes<L>(goes: u8, column: Column<L>) -> Shown<L> {
         column,
         goes,
         look: |_| Look::Plain,
+        folds: false,
     }
 }
 
@@ -61,6 +64,14 @@ impl<L> Shown<L> {
     /// With cells that look so.
     const fn looking(self, look: fn(&L) -> Look) -> Shown<L> {
         Shown { look, ..self }
+    }
+
+    /// Going on below where it has no room.
+    const fn folding(self) -> Shown<L> {
+        Shown {
+            folds: true,
+            ..self
+        }
     }
 }
 
@@ -87,6 +98,7 @@ impl Content {
                 .iter()
                 .map(|shown| ((shown.look)(&line), shown.column.text(&line, how)))
                 .collect(),
+            below: Vec::new(),
         };
         Content {
             note,
@@ -97,10 +109,39 @@ impl Content {
     }
 }
 
+impl Content {
+    /// Whether anything in it warns.
+    pub(super) fn warns(&self) -> bool {
+        self.entries.iter().any(Entry::warns)
+    }
+
+    /// What its lines are about.
+    pub(super) fn targets(&self) -> Vec<Target> {
+        self.entries.iter().map(|e| e.target.clone()).collect()
+    }
+
+    /// The lines that one of them takes.
+    pub(super) fn lines(&self, at: usize, width: usize, open: bool) -> Vec<Vec<(Look, String)>> {
+        let entry = self.entries.get(at);
+        entry.map_or_else(Vec::new, |entry| {
+            table::lines(&self.columns, entry, width, open)
+        })
+    }
+
+    /// With what is below each line while it is the selected one.
+    fn with(mut self, below: impl Iterator<Item = Vec<Below>>) -> Content {
+        for (entry, below) in self.entries.iter_mut().zip(below) {
+            entry.below = below;
+        }
+        self
+    }
+}
+
 fn placed<L>(columns: &[Shown<L>]) -> Vec<Placed> {
     let placed = columns.iter().map(|shown| Placed {
         head: shown.column.head,
         goes: shown.goes,
+        folds: shown.folds,
     });
     placed.collect()
 }

@@ -13,6 +13,9 @@ use crate::top::table::letters;
 
 const BAR: usize = 20;
 
+/// The name of our own process, which its first thread has.
+pub(in crate::top) const OWN: &str = "tcpwhy";
+
 /// The parts of a thread's time, and a letter for each.
 pub(in crate::top) const PARTS: [(char, Column<Timed>); 8] = [
     ('U', Timed::USR),
@@ -27,6 +30,11 @@ pub(in crate::top) const PARTS: [(char, Column<Timed>); 8] = [
 
 impl Timed {
     columns! {
+        /// The thread's name; those of tcpwhy itself, which come last, begin with `tcpwhy:`.
+        WHO: left("PROCESS", 15, &[], Unit::Name) => |l, _| match l.own && &*l.last.comm != OWN {
+            true => format!("{OWN}:{}", &*l.last.comm).into(),
+            false => (&l.last.comm).into(),
+        };
         /// Its parts, a letter for each twentieth: U user, S system, L waits for a CPU, · asleep, K lock, D disk, F fault, T stopped.
         BAR: left("TIME", BAR, &[], Unit::Words) => |l, _| letters(&shares(l), BAR).into();
         /// The system call that it slept in longest.
@@ -35,23 +43,34 @@ impl Timed {
     }
 }
 
-/// Waiting for a CPU, and being stopped, is what nobody wants.
+impl Timed {
+    /// Whether it is kept from its work: waiting for a CPU, or being stopped, is what nobody wants.
+    pub(in crate::top) fn is_kept_by(&self, state: Microstate) -> bool {
+        /// Percent of the time; less is how hosts are.
+        const KEPT: f64 = 10.0;
+        self.spent.percent(state) >= KEPT
+    }
+}
+
 fn unwanted(t: &Timed, state: Microstate) -> Look {
-    warning_if(t.spent.percent(state) >= 10.0)
+    warning_if(t.is_kept_by(state) && !t.own)
 }
 
 pub(super) const COLUMNS: &[Shown<Timed>] = &[
-    stays(Timed::PROCESS),
+    stays(Timed::WHO).looking(|t| match t.own {
+        true => Look::Faint,
+        false => Look::Plain,
+    }),
     goes(1, Timed::TID),
-    goes(3, Timed::BAR).looking(|_| Look::Command),
+    goes(2, Timed::BAR).looking(|_| Look::Command),
     stays(Timed::USR),
     stays(Timed::SYS),
     stays(Timed::LAT).looking(|t| unwanted(t, Microstate::Runqueue)),
-    goes(2, Timed::SLP),
-    goes(2, Timed::LCK),
-    goes(2, Timed::DSK),
+    goes(3, Timed::SLP),
+    goes(3, Timed::LCK),
+    goes(3, Timed::DSK),
     goes(4, Timed::FLT),
-    goes(2, Timed::STP).looking(|t| unwanted(t, Microstate::Stopped)),
+    goes(1, Timed::STP).looking(|t| unwanted(t, Microstate::Stopped)),
     goes(5, Timed::ASLEEP),
 ];
 
