@@ -189,6 +189,7 @@ fn short(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::fs;
     use std::path::Path;
 
@@ -202,16 +203,26 @@ mod tests {
         let made = tempfile::tempdir().unwrap();
         let config = Config::new().with_out_dir(made.path());
         Page::export_all(&config).unwrap();
-        let made = fs::read_to_string(made.path().join("page.ts")).unwrap();
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/src/page.ts");
-        if std::env::var_os("BLESS").is_some() {
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, &made).unwrap();
+        let types = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/src/page");
+        let bless = std::env::var_os("BLESS").is_some();
+        if bless {
+            let _ = fs::remove_dir_all(&types);
+            fs::create_dir_all(&types).unwrap();
         }
-        let written = fs::read_to_string(&path).unwrap_or_default();
-        assert!(
-            written == made,
-            "web/src/page.ts is not current: run make docs"
-        );
+        let names = |dir: &Path| {
+            let entries = fs::read_dir(dir).into_iter().flatten();
+            let names = entries.map(|entry| entry.unwrap().file_name());
+            names.collect::<BTreeSet<_>>()
+        };
+        let stale = "web/src/page is not current: run make docs";
+        for name in names(&made.path().join("page")) {
+            let now = fs::read_to_string(made.path().join("page").join(&name)).unwrap();
+            if bless {
+                fs::write(types.join(&name), &now).unwrap();
+            }
+            let written = fs::read_to_string(types.join(&name)).unwrap_or_default();
+            assert!(written == now, "{}: {stale}", name.display());
+        }
+        assert_eq!(names(&types), names(&made.path().join("page")), "{stale}");
     }
 }
