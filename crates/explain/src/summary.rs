@@ -3,7 +3,7 @@
 use analysis::words;
 use analysis::{HealthNote, NoteKind};
 use analysis::{Outcome, Side, Story};
-use recording::{Recording, counter};
+use recording::{Recording, RetransmitKind, Text, counter};
 use serde::{Deserialize, Serialize};
 
 use crate::answers::Answer;
@@ -79,6 +79,9 @@ pub struct Symptom {
     pub count: u64,
     /// Whether it is a counter: events and counters may tell of the same thing.
     pub counter: bool,
+    /// What it means, the same for all of its kind; may be empty.
+    #[serde(skip)]
+    pub means: &'static str,
 }
 
 /// What a recording is of.
@@ -180,35 +183,90 @@ fn connections(story: &Story) -> Connections {
 fn symptoms(story: &Story) -> Vec<Symptom> {
     let tally = &story.tally;
     let mut all = Vec::new();
-    let mut say = |noun: &str, what: String, count: u64| {
+    let mut say = |noun: &str, what: String, count: u64, means: &'static str| {
         if count > 0 {
             let s = if count == 1 { "" } else { "s" };
             all.push(Symptom {
                 says: format!("{noun}{s} {what}"),
                 count,
                 counter: false,
+                means,
             });
         }
     };
-    say("SYN", "retransmitted".into(), tally.syn_retries);
-    say("SYN-ACK", "retransmitted".into(), tally.synack_retries);
+    say(
+        "SYN",
+        "retransmitted".into(),
+        tally.syn_retries,
+        "no answer came in time: a firewall, a full queue or the path dropped the SYN or its answer",
+    );
+    say(
+        "SYN-ACK",
+        "retransmitted".into(),
+        tally.synack_retries,
+        "the last ACK of a handshake did not come, or met a full accept queue",
+    );
     for (kind, n) in &tally.retransmits {
-        say("segment", format!("retransmitted ({kind})"), *n);
+        let means = retransmitted(&RetransmitKind::from(Text::from(kind.as_str())));
+        say("segment", format!("retransmitted ({kind})"), *n, means);
     }
     for (reason, n) in &tally.resets_sent {
-        say("reset", format!("sent ({reason})"), *n);
+        let means = "this host refused or ended a connection, for the kernel's reason in brackets";
+        say("reset", format!("sent ({reason})"), *n, means);
     }
-    say("reset", "received".into(), tally.resets_received);
+    say(
+        "reset",
+        "received".into(),
+        tally.resets_received,
+        "a peer, or a box on the path, refused or ended a connection",
+    );
     for (reason, n) in &tally.drops {
-        say("packet", format!("dropped ({reason})"), *n);
+        say("packet", format!("dropped ({reason})"), *n, dropped(reason));
     }
     let counters = story.counters.risen(TELLING).into_iter();
     all.extend(counters.map(|(name, count)| Symptom {
         says: name.replace('.', ""),
         count,
         counter: true,
+        means: counter::definition(name).map_or("", |d| d.says),
     }));
     all
+}
+
+/// What a retransmission of an established connection means.
+fn retransmitted(kind: &RetransmitKind) -> &'static str {
+    match kind {
+        RetransmitKind::Rto => {
+            "nothing was acknowledged for a whole retransmission timeout: the connection stood still"
+        }
+        RetransmitKind::Tlp => {
+            "the end of what was sent was not acknowledged in two round trips: lost, or a peer that \
+             answers late"
+        }
+        RetransmitKind::Fast | RetransmitKind::Rack => {
+            "later packets were acknowledged before it: lost, or overtaken, and repaired in about a \
+             round trip"
+        }
+        RetransmitKind::Other | RetransmitKind::Unknown(_) => {
+            "a packet was not acknowledged in time"
+        }
+    }
+}
+
+/// What the kernel means by a reason for which it drops packets.
+fn dropped(reason: &str) -> &'static str {
+    match reason {
+        "NETFILTER_DROP" => "a rule of this host's firewall dropped them",
+        "NO_SOCKET" => "nobody listens there, or the connection is over",
+        "TCP_LISTEN_OVERFLOW" => "the accept queue of their listener was full",
+        "TCP_OLD_SEQUENCE" | "TCP_OLD_DATA" | "TCP_OLD_ACK" => "duplicates of what had come",
+        "SOCKET_RCVBUFF" | "SOCKET_BACKLOG" | "PROTO_MEM" => {
+            "the receiver's buffer, or TCP's memory, was full"
+        }
+        "TCP_CSUM" | "IP_CSUM" => "they came damaged",
+        "QDISC_DROP" => "the queue of an interface of this host was full",
+        _ => "the kernel dropped them, for the reason in brackets",
+    }
 }
 
 fn health(story: &Story) -> Vec<HealthNote> {

@@ -149,9 +149,17 @@ values: Packed, };
  */
 export type Mark = { 
 /**
- * When, s.
+ * Which finding, from 0 on.
+ */
+finding: number, 
+/**
+ * When it began, s.
  */
 at_s: number, 
+/**
+ * When it was last seen, s.
+ */
+to_s: number, 
 /**
  * What happened.
  */
@@ -226,6 +234,6 @@ bins: number,
  */
 charts: Array<Chart>, 
 /**
- * Moments to mark, the first being when the trouble began, if that is known.
+ * What to mark, by finding: when each began, and when it was last seen.
  */
 marks: Array<Mark>, };

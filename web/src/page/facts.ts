@@ -87,9 +87,9 @@ export type Overview = {
  */
 counts: Array<[string, string]>, 
 /**
- * What moved: in words, and how often.
+ * What moved.
  */
-symptoms: Array<[string, number]>, 
+symptoms: Array<Symptom>, 
 /**
  * Causes that were tested: id and title.
  */
@@ -156,3 +156,58 @@ because: string,
  * Records it lost.
  */
 lost: number, };
+
+/**
+ * Something that moved.
+ */
+export type Symptom = { 
+/**
+ * What, in words or as the kernel calls it.
+ */
+says: string, 
+/**
+ * How often.
+ */
+count: number, 
+/**
+ * What it means; may be empty.
+ */
+means: string, };
+
+/**
+ * The answer in a line or two.
+ */
+export type Verdict = { 
+/**
+ * What kind of answer it is.
+ */
+kind: VerdictKind, 
+/**
+ * Whose trouble the worst finding is, or that it is not TCP's; may be empty.
+ */
+layer: string, 
+/**
+ * What is wrong, or that nothing was found.
+ */
+says: string, 
+/**
+ * What else must be known of it; may be empty.
+ */
+also: string, 
+/**
+ * Where the time of the service that waited most went; may be empty.
+ */
+time: string, 
+/**
+ * What no finding claims, a sentence for each service.
+ */
+unexplained: Array<string>, 
+/**
+ * The same as Markdown, for a ticket.
+ */
+ticket: string, };
+
+/**
+ * What kind of answer a verdict is.
+ */
+export type VerdictKind = "found" | "not-tcp" | "unexplained" | "clean";

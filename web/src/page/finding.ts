@@ -13,6 +13,10 @@ action: string,
  */
 command: string | null, 
 /**
+ * What the command is: `fix:` or `look:`.
+ */
+kind: string, 
+/**
  * Where it applies.
  */
 at: string, 
@@ -24,6 +28,27 @@ risk: string,
  * What it will change.
  */
 expected: string, };
+
+/**
+ * A cause as the book tells it.
+ */
+export type CauseDoc = { 
+/**
+ * Stable id.
+ */
+id: string, 
+/**
+ * Its number in the book.
+ */
+number: string, 
+/**
+ * What it is.
+ */
+title: string, 
+/**
+ * Markdown.
+ */
+text: string, };
 
 /**
  * Two numbers that must fit.
@@ -49,6 +74,23 @@ agrees: boolean,
  * What counts as fitting.
  */
 tolerance: string, };
+
+/**
+ * Which lines of the time lines show a symptom.
+ */
+export type Course = { 
+/**
+ * Which of `Timelines::charts`.
+ */
+chart: number, 
+/**
+ * Which of its lines; of several the sum.
+ */
+lines: Array<number>, 
+/**
+ * What they show, in a few words.
+ */
+says: string, };
 
 /**
  * A row of the recording, as text.
@@ -80,9 +122,21 @@ cause: string,
  */
 number: string, 
 /**
+ * Whose trouble it is: `THIS HOST` …
+ */
+layer: string, 
+/**
  * One sentence: what is wrong.
  */
 title: string, 
+/**
+ * One sentence: what it costs.
+ */
+impact: string, 
+/**
+ * How long connections waited for it in all; empty when that is not known.
+ */
+lost: string, 
 /**
  * One sentence: what to do.
  */
@@ -95,6 +149,14 @@ facts: Array<[string, string]>,
  * When it began, s; null when that cannot be told.
  */
 since_s: number | null, 
+/**
+ * From when to when it was seen to hold, s; empty when that cannot be told.
+ */
+spans: Array<[number, number]>, 
+/**
+ * Where its symptom is drawn over time; null where no chart has it.
+ */
+course: Course | null, 
 /**
  * `low`, `medium` or `high`.
  */

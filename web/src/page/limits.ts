@@ -39,6 +39,10 @@ columns: Array<string>,
  */
 rows: Array<[Array<string>, number | null]>, 
 /**
+ * So many of them, from the first on, are worth a look; the others are far from a limit, or have none.
+ */
+telling: number, 
+/**
  * Rows that were left out.
  */
 left_out: number, };

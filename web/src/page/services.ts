@@ -58,6 +58,10 @@ multiplexed: boolean,
  */
 p50_ms: number | null, 
 /**
+ * 90 in 100 took no longer, ms; null when multiplexed.
+ */
+p90_ms: number | null, 
+/**
  * 99 in 100 took no longer, ms; null when multiplexed.
  */
 p99_ms: number | null, 

@@ -1,6 +1,7 @@
 //! The report: a recording, explained, as one HTML file that opens anywhere, offline.
 
 mod compared;
+mod courses;
 mod events;
 mod findings;
 mod flames;
@@ -14,6 +15,7 @@ mod services;
 mod sockets;
 mod threads;
 mod timelines;
+mod verdict;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -45,6 +47,7 @@ impl Report {
         let mut report = Report {
             page: Page {
                 tcpwhy: env!("CARGO_PKG_VERSION").into(),
+                causes: findings::causes(),
                 ..Page::default()
             },
             plain: String::new(),
@@ -112,18 +115,29 @@ fn run(
     let names = Names::of(manifest);
     let mut thinned = Thinned::default();
     let evidence = findings::evidence(recording, explanation)?;
-    let marks = findings::marks(explanation);
+    let facts = overview::facts(manifest, &mut thinned);
+    let mut findings = findings::findings(explanation, &evidence, &mut thinned);
+    let mut timelines = timelines::timelines(recording, story, axis, &names, evidence.values())?;
+    courses::add(
+        &mut findings,
+        explanation,
+        &evidence,
+        &mut timelines,
+        &names,
+        facts.length_s,
+    );
     Ok(Run {
         name: name.into(),
-        facts: overview::facts(manifest, &mut thinned),
+        verdict: verdict::verdict(name, &facts, explanation),
+        facts,
         services: services::services(recording, story, &explanation.account, &names, &mut thinned)?,
-        findings: findings::findings(explanation, &evidence, &mut thinned),
+        findings,
         noted: findings::noted(explanation, &mut thinned),
         summary: overview::overview(explanation),
         health: overview::health(explanation),
         sources: overview::sources(manifest),
         settings: overview::settings(recording, axis, &names, &mut thinned)?,
-        timelines: timelines::timelines(recording, story, axis, &names, evidence.values(), marks)?,
+        timelines,
         latency: latency::latency(reading, axis),
         sockets: sockets::sockets(recording, reading, axis, &names, &mut thinned)?,
         threads: threads::threads(recording, story, axis, &mut thinned)?,

@@ -19,7 +19,7 @@ pub(crate) fn case(page: &mut Page, finding: &Finding, start_unix_ns: i64) {
 }
 
 /// Whose trouble it is, and what is wrong.
-pub(super) fn title(finding: &Finding) -> String {
+pub(crate) fn title(finding: &Finding) -> String {
     format!("{} · {}", finding.layer, finding.title)
 }
 
@@ -111,7 +111,7 @@ pub(super) fn during(episodes: &[Episode]) -> Option<String> {
 }
 
 /// Time lost, in a sentence.
-pub(super) fn lost(seconds: f64) -> String {
+pub(crate) fn lost(seconds: f64) -> String {
     format!("{} of waiting in all", self::seconds(seconds))
 }
 
@@ -180,7 +180,7 @@ fn check(page: &mut Page, check: &Check) {
 }
 
 /// Whether its command does it, or shows where to.
-pub(super) fn kind(advice: &Advice) -> &'static str {
+pub(crate) fn kind(advice: &Advice) -> &'static str {
     match advice.only_looks() {
         true => "look:",
         false => "fix: ",

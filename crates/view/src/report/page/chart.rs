@@ -26,7 +26,7 @@ pub struct Timelines {
     pub bins: u32,
     /// The charts, from top to bottom.
     pub charts: Vec<Chart>,
-    /// Moments to mark, the first being when the trouble began, if that is known.
+    /// What to mark, by finding: when each began, and when it was last seen.
     pub marks: Vec<Mark>,
 }
 
@@ -34,8 +34,12 @@ pub struct Timelines {
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(TS), ts(export_to = "page/chart.ts"))]
 pub struct Mark {
-    /// When, s.
+    /// Which finding, from 0 on.
+    pub finding: u32,
+    /// When it began, s.
     pub at_s: f64,
+    /// When it was last seen, s.
+    pub to_s: f64,
     /// What happened.
     pub says: String,
 }

@@ -44,8 +44,8 @@ pub struct Facts {
 pub struct Overview {
     /// Label and value: connections opened, accepted, failed …
     pub counts: Vec<(String, String)>,
-    /// What moved: in words, and how often.
-    pub symptoms: Vec<(String, f64)>,
+    /// What moved.
+    pub symptoms: Vec<Symptom>,
     /// Causes that were tested: id and title.
     pub tested: Vec<(String, String)>,
     /// Causes that cannot be told from it: id, and why.
@@ -54,6 +54,54 @@ pub struct Overview {
     pub waits: Vec<(String, f64, f64)>,
     /// The longest waits that a retransmission ended, hop by hop in words.
     pub walks: Vec<Vec<String>>,
+}
+
+/// Something that moved.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(TS), ts(export_to = "page/facts.ts"))]
+pub struct Symptom {
+    /// What, in words or as the kernel calls it.
+    pub says: String,
+    /// How often.
+    pub count: f64,
+    /// What it means; may be empty.
+    pub means: String,
+}
+
+/// The answer in a line or two.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(TS), ts(export_to = "page/facts.ts"))]
+pub struct Verdict {
+    /// What kind of answer it is.
+    pub kind: VerdictKind,
+    /// Whose trouble the worst finding is, or that it is not TCP's; may be empty.
+    pub layer: String,
+    /// What is wrong, or that nothing was found.
+    pub says: String,
+    /// What else must be known of it; may be empty.
+    pub also: String,
+    /// Where the time of the service that waited most went; may be empty.
+    pub time: String,
+    /// What no finding claims, a sentence for each service.
+    pub unexplained: Vec<String>,
+    /// The same as Markdown, for a ticket.
+    pub ticket: String,
+}
+
+/// What kind of answer a verdict is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(test, derive(TS), ts(export_to = "page/facts.ts"))]
+pub enum VerdictKind {
+    /// Causes hold.
+    Found,
+    /// None does, and somebody else took the time.
+    NotTcp,
+    /// None does, and yet something moved.
+    Unexplained,
+    /// None does, and nothing moved.
+    #[default]
+    Clean,
 }
 
 /// What a source says of itself.

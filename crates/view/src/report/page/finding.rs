@@ -12,14 +12,24 @@ pub struct Finding {
     pub cause: String,
     /// Its number in the book.
     pub number: String,
+    /// Whose trouble it is: `THIS HOST` …
+    pub layer: String,
     /// One sentence: what is wrong.
     pub title: String,
+    /// One sentence: what it costs.
+    pub impact: String,
+    /// How long connections waited for it in all; empty when that is not known.
+    pub lost: String,
     /// One sentence: what to do.
     pub fix: String,
     /// Label and text: where, who, command, since when, impact …, in the order to be shown.
     pub facts: Vec<(String, String)>,
     /// When it began, s; null when that cannot be told.
     pub since_s: Option<f64>,
+    /// From when to when it was seen to hold, s; empty when that cannot be told.
+    pub spans: Vec<(f64, f64)>,
+    /// Where its symptom is drawn over time; null where no chart has it.
+    pub course: Option<Course>,
     /// `low`, `medium` or `high`.
     pub confidence: String,
     /// For and against.
@@ -34,6 +44,18 @@ pub struct Finding {
     pub advice: Vec<Advice>,
     /// How to check that it worked.
     pub verify: String,
+}
+
+/// Which lines of the time lines show a symptom.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(TS), ts(export_to = "page/finding.ts"))]
+pub struct Course {
+    /// Which of `Timelines::charts`.
+    pub chart: u32,
+    /// Which of its lines; of several the sum.
+    pub lines: Vec<u32>,
+    /// What they show, in a few words.
+    pub says: String,
 }
 
 /// A cause that holds, and cost too little to be a finding.
@@ -114,6 +136,8 @@ pub struct Advice {
     pub action: String,
     /// A command that does it, or shows where to.
     pub command: Option<String>,
+    /// What the command is: `fix:` or `look:`.
+    pub kind: String,
     /// Where it applies.
     pub at: String,
     /// What it may cost.
@@ -142,4 +166,18 @@ pub struct TableDoc {
     pub doc: String,
     /// Column: name, unit, what it says.
     pub columns: Vec<(String, String, String)>,
+}
+
+/// A cause as the book tells it.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(TS), ts(export_to = "page/finding.ts"))]
+pub struct CauseDoc {
+    /// Stable id.
+    pub id: String,
+    /// Its number in the book.
+    pub number: String,
+    /// What it is.
+    pub title: String,
+    /// Markdown.
+    pub text: String,
 }

@@ -18,6 +18,8 @@ pub struct Limits {
     pub columns: Vec<String>,
     /// Rows, the fullest first: cells, and how full it was at most, 0..; null without a limit.
     pub rows: Vec<(Vec<String>, Option<f64>)>,
+    /// So many of them, from the first on, are worth a look; the others are far from a limit, or have none.
+    pub telling: u32,
     /// Rows that were left out.
     pub left_out: f64,
 }

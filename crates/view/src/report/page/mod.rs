@@ -32,6 +32,8 @@ pub struct Page {
     pub tcpwhy: String,
     /// The recordings, in the order given; at least one.
     pub runs: Vec<Run>,
+    /// The book's page of each cause: ids lead to them.
+    pub causes: Vec<CauseDoc>,
     /// What differs between them; null for one recording.
     pub comparison: Option<Compared>,
 }
@@ -44,6 +46,8 @@ pub struct Run {
     pub name: String,
     /// What it is of, and how it was made.
     pub facts: Facts,
+    /// The answer in a line or two, for whoever reads no more.
+    pub verdict: Verdict,
     /// Whose time requests took; null when none was recorded.
     pub services: Option<Services>,
     /// The causes that hold, the worst first.

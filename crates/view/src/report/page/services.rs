@@ -67,6 +67,8 @@ pub struct ServiceTime {
     pub multiplexed: bool,
     /// Half took no longer, ms; null when multiplexed.
     pub p50_ms: Option<f64>,
+    /// 90 in 100 took no longer, ms; null when multiplexed.
+    pub p90_ms: Option<f64>,
     /// 99 in 100 took no longer, ms; null when multiplexed.
     pub p99_ms: Option<f64>,
     /// Time of all together by part, s.
