@@ -34,8 +34,14 @@ fn the_report_of_a_model_is_one_file_that_asks_for_nothing() {
     // A tab or a mail says what is wrong, of which host, and when.
     let (_, title) = html.split_once("<title>").unwrap();
     let title = title.split("</title>").next().unwrap();
-    assert!(title.starts_with("APPLICATION · ") || title.starts_with("THIS HOST · "), "{title}");
-    assert!(title.contains(" — computed, ") && title.contains(" UTC ("), "{title}");
+    assert!(
+        title.starts_with("APPLICATION · ") || title.starts_with("THIS HOST · "),
+        "{title}"
+    );
+    assert!(
+        title.contains(" — computed, ") && title.contains(" UTC ("),
+        "{title}"
+    );
     // What `explain` says is in it for those who run no scripts.
     let explained = stdout(&run(&["explain", "--full", arg(&recording)]));
     let first = explained.lines().next().unwrap();
