@@ -78,6 +78,8 @@ fn what_moved_and_is_not_explained_is_no_clean_verdict() {
     let run = run_of(rows.open());
     assert!(run.findings.is_empty());
     assert_eq!(run.verdict.kind, VerdictKind::Unexplained);
+    let also = &run.verdict.also;
+    assert!(also.contains("1 packet dropped (NETFILTER_DROP)"), "{also}");
     let means: Vec<_> = run.summary.symptoms.iter().map(|s| &*s.means).collect();
     assert!(means.iter().all(|means| !means.is_empty()), "{means:?}");
     assert!(

@@ -9,15 +9,13 @@ export function Symptoms({ symptoms }: { symptoms: Symptom[] }) {
     <Table
       label="What moved, and what it means"
       testid="symptoms"
-      heads={["how often", "symptom", "what it means"]}
+      heads={["how often", "symptom, and what it means"]}
       rows={symptoms.map(({ says, count, means }) => [
         number(count),
-        <span key="says" class="wrap">
+        <div key="says" class="wrap">
           {says}
-        </span>,
-        <span key="means" class="wrap">
-          {means}
-        </span>,
+          {means !== "" && <div class="faint">{means}</div>}
+        </div>,
       ])}
     />
   );

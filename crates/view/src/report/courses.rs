@@ -9,7 +9,7 @@ use recording::{Row, RowRef};
 use super::Names;
 use super::events::line_of;
 use super::page::{Course, Finding, Line, Mark, Timelines};
-use super::timelines::{counter_line, listener_line};
+use super::timelines::{RUNNABLE, SENT, counter_line, cpu_line, listener_line};
 
 /// Findings and stretches that are marked: more would cover what is drawn.
 const MAX_MARKED: usize = 6;
@@ -40,45 +40,53 @@ pub(super) fn add(
     lines.marks = marks.collect();
 }
 
-/// The lines that count what a step of its evidence tells of, the first that has some.
+/// The lines that show what a step of its evidence tells of, the first that has some: those that count it,
+/// else those of the host as a whole.
 fn course(
     finding: &explain::Finding,
     rows: &BTreeMap<RowRef, Row>,
     lines: &Timelines,
     names: &Names,
 ) -> Option<Course> {
-    finding.evidence.iter().find_map(|step| {
-        let told = step.rows.iter().filter_map(|at| rows.get(at));
-        let places: Vec<_> = told
-            .filter_map(|row| {
-                let (chart, line) = of_row(row, names)?;
-                place(lines, chart, &line)
-            })
-            .collect();
-        let chart = places.first()?.0;
-        let mut own: Vec<u32> = places
-            .iter()
-            .filter(|p| p.0 == chart)
-            .map(|p| p.1)
-            .collect();
-        own.sort_unstable();
-        own.dedup();
-        let of = &lines.charts[chart as usize];
-        // Levels cannot be added up.
-        if of.unit != "per s" {
-            own.truncate(1);
-        }
-        let said: Vec<&str> = own.iter().map(|l| &*of.lines[*l as usize].name).collect();
-        Some(Course {
-            chart,
-            says: format!("{}: {}", of.title, said.join(", ")),
-            lines: own,
-        })
+    let steps = || {
+        let steps = finding.evidence.iter();
+        steps.map(|step| step.rows.iter().filter_map(|at| rows.get(at)))
+    };
+    let counted = steps().find_map(|told| of_step(told, |row| counted(row, names), lines));
+    counted.or_else(|| steps().find_map(|told| of_step(told, of_host, lines)))
+}
+
+/// The lines of a step's rows that are in the chart of the first of them.
+fn of_step<'r>(
+    told: impl Iterator<Item = &'r Row>,
+    of_row: impl Fn(&Row) -> Option<(&'static str, String)>,
+    lines: &Timelines,
+) -> Option<Course> {
+    let places = told.filter_map(|row| {
+        let (chart, line) = of_row(row)?;
+        place(lines, chart, &line)
+    });
+    let places: Vec<_> = places.collect();
+    let chart = places.first()?.0;
+    let own = places.iter().filter(|p| p.0 == chart);
+    let mut own: Vec<u32> = own.map(|p| p.1).collect();
+    own.sort_unstable();
+    own.dedup();
+    let of = &lines.charts[chart as usize];
+    // Levels cannot be added up.
+    if of.unit != "per s" {
+        own.truncate(1);
+    }
+    let said: Vec<&str> = own.iter().map(|l| &*of.lines[*l as usize].name).collect();
+    Some(Course {
+        chart,
+        says: format!("{}: {}", of.title, said.join(", ")),
+        lines: own,
     })
 }
 
 /// The chart, by its id, and the line that a row is counted in.
-fn of_row(row: &Row, names: &Names) -> Option<(&'static str, String)> {
+fn counted(row: &Row, names: &Names) -> Option<(&'static str, String)> {
     Some(match row {
         Row::Event(event) => line_of(event)?,
         Row::Counter(c) => ("counters", counter_line(&c.group, &c.name, c.netns, names)),
@@ -86,6 +94,16 @@ fn of_row(row: &Row, names: &Names) -> Option<(&'static str, String)> {
             let at = Endpoint::new(l.local_addr, l.local_port);
             ("backlog", listener_line(at, l.netns, names))
         }
+        _ => return None,
+    })
+}
+
+/// The same of the host, for what has no line of its own: what it sends, how busy a CPU is.
+fn of_host(row: &Row) -> Option<(&'static str, String)> {
+    Some(match row {
+        Row::Socket(_) => ("throughput", SENT.into()),
+        Row::Cpu(cpu) => ("cpu", cpu_line(cpu.cpu)),
+        Row::Thread(_) | Row::Resource(_) => ("run-queue", RUNNABLE.into()),
         _ => return None,
     })
 }

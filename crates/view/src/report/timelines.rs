@@ -20,6 +20,9 @@ const COUNTERS: usize = 8;
 const POOL_GREW: f64 = 1.1;
 /// From this share of its limit on, a structure is seen against it.
 const NEAR: f64 = 0.5;
+/// Names of lines that findings refer to.
+pub(super) const SENT: &str = "sent";
+pub(super) const RUNNABLE: &str = "runnable threads";
 
 /// All charts of a recording; `evidence` has the rows behind its findings.
 pub(super) fn timelines<'a>(
@@ -136,6 +139,11 @@ pub(super) fn listener_line(at: Endpoint, netns: u32, names: &Names) -> String {
     format!("{} in {}", endpoint(at.addr, at.port), names.netns(netns))
 }
 
+/// The name of a CPU's line.
+pub(super) fn cpu_line(cpu: u32) -> String {
+    format!("CPU {cpu}")
+}
+
 /// The name of a counter's line.
 pub(super) fn counter_line(group: &str, name: &str, netns: u32, names: &Names) -> String {
     let name = short(&format!("{group}{name}"));
@@ -204,7 +212,7 @@ fn is_near_limit(size: &Structure) -> bool {
 /// How busy the CPUs were, and with softirqs.
 fn cpus(recording: &Recording, story: &Story, axis: Axis) -> Result<Vec<Chart>, Error> {
     let all = timeline::cpus(recording, axis, &story.cpus.busiest(CPUS))?;
-    let line = |cpu: u32, values| line(format!("CPU {cpu}"), values, 0.1);
+    let line = |cpu: u32, values| line(cpu_line(cpu), values, 0.1);
     let busy = all.iter().map(|c| line(c.cpu, c.busy.percent_of(&c.all)));
     let softirq = all
         .iter()
@@ -221,7 +229,7 @@ fn run_queue(recording: &Recording, axis: Axis) -> Result<Option<Chart>, Error> 
     let lines = all.iter().map(|(metric, gauge)| {
         let name = match metric {
             LoadMetric::Load => "load1",
-            LoadMetric::Runnable => "runnable threads",
+            LoadMetric::Runnable => RUNNABLE,
         };
         line(name, gauge.value.values(), 0.01)
     });
@@ -249,7 +257,7 @@ fn counters(
     }
     behind.sort();
     let rates = timeline::counters(recording, axis, &behind)?;
-    let lines = [("sent", &rates.sent), ("received", &rates.received)].into_iter();
+    let lines = [(SENT, &rates.sent), ("received", &rates.received)].into_iter();
     let lines = lines.filter(|(_, amounts)| amounts.total() > 0.0);
     let lines = lines.map(|(name, amounts)| line(name, amounts.per_s(), 0.001));
     let which = match rates.folded {

@@ -1,6 +1,6 @@
 //! The answer in a line or two, and as a ticket: for whoever reads no more, and for whom it is sent on.
 
-use explain::{Explanation, Finding};
+use explain::{Explanation, Finding, Summary};
 
 use super::page::{Facts, Verdict, VerdictKind};
 use super::services::asked;
@@ -10,6 +10,8 @@ use crate::text;
 
 /// Findings that a ticket tells whole; of the others their titles.
 const WHOLE: usize = 3;
+/// Symptoms that the head names.
+const NAMED: usize = 3;
 /// Services of which is told what nothing claims.
 const MAX_UNEXPLAINED: usize = 3;
 
@@ -31,10 +33,7 @@ pub(super) fn verdict(name: &str, facts: &Facts, explanation: &Explanation) -> V
             (VerdictKind::Found, first.layer.says(), says, String::new())
         }
         ([], Some(whose)) => (VerdictKind::NotTcp, "NOT TCP", whose.clone(), nothing()),
-        ([], None) if moved => {
-            let also = "Something moved all the same; each symptom is listed with what it means.";
-            (VerdictKind::Unexplained, "", nothing(), also.into())
-        }
+        ([], None) if moved => (VerdictKind::Unexplained, "", nothing(), seen(summary)),
         ([], None) => {
             let also = "No symptom was seen: nothing was retransmitted, dropped or reset.";
             (VerdictKind::Clean, "", nothing(), also.into())
@@ -56,6 +55,21 @@ pub(super) fn verdict(name: &str, facts: &Facts, explanation: &Explanation) -> V
     };
     verdict.ticket = ticket(name, facts, explanation, &verdict);
     verdict
+}
+
+/// What moved, the first of it by name.
+fn seen(summary: &Summary) -> String {
+    let symptoms = &summary.symptoms;
+    let told = symptoms.iter().take(NAMED).map(text::symptom);
+    let told: Vec<_> = told.collect();
+    match (symptoms.len(), symptoms.len().saturating_sub(NAMED)) {
+        (0, _) => "Services lost time that nothing explains.".into(),
+        (_, 0) => format!("Seen, and not explained: {}.", told.join(", ")),
+        (_, more) => format!(
+            "Seen, and not explained: {}, and {more} more.",
+            told.join(", ")
+        ),
+    }
 }
 
 fn ticket(name: &str, facts: &Facts, explanation: &Explanation, verdict: &Verdict) -> String {

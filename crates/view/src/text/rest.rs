@@ -112,7 +112,7 @@ pub(super) fn recording(page: &mut Page, summary: &Summary) {
 }
 
 /// One symptom with its count.
-pub(super) fn symptom(symptom: &Symptom) -> String {
+pub(crate) fn symptom(symptom: &Symptom) -> String {
     match symptom.counter {
         true => format!("{} +{}", symptom.says, count(symptom.count)),
         false => format!("{} {}", count(symptom.count), symptom.says),
