@@ -30,7 +30,9 @@ export function Help({ open, close }: { open: boolean; close: () => void }) {
   }, [open]);
   return (
     <dialog ref={dialog} onClose={close} aria-labelledby="help-title">
-      <h2 id="help-title">How to read this page</h2>
+      <h2 id="help-title" tabIndex={-1} autofocus>
+        How to read this page
+      </h2>
       <ul>
         {READING.map((says) => (
           <li key={says}>{says}</li>

@@ -65,7 +65,10 @@ export async function openCause(page, data, run) {
   const dialog = page.locator("dialog.cause-page[open]");
   await dialog.waitFor();
   must((await dialog.innerText()).includes(known.title), "the page of another cause");
-  must(!(await dialog.innerText()).includes("**"), "its markup is to be seen");
+  must(!/\*\*|`/.test(await dialog.innerText()), "its markup is to be seen");
+  const code = await dialog.locator("code").allInnerTexts();
+  const told = [...known.text.matchAll(/`([^`\n]+)`/g)].map((match) => match[1]);
+  must(code.join() === told.join(), `its code is ${code.join()}`);
   await page.keyboard.press("Escape");
   await dialog.waitFor({ state: "detached" });
 }

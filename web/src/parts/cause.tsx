@@ -2,7 +2,7 @@
 import { createContext } from "preact";
 import { useContext, useEffect, useRef } from "preact/hooks";
 import type { CauseDoc } from "../page";
-import { Prose } from "./prose";
+import { parts } from "./prose";
 
 /** The causes that are known, and how one is opened. */
 export const Causes = createContext<{ all: CauseDoc[]; open: (cause: CauseDoc) => void }>({
@@ -37,7 +37,7 @@ export function CausePage({ cause, close }: { cause: CauseDoc | null; close: () 
   }, [cause]);
   return (
     <dialog ref={dialog} onClose={close} aria-labelledby="cause-title" class="cause-page">
-      <h2 id="cause-title">
+      <h2 id="cause-title" tabIndex={-1} autofocus>
         {cause?.number} {cause?.title}
       </h2>
       {cause && blocks(cause.text).map((block, i) => <Block key={i} lines={block} />)}
@@ -76,20 +76,17 @@ function Block({ lines }: { lines: string[] }) {
   );
 }
 
-/** Text in which words are bold, or lead to pages that are not here. */
+/** Text in which words are bold, or lead to pages that are not here; code that can be copied would only disturb. */
 function Strong({ text }: { text: string }) {
   const plain = text.replace(/\s*\n\s*/g, " ").replace(/\[([^\]]*)\]\([^)]*\)/g, "$1");
   return (
     <>
-      {plain
-        .split("**")
-        .map((part, i) =>
-          i % 2 === 1 ? (
-            <strong key={i}>{part}</strong>
-          ) : (
-            <Prose key={i} text={part.replaceAll(/`([^`]+ [^`]+)`/g, "“$1”")} />
-          ),
-        )}
+      {plain.split("**").map((part, i) => {
+        const inside = parts(part).map((each, k) =>
+          each.code ? <code key={k}>{each.text}</code> : each.text,
+        );
+        return i % 2 === 1 ? <strong key={i}>{inside}</strong> : <span key={i}>{inside}</span>;
+      })}
     </>
   );
 }

@@ -47,7 +47,10 @@ function Responses({ data }: { data: Services }) {
   return (
     <>
       <h3>Response time</h3>
-      <p class="lead">From the first byte of a request to the last of its answer.</p>
+      <p class="lead">
+        From the first byte of a request to the last of its answer: a client counts until it has
+        read it.
+      </p>
       <Table
         label="Response time by listener and destination"
         testid="responses"
