@@ -31,7 +31,17 @@ fn the_report_of_a_model_is_one_file_that_asks_for_nothing() {
     assert_eq!(stdout(&output), "");
     assert!(stderr(&output).contains("report.html"));
     let html = fs::read_to_string(&file).unwrap();
-    assert!(html.contains("<title>tcpwhy: mesh-1 (computed)</title>"));
+    // A tab or a mail says what is wrong, of which host, and when.
+    let (_, title) = html.split_once("<title>").unwrap();
+    let title = title.split("</title>").next().unwrap();
+    assert!(
+        title.starts_with("APPLICATION · ") || title.starts_with("THIS HOST · "),
+        "{title}"
+    );
+    assert!(
+        title.contains(" — computed, ") && title.contains(" UTC ("),
+        "{title}"
+    );
     // What `explain` says is in it for those who run no scripts.
     let explained = stdout(&run(&["explain", "--full", arg(&recording)]));
     let first = explained.lines().next().unwrap();

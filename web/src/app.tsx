@@ -5,9 +5,10 @@ import { redrawAll } from "./charts/live";
 import { Header } from "./header";
 import { Help } from "./help";
 import { Nav } from "./nav";
-import type { Page } from "./page";
+import type { CauseDoc, Page } from "./page";
+import { CausePage, Causes } from "./parts/cause";
 import { Guard } from "./parts/guard";
-import { DIFFERS, SECTIONS } from "./parts/section";
+import { DIFFERS, SECTIONS, unfold } from "./parts/section";
 import { walkChain } from "./sections/chain";
 import { Differs } from "./sections/differs";
 import { Evidence } from "./sections/evidence";
@@ -42,6 +43,9 @@ export function App({ page }: { page: Page }) {
     },
     [axis],
   );
+  const [cause, openCause] = useState<CauseDoc | null>(null);
+  const causes = useMemo(() => ({ all: page.causes, open: openCause }), [page]);
+  useUnfolding(rest);
   useKeys(() => setHelp(true));
   const sections = useMemo(
     () => (page.comparison ? [DIFFERS, ...SECTIONS] : SECTIONS),
@@ -49,7 +53,7 @@ export function App({ page }: { page: Page }) {
   );
   if (!run) return <p class="warning">The report holds no recording.</p>;
   return (
-    <>
+    <Causes.Provider value={causes}>
       <a class="skip" href="#findings">
         To the findings
       </a>
@@ -71,10 +75,10 @@ export function App({ page }: { page: Page }) {
             </Guard>
           )}
           <Guard>
-            <Services run={run} />
+            <Findings run={run} />
           </Guard>
           <Guard>
-            <Findings run={run} />
+            <Services run={run} />
           </Guard>
           <Guard>
             <Evidence run={run} goTo={goTo} />
@@ -100,7 +104,8 @@ export function App({ page }: { page: Page }) {
         </main>
       </div>
       <Help open={help} close={() => setHelp(false)} />
-    </>
+      <CausePage cause={cause} close={() => openCause(null)} />
+    </Causes.Provider>
   );
 }
 
@@ -126,6 +131,27 @@ function useSecondPass(): boolean {
     );
   }, [rest]);
   return rest;
+}
+
+/** A link to what is closed opens it, as does the address of the page. */
+function useUnfolding(ready: boolean): void {
+  useEffect(() => {
+    const follow = () => unfold(location.hash.slice(1));
+    const onClick = (event: MouseEvent) => {
+      const link = (event.target as Element).closest?.("a[href^='#']");
+      if (link) unfold(link.getAttribute("href")?.slice(1) ?? "");
+    };
+    if (ready && location.hash !== "") {
+      follow();
+      document.getElementById(location.hash.slice(1))?.scrollIntoView();
+    }
+    window.addEventListener("hashchange", follow);
+    document.addEventListener("click", onClick);
+    return () => {
+      window.removeEventListener("hashchange", follow);
+      document.removeEventListener("click", onClick);
+    };
+  }, [ready]);
 }
 
 /** Light or dark, as the system is until the reader says otherwise. */
@@ -155,6 +181,7 @@ function useKeys(help: () => void): void {
       else if (event.key === "j") walkChain(1);
       else if (event.key === "k") walkChain(-1);
       else if (event.key === "/") {
+        unfold("sockets");
         document.querySelector<HTMLElement>("#sockets input[type=search]")?.focus();
       } else return;
       event.preventDefault();

@@ -69,6 +69,20 @@ export function clock(unixMs: number): string {
   return `${date.toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
 
+/** From when to when, by the reader's clock and with his zone. */
+export function localWindow(unixMs: number, lengthS: number): string {
+  const [from, to] = [new Date(unixMs), new Date(unixMs + lengthS * 1000)];
+  if (Number.isNaN(from.getTime()) || Number.isNaN(to.getTime())) return "unknown";
+  const two = (n: number) => String(n).padStart(2, "0");
+  const day = (d: Date) => `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}`;
+  const time = (d: Date) => `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
+  const ends = day(from) === day(to) ? time(to) : `${day(to)} ${time(to)}`;
+  const minutes = -from.getTimezoneOffset();
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+  const zone = `UTC${minutes === 0 ? "" : `${minutes < 0 ? "−" : "+"}${hours}${rest ? `:${two(rest)}` : ""}`}`;
+  return `${day(from)} ${time(from)} to ${ends} ${zone} (${duration(lengthS * 1000)})`;
+}
+
 /** A text cut to `length` characters, with the cut to be seen. */
 export function cut(text: string, length: number): string {
   const characters = Array.from(text);

@@ -2,6 +2,7 @@
 import { render } from "preact";
 import "uplot/dist/uPlot.min.css";
 import "./style/page.css";
+import "./style/head.css";
 import "./style/parts.css";
 import "./style/charts.css";
 import { App } from "./app";

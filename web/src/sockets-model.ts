@@ -75,3 +75,29 @@ export function lastValue(socket: Socket, values: Float64Array): number {
   }
   return Number.NaN;
 }
+
+/** What makes a socket bad, the worst of it first. */
+const BAD = ["retransmitted", "rtt", "queue"];
+
+/** Sockets from the worst to the best: outliers, then by what was retransmitted, round trips, queues. */
+export function worst(all: Sockets, samples: Samples, shown: number[]): number[] {
+  const measures = BAD.flatMap((word) => {
+    return all.measures.flatMap((measure, m) => (measure.name.includes(word) ? [m] : []));
+  });
+  const most = (i: number, m: number) => {
+    const [socket, values] = [all.sockets[i], samples.values[m]];
+    if (!socket || !values) return Number.NEGATIVE_INFINITY;
+    const [from, to] = samplesOf(socket, values.length);
+    let top = Number.NEGATIVE_INFINITY;
+    for (let at = from; at < to; at++) top = Math.max(top, values[at] || 0);
+    return top;
+  };
+  const keys = new Map(
+    shown.map((i) => [i, [Number(all.sockets[i]?.outlier), ...measures.map((m) => most(i, m))]]),
+  );
+  return [...shown].sort((a, b) => {
+    const [left, right] = [keys.get(a) ?? [], keys.get(b) ?? []];
+    const differs = left.findIndex((value, k) => value !== right[k]);
+    return differs < 0 ? a - b : (right[differs] ?? 0) - (left[differs] ?? 0);
+  });
+}

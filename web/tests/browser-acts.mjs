@@ -11,10 +11,73 @@ export function must(condition, says) {
   if (!condition) throw new Error(says);
 }
 
-/** Scrolls through the whole page, so that everything is drawn. */
+/** Whose trouble, what, where, when and since when are in view without a click or a scroll. */
+export async function firstScreen(page, run) {
+  await page.setViewportSize({ width: 1280, height: 800 });
+  const { verdict, findings, facts } = run;
+  const seen = await page.evaluate(() => {
+    const at = (it) => document.querySelector(it)?.getBoundingClientRect().bottom ?? 1e9;
+    const of = (it) => document.querySelector(it)?.textContent ?? "";
+    return {
+      says: of("header.top").replace(/[\s`]+/g, " "),
+      answer: at("[data-testid=verdict]"),
+      sparks: [...document.querySelectorAll("[data-testid=spark]")].map((spark) => ({
+        bottom: spark.getBoundingClientRect().bottom,
+        spans: spark.querySelectorAll("rect").length,
+        says: spark.getAttribute("aria-label"),
+      })),
+      kind: document.querySelector("[data-testid=verdict]").className,
+    };
+  });
+  const bare = (t) => t.replace(/[\s`]+/g, " ").trim();
+  for (const wanted of [facts.host, verdict.says, verdict.also, ...findings.map((f) => f.title)]) {
+    must(seen.says.includes(bare(wanted)), `not in the head: ${wanted}`);
+  }
+  must(/\d\d:\d\d:\d\d to .* UTC/.test(seen.says), "the head has no window");
+  must(seen.answer <= 800, `the answer ends at ${seen.answer}`);
+  must(seen.kind.includes(verdict.kind), `it looks ${seen.kind}, not ${verdict.kind}`);
+  const pictured = findings.slice(0, 3).filter((f) => f.course || f.spans.length > 0);
+  must(
+    seen.sparks.length >= pictured.length,
+    `${seen.sparks.length} of ${pictured.length} courses`,
+  );
+  if (pictured.length === 0) return;
+  must(seen.sparks[0].bottom <= 800, "the first course is below the first screen");
+  must(seen.sparks[0].spans === pictured[0].spans.length, "not every stretch is shaded");
+}
+
+/** The button gives the text of the ticket, as it was written. */
+export async function copyTicket(page, run) {
+  const button = page.getByTestId("ticket");
+  must((await button.getAttribute("data-copies")) === run.verdict.ticket, "it copies another text");
+  await button.click();
+  await page.waitForFunction(
+    () => document.querySelector("[data-testid=ticket]").textContent !== "Copy as Markdown",
+  );
+  must(/Copied/.test(await button.innerText()), "it says that it could not copy");
+}
+
+/** An id opens the book's page of its cause, as text. */
+export async function openCause(page, data, run) {
+  const known = data.causes.find((cause) => cause.id === run.findings[0].cause);
+  if (!known) return;
+  await page.getByTestId("finding").first().getByTestId("cause").first().click();
+  const dialog = page.locator("dialog.cause-page[open]");
+  await dialog.waitFor();
+  must((await dialog.innerText()).includes(known.title), "the page of another cause");
+  must(!/\*\*|`/.test(await dialog.innerText()), "its markup is to be seen");
+  const code = await dialog.locator("code").allInnerTexts();
+  const told = [...known.text.matchAll(/`([^`\n]+)`/g)].map((match) => match[1]);
+  must(code.join() === told.join(), `its code is ${code.join()}`);
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+}
+
+/** Opens what is closed, and scrolls through the whole page, so that everything is drawn. */
 export async function drawAll(page) {
   await page.evaluate(() => {
     document.documentElement.style.scrollBehavior = "auto";
+    for (const details of document.querySelectorAll("details")) details.open = true;
   });
   const places = page.locator(".drawn, .flame");
   for (let i = 0; i < (await places.count()); i++) {
@@ -102,7 +165,11 @@ export async function walkByKeyboard(page) {
 
 /** Goes from a row to its moment in the time lines. */
 export async function jumpFromRow(page) {
-  await page.getByTestId("step-rows").first().locator("button.link").first().click();
+  const rows = page.getByTestId("step-rows").first();
+  await rows.evaluate((details) => {
+    details.open = true;
+  });
+  await rows.locator("button.link").first().click();
   await page.waitForFunction(() => {
     const { top } = document.getElementById("timelines").getBoundingClientRect();
     return top >= -5 && top < window.innerHeight / 2;

@@ -5,12 +5,15 @@ import { pathToFileURL } from "node:url";
 import { inflateRawSync } from "node:zlib";
 import {
   changed,
+  copyTicket,
   drawAll,
   filterSockets,
+  firstScreen,
   hostileIsText,
   jumpFromRow,
   must,
   noSidewaysScroll,
+  openCause,
   PATIENCE,
   searchFlame,
   text,
@@ -22,7 +25,7 @@ import {
 import { start } from "./browser-start.mjs";
 
 const SECTIONS =
-  "services findings evidence ruled-out timelines latency sockets threads flames limits health settings recording";
+  "findings services evidence ruled-out timelines latency sockets threads flames limits health settings recording";
 
 const directory = process.argv[2];
 if (!directory) {
@@ -86,17 +89,39 @@ async function report(browser, file) {
   const data = dataOf(file);
   const run = data.runs[0];
 
+  await check(name, "it is read in ten seconds", () => firstScreen(page, run));
+  await check(name, "it is at most six screens high", async () => {
+    if (data.comparison) return;
+    const high = await page.evaluate(() => document.documentElement.scrollHeight);
+    must(high <= 6 * 800, `${high} pixels`);
+  });
+  await check(name, "a ticket is copied", () => copyTicket(page, run));
   await check(name, "findings can be read", async () => {
-    const cases = await page.getByTestId("finding").allInnerTexts();
+    const cases = await page.getByTestId("finding").all();
     if (run.findings.length === 0) {
-      must(/No cause found/.test(await text(page, "no-cause")), "it does not say so");
+      const told = await text(page, "no-cause");
+      must(/tested/.test(told), "it does not say what was tested");
+      for (const symptom of run.summary.symptoms) {
+        must(told.includes(symptom.says), `not told: ${symptom.says}`);
+      }
       return;
     }
     must(cases.length === run.findings.length, `${cases.length} of ${run.findings.length}`);
-    run.findings.forEach((finding, i) => {
-      const squeezed = (t) => t.replace(/\s+/g, " ");
-      must(squeezed(cases[i]).includes(squeezed(finding.title)), `no title: ${finding.title}`);
-    });
+    const whole = await page.evaluate(() => document.body.innerText.replace(/[\s`]+/g, " "));
+    for (const [i, finding] of run.findings.entries()) {
+      const bare = (t) => t.replace(/[\s`]+/g, " ");
+      const told = bare(await cases[i].locator("h3").first().textContent());
+      must(told.includes(bare(finding.fix).slice(0, 30)), `no fix: ${finding.fix}`);
+      const times = whole.split(bare(finding.title)).length - 1;
+      must(times === 1, `its title is there ${times} times: ${finding.title}`);
+    }
+  });
+  if (run.findings.length > 0) {
+    await check(name, "an id leads to the book", () => openCause(page, data, run));
+  }
+  await check(name, "what is closed opens by its link", async () => {
+    await page.locator("nav a[href='#health']").click();
+    await page.waitForSelector("#health details.fold[open]");
   });
   await check(name, "whose time it was is shown and told", async () => {
     const told = run.services?.services ?? [];
@@ -134,7 +159,7 @@ async function report(browser, file) {
     for (const id of ids) {
       const section = page.locator(`section#${id}`);
       must((await section.count()) === 1, `no ${id}`);
-      must((await section.innerText()).trim().length > 20, `${id} is blank`);
+      must((await section.textContent()).trim().length > 20, `${id} is blank`);
     }
   });
   await check(name, "all is drawn", () => drawAll(page));
@@ -218,7 +243,7 @@ async function report(browser, file) {
     const says = await plain.locator("noscript").innerText();
     must(/Scripts are off/.test(says), "it does not say that scripts are off");
     const squeezed = says.replace(/\s+/g, " ");
-    const told = run.findings[0]?.title ?? "No cause found";
+    const told = run.findings[0]?.title ?? run.verdict.says;
     must(squeezed.includes(told.slice(0, 40)), `it does not say "${told}"`);
   });
   await off.close();

@@ -37,7 +37,7 @@ export function fill(page) {
   const host = page.runs[0].facts.host;
   const titled = once(template, "__TCPWHY_TITLE__", escapeHtml(`tcpwhy: ${host}`));
   const says = page.runs[0].findings.map((finding) => `${finding.title}\n${finding.fix}`);
-  const text = says.join("\n\n") || `No cause found on ${host}.`;
+  const text = says.join("\n\n") || page.runs[0].verdict.says;
   const plain = once(titled, "__TCPWHY_PLAIN__", escapeHtml(text));
   return once(plain, "__TCPWHY_DATA__", data);
 }

@@ -55,6 +55,11 @@ export function overflow(): Run["findings"][number] {
   return {
     cause: "accept-queue-overflow",
     number: "C04",
+    layer: "APPLICATION",
+    impact: "89 of 49,739 clients (0.2 %) waited 1.02 s longer in the median, 8.45 s at p99.",
+    lost: "91 s of waiting in all",
+    spans: [[20.5, 24.5]],
+    course: { chart: 1, lines: [0], says: "Retransmitted: SYN" },
     title: `127.0.0.1:8090 (${HOSTILE}, pid 30340): its accept queue (backlog 5) is full: pid 30340 was stopped.`,
     fix: "Find out what stopped nginx (pid 30340) (SIGSTOP).",
     facts: [
@@ -62,10 +67,6 @@ export function overflow(): Run["findings"][number] {
       ["who", `${HOSTILE}, pid 30340: stopped (state T) in 3 of 12 samples, 9 % of one CPU`],
       ["command", `nginx: worker process ${HOSTILE}`],
       ["since", "20.51 s after the start"],
-      [
-        "impact",
-        "89 of 49,739 clients (0.2 %) waited 1.02 s longer in the median, 8.45 s at p99. For 4.01 s it took no new connection at all.",
-      ],
     ],
     since_s: 20.51,
     confidence: "high",
@@ -113,6 +114,7 @@ export function overflow(): Run["findings"][number] {
     advice: [
       {
         action: "Find out what stopped the worker.",
+        kind: "look:",
         command: `grep State /proc/30340/status # ${HOSTILE}`,
         at: "on this host",
         risk: "none",
@@ -120,6 +122,7 @@ export function overflow(): Run["findings"][number] {
       },
       {
         action: "Give listen() a larger backlog, so that a pause of 4 s is bridged.",
+        kind: "fix:",
         command: "sysctl -w net.core.somaxconn=65535",
         at: "this host, and `listen 8090 backlog=4096` in nginx.conf",
         risk: "Clients wait in the queue instead of being refused early.",
@@ -136,6 +139,14 @@ export function loss(): Run["findings"][number] {
     ...first,
     cause: "path-loss",
     number: "C10",
+    layer: "NETWORK",
+    impact: "7 of 9 connections retransmitted.",
+    lost: "",
+    spans: [
+      [5, 8],
+      [30, 41.5],
+    ],
+    course: null,
     title: "The path to 10.0.0.7 loses 0.8 % of the packets at random.",
     fix: "Look at the path to 10.0.0.7: a cable, a transceiver, a port with errors.",
     since_s: null,

@@ -1,5 +1,16 @@
 // Makes a page of invented data for tests of the page by itself: large, with hostile names, or empty.
-import type { Flame, Limits, Node, Packed, Page, Run, Sockets, Whose } from "../src/page";
+import type {
+  CauseDoc,
+  Flame,
+  Limits,
+  Node,
+  Packed,
+  Page,
+  Run,
+  Sockets,
+  Verdict,
+  Whose,
+} from "../src/page";
 import { HOSTILE, loss, overflow } from "./sample-findings";
 
 export { HOSTILE };
@@ -37,7 +48,7 @@ function pack(values: (number | null)[], scale: number): Packed {
 
 /** A page with everything. */
 export function full(size: Size = { sockets: 2000, samples: 50 }): Page {
-  return { tcpwhy: "0.3.0", runs: [run("slow", size)], comparison: null };
+  return { tcpwhy: "0.3.0", runs: [run("slow", size)], causes: causes(), comparison: null };
 }
 
 /** Two recordings that are compared. */
@@ -47,6 +58,7 @@ export function comparison(): Page {
   return {
     tcpwhy: "0.3.0",
     runs: [run(`fast ${HOSTILE}`, size), run("slow", size)],
+    causes: causes(),
     comparison: {
       says: [
         `Connections of slow took 1.02 s in the median, of fast ${HOSTILE} 41 µs.`,
@@ -61,6 +73,7 @@ export function comparison(): Page {
             [["TcpExt.ListenOverflows", "0", "36.6"], null],
             [[HOSTILE, "1", "22"], null],
           ],
+          telling: 2,
           left_out: 12,
         },
       ],
@@ -78,6 +91,13 @@ export function empty(): Page {
       ...made,
       name: "empty",
       facts: { ...made.facts, host: HOSTILE, length_s: 0, complete: false, cost: [] },
+      verdict: {
+        ...made.verdict,
+        kind: "unexplained",
+        layer: "",
+        says: `No cause found in 0 s of host ${HOSTILE}.`,
+        time: "",
+      },
       services: null,
       findings: [],
       noted: [],
@@ -104,6 +124,16 @@ export function healthy(): Page {
   const page = full({ sockets: 12, samples: 40 });
   for (const each of page.runs) {
     each.findings = [];
+    each.noted = [];
+    each.summary.symptoms = [];
+    const says = "No cause found in 60 s of host lb-03.";
+    each.verdict = {
+      ...each.verdict,
+      kind: "clean",
+      layer: "",
+      says,
+      also: "No symptom was seen.",
+    };
     each.timelines.marks = [];
     each.flames = [];
     each.threads = null;
@@ -111,9 +141,33 @@ export function healthy(): Page {
   return page;
 }
 
+function causes(): CauseDoc[] {
+  return [
+    {
+      id: "path-loss",
+      number: "C10",
+      title: "The path loses packets",
+      text: `**Symptom.** Transfers are slow, see \`ss -ti\`.\n\n- one ${HOSTILE}\n- two`,
+    },
+  ];
+}
+
+function verdict(): Verdict {
+  return {
+    kind: "found",
+    layer: "APPLICATION",
+    says: `2 problems in 60 s of host lb-03 ${HOSTILE}, the worst first`,
+    also: "",
+    time: `127.0.0.1:8090 (${HOSTILE}): 5,000 requests, p50 2 ms, p99 8 ms: application 98 %`,
+    unexplained: [],
+    ticket: `## APPLICATION · 2 problems of \\${HOSTILE}\n`,
+  };
+}
+
 function run(name: string, size: Size): Run {
   return {
     name,
+    verdict: verdict(),
     facts: {
       host: `lb-03 ${HOSTILE}`,
       kernel: `6.8.0-45 ${HOSTILE}`,
@@ -151,8 +205,8 @@ function run(name: string, size: Size): Run {
         ["segments retransmitted", "253"],
       ],
       symptoms: [
-        ["SYNs retransmitted", 225],
-        [`resets sent by ${HOSTILE}`, 12],
+        { says: "SYNs retransmitted", count: 225, means: "no answer came in time" },
+        { says: `resets sent by ${HOSTILE}`, count: 12, means: "" },
       ],
       cannot_tell: [["cpu-contention", '"threads" was not recorded']],
       tested: [
@@ -356,8 +410,9 @@ function timelines(): Run["timelines"] {
       ]),
     ],
     marks: [
-      { at_s: 20.51, says: `trouble began: the accept queue of ${HOSTILE} is full` },
-      { at_s: 31.2, says: "net.ipv4.tcp_max_syn_backlog changed from 512 to 4096" },
+      { finding: 0, at_s: 20.5, to_s: 24.5, says: `accept-queue-overflow ${HOSTILE}` },
+      { finding: 1, at_s: 5, to_s: 8, says: "path-loss" },
+      { finding: 1, at_s: 30, to_s: 41.5, says: "path-loss" },
     ],
   };
 }
@@ -369,7 +424,7 @@ function services(): Run["services"] {
     { name: "repairing losses", whose: "tcp" },
     { name: "peer", whose: "peer" },
   ];
-  const rest = { unanswered: 2, multiplexed: false, p50_ms: 1.5, p99_ms: 40 };
+  const rest = { unanswered: 2, multiplexed: false, p50_ms: 1.5, p90_ms: 3, p99_ms: 40 };
   const over_time = Array.from({ length: 60 }, (_, i) =>
     i % 9 === 4 ? [] : [0.1, i / 60, 0, 0.2],
   );
@@ -579,9 +634,10 @@ function limits(): Limits[] {
       columns: ["listener", "owner", "backlog", "most waiting", "drops"],
       rows: [
         [["127.0.0.1:8090", HOSTILE, "5", "6", "377"], 1.2],
-        [["0.0.0.0:22", "sshd", "128", "1", "0"], 0.008],
         [["[::]:443", "haproxy", "4096", "3200", "0"], 0.78],
+        [["0.0.0.0:22", "sshd", "128", "1", "0"], 0.008],
       ],
+      telling: 2,
       left_out: 0,
     },
     {
@@ -589,6 +645,7 @@ function limits(): Limits[] {
       title: "Local ports per destination",
       columns: ["from", "to", "used", "of"],
       rows: [[["10.0.0.1", "10.0.0.7:5432", "27,104", "28,232"], 0.96]],
+      telling: 1,
       left_out: 14,
     },
     {
@@ -599,6 +656,7 @@ function limits(): Limits[] {
         [["CPU 0", "71 %", "3.1 waiting", "0"], 0.71],
         [["eth0", "400 Mbit/s", "0", "0"], null],
       ],
+      telling: 1,
       left_out: 0,
     },
   ];

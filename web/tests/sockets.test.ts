@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Sockets } from "../src/page";
-import { filterSockets, groups, lastValue, samplesOf } from "../src/sockets-model";
+import { filterSockets, groups, lastValue, samplesOf, worst } from "../src/sockets-model";
 
 const socket = (name: string, attributes: string[], first = 0, count = 2) => ({
   name,
@@ -46,4 +46,23 @@ test("samples that are not there are not read", () => {
   assert.deepEqual(samplesOf(socket("a", [], 9, 9), 5), [5, 5]);
   assert.equal(lastValue(socket("a", [], 0, 3), Float64Array.of(1, 2, Number.NaN)), 2);
   assert.ok(Number.isNaN(lastValue(socket("a", [], 7, 3), Float64Array.of(1))));
+});
+
+test("the worst come first: outliers, then what was retransmitted, then the round trip", () => {
+  const measured: Sockets = {
+    ...all,
+    sockets: all.sockets.map((each, i) => ({ ...each, outlier: i === 1 })),
+    measures: ["rtt", "retransmitted"].map((name) => ({
+      name,
+      unit: "",
+      values: { scale: 1, deltas: [] },
+    })),
+  };
+  const samples = {
+    time: new Float64Array(6),
+    values: [new Float64Array([9, 9, 1, 1, 5, 5]), new Float64Array([0, 0, 0, 0, 0, 7])],
+  };
+  assert.deepEqual(worst(measured, samples, [0, 1, 2]), [1, 2, 0]);
+  samples.values[1]?.fill(0);
+  assert.deepEqual(worst(measured, samples, [2, 0]), [0, 2]);
 });

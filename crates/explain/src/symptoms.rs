@@ -3,7 +3,7 @@
 use analysis::account::{Service, State};
 use analysis::words::{count, duration, percent, plural};
 use analysis::{Places, Side, Story};
-use recording::counter;
+use recording::{RetransmitKind, Text, counter};
 use serde::{Deserialize, Serialize};
 
 /// Something that moved.
@@ -71,16 +71,26 @@ pub(crate) fn symptoms(story: &Story, account: &[Service]) -> Vec<Symptom> {
     };
     let again = || "retransmitted".to_string();
     say("SYN", again(), tally.syn_retries, slow_connects(story));
-    say("SYN-ACK", again(), tally.synack_retries, None);
+    let lost_ack =
+        "the last ACK of a handshake did not come, or met a full accept queue".to_string();
+    say("SYN-ACK", again(), tally.synack_retries, Some(lost_ack));
     for (kind, n) in &tally.retransmits {
         let what = format!("retransmitted ({kind})");
-        say("segment", what, *n, repaired(story, account, *n));
+        let means = repaired(story, account, *n);
+        let means = means.or_else(|| Some(retransmitted(kind).into()));
+        say("segment", what, *n, means);
     }
     for (reason, sent) in &tally.resets_sent {
         let from = place(story, sent, "from");
         say("reset", format!("sent ({reason})"), sent.count, from);
     }
-    say("reset", "received".into(), tally.resets_received, None);
+    let by_peer = "a peer, or a box on the path, refused or ended a connection".to_string();
+    say(
+        "reset",
+        "received".into(),
+        tally.resets_received,
+        Some(by_peer),
+    );
     for (reason, dropped) in &tally.drops {
         let who = WHO.iter().find(|(known, _)| known == reason);
         let to = place(story, dropped, "to");
@@ -102,7 +112,7 @@ pub(crate) fn symptoms(story: &Story, account: &[Service]) -> Vec<Symptom> {
         says: name.replace('.', ""),
         count,
         counter: true,
-        means: None,
+        means: counter::definition(name).map(|d| d.says.to_string()),
     }));
     all
 }
@@ -148,6 +158,20 @@ fn slow_connects(story: &Story) -> Option<String> {
             duration(longest)
         )
     })
+}
+
+/// What a retransmission of an established connection means.
+fn retransmitted(kind: &str) -> &'static str {
+    match RetransmitKind::from(Text::from(kind)) {
+        RetransmitKind::Rto => "nothing was acknowledged for a whole retransmission timeout",
+        RetransmitKind::Tlp => "the end of what was sent was not acknowledged in two round trips",
+        RetransmitKind::Fast | RetransmitKind::Rack => {
+            "later packets were acknowledged before it: lost, or overtaken"
+        }
+        RetransmitKind::Other | RetransmitKind::Unknown(_) => {
+            "a packet was not acknowledged in time"
+        }
+    }
 }
 
 /// Of how many segments, and the share of the time that repairing losses took.

@@ -45,10 +45,7 @@ pub struct Reports {
 
 impl Reports {
     /// Begins to write one of what `open` gives, unless one is being written. What to say meanwhile.
-    pub fn begin(
-        &mut self,
-        open: impl FnOnce() -> Result<(Recording, Option<PathBuf>)>,
-    ) -> String {
+    pub fn begin(&mut self, open: impl FnOnce() -> Result<(Recording, Option<PathBuf>)>) -> String {
         if self.running.is_some() {
             return "one report at a time: another is being written".into();
         }

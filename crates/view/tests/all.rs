@@ -7,6 +7,7 @@ mod flame;
 mod json;
 mod report;
 mod report_flame;
+mod report_verdict;
 mod stat;
 mod text;
 mod top;

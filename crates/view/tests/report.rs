@@ -55,6 +55,7 @@ fn the_page_of_a_recording_is_as_it_was() {
     let mut page = serde_json::to_value(&page).unwrap();
     // The book has these, word by word.
     page["runs"][0]["tables"] = Value::Null;
+    page["causes"] = Value::Null;
     insta::assert_snapshot!(lines(&page, 0));
 }
 
@@ -546,12 +547,28 @@ fn what_is_full_comes_first_among_limits() {
         buckets: Some(16),
         ..TableSize::default()
     };
+    let resource = |aspect: &str, value| Resource {
+        time_ns: START + MS,
+        resource: "cpu".into(),
+        aspect: aspect.into(),
+        metric: format!("{aspect}_now").into(),
+        unit: "count".into(),
+        value,
+        limit: Some(2.0),
+        ..Resource::default()
+    };
     let rec = Rec::new()
         .rows([listener(80, 1), listener(81, 101)])
-        .rows([table("ehash", 64, None), table("conntrack", 64, Some(64))]);
+        .rows([table("ehash", 64, None), table("conntrack", 64, Some(64))])
+        .rows([table("slab:TCP", 64, Some(64))])
+        .rows([resource("saturation", 5.0), resource("utilisation", 1.5)]);
     let run = run_of(rec.open());
-    let ids: Vec<_> = run.limits.iter().map(|l| &*l.id).collect();
-    assert_eq!(ids, ["listeners", "tables"]);
+    let ids: Vec<_> = run.limits.iter().map(|l| (&*l.id, l.telling)).collect();
+    assert_eq!(ids, [("listeners", 1), ("tables", 1), ("resources", 1)]);
+    // Pools of memory are none of it, and what waits for a resource is no limit.
+    assert!(!format!("{:?}", run.limits[1]).contains("slab"));
+    assert_eq!(run.limits[2].rows[0].1, Some(0.75));
+    assert_eq!(run.limits[2].rows[1].1, None);
     let first = |i: usize| (run.limits[i].rows[0].0[0].clone(), run.limits[i].rows[0].1);
     assert_eq!(first(0), ("0.0.0.0:81".into(), Some(1.0)));
     assert_eq!(first(1), ("conntrack".into(), Some(1.0)));
@@ -569,7 +586,16 @@ fn what_is_full_comes_first_among_limits() {
         .iter()
         .find(|c| c.id == "backlog")
         .unwrap();
-    assert_eq!(backlog.lines.iter().filter(|l| l.limit).count(), 2);
+    // In percent of each one's own limit, without those that are well.
+    assert_eq!(backlog.unit, "%");
+    let names: Vec<_> = backlog.lines.iter().map(|l| &*l.name).collect();
+    assert_eq!(names, ["0.0.0.0:81 in host"]);
+    assert!(unpack(&backlog.lines[0].values).contains(&100.0));
+    assert!(
+        backlog.note.contains("1 of 2 listeners"),
+        "{}",
+        backlog.note
+    );
 }
 
 #[test]
@@ -623,7 +649,9 @@ fn what_is_full_is_drawn_however_much_came_before_it() {
     let backlog = &chart("backlog").lines;
     assert!(backlog[0].name.contains(":9999"), "{}", backlog[0].name);
     assert!(unpack(&backlog[0].values).contains(&50.0));
-    assert!(chart("backlog").note.contains("of 5000"));
+    assert_eq!(backlog.len(), 1);
+    let note = &chart("backlog").note;
+    assert!(note.contains("4999 of 5000 listeners"), "{note}");
     let tables = &chart("tables").lines;
     assert!(tables[0].name.contains("9999"), "{}", tables[0].name);
     assert!(unpack(&tables[0].values).contains(&2_010.0));

@@ -38,6 +38,60 @@ fn profile(functions: &[(&str, u64)]) -> Rec {
         .rows(samples.collect::<Vec<_>>())
 }
 
+/// One stack of so many frames, leaf first.
+fn deep(functions: &[&str], samples: u64) -> Rec {
+    let frames = functions.iter().enumerate().map(|(i, name)| Frame {
+        time_ns: START,
+        frame: i as u64,
+        function: (*name).into(),
+        module: "/usr/lib/app.so".into(),
+        offset: 0,
+    });
+    let stack = (0..functions.len() as u64).map(|i| Stack {
+        time_ns: START,
+        stack: 1,
+        depth: i as u32,
+        frame: i,
+    });
+    let sample = Sample {
+        time_ns: START + MS,
+        cpu: 3,
+        pid: 7,
+        tid: 7,
+        comm: "app".into(),
+        softirq: false,
+        kernel_stack: None,
+        user_stack: Some(1),
+    };
+    Rec::new()
+        .rows(frames.collect::<Vec<_>>())
+        .rows(stack.collect::<Vec<_>>())
+        .rows(std::iter::repeat_n(sample, samples as usize).collect::<Vec<_>>())
+}
+
+#[test]
+fn runs_of_frames_without_a_name_are_one_and_few_samples_are_said_to_be_few() {
+    let of = |samples| {
+        let rec = deep(&["read", "0x1", "0x2", "0x3", "main"], samples);
+        report(vec![("r", rec.open())]).page.runs[0].flames[0].clone()
+    };
+    let flame = of(20);
+    let mut names = Vec::new();
+    let mut at = Some(&flame.root);
+    while let Some(node) = at {
+        names.push(&*node.name);
+        at = node.children.first();
+    }
+    assert_eq!(names, ["all", "app", "main", "[app.so]", "read"]);
+    assert!(
+        flame.note.starts_with("20 samples: too few"),
+        "{}",
+        flame.note
+    );
+    let many = of(500).note;
+    assert!(many.starts_with("500 samples;"), "{many}");
+}
+
 #[test]
 fn flame_trees_fold_what_is_small_and_tell_what_grew() {
     let before = profile(&[("tcp_ack", 5_000), ("gone", 5_000)]);

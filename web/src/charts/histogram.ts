@@ -9,7 +9,7 @@ import { drawLabels, type Label, roomFor } from "./labels";
 import type { Draw } from "./live";
 import { hideTip, showTip } from "./tip";
 
-const HEIGHT = 300;
+const HEIGHT = 260;
 /** Where the most is this many times the least, counts are drawn by their logarithm. */
 const WIDE = 50;
 /** At most as many rows of names are above the bars. */
@@ -32,6 +32,11 @@ export function clusterText(cluster: Cluster): string {
   return `${duration(cluster.median_ms)}: ${number(cluster.count)}${which}`;
 }
 
+/** The same, as short as a picture needs it: the list below it says the rest. */
+function clusterName(cluster: Cluster): string {
+  return `${duration(cluster.median_ms)}: ${number(cluster.count)}`;
+}
+
 function ordinal(n: number): string {
   const last = n % 10;
   const teen = n % 100 > 10 && n % 100 < 14;
@@ -51,8 +56,7 @@ export function histogram(latency: Latency): { draw: Draw; label: string } {
   // Of a logarithmic axis only the powers of ten are drawn.
   const tidy = (_u: uPlot, at: number[]) =>
     at.map((v) => (!log || Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-6 ? v : null));
-  const scheduled = latency.schedule_ms.filter((ms) => placeOf(bounds, ms) <= high);
-  const rows = Math.min(ROWS, latency.clusters.length + scheduled.length);
+  const rows = Math.min(ROWS, latency.clusters.length);
   const draw: Draw = (host) => {
     const ticks = () =>
       decades(bounds, host.clientWidth / 90).filter(({ at }) => at >= low && at <= high);
@@ -136,7 +140,8 @@ function named(u: uPlot, latency: Latency, low: number, high: number): Label[] {
   const inside = ({ at, ms }: { at: number; ms: number }) => at >= low && at <= high && ms <= last;
   const place = (ms: number) => ({ ms, at: placeOf(latency.bounds_ms, ms) });
   const schedule = latency.schedule_ms
-    .map((ms) => ({ ...place(ms), text: `again at ${duration(ms)}` }))
+    // The legend says what they are; beside the clusters their names would cover each other.
+    .map((ms) => ({ ...place(ms), text: "" }))
     .filter(inside)
     .map(({ at, text }) => ({
       x: u.valToPos(at, "x", true),
@@ -147,7 +152,7 @@ function named(u: uPlot, latency: Latency, low: number, high: number): Label[] {
       dash: [4, 3],
     }));
   const clusters = latency.clusters
-    .map((cluster) => ({ ...place(cluster.median_ms), text: clusterText(cluster) }))
+    .map((cluster) => ({ ...place(cluster.median_ms), text: clusterName(cluster) }))
     .filter(inside)
     .map(({ at, text }) => {
       const bar = u.valToPos(latency.counts[Math.ceil(at) - 1] || 1, "y", true);

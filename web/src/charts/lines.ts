@@ -10,7 +10,7 @@ import type { Draw } from "./live";
 import { fullHeight, rowsFor, timePlot } from "./time";
 
 /** Of a chart, CSS pixels. */
-const HEIGHT = 150;
+const HEIGHT = 124;
 /** Lines beyond this many are drawn thinner, for they cover each other. */
 const MANY = 8;
 
@@ -37,7 +37,7 @@ export function lines(chart: Chart, all: Timelines, axis: Axis, first: boolean):
     return { name: line.name, colour: of >= 0 ? of : i, limit: line.limit };
   });
   let listener: (values: string[] | null) => void = () => {};
-  const rows = first ? rowsFor(all.marks.length) : 0;
+  const rows = first ? rowsFor(new Set(all.marks.map((mark) => mark.finding)).size) : 0;
   const draw: Draw = (host) =>
     timePlot(host, {
       axis,

@@ -4,6 +4,7 @@ import { cut, moment } from "../format";
 import type { Mark } from "../page";
 import type { Axis } from "./axis";
 import { axis, kept } from "./base";
+import { colour } from "./colours";
 import { drawLabels, roomFor } from "./labels";
 import type { Plot } from "./live";
 
@@ -95,6 +96,7 @@ export function timePlot(host: HTMLElement, spec: TimeSpec): Plot {
             spec.cursor?.(u, left < 0 ? null : u.posToVal(left, "x"));
           },
         ],
+        drawClear: [(u) => drawBands(u, spec.marks)],
         draw: [
           (u) => {
             u.ctx.save();
@@ -125,14 +127,34 @@ function seconds(at: number): string {
   return `${Number(at.toFixed(4))} s`;
 }
 
+/** The stretches in which findings hold, behind everything, each in its finding's colour. */
+function drawBands(u: uPlot, marks: Mark[]): void {
+  u.ctx.save();
+  u.ctx.beginPath();
+  u.ctx.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+  u.ctx.clip();
+  u.ctx.globalAlpha = 0.1;
+  for (const mark of marks) {
+    const [from, to] = [u.valToPos(mark.at_s, "x", true), u.valToPos(mark.to_s, "x", true)];
+    u.ctx.fillStyle = colour(`f${mark.finding % 6}`);
+    u.ctx.fillRect(from, u.bbox.top, Math.max(to - from, uPlot.pxRatio), u.bbox.height);
+  }
+  u.ctx.restore();
+}
+
 function drawMarks(u: uPlot, spec: TimeSpec): void {
   const { axis: shared, marks } = spec;
-  const moments = marks.map((mark, i) => ({
-    at: mark.at_s,
-    text: cut(mark.says, 80),
-    look: i === 0 ? "bad" : "faint-ink",
-    dash: [4, 3],
-  }));
+  const named = new Set<number>();
+  const moments = marks.flatMap((mark) => {
+    const look = `f${mark.finding % 6}`;
+    // Of several stretches of a finding the first has its name.
+    const text = named.has(mark.finding) ? "" : cut(`${mark.finding + 1} ${mark.says}`, 60);
+    named.add(mark.finding);
+    return [
+      { at: mark.at_s, text, look, dash: [4, 3] },
+      { at: mark.to_s, text: "", look, dash: [1, 4] },
+    ];
+  });
   if (shared.pinned !== null) {
     const text = `here: ${moment(shared.pinned)}`;
     moments.unshift({ at: shared.pinned, text, look: "accent", dash: [] });

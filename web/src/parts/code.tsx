@@ -1,30 +1,14 @@
-// A command that can be copied.
-import { useRef, useState } from "preact/hooks";
+// A command that can be copied, behind what it does: `fix:` or `look:`.
+import { Copy } from "./copy";
 
-/** Shows it with a button; where the clipboard is closed the text is selected instead. */
-export function Code(props: { text: string }) {
-  const code = useRef<HTMLElement>(null);
-  const [said, say] = useState("Copy");
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(props.text);
-      say("Copied");
-    } catch {
-      const range = document.createRange();
-      if (code.current) range.selectNodeContents(code.current);
-      getSelection()?.removeAllRanges();
-      getSelection()?.addRange(range);
-      say("Selected");
-    }
-  };
+export function Code(props: { text: string; kind?: string }) {
   return (
     <div class="code">
+      {props.kind && <span class="kind">{props.kind}</span>}
       <pre>
-        <code ref={code}>{props.text}</code>
+        <code>{props.text}</code>
       </pre>
-      <button type="button" onClick={copy} aria-live="polite">
-        {said}
-      </button>
+      <Copy text={props.text} />
     </div>
   );
 }

@@ -1,7 +1,34 @@
-// Sentences of the documentation, in which names stand between backticks.
+// Sentences in which names and commands stand between backticks; a command can be copied.
+import { Copy } from "./copy";
+
+/** The parts of a sentence: text and code by turns. A backtick without another one is a backtick. */
+export function parts(text: string): { text: string; code: boolean }[] {
+  const found: { text: string; code: boolean }[] = [];
+  const add = (piece: string, code: boolean) => {
+    if (piece !== "") found.push({ text: piece, code });
+  };
+  let from = 0;
+  for (const { index, 0: whole, 1: inside } of text.matchAll(/`([^`\n]+)`/g)) {
+    add(text.slice(from, index), false);
+    add(inside ?? "", true);
+    from = index + whole.length;
+  }
+  add(text.slice(from), false);
+  return found;
+}
 
 export function Prose({ text }: { text: string }) {
   return (
-    <>{text.split("`").map((part, i) => (i % 2 === 1 ? <code key={i}>{part}</code> : part))}</>
+    <>
+      {parts(text).map((part, i) => {
+        if (!part.code) return part.text;
+        return (
+          <span key={i}>
+            <code>{part.text}</code>
+            {part.text.includes(" ") && <Copy text={part.text} look="inline" />}
+          </span>
+        );
+      })}
+    </>
   );
 }

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Finding, Run, Step } from "../page";
 import { Icon, kindName } from "../parts/icon";
+import { Prose } from "../parts/prose";
 import { Rows, RowsInWords } from "./rows";
 
 /** What `j` and `k` walk: the chain that was last touched, else the first. */
@@ -74,7 +75,7 @@ export function Chain(props: { run: Run; finding: Finding; number: number; goTo:
                 <span>{kindName(each.kind)}</span>
                 <span class="nth">{i + 1}</span>
               </span>
-              <span class="says">{each.says}</span>
+              <span class="says">{each.says.replaceAll("`", "")}</span>
             </button>
             {i < last && (
               <svg class="arrow" viewBox="0 0 24 24" aria-hidden="true">
@@ -129,7 +130,9 @@ function Detail(props: { run: Run; step: Step; number: number; of: number; goTo:
       <p class="faint">
         Step {props.number} of {props.of}: {kindName(step.kind).toLowerCase()}
       </p>
-      <p class="full">{step.says}</p>
+      <p class="full">
+        <Prose text={step.says} />
+      </p>
       {step.numbers.length > 0 && (
         <dl class="counts">
           {step.numbers.map(([name, value], i) => (

@@ -1,6 +1,7 @@
 // What differs between the recordings.
 
 import type { Compared } from "../page";
+import { Prose } from "../parts/prose";
 import { Empty, Section } from "../parts/section";
 import { LimitTable } from "./limits";
 
@@ -12,7 +13,9 @@ export function Differs({ compared }: { compared: Compared }) {
       ) : (
         <ol class="says">
           {compared.says.map((says, i) => (
-            <li key={i}>{says}</li>
+            <li key={i}>
+              <Prose text={says} />
+            </li>
           ))}
         </ol>
       )}

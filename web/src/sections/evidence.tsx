@@ -8,21 +8,32 @@ export function Evidence({ run, goTo }: { run: Run; goTo: GoTo }) {
   return (
     <Section
       id="evidence"
-      lead="From the symptom to the limit. Choose a step, or walk with ← → (j and k from anywhere); the rows of the recording it rests on open below."
+      fold={run.findings.length === 0 ? "there is no finding" : undefined}
+      lead="From the symptom to the limit. Choose a step, or walk with ← → (j and k from anywhere)."
     >
       {run.findings.length === 0 && (
         <Empty>There is no finding, so there is no chain to walk.</Empty>
       )}
-      {run.findings.map((finding, i) => (
-        <div key={finding.cause + i} id={`evidence-${i + 1}`} class="part">
-          <h3>{finding.title}</h3>
-          {finding.steps.length > 0 ? (
+      {run.findings.map((finding, i) => {
+        const chain =
+          finding.steps.length > 0 ? (
             <Chain run={run} finding={finding} number={i + 1} goTo={goTo} />
           ) : (
             <Empty>This finding has no step.</Empty>
-          )}
-        </div>
-      ))}
+          );
+        return i === 0 ? (
+          <div key={i} id="evidence-1" class="part">
+            {chain}
+          </div>
+        ) : (
+          <details key={i} id={`evidence-${i + 1}`} class="more">
+            <summary>
+              Of finding {i + 1}, {finding.cause}
+            </summary>
+            {chain}
+          </details>
+        );
+      })}
       {run.summary.walks.length > 0 && <Walks walks={run.summary.walks} />}
     </Section>
   );
@@ -31,8 +42,8 @@ export function Evidence({ run, goTo }: { run: Run; goTo: GoTo }) {
 /** Each wait from the thread that waited back to what woke it. */
 function Walks({ walks }: { walks: string[][] }) {
   return (
-    <div class="part">
-      <h3>The longest waits that a retransmission ended</h3>
+    <details class="part">
+      <summary>The longest waits that a retransmission ended</summary>
       <p class="faint">
         Read from left to right: who waited, what ended the wait, and what was behind it.
       </p>
@@ -43,6 +54,6 @@ function Walks({ walks }: { walks: string[][] }) {
           ))}
         </ol>
       ))}
-    </div>
+    </details>
   );
 }

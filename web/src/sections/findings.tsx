@@ -1,40 +1,49 @@
-// The findings as case reports; or that there is none, and what was looked at.
-
-import { duration, number, plural } from "../format";
-import type { Advice, Check, Finding, Noted, Overview, Run } from "../page";
+// The findings as case reports: what to do, where, how sure; the first is open.
+import { plural } from "../format";
+import type { Advice, Check, Finding, Noted, Run } from "../page";
+import { CauseId } from "../parts/cause";
 import { Code } from "../parts/code";
+import { Prose } from "../parts/prose";
 import { Section } from "../parts/section";
 import { Table } from "../parts/table";
+import { Looked, Symptoms } from "./looked";
 
 export function Findings({ run }: { run: Run }) {
+  const { findings } = run;
   return (
     <Section id="findings">
-      {run.findings.length === 0 && <Nothing run={run} />}
-      {run.findings.map((finding, i) => (
-        <Case key={finding.cause + i} finding={finding} of={run.findings.length} number={i + 1} />
-      ))}
+      {findings.length === 0 && <Nothing run={run} />}
+      {findings.map((finding, i) =>
+        i === 0 ? (
+          <Case key={0} finding={finding} of={findings.length} number={1} />
+        ) : (
+          <details key={i} id={`finding-${i + 1}`} class="more">
+            <summary>
+              {i + 1}. {finding.layer}: {finding.fix.replaceAll("`", "")}
+            </summary>
+            <Case finding={finding} of={findings.length} number={i + 1} />
+          </details>
+        ),
+      )}
       {run.noted.length > 0 && <AlsoNoted noted={run.noted} />}
-      <Looked summary={run.summary} open={run.findings.length === 0} />
+      <Looked summary={run.summary} />
     </Section>
   );
 }
 
+/** No cause holds: what moved all the same, with what it means. The verdict is above. */
 function Nothing({ run }: { run: Run }) {
   const { summary, facts } = run;
   const lacks = run.health.some((note) => note.hole) || !facts.complete;
+  const one = summary.tested.length === 1;
   return (
-    <div class="nothing" data-testid="no-cause">
-      <h3>
-        No cause found in {duration(facts.length_s * 1000)} of {facts.host}.
-      </h3>
+    <div class={`nothing ${run.verdict.kind}`} data-testid="no-cause">
       <p>
         {summary.tested.length > 0
-          ? `${plural(summary.tested.length, "cause")} ${summary.tested.length === 1 ? "was" : "were"} tested, and the recording has no evidence for ${summary.tested.length === 1 ? "it" : "any of them"}. `
-          : "No cause was tested. "}
-        {summary.symptoms.length > 0
-          ? "Something moved all the same; it is listed below."
-          : "Nothing that is a symptom moved either."}
+          ? `${plural(summary.tested.length, "cause")} ${one ? "was" : "were"} tested, and the recording has no evidence for ${one ? "it" : "any of them"}.`
+          : "No cause was tested."}
       </p>
+      {summary.symptoms.length > 0 && <Symptoms symptoms={summary.symptoms} />}
       {lacks && (
         <p class="warning">
           The recording is not whole: <a href="#health">see what it lacks</a> before trusting this.
@@ -48,57 +57,78 @@ const DOTS: Record<string, string> = { high: "●●●", medium: "●●○", l
 
 function Case(props: { finding: Finding; number: number; of: number }) {
   const { finding, number: n } = props;
+  const [first, ...others] = finding.advice;
+  const own = { "--own": `var(--f${(n - 1) % 6})` };
   return (
-    <article class={`case ${finding.confidence}`} id={`finding-${n}`} data-testid="finding">
+    <article class="case" style={own} id={n === 1 ? "finding-1" : undefined} data-testid="finding">
       <p class="above">
         {props.of > 1 && <span>{`Finding ${n} of ${props.of}`}</span>}
-        <code>{finding.cause}</code>
-        <span>{finding.number}</span>
-        <span class="confidence">
+        <CauseId id={finding.cause} numbered />
+        <span class="confidence" title={finding.because.join("; ")}>
           <span aria-hidden="true">{DOTS[finding.confidence]}</span> {finding.confidence} confidence
         </span>
       </p>
-      <h3>{finding.title}</h3>
-      <p class="fix">{finding.fix}</p>
+      <h3>
+        <Prose text={finding.fix} />
+      </h3>
+      {first && <Advised advice={first} said={finding.fix} />}
+      {others.length > 0 && (
+        <details>
+          <summary>Or, {plural(others.length, "other way", "other ways")}</summary>
+          <ol class="advice" start={2}>
+            {others.map((advice, i) => (
+              <li key={i}>
+                <Advised advice={advice} said="" />
+              </li>
+            ))}
+          </ol>
+        </details>
+      )}
       <dl class="facts">
         {finding.facts.map(([label, text], i) => (
           <div key={label + i}>
             <dt>{label}</dt>
-            <dd>{text}</dd>
+            <dd>{label === "command" ? <Long text={text} /> : text}</dd>
           </div>
         ))}
+        {finding.because.length > 0 && (
+          <div>
+            <dt>confidence</dt>
+            <dd>
+              <Prose text={`${finding.confidence}: ${finding.because.join("; ")}`} />
+            </dd>
+          </div>
+        )}
+        {finding.verify !== "" && (
+          <div>
+            <dt>to check</dt>
+            <dd>
+              <Prose text={finding.verify} />
+            </dd>
+          </div>
+        )}
       </dl>
-      {finding.because.length > 0 && (
-        <>
-          <h4>Why the confidence is {finding.confidence}</h4>
-          <ul>
-            {finding.because.map((reason, i) => (
-              <li key={i}>{reason}</li>
-            ))}
-          </ul>
-        </>
-      )}
-      {finding.advice.length > 0 && (
-        <>
-          <h4>What to do</h4>
-          <ol class="advice">
-            {finding.advice.map((advice, i) => (
-              <Advised key={i} advice={advice} />
-            ))}
-          </ol>
-        </>
-      )}
-      {finding.arithmetic.length > 0 && <Arithmetic checks={finding.arithmetic} />}
-      {finding.verify !== "" && (
-        <>
-          <h4>How to check that it worked</h4>
-          <p>{finding.verify}</p>
-        </>
-      )}
+      {finding.arithmetic.length > 0 && <CrossChecks checks={finding.arithmetic} />}
       <p class="onward">
         <a href={`#evidence-${n}`}>Walk the evidence, {plural(finding.steps.length, "step")} →</a>
       </p>
     </article>
+  );
+}
+
+/** So many characters of a command line tell whose it is. */
+const LONG = 120;
+
+/** A command line, of which the rest is behind a click. */
+function Long({ text }: { text: string }) {
+  if (text.length <= LONG) return <code>{text}</code>;
+  return (
+    <details class="long">
+      <summary>
+        <code>{`${text.slice(0, LONG - 20)}…`}</code>
+      </summary>
+      <code>{text}</code>
+    </details>
   );
 }
 
@@ -111,10 +141,10 @@ function AlsoNoted({ noted }: { noted: Noted[] }) {
         {noted.map((note, i) => (
           <li key={note.cause + i}>
             <p>
-              {note.title} <code>{note.cause}</code>
+              <Prose text={note.title} /> <CauseId id={note.cause} />
             </p>
             <p class="faint">
-              {note.at}: {note.because}
+              {note.at}: <Prose text={note.because} />
             </p>
           </li>
         ))}
@@ -123,112 +153,60 @@ function AlsoNoted({ noted }: { noted: Noted[] }) {
   );
 }
 
-function Advised({ advice }: { advice: Advice }) {
+function Advised({ advice, said }: { advice: Advice; said: string }) {
   const lines: [string, string][] = [
     ["where", advice.at],
     ["effect", advice.expected],
     ["risk", advice.risk],
   ];
   return (
-    <li>
-      <p>{advice.action}</p>
-      {advice.command !== null && <Code text={advice.command} />}
+    <div class="advised">
+      {advice.action !== said && (
+        <p>
+          <Prose text={advice.action} />
+        </p>
+      )}
+      {advice.command !== null && <Code text={advice.command} kind={advice.kind} />}
       <dl class="small">
         {lines
           .filter(([, text]) => text !== "")
           .map(([label, text]) => (
             <div key={label}>
               <dt>{label}</dt>
-              <dd>{text}</dd>
+              <dd>
+                <Prose text={text} />
+              </dd>
             </div>
           ))}
       </dl>
-    </li>
+    </div>
   );
 }
 
-function Arithmetic({ checks }: { checks: Check[] }) {
+/** Numbers of different sources that must agree if the cause holds. */
+function CrossChecks({ checks }: { checks: Check[] }) {
+  const wrong = checks.filter((check) => !check.agrees).length;
   return (
-    <>
-      <h4>Numbers that must fit</h4>
+    <details open={wrong > 0}>
+      <summary>
+        CROSS-CHECKS: {checks.length - wrong} ok
+        {wrong > 0 ? `, ${plural(wrong, "mismatch", "mismatches")}` : ""}
+      </summary>
       <Table
-        label="Numbers that must fit if the cause holds"
+        label="Cross-checks: numbers that must agree if the cause holds"
         heads={["", "compared", "expected", "measured", "fits when"]}
         rows={checks.map((check) => [
           <strong key="fits" class={check.agrees ? "good" : "bad"}>
-            {check.agrees ? "✓ fits" : "✗ does not"}
+            {check.agrees ? "ok" : "mismatch"}
           </strong>,
           <span key="what" class="wrap">
-            {check.formula}
+            <Prose text={check.formula} />
           </span>,
           check.expected,
           check.measured,
           check.tolerance,
         ])}
       />
-    </>
-  );
-}
-
-function Looked({ summary, open }: { summary: Overview; open: boolean }) {
-  const { counts, symptoms, tested, cannot_tell: untold, waits } = summary;
-  return (
-    <details class="looked" open={open}>
-      <summary>What was looked at</summary>
-      {counts.length > 0 && (
-        <dl class="counts">
-          {counts.map(([label, value], i) => (
-            <div key={label + i}>
-              <dd>{value}</dd>
-              <dt>{label}</dt>
-            </div>
-          ))}
-        </dl>
-      )}
-      <h4>What moved</h4>
-      {symptoms.length === 0 ? (
-        <p>No counter of trouble moved.</p>
-      ) : (
-        <Table
-          label="What moved"
-          heads={["symptom", "how often"]}
-          rows={symptoms.map(([says, often]) => [says, number(often)])}
-        />
-      )}
-      {waits.length > 0 && (
-        <>
-          <h4>What ended waits</h4>
-          <Table
-            label="What ended waits"
-            heads={["ended by", "waits", "longest"]}
-            rows={waits.map(([kind, count, longest]) => [kind, number(count), duration(longest)])}
-          />
-        </>
-      )}
-      {untold.length > 0 && (
-        <>
-          <h4>Causes that cannot be told from this recording</h4>
-          <ul>
-            {untold.map(([id, why]) => (
-              <li key={id}>
-                <code>{id}</code> {why}
-              </li>
-            ))}
-          </ul>
-        </>
-      )}
-      {tested.length > 0 && (
-        <>
-          <h4>Causes that were tested</h4>
-          <ul class="columns">
-            {tested.map(([id, title]) => (
-              <li key={id}>
-                <code>{id}</code> {title}
-              </li>
-            ))}
-          </ul>
-        </>
-      )}
     </details>
   );
 }

@@ -9,7 +9,14 @@ import { Empty, Section } from "../parts/section";
 export function Flames({ run, compared }: { run: Run; compared: Flame[] }) {
   const all = [...run.flames, ...compared];
   return (
-    <Section id="flames">
+    <Section
+      id="flames"
+      fold={
+        all.length > 0
+          ? `${plural(all.length, "graph")}; ${all[0]?.note.split(/[;.]/)[0]}`
+          : "no profile was recorded"
+      }
+    >
       {all.length > 0 ? (
         <Viewer flames={all} />
       ) : (

@@ -1,6 +1,7 @@
 // What the recording lacks: what was lost, what could not attach, what was thinned for this page.
-import { number } from "../format";
+import { number, plural } from "../format";
 import type { Run } from "../page";
+import { Prose } from "../parts/prose";
 import { Section } from "../parts/section";
 import { Table } from "../parts/table";
 
@@ -13,7 +14,14 @@ export function Health({ run }: { run: Run }) {
   const lost = lostIn(run);
   const missing = run.sources.filter((source) => source.verdict !== "attached").length;
   return (
-    <Section id="health">
+    <Section
+      id="health"
+      fold={
+        lost > 0 || missing > 0 || !run.facts.complete
+          ? `${number(lost)} records lost, ${plural(missing, "source")} not attached`
+          : "every source worked, nothing was lost"
+      }
+    >
       <dl class="counts">
         <div class={lost > 0 ? "bad" : ""}>
           <dd>{number(lost)}</dd>
@@ -35,7 +43,7 @@ export function Health({ run }: { run: Run }) {
           {run.health.map((note, i) => (
             <li key={i}>
               {note.source !== "" && <code>{note.source}: </code>}
-              {note.says}
+              <Prose text={note.says} />
             </li>
           ))}
         </ul>
@@ -65,7 +73,7 @@ export function Health({ run }: { run: Run }) {
               {source.gives}
             </span>,
             <span key="why" class="wrap">
-              {source.because}
+              <Prose text={source.because} />
             </span>,
           ])}
         />

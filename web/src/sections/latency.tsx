@@ -1,20 +1,69 @@
 // How long connecting took: the distribution, its clusters, and the kernel's schedule over it.
 import { useMemo } from "preact/hooks";
 import { clusterText, histogram, isLog } from "../charts/histogram";
-import { duration } from "../format";
-import type { Latency, Run } from "../page";
+import { duration, number } from "../format";
+import type { Latency, Run, Services } from "../page";
 import { Drawn } from "../parts/drawn";
 import { Empty, Section } from "../parts/section";
+import { Table } from "../parts/table";
 
 export function Latencies({ run }: { run: Run }) {
   return (
-    <Section id="latency">
+    <Section id="latency" fold={summary(run)}>
+      <h3>Connect time</h3>
       {run.latency ? (
         <Known latency={run.latency} />
       ) : (
         <Empty>No connection was seen to open while this was recorded, so none was timed.</Empty>
       )}
+      {run.services && <Responses data={run.services} />}
     </Section>
+  );
+}
+
+/** Connect and response time in a line. */
+function summary(run: Run): string {
+  const ms = (name: string) => run.latency?.percentiles.find(([p]) => p === name)?.[1];
+  const [p50, p99] = [ms("p50"), ms("p99")];
+  const connect =
+    p50 !== undefined && p99 !== undefined
+      ? [`connect time p50 ${duration(p50)}, p99 ${duration(p99)}`]
+      : [];
+  const first = run.services?.services.find((service) => service.p50_ms !== null);
+  const response =
+    first && first.p50_ms !== null && first.p99_ms !== null
+      ? [
+          `response time of ${first.at} p50 ${duration(first.p50_ms)}, p99 ${duration(first.p99_ms)}`,
+        ]
+      : [];
+  return [...connect, ...response].join("; ") || "nothing was timed";
+}
+
+/** How long requests waited for their answer, by service. */
+function Responses({ data }: { data: Services }) {
+  const timed = data.services.filter((service) => service.p50_ms !== null);
+  if (timed.length === 0) return null;
+  const ms = (value: number | null) => (value === null ? "" : duration(value));
+  return (
+    <>
+      <h3>Response time</h3>
+      <p class="lead">
+        From the first byte of a request to the last of its answer: a client counts until it has
+        read it.
+      </p>
+      <Table
+        label="Response time by listener and destination"
+        testid="responses"
+        heads={["listener or destination", "requests", "p50", "p90", "p99"]}
+        rows={timed.map((service) => [
+          `${service.serves ? "serves" : "asks"} ${service.at}`,
+          number(service.exchanges),
+          ms(service.p50_ms),
+          ms(service.p90_ms),
+          ms(service.p99_ms),
+        ])}
+      />
+    </>
   );
 }
 
@@ -33,7 +82,7 @@ function Known({ latency }: { latency: Latency }) {
       </dl>
       <figure class="chart">
         <figcaption>
-          <h3>Connections by how long they took to open</h3>
+          <h4>Connections by how long they took to open</h4>
           <span class="faint">
             {isLog(latency) ? "both scales logarithmic" : "time logarithmic"}
           </span>
@@ -46,7 +95,7 @@ function Known({ latency }: { latency: Latency }) {
             </span>
           )}
         </figcaption>
-        <Drawn draw={drawn.draw} label={drawn.label} height={300} id="latency" />
+        <Drawn draw={drawn.draw} label={drawn.label} height={260} id="latency" />
       </figure>
       {latency.clusters.length > 0 && (
         <>

@@ -23,7 +23,10 @@ export function Recording({ run }: { run: Run }) {
     ["command", facts.command_line.join(" ")],
   ];
   return (
-    <Section id="recording">
+    <Section
+      id="recording"
+      fold={`kernel ${facts.kernel}, ${facts.cpus} CPUs, tcpwhy ${facts.tcpwhy}`}
+    >
       <dl class="facts">
         {lines
           .filter(([, text]) => text !== "")

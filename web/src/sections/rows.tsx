@@ -20,7 +20,8 @@ export function Rows(props: { run: Run; names: string[]; goTo: GoTo }) {
     if (row) tables.set(row.table, [...(tables.get(row.table) ?? []), [name, row]]);
   }
   return (
-    <div data-testid="step-rows">
+    <details data-testid="step-rows">
+      <summary>{plural(known.length, "row")} of the recording behind it</summary>
       {[...tables].map(([table, rows]) => {
         const doc = Object.hasOwn(run.tables, table) ? run.tables[table] : undefined;
         return <OneTable key={table} table={table} doc={doc} rows={rows} goTo={goTo} />;
@@ -28,7 +29,7 @@ export function Rows(props: { run: Run; names: string[]; goTo: GoTo }) {
       {known.length < names.length && (
         <p class="faint">{plural(names.length - known.length, "row")} more in the recording.</p>
       )}
-    </div>
+    </details>
   );
 }
 

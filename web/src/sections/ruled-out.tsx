@@ -1,6 +1,9 @@
 // What else it could have been, and the number that rules each out.
 
+import { plural } from "../format";
 import type { Run } from "../page";
+import { CauseId } from "../parts/cause";
+import { Prose } from "../parts/prose";
 import { Empty, Section } from "../parts/section";
 import { Table } from "../parts/table";
 
@@ -9,6 +12,7 @@ export function RuledOut({ run }: { run: Run }) {
   return (
     <Section
       id="ruled-out"
+      fold={run.findings.length === 0 ? "there is no finding" : undefined}
       lead="Look-alikes with the same symptoms, and what the recording says against each."
     >
       {some.length === 0 && (
@@ -19,21 +23,23 @@ export function RuledOut({ run }: { run: Run }) {
         </Empty>
       )}
       {some.map((finding, i) => (
-        <div key={finding.cause + i} class="part">
-          {run.findings.length > 1 && <h3>{finding.title}</h3>}
+        <details key={finding.cause + i} class="more" open={i === 0}>
+          <summary>
+            Instead of {finding.cause}: {plural(finding.ruled_out.length, "look-alike")}
+          </summary>
           <Table
             label={`Ruled out beside ${finding.cause}`}
             heads={["not", "because"]}
             rows={finding.ruled_out.map(([id, title, because]) => [
               <span key="what" class="wrap">
-                {title} <code class="faint">{id}</code>
+                {title} <CauseId id={id} />
               </span>,
               <span key="why" class="wrap">
-                {because}
+                <Prose text={because} />
               </span>,
             ])}
           />
-        </div>
+        </details>
       ))}
     </Section>
   );

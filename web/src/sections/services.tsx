@@ -17,7 +17,7 @@ const NAMED = 0.13;
 /** A smaller share is not told in words. */
 const TOLD = 0.005;
 /** So many are seen at once: the findings come next. */
-const OPEN = 6;
+const OPEN = 2;
 /** Fewer parts of the recording than this are no course. */
 const COURSE = 3;
 
@@ -96,6 +96,17 @@ function Known({ data }: { data: Data }) {
   );
 }
 
+/** The bar of the service whose requests took most time: where it went at a glance. */
+export function WholeTime({ run }: { run: Run }) {
+  const [first] = run.services?.services ?? [];
+  if (!run.services || !first) return null;
+  return (
+    <div class="service">
+      <Bar service={first} parts={run.services.parts} long={1} />
+    </div>
+  );
+}
+
 function Legend({ parts, present }: { parts: Part[]; present: boolean[] }) {
   const groups = [...new Set(parts.map((part) => part.whose))];
   return (
@@ -137,26 +148,33 @@ function Service(props: { service: ServiceTime; data: Data; most: number }) {
         </span>
         <span class="figures">{figures(service)}</span>
       </div>
-      <div class="whole" role="img" aria-label={`${service.at}: ${told(service, data.parts)}`}>
-        <div class="stack" style={{ width: `${long * 100}%` }}>
-          {data.parts.map((part, i) => {
-            const of = share(service.spent_s, i);
-            if (of <= 0) return null;
-            const text = `${part.name} ${percent(of)}`;
-            return (
-              <span
-                key={part.name}
-                class={`part-${i}`}
-                style={{ width: `${of * 100}%` }}
-                title={`${text}: ${duration((service.spent_s[i] ?? 0) * 1000)}`}
-              >
-                {of * long >= NAMED ? text : ""}
-              </span>
-            );
-          })}
-        </div>
-      </div>
+      <Bar service={service} parts={data.parts} long={long} />
       {hasCourse(service) && <Course service={service} data={data} />}
+    </div>
+  );
+}
+
+function Bar(props: { service: ServiceTime; parts: Part[]; long: number }) {
+  const { service, parts, long } = props;
+  return (
+    <div class="whole" role="img" aria-label={`${service.at}: ${told(service, parts)}`}>
+      <div class="stack" style={{ width: `${long * 100}%` }}>
+        {parts.map((part, i) => {
+          const of = share(service.spent_s, i);
+          if (of <= 0) return null;
+          const text = `${part.name} ${percent(of)}`;
+          return (
+            <span
+              key={part.name}
+              class={`part-${i}`}
+              style={{ width: `${of * 100}%` }}
+              title={`${text}: ${duration((service.spent_s[i] ?? 0) * 1000)}`}
+            >
+              {of * long >= NAMED ? text : ""}
+            </span>
+          );
+        })}
+      </div>
     </div>
   );
 }

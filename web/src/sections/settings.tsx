@@ -16,7 +16,7 @@ export function Settings({ run }: { run: Run }) {
     [run, word],
   );
   return (
-    <Section id="settings">
+    <Section id="settings" fold={plural(run.settings.length, "setting")}>
       {run.settings.length === 0 ? (
         <Empty>No setting was recorded.</Empty>
       ) : (

@@ -3,7 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 import { plural, withUnit } from "../format";
 import type { Sockets } from "../page";
 import { Table } from "../parts/table";
-import { lastValue, type Samples } from "../sockets-model";
+import { lastValue, type Samples, worst } from "../sockets-model";
 
 /** As many are listed. */
 const LISTED = 200;
@@ -15,14 +15,13 @@ export function SocketTable(props: {
   choose: (socket: number) => void;
 }) {
   const { data, samples, shown } = props;
-  // The measure that orders the table; null: outliers first.
+  // The measure that orders the table; null: the worst first.
   const [by, sortBy] = useState<number | null>(null);
   const listed = useMemo(() => {
+    if (by === null) return worst(data, samples, shown).slice(0, LISTED);
     const key = (i: number) => {
-      const socket = data.sockets[i];
-      if (!socket) return Number.NEGATIVE_INFINITY;
-      const values = by === null ? undefined : samples.values[by];
-      const value = values ? lastValue(socket, values) : Number(socket.outlier);
+      const [socket, values] = [data.sockets[i], samples.values[by]];
+      const value = socket && values ? lastValue(socket, values) : Number.NaN;
       return Number.isNaN(value) ? Number.NEGATIVE_INFINITY : value;
     };
     const keys = new Map(shown.map((i) => [i, key(i)]));
@@ -31,7 +30,7 @@ export function SocketTable(props: {
       .slice(0, LISTED);
   }, [data, samples, shown, by]);
   return (
-    <details class="sockets" open>
+    <details class="sockets">
       <summary>
         {shown.length > LISTED
           ? `The first ${LISTED} of ${plural(shown.length, "socket")}, last values`

@@ -14,7 +14,7 @@ const LEGEND = 12;
 
 export function Sockets({ run }: { run: Run }) {
   return (
-    <Section id="sockets">
+    <Section id="sockets" fold={summary(run)}>
       {run.sockets && run.sockets.sockets.length > 0 ? (
         <Explorer data={run.sockets} />
       ) : (
@@ -22,6 +22,14 @@ export function Sockets({ run }: { run: Run }) {
       )}
     </Section>
   );
+}
+
+/** How many there are, and how many are slow among their like. */
+function summary({ sockets }: Run): string {
+  if (!sockets) return "none was sampled";
+  const outliers = sockets.sockets.filter((socket) => socket.outlier).length;
+  const slow = outliers > 0 ? `, ${number(outliers)} slow among their like` : "";
+  return `${plural(sockets.total, "socket")}${slow}`;
 }
 
 /** What the reader chose. */

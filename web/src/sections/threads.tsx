@@ -10,7 +10,7 @@ import { Table } from "../parts/table";
 
 export function Threads({ run, axis }: { run: Run; axis: Axis }) {
   return (
-    <Section id="threads">
+    <Section id="threads" fold={run.threads ? plural(run.threads.total, "thread") : "not recorded"}>
       {run.threads && run.threads.bands.length > 0 ? (
         <Bands threads={run.threads} axis={axis} />
       ) : (

@@ -1,5 +1,4 @@
 // Time lines on one axis: every chart shows the same part, and the moment the trouble began.
-import { Fragment } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Axis } from "../charts/axis";
 import { axisKey } from "../charts/axis";
@@ -10,18 +9,29 @@ import { moment } from "../format";
 import type { Chart, Run } from "../page";
 import { Drawn } from "../parts/drawn";
 import { Empty, Section } from "../parts/section";
+import { markText, telling } from "../timelines-model";
 
 export function TimeLines({ run, axis }: { run: Run; axis: Axis }) {
   const { timelines, latency } = run;
+  const shown = useMemo(() => telling(run), [run]);
+  const first = shown[0] ?? 0;
   const charts = useMemo(
-    () => timelines.charts.map((chart, i) => lines(chart, timelines, axis, i === 0)),
-    [timelines, axis],
+    () => timelines.charts.map((chart, i) => lines(chart, timelines, axis, i === first)),
+    [timelines, axis, first],
   );
   const map = useMemo(
     () => (latency && latency.heat.length > 0 ? heat(latency, timelines, axis) : null),
     [latency, timelines, axis],
   );
-  const where = Math.min(1, timelines.charts.length);
+  const chart = (i: number) => {
+    const [of, drawn] = [timelines.charts[i], charts[i]];
+    return of && drawn ? <OneChart key={i} chart={of} lines={drawn} /> : null;
+  };
+  const rest = timelines.charts.map((_, i) => i).filter((i) => !shown.includes(i));
+  const more = [
+    ...(map ? ["connect time"] : []),
+    ...rest.map((i) => timelines.charts[i]?.title ?? ""),
+  ];
   return (
     <Section
       id="timelines"
@@ -44,13 +54,14 @@ export function TimeLines({ run, axis }: { run: Run; axis: Axis }) {
         >
           <Marks axis={axis} run={run} />
           <Tools axis={axis} />
-          {charts.map((chart, i) => (
-            <Fragment key={i}>
-              <OneChart chart={timelines.charts[i] as Chart} lines={chart} />
-              {map && i + 1 === where && <HeatMap map={map} />}
-            </Fragment>
-          ))}
-          {map && where === 0 && <HeatMap map={map} />}
+          {shown.map(chart)}
+          {more.length > 0 && (
+            <details>
+              <summary>More: {more.join(", ")}</summary>
+              {map && <HeatMap map={map} />}
+              {rest.map(chart)}
+            </details>
+          )}
         </div>
       )}
     </Section>
@@ -93,10 +104,11 @@ function Marks({ axis, run }: { axis: Axis; run: Run }) {
         <button
           key={i}
           type="button"
-          class={i === 0 ? "mark first" : "mark"}
+          class="mark"
+          style={{ "--own": `var(--f${mark.finding % 6})` }}
           onClick={() => axis.pin(mark.at_s)}
         >
-          {moment(mark.at_s)} {mark.says}
+          {markText(mark)}
         </button>
       ))}
     </div>
@@ -136,7 +148,7 @@ function HeatMap({ map }: { map: ReturnType<typeof heat> }) {
   return (
     <figure class="chart">
       <figcaption>
-        <h3>How long connecting took</h3>
+        <h3>Connect time</h3>
         <span class="faint">stronger colour: more connections, by their logarithm</span>
       </figcaption>
       <Drawn draw={map.draw} label={map.label} height={190} id="latency-heat" />

@@ -37,6 +37,7 @@ fn table(id: &str, title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> Lim
         id: id.into(),
         title: title.into(),
         columns: columns.iter().map(|c| (*c).into()).collect(),
+        telling: rows.len() as u32,
         rows: rows.into_iter().map(|cells| (cells, None)).collect(),
         left_out: 0.0,
     }

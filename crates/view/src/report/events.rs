@@ -70,6 +70,27 @@ impl ByName {
     }
 }
 
+/// The chart and the line that count an event, by the chart's id.
+pub(super) fn line_of(event: &Event) -> Option<(&'static str, String)> {
+    let unknown = "unknown";
+    let (chart, line) = match Activity::of(event)? {
+        Activity::Opened | Activity::Connected => ("connections", "opened"),
+        Activity::Accepted => ("connections", "accepted"),
+        Activity::Failed => ("connections", "failed"),
+        Activity::SynRetransmitted => ("retransmits", "SYN"),
+        Activity::SynAckRetransmitted => ("retransmits", "SYN-ACK"),
+        Activity::Retransmitted => {
+            let kind = event.retransmit_kind.as_ref();
+            ("retransmits", kind.map_or(unknown, RetransmitKind::as_str))
+        }
+        Activity::ResetSent => ("resets", "sent"),
+        Activity::ResetReceived => ("resets", "received"),
+        Activity::Dropped => ("drops", event.reason.as_deref().unwrap_or(unknown)),
+        Activity::Closed => return None,
+    };
+    Some((chart, short(line)))
+}
+
 impl Events {
     /// Reads them all once.
     pub(super) fn read(recording: &Recording, axis: Axis) -> Result<Events, Error> {

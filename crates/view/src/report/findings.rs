@@ -7,10 +7,10 @@ use explain::{Explanation, Number};
 use jiff::tz::TimeZone;
 use recording::{Error, EventKind, Recording, Row, RowRef, Value};
 
-use super::page::{Advice, Check, EvidenceRow, Finding, Mark, Noted, Step, StepKind, TableDoc};
+use super::page::{Advice, CauseDoc, Check, EvidenceRow, Finding, Noted, Step, StepKind, TableDoc};
 use super::{Thinned, short};
 use crate::numbers::number;
-use crate::text::{facts, place};
+use crate::text::{advice_kind, facts, lost, place};
 
 /// Findings, notes, rows of one step, and rows of all that a page has.
 const MAX_FINDINGS: usize = 50;
@@ -69,14 +69,22 @@ pub(super) fn noted(explanation: &Explanation, thinned: &mut Thinned) -> Vec<Not
 }
 
 fn finding(f: &explain::Finding, rows: &BTreeMap<RowRef, Row>, start_unix_ns: i64) -> Finding {
+    // The page says these where they are read first.
+    let elsewhere = ["impact", "lost", "cause"];
     let facts = facts(f, start_unix_ns, &TimeZone::UTC).into_iter();
+    let facts = facts.filter(|(label, _)| !elsewhere.contains(label));
     Finding {
         cause: f.cause.to_string(),
         number: f.number.to_string(),
+        layer: f.layer.says().into(),
         title: f.title.clone(),
+        impact: f.impact.says.clone(),
+        lost: f.lost_s.seconds().map_or_else(String::new, lost),
         fix: f.fix.clone(),
         facts: facts.map(|(label, text)| (label.into(), text)).collect(),
         since_s: f.since.as_ref().map(|s| s.after_start_s),
+        spans: Vec::new(),
+        course: None,
         confidence: f.confidence.level.to_string(),
         because: f.confidence.because.clone(),
         steps: f.evidence.iter().map(|s| step(s, rows)).collect(),
@@ -183,6 +191,7 @@ fn advice(advice: &explain::Advice) -> Advice {
     Advice {
         action: advice.action.clone(),
         command: advice.command.clone(),
+        kind: advice_kind(advice).trim_end().into(),
         at: advice.r#where.clone(),
         risk: match &advice.undo {
             Some(undo) => format!("{} Undo: {undo}", advice.risk),
@@ -192,18 +201,15 @@ fn advice(advice: &explain::Advice) -> Advice {
     }
 }
 
-/// When the trouble began: the earliest moment that a finding names.
-pub(super) fn marks(explanation: &Explanation) -> Vec<Mark> {
-    let moments = explanation.findings.iter().filter_map(|f| {
-        let at_s = f.since.as_ref()?.after_start_s;
-        Some((at_s, f))
+/// What the book says of each cause.
+pub(super) fn causes() -> Vec<CauseDoc> {
+    let docs = explain::causes().iter().map(|c| CauseDoc {
+        id: c.id.to_string(),
+        number: c.number.into(),
+        title: c.title.into(),
+        text: c.page.into(),
     });
-    let first = moments.min_by(|a, b| a.0.total_cmp(&b.0));
-    let mark = first.map(|(at_s, finding)| Mark {
-        at_s,
-        says: format!("trouble began ({})", finding.cause),
-    });
-    mark.into_iter().collect()
+    docs.collect()
 }
 
 /// The rows as text, by their names.

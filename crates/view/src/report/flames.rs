@@ -1,5 +1,6 @@
 //! Flame graphs as trees: CPU, softirqs, each hot CPU, off-CPU by waker.
 
+use analysis::words::plural;
 use recording::{Error, Filter, Recording};
 
 use super::Thinned;
@@ -14,6 +15,8 @@ const LEAST_SHARE: f64 = 0.0005;
 const MAX_DEPTH: usize = 256;
 /// What stands for the functions that were folded.
 const REST: &str = "…";
+/// Of fewer samples shares are a matter of chance: one in ten of 500 is right to a third.
+const FEW: u64 = 500;
 
 /// The profiles of a recording, each with its id and title.
 pub(super) struct Profiles(Vec<(String, String, Profile)>);
@@ -105,9 +108,13 @@ fn note(profile: &Profile) -> String {
     match profile.unit {
         Unit::Samples => {
             let idle = 100.0 * profile.idle as f64 / profile.of_all();
+            let few = match profile.samples < FEW {
+                true => ": too few to compare functions by",
+                false => "",
+            };
             format!(
-                "{} samples; idle in {idle:.0} % of them, which are not drawn. {folded}",
-                profile.samples
+                "{}{few}; idle in {idle:.0} % of them, which are not drawn. {folded}",
+                plural(profile.samples, "sample")
             )
         }
         Unit::Microseconds => format!(
@@ -129,12 +136,23 @@ impl<'p> Growing<'p> {
         let mut node = self;
         node.value = node.value.saturating_add(value);
         node.before = node.before.saturating_add(before);
+        let mut above = "";
         for frame in stack.split(';').take(MAX_DEPTH) {
+            // Where no symbols are, a run of frames of one file says no more than one.
+            if frame == above && is_nameless(frame) {
+                continue;
+            }
+            above = frame;
             node = node.children.entry(frame).or_default();
             node.value = node.value.saturating_add(value);
             node.before = node.before.saturating_add(before);
         }
     }
+}
+
+/// Whether a frame has no function's name, only its file's or none.
+fn is_nameless(frame: &str) -> bool {
+    frame.starts_with(['?', '['])
 }
 
 /// The tree of a profile, or of what changed since another one.

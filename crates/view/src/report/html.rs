@@ -9,6 +9,7 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 
 use super::page::Page;
+use super::verdict;
 use crate::json;
 
 /// What `make page` made of `web/`.
@@ -23,7 +24,11 @@ const PIECE: usize = 256 << 10;
 /// Writes the page; `plain` is what those read who run no scripts.
 pub(super) fn write(page: &Page, plain: &str, out: &mut impl Write) -> io::Result<()> {
     let title = match &page.runs[..] {
-        [run] => format!("tcpwhy: {} ({})", run.name, run.facts.host),
+        [run] => {
+            let says = verdict::headed(&run.verdict.layer, &run.verdict.says);
+            let (host, when) = (&run.facts.host, verdict::window(&run.facts));
+            format!("{says} — {host}, {when}")
+        }
         runs => format!("tcpwhy: {} recordings compared", runs.len()),
     };
     // The template is ours, so its markers are the only ones; what is filled in is not looked at.

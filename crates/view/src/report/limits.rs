@@ -21,6 +21,9 @@ use crate::stat::usage::Checked;
 
 /// Rows of a table that a page has.
 const MAX_ROWS: usize = 200;
+/// From this share of its limit on, a thing is worth a look.
+pub(super) const TELLING: f64 = 0.1;
+
 /// A column of a table, and whether its values are the most that there were.
 struct Shown<L: 'static> {
     column: Column<L>,
@@ -186,11 +189,16 @@ impl<'s, T, L> Fullest<'s, T, L> {
             let line = (self.line)(rows.get(row)?, of)?;
             Some((cells(&line), *full))
         });
+        let rows: Vec<_> = lines.collect();
+        let telling = rows
+            .iter()
+            .take_while(|(_, full)| full.is_some_and(|full| full >= TELLING));
         Limits {
             id: id.into(),
             title: title.into(),
             columns: columns.iter().map(heading).collect(),
-            rows: lines.collect(),
+            telling: telling.count() as u32,
+            rows,
             left_out: self.left_out as f64,
         }
     }
@@ -227,7 +235,9 @@ fn ports(story: &Story) -> Fullest<'_, Use, Used> {
 
 /// Of each structure the sample in which it had most entries.
 fn tables(story: &Story) -> Fullest<'_, Size, Structure> {
+    // Pools of memory have no limit, and there are hundreds.
     let all = story.structures.all();
+    let all = all.filter(|((name, _), _)| !is_pool(name));
     let all = all.map(|((name, netns), size)| {
         let full = &size.fullest;
         ((netns, name), full.row, full.share(), size)
@@ -241,6 +251,11 @@ fn tables(story: &Story) -> Fullest<'_, Size, Structure> {
     })
 }
 
+/// Whether a structure is a pool of memory of the whole kernel.
+pub(super) fn is_pool(structure: &str) -> bool {
+    structure.starts_with("slab:")
+}
+
 /// Resources that have a limit, are short, or failed; others say nothing here.
 fn resources(story: &Story) -> Fullest<'_, Line, Checked> {
     let all = story.resources.all();
@@ -249,7 +264,11 @@ fn resources(story: &Story) -> Fullest<'_, Line, Checked> {
         Some(_) => true,
         None => line.amount() > 0.0 && &*name.aspect != "utilisation",
     });
-    let telling = telling.map(|(name, line)| (name, line.row, line.share(), line));
+    // What waits for a resource may be any multiple of it: that is no limit.
+    let telling = telling.map(|(name, line)| {
+        let share = line.share().filter(|_| &*name.aspect != "saturation");
+        (name, line.row, share, line)
+    });
     Fullest::of(telling, |row, line| match row {
         Row::Resource(row) => Some(Checked {
             row: Resource {

@@ -1,6 +1,7 @@
 //! The report: a recording, explained, as one HTML file that opens anywhere, offline.
 
 mod compared;
+mod courses;
 mod events;
 mod findings;
 mod flames;
@@ -14,6 +15,7 @@ mod services;
 mod sockets;
 mod threads;
 mod timelines;
+mod verdict;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -45,6 +47,7 @@ impl Report {
         let mut report = Report {
             page: Page {
                 tcpwhy: env!("CARGO_PKG_VERSION").into(),
+                causes: findings::causes(),
                 ..Page::default()
             },
             plain: String::new(),
@@ -114,18 +117,29 @@ fn run(
     let names = Names::of(manifest);
     let mut thinned = Thinned::default();
     let evidence = findings::evidence(recording, explanation)?;
-    let marks = findings::marks(explanation);
+    let facts = overview::facts(manifest, &mut thinned);
+    let mut findings = findings::findings(explanation, &evidence, &mut thinned);
+    let mut timelines = timelines::timelines(recording, story, axis, &names, evidence.values())?;
+    courses::add(
+        &mut findings,
+        explanation,
+        &evidence,
+        &mut timelines,
+        &names,
+        facts.length_s,
+    );
     Ok(Run {
         name: name.into(),
-        facts: overview::facts(manifest, &mut thinned),
+        verdict: verdict::verdict(name, &facts, explanation),
+        facts,
         services: services::services(recording, story, &explanation.account, &names, &mut thinned)?,
-        findings: findings::findings(explanation, &evidence, &mut thinned),
+        findings,
         noted: findings::noted(explanation, &mut thinned),
         summary: overview::overview(explanation),
         health: overview::health(explanation),
         sources: overview::sources(manifest),
         settings: overview::settings(recording, axis, &names, &mut thinned)?,
-        timelines: timelines::timelines(recording, story, axis, &names, evidence.values(), marks)?,
+        timelines,
         latency: latency::latency(reading, axis),
         sockets: sockets::sockets(recording, reading, axis, &names, &mut thinned)?,
         threads: threads::threads(recording, story, axis, &mut thinned)?,
@@ -191,6 +205,7 @@ fn short(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::fs;
     use std::path::Path;
 
@@ -204,16 +219,26 @@ mod tests {
         let made = tempfile::tempdir().unwrap();
         let config = Config::new().with_out_dir(made.path());
         Page::export_all(&config).unwrap();
-        let made = fs::read_to_string(made.path().join("page.ts")).unwrap();
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/src/page.ts");
-        if std::env::var_os("BLESS").is_some() {
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, &made).unwrap();
+        let types = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/src/page");
+        let bless = std::env::var_os("BLESS").is_some();
+        if bless {
+            let _ = fs::remove_dir_all(&types);
+            fs::create_dir_all(&types).unwrap();
         }
-        let written = fs::read_to_string(&path).unwrap_or_default();
-        assert!(
-            written == made,
-            "web/src/page.ts is not current: run make docs"
-        );
+        let names = |dir: &Path| {
+            let entries = fs::read_dir(dir).into_iter().flatten();
+            let names = entries.map(|entry| entry.unwrap().file_name());
+            names.collect::<BTreeSet<_>>()
+        };
+        let stale = "web/src/page is not current: run make docs";
+        for name in names(&made.path().join("page")) {
+            let now = fs::read_to_string(made.path().join("page").join(&name)).unwrap();
+            if bless {
+                fs::write(types.join(&name), &now).unwrap();
+            }
+            let written = fs::read_to_string(types.join(&name)).unwrap_or_default();
+            assert!(written == now, "{}: {stale}", name.display());
+        }
+        assert_eq!(names(&types), names(&made.path().join("page")), "{stale}");
     }
 }

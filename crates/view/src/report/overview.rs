@@ -7,7 +7,7 @@ use analysis::words::count;
 use explain::{Answer, Explanation, Holds, Id, Summary};
 use recording::{Error, Intent, Manifest, Recording, Text, Verdict, tables};
 
-use super::page::{Facts, Note, Overview, Setting, Source};
+use super::page::{Facts, Note, Overview, Setting, Source, Symptom};
 use super::{Names, Thinned, short};
 use crate::text::REDACTED;
 
@@ -99,7 +99,11 @@ pub(super) fn overview(explanation: &Explanation) -> Overview {
         symptoms: summary
             .symptoms
             .iter()
-            .map(|s| (s.says.clone(), s.count as f64))
+            .map(|s| Symptom {
+                says: s.says.clone(),
+                count: s.count as f64,
+                means: s.means.clone().unwrap_or_default(),
+            })
             .collect(),
         tested: summary
             .causes

@@ -22,11 +22,7 @@ pub(super) fn services(
     names: &Names,
     thinned: &mut Thinned,
 ) -> Result<Option<Services>, Error> {
-    let asked = account
-        .iter()
-        .filter_map(|s| Some((s, s.requests.as_ref()?)));
-    let mut asked: Vec<(&Service, &Requests)> = asked.filter(|(_, r)| r.total_s > 0.0).collect();
-    asked.sort_by(|a, b| b.1.total_s.total_cmp(&a.1.total_s));
+    let mut asked = asked(account);
     let all = asked.len();
     thinned.say(all > MAX_SERVICES, || {
         format!("The page has the requests of {MAX_SERVICES} of {all} listeners and destinations.")
@@ -45,6 +41,16 @@ pub(super) fn services(
         width_s: parts.width_s,
         services: asked.into_iter().map(service).collect(),
     }))
+}
+
+/// The services that had requests, those first whose exchanges took most time.
+pub(super) fn asked(account: &[Service]) -> Vec<(&Service, &Requests)> {
+    let asked = account
+        .iter()
+        .filter_map(|s| Some((s, s.requests.as_ref()?)));
+    let mut asked: Vec<(&Service, &Requests)> = asked.filter(|(_, r)| r.total_s > 0.0).collect();
+    asked.sort_by(|a, b| b.1.total_s.total_cmp(&a.1.total_s));
+    asked
 }
 
 fn part((owner, name, _): (Owner, &str, f64)) -> Part {
@@ -97,6 +103,7 @@ fn told(
         unanswered: requests.unanswered as f64,
         multiplexed: requests.multiplexed,
         p50_ms: requests.response.map(|p| ms(p.p50_s)),
+        p90_ms: requests.response.map(|p| ms(p.p90_s)),
         p99_ms: requests.response.map(|p| ms(p.p99_s)),
         spent_s: seconds(requests),
         over_time: over_time.collect(),

@@ -1,12 +1,13 @@
 //! Time lines on one axis: what happened, how full queues and tables were, what the CPUs did.
 
-use analysis::Story;
 use analysis::structures::Structure;
 use analysis::timeline::{self, Axis, CounterName, Gauge, LoadMetric, SizeId};
+use analysis::{AcceptQueue, Endpoint, Story};
 use recording::{Error, Recording, Row};
 
 use super::events::Events;
-use super::page::{Chart, Line, Mark, Timelines};
+use super::limits::{TELLING, is_pool};
+use super::page::{Chart, Line, Timelines};
 use super::{Names, line, short};
 use crate::numbers::endpoint;
 
@@ -19,6 +20,9 @@ const COUNTERS: usize = 8;
 const POOL_GREW: f64 = 1.1;
 /// From this share of its limit on, a structure is seen against it.
 const NEAR: f64 = 0.5;
+/// Names of lines that findings refer to.
+pub(super) const SENT: &str = "sent";
+pub(super) const RUNNABLE: &str = "runnable threads";
 
 /// All charts of a recording; `evidence` has the rows behind its findings.
 pub(super) fn timelines<'a>(
@@ -27,7 +31,6 @@ pub(super) fn timelines<'a>(
     axis: Axis,
     names: &Names,
     evidence: impl Iterator<Item = &'a Row>,
-    marks: Vec<Mark>,
 ) -> Result<Timelines, Error> {
     let mut charts = Events::read(recording, axis)?.charts();
     let wanted = evidence.filter_map(|row| match row {
@@ -50,7 +53,7 @@ pub(super) fn timelines<'a>(
         bin_s: axis.bin_s(),
         bins: axis.bins as u32,
         charts,
-        marks,
+        marks: Vec::new(),
     })
 }
 
@@ -83,7 +86,7 @@ fn against(name: &str, gauge: &Gauge, limit: bool) -> Vec<Line> {
     lines
 }
 
-/// How many connections waited for accept(), of the fullest listeners.
+/// How full accept queues were, of the listeners whose queue came near to its limit.
 fn backlogs(
     recording: &Recording,
     story: &Story,
@@ -99,21 +102,52 @@ fn backlogs(
     });
     let mut all: Vec<_> = all.collect();
     let of = all.len();
+    all.retain(|(share, _)| *share >= TELLING);
+    let healthy = of - all.len();
     all.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    let ids: Vec<_> = all.iter().take(LISTENERS).map(|(_, id)| *id).collect();
+    let mut note = only_the_first("fullest listeners", LISTENERS, all.len());
+    all.truncate(LISTENERS);
+    let ids: Vec<_> = all.iter().map(|(_, id)| *id).collect();
     let gauges = timeline::accept_queues(recording, axis, &ids)?;
-    let lines = ids.iter().zip(&gauges).flat_map(|((netns, at, _), gauge)| {
-        let name = format!("{} in {}", endpoint(at.addr, at.port), names.netns(*netns));
-        against(&name, gauge, true)
+    let lines = ids.iter().zip(&gauges).map(|((netns, at, _), gauge)| {
+        let share = gauge.value.values().zip(gauge.limit.values());
+        let share = share.map(|(waiting, backlog)| {
+            let queue = AcceptQueue {
+                waiting: waiting? as u32,
+                backlog: backlog? as u32,
+            };
+            Some(queue.share() * 100.0)
+        });
+        line(listener_line(*at, *netns, names), share, 0.1)
     });
-    let note = only_the_first("fullest listeners", LISTENERS, of);
+    if healthy > 0 {
+        let says =
+            format!("{healthy} of {of} listeners, which were never a tenth full, are left out.");
+        note = format!("{note} {says}").trim().into();
+    }
     Ok(chart(
         "backlog",
-        "Waiting for accept()",
-        "connections",
+        "Accept queues, how full",
+        "%",
         lines.collect(),
         note,
     ))
+}
+
+/// The name of a listener's line.
+pub(super) fn listener_line(at: Endpoint, netns: u32, names: &Names) -> String {
+    format!("{} in {}", endpoint(at.addr, at.port), names.netns(netns))
+}
+
+/// The name of a CPU's line.
+pub(super) fn cpu_line(cpu: u32) -> String {
+    format!("CPU {cpu}")
+}
+
+/// The name of a counter's line.
+pub(super) fn counter_line(group: &str, name: &str, netns: u32, names: &Names) -> String {
+    let name = short(&format!("{group}{name}"));
+    format!("{name} ({})", names.netns(netns))
 }
 
 /// Entries of TIME_WAIT, and of every other lookup structure.
@@ -157,7 +191,7 @@ fn most_grown(story: &Story, time_wait: bool) -> (Vec<(&SizeId, &Structure)>, us
         // Memory pools of the whole kernel are told only when they grew.
         let most = size.fullest.entries;
         let grew = most as f64 > size.least as f64 * POOL_GREW;
-        let tells = most > 0 && (grew || !name.starts_with("slab:"));
+        let tells = most > 0 && (grew || !is_pool(name));
         tells && (&**name == "time-wait") == time_wait
     });
     let mut all: Vec<_> = all.collect();
@@ -178,7 +212,7 @@ fn is_near_limit(size: &Structure) -> bool {
 /// How busy the CPUs were, and with softirqs.
 fn cpus(recording: &Recording, story: &Story, axis: Axis) -> Result<Vec<Chart>, Error> {
     let all = timeline::cpus(recording, axis, &story.cpus.busiest(CPUS))?;
-    let line = |cpu: u32, values| line(format!("CPU {cpu}"), values, 0.1);
+    let line = |cpu: u32, values| line(cpu_line(cpu), values, 0.1);
     let busy = all.iter().map(|c| line(c.cpu, c.busy.percent_of(&c.all)));
     let softirq = all
         .iter()
@@ -195,7 +229,7 @@ fn run_queue(recording: &Recording, axis: Axis) -> Result<Option<Chart>, Error> 
     let lines = all.iter().map(|(metric, gauge)| {
         let name = match metric {
             LoadMetric::Load => "load1",
-            LoadMetric::Runnable => "runnable threads",
+            LoadMetric::Runnable => RUNNABLE,
         };
         line(name, gauge.value.values(), 0.01)
     });
@@ -223,7 +257,7 @@ fn counters(
     }
     behind.sort();
     let rates = timeline::counters(recording, axis, &behind)?;
-    let lines = [("sent", &rates.sent), ("received", &rates.received)].into_iter();
+    let lines = [(SENT, &rates.sent), ("received", &rates.received)].into_iter();
     let lines = lines.filter(|(_, amounts)| amounts.total() > 0.0);
     let lines = lines.map(|(name, amounts)| line(name, amounts.per_s(), 0.001));
     let which = match rates.folded {
@@ -237,8 +271,7 @@ fn counters(
     let throughput = chart("throughput", "Throughput", "Mbit/s", lines.collect(), note);
     let lines = behind.iter().zip(&rates.of);
     let lines = lines.map(|((netns, group, name), amounts)| {
-        let name = short(&format!("{group}{name}"));
-        let name = format!("{name} ({})", names.netns(*netns));
+        let name = counter_line(group, name, *netns, names);
         line(name, amounts.per_s(), 0.1)
     });
     let behind = chart(

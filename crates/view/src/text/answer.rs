@@ -119,14 +119,19 @@ pub fn answer(explanation: &Explanation, style: &Style, more: &str) -> String {
     screen.end()
 }
 
-/// All problems, a line or two each, so that nobody stops reading after the first.
-fn listed(page: &mut Page, all: &[Finding], summary: &Summary) {
-    let says = format!(
-        "{} in {} s of host {}, the worst first:",
-        plural(all.len() as u64, "problem"),
+/// How many problems there are.
+pub(crate) fn count_of_problems(n: usize, summary: &Summary) -> String {
+    format!(
+        "{} in {} s of host {}, the worst first",
+        plural(n as u64, "problem"),
         number(summary.duration_s),
         summary.recording.host,
-    );
+    )
+}
+
+/// All problems, a line or two each, so that nobody stops reading after the first.
+fn listed(page: &mut Page, all: &[Finding], summary: &Summary) {
+    let says = format!("{}:", count_of_problems(all.len(), summary));
     page.paragraph_within("", Look::Fix, &says, 1);
     for (i, finding) in all.iter().take(MAX_LISTED).enumerate() {
         let look = match i {
@@ -255,20 +260,24 @@ pub(super) fn none(page: &mut Page, explanation: &Explanation) {
     if let Some(whose) = &whose {
         page.paragraph_within("", Look::Title, &format!("NOT TCP · {whose}"), 4);
     }
-    let found = match whose {
-        Some(_) => "No TCP problem",
-        None => "No cause",
+    page.paragraph("", Look::Fix, &nothing_found(summary, whose.is_some()));
+}
+
+/// That nothing was found; `not_tcp`: it is known whose time it was.
+pub(crate) fn nothing_found(summary: &Summary, not_tcp: bool) -> String {
+    let found = match not_tcp {
+        true => "No TCP problem",
+        false => "No cause",
     };
     let whole = match summary.is_whole() {
         true => "",
         false => " (the recording is not whole, see below)",
     };
-    let says = format!(
+    format!(
         "{found} found in {} s of host {}{whole}.",
         number(summary.duration_s),
         summary.recording.host,
-    );
-    page.paragraph("", Look::Fix, &says);
+    )
 }
 
 /// What was recorded, how whole it is, what the causes answer, and where the rest is.

@@ -117,7 +117,7 @@ pub(super) fn during(episodes: &[Episode]) -> Option<String> {
 }
 
 /// Time lost, in a sentence.
-pub(super) fn lost(seconds: f64) -> String {
+pub(crate) fn lost(seconds: f64) -> String {
     format!("{} of waiting in all", self::seconds(seconds))
 }
 

@@ -12,7 +12,10 @@ use crate::page::Page;
 use crate::style::{Look, Style};
 
 pub use answer::answer;
-pub(crate) use case::{case, facts, kind, place, title};
+pub(crate) use answer::{count_of_problems, nothing_found};
+pub(crate) use case::{case, facts, kind as advice_kind, lost, place, title};
+pub(crate) use rest::symptom;
+pub(crate) use services::{account, unexplained_line};
 
 /// What is said of a recording that has no end.
 pub(crate) const CUT_SHORT: &str =

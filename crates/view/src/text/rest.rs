@@ -112,14 +112,15 @@ pub(super) fn recording(page: &mut Page, summary: &Summary) {
 }
 
 /// One symptom with its count.
-pub(super) fn symptom(symptom: &Symptom) -> String {
+pub(crate) fn symptom(symptom: &Symptom) -> String {
     let says = match symptom.counter {
         true => format!("{} +{}", symptom.says, count(symptom.count)),
         false => format!("{} {}", count(symptom.count), symptom.says),
     };
     match &symptom.means {
-        Some(means) => format!("{says}: {means}"),
-        None => says,
+        // Of a counter it is its definition, which `stat counters` has.
+        Some(means) if !symptom.counter => format!("{says}: {means}"),
+        _ => says,
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) fn unexplained(page: &mut Page, services: &[Unexplained]) {
 }
 
 /// What nothing claims of one service.
-pub(super) fn unexplained_line(service: &Unexplained) -> String {
+pub(crate) fn unexplained_line(service: &Unexplained) -> String {
     let place = named(service.role, service.at, &service.comm, service.pid);
     format!(
         "unexplained at {place}: {} of {} in which it was not idle ({})",
@@ -73,7 +73,7 @@ fn states(spent: &Spent) -> String {
 }
 
 /// One service: whose, how much, and its states, the longest first.
-pub(super) fn account(service: &Service) -> String {
+pub(crate) fn account(service: &Service) -> String {
     let place = named(service.role, service.at, &service.comm, service.pid);
     let requests = service
         .requests

@@ -80,7 +80,7 @@ fn to_do(finding: &Finding) -> Vec<Below> {
     let advice = finding.advice.first();
     below.extend(advice.and_then(|advice| {
         Some(Below {
-            label: format!("{:<5} ", text::kind(advice)),
+            label: format!("{:<5} ", text::advice_kind(advice)),
             look: Look::Command,
             text: advice.command.clone()?,
         })
