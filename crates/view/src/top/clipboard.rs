@@ -26,12 +26,8 @@ impl Findings {
             return Err("nothing to copy: there is no finding");
         };
         let case = self.cases.iter().find(|case| case.key() == *key);
-        let advice = case.map(|case| &case.finding.advice);
-        let mut commands = advice.into_iter().flatten().flat_map(|a| &a.command);
-        let command = commands.next();
-        command
-            .map(String::as_str)
-            .ok_or("nothing to copy: no command does it")
+        let command = case.and_then(|case| Some(case.command()?.2));
+        command.ok_or("nothing to copy: no command does it")
     }
 }
 

@@ -1,6 +1,6 @@
 //! What explain found so far, and how fresh that is.
 
-use explain::{Explanation, Finding, HealthNote, NoteKind};
+use explain::{Advice, Explanation, Finding, HealthNote, NoteKind};
 
 /// A finding that is no longer found stays on the screen for this long, ns.
 const KEPT_NS: u64 = 120_000_000_000;
@@ -57,6 +57,12 @@ impl Case {
     /// What it is known by while it lasts.
     pub(super) fn key(&self) -> String {
         key(&self.finding)
+    }
+
+    /// The first of its advice that has a command, which is shown and copied, and its place.
+    pub(super) fn command(&self) -> Option<(usize, &Advice, &str)> {
+        let mut advice = self.finding.advice.iter().enumerate();
+        advice.find_map(|(i, advice)| Some((i, advice, advice.command.as_deref()?)))
     }
 }
 

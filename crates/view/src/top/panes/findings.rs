@@ -1,7 +1,5 @@
 //! The findings: whose trouble, and what it is; of the selected one also what to do.
 
-use explain::Finding;
-
 use super::{Content, Shown, goes, stays};
 use crate::columns::{Unit, columns, left, right};
 use crate::numbers::age;
@@ -66,24 +64,23 @@ pub(super) fn content(snapshot: &Snapshot, findings: &Findings, live: bool, how:
         (Progress::Explained { .. }, false) => "No cause found in this recording.",
         (Progress::Failed, _) => "It could not be explained; see above.",
     };
-    Content::of(COLUMNS, lines, how, String::new(), nothing)
-        .with(findings.cases.iter().map(|case| to_do(&case.finding)))
+    Content::of(COLUMNS, lines, how, String::new(), nothing).with(findings.cases.iter().map(to_do))
 }
 
-/// What to do about it, and the first command for that.
-fn to_do(finding: &Finding) -> Vec<Below> {
-    let mut below = vec![Below {
-        label: "do:   ".into(),
-        look: Look::Fix,
-        text: finding.fix.clone(),
-    }];
-    let advice = finding.advice.first();
-    below.extend(advice.and_then(|advice| {
-        Some(Below {
-            label: format!("{:<5} ", text::advice_kind(advice)),
-            look: Look::Command,
-            text: advice.command.clone()?,
-        })
-    }));
-    below
+/// What to do about it, and the first command that there is: of other advice, with what that is.
+fn to_do(case: &Case) -> Vec<Below> {
+    let below = |label: &str, look, text: &str| Below {
+        label: label.into(),
+        look,
+        text: text.into(),
+    };
+    let mut lines = vec![below("do:   ", Look::Fix, &case.finding.fix)];
+    if let Some((at, advice, command)) = case.command() {
+        if at > 0 {
+            lines.push(below("or:   ", Look::Plain, &advice.action));
+        }
+        let kind = format!("{:<5} ", text::advice_kind(advice));
+        lines.push(below(&kind, Look::Command, command));
+    }
+    lines
 }
