@@ -2,14 +2,19 @@
 
 use std::path::PathBuf;
 
-use explain::compare::{By, compare};
+use explain::compare::{self, By, Comparison};
 use explain::{Change, Explanation, Level};
 use models::find;
 use recording::tables::{Counter, Event, Socket};
-use recording::{EventKind, Recording, TcpState};
+use recording::{Error, EventKind, Recording, TcpState};
 use tempfile::TempDir;
 
 use crate::common::content;
+
+fn compare(paths: &[PathBuf]) -> Result<Comparison, Error> {
+    let open = |path: &PathBuf| Ok((path.display().to_string(), Recording::open(path)?));
+    compare::compare(paths.iter().map(open))
+}
 
 const NAME: &str = "linux-syn-queue";
 

@@ -16,7 +16,8 @@ pub fn meant(args: &[String]) -> Option<String> {
     }
     // A name that is neither a path nor ends as recordings do, or a program with arguments.
     let bare = !word.contains('/') && !word.contains(".tcpw");
-    if !bare && !(is_program(word) && !rest.is_empty()) {
+    let with_arguments = !rest.is_empty() && is_program(word);
+    if !bare && !with_arguments {
         return None;
     }
     let what = match verb.as_str() {
