@@ -30,7 +30,12 @@ pub fn text<'r>(
         let (names, values) = (widest(|l| l.name().width()), widest(|l| l.shown.width()));
         for line in &lines {
             let name = line.name();
-            let value = &line.shown;
+            // Nothing at all would look as if the column were missing.
+            let value = if line.shown.is_empty() {
+                "\"\""
+            } else {
+                &line.shown
+            };
             let pad = " ".repeat(values.min(MOST_PADDED).saturating_sub(value.width()));
             let says = line.says(how);
             let text = format!("  {name:names$}  {value}{pad}  {says}");
