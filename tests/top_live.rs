@@ -151,7 +151,7 @@ fn a_recording_is_gone_through() {
         !begins.is_empty() && tmux.screen().matches(&begins).count() >= 2
     });
     tmux.keys(&["1", "Enter"]);
-    tmux.wait_for("EVIDENCE");
+    tmux.wait_for("WHAT TO DO");
     tmux.keys(&["Escape"]);
     tmux.wait_for("2 Connections");
     tmux.keys(&["?"]);
