@@ -1,8 +1,8 @@
 //! Long text on a terminal: through the reader's pager, as git does.
 
 use std::env;
-use std::io::{self, Write};
-use std::process::{Command, Stdio};
+use std::io::{self, IsTerminal, Write};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -15,7 +15,7 @@ const LESS: &str = "FRX";
 
 /// Shows the text in $TCPWHY_PAGER, $PAGER or less; false where there is no terminal, or no pager.
 pub fn page(text: &str) -> bool {
-    if !looks::on_terminal() || !io::IsTerminal::is_terminal(&io::stdin()) {
+    if !looks::on_terminal() || !io::stdin().is_terminal() {
         return false;
     }
     let pager = ["TCPWHY_PAGER", "PAGER"]
@@ -37,16 +37,18 @@ pub fn page(text: &str) -> bool {
     }
     // Ctrl-C is for the pager, which goes on.
     let ignored = signal_hook::flag::register(SIGINT, Arc::new(AtomicBool::new(false)));
-    let Ok(mut child) = command.spawn() else {
-        return false;
-    };
+    let shown = show(&mut command, text);
+    if let Ok(id) = ignored {
+        signal_hook::low_level::unregister(id);
+    }
+    shown.is_ok_and(|status| status.success())
+}
+
+fn show(pager: &mut Command, text: &str) -> io::Result<ExitStatus> {
+    let mut child = pager.spawn()?;
     if let Some(mut to) = child.stdin.take() {
         // Whoever leaves before the end has read enough.
         let _ = to.write_all(text.as_bytes());
     }
-    let ended = child.wait();
-    if let Ok(id) = ignored {
-        signal_hook::low_level::unregister(id);
-    }
-    ended.is_ok_and(|status| status.success())
+    child.wait()
 }
