@@ -35,7 +35,8 @@ if (!directory) {
 const files = readdirSync(directory).filter((name) => name.endsWith(".html"));
 let [passed, failed] = [0, 0];
 
-async function check(name, what, body) {
+/** One thing that a report must do; where it does not, what comes next begins on a fresh page. */
+async function check(name, what, body, page) {
   try {
     await body();
     passed++;
@@ -45,6 +46,10 @@ async function check(name, what, body) {
     console.log(
       `FAIL  ${name}: ${what}: ${String(error.message).split("\n").slice(0, 3).join(" ")}`,
     );
+    if (page) {
+      await page.reload();
+      await page.waitForSelector("html[data-ready]");
+    }
   }
 }
 
@@ -88,15 +93,16 @@ async function report(browser, file) {
   console.log(`      ${name}: findings after ${times.findings} ms, ready after ${times.ready} ms`);
   const data = dataOf(file);
   const run = data.runs[0];
+  const tried = (what, body) => check(name, what, body, page);
 
-  await check(name, "it is read in ten seconds", () => firstScreen(page, run));
-  await check(name, "it is at most six screens high", async () => {
+  await tried("it is read in ten seconds", () => firstScreen(page, run));
+  await tried("it is at most six screens high", async () => {
     if (data.comparison) return;
     const high = await page.evaluate(() => document.documentElement.scrollHeight);
     must(high <= 6 * 800, `${high} pixels`);
   });
-  await check(name, "a ticket is copied", () => copyTicket(page, run));
-  await check(name, "findings can be read", async () => {
+  await tried("a ticket is copied", () => copyTicket(page, run));
+  await tried("findings can be read", async () => {
     const cases = await page.getByTestId("finding").all();
     if (run.findings.length === 0) {
       const told = await text(page, "no-cause");
@@ -117,13 +123,13 @@ async function report(browser, file) {
     }
   });
   if (run.findings.length > 0) {
-    await check(name, "an id leads to the book", () => openCause(page, data, run));
+    await tried("an id leads to the book", () => openCause(page, data, run));
   }
-  await check(name, "what is closed opens by its link", async () => {
+  await tried("what is closed opens by its link", async () => {
     await page.locator("nav a[href='#health']").click();
     await page.waitForSelector("#health details.fold[open]");
   });
-  await check(name, "whose time it was is shown and told", async () => {
+  await tried("whose time it was is shown and told", async () => {
     const told = run.services?.services ?? [];
     const shown = page.getByTestId("service");
     must((await shown.count()) === told.length, `${await shown.count()} of ${told.length}`);
@@ -147,14 +153,14 @@ async function report(browser, file) {
       must((await rows.count()) === told.length, "the table has other rows");
     }
   });
-  await check(name, "notes can be read", async () => {
+  await tried("notes can be read", async () => {
     const told = await page.getByTestId("noted").allInnerTexts();
     must(told.length === (run.noted.length > 0 ? 1 : 0), `${told.length} lists of notes`);
     for (const note of run.noted) {
       must(told[0].includes(note.because), `not told: ${note.because}`);
     }
   });
-  await check(name, "every section is there", async () => {
+  await tried("every section is there", async () => {
     const ids = SECTIONS.split(" ").concat(data.comparison ? ["differs"] : []);
     for (const id of ids) {
       const section = page.locator(`section#${id}`);
@@ -162,9 +168,9 @@ async function report(browser, file) {
       must((await section.textContent()).trim().length > 20, `${id} is blank`);
     }
   });
-  await check(name, "all is drawn", () => drawAll(page));
-  await check(name, "names of the host are text", () => hostileIsText(page, data));
-  await check(name, "charts have names", async () => {
+  await tried("all is drawn", () => drawAll(page));
+  await tried("names of the host are text", () => hostileIsText(page, data));
+  await tried("charts have names", async () => {
     const labels = await page
       .locator("[role=img], [role=application]")
       .evaluateAll((all) => all.map((each) => each.getAttribute("aria-label") ?? ""));
@@ -174,24 +180,24 @@ async function report(browser, file) {
     );
   });
   if (run.findings[0]?.steps.length > 0) {
-    await check(name, "the chain is walked by pointer", () => walkByPointer(page));
-    await check(name, "the chain is walked by keyboard", () => walkByKeyboard(page));
+    await tried("the chain is walked by pointer", () => walkByPointer(page));
+    await tried("the chain is walked by keyboard", () => walkByKeyboard(page));
   }
   if (run.timelines.charts.length > 0) {
     const walked = run.findings[0]?.steps.length > 0;
-    if (walked) await check(name, "a row leads to its moment", () => jumpFromRow(page));
-    await check(name, "all time lines zoom together", () => zoomByDrag(page));
+    if (walked) await tried("a row leads to its moment", () => jumpFromRow(page));
+    await tried("all time lines zoom together", () => zoomByDrag(page));
   }
   if (run.sockets?.sockets.length > 1) {
-    await check(name, "sockets are filtered", () => filterSockets(page, run));
+    await tried("sockets are filtered", () => filterSockets(page, run));
   }
   const flame = run.flames[0] ?? data.comparison?.flames[0];
   if (flame) {
-    await check(name, "the flame graph is searched", () => searchFlame(page, flame));
-    await check(name, "the flame graph is zoomed", () => zoomFlame(page));
+    await tried("the flame graph is searched", () => searchFlame(page, flame));
+    await tried("the flame graph is zoomed", () => zoomFlame(page));
   }
   if (data.runs.length > 1) {
-    await check(name, "another recording is chosen", async () => {
+    await tried("another recording is chosen", async () => {
       await page.getByTestId("run-choice").selectOption("1");
       await page.waitForFunction(
         (host) => document.querySelector("#recording").textContent.includes(host),
@@ -199,20 +205,20 @@ async function report(browser, file) {
       );
     });
   }
-  await check(name, "light and dark", async () => {
+  await tried("light and dark", async () => {
     const page_ = () => getComputedStyle(document.body).backgroundColor;
     const before = await page.evaluate(page_);
     await page.getByTestId("theme").click();
     await changed(page, page_, before);
   });
-  await check(name, "the keys are told", async () => {
+  await tried("the keys are told", async () => {
     await page.locator("h1").click();
     await page.keyboard.press("?");
     await page.waitForSelector("dialog[open]");
     await page.keyboard.press("Escape");
     await page.waitForSelector("dialog:not([open])", { state: "attached" });
   });
-  await check(name, "nothing was complained of, asked for, or popped up", async () => {
+  await tried("nothing was complained of, asked for, or popped up", async () => {
     must(trouble.length === 0, trouble.slice(0, 3).join("; "));
   });
   await context.close();

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { localWindow } from "../src/format";
 import type { Run, Timelines } from "../src/page";
-import { blocks } from "../src/parts/cause";
+import { blocks, table } from "../src/parts/cause";
 import { parts } from "../src/parts/prose";
 import { courseOfNothing, sparkLine, stretch, WIDE } from "../src/spark";
 import { markText, telling } from "../src/timelines-model";
@@ -43,6 +43,14 @@ function timelines(values: (number | null)[][]): Timelines {
   const chart = { id: "drops", title: "Drops", unit: "per s", lines, note: "" };
   return { bin_s: 1, bins: values[0]?.length ?? 0, charts: [chart], marks: [] };
 }
+
+test("a table has its cells, without the line that rules it", () => {
+  const lines = ["| what | ms |", "|---|---|", "| `bind` | **3** |"];
+  assert.deepEqual(table(lines), [
+    ["what", "ms"],
+    ["`bind`", "**3**"],
+  ]);
+});
 
 test("a course is the sum of its lines, and nothing where nothing was", () => {
   const all = timelines([

@@ -217,8 +217,8 @@ impl Confidence {
         match checks.len() {
             0 => self.at_most(Level::Medium, "no independent measurement confirms it"),
             _ if checks.iter().any(|c| !c.agrees) => {}
-            1 => self.because("the arithmetic fits"),
-            n => self.because(format!("{n} of {n} arithmetic checks fit")),
+            1 => self.because("the cross-check is ok"),
+            n => self.because(format!("{n} of {n} cross-checks are ok")),
         }
     }
     /// Adds a reason why it can be no more than `level`.

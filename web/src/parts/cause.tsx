@@ -48,7 +48,7 @@ export function CausePage({ cause, close }: { cause: CauseDoc | null; close: () 
   );
 }
 
-/** Paragraphs and lists, as lists of lines. */
+/** Paragraphs, lists and tables, as lists of lines. */
 export function blocks(text: string): string[][] {
   const paragraphs = text.split(/\n\s*\n/).map((each) => each.trim());
   return paragraphs.filter((each) => each !== "").map((each) => each.split("\n"));
@@ -56,7 +56,8 @@ export function blocks(text: string): string[][] {
 
 function Block({ lines }: { lines: string[] }) {
   const first = lines[0] ?? "";
-  if (first.startsWith("```") || first.startsWith("|")) return <pre>{lines.join("\n")}</pre>;
+  if (first.startsWith("```")) return <pre>{lines.slice(1, -1).join("\n")}</pre>;
+  if (first.startsWith("|")) return <Table rows={table(lines)} />;
   if (first.startsWith("- ")) {
     const items = lines.join("\n").split(/^- /m).slice(1);
     return (
@@ -73,6 +74,44 @@ function Block({ lines }: { lines: string[] }) {
     <p>
       <Strong text={lines.join(" ")} />
     </p>
+  );
+}
+
+/** The cells of a table's lines; the second line only rules it. */
+export function table(lines: string[]): string[][] {
+  const rows = lines.filter((_, i) => i !== 1);
+  return rows.map((row) =>
+    row
+      .replace(/^\||\|$/g, "")
+      .split("|")
+      .map((cell) => cell.trim()),
+  );
+}
+
+function Table({ rows: [head = [], ...rows] }: { rows: string[][] }) {
+  return (
+    <table>
+      <thead>
+        <tr>
+          {head.map((cell, i) => (
+            <th key={i}>
+              <Strong text={cell} />
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row, i) => (
+          <tr key={i}>
+            {row.map((cell, k) => (
+              <td key={k}>
+                <Strong text={cell} />
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }
 

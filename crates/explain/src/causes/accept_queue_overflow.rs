@@ -332,8 +332,13 @@ impl<'a> Overflow<'a> {
     fn impact(&self) -> Impact {
         let mut impact = self.times.impact(self.dropped, self.here.accepted());
         if let Some((from, to)) = self.here.longest_pause() {
-            let pause = duration(to - from);
-            impact.says = format!("Outage: it accepted nothing for {pause}. {}", impact.says);
+            let after = from.saturating_sub(self.here.story.start_ns);
+            impact.says = format!(
+                "Outage: it accepted nothing for {}, from {} after the start on. {}",
+                duration(to - from),
+                duration(after),
+                impact.says
+            );
         }
         impact
     }

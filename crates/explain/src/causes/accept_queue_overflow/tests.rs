@@ -47,7 +47,7 @@ fn the_longest_time_without_a_handshake_is_told() {
         panic!("a measure");
     };
     assert!((1_990.0..2_010.0).contains(pause), "{pause}");
-    let says = "Outage: it accepted nothing for 2 s. ";
+    let says = "Outage: it accepted nothing for 2 s, from ";
     assert!(f.impact.says.contains(says), "{}", f.impact.says);
     // More arrived than were taken: that is what the advice is about, here.
     assert!(f.advice.iter().any(|a| a.expected.contains("overload")));
