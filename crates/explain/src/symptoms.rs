@@ -74,11 +74,15 @@ pub(crate) fn symptoms(story: &Story, account: &[Service]) -> Vec<Symptom> {
     let lost_ack =
         "the last ACK of a handshake did not come, or met a full accept queue".to_string();
     say("SYN-ACK", again(), tally.synack_retries, Some(lost_ack));
-    for (kind, n) in &tally.retransmits {
+    // What they cost together is said where most of them are.
+    let mut cost = repaired(story, account);
+    let mut kinds: Vec<_> = tally.retransmits.iter().collect();
+    kinds.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
+    for (kind, &n) in kinds {
         let what = format!("retransmitted ({kind})");
-        let means = repaired(story, account, *n);
-        let means = means.or_else(|| Some(retransmitted(kind).into()));
-        say("segment", what, *n, means);
+        let of_all = share_of_sent(story, n).unwrap_or_else(|| retransmitted(kind).into());
+        let means = of_all + &cost.take().unwrap_or_default();
+        say("segment", what, n, Some(means));
     }
     for (reason, sent) in &tally.resets_sent {
         let from = place(story, sent, "from");
@@ -174,17 +178,24 @@ fn retransmitted(kind: &str) -> &'static str {
     }
 }
 
-/// Of how many segments, and the share of the time that repairing losses took.
-fn repaired(story: &Story, account: &[Service], n: u64) -> Option<String> {
+/// Of all segments that were sent.
+fn share_of_sent(story: &Story, n: u64) -> Option<String> {
     let rises = story.counters.rises(counter::OUT_SEGS);
+    let sent = rises.values().fold(0u64, |sum, rise| sum.saturating_add(rise.by));
+    (sent >= n && sent > 0).then(|| {
+        let share = percent(n as f64 / sent as f64);
+        format!("{share} of the segments sent")
+    })
+}
+
+/// The share of the time that repairing losses took.
+fn repaired(story: &Story, account: &[Service]) -> Option<String> {
     let sum = |values: &mut dyn Iterator<Item = u64>| values.fold(0, u64::saturating_add);
-    let sent = sum(&mut rises.values().map(|rise| rise.by));
     let repair = sum(&mut account.iter().map(|s| s.spent_s.of(State::Repair)));
     let awake = sum(&mut account.iter().map(|s| s.spent_s.awake()));
-    (sent >= n && awake > 0).then(|| {
+    (awake > 0 && !story.tally.retransmits.is_empty()).then(|| {
         format!(
-            "{} of the segments sent; repairing losses took {} of the time in which connections were not idle",
-            percent(n as f64 / sent as f64),
+            "; repairing losses took {} of the time in which connections were not idle",
             percent(repair as f64 / awake as f64)
         )
     })
