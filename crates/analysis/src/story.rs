@@ -470,9 +470,9 @@ impl Story {
         self.samples.get(conn.sampled? as usize)
     }
 
-    /// Whether the host runs Linux `major`.`minor` or newer; `None` when that is not known.
-    pub fn runs_linux(&self, major: u32, minor: u32) -> Option<bool> {
-        self.kernel.map(|runs| runs >= (major, minor))
+    /// Major and minor of the host's Linux; `None` when that is not known.
+    pub fn linux(&self) -> Option<(u32, u32)> {
+        self.kernel
     }
 
     /// The connections of a list of ids.

@@ -92,6 +92,102 @@ pub(crate) fn repair_path(netns: &Netns, from: Addr, to: Addr) -> Advice {
     })
 }
 
+/// The advice to forget what TCP learnt of a path that has changed.
+pub(crate) fn forget_path(netns: &Netns, to: Addr) -> Advice {
+    Advice::to(format!(
+        "Once the path is mended: throw away what TCP remembers of {to} (tcp_metrics), which new connections begin with."
+    ))
+    .by(command_in(netns, &format!("ip tcp_metrics flush {to}")))
+    .undo(Some("nothing brings it back: it is learnt again".into()))
+    .at(namespace(netns))
+    .risk(
+        "Disruptive for a moment: the next connections begin without a known RTT, and without their TCP Fast \
+         Open cookie. Without the address it is all destinations.",
+    )
+    .effect(
+        "New connections take their RTO and how far segments overtake each other (where \
+         tcp_no_ssthresh_metrics_save=0 also ssthresh) from the path as it is now.",
+    )
+}
+
+/// Sysctls of a neighbour table, in the host's own namespace: from how many entries on it is walked for some
+/// that are not used, and how many it holds at most.
+pub(crate) fn neighbour_limits(structure: &str) -> Option<[&'static str; 2]> {
+    match structure {
+        "neighbours" => Some([sysctl::NEIGH_GC_THRESH2, sysctl::NEIGH_GC_THRESH3]),
+        "neighbours6" => Some([sysctl::NEIGH6_GC_THRESH2, sysctl::NEIGH6_GC_THRESH3]),
+        _ => None,
+    }
+}
+
+/// The advice to let a neighbour table hold twice what it holds: collected from twice the entries on, and full
+/// at four times. `None` of another structure.
+pub(crate) fn more_neighbours(story: &Story, structure: &str, entries: u64) -> Option<Advice> {
+    /// A neighbour with its hardware address and queue, bytes.
+    const NEIGHBOUR_BYTES: u64 = 512;
+    let [collected, most] = neighbour_limits(structure)?;
+    let soft = entries.max(512).saturating_mul(2).next_power_of_two();
+    let hard = soft.saturating_mul(2);
+    let now = |name| match story.settings.number(0, name) {
+        Some(n) => format!("{name}={n}"),
+        None => format!("{name} was not recorded"),
+    };
+    let former = |name| match story.settings.number(0, name) {
+        Some(n) => format!("{name}={n}"),
+        None => format!("{name}=VALUE, as it was"),
+    };
+    let advice = Advice::to(format!("Set {most}={hard} and {collected}={soft} on the host."))
+        .by(Some(format!("sysctl -w {most}={hard} {collected}={soft}")))
+        .undo(Some(format!(
+            "sysctl -w {} {}",
+            former(collected),
+            former(most)
+        )))
+        .at("the host's own namespace: all namespaces share the table; a file in /etc/sysctl.d/ keeps it")
+        .risk(format!(
+            "Memory: up to {}. A network with so many hosts in one segment is better cut by a router.",
+            analysis::words::bytes(hard.saturating_mul(NEIGHBOUR_BYTES))
+        ))
+        .effect(format!(
+            "{} entries fit before the table is walked for some to drop; now {}, {}.",
+            analysis::words::count(soft),
+            now(collected),
+            now(most)
+        ))
+        .change(Change::Sysctl {
+            netns: 0,
+            name: most.into(),
+            value: hard.to_string(),
+        });
+    Some(advice)
+}
+
+/// The advice to empty a namespace's table of tracked connections.
+pub(crate) fn flush_conntrack(netns: &Netns) -> Advice {
+    Advice::to("If the host is dying: throw all entries away.")
+        .by(command_in(netns, "conntrack -F"))
+        .at(namespace(netns))
+        .risk(
+            "Disruptive: connections through NAT die, and rules that match `ct state established` drop those under \
+             way. It fills again as fast as it did.",
+        )
+        .undo(Some("nothing brings the entries back".into()))
+        .effect("Room at once, for as long as it took to fill.")
+}
+
+/// The advice to throw neighbours away; `of`: which, as `ip neigh flush` takes it.
+pub(crate) fn flush_neighbours(netns: &Netns, of: &str) -> Advice {
+    Advice::to("If it cannot wait: throw neighbour entries away, which are then resolved anew.")
+        .by(command_in(netns, &format!("ip neigh flush {of}")))
+        .undo(Some("nothing brings the entries back: they are resolved again".into()))
+        .at(namespace(netns))
+        .risk(
+            "Disruptive: packets to these neighbours wait for ARP or neighbour discovery, three are queued for each, \
+             and more are dropped.",
+        )
+        .effect("A hardware address that has changed is asked for at once, and entries that nobody uses are gone.")
+}
+
 impl Advice {
     /// By an option of a route to one address, so that no other destination is touched.
     pub(crate) fn by_route(self, netns: &Netns, to: Addr, option: &str) -> Advice {

@@ -164,6 +164,11 @@ pub enum Change {
         /// The other side's idle timeout, s.
         seconds: u64,
     },
+    /// Let the clients keep connections open, and send many requests over each.
+    KeepConnections {
+        /// Address and port they connect to.
+        to: String,
+    },
     /// Exempt connections from connection tracking.
     Untrack {
         /// Inode of the namespace.

@@ -24,6 +24,7 @@ mod finding;
 mod id;
 mod inquiry;
 mod judge;
+mod kernel;
 mod layer;
 mod line;
 mod lost;

@@ -1,5 +1,8 @@
 //! The modes of a distribution of latencies, and the kernel's schedule that explains them.
 
+use analysis::Story;
+use recording::sysctl;
+
 /// Bins per factor of two: 4.4 % each.
 const PER_OCTAVE: f64 = 16.0;
 /// Empty bins that part two modes: a gap of 14 %.
@@ -29,27 +32,38 @@ pub(crate) fn modes(values: &mut [u64]) -> Vec<Mode> {
     modes.collect()
 }
 
+/// TCP_RTO_MAX, which holds where the kernel has no setting for it.
+const RTO_MAX_NS: u64 = 120_000_000_000;
+
+/// The same as a namespace has it set.
+pub(crate) fn syn_schedule_of(story: &Story, netns: u32, quick: Option<u64>) -> Vec<u64> {
+    let number = |name| story.settings.number(netns, name);
+    let linear = number(sysctl::TCP_SYN_LINEAR_TIMEOUTS).unwrap_or(0);
+    let most = number(sysctl::TCP_RTO_MAX_MS).map(|ms| ms.saturating_mul(1_000_000));
+    syn_schedule(linear, most.unwrap_or(RTO_MAX_NS), quick)
+}
+
 /// When a client that gets no answer retransmits its SYN, ns after the first: once a second for
 /// `linear` + 1 times (net.ipv4.tcp_syn_linear_timeouts; 0 where the kernel has no such setting),
-/// then at double the interval each time.
+/// then at double the interval each time, of at most `most` ns (net.ipv4.tcp_rto_max_ms).
 ///
 /// A client that is answered with a stray ACK since Linux 5.6 retransmits it `quick` ns after that
 /// first, which counts as a timeout.
-pub(crate) fn syn_schedule(linear: u64, quick: Option<u64>) -> Vec<u64> {
+pub(crate) fn syn_schedule(linear: u64, most: u64, quick: Option<u64>) -> Vec<u64> {
     /// TCP_TIMEOUT_INIT.
     const FIRST: u64 = 1_000_000_000;
     /// Later than any tcp_syn_retries that is in use.
-    const MOST: usize = 8;
+    const TIMES: u64 = 8;
     let mut times = Vec::new();
     let (mut at, mut interval) = (0, FIRST);
-    for timeouts in 1..=MOST as u64 {
+    for timeouts in 1..=TIMES {
         at += match (timeouts, quick) {
             (1, Some(quick)) => quick,
             _ => interval,
         };
         times.push(at);
         if timeouts > linear {
-            interval *= 2;
+            interval = (interval * 2).min(most.max(FIRST));
         }
     }
     times
@@ -85,18 +99,19 @@ mod tests {
     #[test]
     fn the_schedules_are_those_that_linux_keeps() {
         let seconds = |s: Vec<u64>| s.iter().take(6).map(|t| t / S).collect::<Vec<_>>();
-        assert_eq!(seconds(syn_schedule(4, None)), [1, 2, 3, 4, 5, 7]);
-        assert_eq!(seconds(syn_schedule(0, None)), [1, 3, 7, 15, 31, 63]);
-        assert_eq!(seconds(syn_schedule(4, Some(S / 100))), [0, 1, 2, 3, 4, 6]);
-        assert_eq!(
-            seconds(syn_schedule(0, Some(S / 100))),
-            [0, 2, 6, 14, 30, 62]
-        );
+        let of = |linear, quick| seconds(syn_schedule(linear, RTO_MAX_NS, quick));
+        assert_eq!(of(4, None), [1, 2, 3, 4, 5, 7]);
+        assert_eq!(of(0, None), [1, 3, 7, 15, 31, 63]);
+        assert_eq!(of(4, Some(S / 100)), [0, 1, 2, 3, 4, 6]);
+        assert_eq!(of(0, Some(S / 100)), [0, 2, 6, 14, 30, 62]);
+        let capped = |most| seconds(syn_schedule(0, most, None));
+        assert_eq!(capped(2 * S), [1, 3, 5, 7, 9, 11]);
+        assert_eq!(capped(S), [1, 2, 3, 4, 5, 6]);
     }
 
     #[test]
     fn latencies_are_matched_to_the_schedule() {
-        let schedule = syn_schedule(0, None);
+        let schedule = syn_schedule(0, RTO_MAX_NS, None);
         assert_eq!(step(&schedule, S + 20_000_000), Some(0));
         assert_eq!(step(&schedule, 3 * S + 200_000_000), Some(1));
         assert_eq!(step(&schedule, 2 * S), None);

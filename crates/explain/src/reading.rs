@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use ahash::AHashSet;
 use analysis::stats::median;
 use analysis::{Conn, ConnId, Sampled, Side, Story};
-use recording::{Addr, Error, Recording, SourceName, sysctl};
+use recording::{Addr, Error, Recording, SourceName};
 
 use crate::compare::{self, run, sockets};
 use crate::explanation::Explanation;
-use crate::modes::{modes, syn_schedule};
+use crate::modes::{modes, syn_schedule_of};
 use crate::options::Options;
 use crate::run::of_story;
 
@@ -165,12 +165,9 @@ impl Reading {
             *by_netns.entry(conn.netns).or_default() += 1;
         }
         let most = by_netns.into_iter().max_by_key(|(_, n)| *n);
-        let linear = most.and_then(|(netns, _)| {
-            self.story
-                .settings
-                .number(netns, sysctl::TCP_SYN_LINEAR_TIMEOUTS)
-        });
-        syn_schedule(linear.unwrap_or(0), None)
+        most.map_or(Vec::new(), |(netns, _)| {
+            syn_schedule_of(&self.story, netns, None)
+        })
     }
 
     /// The sampled ends, and what tells the slow among them from their like, if any are slow.

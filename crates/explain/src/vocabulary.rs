@@ -4,7 +4,7 @@ pub(crate) use analysis::account::State;
 pub(crate) use analysis::{Conn, ConnId, Endpoint, Netns, Outcome, Side, Story};
 pub(crate) use recording::{RowRef, SourceName, counter, sysctl};
 
-pub(crate) use crate::actions::{command_in, repair_path, set_sysctl};
+pub(crate) use crate::actions::{command_in, forget_path, repair_path, set_sysctl};
 pub(crate) use crate::advice::{Advice, Change};
 pub(crate) use crate::asked::Asked;
 pub(crate) use crate::case::Case;
@@ -13,6 +13,7 @@ pub(crate) use crate::checks::{at_least, same_count};
 pub(crate) use crate::correlated_counters::Symptom;
 pub(crate) use crate::finding::{Check, Finding, Impact, Latency, Level, Role, Scope, Step};
 pub(crate) use crate::id::Id;
+pub(crate) use crate::kernel::linux;
 pub(crate) use crate::layer::Layer;
 pub(crate) use crate::lost::Lost;
 pub(crate) use crate::place::Place;

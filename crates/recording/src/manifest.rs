@@ -97,6 +97,9 @@ pub struct Source {
     /// When it was switched off before the end, and why (`--max-cpu`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shed: Option<String>,
+    /// What lasted shorter than this was not recorded, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least_ns: Option<u64>,
 }
 
 impl Source {
@@ -109,6 +112,7 @@ impl Source {
             verdict,
             lost: 0,
             shed: None,
+            least_ns: None,
         }
     }
 
@@ -117,6 +121,14 @@ impl Source {
         Source {
             intent: Intent::Optional,
             ..Source::required(name, gives, verdict)
+        }
+    }
+
+    /// The same source, which records only what lasts so long.
+    pub fn with_least(self, least: Duration) -> Source {
+        Source {
+            least_ns: u64::try_from(least.as_nanos()).ok(),
+            ..self
         }
     }
 

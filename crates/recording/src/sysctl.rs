@@ -29,6 +29,8 @@ sysctls! {
         TCP_RECOVERY = "net.ipv4.tcp_recovery";
         TCP_RETRIES1 = "net.ipv4.tcp_retries1";
         TCP_RETRIES2 = "net.ipv4.tcp_retries2";
+        TCP_RTO_MAX_MS = "net.ipv4.tcp_rto_max_ms";
+        TCP_RTO_MIN_US = "net.ipv4.tcp_rto_min_us";
         TCP_RFC1337 = "net.ipv4.tcp_rfc1337";
         TCP_RMEM = "net.ipv4.tcp_rmem";
         TCP_SACK = "net.ipv4.tcp_sack";
@@ -58,6 +60,10 @@ sysctls! {
         RMEM_MAX = "net.core.rmem_max";
         WMEM_MAX = "net.core.wmem_max";
         TCP_MEM = "net.ipv4.tcp_mem";
+        NEIGH_GC_THRESH2 = "net.ipv4.neigh.default.gc_thresh2";
+        NEIGH_GC_THRESH3 = "net.ipv4.neigh.default.gc_thresh3";
+        NEIGH6_GC_THRESH2 = "net.ipv6.neigh.default.gc_thresh2";
+        NEIGH6_GC_THRESH3 = "net.ipv6.neigh.default.gc_thresh3";
     }
     /// Not recorded: those that only advice names.
     OF_ADVICE {

@@ -14,6 +14,8 @@ mod seen;
 mod sibling;
 mod surroundings;
 mod terminal;
+#[cfg(test)]
+mod told;
 mod verbs;
 mod watch;
 

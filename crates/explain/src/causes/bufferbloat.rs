@@ -215,13 +215,13 @@ impl<'a> Queue<'a> {
         })
     }
 
-    fn advice(&self, netns: &Netns, comm: &str) -> [Advice; 3] {
+    fn advice(&self, netns: &Netns, comm: &str) -> [Advice; 4] {
         let uses = self.bulk.iter().map(|e| &*e.transfer.congestion).max();
         let uses = uses.unwrap_or("cubic");
         let path = self.bytes_in(self.min_rtt_us).max(15_000.0) as u64;
         [
             Advice::to(format!(
-                "Let {comm} send to {} with BBR instead of {uses}, by the route or by TCP_CONGESTION.",
+                "Let {comm} use BBR, not {uses}, to {}: by the route or by TCP_CONGESTION.",
                 self.path.to
             ))
             .by_route(netns, self.path.to, "congctl bbr")
@@ -251,6 +251,7 @@ impl<'a> Queue<'a> {
             .at(format!("the source or configuration of {comm}"))
             .risk("More wakeups of the sending threads.")
             .effect("Shortens the queue in this host's sockets, not the one on the path."),
+            forget_path(netns, self.path.to),
         ]
     }
 }
@@ -261,7 +262,7 @@ fn judge(path: &Path) -> Option<Finding> {
     let named = senders(path.story, path.netns, &queue.bulk, None);
     (scope.pid, scope.comm) = (named.pid, named.comm);
     let comm = scope.comm.as_deref().unwrap_or("the senders");
-    let fix = format!("Let {comm} send with BBR, or put fq_codel or cake before the bottleneck.");
+    let fix = format!("Let {comm} use BBR, or put fq_codel or cake before the bottleneck.");
     let advice = queue.advice(&scope.netns, comm);
     let (name, to, stands) = (path.name(), path.to, queue.queue());
     let (short, long) = (Quantity::us(queue.min_rtt_us), Quantity::us(queue.rtt_us));
@@ -277,7 +278,7 @@ fn judge(path: &Path) -> Option<Finding> {
         ])
         .fix([
             fix,
-            "Send with BBR, or put fq_codel or cake before the bottleneck.".into(),
+            "Use BBR, or put fq_codel or cake before the bottleneck.".into(),
         ])
         .affects(queue.impact(), queue.lost())
         .because(format!(

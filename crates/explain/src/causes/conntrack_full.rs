@@ -2,6 +2,7 @@
 
 use analysis::words::{bytes, plural};
 
+use crate::actions::flush_conntrack;
 use crate::places::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
 use crate::vocabulary::*;
 
@@ -224,20 +225,11 @@ fn advice(place: &UnansweredSyns, netns: &Netns, table: &Table, lost: u64) -> Ve
             netns: netns.inode,
             at: at.to_string(),
         });
-    let flush = Advice::to("If the host is dying: throw all entries away.")
-        .by(command_in(netns, "conntrack -F"))
-        .at(namespace(netns))
-        .risk(
-            "Disruptive: connections through NAT die, and rules that match `ct state established` drop those under \
-             way. It fills again as fast as it did.",
-        )
-        .undo(Some("nothing brings the entries back".into()))
-        .effect("Room at once, for as long as it took to fill.");
     [
         Some(raise),
         Some(untrack),
         (silent_s > 3_600).then_some(sooner),
-        Some(flush),
+        Some(flush_conntrack(netns)),
     ]
     .into_iter()
     .flatten()

@@ -111,7 +111,7 @@ fn judge(walk: &Walk) -> Finding {
         ..Scope::default()
     };
     let (share, name, walked) = (percent(walk.share), kind.name, kind.walked);
-    let (packets, within) = (walked.by(), walked.sample());
+    let (packets, within) = (walked.by(kind.looked_up), walked.sample());
     let n = count(walk.size.fullest.entries);
     let entries = kind.entries;
     let long = match walk.size.fullest.buckets {
@@ -252,6 +252,8 @@ impl<'a> Walk<'a> {
         // The packets of each connection are looked up.
         let (affected, counted) = match (here.count() as u64, self.lookups) {
             (0, 0) => (self.samples(), "samples"),
+            // Only packets to neighbours that are new walk there.
+            (_, 0) if self.kind.walked == Walked::Kernel => (self.samples(), "samples"),
             (_, lookups) if openings => (lookups, "connections"),
             (0, lookups) => (lookups, "packets"),
             (n, _) => (n, "connections"),
@@ -261,9 +263,10 @@ impl<'a> Walk<'a> {
             None => String::new(),
         };
         let n = count(affected);
-        let walker = match openings {
-            true => format!("Each of {n} {counted} walked"),
-            false => format!("Every packet of {n} {counted} walks"),
+        let walker = match (openings, self.kind.walked) {
+            (true, _) => format!("Each of {n} {counted} walked"),
+            (false, Walked::Softirq) => format!("Every packet of {n} {counted} walks"),
+            (false, Walked::Kernel) => "Each neighbour that is new walks".into(),
         };
         let says = format!(
             "{walker} up to {} {}{cost}: {} of a CPU in all.",

@@ -2,7 +2,8 @@
 
 use analysis::words::{count, duration, list, plural};
 
-use crate::modes::{modes, step, syn_schedule};
+use crate::actions::former_sysctl;
+use crate::modes::{modes, step, syn_schedule_of};
 use crate::places::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
 use crate::vocabulary::*;
 
@@ -39,6 +40,8 @@ const MIN_IN_VAIN: u64 = 3;
 /// One connect that waits so long for any answer is not chance: its SYN was lost twice or more, and
 /// nobody else got through meanwhile.
 const STALLED_NS: u64 = 3_000_000_000;
+/// Timeouts no longer than this, ms: twice the first.
+const CAP_MS: u64 = 2_000;
 /// Of connections so many times fewer lose data than lose SYNs.
 const DATA_FACTOR: u64 = 2;
 
@@ -201,6 +204,7 @@ fn judge(silent: &UnansweredSyns) -> Option<Finding> {
         .steps(clusters_step(silent))
         .steps(data_step(silent))
         .checks(silent.times.retry_check())
+        .checks(silent.times.timer_check(story))
         .checks(accepted_check(silent))
         .advise(advice(silent));
     let case = match here {
@@ -230,13 +234,7 @@ fn judge(silent: &UnansweredSyns) -> Option<Finding> {
 /// When the late ones came through.
 fn clusters_step(silent: &UnansweredSyns) -> Option<Step> {
     let netns = silent.client_netns()?;
-    let settings = &silent.story.settings;
-    let schedule = syn_schedule(
-        settings
-            .number(netns, sysctl::TCP_SYN_LINEAR_TIMEOUTS)
-            .unwrap_or(0),
-        None,
-    );
+    let schedule = syn_schedule_of(silent.story, netns, None);
     let late = silent.story.all(&silent.clients).map(|(_, c)| c);
     let late = late.filter(|c| c.syn_retries > 0);
     let mut took: Vec<u64> = late.clone().filter_map(Conn::connect_ns).collect();
@@ -288,17 +286,14 @@ fn accepted_check(silent: &UnansweredSyns) -> Option<Check> {
     Some(same_count(formula, through, seen, "handshakes"))
 }
 
-/// Until the path is mended: the first timeout is a constant of Linux, those after it need not double at once.
+/// Until the path is mended: those after the first timeout need not double at once.
 fn sooner(silent: &UnansweredSyns) -> Option<Advice> {
     let netns = silent.client_netns()?;
-    let now = silent
-        .story
-        .settings
-        .number(netns, sysctl::TCP_SYN_LINEAR_TIMEOUTS);
+    let settings = &silent.story.settings;
+    let now = settings.number(netns, sysctl::TCP_SYN_LINEAR_TIMEOUTS);
     let risk = "More SYNs towards a peer that is down.";
     let expected = "A connect that loses two SYNs is through after 2.05 s, not 3.04, one that loses three after 3.07 \
-                    s, not 7.28 (measured). The first timeout, of 1 s, is a constant: only a BPF program of the \
-                    cgroup (BPF_SOCK_OPS_TIMEOUT_INIT) sets another.";
+                    s, not 7.28 (measured).";
     (now == Some(0)).then(|| {
         let netns = silent.story.netns(netns);
         set_sysctl(
@@ -309,6 +304,79 @@ fn sooner(silent: &UnansweredSyns) -> Option<Advice> {
             expected.into(),
         )
     })
+}
+
+/// The first timeout is a constant: only a program of the cgroup sets another.
+fn first_timeout(silent: &UnansweredSyns) -> Option<Advice> {
+    let story = silent.story;
+    let number = |name| story.settings.number(silent.client_netns()?, name);
+    let linear = match number(sysctl::TCP_SYN_LINEAR_TIMEOUTS) {
+        Some(n) => format!("{}={n} now", sysctl::TCP_SYN_LINEAR_TIMEOUTS),
+        None => format!(
+            "{}: {}",
+            sysctl::TCP_SYN_LINEAR_TIMEOUTS,
+            linux(6, 5).told(story)
+        ),
+    };
+    let kernel = linux(4, 13).told(story);
+    silent.client_netns()?;
+    Some(
+        Advice::to(format!(
+            "Or have a BPF program of the cgroup answer BPF_SOCK_OPS_TIMEOUT_INIT with less than a second ({kernel})."
+        ))
+        .by(Some("bpftool cgroup tree".into()))
+        .at("the cgroup of whoever connects; the command shows which programs (sock_ops) it has")
+        .risk(
+            "A timeout below the round trip retransmits every SYN for nothing, and the connection begins with a \
+             smaller window.",
+        )
+        .effect(format!(
+            "The first SYN is retransmitted after that time, not 1 s; how many timeouts follow at the same interval \
+             says tcp_syn_linear_timeouts ({linear}). rto_min of a route and tcp_rto_min_us hold for data alone."
+        )),
+    )
+}
+
+/// Those that lose more SYNs than the linear timeouts wait ever longer.
+fn capped(silent: &UnansweredSyns) -> Option<Advice> {
+    let (story, netns) = (silent.story, silent.client_netns()?);
+    let number = |name| story.settings.number(netns, name);
+    let linear = number(sysctl::TCP_SYN_LINEAR_TIMEOUTS).unwrap_or(0);
+    let clients = story.all(&silent.clients).map(|(_, c)| c);
+    let most = clients.map(|c| u64::from(c.syn_retries)).max()?;
+    // The timeouts of those that lost no more have not doubled.
+    if most <= linear + 1 {
+        return None;
+    }
+    let kernel = linux(6, 15).told(story);
+    let risk = "It holds for data as well, of all connections of the namespace: a peer that is gone is tried more \
+                often.";
+    let expected = format!(
+        "Timeouts double no further than to 2 s ({kernel}): a SYN that is lost for the fourth time goes out after \
+         7 s, not 15, where all double; for the seventh after 9 s, not 11, where the first four do not (measured)."
+    );
+    match number(sysctl::TCP_RTO_MAX_MS) {
+        Some(now) if now > CAP_MS => {
+            let of = story.netns(netns);
+            let advice = set_sysctl(&of, sysctl::TCP_RTO_MAX_MS, CAP_MS, risk, expected);
+            Some(Advice {
+                // The loss remains: not for a program to apply.
+                change: None,
+                undo: Some(former_sysctl(story, netns, sysctl::TCP_RTO_MAX_MS)),
+                ..advice
+            })
+        }
+        Some(_) => None,
+        None => Some(
+            Advice::to(format!(
+                "Cap the timeouts: {}={CAP_MS} ({kernel}).",
+                sysctl::TCP_RTO_MAX_MS
+            ))
+            .at("the namespace of whoever connects, on a kernel that has it")
+            .risk(risk)
+            .effect(expected),
+        ),
+    }
 }
 
 fn advice(silent: &UnansweredSyns) -> Vec<Advice> {
@@ -335,7 +403,10 @@ fn advice(silent: &UnansweredSyns) -> Vec<Advice> {
         Quantity::share(lost)
     ))
     .change(Change::PassSyns { at: at.to_string() });
-    [advice].into_iter().chain(sooner(silent)).collect()
+    let until_then = [sooner(silent), first_timeout(silent), capped(silent)];
+    std::iter::once(advice)
+        .chain(until_then.into_iter().flatten())
+        .collect()
 }
 
 #[cfg(test)]

@@ -121,18 +121,29 @@ fn no_loss(losses: &Losses) -> Option<Step> {
     })
 }
 
-/// Of connects: packets of every kind would be lost.
+/// Of connects: packets of every kind would be lost, at a link that is bad as in a queue that is full.
 fn no_data_lost(place: &UnansweredSyns) -> Option<Step> {
     let (resent, of) = place.data_resent();
     let (retried, connects) = (place.times.retried, place.times.total());
-    (resent.saturating_mul(connects) < retried.saturating_mul(of)).then(|| {
+    let data = (resent.saturating_mul(connects) < retried.saturating_mul(of)).then(|| {
         say!(
-            "{resent} of {established} retransmitted data, {retried} of {connects} a SYN",
+            "a bad link, or a queue that too many fill at once (incast), loses data as well: {resent} of \
+             {established} retransmitted data, {retried} of {connects} a SYN",
             resent = Quantity::count(resent),
             established = Quantity::of(of, "established connection"),
             retried = Quantity::count(retried).rows(place.times.rows.iter().copied()),
             connects = Quantity::of(connects, "connect")
         )
+    });
+    data.or_else(|| {
+        // Of clients elsewhere only what came here is known.
+        let refused = Quantity::of(place.strays, "SYN");
+        (place.strays > 0 && place.strays.saturating_mul(2) >= retried).then(|| {
+            say!(
+                "{refused} came in and were refused: no bad link or full queue (incast) lost them",
+                refused
+            )
+        })
     })
 }
 
@@ -160,6 +171,10 @@ fn judge(path: &Path) -> Option<Finding> {
     let (name, from, to) = (path.name(), path.from, path.to);
     let p = percent_of_loss(losses.share());
     let advice = advice(path, &losses, &scope.netns, &p);
+    let meanwhile = match uses_bbr(&losses) {
+        true => "",
+        false => "; until then, use BBR",
+    };
     let case = Case::new(story, CAUSE, scope)
         .placed(Place::ends(&losses.suffering))
         .title([
@@ -171,8 +186,8 @@ fn judge(path: &Path) -> Option<Finding> {
             format!("The path to {to} loses {p} of the packets."),
         ])
         .fix([
-            format!("Find the link that drops between {from} and {to}; until then, send with BBR."),
-            "Find the link on the path that drops; until then, send with BBR.".into(),
+            format!("Find the link that drops between {from} and {to}{meanwhile}."),
+            format!("Find the link on the path that drops{meanwhile}."),
         ])
         .affects(
             impact(path, &losses),
@@ -268,16 +283,22 @@ fn advice(path: &Path, losses: &Losses, netns: &Netns, p: &str) -> Vec<Advice> {
     let repair = repair_path(netns, path.from, path.to).effect(format!(
         "Without the loss of {p}, windows grow until the bottleneck is full."
     ));
-    let uses_bbr = |e: &End| &*e.transfer.congestion == "bbr";
-    let bbr = (!losses.suffering.iter().all(uses_bbr)).then(|| {
-        Advice::to("Until then, send with BBR, which does not take single losses for congestion.")
+    let bbr = (!uses_bbr(losses)).then(|| {
+        Advice::to("Until then, use BBR, which does not take single losses for congestion.")
             .by_route(netns, path.to, "congctl bbr")
             .risk("It takes bandwidth from connections that go by loss; needs the module tcp_bbr.")
             .effect(format!(
                 "The rate of new connections no longer falls with √p; {p} are lost all the same."
             ))
     });
-    std::iter::once(repair).chain(bbr).collect()
+    let forget = forget_path(netns, path.to);
+    std::iter::once(repair).chain(bbr).chain([forget]).collect()
+}
+
+/// All that suffer have it already.
+fn uses_bbr(losses: &Losses) -> bool {
+    let mut congestion = losses.suffering.iter().map(|e| &*e.transfer.congestion);
+    congestion.all(|name| name == "bbr")
 }
 
 /// A share of losses with the digits that matter.

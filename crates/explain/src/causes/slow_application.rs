@@ -421,11 +421,13 @@ impl Told<'_> {
             ),
             (Some(What::OnCpu), Some(pid)) => (
                 format!("See where {comm} spends the CPU time."),
-                Some(format!("tcpwhy flame --for 10s --pid {pid}")),
+                Some(format!(
+                    "tcpwhy record --with profile --for 10s -o cpu.tcpwhy && tcpwhy flame cpu.tcpwhy --pid {pid}"
+                )),
             ),
             (_, Some(pid)) => (
-                format!("See what the threads of {comm} wait for, and with which stack."),
-                Some(format!("tcpwhy trace wakeups 100ms --stacks --pid {pid}")),
+                format!("See what the threads of {comm} wait for, and who wakes them."),
+                Some(format!("tcpwhy trace wakeups 100ms --pid {pid}")),
             ),
             (_, None) => (format!("See what {comm} does in that time."), None),
         };

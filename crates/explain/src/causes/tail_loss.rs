@@ -167,9 +167,11 @@ impl<'a> Tails<'a> {
         // 0 turns off what finds losses by time, which needs only one segment behind the lost one.
         let recovery = path.story.settings.number(path.netns, sysctl::TCP_RECOVERY) == Some(0);
         let recovery = recovery.then(|| {
-            let risk = "None known: it is the default since Linux 4.18.";
+            let default =
+                linux(4, 18).gone(path.story, "it is the default", "it is not yet the default");
+            let risk = format!("None known: {default}.");
             let effect = "One segment behind the lost one is enough to notice.";
-            set_sysctl(netns, sysctl::TCP_RECOVERY, 1, risk, effect.into())
+            set_sysctl(netns, sysctl::TCP_RECOVERY, 1, &risk, effect.into())
         });
         let rto_min = format!("rto_min {ABOVE_DELAYED_ACK_MS}ms");
         let sooner = Advice::to(format!(

@@ -31,6 +31,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::PORTS_EXHAUSTED,
         Id::LOCAL_FIREWALL_DROP,
         Id::PATH_DROPS_SYN,
+        Id::PATH_LOSS,
         Id::CONNTRACK_FULL,
     ],
     explains: &[],

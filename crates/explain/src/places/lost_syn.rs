@@ -10,6 +10,7 @@ use crate::checks::same_count;
 use crate::finding::{Check, Impact, Latency, Step};
 use crate::lost::{Lost, SYN_TIMEOUT_NS};
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS};
+use crate::places::syn_timer;
 
 /// A client whose SYN is dropped waits a second. Fewer drops than this, in a recording of
 /// seconds, is one burst at a start. Of how many arrivals they are says little: while nothing is accepted,
@@ -51,6 +52,8 @@ pub(crate) struct ConnectTimes {
     pub(crate) unanswered: u64,
     /// The delayed.
     ids: Vec<ConnId>,
+    /// Of these, those that are connected and needed several SYNs.
+    through_late: Vec<ConnId>,
     /// Some of the rows.
     pub(crate) rows: Vec<RowRef>,
 }
@@ -97,6 +100,9 @@ impl ConnectTimes {
                 (_, Some(Ghost::Until(took))) | (Some(took), None) => times.delayed.push(took),
             }
             times.ids.push(id);
+            if retried && ghost.is_none() && established.is_some() {
+                times.through_late.push(id);
+            }
             times.retried += u64::from(retried);
             times.retries += u64::from(conn.syn_retries);
             times.ghosts += u64::from(ghost.is_some());
@@ -262,7 +268,8 @@ impl ConnectTimes {
     /// counts of its drops; when the clients tried again.
     pub(crate) fn checks(&self, here: ListenerPlace, limit: Option<Check>) -> Vec<Check> {
         let checks = limit.into_iter().chain(drops_check(here));
-        checks.chain(self.retry_check()).collect()
+        let timer = self.timer_check(here.story);
+        checks.chain(self.retry_check()).chain(timer).collect()
     }
 
     /// A SYN that was dropped is retransmitted after the initial timeout, no sooner, no later.
@@ -280,6 +287,14 @@ impl ConnectTimes {
             agrees: (took - FIRST_RETRY_MS).abs() <= FIRST_RETRY_MS * RETRY_TOLERANCE,
             tolerance: "± 15 %".into(),
         })
+    }
+
+    /// Those that were through late, against the schedule of the timer. One whose last ACK was dropped says
+    /// nothing of it.
+    pub(crate) fn timer_check(&self, story: &Story) -> Option<Check> {
+        let usual = median(&mut self.at_once.clone()).unwrap_or(0);
+        let late = story.all(&self.through_late).map(|(_, c)| c);
+        syn_timer::check(story, late, usual, None)
     }
 }
 

@@ -106,7 +106,7 @@ impl<'o> Heartbeats<'o> {
     pub fn say_losses(&mut self, health: &HealthLog) -> Result<(), Error> {
         let why = tied!(from 0;
             tw_beat_count::TW_BEAT_LOST_RING => RING_FULL,
-            tw_beat_count::TW_BEAT_LOST_SOCKET => "no memory at that moment to keep notes of a socket",
+            tw_beat_count::TW_BEAT_LOST_SOCKET => "the kernel had no memory for the notes on a socket",
             tw_beat_count::TW_BEAT_LOST_PEER => "messages of more regular senders to one socket than are followed",
         );
         let mut news = Vec::new();

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
+use std::time::Instant;
 
 use recording::{HealthKind, Namespace, SourceName};
 
@@ -23,6 +24,8 @@ pub struct Taps<'a> {
     /// Every namespace watched so far.
     pub seen: BTreeMap<u32, Namespace>,
     told: HashSet<u32>,
+    /// When it was last looked; none before the first time.
+    looked: Option<Instant>,
 }
 
 impl<'a> Taps<'a> {
@@ -38,12 +41,14 @@ impl<'a> Taps<'a> {
             open: BTreeMap::new(),
             seen: BTreeMap::new(),
             told: HashSet::new(),
+            looked: None,
         })
     }
 
     /// Opens a socket in every namespace that has none, closes those of namespaces that ended.
     pub fn look(&mut self, health: &HealthLog) -> Result<(), Error> {
         let mut found = netns::find();
+        let since = self.looked.replace(Instant::now());
         let wanted = &self.options.filter.netns;
         found.retain(|inode, _| wanted.is_empty() || wanted.contains(inode));
         self.open.retain(|inode, _| found.contains_key(inode));
@@ -55,8 +60,18 @@ impl<'a> Taps<'a> {
             match self.tap(inode, &found) {
                 Ok(tap) => {
                     let namespace = found.namespace.clone();
-                    self.seen.entry(inode).or_insert(namespace);
+                    let name = namespace.name.clone();
+                    let known = self.seen.insert(inode, namespace).is_some();
                     self.open.insert(inode, (found, tap));
+                    // One that is new was made since the last look.
+                    if let Some(since) = since.filter(|_| !known) {
+                        let late = since.elapsed().as_millis();
+                        let detail = format!(
+                            "namespace {name} was made while recording: its packets are seen from up to {late} ms \
+                             later on"
+                        );
+                        health.say(SourceName::Packets, HealthKind::Late, 1, detail)?;
+                    }
                 }
                 // It may have ended between finding and visiting it.
                 Err(why) => {

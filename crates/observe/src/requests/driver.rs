@@ -70,7 +70,7 @@ const DUMP: &str = "dump";
 const LOSSES: [&str; 3] = [
     RING_FULL,
     "exchanges of more listeners and destinations than are counted",
-    "no memory at that moment to keep notes of a connection",
+    "the kernel had no memory for the notes on a connection",
 ];
 
 /// The loaded programs.

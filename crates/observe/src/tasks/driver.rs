@@ -112,7 +112,7 @@ static KINDS: [(tw_task_kind, SourceName, HealthKind, &str); 4] = [
         tw_task_kind::TW_TASK_NO_ROOM,
         SourceName::Threads,
         HealthKind::Late,
-        "no memory at that moment for the account of a thread: it begins at its next switch",
+        "the kernel had no memory for the account of a thread: it begins when the thread is next switched to or from",
     ),
 ];
 
@@ -272,7 +272,8 @@ impl<'o> Tasks<'o> {
         let mut sources = Vec::new();
         if self.options.waits {
             let lost = losses.of(&SourceName::Waits);
-            sources.push(source(WAITS, Verdict::Attached, lost));
+            let waits = source(WAITS, Verdict::Attached, lost);
+            sources.push(waits.with_least(self.options.wait_over));
             sources.push(source(WAKER, symbols, 0));
             sources.push(source(SLEPT, self.slept.clone(), 0));
             sources.push(source(PACKET, packet, 0));

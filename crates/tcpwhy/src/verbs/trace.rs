@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use observe::Part;
-use recording::{CallKind, Recording};
+use recording::{CallKind, Recording, SourceName};
 use view::trace::{What, view};
 
 use crate::watch::{Need, Stop, WatchArgs, watch};
@@ -111,6 +111,9 @@ pub fn run(verb: TraceVerb, out: &mut impl Write) -> Result<ExitCode> {
         TraceVerb::Drops(args) => (What::Drops, EVENTS, args),
         TraceVerb::Wakeups(args) => {
             let least_ns = u64::try_from(args.least.as_nanos()).unwrap_or(u64::MAX);
+            if let Some(says) = recording.as_ref().and_then(|r| shorter(r, least_ns)) {
+                cli::say(&says);
+            }
             let need = Need {
                 parts: &[Part::Waits, Part::Sockets],
                 // What is behind a descriptor of epoll is known as soon.
@@ -173,6 +176,20 @@ pub fn run(verb: TraceVerb, out: &mut impl Write) -> Result<ExitCode> {
     let mut view = view(what);
     watch(&mut *view, &need, Stop::default(), recording, &args, out)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Sleeps that are asked for and are shorter than those that were recorded.
+fn shorter(recording: &Recording, least_ns: u64) -> Option<String> {
+    let sources = recording.manifest.sources.iter();
+    let waits = sources.filter(|s| s.name == SourceName::Waits);
+    let recorded = waits.filter_map(|s| s.least_ns).max()?;
+    let least = Duration::from_nanos(recorded);
+    (least_ns < recorded).then(|| {
+        format!(
+            "tcpwhy: sleeps shorter than {least:?} were not recorded (--wait-over of the recording): none of them \
+             is shown"
+        )
+    })
 }
 
 /// Whether accept() calls are, or will be, recorded.

@@ -51,11 +51,11 @@ pub(super) fn waited(page: &mut Page, waits: &WaitSummary) {
     let ended = waits.ended_by.iter();
     let ended = ended.map(|e| {
         let (n, longest) = (count(e.count), number(e.longest_ms));
-        format!("{n} by {} (longest {longest} ms)", e.what)
+        format!("{} {n} (longest {longest} ms)", e.what)
     });
     let ended: Vec<_> = ended.collect();
     let says = format!(
-        "{} ended: {}",
+        "{}; what ended them: {}",
         plural(waits.count, "wait"),
         ended.join(", ")
     );

@@ -18,7 +18,7 @@ fn both_ends_here() {
     assert_eq!(added.p50.round(), 1_004.0);
     assert_eq!(number(&f, "longest_accept_queue"), &Number::Count(9));
     assert_eq!(number(&f, "TCPReqQFullDrop"), &Number::Count(100));
-    assert_eq!(f.arithmetic.len(), 3);
+    assert_eq!(f.arithmetic.len(), 4);
     assert!(f.arithmetic.iter().all(|c| c.agrees), "{:?}", f.arithmetic);
     assert!(matches!(
         f.advice[0].change,

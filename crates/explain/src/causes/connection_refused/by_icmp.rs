@@ -7,12 +7,15 @@ use analysis::stats::median;
 use analysis::words::{count, duration, percent, plural};
 
 use super::CAUSE;
+use crate::actions::{flush_neighbours, more_neighbours};
 use crate::finding::RuledOut;
 use crate::places::unanswered_syns::{UnansweredSyns, places};
 use crate::vocabulary::*;
 
 /// Fewer are somebody trying.
 const MIN_FAILED: u64 = 3;
+/// A neighbour table this full drops entries, or has no room for another.
+const NEARLY_FULL: f64 = 0.9;
 /// A share of the connects below which it is a route that flaps.
 const MIN_SHARE: f64 = 0.05;
 
@@ -135,7 +138,8 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
         .steps(steps(&rejected))
         .checks(counted(&rejected))
         .rules_out(ruled_out(&rejected))
-        .advise([advice(&rejected, &scope)]);
+        .advise([advice(&rejected, &scope)])
+        .advise(neighbours(&rejected));
     Some(case.verify(format!(
         "`tcpwhy trace connects --addr {}` shows no error, and connects to {at} succeed.",
         at.addr
@@ -238,6 +242,25 @@ fn ruled_out(rejected: &Rejected) -> [RuledOut; 2] {
             say!("an error answered {told}: the SYNs were not lost", told),
         ),
     ]
+}
+
+/// What else there is to do where the next hop is not known: its entry may be an old one, or find no room.
+fn neighbours(rejected: &Rejected) -> Vec<Advice> {
+    if !matches!(rejected.by, By::Neighbour) {
+        return Vec::new();
+    }
+    let (story, netns) = (rejected.place.story, rejected.netns());
+    let structure = match rejected.failed.iter().all(|c| c.family == 4) {
+        true => "neighbours",
+        false => "neighbours6",
+    };
+    // The sum of all namespaces has the limit.
+    let table = story.structures.get(0, structure).map(|s| s.fullest);
+    let full = table.filter(|t| t.share().is_some_and(|s| s >= NEARLY_FULL));
+    let more = full.and_then(|t| more_neighbours(story, structure, t.entries));
+    let of = format!("to {}", rejected.place.at.addr);
+    let flush = flush_neighbours(&story.netns(netns), &of);
+    more.into_iter().chain([flush]).collect()
 }
 
 fn advice(rejected: &Rejected, scope: &Scope) -> Advice {

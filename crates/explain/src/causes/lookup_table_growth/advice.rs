@@ -4,6 +4,7 @@ use analysis::words::{bytes, count, duration, figure, fitting};
 use recording::sysctl::{NF_CONNTRACK_BUCKETS, TCP_CHILD_EHASH_ENTRIES};
 
 use super::Walk;
+use crate::actions::{flush_conntrack, flush_neighbours, more_neighbours};
 use crate::vocabulary::*;
 
 /// Bytes of one bucket of the table of connections: a pointer.
@@ -15,6 +16,9 @@ impl Walk<'_> {
         let buckets = count(self.new_buckets());
         [match (full.buckets, kind.structure) {
             (Some(_), "dce") => self.dce_fix(),
+            (_, "neighbours" | "neighbours6") => {
+                "Let the neighbour table hold more entries (gc_thresh2, gc_thresh3).".into()
+            }
             (Some(_), _) => fitting([
                 format!(
                     "Give {} {buckets} buckets, so that a chain holds one entry.",
@@ -33,7 +37,8 @@ impl Walk<'_> {
     pub(super) fn advice(&self, netns: &Netns) -> Vec<Advice> {
         match self.kind.structure {
             "ehash" => self.ehash_advice(netns),
-            "conntrack" => vec![self.conntrack_advice()],
+            "conntrack" => self.conntrack_advice(netns),
+            "neighbours" | "neighbours6" => self.neighbour_advice(netns),
             "dce" => self.dce_advice(),
             "nft-rules" => vec![self.nft_advice(netns)],
             _ => vec![self.ip_rules_advice(netns)],
@@ -111,9 +116,9 @@ impl Walk<'_> {
         [larger].into_iter().chain(fewer).collect()
     }
 
-    fn conntrack_advice(&self) -> Advice {
+    fn conntrack_advice(&self, netns: &Netns) -> Vec<Advice> {
         let buckets = self.new_buckets();
-        Advice::to(format!("Set {NF_CONNTRACK_BUCKETS}={buckets}."))
+        let larger = Advice::to(format!("Set {NF_CONNTRACK_BUCKETS}={buckets}."))
             .by(Some(format!("sysctl -w {NF_CONNTRACK_BUCKETS}={buckets}")))
             .undo(Some(format!(
                 "note first what `sysctl {NF_CONNTRACK_BUCKETS}` says, and set it again"
@@ -128,7 +133,22 @@ impl Walk<'_> {
                 netns: self.netns,
                 name: NF_CONNTRACK_BUCKETS.into(),
                 value: buckets.to_string(),
-            })
+            });
+        vec![larger, flush_conntrack(netns)]
+    }
+
+    fn neighbour_advice(&self, netns: &Netns) -> Vec<Advice> {
+        let entries = self.size.fullest.entries;
+        let more = more_neighbours(self.story, self.kind.structure, entries);
+        let family = match self.kind.structure {
+            "neighbours" => "-4",
+            _ => "-6",
+        };
+        let mut flush = flush_neighbours(netns, "nud stale");
+        flush.command = flush
+            .command
+            .map(|c| c.replacen("ip neigh", &format!("ip {family} neigh"), 1));
+        more.into_iter().chain([flush]).collect()
     }
 
     fn nft_advice(&self, netns: &Netns) -> Advice {

@@ -73,10 +73,11 @@ impl Walked {
     }
 
     /// For what it is walked.
-    pub(super) fn by(self) -> &'static str {
-        match self {
-            Walked::Softirq => "Packets walk",
-            Walked::Kernel => "New connections walk",
+    pub(super) fn by(self, looked_up: LookedUp) -> &'static str {
+        match (self, looked_up) {
+            (Walked::Softirq, _) => "Packets walk",
+            (Walked::Kernel, LookedUp::Openings) => "New connections walk",
+            (Walked::Kernel, _) => "New neighbours walk",
         }
     }
 }
@@ -119,8 +120,26 @@ const LEAST_CHAIN: f64 = 4.0;
 /// Fewer rules cost less than the rest of receiving a packet: 100 take 8 % of a round trip over a
 /// veth pair (measured), 1,000 take 39 %.
 const LEAST_RULES: f64 = 200.0;
+/// The kernel's default of gc_thresh2: with fewer it collects nothing.
+const LEAST_NEIGHBOURS: f64 = 512.0;
 /// A rule set has a price that its owner wants to pay: a tenth of receiving is no finding.
 const LEAST_RULES_SHARE: f64 = 0.20;
+
+/// A table of neighbours: no look-up walks it, which goes by a hash that grows; collecting does, from gc_thresh2
+/// on for every new entry.
+const fn neighbours(structure: &'static str, name: &'static str) -> Kind {
+    Kind {
+        structure,
+        name,
+        entries: "neighbours",
+        functions: &["neigh_forced_gc"],
+        least_walk: LEAST_NEIGHBOURS,
+        least_share: 0.10,
+        entry_ns: 20.0,
+        walked: Walked::Kernel,
+        looked_up: LookedUp::Unknown,
+    }
+}
 
 pub(super) const KINDS: &[Kind] = &[
     Kind {
@@ -167,6 +186,8 @@ pub(super) const KINDS: &[Kind] = &[
         walked: Walked::Softirq,
         looked_up: LookedUp::Unknown,
     },
+    neighbours("neighbours", "the neighbour table (ARP)"),
+    neighbours("neighbours6", "the neighbour table of IPv6"),
     // illumos' destination cache: asked for every connection, in whatever context.
     Kind {
         structure: "dce",

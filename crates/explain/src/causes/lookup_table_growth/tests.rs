@@ -225,3 +225,40 @@ fn a_destination_cache_that_is_seldom_asked_is_none() {
     }
     assert_eq!(found(&short).len(), 0);
 }
+
+/// A full neighbour table is walked for each new neighbour, wherever the kernel is.
+#[test]
+fn neighbours_that_are_collected_again_and_again() {
+    let mut f = Fixture::new();
+    f.set(0, "net.ipv4.neigh.default.gc_thresh2", "512");
+    f.set(0, "net.ipv4.neigh.default.gc_thresh3", "1024");
+    f.lookup(0, "neighbours", [0, 1_000, 1_020], None);
+    let at = OnCpu {
+        cpu: 1,
+        pid: 77,
+        comm: "scanner",
+        softirq: false,
+        stack: &["neigh_forced_gc", "neigh_alloc", "ip_finish_output2"],
+    };
+    f.on_cpu(at, 0, 600);
+    let story = analysis::Story::read(&f.write().unwrap().recording).unwrap();
+    let all = (super::CAUSE.find)(&story);
+    let [f] = &all[..] else { panic!("{all:?}") };
+    assert!(f.title.starts_with("New neighbours walk"), "{}", f.title);
+    assert_eq!(
+        f.advice[0].command.as_deref(),
+        Some(
+            "sysctl -w net.ipv4.neigh.default.gc_thresh3=4096 \
+             net.ipv4.neigh.default.gc_thresh2=2048"
+        )
+    );
+    let undo = f.advice[0].undo.as_deref();
+    assert!(undo.is_some_and(|undo| undo.contains("gc_thresh2=512")));
+    assert!(f.advice[0].expected.contains("gc_thresh3=1024"));
+    let flush = &f.advice[1];
+    assert_eq!(
+        flush.command.as_deref(),
+        Some("ip -4 neigh flush nud stale")
+    );
+    assert!(flush.risk.starts_with("Disruptive") && flush.undo.is_some());
+}

@@ -11,6 +11,11 @@ const ID: &str = "path-drops-syn";
 
 /// A third of 90 connects lose their first SYN; `resends` of the others' segments get lost.
 fn lost(resends: u32) -> Fixture {
+    lost_for(resends, 1_014.0)
+}
+
+/// The same, through after so many ms.
+fn lost_for(resends: u32, late_ms: f64) -> Fixture {
     let mut f = Fixture::new();
     f.listen(Listen::default());
     for i in 0..90u16 {
@@ -19,10 +24,10 @@ fn lost(resends: u32) -> Fixture {
         f.dial(Dial {
             from: format!("10.79.0.2:{}", 40_000 + i),
             at_ms,
-            took_ms: if lost { 1_014.0 } else { 10.4 },
+            took_ms: if lost { late_ms } else { 10.4 },
             retries: lost.into(),
             resends: if lost { 0 } else { resends },
-            ends_ms: Some(at_ms + 1_100.0),
+            ends_ms: Some(at_ms + 1_500.0),
             ..Dial::default()
         });
     }
@@ -34,12 +39,60 @@ fn both_ends_here() {
     let f = only(&lost(0), ID);
     assert_eq!((f.impact.affected, f.impact.of), (30, 90));
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
-    assert!(f.arithmetic.iter().all(|c| c.agrees) && f.arithmetic.len() == 2);
+    assert!(f.arithmetic.iter().all(|c| c.agrees) && f.arithmetic.len() == 3);
     let pass = Change::PassSyns {
         at: "10.79.0.1:5000".into(),
     };
     assert_eq!(f.advice[0].change, Some(pass));
     assert!(ruled_out(&f, "local-firewall-drop").contains("dropped 0 SYNs"));
+}
+
+/// A connect that is through when its timer had not fired was let in by something else.
+#[test]
+fn what_comes_through_between_the_timeouts_does_not_fit() {
+    let recording = lost_for(0, 1_414.0);
+    let all = found(&recording);
+    let f = all.iter().find(|f| f.cause == ID).expect("it is found");
+    let timer = f
+        .arithmetic
+        .iter()
+        .find(|c| c.formula.contains("SYN timer"))
+        .expect("there is a check");
+    assert_eq!((timer.expected, timer.measured), (30.0, 0.0));
+    assert!(!timer.agrees && f.confidence.level != Level::High);
+}
+
+/// Those that lost several SYNs are told what shortens the timer, on the kernel that runs.
+#[test]
+fn the_timer_is_told_for_the_kernel_that_runs() {
+    let advised = |kernel: &str, settings: &[(&str, &str)]| {
+        let mut f = lost(0);
+        f.manifest.host.kernel = kernel.into();
+        for (name, value) in settings {
+            f.set(CLIENT, name, value);
+        }
+        let longest = f.events.iter_mut();
+        for event in longest.filter(|e| e.kind == EventKind::Retransmit) {
+            event.attempt = Some(3);
+        }
+        let advice = only(&f, ID).advice;
+        let told = |a: &crate::Advice| format!("{} {}", a.action, a.expected);
+        advice.iter().map(told).collect::<Vec<_>>().join("\n")
+    };
+    let says = advised(
+        "6.18.44",
+        &[
+            ("net.ipv4.tcp_syn_linear_timeouts", "0"),
+            ("net.ipv4.tcp_rto_max_ms", "120000"),
+        ],
+    );
+    assert!(says.contains("tcp_syn_linear_timeouts=4"), "{says}");
+    assert!(says.contains("TIMEOUT_INIT with less than a second (this kernel, 6.18, has it)"));
+    let says = advised("6.1.0", &[]);
+    assert!(
+        says.contains("needs Linux 6.5, this host runs 6.1"),
+        "{says}"
+    );
 }
 
 #[test]

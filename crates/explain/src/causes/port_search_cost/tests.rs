@@ -235,12 +235,33 @@ fn the_advice_is_for_the_kernel_that_runs() {
         let mut f = searching();
         f.manifest.host.kernel = kernel.into();
         let f = only(&f, ID);
-        f.advice
-            .iter()
-            .any(|a| a.action.contains("IP_LOCAL_PORT_RANGE on the socket"))
+        let on_socket = |a: &&crate::Advice| a.action.contains("IP_LOCAL_PORT_RANGE on the socket");
+        let advice = f.advice.iter().find(on_socket).expect("it is advised");
+        let (_, kernel) = advice.action.rsplit_once('(').expect("what it needs");
+        kernel.to_string()
     };
-    assert!(own_range("6.18.44-cloud-amd64"));
-    assert!(own_range(""), "not known");
-    assert!(!own_range("6.6.0"), "it would search as without");
-    assert!(!own_range("5.10.0-28-amd64"));
+    assert_eq!(
+        own_range("6.18.44-cloud-amd64"),
+        "this kernel, 6.18, has it)."
+    );
+    assert_eq!(own_range(""), "needs Linux 6.8).", "not known");
+    // It would search as without.
+    assert_eq!(own_range("6.6.0"), "needs Linux 6.8, this host runs 6.6).");
+}
+
+/// Ports that closed connections hold are not needed at all if connections are used again.
+#[test]
+fn what_churns_is_told_first_to_keep_connections() {
+    let first = |time_wait: bool| {
+        let mut f = searching();
+        for row in &mut f.port_uses {
+            row.time_wait = if time_wait { row.ports_used } else { 0 };
+        }
+        only(&f, ID).advice.remove(0).change
+    };
+    assert!(matches!(first(true), Some(Change::KeepConnections { .. })));
+    assert!(!matches!(
+        first(false),
+        Some(Change::KeepConnections { .. })
+    ));
 }

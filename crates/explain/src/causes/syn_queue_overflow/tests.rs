@@ -26,7 +26,7 @@ fn both_ends_here() {
         .iter()
         .filter(|a| matches!(a.change, Some(Change::Backlog { .. })));
     assert_eq!(backlogs.count(), 1);
-    assert!(f.arithmetic.iter().all(|c| c.agrees) && f.arithmetic.len() == 3);
+    assert!(f.arithmetic.iter().all(|c| c.agrees) && f.arithmetic.len() == 4);
     assert_eq!(number(&f, "longest_syn_queue"), &Number::Count(17));
     assert_eq!(number(&f, "tcp_syncookies"), &Number::Count(0));
     assert!(ruled_out(&f, "accept-queue-overflow").starts_with("ListenOverflows rose by 0"));

@@ -21,27 +21,26 @@ impl Collision<'_> {
         if let Some(illumos) = self.illumos() {
             return illumos.fix(self);
         }
+        let at = self.at;
         if self.keeps() {
             return "Set tcp_rfc1337=0 on the server, and tcp_timestamps=1 on both sides.".into();
         }
         match (self.paws(), self.without_timestamps().is_empty()) {
-            (true, _) => {
-                "Let the client close first, or keep connections open: behind NAT timestamps do \
-                          not agree."
-                    .into()
-            }
+            (true, _) => "Keep connections open (keep-alive, a pool), or let the client close first: behind \
+                          NAT timestamps do not agree."
+                .into(),
             (false, false) => fitting([
                 format!(
-                    "Set tcp_timestamps=1 on both sides of {} and use more local ports.",
-                    self.at
+                    "Keep connections to {at} open (keep-alive, a pool), or set tcp_timestamps=1 on both sides."
                 ),
-                "Set tcp_timestamps=1 on both sides and use more local ports.".into(),
+                "Keep connections open (keep-alive, a pool), or set tcp_timestamps=1 on both sides.".into(),
             ]),
-            (false, true) => {
-                "Use more local ports, or keep connections open: ports are used again \
-                              too soon."
-                    .into()
-            }
+            (false, true) => fitting([
+                format!(
+                    "Keep connections to {at} open (keep-alive, a pool), or use more local ports."
+                ),
+                "Keep connections open (keep-alive, a pool), or use more local ports.".into(),
+            ]),
         }
     }
 
@@ -59,20 +58,20 @@ impl Collision<'_> {
     pub(super) fn advice(&self) -> Vec<Advice> {
         let mut advice = Vec::new();
         if let Some(illumos) = self.illumos() {
-            advice.extend(illumos.advice(self));
             advice.push(self.keep_alive());
+            advice.extend(illumos.advice(self));
             advice.extend(self.more_addresses());
             return advice;
         }
+        // A setting that is wrong comes first, then what needs none at all.
         advice.extend(self.obey_resets());
+        advice.push(self.keep_alive());
         if self.paws() {
             advice.push(self.client_closes());
-            advice.push(self.keep_alive());
             advice.extend(self.more_ports());
             advice.extend(self.no_timestamps());
         } else {
             advice.extend(self.timestamps());
-            advice.push(self.keep_alive());
             advice.extend(self.more_ports());
             advice.extend(self.more_addresses());
             advice.push(self.client_closes());
@@ -260,7 +259,9 @@ impl Collision<'_> {
                  {} now in the way are at most a hundredth.",
                 count(self.refused.len().max(self.strays.len()) as u64)
             ),
-            change: None,
+            change: Some(Change::KeepConnections {
+                to: self.at.to_string(),
+            }),
         }
     }
 

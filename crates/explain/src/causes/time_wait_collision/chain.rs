@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use analysis::stats::{median, ratio};
 use analysis::words::{bytes, count, duration, figure, list, percent, plural, rounded};
 use analysis::{Conn, Endpoint, TIME_WAIT_NS, Waited};
-use recording::{Addr, RowRef, sysctl};
+use recording::{Addr, RowRef, counter, sysctl};
 
 use super::case::{Collision, at_once};
 use crate::checks::same_count;
 use crate::finding::{Check, Step};
-use crate::modes::{modes, step, syn_schedule};
+use crate::modes::{modes, step, syn_schedule_of};
 use crate::places::listener::SHOWN_ROWS;
+use crate::places::syn_timer;
 use crate::waits::hop;
 
 /// Above this share of connects they hinder each other.
@@ -45,7 +46,17 @@ impl Occupancy {
 impl Collision<'_> {
     pub(super) fn arithmetic(&self) -> Vec<Check> {
         let onset = self.illumos().and_then(|illumos| illumos.onset(self));
-        let checks = [onset, ceiling(self), sequence(self), little(self)];
+        // The schedule of another system is its own.
+        let linux = self.illumos().is_none();
+        let timer = linux
+            .then(|| syn_timer::check(self.story, self.hit(), self.usual_ns(), self.quick_ns()));
+        let checks = [
+            onset,
+            ceiling(self),
+            timer.flatten(),
+            sequence(self),
+            little(self),
+        ];
         checks.into_iter().flatten().collect()
     }
 
@@ -78,7 +89,7 @@ impl Collision<'_> {
             .story
             .settings
             .number(netns, sysctl::TCP_SYN_LINEAR_TIMEOUTS);
-        let schedule = syn_schedule(linear.unwrap_or(0), self.quick_ns());
+        let schedule = syn_schedule_of(self.story, netns, self.quick_ns());
         let illumos = self.illumos().is_some();
         let told = found.iter().take(SHOWN_MODES).map(|m| {
             let at = step(&schedule, m.median_ns);
@@ -303,8 +314,23 @@ impl Collision<'_> {
         let when = after.map_or(String::new(), |ns| {
             format!(", {} after the SYN came in (median)", duration(ns))
         });
+        // Each is counted where it is sent, whatever else is reset there.
+        let mut netns: Vec<u32> = self.strays.iter().map(|s| s.netns).collect();
+        netns.sort_unstable();
+        netns.dedup();
+        let counters = &self.story.counters;
+        let rises = netns.iter().map(|n| counters.rise(*n, counter::OUT_RSTS));
+        let rises: Vec<_> = rises.filter(|rise| rise.by > 0).collect();
+        let counted = rises.iter().fold(0u64, |n, rise| n.saturating_add(rise.by));
+        let counter = match counted {
+            0 => String::new(),
+            by => format!(
+                "; TcpOutRsts counts those and others, and rose by {} there",
+                count(by)
+            ),
+        };
         let step = Step::new(format!(
-            "{} sent by clients in SYN_SENT: an ACK came that fits no SYN of theirs ({}){when}.",
+            "{} sent by clients in SYN_SENT: an ACK came that fits no SYN of theirs ({}){when}{counter}.",
             match n {
                 1 => "1 reset was".into(),
                 n => format!("{} resets were", count(n)),
@@ -316,10 +342,12 @@ impl Collision<'_> {
         ))
         .number("resets", n)
         .number_if("after_us", after.map(|ns| ns as f64 / 1e3))
+        .number_if("TcpOutRsts", (counted > 0).then_some(counted))
         .rows(
             [first.row()]
                 .into_iter()
-                .chain(self.strays.last().map(|s| s.row())),
+                .chain(self.strays.last().map(|s| s.row()))
+                .chain(rises.iter().flat_map(|rise| rise.rows()).take(SHOWN_ROWS)),
         );
         Some(step)
     }

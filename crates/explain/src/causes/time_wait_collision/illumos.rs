@@ -241,13 +241,22 @@ impl Illumos {
     }
 
     pub(super) fn fix(&self, case: &Collision) -> String {
-        let tuning = format!("set {INCREMENT}={} and {INTERVAL}={}", TUNED.0, TUNED.1);
+        let at = case.at;
         match case.at.is_loopback() {
             true => fitting([
-                format!("Use a kernel whose loopback leaves no TIME_WAIT, or {tuning}."),
-                "Use a kernel whose loopback leaves no TIME_WAIT.".into(),
+                format!(
+                    "Keep connections to {at} open (keep-alive), or use a kernel whose loopback leaves no TIME_WAIT."
+                ),
+                "Keep connections open (keep-alive), or use a kernel whose loopback leaves no TIME_WAIT."
+                    .into(),
             ]),
-            false => format!("On the host that connects s{}.", &tuning[1..]),
+            false => fitting([
+                format!(
+                    "Keep connections open (keep-alive), or set {INCREMENT}={} and {INTERVAL}={}.",
+                    TUNED.0, TUNED.1
+                ),
+                "Keep connections open (keep-alive, a pool).".into(),
+            ]),
         }
     }
 

@@ -99,6 +99,17 @@ fn an_upload_that_overtook_the_clock() {
     assert_eq!(number(&f, "refused_syns"), &Number::Count(40));
     let sequence = f.arithmetic.iter().find(|c| c.formula.contains("64 ns"));
     assert!(sequence.is_some_and(|c| c.agrees && c.measured == 40.0));
+    assert!(
+        f.fix.starts_with("Keep connections to 10.79.0.1:5000 open"),
+        "{}",
+        f.fix
+    );
+    assert!(ruled_out(&f, "path-loss").contains("incast"));
+    let timer = f
+        .arithmetic
+        .iter()
+        .find(|c| c.formula.contains("SYN timer"));
+    assert!(timer.is_some_and(|c| c.agrees && c.measured == 40.0));
     let expected = [
         (SERVER, "net.ipv4.tcp_timestamps=1".to_string()),
         (CLIENT, "net.ipv4.tcp_timestamps=1".to_string()),
@@ -141,7 +152,11 @@ fn older_timestamps_are_told_apart() {
     let closes = Change::ClientClosesFirst {
         at: "10.79.0.1:5000".into(),
     };
-    assert_eq!(f.advice[0].change, Some(closes));
+    let keeps = Change::KeepConnections {
+        to: "10.79.0.1:5000".into(),
+    };
+    assert_eq!(f.advice[0].change, Some(keeps));
+    assert_eq!(f.advice[1].change, Some(closes));
     assert!(f.fix.contains("NAT"));
 }
 

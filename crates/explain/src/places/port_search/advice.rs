@@ -9,6 +9,7 @@ use super::{BIND_TRY_NS, Destination, HALF, TRY_NS};
 use crate::actions::{command_in, set_sysctl};
 use crate::advice::{Advice, Change};
 use crate::finding::Scope;
+use crate::kernel::linux;
 use crate::scope::namespace;
 
 /// With so many ports in use, no way of searching helps.
@@ -21,22 +22,28 @@ impl Destination<'_> {
     pub(crate) fn advice(&self, scope: &Scope, bound: bool) -> Vec<Advice> {
         let mut advice = Vec::new();
         let wide = WIDE.1 - WIDE.0 + 1;
+        // Ports that closed connections left: nothing lacks them where none is closed.
+        let churns = self.time_wait() * 2 > self.peak();
+        if churns {
+            advice.push(self.keep_alive());
+        }
         let enough = (self.wanted() as f64) < HALF * wide as f64 && wide > self.ports.capacity;
         if enough {
             advice.push(self.wider_range(&scope.netns, wide));
         }
         if bound {
-            advice.push(no_port_at_bind(scope));
+            advice.push(self.no_port_at_bind(scope));
         }
-        if self.time_wait() * 2 > self.peak() {
+        if churns {
             advice.extend(self.reuse_time_wait(&scope.netns));
         }
         advice.push(self.more_addresses(!enough));
-        // Older kernels have no such option, or search with it as without.
-        if self.occupancy() < NEARLY_FULL && self.story.runs_linux(6, 8) != Some(false) {
+        if self.occupancy() < NEARLY_FULL {
             advice.push(self.own_range());
         }
-        advice.push(self.keep_alive());
+        if !churns {
+            advice.push(self.keep_alive());
+        }
         advice
     }
 
@@ -86,8 +93,12 @@ impl Destination<'_> {
             Some(0) => "Does nothing while tcp_timestamps=0, as here: set both sides to 1 first",
             _ => "Needs TCP timestamps on both sides",
         };
-        let risk =
-            format!("{stamps}. tcp_tw_recycle, its dangerous relative, is gone since Linux 4.12.");
+        let relative = linux(4, 12).gone(
+            self.story,
+            "tcp_tw_recycle, its dangerous relative, is gone",
+            "leave tcp_tw_recycle off, its dangerous relative",
+        );
+        let risk = format!("{stamps}; {relative}.");
         let after = number(sysctl::TCP_TW_REUSE_DELAY).map_or_else(
             || "a second".into(),
             |ms| {
@@ -132,12 +143,16 @@ impl Destination<'_> {
 
     fn own_range(&self) -> Advice {
         let free = 1.0 - self.occupancy().min(NEARLY_FULL);
-        Advice::to("Set IP_LOCAL_PORT_RANGE on the socket before connect() (Linux 6.8 or newer).")
+        // Older kernels have no such option, or search with it as without.
+        let kernel = linux(6, 8).told(self.story);
+        Advice::to(format!(
+            "Set IP_LOCAL_PORT_RANGE on the socket before connect() ({kernel})."
+        ))
             .at("the client's source")
             .risk("None for others; the range lies within the same ports.")
             .effect(format!(
                 "Such a socket starts at a random port and tries both parities: about {} per connect, not {}. \
-                 Linux 6.3 has the option, and searches with it as without.",
+                 Kernels from 6.3 on have the option, and search with it as without until 6.8.",
                 plural((1.0 / free).round() as u64, "attempt"),
                 count(self.ports.capacity / 2)
             ))
@@ -146,26 +161,35 @@ impl Destination<'_> {
     fn keep_alive(&self) -> Advice {
         Advice::to("Use connections again (keep-alive, a pool, a multiplexing protocol).")
             .at("the client's configuration")
-            .risk("Long-lived connections stick to the server they were made to.")
+            .risk(
+                "Long-lived connections stick to the server they were made to, and the server holds idle \
+                 ones: set its idle timeout above the client's.",
+            )
             .effect(format!(
                 "As many ports as requests under way, not {}.",
                 count(self.peak())
             ))
+            .change(Change::KeepConnections {
+                to: self.to.to_string(),
+            })
     }
-}
 
-fn no_port_at_bind(scope: &Scope) -> Advice {
-    let advice = Advice::to("Set IP_BIND_ADDRESS_NO_PORT on the socket before bind() (Linux 4.2).")
+    fn no_port_at_bind(&self, scope: &Scope) -> Advice {
+        let kernel = linux(4, 2).told(self.story);
+        let advice = Advice::to(format!(
+            "Set IP_BIND_ADDRESS_NO_PORT on the socket before bind() ({kernel})."
+        ))
         .at("the client's source; nginx (proxy_bind) and HAProxy (source) do so")
         .risk("getsockname() shows port 0 until connect() is called.")
         .effect(format!(
             "connect() chooses the port: a try costs about {} ns, not {}, and a port serves many \
-         destinations.",
+             destinations.",
             figure(TRY_NS),
             figure(BIND_TRY_NS)
         ));
-    match scope.pid {
-        Some(pid) => advice.change(Change::ConnectChoosesPort { pid }),
-        None => advice,
+        match scope.pid {
+            Some(pid) => advice.change(Change::ConnectChoosesPort { pid }),
+            None => advice,
+        }
     }
 }

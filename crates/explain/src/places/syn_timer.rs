@@ -1,0 +1,56 @@
+//! When late connects came through, against the settings of the timer that retransmits SYNs.
+
+use std::collections::BTreeMap;
+
+use analysis::words::{duration, list};
+use analysis::{Conn, Side, Story};
+
+use crate::checks::same_count;
+use crate::finding::Check;
+use crate::modes::{step, syn_schedule_of};
+
+/// Fewer late connects are chance.
+const LEAST: u64 = 3;
+/// Times of the schedule that are told.
+const TOLD: usize = 4;
+
+/// A connect that retransmitted its SYN n times is through a round trip after the time that the settings of
+/// its namespace give for the n-th: else something else let it in, or kept it out. `quick`: how soon the first
+/// is retransmitted where a stray ACK answered it.
+pub(crate) fn check<'c>(
+    story: &Story,
+    conns: impl Iterator<Item = &'c Conn>,
+    usual_ns: u64,
+    quick: Option<u64>,
+) -> Option<Check> {
+    let mut schedules: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    let (mut late, mut on_time, mut most) = (0, 0, 0);
+    for conn in conns.filter(|c| c.side == Side::Opened && c.syn_retries > 0) {
+        let Some(took) = conn.connect_ns() else {
+            continue;
+        };
+        let schedule = schedules.entry(conn.netns);
+        let schedule = schedule.or_insert_with(|| syn_schedule_of(story, conn.netns, quick));
+        let nth = conn.syn_retries as usize;
+        let at = nth.checked_sub(1).and_then(|i| schedule.get(i..=i));
+        let fits = at.is_some_and(|at| step(at, took.saturating_sub(usual_ns)).is_some());
+        late += 1;
+        on_time += u64::from(fits);
+        most = most.max(nth);
+    }
+    let schedule = schedules.values().next()?;
+    let times = schedule.iter().take(most.min(TOLD));
+    let times: Vec<String> = times.map(|ns| duration(*ns)).collect();
+    (late >= LEAST).then(|| {
+        same_count(
+            &format!(
+                "connects that were through when the SYN timer of their namespace had fired as often as \
+                 their SYN was retransmitted ({}) = all that were through late",
+                list(&times)
+            ),
+            late,
+            on_time,
+            "connects",
+        )
+    })
+}
