@@ -1,12 +1,12 @@
-// Pictures of a report, for the README and the book: shots.mjs FILE.html OUT_DIR
+// Pictures of a report, for the README and the book: shots.mjs FILE.html OUT_DIR WIDTH-SCHEME[-SECTION]...
 import { mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { start } from "./browser-start.mjs";
 
-const [file, out] = process.argv.slice(2);
-if (!file || !out) {
-  console.error("usage: node tests/shots.mjs FILE.html OUT_DIR");
+const [file, out, ...names] = process.argv.slice(2);
+if (!file || !out || names.length === 0) {
+  console.error("usage: node tests/shots.mjs FILE.html OUT_DIR WIDTH-SCHEME[-SECTION]...");
   process.exit(2);
 }
 mkdirSync(out, { recursive: true });
@@ -46,26 +46,14 @@ async function to(page, id) {
   }, id);
 }
 
-const shot = (page, name) => page.screenshot({ path: join(out, `${name}.png`) });
+const HIGH = { 1280: 900, 400: 860 };
 
-const WIDTHS = [
-  [1280, 900],
-  [400, 860],
-];
-const SECTIONS =
-  "findings services evidence timelines latency sockets threads flames limits health recording";
-
-for (const [width, height] of WIDTHS) {
-  for (const colorScheme of ["light", "dark"]) {
-    const page = await open({ viewport: { width, height }, colorScheme });
-    const name = `${width}-${colorScheme}`;
-    await shot(page, name);
-    for (const id of SECTIONS.split(" ")) {
-      if ((await page.locator(`#${id}`).count()) === 0) continue;
-      await to(page, id);
-      await shot(page, `${name}-${id}`);
-    }
-    await page.close();
-  }
+for (const name of names) {
+  const [, width, colorScheme, section] = /^(\d+)-(light|dark)(?:-(.+))?$/.exec(name) ?? [];
+  if (!(width in HIGH)) throw new Error(`no picture is called ${name}`);
+  const page = await open({ viewport: { width: +width, height: HIGH[width] }, colorScheme });
+  if (section) await to(page, section);
+  await page.screenshot({ path: join(out, `${name}.png`) });
+  await page.close();
 }
 await browser.close();

@@ -318,6 +318,40 @@ fn sockets_as_ss_shows_them() {
 }
 
 #[test]
+fn time_wait_is_counted_by_listener_though_that_is_sampled_later() {
+    let waits = |nth: u16| Socket {
+        time_ns: START,
+        netns: HOST,
+        sock: u64::from(nth),
+        state: TcpState::TimeWait,
+        local_addr: addr("10.0.0.1"),
+        local_port: if nth < 20 { 80 } else { 40_000 + nth },
+        remote_addr: addr("10.0.0.2"),
+        remote_port: if nth < 20 { 50_000 + nth } else { 443 },
+        ..Socket::default()
+    };
+    let listener = Listener {
+        time_ns: START + MS,
+        netns: HOST,
+        sock: 900,
+        local_addr: addr("0.0.0.0"),
+        local_port: 80,
+        ..Listener::default()
+    };
+    let rec = Rec::new().rows((0..25).map(waits)).rows([listener]);
+    let text = rec.show(stat::view(SOCKETS, 0), |_| {});
+    assert_eq!(
+        text,
+        "TIME_WAIT        20 of the listener 0.0.0.0:80 (host)\nTIME_WAIT         5 to 10.0.0.2:443 (host)\n"
+    );
+    let all = rec.show(stat::view(stat::What::Sockets { all: true }, 0), |_| {});
+    assert_eq!(
+        all.lines().filter(|l| l.starts_with("TIME_WAIT")).count(),
+        25
+    );
+}
+
+#[test]
 fn listeners_with_their_queues() {
     let listener = |s: u64, accept_queue, drops| Listener {
         time_ns: START + s * S,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use analysis::owners::{Owner, Owners};
+use analysis::owners::{Owner, Owners, Place};
 use analysis::words::count;
 use recording::tables::Socket;
 use recording::{Addr, Filter, Row, Table, TcpState};
@@ -91,14 +91,28 @@ const PLACES_SHOWN: usize = 10;
 struct Waiting {
     places: BTreeMap<(u32, bool, Addr, u16), u64>,
     elsewhere: u64,
+    /// Whose listener was not known yet: listeners are sampled after sockets.
+    unplaced: Vec<(u32, (Addr, u16), (Addr, u16))>,
 }
+
+/// Sockets that may wait for their listener to be sampled.
+const MAX_UNPLACED: usize = 1 << 16;
 
 impl Waiting {
     fn add(&mut self, s: &Socket, owners: &Owners) {
-        let local = (s.netns, s.local_addr, s.local_port);
-        let place = match owners.listening_place(local.0, local.1, local.2) {
+        let (local, remote) = ((s.local_addr, s.local_port), (s.remote_addr, s.remote_port));
+        let listener = owners.listening_place(s.netns, local.0, local.1);
+        if listener.is_none() && self.unplaced.len() < MAX_UNPLACED {
+            self.unplaced.push((s.netns, local, remote));
+        } else {
+            self.count(s.netns, listener, remote);
+        }
+    }
+
+    fn count(&mut self, netns: u32, listener: Option<Place>, remote: (Addr, u16)) {
+        let place = match listener {
             Some((netns, addr, port)) => (netns, true, addr, port),
-            None => (s.netns, false, s.remote_addr, s.remote_port),
+            None => (netns, false, remote.0, remote.1),
         };
         if self.places.len() >= MAX_PLACES && !self.places.contains_key(&place) {
             self.elsewhere += 1;
@@ -108,8 +122,17 @@ impl Waiting {
     }
 
     /// A line for each place, the fullest first.
-    fn show(&mut self, screen: &mut Screen) -> io::Result<()> {
-        let Waiting { places, elsewhere } = std::mem::take(self);
+    fn show(&mut self, owners: &Owners, screen: &mut Screen) -> io::Result<()> {
+        for (netns, local, remote) in std::mem::take(&mut self.unplaced) {
+            self.count(
+                netns,
+                owners.listening_place(netns, local.0, local.1),
+                remote,
+            );
+        }
+        let Waiting {
+            places, elsewhere, ..
+        } = std::mem::take(self);
         let mut places: Vec<_> = places.into_iter().collect();
         places.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
         for ((netns, listens, addr, port), n) in places.iter().take(PLACES_SHOWN) {
@@ -209,7 +232,7 @@ impl Sampler for Sockets {
 
     fn close(&mut self, _: Option<u64>, screen: &mut Screen) -> io::Result<()> {
         if self.showing.take() == Some(true) {
-            self.waiting.show(screen)?;
+            self.waiting.show(&self.owners, screen)?;
             screen.end_report();
         }
         Ok(())
