@@ -8,6 +8,8 @@ import { lostIn } from "./sections/health";
 import { WholeTime } from "./sections/services";
 import { courseOfNothing, HIGH, sparkLine, stretch, WIDE } from "./spark";
 
+/** Sentences of a comparison that are in the head. */
+const SAID = 8;
 /** Findings that have a picture; the others have a line. */
 const PICTURED = 3;
 
@@ -22,6 +24,7 @@ export function Header(props: {
 }) {
   const { page, run } = props;
   const { facts, verdict, findings } = run;
+  const compared = page.comparison;
   const lost = lostIn(run);
   return (
     <header class="top">
@@ -50,7 +53,11 @@ export function Header(props: {
               </select>
             </label>
           )}
-          <Copy text={verdict.ticket} label="Copy as Markdown" testid="ticket" />
+          <Copy
+            text={compared?.ticket ?? verdict.ticket}
+            label="Copy as Markdown"
+            testid="ticket"
+          />
           <button type="button" onClick={() => props.setDark(!props.dark)} data-testid="theme">
             {props.dark ? "Light" : "Dark"}
           </button>
@@ -59,11 +66,37 @@ export function Header(props: {
           </button>
         </div>
       </div>
+      {compared && (
+        <>
+          <div class="answer compared" data-testid="comparison">
+            <h1>
+              <Prose text={compared.headline} />
+            </h1>
+            {compared.says.slice(0, SAID).map((says, i) => (
+              <p key={i} class="also">
+                <Prose text={says} />
+              </p>
+            ))}
+            <p class="also">
+              <a href="#differs">All that differs</a>
+            </p>
+          </div>
+          <p class="of">
+            What <b>{run.name}</b> says by itself:
+          </p>
+        </>
+      )}
       <div class={`answer ${verdict.kind}`} data-testid="verdict">
         {verdict.layer !== "" && findings.length < 2 && <p class="layer">{verdict.layer}</p>}
-        <h1>
-          <Prose text={verdict.says} />
-        </h1>
+        {compared ? (
+          <h2>
+            <Prose text={verdict.says} />
+          </h2>
+        ) : (
+          <h1>
+            <Prose text={verdict.says} />
+          </h1>
+        )}
         {verdict.also !== "" && <p class="also">{verdict.also}</p>}
         {findings.length === 1 && findings[0] && <Cost finding={findings[0]} />}
         {findings.length === 0 && <Picture run={run} course={courseOfNothing(run.timelines)} />}

@@ -96,12 +96,22 @@ async function report(browser, file) {
   const tried = (what, body) => check(name, what, body, page);
 
   await tried("it is read in ten seconds", () => firstScreen(page, run));
+  await tried("a comparison has its answer first", async () => {
+    if (!data.comparison) return;
+    const head = await page.locator("header.top h1").allInnerTexts();
+    must(
+      head.length === 1 && head[0] === data.comparison.headline.replaceAll("`", ""),
+      head.join(),
+    );
+  });
   await tried("it is at most six screens high", async () => {
     if (data.comparison) return;
     const high = await page.evaluate(() => document.documentElement.scrollHeight);
     must(high <= 6 * 800, `${high} pixels`);
   });
-  await tried("a ticket is copied", () => copyTicket(page, run));
+  await tried("a ticket is copied", () =>
+    copyTicket(page, data.comparison?.ticket ?? run.verdict.ticket),
+  );
   await tried("findings can be read", async () => {
     const cases = await page.getByTestId("finding").all();
     if (run.findings.length === 0) {

@@ -60,6 +60,8 @@ export function comparison(): Page {
     runs: [run(`fast ${HOSTILE}`, size), run("slow", size)],
     causes: causes(),
     comparison: {
+      headline: "slow has what fast has not: accept-queue-overflow.",
+      ticket: "**slow has what fast has not: accept-queue-overflow.**",
       says: [
         `Connections of slow took 1.02 s in the median, of fast ${HOSTILE} 41 µs.`,
         "ListenOverflows rose by 366 in slow and not at all in fast.",

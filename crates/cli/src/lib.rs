@@ -8,4 +8,4 @@ mod say;
 pub use generate::{CompletionsArgs, ManArgs};
 pub use output::Target;
 pub use run::{STACK, main, main_here};
-pub use say::say;
+pub use say::{TalkArgs, detail, error, is_quiet, is_verbose, say, talk};

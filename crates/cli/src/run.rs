@@ -52,7 +52,7 @@ fn exit(name: &str, ended: Result<ExitCode>) -> ExitCode {
         // Whoever read our output has seen enough.
         Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
-            crate::say(&format!("{name}: {e:#}"));
+            crate::error(&format!("{name}: {e:#}"));
             ExitCode::FAILURE
         }
     }

@@ -23,6 +23,39 @@ pub(crate) fn command_in(netns: &Netns, command: &str) -> Option<String> {
     }
 }
 
+/// A text whose commands, which stand between backticks, look into a namespace: as they must be typed to look into
+/// this one. Those for another host stay.
+pub(crate) fn commands_in(netns: &Netns, text: &str) -> String {
+    const PER_NAMESPACE: &[&str] = &[
+        "nstat ",
+        "ss ",
+        "ip ",
+        "tc ",
+        "sysctl ",
+        "nft ",
+        "conntrack ",
+    ];
+    const ELSEWHERE: &[&str] = &[
+        "on the peer",
+        "on the server",
+        "on the receiver",
+        "on the sender",
+        "at both",
+    ];
+    if ELSEWHERE.iter().any(|there| text.contains(there)) {
+        return text.to_string();
+    }
+    let parts = text.split('`').enumerate().map(|(i, part)| {
+        let looks = i % 2 == 1
+            && PER_NAMESPACE
+                .iter()
+                .any(|command| part.starts_with(command));
+        let typed = if looks { command_in(netns, part) } else { None };
+        typed.unwrap_or_else(|| part.to_string())
+    });
+    parts.collect::<Vec<_>>().join("`")
+}
+
 /// The command that gives a sysctl the value again that it had while this was recorded, or what to do where that
 /// is not known.
 pub(crate) fn former_sysctl(story: &Story, netns: u32, name: &str) -> String {
@@ -197,5 +230,30 @@ impl Advice {
                  and `{option}`",
                 namespace(netns)
             ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_look_into_the_namespace_that_they_are_about() {
+        let named = |name: &str| Netns {
+            name: Some(name.into()),
+            ..Netns::default()
+        };
+        let text = "`nstat -az TcpExtListenDrops` no longer rises, `ss -ltn` shows 0, `tcpwhy trace resets` none.";
+        assert_eq!(commands_in(&named("host"), text), text);
+        assert_eq!(
+            commands_in(&named("web"), text),
+            "`ip netns exec web nstat -az TcpExtListenDrops` no longer rises, `ip netns exec web ss -ltn` shows 0, \
+             `tcpwhy trace resets` none."
+        );
+        let by_pid = commands_in(&named("pid 7"), "`ss -ltn`");
+        assert_eq!(by_pid, "`nsenter -t 7 -n ss -ltn`");
+        let there = "`nstat -az TcpExtDelayedACKs` on the peer stands still.";
+        assert_eq!(commands_in(&named("web"), there), there);
+        assert_eq!(commands_in(&named("no; name"), "`ss -ltn`"), "`ss -ltn`");
     }
 }

@@ -4,7 +4,7 @@ use analysis::words::fitting;
 use analysis::{ConnId, Story};
 use recording::SourceName;
 
-use crate::actions::former_sysctl;
+use crate::actions::{commands_in, former_sysctl};
 use crate::advice::{Advice, Change};
 use crate::cause::Cause;
 use crate::finding::{Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
@@ -164,7 +164,8 @@ impl<'a> Case<'a> {
 
     /// How to check that it worked; the finding.
     pub fn verify(mut self, how: impl Into<String>) -> Finding {
-        self.finding.verify = how.into();
+        let netns = &self.finding.scope.netns;
+        self.finding.verify = commands_in(netns, &how.into());
         let Finding {
             confidence,
             arithmetic,

@@ -342,9 +342,120 @@ pub fn is_setting(name: &str) -> bool {
     SETTINGS.contains(&name)
 }
 
+/// Whether it counts what fails: packets dropped, lost or wrong, what is retransmitted, refused, reset or given up.
+pub fn is_error(name: &str) -> bool {
+    // How kernels name such counters; what no code knows is judged by its name, too.
+    const WORDS: &[&str] = &[
+        "Abort",
+        "BeyondWindow",
+        "Discard",
+        "Drop",
+        "drop",
+        "Err",
+        "Excds",
+        "Fail",
+        "FullDoCookies",
+        "Loss",
+        "Lost",
+        "NoPorts",
+        "NoRoute",
+        "NotFound",
+        "OFOQueue",
+        "Overflow",
+        "PAWS",
+        "ParmProbs",
+        "Prune",
+        "RateLimit",
+        "Refused",
+        "Rejected",
+        "Reneging",
+        "Required",
+        "Resets",
+        "Retrans",
+        "ReversePathFilter",
+        "Rst",
+        "SyncookiesSent",
+        "Timeout",
+        "ToZeroWindow",
+        "TooBig",
+        "Truncated",
+        "Unexpected",
+        "UnknownProtos",
+        "Unreach",
+        "MemoryPressures",
+        "SpuriousRTOs",
+        "AOBad",
+    ];
+    let name = short(name);
+    WORDS.iter().any(|word| name.contains(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_fails_is_told_from_what_only_happens() {
+        let wrong = [
+            RETRANS_SEGS,
+            TCP_SYN_RETRANS,
+            LISTEN_OVERFLOWS,
+            LISTEN_DROPS,
+            ESTAB_RESETS,
+            ATTEMPT_FAILS,
+            OUT_RSTS,
+            TCP_TIMEOUTS,
+            TCP_LOSS_PROBES,
+            SYNCOOKIES_SENT,
+            SYNCOOKIES_FAILED,
+            TCP_TO_ZERO_WINDOW_ADV,
+            PRUNE_CALLED,
+            PAWS_ESTAB,
+            TCP_TIME_WAIT_OVERFLOW,
+            INTR_QUEUE_DROPS,
+            IN_DEST_UNREACHS,
+            IN_ERRS,
+            EMBRYONIC_RSTS,
+            TCP_REQ_Q_FULL_DO_COOKIES,
+            TCP_MEMORY_PRESSURES,
+            TCP_ABORT_ON_TIMEOUT,
+            TCP_RETRANS_FAIL,
+            "Udp.RcvbufErrors",
+            "IpExt.InNoRoutes",
+            "Ip.ReasmTimeout",
+            "TcpExt.TCPSACKReneging",
+        ];
+        for name in wrong {
+            assert!(is_error(name), "{name}");
+        }
+        let fine = [
+            ACTIVE_OPENS,
+            PASSIVE_OPENS,
+            IN_SEGS,
+            OUT_SEGS,
+            CURR_ESTAB,
+            TW,
+            TW_RECYCLED,
+            DELAYED_ACKS,
+            TCP_KEEP_ALIVE,
+            SYNCOOKIES_RECV,
+            "Ip.InReceives",
+            "Ip.InDelivers",
+            "IpExt.InOctets",
+            "TcpExt.TCPHPAcks",
+            "TcpExt.TCPPureAcks",
+            "TcpExt.TCPDelivered",
+            "TcpExt.TCPOrigDataSent",
+            "TcpExt.TCPAutoCorking",
+            "Icmp.InEchos",
+            "TcpExt.TCPAOGood",
+            "TcpExt.TCPMTUPSuccess",
+            "TcpExt.TCPRcvCoalesce",
+        ];
+        for name in fine {
+            assert!(!is_error(name), "{name}");
+        }
+    }
 
     #[test]
     fn every_name_is_defined_once() {

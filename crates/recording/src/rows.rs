@@ -13,6 +13,11 @@ use crate::{Batch, Error, Recording, RowRef, Scan, Segment};
 /// whatever their time: who asks for a name wants it before the row that refers to it.
 const AHEAD: &[&str] = &["holder", "process", "stack", "frame"];
 
+/// The first sample of these tells what was there before anything happened; see [`Rows::foretell`].
+const FORETOLD: &[&str] = &["listener", "socket"];
+/// The first sample of all namespaces takes at most so long, ns.
+const FIRST_SAMPLE_NS: u64 = 500_000_000;
+
 /// What reads a table: events come as the steps of lives, the others as they are.
 macro_rules! lane {
     (Steps, $table:ident) => {
@@ -140,16 +145,44 @@ impl Recording {
 }
 
 /// Rows of some tables, merged by time.
-pub struct Rows(Vec<Box<dyn Lane>>);
+pub struct Rows {
+    lanes: Vec<Box<dyn Lane>>,
+    /// What is given before everything else.
+    foretold: VecDeque<Row>,
+}
+
+impl From<Vec<Box<dyn Lane>>> for Rows {
+    fn from(lanes: Vec<Box<dyn Lane>>) -> Rows {
+        Rows {
+            lanes,
+            foretold: VecDeque::new(),
+        }
+    }
+}
 
 impl Rows {
+    /// Gives the first sample of listeners and sockets before everything else, and in its place once more: whoever
+    /// asks whose an older connection is wants it before the event that is about it. Whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// A segment that is damaged, or cannot be read; the error names the file.
+    pub fn foretell(&mut self) -> Result<bool, Error> {
+        for lane in &mut self.lanes {
+            if FORETOLD.contains(&lane.table()) {
+                self.foretold.extend(lane.first()?);
+            }
+        }
+        Ok(!self.foretold.is_empty())
+    }
+
     /// Of a recording on disk; the names of the tables that are wanted.
     ///
     /// # Errors
     ///
     /// A name that is no table, or a directory that cannot be read.
     pub fn of(recording: &Recording, tables: &[&str]) -> Result<Rows, Error> {
-        Ok(Rows(lanes(tables, Some(recording))?))
+        Ok(Rows::from(lanes(tables, Some(recording))?))
     }
 
     /// Of a live recording, whose segments are [`add`](Rows::add)ed as they come.
@@ -158,7 +191,7 @@ impl Rows {
     ///
     /// A name that is no table.
     pub fn live(tables: &[&str]) -> Result<Rows, Error> {
-        Ok(Rows(lanes(tables, None)?))
+        Ok(Rows::from(lanes(tables, None)?))
     }
 
     /// Adds a segment; of a table that is not wanted, nothing.
@@ -167,7 +200,7 @@ impl Rows {
     ///
     /// A segment that is damaged, or cannot be read; the error names the file.
     pub fn add(&mut self, segment: &Segment) -> Result<(), Error> {
-        let mut lanes = self.0.iter_mut();
+        let mut lanes = self.lanes.iter_mut();
         match lanes.find(|l| l.table() == segment.table()) {
             Some(lane) => lane.add(segment),
             None => Ok(()),
@@ -181,8 +214,11 @@ impl Rows {
     ///
     /// A segment that is damaged, or cannot be read; the error names the file.
     pub fn next(&mut self, until_ns: u64) -> Result<Option<Row>, Error> {
+        if let Some(row) = self.foretold.pop_front() {
+            return Ok(Some(row));
+        }
         let mut first: Option<(u64, usize)> = None;
-        for (i, lane) in self.0.iter_mut().enumerate() {
+        for (i, lane) in self.lanes.iter_mut().enumerate() {
             let Some(time) = lane.head()? else { continue };
             if AHEAD.contains(&lane.table()) {
                 return Ok(lane.pop());
@@ -191,7 +227,7 @@ impl Rows {
                 first = Some((time, i));
             }
         }
-        Ok(first.and_then(|(_, i)| self.0[i].pop()))
+        Ok(first.and_then(|(_, i)| self.lanes[i].pop()))
     }
 }
 
@@ -203,6 +239,10 @@ trait Lane {
     fn head(&mut self) -> Result<Option<u64>, Error>;
     /// The row whose time `head` told.
     fn pop(&mut self) -> Option<Row>;
+    /// The rows of the first sample, which stay.
+    fn first(&mut self) -> Result<Vec<Row>, Error> {
+        Ok(Vec::new())
+    }
 }
 
 /// Rows as they are.
@@ -262,6 +302,19 @@ where
 
     fn pop(&mut self) -> Option<Row> {
         self.head.take().map(Row::from)
+    }
+
+    fn first(&mut self) -> Result<Vec<Row>, Error> {
+        let Some(first_ns) = self.head()? else {
+            return Ok(Vec::new());
+        };
+        let until_ns = first_ns.saturating_add(FIRST_SAMPLE_NS);
+        let batches = self.batches.iter();
+        let rows = batches.flat_map(|batch| (0..batch.len()).map(|nth| batch.row(nth).1));
+        Ok(rows
+            .take_while(|row| row.time_ns() <= until_ns)
+            .map(Row::from)
+            .collect())
     }
 }
 

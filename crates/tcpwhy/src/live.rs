@@ -13,7 +13,7 @@ use clap::Args;
 use cli::Target;
 use indicatif::{ProgressBar, ProgressStyle};
 use observe::{Filter, Options, Part, ProfileOptions, Session};
-use recording::Manifest;
+use recording::{Manifest, Verdict};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::filters::FilterArgs;
@@ -142,7 +142,9 @@ pub fn record(
         labels: args.labels.clone(),
         ..args.what.options(filter, parts)
     };
+    let began = Instant::now();
     let mut session = Session::start(kept.dir(), &options)?;
+    let attached = began.elapsed();
     let begun = say_ready(ready).and_then(|()| start(&args.command, kept.takes_stdout()));
     let child = match begun {
         Ok(child) => child,
@@ -154,7 +156,29 @@ pub fn record(
         }
     };
     wait(&mut session, child, time, stop)?;
-    Ok(session.stop()?)
+    let manifest = session.stop()?;
+    tell_sources(&manifest);
+    cli::detail(&format!(
+        "tcpwhy: attaching took {attached:.2?}, recording {:.2?}",
+        began.elapsed().saturating_sub(attached)
+    ));
+    Ok(manifest)
+}
+
+/// Every source with its verdict, and what was lost of it, where details are asked for.
+pub fn tell_sources(manifest: &Manifest) {
+    for source in &manifest.sources {
+        let verdict = match &source.verdict {
+            Verdict::Attached => "yes".to_string(),
+            Verdict::Unsupported(why) => format!("no: {why}"),
+            Verdict::Failed(why) => format!("FAILED: {why}"),
+        };
+        let lost = match source.lost {
+            0 => String::new(),
+            n => format!(", {n} records lost"),
+        };
+        cli::detail(&format!("tcpwhy: source {}: {verdict}{lost}", source.name));
+    }
 }
 
 /// Where to say that recording has begun.
@@ -229,6 +253,8 @@ fn wait(
             true => format!("ended after {took:.2?}: {status}"),
             false => format!("was ended by tcpwhy after {took:.2?}"),
         };
+        // What it printed last need not have ended a line.
+        cli::say("");
         cli::say(&format!("tcpwhy: the command {how}"));
     }
     Ok(())
@@ -261,6 +287,9 @@ fn tell(bar: &ProgressBar, says: &str) {
 
 /// A bar on a terminal; nothing in a pipe.
 fn progress(time: Option<Duration>) -> ProgressBar {
+    if cli::is_quiet() {
+        return ProgressBar::hidden();
+    }
     match time {
         Some(time) => {
             let style = ProgressStyle::with_template(

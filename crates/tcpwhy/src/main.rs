@@ -38,6 +38,8 @@ use sibling::SiblingArgs;
 struct Cli {
     #[command(flatten)]
     looks: looks::LooksArgs,
+    #[command(flatten)]
+    talk: cli::TalkArgs,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -90,11 +92,12 @@ const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     if let Some(says) = mistakes::meant(&surroundings::command_line()) {
-        cli::say(&format!("tcpwhy: {says}"));
+        cli::error(&format!("tcpwhy: {says}"));
         return ExitCode::from(USAGE);
     }
     cli::main("tcpwhy", |cli: Cli, out| {
         looks::wish(cli.looks);
+        cli::talk(cli.talk);
         run(cli.verb, out)
     })
 }

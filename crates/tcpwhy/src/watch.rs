@@ -14,7 +14,7 @@ use recording::{Feed, Manifest, Next, Recording, Rows, Segment, monotonic_ns};
 use view::{How, Reader, Screen, View};
 
 use crate::filters::{self, FilterArgs};
-use crate::live::{ready_target, say_ready};
+use crate::live::{ready_target, say_ready, tell_sources};
 use crate::{given, looks, surroundings};
 
 /// Options of every view.
@@ -57,6 +57,8 @@ pub struct Need {
     /// Owners are found by the view from rows of every socket, so the kernel may not leave out
     /// what the filter does not ask for.
     pub owners: bool,
+    /// Whose connections are is told from the first sample on, also of what happened before it.
+    pub foretold: bool,
 }
 
 /// When a view ends by itself.
@@ -72,6 +74,8 @@ pub struct Stop {
 /// drained every 50 ms and handed over every 100 ms.
 const HOLD: Duration = Duration::from_millis(250);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long the first sample is waited for.
+const FIRST_SAMPLE: Duration = Duration::from_millis(500);
 const BUFFER: usize = 64 << 10;
 
 impl WatchArgs {
@@ -92,13 +96,14 @@ pub fn watch(
 ) -> Result<()> {
     let mut out = BufWriter::with_capacity(BUFFER, out);
     match recording {
-        Some(recording) => replay(view, recording, stop.count, args, &mut out),
+        Some(recording) => replay(view, need, recording, stop.count, args, &mut out),
         None => live(view, need, stop, args, &mut out),
     }
 }
 
 fn replay(
     view: &mut dyn View,
+    need: &Need,
     recording: Recording,
     count: Option<u64>,
     args: &WatchArgs,
@@ -110,6 +115,9 @@ fn replay(
     let mut screen = Screen::new(out, &how).at_most(count);
     let mut reader = Reader::new(view);
     let mut rows = Rows::of(&recording, &reader.tables())?;
+    if need.foretold {
+        rows.foretell()?;
+    }
     reader
         .show(&mut rows, u64::MAX, &mut screen)
         .map_err(plain)?;
@@ -136,8 +144,15 @@ fn live(
     say_ready(ready)?;
 
     let began = Instant::now();
+    let mut foretold = !need.foretold;
     loop {
         take(&feed, &mut rows)?;
+        if !foretold {
+            foretold = rows.foretell()? || began.elapsed() >= FIRST_SAMPLE;
+            if !foretold && !pressed.load(Ordering::Relaxed) && !session.failed() {
+                continue;
+            }
+        }
         let until = monotonic_ns().saturating_sub(HOLD.as_nanos() as u64);
         reader.show(&mut rows, until, &mut screen).map_err(plain)?;
         screen.flush()?;
@@ -148,6 +163,9 @@ fn live(
         }
     }
     let stopped = stop_session(session, &feed, |segment| Ok(rows.add(&segment)?))?;
+    if let Ok(manifest) = &stopped {
+        tell_sources(manifest);
+    }
     reader
         .show(&mut rows, u64::MAX, &mut screen)
         .map_err(plain)?;

@@ -23,6 +23,8 @@ pub(crate) struct Head {
     pub(crate) unit: Unit,
     /// What it says.
     pub(crate) help: &'static str,
+    /// Text leaves it out where there is only one network namespace.
+    pub(crate) of_several: bool,
     /// It stands for all columns of this table, which only JSON has.
     pub(crate) table: Option<TableInfo>,
 }
@@ -41,6 +43,7 @@ pub(crate) const fn right(
         keys,
         unit,
         help: "",
+        of_several: false,
         table: None,
     }
 }
@@ -89,6 +92,11 @@ pub(crate) mod heads {
         .saying("When it was; `time_ns` is CLOCK_MONOTONIC, `unix_ns` counts since 1970.");
     pub(crate) const NETNS: Head = left("NETNS", 10, &["netns", "netns_name"], Unit::Name)
         .saying("Network namespace: its inode, and its name.");
+    /// The same, in text only where there are several.
+    pub(crate) const NETNS_OF_SEVERAL: Head = Head {
+        of_several: true,
+        ..NETNS
+    };
     pub(crate) const LOCAL: Head = left("LOCAL", 21, &["local_addr", "local_port"], Unit::Address)
         .saying("The end on this host; port 0, `*` in text, when there is none yet.");
     pub(crate) const REMOTE: Head =

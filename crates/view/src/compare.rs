@@ -249,6 +249,14 @@ fn stem(name: &str) -> String {
 /// What users of two recordings felt: what one has that the other has not.
 fn felt(page: &mut Page, first: &RunSummary, second: &RunSummary) {
     page.heading("WHAT USERS FELT");
+    for (look, says) in felt_lines(first, second) {
+        page.paragraph("  - ", look, &says);
+    }
+}
+
+/// The same as lines: first the findings that only one has.
+pub(crate) fn felt_lines(first: &RunSummary, second: &RunSummary) -> Vec<(Look, String)> {
+    let mut lines = Vec::new();
     for (run, other) in [(second, first), (first, second)] {
         for held in run.felt.beyond(&other.felt).take(TOLD) {
             let says = format!(
@@ -257,7 +265,7 @@ fn felt(page: &mut Page, first: &RunSummary, second: &RunSummary) {
                 held.layer,
                 held.title
             );
-            page.paragraph("  - ", Look::Warning, &says);
+            lines.push((Look::Warning, says));
         }
     }
     let both = |says: &dyn Fn(&Felt) -> Option<String>| {
@@ -279,7 +287,7 @@ fn felt(page: &mut Page, first: &RunSummary, second: &RunSummary) {
             figure(p99)
         ))
     });
-    page.paragraph("  - ", Look::Plain, &format!("connects: {connects}"));
+    lines.push((Look::Plain, format!("connects: {connects}")));
     for asked in second.felt.requests.iter().take(MAX_SERVICES) {
         let of = |felt: &Felt| {
             let mut all = felt.requests.iter();
@@ -292,7 +300,7 @@ fn felt(page: &mut Page, first: &RunSummary, second: &RunSummary) {
             account::Role::Client | account::Role::Unknown => "→ ",
         };
         let says = format!("requests {to}{}: {}", asked.at, both(&of));
-        page.paragraph("  - ", Look::Plain, &says);
+        lines.push((Look::Plain, says));
     }
     let again = both(&|felt| {
         Some(format!(
@@ -301,7 +309,8 @@ fn felt(page: &mut Page, first: &RunSummary, second: &RunSummary) {
             figure(felt.retransmits_per_s)
         ))
     });
-    page.paragraph("  - ", Look::Plain, &format!("retransmitted: {again}"));
+    lines.push((Look::Plain, format!("retransmitted: {again}")));
+    lines
 }
 
 /// Kernel time of a CPU, beside what it was in the fast.

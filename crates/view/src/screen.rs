@@ -177,12 +177,21 @@ impl<'a> Screen<'a> {
                 Unit::Time => format!("{}({})", head.name, self.how.zone_name),
                 _ => head.name.to_string(),
             };
-            self.put(&aligned(L::TEXT.iter().map(|c| (c.head, name(c.head)))))?;
+            let heads = self.shown::<L>().map(|c| (c.head, name(c.head)));
+            let line = aligned(heads);
+            self.put(&line)?;
             self.since_header = Some(0);
         }
         let cell = |c: &Column<L>| (c.head, escape(&c.text(line, self.how)).into_owned());
-        let line = aligned(L::TEXT.iter().map(cell));
+        let line = aligned(self.shown::<L>().map(cell));
         self.put(&line)
+    }
+
+    /// The columns that text has here.
+    fn shown<L: Line>(&self) -> impl Iterator<Item = &'static Column<L>> + use<L> {
+        let several = self.how.names.len() > 1;
+        let columns = L::TEXT.iter();
+        columns.filter(move |c| several || !c.head.of_several)
     }
 
     /// A line that belongs to the one before it; JSON has it in its object.

@@ -668,11 +668,21 @@ fn two_recordings_are_compared() {
     let ((_a, fast), (_b, slow)) = (open(&fast), open(&slow));
     let report = report(vec![("fast", fast), ("slow", slow)]);
     let compared = report.page.comparison.as_ref().unwrap();
-    let says = &compared.says[0];
+    let headline = &compared.headline;
     assert!(
-        says.starts_with("slow has what fast has not: accept-queue-overflow."),
-        "{says}"
+        headline.starts_with("slow has what fast has not: accept-queue-overflow."),
+        "{headline}"
     );
+    assert!(compared.says[0].starts_with("only in slow: APPLICATION"));
+    assert!(compared.ticket.contains(headline) && compared.ticket.contains("Compared: fast, slow"));
+    assert!(html(&report).contains("<title>slow has what fast has not"));
+    for cpus in compared.tables.iter().filter(|t| t.id == "cpus") {
+        assert!(
+            cpus.rows
+                .iter()
+                .all(|(cells, _)| cells.len() == cpus.columns.len())
+        );
+    }
     let runs = compared.tables.iter().find(|t| t.id == "runs").unwrap();
     assert_eq!(runs.rows[1].0[0], "slow");
     assert!(report.plain.contains("==== slow ===="));

@@ -6,6 +6,12 @@ use view::{How, Reader, Screen, stat};
 
 use crate::common::*;
 
+const COUNTERS: stat::What = stat::What::Counters {
+    all: false,
+    errors_only: false,
+};
+const SOCKETS: stat::What = stat::What::Sockets { all: false };
+
 fn counter(at_s: u64, netns: u32, name: &str, value: i64, delta: Option<i64>) -> Counter {
     let (group, name) = name.split_once('.').unwrap();
     let late = if group == "TcpExt" { 80_000 } else { 0 };
@@ -46,7 +52,7 @@ fn counters() -> Vec<Counter> {
 #[test]
 fn counters_move_and_are_never_told_since_boot() {
     let rec = Rec::new().rows(counters());
-    let what = stat::What::Counters { all: false };
+    let what = COUNTERS;
     let text = rec.both(|| stat::view(what.clone(), 0));
     assert!(!text.contains("728004\n") && !text.contains("+728004"));
     insta::assert_snapshot!(text);
@@ -55,7 +61,7 @@ fn counters_move_and_are_never_told_since_boot() {
 #[test]
 fn counters_at_a_longer_interval_and_a_number_of_reports() {
     let rec = Rec::new().rows(counters());
-    let view = || stat::view(stat::What::Counters { all: false }, 3 * S);
+    let view = || stat::view(COUNTERS, 3 * S);
     insta::assert_snapshot!(rec.limited(view(), Some(1), |_| {}));
     let all = rec.show(view(), |_| {});
     let sum: i64 = all
@@ -290,7 +296,8 @@ fn sockets_as_ss_shows_them() {
             socket(1, 1, 40_000),
         ])
         .rows([holder(11, 77, "curl"), holder(12, 78, HOSTILE)]);
-    let view = || stat::view(stat::What::Sockets, 0);
+    // TIME_WAIT is counted below, and each is told with --all.
+    let view = || stat::view(SOCKETS, 0);
     insta::assert_snapshot!(rec.both(view));
     let once = rec.limited(view(), Some(1), |_| {});
     assert_eq!(once.lines().filter(|l| l.contains("40000")).count(), 1);
@@ -308,6 +315,40 @@ fn sockets_as_ss_shows_them() {
     for column in Socket::INFO.columns {
         assert!(first.get(column.name).is_some(), "{}", column.name);
     }
+}
+
+#[test]
+fn time_wait_is_counted_by_listener_though_that_is_sampled_later() {
+    let waits = |nth: u16| Socket {
+        time_ns: START,
+        netns: HOST,
+        sock: u64::from(nth),
+        state: TcpState::TimeWait,
+        local_addr: addr("10.0.0.1"),
+        local_port: if nth < 20 { 80 } else { 40_000 + nth },
+        remote_addr: addr("10.0.0.2"),
+        remote_port: if nth < 20 { 50_000 + nth } else { 443 },
+        ..Socket::default()
+    };
+    let listener = Listener {
+        time_ns: START + MS,
+        netns: HOST,
+        sock: 900,
+        local_addr: addr("0.0.0.0"),
+        local_port: 80,
+        ..Listener::default()
+    };
+    let rec = Rec::new().rows((0..25).map(waits)).rows([listener]);
+    let text = rec.show(stat::view(SOCKETS, 0), |_| {});
+    assert_eq!(
+        text,
+        "TIME_WAIT        20 of the listener 0.0.0.0:80 (host)\nTIME_WAIT         5 to 10.0.0.2:443 (host)\n"
+    );
+    let all = rec.show(stat::view(stat::What::Sockets { all: true }, 0), |_| {});
+    assert_eq!(
+        all.lines().filter(|l| l.starts_with("TIME_WAIT")).count(),
+        25
+    );
 }
 
 #[test]
@@ -455,15 +496,57 @@ fn ports_tables_and_the_checklist() {
         ]);
     insta::assert_snapshot!(rec.both(|| stat::view(stat::What::Ports, 0)));
     insta::assert_snapshot!(rec.both(|| stat::view(stat::What::Tables, 0)));
-    let text = rec.both(|| stat::view(stat::What::Use, 0));
+    let text = rec.both(|| stat::view(stat::What::Use(stat::Lines::All), 0));
     assert!(!text.contains("1000000.0"), "never since boot: {text}");
     insta::assert_snapshot!(text);
+    // As a table: what fails is marked and first, and JSON has every line all the same.
+    for lines in [stat::Lines::Reports, stat::Lines::Worst] {
+        insta::assert_snapshot!(rec.show(stat::view(stat::What::Use(lines), 0), |_| {}));
+    }
+    let json = |lines| rec.show(stat::view(stat::What::Use(lines), 0), |how| how.json = true);
+    assert_eq!(json(stat::Lines::Worst), json(stat::Lines::All));
+}
+
+#[test]
+fn a_host_of_many_resources_fits_a_screen() {
+    let resource = |nth: u64, aspect: &str, metric: &str, value, limit| Resource {
+        time_ns: START,
+        resource: "network".into(),
+        instance: format!("an-interface-with-a-long-name-{nth}").into(),
+        aspect: aspect.into(),
+        metric: metric.into(),
+        value,
+        unit: "count".into(),
+        limit,
+        ..Resource::default()
+    };
+    let zero = (0..30).map(|nth| resource(nth, "errors", "rx_errors", 0.0, None));
+    let used = (30..60).map(|nth| resource(nth, "utilisation", "queued", nth as f64, Some(60.0)));
+    let rec = Rec::new().rows(zero.chain(used));
+    let text = rec.show(stat::view(stat::What::Use(stat::Lines::Worst), 0), |how| {
+        how.width = Some(80)
+    });
+    assert!(text.lines().count() < 24, "{text}");
+    assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+    let first = text.lines().nth(2).unwrap();
+    assert!(
+        first.contains("name-59") && first.contains("59 of 60"),
+        "{text}"
+    );
+    assert!(
+        text.contains("11 further in use, 30 where everything is zero"),
+        "{text}"
+    );
 }
 
 #[test]
 fn an_empty_recording_shows_nothing() {
     let rec = Rec::new();
-    for what in [stat::What::Sockets, stat::What::Use, stat::What::Cpus] {
+    for what in [
+        SOCKETS,
+        stat::What::Use(stat::Lines::Reports),
+        stat::What::Cpus,
+    ] {
         assert_eq!(rec.show(stat::view(what, 0), |_| {}), "");
     }
 }

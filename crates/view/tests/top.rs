@@ -231,6 +231,41 @@ fn what_is_sampled_less_often_is_said_and_is_no_hole() {
 }
 
 #[test]
+fn interfaces_are_told_with_what_they_lose_first() {
+    let counter = |s: u64, instance: &str, metric: &str, value: f64| Resource {
+        time_ns: START + s * S,
+        netns: HOST,
+        resource: "network".into(),
+        instance: instance.into(),
+        aspect: "utilisation".into(),
+        metric: metric.into(),
+        value,
+        unit: "count".into(),
+        cumulative: true,
+        ..Resource::default()
+    };
+    let rec = Rec::new().rows((0..10).flat_map(|i| {
+        let rows = [
+            counter(i, "eth0", "rx_bytes", 1e9 + i as f64 * 1.25e6),
+            counter(i, "eth0", "rx_packets", i as f64 * 1_000.0),
+            counter(i, "lan", "tx_bytes", i as f64 * 1e3),
+            counter(i, "lan", "tx_dropped", i as f64 * 20.0),
+            counter(i, "idle", "rx_bytes", 5.0),
+        ];
+        rows.into_iter()
+    }));
+    let text = Desk::of(&rec.open()).press(&[]);
+    let head = line(&text, "eth0@host");
+    assert!(
+        head.trim_start().starts_with("lan@host LOST 18.0/s"),
+        "{text}"
+    );
+    // Nine seconds of ten have a difference, none of what was counted before.
+    assert!(head.contains("eth0@host rx 9.0Mbit/s 900p/s"), "{text}");
+    assert!(!text.contains("idle@host"), "{text}");
+}
+
+#[test]
 fn a_window_says_what_was_in_it() {
     let mut desk = Desk::of(&hostile());
     let text = desk.press(&[]);

@@ -6,6 +6,14 @@ import type { Flame } from "./chart";
  */
 export type Compared = { 
 /**
+ * What sets them apart, in a line: the head of the page.
+ */
+headline: string, 
+/**
+ * The same and the sentences below as Markdown, for a ticket.
+ */
+ticket: string, 
+/**
  * Sentences, the most telling first.
  */
 says: Array<string>, 

@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use recording::{Intent, Verdict};
+use recording::{Intent, Source, Verdict};
 use view::escape;
 
 /// Arguments of `tcpwhy doctor`.
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
+    /// Also the sources that work
+    #[arg(long)]
+    all: bool,
     /// One JSON object
     #[arg(long)]
     json: bool,
@@ -23,7 +26,7 @@ pub fn run(args: DoctorArgs, out: &mut impl Write) -> Result<ExitCode> {
     if args.json {
         view::json::lines([&checkup], out)?;
     } else {
-        text(&checkup, out)?;
+        text(&checkup, args.all, out)?;
     }
     let fine = checkup.obstacle.is_none();
     Ok(if fine {
@@ -33,27 +36,45 @@ pub fn run(args: DoctorArgs, out: &mut impl Write) -> Result<ExitCode> {
     })
 }
 
-fn text(checkup: &observe::Checkup, out: &mut impl Write) -> Result<()> {
+/// The verdict first, then what does not work and why; `all` that does, too.
+fn text(checkup: &observe::Checkup, all: bool, out: &mut impl Write) -> Result<()> {
     let host = &checkup.host;
-    writeln!(
-        out,
-        "{}: Linux {} on {}, {} CPUs, HZ {}\n",
+    let of = format!(
+        "{}: Linux {} on {}, {} CPUs, HZ {}",
         escape(&host.name),
         escape(&host.kernel),
         escape(&host.machine),
         host.cpus,
         host.hz.map_or("unknown".into(), |hz| hz.to_string()),
-    )?;
-    if let Some(obstacle) = &checkup.obstacle {
-        writeln!(out, "Nothing can be recorded here: {}.", escape(obstacle))?;
+    );
+    writeln!(out, "{}", verdict(checkup))?;
+    writeln!(out, "  {of}")?;
+    if checkup.obstacle.is_some() {
         writeln!(
             out,
-            "Recordings made elsewhere can be read: tcpwhy explain RECORDING."
+            "  Recordings made elsewhere can be read: tcpwhy explain RECORDING."
         )?;
         return Ok(());
     }
-    let mut missing = 0;
-    for s in &checkup.sources {
+    for lack in &checkup.lacks {
+        writeln!(
+            out,
+            "  This process lacks {} (to {}).",
+            lack.capability, lack.to
+        )?;
+    }
+    if let Some(ns) = checkup.tick_ns {
+        writeln!(out, "  {}", tick(ns))?;
+    }
+    writeln!(
+        out,
+        "  Not needed, and not used: kprobes, fentry, the function tracer, kernel modules."
+    )?;
+    let told: Vec<_> = checkup.sources.iter().filter(|s| all || lacks(s)).collect();
+    if !told.is_empty() {
+        writeln!(out)?;
+    }
+    for s in told {
         let (mark, why) = match &s.verdict {
             Verdict::Attached => ("yes", None),
             Verdict::Unsupported(why) => ("no", Some(why)),
@@ -61,7 +82,6 @@ fn text(checkup: &observe::Checkup, out: &mut impl Write) -> Result<()> {
         };
         writeln!(out, "{mark:>6}  {:<18} {}", s.name, s.gives)?;
         if let Some(why) = why {
-            missing += 1;
             let why = escape(why);
             let must = match s.intent {
                 Intent::Required => "required",
@@ -70,32 +90,36 @@ fn text(checkup: &observe::Checkup, out: &mut impl Write) -> Result<()> {
             writeln!(out, "{:>6}  {:<18} because {why}; {must}", "", "")?;
         }
     }
-    writeln!(
-        out,
-        "\n{}",
-        match missing {
-            0 => "This kernel gives everything that tcpwhy asks for.".to_string(),
-            n => format!(
-                "{n} of {} sources are missing; the rest works.",
-                checkup.sources.len()
-            ),
-        }
-    )?;
-    for lack in &checkup.lacks {
-        writeln!(
-            out,
-            "This process lacks {} (to {}).",
-            lack.capability, lack.to
-        )?;
+    if !all {
+        writeln!(out, "\nEvery source: tcpwhy doctor --all")?;
     }
-    if let Some(ns) = checkup.tick_ns {
-        writeln!(out, "{}", tick(ns))?;
-    }
-    writeln!(
-        out,
-        "Not needed, and not used: kprobes, fentry, the function tracer, kernel modules."
-    )?;
     Ok(())
+}
+
+fn lacks(source: &Source) -> bool {
+    source.verdict != Verdict::Attached
+}
+
+/// Whether it can be used here, in a line.
+fn verdict(checkup: &observe::Checkup) -> String {
+    if let Some(obstacle) = &checkup.obstacle {
+        return format!(
+            "cannot: nothing can be recorded here: {}.",
+            escape(obstacle)
+        );
+    }
+    let of = checkup.sources.len();
+    match checkup.sources.iter().filter(|s| lacks(s)).count() {
+        0 => format!(
+            "ready: this kernel gives everything that tcpwhy asks for, {of} of {of} sources."
+        ),
+        n => {
+            let works = of - n;
+            format!(
+                "ready: {works} of {of} sources work; the others and why they do not are below."
+            )
+        }
+    }
 }
 
 /// What the profiler's clock takes here, and how often it ticks for that.
@@ -110,7 +134,50 @@ fn tick(ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::tick;
+    use recording::SourceName;
+
+    use super::*;
+
+    fn checkup(obstacle: Option<&str>) -> observe::Checkup {
+        observe::Checkup {
+            host: recording::Host::default(),
+            obstacle: obstacle.map(String::from),
+            lacks: Vec::new(),
+            sources: vec![
+                Source::optional(SourceName::Hz, "durations", Verdict::Attached),
+                Source::optional(
+                    SourceName::Sockets,
+                    "sockets",
+                    Verdict::Failed("of a test".into()),
+                ),
+            ],
+            tick_ns: None,
+        }
+    }
+
+    fn told(checkup: &observe::Checkup, all: bool) -> String {
+        let mut out = Vec::new();
+        text(checkup, all, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_verdict_is_first_and_what_works_is_told_on_demand() {
+        let some = told(&checkup(None), false);
+        assert!(some.starts_with("ready: 1 of 2 sources work"), "{some}");
+        assert!(
+            some.contains("FAILED  sockets") && !some.contains("durations"),
+            "{some}"
+        );
+        let all = told(&checkup(None), true);
+        assert!(all.contains("yes  hz"), "{all}");
+        let nothing = told(&checkup(Some("no BTF")), false);
+        assert!(
+            nothing.starts_with("cannot: nothing can be recorded here: no BTF."),
+            "{nothing}"
+        );
+        assert!(nothing.contains("tcpwhy explain RECORDING"), "{nothing}");
+    }
 
     #[test]
     fn a_dear_clock_ticks_less_often() {

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
@@ -113,7 +113,16 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
         None => args.live.filters.of(&recording.manifest)?,
     };
     let (recording, filter) = filters::redacted(args.live.redact, recording, filter)?;
+    if named.is_some() {
+        live::tell_sources(&recording.manifest);
+    }
+    let began = Instant::now();
     let explanation = explain::explain_with(&recording, &options.about(filter))?;
+    cli::detail(&format!("tcpwhy: explaining took {:.2?}", began.elapsed()));
+    if !args.live.command.is_empty() && !looks::on_terminal() {
+        // The command shares this output, and need not have ended its last line.
+        writeln!(out)?;
+    }
     let nothing = explanation.summary.matched == Some(false) && explanation.findings.is_empty();
     if args.json {
         view::json::explanation(&explanation, out)?;

@@ -59,6 +59,9 @@ pub struct FlameArgs {
     filters: FilterArgs,
 }
 
+/// With fewer samples a function of a hundredth of the time has five: one by chance looks like many.
+const FEW: u64 = 500;
+
 /// Runs the verb.
 pub fn run(args: &FlameArgs, out: &mut impl Write) -> Result<ExitCode> {
     args.filters.only("a profile", &["--pid", "--comm"])?;
@@ -147,6 +150,13 @@ fn of_recording(recording: Recording, path: &Path, args: &FlameArgs) -> Result<(
         true => flame::off_cpu(&recording, &choice.filter)?,
         false => Profile::of(&recording, &choice)?,
     };
+    let busy = profile.samples.saturating_sub(profile.idle);
+    if profile.unit == Unit::Samples && busy < FEW {
+        cli::say(&format!(
+            "{}: only {busy} samples of busy CPUs, of which few functions can be told; record for longer, under load",
+            path.display()
+        ));
+    }
     let of = describe(&recording, &profile);
     Ok((profile, of))
 }

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use jiff::SignedDuration;
 use observe::Part;
 use recording::Recording;
-use view::stat::{What, view};
+use view::stat::{Lines, What, view};
 
 use crate::duration;
 use crate::watch::{Need, Stop, WatchArgs, watch};
@@ -25,7 +25,7 @@ pub enum StatVerb {
     /// What threads do with their time
     Threads(ThreadArgs),
     /// Connections with all that the kernel knows of them
-    Sockets(StatArgs),
+    Sockets(SocketArgs),
     /// Listeners: their queues, drops and owners
     Listeners(StatArgs),
     /// Local ports in use, per destination
@@ -34,8 +34,8 @@ pub enum StatVerb {
     Requests(StatArgs),
     /// The kernel's lookup structures on the TCP path: entries, chains, limits
     Tables(StatArgs),
-    /// The USE checklist: utilisation, saturation and errors of every resource
-    Use(StatArgs),
+    /// The USE checklist: utilisation, saturation and errors of every resource, the worst first
+    Use(UseArgs),
 }
 
 /// Arguments of every `stat`.
@@ -57,9 +57,32 @@ pub struct CounterArgs {
     /// Also counters that did not move
     #[arg(long)]
     all: bool,
+    /// Only counters of what fails: drops, retransmits, resets, refusals, timeouts
+    #[arg(long, conflicts_with = "rank")]
+    errors_only: bool,
     /// Rank all counters by how they move with this one, at the end
     #[arg(long, value_name = "NAME")]
     rank: Option<String>,
+    #[command(flatten)]
+    stat: StatArgs,
+}
+
+/// Arguments of `stat sockets`.
+#[derive(Args, Debug)]
+pub struct SocketArgs {
+    /// Those in TIME_WAIT one by one, too, which are counted by listener and destination otherwise
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    stat: StatArgs,
+}
+
+/// Arguments of `stat use`.
+#[derive(Args, Debug)]
+pub struct UseArgs {
+    /// Every line of every sample, also what is zero, instead of the table
+    #[arg(long)]
+    all: bool,
     #[command(flatten)]
     stat: StatArgs,
 }
@@ -97,6 +120,7 @@ const HOST: Need = Need {
     over: Duration::ZERO,
     calls: &[],
     owners: false,
+    foretold: false,
 };
 const SOCKETS: Need = Need {
     parts: &[Part::Sockets],
@@ -110,12 +134,12 @@ impl StatVerb {
             StatVerb::Counters(args) => &args.stat.watch,
             StatVerb::Cpus(args) => &args.stat.watch,
             StatVerb::Threads(args) => &args.stat.watch,
-            StatVerb::Sockets(args)
-            | StatVerb::Listeners(args)
+            StatVerb::Sockets(args) => &args.stat.watch,
+            StatVerb::Use(args) => &args.stat.watch,
+            StatVerb::Listeners(args)
             | StatVerb::Ports(args)
             | StatVerb::Requests(args)
-            | StatVerb::Tables(args)
-            | StatVerb::Use(args) => &args.watch,
+            | StatVerb::Tables(args) => &args.watch,
         }
     }
 }
@@ -138,7 +162,10 @@ pub fn run(verb: StatVerb, out: &mut impl Write) -> Result<ExitCode> {
                     name,
                     all: args.all,
                 },
-                None => What::Counters { all: args.all },
+                None => What::Counters {
+                    all: args.all,
+                    errors_only: args.errors_only,
+                },
             };
             (what, SOCKETS, netns, args.stat)
         }
@@ -158,7 +185,10 @@ pub fn run(verb: StatVerb, out: &mut impl Write) -> Result<ExitCode> {
             };
             (what, Need { parts, ..HOST }, tasks, args.stat)
         }
-        StatVerb::Sockets(args) => (What::Sockets, SOCKETS, &all[..], args),
+        StatVerb::Sockets(args) => {
+            let what = What::Sockets { all: args.all };
+            (what, SOCKETS, &all[..], args.stat)
+        }
         StatVerb::Listeners(args) => {
             let parts = &[Part::Events, Part::Sockets];
             let events = has_events(recording.as_ref())?;
@@ -171,7 +201,15 @@ pub fn run(verb: StatVerb, out: &mut impl Write) -> Result<ExitCode> {
             (What::Requests, Need { parts, ..HOST }, ends, args)
         }
         StatVerb::Tables(args) => (What::Tables, ports, netns, args),
-        StatVerb::Use(args) => (What::Use, HOST, netns, args),
+        StatVerb::Use(args) => {
+            // Of a recording that is read as a whole, what was worst.
+            let lines = match (args.all, recording.is_some(), args.stat.interval) {
+                (true, _, _) => Lines::All,
+                (false, true, None) => Lines::Worst,
+                _ => Lines::Reports,
+            };
+            (What::Use(lines), HOST, netns, args.stat)
+        }
     };
     args.watch.filters.only("this view", known)?;
     show(what, need, recording, &args, out)?;

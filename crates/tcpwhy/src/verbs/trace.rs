@@ -69,6 +69,7 @@ const EVENTS: Need = Need {
     over: Duration::ZERO,
     calls: &[],
     owners: true,
+    foretold: true,
 };
 
 /// What CPUs do is read this often: a gap is seldom shorter.

@@ -1,17 +1,20 @@
 //! What differs between the recordings of a report.
 
 use analysis::words;
-use explain::compare::Comparison;
+use explain::compare::{By, Comparison};
 
 use super::page::{Compared, Flame, Limits};
 use crate::compare::{
-    attribute_sentence, called, cost, figure, headline, loss_sentence, lost_share, names, percent,
-    slow_sentence, unit_name,
+    attribute_sentence, called, felt_lines, figure, headline, loss_sentence, lost_share, names,
+    percent, slow_sentence, unit_name,
 };
 
 /// The comparison in the page's form.
 pub(super) fn compared(comparison: &Comparison, flames: Vec<Flame>) -> Compared {
-    let mut says = vec![headline(comparison)];
+    let mut says = Vec::new();
+    if let (By::Order, [first, second]) = (comparison.by, &comparison.runs[..]) {
+        says.extend(felt_lines(first, second).into_iter().map(|(_, says)| says));
+    }
     says.extend(comparison.sockets.iter().map(slow_sentence));
     says.extend(comparison.loss_over_load.iter().map(loss_sentence));
     let tables = [
@@ -24,11 +27,22 @@ pub(super) fn compared(comparison: &Comparison, flames: Vec<Flame>) -> Compared 
         counters(comparison),
         settings(comparison),
     ];
+    let headline = headline(comparison);
     Compared {
+        ticket: ticket(comparison, &headline, &says),
+        headline,
         says,
         tables: tables.into_iter().filter(|t| !t.rows.is_empty()).collect(),
         flames,
     }
+}
+
+/// The answer as Markdown.
+fn ticket(comparison: &Comparison, headline: &str, says: &[String]) -> String {
+    let of = comparison.runs.iter().map(called);
+    let of = of.collect::<Vec<_>>().join(", ");
+    let says: String = says.iter().map(|says| format!("- {says}\n")).collect();
+    format!("**{headline}**\n\n{says}\nCompared: {of}\n")
 }
 
 /// A table without limits.
@@ -130,12 +144,37 @@ fn attributes(comparison: &Comparison) -> Limits {
 }
 
 fn costs(comparison: &Comparison) -> Limits {
-    let of_fast = &names(comparison)[0];
-    let rows = comparison.cpus.iter().map(|c| vec![cost(c, of_fast)]);
-    table("cpus", "Kernel time by CPU", &["CPU"], rows.collect())
+    let us = |value: Option<f64>| value.map_or("-".into(), figure);
+    let rows = comparison.cpus.iter().map(|c| {
+        vec![
+            c.cpu.to_string(),
+            us(c.fast_us_per_packet),
+            us(c.slow_us_per_packet),
+            us(c.fast_us_per_interrupt),
+            us(c.slow_us_per_interrupt),
+            format!("{}×", figure(c.ratio)),
+        ]
+    });
+    let [fast, slow] = names(comparison);
+    let heads = [
+        "CPU".to_string(),
+        format!("µs per packet, {fast}"),
+        slow.clone(),
+        format!("µs per interrupt, {fast}"),
+        slow,
+        "ratio, the greater".into(),
+    ];
+    let heads: Vec<&str> = heads.iter().map(|h| &**h).collect();
+    table(
+        "cpus",
+        "Kernel time by CPU, per packet and per interrupt",
+        &heads,
+        rows.collect(),
+    )
 }
 
 fn functions(comparison: &Comparison) -> Limits {
+    let [fast, slow] = names(comparison);
     let rows = comparison.functions.iter().map(|f| {
         vec![
             f.function.clone(),
@@ -146,12 +185,13 @@ fn functions(comparison: &Comparison) -> Limits {
     table(
         "functions",
         "Functions that grew",
-        &["function", "of all samples, fast", "slow"],
+        &["function", &format!("of all samples, {fast}"), &slow],
         rows.collect(),
     )
 }
 
 fn counters(comparison: &Comparison) -> Limits {
+    let [fast, slow] = names(comparison);
     let rows = comparison.counters.iter().map(|c| {
         vec![
             c.counter.replace('.', ""),
@@ -163,12 +203,18 @@ fn counters(comparison: &Comparison) -> Limits {
     table(
         "counters",
         "Counters that rise at another pace",
-        &["counter", "per s, fast", "slow", "in every recording"],
+        &[
+            "counter",
+            &format!("per s, {fast}"),
+            &slow,
+            "in every recording",
+        ],
         rows.collect(),
     )
 }
 
 fn settings(comparison: &Comparison) -> Limits {
+    let [fast, slow] = names(comparison);
     let values = |values: &[String]| match values.is_empty() {
         true => "not set".into(),
         false => values.join(" or "),
@@ -178,7 +224,7 @@ fn settings(comparison: &Comparison) -> Limits {
     table(
         "settings",
         "Settings that differ",
-        &["setting", "fast", "slow"],
+        &["setting", &fast, &slow],
         rows.collect(),
     )
 }

@@ -29,7 +29,13 @@ pub(super) fn write(page: &Page, plain: &str, out: &mut impl Write) -> io::Resul
             let (host, when) = (&run.facts.host, verdict::window(&run.facts));
             format!("{says} — {host}, {when}")
         }
-        runs => format!("tcpwhy: {} recordings compared", runs.len()),
+        runs => {
+            let of = format!("{} recordings compared", runs.len());
+            match &page.comparison {
+                Some(compared) => format!("{} — {of}", compared.headline),
+                None => format!("tcpwhy: {of}"),
+            }
+        }
     };
     // The template is ours, so its markers are the only ones; what is filled in is not looked at.
     let (before, rest) = parted(TEMPLATE, TITLE)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use recording::counter::{Definition, definition, is_gauge, is_setting};
+use recording::counter::{Definition, definition, is_error, is_gauge, is_setting};
 use recording::tables::Counter;
 use recording::{Filter, Row, Text};
 
@@ -168,13 +168,15 @@ impl Samples {
 
 pub(super) struct Counters {
     all: bool,
+    errors_only: bool,
     samples: Samples,
 }
 
 impl Counters {
-    pub(super) fn new(all: bool) -> Counters {
+    pub(super) fn new(all: bool, errors_only: bool) -> Counters {
         Counters {
             all,
+            errors_only,
             samples: Samples::default(),
         }
     }
@@ -208,7 +210,7 @@ impl Sampler for Counters {
         let compares = self.samples.has_begun();
         let mut result = Ok(());
         let mut shown = 0;
-        let all = self.all;
+        let (all, errors_only) = (self.all, self.errors_only);
         let left_out = self.samples.report(|name, moved, over_ns| {
             let line = Moving {
                 time_ns,
@@ -218,7 +220,8 @@ impl Sampler for Counters {
                 over_ns,
             };
             let moved_at_all = line.delta != 0 && !is_setting(&line.full());
-            if result.is_ok() && compares && (all || moved_at_all) {
+            let asked = !errors_only || is_error(&line.full());
+            if result.is_ok() && compares && asked && (all || moved_at_all) {
                 shown += 1;
                 result = screen.show(&line);
             }
@@ -226,7 +229,8 @@ impl Sampler for Counters {
         if compares {
             if shown == 0 {
                 let time = screen.how.time(time_ns);
-                screen.more(&format!("{time} no counter moved"))?;
+                let of = if errors_only { " of what fails" } else { "" };
+                screen.more(&format!("{time} no counter{of} moved"))?;
             }
             let left_out = if all { left_out } else { left_out.but_zero() };
             left_out.show::<Moving>(time_ns, screen)?;

@@ -6,6 +6,7 @@ pub(crate) mod detail;
 mod largest;
 pub(crate) mod listeners;
 pub(crate) mod ports;
+pub(crate) mod pressure;
 pub(crate) mod rank;
 pub(crate) mod requests;
 mod rounds;
@@ -16,6 +17,7 @@ pub(crate) mod usage;
 
 use crate::view::View;
 use rounds::InRounds;
+pub use usage::Lines;
 
 /// What can be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub enum What {
     Counters {
         /// Also those that did not change.
         all: bool,
+        /// Only those that count what fails.
+        errors_only: bool,
     },
     /// Counters by how they move with this one.
     Rank {
@@ -44,7 +48,10 @@ pub enum What {
         sleeps: bool,
     },
     /// Connections.
-    Sockets,
+    Sockets {
+        /// Those in TIME_WAIT one by one, too.
+        all: bool,
+    },
     /// Listeners and their queues.
     Listeners {
         /// State changes are recorded, too: connections can be counted.
@@ -57,7 +64,7 @@ pub enum What {
     /// Lookup structures of the kernel.
     Tables,
     /// The USE checklist.
-    Use,
+    Use(Lines),
 }
 
 impl What {
@@ -65,7 +72,7 @@ impl What {
     pub fn is_state(&self) -> bool {
         matches!(
             self,
-            What::Sockets | What::Listeners { .. } | What::Ports | What::Tables
+            What::Sockets { .. } | What::Listeners { .. } | What::Ports | What::Tables
         )
     }
 }
@@ -73,7 +80,9 @@ impl What {
 /// The view; from a recording, reports are at least `every_ns` apart.
 pub fn view(what: What, every_ns: u64) -> Box<dyn View> {
     match what {
-        What::Counters { all } => InRounds::boxed(counters::Counters::new(all), every_ns),
+        What::Counters { all, errors_only } => {
+            InRounds::boxed(counters::Counters::new(all, errors_only), every_ns)
+        }
         What::Rank { name, all } => InRounds::boxed(rank::Rank::new(name, all), every_ns),
         What::Cpus => InRounds::boxed(cpus::Cpus::default(), every_ns),
         What::Interrupts => InRounds::boxed(cpus::Cpus::interrupts(), every_ns),
@@ -81,11 +90,11 @@ pub fn view(what: What, every_ns: u64) -> Box<dyn View> {
             InRounds::boxed(threads::Threads::new(all, sleeps), every_ns)
         }
         // Which rounds are shown it decides itself.
-        What::Sockets => InRounds::boxed(sockets::Sockets::new(every_ns), 0),
+        What::Sockets { all } => InRounds::boxed(sockets::Sockets::new(all, every_ns), 0),
         What::Listeners { events } => InRounds::boxed(listeners::Listeners::new(events), every_ns),
         What::Ports => InRounds::boxed(ports::Ports::default(), every_ns),
         What::Requests => InRounds::boxed(requests::Requests::default(), every_ns),
         What::Tables => InRounds::boxed(tables::Tables::default(), every_ns),
-        What::Use => InRounds::boxed(usage::Usage::default(), every_ns),
+        What::Use(lines) => InRounds::boxed(usage::Usage::new(lines), every_ns),
     }
 }

@@ -1,14 +1,18 @@
-//! `stat sockets`: connections with all that the kernel knows of them, as `ss -tin` shows it.
+//! `stat sockets`: connections with all that the kernel knows of them, as `ss -tin` shows it; those in
+//! TIME_WAIT as a count.
 
+use std::collections::BTreeMap;
 use std::io;
 
-use analysis::owners::{Owner, Owners};
+use analysis::owners::{Owner, Owners, Place};
+use analysis::words::count;
 use recording::tables::Socket;
-use recording::{Filter, Row, Table};
+use recording::{Addr, Filter, Row, Table, TcpState};
 
 use super::detail::{Derived, words};
 use super::rounds::Sampler;
 use crate::columns::{Unit, Value, columns, heads, json, left, right, row};
+use crate::numbers::endpoint;
 use crate::screen::Screen;
 
 /// A connection: a sample of it, whose it is, and what it did since the sample before, where that is known.
@@ -72,15 +76,92 @@ pub(super) struct Sockets {
     shown_ns: Option<u64>,
     /// Whether the round is shown; `None` before its first row.
     showing: Option<bool>,
+    /// Also each that is in TIME_WAIT. JSON has them all.
+    all: bool,
+    waiting: Waiting,
+}
+
+/// Where sockets in TIME_WAIT are kept apart; further ones are counted together.
+const MAX_PLACES: usize = 1 << 12;
+/// Of these places, so many are told.
+const PLACES_SHOWN: usize = 10;
+
+/// Sockets in TIME_WAIT: how many of each listener, and to each destination.
+#[derive(Debug, Default)]
+struct Waiting {
+    places: BTreeMap<(u32, bool, Addr, u16), u64>,
+    elsewhere: u64,
+    /// Whose listener was not known yet: listeners are sampled after sockets.
+    unplaced: Vec<(u32, (Addr, u16), (Addr, u16))>,
+}
+
+/// Sockets that may wait for their listener to be sampled.
+const MAX_UNPLACED: usize = 1 << 16;
+
+impl Waiting {
+    fn add(&mut self, s: &Socket, owners: &Owners) {
+        let (local, remote) = ((s.local_addr, s.local_port), (s.remote_addr, s.remote_port));
+        let listener = owners.listening_place(s.netns, local.0, local.1);
+        if listener.is_none() && self.unplaced.len() < MAX_UNPLACED {
+            self.unplaced.push((s.netns, local, remote));
+        } else {
+            self.count(s.netns, listener, remote);
+        }
+    }
+
+    fn count(&mut self, netns: u32, listener: Option<Place>, remote: (Addr, u16)) {
+        let place = match listener {
+            Some((netns, addr, port)) => (netns, true, addr, port),
+            None => (netns, false, remote.0, remote.1),
+        };
+        if self.places.len() >= MAX_PLACES && !self.places.contains_key(&place) {
+            self.elsewhere += 1;
+        } else {
+            *self.places.entry(place).or_default() += 1;
+        }
+    }
+
+    /// A line for each place, the fullest first.
+    fn show(&mut self, owners: &Owners, screen: &mut Screen) -> io::Result<()> {
+        for (netns, local, remote) in std::mem::take(&mut self.unplaced) {
+            self.count(
+                netns,
+                owners.listening_place(netns, local.0, local.1),
+                remote,
+            );
+        }
+        let Waiting {
+            places, elsewhere, ..
+        } = std::mem::take(self);
+        let mut places: Vec<_> = places.into_iter().collect();
+        places.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+        for ((netns, listens, addr, port), n) in places.iter().take(PLACES_SHOWN) {
+            let of = if *listens { "of the listener" } else { "to" };
+            let netns = screen.how.netns(*netns);
+            screen.more(&format!(
+                "TIME_WAIT {:>9} {of} {} ({netns})",
+                count(*n),
+                endpoint(*addr, *port)
+            ))?;
+        }
+        let further = places.iter().skip(PLACES_SHOWN);
+        let further = further.fold(elsewhere, |sum, (_, n)| sum.saturating_add(*n));
+        match further {
+            0 => Ok(()),
+            n => screen.more(&format!("TIME_WAIT {:>9} elsewhere", count(n))),
+        }
+    }
 }
 
 impl Sockets {
-    pub(super) fn new(every_ns: u64) -> Sockets {
+    pub(super) fn new(all: bool, every_ns: u64) -> Sockets {
         Sockets {
             owners: Owners::default(),
             every_ns,
             shown_ns: None,
             showing: None,
+            all,
+            waiting: Waiting::default(),
         }
     }
 
@@ -101,7 +182,7 @@ impl Sampler for Sockets {
     type Key = (u32, u64);
 
     fn tables(&self) -> Vec<&'static str> {
-        vec!["socket", "holder"]
+        vec!["socket", "listener", "holder"]
     }
 
     fn key(&mut self, row: &Row, filter: &Filter) -> Option<Self::Key> {
@@ -127,6 +208,10 @@ impl Sampler for Sockets {
         if !showing || !asked {
             return Ok(());
         }
+        if row.state == TcpState::TimeWait && !self.all && !screen.is_json() {
+            self.waiting.add(&row, &self.owners);
+            return Ok(());
+        }
         let line = Sampled {
             row,
             owner,
@@ -147,6 +232,7 @@ impl Sampler for Sockets {
 
     fn close(&mut self, _: Option<u64>, screen: &mut Screen) -> io::Result<()> {
         if self.showing.take() == Some(true) {
+            self.waiting.show(&self.owners, screen)?;
             screen.end_report();
         }
         Ok(())

@@ -1,13 +1,15 @@
-//! `stat use`: the USE checklist: utilisation, saturation and errors of every resource.
+//! `stat use`: the USE checklist: utilisation, saturation and errors of every resource; as a table of the
+//! worst, or line by line.
 
 use std::collections::BTreeMap;
 use std::io;
 
 use analysis::resources;
 use recording::tables::Resource;
-use recording::{Filter, Row, Table, Text};
+use recording::{Filter, Row, Table as _, Text};
 
 use super::largest::{Largest, Ranked};
+use super::pressure::Table;
 use super::rounds::{Sampler, per_s};
 use crate::columns::{Unit, Value, columns, heads, json, left, right, row};
 use crate::screen::Screen;
@@ -56,7 +58,7 @@ columns! {
 }
 
 impl Checked {
-    fn value(&self) -> Option<f64> {
+    pub(super) fn value(&self) -> Option<f64> {
         match self.row.cumulative {
             true => self.per_s,
             false => Some(self.row.value),
@@ -67,7 +69,7 @@ impl Checked {
         self.row.limit.filter(|limit| *limit > 0.0)
     }
 
-    fn used_percent(&self) -> Option<f64> {
+    pub(super) fn used_percent(&self) -> Option<f64> {
         Some(resources::share(self.value()?, self.row.limit)? * 100.0)
     }
 }
@@ -107,6 +109,29 @@ pub(super) struct Usage {
     /// What counts up: its values in the last report.
     shown: BTreeMap<Key, f64>,
     shown_ns: Option<u64>,
+    lines: Lines,
+    table: Table,
+}
+
+/// What is printed of the checklist. JSON has every line of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lines {
+    /// Every line.
+    All,
+    /// A table of each report.
+    #[default]
+    Reports,
+    /// One table, of each resource what was worst.
+    Worst,
+}
+
+impl Usage {
+    pub(super) fn new(lines: Lines) -> Usage {
+        Usage {
+            lines,
+            ..Usage::default()
+        }
+    }
 }
 
 impl Sampler for Usage {
@@ -140,6 +165,10 @@ impl Sampler for Usage {
         let since_ns = self.shown_ns.replace(time_ns);
         let compares = since_ns.is_some() || !counts;
         let shown = std::mem::take(&mut self.shown);
+        let each = self.lines == Lines::All || screen.is_json();
+        if compares {
+            self.table.sample(time_ns);
+        }
         for (key, row) in now {
             let before = shown.get(&key).zip(since_ns);
             let rate = before.and_then(|(before, since)| {
@@ -152,8 +181,10 @@ impl Sampler for Usage {
                 row: Resource { time_ns, ..row },
                 per_s: rate.filter(|_| cumulative),
             };
-            if compares {
-                screen.show(&line)?;
+            match compares {
+                true if each => screen.show(&line)?,
+                true => self.table.add(&line, screen.how),
+                false => {}
             }
             if cumulative {
                 self.shown.insert(key.clone(), line.row.value);
@@ -161,9 +192,19 @@ impl Sampler for Usage {
             }
         }
         if compares {
+            if self.lines == Lines::Reports && !each {
+                self.table.show(screen)?;
+            }
             left_out.show::<Checked>(time_ns, screen)?;
             screen.end_report();
         }
         Ok(())
+    }
+
+    fn end(&mut self, screen: &mut Screen) -> io::Result<()> {
+        match self.lines {
+            Lines::Worst if !screen.is_json() => self.table.show(screen),
+            _ => Ok(()),
+        }
     }
 }

@@ -16,7 +16,7 @@ use super::state::{Open, Pane, Seen, State, Target};
 use super::table::{self, cut};
 use super::{detail, help};
 use crate::escape::escape;
-use crate::numbers::age;
+use crate::numbers::{age, bits_per_s, rate as per_s};
 use crate::screen::How;
 use crate::style::Look;
 
@@ -272,6 +272,7 @@ fn head(
         }
     };
     let mut head = vec![(Look::Fix, first), (Look::Plain, explained)];
+    head.extend(interfaces(snapshot, &about.how));
     // Live the recorder itself says what is lost, as it is lost; of a recording explain knows it.
     let whole = about.live || findings.notes.is_empty();
     let health = about.health.iter().filter(|_| whole).cloned();
@@ -286,6 +287,36 @@ fn head(
     let slowed = about.slowed.iter().cloned();
     head.extend(slowed.map(|says| (Look::Plain, says)));
     head
+}
+
+/// Interfaces told in the head: as many as a wide screen has room for.
+const LINKS: usize = 4;
+
+/// What goes through interfaces, those that lose first, then the busiest; nothing where nothing does.
+fn interfaces(snapshot: &Snapshot, how: &How) -> Option<(Look, String)> {
+    let over_s = snapshot.seconds();
+    let rate = |sum: f64| if over_s > 0.0 { sum / over_s } else { 0.0 };
+    let bits = |bytes: f64| bits_per_s((rate(bytes) * 8.0) as u64);
+    let says = snapshot.links.iter().take(LINKS).map(|((netns, name), l)| {
+        let lost = match l.lost > 0.0 {
+            true => format!(" LOST {}/s", per_s(rate(l.lost))),
+            false => String::new(),
+        };
+        format!(
+            "{name}@{}{lost} rx {} {}p/s tx {} {}p/s",
+            how.netns(*netns),
+            bits(l.rx_bytes),
+            per_s(rate(l.rx_packets)),
+            bits(l.tx_bytes),
+            per_s(rate(l.tx_packets)),
+        )
+    });
+    let says: Vec<String> = says.collect();
+    let look = match snapshot.links.iter().any(|(_, l)| l.lost > 0.0) {
+        true => Look::Warning,
+        false => Look::Plain,
+    };
+    (!says.is_empty()).then(|| (look, says.join("  ")))
 }
 
 /// Paints the picture. The state was [settled](State::settle) to it.

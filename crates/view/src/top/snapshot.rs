@@ -11,7 +11,7 @@ use analysis::{Activity, Endpoint, Microstate, standing};
 use recording::tables::Wait;
 use recording::{Place, Text};
 
-use super::frame::{self, Frame, Latencies, SERVICES_KEPT};
+use super::frame::{self, Frame, Latencies, Link, SERVICES_KEPT};
 use super::state::SocketOrder;
 use super::timeline::Timeline;
 use crate::stat::listeners::Listening;
@@ -44,6 +44,8 @@ pub struct Snapshot {
     /// How many are under way, and for how long the oldest, ns.
     pub(super) pending: (u64, u64),
     pub(super) requests: Vec<Service>,
+    /// Interfaces through which something went, with what it was in the window: what loses first, then the busiest.
+    pub(super) links: Vec<((u32, Text), Link)>,
     pub(super) listeners: Vec<Listening>,
     pub(super) sockets: Vec<Sampled>,
     pub(super) threads: Vec<Timed>,
@@ -96,6 +98,22 @@ pub(super) struct Function {
     pub(super) callers: Vec<(String, u64)>,
 }
 
+/// What went through each interface.
+fn links(window: &[&Frame]) -> Vec<((u32, Text), Link)> {
+    let mut all: BTreeMap<(u32, Text), Link> = BTreeMap::new();
+    for (place, link) in window.iter().flat_map(|f| &f.links) {
+        all.entry(place.clone()).or_default().add(link);
+    }
+    let mut all: Vec<_> = all.into_iter().collect();
+    all.retain(|(_, link)| *link != Link::default());
+    let key = |link: &Link| (link.lost, link.rx_bytes.max(link.tx_bytes));
+    all.sort_by(|(a_place, a), (b_place, b)| {
+        let (a, b) = (key(a), key(b));
+        (b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))).then_with(|| a_place.cmp(b_place))
+    });
+    all
+}
+
 impl Timeline {
     /// What the window that ends at `cursor_ns` says; without a cursor the last whole frame.
     pub fn snapshot(&self, cursor_ns: Option<u64>, order: SocketOrder) -> Snapshot {
@@ -132,6 +150,7 @@ impl Timeline {
             connects,
             pending,
             requests: self.requests(&window, &waits),
+            links: links(&window),
             listeners: listeners(&window, &curve, step_s),
             sockets: sockets(&fresh, order, self.has.contains_key("holder")),
             threads: threads(&window, step_s, &self.own),

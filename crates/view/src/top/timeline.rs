@@ -8,7 +8,7 @@ use analysis::owners::Owners;
 use analysis::{AcceptQueue, Activity, Endpoint};
 use recording::tables::{
     Event, Exchange, Frame as CodeFrame, Health, Holder, Listener, Process, Request, RequestTime,
-    Sample, Socket, Stack, Thread, ThreadSleep, Wait,
+    Resource, Sample, Socket, Stack, Thread, ThreadSleep, Wait,
 };
 use recording::{
     Addr, Error, EventKind, Filter, Manifest, Recording, Role, Row, Segment, Stacks, Table,
@@ -16,7 +16,7 @@ use recording::{
 };
 
 use super::connecting::Connecting;
-use super::frame::Frame;
+use super::frame::{Frame, Link};
 use super::panes::OWN;
 use crate::stat::listeners::Listening;
 use crate::stat::sockets::{Sampled, Since};
@@ -37,6 +37,9 @@ const TROUBLES: &[Activity] = &[
 ];
 /// Sockets whose sample before is remembered.
 const MAX_SOCKETS: usize = 1 << 17;
+/// Counters of interfaces followed, and interfaces kept of a second.
+const MAX_LINK_COUNTERS: usize = 1 << 14;
+const MAX_LINKS: usize = 256;
 /// Processes that may be tcpwhy.
 const MAX_OWN: usize = 64;
 
@@ -63,6 +66,8 @@ pub struct Timeline {
     /// Sockets seen since [`before`](Self::before) was last cleared of others.
     seen_since: AHashMap<(u32, u64), Before>,
     pub(super) connecting: Connecting,
+    /// Counters of interfaces as they were told last: namespace, interface, metric.
+    links: AHashMap<(u32, Text, Text), f64>,
     health: HealthNotes,
     /// Processes that are tcpwhy.
     pub(super) own: BTreeSet<u32>,
@@ -110,6 +115,7 @@ impl Timeline {
         all.scan::<RequestTime>(recording)?;
         all.scan::<Exchange>(recording)?;
         all.scan::<Sample>(recording)?;
+        all.scan::<Resource>(recording)?;
         all.scan::<Health>(recording)?;
         if length > 0 {
             all.frame(manifest.end_ns.saturating_sub(1));
@@ -135,6 +141,7 @@ impl Timeline {
             before: AHashMap::new(),
             seen_since: AHashMap::new(),
             connecting: Connecting::default(),
+            links: AHashMap::new(),
             health: HealthNotes::default(),
             own: BTreeSet::new(),
             has: BTreeMap::new(),
@@ -155,6 +162,7 @@ impl Timeline {
             "request" => self.segment::<Request>(segment),
             "request_time" => self.segment::<RequestTime>(segment),
             "exchange" => self.segment::<Exchange>(segment),
+            "resource" => self.segment::<Resource>(segment),
             "sample" => self.segment::<Sample>(segment),
             "stack" => self.segment::<Stack>(segment),
             "frame" => self.segment::<CodeFrame>(segment),
@@ -560,6 +568,33 @@ impl Take for Exchange {
 /// A moment of the second that ends at another.
 fn of_second(end_ns: u64) -> u64 {
     end_ns.saturating_sub(1)
+}
+
+impl Take for Resource {
+    fn take(self, to: &mut Timeline) {
+        let mut link = Link::default();
+        if !self.cumulative || &*self.resource != "network" || !to.filter.netns_ok(self.netns) {
+            return;
+        }
+        let Some(sum) = link.sum(&self.metric) else {
+            return;
+        };
+        let key = (self.netns, self.instance.clone(), self.metric);
+        if to.links.len() >= MAX_LINK_COUNTERS && !to.links.contains_key(&key) {
+            return;
+        }
+        // One that went back began anew.
+        let Some(grew) = to.links.insert(key, self.value).map(|was| self.value - was) else {
+            return;
+        };
+        *sum = grew.max(0.0);
+        if let Some(frame) = to.frame(of_second(self.time_ns)) {
+            let place = (self.netns, self.instance);
+            if frame.links.len() < MAX_LINKS || frame.links.contains_key(&place) {
+                frame.links.entry(place).or_default().add(&link);
+            }
+        }
+    }
 }
 
 impl Take for Sample {

@@ -24,12 +24,40 @@ pub(crate) struct Accept {
     established_ns: Option<u64>,
     queued_ns: Option<u64>,
     call: Option<Box<Call>>,
+    unknown: Option<Unknown>,
+}
+
+/// Why it is not known how long a connection was queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unknown {
+    /// accept() calls are not recorded.
+    NoCalls,
+    /// It was established before anything was recorded.
+    Older,
+    /// It ended, and nobody was seen to accept it.
+    Ended,
+    /// Nobody has accepted it yet.
+    Queued,
+    /// It was accepted, and that call was not seen.
+    Unseen,
+}
+
+impl Unknown {
+    fn says(self) -> &'static str {
+        match self {
+            Unknown::NoCalls => "calls not recorded",
+            Unknown::Older => "established before the trace began",
+            Unknown::Ended => "ended; its accept() was not seen",
+            Unknown::Queued => "not accepted yet",
+            Unknown::Unseen => "its accept() was not seen",
+        }
+    }
 }
 
 columns! {
     About<Accept> = "accept" {
-        text TIME PID COMM LOCAL REMOTE QUEUED CALL COOKIE RESULT;
-        json TIME PID COMM CGROUP NETNS FAMILY LOCAL REMOTE ESTABLISHED QUEUED CALL COOKIE RESULT ERROR;
+        text TIME PID COMM LOCAL REMOTE QUEUED CALL COOKIE RESULT NETNS NOTES;
+        json TIME PID COMM CGROUP NETNS FAMILY LOCAL REMOTE ESTABLISHED QUEUED UNKNOWN CALL COOKIE RESULT ERROR;
     }
     /// Time in the accept queue.
     QUEUED: right("QUEUED(ms)", 10, &["queued_ns"], Unit::Ns) => |l, _| l.more.queued_ns.into();
@@ -37,7 +65,14 @@ columns! {
     CALL: right("CALL(ms)", 9, &["call_ns"], Unit::Ns)
         => |l, _| l.more.call.as_ref().map(|c| c.duration_ns).into();
     /// `accepted`, `established` where calls are not recorded, or the name of the error.
-    RESULT: left("RESULT", 1, &["result"], Unit::Name) => |l, _| l.more.result().into();
+    RESULT: left("RESULT", 11, &["result"], Unit::Name) => |l, _| l.more.result().into();
+    /// Why it is not known how long it was queued; where calls are not recorded a line before the first says so.
+    NOTES: left("NOTES", 1, &[], Unit::Words) => |l, _| {
+        let unknown = l.more.unknown.filter(|why| *why != Unknown::NoCalls);
+        unknown.map(Unknown::says).into()
+    };
+    /// Why it is not known how long it was queued; null where it is.
+    UNKNOWN: json(&["queued_unknown"], Unit::Words) => |l, _| l.more.unknown.map(Unknown::says).into();
     /// When it was established, ns of CLOCK_MONOTONIC.
     ESTABLISHED: json(&["established_ns"], Unit::Time) => |l, _| l.more.established_ns.into();
     /// Name of the error that the call returned.
@@ -62,6 +97,8 @@ impl Accept {
 pub(super) struct Accepts {
     attempts: Attempts,
     calls_seen: bool,
+    /// It was said that calls are not recorded.
+    said: bool,
     queued: AHashMap<Tuple, Attempt>,
     order: VecDeque<Tuple>,
     /// Instead of a line for each.
@@ -81,7 +118,7 @@ impl View for Accepts {
         match &row {
             Row::Event(e) if e.kind == EventKind::State && e.state == Some(TcpState::Close) => {
                 if let Some(opened) = self.queued.remove(&tuple(e)) {
-                    self.show(opened, None, screen)?;
+                    self.show(opened, Err(Unknown::Ended), screen)?;
                 }
             }
             _ => {}
@@ -92,14 +129,14 @@ impl View for Accepts {
         match opened.side {
             Side::Opened | Side::Older => Ok(()),
             Side::Accepted if self.calls_seen => self.queue(opened, screen),
-            Side::Accepted => self.show(opened, None, screen),
+            Side::Accepted => self.show(opened, Err(Unknown::NoCalls), screen),
         }
     }
 
     fn end(&mut self, screen: &mut Screen) -> io::Result<()> {
         for tuple in std::mem::take(&mut self.order) {
             if let Some(opened) = self.queued.remove(&tuple) {
-                self.show(opened, None, screen)?;
+                self.show(opened, Err(Unknown::Queued), screen)?;
             }
         }
         match &self.waits {
@@ -133,7 +170,7 @@ impl Accepts {
         while self.order.len() > MAX_QUEUED {
             let oldest = self.order.pop_front();
             if let Some(opened) = oldest.and_then(|t| self.queued.remove(&t)) {
-                self.show(opened, None, screen)?;
+                self.show(opened, Err(Unknown::Unseen), screen)?;
             }
         }
         Ok(())
@@ -149,24 +186,36 @@ impl Accepts {
             (Some(mut opened), None) => {
                 // Who accepted it owns it, be it a worker or the one that listens.
                 opened.owner = owner(&call);
-                self.show(opened, Some(call), screen)
+                self.show(opened, Ok(call), screen)
             }
             // Nothing was there to accept: not an error.
             (_, Some("EAGAIN")) => Ok(()),
             (None, None) if call.remote_port == 0 => Ok(()),
-            _ => self.show(of_call(&call), Some(call), screen),
+            _ => self.show(of_call(&call), Ok(call), screen),
         }
     }
 
-    fn show(&mut self, o: Attempt, call: Option<Box<Call>>, screen: &mut Screen) -> io::Result<()> {
+    fn show(
+        &mut self,
+        o: Attempt,
+        call: Result<Box<Call>, Unknown>,
+        screen: &mut Screen,
+    ) -> io::Result<()> {
+        let (call, unseen) = match call {
+            Ok(call) => (Some(call), None),
+            Err(why) => (None, Some(why)),
+        };
         let established_ns = (o.event.time_ns > 0).then_some(o.event.time_ns);
         let called_ns = call.as_ref().map(|c| c.time_ns);
+        let failed = call.as_ref().is_some_and(|c| c.error.is_some());
+        let older = (established_ns.is_none() && !failed).then_some(Unknown::Older);
         let line = About {
             owner: o.owner,
             more: Accept {
                 established_ns,
                 queued_ns: called_ns.and_then(|ns| ns.checked_sub(established_ns?)),
                 call,
+                unknown: unseen.or(older),
             },
             event: Event {
                 time_ns: called_ns.unwrap_or(o.event.time_ns),
@@ -178,7 +227,16 @@ impl Accepts {
         }
         let (e, queued_ns) = (&line.event, line.more.queued_ns);
         match (&mut self.waits, queued_ns) {
-            (None, _) => screen.show(&line),
+            (None, _) => {
+                if line.more.unknown == Some(Unknown::NoCalls) && !self.said {
+                    self.said = true;
+                    screen.more(
+                        "QUEUED and CALL are not known: accept() calls were not recorded \
+                         (record --with calls --call-over 0s, or trace accepts live)",
+                    )?;
+                }
+                screen.show(&line)
+            }
             (Some(waits), Some(ns)) => {
                 waits.add(e.time_ns, e.netns, (e.local_addr, e.local_port), ns);
                 Ok(())

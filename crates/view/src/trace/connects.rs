@@ -33,7 +33,7 @@ pub(crate) struct Connect {
 
 columns! {
     About<Connect> = "connect" {
-        text TIME PID COMM LOCAL REMOTE TOOK SEARCH RETRANS RESULT;
+        text TIME PID COMM LOCAL REMOTE TOOK SEARCH RETRANS RESULT NETNS;
         json TIME PID COMM CGROUP NETNS FAMILY LOCAL REMOTE TOOK CALL SEARCH RETRANS RESULT ERROR;
     }
     /// From connect() to ESTABLISHED, or until it failed.
@@ -46,7 +46,7 @@ columns! {
     /// SYNs that were retransmitted.
     RETRANS: right("RETRANS", 7, &["syns_sent_again"], Unit::Count) => |l, _| l.more.retransmits.into();
     /// As of a handshake, or the name of the error that the call returned.
-    RESULT: left("RESULT", 1, &["result"], Unit::Name) => |l, _| l.more.result().into();
+    RESULT: left("RESULT", 12, &["result"], Unit::Name) => |l, _| l.more.result().into();
     /// How long the call lasted.
     CALL: json(&["call_ns"], Unit::Ns) => |l, _| l.more.call.as_ref().map(|c| c.duration_ns).into();
     /// Name of the error that the call returned.

@@ -23,7 +23,7 @@ pub(crate) struct Handshake {
 
 columns! {
     About<Handshake> = "handshake" {
-        text TIME SIDE PID COMM LOCAL REMOTE TOOK RETRANS RESULT COOKIE OPTIONS;
+        text TIME SIDE PID COMM LOCAL REMOTE TOOK RETRANS RESULT COOKIE OPTIONS NETNS;
         json TIME SIDE PID COMM CGROUP NETNS FAMILY LOCAL REMOTE TOOK RETRANS RESULT COOKIE
             SACK WINDOW_SCALING TIMESTAMPS MSS RTT;
     }
@@ -39,7 +39,7 @@ columns! {
     /// `established`; `refused` (a reset answered); `unreachable` (an ICMP message answered, or this host could not send); `no-port` (the local ports to this destination are used up: EADDRNOTAVAIL); `unanswered` (SYNs were retransmitted in vain); `abandoned` (closed before an answer was due).
     RESULT: left("RESULT", 11, &["result"], Unit::Name) => |l, _| l.more.ending.as_str().into();
     /// What both sides agreed on, as `ss` names it.
-    OPTIONS: left("OPTIONS", 1, &[], Unit::Name) => |l, _| options(&l.event).into();
+    OPTIONS: left("OPTIONS", 24, &[], Unit::Name) => |l, _| options(&l.event).into();
     /// SACK was agreed on.
     SACK: json(&["sack"], Unit::Flag) => |l, _| l.event.sack.into();
     /// Window scaling was.

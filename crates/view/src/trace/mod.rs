@@ -87,7 +87,7 @@ impl<X: 'static> About<X> {
         COMM: heads::COMM => |l, _| l.owner.comm.as_ref().into();
         /// Its cgroup v2 id.
         CGROUP: json(&["cgroup"], Unit::Id) => |l, _| l.owner.cgroup.into();
-        NETNS: heads::NETNS => |l, _| Value::Netns(l.event.netns);
+        NETNS: heads::NETNS_OF_SEVERAL => |l, _| Value::Netns(l.event.netns);
         /// 4 or 6.
         FAMILY: json(&["family"], Unit::Id) => |l, _| l.event.family.into();
         LOCAL: heads::LOCAL => |l, _| Value::Endpoint(l.event.local_addr, l.event.local_port);

@@ -15,7 +15,7 @@ pub(crate) struct Reset(Option<Vec<String>>);
 
 columns! {
     About<Reset> = "reset" {
-        text TIME PID COMM SENT_BY LOCAL REMOTE STATE REASON;
+        text TIME PID COMM SENT_BY LOCAL REMOTE STATE REASON NETNS;
         json TIME PID COMM CGROUP SENT_BY NETNS FAMILY LOCAL REMOTE STATE REASON STACK FLAGS SEQ;
     }
     /// Which side gave up: `this-host` or `peer`.

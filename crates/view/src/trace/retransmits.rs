@@ -11,7 +11,7 @@ pub(crate) struct Retransmitted;
 
 columns! {
     About<Retransmitted> = "retransmit" {
-        text TIME PID COMM LOCAL REMOTE STATE KIND NTH SEQ CWND RTT ERR;
+        text TIME PID COMM LOCAL REMOTE STATE KIND NTH SEQ CWND RTT ERR NETNS;
         json TIME PID COMM CGROUP NETNS FAMILY LOCAL REMOTE STATE KIND NTH SEQ CWND RTT ERR TOTAL;
     }
     /// `syn`, `syn-ack`, or what retransmitted the segment: `rto` (timer), `tlp` (tail loss probe), `fast` (ACKs), `rack` (reordering timer), `other`.

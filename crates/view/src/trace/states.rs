@@ -16,7 +16,7 @@ pub(crate) struct Changed(Option<u64>);
 
 columns! {
     About<Changed> = "state" {
-        text TIME PID COMM LOCAL REMOTE OLD ARROW NEW IN_OLD;
+        text TIME PID COMM LOCAL REMOTE OLD ARROW NEW IN_OLD NETNS;
         json TIME PID COMM CGROUP NETNS FAMILY LOCAL REMOTE OLD NEW IN_OLD;
     }
     /// State before.

@@ -28,6 +28,10 @@ pub struct Limits {
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(TS), ts(export_to = "page/limits.ts"))]
 pub struct Compared {
+    /// What sets them apart, in a line: the head of the page.
+    pub headline: String,
+    /// The same and the sentences below as Markdown, for a ticket.
+    pub ticket: String,
     /// Sentences, the most telling first.
     pub says: Vec<String>,
     /// Tables: runs, attributes, CPU cost, functions, counters, settings.

@@ -1,5 +1,8 @@
 //! The findings: whose trouble, and what it is; of the selected one also what to do.
 
+use analysis::{Doing, ProcessState};
+use explain::Finding;
+
 use super::{Content, Shown, goes, stays};
 use crate::columns::{Unit, columns, left, right};
 use crate::numbers::age;
@@ -10,6 +13,9 @@ use crate::top::findings::{Case, Findings, Progress};
 use crate::top::snapshot::Snapshot;
 use crate::top::state::Target;
 use crate::top::table::Below;
+
+/// Stopped processes that are named.
+const NAMED: usize = 4;
 
 /// A finding, and since when in words.
 pub(super) struct Found {
@@ -25,7 +31,7 @@ impl Found {
         SURE: left("SURE", 6, &[], Unit::Name)
             => |l, _| l.case.finding.confidence.level.to_string().into();
         /// Whose trouble it is, and what is wrong; of the selected one below it what to do (`fix:` a command that changes something, `look:` one that shows more; `y` copies it).
-        FINDING: left("FINDING", 20, &[], Unit::Words) => |l, _| text::title(&l.case.finding).into();
+        FINDING: left("FINDING", 20, &[], Unit::Words) => |l, _| format!("{}{}", text::title(&l.case.finding), others(&l.case.finding)).into();
     }
 }
 
@@ -65,6 +71,18 @@ pub(super) fn content(snapshot: &Snapshot, findings: &Findings, live: bool, how:
         (Progress::Failed, _) => "It could not be explained; see above.",
     };
     Content::of(COLUMNS, lines, how, String::new(), nothing).with(findings.cases.iter().map(to_do))
+}
+
+/// That not only the process of the title was stopped: all of them.
+fn others(finding: &Finding) -> String {
+    let stopped = |p: &&Doing| matches!(p.state, ProcessState::Stopped | ProcessState::WasStopped);
+    let stopped = finding.scope.processes.iter().filter(stopped);
+    let pids: Vec<String> = stopped.map(|p| p.pid.to_string()).collect();
+    match pids.len() {
+        0 | 1 => String::new(),
+        n if n <= NAMED => format!(" (stopped: {})", pids.join(", ")),
+        n => format!(" ({n} stopped: {}, …)", pids[..NAMED].join(", ")),
+    }
 }
 
 /// What to do about it, and the first command that there is: of other advice, with what that is.
