@@ -32,6 +32,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::LOCAL_FIREWALL_DROP,
         Id::PATH_DROPS_SYN,
         Id::CONNTRACK_FULL,
+        Id::HALF_OPEN,
     ],
     explains: &[],
     no: Some(no),
@@ -60,6 +61,9 @@ fn find(story: &Story) -> Vec<Finding> {
 fn judge(case: &Collision) -> Option<Finding> {
     let (affected, of) = case.impact();
     if affected < MIN_REFUSED || (affected as f64) < MIN_SHARE * of as f64 {
+        return None;
+    }
+    if case.is_told_by_clients() && !case.server_closes_first() {
         return None;
     }
     let scope = scope(case);
