@@ -120,15 +120,12 @@ impl Refusals {
             (EventKind::ResetSent, TcpState::SynSent) => {
                 keep(&mut self.strays, &mut self.folded, Seen::of(at, row));
             }
-            (EventKind::Drop, state) if opens(row.flags) && *state != TcpState::TimeWait => {
-                // The kernel's name of a SYN that came to a socket past SYN_RECV.
-                if row.reason.as_deref() == Some("TCP_INVALID_SYN") {
-                    let seen = Seen::of(at, row);
-                    if self.half_open.len() < MAX_KEPT {
-                        self.half_open_ends.insert((seen.local, seen.remote));
-                    }
-                    keep(&mut self.half_open, &mut self.folded, seen);
+            (EventKind::Drop, state) if met_established(state, row) => {
+                let seen = Seen::of(at, row);
+                if self.half_open.len() < MAX_KEPT {
+                    self.half_open_ends.insert((seen.local, seen.remote));
                 }
+                keep(&mut self.half_open, &mut self.folded, seen);
             }
             (EventKind::Drop, TcpState::TimeWait) if opens(row.flags) => {
                 let seen = Seen::of(at, row);
@@ -192,6 +189,12 @@ impl Refusals {
             .filter(|(_, t)| (since..=at_ns).contains(&t.began_ns) && !(t.reset && reset_ends));
         (self.time_waits.len() < MAX_FOLLOWED).then(|| held.count() as u64)
     }
+}
+
+/// Whether a drop is of a SYN that came to a socket past SYN_RECV, by the kernel's name of it.
+fn met_established(state: &TcpState, row: &Event) -> bool {
+    let invalid = row.reason.as_deref() == Some("TCP_INVALID_SYN");
+    invalid && opens(row.flags) && *state != TcpState::TimeWait
 }
 
 fn keep<T>(all: &mut Vec<T>, folded: &mut u64, one: T) {
