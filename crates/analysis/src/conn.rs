@@ -269,4 +269,8 @@ pub struct Sample {
     pub rtt_us: u32,
     /// When the last ACK had come.
     pub heard_ns: Option<u64>,
+    /// When data had last gone either way; a FIN is none.
+    pub spoke_ns: Option<u64>,
+    /// The other end had closed its side.
+    pub peer_closed: bool,
 }

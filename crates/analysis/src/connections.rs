@@ -230,6 +230,10 @@ impl Connections {
     }
 
     fn keep(&mut self, id: ConnId, at: RowRef, row: &Socket) {
+        let ago = |ms: Option<u32>| {
+            let ns = u64::from(ms?) * 1_000_000;
+            Some(row.time_ns.saturating_sub(ns))
+        };
         let sample = Sample {
             row: at,
             time_ns: row.time_ns,
@@ -238,10 +242,9 @@ impl Connections {
             busy_us: row.busy_us.unwrap_or(0),
             rwnd_limited_us: row.rwnd_limited_us.unwrap_or(0),
             rtt_us: row.rtt_us.unwrap_or(0),
-            heard_ns: row.last_ack_recv_ms.map(|ms| {
-                let ago_ns = u64::from(ms) * 1_000_000;
-                row.time_ns.saturating_sub(ago_ns)
-            }),
+            heard_ns: ago(row.last_ack_recv_ms),
+            spoke_ns: ago(row.last_data_sent_ms).max(ago(row.last_data_recv_ms)),
+            peer_closed: row.state == TcpState::CloseWait,
         };
         let conn = &mut self.all[id as usize];
         conn.family = row.family;

@@ -1,6 +1,6 @@
 //! SYNs that a TIME_WAIT socket refused, what clients made of it, and when SYNs were retransmitted.
 
-use ahash::AHashMap;
+use ahash::{AHashMap, AHashSet};
 use recording::tables::Event;
 use recording::{EventKind, RowRef, TcpState};
 
@@ -21,6 +21,10 @@ pub struct Refusals {
     pub refused: Vec<Refused>,
     /// Resets that clients sent in SYN_SENT: an ACK came that fits no SYN of theirs.
     pub strays: Vec<Seen>,
+    /// SYNs that met an established socket of the same ends, whose end is `local`.
+    pub half_open: Vec<Seen>,
+    /// Both ends of these, the server's first.
+    half_open_ends: AHashSet<(Endpoint, Endpoint)>,
     /// SYNs retransmitted.
     pub retries: Vec<Retry>,
     /// Ends that closed first, by their place: each leaves a TIME_WAIT socket there.
@@ -116,6 +120,13 @@ impl Refusals {
             (EventKind::ResetSent, TcpState::SynSent) => {
                 keep(&mut self.strays, &mut self.folded, Seen::of(at, row));
             }
+            (EventKind::Drop, state) if met_established(state, row) => {
+                let seen = Seen::of(at, row);
+                if self.half_open.len() < MAX_KEPT {
+                    self.half_open_ends.insert((seen.local, seen.remote));
+                }
+                keep(&mut self.half_open, &mut self.folded, seen);
+            }
             (EventKind::Drop, TcpState::TimeWait) if opens(row.flags) => {
                 let seen = Seen::of(at, row);
                 let met = self.time_waits.get_mut(&seen.ends());
@@ -164,6 +175,11 @@ impl Refusals {
         }
     }
 
+    /// Whether it was an established socket that answered the SYN of a client.
+    pub fn met_half_open(&self, stray: &Seen) -> bool {
+        self.half_open_ends.contains(&(stray.remote, stray.local))
+    }
+
     /// TIME_WAIT sockets that a namespace must hold at a time, by what closed during the
     /// recording, and whether a reset ends them; `None` when too many were followed to know.
     pub fn held(&self, netns: u32, at_ns: u64, reset_ends: bool) -> Option<u64> {
@@ -173,6 +189,12 @@ impl Refusals {
             .filter(|(_, t)| (since..=at_ns).contains(&t.began_ns) && !(t.reset && reset_ends));
         (self.time_waits.len() < MAX_FOLLOWED).then(|| held.count() as u64)
     }
+}
+
+/// Whether a drop is of a SYN that came to a socket past SYN_RECV, by the kernel's name of it.
+fn met_established(state: &TcpState, row: &Event) -> bool {
+    let invalid = row.reason.as_deref() == Some("TCP_INVALID_SYN");
+    invalid && opens(row.flags) && *state != TcpState::TimeWait
 }
 
 fn keep<T>(all: &mut Vec<T>, folded: &mut u64, one: T) {

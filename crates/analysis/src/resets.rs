@@ -28,6 +28,9 @@ pub struct Resets {
     pub sent: Vec<Sent>,
     /// Received by this host, the one of each connection.
     pub received: AHashMap<ConnId, Got>,
+    /// The same of connections that the other end had closed, and then this one: the reset answers what this
+    /// end sent in between, or its FIN, where nothing is left of the other end.
+    late: AHashMap<ConnId, Got>,
     /// From and to: in whose name this host sent a reset that did not answer a SYN.
     senders: AHashSet<(Endpoint, Endpoint)>,
     /// From and to: packets that a firewall of this host dropped.
@@ -42,6 +45,8 @@ pub struct Resets {
 #[derive(Clone, Copy, Debug)]
 pub struct Got {
     pub time_ns: u64,
+    /// Both ends had closed by then, the other one first.
+    pub late: bool,
     row: EventRow,
 }
 
@@ -147,7 +152,8 @@ impl Resets {
     /// The connections that sent or got one.
     pub(super) fn conns(&self) -> AHashSet<ConnId> {
         let sent = self.sent.iter().filter_map(|s| s.conn);
-        sent.chain(self.received.keys().copied()).collect()
+        let received = self.received.keys().chain(self.late.keys());
+        sent.chain(received.copied()).collect()
     }
 
     /// Connections have other ids now.
@@ -155,9 +161,11 @@ impl Resets {
         for sent in &mut self.sent {
             sent.conn = sent.conn.and_then(|id| moved.to(id));
         }
-        let received = std::mem::take(&mut self.received).into_iter();
-        let received = received.filter_map(|(id, got)| Some((moved.to(id)?, got)));
-        self.received = received.collect();
+        for received in [&mut self.received, &mut self.late] {
+            let all = std::mem::take(received).into_iter();
+            let all = all.filter_map(|(id, got)| Some((moved.to(id)?, got)));
+            *received = all.collect();
+        }
     }
 
     /// Takes note of an event; `conn` is that of its socket.
@@ -195,11 +203,18 @@ impl Resets {
                 }
             }
             // A socket that has closed gives itself a reset when data still comes.
-            EventKind::ResetReceived if is_open(row.state.as_ref()) => {
-                let Some(conn) = conn else { return };
-                if self.received.len() < MAX_KEPT || self.received.contains_key(&conn) {
+            EventKind::ResetReceived => {
+                let late = row.state == Some(TcpState::LastAck);
+                let Some(conn) = conn.filter(|_| late || is_open(row.state.as_ref())) else {
+                    return;
+                };
+                let known = match late {
+                    true => &mut self.late,
+                    false => &mut self.received,
+                };
+                if known.len() < MAX_KEPT || known.contains_key(&conn) {
                     let (time_ns, row) = (row.time_ns, at.into());
-                    self.received.insert(conn, Got { time_ns, row });
+                    known.insert(conn, Got { time_ns, late, row });
                 } else {
                     self.folded += 1;
                 }
@@ -226,6 +241,12 @@ impl Resets {
             };
             self.rejected.insert(ends, rejected);
         }
+    }
+
+    /// The reset that a connection got while its program could read from it, or after both ends had closed.
+    pub fn got(&self, conn: ConnId) -> Option<Got> {
+        let got = self.received.get(&conn).or_else(|| self.late.get(&conn));
+        got.copied()
     }
 
     /// Whether this host sent a reset in the name of the other end of a connection.

@@ -50,6 +50,12 @@ ids! {
     CONNTRACK_FULL = "conntrack-full",
     LOOKUP_TABLE_GROWTH = "lookup-table-growth",
     CPU_CONTENTION = "cpu-contention",
+    IDLE_TIMEOUT_MISMATCH = "idle-timeout-mismatch",
+    RESET_BY_PEER = "reset-by-peer",
+    SYN_FLOOD = "syn-flood",
+    CONNTRACK_INSERT_FAILED = "conntrack-insert-failed",
+    SNAT_PORTS_EXHAUSTED = "snat-ports-exhausted",
+    HALF_OPEN = "half-open",
     SLOW_APPLICATION = "slow-application",
     SLOW_PEER = "slow-peer",
 }

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::judge::{Running, cause, judge, judge_account, judge_fix, truth_of};
+use crate::judge::{Running, cause, judge, judge_account, judge_fix, judge_notes, truth_of};
 use crate::leftovers::clean_leftovers;
 use crate::outcome::{Fix, LinkReport, Outcome, Round, Workload, figures};
 use crate::plant::{BUDGET, Plant, Programs, require_root};
@@ -94,6 +94,7 @@ pub(crate) fn run_until(options: &RunOptions, stop: Stop) -> Result<Outcome, Err
     let (round, servers) = run.round(&name)?;
     let truth = truth_of(&scenario, &servers);
     let mut why = judge(&scenario, &servers, &round.findings);
+    why.extend(judge_notes(&scenario.truth, &round.notes));
     why.extend(judge_account(&scenario.truth, &servers, &round.accounts));
     let fix = match round.findings.first().filter(|_| options.fix) {
         Some(finding) => {
@@ -161,6 +162,7 @@ impl Run<'_> {
         let round = Round {
             findings: diagnosis.findings,
             accounts: diagnosis.accounts,
+            notes: diagnosis.notes,
             summary: diagnosis.summary,
             explanation,
             workload: Workload {

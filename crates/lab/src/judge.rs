@@ -186,6 +186,13 @@ fn wrong_others(truth: &Truth, findings: &[&Value]) -> Vec<String> {
     wrong
 }
 
+/// What had to be told as a note, and was not.
+pub(crate) fn judge_notes(truth: &Truth, notes: &[Value]) -> Vec<String> {
+    let told = |id: &&String| notes.iter().any(|note| note["cause"] == **id);
+    let missing = truth.notes.iter().filter(|id| !told(id));
+    missing.map(|id| format!("no note of {id}")).collect()
+}
+
 /// What the account of a server's requests has to say, and does not.
 pub(crate) fn judge_account(truth: &Truth, servers: &[Running], accounts: &[Value]) -> Vec<String> {
     let mut wrong = Vec::new();

@@ -40,6 +40,9 @@ pub struct Round {
     /// What it says of each service's time; for the judge.
     #[serde(skip)]
     pub accounts: Vec<Value>,
+    /// What it notes beside findings; for the judge.
+    #[serde(skip)]
+    pub notes: Vec<Value>,
     /// Its last line.
     pub summary: Option<Value>,
     /// What `tcpwhy explain` says to a person; only when it was asked for.

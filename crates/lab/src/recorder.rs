@@ -74,6 +74,8 @@ impl Recorder {
 pub(crate) struct Diagnosis {
     /// The findings, first the one that matters most.
     pub(crate) findings: Vec<Value>,
+    /// What holds and is too little for a finding.
+    pub(crate) notes: Vec<Value>,
     /// What is said of each service's time.
     pub(crate) accounts: Vec<Value>,
     /// The last line: what was looked at, and the recording's health.
@@ -90,6 +92,7 @@ pub(crate) fn diagnose(tcpwhy: &Path, recording: &Path, stop: &Stop) -> Result<D
         })?;
         match value["type"].as_str() {
             Some("finding") => diagnosis.findings.push(value),
+            Some("note") => diagnosis.notes.push(value),
             Some("account") => diagnosis.accounts.push(value),
             Some("summary") => diagnosis.summary = Some(value),
             _ => {}

@@ -93,6 +93,7 @@ counters! {
     PAWS_TIMEWAIT = "TcpExt.PAWSTimewait", "SYNs refused in TIME_WAIT because their timestamp was old", MINISOCKS;
     TCP_ACK_SKIPPED_TIME_WAIT = "TcpExt.TCPACKSkippedTimeWait", "answers to segments in TIME_WAIT left out: rate limit", DOC;
     TCP_ACK_SKIPPED_SYN_RECV = "TcpExt.TCPACKSkippedSynRecv", "answers to segments in SYN_RECV left out: rate limit", DOC;
+    TCP_SYN_CHALLENGE = "TcpExt.TCPSYNChallenge", "challenge ACKs sent in answer to a SYN within a connection (RFC 5961)", DOC;
     TCP_CHALLENGE_ACK = "TcpExt.TCPChallengeACK", "challenge ACKs sent (RFC 5961)", DOC;
     DELAYED_ACKS = "TcpExt.DelayedACKs", "ACKs that the delayed-ACK timer sent", DOC;
     EMBRYONIC_RSTS = "TcpExt.EmbryonicRsts", "resets that ended a half-open connection", DOC;
@@ -224,7 +225,6 @@ pub const OTHERS: &[Definition] = definitions! {
     "TcpExt.TCPOFOQueue", "segments received out of order", DOC;
     "TcpExt.TCPOFODrop", "segments received out of order and dropped for lack of memory", DOC;
     "TcpExt.TCPOFOMerge", "segments received out of order that overlap others in the queue", DOC;
-    "TcpExt.TCPSYNChallenge", "challenge ACKs sent in answer to a SYN within a connection (RFC 5961)", DOC;
     "TcpExt.TCPFastOpenActive", "connections whose SYN carried data that the peer took (RFC 7413)", DOC;
     "TcpExt.TCPFastOpenActiveFail", "connections whose data in the SYN was not taken", DOC;
     "TcpExt.TCPFastOpenPassive", "connections accepted with data in the SYN", DOC;

@@ -25,6 +25,8 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SYN_QUEUE_OVERFLOW,
         Id::TIME_WAIT_COLLISION,
         Id::PATH_DROPS_SYN,
+        Id::CONNTRACK_INSERT_FAILED,
+        Id::SNAT_PORTS_EXHAUSTED,
     ],
     explains: &[],
     no: Some(no),

@@ -32,6 +32,8 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::RESET_UNREAD_DATA,
         Id::RESET_BY_APPLICATION,
         Id::LOCAL_FIREWALL_DROP,
+        Id::RESET_BY_PEER,
+        Id::IDLE_TIMEOUT_MISMATCH,
     ],
     explains: &[],
     no: Some(no),
@@ -65,8 +67,21 @@ struct Site<'a> {
 fn no(asked: &Asked) -> Option<Step> {
     match asked.refusals() {
         Some(refusals) => no_socket_was_there(refusals),
-        None => sockets_sent_them(asked.resets()?),
+        None => sockets_sent_them(asked.resets()?).or_else(|| the_peer_had_closed(asked.resets()?)),
     }
+}
+
+/// The other end itself had closed: it answers with a reset what comes after its FIN.
+fn the_peer_had_closed(ends: &ResetEnds) -> Option<Step> {
+    let closed = ends.all().filter(|(_, c)| c.peer_closed).count() as u64;
+    let closed_before = Quantity::count(closed).rows(ends.received_rows());
+    (closed as f64 >= MOST * ends.count() as f64).then(|| {
+        say!(
+            "of {ended} the other end had closed {closed_before} itself before its reset came",
+            ended = Quantity::of(ends.count(), "connection"),
+            closed_before
+        )
+    })
 }
 
 /// The kernel itself refused the connects.

@@ -4,7 +4,10 @@ mod accept_queue_overflow;
 mod bufferbloat;
 mod connection_refused;
 mod conntrack_full;
+mod conntrack_insert_failed;
 mod cpu_contention;
+mod half_open;
+mod idle_timeout_mismatch;
 mod injected_reset;
 mod local_firewall_drop;
 mod lookup_table_growth;
@@ -18,12 +21,15 @@ mod port_search_cost;
 mod ports_exhausted;
 mod qdisc_drop;
 mod reset_by_application;
+mod reset_by_peer;
 mod reset_unread_data;
 mod slow_application;
 mod slow_peer;
 mod slow_reader;
+mod snat_ports_exhausted;
 mod softirq_starvation;
 mod syn_cookie_options_lost;
+mod syn_flood;
 mod syn_queue_overflow;
 mod tail_loss;
 mod time_wait_collision;
@@ -56,9 +62,15 @@ pub(crate) const ALL: &[Cause] = &[
     conntrack_full::CAUSE,
     lookup_table_growth::CAUSE,
     cpu_contention::CAUSE,
+    idle_timeout_mismatch::CAUSE,
+    reset_by_peer::CAUSE,
     peer_gone::CAUSE,
+    syn_flood::CAUSE,
+    conntrack_insert_failed::CAUSE,
+    snat_ports_exhausted::CAUSE,
     slow_application::CAUSE,
     slow_peer::CAUSE,
+    half_open::CAUSE,
 ];
 
 #[cfg(test)]

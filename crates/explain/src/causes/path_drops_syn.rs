@@ -99,12 +99,13 @@ fn dropped_here(asked: &Asked) -> Option<Step> {
 /// The SYNs were not lost: TIME_WAIT sockets got them, or their answers came back.
 fn refused_by_time_wait(asked: &Asked) -> Option<Step> {
     let place = asked.silent()?;
-    let (strays, retried) = (place.strays, place.times.silent());
-    (strays >= MIN_LOST && strays.saturating_mul(2) >= retried).then(|| {
+    let answered = place.strays + place.half_open;
+    let retried = place.times.silent();
+    (answered >= MIN_LOST && answered.saturating_mul(2) >= retried).then(|| {
         say!(
-            "{retried} got no answer to a SYN, and {seen} of TIME_WAIT sockets there were seen",
+            "{retried} got no answer to a SYN, and {seen} of sockets that were there already were seen",
             retried = Quantity::of(retried, "connect"),
-            seen = Quantity::of(strays, "refusal and answer")
+            seen = Quantity::of(answered, "refusal and answer")
         )
     })
 }
@@ -136,7 +137,7 @@ fn is_lost_elsewhere(silent: &UnansweredSyns) -> bool {
         && !silent.is_rejected()
         && silent.drops_here() == 0
         && silent.listener_drops() == 0
-        && silent.strays == 0
+        && silent.strays + silent.half_open == 0
         && silent.synacks_repeated * 2 < silent.times.unanswered_syns()
 }
 

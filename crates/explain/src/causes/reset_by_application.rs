@@ -1,7 +1,5 @@
-//! C12: an application has the kernel reset connections: SO_LINGER 0, or keep-alives without answer; or one
-//! elsewhere does.
+//! C12: an application has the kernel reset connections: SO_LINGER 0, or keep-alives without answer.
 
-mod by_peer;
 mod silent_peer;
 
 use analysis::Why;
@@ -18,8 +16,8 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Application,
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::ResetsSent]],
-    seen_from: "10 reset connections, 2 % of the listener's; 5 that a server elsewhere resets",
-    rivals: &[Id::RESET_UNREAD_DATA, Id::INJECTED_RESET],
+    seen_from: "10 reset connections, 2 % of the listener's",
+    rivals: &[Id::RESET_UNREAD_DATA, Id::INJECTED_RESET, Id::RESET_BY_PEER],
     explains: &[],
     no: Some(no),
     symptom: None,
@@ -44,10 +42,8 @@ fn no(asked: &Asked) -> Option<Step> {
 fn find(story: &Story) -> Vec<Finding> {
     let lingers = places(story, &LINGER).map(|resets| judge(&resets));
     let silent = silent_peer::places(story);
-    let by_peer = by_peer::servers(story);
     lingers
         .chain(silent.iter().map(silent_peer::judge))
-        .chain(by_peer.iter().map(by_peer::judge))
         .collect()
 }
 

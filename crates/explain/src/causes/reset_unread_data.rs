@@ -15,7 +15,11 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Listeners,
     needs: &[&[SourceName::States], &[SourceName::ResetsSent]],
     seen_from: "10 reset connections, 2 % of the listener's",
-    rivals: &[Id::INJECTED_RESET, Id::RESET_BY_APPLICATION],
+    rivals: &[
+        Id::INJECTED_RESET,
+        Id::RESET_BY_APPLICATION,
+        Id::RESET_BY_PEER,
+    ],
     explains: &[],
     no: Some(no),
     symptom: None,

@@ -23,6 +23,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::MIDDLEBOX_STRIPS_OPTIONS,
         Id::SLOW_READER,
         Id::SYN_QUEUE_OVERFLOW,
+        Id::SYN_FLOOD,
     ],
     explains: &[],
     no: Some(no),

@@ -28,6 +28,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::ACCEPT_QUEUE_OVERFLOW,
         Id::LOCAL_FIREWALL_DROP,
         Id::PATH_DROPS_SYN,
+        Id::SYN_FLOOD,
     ],
     explains: &[],
     no: Some(no),

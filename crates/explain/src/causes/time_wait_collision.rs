@@ -33,6 +33,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::PATH_DROPS_SYN,
         Id::PATH_LOSS,
         Id::CONNTRACK_FULL,
+        Id::HALF_OPEN,
     ],
     explains: &[],
     no: Some(no),
@@ -61,6 +62,9 @@ fn find(story: &Story) -> Vec<Finding> {
 fn judge(case: &Collision) -> Option<Finding> {
     let (affected, of) = case.impact();
     if affected < MIN_REFUSED || (affected as f64) < MIN_SHARE * of as f64 {
+        return None;
+    }
+    if case.is_told_by_clients() && !case.server_closes_first() {
         return None;
     }
     let scope = scope(case);

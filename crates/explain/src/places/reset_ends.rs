@@ -90,10 +90,10 @@ impl<'a> ResetEnds<'a> {
 
     /// Rows of the resets that were received.
     pub(crate) fn received_rows(&self) -> impl Iterator<Item = RowRef> + '_ {
-        let received = &self.story.resets.received;
+        let resets = &self.story.resets;
         let rows = self.all().filter_map(|(id, conn)| {
             let answered = conn.refused.map(RowRef::from);
-            answered.or_else(|| Some(received.get(&id)?.row()))
+            answered.or_else(|| Some(resets.got(id)?.row()))
         });
         rows.take(SHOWN_ROWS)
     }

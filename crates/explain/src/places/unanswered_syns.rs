@@ -41,6 +41,8 @@ pub(crate) struct UnansweredSyns<'a> {
     pub(crate) times: ConnectTimes,
     /// Connects that a TIME_WAIT socket or a stray ACK answered: not silent.
     pub(crate) strays: u64,
+    /// SYNs that met an established socket there.
+    pub(crate) half_open: u64,
     /// SYN-ACKs that the server here retransmitted: its answers got lost.
     pub(crate) synacks_repeated: u64,
 }
@@ -75,11 +77,13 @@ pub(crate) fn places(story: &Story) -> Vec<UnansweredSyns<'_>> {
         }
     }
     let (strays, synacks) = (strays(story), synacks_repeated(story));
+    let half_open = half_open(story);
     let at_place = |counts: &AHashMap<Endpoint, u64>, at| counts.get(&at).copied().unwrap_or(0);
     let places = places
         .into_iter()
         .map(|((netns, at), (clients, dropped))| UnansweredSyns {
             strays: at_place(&strays, at),
+            half_open: at_place(&half_open, at),
             synacks_repeated: at_place(&synacks, at),
             story,
             netns,
@@ -100,11 +104,21 @@ fn is_silent(story: &Story, conn: &Conn) -> bool {
 /// Stray answers and refusals of TIME_WAIT sockets, by the server's end.
 fn strays(story: &Story) -> AHashMap<Endpoint, u64> {
     let facts = &story.refusals;
-    let strays = facts.strays.iter().map(|s| s.remote);
+    let strays = facts.strays.iter().filter(|s| !facts.met_half_open(s));
+    let strays = strays.map(|s| s.remote);
     let refused = facts.refused.iter().map(|r| r.seen.local);
     let mut counts = AHashMap::new();
     for at in strays.chain(refused) {
         *counts.entry(at).or_default() += 1;
+    }
+    counts
+}
+
+/// SYNs that met an established socket, by that socket's end.
+fn half_open(story: &Story) -> AHashMap<Endpoint, u64> {
+    let mut counts = AHashMap::new();
+    for seen in &story.refusals.half_open {
+        *counts.entry(seen.local).or_default() += 1;
     }
     counts
 }
@@ -137,6 +151,7 @@ impl<'a> UnansweredSyns<'a> {
             clients,
             dropped: dropped.collect(),
             strays: strays(story).get(&at).copied().unwrap_or(0),
+            half_open: half_open(story).get(&at).copied().unwrap_or(0),
             synacks_repeated: synacks_repeated(story).get(&at).copied().unwrap_or(0),
         }
     }
@@ -160,6 +175,7 @@ impl<'a> UnansweredSyns<'a> {
             clients: here.listener.clients.clone(),
             dropped: dropped.collect(),
             strays: sum(strays(story)),
+            half_open: sum(half_open(story)),
             synacks_repeated: sum(synacks_repeated(story)),
         }
     }

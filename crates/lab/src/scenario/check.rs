@@ -138,6 +138,9 @@ impl Scenario {
         ensure(!client.two_writes || client.stream.is_none(), || {
             format!("client `{}`: a stream is not a request", client.name)
         })?;
+        ensure(client.pause_ms == 0.0 || client.keep, || {
+            format!("client `{}`: `pause_ms` without `keep`", client.name)
+        })?;
         ensure(client.active.is_none() || client.keep, || {
             format!("client `{}`: `active` without `keep`", client.name)
         })?;

@@ -90,6 +90,11 @@ const ALL: &[(&str, &str)] = &[
     scenario!("slow-consumer"),
     scenario!("many-pods"),
     scenario!("cpu-quota-bursts"),
+    scenario!("idle-timeout"),
+    scenario!("reset-by-peer"),
+    scenario!("half-open"),
+    scenario!("syn-flood"),
+    scenario!("snat-ports"),
 ];
 
 /// What a list of scenarios shows.

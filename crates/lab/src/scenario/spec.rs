@@ -217,6 +217,12 @@ pub struct ServerSpec {
     /// Closes with SO_LINGER 0: the kernel sends a reset and throws away what it has not sent.
     #[serde(default)]
     pub linger_zero: bool,
+    /// Closes a connection on which nothing was asked for so long, ms.
+    #[serde(default)]
+    pub idle_timeout_ms: f64,
+    /// Of so many requests one is answered with a reset.
+    #[serde(default)]
+    pub abort_one_in: u64,
 }
 
 impl ServerSpec {
@@ -241,6 +247,8 @@ impl ServerSpec {
             rcvbuf: None,
             answers_early: false,
             linger_zero: false,
+            idle_timeout_ms: 0.0,
+            abort_one_in: 0,
         }
     }
 }
@@ -297,6 +305,10 @@ pub struct ClientSpec {
     pub keep: bool,
     /// How many of the connections kept may have a request at one time.
     pub active: Option<u64>,
+    /// A connection that is kept waits so long between two requests, ms, and nobody looks meanwhile whether
+    /// it is still open.
+    #[serde(default)]
+    pub pause_ms: f64,
     /// An endless transfer per connection.
     pub stream: Option<Stream>,
     /// Congestion control; with several, connections take turns.
@@ -435,6 +447,9 @@ pub struct Truth {
     /// Causes that may be found too or not: another way of telling the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub may: Vec<String>,
+    /// Causes that have to be told as notes: they hold, and harm nobody.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Nothing else is found.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub nothing_else: bool,

@@ -92,6 +92,12 @@ pub struct ServerArgs {
     /// Close with SO_LINGER 0.
     #[arg(long)]
     pub linger_zero: bool,
+    /// Close a connection on which nothing was asked for so long, ms; 0 is never.
+    #[arg(long, default_value_t = 0.0, value_parser = amount)]
+    pub idle_timeout_ms: f64,
+    /// Of so many requests answer one with a reset; 0 is none.
+    #[arg(long, default_value_t = 0)]
+    pub abort_one_in: u64,
     /// Ends by itself after so many seconds.
     #[arg(long, default_value_t = 300.0, value_parser = amount)]
     pub lifetime: f64,
@@ -142,6 +148,10 @@ pub struct ClientArgs {
     /// Of the connections kept, how many may have a request under way; drawn at random.
     #[arg(long, requires = "keep")]
     pub active: Option<u64>,
+    /// A connection that is kept waits so long between two requests, ms, and nobody looks meanwhile whether
+    /// it is still open.
+    #[arg(long, default_value_t = 0.0, value_parser = amount, requires = "keep")]
+    pub pause_ms: f64,
     /// No requests: one endless transfer per connection, to the end.
     #[arg(long, value_enum)]
     pub stream: Option<Stream>,

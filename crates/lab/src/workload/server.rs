@@ -32,6 +32,10 @@ struct Conn {
     /// Bytes of the response still to go.
     to_write: u64,
     closes: bool,
+    /// It is to be reset instead of answered.
+    aborts: bool,
+    /// When something was last done on it.
+    spoke: Instant,
 }
 
 /// What became of a connection after some work on it.
@@ -119,7 +123,17 @@ impl Server<'_> {
                 self.serve(fd);
             }
         }
+        self.close_idle();
         Ok(())
+    }
+
+    /// Closes what nothing was asked of for too long.
+    fn close_idle(&mut self) {
+        let after = ms(self.args.idle_timeout_ms);
+        if !after.is_zero() {
+            self.conns
+                .retain(|_, conn| !conn.is_answered() || conn.spoke.elapsed() < after);
+        }
     }
 
     /// When the server is ready for its next connection.
@@ -166,6 +180,8 @@ impl Server<'_> {
                 to_read: 0,
                 to_write: 0,
                 closes: false,
+                aborts: false,
+                spoke: now,
             };
             self.conns.insert(conn.fd.as_raw_fd(), conn);
         }
@@ -200,6 +216,7 @@ impl Server<'_> {
 impl Conn {
     /// Reads and writes what can be, within a budget.
     fn work(&mut self, args: &ServerArgs, scratch: &mut [u8], report: &mut ServerReport) -> Next {
+        self.spoke = Instant::now();
         for _ in 0..MOVES {
             let moved = if self.to_write == ENDLESS && read_some(&self.fd, scratch) == Moved::End {
                 // The client ends an endless response by closing its side.
@@ -214,6 +231,12 @@ impl Conn {
                     Err(reason) => return Next::Failed(reason),
                 }
             };
+            if self.aborts {
+                return match reset_on_close(&self.fd) {
+                    Ok(()) => Next::Close,
+                    Err(e) => Next::Failed(errno_name(e)),
+                };
+            }
             match moved {
                 Moved::Bytes(_) if self.closes && self.is_answered() => return Next::Close,
                 Moved::Bytes(_) => {}
@@ -290,6 +313,7 @@ impl Conn {
                 std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
             }
         }
+        self.aborts = args.abort_one_in > 0 && report.asked.is_multiple_of(args.abort_one_in);
         self.header_len = 0;
         self.to_write = response;
         if response == 0 {

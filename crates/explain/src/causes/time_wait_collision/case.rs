@@ -21,6 +21,8 @@ pub(super) const TIMEOUT_NS: u64 = 500_000_000;
 const BIN_NS: u64 = 250_000_000;
 /// The rate broke because of the refusals if such a share of the connections was blocked since.
 const BLOCKED: f64 = 0.5;
+/// Of fewer connections that ended nobody knows who usually closes first.
+const MIN_ENDED: usize = 10;
 /// Linux advances initial sequence numbers by one per so many ns.
 pub(super) const ISN_TICK_NS: u64 = 64;
 
@@ -71,7 +73,7 @@ impl<'a> Collision<'a> {
                 case.refused.push(refused);
             }
         }
-        for stray in &facts.strays {
+        for stray in facts.strays.iter().filter(|s| !facts.met_half_open(s)) {
             if let Some(case) = entry(&mut cases, story, stray.netns, stray.remote) {
                 case.strays.push(stray);
             }
@@ -216,6 +218,19 @@ impl<'a> Collision<'a> {
         let refused = self.refused.len().max(self.strays.len()) as u64;
         let since = self.established().filter(|t| *t >= self.first_ns);
         (refused, refused + since.count() as u64)
+    }
+
+    /// Nothing is known of the server but what its clients tell.
+    pub(super) fn is_told_by_clients(&self) -> bool {
+        self.server.is_none()
+    }
+
+    /// Whether the server keeps TIME_WAIT sockets, as far as its clients tell: of those of their connections
+    /// that ended it closed some first. Where it never does, it has an established socket that they forgot.
+    pub(super) fn server_closes_first(&self) -> bool {
+        let ended = self.story.all(&self.clients).map(|(_, c)| c);
+        let ended = ended.filter(|c| c.outcome == Outcome::Closed);
+        ended.clone().any(|c| c.peer_closed) || ended.count() < MIN_ENDED
     }
 
     /// Refused connects that had no success by the end.

@@ -180,6 +180,10 @@ fn one_side_is_enough() {
 
     let mut client = collisions(40, "NOT_SPECIFIED");
     client.seen_from(CLIENT);
+    // A server that never closes first has no TIME_WAIT sockets: it has connections that were forgotten.
+    assert!(found(&client).is_empty());
+
+    client.server_closes_first();
     let f = only(&client, ID);
     assert_eq!(f.confidence.level, Level::Medium);
     assert!(f.confidence.because[0].contains("not on this host"));

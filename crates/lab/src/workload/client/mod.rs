@@ -33,6 +33,8 @@ struct Client<'a> {
     conns: HashMap<RawFd, Conn>,
     /// Kept connections without a request.
     idle: Vec<RawFd>,
+    /// Kept connections that pause: until when, descriptor, number of the connection.
+    paused: VecDeque<(Instant, RawFd, u64)>,
     /// Kept connections with one.
     active: u64,
     /// When connects give up: time, descriptor, number of the connection.
@@ -58,6 +60,7 @@ pub(super) fn run(args: &ClientArgs, stop: &Stop) -> Result<ClientReport, Error>
         poller: Poller::new()?,
         conns: HashMap::new(),
         idle: Vec::new(),
+        paused: VecDeque::new(),
         active: 0,
         timeouts: VecDeque::new(),
         opened: 0,
@@ -108,6 +111,7 @@ impl Client<'_> {
             self.ending = true;
             self.end_kept();
         }
+        self.resume(now);
         self.give_turns(now);
         for fd in self.poller.wait(self.patience(now))? {
             self.serve(fd);
@@ -188,9 +192,24 @@ impl Client<'_> {
         }
     }
 
+    /// Pauses that are over.
+    fn resume(&mut self, now: Instant) {
+        while let Some(&(until, fd, number)) = self.paused.front() {
+            if until > now {
+                break;
+            }
+            self.paused.pop_front();
+            if self.conns.get(&fd).is_some_and(|c| c.number == number) {
+                self.idle.push(fd);
+            }
+        }
+    }
+
     /// The time is over: transfers end, and connections that wait for a turn close.
     fn end_kept(&mut self) {
-        for fd in std::mem::take(&mut self.idle) {
+        let paused = std::mem::take(&mut self.paused);
+        let idle = std::mem::take(&mut self.idle).into_iter();
+        for fd in idle.chain(paused.into_iter().map(|(_, fd, _)| fd)) {
             if let Some(conn) = self.conns.remove(&fd) {
                 self.tally.ended(&conn);
             }
@@ -227,6 +246,11 @@ impl Client<'_> {
         }
         let interest = match step {
             Step::Wait(interest) => interest,
+            Step::Idle if !self.ending && self.args.pause_ms > 0.0 && had_turn => {
+                let until = Instant::now() + ms(self.args.pause_ms);
+                self.paused.push_back((until, fd, conn.number));
+                Interest::Nothing
+            }
             // Its peer may close it while it waits for a turn.
             Step::Idle if !self.ending => {
                 self.idle.push(fd);

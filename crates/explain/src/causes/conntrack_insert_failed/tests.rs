@@ -1,0 +1,34 @@
+//! C46 is named when SYNs were dropped for an entry that another had taken, at any number of connections.
+
+use crate::Level;
+use crate::causes::snat_ports_exhausted::tests::translated;
+use crate::causes::testing::{number, only, ruled_out};
+use crate::{Change, Number};
+use synth::SERVER;
+
+const ID: &str = "conntrack-insert-failed";
+
+#[test]
+fn a_race_now_and_then() {
+    let f = only(&translated(120, |i| i % 8 == 3, true), ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert_eq!(number(&f, "insert_failed"), &Number::Count(15));
+    assert_eq!(number(&f, "lost_twice"), &Number::Count(0));
+    assert!(f.arithmetic.iter().all(|c| c.agrees), "{:?}", f.arithmetic);
+    assert!(ruled_out(&f, "snat-ports-exhausted").contains("ports were left"));
+    assert!(ruled_out(&f, "conntrack-full").contains("held 300"));
+    let pass = Change::PassPackets {
+        netns: Some(SERVER),
+        at: "192.0.2.9:443".into(),
+    };
+    assert_eq!(f.advice[0].change, Some(pass));
+}
+
+#[test]
+fn what_was_not_counted_is_a_rules() {
+    let mut f = translated(120, |i| i % 8 == 3, true);
+    f.resources.retain(|r| &*r.metric != "insert_failed");
+    // The table dropped them, and it is not known why.
+    f.resources.retain(|r| &*r.metric != "dropped");
+    only(&f, "local-firewall-drop");
+}

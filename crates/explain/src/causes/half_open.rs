@@ -1,0 +1,322 @@
+//! C53: SYNs meet sockets that are established: their client has forgotten the connections, the server has not.
+
+use std::collections::BTreeMap;
+
+use ahash::AHashMap;
+use analysis::Seen;
+use analysis::stats::median;
+use analysis::words::{count, duration, percent, plural};
+
+use crate::places::unanswered_syns::UnansweredSyns;
+use crate::vocabulary::*;
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: Id::HALF_OPEN,
+    number: "C53",
+    title: "SYNs meet connections that their client has forgotten",
+    page: include_str!("half_open.md"),
+    layer: Layer::Peer,
+    ground: Ground::Listeners,
+    needs: &[&[SourceName::States], &[SourceName::Drops]],
+    seen_from: "5 SYNs that met an established socket",
+    rivals: &[
+        Id::TIME_WAIT_COLLISION,
+        Id::ACCEPT_QUEUE_OVERFLOW,
+        Id::SYN_QUEUE_OVERFLOW,
+        Id::LOCAL_FIREWALL_DROP,
+        Id::PATH_DROPS_SYN,
+        Id::CONNTRACK_FULL,
+    ],
+    explains: &[],
+    no: Some(no),
+    symptom: Some(Symptom::Connects),
+    find,
+};
+
+/// None is expected: a client that is alive knows its connections. A few are a program that was killed while
+/// its host was cut off.
+const MIN_MET: usize = 5;
+/// A connect that met one ends within the schedule of SYNs, ns.
+const SAME_CONNECT_NS: u64 = 64_000_000_000;
+
+type Key = (Option<u32>, Endpoint);
+
+/// A server whose established sockets got SYNs.
+struct HalfOpen<'a> {
+    story: &'a Story,
+    /// The namespace of the server.
+    netns: u32,
+    at: Endpoint,
+    met: Vec<&'a Seen>,
+    /// Connects of this host whose SYN it was.
+    hit: Vec<(ConnId, &'a Conn)>,
+    /// Connects of this host to it.
+    tried: u64,
+    /// The server's ends that the SYNs met.
+    old: Vec<&'a Conn>,
+    /// The server's ends that came after them.
+    new: Vec<(u64, &'a Conn)>,
+}
+
+fn key(netns: u32, at: Endpoint) -> Key {
+    (at.is_loopback().then_some(netns), at)
+}
+
+fn no(asked: &Asked) -> Option<Step> {
+    let place = asked.silent()?;
+    let met = place.half_open;
+    // Where the server is not here, what its sockets got is not known, but whether it keeps TIME_WAIT is.
+    if place.listener().is_none() && met == 0 {
+        return server_closes(place);
+    }
+    let reached = Quantity::of(met, "SYN");
+    (met < MIN_MET as u64).then(|| say!("{reached} met an established socket there", reached))
+}
+
+/// Connections that end as those of a server do that closes first: it, and not the client, has TIME_WAIT sockets.
+fn server_closes(place: &UnansweredSyns) -> Option<Step> {
+    let ended = place.story.all(&place.clients).map(|(_, c)| c);
+    let ended = ended.filter(|c| c.outcome == Outcome::Closed);
+    let first = ended.clone().filter(|c| c.peer_closed);
+    let (n, of) = (first.clone().count() as u64, ended.count() as u64);
+    let rows = first.filter_map(Conn::row).take(SHOWN_ROWS);
+    (n > 0 && n.saturating_mul(2) >= of).then(|| {
+        say!(
+            "of {ended} to it the server closed {closed_first} first: it keeps TIME_WAIT sockets, and \
+             forgets no less than its clients",
+            ended = Quantity::of(of, "connection"),
+            closed_first = Quantity::count(n).rows(rows)
+        )
+    })
+}
+
+fn find(story: &Story) -> Vec<Finding> {
+    let all = HalfOpen::all(story).into_iter();
+    all.filter(|h| h.met.len() >= MIN_MET)
+        .map(|h| judge(&h))
+        .collect()
+}
+
+impl<'a> HalfOpen<'a> {
+    fn all(story: &'a Story) -> Vec<HalfOpen<'a>> {
+        let mut all: BTreeMap<Key, HalfOpen> = BTreeMap::new();
+        // By both ends, the server's first: when SYNs came.
+        let mut ends: AHashMap<(Endpoint, Endpoint), (u64, u64)> = AHashMap::new();
+        for seen in &story.refusals.half_open {
+            let key = key(seen.netns, seen.local);
+            let place = all.entry(key).or_insert_with(|| HalfOpen {
+                story,
+                netns: seen.netns,
+                at: seen.local,
+                met: Vec::new(),
+                hit: Vec::new(),
+                tried: 0,
+                old: Vec::new(),
+                new: Vec::new(),
+            });
+            place.met.push(seen);
+            let times = ends.entry((seen.local, seen.remote));
+            let times = times.or_insert((seen.time_ns, seen.time_ns));
+            times.1 = times.1.max(seen.time_ns);
+        }
+        for (id, conn) in story.conns.iter().enumerate() {
+            let opened = conn.side == Side::Opened;
+            let (server, client) = match conn.remote {
+                at if all.contains_key(&key(conn.netns, at)) => (at, conn.local),
+                _ => (conn.local, conn.remote),
+            };
+            let Some(place) = all.get_mut(&key(conn.netns, server)) else {
+                continue;
+            };
+            place.tried += u64::from(opened);
+            let Some((first, last)) = ends.get(&(server, client)).copied() else {
+                continue;
+            };
+            let until = conn.established_ns.or(conn.ended_ns);
+            let until = until.unwrap_or(conn.start_ns.saturating_add(SAME_CONNECT_NS));
+            if server == conn.remote {
+                if opened && conn.start_ns <= last && first <= until {
+                    place.hit.push((id as ConnId, conn));
+                }
+            } else if conn.start_ns > first {
+                place.new.push((first, conn));
+            } else {
+                place.old.push(conn);
+            }
+        }
+        all.into_values().collect()
+    }
+
+    /// Ends of the server that were established when their SYN came, and are gone since: a reset ended them.
+    fn ended(&self) -> u64 {
+        let ended = self.old.iter().filter(|c| c.ended_ns.is_some());
+        ended.count() as u64
+    }
+
+    fn lost(&self) -> Lost {
+        let came = |(first, conn): &(u64, &Conn)| conn.start_ns.saturating_sub(*first);
+        let story = self.story;
+        Lost::connects(story, self.hit.iter().map(|(_, c)| *c)).or(|| {
+            let waited = self.new.iter().map(came);
+            Lost::elsewhere(waited.fold(0, u64::saturating_add))
+        })
+    }
+
+    fn of(&self) -> u64 {
+        let accepted = self.story.conns.iter();
+        let accepted = accepted.filter(|c| c.side == Side::Accepted && c.local == self.at);
+        self.tried
+            .max(accepted.count() as u64)
+            .max(self.met.len() as u64)
+    }
+
+    fn scope(&self) -> Scope {
+        let clients = self.hit.iter().map(|(_, c)| *c);
+        let (of, role) = match self.hit.is_empty() {
+            true => (owners(self.story, self.old.iter().copied()), Role::Listener),
+            false => (owners(self.story, clients), Role::Client),
+        };
+        Scope {
+            netns: self.story.netns(self.netns),
+            listener: self.at.to_string(),
+            role,
+            ..of
+        }
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let (story, at) = (self.story, self.at);
+        let rows = self.met.iter().map(|s| s.row()).take(SHOWN_ROWS);
+        let met = say!(
+            "{syns} to {at} met a socket of the same ends that is established; each is answered with a \
+             challenge ACK (TCP_INVALID_SYN).",
+            syns = Quantity::of(self.met.len() as u64, "SYN").rows(rows)
+        );
+        let age = |c: &&Conn| {
+            let until = c.ended_ns.unwrap_or(story.end_ns);
+            until.saturating_sub(c.start_ns)
+        };
+        let ages = median(&mut self.old.iter().map(age).collect::<Vec<_>>());
+        let rows = self.old.iter().filter_map(|c| c.row()).take(SHOWN_ROWS);
+        let old = ages.map(|ns| {
+            say!(
+                "The server had had {old_connections} for {age} in the median, and longer those that are \
+                 older than the recording; {reset} of them ended when the client answered the challenge \
+                 with a reset.",
+                old_connections = Quantity::of(self.old.len() as u64, "of these connection").rows(rows),
+                age = Quantity::ns(ns),
+                reset = Quantity::count(self.ended())
+            )
+        });
+        let took = self.hit.iter().filter_map(|(_, c)| c.connect_ns());
+        let took = median(&mut took.collect::<Vec<_>>());
+        let rows = self
+            .hit
+            .iter()
+            .filter_map(|(_, c)| c.row())
+            .take(SHOWN_ROWS);
+        let connects = took.map(|ns| {
+            say!(
+                "{connects} of this host that met them took {took} in the median: the SYN had to be \
+                 retransmitted.",
+                connects = Quantity::of(self.hit.len() as u64, "connect").rows(rows),
+                took = Quantity::ns(ns)
+            )
+        });
+        [met].into_iter().chain(old).chain(connects).collect()
+    }
+
+    /// A reset that ends a TIME_WAIT socket is not counted; one that ends a connection is.
+    fn resets_counted(&self) -> Option<Check> {
+        let counters = &self.story.counters;
+        let rise = counters.rise(self.netns, counter::ESTAB_RESETS).by;
+        let formula = "connections that a reset ended (EstabResets; TIME_WAIT sockets are none) ≥ those that \
+                       SYNs met and that ended";
+        let told = counters.covers(self.netns) && self.ended() > 0;
+        told.then(|| at_least(formula, self.ended(), rise, "connections"))
+    }
+
+    /// The kernel counts SYNs within a connection, and none that a TIME_WAIT socket gets.
+    fn challenged(&self) -> Option<Check> {
+        let counters = &self.story.counters;
+        let rise = counters.rise(self.netns, counter::TCP_SYN_CHALLENGE).by;
+        let formula = "SYNs within a connection (TCPSYNChallenge) ≥ those that met an established socket here";
+        let covered = counters.covers(self.netns);
+        covered.then(|| at_least(formula, self.met.len() as u64, rise, "SYNs"))
+    }
+
+    fn advice(&self) -> [Advice; 2] {
+        let netns = self.story.netns(self.netns);
+        let (at, share) = (
+            self.at,
+            percent(self.met.len() as f64 / self.of().max(1) as f64),
+        );
+        [
+            set_sysctl(
+                &netns,
+                sysctl::TCP_KEEPALIVE_TIME,
+                60,
+                "An idle connection costs two small packets a minute. It is for sockets that set SO_KEEPALIVE; \
+                 programs that set TCP_KEEPIDLE themselves go by that.",
+                format!(
+                    "The server gives up connections of clients that are gone after minutes; the {share} of \
+                     SYNs to {at} that met them find none."
+                ),
+            ),
+            Advice::to(format!(
+                "Let what listens at {at} set SO_KEEPALIVE or an idle timeout; where a NAT is between, let it \
+                 choose ports at random (nft `masquerade fully-random`), and keep entries for longer than \
+                 the server keeps connections."
+            ))
+            .by(command_in(
+                &netns,
+                &format!("ss -tone state established 'sport = :{}'", at.port),
+            ))
+            .at("the source or configuration of the server, and the NAT; the command shows which sockets have a timer")
+            .risk("An idle timeout closes what clients may want to use again.")
+            .effect("No ends are left of connections that their client has forgotten."),
+        ]
+    }
+}
+
+fn judge(half_open: &HalfOpen) -> Finding {
+    let (story, at) = (half_open.story, half_open.at);
+    let (met, of) = (half_open.met.len() as u64, half_open.of());
+    let (n, all) = (count(met), plural(of, "connect"));
+    let waited = half_open
+        .new
+        .iter()
+        .map(|(first, c)| c.start_ns.saturating_sub(*first));
+    let waited = median(&mut waited.collect::<Vec<_>>());
+    let waited = waited.map_or(String::new(), |ns| {
+        format!(
+            "; what followed was accepted {} later, in the median",
+            duration(ns)
+        )
+    });
+    let says = format!(
+        "{n} of {all} ({}) met a connection that the server had and the client had not{waited}.",
+        percent(met as f64 / of.max(1) as f64)
+    );
+    let place = Place::At(at.is_loopback().then_some(half_open.netns), at);
+    Case::new(story, CAUSE, half_open.scope())
+        .placed(place)
+        .title([
+            format!("{at} still has connections that clients forgot: {n} of {all} met one."),
+            format!("{at} still has connections that its clients forgot."),
+        ])
+        .fix([
+            format!("Let the server at {at} find out that clients are gone: keep-alives."),
+            "Let the server find out that clients are gone: keep-alives.".into(),
+        ])
+        .affects(Impact::of(met, of, "connects", says), half_open.lost())
+        .because("the SYNs were seen at the established sockets of the same ends")
+        .steps(half_open.steps())
+        .checks(half_open.challenged())
+        .checks(half_open.resets_counted())
+        .advise(half_open.advice())
+        .verify("`nstat -az TcpExtTCPSYNChallenge` no longer rises in the server's namespace.")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,312 @@
+//! C39: a kept connection was closed by the other side while it was idle, and then used.
+
+use analysis::account;
+use analysis::words::{count, duration, percent, plural};
+
+use crate::places::peer_resets::{
+    PeerResets, Phase, Reset, is_foreign, places, reset_of, spread, usual,
+};
+use crate::vocabulary::*;
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: Id::IDLE_TIMEOUT_MISMATCH,
+    number: "C39",
+    title: "idle connections are closed before they are used again",
+    page: include_str!("idle_timeout_mismatch.md"),
+    layer: Layer::Application,
+    ground: Ground::Connections,
+    needs: &[
+        &[SourceName::States],
+        &[SourceName::ResetsReceived],
+        &[SourceName::Sockets],
+    ],
+    seen_from: "5 connections that were reset after alike pauses, 2 % of those to a server",
+    rivals: &[
+        Id::RESET_BY_PEER,
+        Id::RESET_UNREAD_DATA,
+        Id::RESET_BY_APPLICATION,
+        Id::INJECTED_RESET,
+    ],
+    explains: &[],
+    no: Some(no),
+    symptom: None,
+    find,
+};
+
+/// A timeout makes the pauses alike, a restart the moments: one differs so many times as much as the other.
+const APART: u64 = 2;
+
+/// Connections to a server that closes what was idle for so long.
+struct Mismatch<'a> {
+    resets: PeerResets<'a>,
+    /// The pause after which the server closes, ns.
+    timeout_ns: u64,
+    /// Its FINs were seen, and not only resets.
+    closed: bool,
+}
+
+fn closed_ns(reset: &Reset) -> Option<u64> {
+    match reset.phase {
+        Phase::Closed(ns) => Some(ns),
+        _ => None,
+    }
+}
+
+fn paused_ns(reset: &Reset) -> Option<u64> {
+    match reset.phase {
+        Phase::Paused(ns) => Some(ns),
+        _ => None,
+    }
+}
+
+fn no(asked: &Asked) -> Option<Step> {
+    let resets = asked.resets()?;
+    let all = || resets.all().filter_map(|(id, _)| reset_of(asked.story, id));
+    let closed: Vec<u64> = all().filter_map(|r| closed_ns(&r)).collect();
+    let paused: Vec<u64> = all().filter_map(|r| paused_ns(&r)).collect();
+    let after_a_pause = closed.len() + paused.len();
+    (usual(&closed).is_none() && usual(&paused).is_none()).then(|| {
+        say!(
+            "{after_a_pause} of {resets} came after a second or more without data, and not after one and the \
+             same",
+            after_a_pause = Quantity::count(after_a_pause as u64),
+            resets = Quantity::of(resets.count(), "reset").rows(resets.received_rows())
+        )
+    })
+}
+
+fn find(story: &Story) -> Vec<Finding> {
+    let closed = Mismatch::all(story, true, |r| closed_ns(r).is_some());
+    let told = |at: &Mismatch| {
+        let of = |m: &Mismatch| (m.resets.netns, m.resets.at);
+        closed.iter().any(|known| of(known) == of(at))
+    };
+    let paused = |r: &Reset| paused_ns(r).is_some() && is_foreign(story, r.conn);
+    let mut paused = Mismatch::all(story, false, paused);
+    paused.retain(|m| !told(m));
+    closed.iter().chain(&paused).map(judge).collect()
+}
+
+impl Mismatch<'_> {
+    fn all(story: &Story, closed: bool, counts: impl Fn(&Reset) -> bool) -> Vec<Mismatch<'_>> {
+        let often = places(story, counts)
+            .into_iter()
+            .filter(PeerResets::is_often);
+        let mismatches = often.filter_map(|resets| {
+            let pauses: Vec<u64> = pauses(&resets).collect();
+            let timeout_ns = usual(&pauses)?;
+            Some(Mismatch {
+                resets,
+                timeout_ns,
+                closed,
+            })
+        });
+        mismatches
+            .filter(|m| m.is_timeout() && m.was_used())
+            .collect()
+    }
+
+    /// A server that is restarted closes all connections at one moment, however long each was idle.
+    fn is_timeout(&self) -> bool {
+        self.apart()
+            .is_none_or(|(moments, pauses)| pauses.saturating_mul(APART) <= moments)
+    }
+
+    /// A pool that closes what its server has closed long ago may get a reset for that; one that sent before
+    /// has a request without an answer.
+    fn was_used(&self) -> bool {
+        let late = self.late();
+        late == 0
+            || self
+                .unanswered()
+                .is_some_and(|(n, _)| n.saturating_mul(2) >= late)
+    }
+
+    /// Resets that came when its program had closed as well.
+    fn late(&self) -> u64 {
+        self.resets.all.iter().filter(|r| r.late).count() as u64
+    }
+
+    /// Requests to the server that were never answered, and a row; `None` where requests were not recorded.
+    fn unanswered(&self) -> Option<(u64, Option<RowRef>)> {
+        let story = self.resets.story;
+        let service = account::service(story, self.resets.conns().next()?);
+        let exchanges = story.exchanges().into_iter();
+        let here = exchanges.filter(|e| e.service == service);
+        here.map(|e| (e.all.unanswered, e.busiest)).next()
+    }
+
+    /// By how much the moments at which it closed differ, and by how much the pauses, ns; `None` where only
+    /// resets were seen.
+    fn apart(&self) -> Option<(u64, u64)> {
+        let story = self.resets.story;
+        let moments = self.resets.conns();
+        let moments = moments.filter_map(|c| story.samples(c)?.last.heard_ns);
+        self.closed
+            .then(|| (spread(moments), spread(pauses(&self.resets))))
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let (all, at) = (&self.resets, self.resets.at);
+        let story = all.story;
+        let resets = Quantity::count(all.count()).rows(all.rows());
+        let connections = Quantity::of(all.of, "connection");
+        let came = match self.closed {
+            true => say!(
+                "{resets} of {connections} to {at} were used after {at} had closed its side (FIN), and got a \
+                 reset in answer.",
+                resets,
+                connections
+            ),
+            false => say!(
+                "{resets} of {connections} to {at} got a reset after a pause.",
+                resets,
+                connections
+            ),
+        };
+        let sampled = all.conns().filter_map(|c| story.samples(c));
+        let rows = sampled.map(|s| s.last.row).take(SHOWN_ROWS);
+        let idle = Quantity::ns(self.timeout_ns).rows(rows);
+        let range = |ns: Option<u64>| duration(ns.unwrap_or(0));
+        let (least, most) = (range(pauses(all).min()), range(pauses(all).max()));
+        let after = match self.closed {
+            true => "When its FIN came",
+            false => "When the reset came",
+        };
+        let paused = say!(
+            "{after} nothing had been said for {idle} in the median, {least} to {most}: an idle timeout of \
+             the server, or of a box before it.",
+            idle
+        );
+        let late = all.all.iter().filter_map(|r| {
+            let fin_ns = story.samples(r.conn)?.last.heard_ns?;
+            r.time_ns.checked_sub(fin_ns)
+        });
+        let late_ns = analysis::stats::median(&mut late.collect::<Vec<_>>());
+        let used = late_ns.filter(|_| self.closed).map(|ns| {
+            say!(
+                "They were used {late} after that, in the median: whoever keeps them did not look whether \
+                 they were still open.",
+                late = Quantity::ns(ns).rows(all.rows())
+            )
+        });
+        let unanswered = self.unanswered().map(|(n, row)| {
+            say!(
+                "{never_answered} to it had no answer when their connection ended.",
+                never_answered = Quantity::of(n, "request").rows(row)
+            )
+        });
+        let more = used.into_iter().chain(unanswered);
+        [came, paused].into_iter().chain(more).collect()
+    }
+
+    /// A timeout makes pauses alike and moments differ; a restart the other way round.
+    fn no_restart(&self) -> Option<Check> {
+        let (moments, pauses) = self.apart()?;
+        let seconds = |ns: u64| analysis::words::rounded(ns as f64 / 1e9);
+        Some(Check {
+            formula: "the pauses before the FINs differ by less than half of what their moments do"
+                .into(),
+            expected: seconds(moments / APART),
+            measured: seconds(pauses),
+            unit: "s".into(),
+            agrees: pauses.saturating_mul(APART) <= moments,
+            tolerance: "at most: a restart closes all at one moment, after pauses of all lengths"
+                .into(),
+        })
+    }
+
+    /// Each that was used has a request that nobody answered; one that was only closed has none.
+    fn requests_lost(&self) -> Option<Check> {
+        let (unanswered, _) = self.unanswered()?;
+        let formula = "requests that were never answered ≥ connections that were reset after both ends had closed";
+        (self.late() > 0).then(|| at_least(formula, self.late(), unanswered, "requests"))
+    }
+
+    fn advice(&self) -> [Advice; 2] {
+        let at = self.resets.at;
+        let idle = duration(self.timeout_ns);
+        let scope = self.resets.scope();
+        let app = application(&scope);
+        [
+            Advice::to(format!(
+                "Let the pool of {app} close connections that were idle for less than {idle}, and look \
+                 before it uses one whether it is still open; or raise the idle timeout of {at} above the \
+                 pool's."
+            ))
+            .by(Some(format!("tcpwhy trace resets --addr {}", at.addr)))
+            .at(format!("the configuration of {app}; the command shows each reset"))
+            .risk("More connections are opened.")
+            .effect(format!(
+                "The {} of connections that are reset end with a FIN of this side, between requests.",
+                percent(self.resets.share())
+            ))
+            .change(Change::CloseIdle {
+                to: at.to_string(),
+                seconds: self.timeout_ns / 1_000_000_000,
+            }),
+            Advice::to(format!(
+                "Let {app} retry a request once on a new connection when the kept one was closed, if the \
+                 request may be repeated."
+            ))
+            .at(format!("the source or configuration of {app}"))
+            .risk("A request that changes something may be done twice.")
+            .effect("The race that any two timeouts leave costs a round trip and no failure."),
+        ]
+    }
+}
+
+fn pauses<'a>(resets: &'a PeerResets) -> impl Iterator<Item = u64> + Clone + 'a {
+    let all = resets.all.iter();
+    all.filter_map(|r| closed_ns(r).or(paused_ns(r)))
+}
+
+fn judge(mismatch: &Mismatch) -> Finding {
+    let resets = &mismatch.resets;
+    let (story, at) = (resets.story, resets.at);
+    let (n, of) = (count(resets.count()), plural(resets.of, "connection"));
+    let idle = duration(mismatch.timeout_ns);
+    let says = format!(
+        "{n} of {of} ({}) were reset after {idle} of silence; the request that met it failed.",
+        percent(resets.share())
+    );
+    let title = match mismatch.closed {
+        true => format!("{at} closes what is idle for {idle}; {n} of {of} were used later."),
+        false => format!("{at} resets connections after {idle} of silence: {n} of {of}."),
+    };
+    let short = format!("{at} closes connections that are idle for {idle}.");
+    let case = Case::new(story, CAUSE, resets.scope())
+        .placed(resets.place())
+        .title([title, short])
+        .fix([
+            format!("Let the clients of {at} close what is idle for less than {idle}."),
+            format!("Let its clients close what is idle for less than {idle}."),
+        ])
+        .affects(
+            Impact::of(resets.count(), resets.of, "connections", says),
+            Lost::outages(story, resets.conns()),
+        );
+    let case = match mismatch.closed {
+        true => case.because(
+            "the other end closed first, always after the same pause, and this end sent after it",
+        ),
+        false => case
+            .because("the resets came after one and the same pause")
+            .at_most(
+                Level::Low,
+                "whether a request was under way when the idle connection was reset was not seen",
+            ),
+    };
+    case.steps(mismatch.steps())
+        .checks(mismatch.no_restart())
+        .checks(mismatch.requests_lost())
+        .checks(resets.counted())
+        .advise(mismatch.advice())
+        .verify(format!(
+            "`tcpwhy trace resets --addr {}` shows none received.",
+            at.addr
+        ))
+}
+
+#[cfg(test)]
+mod tests;

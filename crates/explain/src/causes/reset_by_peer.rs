@@ -1,0 +1,150 @@
+//! C40: resets come from a server on another host, always at the same phase of a connection: before it has
+//! answered, or instead of an answer.
+
+use analysis::words::{count, percent, plural};
+
+use crate::places::peer_resets::{MIN_RESET, PeerResets, Phase, is_foreign, places, reset_of};
+use crate::vocabulary::*;
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: Id::RESET_BY_PEER,
+    number: "C40",
+    title: "the peer resets connections",
+    page: include_str!("reset_by_peer.md"),
+    layer: Layer::Peer,
+    ground: Ground::Connections,
+    needs: &[&[SourceName::States], &[SourceName::ResetsReceived]],
+    seen_from: "5 reset connections, 2 % of those to a server",
+    rivals: &[
+        Id::IDLE_TIMEOUT_MISMATCH,
+        Id::RESET_UNREAD_DATA,
+        Id::RESET_BY_APPLICATION,
+        Id::INJECTED_RESET,
+    ],
+    explains: &[],
+    no: Some(no),
+    symptom: None,
+    find,
+};
+
+/// Whether somebody waited for what did not come.
+fn waited(phase: Phase) -> bool {
+    matches!(phase, Phase::Unanswered | Phase::Asked)
+}
+
+fn no(asked: &Asked) -> Option<Step> {
+    let resets = asked.resets()?;
+    let here = resets.all().filter(|(_, c)| !is_foreign(asked.story, c));
+    let here = here.count() as u64;
+    if here.saturating_mul(2) > resets.count() {
+        return Some(say!(
+            "the other end of {here} of {connections} is on this host",
+            here = Quantity::count(here),
+            connections = Quantity::of(resets.count(), "connection").rows(resets.server_rows())
+        ));
+    }
+    let phases = resets.all().filter_map(|(id, _)| reset_of(asked.story, id));
+    let waited = phases.filter(|r| waited(r.phase)).count();
+    (waited < MIN_RESET).then(|| {
+        say!(
+            "{waited} of {resets} came before an answer or instead of one",
+            waited = Quantity::count(waited as u64),
+            resets = Quantity::of(resets.count(), "reset").rows(resets.received_rows())
+        )
+    })
+}
+
+fn find(story: &Story) -> Vec<Finding> {
+    let places = places(story, |r| is_foreign(story, r.conn) && waited(r.phase));
+    let often = places.iter().filter(|p| p.is_often());
+    often.map(judge).collect()
+}
+
+/// When most of them came.
+fn when(resets: &PeerResets) -> &'static str {
+    let before = resets.of_phase(Phase::Unanswered);
+    match before >= resets.of_phase(Phase::Asked) {
+        true => "before it answers",
+        false => "instead of an answer",
+    }
+}
+
+fn judge(resets: &PeerResets) -> Finding {
+    let (story, at) = (resets.story, resets.at);
+    let (n, of) = (count(resets.count()), plural(resets.of, "connection"));
+    let when = when(resets);
+    let says = format!(
+        "{n} of {of} ({}) got a reset {when}.",
+        percent(resets.share())
+    );
+    let fix =
+        format!("Record on the host of {at}, too: its program, or a box before it, resets them.");
+    Case::new(story, CAUSE, resets.scope())
+        .placed(resets.place())
+        .title([
+            format!("{at} resets connections {when}: {n} of {of}."),
+            format!("{at} resets connections {when}."),
+        ])
+        .fix([fix, "See why the server, or a box before it, resets.".into()])
+        .affects(
+            Impact::of(resets.count(), resets.of, "connections", says),
+            Lost::outages(story, resets.conns()),
+        )
+        .because("the resets came from elsewhere, always at the same phase of a connection")
+        .at_most(
+            Level::Medium,
+            "the server is not on this host: its program, its kernel or a box on the path sent them",
+        )
+        .steps(steps(resets))
+        .checks(resets.counted())
+        .advise([advice(resets)])
+        .verify(format!(
+            "`tcpwhy trace resets --addr {}` shows none received.",
+            at.addr
+        ))
+}
+
+fn steps(place: &PeerResets) -> [Step; 2] {
+    let at = place.at;
+    let came = say!(
+        "{resets} of {connections} came from {at}, which is not on this host: {unanswered} before it had \
+         sent a byte, {asked} instead of an answer on a connection that had had some.",
+        resets = Quantity::count(place.count()).rows(place.rows()),
+        connections = Quantity::of(place.of, "connection"),
+        unanswered = Quantity::count(place.of_phase(Phase::Unanswered)),
+        asked = Quantity::count(place.of_phase(Phase::Asked))
+    );
+    let sent = place.conns().filter(|c| c.bytes_acked > 1);
+    let rows: Vec<RowRef> = sent
+        .clone()
+        .filter_map(|c| Some(c.close_row?.into()))
+        .collect();
+    let taken = say!(
+        "In {taken} of these connections it had acknowledged what was asked: it took the request, and did \
+         not answer it.",
+        taken = Quantity::count(sent.count() as u64).rows(rows.into_iter().take(SHOWN_ROWS))
+    );
+    [came, taken]
+}
+
+fn advice(resets: &PeerResets) -> Advice {
+    let at = resets.at;
+    Advice::to(format!(
+        "See in the logs of {at} why it aborts: overload, a limit of connections, a certificate \
+         or protocol that it refuses, a backend that is away."
+    ))
+    .by(Some(format!("tcpwhy trace resets --addr {}", at.addr)))
+    .at("the server, or the load balancer before it")
+    .risk("None.")
+    .effect(format!(
+        "The {} of connections that are reset get an answer.",
+        percent(resets.share())
+    ))
+    .change(Change::PassPackets {
+        netns: None,
+        at: at.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

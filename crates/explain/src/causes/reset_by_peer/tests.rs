@@ -1,0 +1,108 @@
+//! C40 is named when a server elsewhere resets connections before it answers, or instead of an answer; not
+//! for resets at the end of an answer, after a pause, or of one moment.
+
+use recording::tables::Socket;
+use recording::{SourceName, TcpState};
+
+use crate::causes::testing::{found, number, only, ruled_out};
+use crate::{Level, Number, Role};
+use synth::{Broken, CLIENT, Dial, Fixture};
+
+const ID: &str = "reset-by-peer";
+const AT: &str = "192.0.2.9:443";
+
+/// Connections to a server elsewhere, of which every so many is reset after `ms`, with so many bytes received.
+fn elsewhere(every: u32, after_ms: f64, received: u64) -> Fixture {
+    let mut f = Fixture::new();
+    f.count(CLIENT, "Tcp.EstabResets", 0, 60);
+    for i in 0..60u32 {
+        let at_ms = 100.0 + f64::from(i) * 100.0;
+        let dial = Dial {
+            server: None,
+            from: format!("10.79.0.2:{}", 30_000 + i),
+            to: AT,
+            at_ms,
+            ..Dial::default()
+        };
+        match i % every {
+            0 => f.break_off(Broken {
+                dial,
+                at_ms: at_ms + after_ms,
+                by: None,
+                moved: [500, received],
+                ..Broken::default()
+            }),
+            _ => f.dial(Dial {
+                ends_ms: Some(at_ms + 50.0),
+                ..dial
+            }),
+        }
+    }
+    f
+}
+
+#[test]
+fn a_server_elsewhere_resets_before_it_answers() {
+    let f = only(&elsewhere(5, 15.0, 0), ID);
+    assert_eq!((f.impact.affected, f.impact.of), (12, 60));
+    assert_eq!(f.confidence.level, Level::Medium);
+    let title = "192.0.2.9:443 resets connections before it answers: 12 of 60 connections.";
+    assert_eq!(f.title, title);
+    assert_eq!((f.scope.pid, f.scope.role), (Some(77), Role::Client));
+    assert_eq!(number(&f, "taken"), &Number::Count(12));
+    assert!(f.arithmetic.iter().all(|c| c.agrees));
+    assert!(ruled_out(&f, "idle-timeout-mismatch").starts_with("0 of 12 resets"));
+}
+
+#[test]
+fn resets_at_the_end_of_an_answer_and_few_of_them_are_healthy() {
+    assert!(found(&elsewhere(5, 15.0, 20_000)).is_empty());
+    assert!(found(&elsewhere(15, 15.0, 0)).is_empty());
+}
+
+/// Resets of older connections that had said so much at their last sample, and have got no more since.
+fn midway(acked: u64, every_ms: f64) -> Fixture {
+    let mut f = Fixture::new();
+    for i in 0..8u32 {
+        f.break_off(Broken {
+            dial: Dial {
+                server: None,
+                from: format!("10.79.0.2:{}", 30_000 + i),
+                to: AT,
+                at_ms: 500.0,
+                took_ms: 0.0,
+                older: true,
+                ..Dial::default()
+            },
+            at_ms: 1_000.0 + f64::from(i) * every_ms,
+            by: None,
+            moved: [2_000, 3_000],
+            ..Broken::default()
+        });
+        let sample = f.sockets.last_mut().expect("a sample");
+        *sample = Socket {
+            state: TcpState::Established,
+            bytes_acked: Some(acked),
+            bytes_received: Some(3_000),
+            last_ack_recv_ms: Some(10),
+            ..sample.clone()
+        };
+    }
+    f
+}
+
+#[test]
+fn a_worker_that_dies_with_a_request() {
+    let f = only(&midway(1_000, 300.0), ID);
+    assert!(f.title.contains("instead of an answer"), "{}", f.title);
+    assert_eq!(number(&f, "asked"), &Number::Count(8));
+    // All at one moment: a restart.
+    assert!(found(&midway(1_000, 10.0)).is_empty());
+}
+
+#[test]
+fn lost_events_and_blind_sources() {
+    let mut f = elsewhere(5, 15.0, 0);
+    f.without(SourceName::ResetsReceived);
+    assert!(found(&f).iter().all(|f| f.cause != ID));
+}

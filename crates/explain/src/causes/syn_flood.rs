@@ -1,0 +1,241 @@
+//! C45: SYNs whose last ACK never comes; SYN cookies answer them without a place in the queue.
+
+use analysis::What;
+use analysis::words::{count, percent, plural};
+
+use crate::places::listener::{ListenerPlace, listener_places};
+use crate::vocabulary::*;
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: Id::SYN_FLOOD,
+    number: "C45",
+    title: "a flood of SYNs that nobody completes",
+    page: include_str!("syn_flood.md"),
+    layer: Layer::Network,
+    ground: Ground::Listeners,
+    needs: &[&[SourceName::Counters], &[SourceName::Sockets]],
+    seen_from: "100 SYN cookies, of which at most half came back",
+    rivals: &[Id::SYN_QUEUE_OVERFLOW, Id::ACCEPT_QUEUE_OVERFLOW],
+    explains: &[],
+    no: Some(no),
+    symptom: None,
+    find: |story| {
+        let floods = listener_places(story).filter_map(Flood::of);
+        floods.map(|flood| judge(&flood)).collect()
+    },
+};
+
+/// Fewer are a burst of clients that were killed, or cut off, between SYN and ACK.
+const MIN_COOKIES: u64 = 100;
+/// Clients answer: of real ones the share of a path's losses does not. Where most do not answer, most are none.
+const MOST_RETURNED: f64 = 0.5;
+/// What is held against a path that loses so much: so many times fewer connections retransmit than would.
+const FEWER: f64 = 2.0;
+/// Why it is no finding.
+const HOLDS: &str =
+    "SYN cookies hold: connects of others completed meanwhile, and none was dropped for it";
+
+/// A listener that gets SYNs which nobody completes.
+struct Flood<'a> {
+    here: ListenerPlace<'a>,
+    sent: analysis::Rise,
+    returned: analysis::Rise,
+}
+
+fn no(asked: &Asked) -> Option<Step> {
+    let here = asked.silent()?.listener_place()?;
+    let (sent, returned) = cookies(here);
+    if unanswered_requests(here) {
+        return None;
+    }
+    (!is_flood(sent.by, returned.by)).then(|| {
+        say!(
+            "{cookies_returned} of {cookies_sent} came back, and most requests in the SYN queue were young: \
+             their clients answer",
+            cookies_returned = Quantity::count(returned.by).rows(returned.rows()),
+            cookies_sent = Quantity::of(sent.by, "SYN cookie").rows(sent.rows())
+        )
+    })
+}
+
+fn cookies(here: ListenerPlace) -> (analysis::Rise, analysis::Rise) {
+    let sent = here.rise(counter::SYNCOOKIES_SENT);
+    (sent, here.rise(counter::SYNCOOKIES_RECV))
+}
+
+fn is_flood(sent: u64, returned: u64) -> bool {
+    sent >= MIN_COOKIES && returned as f64 <= MOST_RETURNED * sent as f64
+}
+
+/// Of the requests in the longest queue most had their SYN-ACK retransmitted.
+fn unanswered_requests(here: ListenerPlace) -> bool {
+    let fullest = here.listener.most_half_open();
+    fullest.is_some_and(|s| {
+        let stale = s.longest_syn_queue.0.saturating_sub(s.young);
+        stale > 0 && stale.saturating_mul(2) >= s.longest_syn_queue.0
+    })
+}
+
+impl<'a> Flood<'a> {
+    /// The counters are those of the namespace: of its listeners the one whose SYN queue was full.
+    fn of(here: ListenerPlace<'a>) -> Option<Flood<'a>> {
+        let (sent, returned) = cookies(here);
+        if !is_flood(sent.by, returned.by) || !fills(here) {
+            return None;
+        }
+        let longest = |l: &ListenerPlace| queue(*l);
+        let all = listener_places(here.story);
+        let others = all.filter(|l| l.listener.netns == here.listener.netns && fills(*l));
+        let most = others.max_by_key(longest)?;
+        (most.index == here.index).then_some(Flood {
+            here,
+            sent,
+            returned,
+        })
+    }
+
+    fn unreturned(&self) -> u64 {
+        self.sent.by.saturating_sub(self.returned.by)
+    }
+
+    /// Connections that it accepted, and those of them that retransmitted.
+    fn accepted(&self) -> (u64, u64) {
+        let accepted = self.here.story.all(&self.here.listener.accepted);
+        let accepted = accepted
+            .map(|(_, c)| c)
+            .filter(|c| c.side == Side::Accepted);
+        let resent = accepted.clone().filter(|c| c.retransmits > 0);
+        (accepted.count() as u64, resent.count() as u64)
+    }
+
+    /// Others are not kept waiting.
+    fn holds(&self) -> bool {
+        self.accepted().0 > 0 && self.here.rise(counter::LISTEN_DROPS).by == 0
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let here = self.here;
+        let came = say!(
+            "{cookies_sent} were sent as the SYN queue was full, and {cookies_returned} came back ({share}): \
+             clients that exist answer.",
+            cookies_sent = Quantity::of(self.sent.by, "SYN cookie").rows(self.sent.rows()),
+            cookies_returned = Quantity::count(self.returned.by).rows(self.returned.rows()),
+            share = Quantity::share(self.returned.by as f64 / self.sent.by.max(1) as f64)
+        );
+        let sock = here.listener.most_half_open();
+        let queue = sock.map(|s| {
+            let stale = s.longest_syn_queue.0.saturating_sub(s.young);
+            say!(
+                "Its SYN queue held {half_open} with a backlog of {backlog}; {stale} of them had had their \
+                 SYN-ACK retransmitted.",
+                half_open = Quantity::of(s.longest_syn_queue.0, "request").rows([s.longest_syn_queue.1]),
+                backlog = Quantity::count(s.backlog),
+                stale = Quantity::count(stale)
+            )
+        });
+        let (accepted, resent) = self.accepted();
+        let ids = here.story.all(&here.listener.accepted);
+        let rows = ids.filter_map(|(_, c)| c.row()).take(SHOWN_ROWS);
+        let others = say!(
+            "{accepted} completed their handshake with it meanwhile, of which {resent} retransmitted \
+             something; ListenDrops rose by {listen_drops}.",
+            accepted = Quantity::of(accepted, "client").rows(rows),
+            resent = Quantity::count(resent),
+            listen_drops = here.risen(counter::LISTEN_DROPS)
+        );
+        [came].into_iter().chain(queue).chain([others]).collect()
+    }
+
+    /// A path that loses the ACKs of real clients loses their data as well.
+    fn no_path(&self) -> Option<Check> {
+        let (accepted, resent) = self.accepted();
+        let lost = self.unreturned() as f64 / self.sent.by.max(1) as f64;
+        let measured = resent as f64 / accepted.max(1) as f64;
+        (accepted > 0).then(|| Check {
+            formula: "share of accepted connections that retransmitted < share of cookies that did not come \
+                      back, which a path would have lost ÷ 2"
+                .into(),
+            expected: analysis::words::rounded(lost),
+            measured: analysis::words::rounded(measured),
+            unit: "share".into(),
+            agrees: measured * FEWER <= lost,
+            tolerance: "at most half of it".into(),
+        })
+    }
+
+    fn advice(&self) -> [Advice; 2] {
+        let netns = self.here.story.netns(self.here.listener.netns);
+        let port = self.here.listener.local.port;
+        [
+            set_sysctl(
+                &netns,
+                sysctl::TCP_SYNCOOKIES,
+                1,
+                "None beyond today's: a cookie keeps SACK and window scaling only where timestamps are on.",
+                "Cookies stay on. A larger backlog would only be filled as well.".into(),
+            ),
+            Advice::to(format!(
+                "If the SYNs cost a CPU, limit them before the listener: by source, or by SYNPROXY, for port \
+                 {port}."
+            ))
+            .by(command_in(&netns, &format!("ss -tn state syn-recv 'sport = :{port}'")))
+            .at("a firewall before this host, or its own (nft `synproxy`); the command shows the sources")
+            .risk("A limit by source also meets clients behind one NAT.")
+            .effect(format!(
+                "The {} that did not come back no longer reach the listener.",
+                plural(self.unreturned(), "SYN")
+            )),
+        ]
+    }
+}
+
+/// The most requests that waited in its SYN queue.
+fn queue(here: ListenerPlace) -> u32 {
+    let fullest = here.listener.most_half_open();
+    fullest.map_or(0, |s| s.longest_syn_queue.0)
+}
+
+/// It is its SYN queue that is full.
+fn fills(here: ListenerPlace) -> bool {
+    let fullest = here.listener.most_half_open();
+    let repeated = here.story.packets_at(here.index, What::SynAckRepeated);
+    let repeated: u64 = repeated.map(|g| g.count).sum();
+    let full = |s: &analysis::ListenSock| s.warned || s.longest_syn_queue.0 >= s.backlog;
+    repeated > 0 && fullest.is_some_and(full)
+}
+
+fn judge(flood: &Flood) -> Finding {
+    let here = flood.here;
+    let scope = here.scope();
+    let (unreturned, sent) = (flood.unreturned(), flood.sent.by);
+    let share = percent(unreturned as f64 / sent.max(1) as f64);
+    let says = format!(
+        "{} of {} ({share}) did not come back.",
+        count(unreturned),
+        plural(sent, "SYN cookie")
+    );
+    Case::new(here.story, CAUSE, scope.clone())
+        .placed(Place::Listener(here.index))
+        .title([
+            format!(
+                "{} is flooded with SYNs: {} were never completed.",
+                named(&scope),
+                count(unreturned)
+            ),
+            format!("{} is flooded with SYNs.", named_short(&scope)),
+        ])
+        .fix([format!(
+            "Leave SYN cookies on; do not raise the backlog of {} for it.",
+            here.address()
+        )])
+        .noted(flood.holds().then_some(HOLDS))
+        .affects(Impact::of(unreturned, sent, "SYNs", says), Lost::unknown())
+        .because("cookies are sent when the SYN queue is full, and hardly any came back")
+        .steps(flood.steps())
+        .checks(flood.no_path())
+        .advise(flood.advice())
+        .verify("`nstat -az TcpExtSyncookiesSent TcpExtSyncookiesRecv` rise alike, or not at all.")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! Resets that came for connections which clients of this host opened, by when in the life of a connection
+//! they came.
+
+use std::collections::BTreeMap;
+
+use analysis::stats::median;
+use analysis::{Conn, ConnId, Endpoint, Outcome, Side, Story};
+use recording::{RowRef, SourceName, counter};
+
+use crate::checks::at_least;
+use crate::finding::{Check, Role, Scope};
+use crate::place::Place;
+use crate::places::listener::SHOWN_ROWS;
+use crate::scope::owners;
+
+/// Fewer are a server that was restarted.
+pub(crate) const MIN_RESET: usize = 5;
+/// Of the connections to a server that is well, single ones end so at most.
+const MIN_SHARE: f64 = 0.02;
+/// Resets within this time of each other are of one moment: a restart, ns.
+const AT_ONCE_NS: u64 = 200_000_000;
+/// Nothing was said for so long: the connection was between requests, ns.
+const PAUSE_NS: u64 = 1_000_000_000;
+/// Pauses cluster at an idle timeout when so many are within so much of the median.
+const CLUSTER: f64 = 0.8;
+const CLUSTER_WIDTH: f64 = 0.1;
+
+/// When in the life of a connection its reset came.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Phase {
+    /// Before anything was answered.
+    Unanswered,
+    /// Instead of an answer, on a connection that had had some: a request had arrived.
+    Asked,
+    /// While nothing had been said for so long, ns.
+    Paused(u64),
+    /// After the other end had closed its side, in a pause that had lasted so long by then, ns; the
+    /// connection was used nevertheless.
+    Closed(u64),
+    /// While data moved, or where no sample tells. Servers do that which abort a transfer on purpose.
+    Midway,
+}
+
+/// A connection that a reset ended.
+#[derive(Clone, Copy)]
+pub(crate) struct Reset<'a> {
+    pub(crate) id: ConnId,
+    pub(crate) conn: &'a Conn,
+    pub(crate) phase: Phase,
+    pub(crate) time_ns: u64,
+    /// Its program had closed as well by then.
+    pub(crate) late: bool,
+    pub(crate) row: RowRef,
+}
+
+/// The connections of a namespace to a server, of which resets ended some.
+pub(crate) struct PeerResets<'a> {
+    pub(crate) story: &'a Story,
+    pub(crate) netns: u32,
+    pub(crate) at: Endpoint,
+    pub(crate) all: Vec<Reset<'a>>,
+    pub(crate) of: u64,
+}
+
+/// An end that called connect().
+fn is_client(conn: &Conn) -> bool {
+    let ours = match conn.side {
+        Side::Opened => true,
+        Side::Older => conn.listener.is_none(),
+        Side::Accepted => false,
+    };
+    ours && matches!(conn.outcome, Outcome::Open | Outcome::Closed)
+}
+
+/// A reset that nobody on this host is known to have sent.
+pub(crate) fn is_foreign(story: &Story, conn: &Conn) -> bool {
+    conn.peer.is_none() && !story.resets.was_sent(conn)
+}
+
+/// The reset of an end, if one ended it.
+pub(crate) fn reset_of(story: &Story, id: ConnId) -> Option<Reset<'_>> {
+    let conn = story.conn(id).filter(|c| is_client(c))?;
+    let got = story.resets.got(id)?;
+    Some(Reset {
+        id,
+        conn,
+        phase: match (phase(story, conn, got.time_ns), got.late) {
+            (Phase::Closed(ns), _) => Phase::Closed(ns),
+            // Nobody waits for anything any more.
+            (_, true) => Phase::Midway,
+            (phase, false) => phase,
+        },
+        time_ns: got.time_ns,
+        late: got.late,
+        row: got.row(),
+    })
+}
+
+/// Every server from which resets came, those that count for a cause.
+pub(crate) fn places(story: &Story, counts: impl Fn(&Reset) -> bool) -> Vec<PeerResets<'_>> {
+    if !story.health.sees(&SourceName::ResetsReceived) {
+        return Vec::new();
+    }
+    let mut places: BTreeMap<(u32, Endpoint), PeerResets> = BTreeMap::new();
+    let ids = 0..story.conns.len() as ConnId;
+    for reset in ids.filter_map(|id| reset_of(story, id)).filter(counts) {
+        let (netns, at) = (reset.conn.netns, reset.conn.remote);
+        let place = places.entry((netns, at)).or_insert_with(|| PeerResets {
+            story,
+            netns,
+            at,
+            all: Vec::new(),
+            of: 0,
+        });
+        place.all.push(reset);
+    }
+    for conn in story.conns.iter().filter(|c| is_client(c)) {
+        if let Some(place) = places.get_mut(&(conn.netns, conn.remote)) {
+            place.of += 1;
+        }
+    }
+    places.into_values().collect()
+}
+
+fn phase(story: &Story, conn: &Conn, at_ns: u64) -> Phase {
+    if conn.bytes_received == 0 && conn.side == Side::Opened {
+        return Phase::Unanswered;
+    }
+    let Some(last) = story.samples(conn).map(|s| s.last) else {
+        return Phase::Midway;
+    };
+    let paused = |from: Option<u64>, to: u64| {
+        let ns = to.checked_sub(from?)?;
+        (ns >= PAUSE_NS).then_some(ns)
+    };
+    let silent = last.bytes_received == conn.bytes_received;
+    if last.peer_closed {
+        // The last that came was the FIN.
+        let closed = last.heard_ns.and_then(|fin| paused(last.spoke_ns, fin));
+        return closed
+            .filter(|_| silent)
+            .map_or(Phase::Midway, Phase::Closed);
+    }
+    match silent {
+        true if conn.bytes_acked > last.bytes_acked => Phase::Asked,
+        true => paused(last.heard_ns, at_ns).map_or(Phase::Midway, Phase::Paused),
+        false => Phase::Midway,
+    }
+}
+
+impl<'a> PeerResets<'a> {
+    pub(crate) fn count(&self) -> u64 {
+        self.all.len() as u64
+    }
+
+    pub(crate) fn share(&self) -> f64 {
+        self.count() as f64 / self.of.max(1) as f64
+    }
+
+    /// Whether they are more than single ones, and not of one moment.
+    pub(crate) fn is_often(&self) -> bool {
+        let times = self.all.iter().map(|r| r.time_ns);
+        self.all.len() >= MIN_RESET && self.share() >= MIN_SHARE && spread(times) >= AT_ONCE_NS
+    }
+
+    /// How many came in a phase.
+    pub(crate) fn of_phase(&self, phase: Phase) -> u64 {
+        self.all.iter().filter(|r| r.phase == phase).count() as u64
+    }
+
+    pub(crate) fn rows(&self) -> impl Iterator<Item = RowRef> + '_ {
+        self.all.iter().map(|r| r.row).take(SHOWN_ROWS)
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place::Resets(self.all.iter().map(|r| r.id).collect())
+    }
+
+    pub(crate) fn conns(&self) -> impl Iterator<Item = &'a Conn> + Clone + '_ {
+        self.all.iter().map(|r| r.conn)
+    }
+
+    pub(crate) fn scope(&self) -> Scope {
+        Scope {
+            netns: self.story.netns(self.netns),
+            listener: self.at.to_string(),
+            role: Role::Client,
+            ..owners(self.story, self.conns())
+        }
+    }
+
+    /// What ended so, the kernel counted.
+    pub(crate) fn counted(&self) -> Option<Check> {
+        let counters = &self.story.counters;
+        let rise = counters.rise(self.netns, counter::ESTAB_RESETS).by;
+        let formula = "established connections ended by a reset (EstabResets) ≥ those told here";
+        // What both ends had closed was no connection any more.
+        let open = self.all.iter().filter(|r| !r.late).count() as u64;
+        let told = open > 0 && counters.covers(self.netns);
+        told.then(|| at_least(formula, open, rise, "connections"))
+    }
+}
+
+/// From the first to the last, ns.
+pub(crate) fn spread(times: impl Iterator<Item = u64> + Clone) -> u64 {
+    let (first, last) = (times.clone().min(), times.max());
+    last.unwrap_or(0).saturating_sub(first.unwrap_or(0))
+}
+
+/// The pause, ns, at which most of them are; `None` where they are of all lengths, or too few to tell.
+pub(crate) fn usual(pauses: &[u64]) -> Option<u64> {
+    let usual = median(&mut pauses.to_vec())?;
+    let near = |ns: &&u64| ns.abs_diff(usual) as f64 <= CLUSTER_WIDTH * usual as f64;
+    let near = pauses.iter().filter(near).count();
+    (near >= MIN_RESET && near as f64 >= CLUSTER * pauses.len() as f64).then_some(usual)
+}
