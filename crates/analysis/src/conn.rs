@@ -269,4 +269,6 @@ pub struct Sample {
     pub rtt_us: u32,
     /// When the last ACK had come.
     pub heard_ns: Option<u64>,
+    /// It waited for accept().
+    pub unaccepted: bool,
 }

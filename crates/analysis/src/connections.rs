@@ -9,6 +9,7 @@ use super::pairs::Pairs;
 use super::place::{Endpoint, EventRow};
 use crate::Activity;
 use crate::account::Ledger;
+use crate::standing::waits_for_accept;
 
 /// Connections kept one by one. 2^20 of them take about 250 MB.
 pub const MAX_CONNECTIONS: usize = 1 << 20;
@@ -242,6 +243,7 @@ impl Connections {
                 let ago_ns = u64::from(ms) * 1_000_000;
                 row.time_ns.saturating_sub(ago_ns)
             }),
+            unaccepted: waits_for_accept(row),
         };
         let conn = &mut self.all[id as usize];
         conn.family = row.family;

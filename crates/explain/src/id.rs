@@ -50,8 +50,12 @@ ids! {
     CONNTRACK_FULL = "conntrack-full",
     LOOKUP_TABLE_GROWTH = "lookup-table-growth",
     CPU_CONTENTION = "cpu-contention",
+    ACCEPT_IMBALANCE = "accept-imbalance",
+    DESCRIPTORS_EXHAUSTED = "descriptors-exhausted",
+    SLOW_ACCEPT = "slow-accept",
     SLOW_APPLICATION = "slow-application",
     SLOW_PEER = "slow-peer",
+    CPU_SATURATED = "cpu-saturated",
 }
 
 impl Id {

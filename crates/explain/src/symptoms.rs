@@ -181,7 +181,9 @@ fn retransmitted(kind: &str) -> &'static str {
 /// Of all segments that were sent.
 fn share_of_sent(story: &Story, n: u64) -> Option<String> {
     let rises = story.counters.rises(counter::OUT_SEGS);
-    let sent = rises.values().fold(0u64, |sum, rise| sum.saturating_add(rise.by));
+    let sent = rises
+        .values()
+        .fold(0u64, |sum, rise| sum.saturating_add(rise.by));
     (sent >= n && sent > 0).then(|| {
         let share = percent(n as f64 / sent as f64);
         format!("{share} of the segments sent")

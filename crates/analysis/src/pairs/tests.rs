@@ -61,6 +61,7 @@ impl Ends {
             rwnd_limited_us: 0,
             rtt_us: 0,
             heard_ns: None,
+            unaccepted: false,
         };
         self.conns[id as usize].sampled = Some(self.samples.len() as u32);
         self.samples.push(Sampled {

@@ -1,10 +1,13 @@
 //! The causes that tcpwhy knows: this list is the only one.
 
+mod accept_imbalance;
 mod accept_queue_overflow;
 mod bufferbloat;
 mod connection_refused;
 mod conntrack_full;
 mod cpu_contention;
+mod cpu_saturated;
+mod descriptors_exhausted;
 mod injected_reset;
 mod local_firewall_drop;
 mod lookup_table_growth;
@@ -19,6 +22,7 @@ mod ports_exhausted;
 mod qdisc_drop;
 mod reset_by_application;
 mod reset_unread_data;
+mod slow_accept;
 mod slow_application;
 mod slow_peer;
 mod slow_reader;
@@ -56,9 +60,13 @@ pub(crate) const ALL: &[Cause] = &[
     conntrack_full::CAUSE,
     lookup_table_growth::CAUSE,
     cpu_contention::CAUSE,
+    accept_imbalance::CAUSE,
     peer_gone::CAUSE,
+    descriptors_exhausted::CAUSE,
+    slow_accept::CAUSE,
     slow_application::CAUSE,
     slow_peer::CAUSE,
+    cpu_saturated::CAUSE,
 ];
 
 #[cfg(test)]

@@ -50,6 +50,8 @@ impl Plant {
             .option("--read-pause-ms", spec.read_pause_ms)
             .option("--think-ms", spec.think_ms)
             .option("--think-one-in", spec.think_one_in)
+            .option("--work-ms", spec.work_ms)
+            .maybe("--files", spec.files)
             .maybe("--read-bytes", spec.read_bytes)
             .maybe("--rcvbuf", spec.rcvbuf)
             .maybe("--congestion", spec.congestion.as_ref())
@@ -58,6 +60,7 @@ impl Plant {
         for (flag, given) in [
             ("--answers-early", spec.answers_early),
             ("--linger-zero", spec.linger_zero),
+            ("--shares-port", spec.shares_port),
         ] {
             if given {
                 command.arg(flag);

@@ -57,7 +57,8 @@ struct Server<'a> {
 /// Serves until the flag is set or the lifetime is over.
 pub(super) fn run(args: &ServerArgs, stop: &Stop) -> Result<ServerReport, Error> {
     let congestion = args.common.congestion.first();
-    let listener = listener(&args.listen, args.backlog, congestion, args.rcvbuf)
+    let settings = (args.rcvbuf, args.shares_port);
+    let listener = listener(&args.listen, args.backlog, congestion, settings)
         .map_err(Error::io(format!("listening on {}", args.listen)))?;
     let poller = Poller::new()?;
     poller
@@ -289,6 +290,9 @@ impl Conn {
             while Instant::now() < until {
                 std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
             }
+        }
+        if args.work_ms > 0.0 {
+            super::hog::work(ms(args.work_ms));
         }
         self.header_len = 0;
         self.to_write = response;
