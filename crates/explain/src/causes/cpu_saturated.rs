@@ -96,7 +96,7 @@ fn no(asked: &Asked) -> Option<Step> {
         ));
     }
     let of_pid = |s: &Saturated| s.pids.contains(&pid);
-    (!places(story).iter().any(|s| of_pid(s))).then(|| {
+    (!places(story).iter().any(of_pid)).then(|| {
         say!(
             "its thread that waited longest for a CPU did for {waited_ms}, and ran for {ran_ms}",
             waited_ms = waited,

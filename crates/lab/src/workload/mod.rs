@@ -41,7 +41,7 @@ pub fn workload_main(args: WorkloadArgs) -> Result<(), Error> {
     match args.role {
         Role::Server(args) => {
             settle(&args.common)?;
-            args.files.map_or(Ok(()), |most| allow_files(most))?;
+            args.files.map_or(Ok(()), allow_files)?;
             print_line(&server::run(&args, &stop)?)
         }
         Role::Client(args) => {
