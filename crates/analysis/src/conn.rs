@@ -273,4 +273,6 @@ pub struct Sample {
     pub spoke_ns: Option<u64>,
     /// The other end had closed its side.
     pub peer_closed: bool,
+    /// It waited for accept().
+    pub unaccepted: bool,
 }

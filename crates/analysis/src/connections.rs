@@ -9,6 +9,7 @@ use super::pairs::Pairs;
 use super::place::{Endpoint, EventRow};
 use crate::Activity;
 use crate::account::Ledger;
+use crate::standing::waits_for_accept;
 
 /// Connections kept one by one. 2^20 of them take about 250 MB.
 pub const MAX_CONNECTIONS: usize = 1 << 20;
@@ -245,6 +246,7 @@ impl Connections {
             heard_ns: ago(row.last_ack_recv_ms),
             spoke_ns: ago(row.last_data_sent_ms).max(ago(row.last_data_recv_ms)),
             peer_closed: row.state == TcpState::CloseWait,
+            unaccepted: waits_for_accept(row),
         };
         let conn = &mut self.all[id as usize];
         conn.family = row.family;

@@ -41,6 +41,8 @@ pub struct ListenSock {
     /// The socket.
     pub sock: u64,
     inode: Option<u64>,
+    /// Processes that hold it.
+    pub held_by: Vec<u32>,
     /// Limit of its accept queue, as last sampled; one more may wait.
     pub backlog: u32,
     /// The kernel has logged "Possible SYN flooding" for it.
@@ -50,6 +52,10 @@ pub struct ListenSock {
     /// Samples in which the accept queue was at least three quarters full: one that overflows is
     /// often caught just after an accept().
     pub crowded_samples: u32,
+    /// Samples in which a connection waited in it.
+    pub waiting_samples: u32,
+    /// Connections that waited in it, those of all samples.
+    waiting: u64,
     /// Samples in which it was full.
     full_samples: u32,
     /// When the first and the last of those were taken.
@@ -150,10 +156,13 @@ impl ListenSock {
         ListenSock {
             sock: row.sock,
             inode: row.inode,
+            held_by: Vec::new(),
             backlog: row.backlog,
             warned: false,
             samples: 0,
             crowded_samples: 0,
+            waiting_samples: 0,
+            waiting: 0,
             full_samples: 0,
             crowded_ns: None,
             first_queue: row.accept_queue,
@@ -176,6 +185,11 @@ impl ListenSock {
         }
     }
 
+    /// Connections that waited in it on average over its samples.
+    pub fn mean_queue(&self) -> f64 {
+        self.waiting as f64 / f64::from(self.samples.max(1))
+    }
+
     /// Packets dropped at this socket during the recording.
     pub fn drops(&self) -> u32 {
         self.last_drops.saturating_sub(self.first_drops)
@@ -195,6 +209,8 @@ impl ListenSock {
         self.last_queue = row.accept_queue;
         self.last_drops = row.drops;
         self.last_row = at;
+        self.waiting_samples += u32::from(row.accept_queue > 0);
+        self.waiting = self.waiting.saturating_add(row.accept_queue.into());
         self.full_samples += u32::from(AcceptQueue::of(row).is_full());
         if AcceptQueue::of(row).is_crowded() {
             self.crowded_samples += 1;
@@ -247,7 +263,13 @@ impl Listeners {
     pub fn hold(&mut self, holders: &AHashMap<u64, Vec<Held>>) {
         let of: Vec<_> = self.inodes().collect();
         for (index, inode) in of {
-            let known = &mut self.all[index].holders;
+            let listener = &mut self.all[index];
+            let sock = listener.socks.iter_mut().find(|s| s.inode == Some(inode));
+            if let Some(sock) = sock {
+                let pids = holders.get(&inode).into_iter().flatten();
+                sock.held_by = pids.map(|h| h.pid).collect();
+            }
+            let known = &mut listener.holders;
             for held in holders.get(&inode).into_iter().flatten() {
                 if known.iter().all(|h| h.pid != held.pid) {
                     known.push(held.clone());

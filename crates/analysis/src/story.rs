@@ -17,9 +17,10 @@ use crate::processes::read_holders;
 use crate::resources::Resources;
 use crate::words;
 use crate::{
-    Activity, Binds, Conn, ConnId, Counters, Devices, Group, Health, Heartbeats, Listeners, Netns,
-    Packets, Ports, Processes, Profile, Refusals, Resets, Sampled, Searches, Series, Settings,
-    Side, Sleeps, Structures, Sums, Tally, Threads, Transfers, Troubles, Waits, What, link, sums,
+    Activity, Binds, Conn, ConnId, Counters, Denied, Devices, Group, Health, Heartbeats, Listeners,
+    Netns, Packets, Ports, Processes, Profile, Refusals, Resets, Sampled, Searches, Series,
+    Settings, Side, Sleeps, Structures, Sums, Tally, Threads, Transfers, Troubles, Waits, What,
+    link, sums,
 };
 
 /// What is derived from a recording; whoever explains or shows it asks here.
@@ -60,6 +61,8 @@ pub struct Story {
     pub binds: Binds,
     /// connect() calls that looked for a local port.
     pub searches: Searches,
+    /// Calls that found no descriptor left.
+    pub denied: Denied,
     /// What threads did with their time.
     pub threads: Threads,
     /// Time of each CPU.
@@ -142,6 +145,7 @@ impl Story {
             ports: Ports::read(recording)?,
             binds: Binds::default(),
             searches: Searches::default(),
+            denied: Denied::default(),
             threads: Threads::default(),
             cpus: Cpus::read(recording)?,
             resources: Resources::default(),
@@ -216,6 +220,7 @@ impl Story {
         each(recording, |at, row: Call| {
             self.binds.add(at, &row);
             self.searches.add(at, &row);
+            self.denied.add(at, &row);
         })?;
         self.binds.finish();
         self.searches.finish();
@@ -339,6 +344,7 @@ impl Story {
             ports,
             binds,
             searches,
+            denied,
             threads,
             cpus,
             resources,
@@ -401,6 +407,10 @@ impl Story {
             ),
             of(binds.folded, "further bind() calls were not examined"),
             of(searches.folded, "further connect() calls were not examined"),
+            of(
+                denied.folded,
+                "further calls that found no descriptor were not examined",
+            ),
             of(settings.folded(), "further settings were not examined"),
             of(
                 processes.folded(),

@@ -102,6 +102,18 @@ pub enum Change {
         /// Address and port.
         listener: String,
     },
+    /// Give a process, or the whole host, more CPUs.
+    MoreCpus {
+        /// The process; null: the host.
+        pid: Option<u32>,
+    },
+    /// Let a process have more descriptors open.
+    OpenFiles {
+        /// The process.
+        pid: u32,
+        /// Descriptors.
+        value: u64,
+    },
     /// Start what should listen there.
     StartListener {
         /// Address and port.

@@ -59,9 +59,11 @@ impl<'a> Asked<'a> {
                 let netns = to.is_loopback().then_some(*netns);
                 Some(UnansweredSyns::at(self.story, netns, *to))
             }
-            Place::Listener(index) => {
-                ListenerPlace::at(self.story, *index).map(UnansweredSyns::of_listener)
-            }
+            Place::Listener(index)
+            | Place::Service {
+                listener: Some(index),
+                ..
+            } => ListenerPlace::at(self.story, *index).map(UnansweredSyns::of_listener),
             Place::WithoutOptions(_) => {
                 let here = self.without_options()?.listener_place()?;
                 Some(UnansweredSyns::of_listener(here))
@@ -69,6 +71,18 @@ impl<'a> Asked<'a> {
             _ => None,
         });
         silent.as_ref()
+    }
+
+    /// The listener that it is about.
+    pub(crate) fn listener(&self) -> Option<ListenerPlace<'a>> {
+        match self.place {
+            Place::Listener(index)
+            | Place::Service {
+                listener: Some(index),
+                ..
+            } => ListenerPlace::at(self.story, *index),
+            _ => None,
+        }
     }
 
     /// What the ends that send lost, with those ends.

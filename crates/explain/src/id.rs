@@ -56,8 +56,12 @@ ids! {
     CONNTRACK_INSERT_FAILED = "conntrack-insert-failed",
     SNAT_PORTS_EXHAUSTED = "snat-ports-exhausted",
     HALF_OPEN = "half-open",
+    ACCEPT_IMBALANCE = "accept-imbalance",
+    DESCRIPTORS_EXHAUSTED = "descriptors-exhausted",
+    SLOW_ACCEPT = "slow-accept",
     SLOW_APPLICATION = "slow-application",
     SLOW_PEER = "slow-peer",
+    CPU_SATURATED = "cpu-saturated",
 }
 
 impl Id {

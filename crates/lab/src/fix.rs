@@ -42,6 +42,8 @@ fn apply_one(plant: &mut Plant, change: &Value, finding: &Value) -> Result<Strin
         Some("start-listener") => start_listener(plant, change, finding),
         Some("keep-options") => keep_options(plant),
         Some("hash-buckets") => machine::hash_buckets(plant, change),
+        Some("open-files") => machine::open_files(plant, finding),
+        Some("more-cpus") => machine::more_cpus(plant, finding),
         Some("rules-to-set") => machine::rules_to_set(plant, change),
         Some("run-when-idle") => machine::run_when_idle(plant, change),
         Some("cpu-quota") => machine::cpu_quota(plant, change, finding),
@@ -246,8 +248,10 @@ fn server_mut<'a>(
         .or_else(|| port_of(&finding["scope"]["listener"]))
         .ok_or("the change names no listener")?;
     let servers = &mut plant.scenario.servers;
-    servers
-        .iter_mut()
-        .find(|s| s.port == port)
+    // Of workers that share a port, the one that the finding names.
+    let named = |s: &ServerSpec| finding["scope"]["comm"].as_str() == Some(&s.name);
+    let at = servers.iter().position(|s| s.port == port && named(s));
+    let at = at.or_else(|| servers.iter().position(|s| s.port == port));
+    at.and_then(|at| servers.get_mut(at))
         .ok_or_else(|| format!("no server of the lab listens on port {port}"))
 }

@@ -79,7 +79,12 @@ pub(crate) fn judge(scenario: &Scenario, servers: &[Running], findings: &[Value]
             Some(s.port) == blamed && !elsewhere
         };
         let mut others = servers.iter().filter(is_blamed);
-        let innocent = others.find(|s| truth.server.as_deref() != Some(&s.name));
+        // Workers that share a port are one listener.
+        let guilty = servers
+            .iter()
+            .find(|s| truth.server.as_deref() == Some(&s.name));
+        let at = |s: &Running| (s.netns.clone(), s.port);
+        let innocent = others.find(|s| guilty.is_none_or(|guilty| at(guilty) != at(s)));
         wrong.extend(
             innocent.map(|s| format!("{} blames {}, which is well", cause(finding), s.name)),
         );

@@ -23,6 +23,8 @@ pub struct Asked {
     pub slow: (u64, f64),
     /// Of that, the server had not read the request, ms.
     pub unread_ms: f64,
+    /// Of that, its connection was not accepted, ms.
+    pub accept_ms: f64,
     /// Of its thinking, its thread was on a CPU, and waited for one: shares.
     pub awake: [f64; 2],
     /// The call in which its thread slept, if one thread did nothing else.
@@ -40,6 +42,7 @@ impl Default for Asked {
             usual: (970, 4.0),
             slow: (30, 1_200.0),
             unread_ms: 0.0,
+            accept_ms: 0.0,
             awake: [0.0, 0.0],
             slept_in: Some("futex"),
             open: false,
@@ -78,7 +81,7 @@ impl Fixture {
                     _ => (remote, local),
                 };
                 let began_ns = at_ms(1_000.0 + i as f64 * 200.0);
-                let parts = asked.parts(&role, asked.slow.1, asked.unread_ms);
+                let parts = asked.parts(&role, asked.slow.1, [asked.unread_ms, asked.accept_ms]);
                 let by = if role == Role::Server { ANSWERS } else { ASKS };
                 self.exchanges.push(Exchange {
                     time_ns: began_ns + ns(asked.slow.1),
@@ -95,6 +98,7 @@ impl Fixture {
                     comm: Some(by.comm.into()),
                     open: asked.open,
                     retransmits: asked.retransmits,
+                    accept_ns: parts.accept_ns,
                     unread_ns: parts.unread_ns,
                     think_ns: parts.think_ns,
                     think_alone_ns: parts.think_alone_ns,
@@ -133,12 +137,13 @@ impl Fixture {
             ..Request::default()
         };
         let slow = if asked.open { 0 } else { asked.slow.0 };
-        for (count, ms, unread_ms) in [
-            (asked.usual.0, asked.usual.1, 0.0),
-            (slow, asked.slow.1, asked.unread_ms),
+        for (count, ms, waited) in [
+            (asked.usual.0, asked.usual.1, [0.0, 0.0]),
+            (slow, asked.slow.1, [asked.unread_ms, asked.accept_ms]),
         ] {
-            let parts = asked.parts(role, ms, unread_ms);
+            let parts = asked.parts(role, ms, waited);
             all.exchanges += count;
+            all.accept_ns += count * parts.accept_ns;
             all.unread_ns += count * parts.unread_ns;
             all.think_ns += count * parts.think_ns;
             all.think_alone_ns += count * parts.think_alone_ns;
@@ -165,17 +170,18 @@ impl Fixture {
 
 impl Asked {
     /// What one of them took so long for, at one end.
-    fn parts(&self, role: &Role, ms: f64, unread_ms: f64) -> Request {
+    fn parts(&self, role: &Role, ms: f64, [unread_ms, accept_ms]: [f64; 2]) -> Request {
         if *role != Role::Server {
             return Request {
                 await_ns: ns(ms),
                 ..Request::default()
             };
         }
-        let think_ns = ns(ms - unread_ms);
+        let think_ns = ns(ms - unread_ms - accept_ms);
         let alone = if self.slept_in.is_some() { think_ns } else { 0 };
         let part = |share: f64| (alone as f64 * share) as u64;
         Request {
+            accept_ns: ns(accept_ms),
             unread_ns: ns(unread_ms),
             think_ns,
             think_alone_ns: alone,

@@ -96,13 +96,16 @@ impl Ledger {
             (None, Some(r)) => (r, r, self.last),
             (None, None) => (to, to, self.last),
         };
+        // Where nothing moved meanwhile nothing tells when the state changed: the first sample's holds.
+        let still = first <= from && second <= from;
+        let now_or_last = if still { self.last } else { now };
         // What held data back did so for most of the time that data took to move.
         let left = to - from - held;
         let part = |ns: u64| scaled(ns, left, to - from);
         let (until, exchange) = (part(first - from), part(second - first));
         self.put(self.last, until);
         self.put(between, exchange);
-        self.put(now, left - until - exchange);
+        self.put(now_or_last, left - until - exchange);
         self.upto_ns = to;
         self.last = now;
         self.count(now);

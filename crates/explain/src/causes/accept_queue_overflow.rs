@@ -28,8 +28,14 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SYN_QUEUE_OVERFLOW,
         Id::LOCAL_FIREWALL_DROP,
         Id::PATH_DROPS_SYN,
+        Id::DESCRIPTORS_EXHAUSTED,
+        Id::ACCEPT_IMBALANCE,
     ],
-    explains: &[Id::SYN_QUEUE_OVERFLOW, Id::SLOW_APPLICATION],
+    explains: &[
+        Id::SYN_QUEUE_OVERFLOW,
+        Id::SLOW_ACCEPT,
+        Id::SLOW_APPLICATION,
+    ],
     no: Some(no),
     symptom: Some(Symptom::Connects),
     find: |story| {

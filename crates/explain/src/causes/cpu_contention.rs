@@ -9,7 +9,7 @@ use analysis::stats::ratio;
 use analysis::words::{duration, figure, percent};
 
 use crate::places::process::{connections, listens, owners};
-use crate::places::runqueue::{Rivals, former_cpus, serves_softirq, thread_step};
+use crate::places::runqueue::{self, Rivals, former_cpus, serves_softirq, thread_step};
 use crate::vocabulary::*;
 use quota::Quota;
 
@@ -22,8 +22,13 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Host,
     needs: &[&[SourceName::Threads]],
     seen_from: "a thread runnable 30 % of the time, 1 s in all, or 200 ms with its cgroup's quota spent",
-    rivals: &[Id::SOFTIRQ_STARVATION, Id::PATH_LOSS, Id::SLOW_APPLICATION],
-    explains: &[Id::SLOW_APPLICATION],
+    rivals: &[
+        Id::SOFTIRQ_STARVATION,
+        Id::PATH_LOSS,
+        Id::SLOW_APPLICATION,
+        Id::CPU_SATURATED,
+    ],
+    explains: &[Id::SLOW_APPLICATION, Id::SLOW_ACCEPT],
     no: Some(no),
     symptom: None,
     find: |story| places(story).iter().map(judge).collect(),
@@ -65,6 +70,27 @@ fn no(asked: &Asked) -> Option<Step> {
     was_on_cpu(asked)
         .or_else(|| asked.had_a_cpu())
         .or_else(|| nobody_waits(asked))
+        .or_else(|| behind_its_own(asked))
+}
+
+/// What the process waits for is its own service.
+fn behind_its_own(asked: &Asked) -> Option<Step> {
+    let Place::Process(pid) = asked.place else {
+        return None;
+    };
+    let story = asked.story;
+    let threads = story.threads.all().filter(|t| t.pid == *pid);
+    let longest = threads.max_by_key(|t| t.waited_ns())?;
+    let rivals = Rivals::of(story, longest, None);
+    let seconds = |s: f64| Quantity::ns((s * 1e9) as u64);
+    (rivals.are_its_own() && Quota::of(story, longest).is_none()).then(|| {
+        say!(
+            "of what else had its CPUs {own_ms} were its own service's, {foreign_ms} of others: these cannot \
+             make it wait so long",
+            own_ms = seconds(rivals.own_seconds()).rows(longest.rows()),
+            foreign_ms = seconds(rivals.foreign_seconds())
+        )
+    })
 }
 
 /// Calls that took long were running for most of it.
@@ -221,7 +247,11 @@ impl<'a> Waiter<'a> {
             Some(quota) => Why::Quota(quota),
             None => {
                 let rivals = Rivals::of(story, thread, None);
-                if !rivals.explain_the_wait() || thread.mean_wait_ns() < LEAST_MEAN_NS {
+                // What it waits for is its own: its service has used up its CPUs.
+                if rivals.are_its_own()
+                    || !rivals.explain_the_wait()
+                    || thread.mean_wait_ns() < LEAST_MEAN_NS
+                {
                     return None;
                 }
                 Why::Rivals(rivals)
@@ -286,22 +316,10 @@ impl<'a> Waiter<'a> {
     /// What its connections waited for it, in proportion to the share of the time that it wanted a CPU
     /// and had none.
     fn lost(&self) -> Lost {
-        let waited_ns = self.waited_ns();
         let on_cpu = self.threads().map(Thread::on_cpu_ns);
-        let wanted = on_cpu.fold(waited_ns, u64::saturating_add);
-        let share = waited_ns as f64 / wanted.max(1) as f64;
-        let mut lost = Lost::unknown();
-        for conn in self.conns.values() {
-            // Where both ends are here, the caller's time counts.
-            let peer = conn.peer.and_then(|id| self.story.conn(id));
-            let caller = peer.filter(|_| conn.side != Side::Opened);
-            let (of, states) = match caller {
-                Some(peer) => (peer, &[State::Awaiting][..]),
-                None => (*conn, &[State::Unaccepted, State::Unread, State::Owing][..]),
-            };
-            lost = lost.and(Lost::states(self.story, [of], states, share));
-        }
-        lost.or(|| Lost::elsewhere(waited_ns))
+        let on_cpu_ns = on_cpu.fold(0, u64::saturating_add);
+        let conns = self.conns.values().copied();
+        runqueue::lost(self.story, conns, self.waited_ns(), on_cpu_ns)
     }
 
     fn impact(&self) -> Impact {

@@ -1,11 +1,14 @@
 //! The causes that tcpwhy knows: this list is the only one.
 
+mod accept_imbalance;
 mod accept_queue_overflow;
 mod bufferbloat;
 mod connection_refused;
 mod conntrack_full;
 mod conntrack_insert_failed;
 mod cpu_contention;
+mod cpu_saturated;
+mod descriptors_exhausted;
 mod half_open;
 mod idle_timeout_mismatch;
 mod injected_reset;
@@ -23,6 +26,7 @@ mod qdisc_drop;
 mod reset_by_application;
 mod reset_by_peer;
 mod reset_unread_data;
+mod slow_accept;
 mod slow_application;
 mod slow_peer;
 mod slow_reader;
@@ -68,9 +72,13 @@ pub(crate) const ALL: &[Cause] = &[
     syn_flood::CAUSE,
     conntrack_insert_failed::CAUSE,
     snat_ports_exhausted::CAUSE,
+    accept_imbalance::CAUSE,
+    descriptors_exhausted::CAUSE,
+    slow_accept::CAUSE,
     slow_application::CAUSE,
     slow_peer::CAUSE,
     half_open::CAUSE,
+    cpu_saturated::CAUSE,
 ];
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! C50: a server takes its time over some requests, or its threads are kept from working on them.
 
-use analysis::account::{Exchanges, Percentiles, Role as Account, exchanged_ns};
+use analysis::account::{Exchanges, Percentiles, Role as Account, Slow, exchanged_ns};
 use analysis::words::{duration, percent, rounded};
 
+use crate::places::accept_waits;
 use crate::places::listener::ListenerPlace;
 use crate::places::meanwhile::{Meanwhile, What, stopped};
 use crate::places::slow_exchanges::{self, Keeper, Rule, SlowService};
@@ -23,6 +24,8 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SLOW_READER,
         Id::PATH_LOSS,
         Id::TAIL_LOSS,
+        Id::SLOW_ACCEPT,
+        Id::CPU_SATURATED,
     ],
     explains: &[],
     no: Some(no),
@@ -39,14 +42,23 @@ const AGREES: f64 = 0.2;
 /// A process that waits for a CPU, or a connection that was not accepted: what its requests were thought about.
 fn no(asked: &Asked) -> Option<Step> {
     let of_place = |place: &Place| match (asked.place, place) {
-        (Place::Process(_) | Place::Listener(_), place) => asked.place.meets(place),
+        (Place::Process(_) | Place::Listener(_) | Place::Service { .. }, place) => {
+            asked.place.meets(place)
+        }
         _ => false,
     };
+    if let Some(all) = slow_exchanges::at(asked.story, asked.place) {
+        return thought_little(&all);
+    }
+    if matches!(asked.place, Place::Service { .. }) {
+        let told = asked.story.health.sees(&SourceName::Requests);
+        return told.then(|| say!("no request to it was read, and so none was thought about"));
+    }
     let services = slow_exchanges::services(asked.story, Account::Server);
     let mut here = services.iter().filter(|s| of_place(&s.place()));
     let all = &here.next()?.exchanges;
     let thought = Quantity::ns(all.all.think_ns).rows(all.busiest);
-    let (waited, whole) = (all.all.think_runqueue_ns, exchanged_ns(&all.all));
+    let waited = all.all.think_runqueue_ns;
     if matches!(asked.place, Place::Process(_)) && waited.saturating_mul(2) >= all.all.think_ns {
         return Some(say!(
             "of {thought_ms} that requests were thought about, {waited_ms} were spent waiting for a CPU",
@@ -54,18 +66,39 @@ fn no(asked: &Asked) -> Option<Step> {
             waited_ms = Quantity::ns(waited)
         ));
     }
-    (all.all.think_ns.saturating_mul(2) < whole).then(|| {
+    thought_little(all)
+}
+
+/// That most of the time of requests was not the thinking.
+fn thought_little(all: &Exchanges) -> Option<Step> {
+    let open = all.slowest.iter().filter(|(_, x)| x.open);
+    let sums = open.fold(
+        (all.all.think_ns, exchanged_ns(&all.all)),
+        |(a, b), (_, x)| {
+            (
+                a.saturating_add(x.think_ns),
+                b.saturating_add(Slow::took_ns(x)),
+            )
+        },
+    );
+    let (thought, whole) = sums;
+    (thought.saturating_mul(2) < whole).then(|| {
         say!(
             "of {whole_ms} that requests took, it thought for {thought_ms}",
             whole_ms = Quantity::ns(whole),
-            thought_ms = thought
+            thought_ms = Quantity::ns(thought).rows(all.busiest)
         )
     })
 }
 
 fn find(story: &Story) -> Vec<Finding> {
     let services = slow_exchanges::services(story, Account::Server);
-    services.iter().map(judge).collect()
+    // What waited in the accept queue is told as that.
+    let waits = accept_waits::all(story);
+    let queued = |s: &&SlowService| {
+        s.waited_for_accept() && waits.iter().any(|w| s.listener == Some(w.here.index))
+    };
+    services.iter().filter(|s| !queued(s)).map(judge).collect()
 }
 
 /// What is told of a slow server.
@@ -232,9 +265,6 @@ impl Told<'_> {
             Rule::Stalled => {
                 let rest = match doing {
                     Some((What::Stopped, _)) => "was stopped (SIGSTOP); a request waited for",
-                    Some((What::NotAccepting, _)) => {
-                        "has not accepted a connection with a request for"
-                    }
                     _ => "has not read a request for",
                 };
                 [

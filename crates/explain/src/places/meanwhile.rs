@@ -48,7 +48,7 @@ impl What {
     /// As it continues `4 s of it `.
     pub(crate) fn says(&self) -> String {
         match self {
-            What::NotAccepting => "not accepting the connection".into(),
+            What::NotAccepting => "before its connection was accepted and read".into(),
             What::NotReading => "not reading the request".into(),
             What::OnCpu => "on a CPU".into(),
             What::Runqueue => Keeper::Runqueue.name().into(),

@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use analysis::account::State;
 use analysis::profile::PARTS;
 use analysis::stats::ratio;
 use analysis::words::{count, duration, list, percent, rounded};
-use analysis::{Story, Thread};
+use analysis::{Conn, Side, Story, Thread};
 use recording::RowRef;
 
 use crate::advice::{Advice, Change};
 use crate::finding::{Check, Step};
+use crate::lost::Lost;
 use crate::places::listener::SHOWN_ROWS;
 use crate::places::process::listens;
 use crate::say::{Quantity, say};
@@ -74,7 +76,12 @@ impl Kin {
             Some(&*seen.cgroup).filter(|c| !matches!(*c, "" | "/"))
         };
         let together = cgroup(pid).is_some() && cgroup(pid) == cgroup(thread.pid);
-        if comm == &*thread.comm || together {
+        let mut listeners = story.listeners.all.iter();
+        let both_serve = listeners.any(|l| {
+            let holds = |pid: u32| l.holders.iter().any(|h| h.pid == pid);
+            holds(pid) && holds(thread.pid)
+        });
+        if comm == &*thread.comm || together || both_serve {
             Kin::Worker
         } else if comm.starts_with(RECORDER) || samples.all(|g| g.in_kernel()) {
             // It was never seen in user mode.
@@ -143,6 +150,34 @@ impl<'a> Rivals<'a> {
     /// Whether they are the ones that the thread waited for.
     pub(crate) fn explain_the_wait(&self) -> bool {
         self.explained_ns() as f64 >= LEAST_SEEN * self.thread.waited_ns() as f64
+    }
+
+    /// CPU time there of its own service, s: of its other workers, and of the other threads of its process.
+    pub(crate) fn own_seconds(&self) -> f64 {
+        let workers = self.others.iter().filter(|r| r.kin == Kin::Worker);
+        let workers: f64 = workers.map(|r| r.seconds).sum();
+        let process = self.process_seconds() - self.thread.on_cpu_ns() as f64 / 1e9;
+        workers + process.max(0.0)
+    }
+
+    /// CPU time there of its process, s.
+    fn process_seconds(&self) -> f64 {
+        let profile = &self.story.profile;
+        let groups = profile.groups.iter();
+        let own = groups.filter(|g| g.pid == self.thread.pid && self.cpus.contains(&g.cpu));
+        profile.cpu_seconds(own.map(|g| g.count).sum())
+    }
+
+    /// CPU time there of all that is not its own service, s.
+    pub(crate) fn foreign_seconds(&self) -> f64 {
+        let foreign = self.others.iter().filter(|r| r.kin != Kin::Worker);
+        foreign.map(|r| r.seconds).sum()
+    }
+
+    /// Whether its own service had most of what others than itself had of these CPUs: nobody could stand back.
+    pub(crate) fn are_its_own(&self) -> bool {
+        let own = self.own_seconds();
+        own > 0.0 && own >= self.foreign_seconds()
     }
 
     /// How much of the thread's wait, ns, others were seen to use its CPUs: part by part of the
@@ -298,6 +333,30 @@ pub(crate) fn former_cpus(pid: u32) -> Option<String> {
     Some(format!(
         "note first what `taskset -cp {pid}` says, and set it again"
     ))
+}
+
+/// What connections waited for threads that had no CPU, in proportion to the share of the time that these wanted
+/// one and had none.
+pub(crate) fn lost<'a>(
+    story: &Story,
+    conns: impl Iterator<Item = &'a Conn>,
+    waited_ns: u64,
+    on_cpu_ns: u64,
+) -> Lost {
+    let wanted = on_cpu_ns.saturating_add(waited_ns);
+    let share = waited_ns as f64 / wanted.max(1) as f64;
+    let mut lost = Lost::unknown();
+    for conn in conns {
+        // Where both ends are here, the caller's time counts.
+        let peer = conn.peer.and_then(|id| story.conn(id));
+        let caller = peer.filter(|_| conn.side != Side::Opened);
+        let (of, states) = match caller {
+            Some(peer) => (peer, &[State::Awaiting][..]),
+            None => (conn, &[State::Unaccepted, State::Unread, State::Owing][..]),
+        };
+        lost = lost.and(Lost::states(story, [of], states, share));
+    }
+    lost.or(|| Lost::elsewhere(waited_ns))
 }
 
 /// What the thread did with its time.

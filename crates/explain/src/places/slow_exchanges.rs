@@ -141,13 +141,13 @@ fn listener(story: &Story, exchanges: &Exchanges) -> Option<u32> {
 }
 
 /// The ends of connections by their addresses, in order of time.
-struct Ends<'a> {
+pub(crate) struct Ends<'a> {
     story: &'a Story,
     by_place: AHashMap<(u32, Endpoint, Endpoint), Vec<ConnId>>,
 }
 
 impl<'a> Ends<'a> {
-    fn of(story: &'a Story) -> Ends<'a> {
+    pub(crate) fn of(story: &'a Story) -> Ends<'a> {
         let mut by_place: AHashMap<_, Vec<ConnId>> = AHashMap::new();
         for (conn, id) in story.conns.iter().zip(0..) {
             let place = (conn.netns, conn.local, conn.remote);
@@ -157,7 +157,7 @@ impl<'a> Ends<'a> {
     }
 
     /// The end that an exchange went over.
-    fn end(&self, x: &Exchange) -> Option<(ConnId, &'a Conn)> {
+    pub(crate) fn end(&self, x: &Exchange) -> Option<(ConnId, &'a Conn)> {
         let local = Endpoint::new(x.local_addr, x.local_port);
         let remote = Endpoint::new(x.remote_addr, x.remote_port);
         let ids = self.by_place.get(&(x.netns, local, remote))?;
@@ -359,6 +359,12 @@ impl<'a> SlowService<'a> {
     pub(crate) fn is_known(&self) -> bool {
         let sum = |of: fn(&Told) -> u64| self.slow.iter().map(of).fold(0, u64::saturating_add);
         sum(Told::known_ns).saturating_mul(2) >= sum(|t| t.own_ns)
+    }
+
+    /// Whether most of the time of its slow exchanges passed before accept().
+    pub(crate) fn waited_for_accept(&self) -> bool {
+        let sum = |of: fn(&Told) -> u64| self.slow.iter().map(of).fold(0, u64::saturating_add);
+        sum(|t| t.x.accept_ns).saturating_mul(2) >= sum(|t| t.own_ns) && !self.slow.is_empty()
     }
 
     /// Time of the slow ones that are told, ns: their own, and all.

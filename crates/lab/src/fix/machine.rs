@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::node_of;
+use super::{node_of, server_mut};
 use crate::plant::Plant;
 use crate::scenario::ClientSpec;
 
@@ -130,4 +130,25 @@ pub(super) fn cpu_quota(
     let server = server.ok_or_else(|| format!("`{comm}` has no quota of the lab"))?;
     let before = server.cpu_quota.replace(cpus).unwrap_or_default();
     Ok(format!("CPU quota of {comm}: {before:.2} -> {cpus} CPUs"))
+}
+
+/// Lets a server have as many descriptors open as it wants.
+pub(super) fn open_files(plant: &mut Plant, finding: &Value) -> Result<String, String> {
+    let server = server_mut(plant, &Value::Null, finding)?;
+    let before = server.files.take();
+    before
+        .map(|files| format!("{} may have more than {files} open", server.name))
+        .ok_or_else(|| format!("{} has no limit of the lab", server.name))
+}
+
+/// Lets the workers of a listener run on every CPU.
+pub(super) fn more_cpus(plant: &mut Plant, finding: &Value) -> Result<String, String> {
+    let port = server_mut(plant, &Value::Null, finding)?.port;
+    let workers = plant.scenario.servers.iter_mut();
+    let pinned = workers.filter(|s| s.port == port);
+    let freed = pinned.filter_map(|s| s.cpu.take());
+    match freed.count() {
+        0 => Err("none of them is pinned to a CPU by the lab".to_string()),
+        n => Ok(format!("{n} may run on every CPU")),
+    }
 }

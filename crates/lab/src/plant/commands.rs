@@ -52,6 +52,8 @@ impl Plant {
             .option("--think-one-in", spec.think_one_in)
             .option("--idle-timeout-ms", spec.idle_timeout_ms)
             .option("--abort-one-in", spec.abort_one_in)
+            .option("--work-ms", spec.work_ms)
+            .maybe("--files", spec.files)
             .maybe("--read-bytes", spec.read_bytes)
             .maybe("--rcvbuf", spec.rcvbuf)
             .maybe("--congestion", spec.congestion.as_ref())
@@ -60,6 +62,7 @@ impl Plant {
         for (flag, given) in [
             ("--answers-early", spec.answers_early),
             ("--linger-zero", spec.linger_zero),
+            ("--shares-port", spec.shares_port),
         ] {
             if given {
                 command.arg(flag);

@@ -107,6 +107,18 @@ impl Scenario {
         ensure(same == 1, || {
             format!("two servers are called `{}`", server.name)
         })?;
+        let at = |s: &ServerSpec| (s.node.clone(), s.port);
+        let mut others = self.servers.iter().filter(|s| s.name != server.name);
+        let alone = others.all(|s| at(s) != at(server) || s.shares_port && server.shares_port);
+        ensure(alone, || {
+            format!(
+                "server `{}`: another listens at its port, and not both share it",
+                server.name
+            )
+        })?;
+        ensure(server.files.is_none_or(|n| n >= 16), || {
+            format!("server `{}`: it needs 16 `files` itself", server.name)
+        })?;
         ensure(
             server.cpu_quota.is_none_or(|q| (0.01..=64.0).contains(&q)),
             || {

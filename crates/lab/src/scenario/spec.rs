@@ -210,6 +210,14 @@ pub struct ServerSpec {
     /// Of so many requests one makes it wait.
     #[serde(default = "every")]
     pub think_one_in: u64,
+    /// CPU time that it takes for each answer, ms.
+    #[serde(default)]
+    pub work_ms: f64,
+    /// Descriptors that it may have open (RLIMIT_NOFILE).
+    pub files: Option<u64>,
+    /// Other servers listen at the same port, each with a socket of its own (SO_REUSEPORT).
+    #[serde(default)]
+    pub shares_port: bool,
     /// Answers requests with a body as soon as it has read their header, and closes: the rest stays
     /// unread.
     #[serde(default)]
@@ -244,6 +252,9 @@ impl ServerSpec {
             read_bytes: None,
             think_ms: 0.0,
             think_one_in: every(),
+            work_ms: 0.0,
+            files: None,
+            shares_port: false,
             rcvbuf: None,
             answers_early: false,
             linger_zero: false,

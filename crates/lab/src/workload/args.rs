@@ -80,6 +80,15 @@ pub struct ServerArgs {
     /// Of so many requests one makes it wait.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub think_one_in: u64,
+    /// CPU time that each answer takes, ms.
+    #[arg(long, default_value_t = 0.0, value_parser = amount)]
+    pub work_ms: f64,
+    /// Descriptors that it may have open (RLIMIT_NOFILE); without it as many as it is allowed.
+    #[arg(long)]
+    pub files: Option<u64>,
+    /// Share the port with other servers (SO_REUSEPORT).
+    #[arg(long)]
+    pub shares_port: bool,
     /// Bytes of one such read at most.
     #[arg(long, default_value_t = super::socket::CHUNK as u64, value_parser = clap::value_parser!(u64).range(1..))]
     pub read_bytes: u64,

@@ -23,6 +23,18 @@ pub(super) fn run(args: &HogArgs, stop: &Stop) {
     }
 }
 
+/// Uses so much CPU time of the calling thread, however long it takes to get it.
+pub(super) fn work(time: Duration) {
+    let used = || {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(now.tv_sec.max(0) as u64, now.tv_nsec as u32)
+    };
+    let until = used() + time;
+    while used() < until {
+        std::hint::spin_loop();
+    }
+}
+
 fn spin(time: Duration) {
     let until = Instant::now() + time;
     while Instant::now() < until {

@@ -41,6 +41,7 @@ pub fn workload_main(args: WorkloadArgs) -> Result<(), Error> {
     match args.role {
         Role::Server(args) => {
             settle(&args.common)?;
+            args.files.map_or(Ok(()), allow_files)?;
             print_line(&server::run(&args, &stop)?)
         }
         Role::Client(args) => {
@@ -83,13 +84,17 @@ fn settle(common: &Common) -> Result<(), Error> {
     }
     let name = CString::new(common.name.as_str()).unwrap_or_default();
     rustix::thread::set_name(&name).map_err(Error::io("naming the process"))?;
+    allow_files(MAX_FILES)
+}
+
+/// Sets how many descriptors it may have open, as far as it is allowed to.
+fn allow_files(most: u64) -> Result<(), Error> {
     let limit = getrlimit(Resource::Nofile);
-    let most = limit.maximum.unwrap_or(MAX_FILES).min(MAX_FILES);
     let wanted = Rlimit {
-        current: Some(most),
+        current: Some(limit.maximum.map_or(most, |maximum| maximum.min(most))),
         maximum: limit.maximum,
     };
-    setrlimit(Resource::Nofile, wanted).map_err(Error::io("raising the limit of open files"))
+    setrlimit(Resource::Nofile, wanted).map_err(Error::io("setting the limit of open files"))
 }
 
 fn print_line(report: &impl serde::Serialize) -> Result<(), Error> {

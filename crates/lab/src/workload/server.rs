@@ -61,7 +61,8 @@ struct Server<'a> {
 /// Serves until the flag is set or the lifetime is over.
 pub(super) fn run(args: &ServerArgs, stop: &Stop) -> Result<ServerReport, Error> {
     let congestion = args.common.congestion.first();
-    let listener = listener(&args.listen, args.backlog, congestion, args.rcvbuf)
+    let settings = (args.rcvbuf, args.shares_port);
+    let listener = listener(&args.listen, args.backlog, congestion, settings)
         .map_err(Error::io(format!("listening on {}", args.listen)))?;
     let poller = Poller::new()?;
     poller
@@ -314,6 +315,9 @@ impl Conn {
             }
         }
         self.aborts = args.abort_one_in > 0 && report.asked.is_multiple_of(args.abort_one_in);
+        if args.work_ms > 0.0 {
+            super::hog::work(ms(args.work_ms));
+        }
         self.header_len = 0;
         self.to_write = response;
         if response == 0 {

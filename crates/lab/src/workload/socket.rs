@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::sockopt::{
-    set_socket_linger, set_socket_recv_buffer_size, set_socket_reuseaddr, set_tcp_congestion,
-    set_tcp_nodelay,
+    set_socket_linger, set_socket_recv_buffer_size, set_socket_reuseaddr, set_socket_reuseport,
+    set_tcp_congestion, set_tcp_nodelay,
 };
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, accept_with, bind, connect,
@@ -34,10 +34,13 @@ pub(super) fn listener(
     address: &SocketAddr,
     backlog: u32,
     congestion: Option<&String>,
-    rcvbuf: Option<u32>,
+    (rcvbuf, shares_port): (Option<u32>, bool),
 ) -> Result<OwnedFd, Errno> {
     let fd = tcp_socket(address)?;
     set_socket_reuseaddr(&fd, true)?;
+    if shares_port {
+        set_socket_reuseport(&fd, true)?;
+    }
     if let Some(bytes) = rcvbuf {
         set_socket_recv_buffer_size(&fd, bytes as usize)?;
     }

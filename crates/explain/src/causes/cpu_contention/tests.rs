@@ -75,8 +75,8 @@ fn its_own_workers_do_not_stand_back() {
     let mut f = waiting(0.7);
     on_cpu(&mut f, 813, "iperf3", 0, 8_000);
     on_cpu(&mut f, 900, "batch", 8_000, 1_000);
-    let f = needs_more_cpu(&f);
-    assert!(f.title.contains("its own workers"), "{}", f.title);
+    let f = only(&f, "cpu-saturated");
+    assert!(ruled_out(&f, ID).contains("its own service's"));
 }
 
 #[test]

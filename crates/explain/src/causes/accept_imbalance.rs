@@ -1,0 +1,360 @@
+//! C38: of several workers that share a port (SO_REUSEPORT) one does not accept, while the others are idle.
+
+use analysis::words::{list, rounded};
+use analysis::{ListenSock, ProcessState};
+
+use crate::places::accept_waits::{self, AcceptWaits};
+use crate::places::listener::{ListenerPlace, listener_places};
+use crate::places::lost_syn::ConnectTimes;
+use crate::vocabulary::*;
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: Id::ACCEPT_IMBALANCE,
+    number: "C38",
+    title: "one worker of several does not accept",
+    page: include_str!("accept_imbalance.md"),
+    layer: Layer::Application,
+    ground: Ground::Listeners,
+    needs: &[&[SourceName::Sockets]],
+    seen_from: "one socket of a port with somebody waiting in half of its samples, ten times as many as at the \
+                others",
+    rivals: &[
+        Id::SLOW_ACCEPT,
+        Id::ACCEPT_QUEUE_OVERFLOW,
+        Id::DESCRIPTORS_EXHAUSTED,
+    ],
+    explains: &[
+        Id::SLOW_ACCEPT,
+        Id::ACCEPT_QUEUE_OVERFLOW,
+        Id::SLOW_APPLICATION,
+    ],
+    no: Some(no),
+    symptom: None,
+    find: |story| {
+        let all = listener_places(story).filter_map(Uneven::of);
+        all.map(|uneven| judge(&uneven)).collect()
+    },
+};
+
+/// A queue that a worker empties is found empty by most samples.
+const LEAST_WAITING: f64 = 0.5;
+/// The kernel spreads connections evenly: of queues that are emptied alike, one in e¹⁰ is so many times as long
+/// as they are on average.
+const TIMES: f64 = 10.0;
+/// Fewer than this on average is an empty queue.
+const EMPTY: f64 = 0.1;
+/// What is spread at random lies within so many standard deviations.
+const DEVIATIONS: f64 = 3.0;
+
+/// A port whose sockets are not accepted from alike.
+struct Uneven<'a> {
+    here: ListenerPlace<'a>,
+    /// Those in whose queues connections stand, the one with most first.
+    stuck: Vec<&'a ListenSock>,
+    /// Those whose queues are emptied.
+    idle: Vec<&'a ListenSock>,
+    waits: Option<AcceptWaits<'a>>,
+}
+
+fn no(asked: &Asked) -> Option<Step> {
+    let here = asked.listener()?;
+    let socks = live(here);
+    let row = here.listener.fullest().map(|s| s.last_row);
+    match socks.len() {
+        0 => None,
+        1 => Some(say!(
+            "{sockets} listens there: no other worker has a queue of its own",
+            sockets = Quantity::of(1u64, "socket").rows(row)
+        )),
+        n => Uneven::of(here).is_none().then(|| {
+            let means = || socks.iter().map(|s| s.mean_queue());
+            let most = means().fold(0.0, f64::max);
+            let least = means().fold(f64::MAX, f64::min);
+            say!(
+                "of {sockets} that share the port one had {most} waiting on average at the most, another {least} \
+                 at the least",
+                sockets = Quantity::of(n as u64, "socket").rows(row),
+                most = Quantity::new(most, analysis::words::figure(most)),
+                least = Quantity::new(least, analysis::words::figure(least))
+            )
+        }),
+    }
+}
+
+/// The sockets that listened side by side: what went with a restart did for less time.
+fn live(here: ListenerPlace<'_>) -> Vec<&ListenSock> {
+    let socks = &here.listener.socks;
+    let most = socks.iter().map(|s| s.samples).max().unwrap_or(0);
+    let most_of = socks.iter().filter(|s| s.samples.saturating_mul(2) >= most);
+    most_of.collect()
+}
+
+impl<'a> Uneven<'a> {
+    fn of(here: ListenerPlace<'a>) -> Option<Uneven<'a>> {
+        let stands = |s: &&ListenSock| {
+            let share = f64::from(s.waiting_samples) / f64::from(s.samples.max(1));
+            s.waiting_samples >= 2 && share >= LEAST_WAITING
+        };
+        let (mut stuck, idle): (Vec<_>, Vec<_>) = live(here).into_iter().partition(stands);
+        let idle_queue = idle.iter().map(|s| s.mean_queue()).sum::<f64>() / idle.len() as f64;
+        stuck.retain(|s| s.mean_queue() >= TIMES * idle_queue.max(EMPTY));
+        stuck.sort_by(|a, b| b.mean_queue().total_cmp(&a.mean_queue()));
+        let uneven = !stuck.is_empty() && !idle.is_empty();
+        uneven.then(|| Uneven {
+            here,
+            stuck,
+            idle,
+            waits: accept_waits::at(here),
+        })
+    }
+
+    fn sockets(&self) -> usize {
+        self.stuck.len() + self.idle.len()
+    }
+
+    /// The process that should accept from the fullest, if its holders tell: a master holds the sockets of all
+    /// its workers, and only one of them serves each.
+    fn owner(&self) -> Option<u32> {
+        let held_by = &self.stuck.first()?.held_by;
+        let processes = &self.here.story.processes;
+        let hangs = |pid: &&u32| {
+            let state = processes.doing(**pid, "").state;
+            matches!(state, ProcessState::Stopped | ProcessState::Blocked)
+        };
+        match held_by[..] {
+            [pid] => Some(pid),
+            _ => {
+                let mut hang = held_by.iter().filter(hangs);
+                let first = hang.next().copied();
+                first.filter(|_| hang.next().is_none())
+            }
+        }
+    }
+
+    fn scope(&self) -> Scope {
+        let scope = self.here.scope();
+        let owner = self.owner();
+        let pids = self.stuck.iter().flat_map(|s| s.held_by.iter().copied());
+        let mut pids: Vec<u32> = pids.collect();
+        pids.sort_unstable();
+        pids.dedup();
+        let doing = owner.and_then(|pid| scope.processes.iter().find(|p| p.pid == pid));
+        let comm = doing.map(|d| d.comm.clone());
+        let seen = owner.and_then(|pid| self.here.story.processes.get(pid));
+        Scope {
+            pid: owner,
+            comm: comm.or_else(|| owner.and(scope.comm.clone())),
+            cmdline: seen
+                .map(|s| s.cmdline.to_string())
+                .filter(|c| !c.is_empty()),
+            backlog: self.stuck.first().map(|s| s.backlog),
+            pids,
+            ..scope
+        }
+    }
+
+    /// Time that connections stood in its queue, by samples, ns.
+    fn stood_ns(&self) -> u64 {
+        let story = self.here.story;
+        let over_ns = story.end_ns.saturating_sub(story.start_ns) as f64;
+        let mean: f64 = self.stuck.iter().map(|s| s.mean_queue()).sum();
+        (mean * over_ns) as u64
+    }
+
+    fn waiting(&self) -> u64 {
+        let longest = self.stuck.iter().map(|s| s.longest_accept_queue.0);
+        longest.map(u64::from).sum()
+    }
+
+    fn lost(&self) -> Lost {
+        let story = self.here.story;
+        let dropped: u64 = self.stuck.iter().map(|s| u64::from(s.drops())).sum();
+        let of_waits = match &self.waits {
+            Some(waits) => waits.lost(),
+            None => Lost::elsewhere(self.stood_ns()),
+        };
+        match dropped {
+            0 => of_waits,
+            _ => of_waits.and(ConnectTimes::of(self.here).lost(story, dropped)),
+        }
+    }
+
+    fn queues(&self) -> [Step; 2] {
+        let fullest = self.stuck.iter().map(|s| s.longest_accept_queue.1);
+        let mean: f64 = self.stuck.iter().map(|s| s.mean_queue()).sum();
+        let idle = self.idle.iter().map(|s| s.mean_queue()).sum::<f64>() / self.idle.len() as f64;
+        let number = |n: f64| Quantity::new(rounded(n), analysis::words::figure(n));
+        [
+            say!(
+                "{stuck} of {sockets} that share the port had connections waiting, {waiting} at most, {mean} on \
+                 average.",
+                stuck = Quantity::count(self.stuck.len() as u64),
+                sockets = Quantity::of(self.sockets() as u64, "socket"),
+                waiting = Quantity::count(self.waiting()).rows(fullest.take(SHOWN_ROWS)),
+                mean = number(mean)
+            ),
+            say!(
+                "Meanwhile {idle_queue} waited on average at each of the other {others}: their workers accept at \
+                 once, and cannot take what the kernel has given to this one.",
+                idle_queue =
+                    number(idle).rows(self.idle.iter().map(|s| s.last_row).take(SHOWN_ROWS)),
+                others = Quantity::count(self.idle.len() as u64)
+            ),
+        ]
+    }
+
+    fn owner_step(&self, scope: &Scope) -> Step {
+        let held: Vec<String> = scope.pids.iter().take(4).map(u32::to_string).collect();
+        match scope.pid {
+            Some(pid) => {
+                let doing = self.here.story.processes.doing(pid, application(scope));
+                Step::new(format!(
+                    "Its socket is held by {} (pid {pid}): {}.",
+                    application(scope),
+                    doing.says
+                ))
+                .number("pid", pid)
+                .rows(self.here.holder_rows(Some(pid)))
+            }
+            None if held.is_empty() => Step::new("Who holds its socket was not seen.".to_string())
+                .rows(self.stuck.first().map(|s| s.last_row)),
+            None => Step::new(format!(
+                "Its socket is held by pids {}: which of them serves it cannot be told.",
+                list(&held)
+            ))
+            .rows(self.here.holder_rows(scope.pids.first().copied())),
+        }
+    }
+
+    /// The kernel spreads new connections evenly: one that takes none keeps its share.
+    fn share(&self) -> Option<Check> {
+        let story = self.here.story;
+        let accepted = self.here.accepted();
+        let dropped = self.here.listener.drops().unwrap_or(0);
+        if accepted == 0 || dropped > 0 || story.tally.folded > 0 {
+            return None;
+        }
+        let p = self.stuck.len() as f64 / self.sockets() as f64;
+        let expected = accepted as f64 * p;
+        let deviation = (accepted as f64 * p * (1.0 - p)).sqrt();
+        let grown = |s: &&&ListenSock| f64::from(s.last_queue) - f64::from(s.first_queue);
+        let grown: f64 = self.stuck.iter().map(|s| grown(&s)).sum();
+        Some(Check {
+            formula: "connections that stay in the queue ≤ connections × sockets stuck ÷ sockets"
+                .into(),
+            expected: rounded(expected),
+            measured: rounded(grown),
+            unit: "connections".into(),
+            agrees: grown <= expected + DEVIATIONS * deviation + 2.0,
+            tolerance: "3 standard deviations above: which socket it is is drawn by a hash".into(),
+        })
+    }
+}
+
+fn judge(uneven: &Uneven) -> Finding {
+    let here = uneven.here;
+    let scope = uneven.scope();
+    let (n, of) = (uneven.waiting(), uneven.sockets() as u64);
+    let waiting = match n {
+        1 => "1 connection waits".to_string(),
+        n => format!("{} wait", Quantity::of(n, "connection")),
+    };
+    let who = match scope.pid {
+        Some(pid) => format!("{} (pid {pid})", application(&scope)),
+        None => "a worker".into(),
+    };
+    let idle = Quantity::of(of - uneven.stuck.len() as u64, "other worker");
+    let at = &scope.listener;
+    let waits = uneven.waits.as_ref();
+    let impact = match waits {
+        Some(waits) => Impact::of(
+            waits.count(),
+            waits.of_all(),
+            "connections",
+            format!(
+                "{} of {} waited for accept(), {} in all: those that the kernel gave to this worker.",
+                Quantity::of(waits.count(), "connection"),
+                Quantity::count(waits.of_all()),
+                Quantity::ns(waits.waited_ns())
+            ),
+        ),
+        None => Impact::of(
+            n,
+            n.max(here.accepted()),
+            "connections",
+            format!("{waiting}."),
+        ),
+    };
+    let stopped = scope.pid.filter(|pid| {
+        let doing = here.story.processes.doing(*pid, "");
+        doing.state == ProcessState::Stopped
+    });
+    let case = Case::new(here.story, CAUSE, scope.clone())
+        .placed(Place::Listener(here.index))
+        .title([
+            format!("{waiting} at {at} for {who}, while {idle} of the port are idle."),
+            format!("{waiting} for {who}, while {idle} are idle."),
+            format!("{waiting} for one worker, while {idle} are idle."),
+        ])
+        .fix([
+            match stopped {
+                Some(_) => format!("Resume {who}, and find out who sent SIGSTOP."),
+                None => format!("See what keeps {who} from accept(), or restart it."),
+            },
+            "See what keeps that worker from accept(), or restart it.".into(),
+        ])
+        .affects(impact, uneven.lost())
+        .because("each socket of the port was sampled with its own queue")
+        .at_most_if(
+            Level::Medium,
+            scope.pid.is_none(),
+            "several processes hold the socket: which of them serves it cannot be told",
+        )
+        .steps(waits.map(AcceptWaits::step))
+        .steps(uneven.queues())
+        .steps([uneven.owner_step(&scope)])
+        .checks(uneven.share())
+        .checks(waits.map(AcceptWaits::check))
+        .advise(advice(&scope, &who, stopped));
+    let case = match waits {
+        Some(waits) => case.since(waits.since()),
+        None => case,
+    };
+    case.verify(format!(
+        "`ss -ltn 'sport = :{}'` shows a Recv-Q of 0 for each socket of the port.",
+        here.listener.local.port
+    ))
+}
+
+fn advice(scope: &Scope, who: &str, stopped: Option<u32>) -> [Advice; 2] {
+    let command = match (stopped, scope.pid) {
+        (Some(pid), _) => Some(format!("kill -CONT {pid}")),
+        (None, Some(pid)) => Some(format!("tcpwhy trace wakeups 100ms --stacks --pid {pid}")),
+        (None, None) => command_in(&scope.netns, "ss -ltnpe"),
+    };
+    [
+        Advice::to(match stopped {
+            Some(_) => format!("Resume {who}, if nobody debugs it."),
+            None => format!("See what {who} waits for, and restart it if it hangs."),
+        })
+        .by(command)
+        .undo(stopped.map(|pid| format!("kill -STOP {pid}")))
+        .at(format!("{who}, on this host"))
+        .risk("Where it is restarted, connections in its queue and in its hands are reset.")
+        .effect("What waits in its queue is served; the others cannot take it over.")
+        .change(Change::AcceptFaster {
+            listener: scope.listener.clone(),
+        }),
+        Advice::to(
+            "Let a worker that stops serving close its socket, with net.ipv4.tcp_migrate_req=1 in its namespace \
+             (Linux 5.14): then what waits goes to the others.",
+        )
+        .by(command_in(&scope.netns, "sysctl net.ipv4.tcp_migrate_req"))
+        .at(format!("the application, and {}", namespace(&scope.netns)))
+        .risk("None for connections that are accepted; a worker must notice that it hangs.")
+        .effect("A watchdog that ends a worker no longer loses what waits for it."),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! C38 is named for one queue of several that stands, with the process that holds that socket.
+
+use crate::causes::slow_accept::tests::late;
+use crate::causes::testing::{found, only};
+use crate::{Finding, Level};
+use synth::{Fixture, Listen};
+
+const ID: &str = "accept-imbalance";
+const PIDS: [(u32, &str); 4] = [(812, "w0"), (813, "w1"), (814, "w2"), (815, "w3")];
+
+/// Four workers with a queue each, and who holds the sockets; late requests beside.
+fn workers(
+    queues: [Vec<u32>; 4],
+    held_by: impl Fn(usize) -> Vec<(u32, u32, &'static str, &'static str)>,
+) -> Fixture {
+    let mut f = late(1_200.0, 1_190.0, vec![0]);
+    f.listeners.clear();
+    f.holders.clear();
+    f.processes.clear();
+    for (nth, queue) in queues.into_iter().enumerate() {
+        f.listen(Listen {
+            worker: nth as u32,
+            backlog: 4_096,
+            accept_queue: queue,
+            held_by: held_by(nth),
+            ..Listen::default()
+        });
+    }
+    f
+}
+
+/// Each holds its own.
+fn own(nth: usize) -> Vec<(u32, u32, &'static str, &'static str)> {
+    let (pid, comm) = PIDS[nth];
+    vec![(pid, 1, comm, "S")]
+}
+
+fn one_stands() -> [Vec<u32>; 4] {
+    let idle = || vec![0; 11];
+    [
+        idle(),
+        idle(),
+        vec![0, 1, 2, 3, 4, 5, 5, 5, 5, 5, 5],
+        idle(),
+    ]
+}
+
+fn says(f: &Finding, words: &str) -> bool {
+    f.evidence.iter().any(|s| s.says.contains(words))
+}
+
+#[test]
+fn one_worker_does_not_accept() {
+    let f = only(&workers(one_stands(), own), ID);
+    assert_eq!(
+        (f.scope.pid, f.scope.comm.as_deref()),
+        (Some(814), Some("w2"))
+    );
+    assert_eq!(f.scope.pids, [814]);
+    assert!(f.title.contains("5 connections wait"), "{}", f.title);
+    assert!(says(&f, "1 of 4 sockets"), "{:?}", f.evidence);
+}
+
+#[test]
+fn all_of_them_accept_late() {
+    let queue = || vec![0, 1, 1, 2, 1, 1, 1, 1, 1, 1, 1];
+    only(
+        &workers([queue(), queue(), queue(), queue()], own),
+        "slow-accept",
+    );
+    // A queue that is emptied is not one that stands.
+    let mut few = one_stands();
+    few[2] = vec![0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 0];
+    assert!(found(&workers(few, own)).iter().all(|f| f.cause != ID));
+}
+
+#[test]
+fn who_serves_a_socket_that_all_hold_is_not_guessed() {
+    let all = |state: &'static str| {
+        move |_| {
+            let held = PIDS
+                .iter()
+                .map(|(pid, comm)| (*pid, 1, *comm, if *pid == 814 { state } else { "S" }));
+            held.collect()
+        }
+    };
+    let f = only(&workers(one_stands(), all("S")), ID);
+    assert_eq!((f.scope.pid, f.confidence.level), (None, Level::Medium));
+    assert!(says(&f, "cannot be told"), "{:?}", f.evidence);
+    let f = only(&workers(one_stands(), all("T")), ID);
+    assert_eq!(f.scope.pid, Some(814));
+    assert_eq!(f.advice[0].command.as_deref(), Some("kill -CONT 814"));
+}

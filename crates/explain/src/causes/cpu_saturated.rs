@@ -1,0 +1,355 @@
+//! C52: a service has used up the CPUs that it may use with its own work, or the hypervisor takes them away.
+
+mod steal;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use analysis::Thread;
+use analysis::words::{duration, figure, percent, rounded};
+
+use crate::places::process::{connections, owners};
+use crate::places::runqueue::{self, Rivals, serves_softirq, thread_step};
+use crate::vocabulary::*;
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: Id::CPU_SATURATED,
+    number: "C52",
+    title: "the service has used up its CPUs",
+    page: include_str!("cpu_saturated.md"),
+    layer: Layer::Application,
+    ground: Ground::Host,
+    needs: &[&[SourceName::Threads, SourceName::Cpus]],
+    seen_from: "threads that wait half as long for a CPU as they run, 1 s in all, behind their own service; or \
+                10 % of the CPUs' time stolen",
+    rivals: &[
+        Id::CPU_CONTENTION,
+        Id::SOFTIRQ_STARVATION,
+        Id::SLOW_APPLICATION,
+    ],
+    explains: &[Id::SLOW_APPLICATION, Id::SLOW_ACCEPT],
+    no: Some(no),
+    symptom: None,
+    find: |story| {
+        let services = places(story);
+        let own = services.iter().map(judge);
+        own.chain(steal::find(story)).collect()
+    },
+};
+
+/// Threads that wait for less beside their running have most of what they want: at random arrivals that is a
+/// CPU that is a third busy.
+const LEAST_TO_RUNNING: f64 = 0.5;
+/// Threads are sampled once a second: of less a moment is all that is known, ns.
+const LEAST_IN_ALL_NS: u64 = 1_000_000_000;
+/// A mean wait of less, each time that one wants a CPU, is the scheduler's ordinary work, ns.
+const LEAST_MEAN_NS: u64 = 1_000_000;
+/// Its own service must have been seen on its CPUs for this share of the longest wait: the profile leaves some
+/// out.
+const LEAST_SEEN: f64 = 0.5;
+const WHOLE: f64 = 0.8;
+/// A cgroup that was throttled for this share of the wait explains it.
+const LEAST_THROTTLED: f64 = 0.5;
+/// A CPU that is less idle has no room for what waits.
+const NO_ROOM: f64 = 0.1;
+
+/// A service whose threads wait for each other's CPUs.
+struct Saturated<'a> {
+    story: &'a Story,
+    pids: BTreeSet<u32>,
+    threads: Vec<&'a Thread>,
+    /// The one that waits longest.
+    longest: &'a Thread,
+    rivals: Rivals<'a>,
+    conns: BTreeMap<ConnId, &'a Conn>,
+}
+
+fn no(asked: &Asked) -> Option<Step> {
+    let pid = match asked.place {
+        Place::Process(pid) => Some(*pid),
+        Place::Service { pids, .. } => pids.first().copied(),
+        _ => None,
+    }?;
+    let story = asked.story;
+    let threads = story.threads.all().filter(|t| t.pid == pid);
+    let longest = threads.max_by_key(|t| t.waited_ns());
+    let Some(longest) = longest else {
+        return asked.had_a_cpu();
+    };
+    let rivals = Rivals::of(story, longest, None);
+    let seconds = |s: f64| Quantity::ns((s * 1e9) as u64);
+    let waited = Quantity::ns(longest.waited_ns()).rows(longest.rows());
+    if throttled_ms(story, pid) * 1e6 >= LEAST_THROTTLED * longest.waited_ns() as f64
+        && longest.waited_ns() >= LEAST_IN_ALL_NS / 2
+    {
+        return Some(say!(
+            "its cgroup's quota was spent, whatever the CPUs had left: it waited {waited_ms}",
+            waited_ms = waited
+        ));
+    }
+    if !rivals.are_its_own() {
+        return Some(say!(
+            "while its thread waited {waited_ms} for a CPU its own service had {own_ms} of its CPUs, others \
+             {foreign_ms}",
+            waited_ms = waited,
+            own_ms = seconds(rivals.own_seconds()),
+            foreign_ms = seconds(rivals.foreign_seconds())
+        ));
+    }
+    let of_pid = |s: &Saturated| s.pids.contains(&pid);
+    (!places(story).iter().any(of_pid)).then(|| {
+        say!(
+            "its thread that waited longest for a CPU did for {waited_ms}, and ran for {ran_ms}",
+            waited_ms = waited,
+            ran_ms = Quantity::ns(longest.on_cpu_ns())
+        )
+    })
+}
+
+/// For how long a cgroup that a process is in was throttled, ms; of one that is not known, any.
+fn throttled_ms(story: &Story, pid: u32) -> f64 {
+    let process = story.processes.get(pid);
+    let own = process.map_or("", |p| &*p.cgroup);
+    let lines = story.resources.of("cgroup", "throttled_ms");
+    let its = lines.filter(|(cgroup, _)| match own {
+        "" | "/" => true,
+        own => own
+            .strip_prefix(cgroup)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
+    });
+    its.map(|(_, line)| line.rise()).fold(0.0, f64::max)
+}
+
+fn places(story: &Story) -> Vec<Saturated<'_>> {
+    // Processes that hold a listener in common are one service.
+    let mut services: BTreeMap<(bool, u32), BTreeSet<u32>> = BTreeMap::new();
+    for pid in owners(story) {
+        let listeners = story.listeners.all.iter().zip(0..);
+        let mut held = listeners.filter(|(l, _)| l.holders.iter().any(|h| h.pid == pid));
+        let key = held.next().map_or((false, pid), |(_, index)| (true, index));
+        services.entry(key).or_default().insert(pid);
+    }
+    let all = services.into_values();
+    let mut all: Vec<_> = all.filter_map(|pids| Saturated::of(story, pids)).collect();
+    all.sort_by_key(|s| std::cmp::Reverse(s.waited_ns()));
+    all.truncate(MOST_PER_CAUSE);
+    all
+}
+
+impl<'a> Saturated<'a> {
+    fn of(story: &'a Story, pids: BTreeSet<u32>) -> Option<Saturated<'a>> {
+        let its = |t: &&Thread| pids.contains(&t.pid) && !serves_softirq(&t.comm);
+        let threads: Vec<&Thread> = story.threads.all().filter(its).collect();
+        let longest = *threads.iter().max_by_key(|t| t.waited_ns())?;
+        let rivals = Rivals::of(story, longest, None);
+        let conns = pids.iter().flat_map(|pid| connections(story, *pid));
+        let conns: BTreeMap<ConnId, &Conn> = conns.collect();
+        let service = Saturated {
+            story,
+            pids,
+            threads,
+            longest,
+            rivals,
+            conns,
+        };
+        let (waited, ran) = (service.waited_ns(), service.on_cpu_ns());
+        let waits = waited >= LEAST_IN_ALL_NS
+            && waited as f64 >= LEAST_TO_RUNNING * ran as f64
+            && service.mean_wait_ns() >= LEAST_MEAN_NS;
+        let (own, foreign) = (
+            service.rivals.own_seconds(),
+            service.rivals.foreign_seconds(),
+        );
+        let seen = (own + foreign) * 1e9 >= LEAST_SEEN * longest.waited_ns() as f64;
+        let kept = throttled_ms(story, longest.pid) * 1e6;
+        let quota = kept >= LEAST_THROTTLED * longest.waited_ns() as f64;
+        let own = service.rivals.are_its_own();
+        (waits && seen && own && !quota && !service.conns.is_empty()).then_some(service)
+    }
+
+    fn sum(&self, of: fn(&Thread) -> u64) -> u64 {
+        let each = self.threads.iter().map(|t| of(t));
+        each.fold(0, u64::saturating_add)
+    }
+
+    fn waited_ns(&self) -> u64 {
+        self.sum(Thread::waited_ns)
+    }
+
+    fn on_cpu_ns(&self) -> u64 {
+        self.sum(Thread::on_cpu_ns)
+    }
+
+    fn mean_wait_ns(&self) -> u64 {
+        self.waited_ns() / self.sum(|t| t.switches).max(1)
+    }
+
+    /// CPUs that its threads would have used.
+    fn wanted(&self) -> f64 {
+        let seen_ns = self.threads.iter().map(|t| t.seen_ns()).max().unwrap_or(0);
+        let wanted = self.waited_ns().saturating_add(self.on_cpu_ns());
+        wanted as f64 / seen_ns.max(1) as f64
+    }
+
+    fn had(&self) -> f64 {
+        let seen_ns = self.threads.iter().map(|t| t.seen_ns()).max().unwrap_or(0);
+        self.on_cpu_ns() as f64 / seen_ns.max(1) as f64
+    }
+
+    fn scope(&self) -> Scope {
+        let netns = self.conns.values().next().map_or(0, |c| c.netns);
+        let pid = self.longest.pid;
+        let listeners = self.story.listeners.all.iter();
+        let mut held = listeners.filter(|l| l.holders.iter().any(|h| h.pid == pid));
+        let listener = held.next().map(|l| l.local.to_string());
+        Scope {
+            netns: self.story.netns(netns),
+            role: match listener {
+                Some(_) => Role::Listener,
+                None => Role::Client,
+            },
+            listener: listener.unwrap_or_default(),
+            resource: Some(self.rivals.place()),
+            pid: Some(pid),
+            pids: self.pids.iter().copied().collect(),
+            comm: Some(self.longest.comm.to_string()),
+            ..Scope::default()
+        }
+    }
+
+    fn impact(&self) -> Impact {
+        let n = self.conns.len() as u64;
+        let says = format!(
+            "{} of this service: each is late whenever its thread waits for a CPU, {} on average.",
+            Quantity::of(n, "connection"),
+            duration(self.mean_wait_ns())
+        );
+        Impact::of(n, n, "connections", says)
+    }
+
+    fn service_step(&self, who: &str) -> Step {
+        let rows = self.threads.iter().flat_map(|t| t.rows());
+        say!(
+            "{threads} of {who} ran for {on_cpu_ms} and waited for a CPU for {waited_ms}, all together: they \
+             wanted {wanted_cpus} CPUs and had {had_cpus}.",
+            threads = Quantity::of(self.threads.len() as u64, "thread"),
+            on_cpu_ms = Quantity::ns(self.on_cpu_ns()),
+            waited_ms = Quantity::ns(self.waited_ns()).rows(rows.take(2 * SHOWN_ROWS)),
+            wanted_cpus = Quantity::new(rounded(self.wanted()), figure(self.wanted())),
+            had_cpus = Quantity::new(rounded(self.had()), figure(self.had()))
+        )
+    }
+
+    fn own_step(&self) -> Step {
+        let seconds = |s: f64| Quantity::ns((s * 1e9) as u64);
+        let place = self.rivals.place();
+        let cpus = self.story.cpus.all();
+        let rows = cpus.filter(|c| self.rivals.cpus.contains(&c.number));
+        say!(
+            "While that thread waited, its own service had {own_ms} of {place}, all others {foreign_ms}: there \
+             is nobody who could stand back.",
+            own_ms =
+                seconds(self.rivals.own_seconds()).rows(rows.map(|c| c.rows[1]).take(SHOWN_ROWS)),
+            foreign_ms = seconds(self.rivals.foreign_seconds())
+        )
+    }
+
+    /// While a thread waits behind its own service, that has the CPU.
+    fn check(&self) -> Check {
+        let waited = self.longest.waited_ns() as f64 / 1e9;
+        let own = self.rivals.own_seconds();
+        Check {
+            formula: format!(
+                "CPU time of its own service on {} (profile) ≥ time that {} waited for it (scheduler)",
+                self.rivals.place(),
+                self.longest.comm
+            ),
+            expected: rounded(waited),
+            measured: rounded(own),
+            unit: "s".into(),
+            agrees: own >= WHOLE * waited,
+            tolerance: "not below it by more than 20 %: the profile leaves some out".into(),
+        }
+    }
+
+    fn advice(&self, who: &str) -> Vec<Advice> {
+        let comm = &self.longest.comm;
+        let (wanted, had) = (figure(self.wanted()), figure(self.had()));
+        let pid = self.longest.pid;
+        let (room, command) = match self.rivals.free_cpu() {
+            Some((free, idle)) => {
+                let mut cpus: Vec<String> = self.rivals.cpus.iter().map(u32::to_string).collect();
+                cpus.push(free.to_string());
+                let pids: Vec<String> = self.pids.iter().take(16).map(u32::to_string).collect();
+                let command = format!(
+                    "for p in {}; do taskset --all-tasks -cp {} $p; done",
+                    pids.join(" "),
+                    cpus.join(",")
+                );
+                let room = format!(": CPU {free} was idle for {} of the time", percent(idle));
+                (room, Some(command))
+            }
+            None => (String::new(), None),
+        };
+        let more = Advice::to(format!(
+            "Give {who} more CPUs{room}, or have its load on more hosts."
+        ))
+        .undo(command.as_ref().and_then(|_| runqueue::former_cpus(pid)))
+        .by(command)
+        .at("the host; for a service CPUAffinity or AllowedCPUs in its unit, for a container its cpuset")
+        .risk("What runs on these CPUs gets company. Priorities would not help: what waits and what runs is one service.")
+        .effect(format!("It wanted {wanted} CPUs and had {had}."))
+        .change(Change::MoreCpus { pid: Some(pid) });
+        let profile = Advice::to(format!(
+            "Or make it need less: see what {comm} spends them on."
+        ))
+        .by(Some(format!("tcpwhy flame --for 10s --pid {pid}")))
+        .at("this host")
+        .risk("None: it only looks.")
+        .effect("The widest frames are what a faster release would begin with.");
+        vec![more, profile]
+    }
+}
+
+fn judge(service: &Saturated) -> Finding {
+    let story = service.story;
+    let thread = service.longest;
+    let who = match service.pids.len() {
+        1 => format!("{} (pid {})", thread.comm, thread.pid),
+        n => format!("{} (pid {} and {} more)", thread.comm, thread.pid, n - 1),
+    };
+    let (wanted, had) = (figure(service.wanted()), figure(service.had()));
+    let idle = story.cpus.all().any(|c| c.idle > NO_ROOM);
+    let place = service.rivals.place();
+    let conns = service.conns.values().copied();
+    Case::new(story, CAUSE, service.scope())
+        .placed(Place::Process(thread.pid))
+        .title([
+            format!("{who} has used up {place}: it wants {wanted} CPUs and has {had}."),
+            format!("{} has used up {place}: it wants {wanted} CPUs.", thread.comm),
+        ])
+        .fix([match idle && service.rivals.free_cpu().is_some() {
+            true => format!("Let {} use more CPUs than {place}.", thread.comm),
+            false => format!("Give {} more CPUs, or less to do.", thread.comm),
+        }])
+        .affects(
+            service.impact(),
+            runqueue::lost(story, conns, service.waited_ns(), service.on_cpu_ns()),
+        )
+        .because("the scheduler itself told when its threads were runnable and when they ran")
+        .rests_on(&[SourceName::Profile])
+        .steps([
+            service.service_step(&who),
+            thread_step(thread, &format!("{} (tid {})", thread.comm, thread.tid)),
+            service.own_step(),
+        ])
+        .checks([service.check()])
+        .advise(service.advice(&who))
+        .verify(format!(
+            "Under the same load `tcpwhy stat threads` shows the threads of {} on a CPU for longer than in \
+             column LAT.",
+            thread.comm
+        ))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! The hypervisor gave the CPUs of this host to others: steal.
+
+use analysis::CpuTimes;
+use analysis::words::{duration, percent};
+
+use super::CAUSE;
+use crate::vocabulary::*;
+
+/// What something waits for in a tenth of the time is called scarce in the USE checklist, too.
+const LEAST_STEAL: f64 = 0.1;
+/// Of less in all nothing is known: it is counted in ticks of up to 10 ms, ms.
+const LEAST_MS: u64 = 500;
+
+pub(super) fn find(story: &Story) -> Option<Finding> {
+    let cpus: Vec<_> = story.cpus.all().collect();
+    let sum = |all: CpuTimes, one: CpuTimes| all.and(one);
+    let spent = cpus.iter().map(|c| c.spent).fold(CpuTimes::default(), sum);
+    // Of what the host wanted: an idle CPU is not stolen.
+    let wanted = spent.busy_ms();
+    let share = spent.steal_ms as f64 / wanted.max(1) as f64;
+    let of_time = spent.steal_ms as f64 / spent.total_ms().max(1) as f64;
+    if of_time < LEAST_STEAL || spent.steal_ms < LEAST_MS {
+        return None;
+    }
+    let rows = cpus.iter().flat_map(|c| c.rows).take(2 * SHOWN_ROWS);
+    let conns = story.conns.iter();
+    let mut lost = Lost::unknown();
+    let mut n = 0;
+    for conn in conns.filter(|c| c.side != Side::Opened) {
+        n += 1;
+        // Where both ends are here, the caller's time counts.
+        let caller = conn.peer.and_then(|id| story.conn(id));
+        let (of, states) = match caller {
+            Some(caller) => (caller, &[State::Awaiting][..]),
+            None => (conn, &[State::Unaccepted, State::Unread, State::Owing][..]),
+        };
+        lost = lost.and(Lost::states(story, [of], states, share));
+    }
+    if n == 0 {
+        return None;
+    }
+    let scope = Scope {
+        resource: Some("CPUs (steal)".into()),
+        ..Scope::default()
+    };
+    let stolen = percent(of_time);
+    let numbers = cpus.iter().map(|c| c.number).collect();
+    let says = format!(
+        "{} to this host: whatever serves them runs {} longer than it needs.",
+        Quantity::of(n, "connection"),
+        percent(share / (1.0 - share).max(0.01))
+    );
+    let steps = [
+        say!(
+            "Of {wanted_ms} that the CPUs of this host had something to do the hypervisor gave {steal_ms} to \
+             others ({steal_share}).",
+            wanted_ms = Quantity::ns(wanted.saturating_mul(1_000_000)),
+            steal_ms = Quantity::ns(spent.steal_ms.saturating_mul(1_000_000)).rows(rows),
+            steal_share = Quantity::share(share)
+        ),
+        say!(
+            "They were idle for {idle_share} of the time.",
+            idle_share =
+                Quantity::share(spent.nothing_ms() as f64 / spent.total_ms().max(1) as f64)
+        ),
+    ];
+    let case = Case::new(story, CAUSE, scope)
+        .layer(Layer::ThisHost)
+        .placed(Place::Cpus(numbers))
+        .title([format!(
+            "The hypervisor takes {stolen} of the time of this host's CPUs (steal)."
+        )])
+        .fix(["Move this virtual machine to a host with room, or to a size without a CPU credit.".into()])
+        .affects(Impact::of(n, n, "connections", says), lost)
+        .because("the hypervisor itself counts what it takes")
+        .rests_on(&[SourceName::Cpus])
+        .steps(steps)
+        .advise([Advice::to(
+            "Ask for another physical host, or for CPUs that are not shared: within this host nothing helps.",
+        )
+        .by(Some("vmstat 1 10".into()))
+        .at("whoever runs the hypervisor; the command shows column st")
+        .risk("A move interrupts the machine for moments; the command only looks.")
+        .effect(format!(
+            "{} of CPU time come back per second.",
+            duration((spent.steal_ms as f64 * 1e6 / story.seconds().max(1e-9)) as u64)
+        ))
+        .change(Change::MoreCpus { pid: None })]);
+    Some(case.verify("Column `st` of `vmstat 1` stays below 5."))
+}

@@ -1,0 +1,162 @@
+//! C49: connections wait for accept() in a queue that never overflows.
+
+use analysis::words::duration;
+use analysis::{Doing, ProcessState};
+
+use crate::places::accept_waits::{self, AcceptWaits, waiting_samples};
+use crate::vocabulary::*;
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: Id::SLOW_ACCEPT,
+    number: "C49",
+    title: "the application accepts connections late",
+    page: include_str!("slow_accept.md"),
+    layer: Layer::Application,
+    ground: Ground::Listeners,
+    needs: &[&[SourceName::Sockets]],
+    seen_from: "200 ms before accept() with a request waiting; or 3 s in samples",
+    rivals: &[
+        Id::ACCEPT_QUEUE_OVERFLOW,
+        Id::DESCRIPTORS_EXHAUSTED,
+        Id::ACCEPT_IMBALANCE,
+        Id::SLOW_APPLICATION,
+        Id::CPU_CONTENTION,
+    ],
+    explains: &[],
+    no: Some(no),
+    symptom: None,
+    find: |story| accept_waits::all(story).iter().map(judge).collect(),
+};
+
+fn no(asked: &Asked) -> Option<Step> {
+    let here = asked.listener()?;
+    let (waiting, samples) = waiting_samples(here);
+    let row = here.listener.fullest().map(|s| s.last_row);
+    let none = samples > 0 && accept_waits::at(here).is_none();
+    none.then(|| {
+        say!(
+            "nobody was seen to wait long for accept(): somebody did in {waiting} of {samples} of the listener",
+            waiting = Quantity::count(waiting),
+            samples = Quantity::of(samples, "sample").rows(row)
+        )
+    })
+}
+
+fn judge(waits: &AcceptWaits) -> Finding {
+    let (here, story) = (waits.here, waits.here.story);
+    let scope = here.scope();
+    let each = duration(waits.each_ns());
+    let who = process(&scope);
+    let at = &scope.listener;
+    let state = culprit(&scope).map(|d| d.state);
+    let why = match state {
+        Some(ProcessState::Stopped) => ": it is stopped",
+        Some(ProcessState::WasStopped) => ": it was stopped",
+        Some(ProcessState::Blocked) => ": it is blocked in the kernel",
+        Some(ProcessState::OnCpu) => ": it is out of CPU",
+        _ => "",
+    };
+    let count = Quantity::of(waits.count(), "connection");
+    let rest = format!("lets {count} wait {each} for accept(), on average{why}.");
+    let impact = Impact::of(
+        waits.count(),
+        waits.of_all(),
+        "connections",
+        format!(
+            "{count} of {} waited {each} each on average before anybody read their request.",
+            Quantity::count(waits.of_all())
+        ),
+    );
+    Case::new(story, CAUSE, scope.clone())
+        .placed(waits.place())
+        .if_asked(waits.ids(), false)
+        .since(waits.since())
+        .title([
+            format!("{who} at {at} {rest}"),
+            format!("{who} {rest}"),
+            format!("{at}: {count} wait {each} for accept(){why}."),
+        ])
+        .fix([
+            fix(&who, state),
+            format!("Make {} call accept() sooner.", application(&scope)),
+        ])
+        .affects(impact, waits.lost())
+        .because("the wait of each connection was measured, or sampled, at its own socket")
+        .at_most_if(
+            Level::Medium,
+            scope.pid.is_none(),
+            "who holds the listener was not seen",
+        )
+        .steps([waits.step(), waits.queue_step()])
+        .steps(culprit(&scope).map(|doing| {
+            Step::new(format!(
+                "{} (pid {}): {}.",
+                doing.comm, doing.pid, doing.says
+            ))
+            .rows(here.holder_rows(scope.pid))
+        }))
+        .checks([waits.check()])
+        .advise(advice(&scope, state, waits))
+        .verify(format!(
+            "Under the same load `ss -ltn 'sport = :{}'` shows a Recv-Q of 0 nearly always, and `tcpwhy stat \
+             requests` no time before accept().",
+            here.listener.local.port
+        ))
+}
+
+/// What the process that holds the listener does.
+fn culprit(scope: &Scope) -> Option<&Doing> {
+    scope.processes.iter().find(|p| Some(p.pid) == scope.pid)
+}
+
+fn fix(who: &str, state: Option<ProcessState>) -> String {
+    match state {
+        Some(ProcessState::Stopped) => format!("Resume {who}, and find out who sent SIGSTOP."),
+        Some(ProcessState::WasStopped) => format!("Find out who sent SIGSTOP to {who}."),
+        Some(ProcessState::OnCpu) => {
+            format!("Start more workers of {who} that accept, or give it more CPU.")
+        }
+        _ => format!("Make {who} call accept() as soon as a connection waits."),
+    }
+}
+
+fn advice(scope: &Scope, state: Option<ProcessState>, waits: &AcceptWaits) -> [Advice; 2] {
+    let who = process(scope);
+    let stopped = scope.pid.filter(|_| state == Some(ProcessState::Stopped));
+    let command = match (stopped, scope.pid) {
+        (Some(pid), _) => Some(format!("kill -CONT {pid}")),
+        (None, Some(pid)) => Some(format!("tcpwhy trace wakeups 100ms --stacks --pid {pid}")),
+        (None, None) => None,
+    };
+    let action = match (stopped, state) {
+        (Some(_), _) => format!("Resume {who}, if nobody debugs it."),
+        (None, Some(ProcessState::OnCpu)) => {
+            format!("See what {who} does with its CPU between two accept() calls.")
+        }
+        _ => format!("See what {who} waits for between two accept() calls, and accept first."),
+    };
+    let listener = scope.listener.clone();
+    [
+        Advice::to(action)
+            .by(command)
+            .undo(stopped.map(|pid| format!("kill -STOP {pid}")))
+            .at(format!("{who} in {}", namespace(&scope.netns)))
+            .risk("None for TCP; the application has more connections in hand at a time.")
+            .effect(format!(
+                "Each connection is served {} sooner on average. A larger backlog would not help: this one \
+                 never overflowed.",
+                duration(waits.each_ns())
+            ))
+            .change(Change::AcceptFaster { listener }),
+        Advice::to(format!(
+            "Or let {} accept in a thread of its own, or in more workers.",
+            application(scope)
+        ))
+        .at("the application's source or configuration")
+        .risk("More connections are worked on at a time; what they share (a database) gets more of them.")
+        .effect("What one worker does no longer keeps new connections waiting."),
+    ]
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,107 @@
+//! C49 is named when connections wait in a queue that has room, not when they are read late or turned away.
+
+use recording::counter;
+
+use crate::causes::testing::{found, only, ruled_out};
+use crate::{Change, Level};
+use synth::{Asked, Dial, Fixture, Listen, SERVER};
+
+const ID: &str = "slow-accept";
+
+/// Requests of which 30 take so long, so much of it before accept(); and a queue as samples see it.
+pub(crate) fn late(slow_ms: f64, accept_ms: f64, queue: Vec<u32>) -> Fixture {
+    let mut f = Fixture::new();
+    f.listen(Listen {
+        backlog: 4_096,
+        accept_queue: queue,
+        ..Listen::default()
+    });
+    f.ask(Asked {
+        slow: (30, slow_ms),
+        accept_ms,
+        ..Asked::default()
+    });
+    f.thread(812, "iperf3", [0.01, 0.0]);
+    f
+}
+
+/// A queue in which four wait for most of the time.
+fn four() -> Vec<u32> {
+    vec![0, 4, 4, 4, 4, 4, 4, 4, 0, 0, 0]
+}
+
+#[test]
+fn a_queue_with_room() {
+    let f = only(&late(1_200.0, 1_190.0, four()), ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert_eq!(
+        (f.scope.pid, f.scope.listener.as_str()),
+        (Some(812), "10.79.0.1:5000")
+    );
+    assert!(f.title.contains("wait 1.19 s for accept()"), "{}", f.title);
+    assert_eq!((f.impact.affected, f.impact.of), (30, 1_000));
+    assert!(ruled_out(&f, "accept-queue-overflow").contains("rose by 0"));
+    assert!(ruled_out(&f, "descriptors-exhausted").contains("60 of 1,024"));
+    assert!(ruled_out(&f, "accept-imbalance").contains("1 socket"));
+    assert!(ruled_out(&f, "slow-application").contains("it thought for"));
+    let listener = f.scope.listener.clone();
+    assert_eq!(f.advice[0].change, Some(Change::AcceptFaster { listener }));
+    let lost = f.lost_s.seconds().expect("measured");
+    assert!((35.0..36.5).contains(&lost), "{lost}");
+}
+
+#[test]
+fn what_is_accepted_and_read_late_waits_in_no_queue() {
+    let f = only(&late(1_200.0, 1_190.0, vec![0; 11]), "slow-application");
+    assert!(
+        f.evidence
+            .iter()
+            .any(|s| s.says.contains("accepted and read"))
+    );
+    // Most of the time it thought.
+    only(&late(1_200.0, 100.0, four()), "slow-application");
+}
+
+#[test]
+fn moments_are_none() {
+    assert!(found(&late(150.0, 149.0, four())).is_empty());
+}
+
+#[test]
+fn a_queue_that_overflows_explains_it() {
+    let mut f = late(1_200.0, 1_190.0, vec![0]);
+    f.listeners.clear();
+    f.processes.clear();
+    f.listen(Listen {
+        backlog: 8,
+        accept_queue: vec![0, 9, 9, 9, 9, 9, 9, 9, 9, 0],
+        drops: 400,
+        ..Listen::default()
+    });
+    f.count(SERVER, counter::LISTEN_OVERFLOWS, 3, 400);
+    f.count(SERVER, counter::LISTEN_DROPS, 3, 400);
+    only(&f, "accept-queue-overflow");
+}
+
+#[test]
+fn connections_without_a_request_are_told_by_their_samples() {
+    let mut f = late(4.0, 0.0, vec![6; 11]);
+    for i in 0..6 {
+        f.dial(Dial {
+            from: format!("10.79.0.2:{}", 50_000 + i),
+            older: true,
+            ..Dial::default()
+        });
+    }
+    for row in f.sockets.iter_mut().filter(|s| s.remote_port >= 50_000) {
+        row.inode = None;
+    }
+    let f = only(&f, ID);
+    assert_eq!(f.impact.affected, 6);
+    assert!(
+        f.since
+            .expect("a moment")
+            .says
+            .contains("before the recording")
+    );
+}

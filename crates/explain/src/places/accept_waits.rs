@@ -1,0 +1,290 @@
+//! What connections waited for accept() at a listener, as requests tell it and as samples do.
+
+use ahash::AHashSet;
+use analysis::account::{self, Exchanges, Role, Slow, State, exchanged_ns};
+use analysis::words::rounded;
+use analysis::{Conn, ConnId, Side, Story};
+use recording::RowRef;
+use recording::tables::Exchange;
+
+use crate::finding::{Check, Step};
+use crate::lost::{Lost, OfExchanges};
+use crate::moment::{Began, Since};
+use crate::place::Place;
+use crate::places::listener::{ListenerPlace, SHOWN_ROWS, listener_places};
+use crate::places::slow_exchanges::Ends;
+use crate::say::{Quantity, say};
+
+/// A thread that waits for connections runs within a turn of the scheduler, milliseconds; a person notices this,
+/// ns.
+const NOTICED_NS: u64 = 200_000_000;
+/// Sockets are sampled once a second: of one without a request that waits for accept() nothing is known of less
+/// than some samples; people give up from here on, ns.
+const STANDING_NS: u64 = 3_000_000_000;
+/// Queues are looked at once a second, of some seconds of waiting.
+const TIMES_OFF: f64 = 2.0;
+/// Of less than this on average samples show one or none.
+const NOISE: f64 = 0.5;
+
+/// Connections that waited for accept().
+pub(crate) struct AcceptWaits<'a> {
+    pub(crate) here: ListenerPlace<'a>,
+    exchanges: Option<Exchanges>,
+    /// Requests that came before accept() and waited for it for most of their time, the slowest first.
+    told: Vec<(RowRef, Exchange, Option<ConnId>)>,
+    /// Ends that still wait, without such a request, and how long samples saw them do so, ns.
+    standing: Vec<(ConnId, u64)>,
+}
+
+/// Of every listener where some did.
+pub(crate) fn all(story: &Story) -> Vec<AcceptWaits<'_>> {
+    let ends = Ends::of(story);
+    let mut exchanges = story.exchanges();
+    let all = listener_places(story).filter_map(|here| {
+        let service = (here.listener.netns, Role::Server, here.listener.local);
+        let its = exchanges.iter().position(|e| e.service == service);
+        let its = its.map(|at| exchanges.swap_remove(at));
+        AcceptWaits::of(here, its, &ends)
+    });
+    all.collect()
+}
+
+/// Of one listener.
+pub(crate) fn at<'a>(here: ListenerPlace<'a>) -> Option<AcceptWaits<'a>> {
+    let service = (here.listener.netns, Role::Server, here.listener.local);
+    let its = here.story.exchanges();
+    let its = its.into_iter().find(|e| e.service == service);
+    AcceptWaits::of(here, its, &Ends::of(here.story))
+}
+
+impl<'a> AcceptWaits<'a> {
+    fn of(
+        here: ListenerPlace<'a>,
+        exchanges: Option<Exchanges>,
+        ends: &Ends<'a>,
+    ) -> Option<AcceptWaits<'a>> {
+        let story = here.story;
+        // What is accepted at once and read late waits as well, but not in the queue.
+        let (waiting, _) = waiting_samples(here);
+        if waiting == 0 {
+            return None;
+        }
+        let waited = |x: &Exchange| {
+            let most = x.accept_ns.saturating_mul(2) >= Slow::took_ns(x);
+            x.accept_ns >= NOTICED_NS && most && !x.overlapped
+        };
+        let slowest = exchanges.iter().flat_map(|e| &e.slowest);
+        let told: Vec<_> = slowest
+            .filter(|(_, x)| waited(x))
+            .map(|(row, x)| (*row, x.clone(), ends.end(x).map(|(id, _)| id)))
+            .collect();
+        let known: AHashSet<ConnId> = told.iter().filter_map(|(.., end)| *end).collect();
+        let others = story.all(&here.listener.accepted);
+        let unaccepted = |conn: &Conn| story.samples(conn).is_some_and(|s| s.last.unaccepted);
+        let others = others.filter(|(id, c)| waiting > 1 && !known.contains(id) && unaccepted(c));
+        let standing = others.map(|(id, conn)| {
+            let ns = account::of_end(story, conn).of(State::Unaccepted);
+            (id, ns)
+        });
+        let standing: Vec<_> = standing.filter(|(_, ns)| *ns >= STANDING_NS).collect();
+        (!told.is_empty() || !standing.is_empty()).then_some(AcceptWaits {
+            here,
+            exchanges,
+            told,
+            standing,
+        })
+    }
+
+    /// Time that requests waited which were accepted in the end, and those that still wait; ns.
+    fn of_requests_ns(&self) -> u64 {
+        if self.told.is_empty() {
+            return 0;
+        }
+        let ended = self.exchanges.as_ref().map_or(0, |e| e.all.accept_ns);
+        let open = self.told.iter().filter(|(_, x, _)| x.open);
+        open.fold(ended, |sum, (_, x, _)| sum.saturating_add(x.accept_ns))
+    }
+
+    /// All that was waited, ns.
+    pub(crate) fn waited_ns(&self) -> u64 {
+        let standing = self.standing.iter().map(|(_, ns)| *ns);
+        standing.fold(self.of_requests_ns(), u64::saturating_add)
+    }
+
+    /// How many waited so long that it is noticed.
+    pub(crate) fn count(&self) -> u64 {
+        let of = |open: bool| self.told.iter().filter(move |(_, x, _)| x.open == open);
+        let (open, ended) = (of(true).count() as u64, of(false).count() as u64);
+        let long = self.exchanges.as_ref().filter(|_| ended > 0);
+        let long = long.map_or(0, |e| {
+            // Each of them waited at least so long.
+            e.as_long(NOTICED_NS).min(e.all.accept_ns / NOTICED_NS)
+        });
+        open + long.max(ended) + self.standing.len() as u64
+    }
+
+    /// Of so many.
+    pub(crate) fn of_all(&self) -> u64 {
+        let asked = self.exchanges.as_ref().map_or(0, |e| e.all.exchanges);
+        let all = asked.max(self.here.listener.accepted.len() as u64);
+        all.max(self.count())
+    }
+
+    /// How long one that waited did, on average, ns.
+    pub(crate) fn each_ns(&self) -> u64 {
+        self.waited_ns() / self.count().max(1)
+    }
+
+    /// The longest that one waited, ns.
+    pub(crate) fn longest_ns(&self) -> u64 {
+        let told = self.told.iter().map(|(_, x, _)| x.accept_ns);
+        told.chain(self.standing.iter().map(|(_, ns)| *ns))
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The ends that are told one by one.
+    pub(crate) fn ids(&self) -> Vec<ConnId> {
+        let standing = self.standing.iter().map(|(id, _)| *id);
+        let told = self.told.iter().filter_map(|(.., end)| *end);
+        told.chain(standing).collect()
+    }
+
+    /// What it cost: the caller's time, where the caller is here.
+    pub(crate) fn lost(&self) -> Lost {
+        let mut lost = Lost::unknown();
+        let mut left = self.of_requests_ns();
+        let told = self.told.iter();
+        let told = told.filter_map(|(_, x, end)| Some(((*end)?, x.accept_ns)));
+        for (id, ns) in told {
+            let ns = ns.min(left);
+            left -= ns;
+            self.claim(&mut lost, id, ns);
+        }
+        for (id, ns) in &self.standing {
+            self.claim(&mut lost, *id, *ns);
+        }
+        let lost = lost.and(Lost::elsewhere(left));
+        let Some(all) = self.exchanges.as_ref().filter(|_| !self.told.is_empty()) else {
+            return lost;
+        };
+        lost.of_exchanges(OfExchanges {
+            slow: self.count(),
+            of: self.of_all(),
+            connections: self.ids().len() as u64,
+            lost_ns: self.waited_ns(),
+            whole_ns: exchanged_ns(&all.all).max(self.waited_ns()),
+            stalled_ns: self.longest_ns(),
+        })
+    }
+
+    fn claim(&self, lost: &mut Lost, id: ConnId, ns: u64) {
+        let story = self.here.story;
+        let Some(conn) = story.conn(id) else { return };
+        match conn.peer.and_then(|id| story.conn(id)) {
+            Some(caller) => lost.add(caller, State::Awaiting, ns),
+            None => lost.add(conn, State::Unaccepted, ns),
+        }
+    }
+
+    /// Where it is, as rivals are asked about it.
+    pub(crate) fn place(&self) -> Place {
+        let listener = self.here.listener;
+        let story = self.here.story;
+        let own = self.ids();
+        let peers = own.iter().filter_map(|id| story.conn(*id)?.peer);
+        let mut ids: Vec<ConnId> = own.iter().copied().chain(peers).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let mut pids: Vec<u32> = self.told.iter().filter_map(|(_, x, _)| x.pid).collect();
+        pids.extend(listener.holders.iter().map(|h| h.pid));
+        pids.sort_unstable();
+        pids.dedup();
+        Place::Service {
+            key: (listener.netns, Role::Server, listener.local),
+            listener: Some(self.here.index),
+            pids,
+            ids,
+        }
+    }
+
+    /// When the first of those that are told began to wait.
+    pub(crate) fn since(&self) -> Since {
+        let story = self.here.story;
+        let told = self.told.iter().map(|(_, x, _)| x.began_ns);
+        let standing = self.standing.iter().filter_map(|(id, _)| story.conn(*id));
+        let began = standing.map(|c| match c.side {
+            Side::Older => 0,
+            _ => c.start_ns,
+        });
+        let at = told.chain(began).min().unwrap_or(story.start_ns);
+        let began = match at < story.start_ns {
+            true => Began::Before,
+            false => Began::Seen,
+        };
+        Since::at(story, at.max(story.start_ns), began)
+    }
+
+    /// How many waited, and for how long.
+    pub(crate) fn step(&self) -> Step {
+        let story = self.here.story;
+        let rows = self.told.iter().map(|(row, ..)| *row);
+        let sampled = self.standing.iter();
+        let sampled = sampled.filter_map(|(id, _)| Some(story.samples(story.conn(*id)?)?.last.row));
+        say!(
+            "{waited} of {all} waited for accept() for {waited_ms} in all, {longest_ms} at most; their handshakes \
+             were complete, and their clients believed to be served.",
+            waited = Quantity::of(self.count(), "connection"),
+            all = Quantity::count(self.of_all()),
+            waited_ms = Quantity::ns(self.waited_ns()),
+            longest_ms =
+                Quantity::ns(self.longest_ns()).rows(rows.chain(sampled).take(2 * SHOWN_ROWS))
+        )
+    }
+
+    /// The queue that they waited in.
+    pub(crate) fn queue_step(&self) -> Step {
+        let listener = self.here.listener;
+        let (waiting, samples) = waiting_samples(self.here);
+        let fullest = listener.fullest();
+        let longest = fullest.map_or(0, |s| s.longest_accept_queue.0);
+        let rows = fullest.map(|s| s.longest_accept_queue.1);
+        say!(
+            "Its accept queue held {longest} at most, of a backlog of {backlog}, and somebody waited in it in \
+             {waiting} of {samples}; it dropped {dropped}.",
+            longest = Quantity::of(longest, "connection").rows(rows),
+            backlog = Quantity::count(listener.backlog().unwrap_or(0)),
+            waiting = Quantity::count(waiting),
+            samples = Quantity::of(samples, "sample"),
+            dropped = Quantity::of(listener.drops().unwrap_or(0), "packet")
+        )
+    }
+
+    /// What waits in a queue on average is what all wait in it, by Little's law: what is accepted at once and
+    /// read late waits in no queue.
+    pub(crate) fn check(&self) -> Check {
+        let over_ns = self.here.story.end_ns - self.here.story.start_ns;
+        let expected = self.waited_ns() as f64 / over_ns.max(1) as f64;
+        let socks = self.here.listener.socks.iter();
+        let measured: f64 = socks.map(|s| s.mean_queue()).sum();
+        Check {
+            formula: "connections in the accept queue, on average over its samples = time that connections waited \
+                      for accept() ÷ time recorded"
+                .into(),
+            expected: rounded(expected),
+            measured: rounded(measured),
+            unit: "connections".into(),
+            agrees: expected <= measured * TIMES_OFF + NOISE && measured <= expected * TIMES_OFF + NOISE,
+            tolerance: "within a factor of 2: queues are looked at once a second".into(),
+        }
+    }
+}
+
+/// Samples of a listener's sockets in which somebody waited, of how many.
+pub(crate) fn waiting_samples(here: ListenerPlace) -> (u64, u64) {
+    let socks = here.listener.socks.iter();
+    let each = socks.map(|s| (u64::from(s.waiting_samples), u64::from(s.samples)));
+    each.fold((0, 0), |(a, b), (waiting, samples)| {
+        (a + waiting, b + samples)
+    })
+}
