@@ -43,7 +43,7 @@ class Lab:
     def load(self, seconds: float) -> list[subprocess.Popen[bytes]]:
         """A mesh over kept connections, and bursts to the host with the short backlog."""
         mesh = ["--keep", "--concurrency", "2", "--active", "1", "--request", "6000", "--response", "200"]
-        burst = ["--keep", "--concurrency", "40", "--rate", "500", "--active", "2", "--request", "1000000"]
+        burst = ["--keep", "--concurrency", "20", "--rate", "500", "--active", "4", "--request", "3000000"]
         pairs = [(a, b) for a in HOSTS for b in HOSTS if a != b]
         running = [self.client(a, b, *mesh, name="mesh", seconds=seconds) for a, b in pairs]
         running += [self.client(a, "h5", *burst, name="pool", seconds=seconds) for a in ("h1", "h2")]
@@ -84,7 +84,7 @@ def planted() -> Iterator[Lab]:
         hold.wait(30)
 
 
-def record(directory: Path, seconds: float = 8.0) -> None:
+def record(directory: Path, seconds: float = 10.0) -> None:
     """Records all hosts at once, under load, and explains."""
     with planted() as lab:
         ready = {host: directory / f"{host}.ready" for host in HOSTS}

@@ -80,9 +80,12 @@ QUESTIONS = {
 }
 
 
-def ask(fleet: Fleet, question: str) -> Answer:
-    """Answers one question."""
-    items = QUESTIONS[question](fleet)
+def ask(fleet: Fleet, question: str) -> list[Answer]:
+    """Answers one question: of slow connections for each program that has some, else as one."""
+    return [_answer(fleet, question, items) for items in QUESTIONS[question](fleet)]
+
+
+def _answer(fleet: Fleet, question: str, items: Items) -> Answer:
     answer = Answer(question, items.what, items.says, items.total, items.total_bad, 0)
     if not items.rows or items.total_bad < LEAST_SUPPORT or items.total_bad == items.total:
         answer.left = items.total_bad

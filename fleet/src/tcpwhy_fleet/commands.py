@@ -132,7 +132,7 @@ def blame(args: argparse.Namespace) -> int:
     """What separates slow from fast."""
     with opened(args) as fleet:
         about = of_what(fleet)
-        answers = [blaming.ask(fleet, question) for question in args.of or BLAMED]
+        answers = [answer for question in args.of or BLAMED for answer in blaming.ask(fleet, question)]
         if args.json:
             for answer in answers:
                 print(json.dumps(answer.as_json()))

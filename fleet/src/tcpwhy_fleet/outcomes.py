@@ -19,7 +19,8 @@ LEAST_SEGMENTS = 100
 # Steps of the histogram of throughput for each doubling; two modes are at least a factor of 3 apart.
 STEPS = 3
 APART = 5
-MOST_PROGRAMS = 20
+MOST_PROGRAMS = 5
+LEAST_CONNECTIONS = 20
 # A connect that took this long had something retransmitted, or waited as long, ms.
 SLOW_CONNECT_MS = 900
 
@@ -56,7 +57,7 @@ CONNECTION = (
 )
 
 
-def lossy_paths(fleet: Fleet) -> Items:
+def lossy_paths(fleet: Fleet) -> list[Items]:
     """Paths by whether they lose."""
     rows = fleet.rows(
         "SELECT host, local_addr, remote_addr, remote_host, segments_out, retransmitted FROM paths"
@@ -71,10 +72,10 @@ def lossy_paths(fleet: Fleet) -> Items:
     items.says = f"{items.total_bad:,} of {counted} retransmit more than {LOSSY:.1%} of their segments"
     if not rows:
         items.says = f"no path sent {LEAST_SEGMENTS} segments"
-    return items
+    return [items]
 
 
-def slow_connections(fleet: Fleet) -> Items:
+def slow_connections(fleet: Fleet) -> list[Items]:
     """Connections by throughput, where that of a program's connections to one port has two modes.
 
     Programs are not held against each other: one asks for little, another for much.
@@ -90,21 +91,25 @@ def slow_connections(fleet: Fleet) -> Items:
         histograms.setdefault((row["program"], row["server_port"]), {})[row["step"]] = row["n"]
     told = sum(sum(h.values()) for h in histograms.values())
     if not told:
-        return Items("slow connections", "of no connection it was TCP that set its throughput")
-    rates = {of: rate for of, h in histograms.items() if (rate := _between_modes(h)) is not None}
+        return [Items("slow connections", "of no connection it was TCP that set its throughput")]
+    # Of few, gaps are chance.
+    many = {of: h for of, h in histograms.items() if sum(h.values()) >= LEAST_CONNECTIONS}
+    rates = {of: rate for of, h in many.items() if (rate := _between_modes(h)) is not None}
     largest = sorted(rates, key=lambda of: (-sum(histograms[of].values()), of))[:MOST_PROGRAMS]
     if not largest:
-        return Items("slow connections", f"the throughput of {plural(told, 'connection')} has one mode per program")
-    same = "COALESCE(comm, '') = ? AND server_port = ?"
-    which = " OR ".join(f"{same} AND send_rate > 0" for _ in largest)
-    bad = f"CASE {' '.join(f'WHEN {same} AND send_rate < ? THEN 1' for _ in largest)} ELSE 0 END"
-    values = [v for of in largest for v in (*of, rates[of])] + [v for of in largest for v in of]
-    items = Items("slow connections", "", _groups(fleet, which, bad, tuple(values)))
-    programs = ", ".join(f"{shown(of[0] or 'unknown')} to port {of[1]}" for of in largest[:3])
-    limits = ", ".join(f"{number(rates[of] / 125e3)} Mbit/s" for of in largest[:3])
+        said = f"the throughput of {plural(told, 'connection')} has one mode, or they are too few of each program"
+        return [Items("slow connections", said)]
+    return [_slow_of(fleet, of, rates[of]) for of in largest]
+
+
+def _slow_of(fleet: Fleet, of: tuple[str, int], rate: float) -> Items:
+    """The connections of a program to a port, by whether they are below a rate."""
+    which = "COALESCE(comm, '') = ? AND server_port = ? AND send_rate > 0"
+    is_slow = "CASE WHEN send_rate < ? THEN 1 ELSE 0 END"
+    items = Items("slow connections", "", _groups(fleet, which, is_slow, (rate, *of)))
     items.says = (
-        f"the throughput of {plural(items.total, 'connection')} has two modes ({programs});"
-        f" {items.total_bad:,} are below {limits}"
+        f"the throughput of {plural(items.total, 'connection')} of {shown(of[0] or 'unknown programs')} to port {of[1]}"
+        f" has two modes; {items.total_bad:,} are below {number(rate / 125e3)} Mbit/s"
     )
     return items
 
@@ -116,7 +121,7 @@ def _between_modes(steps: dict[int, int]) -> float | None:
     return None if at is None else math.exp2((first + at) / STEPS)
 
 
-def slow_connects(fleet: Fleet) -> Items:
+def slow_connects(fleet: Fleet) -> list[Items]:
     """Connects by whether they waited, or failed."""
     bad = "CASE WHEN syn_retransmits > 0 OR handshake_ms >= ? OR outcome IN ('refused', 'failed') THEN 1 ELSE 0 END"
     known = "seen_by IN ('both', 'client') AND (handshake_ms IS NOT NULL OR outcome <> 'established')"
@@ -127,7 +132,7 @@ def slow_connects(fleet: Fleet) -> Items:
             f"{items.total_bad:,} of {plural(items.total, 'connect')} failed,"
             f" had a SYN retransmitted, or took {SLOW_CONNECT_MS} ms and more"
         )
-    return items
+    return [items]
 
 
 def _groups(fleet: Fleet, which: str, bad: str, values: tuple[Value, ...]) -> list[dict[str, Any]]:

@@ -38,7 +38,7 @@ def page(fleet: Fleet) -> str:
     parts = {
         "TITLE": html.escape(title),
         "FINDINGS": _text(findings.lines(findings.merged(fleet))),
-        "BLAME": _text([line for q in blame.QUESTIONS for line in [*blame.lines(blame.ask(fleet, q)), ""]]),
+        "BLAME": _text([line for q in blame.QUESTIONS for a in blame.ask(fleet, q) for line in [*blame.lines(a), ""]]),
         "ENDS": _text(ends.lines(ends.read(fleet))),
         "LEFT_OUT": _text([shown(line) for line in left_out] or ["nothing"]),
         "DATA": data,

@@ -62,7 +62,8 @@ def run(jobs: Iterable[Job], done: Callable[[Job, dict[str, Any]], None], timeou
     waiting = deque(jobs)
     if not waiting:
         return
-    count = min(len(waiting), os.cpu_count() or 1)
+    # Starting one costs as much as a few small recordings.
+    count = min(1 + len(waiting) // 4, os.cpu_count() or 1)
     workers = [Worker() for _ in range(count)]
     running: dict[Future[dict[str, Any]], tuple[int, Job]] = {}
     try:

@@ -38,7 +38,7 @@
 -- busy_ms | ms | Time with data in flight or waiting to be sent.
 -- peer_window_ms | ms | Of that, waiting for the peer's window.
 -- send_buffer_ms | ms | Of that, waiting for send buffer.
--- bulk | yes/no | It was sampled with data written and not sent yet, or held back by the peer's window: its rate was TCP's, not the application's; null when it was never sampled.
+-- bulk | yes/no | In most samples a whole segment was not sent yet, the congestion window was full, or most of the time the peer's window was: its rate was TCP's, not the application's; null when it was never sampled.
 -- snd_isn | sequence number | Initial sequence number of what it sends; null when it was never sampled established.
 -- rcv_isn | sequence number | Initial sequence number of what it receives.
 -- comm | text | Program that connected; null when it is not known.
@@ -85,7 +85,7 @@ WITH seen AS (
         CASE WHEN state = 'SYN_SENT' THEN NULL ELSE rtt_us END,
         data_segs_out, data_segs_in, total_retrans, total_retrans, dsack_dups, total_rto,
         bytes_acked, bytes_acked, bytes_received, bytes_received, busy_us, rwnd_limited_us, sndbuf_limited_us,
-        CASE WHEN notsent_bytes > 0 OR rwnd_limited_us * 2 > busy_us THEN 1 ELSE 0 END,
+        CASE WHEN notsent_bytes > snd_mss OR unacked >= cwnd OR rwnd_limited_us * 2 > busy_us THEN 1 ELSE 0 END,
         snd_isn, rcv_isn, NULL, cgroup, CASE WHEN state = 'SYN_SENT' THEN 0 ELSE 1 END
     FROM socket
     WHERE state NOT IN ('TIME_WAIT', 'NEW_SYN_RECV', 'SYN_RECV') AND congestion IS NOT NULL
@@ -123,7 +123,7 @@ merged AS (
         MAX(busy_us) AS busy_us, MIN(busy_us) AS busy_before,
         MAX(rwnd_limited_us) AS rwnd_us, MIN(rwnd_limited_us) AS rwnd_before,
         MAX(sndbuf_limited_us) AS sndbuf_us, MIN(sndbuf_limited_us) AS sndbuf_before,
-        MAX(bulk) AS bulk,
+        AVG(bulk) AS bulk,
         MAX(snd_isn) AS snd_isn,
         MAX(rcv_isn) AS rcv_isn,
         MAX(comm) AS comm,
@@ -174,7 +174,7 @@ SELECT
     (m.busy_us - m.older * m.busy_before) / 1e3 AS busy_ms,
     (m.rwnd_us - m.older * m.rwnd_before) / 1e3 AS peer_window_ms,
     (m.sndbuf_us - m.older * m.sndbuf_before) / 1e3 AS send_buffer_ms,
-    m.bulk = 1 AS bulk,
+    m.bulk >= 0.5 AS bulk,
     m.snd_isn, m.rcv_isn, m.comm, m.cgroup,
     CASE WHEN m.accepted = 1 OR (m.connect_at_ns IS NULL AND p.local_port IS NOT NULL) THEN p.backlog END AS backlog
 FROM merged AS m
