@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+import tcpwhy_fleet
 from tcpwhy_fleet import Fleet, ends, findings, report
 from tcpwhy_fleet.cli import main
 from tcpwhy_fleet.views import views
@@ -44,8 +45,6 @@ def test_what_others_see_from_outside_is_told_by_the_name_that_the_host_gives(tm
     server.row("listener", 0.1, sock=1, family=4, local_addr="10.0.0.9", local_port=80, backlog=5)
     server.row("finding", 1, finding=1, cause="syn-cookie-options-lost", listener="0.0.0.0:80", **said)
     server.write(tmp_path)
-    import tcpwhy_fleet
-
     with tcpwhy_fleet.open(tmp_path) as fleet:
         found = findings.merged(fleet)
     assert [(f.cause, f.lost_s) for f in found] == [("syn-cookie-options-lost", 3.0)]
@@ -58,8 +57,6 @@ def test_forty_hosts_are_forty_places_of_one(tmp_path: Path) -> None:
         made = Made(f"h{n:02}")
         made.row("finding", 1, finding=1, cause="cpu-contention", resource="CPU 1", lost_ns=S * (n + 1), **said)
         made.write(tmp_path)
-    import tcpwhy_fleet
-
     with tcpwhy_fleet.open(tmp_path) as fleet:
         found = findings.merged(fleet)
     assert [(f.cause, len(f.places), f.lost_s) for f in found] == [("cpu-contention", 40, 820.0)]
@@ -147,9 +144,20 @@ def test_python_gives_relations(fleet: Fleet) -> None:
         _ = fleet.nothing
 
 
-def test_the_report_is_one_file_that_obeys_nobody(tmp_path: Path) -> None:
-    import tcpwhy_fleet
+def test_the_notebook_runs(small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("FLEET", str(small))
+    path = Path(__file__).parents[1] / "examples" / "notebook.ipynb"
+    cells = json.loads(path.read_text())["cells"]
+    names: dict[str, object] = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)  # noqa: S102
+    assert "accept-queue-overflow" in capsys.readouterr().out
+    assert isinstance(names["paths"], pd.DataFrame)
+    assert len(names["paths"]) > 0
 
+
+def test_the_report_is_one_file_that_obeys_nobody(tmp_path: Path) -> None:
     for n, name in enumerate(["<script>alert(1)</script>", "web"]):
         made = Made(name)
         made.manifest["labels"] = ["rack=</script><script>alert(2)</script>"]

@@ -118,12 +118,17 @@ class Spark(_Prepared):
             "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
             "spark.sql.session.timeZone": "UTC",
             "spark.ui.enabled": "false",
+            # Views have many columns made by CASE: what may be concluded of each takes the planner minutes.
+            "spark.sql.constraintPropagation.enabled": "false",
             "spark.sql.execution.arrow.pyspark.enabled": "true",
         }
         if master.startswith("local"):
             # As many as one machine has CPUs for, not as a cluster has.
             settings["spark.sql.shuffle.partitions"] = "4"
             settings["spark.driver.host"] = "127.0.0.1"
+            # What fits one machine is asked sooner than its queries are compiled.
+            settings["spark.sql.codegen.wholeStage"] = "false"
+            settings["spark.sql.codegen.factoryMode"] = "NO_CODEGEN"
         for key, value in settings.items():
             builder = builder.config(key, value)
         self.session = builder.getOrCreate()
