@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tcpwhy_fleet
-from tcpwhy_fleet import blame, statistics
+from tcpwhy_fleet import blame, findings, statistics
 from tcpwhy_fleet.attributes import Attribute
 from tcpwhy_fleet.outcomes import Items
 
@@ -112,6 +112,21 @@ def test_one_uplink_is_one_answer(tmp_path: Path) -> None:
     assert [(f.best.attribute, f.best.value) for f in answer.separate] == [("host at an end", "h13")]
     assert (answer.separate[0].best.precision, answer.separate[0].best.recall) == (1.0, 1.0)
     assert "all 38 lossy paths: h13 at one end" in "\n".join(blame.lines(answer))
+
+
+def test_a_finding_of_one_path_names_the_uplink_of_all(tmp_path: Path) -> None:
+    mesh(tmp_path, hosts=20, faulty=13)
+    teller = Made("h4", boot_id="boot-of-h4")
+    (tmp_path / "h4.tcpwhy").rename(tmp_path / "h4")
+    said = {"layer": "network", "confidence": "high", "counted": "segments", "affected": 30, "of": 1000}
+    teller.row("finding", 1, finding=1, cause="path-loss", resource="path 10.0.0.5 → 10.0.0.14", role="client", **said)
+    for b in (1, 13):
+        sampled(teller, 1.0, b, (f"10.0.0.{5}", 40000 + b), (f"10.0.0.{b + 1}", 7000), data_segs_out=0)
+    teller.write(tmp_path)
+    with tcpwhy_fleet.open(tmp_path) as fleet:
+        (found,) = findings.merged(fleet)
+    assert (found.cause, found.shared_by) == ("path-loss", "h13")
+    assert found.shared == "37 of the fleet's 37 lossy paths have h13 at one end"
 
 
 def test_nobody_is_blamed_for_a_healthy_mesh(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_ends_tell_clocks_and_losses(fleet: Fleet) -> None:
     assert "1 translated on the way" in said
     assert "web1 is -90.0 s ± 0.5 ms ahead of db" in said
     assert "web1 → db: 6 of 206 segments retransmitted; 4 to 6 lost on the way" in said
-    assert "1 retransmissions did not leave the host" in said
+    assert "1 retransmission did not leave the host" in said
     assert "web1 → db 10.0.0.9:5432: 60.0 ms = client 5, wire 12.0, server 43.0 ms (repair 5 ms)" in said
 
 

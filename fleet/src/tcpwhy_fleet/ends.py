@@ -99,7 +99,7 @@ def lines(of: Ends) -> list[str]:
 
 
 def _more(rows: list[dict[str, Any]]) -> list[str]:
-    return [f"and {plural(len(rows) - SHOWN, 'more')}"] if len(rows) > SHOWN else []
+    return [f"and {len(rows) - SHOWN:,} more"] if len(rows) > SHOWN else []
 
 
 def _clock(row: dict[str, Any]) -> str:
@@ -116,7 +116,7 @@ def _loss(row: dict[str, Any]) -> str:
     said = [f"{retransmitted:,} of {sent:,} segments retransmitted"]
     said.append(f"{least:,} to {most:,} lost on the way" if least != most else f"{least:,} lost on the way")
     if left:
-        said.append(f"{left:,} retransmissions did not leave the host")
+        said.append(f"{plural(left, 'retransmission')} did not leave the host")
     if row["interface_drops"]:
         said.append(f"its interfaces dropped {int(row['interface_drops']):,} packets as they left")
     elif row["interface_drops"] is not None:

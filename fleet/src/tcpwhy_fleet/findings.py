@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from . import blame
 from .fleet import Fleet
 from .text import number, plural, seconds, shown
 
@@ -64,8 +65,9 @@ class Merged:
     layer: str
     lost_s: float | None
     places: list[Place] = field(default_factory=list)
-    # The host at an end of nearly all paths that it holds at.
+    # The host at an end of nearly all paths that it holds at, and how that is said.
     shared_by: str | None = None
+    shared: str = ""
 
     @property
     def hosts(self) -> list[str]:
@@ -86,9 +88,7 @@ def merged(fleet: Fleet) -> list[Merged]:
         if place.lost_s is not None:
             of.lost_s = (of.lost_s or 0.0) + place.lost_s
         of.places.append(place)
-    hosts = {row["addr"]: row["host"] for row in fleet.rows("SELECT addr, host FROM addresses")}
-    for found in by_cause.values():
-        found.shared_by = _shared(found.places, hosts)
+    _share(fleet, [found for found in by_cause.values() if all("→" in p.place for p in found.places)])
     return sorted(by_cause.values(), key=lambda f: (f.lost_s is None, -(f.lost_s or 0.0), f.cause))
 
 
@@ -135,16 +135,33 @@ def _place(row: dict[str, Any]) -> Place:
     )
 
 
-def _shared(places: list[Place], hosts: dict[str, str]) -> str | None:
-    """The host that nearly all paths have at one end, if paths are what it is about."""
-    paths = [p.place.removeprefix("path ") for p in places if "→" in p.place]
-    pairs = [tuple(part.strip() for part in path.split("→")) for path in paths]
-    ends = [{hosts.get(addr, addr) for addr in pair if addr} for pair in pairs]
-    if len(ends) < SHARED_PLACES or len(ends) < len(places):
-        return None
-    counts = Counter(host for pair in ends for host in pair)
-    (first, n), *others = counts.most_common(2)
-    return first if n >= SHARED * len(ends) and (not others or others[0][1] < n) else None
+def _share(fleet: Fleet, paths: list[Merged]) -> None:
+    """Says of causes that hold at paths which host these have in common: one bottleneck is one answer."""
+    if not paths:
+        return
+    hosts = {row["addr"]: row["host"] for row in fleet.rows("SELECT addr, host FROM addresses")}
+    # Each host tells of the paths that lost enough for it alone; all hosts together tell of more.
+    (lossy,) = blame.ask(fleet, "lossy")
+    best = [one.best for one in lossy.separate if one.best.attribute == "host at an end"]
+    for found in paths:
+        ends = [_ends(place.place, hosts) for place in found.places]
+        for of in best:
+            if all(of.value in pair for pair in ends):
+                found.shared_by = of.value
+                found.shared = f"{of.bad:,} of the fleet's {lossy.bad:,} lossy paths have {of.value} at one end"
+                break
+        else:
+            counts = Counter(host for pair in ends for host in pair)
+            (first, n), *others = counts.most_common(2)
+            alone = not others or others[0][1] < n
+            if len(ends) >= SHARED_PLACES and n >= SHARED * len(ends) and alone:
+                found.shared_by = first
+                found.shared = f"{n:,} of {len(ends):,} paths have {first} at one end"
+
+
+def _ends(path: str, hosts: dict[str, str]) -> set[str]:
+    parts = (part.strip() for part in path.removeprefix("path ").split("→"))
+    return {hosts.get(addr, addr) for addr in parts if addr}
 
 
 def lines(found: list[Merged]) -> list[str]:
@@ -153,12 +170,10 @@ def lines(found: list[Merged]) -> list[str]:
     for at, of in enumerate(found, 1):
         first = of.places[0]
         said.append(f"{at}. {shown(of.cause)}: {seconds(of.lost_s)} lost, {first.confidence} confidence")
+        if of.shared_by:
+            said.append(f"   {shown(of.shared)}: look at its uplink first")
         if len(of.places) == 1:
             said.append(f"   {shown(first.host)}: {shown(first.title)}")
-        elif of.shared_by:
-            paths = plural(len(of.places), "path")
-            said.append(f"   all {paths} have {shown(of.shared_by)} at one end: look at its uplink first")
-            said.append(f"   the costliest: {shown(first.title)}")
         else:
             said.append(f"   at {plural(len(of.places), 'place')} on {plural(len(of.hosts), 'host')}; the costliest:")
             said.append(f"   {shown(first.host)}: {shown(first.title)}")

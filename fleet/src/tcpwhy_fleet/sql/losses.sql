@@ -16,72 +16,98 @@
 -- lost_most | segments | No more: what was under way at the last samples is in it. What is lost is retransmitted, or not acknowledged yet.
 -- came_twice | segments | Retransmitted and not lost: the first had come, its acknowledgement was late or lost; at least.
 -- clock_within_ns | ns | Half of the interval that the difference of the clocks is in.
-WITH directions AS (
-    SELECT
-        c_host AS host, c_rec AS rec, c_netns AS netns, c_sock AS sock, c_addr AS local_addr, c_port AS local_port,
-        c_remote_addr AS remote_addr, c_remote_port AS remote_port,
-        s_host AS peer_host, s_rec AS peer_rec, s_netns AS peer_netns, s_sock AS peer_sock,
-        s_port AS peer_local_port, s_remote_port AS peer_remote_port,
-        c_segments_out AS segments_out, c_retransmitted AS retransmitted,
-        clock_offset_ns, clock_within_ns, COALESCE(min_rtt_us, 0) AS min_rtt_us
+WITH lossy AS (
+    SELECT *
     FROM pairs
+    WHERE clock_offset_ns IS NOT NULL
+        AND (c_retransmitted > 0 AND c_segments_out > 0 OR s_retransmitted > 0 AND s_segments_out > 0)
+),
+sides AS (
+    SELECT
+        c_rec, c_netns, c_sock, c_port, c_remote_port, clock_within_ns, 'c' AS side, 0 AS ahead_ns,
+        c_rec AS rec, c_netns AS netns, c_sock AS sock, c_port AS local_port, c_remote_port AS remote_port
+    FROM lossy
     UNION ALL
     SELECT
-        s_host, s_rec, s_netns, s_sock, s_addr, s_port, s_remote_addr, s_remote_port,
-        c_host, c_rec, c_netns, c_sock, c_port, c_remote_port,
-        s_segments_out, s_retransmitted, -clock_offset_ns, clock_within_ns, COALESCE(min_rtt_us, 0)
-    FROM pairs
+        c_rec, c_netns, c_sock, c_port, c_remote_port, clock_within_ns, 's', clock_offset_ns,
+        s_rec, s_netns, s_sock, s_port, s_remote_port
+    FROM lossy
 ),
-lossy AS (
-    SELECT * FROM directions WHERE retransmitted > 0 AND segments_out > 0 AND clock_offset_ns IS NOT NULL
-),
+-- All times by the clock of the end that connected.
 samples AS (
-    SELECT l.rec, l.netns, l.sock, l.local_port, l.remote_port,
-        s.at_ns AS last_ns, s.data_segs_out AS segments_out, s.total_retrans AS retransmitted_by_then, s.unacked,
-        ROW_NUMBER() OVER (
-            PARTITION BY l.rec, l.netns, l.sock, l.local_port, l.remote_port ORDER BY s.at_ns DESC
-        ) AS n
-    FROM lossy AS l
+    SELECT
+        e.c_rec, e.c_netns, e.c_sock, e.c_port, e.c_remote_port, e.clock_within_ns, e.side,
+        s.at_ns - e.ahead_ns AS at_ns,
+        s.data_segs_out, s.data_segs_in, s.total_retrans + s.unacked AS repaired_or_waiting,
+        s.rtt_us * 1000 AS rtt_ns
+    FROM sides AS e
     INNER JOIN socket AS s
-        ON s.rec = l.rec AND s.netns = l.netns AND s.sock = l.sock
-            AND s.local_port = l.local_port AND s.remote_port = l.remote_port
+        ON s.rec = e.rec AND s.netns = e.netns AND s.sock = e.sock
+            AND s.local_port = e.local_port AND s.remote_port = e.remote_port
     WHERE s.data_segs_out IS NOT NULL
 ),
-sent AS (
-    SELECT * FROM samples WHERE n = 1
-),
-received AS (
+timed AS (
     SELECT
-        l.rec, l.netns, l.sock, l.local_port, l.remote_port,
-        MAX(s.data_segs_in) AS segments_in,
-        MAX(s.at_ns) AS last_ns,
+        *,
+        MAX(CASE WHEN side = 'c' THEN at_ns END) OVER (PARTITION BY c_rec, c_netns, c_sock, c_port, c_remote_port)
+            AS c_last_ns,
+        MAX(CASE WHEN side = 's' THEN at_ns END) OVER (PARTITION BY c_rec, c_netns, c_sock, c_port, c_remote_port)
+            AS s_last_ns
+    FROM samples
+),
+sums AS (
+    SELECT
+        c_rec, c_netns, c_sock, c_port, c_remote_port,
+        MAX(CASE WHEN side = 'c' THEN data_segs_out END) AS c_out,
+        MAX(CASE WHEN side = 's' THEN data_segs_out END) AS s_out,
+        MAX(CASE WHEN side = 'c' THEN data_segs_in END) AS c_in,
+        MAX(CASE WHEN side = 's' THEN data_segs_in END) AS s_in,
         -- Had come for sure when the sender was sampled last.
-        MAX(CASE WHEN s.at_ns <= t.last_ns + l.clock_offset_ns - l.clock_within_ns THEN s.data_segs_in END)
-            AS segments_in_by_then
-    FROM lossy AS l
-    INNER JOIN sent AS t
-        ON t.rec = l.rec AND t.netns = l.netns AND t.sock = l.sock
-            AND t.local_port = l.local_port AND t.remote_port = l.remote_port
-    INNER JOIN socket AS s
-        ON s.rec = l.peer_rec AND s.netns = l.peer_netns AND s.sock = l.peer_sock
-            AND s.local_port = l.peer_local_port AND s.remote_port = l.peer_remote_port
-    WHERE s.data_segs_in IS NOT NULL
-    GROUP BY l.rec, l.netns, l.sock, l.local_port, l.remote_port
+        MAX(CASE WHEN side = 'c' AND at_ns <= s_last_ns - clock_within_ns THEN data_segs_in END) AS c_in_by_then,
+        MAX(CASE WHEN side = 's' AND at_ns <= c_last_ns - clock_within_ns THEN data_segs_in END) AS s_in_by_then,
+        -- Had been sent a round trip before the receiver was sampled last: it has come by then, or is lost.
+        MAX(CASE WHEN side = 'c' AND at_ns + rtt_ns <= s_last_ns - clock_within_ns THEN data_segs_out END)
+            AS c_out_settled,
+        MAX(CASE WHEN side = 's' AND at_ns + rtt_ns <= c_last_ns - clock_within_ns THEN data_segs_out END)
+            AS s_out_settled,
+        MAX(CASE WHEN side = 'c' AND at_ns = c_last_ns THEN repaired_or_waiting END) AS c_repaired,
+        MAX(CASE WHEN side = 's' AND at_ns = s_last_ns THEN repaired_or_waiting END) AS s_repaired
+    FROM timed
+    GROUP BY c_rec, c_netns, c_sock, c_port, c_remote_port
 ),
--- What had been sent a round trip before the receiver was sampled last: it has come by then, or is lost.
-settled AS (
+directions AS (
     SELECT
-        l.rec, l.netns, l.sock, l.local_port, l.remote_port,
-        MAX(s.data_segs_out) AS segments_out
-    FROM lossy AS l
-    INNER JOIN received AS r
-        ON r.rec = l.rec AND r.netns = l.netns AND r.sock = l.sock
-            AND r.local_port = l.local_port AND r.remote_port = l.remote_port
-    INNER JOIN socket AS s
-        ON s.rec = l.rec AND s.netns = l.netns AND s.sock = l.sock
-            AND s.local_port = l.local_port AND s.remote_port = l.remote_port
-    WHERE s.at_ns + s.rtt_us * 1000 <= r.last_ns - l.clock_offset_ns - l.clock_within_ns
-    GROUP BY l.rec, l.netns, l.sock, l.local_port, l.remote_port
+        p.c_host AS host, p.c_rec AS rec, p.c_netns AS netns, p.c_sock AS sock,
+        p.c_addr AS local_addr, p.c_port AS local_port, p.s_host AS remote_host,
+        p.c_remote_addr AS remote_addr, p.c_remote_port AS remote_port,
+        p.c_segments_out AS segments_out, p.c_retransmitted AS retransmitted, p.clock_within_ns,
+        COALESCE(m.c_out_settled, 0) - m.s_in AS least,
+        m.c_out - COALESCE(m.s_in_by_then, m.s_in) AS most,
+        m.c_repaired AS repaired
+    FROM lossy AS p
+    INNER JOIN sums AS m
+        ON m.c_rec = p.c_rec AND m.c_netns = p.c_netns AND m.c_sock = p.c_sock
+            AND m.c_port = p.c_port AND m.c_remote_port = p.c_remote_port
+    UNION ALL
+    SELECT
+        p.s_host, p.s_rec, p.s_netns, p.s_sock, p.s_addr, p.s_port, p.c_host, p.s_remote_addr, p.s_remote_port,
+        p.s_segments_out, p.s_retransmitted, p.clock_within_ns,
+        COALESCE(m.s_out_settled, 0) - m.c_in,
+        m.s_out - COALESCE(m.c_in_by_then, m.c_in),
+        m.s_repaired
+    FROM lossy AS p
+    INNER JOIN sums AS m
+        ON m.c_rec = p.c_rec AND m.c_netns = p.c_netns AND m.c_sock = p.c_sock
+            AND m.c_port = p.c_port AND m.c_remote_port = p.c_remote_port
+),
+bounds AS (
+    SELECT
+        *,
+        GREATEST(least, 0) AS lost_least,
+        -- No more than was repaired, or still waits for its acknowledgement.
+        LEAST(GREATEST(most, 0), repaired) AS lost_most
+    FROM directions
+    WHERE retransmitted > 0 AND segments_out > 0 AND least IS NOT NULL AND most IS NOT NULL AND repaired IS NOT NULL
 ),
 refused AS (
     SELECT rec, netns, sock, local_port, remote_port, COUNT(*) AS n
@@ -89,39 +115,17 @@ refused AS (
     WHERE kind = 'retransmit' AND send_error IS NOT NULL AND send_error <> '0'
     GROUP BY rec, netns, sock, local_port, remote_port
 ),
-dropped AS (
-    SELECT rec, netns, SUM(rise) AS n
-    FROM (
-        SELECT rec, netns, instance, metric, MAX("value") - MIN("value") AS rise
-        FROM resource
-        WHERE resource = 'network' AND metric IN ('tx_dropped', 'tx_fifo', 'tx_errors') AND instance <> 'lo'
-        GROUP BY rec, netns, instance, metric
-    ) AS rises
-    GROUP BY rec, netns
+rises AS (
+    SELECT rec, netns, instance, metric, MAX("value") - MIN("value") AS rise
+    FROM resource
+    WHERE resource = 'network' AND metric IN ('tx_dropped', 'tx_fifo', 'tx_errors') AND instance <> 'lo'
+    GROUP BY rec, netns, instance, metric
 ),
-bounds AS (
-    SELECT
-        l.*,
-        GREATEST(COALESCE(e.segments_out, 0) - r.segments_in, 0) AS lost_least,
-        -- What had left by the sender's last sample and not come by then; and no more than was repaired, or still
-        -- waits for its acknowledgement.
-        LEAST(
-            GREATEST(t.segments_out - COALESCE(r.segments_in_by_then, r.segments_in), 0),
-            t.retransmitted_by_then + t.unacked
-        ) AS lost_most
-    FROM lossy AS l
-    INNER JOIN sent AS t
-        ON t.rec = l.rec AND t.netns = l.netns AND t.sock = l.sock
-            AND t.local_port = l.local_port AND t.remote_port = l.remote_port
-    INNER JOIN received AS r
-        ON r.rec = l.rec AND r.netns = l.netns AND r.sock = l.sock
-            AND r.local_port = l.local_port AND r.remote_port = l.remote_port
-    LEFT JOIN settled AS e
-        ON e.rec = l.rec AND e.netns = l.netns AND e.sock = l.sock
-            AND e.local_port = l.local_port AND e.remote_port = l.remote_port
+dropped AS (
+    SELECT rec, netns, SUM(rise) AS n FROM rises GROUP BY rec, netns
 )
 SELECT
-    l.host, l.local_addr, l.local_port, l.peer_host AS remote_host, l.remote_addr, l.remote_port,
+    l.host, l.local_addr, l.local_port, l.remote_host, l.remote_addr, l.remote_port,
     l.segments_out, l.retransmitted,
     COALESCE(f.n, 0) AS not_left,
     CAST(d.n AS BIGINT) AS interface_drops,
