@@ -176,3 +176,15 @@ def test_the_report_is_one_file_that_obeys_nobody(tmp_path: Path) -> None:
     assert "https://" not in page
     data = page.split('id="data">')[1].split("</script>")[0]
     assert len(json.loads(data)["cells"]) == 2
+
+
+def test_explaining_without_tcpwhy_says_so(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(small), "--tcpwhy", "/nonexistent/tcpwhy"]) == 0
+    assert "there is no /nonexistent/tcpwhy on this machine" in capsys.readouterr().err
+
+
+def test_explaining_that_fails_says_of_what(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(small), "--tcpwhy", "sh -c 'echo broken >&2; exit 1'"]) == 0
+    said = capsys.readouterr().err
+    assert "edge.tcpwhy: not explained: broken" in said
+    assert "explained 0 recordings" in said
