@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--record", default="", metavar="OPTIONS", help="options for tcpwhy record: '--with packets'")
     made.add_argument("--ssh", default="ssh", help="how ssh is called (default: ssh)")
-    made.add_argument("--most", type=int, default=256, metavar="N", help="hosts at once (default: 256)")
+    made.add_argument("--most", type=int, default=64, metavar="N", help="hosts reached at once (default: 64)")
     made.add_argument("--no-explain", action="store_true", help="leave explaining for later")
 
     made = verb(

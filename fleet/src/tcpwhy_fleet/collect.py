@@ -28,6 +28,8 @@ R = TypeVar("R")
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 # From the agreement to the start: reaching the slowest host and starting its recorder.
 LEAD_S = 5.0
+# Sessions of ssh that one machine opens.
+SESSIONS_A_SECOND = 40
 # Beyond the recording: its end, and what is left of the stream.
 GRACE_S = 60.0
 REACH_S = 20.0
@@ -85,14 +87,15 @@ class Reached:
 def collect(plan: Plan, say: Say) -> int:
     """Records on all hosts; one that fails is said, and the rest goes on. Gives how many recordings there are."""
     plan.output.mkdir(parents=True, exist_ok=True)
-    reached = _each(plan, plan.hosts, lambda host: _reach(plan, host), say)
+    reached = _each(plan.most, plan.hosts, lambda host: _reach(plan, host), say)
     if not reached:
         say("no host was reached")
         return 0
-    start = _start(plan.at)
+    start = _start(plan.at, LEAD_S + len(reached) / SESSIONS_A_SECOND)
     say(f"{plural(len(reached), 'host')} reached; all record from {start:%H:%M:%S} for {plan.length_s:g} s")
     names = _names(reached)
-    done = _each(plan, reached, lambda of: _record(plan, of, names[of.host.address], start, say), say)
+    # All at once, however many: who came later would record other seconds.
+    done = _each(len(reached), reached, lambda of: _record(plan, of, names[of.host.address], start, say), say)
     _keep_labels(plan.output, {names[of.host.address].name: of.host.labels for of in reached})
     for line in overlap(plan.output, {path for path in done if path}):
         say(line)
@@ -100,10 +103,10 @@ def collect(plan: Plan, say: Say) -> int:
     return len(done)
 
 
-def _each(plan: Plan, items: list[T], work: Callable[[T], R], say: Say) -> list[R]:
-    """Does it for all at once; who fails is said."""
+def _each(most: int, items: list[T], work: Callable[[T], R], say: Say) -> list[R]:
+    """Does it for so many at once; who fails is said."""
     results = []
-    with ThreadPoolExecutor(min(plan.most, len(items))) as threads:
+    with ThreadPoolExecutor(min(most, len(items))) as threads:
         futures = {threads.submit(work, item): item for item in items}
         for future in as_completed(futures):
             try:
@@ -136,11 +139,11 @@ def _reach(plan: Plan, host: Host) -> Reached:
     return Reached(host, clock - (before + after) / 2, (after - before) / 2)
 
 
-def _start(at: str | None) -> datetime:
+def _start(at: str | None, lead_s: float) -> datetime:
     """The moment that all begin at, by the clock of this machine."""
     now = datetime.now().astimezone()
     if at is None:
-        return now + timedelta(seconds=LEAD_S)
+        return now + timedelta(seconds=lead_s)
     if at.startswith("+"):
         return now + timedelta(seconds=seconds(at[1:]))
     try:
