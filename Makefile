@@ -65,7 +65,6 @@ test-views: need-fleet
 
 # The same views on Spark, a real master and two executors; collect over a real sshd; eight recorded hosts.
 test-fleet: need-build need-run need-spark test-built
-	@cargo build -q -p lab --bin lab-hold --bin lab-workload || { echo "make test-fleet: the build failed" >&2; exit 1; }
 	@cd fleet && $(ROOT) .venv/bin/pytest -m 'spark or ssh or lab' --durations=5 \
 	    || { echo "make test-fleet: the fleet's tests failed (above)" >&2; exit 1; }
 

@@ -4,7 +4,10 @@
 -- addr | address | The address.
 -- host | text | The host that has it.
 WITH had AS (
-    SELECT DISTINCT local_addr AS addr, host FROM ends
+    -- Not from ends, which reads all columns of both.
+    SELECT DISTINCT local_addr AS addr, host FROM event WHERE kind IN ('state', 'retransmit') AND local_port <> 0
+    UNION
+    SELECT DISTINCT local_addr AS addr, host FROM socket
     UNION
     SELECT DISTINCT local_addr AS addr, host FROM listener
 )
