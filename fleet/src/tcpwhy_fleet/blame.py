@@ -214,5 +214,5 @@ def _is(s: Separates) -> str:
 def _numbers(s: Separates) -> str:
     return (
         f"precision {s.precision:.0%}, recall {s.recall:.0%}, lift {number(s.lift)},"
-        f" support {s.support:,}, by chance {s.chance:.1g}"
+        f" support {s.support:,}, by chance {f'{s.chance:.1g}' if s.chance > 1e-99 else 'below 1e-99'}"
     )

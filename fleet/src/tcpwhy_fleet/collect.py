@@ -6,7 +6,6 @@ import argparse
 import json
 import re
 import shlex
-import shutil
 import subprocess
 import threading
 import time
@@ -18,9 +17,10 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from . import hosts as host_file
+from .catalog import Say
 from .hosts import Host
 from .manifest import UnfitError, plain
-from .store import LABELS, Say, Store
+from .store import LABELS, Store
 from .text import milliseconds, plural, shown
 
 T = TypeVar("T")
@@ -246,39 +246,3 @@ def overlap(at: Path, paths: set[Path]) -> list[str]:
     if both <= 0:
         lines.append("some clocks are far off: `tcpwhy-fleet ends` bounds by how much")
     return lines
-
-
-def fetch(url: str, to: Path, say: Say) -> int:
-    """Copies recordings from a directory or an object store that something else fills."""
-    import fsspec
-
-    to.mkdir(parents=True, exist_ok=True)
-    try:
-        fs, root = fsspec.core.url_to_fs(url)
-    except (ImportError, ValueError) as e:
-        raise UnfitError(f"{url}: {e}") from None
-    count = 0
-    for about in sorted(fs.ls(root, detail=True), key=lambda a: str(a["name"])):
-        name = str(about["name"]).rstrip("/").rpartition("/")[2]
-        if name.startswith(".") or not name.endswith((".tcpw", ".tcpwhy")):
-            continue
-        target = to / name
-        if target.exists():
-            say(f"{shown(name)}: is there")
-            continue
-        made = to / f".{name}.part"
-        if any(".." in str(found).split("/") for found in fs.find(str(about["name"]))):
-            say(f"FAILED {shown(name)}: it has a name that leads out of it")
-            continue
-        try:
-            fs.get(str(about["name"]), str(made), recursive=about["type"] == "directory")
-            made.replace(target)
-            count += 1
-            say(f"{shown(name)}: fetched")
-        except OSError as e:
-            if made.is_file():
-                made.unlink()
-            shutil.rmtree(made, ignore_errors=True)
-            say(f"FAILED {shown(name)}: {shown(e)}")
-    say(f"fetched {plural(count, 'recording')} from {shown(url)}")
-    return count

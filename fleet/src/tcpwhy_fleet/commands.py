@@ -16,6 +16,7 @@ from . import blame as blaming
 from . import collect as collecting
 from . import ends as both_ends
 from . import explained, output
+from . import fetch as fetching
 from . import findings as merging
 from . import report as reporting
 from .fleet import Fleet, open_fleet
@@ -74,7 +75,7 @@ def unexplained(fleet: Fleet) -> list[str]:
 def collect(args: argparse.Namespace) -> int:
     """Records on many hosts, or fetches what is there."""
     if args.source:
-        collecting.fetch(args.source, args.output, say)
+        fetching.fetch(args.source, args.output, say)
     else:
         done = collecting.collect(collecting.Plan.of(args), say)
         if not done:

@@ -7,7 +7,8 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .store import Entry, Say, Store
+from .catalog import Entry, Say
+from .store import Store
 
 TIMEOUT_S = 900
 

@@ -9,9 +9,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from .catalog import Say
 from .engine import DuckDB, Engine, Value, engine_of
 from .schema import CATALOG, tables
-from .store import Say, Store
+from .store import Store
 from .views import views
 
 
