@@ -23,7 +23,7 @@ SELECT
     SUM(came_twice) AS came_twice
 FROM losses
 GROUP BY host, remote_host
-ORDER BY SUM(lost_least) DESC, SUM(retransmitted) DESC, host, remote_host
+ORDER BY lost_least DESC, retransmitted DESC, host, remote_host
 """
 MATCHED = """
 SELECT
