@@ -16,6 +16,7 @@ from tcpwhy_fleet import Fleet, ends, findings, report
 from tcpwhy_fleet.cli import main
 from tcpwhy_fleet.views import views
 
+from . import small_fleet
 from .recordings import Made, S
 
 QUERY = "SELECT host, kernel FROM hosts ORDER BY host"
@@ -82,6 +83,24 @@ def test_clocks_that_are_right_within_the_interval(fleet: Fleet) -> None:
         apart = truth.get(row["host_b"], 0) - truth.get(row["host_a"], 0)
         assert row["least_ns"] <= apart <= row["most_ns"], row
         assert row["consistent"]
+
+
+def test_a_reset_bounds_no_clock(tmp_path: Path) -> None:
+    """The server resets what the client has half closed: the client is closed after it, by clocks that are right."""
+    client, server = Made("client"), Made("server")
+    ends_ = ("10.0.0.1", 40000), ("10.0.0.2", 80)
+    small_fleet.connected(client, 1.0, 1, *ends_, took=0.002)
+    small_fleet.accepted(server, 1.003, 2, ends_[1], ends_[0])
+    tuple_ = {"local_addr": "10.0.0.1", "local_port": 40000, "remote_addr": "10.0.0.2", "remote_port": 80}
+    client.row("event", 2.5, kind="state", state="CLOSE", old_state="FIN_WAIT1", sock=1, error="ECONNRESET", **tuple_)
+    other = {"local_addr": "10.0.0.2", "local_port": 80, "remote_addr": "10.0.0.1", "remote_port": 40000}
+    server.row("event", 2.0, kind="state", state="CLOSE", old_state="CLOSE_WAIT", sock=2, **other)
+    for made in (client, server):
+        made.write(tmp_path)
+    with tcpwhy_fleet.open(tmp_path) as fleet:
+        (row,) = fleet.rows("SELECT * FROM clock_offsets")
+    assert row["least_ns"] <= 0 <= row["most_ns"]
+    assert (row["bounded_by"], row["consistent"]) == ("round trip", True)
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "table", "parquet"])

@@ -16,7 +16,7 @@
 -- connect_at_ns | ns | When connect() was called; null of an accepted end and of an older one.
 -- established_at_ns | ns | When it was established; null of an older one.
 -- closed_at_ns | ns | When it was closed; null when it was not.
--- closed_first | yes/no | This side closed first; null when it is not closed.
+-- closed_first | yes/no | This side closed first; null when it is not closed, or a reset or a timer ended it.
 -- handshake_ms | ms | From connect() until it was established.
 -- syn_retransmits | count | SYNs retransmitted.
 -- error | text | What ended it, as `errno` has it.
@@ -51,8 +51,9 @@ WITH seen AS (
         CASE WHEN kind <> 'state' THEN NULL WHEN state = 'ESTABLISHED' THEN at_ns ELSE established_at_ns END
             AS established,
         CASE WHEN kind = 'state' AND state = 'CLOSE' THEN at_ns END AS closed,
-        CASE WHEN kind <> 'state' OR state <> 'CLOSE' THEN NULL
-            WHEN old_state IN ('FIN_WAIT1', 'FIN_WAIT2', 'CLOSING', 'TIME_WAIT') THEN 1 ELSE 0 END AS first_to_close,
+        -- Of one that a reset or a timer ended, states do not tell the order.
+        CASE WHEN kind <> 'state' OR state <> 'CLOSE' OR error IS NOT NULL THEN NULL
+            WHEN old_state IN ('FIN_WAIT2', 'CLOSING') THEN 1 WHEN old_state = 'LAST_ACK' THEN 0 END AS first_to_close,
         CASE WHEN kind <> 'state' THEN NULL
             WHEN state = 'ESTABLISHED' AND old_state <> 'SYN_SENT' THEN 1
             WHEN established_at_ns IS NOT NULL AND connect_at_ns IS NULL THEN 1 END AS accepted,
