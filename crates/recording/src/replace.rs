@@ -27,7 +27,7 @@ pub fn replace<T: Table>(dir: &Path, rows: impl IntoIterator<Item = T>) -> Resul
     fs::rename(&made, &table).map_err(Error::io(&table))
 }
 
-/// Removes a directory; a link in its place is an error, wherever it leads.
+/// Removes a directory; of a link in its place the link alone, wherever it leads.
 fn remove(dir: &Path) -> Result<(), Error> {
     match fs::remove_dir_all(dir) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io(dir)(e)),
@@ -84,9 +84,16 @@ mod tests {
         };
         Writer::create(&dir, &manifest).unwrap();
         fs::create_dir(&elsewhere).unwrap();
-        std::os::unix::fs::symlink(&elsewhere, dir.join("episode")).unwrap();
-        assert!(replace(&dir, [episode(1)]).is_err());
-        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+        fs::write(elsewhere.join("kept"), "").unwrap();
+        for name in ["episode", "episode.new"] {
+            std::os::unix::fs::symlink(&elsewhere, dir.join(name)).unwrap();
+            replace(&dir, [episode(1)]).unwrap();
+            assert_eq!(rows(&dir), [1]);
+            let there = fs::read_dir(&elsewhere).unwrap().map(|e| e.unwrap());
+            assert_eq!(there.map(|e| e.file_name()).collect::<Vec<_>>(), ["kept"]);
+            fs::remove_dir_all(dir.join("episode")).unwrap();
+        }
+        // Not into what is no recording.
         assert!(replace(&elsewhere, [episode(1)]).is_err());
     }
 }
