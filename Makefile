@@ -7,6 +7,8 @@ RUN_DEBS   := iproute2
 TEST_DEBS  := clang-format nginx-light apache2-utils wrk nftables tmux xz-utils bpftool chromium fonts-dejavu-core
 BENCH_DEBS := libbpf-tools bpftool python3 redis-server redis-tools
 DIST_DEBS  := mmdebstrap rpm python3 bash-completion man-db
+# Spark runs on Java; sshd is what collect is tried with.
+FLEET_DEBS  := openssh-server openjdk-17-jre-headless
 KERNEL_DEBS := qemu-system-x86 busybox-static cpio kmod xz-utils binutils
 
 # Recording a host takes root. As another user, only the programs run under sudo, not the build.
@@ -15,16 +17,16 @@ TCPWHY := target/debug/tcpwhy
 PREFIX ?= /usr/local
 BPF_SOURCES := $(wildcard crates/observe/bpf/*.c crates/observe/bpf/*.h)
 
-.PHONY: demo test test-built test-pure test-live test-page test-lab test-browser test-signals test-hostile test-kernels check-arm64 build dist test-dist install uninstall page lint docs pictures bench need-build need-page need-run need-test need-dist need-kernels clean
+.PHONY: demo test test-built test-pure test-live test-page test-views test-fleet test-lab test-browser test-signals test-hostile test-kernels check-arm64 build dist test-dist install uninstall page lint docs pictures bench need-build need-page need-run need-test need-fleet need-spark need-dist need-kernels clean
 
 demo: need-build need-run
 	@cargo build -q --workspace --bin tcpwhy --bin tcpwhy-lab || { echo "make demo: the build failed" >&2; exit 1; }
 	@$(ROOT) $(TCPWHY) lab run syn-cookies || { echo "make demo: the lab run failed" >&2; exit 1; }
 
 # Each step though one before it failed, and then what took longest.
-test: need-build need-page need-run need-test
+test: need-build need-page need-run need-test need-fleet
 	@rm -f target/test-times
-	@$(MAKE) -sk --no-print-directory lint test-built test-pure test-live test-page; status=$$?; \
+	@$(MAKE) -sk --no-print-directory lint test-built test-pure test-live test-page test-views; status=$$?; \
 	    tools/timed-runner --slowest; \
 	    [ $$status -eq 0 ] || { echo "make test: something is wrong (above)" >&2; exit 1; }
 
@@ -57,6 +59,15 @@ test-live: test-built
 test-page:
 	@npm --prefix web -s test || { echo "make test-page: tests of the report's page failed (above)" >&2; exit 1; }
 
+# The fleet's package, with DuckDB inside.
+test-views: need-fleet
+	@cd fleet && .venv/bin/pytest || { echo "make test-views: the fleet's tests failed (above)" >&2; exit 1; }
+
+# The same views on Spark, a real master and two executors; collect over a real sshd; eight recorded hosts.
+test-fleet: need-build need-run need-spark test-built
+	@cd fleet && $(ROOT) .venv/bin/pytest -m 'spark or ssh or lab' --durations=5 \
+	    || { echo "make test-fleet: the fleet's tests failed (above)" >&2; exit 1; }
+
 # The lab's own tests, the scenarios that `make test` leaves out, and the advice of all that have some.
 test-lab: need-build need-run need-test test-built
 	@rm -f target/test-times
@@ -79,9 +90,12 @@ test-signals: need-build need-run need-test test-built
 	@$(TIMED) RUN_AS='$(ROOT)' SIGNALS=$(N) SEED=$(SEED) cargo test -q --workspace --test live_hostile -- signals:: --test-threads=1 --nocapture \
 	    || { echo "make test-signals: something was left, lost or did not end (above)" >&2; exit 1; }
 
-lint:
+lint: need-fleet
 	@cargo fmt --all --check || { echo "make lint: run cargo fmt --all" >&2; exit 1; }
 	@cargo clippy -q $(BUILT) --examples -- -D warnings || { echo "make lint: clippy has complaints (above)" >&2; exit 1; }
+	@cd fleet && .venv/bin/ruff format -q --check . && .venv/bin/ruff check -q . \
+	    || { echo "make lint: the fleet's package has complaints (above); fleet/.venv/bin/ruff format fleet mends some" >&2; exit 1; }
+	@cd fleet && .venv/bin/mypy --no-error-summary || { echo "make lint: types of the fleet's package (above)" >&2; exit 1; }
 	@tools/page --check || { echo "make lint: the report's page is stale (above)" >&2; exit 1; }
 	@npm --prefix web run -s lint || { echo "make lint: the report's page has complaints (above); npm --prefix web run format mends most" >&2; exit 1; }
 	@clang-format --dry-run -Werror $(BPF_SOURCES) || { echo "make lint: run clang-format -i $(BPF_SOURCES)" >&2; exit 1; }
@@ -147,6 +161,13 @@ need-build:
 
 need-page:
 	@command -v npm >/dev/null || tools/need $(NPM_DEBS)
+
+need-fleet:
+	@tools/need-fleet test
+
+need-spark:
+	@tools/need $(FLEET_DEBS)
+	@tools/need-fleet test,spark
 
 need-dist:
 	@tools/need $(DIST_DEBS)

@@ -25,6 +25,15 @@ fn tables() {
     check("tables.md", &recording::tables_page());
 }
 
+/// What the fleet's package reads recordings by.
+#[test]
+fn tables_for_other_programs() {
+    check(
+        "../fleet/src/tcpwhy_fleet/tables.json",
+        &recording::tables_json(),
+    );
+}
+
 #[test]
 fn causes() {
     check("causes.md", &explain::causes_page());

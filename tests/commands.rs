@@ -4,6 +4,7 @@ mod bad_input;
 mod book;
 mod common;
 mod dependencies;
+mod explained;
 mod fixtures;
 mod kernels;
 mod layout;

@@ -143,16 +143,7 @@ fn differing(old: &[Value], new: &[Value]) -> Vec<(String, How)> {
 /// What this version finds in the recording of an archive.
 fn explained(archive: &Path, name: &str) -> Vec<Value> {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let unpacked = Command::new("tar")
-        .arg("-xJf")
-        .arg(archive)
-        .arg("-C")
-        .arg(dir.path())
-        .status();
-    assert!(
-        unpacked.expect("tar").success(),
-        "unpacking {name} (is xz-utils there?)"
-    );
+    unpack(archive, dir.path());
     let recording = format!("{name}.tcpwhy");
     let output = tcpwhy(&["explain", &recording, "--json"])
         .current_dir(dir.path())
@@ -160,6 +151,25 @@ fn explained(archive: &Path, name: &str) -> Vec<Value> {
     let output = output.expect("tcpwhy runs");
     assert_eq!(output.status.code(), Some(0), "{name}: {}", stderr(&output));
     json_lines(&output)
+}
+
+fn unpack(archive: &Path, into: &Path) {
+    let unpacked = Command::new("tar")
+        .arg("-xJf")
+        .arg(archive)
+        .arg("-C")
+        .arg(into)
+        .status();
+    assert!(
+        unpacked.expect("tar").success(),
+        "unpacking {archive:?} (is xz-utils there?)"
+    );
+}
+
+/// A recording of these, unpacked there.
+pub fn unpacked(name: &str, into: &Path) -> PathBuf {
+    unpack(&fixtures().join(format!("{name}.tar.xz")), into);
+    into.join(format!("{name}.tcpwhy"))
 }
 
 /// What of the recording `name` is not as the list says.

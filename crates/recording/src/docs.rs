@@ -1,9 +1,49 @@
-//! The book's page of tables, made from the declarations.
+//! The tables as the book tells them, and as programs of other languages read them.
 
 use std::fmt::Write;
 
+use serde::Serialize;
+
 use crate::tables::ALL;
 use crate::vocabulary;
+
+/// A table for programs that read Parquet themselves.
+#[derive(Serialize)]
+struct Declared {
+    name: &'static str,
+    says: &'static str,
+    columns: Vec<DeclaredColumn>,
+}
+
+#[derive(Serialize)]
+struct DeclaredColumn {
+    name: &'static str,
+    r#type: &'static str,
+    unit: &'static str,
+    says: &'static str,
+    null: Option<&'static str>,
+}
+
+/// The declarations as JSON, for who reads recordings without this crate.
+pub fn tables_json() -> String {
+    let declared = ALL.iter().map(|table| Declared {
+        name: table.name,
+        says: table.doc.trim(),
+        columns: table
+            .columns
+            .iter()
+            .map(|column| DeclaredColumn {
+                name: column.name,
+                r#type: column.type_name,
+                unit: column.unit.label(),
+                says: column.doc.trim(),
+                null: column.null,
+            })
+            .collect(),
+    });
+    let declared: Vec<Declared> = declared.collect();
+    serde_json::to_string_pretty(&declared).unwrap_or_default() + "\n"
+}
 
 /// The page as Markdown.
 pub fn tables_page() -> String {

@@ -117,6 +117,9 @@ rows!(
     Counter: Plain,
     Setting: Plain,
     Health: Plain,
+    Finding: Plain,
+    Episode: Plain,
+    Answer: Plain,
 );
 
 impl Recording {

@@ -136,7 +136,17 @@ impl Writer {
             Place::Both(dir, feed) => Place::Both(of_table(dir)?, feed.clone()),
             feed => feed.clone(),
         };
-        Ok(TableWriter {
+        Ok(self.writer(place))
+    }
+
+    /// The same with its segments in `dir`, which is made.
+    pub(crate) fn table_in<T: Table>(&self, dir: &Path) -> Result<TableWriter<T>, Error> {
+        make_dir(dir).map_err(Error::io(dir))?;
+        Ok(self.writer(Place::Dir(Arc::new(dir.to_path_buf()))))
+    }
+
+    fn writer<T: Table>(&self, place: Place) -> TableWriter<T> {
+        TableWriter {
             place,
             builder: T::Builder::default(),
             rows: 0,
@@ -148,7 +158,7 @@ impl Writer {
             asked: Instant::now(),
             sealing: Vec::new(),
             mapping: Mapping::of(&T::INFO, self.redactor.as_ref()),
-        })
+        }
     }
 }
 

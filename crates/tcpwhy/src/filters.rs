@@ -42,6 +42,15 @@ fn port(text: &str) -> Result<u16, String> {
 }
 
 impl FilterArgs {
+    /// Whether nothing was asked for in particular.
+    pub fn is_empty(&self) -> bool {
+        let texts = [&self.comm, &self.cgroup, &self.netns];
+        self.pid.is_empty()
+            && self.port.is_empty()
+            && self.addr.is_empty()
+            && texts.iter().all(|list| list.is_empty())
+    }
+
     /// For the running host.
     pub fn live(&self) -> Result<Filter> {
         let gone = |pid: &&u32| !Path::new(&format!("/proc/{pid}")).exists();

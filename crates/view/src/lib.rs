@@ -8,6 +8,7 @@ pub mod book;
 mod columns;
 pub mod compare;
 mod escape;
+mod explained;
 pub mod flame;
 pub mod json;
 mod numbers;
@@ -27,6 +28,7 @@ mod wrap;
 pub use wrap::wrap;
 
 pub use escape::escape;
+pub use explained::{Explained, explained};
 pub use screen::{How, Screen, local_zone};
 pub use style::Style;
 pub use view::{Error, HealthNotes, Reader, View};

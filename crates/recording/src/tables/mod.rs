@@ -4,6 +4,7 @@
 //! by readers. Names of states and reasons are the running kernel's own.
 
 mod connection;
+mod finding;
 mod health;
 mod heartbeat;
 mod host;
@@ -13,6 +14,7 @@ mod socket;
 mod task;
 
 pub use connection::{Call, Event, Packet};
+pub use finding::{Answer, Episode, Finding};
 pub use health::Health;
 pub use heartbeat::{Gap, Heartbeat};
 pub use host::{Cpu, Interrupt, Resource, TableSize};
@@ -52,4 +54,7 @@ pub const ALL: &[TableInfo] = &[
     Counter::INFO,
     Setting::INFO,
     Health::INFO,
+    Finding::INFO,
+    Episode::INFO,
+    Answer::INFO,
 ];

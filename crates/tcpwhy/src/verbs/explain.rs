@@ -1,7 +1,7 @@
 //! `tcpwhy explain`: the main job: record (or read), then say why.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,10 @@ pub struct ExplainArgs {
     /// Exit with 10 when there are findings
     #[arg(long)]
     fail_on_finding: bool,
+    /// Write what is found into the recording as well, as its tables finding, episode and answer: for questions
+    /// over many recordings
+    #[arg(long, conflicts_with_all = ["cause", "redact"], hide_short_help = true)]
+    write: bool,
     #[command(flatten)]
     live: LiveArgs,
 }
@@ -113,12 +117,18 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
         None => args.live.filters.of(&recording.manifest)?,
     };
     let (recording, filter) = filters::redacted(args.live.redact, recording, filter)?;
+    if args.write {
+        may_write(dir, named.is_none(), &args)?;
+    }
     if named.is_some() {
         live::tell_sources(&recording.manifest);
     }
     let began = Instant::now();
     let explanation = explain::explain_with(&recording, &options.about(filter))?;
     cli::detail(&format!("tcpwhy: explaining took {:.2?}", began.elapsed()));
+    if args.write {
+        write(dir, &recording.manifest, &explanation)?;
+    }
     if !args.live.command.is_empty() && !looks::on_terminal() {
         // The command shares this output, and need not have ended its last line.
         writeln!(out)?;
@@ -146,6 +156,34 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// Whether the answer would be one of all of the recording, and stays where it is written.
+fn may_write(dir: &Path, is_live: bool, args: &ExplainArgs) -> Result<()> {
+    if !args.live.filters.is_empty() && !is_live {
+        bail!("--write: what a filter leaves is not what the recording holds; without a filter");
+    }
+    let packed = args.output.as_ref().is_some_and(|name| {
+        name.extension()
+            .is_some_and(|extension| extension == PACKED)
+    });
+    if !dir.is_dir() || packed {
+        bail!(
+            "--write: only into the directory of a recording; tar -xf makes one of a .{PACKED} file"
+        );
+    }
+    if is_live && args.output.is_none() {
+        bail!("--write: nothing is kept without -o NAME");
+    }
+    Ok(())
+}
+
+/// What is said, as tables; the answers come last: where they are, the others are whole.
+fn write(dir: &Path, manifest: &Manifest, explanation: &Explanation) -> Result<()> {
+    let explained = view::explained(explanation, manifest);
+    recording::replace(dir, explained.findings)?;
+    recording::replace(dir, explained.episodes)?;
+    Ok(recording::replace(dir, explained.answers)?)
 }
 
 /// The answer; on a terminal with everything below it in a pager.

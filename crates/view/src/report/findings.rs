@@ -153,7 +153,12 @@ fn kind_of(row: &Row) -> StepKind {
         | Row::Sample(_)
         | Row::Cpu(_)
         | Row::Interrupt(_) => StepKind::Time,
-        Row::Stack(_) | Row::Frame(_) | Row::Health(_) => StepKind::Other,
+        Row::Stack(_)
+        | Row::Frame(_)
+        | Row::Health(_)
+        | Row::Finding(_)
+        | Row::Episode(_)
+        | Row::Answer(_) => StepKind::Other,
     }
 }
 

@@ -1,0 +1,218 @@
+"""What separates the slow or lossy from the rest, over all hosts: attributes with precision, recall, lift, support."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import outcomes
+from .attributes import Attribute, of_connections, of_paths
+from .fleet import Fleet
+from .outcomes import Items
+from .statistics import by_chance, holm
+from .text import number, plural, shown
+
+# An attribute separates when chance would give it less than once in so many looks at such a fleet.
+CHANCE = 0.01
+LEAST_SUPPORT = 3
+LEAST_PRECISION = 0.5
+LEAST_LIFT = 1.5
+# Of several that separate equally well, these are one answer.
+SAME = 0.9
+# What nearly all that are bad have in common, and the others less.
+ALSO = 0.98
+ALSO_LIFT = 1.2
+MOST_ANSWERS = 5
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass
+class Separates:
+    """An attribute's value and how well it tells the bad ones."""
+
+    attribute: str
+    value: str
+    precision: float
+    recall: float
+    lift: float
+    support: int
+    bad: int
+    chance: float
+
+
+@dataclass
+class Cause:
+    """What separates some of the bad ones: one cause, however many attributes go with it."""
+
+    best: Separates
+    # The same items, near enough.
+    same: list[Separates] = field(default_factory=list)
+    # What all of them share, and others have as well.
+    also: list[Separates] = field(default_factory=list)
+
+
+@dataclass
+class Answer:
+    """What was asked, and what separates."""
+
+    question: str
+    what: str
+    says: str
+    items: int
+    bad: int
+    looked_at: int
+    separate: list[Cause] = field(default_factory=list)
+    left: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {"type": "blame", **asdict(self)}
+
+
+QUESTIONS = {
+    "lossy": outcomes.lossy_paths,
+    "slow": outcomes.slow_connections,
+    "connects": outcomes.slow_connects,
+}
+
+
+def ask(fleet: Fleet, question: str) -> list[Answer]:
+    """Answers one question: of slow connections for each program that has some, else as one."""
+    return [_answer(fleet, question, items) for items in QUESTIONS[question](fleet)]
+
+
+def _answer(fleet: Fleet, question: str, items: Items) -> Answer:
+    answer = Answer(question, items.what, items.says, items.total, items.total_bad, 0)
+    if not items.rows or items.total_bad < LEAST_SUPPORT or items.total_bad == items.total:
+        answer.left = items.total_bad
+        return answer
+    attributes = of_paths(fleet, items) if question == "lossy" else of_connections(fleet, items)
+    answer.separate, answer.looked_at, answer.left = separate(items, attributes)
+    return answer
+
+
+def separate(items: Items, attributes: Iterable[Attribute]) -> tuple[list[Cause], int, int]:
+    """The attributes that separate, each cause once; how many were looked at; how many bad ones stay unexplained."""
+    n = np.array([row["n"] for row in items.rows], dtype=np.int64)
+    bad = np.array([row["bad"] for row in items.rows], dtype=np.int64)
+    candidates = [(a, a.mask(items.rows)) for a in attributes]
+    candidates = [(a, mask) for a, mask in candidates if LEAST_SUPPORT <= n[mask].sum() < n.sum()]
+    left: Mask = np.ones(len(n), dtype=np.bool_)
+    found: list[Cause] = []
+    while len(found) < MOST_ANSWERS and bad[left].sum() >= LEAST_SUPPORT:
+        scored = _scored(candidates, n, bad, left)
+        good = [
+            (s, m)
+            for s, m in scored
+            if s.chance < CHANCE and s.precision >= LEAST_PRECISION and s.lift >= LEAST_LIFT and s.bad >= LEAST_SUPPORT
+        ]
+        if not good:
+            break
+        best, mask = max(good, key=lambda sm: (_f1(sm[0]), -sm[0].support))
+        answer = Cause(best)
+        for other, others in scored:
+            if other is best:
+                continue
+            if _jaccard(mask & left, others & left, n) >= SAME and other.chance < CHANCE:
+                answer.same.append(other)
+            elif _covers(others, mask & left, bad) >= ALSO and other.lift >= ALSO_LIFT and other.chance < CHANCE:
+                answer.also.append(other)
+        answer.same.sort(key=lambda s: -_f1(s))
+        answer.also.sort(key=lambda s: -s.lift)
+        found.append(answer)
+        left = left & ~mask
+    return found, len(candidates), int(bad[left].sum())
+
+
+def _scored(
+    candidates: list[tuple[Attribute, Mask]], n: npt.NDArray[np.int64], bad: npt.NDArray[np.int64], left: Mask
+) -> list[tuple[Separates, Mask]]:
+    of, of_bad = int(n[left].sum()), int(bad[left].sum())
+    scored = []
+    for attribute, mask in candidates:
+        within = mask & left
+        drawn, hits = int(n[within].sum()), int(bad[within].sum())
+        if not drawn:
+            continue
+        precision, recall = hits / drawn, hits / of_bad
+        chance = by_chance(hits, drawn, of_bad, of)
+        lift = precision / (of_bad / of)
+        scored.append((Separates(attribute.name, attribute.value, precision, recall, lift, drawn, hits, chance), mask))
+    corrected = holm([s.chance for s, _ in scored])
+    for (s, _), chance in zip(scored, corrected, strict=True):
+        s.chance = chance
+    return scored
+
+
+def _f1(of: Separates) -> float:
+    total = of.precision + of.recall
+    return round(2 * of.precision * of.recall / total, 3) if total else 0.0
+
+
+def _jaccard(one: Mask, other: Mask, n: npt.NDArray[np.int64]) -> float:
+    either = n[one | other].sum()
+    return float(n[one & other].sum() / either) if either else 0.0
+
+
+def _covers(other: Mask, mask: Mask, bad: npt.NDArray[np.int64]) -> float:
+    of = bad[mask].sum()
+    return float(bad[mask & other].sum() / of) if of else 0.0
+
+
+def lines(answer: Answer) -> list[str]:
+    """The answer for people."""
+    said = [f"{answer.what.upper()}: {answer.says}"]
+    if not answer.items or not answer.bad:
+        return said
+    if answer.bad < LEAST_SUPPORT:
+        return [*said, f"{plural(answer.bad, 'case')} are too few to tell what separates them"]
+    if not answer.separate:
+        looked = plural(answer.looked_at, "attribute value")
+        return [*said, f"nothing separates them: {looked} looked at, none beyond chance"]
+    for one in answer.separate:
+        said.append(f"- {_sentence(one, answer.what)}")
+        said.append(f"  {_numbers(one.best)}")
+        if one.also:
+            said.append(f"  all of them also: {', '.join(_is(s) for s in one.also[:8])}")
+    if answer.left:
+        said.append(f"- {answer.left:,} of {answer.bad:,} stay unexplained")
+    return said
+
+
+def _sentence(one: Cause, what: str) -> str:
+    parts = ", ".join(_is(s) for s in [one.best, *one.same[:6]])
+    if one.best.recall >= 0.995:
+        return f"all {one.best.bad:,} {what}: {parts}"
+    return f"{one.best.bad:,} ({one.best.recall:.0%}) of the {what}: {parts}"
+
+
+# How an attribute reads that is yes or no, or that stands for itself.
+WORDS = {
+    ("made from a SYN cookie", "yes"): "made from a SYN cookie",
+    ("made from a SYN cookie", "no"): "not made from a SYN cookie",
+    ("SACK", "no"): "no SACK",
+    ("SACK", "yes"): "with SACK",
+    ("window scaling", "no"): "no window scaling",
+    ("window scaling", "yes"): "with window scaling",
+    ("timestamps", "no"): "no timestamps",
+    ("timestamps", "yes"): "with timestamps",
+}
+
+
+def _is(s: Separates) -> str:
+    if words := WORDS.get((s.attribute, s.value)):
+        return words
+    if s.attribute == "host at an end":
+        return f"{shown(s.value)} at one end"
+    return f"{shown(s.attribute)} {shown(s.value)}"
+
+
+def _numbers(s: Separates) -> str:
+    return (
+        f"precision {s.precision:.0%}, recall {s.recall:.0%}, lift {number(s.lift)},"
+        f" support {s.support:,}, by chance {f'{s.chance:.1g}' if s.chance > 1e-99 else 'below 1e-99'}"
+    )

@@ -1,0 +1,172 @@
+"""What answers SQL: DuckDB inside, or Spark outside; both read the same store and the same views."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import duckdb
+import pyarrow as pa
+
+from .schema import CATALOG
+from .store import Store
+from .views import closure, in_dialect, reads, views
+
+Value = str | int | float | bool | None
+
+
+class Engine(Protocol):
+    """An engine over one store."""
+
+    def query(self, sql: str, values: Sequence[Value] = ()) -> pa.Table:
+        """Answers a query; `?` stand for the values."""
+
+    def keep(self, name: str, sql: str, values: Sequence[Value] = ()) -> None:
+        """Computes a query once, as a table of this name that later ones read."""
+
+    def close(self) -> None:
+        """Ends it."""
+
+
+class _Prepared:
+    """Makes what a query names before it is asked."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._made: set[str] = set()
+
+    def prepare(self, sql: str) -> None:
+        order, base = closure(reads(sql) - self._made)
+        new = sorted(base - self._made)
+        if new:
+            self.store.ensure(new)
+        for name in new:
+            self._base(name)
+            self._made.add(name)
+        for name in order:
+            if name not in self._made:
+                self._view(name)
+                self._made.add(name)
+
+    def _base(self, name: str) -> None:
+        raise NotImplementedError
+
+    def _view(self, name: str) -> None:
+        raise NotImplementedError
+
+
+class DuckDB(_Prepared):
+    """DuckDB in this process; what is kept is in a file, so that memory stays bounded."""
+
+    def __init__(self, store: Store, memory: str | None = None) -> None:
+        super().__init__(store)
+        self._scratch = tempfile.TemporaryDirectory(prefix="tcpwhy-fleet-")
+        at = Path(self._scratch.name)
+        config: dict[str, Any] = {"temp_directory": str(at / "spill"), "memory_limit": memory or _half_of_memory()}
+        # What nobody allowed is not fetched: no extension is installed on its own.
+        config |= {"autoinstall_known_extensions": "false", "preserve_insertion_order": "false"}
+        self.connection = duckdb.connect(str(at / "kept.duckdb"), config=config)
+
+    def query(self, sql: str, values: Sequence[Value] = ()) -> pa.Table:
+        return self.relation(sql, values).to_arrow_table()
+
+    def relation(self, sql: str, values: Sequence[Value] = ()) -> duckdb.DuckDBPyRelation:
+        """The same, computed when its rows are asked for."""
+        self.prepare(sql)
+        return self.connection.sql(sql, params=list(values) or None)
+
+    def keep(self, name: str, sql: str, values: Sequence[Value] = ()) -> None:
+        self.prepare(sql)
+        self.connection.execute(f'CREATE OR REPLACE TABLE "{name}" AS {sql}', list(values) or None)
+        self._made.add(name)
+
+    def _base(self, name: str) -> None:
+        at = self.store.at / name
+        inside = "all.parquet" if name in CATALOG else "*/*/*.parquet"
+        partitions = "" if name in CATALOG else ", hive_partitioning = true, hive_types_autocast = false"
+        if any(sign in str(at) for sign in "*?["):
+            raise ValueError(f"{at}: DuckDB takes *, ? and [ in a path for patterns; name another --store")
+        path = str(at / inside).replace("'", "''")
+        query = f"SELECT * FROM read_parquet('{path}'{partitions})"  # noqa: S608
+        self.connection.execute(f'CREATE OR REPLACE VIEW "{name}" AS {query}')
+
+    def _view(self, name: str) -> None:
+        kind = "TABLE" if views()[name].kept else "VIEW"
+        self.connection.execute(f'CREATE OR REPLACE {kind} "{name}" AS {views()[name].sql}')
+
+    def close(self) -> None:
+        self.connection.close()
+        self._scratch.cleanup()
+
+
+class Spark(_Prepared):
+    """Spark: `spark://HOST:PORT` or `local[N]` of a master, `sc://HOST:PORT` of Spark Connect."""
+
+    def __init__(self, store: Store, master: str) -> None:
+        super().__init__(store)
+        try:
+            from pyspark.sql import SparkSession
+        except ImportError:
+            raise RuntimeError("Spark is not installed: pip install 'tcpwhy-fleet[spark]'") from None
+        builder = SparkSession.builder.appName("tcpwhy-fleet")
+        builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
+        settings = {
+            # A host may be called 007.
+            "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.ui.enabled": "false",
+            # Views have many columns made by CASE: what may be concluded of each takes the planner minutes.
+            "spark.sql.constraintPropagation.enabled": "false",
+            "spark.sql.execution.arrow.pyspark.enabled": "true",
+        }
+        if master.startswith("local"):
+            # As many as one machine has CPUs for, not as a cluster has.
+            settings["spark.sql.shuffle.partitions"] = "4"
+            settings["spark.driver.host"] = "127.0.0.1"
+            # What fits one machine is asked sooner than its queries are compiled.
+            settings["spark.sql.codegen.wholeStage"] = "false"
+            settings["spark.sql.codegen.factoryMode"] = "NO_CODEGEN"
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        self.session = builder.getOrCreate()
+
+    def query(self, sql: str, values: Sequence[Value] = ()) -> pa.Table:
+        return self._frame(sql, values).toArrow()
+
+    def keep(self, name: str, sql: str, values: Sequence[Value] = ()) -> None:
+        frame = self._frame(sql, values).cache()
+        frame.createOrReplaceTempView(name)
+        self._made.add(name)
+
+    def _frame(self, sql: str, values: Sequence[Value] = ()) -> Any:
+        self.prepare(sql)
+        return self.session.sql(in_dialect(sql, "spark"), args=list(values) or None)
+
+    def _base(self, name: str) -> None:
+        self.session.read.parquet(str(self.store.at / name)).createOrReplaceTempView(name)
+
+    def _view(self, name: str) -> None:
+        frame = self.session.sql(in_dialect(views()[name].sql, "spark"))
+        if views()[name].kept:
+            frame = frame.cache()
+        frame.createOrReplaceTempView(name)
+
+    def close(self) -> None:
+        self.session.stop()
+
+
+def _half_of_memory() -> str:
+    """Half of what the machine has: what does not fit goes to disk."""
+    return f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') // 2 >> 20}MiB"
+
+
+def engine_of(name: str, store: Store, memory: str | None = None) -> Engine:
+    """The engine that the user names."""
+    if name == "duckdb":
+        return DuckDB(store, memory)
+    if name.startswith(("spark://", "sc://", "local")):
+        return Spark(store, name)
+    raise ValueError(f"{name}: an engine is duckdb, spark://HOST:PORT or sc://HOST:PORT")

@@ -1,0 +1,175 @@
+"""`manifest.json` of a recording, read with mistrust: what it is of, and when."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+FORMAT = 1
+MOST_BYTES = 8 << 20
+MOST_ENTRIES = 1 << 16
+MOST_TEXT = 1 << 10
+# Wall times that a host may have: from 2000 to 2100, ns.
+EARLIEST, LATEST = 946_684_800 * 10**9, 4_102_444_800 * 10**9
+
+
+class UnfitError(Exception):
+    """Why something is no recording that can be used."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source and what came of it."""
+
+    name: str
+    verdict: str
+    because: str | None
+    lost: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What of a manifest a fleet needs."""
+
+    tcpwhy: str
+    producer: str
+    complete: bool
+    host: str
+    kernel: str
+    machine: str
+    boot_id: str
+    hz: int | None
+    cpus: int
+    start_ns: int
+    end_ns: int
+    clock_offset_ns: int
+    labels: tuple[str, ...] = ()
+    namespaces: tuple[tuple[int, str], ...] = ()
+    sources: tuple[Source, ...] = ()
+    about: str = field(default="", repr=False)
+
+    @property
+    def started_at_ns(self) -> int:
+        """Start in wall time, ns since 1970."""
+        return self.start_ns + self.clock_offset_ns
+
+    @property
+    def ended_at_ns(self) -> int:
+        """End in wall time, ns since 1970."""
+        return self.end_ns + self.clock_offset_ns
+
+    @property
+    def day(self) -> str:
+        """The day of its start, UTC."""
+        return datetime.fromtimestamp(self.started_at_ns // 10**9, UTC).strftime("%Y-%m-%d")
+
+    @property
+    def rec(self) -> str:
+        """Its id: the same for every copy of it."""
+        said = f"{self.host}\0{self.boot_id}\0{self.start_ns}\0{self.about}"
+        return f"{plain(self.host)}-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
+
+
+def plain(name: str) -> str:
+    """A host's name as a part of paths: nothing that a file system or an engine reads something into."""
+    kept = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:63].strip(".")
+    return kept or "unnamed"
+
+
+def read(directory: Path) -> Manifest:
+    """The manifest of the recording in a directory."""
+    path = directory / "manifest.json"
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise UnfitError("it has no manifest.json") from None
+    except OSError as e:
+        raise UnfitError(f"manifest.json: {e.strerror}") from None
+    with os.fdopen(handle, "rb") as file:
+        kind = os.fstat(file.fileno())
+        if not stat.S_ISREG(kind.st_mode):
+            raise UnfitError("manifest.json is no regular file")
+        if kind.st_size > MOST_BYTES:
+            raise UnfitError("manifest.json is larger than a manifest can be")
+        text = file.read(MOST_BYTES)
+    return parse(text)
+
+
+def parse(text: bytes) -> Manifest:
+    """A manifest from its text."""
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        raise UnfitError("manifest.json is damaged") from None
+    if not isinstance(said, dict) or type(said.get("format")) is not int:
+        raise UnfitError("manifest.json names no format: not a tcpwhy recording")
+    if said["format"] > FORMAT:
+        raise UnfitError(f"format {said['format']} is newer than {FORMAT}: needs a newer tcpwhy-fleet")
+    try:
+        manifest = _of(said)
+    except (KeyError, TypeError, ValueError, AttributeError) as e:
+        raise UnfitError(f"manifest.json is damaged: {str(e)[:100]}") from None
+    if not 0 <= manifest.start_ns <= manifest.end_ns < 2**63:
+        raise UnfitError("manifest.json is damaged: it ends before it starts")
+    for moment in (manifest.started_at_ns, manifest.ended_at_ns):
+        if not EARLIEST <= moment <= LATEST:
+            raise UnfitError("its clock was not set: it is not of this century")
+    return manifest
+
+
+def _of(said: dict[str, Any]) -> Manifest:
+    host = said["host"]
+    sources, namespaces = said.get("sources", []), said.get("namespaces", [])
+    if len(sources) > MOST_ENTRIES or len(namespaces) > MOST_ENTRIES:
+        raise ValueError("lists longer than they can be")
+    hz = host.get("hz")
+    about = json.dumps([said.get("producer"), said.get("parameters"), said.get("command_line")], sort_keys=True)
+    return Manifest(
+        tcpwhy=_text(said["tcpwhy"]),
+        producer=_text(said["producer"]),
+        complete=said["complete"] is True,
+        host=_text(host["name"]),
+        kernel=_text(host["kernel"]),
+        machine=_text(host["machine"]),
+        boot_id=_text(host["boot_id"]),
+        hz=None if hz is None else _whole(hz),
+        cpus=_whole(host["cpus"]),
+        start_ns=_whole(said["start_ns"]),
+        end_ns=_whole(said["end_ns"]),
+        clock_offset_ns=_whole(said["clock_offset_ns"]),
+        labels=tuple(_text(label) for label in said.get("labels", [])[:MOST_ENTRIES]),
+        namespaces=tuple((_whole(n["inode"]), _text(n["name"])) for n in namespaces),
+        sources=tuple(_source(s) for s in sources),
+        about=about,
+    )
+
+
+def _source(said: dict[str, Any]) -> Source:
+    verdict = said["verdict"]
+    because = verdict.get("because")
+    return Source(
+        name=_text(said["name"]),
+        verdict=_text(verdict["is"]),
+        because=None if because is None else _text(because),
+        lost=_whole(said.get("lost", 0)),
+    )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a text is none")
+    # A lone surrogate is no text that Parquet holds.
+    return value[:MOST_TEXT].encode("utf-8", "replace").decode()
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int or not -(2**63) <= value < 2**63:
+        raise TypeError("a number is none")
+    return value

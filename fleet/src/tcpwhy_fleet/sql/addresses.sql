@@ -1,0 +1,18 @@
+-- Which host has which address, as far as ends and listeners tell; those that name no host alone are left out:
+-- loopback, unspecified, and what several hosts have, such as a bridge for containers.
+--
+-- addr | address | The address.
+-- host | text | The host that has it.
+WITH had AS (
+    -- Not from ends, which reads all columns of both.
+    SELECT DISTINCT local_addr AS addr, host FROM event WHERE kind IN ('state', 'retransmit') AND local_port <> 0
+    UNION
+    SELECT DISTINCT local_addr AS addr, host FROM socket
+    UNION
+    SELECT DISTINCT local_addr AS addr, host FROM listener
+)
+SELECT addr, MAX(host) AS host
+FROM had
+WHERE addr NOT LIKE '127.%' AND addr NOT IN ('::1', '::', '0.0.0.0')
+GROUP BY addr
+HAVING COUNT(DISTINCT host) = 1

@@ -1,0 +1,140 @@
+-- One row per direction of each pair that retransmitted: which of its segments left, and which came. What one end had
+-- sent by its last sample is held against what the other had received by then and by its own last sample: between the
+-- two lies the truth, whatever the clocks say within their interval.
+--
+-- host | text | Host that sends.
+-- local_addr | address | Its address.
+-- local_port | id | Its port.
+-- remote_host | text | Host that receives.
+-- remote_addr | address | Address that it sends to.
+-- remote_port | id | Port of that.
+-- segments_out | segments | Segments with data sent, retransmitted ones included.
+-- retransmitted | segments | Of those, retransmitted.
+-- not_left | segments | Retransmissions of which the host itself says that they did not leave: dropped by its queueing discipline, or refused.
+-- interface_drops | count | Packets that its interfaces dropped as they left while it was recorded, of all connections.
+-- lost_least | segments | Sent and never come: no less.
+-- lost_most | segments | No more: what was under way at the last samples is in it. What is lost is retransmitted, or not acknowledged yet.
+-- came_twice | segments | Retransmitted and not lost: the first had come, its acknowledgement was late or lost; at least.
+-- clock_within_ns | ns | Half of the interval that the difference of the clocks is in.
+WITH lossy AS (
+    SELECT *
+    FROM pairs
+    WHERE clock_offset_ns IS NOT NULL
+        AND (c_retransmitted > 0 AND c_segments_out > 0 OR s_retransmitted > 0 AND s_segments_out > 0)
+),
+sides AS (
+    SELECT
+        c_rec, c_netns, c_sock, c_port, c_remote_port, clock_within_ns, 'c' AS side, 0 AS ahead_ns,
+        c_rec AS rec, c_netns AS netns, c_sock AS sock, c_port AS local_port, c_remote_port AS remote_port
+    FROM lossy
+    UNION ALL
+    SELECT
+        c_rec, c_netns, c_sock, c_port, c_remote_port, clock_within_ns, 's', clock_offset_ns,
+        s_rec, s_netns, s_sock, s_port, s_remote_port
+    FROM lossy
+),
+-- All times by the clock of the end that connected.
+samples AS (
+    SELECT
+        e.c_rec, e.c_netns, e.c_sock, e.c_port, e.c_remote_port, e.clock_within_ns, e.side,
+        s.at_ns - e.ahead_ns AS at_ns,
+        s.data_segs_out, s.data_segs_in, s.total_retrans + s.unacked AS repaired_or_waiting,
+        s.rtt_us * 1000 AS rtt_ns
+    FROM sides AS e
+    INNER JOIN socket AS s
+        ON s.rec = e.rec AND s.netns = e.netns AND s.sock = e.sock
+            AND s.local_port = e.local_port AND s.remote_port = e.remote_port
+    WHERE s.data_segs_out IS NOT NULL
+),
+timed AS (
+    SELECT
+        *,
+        MAX(CASE WHEN side = 'c' THEN at_ns END) OVER (PARTITION BY c_rec, c_netns, c_sock, c_port, c_remote_port)
+            AS c_last_ns,
+        MAX(CASE WHEN side = 's' THEN at_ns END) OVER (PARTITION BY c_rec, c_netns, c_sock, c_port, c_remote_port)
+            AS s_last_ns
+    FROM samples
+),
+sums AS (
+    SELECT
+        c_rec, c_netns, c_sock, c_port, c_remote_port,
+        MAX(CASE WHEN side = 'c' THEN data_segs_out END) AS c_out,
+        MAX(CASE WHEN side = 's' THEN data_segs_out END) AS s_out,
+        MAX(CASE WHEN side = 'c' THEN data_segs_in END) AS c_in,
+        MAX(CASE WHEN side = 's' THEN data_segs_in END) AS s_in,
+        -- Had come for sure when the sender was sampled last.
+        MAX(CASE WHEN side = 'c' AND at_ns <= s_last_ns - clock_within_ns THEN data_segs_in END) AS c_in_by_then,
+        MAX(CASE WHEN side = 's' AND at_ns <= c_last_ns - clock_within_ns THEN data_segs_in END) AS s_in_by_then,
+        -- Had been sent a round trip before the receiver was sampled last: it has come by then, or is lost.
+        MAX(CASE WHEN side = 'c' AND at_ns + rtt_ns <= s_last_ns - clock_within_ns THEN data_segs_out END)
+            AS c_out_settled,
+        MAX(CASE WHEN side = 's' AND at_ns + rtt_ns <= c_last_ns - clock_within_ns THEN data_segs_out END)
+            AS s_out_settled,
+        MAX(CASE WHEN side = 'c' AND at_ns = c_last_ns THEN repaired_or_waiting END) AS c_repaired,
+        MAX(CASE WHEN side = 's' AND at_ns = s_last_ns THEN repaired_or_waiting END) AS s_repaired
+    FROM timed
+    GROUP BY c_rec, c_netns, c_sock, c_port, c_remote_port
+),
+directions AS (
+    SELECT
+        p.c_host AS host, p.c_rec AS rec, p.c_netns AS netns, p.c_sock AS sock,
+        p.c_addr AS local_addr, p.c_port AS local_port, p.s_host AS remote_host,
+        p.c_remote_addr AS remote_addr, p.c_remote_port AS remote_port,
+        p.c_segments_out AS segments_out, p.c_retransmitted AS retransmitted, p.clock_within_ns,
+        COALESCE(m.c_out_settled, 0) - m.s_in AS least,
+        m.c_out - COALESCE(m.s_in_by_then, m.s_in) AS most,
+        m.c_repaired AS repaired
+    FROM lossy AS p
+    INNER JOIN sums AS m
+        ON m.c_rec = p.c_rec AND m.c_netns = p.c_netns AND m.c_sock = p.c_sock
+            AND m.c_port = p.c_port AND m.c_remote_port = p.c_remote_port
+    UNION ALL
+    SELECT
+        p.s_host, p.s_rec, p.s_netns, p.s_sock, p.s_addr, p.s_port, p.c_host, p.s_remote_addr, p.s_remote_port,
+        p.s_segments_out, p.s_retransmitted, p.clock_within_ns,
+        COALESCE(m.s_out_settled, 0) - m.c_in,
+        m.s_out - COALESCE(m.c_in_by_then, m.c_in),
+        m.s_repaired
+    FROM lossy AS p
+    INNER JOIN sums AS m
+        ON m.c_rec = p.c_rec AND m.c_netns = p.c_netns AND m.c_sock = p.c_sock
+            AND m.c_port = p.c_port AND m.c_remote_port = p.c_remote_port
+),
+bounds AS (
+    SELECT
+        *,
+        GREATEST(least, 0) AS lost_least,
+        -- No more than was repaired, or still waits for its acknowledgement.
+        LEAST(GREATEST(most, 0), repaired) AS lost_most
+    FROM directions
+    WHERE retransmitted > 0 AND segments_out > 0 AND least IS NOT NULL AND most IS NOT NULL AND repaired IS NOT NULL
+),
+refused AS (
+    SELECT rec, netns, sock, local_port, remote_port, COUNT(*) AS n
+    FROM event
+    WHERE kind = 'retransmit' AND send_error IS NOT NULL AND send_error <> '0'
+    GROUP BY rec, netns, sock, local_port, remote_port
+),
+rises AS (
+    SELECT rec, netns, instance, metric, MAX("value") - MIN("value") AS rise
+    FROM resource
+    WHERE resource = 'network' AND metric IN ('tx_dropped', 'tx_fifo', 'tx_errors') AND instance <> 'lo'
+    GROUP BY rec, netns, instance, metric
+),
+dropped AS (
+    SELECT rec, netns, SUM(rise) AS n FROM rises GROUP BY rec, netns
+)
+SELECT
+    l.host, l.local_addr, l.local_port, l.remote_host, l.remote_addr, l.remote_port,
+    l.segments_out, l.retransmitted,
+    COALESCE(f.n, 0) AS not_left,
+    CAST(d.n AS BIGINT) AS interface_drops,
+    LEAST(l.lost_least, l.lost_most) AS lost_least,
+    GREATEST(l.lost_least, l.lost_most) AS lost_most,
+    GREATEST(l.retransmitted - GREATEST(l.lost_least, l.lost_most), 0) AS came_twice,
+    l.clock_within_ns
+FROM bounds AS l
+LEFT JOIN refused AS f
+    ON f.rec = l.rec AND f.netns = l.netns AND f.sock = l.sock
+        AND f.local_port = l.local_port AND f.remote_port = l.remote_port
+LEFT JOIN dropped AS d ON d.rec = l.rec AND d.netns = l.netns

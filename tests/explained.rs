@@ -1,0 +1,71 @@
+//! `explain --write`: what is said is in the recording, as tables that anything which reads Parquet can ask.
+
+use std::fs;
+use std::path::Path;
+
+use recording::tables::{Answer, Episode, Finding};
+use recording::{Recording, Table};
+
+use crate::common::{arg, json_lines, one_event, one_line, stderr, tcpwhy};
+use crate::fixtures::unpacked;
+
+fn rows<T: Table>(dir: &Path) -> Vec<T> {
+    let recording = Recording::open(dir).unwrap();
+    let batches = recording.scan::<T>().unwrap().map(Result::unwrap);
+    let rows = |batch: recording::Batch<T>| {
+        let rows = 0..batch.len();
+        rows.map(move |row| batch.row(row).1)
+    };
+    batches.flat_map(rows).collect()
+}
+
+#[test]
+fn what_is_said_is_in_the_recording() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = unpacked("accept-queue-overflow", place.path());
+    let output = tcpwhy(&["explain", arg(&dir), "--write", "--json"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let lines = json_lines(&output);
+    let said: Vec<_> = lines.iter().filter(|l| l["type"] == "finding").collect();
+    let written: Vec<Finding> = rows(&dir);
+    assert!(!written.is_empty());
+    assert_eq!(written.len(), said.len());
+    for (written, said) in written.iter().zip(&said) {
+        assert_eq!(&*written.cause, said["cause"].as_str().unwrap());
+        assert_eq!(&*written.title, said["title"].as_str().unwrap());
+        assert_eq!(&*written.listener, said["scope"]["listener"]);
+        let lost = said["lost_s"].as_f64();
+        assert_eq!(written.lost_ns.map(|ns| ns as f64 / 1e9), lost);
+        // What it rests on can be shown.
+        let row = written.rows.split(' ').next().unwrap();
+        let shown = tcpwhy(&["show", arg(&dir), row]).output().unwrap();
+        assert!(shown.status.success(), "{}", stderr(&shown));
+    }
+    let answers: Vec<Answer> = rows(&dir);
+    assert_eq!(answers.len(), explain::causes().len());
+    let found = answers.iter().filter(|a| &*a.answer == "found");
+    assert!(found.count() >= 1);
+    let _: Vec<Episode> = rows(&dir);
+    // Once more: the same rows, not twice as many; and reading it says the same as before.
+    let again = tcpwhy(&["explain", arg(&dir), "--write", "--json"])
+        .output()
+        .unwrap();
+    assert_eq!(again.stdout, output.stdout);
+    assert_eq!(rows::<Finding>(&dir), written);
+}
+
+#[test]
+fn nothing_is_written_that_is_not_all_of_it() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = one_event(place.path());
+    let file = place.path().join("x.tcpw");
+    recording::pack(&dir, fs::File::create(&file).unwrap()).unwrap();
+    one_line(
+        &["explain", "--write", arg(&dir), "--port", "80"],
+        "without a filter",
+    );
+    one_line(&["explain", "--write", arg(&file)], "tar -xf");
+    assert!(!dir.join("answer").exists());
+}
