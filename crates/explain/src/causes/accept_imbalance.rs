@@ -329,7 +329,7 @@ fn judge(uneven: &Uneven) -> Finding {
 fn advice(scope: &Scope, who: &str, stopped: Option<u32>) -> [Advice; 2] {
     let command = match (stopped, scope.pid) {
         (Some(pid), _) => Some(format!("kill -CONT {pid}")),
-        (None, Some(pid)) => Some(format!("tcpwhy trace wakeups 100ms --stacks --pid {pid}")),
+        (None, Some(pid)) => Some(format!("tcpwhy trace wakeups 100ms --pid {pid}")),
         (None, None) => command_in(&scope.netns, "ss -ltnpe"),
     };
     [

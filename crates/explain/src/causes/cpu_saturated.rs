@@ -302,7 +302,7 @@ impl<'a> Saturated<'a> {
         let profile = Advice::to(format!(
             "Or make it need less: see what {comm} spends them on."
         ))
-        .by(Some(format!("tcpwhy flame --for 10s --pid {pid}")))
+        .by(Some(format!("tcpwhy record --with profile --for 10s -o cpu.tcpwhy && tcpwhy flame cpu.tcpwhy --pid {pid}")))
         .at("this host")
         .risk("None: it only looks.")
         .effect("The widest frames are what a faster release would begin with.");

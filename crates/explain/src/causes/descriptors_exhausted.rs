@@ -256,7 +256,7 @@ impl Full<'_> {
         .effect("Tells a leak, which any limit only delays, from load.");
         let raise = match of_host {
             true => {
-                let name = "fs.file-max";
+                let name = sysctl::FILE_MAX;
                 Advice::to("Raise fs.file-max: the host has no file left.")
                     .by(Some(format!("sysctl {name}")))
                     .at("the host; a file in /etc/sysctl.d/ keeps it")

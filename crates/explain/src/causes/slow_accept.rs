@@ -125,7 +125,7 @@ fn advice(scope: &Scope, state: Option<ProcessState>, waits: &AcceptWaits) -> [A
     let stopped = scope.pid.filter(|_| state == Some(ProcessState::Stopped));
     let command = match (stopped, scope.pid) {
         (Some(pid), _) => Some(format!("kill -CONT {pid}")),
-        (None, Some(pid)) => Some(format!("tcpwhy trace wakeups 100ms --stacks --pid {pid}")),
+        (None, Some(pid)) => Some(format!("tcpwhy trace wakeups 100ms --pid {pid}")),
         (None, None) => None,
     };
     let action = match (stopped, state) {

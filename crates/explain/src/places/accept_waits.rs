@@ -82,9 +82,10 @@ impl<'a> AcceptWaits<'a> {
         let others = story.all(&here.listener.accepted);
         let unaccepted = |conn: &Conn| story.samples(conn).is_some_and(|s| s.last.unaccepted);
         let others = others.filter(|(id, c)| waiting > 1 && !known.contains(id) && unaccepted(c));
+        let served = Served::of(here);
         let standing = others.map(|(id, conn)| {
             let ns = account::of_end(story, conn).of(State::Unaccepted);
-            (id, ns)
+            (id, ns.min(served.longest_ns(story, conn)))
         });
         let standing: Vec<_> = standing.filter(|(_, ns)| *ns >= STANDING_NS).collect();
         (!told.is_empty() || !standing.is_empty()).then_some(AcceptWaits {
@@ -277,6 +278,50 @@ impl<'a> AcceptWaits<'a> {
             agrees: expected <= measured * TIMES_OFF + NOISE && measured <= expected * TIMES_OFF + NOISE,
             tolerance: "within a factor of 2: queues are looked at once a second".into(),
         }
+    }
+}
+
+/// A queue is served in order: who came before somebody that was accepted had been accepted as well, whatever
+/// the last sample of it showed.
+struct Served {
+    /// When each connection was established that is known to have been accepted, and by when it was or one that
+    /// came later; by the former, ns.
+    by: Vec<(u64, u64)>,
+}
+
+impl Served {
+    fn of(here: ListenerPlace) -> Served {
+        let story = here.story;
+        let accepted = story.all(&here.listener.accepted).filter_map(|(_, conn)| {
+            // A program closes what it has.
+            let closed = conn.ended_ns.filter(|_| conn.closed_first);
+            let sampled = story.samples(conn).map(|s| &s.last);
+            let sampled = sampled.filter(|last| !last.unaccepted).map(|s| s.time_ns);
+            Some((conn.established_ns?, closed.or(sampled)?))
+        });
+        // Each socket of a port has a queue of its own.
+        let one = here.listener.socks.len() <= 1;
+        let mut by: Vec<(u64, u64)> = accepted.filter(|_| one).collect();
+        by.sort_unstable();
+        let mut least = u64::MAX;
+        for (_, accepted) in by.iter_mut().rev() {
+            least = least.min(*accepted);
+            *accepted = least;
+        }
+        Served { by }
+    }
+
+    /// How long a connection waited at most, ns.
+    fn longest_ns(&self, story: &Story, conn: &Conn) -> u64 {
+        let came = conn.established_ns.unwrap_or(story.start_ns);
+        let later = self
+            .by
+            .partition_point(|(established, _)| *established <= came);
+        let overtaken = self.by.get(later).map(|(_, accepted)| *accepted);
+        let overtaken = overtaken.map_or(u64::MAX, |at| at.saturating_sub(came));
+        // Of one whose handshake was not seen nothing is known before its first sample.
+        let until = conn.ended_ns.unwrap_or(story.end_ns);
+        overtaken.min(until.saturating_sub(conn.start_ns))
     }
 }
 

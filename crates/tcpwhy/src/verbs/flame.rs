@@ -152,9 +152,13 @@ fn of_recording(recording: Recording, path: &Path, args: &FlameArgs) -> Result<(
     };
     let busy = profile.samples.saturating_sub(profile.idle);
     if profile.unit == Unit::Samples && busy < FEW {
+        // The name of a recording may be one of a host.
+        let of = match args.redact {
+            true => "the recording".into(),
+            false => path.display().to_string(),
+        };
         cli::say(&format!(
-            "{}: only {busy} samples of busy CPUs, of which few functions can be told; record for longer, under load",
-            path.display()
+            "{of}: only {busy} samples of busy CPUs, of which few functions can be told; record for longer, under load"
         ));
     }
     let of = describe(&recording, &profile);

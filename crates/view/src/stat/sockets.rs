@@ -92,7 +92,7 @@ struct Waiting {
     places: BTreeMap<(u32, bool, Addr, u16), u64>,
     elsewhere: u64,
     /// Whose listener was not known yet: listeners are sampled after sockets.
-    unplaced: Vec<(u32, (Addr, u16), (Addr, u16))>,
+    unplaced: Vec<(Place, (Addr, u16))>,
 }
 
 /// Sockets that may wait for their listener to be sampled.
@@ -103,7 +103,7 @@ impl Waiting {
         let (local, remote) = ((s.local_addr, s.local_port), (s.remote_addr, s.remote_port));
         let listener = owners.listening_place(s.netns, local.0, local.1);
         if listener.is_none() && self.unplaced.len() < MAX_UNPLACED {
-            self.unplaced.push((s.netns, local, remote));
+            self.unplaced.push(((s.netns, local.0, local.1), remote));
         } else {
             self.count(s.netns, listener, remote);
         }
@@ -123,12 +123,8 @@ impl Waiting {
 
     /// A line for each place, the fullest first.
     fn show(&mut self, owners: &Owners, screen: &mut Screen) -> io::Result<()> {
-        for (netns, local, remote) in std::mem::take(&mut self.unplaced) {
-            self.count(
-                netns,
-                owners.listening_place(netns, local.0, local.1),
-                remote,
-            );
+        for ((netns, addr, port), remote) in std::mem::take(&mut self.unplaced) {
+            self.count(netns, owners.listening_place(netns, addr, port), remote);
         }
         let Waiting {
             places, elsewhere, ..
