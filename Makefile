@@ -8,7 +8,8 @@ TEST_DEBS  := clang-format nginx-light apache2-utils wrk nftables tmux xz-utils 
 BENCH_DEBS := libbpf-tools bpftool python3 redis-server redis-tools
 DIST_DEBS  := mmdebstrap rpm python3 bash-completion man-db
 # Spark runs on Java; sshd is what collect is tried with.
-FLEET_DEBS  := openssh-server openjdk-17-jre-headless
+FLEET_DEBS  := openssh-server
+SPARK_DEBS  := openjdk-17-jre-headless
 KERNEL_DEBS := qemu-system-x86 busybox-static cpio kmod xz-utils binutils
 
 # Recording a host takes root. As another user, only the programs run under sudo, not the build.
@@ -17,7 +18,7 @@ TCPWHY := target/debug/tcpwhy
 PREFIX ?= /usr/local
 BPF_SOURCES := $(wildcard crates/observe/bpf/*.c crates/observe/bpf/*.h)
 
-.PHONY: demo test test-built test-pure test-live test-page test-views test-fleet test-lab test-browser test-signals test-hostile test-kernels check-arm64 build dist test-dist install uninstall page lint docs pictures bench need-build need-page need-run need-test need-fleet need-spark need-dist need-kernels clean
+.PHONY: demo test test-built test-pure test-live test-page test-views test-fleet test-lab test-browser test-signals test-hostile test-kernels check-arm64 build dist test-dist install uninstall page lint docs pictures bench need-build need-page need-run need-test need-fleet need-ssh need-spark need-dist need-kernels clean
 
 demo: need-build need-run
 	@cargo build -q --workspace --bin tcpwhy --bin tcpwhy-lab || { echo "make demo: the build failed" >&2; exit 1; }
@@ -64,8 +65,10 @@ test-views: need-fleet
 	@cd fleet && .venv/bin/pytest || { echo "make test-views: the fleet's tests failed (above)" >&2; exit 1; }
 
 # The same views on Spark, a real master and two executors; collect over a real sshd; eight recorded hosts.
-test-fleet: need-build need-run need-spark test-built
-	@cd fleet && $(ROOT) .venv/bin/pytest -m 'spark or ssh or lab' --durations=5 \
+# FLEET chooses among them.
+test-fleet: FLEET ?= spark or ssh or lab
+test-fleet: need-build need-run need-ssh $(if $(findstring spark,$(or $(FLEET),spark)),need-spark,need-fleet) test-built
+	@cd fleet && $(ROOT) .venv/bin/pytest -m '$(FLEET)' --durations=5 \
 	    || { echo "make test-fleet: the fleet's tests failed (above)" >&2; exit 1; }
 
 # The lab's own tests, the scenarios that `make test` leaves out, and the advice of all that have some.
@@ -165,8 +168,11 @@ need-page:
 need-fleet:
 	@tools/need-fleet test
 
-need-spark:
+need-ssh:
 	@tools/need $(FLEET_DEBS)
+
+need-spark:
+	@tools/need $(SPARK_DEBS)
 	@tools/need-fleet test,spark
 
 need-dist:
