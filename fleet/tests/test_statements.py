@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -207,3 +208,11 @@ def test_explaining_that_fails_says_of_what(small: Path, capsys: pytest.CaptureF
     said = capsys.readouterr().err
     assert "edge.tcpwhy: not explained: broken" in said
     assert "explained 0 recordings" in said
+
+
+def test_causes_that_are_told_from_outside_are_causes() -> None:
+    book = Path(__file__).parents[2] / "docs" / "causes.md"
+    known = set(re.findall(r"^## C[0-9]+ `([a-z-]+)`", book.read_text(encoding="utf-8"), re.MULTILINE))
+    named = set(findings.FROM_OUTSIDE).union(*findings.FROM_OUTSIDE.values())
+    assert len(known) > 30
+    assert named <= known, named - known

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::{Conn, Netns, Story};
+use analysis::{Conn, Doing, Netns, Story};
 
 use crate::finding::Scope;
 
@@ -43,6 +43,11 @@ pub(crate) fn process(scope: &Scope) -> String {
         (Some(pid), Some(comm)) => format!("{comm} (pid {pid})"),
         _ => "the application".into(),
     }
+}
+
+/// What the process of a scope did.
+pub(crate) fn culprit(scope: &Scope) -> Option<&Doing> {
+    scope.processes.iter().find(|p| Some(p.pid) == scope.pid)
 }
 
 /// The application of a scope in a sentence: of a prefork server any process may have called

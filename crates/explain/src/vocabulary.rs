@@ -19,4 +19,6 @@ pub(crate) use crate::lost::Lost;
 pub(crate) use crate::place::Place;
 pub(crate) use crate::places::listener::SHOWN_ROWS;
 pub(crate) use crate::say::{Quantity, say};
-pub(crate) use crate::scope::{application, named, named_short, namespace, owners, process};
+pub(crate) use crate::scope::{
+    application, culprit, named, named_short, namespace, owners, process,
+};

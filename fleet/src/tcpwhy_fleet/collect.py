@@ -190,7 +190,7 @@ def _record(plan: Plan, of: Reached, name: Path, start: datetime, say: Say) -> P
         finally:
             timer.cancel()
             # One that sends without end is not waited for.
-            if ssh.poll() is None and size_is_over(out):
+            if ssh.poll() is None and _size_is_over(out):
                 ssh.kill()
             code = ssh.wait()
             listener.join(5)
@@ -212,7 +212,7 @@ def _copy(source: IO[bytes], out: IO[bytes]) -> int:
     return size
 
 
-def size_is_over(out: IO[bytes]) -> bool:
+def _size_is_over(out: IO[bytes]) -> bool:
     """Whether more came than a recording has."""
     return out.tell() >= MOST_BYTES
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
 TIMEOUT_S = 600.0
@@ -57,8 +58,6 @@ class Worker:
 
 def run(jobs: Iterable[Job], done: Callable[[Job, dict[str, Any]], None], timeout: float = TIMEOUT_S) -> None:
     """Does all jobs, on all CPUs; `done` is called with each and its answer."""
-    from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-
     waiting = deque(jobs)
     if not waiting:
         return

@@ -315,7 +315,7 @@ fn judge(uneven: &Uneven) -> Finding {
         .steps([uneven.owner_step(&scope)])
         .checks(uneven.share())
         .checks(waits.map(AcceptWaits::check))
-        .advise(advice(&scope, &who, stopped));
+        .advise(advice(here.story, &scope, &who, stopped));
     let case = match waits {
         Some(waits) => case.since(waits.since()),
         None => case,
@@ -326,7 +326,7 @@ fn judge(uneven: &Uneven) -> Finding {
     ))
 }
 
-fn advice(scope: &Scope, who: &str, stopped: Option<u32>) -> [Advice; 2] {
+fn advice(story: &Story, scope: &Scope, who: &str, stopped: Option<u32>) -> [Advice; 2] {
     let command = match (stopped, scope.pid) {
         (Some(pid), _) => Some(format!("kill -CONT {pid}")),
         (None, Some(pid)) => Some(format!("tcpwhy trace wakeups 100ms --pid {pid}")),
@@ -345,10 +345,11 @@ fn advice(scope: &Scope, who: &str, stopped: Option<u32>) -> [Advice; 2] {
         .change(Change::AcceptFaster {
             listener: scope.listener.clone(),
         }),
-        Advice::to(
+        Advice::to(format!(
             "Let a worker that stops serving close its socket, with net.ipv4.tcp_migrate_req=1 in its namespace \
-             (Linux 5.14): then what waits goes to the others.",
-        )
+             ({}): then what waits goes to the others.",
+            linux(5, 14).told(story)
+        ))
         .by(command_in(&scope.netns, "sysctl net.ipv4.tcp_migrate_req"))
         .at(format!("the application, and {}", namespace(&scope.netns)))
         .risk("None for connections that are accepted; a worker must notice that it hangs.")

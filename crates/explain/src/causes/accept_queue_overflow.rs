@@ -6,7 +6,7 @@ mod standing;
 use self::standing::Standing;
 
 use analysis::words::{count, duration, figure, plural};
-use analysis::{Doing, ProcessState, Rise};
+use analysis::{ProcessState, Rise};
 
 use crate::places::listener::{ListenerPlace, listener_places};
 use crate::places::lost_syn::{ConnectTimes, MIN_DROPS};
@@ -431,11 +431,6 @@ impl<'a> Overflow<'a> {
             tolerance: "± 10 % and 2".into(),
         })
     }
-}
-
-/// What the process does that keeps the others waiting.
-fn culprit(scope: &Scope) -> Option<&Doing> {
-    scope.processes.iter().find(|p| Some(p.pid) == scope.pid)
 }
 
 #[cfg(test)]

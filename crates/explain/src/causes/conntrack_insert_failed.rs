@@ -51,15 +51,12 @@ fn no(asked: &Asked) -> Option<Step> {
 }
 
 fn judge(untracked: &UntrackedSyns) -> Finding {
-    let (place, netns, lost) = (untracked.place, untracked.netns, untracked.lost);
-    let (story, at) = (place.story, place.at);
-    let mut scope = place.scope(netns);
-    scope.resource = Some("conntrack".into());
+    let (at, scope) = (untracked.place.at, untracked.scope());
     let host = namespace(&scope.netns);
-    let syns = Quantity::of(lost, "SYN");
+    let syns = Quantity::of(untracked.lost, "SYN");
     let advice = advice(untracked, &scope.netns);
-    Case::new(story, CAUSE, scope)
-        .placed(place.place())
+    untracked
+        .case(CAUSE, scope)
         .title([
             format!("Connection tracking dropped {syns} to {at}: another had taken their entry."),
             format!("Connection tracking dropped {syns} to {at}."),
@@ -68,21 +65,14 @@ fn judge(untracked: &UntrackedSyns) -> Finding {
             format!("Let {host} translate with ports chosen at random (fully-random)."),
             "Let NAT choose ports at random (fully-random).".into(),
         ])
-        .affects(
-            place.impact(lost, place.passed()),
-            place.times.lost(story, lost),
-        )
         .because("the table has room, and counts what it could not insert")
         .at_most_if(
             Level::Medium,
             untracked.held.is_none(),
             "no client is on this host: whether the translated ports were exhausted is not known",
         )
-        .steps(place.firewall_steps())
-        .steps([untracked.counted()])
         .steps(again(untracked))
         .checks(by_chance(untracked))
-        .checks(place.drops_check(lost))
         .advise(advice)
         .verify("The `insert_failed` column of /proc/net/stat/nf_conntrack no longer rises.")
 }

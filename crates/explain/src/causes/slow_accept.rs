@@ -1,7 +1,7 @@
 //! C49: connections wait for accept() in a queue that never overflows.
 
+use analysis::ProcessState;
 use analysis::words::duration;
-use analysis::{Doing, ProcessState};
 
 use crate::places::accept_waits::{self, AcceptWaits, waiting_samples};
 use crate::vocabulary::*;
@@ -102,11 +102,6 @@ fn judge(waits: &AcceptWaits) -> Finding {
              requests` no time before accept().",
             here.listener.local.port
         ))
-}
-
-/// What the process that holds the listener does.
-fn culprit(scope: &Scope) -> Option<&Doing> {
-    scope.processes.iter().find(|p| Some(p.pid) == scope.pid)
 }
 
 fn fix(who: &str, state: Option<ProcessState>) -> String {

@@ -278,7 +278,7 @@ impl Reader<'_> {
                 sleeps = Quantity::times(slept.count)
             ));
         }
-        let doing = scope.processes.iter().find(|p| p.pid == pid)?;
+        let doing = culprit(scope)?;
         let row = self.story.processes.get(pid).map(|seen| seen.row);
         Some(Step::new(format!("Its process: {}.", doing.says)).rows(row))
     }

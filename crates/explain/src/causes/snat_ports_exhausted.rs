@@ -55,13 +55,11 @@ fn no(asked: &Asked) -> Option<Step> {
 }
 
 fn judge(untracked: &UntrackedSyns) -> Finding {
-    let (place, netns, lost) = (untracked.place, untracked.netns, untracked.lost);
+    let (place, scope) = (untracked.place, untracked.scope());
     let (story, at) = (place.story, place.at);
-    let mut scope = place.scope(netns);
-    scope.resource = Some("conntrack".into());
     let host = namespace(&scope.netns);
-    let (_, most) = untracked.held.unwrap_or_default();
-    let syns = Quantity::of(lost, "SYN");
+    let (least, most) = untracked.held.unwrap_or_default();
+    let syns = Quantity::of(untracked.lost, "SYN");
     let advice = advice(untracked, &scope.netns, most);
     let clients = place.clients.iter();
     let rows = clients.filter_map(|id| {
@@ -71,8 +69,8 @@ fn judge(untracked: &UntrackedSyns) -> Finding {
             .row()
     });
     let rows = rows.take(SHOWN_ROWS).collect::<Vec<_>>();
-    Case::new(story, CAUSE, scope)
-        .placed(place.place())
+    untracked
+        .case(CAUSE, scope)
         .title([
             format!("No port is left to translate connections to {at}: {syns} dropped at {most}."),
             format!("No port is left to translate connections to {at}."),
@@ -81,18 +79,12 @@ fn judge(untracked: &UntrackedSyns) -> Finding {
             format!("Translate to more addresses or ports, or keep fewer connections to {at}."),
             "Translate to more addresses or ports, or keep fewer connections.".into(),
         ])
-        .affects(
-            place.impact(lost, place.passed()),
-            place.times.lost(story, lost),
-        )
         .because("the table counts what it could not insert, always when as many connections were established as ever")
-        .steps(place.firewall_steps())
         .steps([
-            untracked.counted(),
             say!(
                 "Whenever {host} dropped one, {held_then} to {at} had an entry, of {held_most} at most: that is \
                  how many ports there are.",
-                held_then = Quantity::of(untracked.held.map_or(0, |(least, _)| least), "connection").rows(rows),
+                held_then = Quantity::of(least, "connection").rows(rows),
                 held_most = Quantity::count(most)
             ),
             say!(
@@ -102,7 +94,6 @@ fn judge(untracked: &UntrackedSyns) -> Finding {
             ),
         ])
         .checks(plateau(untracked))
-        .checks(place.drops_check(lost))
         .advise(advice)
         .verify(
             "The `insert_failed` column of /proc/net/stat/nf_conntrack no longer rises, and clients \

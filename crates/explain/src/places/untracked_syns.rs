@@ -3,7 +3,9 @@
 use analysis::{Conn, Outcome};
 use recording::{RowRef, SourceName};
 
-use crate::finding::Step;
+use crate::case::Case;
+use crate::cause::Cause;
+use crate::finding::{Scope, Step};
 use crate::places::unanswered_syns::{MIN_LOST, UnansweredSyns};
 use crate::say::{Quantity, say};
 
@@ -52,12 +54,33 @@ impl<'p, 'a> UntrackedSyns<'p, 'a> {
         self.held.is_some_and(is_full) && twice.saturating_mul(2) > once
     }
 
+    pub(crate) fn scope(&self) -> Scope {
+        Scope {
+            resource: Some("conntrack".into()),
+            ..self.place.scope(self.netns)
+        }
+    }
+
+    /// What is said of it, whatever took the entries.
+    pub(crate) fn case(&self, cause: Cause, scope: Scope) -> Case<'a> {
+        let (place, lost) = (self.place, self.lost);
+        Case::new(place.story, cause, scope)
+            .placed(place.place())
+            .affects(
+                place.impact(lost, place.passed()),
+                place.times.lost(place.story, lost),
+            )
+            .steps(place.firewall_steps())
+            .steps([self.counted()])
+            .checks(place.drops_check(lost))
+    }
+
     pub(crate) fn rows(&self) -> impl Iterator<Item = RowRef> + '_ {
         [self.failed.1].into_iter()
     }
 
     /// What the namespace counted.
-    pub(crate) fn counted(&self) -> Step {
+    fn counted(&self) -> Step {
         say!(
             "Connection tracking counted {insert_failed} that it could not insert (insert_failed): the \
              translated addresses and ports were another connection's.",

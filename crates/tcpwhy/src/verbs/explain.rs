@@ -129,14 +129,14 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     if args.write {
         write(dir, &recording.manifest, &explanation)?;
     }
-    if !args.live.command.is_empty() && !looks::on_terminal() {
-        // The command shares this output, and need not have ended its last line.
-        writeln!(out)?;
-    }
     let nothing = explanation.summary.matched == Some(false) && explanation.findings.is_empty();
     if args.json {
         view::json::explanation(&explanation, out)?;
     } else if !nothing {
+        if !args.live.command.is_empty() && !looks::on_terminal() {
+            // The command shares this output, and need not have ended its last line.
+            writeln!(out)?;
+        }
         print(&args, &explanation, out)?;
     }
     if let (None, Some(kept)) = (named, &args.output) {

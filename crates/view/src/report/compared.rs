@@ -4,6 +4,7 @@ use analysis::words;
 use explain::compare::{By, Comparison};
 
 use super::page::{Compared, Flame, Limits};
+use super::verdict::marked;
 use crate::compare::{
     attribute_sentence, called, felt_lines, figure, headline, loss_sentence, lost_share, names,
     percent, slow_sentence, unit_name,
@@ -28,8 +29,9 @@ pub(super) fn compared(comparison: &Comparison, flames: Vec<Flame>) -> Compared 
         settings(comparison),
     ];
     let headline = headline(comparison);
+    let of: Vec<_> = comparison.runs.iter().map(called).collect();
     Compared {
-        ticket: ticket(comparison, &headline, &says),
+        ticket: ticket(&headline, &says, &of),
         headline,
         says,
         tables: tables.into_iter().filter(|t| !t.rows.is_empty()).collect(),
@@ -38,11 +40,11 @@ pub(super) fn compared(comparison: &Comparison, flames: Vec<Flame>) -> Compared 
 }
 
 /// The answer as Markdown.
-fn ticket(comparison: &Comparison, headline: &str, says: &[String]) -> String {
-    let of = comparison.runs.iter().map(called);
-    let of = of.collect::<Vec<_>>().join(", ");
-    let says: String = says.iter().map(|says| format!("- {says}\n")).collect();
-    format!("**{headline}**\n\n{says}\nCompared: {of}\n")
+fn ticket(headline: &str, says: &[String], of: &[String]) -> String {
+    let of = marked(&of.join(", "));
+    let says = says.iter().map(|says| format!("- {}\n", marked(says)));
+    let says: String = says.collect();
+    format!("**{}**\n\n{says}\nCompared: {of}\n", marked(headline))
 }
 
 /// A table without limits.
@@ -227,4 +229,19 @@ fn settings(comparison: &Comparison) -> Limits {
         &["setting", &fast, &slow],
         rows.collect(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_host_make_no_markup_in_a_ticket() {
+        let says = ["[click](http://x) sent\n# more".to_string()];
+        let ticket = ticket("<b> is slower", &says, &["a*".into()]);
+        assert_eq!(
+            ticket,
+            "**\\<b\\> is slower**\n\n- \\[click\\](http://x) sent \\# more\n\nCompared: a\\*\n"
+        );
+    }
 }

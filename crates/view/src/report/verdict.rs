@@ -194,7 +194,7 @@ fn fence(text: &str) -> String {
 }
 
 /// Text in Markdown: names of the host make neither markup nor links, and a line stays one.
-fn marked(text: &str) -> String {
+pub(super) fn marked(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for c in text.chars() {
         match c {

@@ -10,6 +10,7 @@ use analysis::{Activity, Microstates, standing};
 use recording::Text;
 use recording::tables::{Thread, Wait};
 
+use super::links::Link;
 use super::state::SocketOrder;
 use crate::stat::listeners::Listening;
 use crate::stat::sockets::Sampled;
@@ -118,40 +119,6 @@ pub(super) struct Frame {
     pub(super) stacks: AHashMap<u64, u64>,
     pub(super) samples: u64,
     pub(super) idle: u64,
-}
-
-/// What went through an interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Link {
-    pub(super) rx_bytes: f64,
-    pub(super) tx_bytes: f64,
-    pub(super) rx_packets: f64,
-    pub(super) tx_packets: f64,
-    /// Dropped, overrun or in error, either way.
-    pub(super) lost: f64,
-}
-
-impl Link {
-    /// The sum that a metric of the checklist is part of; `None` for what is not shown.
-    pub(super) fn sum(&mut self, metric: &str) -> Option<&mut f64> {
-        Some(match metric {
-            "rx_bytes" => &mut self.rx_bytes,
-            "tx_bytes" => &mut self.tx_bytes,
-            "rx_packets" => &mut self.rx_packets,
-            "tx_packets" => &mut self.tx_packets,
-            "rx_dropped" | "tx_dropped" | "rx_fifo" | "tx_fifo" | "rx_errors" | "tx_errors"
-            | "tx_carrier" => &mut self.lost,
-            _ => return None,
-        })
-    }
-
-    pub(super) fn add(&mut self, other: &Link) {
-        self.rx_bytes += other.rx_bytes;
-        self.tx_bytes += other.tx_bytes;
-        self.rx_packets += other.rx_packets;
-        self.tx_packets += other.tx_packets;
-        self.lost += other.lost;
-    }
 }
 
 /// By what sockets are compared, what weighs most first.

@@ -10,6 +10,7 @@ mod draw;
 mod findings;
 mod frame;
 mod help;
+mod links;
 mod panes;
 mod snapshot;
 mod state;

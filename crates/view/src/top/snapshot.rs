@@ -11,7 +11,8 @@ use analysis::{Activity, Endpoint, Microstate, standing};
 use recording::tables::Wait;
 use recording::{Place, Text};
 
-use super::frame::{self, Frame, Latencies, Link, SERVICES_KEPT};
+use super::frame::{self, Frame, Latencies, SERVICES_KEPT};
+use super::links::Link;
 use super::state::SocketOrder;
 use super::timeline::Timeline;
 use crate::stat::listeners::Listening;

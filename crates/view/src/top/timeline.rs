@@ -16,7 +16,8 @@ use recording::{
 };
 
 use super::connecting::Connecting;
-use super::frame::{Frame, Link};
+use super::frame::Frame;
+use super::links::LinkCounters;
 use super::panes::OWN;
 use crate::stat::listeners::Listening;
 use crate::stat::sockets::{Sampled, Since};
@@ -37,8 +38,7 @@ const TROUBLES: &[Activity] = &[
 ];
 /// Sockets whose sample before is remembered.
 const MAX_SOCKETS: usize = 1 << 17;
-/// Counters of interfaces followed, and interfaces kept of a second.
-const MAX_LINK_COUNTERS: usize = 1 << 14;
+/// Interfaces kept of a second.
 const MAX_LINKS: usize = 256;
 /// Processes that may be tcpwhy.
 const MAX_OWN: usize = 64;
@@ -66,8 +66,7 @@ pub struct Timeline {
     /// Sockets seen since [`before`](Self::before) was last cleared of others.
     seen_since: AHashMap<(u32, u64), Before>,
     pub(super) connecting: Connecting,
-    /// Counters of interfaces as they were told last: namespace, interface, metric.
-    links: AHashMap<(u32, Text, Text), f64>,
+    links: LinkCounters,
     health: HealthNotes,
     /// Processes that are tcpwhy.
     pub(super) own: BTreeSet<u32>,
@@ -141,7 +140,7 @@ impl Timeline {
             before: AHashMap::new(),
             seen_since: AHashMap::new(),
             connecting: Connecting::default(),
-            links: AHashMap::new(),
+            links: LinkCounters::default(),
             health: HealthNotes::default(),
             own: BTreeSet::new(),
             has: BTreeMap::new(),
@@ -572,26 +571,16 @@ fn of_second(end_ns: u64) -> u64 {
 
 impl Take for Resource {
     fn take(self, to: &mut Timeline) {
-        let mut link = Link::default();
-        if !self.cumulative || &*self.resource != "network" || !to.filter.netns_ok(self.netns) {
+        if !to.filter.netns_ok(self.netns) {
             return;
         }
-        let Some(sum) = link.sum(&self.metric) else {
+        let Some(grew) = to.links.grew(&self) else {
             return;
         };
-        let key = (self.netns, self.instance.clone(), self.metric);
-        if to.links.len() >= MAX_LINK_COUNTERS && !to.links.contains_key(&key) {
-            return;
-        }
-        // One that went back began anew.
-        let Some(grew) = to.links.insert(key, self.value).map(|was| self.value - was) else {
-            return;
-        };
-        *sum = grew.max(0.0);
         if let Some(frame) = to.frame(of_second(self.time_ns)) {
             let place = (self.netns, self.instance);
             if frame.links.len() < MAX_LINKS || frame.links.contains_key(&place) {
-                frame.links.entry(place).or_default().add(&link);
+                frame.links.entry(place).or_default().add(&grew);
             }
         }
     }
