@@ -35,6 +35,10 @@ pub fn text_growth(
     )?;
     for g in growth {
         let (was, is, by) = (100.0 * g.was, 100.0 * g.is, 100.0 * g.by());
+        // What would read 0.00 both times only called others.
+        if was < 0.005 && is < 0.005 {
+            continue;
+        }
         writeln!(out, "{was:8.2}  {is:8.2}  {by:+8.2}  {}", g.function)?;
     }
     Ok(())
