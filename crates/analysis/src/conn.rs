@@ -185,6 +185,15 @@ impl Conn {
         }
     }
 
+    /// It is the end that asks: it called connect(), or is older and no listener here takes its port.
+    pub fn asks(&self) -> bool {
+        match self.side {
+            Side::Opened => true,
+            Side::Accepted => false,
+            Side::Older => self.connects() || self.listener.is_none(),
+        }
+    }
+
     /// connect() was called and never succeeded.
     pub fn failed(&self) -> bool {
         self.outcome == Outcome::Failed

@@ -6,7 +6,7 @@ use recording::{Error, Recording, RowRef, Text};
 
 use super::conn::ConnId;
 use super::place::{Endpoint, EventRow};
-use super::processes::Held;
+use super::processes::{Held, Processes};
 use crate::AcceptQueue;
 
 /// More listeners than this are not followed; a dense host has a few thousand.
@@ -275,6 +275,16 @@ impl Listeners {
                     known.push(held.clone());
                 }
             }
+        }
+    }
+
+    /// Puts those first that another holder started: masters leave it to them to accept.
+    pub(crate) fn workers_first(&mut self, processes: &Processes) {
+        let parent = |pid: u32| processes.get(pid).map(|s| s.ppid);
+        for listener in &mut self.all {
+            let held_by: AHashSet<u32> = listener.holders.iter().map(|h| h.pid).collect();
+            let is_worker = |pid| parent(pid).is_some_and(|parent| held_by.contains(&parent));
+            listener.holders.sort_by_key(|h| !is_worker(h.pid));
         }
     }
 

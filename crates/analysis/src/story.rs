@@ -19,8 +19,8 @@ use crate::words;
 use crate::{
     Activity, Binds, Conn, ConnId, Counters, Denied, Devices, Group, Health, Heartbeats, Listeners,
     Netns, Packets, Ports, Processes, Profile, Refusals, Resets, Sampled, Searches, Series,
-    Settings, Side, Sleeps, Structures, Sums, Tally, Threads, Transfers, Troubles, Waits, What,
-    link, sums,
+    Settings, Sleeps, Structures, Sums, Tally, Threads, Transfers, Troubles, Waits, What, link,
+    sums,
 };
 
 /// What is derived from a recording; whoever explains or shows it asks here.
@@ -186,6 +186,7 @@ impl Story {
     ) -> Result<(), Error> {
         let holders = read_holders(recording, &self.listeners.listening(), unowned)?;
         self.listeners.hold(&holders.all);
+        self.listeners.workers_first(&self.processes);
         for (inode, (pid, comm)) in holders.first {
             let conn = unowned
                 .get(&inode)
@@ -467,7 +468,7 @@ impl Story {
         if let Some(pid) = conn.pid {
             return Some((pid, conn.comm.as_deref().unwrap_or("").to_string()));
         }
-        if conn.side == Side::Opened {
+        if conn.connects() {
             return None;
         }
         let listener = self.listeners.all.get(conn.listener? as usize)?;

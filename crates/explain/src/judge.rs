@@ -14,7 +14,6 @@ use crate::id::Id;
 use crate::inquiry::Inquiry;
 use crate::lost::{self, End};
 use crate::matters;
-use crate::place::Place;
 
 /// What the causes say of a story.
 #[derive(Default)]
@@ -51,7 +50,7 @@ pub(crate) fn judge(story: &Story, causes: &[Cause], inquiry: &Inquiry) -> Judge
         }
         all.append(&mut found);
     }
-    drop_consequences(&mut all);
+    drop_consequences(story, inquiry, &mut all);
     lost::settle(all.iter_mut().map(|f| &mut f.lost_s));
     rank(&mut all);
     for finding in all {
@@ -115,22 +114,26 @@ fn same(a: &Finding, b: &Finding) -> bool {
     at(a) == at(b) && a.scope.place() == b.scope.place()
 }
 
-/// Leaves out what follows from another finding at the same place.
-fn drop_consequences(all: &mut Vec<Finding>) {
+/// Leaves out what follows from another finding at the same place. What is too little to be a finding does not
+/// take one away that matters.
+fn drop_consequences(story: &Story, inquiry: &Inquiry, all: &mut Vec<Finding>) {
     let explains = |f: &Finding| {
         let cause = ALL.iter().find(|c| c.id == f.cause);
         cause.map_or(&[][..], |c| c.explains)
     };
-    let causes: Vec<(&[Id], Option<Place>)> = all
-        .iter()
-        .map(|f| (explains(f), f.place.clone()))
-        .filter(|(explains, _)| !explains.is_empty())
-        .collect();
-    all.retain(|f| {
-        let Some(place) = &f.place else { return true };
-        let mut told = causes.iter().filter(|(ids, _)| ids.contains(&f.cause));
-        !told.any(|(_, at)| at.as_ref().is_some_and(|at| at.meets(place)))
-    });
+    let matters = |f: &Finding| matters::too_little(story, f, inquiry.asks(f)).is_none();
+    let causes: Vec<&Finding> = all.iter().filter(|f| !explains(f).is_empty()).collect();
+    let follows = |f: &Finding| {
+        let Some(place) = &f.place else { return false };
+        let mut told = causes.iter().filter(|by| {
+            let there = by.place.as_ref().is_some_and(|at| at.meets(place));
+            there && explains(by).contains(&f.cause)
+        });
+        told.any(|by| matters(by) || !matters(f))
+    };
+    let stays: Vec<bool> = all.iter().map(|f| !follows(f)).collect();
+    let mut stays = stays.into_iter();
+    all.retain(|_| stays.next().unwrap_or(true));
 }
 
 /// Has each rival say why it does not hold where the finding does. One that does not say so lowers the

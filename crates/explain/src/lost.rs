@@ -31,6 +31,8 @@ pub struct Lost {
     times: Option<(u64, u64)>,
     /// What is counted of exchanges, where it is these that lost time.
     exchanges: Option<OfExchanges>,
+    /// For how long nobody at all was served, ns.
+    outage_ns: u64,
 }
 
 /// What is counted of the exchanges of a service, of which some lost time.
@@ -85,6 +87,17 @@ impl Lost {
     /// What is counted of exchanges, where it is these that lost time.
     pub(crate) fn exchanges(&self) -> Option<OfExchanges> {
         self.exchanges
+    }
+
+    /// Part of it was lost while nobody at all was served, for so long, ns.
+    pub(crate) fn in_outage(mut self, ns: Option<u64>) -> Lost {
+        self.outage_ns = self.outage_ns.max(ns.unwrap_or(0));
+        self
+    }
+
+    /// For how long nobody at all was served, ns.
+    pub(crate) fn outage_ns(&self) -> u64 {
+        self.outage_ns
     }
 
     /// Who lost how much, ns, of which state of its account.
@@ -232,7 +245,7 @@ impl Lost {
         self.elsewhere_ns = self.elsewhere_ns.saturating_add(other.elsewhere_ns);
         self.times = self.times.or(other.times);
         self.exchanges = self.exchanges.or(other.exchanges);
-        self
+        self.in_outage(Some(other.outage_ns))
     }
 
     /// These, or what another way of telling says where these are nothing.

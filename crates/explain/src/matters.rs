@@ -13,6 +13,7 @@ use analysis::words::{duration, percent, plural};
 
 use crate::finding::{Finding, Impact};
 use crate::lost::{Caller, End, caller, end};
+use crate::places::outage;
 use crate::say::Quantity;
 
 /// It happened so often, to two connections at least, or to one so often.
@@ -61,6 +62,8 @@ struct Stake {
     lost_ns: (u64, u64),
     /// The longest that one end lost, ns.
     longest_ns: u64,
+    /// The longest time in which nobody was served, ns.
+    outage_ns: u64,
     /// Of the caller that failed most: how often, of how many attempts, over how long, ns.
     failed: (u64, u64, u64),
     /// Of the transfers that lost time of sending: lost, and all of it, ns.
@@ -74,6 +77,8 @@ impl Stake {
         let (failed, attempts, over_ns) = self.failed;
         often && at_least(self.times, SHARE) && at_least(self.lost_ns, SHARE_OF_TIME)
             || self.longest_ns >= STALL_NS
+            // Of clients that hang, few connect: their share stays small however long it lasts.
+            || self.outage_ns >= outage::LEAST_NS
             || failed >= FAILED
                 && over_ns >= FAILED_OVER_NS
                 && at_least((failed, attempts), FAILED_SHARE)
@@ -93,8 +98,10 @@ impl Stake {
     }
 
     fn of(story: &Story, finding: &Finding) -> Stake {
+        let outage_ns = finding.lost_s.outage_ns();
         if let Some(x) = finding.lost_s.exchanges() {
             return Stake {
+                outage_ns,
                 ends: x.connections,
                 times: (x.slow, x.of),
                 lost_ns: (x.lost_ns, x.whole_ns),
@@ -104,6 +111,7 @@ impl Stake {
         }
         let elsewhere_ns = finding.lost_s.elsewhere_ns();
         let mut stake = Stake::of_ends(story, finding);
+        stake.outage_ns = outage_ns;
         if elsewhere_ns > 0 {
             // Of ends that are not here: as its cause counts them, in the time of the recording.
             let Impact { affected, of, .. } = finding.impact;

@@ -149,3 +149,27 @@ fn the_slowest_exchange_names_what_its_thread_waited_for() {
     let peer = waits[0].awaited.map(|peer| peer.to_string());
     assert_eq!(peer.as_deref(), Some("10.0.2.7:5432"));
 }
+
+#[test]
+fn a_connect_that_is_older_than_the_recording_is_its_clients() {
+    let mut f = Fixture::new();
+    f.listen(Listen::default());
+    f.dial(Dial::default());
+    f.dial(Dial {
+        from: "10.79.0.2:40001".into(),
+        took_ms: 3_010.0,
+        retries: 2,
+        ..Dial::default()
+    });
+    // Its connect() was before: the first that is seen of it is a retransmitted SYN.
+    f.events
+        .retain(|e| e.local_port != 40_001 || e.state != Some(TcpState::SynSent));
+    let written = f.write().expect("it can be written");
+    let services = explain(&written).expect("it reads").account;
+    let of = |role| services.iter().find(|s| s.role == role);
+    let client = of(Role::Client).expect("it has clients");
+    let server = of(Role::Server).expect("it has a listener");
+    assert_eq!((client.ends, server.ends), (2, 2), "{services:#?}");
+    assert_eq!(server.pid, Some(f.holders[0].pid));
+    assert_ne!(server.pid, client.pid);
+}

@@ -169,6 +169,7 @@ fn place_by(listener: Option<&Listener>, conn: &Conn, listeners_told: bool) -> (
     match conn.side {
         Side::Opened => (Role::Client, conn.remote),
         Side::Accepted => (Role::Server, listener.map_or(conn.local, |l| l.local)),
+        Side::Older if conn.connects() => (Role::Client, conn.remote),
         Side::Older => match listener {
             Some(listener) => (Role::Server, listener.local),
             None if conn.pid.is_some() || listeners_told => (Role::Client, conn.remote),

@@ -8,8 +8,10 @@ use self::standing::Standing;
 use analysis::words::{count, duration, figure, plural};
 use analysis::{ProcessState, Rise};
 
+use crate::moment::{Began, Since};
 use crate::places::listener::{ListenerPlace, listener_places};
 use crate::places::lost_syn::{ConnectTimes, MIN_DROPS};
+use crate::places::outage::Outage;
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -57,6 +59,8 @@ struct Overflow<'a> {
     dropped: u64,
     overflows: Rise,
     times: ConnectTimes,
+    /// When nobody got through, and its queue was full for it.
+    outage: Option<Outage>,
     /// When so little was dropped that only what stood in the queue tells.
     standing: Option<Standing>,
 }
@@ -97,12 +101,18 @@ impl<'a> Overflow<'a> {
             Some(_) => None,
             None => Some(Standing::of(here)?),
         };
+        let times = ConnectTimes::of(here);
+        let outage = Outage::of(here).filter(|outage| {
+            let mut delayed = here.story.all(times.delayed_ids());
+            delayed.any(|(_, c)| outage.keeps_connecting(c))
+        });
         Some(Overflow {
             here,
             standing,
             dropped: dropped.unwrap_or(0),
             overflows: here.rise(counter::LISTEN_OVERFLOWS),
-            times: ConnectTimes::of(here),
+            times,
+            outage,
         })
     }
 
@@ -118,11 +128,20 @@ impl<'a> Overflow<'a> {
         let standing = self.standing.as_ref();
         let (impact, lost) = match standing {
             Some(standing) => (standing.impact(), standing.lost(story)),
-            None => (self.impact(), self.times.lost(story, self.dropped)),
+            None => (
+                self.impact(),
+                self.times
+                    .lost(story, self.dropped)
+                    .in_outage(self.outage.map(|o| o.ns())),
+            ),
         };
         let mut case = Case::new(story, CAUSE, scope.clone());
-        if let Some(standing) = standing {
-            case = case.since(standing.since(story));
+        let since = match standing {
+            Some(standing) => Some(standing.since(story)),
+            None => self.since_its_outage(),
+        };
+        if let Some(since) = since {
+            case = case.since(since);
         }
         case.placed(Place::Listener(here.index))
             .title(self.title(&scope))
@@ -337,26 +356,35 @@ impl<'a> Overflow<'a> {
     /// Clients that wait for each other's turn are few, and all of them hang while nothing is taken.
     fn impact(&self) -> Impact {
         let mut impact = self.times.impact(self.dropped, self.here.accepted());
-        if let Some((from, to)) = self.here.longest_pause() {
-            let after = from.saturating_sub(self.here.story.start_ns);
-            impact.says = format!(
-                "Outage: it accepted nothing for {}, from {} after the start on. {}",
-                duration(to - from),
-                duration(after),
-                impact.says
-            );
+        if let Some(outage) = self.outage {
+            impact.says = format!("{} {}", outage.says(self.here.story), impact.says);
         }
         impact
     }
 
+    /// When it stopped accepting, if connects waited most of their time for it to accept again: a burst
+    /// that overflowed the queue before is not when this began.
+    fn since_its_outage(&self) -> Option<Since> {
+        let (outage, story) = (self.outage?, self.here.story);
+        let (mut all_ns, mut meanwhile_ns) = (0, 0);
+        for (_, conn) in story.all(self.times.delayed_ids()) {
+            let until = conn.established_ns.or(conn.ended_ns);
+            let waited = until.unwrap_or(story.end_ns).saturating_sub(conn.start_ns);
+            all_ns += waited;
+            if outage.keeps_connecting(conn) {
+                meanwhile_ns += waited;
+            }
+        }
+        (2 * meanwhile_ns > all_ns).then(|| Since::at(story, outage.from_ns, Began::Seen))
+    }
+
     fn rates_step(&self) -> Option<Step> {
         let (arrived, taken) = self.rates()?;
-        let pause = self.here.longest_pause();
-        let hung = pause.map_or(String::new(), |(from, to)| {
-            let after = from.saturating_sub(self.here.story.start_ns);
+        let hung = self.outage.map_or(String::new(), |outage| {
+            let after = outage.from_ns.saturating_sub(self.here.story.start_ns);
             format!(
                 "; for {}, from {} after the start on, no handshake was completed",
-                duration(to - from),
+                duration(outage.ns()),
                 duration(after)
             )
         });
@@ -368,8 +396,8 @@ impl<'a> Overflow<'a> {
         .number("arrivals_per_s", arrived)
         .number("accepts_per_s", taken)
         .number_if(
-            "longest_pause_ms",
-            pause.map(|(from, to)| (to - from) as f64 / 1e6),
+            "outage_ms",
+            self.outage.map(|outage| outage.ns() as f64 / 1e6),
         )
         .rows(self.here.listener.fullest().map(|s| s.last_row))
         .rows(self.times.rows.first().copied());

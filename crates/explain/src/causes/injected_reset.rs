@@ -128,10 +128,9 @@ fn find(story: &Story) -> Vec<Finding> {
 
 /// The server's end of a connection.
 fn server_of(conn: &Conn) -> Endpoint {
-    match conn.side {
-        Side::Accepted => conn.local,
-        Side::Older if conn.listener.is_some() => conn.local,
-        _ => conn.remote,
+    match conn.asks() {
+        true => conn.remote,
+        false => conn.local,
     }
 }
 

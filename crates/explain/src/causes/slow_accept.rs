@@ -58,12 +58,15 @@ fn judge(waits: &AcceptWaits) -> Finding {
     };
     let count = Quantity::of(waits.count(), "connection");
     let rest = format!("lets {count} wait {each} for accept(), on average{why}.");
+    let outage = waits
+        .outage
+        .map_or(String::new(), |outage| outage.says(story) + " ");
     let impact = Impact::of(
         waits.count(),
         waits.of_all(),
         "connections",
         format!(
-            "{count} of {} waited {each} each on average before anybody read their request.",
+            "{outage}{count} of {} waited {each} each on average before anybody read their request.",
             Quantity::count(waits.of_all())
         ),
     );

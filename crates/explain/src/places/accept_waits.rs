@@ -12,6 +12,7 @@ use crate::lost::{Lost, OfExchanges};
 use crate::moment::{Began, Since};
 use crate::place::Place;
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS, listener_places};
+use crate::places::outage::{self, Outage};
 use crate::places::slow_exchanges::Ends;
 use crate::say::{Quantity, say};
 
@@ -32,6 +33,8 @@ pub(crate) struct AcceptWaits<'a> {
     exchanges: Option<Exchanges>,
     /// Requests that came before accept() and waited for it for most of their time, the slowest first.
     told: Vec<(RowRef, Exchange, Option<ConnId>)>,
+    /// When nobody was accepted at all, though they waited.
+    pub(crate) outage: Option<Outage>,
     /// Ends that still wait, without such a request, and how long samples saw them do so, ns.
     standing: Vec<(ConnId, u64)>,
 }
@@ -87,10 +90,14 @@ impl<'a> AcceptWaits<'a> {
             let ns = account::of_end(story, conn).of(State::Unaccepted);
             (id, ns.min(served.longest_ns(story, conn)))
         });
-        let standing: Vec<_> = standing.filter(|(_, ns)| *ns >= STANDING_NS).collect();
+        let outage = Outage::of(here).filter(|outage| outage.ns() >= outage::LEAST_NS);
+        // Who waits while nobody is accepted does not wait for a reason of its own.
+        let least = outage.map_or(STANDING_NS, |outage| STANDING_NS.min(outage.ns() / 2));
+        let standing: Vec<_> = standing.filter(|(_, ns)| *ns >= least).collect();
         (!told.is_empty() || !standing.is_empty()).then_some(AcceptWaits {
             here,
             exchanges,
+            outage,
             told,
             standing,
         })
@@ -165,7 +172,9 @@ impl<'a> AcceptWaits<'a> {
         for (id, ns) in &self.standing {
             self.claim(&mut lost, *id, *ns);
         }
-        let lost = lost.and(Lost::elsewhere(left));
+        let lost = lost
+            .and(Lost::elsewhere(left))
+            .in_outage(self.outage.map(|o| o.ns()));
         let Some(all) = self.exchanges.as_ref().filter(|_| !self.told.is_empty()) else {
             return lost;
         };
@@ -212,13 +221,20 @@ impl<'a> AcceptWaits<'a> {
     /// When the first of those that are told began to wait.
     pub(crate) fn since(&self) -> Since {
         let story = self.here.story;
-        let told = self.told.iter().map(|(_, x, _)| x.began_ns);
-        let standing = self.standing.iter().filter_map(|(id, _)| story.conn(*id));
-        let began = standing.map(|c| match c.side {
-            Side::Older => 0,
-            _ => c.start_ns,
+        let told = self.told.iter();
+        let told = told.map(|(_, x, _)| (x.began_ns, x.began_ns.saturating_add(x.accept_ns)));
+        let standing = self
+            .standing
+            .iter()
+            .filter_map(|(id, ns)| Some((story.conn(*id)?, *ns)));
+        let standing = standing.map(|(c, ns)| match c.side {
+            Side::Older => (0, u64::MAX),
+            _ => (c.start_ns, c.start_ns.saturating_add(ns)),
         });
-        let at = told.chain(began).min().unwrap_or(story.start_ns);
+        // Who waited and was served before an outage waited for something else.
+        let waits = told.chain(standing);
+        let waits = waits.filter(|(_, until)| self.outage.is_none_or(|o| *until > o.from_ns));
+        let at = waits.map(|(from, _)| from).min().unwrap_or(story.start_ns);
         let began = match at < story.start_ns {
             true => Began::Before,
             false => Began::Seen,

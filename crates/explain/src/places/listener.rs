@@ -14,11 +14,6 @@ use crate::scope::application;
 /// Rows shown per step: enough to look at, not a second recording.
 pub(crate) const SHOWN_ROWS: usize = 3;
 
-/// A pause is told of when it is as long as a person notices, ns, and so many times as long as those
-/// between connections usually are: of a million at random, none is.
-const PAUSE: u64 = 200_000_000;
-const TIMES_USUAL: u64 = 20;
-
 /// A listener with the story around it.
 #[derive(Clone, Copy)]
 pub(crate) struct ListenerPlace<'a> {
@@ -80,21 +75,6 @@ impl<'a> ListenerPlace<'a> {
     pub(crate) fn accepted(&self) -> u64 {
         let accepted = self.story.all(&self.listener.accepted);
         accepted.filter(|(_, c)| c.side == Side::Accepted).count() as u64
-    }
-
-    /// The longest time in which no handshake with it was completed, from and to, ns; `None` when
-    /// it is what the rate of its connections gives by chance, or when some were not kept.
-    pub(crate) fn longest_pause(&self) -> Option<(u64, u64)> {
-        let accepted = self.story.all(&self.listener.accepted);
-        let accepted = accepted.filter(|(_, c)| c.side == Side::Accepted);
-        let mut times: Vec<u64> = accepted.filter_map(|(_, c)| c.established_ns).collect();
-        times.sort_unstable();
-        let (first, last) = (*times.first()?, *times.last()?);
-        let usual = (last - first) / times.len() as u64;
-        let pauses = times.windows(2).map(|w| (w[0], w[1]));
-        let longest = pauses.max_by_key(|(from, to)| to - from)?;
-        let is_long = (longest.1 - longest.0) >= PAUSE.max(usual.saturating_mul(TIMES_USUAL));
-        (is_long && self.story.tally.folded == 0).then_some(longest)
     }
 
     /// The row of the last listen() call.

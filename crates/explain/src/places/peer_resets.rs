@@ -64,12 +64,7 @@ pub(crate) struct PeerResets<'a> {
 
 /// An end that called connect().
 fn is_client(conn: &Conn) -> bool {
-    let ours = match conn.side {
-        Side::Opened => true,
-        Side::Older => conn.listener.is_none(),
-        Side::Accepted => false,
-    };
-    ours && matches!(conn.outcome, Outcome::Open | Outcome::Closed)
+    conn.asks() && matches!(conn.outcome, Outcome::Open | Outcome::Closed)
 }
 
 /// A reset that nobody on this host is known to have sent.

@@ -28,12 +28,12 @@ enum Strain {
 
 impl Overflow<'_> {
     fn strain(&self) -> Strain {
-        match (self.rates(), self.here.longest_pause()) {
+        match (self.rates(), self.outage) {
             (Some((arrived, taken)), _) if arrived > taken * OVERLOAD => {
                 Strain::Overload(arrived, taken)
             }
-            (Some((arrived, _)), Some((from, to))) if arrived > 0.0 => {
-                Strain::Pause(arrived, to - from)
+            (Some((arrived, _)), Some(outage)) if arrived > 0.0 => {
+                Strain::Pause(arrived, outage.ns())
             }
             _ => Strain::Burst,
         }

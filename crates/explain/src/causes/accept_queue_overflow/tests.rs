@@ -1,10 +1,10 @@
 //! C04 is named when the accept queue overflows, with who does not accept.
 
 use recording::tables::Event;
-use recording::{EventKind, SourceName, TcpState};
+use recording::{EventKind, SourceName, TcpState, counter};
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::{Change, Level, Number};
+use crate::{Began, Change, Level, Number};
 use synth::{CLIENT, Dial, Fate, Fixture, HOST, Listen, SERVER, cases};
 
 const ID: &str = "accept-queue-overflow";
@@ -43,7 +43,7 @@ fn the_longest_time_without_a_handshake_is_told() {
         });
     }
     let f = only(&recording, ID);
-    let Number::Real(pause) = number(&f, "longest_pause_ms") else {
+    let Number::Real(pause) = number(&f, "outage_ms") else {
         panic!("a measure");
     };
     assert!((1_990.0..2_010.0).contains(pause), "{pause}");
@@ -305,7 +305,7 @@ fn a_queue_that_was_full_before_the_recording_is_told_with_its_process() {
     assert_eq!((f.impact.affected, f.impact.of), (5, 5));
     assert_eq!(number(&f, "waiting"), &Number::Count(5));
     let since = f.since.expect("known");
-    assert_eq!(since.began, crate::moment::Began::Before);
+    assert_eq!(since.began, Began::Before);
     assert!(f.lost_s.seconds() > Some(40.0), "{:?}", f.lost_s);
     // Asleep, as in a deadlock.
     let f = only(&standing(vec![5; 11], "S"), ID);
@@ -335,4 +335,36 @@ fn a_queue_that_has_room_or_moves_is_not_standing() {
         told.iter().all(|f| f.cause == "slow-accept"),
         "it takes new ones"
     );
+}
+
+#[test]
+fn a_queue_that_filled_in_an_outage_is_full_since_then() {
+    let mut recording = Fixture::new();
+    recording.listen(Listen {
+        backlog: 8,
+        accept_queue: vec![0, 0, 0, 0, 9, 9, 0, 0, 0, 0, 0],
+        drops: 60,
+        ..Listen::default()
+    });
+    recording.count(SERVER, counter::LISTEN_OVERFLOWS, 3, 60);
+    recording.count(SERVER, counter::LISTEN_DROPS, 3, 60);
+    let mut dial = |port: u32, at_ms: f64, retries: u32| {
+        recording.dial(Dial {
+            from: format!("10.79.0.2:{port}"),
+            at_ms,
+            took_ms: if retries > 0 { 3_004.0 } else { 0.08 },
+            retries,
+            ..Dial::default()
+        });
+    };
+    // A burst at the start, then quiet, then nothing is accepted for 3 s, and quiet again.
+    (0..5).for_each(|i| dial(20_000 + i, 1.0, 2));
+    for i in (0..400).chain(700..900) {
+        dial(21_000 + i, f64::from(i) * 10.0 + 2.0, 0);
+    }
+    (0..30).for_each(|i| dial(30_000 + i, 4_000.0 + f64::from(i), 2));
+    let f = only(&recording, ID);
+    let since = f.since.as_ref().expect("it is told");
+    assert_eq!(since.began, Began::Seen);
+    assert!((3.9..4.1).contains(&since.after_start_s), "{since:?}");
 }

@@ -30,12 +30,7 @@ pub(super) struct SilentPeer<'a> {
 /// An end that called connect(), and whose connect succeeded. Servers have peers that vanish every
 /// day.
 fn opened(conn: &Conn) -> bool {
-    let ours = match conn.side {
-        Side::Opened => true,
-        Side::Older => conn.listener.is_none(),
-        Side::Accepted => false,
-    };
-    ours && matches!(conn.outcome, Outcome::Open | Outcome::Closed)
+    conn.asks() && matches!(conn.outcome, Outcome::Open | Outcome::Closed)
 }
 
 pub(super) fn places(story: &Story) -> Vec<SilentPeer<'_>> {

@@ -105,3 +105,46 @@ fn connections_without_a_request_are_told_by_their_samples() {
             .contains("before the recording")
     );
 }
+
+/// 40 clients whose 12 that came last wait for accept() from 4 s to `until` s, in samples.
+fn pause(until_s: f64) -> Fixture {
+    let mut f = Fixture::new();
+    let waits = |s: f64| (4.0..until_s).contains(&s);
+    f.listen(Listen {
+        backlog: 16,
+        accept_queue: (0..=10)
+            .map(|s| if waits(s.into()) { 12 } else { 0 })
+            .collect(),
+        ..Listen::default()
+    });
+    let mut dial = |port: u32, at_ms: f64, ends_ms: f64| {
+        f.dial(Dial {
+            from: format!("10.79.0.2:{port}"),
+            at_ms,
+            took_ms: 0.08,
+            ends_ms: Some(ends_ms),
+            // Those that wait have sent their request, and are sampled.
+            sends: u64::from(port >= 30_000),
+            ..Dial::default()
+        });
+    };
+    for i in (0..390).chain((until_s * 100.0) as u32..950) {
+        let at_ms = f64::from(i) * 10.0;
+        dial(20_000 + i, at_ms, at_ms + 5.0);
+    }
+    (0..12).for_each(|i| dial(30_000 + i, 3_901.0, until_s * 1_000.0 + 1.0));
+    for row in f.sockets.iter_mut().filter(|s| s.remote_port >= 30_000) {
+        row.inode = None;
+        row.time_ns += 500_000_000;
+    }
+    f
+}
+
+#[test]
+fn an_outage_without_an_overflow_is_told_though_few_connections_were_kept_waiting() {
+    let f = only(&pause(6.5), ID);
+    assert_eq!(f.impact.affected, 12);
+    assert!(f.impact.says.starts_with("Outage: "), "{}", f.impact.says);
+    let since = f.since.expect("a moment").after_start_s;
+    assert!((3.8..4.1).contains(&since), "{since}");
+}

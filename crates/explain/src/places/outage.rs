@@ -1,0 +1,88 @@
+//! When nobody got through to a listener though connections waited for it.
+
+use analysis::account::{self, State};
+use analysis::words::duration;
+use analysis::{Conn, Side, Story};
+
+use super::listener::ListenerPlace;
+
+/// A pause is told of when it is as long as a person notices, ns, and so many times as long as those
+/// between connections usually are: of a million at random, none is.
+const PAUSE: u64 = 200_000_000;
+const TIMES_USUAL: u64 = 20;
+/// A shorter one is a hiccup: of a busy CPU, of a collection of garbage; ns.
+pub(crate) const LEAST_NS: u64 = 1_000_000_000;
+/// One that waits may have its own reason.
+const WAITING: usize = 2;
+
+/// A time in which no handshake was completed, and connections waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Outage {
+    pub(crate) from_ns: u64,
+    pub(crate) to_ns: u64,
+}
+
+impl Outage {
+    /// The longest of a listener. `None` when the longest pause is what the rate of its connections gives by
+    /// chance, or clients just were quiet; or when some connections were not kept.
+    pub(crate) fn of(here: ListenerPlace) -> Option<Outage> {
+        let accepted = here.story.all(&here.listener.accepted);
+        let accepted = accepted.filter(|(_, c)| c.side == Side::Accepted);
+        let mut times: Vec<u64> = accepted.filter_map(|(_, c)| c.established_ns).collect();
+        times.sort_unstable();
+        let (first, last) = (*times.first()?, *times.last()?);
+        let usual = (last - first) / times.len() as u64;
+        let pauses = times.windows(2).map(|w| Outage {
+            from_ns: w[0],
+            to_ns: w[1],
+        });
+        let longest = pauses.max_by_key(Outage::ns)?;
+        let is_long = longest.ns() >= PAUSE.max(usual.saturating_mul(TIMES_USUAL));
+        let whole = here.story.tally.folded == 0;
+        (is_long && whole && longest.is_waited_in(here)).then_some(longest)
+    }
+
+    fn is_waited_in(&self, here: ListenerPlace) -> bool {
+        let story = here.story;
+        let clients = story.all(&here.listener.clients);
+        let clients = clients.filter(|(_, c)| self.keeps_connecting(c));
+        let accepted = story.all(&here.listener.accepted);
+        let accepted = accepted.filter(|(_, c)| self.keeps_unaccepted(story, c));
+        clients.chain(accepted).take(WAITING).count() == WAITING
+    }
+
+    fn middle_ns(&self) -> u64 {
+        self.from_ns + self.ns() / 2
+    }
+
+    /// Whether a connect was under way in the middle of it.
+    pub(crate) fn keeps_connecting(&self, conn: &Conn) -> bool {
+        let middle = self.middle_ns();
+        let later = |at: Option<u64>| at.is_none_or(|at| at > middle);
+        let begun = conn.connects() && conn.start_ns <= middle;
+        begun && later(conn.established_ns) && later(conn.ended_ns)
+    }
+
+    /// Whether an end was in the accept queue for most of it, as its samples say.
+    fn keeps_unaccepted(&self, story: &Story, conn: &Conn) -> bool {
+        let over = conn.ended_ns.is_some_and(|at| at <= self.middle_ns());
+        let sampled = story.samples(conn).is_some() && !over;
+        let before = conn.established_ns.is_none_or(|at| at <= self.from_ns);
+        let waited = || account::of_end(story, conn).of(State::Unaccepted);
+        sampled && before && waited() >= self.ns() / 2
+    }
+
+    /// How long, ns.
+    pub(crate) fn ns(&self) -> u64 {
+        self.to_ns - self.from_ns
+    }
+
+    /// How long, and from when on.
+    pub(crate) fn says(&self, story: &Story) -> String {
+        format!(
+            "Outage: it accepted nothing for {}, from {} after the start on.",
+            duration(self.ns()),
+            duration(self.from_ns.saturating_sub(story.start_ns))
+        )
+    }
+}
