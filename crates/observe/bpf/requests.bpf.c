@@ -51,6 +51,8 @@ const struct tw_requests fresh;
 const volatile bool write_ends;
 /* Open exchanges at least this old are told by `dump`. */
 u64 open_over_ns;
+/* All programs are attached: while some are, an answer may go unseen, and seem never to have come. */
+u32 watching;
 
 static __always_inline void count(u32 kind)
 {
@@ -112,7 +114,7 @@ static __always_inline bool is_drawn(const struct sock *sk)
 	u16 port = skc->skc_num, remote_port = bpf_ntohs(skc->skc_dport);
 	u64 lot = ((u64)port << 16 | remote_port) * 0x9e3779b97f4a7c15ULL >> 48;
 
-	return !(lot & (one_new_in - 1)) && netns_ok(skc->skc_net.net->ns.inum) &&
+	return watching && !(lot & (one_new_in - 1)) && netns_ok(skc->skc_net.net->ns.inum) &&
 	       ports_ok(port, remote_port);
 }
 
@@ -626,7 +628,7 @@ int on_state(u64 *ctx)
 		bpf_map_update_elem(&listening, &at, &one, BPF_ANY);
 		return 0;
 	}
-	if (to != TCP_CLOSE && to != TCP_FIN_WAIT1 && to != TCP_LAST_ACK)
+	if (!watching || (to != TCP_CLOSE && to != TCP_FIN_WAIT1 && to != TCP_LAST_ACK))
 		return 0;
 	e = bpf_sk_storage_get(&ends, sk, NULL, 0);
 	if (!e || e->at == AT_END)

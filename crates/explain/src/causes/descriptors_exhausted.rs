@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use analysis::Listener;
 use analysis::denied::Denials;
 use analysis::resources::Line;
 
@@ -129,7 +130,10 @@ impl Full<'_> {
             Some(_) => Role::Listener,
             None => Role::Client,
         };
-        let netns = self.denials.map_or(0, |d| d.netns);
+        let mut listeners = self.story.listeners.all.iter();
+        let holds = |l: &&Listener| l.holders.iter().any(|h| h.pid == self.pid);
+        let held = || listeners.find(holds).map(|l| l.netns);
+        let netns = self.denials.map(|d| d.netns).or_else(held).unwrap_or(0);
         let scope = of_listener.unwrap_or_else(|| Scope {
             netns: self.story.netns(netns),
             resource: Some(format!("descriptors of pid {}", self.pid)),

@@ -73,11 +73,17 @@ const LOSSES: [&str; 3] = [
     "the kernel had no memory for the notes on a connection",
 ];
 
+/// Links come and go one by one: what the programs see meanwhile is not whole.
+fn watching(skel: &mut RequestsSkel, all: bool) {
+    if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
+        bss.watching = all.into();
+    }
+}
+
 /// The loaded programs.
 pub struct Requests<'o> {
     skel: RequestsSkel<'o>,
-    /// Drop them to stop watching; what is in the ring stays.
-    pub links: Vec<Link>,
+    links: Vec<Link>,
     dump: Link,
     /// Namespaces whose listeners are not known, and what that means.
     unasked: Option<(u64, String)>,
@@ -148,6 +154,7 @@ impl<'o> Requests<'o> {
                 }
             }
         }
+        watching(&mut skel, true);
         Ok(Ok(Requests {
             skel,
             links,
@@ -163,6 +170,12 @@ impl<'o> Requests<'o> {
             missed: Missed::default(),
             lost: 0,
         }))
+    }
+
+    /// Stops watching; what is in the ring stays.
+    pub fn stop(&mut self) {
+        watching(&mut self.skel, false);
+        self.links.clear();
     }
 
     /// The ring of the slowest exchanges.

@@ -52,7 +52,7 @@ pub fn watch(
     loop {
         let stopping = control.stopping(DRAIN_EVERY);
         if stopping {
-            requests.links.clear();
+            requests.stop();
         }
         drain(&ring)?;
         counted += requests.newly_counted()?;
