@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use ahash::AHashMap;
-use recording::tables::{Event, Listener};
+use recording::tables::{Event, Listener, Socket};
 use recording::{Addr, EventKind, Filter, Row, TcpState, Text};
 use serde::Serialize;
 
@@ -64,6 +64,8 @@ struct Sock {
     made_by: Option<Owner>,
     inode: Option<u64>,
     cgroup: Option<u64>,
+    /// The peer's port: the kernel gives the memory, and with it the id, to other sockets.
+    remote_port: u16,
     ended: bool,
 }
 
@@ -73,7 +75,8 @@ impl Owners {
         match row {
             Row::Event(e) if e.kind == EventKind::State => self.state(e),
             Row::Socket(s) if s.inode.is_some() || s.cgroup.is_some() => {
-                let known = self.socks.get_mut(&s.sock).filter(|k| !k.ended);
+                let known = self.socks.get_mut(&s.sock);
+                let known = known.filter(|k| !k.ended && k.remote_port == s.remote_port);
                 match known {
                     Some(known) => known.inode = known.inode.or(s.inode),
                     None => self.remember(
@@ -81,6 +84,7 @@ impl Owners {
                         Sock {
                             inode: s.inode,
                             cgroup: s.cgroup,
+                            remote_port: s.remote_port,
                             ..Sock::default()
                         },
                     ),
@@ -150,6 +154,7 @@ impl Owners {
                         sock,
                         Sock {
                             made_by,
+                            remote_port: e.remote_port,
                             ..Sock::default()
                         },
                     );
@@ -163,6 +168,7 @@ impl Owners {
                         sock,
                         Sock {
                             made_by,
+                            remote_port: e.remote_port,
                             ..Sock::default()
                         },
                     );
@@ -216,15 +222,21 @@ impl Owners {
     }
 
     /// The owner of a sampled socket.
-    pub fn of_sock(&self, sock: u64, inode: Option<u64>, cgroup: Option<u64>) -> Owner {
+    pub fn of_socket(&self, s: &Socket) -> Owner {
         let seen = Sock {
-            inode,
-            cgroup,
+            inode: s.inode,
+            cgroup: s.cgroup,
+            remote_port: s.remote_port,
             ..Sock::default()
         };
-        let held = inode.and_then(|i| self.holders.get(&i));
+        self.of_seen(s.sock, seen)
+    }
+
+    fn of_seen(&self, sock: u64, seen: Sock) -> Owner {
+        let held = seen.inode.and_then(|i| self.holders.get(&i));
         // Who holds it now says more than who made it: servers hand connections to workers.
         let known = self.socks.get(&sock).filter(|_| held.is_none());
+        let known = known.filter(|k| k.remote_port == seen.remote_port);
         known
             .and_then(|s| self.owner(s))
             .or_else(|| self.owner(&seen))
@@ -255,7 +267,12 @@ impl Owners {
         if let Some(first) = self.accept_at(l).into_iter().next() {
             return first;
         }
-        let held = self.of_sock(l.sock, l.inode, l.cgroup);
+        let seen = Sock {
+            inode: l.inode,
+            cgroup: l.cgroup,
+            ..Sock::default()
+        };
+        let held = self.of_seen(l.sock, seen);
         match held.pid {
             Some(_) => held,
             None => (self.of_listener(l.netns, l.local_addr, l.local_port)).unwrap_or(held),
@@ -327,7 +344,7 @@ fn places(netns: u32, addr: Addr, port: u16) -> [Place; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use recording::tables::{Holder, Listener, Socket};
+    use recording::tables::Holder;
 
     fn state(sock: u64, old: TcpState, new: TcpState, port: u16) -> Event {
         Event {
@@ -470,6 +487,24 @@ mod tests {
             ),
             Some(8)
         );
+    }
+
+    #[test]
+    fn a_sample_of_another_socket_with_the_same_id_has_another_owner() {
+        let mut owners = Owners::default();
+        let made = Event {
+            pid: Some(7),
+            remote_port: 80,
+            ..state(1, TcpState::Close, TcpState::SynSent, 0)
+        };
+        owners.learn(&made.into());
+        let sampled = |remote_port| Socket {
+            sock: 1,
+            remote_port,
+            ..Socket::default()
+        };
+        assert_eq!(owners.of_socket(&sampled(80)).pid, Some(7));
+        assert_eq!(owners.of_socket(&sampled(50_000)).pid, None);
     }
 
     #[test]

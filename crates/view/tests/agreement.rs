@@ -234,7 +234,7 @@ fn explain_and_the_views_name_the_same_owner_of_what_is_older() {
     let mut told = 0;
     for batch in written.scan::<recording::tables::Socket>().unwrap() {
         for (_, row) in batch.unwrap().rows() {
-            let by_view = owners.of_sock(row.sock, row.inode, row.cgroup);
+            let by_view = owners.of_socket(&row);
             let local = analysis::Endpoint::new(row.local_addr, row.local_port);
             let is = |c: &&analysis::Conn| c.netns == row.netns && c.local == local;
             // All of a server's have its address: told apart by the other end.

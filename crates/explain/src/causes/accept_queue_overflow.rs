@@ -362,8 +362,8 @@ impl<'a> Overflow<'a> {
         impact
     }
 
-    /// When it stopped accepting, if connects waited most of their time for it to accept again: a burst
-    /// that overflowed the queue before is not when this began.
+    /// When it stopped accepting, if those that came meanwhile waited for most of the time: a burst that
+    /// overflowed the queue before is not when this began.
     fn since_its_outage(&self) -> Option<Since> {
         let (outage, story) = (self.outage?, self.here.story);
         let (mut all_ns, mut meanwhile_ns) = (0, 0);
@@ -371,7 +371,7 @@ impl<'a> Overflow<'a> {
             let until = conn.established_ns.or(conn.ended_ns);
             let waited = until.unwrap_or(story.end_ns).saturating_sub(conn.start_ns);
             all_ns += waited;
-            if outage.keeps_connecting(conn) {
+            if (outage.from_ns..outage.to_ns).contains(&conn.start_ns) {
                 meanwhile_ns += waited;
             }
         }

@@ -32,6 +32,9 @@ impl Outage {
         times.sort_unstable();
         let (first, last) = (*times.first()?, *times.last()?);
         let usual = (last - first) / times.len() as u64;
+        // One that lasts when the recording ends is one as well, and so is one that it begins in.
+        times.insert(0, here.story.start_ns.min(first));
+        times.push(here.story.end_ns.max(last));
         let pauses = times.windows(2).map(|w| Outage {
             from_ns: w[0],
             to_ns: w[1],

@@ -196,7 +196,7 @@ impl Sampler for Sockets {
             None => self.open(row.time_ns),
         };
         self.showing = Some(showing);
-        let owner = self.owners.of_sock(row.sock, row.inode, row.cgroup);
+        let owner = self.owners.of_socket(&row);
         let f = &screen.how.filter;
         let asked = f.ports_ok(row.local_port, row.remote_port)
             && f.addrs_ok(row.local_addr, row.remote_addr)

@@ -420,7 +420,7 @@ impl Take for Socket {
         let row = Row::from(self);
         to.owners.learn(&row);
         let Row::Socket(row) = row else { return };
-        let owner = to.owners.of_sock(row.sock, row.inode, row.cgroup);
+        let owner = to.owners.of_socket(&row);
         let f = &to.filter;
         let asked = f.netns_ok(row.netns)
             && f.ports_ok(row.local_port, row.remote_port)
