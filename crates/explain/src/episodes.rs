@@ -19,7 +19,7 @@ pub struct Episode {
 /// Windows of time that are looked at, s: what lasts for less is in the shortest of them, or in none.
 const SCALES_S: [u64; 3] = [60, 10, 2];
 /// A window is looked at where the recording is so many times as long: else the whole tells as much.
-const TIMES_LONGER: usize = 3;
+pub(crate) const TIMES_LONGER: usize = 3;
 /// An episode has so many times the rate of the whole: below, the whole tells of it with its averages.
 const DENSER: f64 = 3.0;
 /// What stands out by less of its own deviations is chance (Poisson): of a day of windows, none.

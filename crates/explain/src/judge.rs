@@ -8,7 +8,7 @@ use crate::cause::{Cause, MOST_PER_CAUSE};
 use crate::causes::ALL;
 use crate::concentrate::concentrated;
 use crate::correlated_counters;
-use crate::episodes::Episode;
+use crate::episodes::{Episode, TIMES_LONGER};
 use crate::finding::{Finding, Level, RuledOut};
 use crate::id::Id;
 use crate::inquiry::Inquiry;
@@ -63,9 +63,9 @@ pub(crate) fn judge(story: &Story, causes: &[Cause], inquiry: &Inquiry) -> Judge
 }
 
 impl Judged {
-    /// Takes what was found in a part of the time: what holds in the whole as well holds there the most, and
+    /// Takes what was found in a part of the time, of so many seconds: what holds in the whole as well holds there the most, and
     /// the part dates it if it holds half of what the whole cost.
-    pub(crate) fn take(&mut self, part: Judged, episode: Episode) {
+    pub(crate) fn take(&mut self, part: Judged, episode: Episode, seconds: f64) {
         for mut finding in part.findings {
             finding.episodes = vec![episode];
             self.little.retain(|(little, _)| !same(little, &finding));
@@ -79,7 +79,7 @@ impl Judged {
             };
             let mut episodes = std::mem::take(&mut known.episodes);
             // One that holds in the whole as well tells more than its part.
-            let dates = weight(&finding) >= weight(known) / 2 && !goes_on(known, episode);
+            let dates = weight(&finding) >= weight(known) / 2 && !goes_on(known, episode, seconds);
             if episodes.is_empty() && !dates {
                 continue;
             }
@@ -101,11 +101,15 @@ fn tells(known: &Finding, other: &Finding) -> bool {
     told > 0 && told * 2 >= of.len()
 }
 
-/// Whether the episode is the rest of what began shortly before it.
-fn goes_on(known: &Finding, episode: Episode) -> bool {
-    let since = known.since.as_ref().map(|since| since.after_start_s);
+/// Whether the episode is the rest of what began shortly before it, or of what it is a large part of.
+fn goes_on(known: &Finding, episode: Episode, seconds: f64) -> bool {
     let lasts = episode.to_s - episode.from_s;
-    since.is_some_and(|since| since < episode.from_s && since > episode.from_s - lasts)
+    let since = known.since.as_ref().map(|since| since.after_start_s);
+    since.is_some_and(|since| {
+        let shortly = since > episode.from_s - lasts;
+        let large = seconds - since < TIMES_LONGER as f64 * lasts;
+        since < episode.from_s && (shortly || large)
+    })
 }
 
 /// Whether two findings are of the same cause at the same place.

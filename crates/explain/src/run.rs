@@ -32,7 +32,7 @@ pub(crate) fn of_story(
     since::tell(&mut judged.findings, story, recording)?;
     for stretch in episodes(story) {
         let part = in_part(stretch, &mut holding, story, recording, options)?;
-        judged.take(part, stretch.told(story));
+        judged.take(part, stretch.told(story), story.seconds());
     }
     for (cause, more) in judged.cut {
         note(format!("{more} further findings of {cause} are not shown"));
