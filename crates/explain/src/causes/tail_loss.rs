@@ -86,11 +86,15 @@ impl<'a> Tails<'a> {
         Quantity::real_us(self.timer_us)
     }
 
-    /// The timer's time for each segment that had to wait for it.
+    /// The timer's time for each segment that had to wait for it: of one in flight a probe waits about as long
+    /// (2 SRTT and the least RTO). Where the answer was lost the other end's timer is what was waited for.
     fn lost(&self) -> Lost {
         let mut lost = Lost::unknown();
+        let share = self.losses.late() as f64 / self.losses.waited.max(1) as f64;
         for end in &self.losses.suffering {
-            let ns = end.transfer.resends.timeouts as f64 * self.timer_us * 1e3;
+            let resends = &end.transfer.resends;
+            let waits = resends.timeouts.max(resends.waited) as f64 * share;
+            let ns = waits * self.timer_us * 1e3;
             lost.add(end.conn, State::Repair, ns as u64);
         }
         lost.happened(self.losses.late(), self.losses.segments)
