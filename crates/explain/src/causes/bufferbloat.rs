@@ -99,11 +99,15 @@ impl<'a> Queue<'a> {
         if bulk.is_empty() || bulk.len() * 2 < all_bulk.len() {
             return None;
         }
+        let rtt_us = median_rtt(&bulk)?;
+        // How deep it is the transfers say, which are in flight all the time.
+        let waits =
+            |e: &End| usual_rtt(e).is_some_and(|rtt| f64::from(rtt) >= ALIKE * f64::from(rtt_us));
         let queue = Queue {
             path,
-            rtt_us: median_rtt(&bulk)?,
+            rtt_us,
             bulk,
-            late: beside.iter().copied().filter(is_late).collect(),
+            late: beside.iter().copied().filter(waits).collect(),
             beside,
             min_rtt_us,
         };
