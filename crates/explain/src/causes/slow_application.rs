@@ -17,8 +17,8 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Application,
     ground: Ground::Answers,
     needs: &[&[SourceName::Requests]],
-    seen_from: "1 % of the requests ten times as slow as half of them, by 200 ms; or half of the thinking \
-                kept from a CPU, by a lock, or stopped; or 3 s unread",
+    seen_from: "1 % of the requests, or 8 % of their time, ten times as slow as half of them, by 200 ms; \
+                or half of the thinking kept from a CPU, by a lock, or stopped; or 3 s unread",
     rivals: &[
         Id::CPU_CONTENTION,
         Id::SLOW_READER,

@@ -15,7 +15,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Peer,
     ground: Ground::Requests,
     needs: &[&[SourceName::Requests]],
-    seen_from: "1 % of the requests ten times as slow as half of them, by 1 s",
+    seen_from: "1 % of the requests, or 8 % of their time, ten times as slow as half of them, by 1 s",
     rivals: &[
         Id::SLOW_APPLICATION,
         Id::PATH_LOSS,

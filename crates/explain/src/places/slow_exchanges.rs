@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ahash::{AHashMap, AHashSet};
-use analysis::account::{Exchanges, Role, Slow, State};
+use analysis::account::{Exchanges, Role, Slow, State, exchanged_ns};
 use analysis::{Conn, ConnId, Endpoint, Outcome, Side, Story};
 use recording::RowRef;
 use recording::tables::Exchange;
@@ -19,6 +19,8 @@ use crate::say::{Quantity, say};
 const TIMES_USUAL: u64 = 10;
 /// And the 99th percentile is one: that is ten times as many as chance gives.
 const SLOW_SHARE: f64 = 0.01;
+/// Or they take this share of the time of all: ten times what chance gives, of times that are spread so.
+const SLOW_TIME: f64 = 0.08;
 /// And so much longer than those: a person notices, ns.
 const NOTICED_NS: u64 = 200_000_000;
 /// Of a peer, so much longer: an answer that the network lost comes after 200 ms, 600 ms, 1.4 s, and the other
@@ -289,7 +291,10 @@ impl<'a> SlowService<'a> {
             )
         });
         let share = sums.0 as f64 / sums.1.max(1) as f64;
-        if (count as f64) < SLOW_SHARE * of as f64 || count == 0 || share < 0.5 {
+        let many = count > 0 && count as f64 >= SLOW_SHARE * of as f64;
+        let whole_ns = exchanged_ns(&self.exchanges.all) as f64;
+        let dear = count >= FEW && all_ns as f64 >= SLOW_TIME * whole_ns;
+        if !(many || dear) || share < 0.5 {
             return false;
         }
         let longer = all_ns.saturating_sub(count.saturating_mul(usual_ns));
@@ -409,7 +414,7 @@ impl<'a> SlowService<'a> {
             of: all.exchanges.max(self.count),
             connections: connections.len() as u64,
             lost_ns: self.lost_ns,
-            whole_ns: analysis::account::exchanged_ns(all).max(self.lost_ns),
+            whole_ns: exchanged_ns(all).max(self.lost_ns),
             stalled_ns: stalled.filter(|_| self.rule == Rule::Stalled).unwrap_or(0),
         })
     }

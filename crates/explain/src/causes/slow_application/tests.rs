@@ -37,6 +37,21 @@ fn about(f: &Fixture, port: u16) -> Explanation {
 }
 
 #[test]
+fn few_that_take_much_of_the_time_are_told() {
+    let few = |n, usual_ms| Asked {
+        usual: (9_900, usual_ms),
+        slow: (n, 1_200.0),
+        ..Asked::default()
+    };
+    // 40 in 10,000: half of the time. 9 are an accident.
+    let f = only(&asked(few(40, 4.0)), ID);
+    assert_eq!((f.impact.affected, f.impact.of), (40, 9_940));
+    assert!(found(&asked(few(9, 4.0))).is_empty());
+    // 20 in 10,000 that take 2 % of the time.
+    assert!(found(&asked(few(20, 119.0))).is_empty());
+}
+
+#[test]
 fn some_that_take_much_longer_than_half_of_them() {
     let f = only(&asked(Asked::default()), ID);
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
