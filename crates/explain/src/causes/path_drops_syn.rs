@@ -4,6 +4,7 @@ use analysis::words::{count, duration, list, plural};
 
 use crate::actions::former_sysctl;
 use crate::modes::{modes, step, syn_schedule_of};
+use crate::places::other_ports::OtherPorts;
 use crate::places::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
 use crate::vocabulary::*;
 
@@ -126,7 +127,9 @@ fn is_lost_elsewhere(silent: &UnansweredSyns) -> bool {
     let n = silent.times.silent();
     let (resent, established) = silent.data_resent();
     // As shares: resent ÷ established against silent ÷ all.
-    let data_too = resent * silent.times.total() * DATA_FACTOR > n * established;
+    // Clients of a full accept queue retransmit data as well: the last ACK of their handshake was dropped.
+    let data_too = resent * silent.times.total() * DATA_FACTOR > n * established
+        && !other_ports(silent).are_well();
     // A server that ends while SYNs are under way refuses a few.
     let clients = silent.story.all(&silent.clients).map(|(_, c)| c);
     let refused = clients.filter(|c| c.refused.is_some()).count() as u64;
@@ -139,6 +142,14 @@ fn is_lost_elsewhere(silent: &UnansweredSyns) -> bool {
         && silent.listener_drops() == 0
         && silent.strays + silent.half_open == 0
         && silent.synacks_repeated * 2 < silent.times.unanswered_syns()
+}
+
+/// The connections of the same clients to other ports of that host.
+fn other_ports(silent: &UnansweredSyns) -> OtherPorts {
+    let netns = silent.client_netns();
+    let all = silent.story.conns.iter();
+    let there = all.filter(|c| Some(c.netns) == netns && c.remote.addr == silent.at.addr);
+    OtherPorts::of(silent.at.port, there)
 }
 
 fn judge(silent: &UnansweredSyns) -> Option<Finding> {
@@ -177,10 +188,20 @@ fn judge(silent: &UnansweredSyns) -> Option<Finding> {
         Some(_) => "tried again or gave up".into(),
         None => "tried again".into(),
     };
+    let others = other_ports(silent);
+    let own = !here && others.are_well();
     let case = Case::new(story, CAUSE, silent.scope(netns))
         .placed(silent.place())
         .title(match stuck_title {
             Some(title) => [title.clone(), title],
+            None if own => [
+                format!(
+                    "{at} leaves SYNs unanswered, other ports of that host do not: {} of {} connects {did}.",
+                    count(n),
+                    count(of)
+                ),
+                format!("{at} leaves SYNs unanswered: {} connects {did}.", count(n)),
+            ],
             None => [
                 format!(
                     "SYNs to {at} get lost {where_lost}: {} of {} connects {did}.",
@@ -203,7 +224,8 @@ fn judge(silent: &UnansweredSyns) -> Option<Finding> {
         )
         .steps(silent.times.step())
         .steps(clusters_step(silent))
-        .steps(data_step(silent))
+        .steps((!own).then(|| data_step(silent)).flatten())
+        .steps(own.then(|| others.step()))
         .checks(silent.times.retry_check())
         .checks(silent.times.timer_check(story))
         .checks(accepted_check(silent))
@@ -214,6 +236,16 @@ fn judge(silent: &UnansweredSyns) -> Option<Finding> {
                 "Find the firewall or load balancer on the path to {at} that drops SYNs."
             )])
             .because("the server is on this host too, and never saw those that got lost"),
+        false if own => case
+            .layer(Layer::Peer)
+            .fix([format!(
+                "Look at the accept queue of {at} on its host (`ss -ltn`: Recv-Q above Send-Q); then for a \
+                 firewall that limits that port."
+            )])
+            .at_most(
+                Level::Low,
+                "the server is not on this host: its full queue and a firewall for that port look the same",
+            ),
         false => case
             .fix([
                 format!(

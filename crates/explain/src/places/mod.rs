@@ -7,6 +7,7 @@ pub(crate) mod losses;
 pub(crate) mod lost_syn;
 pub(crate) mod meanwhile;
 pub(crate) mod options;
+pub(crate) mod other_ports;
 pub(crate) mod outage;
 pub(crate) mod path;
 pub(crate) mod peer_resets;

@@ -4,7 +4,7 @@ use recording::tables::{Event, Socket};
 use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, only, ruled_out};
-use crate::{Began, Change, Level};
+use crate::{Began, Change, Layer, Level};
 use synth::{CLIENT, Dial, Fate, Fixture, Listen, START_NS, cases};
 
 const ID: &str = "path-drops-syn";
@@ -291,4 +291,53 @@ fn who_did_not_wait_for_the_answer_lost_no_syn() {
     let resets: Vec<Event> = resets.collect();
     f.events.extend(resets);
     assert!(found(&f).is_empty());
+}
+
+/// Connects to one port of a distant host of which every other loses its SYN, and as many data; and to another
+/// port.
+fn two_ports(other_loses: bool) -> Fixture {
+    let mut f = Fixture::new();
+    for i in 0..160u32 {
+        let at_ms = 100.0 + f64::from(i) * 40.0;
+        for (base, to, loses) in [
+            (30_000, "192.0.2.9:443", true),
+            (40_000, "192.0.2.9:80", other_loses),
+        ] {
+            let late = loses && i % 2 == 0;
+            let took_ms = if late { 1_010.0 } else { 10.0 };
+            f.dial(Dial {
+                server: None,
+                from: format!("10.79.0.2:{}", base + i),
+                to,
+                at_ms,
+                took_ms,
+                retries: late.into(),
+                resends: late.into(),
+                sends: 2_000,
+                ends_ms: Some(at_ms + took_ms + 50.0),
+                ..Dial::default()
+            });
+        }
+    }
+    f
+}
+
+#[test]
+fn one_port_that_suffers_alone_is_no_path() {
+    let f = only(&two_ports(false), ID);
+    assert!(f.title.contains("leaves SYNs unanswered"), "{}", f.title);
+    let mut steps = f.evidence.iter();
+    assert!(steps.any(|s| {
+        s.says
+            .contains("of 160 connects to other ports of that host 0")
+    }));
+    assert!(f.fix.contains("accept queue"), "{}", f.fix);
+    assert_eq!((f.layer, f.confidence.level), (Layer::Peer, Level::Low));
+    // Where both suffer, nothing is known of the port.
+    let both = found(&two_ports(true));
+    assert!(!both.is_empty());
+    assert!(
+        both.iter()
+            .all(|f| !f.title.contains("leaves SYNs unanswered"))
+    );
 }

@@ -11,6 +11,7 @@ use recording::Addr;
 use super::{CAUSE, MIN_LOST, percent_of_loss};
 use crate::finding::RuledOut;
 use crate::places::listener::ListenerPlace;
+use crate::places::other_ports::OtherPorts;
 use crate::vocabulary::*;
 
 /// What is retransmitted is not always lost: below this share it may have been late.
@@ -110,6 +111,7 @@ impl<'a> Short<'a> {
             && elsewhere
             && self.is_spread()
             && self.listeners_drop() == 0
+            && !self.is_of_one_port()
     }
 
     /// Where data is lost to far fewer connections than SYNs, it is `path-drops-syn`.
@@ -117,6 +119,17 @@ impl<'a> Short<'a> {
         let retried = self.suffering().filter(|c| c.syn_retries > 0).count();
         let resent = self.suffering().filter(|c| c.retransmits > 0).count();
         resent * 2 > retried
+    }
+
+    /// Whether one port suffers alone: a full accept queue drops SYNs and last ACKs, and makes clients
+    /// retransmit both.
+    fn is_of_one_port(&self) -> bool {
+        let mut lossy: BTreeMap<u16, u64> = BTreeMap::new();
+        for conn in self.suffering() {
+            *lossy.entry(conn.remote.port).or_default() += 1;
+        }
+        let worst = lossy.iter().max_by_key(|(_, n)| **n);
+        worst.is_some_and(|(port, _)| OtherPorts::of(*port, self.conns.iter().copied()).are_well())
     }
 
     /// Whether it went on for as long as there were connections.
