@@ -40,6 +40,6 @@ pub use scenario::{
 pub use stop::Stop;
 pub use workload::{
     BinderArgs, BinderReport, ClientArgs, ClientReport, Closer, Common, Connections, HogArgs,
-    PortRange, Requests, Role, ServerArgs, ServerReport, Spread, Stream, WorkloadArgs,
-    workload_main,
+    PortRange, Requests, Role, ServerArgs, ServerReport, Spread, Stream, Waited, Waits,
+    WorkloadArgs, workload_main,
 };

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::severity::Severity;
 use crate::link::Wire;
 use crate::workload::{Closer, Stream};
 
@@ -66,6 +67,8 @@ pub struct Scenario {
     pub hogs: Vec<HogSpec>,
     /// What is the matter.
     pub truth: Truth,
+    /// How severe it is, for the exam; absent of one from which that draws no fault.
+    pub(crate) severity: Option<Severity>,
 }
 
 /// Which suite of tests runs a scenario. With its advice where that has a truth.
