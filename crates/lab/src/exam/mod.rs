@@ -1,5 +1,7 @@
 //! The exam: every scenario with many seeds, what tcpwhy named first, and how often it was right.
 
+mod build;
+mod draw;
 mod matrix;
 mod render;
 mod score;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::check::{COMMAND_NAME, NODE_NAME};
 use super::{Scenario, Truth};
+use crate::Error;
 
 /// What the addresses of the links begin with: the number of the link follows.
 const IPV4: &str = "198.18.";
@@ -42,6 +43,7 @@ impl Scenario {
         }
         let truth = &mut self.truth;
         // What is asked of one run of one scenario alone.
+        (self.suite, self.unsteady) = (super::Suite::Lab, None);
         (truth.fix, truth.runs) = (None, None);
         truth.account.clear();
         truth.server = truth.server.as_deref().map(command);
@@ -94,6 +96,16 @@ impl Scenario {
         merged.record.sort();
         merged.record.dedup();
         merged
+    }
+}
+
+impl Scenario {
+    /// Fails when it makes no sense: what was put together is checked as what was read.
+    pub(crate) fn sound(&self) -> Result<(), Error> {
+        self.check().map_err(|why| Error::Scenario {
+            name: self.name.clone(),
+            why,
+        })
     }
 }
 

@@ -13,6 +13,7 @@ pub use spec::{
     AccountTruth, BinderSpec, ClientSpec, FixTruth, HogSpec, Less, LinkSpec, NodeSpec, RunsTruth,
     Scenario, ServerSpec, Suite, Tbf, Truth,
 };
+pub(crate) use spec::Sysctl;
 pub(crate) use severity::{Dose, LADDER, Severity};
 pub use suite::{Check, checks};
 
@@ -102,6 +103,10 @@ const ALL: &[(&str, &str)] = &[
     scenario!("half-open"),
     scenario!("syn-flood"),
     scenario!("snat-ports"),
+    scenario!("healthy-pool"),
+    scenario!("healthy-short"),
+    scenario!("healthy-bursts"),
+    scenario!("healthy-access"),
 ];
 
 /// What a list of scenarios shows.
