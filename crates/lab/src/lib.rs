@@ -24,7 +24,10 @@ mod workload;
 
 pub use engine::{RunOptions, run};
 pub use error::Error;
-pub use exam::{Exam, ExamOptions, Sitting, exam, exam_csv, exam_markdown, render_exam};
+pub use exam::{
+    BUILDING, Bin, ExamOptions, Fault, Felt, Found, GRADING, Grade, Part, Progress, Row, Score,
+    Side, Sitting, Sittings, Situation, exam, exam_markdown, noticed, render_grade, render_sitting,
+};
 pub use leftovers::clean_leftovers;
 pub use link::{Counters, Link, Wire};
 pub use netns::Netns;

@@ -112,15 +112,24 @@ fn client_link(scenario: &Scenario) -> Option<(String, usize)> {
     let mut of_node = links.by_ref().filter(|(_, l)| l.between.contains(node));
     let (index, link) = of_node.next()?;
     let spec = scenario.nodes.get(node)?;
-    let plain = scenario.clients.iter().all(|c| c.node == *node && c.to != *node)
-        && !scenario.clients.iter().any(|c| c.ipv6 || c.bind || c.local_ports.is_some())
+    let plain = scenario
+        .clients
+        .iter()
+        .all(|c| c.node == *node && c.to != *node)
+        && !scenario
+            .clients
+            .iter()
+            .any(|c| c.ipv6 || c.bind || c.local_ports.is_some())
         && !scenario.servers.iter().any(|s| s.node == *node || s.ipv6)
         && scenario.links.len() == 1
         && (spec.gateway.is_none() && spec.nft.is_none() && spec.sysctl.is_empty())
         && link.tbf.is_none()
         && link.napi_cpu.is_none()
         && link.between[0] == *node
-        && !scenario.nodes.values().any(|n| n.old_clients || n.tracked.is_some())
+        && !scenario
+            .nodes
+            .values()
+            .any(|n| n.old_clients || n.tracked.is_some())
         && scenario.clients.iter().all(|c| c.addresses == 1);
     plain.then(|| (node.clone(), index))
 }
@@ -133,12 +142,13 @@ fn translate(scenario: &mut Scenario) {
     let server = format!("198.18.{}.2", index + 1);
     let mut nat = NodeSpec {
         nft: Some(format!(
-            "table ip exam {{ chain post {{ type nat hook postrouting priority srcnat; \
-             ip daddr {server} masquerade }} }}"
+            "table ip exam {{\n  chain post {{\n    type nat hook postrouting priority srcnat;\n    \
+             ip daddr {server} masquerade\n  }}\n}}\n"
         )),
         ..NodeSpec::default()
     };
-    nat.sysctl.insert("net.ipv4.ip_forward".into(), Sysctl::Number(1));
+    nat.sysctl
+        .insert("net.ipv4.ip_forward".into(), Sysctl::Number(1));
     scenario.nodes.insert(NAT.into(), nat);
     if let Some(node) = scenario.nodes.get_mut(&client) {
         node.gateway = Some(NAT.into());
@@ -158,7 +168,9 @@ fn translate(scenario: &mut Scenario) {
 
 /// An address of a link as IPv6 has it: `198.18.3.2` is `fd18:3::2`.
 fn as_ipv6(text: &str) -> String {
-    let numbers = text.strip_prefix("198.18.").and_then(|rest| rest.split_once('.'));
+    let numbers = text
+        .strip_prefix("198.18.")
+        .and_then(|rest| rest.split_once('.'));
     match numbers {
         Some((link, host)) => format!("fd18:{link}::{host}"),
         None => text.to_string(),
@@ -228,7 +240,12 @@ mod tests {
         assert_eq!(scenario.nodes["a-client"].gateway.as_deref(), Some("a-nat"));
         assert_eq!(scenario.recorded, ["a-client", "a-nat"]);
         assert_eq!(scenario.links[0].between, ["a-nat", "a-server"]);
-        for other in ["snat-ports", "delayed-requests", "healthy-churn", "qdisc-drop"] {
+        for other in [
+            "snat-ports",
+            "delayed-requests",
+            "healthy-churn",
+            "qdisc-drop",
+        ] {
             let other = Scenario::load(other, 1).unwrap();
             assert!(!can_be_translated(&other), "{}", other.name);
         }

@@ -51,12 +51,14 @@ impl Scenario {
             let names: Vec<String> = names.split('|').map(command).collect();
             names.join("|")
         });
-        truth.resource = truth.resource.as_deref().map(|resource| {
-            match resource.strip_prefix("to-") {
-                Some(name) => format!("to-{}", node(name)),
-                None => renumbered(resource, before),
-            }
-        });
+        truth.resource =
+            truth
+                .resource
+                .as_deref()
+                .map(|resource| match resource.strip_prefix("to-") {
+                    Some(name) => format!("to-{}", node(name)),
+                    None => renumbered(resource, before),
+                });
         self
     }
 
@@ -181,7 +183,13 @@ mod tests {
         assert_eq!(merged.clients.len(), sum(|p| p.clients.len()));
         assert!(merged.servers_first, "two of them want it");
         // One that records all of its nodes does so beside others that do not.
-        let of = |prefix: &str| merged.recorded.iter().filter(|n| n.starts_with(prefix)).count();
+        let of = |prefix: &str| {
+            merged
+                .recorded
+                .iter()
+                .filter(|n| n.starts_with(prefix))
+                .count()
+        };
         assert_eq!((of("a-"), of("b-"), of("c-")), (2, 3, 2));
     }
 

@@ -9,12 +9,12 @@ mod vary;
 
 use serde::Deserialize;
 
+pub(crate) use severity::{Dose, LADDER, Severity};
+pub(crate) use spec::Sysctl;
 pub use spec::{
     AccountTruth, BinderSpec, ClientSpec, FixTruth, HogSpec, Less, LinkSpec, NodeSpec, RunsTruth,
     Scenario, ServerSpec, Suite, Tbf, Truth,
 };
-pub(crate) use spec::Sysctl;
-pub(crate) use severity::{Dose, LADDER, Severity};
 pub use suite::{Check, checks};
 
 use crate::Error;

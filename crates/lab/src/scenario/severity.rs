@@ -66,7 +66,10 @@ impl Severity {
         };
         for lever in &self.levers {
             let value = lever.value(times)?;
-            let taken = lever.harmless.clone().filter(|_| dose != Dose::Times(times));
+            let taken = lever
+                .harmless
+                .clone()
+                .filter(|_| dose != Dose::Times(times));
             let Some(value) = taken.or(value) else {
                 continue;
             };
@@ -192,7 +195,10 @@ mod tests {
     fn what_is_not_there_is_said() {
         for (lever, says) in [
             ("at = \"links/7/path/loss\"\nharmless = 0.0", "links/7"),
-            ("at = \"links/0/path/loss\"\nmild = 0.0\nsevere = 1.0", "above 0"),
+            (
+                "at = \"links/0/path/loss\"\nmild = 0.0\nsevere = 1.0",
+                "above 0",
+            ),
             (
                 "at = \"nodes/server/nft\"\nharmless = 1\nfind = \"accept\"\nput = \"{}\"",
                 "accept",

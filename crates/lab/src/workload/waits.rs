@@ -56,7 +56,9 @@ impl Waits {
             let beyond = sum - *count as f64 * limit_ms;
             (beyond > 0.0).then_some((*count, beyond))
         });
-        longer.fold((0, 0.0), |(n, ms), (count, beyond)| (n + count, ms + beyond))
+        longer.fold((0, 0.0), |(n, ms), (count, beyond)| {
+            (n + count, ms + beyond)
+        })
     }
 }
 

@@ -83,7 +83,9 @@ impl Tally {
     }
 
     pub(super) fn report(mut self, name: String, start: Instant) -> ClientReport {
-        let sums = self.connect_outages.sums(self.request_outages, Instant::now());
+        let sums = self
+            .connect_outages
+            .sums(self.request_outages, Instant::now());
         (self.waited.outage_s, self.waited.failing_s) = sums;
         let seconds = self.first.unwrap_or(start).elapsed().as_secs_f64();
         let bits = (self.bytes_sent + self.bytes_received) as f64 * 8.0;
