@@ -90,6 +90,25 @@ impl Part {
     pub fn is_fault(&self) -> bool {
         self.times.is_some()
     }
+
+    /// What it is, and how it is met: `path-loss (clients' side, IPv6)`.
+    pub fn in_words(&self) -> String {
+        let side = match self.side {
+            Side::Client => Some("clients' side"),
+            Side::Server => Some("servers' side"),
+            Side::Both | Side::AsWritten => None,
+        };
+        let ways = [
+            side,
+            self.ipv6.then_some("IPv6"),
+            self.nat.then_some("translated"),
+        ];
+        let ways: Vec<&str> = ways.into_iter().flatten().collect();
+        match ways.is_empty() {
+            true => self.scenario.clone(),
+            false => format!("{} ({})", self.scenario, ways.join(", ")),
+        }
+    }
 }
 
 impl Situation {

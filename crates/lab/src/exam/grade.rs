@@ -188,12 +188,8 @@ pub(crate) fn wrongs(sitting: &Sitting) -> Vec<String> {
         return vec![format!("the run failed: {why}")];
     }
     let named = |part: usize| {
-        let scenario = sitting
-            .situation
-            .parts
-            .get(part)
-            .map(|p| p.scenario.as_str());
-        scenario.unwrap_or("?").to_string()
+        let part = sitting.situation.parts.get(part);
+        part.map_or("?".into(), Part::in_words)
     };
     for fault in &sitting.faults {
         let severity = fault.significance();

@@ -50,13 +50,18 @@ fn see(
     let situation = &sitting.situation;
     let look = |built: &Built| observe(&built.scenario, situation.seed, programs, keep, stop);
     let planted = build(situation, true)?;
+    let mut harmless = build(situation, false)?;
+    harmless.scenario.name.push_str("-without");
+    for built in [&planted, &harmless] {
+        // Of a seed that is seen again.
+        let name = format!("{}.tcpwhy", built.scenario.name);
+        let _ = keep.map(|dir| std::fs::remove_dir_all(dir.join(name)));
+    }
     let with = look(&planted)?;
     let mut recordings = vec![with.round.recording.clone()];
     let findings = found(&planted, &with, situation);
     let (mut faults, mut without) = (Vec::new(), None);
     if !situation.is_healthy() {
-        let mut harmless = build(situation, false)?;
-        harmless.scenario.name.push_str("-without");
         let seen = look(&harmless)?;
         recordings.push(seen.round.recording.clone());
         without = Some(found(&harmless, &seen, situation));

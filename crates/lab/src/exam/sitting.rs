@@ -80,7 +80,7 @@ pub struct Found {
 #[derive(Debug)]
 pub struct Sittings {
     path: PathBuf,
-    /// Those that are there; of one seed the last.
+    /// Those that are there; of one seed the last that did not fail.
     pub all: Vec<Sitting>,
     /// The last line was torn, and is gone.
     pub torn: bool,
@@ -149,6 +149,9 @@ impl Sittings {
 
     fn keep(&mut self, sitting: Sitting) {
         let seed = sitting.situation.seed;
+        if sitting.failed.is_some() && self.has(seed) {
+            return;
+        }
         self.all.retain(|s| s.situation.seed != seed);
         self.all.push(sitting);
     }
@@ -197,6 +200,13 @@ pub(super) mod tests {
         let last = Sittings::open(dir.path()).unwrap();
         assert!(!last.torn && last.has(2));
         assert_eq!(last.all.len(), 2, "the run that failed is replaced");
+        let mut last = last;
+        let failed = Sitting {
+            failed: Some("no room".into()),
+            ..empty(2)
+        };
+        last.append(failed).unwrap();
+        assert!(last.has(2), "and replaces none");
     }
 
     #[test]
