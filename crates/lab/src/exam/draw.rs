@@ -1,6 +1,8 @@
 //! What a seed makes a situation of: which faults and how severe, what stands beside them, and how all of it is
 //! built and looked at. Pure.
 
+use std::sync::OnceLock;
+
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
@@ -124,7 +126,7 @@ impl Situation {
         let templates = templates()?;
         let chosen = match seed % 3 {
             0 => Vec::new(),
-            _ => faults(&mut rng, &templates, seed - seed / 3),
+            _ => faults(&mut rng, templates, seed - seed / 3),
         };
         let mut parts = Vec::new();
         for template in &chosen {
@@ -157,10 +159,15 @@ impl Situation {
 }
 
 /// The scenarios that say how severe they are.
-pub(crate) fn templates() -> Result<Vec<Scenario>, Error> {
+pub(crate) fn templates() -> Result<&'static [Scenario], Error> {
+    static TEMPLATES: OnceLock<Vec<Scenario>> = OnceLock::new();
+    if let Some(templates) = TEMPLATES.get() {
+        return Ok(templates);
+    }
     let all = list()?.into_iter().map(|s| Scenario::load(s.name, 1));
     let all: Vec<Scenario> = all.collect::<Result<_, _>>()?;
-    Ok(all.into_iter().filter(|s| s.severity.is_some()).collect())
+    let of_faults = all.into_iter().filter(|s| s.severity.is_some());
+    Ok(TEMPLATES.get_or_init(|| of_faults.collect()))
 }
 
 /// One to three faults of different causes, the first of them that whose `turn` it is. Causes are drawn, not
@@ -280,7 +287,7 @@ mod tests {
             }
         }
         assert!(causes.values().all(|n| *n >= 11), "{causes:?}");
-        for template in templates().unwrap() {
+        for template in templates().unwrap().iter() {
             assert!(
                 scenarios.contains_key(template.name.as_str()),
                 "{}",

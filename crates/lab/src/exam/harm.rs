@@ -5,8 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::workload::{ClientReport, Waits};
 
-/// A wait is slow when it takes this much longer than is usual.
+/// A wait is slow when it takes so many times as long as is usual, …
 const SLOW: f64 = 2.0;
+/// … and so much longer, ms: on a host of two CPUs whoever runs beside it is felt by less. Of faults that cost
+/// microseconds each time, this is not asked.
+const FLOOR_MS: f64 = 5.0;
 /// What waits without the fault lasted beyond that is taken off so often: a host of two CPUs has bad moments.
 const LUCK: f64 = 2.0;
 
@@ -15,7 +18,8 @@ const LUCK: f64 = 2.0;
 pub struct Felt {
     /// The client.
     pub client: String,
-    /// Connects and requests that took more than twice as long as is usual, and all of them.
+    /// Connects and requests that took more than twice as long as is usual, and some milliseconds more, and
+    /// all of them.
     pub slow: (u64, u64),
     /// What those took beyond it, and what all took, s.
     pub slow_s: (f64, f64),
@@ -53,10 +57,13 @@ pub mod noticed {
 }
 
 impl Felt {
-    /// What a client lost, from its reports with the fault and without it.
-    pub(crate) fn of(with: &ClientReport, without: &ClientReport) -> Felt {
-        let connects = Late::of(&with.waited.connects, &without.waited.connects);
-        let requests = Late::of(&with.waited.requests, &without.waited.requests);
+    /// What a client lost, from its reports with the fault and without it; `by_factor`: to a fault that costs
+    /// microseconds each time.
+    pub(crate) fn of(with: &ClientReport, without: &ClientReport, by_factor: bool) -> Felt {
+        let floor_ms = if by_factor { 0.0 } else { FLOOR_MS };
+        let late = |with, without| Late::of(with, without, floor_ms);
+        let connects = late(&with.waited.connects, &without.waited.connects);
+        let requests = late(&with.waited.requests, &without.waited.requests);
         let (failed, attempts) = failures(with);
         let (failed_without, attempts_without) = failures(without);
         let as_many = attempts as f64 / attempts_without.max(1) as f64;
@@ -124,12 +131,12 @@ struct Late {
 }
 
 impl Late {
-    fn of(with: &Waits, without: &Waits) -> Late {
+    fn of(with: &Waits, without: &Waits, floor_ms: f64) -> Late {
         // Where nothing was waited for without the fault, what is usual is what most took with it.
         let Some(usual) = without.median_ms().or_else(|| with.median_ms()) else {
             return Late::default();
         };
-        let limit = SLOW * usual;
+        let limit = (SLOW * usual).max(usual + floor_ms);
         let (slow, beyond) = with.beyond(limit);
         let (slow_without, beyond_without) = without.beyond(limit);
         let as_many = LUCK * with.count() as f64 / without.count().max(1) as f64;
@@ -190,7 +197,7 @@ mod tests {
     #[test]
     fn a_client_that_waits_as_without_the_fault_lost_nothing() {
         let same = report(&[1.0, 1.0, 1.0, 50.0]);
-        let felt = Felt::of(&same, &same);
+        let felt = Felt::of(&same, &same, false);
         assert_eq!((felt.lost_s(), felt.significance()), (0.0, 0.0));
     }
 
@@ -199,7 +206,7 @@ mod tests {
         let usual = report(&[10.0; 100]);
         let mut waits = vec![10.0; 90];
         waits.extend([1020.0; 10]);
-        let felt = Felt::of(&report(&waits), &usual);
+        let felt = Felt::of(&report(&waits), &usual, false);
         assert_eq!(felt.slow, (10, 100));
         assert!((felt.lost_s() - 10.0).abs() < 1e-6, "{felt:?}");
         assert!(felt.longest_s > 0.99 && felt.longest_s < 1.01);
@@ -208,14 +215,23 @@ mod tests {
     }
 
     #[test]
+    fn microseconds_count_where_the_fault_is_of_them() {
+        let (with, without) = (report(&[0.5; 100]), report(&[0.05; 100]));
+        assert_eq!(Felt::of(&with, &without, false).lost_s(), 0.0);
+        let felt = Felt::of(&with, &without, true);
+        assert_eq!(felt.slow, (100, 100));
+        assert!(felt.significance() > 10.0);
+    }
+
+    #[test]
     fn failures_and_what_was_refused_anyhow() {
         let mut with = report(&[1.0; 60]);
         with.connections.failed.insert("ECONNREFUSED".into(), 40);
         (with.waited.outage_s, with.waited.failing_s) = (5.0, 4.0);
-        let felt = Felt::of(&with, &report(&[1.0; 60]));
+        let felt = Felt::of(&with, &report(&[1.0; 60]), false);
         assert_eq!((felt.failed, felt.outage_s), ((40, 100), 5.0));
         assert_eq!(felt.significance(), 2.0);
-        let felt = Felt::of(&with, &with);
+        let felt = Felt::of(&with, &with, false);
         assert_eq!((felt.failed.0, felt.significance()), (0, 0.0));
     }
 
@@ -229,15 +245,15 @@ mod tests {
             },
             ..ClientReport::default()
         };
-        let felt = Felt::of(&stream(400), &stream(1000));
+        let felt = Felt::of(&stream(400), &stream(1000), false);
         assert_eq!(felt.streaming_s, (6.0, 10.0));
         assert!((felt.significance() - 6.0).abs() < 1e-9);
-        assert_eq!(Felt::of(&stream(1100), &stream(1000)).lost_s(), 0.0);
+        assert_eq!(Felt::of(&stream(1100), &stream(1000), false).lost_s(), 0.0);
     }
 
     #[test]
     fn one_long_stall_is_noticed() {
-        let felt = Felt::of(&report(&[6002.0]), &report(&[1.0]));
+        let felt = Felt::of(&report(&[6006.0]), &report(&[1.0]), false);
         assert_eq!((felt.significance() * 10.0).round(), 20.0);
     }
 }

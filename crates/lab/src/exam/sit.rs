@@ -101,18 +101,21 @@ fn fault(
     let answers = answers.and_then(Value::as_array).into_iter().flatten();
     let mut of_cause = answers.filter(|a| a["cause"] == *truth.cause);
     let answer = of_cause.next().and_then(|a| a["answer"].as_str());
+    let by_factor = severity.is_some_and(|s| s.by_factor);
+    let mut may = truth.may.clone();
+    may.extend(severity.map(|s| s.may.clone()).unwrap_or_default());
     let felt = scenario.clients.iter().filter_map(|client| {
         let of = |seen: &Observed| {
             let mut clients = seen.round.workload.clients.clone().into_iter();
             clients.find(|c| c.name == client.name)
         };
-        Some(Felt::of(&of(with)?, &of(without)?))
+        Some(Felt::of(&of(with)?, &of(without)?, by_factor))
     });
     Fault {
         part: at,
         cause: truth.cause.clone(),
         right: side.unwrap_or_else(|| vec![truth.cause.clone()]),
-        may: truth.may.clone(),
+        may,
         felt: felt.collect(),
         answer: answer.map(String::from),
     }

@@ -21,6 +21,12 @@ pub(crate) struct Severity {
     pub(crate) client_tells: Option<Vec<String>>,
     /// The same of the servers' nodes.
     pub(crate) server_tells: Option<Vec<String>>,
+    /// Ids of causes that may be told too: another way of telling the same.
+    #[serde(default)]
+    pub(crate) may: Vec<String>,
+    /// It costs microseconds each time: it counts by how many times as long everything takes.
+    #[serde(default)]
+    pub(crate) by_factor: bool,
     /// The fault still shows when the recording begins some seconds after it.
     #[serde(default)]
     pub(crate) may_be_older: bool,
@@ -153,6 +159,8 @@ mod tests {
             tells: Vec::new(),
             client_tells: None,
             server_tells: None,
+            may: Vec::new(),
+            by_factor: false,
             may_be_older: false,
             alone: false,
         };
