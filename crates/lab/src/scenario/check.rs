@@ -250,13 +250,6 @@ impl Scenario {
                 format!("`{}`: less by a factor of at least 1", less.figure)
             })?;
         }
-        ensure(
-            (self.suite == Suite::Exam) == self.unsteady.is_some(),
-            || {
-                "`unsteady` says why a scenario is for the exam alone (suite = \"exam\")"
-                    .to_string()
-            },
-        )?;
         ensure(self.suite != Suite::TestFix || truth.fix.is_some(), || {
             "suite = \"test-fix\" without [truth.fix]".to_string()
         })?;
@@ -415,11 +408,6 @@ mod tests {
                 "server = \"web\"",
                 "server = \"web\"\naccount = [{ server = \"mail\", part = \"think\", least = 0.5 }]",
                 "`mail`",
-            ),
-            (
-                "title = \"t\"",
-                "title = \"t\"\nsuite = \"exam\"",
-                "`unsteady`",
             ),
             (
                 "title = \"t\"",

@@ -43,7 +43,7 @@ impl Scenario {
         }
         let truth = &mut self.truth;
         // What is asked of one run of one scenario alone.
-        (self.suite, self.unsteady) = (super::Suite::Lab, None);
+        self.suite = super::Suite::Lab;
         (truth.fix, truth.runs) = (None, None);
         truth.account.clear();
         truth.server = truth.server.as_deref().map(command);
@@ -70,7 +70,6 @@ impl Scenario {
             about: String::new(),
             servers_first: parts.iter().any(|p| p.servers_first),
             suite: super::Suite::Lab,
-            unsteady: None,
             starts_together: parts.iter().any(|p| p.starts_together),
             record: Vec::new(),
             record_after_ms: parts.iter().map(|p| p.record_after_ms).fold(0.0, f64::max),

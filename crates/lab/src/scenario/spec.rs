@@ -30,8 +30,6 @@ pub struct Scenario {
     /// Which suite of tests runs it.
     #[serde(default)]
     pub suite: Suite,
-    /// Of a scenario for the exam alone: how often it fails, and why.
-    pub unsteady: Option<String>,
     /// Clients count `after_ms` from one moment, when all their processes run: which of them meet
     /// is then decided by the file and not by how fast processes start.
     #[serde(default)]
@@ -82,8 +80,6 @@ pub enum Suite {
     /// `make test-lab`.
     #[default]
     Lab,
-    /// None: the exam alone, which counts how often it is told right.
-    Exam,
 }
 
 /// One network namespace.
