@@ -25,8 +25,8 @@ mod workload;
 pub use engine::{RunOptions, run};
 pub use error::Error;
 pub use exam::{
-    BUILDING, Bin, ExamOptions, Fault, Felt, Found, GRADING, Grade, Part, Progress, Row, Score,
-    Side, Sitting, Sittings, Situation, exam, exam_markdown, noticed, render_grade, render_sitting,
+    Bin, ExamOptions, Fault, Felt, Found, GRADING, Grade, Part, Progress, Row, Score, Side,
+    Sitting, Sittings, Situation, exam, exam_markdown, noticed, render_grade, render_sitting,
 };
 pub use leftovers::clean_leftovers;
 pub use link::{Counters, Link, Wire};

@@ -21,9 +21,10 @@ pub struct ExamArgs {
     /// So many situations
     #[arg(long, value_name = "N", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     seeds: u64,
-    /// Seeds that do not grade, from 1 on
-    #[arg(long)]
-    building: bool,
+    /// Seeds that do not grade, from this on
+    #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true, default_missing_value = "1",
+          value_parser = clap::value_parser!(u64).range(1..lab::GRADING))]
+    building: Option<u64>,
     /// Only this situation, by its seed, which is then seen again; or those that hold this scenario
     #[arg(long, value_name = "SITUATION")]
     only: Vec<String>,
@@ -51,11 +52,7 @@ pub fn run(args: ExamArgs, out: &mut impl Write) -> Result<ExitCode> {
         false => {
             let options = lab::ExamOptions {
                 dir: args.dir.clone(),
-                first: if args.building {
-                    lab::BUILDING
-                } else {
-                    lab::GRADING
-                },
+                first: args.building.unwrap_or(lab::GRADING),
                 seeds: args.seeds,
                 only: args.only.clone(),
                 keep: args.keep,
@@ -172,6 +169,51 @@ mod tests {
             [30.0, 61.0, 7100.0].map(left),
             ["1 min", "2 min", "1 h 59 min"]
         );
+    }
+
+    /// A fault that cost its client so many seconds, and whether it was found.
+    fn sitting(seed: u64, lost_s: f64, found: bool) -> lab::Sitting {
+        let finding = serde_json::json!({
+            "cause": "path-loss", "confidence": "high", "lost_s": lost_s, "part": 0,
+            "title": "The path loses packets.", "wrong_owner": [],
+        });
+        let sitting = serde_json::json!({
+            "situation": { "seed": seed, "older_ms": 0.0, "longer_s": 0.0, "parts": [{
+                "scenario": "path-loss", "prefix": "a", "seed": 1, "times": 3.0, "side": "client",
+                "ipv6": true, "nat": false, "sysctls": [],
+            }] },
+            "faults": [{
+                "part": 0, "cause": "path-loss", "right": ["path-loss"], "may": [], "answer": "found",
+                "felt": [{
+                    "client": "a-sync", "slow": [1, 9], "slow_s": [lost_s, 60.0], "longest_s": lost_s,
+                    "failed": [0, 9], "failing_s": 0.0, "outage_s": 0.0, "streaming_s": [0.0, 0.0],
+                }],
+            }],
+            "findings": if found { vec![finding] } else { Vec::new() },
+            "without": [], "failed": null, "seconds": 12.5,
+        });
+        serde_json::from_value(sitting).unwrap()
+    }
+
+    #[test]
+    fn the_page_has_the_curve_and_what_was_wrong() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("plots")).unwrap();
+        let sittings = [
+            sitting(1, 0.5, false),
+            sitting(2, 12.0, true),
+            sitting(3, 12.0, false),
+        ];
+        let path = dir.path().join("exam.md");
+        write_page(&path, &sittings, &lab::Grade::of(&sittings)).unwrap();
+        let page = std::fs::read_to_string(path).unwrap();
+        assert!(page.contains("(plots/exam.svg)"), "{page}");
+        assert!(page.contains(
+            "- 3: missed path-loss of path-loss (clients' side, IPv6) (×4.0, 12.0 s lost"
+        ));
+        assert!(!page.contains("- 2:"), "{page}");
+        let picture = std::fs::read_to_string(dir.path().join(PICTURE)).unwrap();
+        assert!(picture.contains("all faults") && picture.contains("one side recorded"));
     }
 
     #[test]

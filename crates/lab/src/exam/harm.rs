@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 use crate::workload::{ClientReport, Waits};
 
 /// A wait is slow when it takes so many times as long as is usual, …
-const SLOW: f64 = 1.5;
+const SLOW: f64 = 2.0;
 /// … and so much longer, ms: on a host of two CPUs whoever runs beside it is felt by less. Of faults that cost
 /// microseconds each time, this is not asked.
 const FLOOR_MS: f64 = 5.0;
-/// What waits without the fault lasted beyond that is taken off so often: a host of two CPUs has bad moments.
+/// What slow waits without the fault took longer than is usual is taken off so often: a host of two CPUs has
+/// bad moments.
 const LUCK: f64 = 2.0;
 
 /// What one client lost to a fault.
@@ -18,8 +19,8 @@ const LUCK: f64 = 2.0;
 pub struct Felt {
     /// The client.
     pub client: String,
-    /// Connects and requests that took half as long again as is usual, and some milliseconds more; and all of
-    /// them.
+    /// Connects and requests that took more than twice as long as is usual, and some milliseconds more; and
+    /// all of them.
     pub slow: (u64, u64),
     /// What those took longer than is usual, and what all took, s.
     pub slow_s: (f64, f64),
@@ -140,13 +141,13 @@ impl Late {
             (slow, beyond_ms + slow as f64 * (limit - usual))
         };
         let ((slow, beyond), (slow_without, beyond_without)) = (late(with), late(without));
-        let as_many = LUCK * with.count() as f64 / without.count().max(1) as f64;
+        let as_many = with.count() as f64 / without.count().max(1) as f64;
         let unlucky = (slow_without as f64 * as_many) as u64;
         let longest = with.longest_ms - without.longest_ms.max(usual);
         Late {
             slow: slow.saturating_sub(unlucky),
             of: with.count(),
-            lost_ms: (beyond - beyond_without * as_many).max(0.0),
+            lost_ms: (beyond - LUCK * beyond_without * as_many).max(0.0),
             whole_ms: with.sum_ms(),
             longest_ms: longest.max(0.0),
         }

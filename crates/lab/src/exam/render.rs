@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::grade::{Grade, Score, wrongs};
-use super::{BUILDING, Fault, Found, GRADING, Part, Side, Sitting, noticed};
+use super::{Fault, Found, GRADING, Part, Side, Sitting, noticed};
 
 /// One sitting in a line: what was planted, what was said, whether that was right.
 pub fn render_sitting(sitting: &Sitting) -> String {
@@ -153,7 +153,7 @@ fn write_page(
         page,
         "\n## From which severity on a fault is found\n\n\
          ×1 is where a user begins to notice, by the clients' own log: {:.0} waits and more, {:.1} % of all, \
-         half as long again as is usual that take {:.0} % of all time waited; or one stall of {:.0} s; or \
+         of more than twice the usual length that take {:.0} % of all time waited; or one stall of {:.0} s; or \
          {:.0} failures, {:.0} % of all attempts, over {:.0} s; or transfers that lose {:.0} % of their \
          time. What is usual is what the same client met in the same situation without its faults.\n",
         noticed::SLOW,
@@ -241,7 +241,7 @@ fn write_head(page: &mut String, sittings: &[Sitting], grade: &Grade) -> fmt::Re
         page,
         "Made by\n\n    sudo tcpwhy lab exam DIR --seeds 600\n    tcpwhy lab exam DIR --grade --page docs/exam.md\n\n\
          The seeds from {GRADING} on grade: they are fixed, and a situation is never drawn anew because of what \
-         came out. Whoever changes tcpwhy looks at others (`--building`, from {BUILDING} on).\n"
+         came out. Whoever changes tcpwhy looks at others (`--building`).\n"
     )
 }
 
