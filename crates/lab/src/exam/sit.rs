@@ -12,7 +12,7 @@ use super::harm::Felt;
 use super::sitting::{Fault, Found, Sitting};
 use crate::engine::{Observed, observe};
 use crate::judge::{Running, cause, port_of, wrong_owner};
-use crate::scenario::Scenario;
+use crate::scenario::{ClientSpec, Scenario};
 use crate::{Error, Programs, Stop};
 
 /// Sees a situation. A run that fails is a sitting that says why; recordings of those in which something was
@@ -104,7 +104,7 @@ fn fault(
     let by_factor = severity.is_some_and(|s| s.by_factor);
     let mut may = truth.may.clone();
     may.extend(severity.map(|s| s.may.clone()).unwrap_or_default());
-    let felt = scenario.clients.iter().filter_map(|client| {
+    let felt = victims(scenario).filter_map(|client| {
         let of = |seen: &Observed| {
             let mut clients = seen.round.workload.clients.clone().into_iter();
             clients.find(|c| c.name == client.name)
@@ -119,6 +119,22 @@ fn fault(
         felt: felt.collect(),
         answer: answer.map(String::from),
     }
+}
+
+/// The clients that a fault hurts, as far as its truth says who they are; the others beside them are controls.
+fn victims(scenario: &Scenario) -> impl Iterator<Item = &ClientSpec> {
+    let truth = &scenario.truth;
+    let server = scenario
+        .servers
+        .iter()
+        .find(|s| truth.server.as_deref() == Some(&s.name));
+    let hurt = move |client: &&ClientSpec| match (&truth.client, server, truth.port) {
+        (Some(names), ..) => names.split('|').any(|name| name == client.name),
+        (None, Some(server), _) => client.to == server.node && client.port == server.port,
+        (None, None, Some(port)) => client.port == port,
+        (None, None, None) => true,
+    };
+    scenario.clients.iter().filter(hurt)
 }
 
 /// The findings, each with the part in whose nodes it is.
@@ -162,9 +178,29 @@ fn owner(part: &Part, scenario: &Scenario, servers: &[Running], finding: &Value)
     let Some(port) = port_of(&finding["scope"]["listener"]) else {
         return Vec::new();
     };
-    let asked = |c: &crate::ClientSpec| (c.port..c.port + c.ports).contains(&port);
+    let asked = |c: &ClientSpec| (c.port..c.port + c.ports).contains(&port);
     match scenario.clients.iter().any(asked) {
         true => Vec::new(),
         false => vec![format!("nobody asks for port {port}")],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exam::draw::templates;
+
+    #[test]
+    fn every_template_has_somebody_whom_its_fault_hurts() {
+        for template in templates().unwrap() {
+            assert!(victims(template).count() > 0, "{}", template.name);
+        }
+        let of = |name: &str| -> Vec<String> {
+            let scenario = Scenario::load(name, 1).unwrap();
+            victims(&scenario).map(|c| c.name.clone()).collect()
+        };
+        assert_eq!(of("accept-queue-overflow"), ["shop"]);
+        assert_eq!(of("reset-unread-data"), ["app", "page"]);
+        assert_eq!(of("bufferbloat"), ["upload", "buyer"]);
     }
 }
