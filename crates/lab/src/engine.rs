@@ -1,6 +1,7 @@
 //! One run of a scenario: plant it, record it with the built binary, ask why, compare with the
 //! truth; with `fix`, apply the advice and do it again.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -49,13 +50,58 @@ impl RunOptions {
 }
 
 /// One run under way.
-struct Run<'a> {
-    options: &'a RunOptions,
+struct Run {
     tcpwhy: PathBuf,
     plant: Plant,
     shelf: Shelf,
     stop: Stop,
+    /// The recordings stay.
+    kept: bool,
+    /// The explanation is asked for in words too.
+    in_words: bool,
     loud: bool,
+}
+
+/// A scenario as it was seen, without a word about whether that is right.
+pub(crate) struct Observed {
+    /// What tcpwhy said and the load saw.
+    pub(crate) round: Round,
+    /// The servers as they ran.
+    pub(crate) servers: Vec<Running>,
+    /// The nodes by the names of their namespaces.
+    pub(crate) nodes: BTreeMap<String, String>,
+}
+
+/// Plants a scenario and lets tcpwhy look at it. The recording goes to `keep` under the scenario's name.
+pub(crate) fn observe(
+    scenario: &Scenario,
+    seed: u64,
+    programs: &Programs,
+    keep: Option<&Path>,
+    stop: &Stop,
+) -> Result<Observed, Error> {
+    require_root()?;
+    clean_leftovers()?;
+    // Left when everything that ran in it has ended.
+    let _shield = Shield::raise();
+    let mut run = Run {
+        tcpwhy: programs.tcpwhy.clone(),
+        plant: Plant::new(scenario.clone(), seed, programs.clone())?,
+        shelf: Shelf::new(keep)?,
+        stop: stop.clone(),
+        kept: keep.is_some(),
+        in_words: false,
+        loud: false,
+    };
+    run.plant.wait_joined(&run.stop)?;
+    let (round, servers) = run.round(&scenario.name)?;
+    let nodes = run.plant.nodes().iter();
+    let nodes = nodes.map(|(node, netns)| (netns.name().to_string(), node.clone()));
+    Ok(Observed {
+        round,
+        servers,
+        nodes: nodes.collect(),
+    })
 }
 
 /// Runs a scenario. Takes SIGINT, SIGTERM and SIGHUP from here on: they end the run, and
@@ -82,11 +128,12 @@ pub(crate) fn run_until(options: &RunOptions, stop: Stop) -> Result<Outcome, Err
     let _shield = Shield::raise();
     say(&format!("planting {}: {}", scenario.name, scenario.title));
     let mut run = Run {
-        options,
         tcpwhy: programs.tcpwhy.clone(),
         plant: Plant::new(scenario.clone(), options.seed, programs)?,
         shelf: Shelf::new(options.keep.as_deref())?,
         stop,
+        kept: options.keep.is_some(),
+        in_words: options.explain,
         loud,
     };
     run.plant.wait_joined(&run.stop)?;
@@ -116,7 +163,7 @@ pub(crate) fn run_until(options: &RunOptions, stop: Stop) -> Result<Outcome, Err
     })
 }
 
-impl Run<'_> {
+impl Run {
     /// One recording with its load, and what tcpwhy says about it.
     fn round(&mut self, name: &str) -> Result<(Round, Vec<Running>), Error> {
         let recording = self.shelf.recording(name)?;
@@ -155,7 +202,7 @@ impl Run<'_> {
             };
             diagnosis.findings.retain(is_ours);
         }
-        let explanation = match self.options.explain {
+        let explanation = match self.in_words {
             true => Some(explanation(&self.tcpwhy, &recording, &self.stop)?),
             false => None,
         };
@@ -171,7 +218,7 @@ impl Run<'_> {
                 servers,
                 links: self.plant.link_counters().map(link_report).collect(),
             },
-            recording: self.options.keep.is_some().then_some(recording),
+            recording: self.kept.then_some(recording),
         };
         Ok((round, running))
     }

@@ -60,14 +60,7 @@ pub(crate) fn judge(scenario: &Scenario, servers: &[Running], findings: &[Value]
             truth.cause
         )];
     }
-    let mut wrong = match truth.server.as_deref() {
-        Some(name) => match servers.iter().find(|s| s.name == name) {
-            Some(server) => wrong_scope(truth, server, &first["scope"]),
-            None => vec![format!("the server {name} does not run")],
-        },
-        None => wrong_port(truth, &first["scope"]),
-    };
-    wrong.extend(wrong_names(truth, &first["scope"]));
+    let mut wrong = wrong_owner(truth, servers, &first["scope"]);
     wrong.extend(wrong_words(truth, first));
     wrong.extend(wrong_others(truth, &findings));
     for finding in findings {
@@ -89,6 +82,19 @@ pub(crate) fn judge(scenario: &Scenario, servers: &[Running], findings: &[Value]
             innocent.map(|s| format!("{} blames {}, which is well", cause(finding), s.name)),
         );
     }
+    wrong
+}
+
+/// What a finding of the planted cause says wrong about where it is and whose.
+pub(crate) fn wrong_owner(truth: &Truth, servers: &[Running], scope: &Value) -> Vec<String> {
+    let mut wrong = match truth.server.as_deref() {
+        Some(name) => match servers.iter().find(|s| s.name == name) {
+            Some(server) => wrong_scope(truth, server, scope),
+            None => vec![format!("the server {name} does not run")],
+        },
+        None => wrong_port(truth, scope),
+    };
+    wrong.extend(wrong_names(truth, scope));
     wrong
 }
 

@@ -24,7 +24,10 @@ mod workload;
 
 pub use engine::{RunOptions, run};
 pub use error::Error;
-pub use exam::{Exam, ExamOptions, Sitting, exam, exam_csv, exam_markdown, render_exam};
+pub use exam::{
+    Bin, ExamOptions, Fault, Felt, Found, GRADING, Grade, Part, Progress, Row, Score, Side,
+    Sitting, Sittings, Situation, exam, exam_markdown, noticed, render_grade, render_sitting,
+};
 pub use leftovers::clean_leftovers;
 pub use link::{Counters, Link, Wire};
 pub use netns::Netns;
@@ -40,6 +43,6 @@ pub use scenario::{
 pub use stop::Stop;
 pub use workload::{
     BinderArgs, BinderReport, ClientArgs, ClientReport, Closer, Common, Connections, HogArgs,
-    PortRange, Requests, Role, ServerArgs, ServerReport, Spread, Stream, WorkloadArgs,
-    workload_main,
+    PortRange, Requests, Role, ServerArgs, ServerReport, Spread, Stream, Waited, Waits,
+    WorkloadArgs, workload_main,
 };

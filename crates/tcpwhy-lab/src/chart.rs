@@ -20,6 +20,8 @@ pub struct Chart {
     pub title: String,
     /// What runs along the bottom of each, with its unit.
     pub along: String,
+    /// It runs along by equal factors: `x` are decimal logarithms.
+    pub by_factors: bool,
     /// From left to right, then down.
     pub panels: Vec<Panel>,
 }
@@ -81,7 +83,7 @@ fn draw(
     let (title, height) = fitted(&chart.title, size.0);
     head.titled(&escape(&title), ("sans-serif", height))?;
     for (panel, place) in panels.iter().zip(body.split_evenly((rows, per_row))) {
-        draw_panel(&chart.along, panel, &place)?;
+        draw_panel(chart, panel, &place)?;
     }
     area.present()?;
     Ok(())
@@ -103,7 +105,7 @@ fn fitted(title: &str, pixels: u32) -> (String, u32) {
 }
 
 fn draw_panel(
-    along: &str,
+    chart: &Chart,
     panel: &Panel,
     place: &DrawingArea<SVGBackend<'_>, Shift>,
 ) -> Result<(), Box<dyn StdError + Send + Sync>> {
@@ -121,8 +123,11 @@ fn draw_panel(
         .light_line_style(PAPER)
         .x_labels(6)
         .y_labels(5)
-        .x_desc(escape(along))
-        .x_label_formatter(&|v| number(*v))
+        .x_desc(escape(&chart.along))
+        .x_label_formatter(&|v| match chart.by_factors {
+            true => number(10f64.powf(*v)),
+            false => number(*v),
+        })
         .y_label_formatter(&|v| number(*v))
         .draw()?;
     if points.iter().any(|p| p.least < p.most) {

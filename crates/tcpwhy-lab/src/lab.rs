@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::exam;
+
 /// What to do in the lab.
 #[derive(Subcommand, Debug)]
 pub enum LabVerb {
@@ -21,8 +23,8 @@ pub enum LabVerb {
     },
     /// Plant a scenario's fault, record it, explain it, and compare with the truth
     Run(RunArgs),
-    /// Run every scenario with several seeds, and count how often the planted cause is named first
-    Exam(ExamArgs),
+    /// See situations drawn at random, with faults and without, and grade what tcpwhy says of them
+    Exam(exam::ExamArgs),
 }
 
 /// The suites of tests.
@@ -32,29 +34,6 @@ pub enum Suite {
     Test,
     /// What `make test-lab` adds
     Lab,
-}
-
-/// Arguments of `tcpwhy lab exam`.
-#[derive(Args, Debug)]
-pub struct ExamArgs {
-    /// Only these scenarios
-    #[arg(value_name = "SCENARIO")]
-    scenarios: Vec<String>,
-    /// Seeds per scenario: 1 to N
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
-    seeds: u64,
-    /// Keep the recordings of what went wrong in this directory
-    #[arg(long, value_name = "DIR")]
-    keep: Option<PathBuf>,
-    /// One JSON object per run, and a last one with the matrix and the scores
-    #[arg(long, conflicts_with_all = ["csv", "markdown"])]
-    json: bool,
-    /// The confusion matrix as CSV
-    #[arg(long, conflicts_with = "markdown")]
-    csv: bool,
-    /// The page of the book
-    #[arg(long)]
-    markdown: bool,
 }
 
 /// Arguments of `tcpwhy lab run`.
@@ -85,7 +64,7 @@ pub fn run(verb: LabVerb, mut out: &mut dyn Write) -> Result<ExitCode> {
     match verb {
         LabVerb::List { json, suite } => list(json, suite, out),
         LabVerb::Run(args) => scenario(args, out),
-        LabVerb::Exam(args) => exam(args, out),
+        LabVerb::Exam(args) => exam::run(args, out),
     }
 }
 
@@ -137,36 +116,4 @@ fn exit(passed: bool) -> ExitCode {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }
-}
-
-fn exam(args: ExamArgs, out: &mut impl Write) -> Result<ExitCode> {
-    let options = lab::ExamOptions {
-        seeds: args.seeds,
-        scenarios: args.scenarios,
-        keep: args.keep,
-        programs: None,
-    };
-    let exam = lab::exam(&options, |sitting| {
-        let said = sitting.said.as_deref().unwrap_or("the run failed");
-        let mark = if sitting.passed { "right" } else { "WRONG" };
-        let name = &sitting.scenario;
-        cli::say(&format!(
-            "{mark}  {name:<26} seed {:<3} {said}",
-            sitting.seed
-        ));
-    })?;
-    if args.json {
-        view::json::lines(&exam.sittings, out)?;
-        view::json::lines([&exam], out)?;
-    } else if args.csv {
-        write!(out, "{}", lab::exam_csv(&exam))?;
-    } else if args.markdown {
-        write!(out, "{}", lab::exam_markdown(&exam))?;
-    } else {
-        write!(out, "{}", lab::render_exam(&exam))?;
-    }
-    Ok(match exam.passed() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
 }

@@ -231,6 +231,7 @@ fn plot(sweep: &Sweep, figures: &[usize], title: &str) -> Chart {
         }
     };
     Chart {
+        by_factors: false,
         title: title.into(),
         along: sweep.along(),
         panels: figures.iter().map(panel).collect(),

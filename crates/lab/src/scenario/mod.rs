@@ -1,12 +1,16 @@
 //! Scenarios: faults as data, each with its truth.
 
 mod check;
+mod merge;
+mod severity;
 mod spec;
 mod suite;
 mod vary;
 
 use serde::Deserialize;
 
+pub(crate) use severity::{Dose, LADDER, Severity};
+pub(crate) use spec::Sysctl;
 pub use spec::{
     AccountTruth, BinderSpec, ClientSpec, FixTruth, HogSpec, Less, LinkSpec, NodeSpec, RunsTruth,
     Scenario, ServerSpec, Suite, Tbf, Truth,
@@ -99,6 +103,10 @@ const ALL: &[(&str, &str)] = &[
     scenario!("half-open"),
     scenario!("syn-flood"),
     scenario!("snat-ports"),
+    scenario!("healthy-pool"),
+    scenario!("healthy-short"),
+    scenario!("healthy-bursts"),
+    scenario!("healthy-access"),
 ];
 
 /// What a list of scenarios shows.
@@ -132,18 +140,31 @@ pub fn list() -> Result<Vec<Summary>, Error> {
         .collect()
 }
 
+fn text_of(name: &str) -> Result<&'static str, Error> {
+    let known = ALL.iter().find(|(known, _)| *known == name);
+    known
+        .map(|(_, text)| *text)
+        .ok_or_else(|| Error::UnknownScenario(name.to_string()))
+}
+
 impl Scenario {
     /// The scenario of that name, with what varies drawn from `seed`.
     pub fn load(name: &str, seed: u64) -> Result<Scenario, Error> {
-        let (_, text) = ALL
-            .iter()
-            .find(|(known, _)| *known == name)
-            .ok_or_else(|| Error::UnknownScenario(name.to_string()))?;
-        Scenario::parse(name, text, seed)
+        Scenario::parse(name, text_of(name)?, seed)
+    }
+
+    /// The same with so much of its fault as the exam asks for.
+    pub(crate) fn load_dosed(name: &str, seed: u64, dose: Dose) -> Result<Scenario, Error> {
+        let text = text_of(name)?;
+        Scenario::parse_dosed(name, text, seed, dose)
     }
 
     /// A scenario from the text of its file, with what varies drawn from `seed`.
     pub fn parse(name: &str, text: &str, seed: u64) -> Result<Scenario, Error> {
+        Scenario::parse_dosed(name, text, seed, Dose::AsWritten)
+    }
+
+    fn parse_dosed(name: &str, text: &str, seed: u64, dose: Dose) -> Result<Scenario, Error> {
         let wrong = |why: String| Error::Scenario {
             name: name.to_string(),
             why,
@@ -152,6 +173,10 @@ impl Scenario {
             .parse()
             .map_err(|e: toml::de::Error| wrong(e.to_string()))?;
         vary::draw(&mut table, seed).map_err(wrong)?;
+        if let Some(severity) = table.get("severity").cloned() {
+            let severity = Severity::deserialize(severity).map_err(|e| wrong(e.to_string()))?;
+            severity.apply(&mut table, dose).map_err(wrong)?;
+        }
         let mut scenario = Scenario::deserialize(table).map_err(|e| wrong(e.to_string()))?;
         scenario.name = name.to_string();
         scenario.about = scenario
@@ -175,6 +200,10 @@ mod tests {
             for seed in 0..50 {
                 let scenario = Scenario::load(name, seed).unwrap();
                 assert!(scenario.about.len() > 100, "{name} wants a paragraph");
+                let times = LADDER[seed as usize % 2];
+                for dose in [Dose::Times(times), Dose::Without(times)] {
+                    Scenario::load_dosed(name, seed, dose).unwrap();
+                }
             }
         }
         let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");

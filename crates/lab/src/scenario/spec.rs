@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::severity::Severity;
 use crate::link::Wire;
 use crate::workload::{Closer, Stream};
 
@@ -29,8 +30,6 @@ pub struct Scenario {
     /// Which suite of tests runs it.
     #[serde(default)]
     pub suite: Suite,
-    /// Of a scenario for the exam alone: how often it fails, and why.
-    pub unsteady: Option<String>,
     /// Clients count `after_ms` from one moment, when all their processes run: which of them meet
     /// is then decided by the file and not by how fast processes start.
     #[serde(default)]
@@ -66,6 +65,8 @@ pub struct Scenario {
     pub hogs: Vec<HogSpec>,
     /// What is the matter.
     pub truth: Truth,
+    /// How severe it is, for the exam; absent of one from which that draws no fault.
+    pub(crate) severity: Option<Severity>,
 }
 
 /// Which suite of tests runs a scenario. With its advice where that has a truth.
@@ -79,8 +80,6 @@ pub enum Suite {
     /// `make test-lab`.
     #[default]
     Lab,
-    /// None: the exam alone, which counts how often it is told right.
-    Exam,
 }
 
 /// One network namespace.

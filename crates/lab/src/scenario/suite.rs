@@ -13,7 +13,7 @@ pub struct Check {
 }
 
 /// The runs of `make test` (`quick`), or those that `make test-lab` adds, in the order of the list
-/// of scenarios. Those for the exam alone are in neither.
+/// of scenarios.
 pub fn checks(quick: bool) -> Result<Vec<Check>, Error> {
     let mut checks = Vec::new();
     for (name, _) in ALL {
@@ -36,7 +36,6 @@ fn of(name: &str, suite: Suite, truth: &Truth) -> Vec<(bool, Check)> {
     };
     let (plain, fix) = (|| check("", &[]), || check("+fix", &["--fix"]));
     let mut runs = match (suite, &truth.fix) {
-        (Suite::Exam, _) => return Vec::new(),
         (Suite::Test, None) => vec![(true, plain())],
         (Suite::Test, Some(_)) => vec![(true, plain()), (false, fix())],
         (Suite::TestFix, _) => vec![(true, fix())],
@@ -66,17 +65,12 @@ mod tests {
     }
 
     #[test]
-    fn every_scenario_runs_unless_it_says_how_unsteady_it_is() {
+    fn every_scenario_runs() {
         let all = [checks(true).unwrap(), checks(false).unwrap()].concat();
         let mut names: Vec<&str> = all.iter().map(|c| c.name.as_str()).collect();
         for (name, _) in ALL {
-            let runs = all.iter().any(|c| c.args[0] == *name);
-            let suite = Scenario::load(name, 1).unwrap().suite;
-            assert_eq!(runs, suite != Suite::Exam, "{name}");
+            assert!(all.iter().any(|c| c.args[0] == *name), "{name}");
         }
-        let exam_only =
-            |(name, _): &&(&str, &str)| Scenario::load(name, 1).unwrap().suite == Suite::Exam;
-        assert!(ALL.iter().filter(exam_only).count() <= 4);
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all.len(), "each once");

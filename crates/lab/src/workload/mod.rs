@@ -11,6 +11,7 @@ mod poller;
 mod report;
 mod server;
 mod socket;
+mod waits;
 mod wire;
 
 use std::ffi::CString;
@@ -27,6 +28,7 @@ pub use args::{
     WorkloadArgs,
 };
 pub use report::{BinderReport, ClientReport, Connections, Requests, ServerReport, Spread};
+pub use waits::{Waited, Waits};
 
 use crate::{Error, Stop};
 

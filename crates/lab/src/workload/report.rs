@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::waits::Waited;
+
 /// Count of failures by reason: `ECONNREFUSED`, `timeout` …
 pub type Failures = BTreeMap<String, u64>;
 
@@ -35,6 +37,9 @@ pub struct ClientReport {
     pub mbit_per_s: f64,
     /// Per connection, both directions, over the time it had something to do, Mbit/s.
     pub connection_mbit_per_s: Option<Spread>,
+    /// What it waited for, in all.
+    #[serde(default)]
+    pub waited: Waited,
 }
 
 /// What became of a client's connections.

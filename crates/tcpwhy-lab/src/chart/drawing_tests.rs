@@ -47,6 +47,7 @@ fn chart(name: &str, values: &[(f64, f64)]) -> Chart {
         most: v + 1.0,
     };
     Chart {
+        by_factors: false,
         title: name.into(),
         along: name.into(),
         panels: vec![

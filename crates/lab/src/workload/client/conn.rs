@@ -114,6 +114,29 @@ impl Conn {
         matches!(self.state, State::Sending | State::Receiving)
     }
 
+    /// When the connect began or, once it stands, the request or transfer.
+    pub(super) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// How long what is under way has been.
+    pub(super) fn waited(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Whether it carries an endless transfer.
+    pub(super) fn is_endless(&self) -> bool {
+        self.to_send.max(self.to_receive) > ENDLESS / 2
+    }
+
+    /// How long its endless transfer ran; none without one.
+    pub(super) fn streaming(&self) -> Duration {
+        match self.is_endless() {
+            true => self.began.elapsed(),
+            false => Duration::ZERO,
+        }
+    }
+
     /// Begins a request.
     pub(super) fn begin(&mut self, now: Instant) {
         self.state = State::Sending;
@@ -123,7 +146,7 @@ impl Conn {
 
     /// Ends an endless transfer; a request is let finish.
     pub(super) fn end_transfer(&mut self) {
-        if self.has_request() && (self.to_send.max(self.to_receive) > ENDLESS / 2) {
+        if self.has_request() && self.is_endless() {
             // The peer sees the end, and closes; fails only if it has closed already.
             let _ = shutdown(&self.fd, Shutdown::Write);
             self.state = State::Ending;
@@ -155,7 +178,7 @@ impl Conn {
                     Ok(true) => continue,
                     Ok(false) => return Step::Idle,
                     Err(reason) => {
-                        tally.connect_failed(reason);
+                        tally.connect_failed(self.opened, reason);
                         return Step::Close;
                     }
                 },
@@ -268,10 +291,11 @@ impl Conn {
 
     /// The peer has closed, or the connection broke.
     fn over(&mut self, error: Option<Errno>, tally: &mut Tally) -> Step {
+        let began = self.has_request().then_some(self.began);
         match (self.state, error) {
             (State::Ending, None) => {}
-            (_, Some(e)) => tally.request_failed(errno_name(e)),
-            (_, None) => tally.request_failed("closed by the server"),
+            (_, Some(e)) => tally.request_failed(began, errno_name(e)),
+            (_, None) => tally.request_failed(began, "closed by the server"),
         }
         tally.ended(self);
         Step::Close

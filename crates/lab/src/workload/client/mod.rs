@@ -158,7 +158,7 @@ impl Client<'_> {
                 self.conns.insert(raw, Conn::new(fd, self.opened, now));
             }
             Err(e) => {
-                self.tally.connect_failed(errno_name(e));
+                self.tally.connect_failed(now, errno_name(e));
                 self.open_at = self.open_at.max(now + BACK_OFF);
             }
         }
@@ -185,9 +185,10 @@ impl Client<'_> {
             }
             self.timeouts.pop_front();
             let still = self.conns.get(&fd);
-            if still.is_some_and(|c| c.number == number && c.is_connecting()) {
+            let is_late = |c: &&Conn| c.number == number && c.is_connecting();
+            if let Some(began) = still.filter(is_late).map(Conn::began) {
                 self.conns.remove(&fd);
-                self.tally.connect_failed("timeout");
+                self.tally.connect_failed(began, "timeout");
             }
         }
     }

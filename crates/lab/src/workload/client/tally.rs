@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::conn::Conn;
 use crate::workload::report::{ClientReport, Connections, Requests, Spread, count, round};
+use crate::workload::waits::{Outages, Waited};
 
 /// Figures under way. Times are kept one by one: a client opens a bounded number of connections.
 #[derive(Default)]
@@ -15,6 +16,9 @@ pub(super) struct Tally {
     request_ms: Vec<f32>,
     answer_ms: Vec<f32>,
     rates: Vec<f32>,
+    waited: Waited,
+    connect_outages: Outages,
+    request_outages: Outages,
     pub(super) bytes_sent: u64,
     pub(super) bytes_received: u64,
 }
@@ -28,10 +32,14 @@ impl Tally {
     pub(super) fn connected(&mut self, took: Duration) {
         self.connections.connected += 1;
         self.connect_ms.push(ms(took));
+        self.waited.connects.add(f64::from(ms(took)));
+        self.connect_outages.succeeded(Instant::now());
     }
 
-    pub(super) fn connect_failed(&mut self, reason: impl Into<String>) {
+    /// A connect that began then could not be made.
+    pub(super) fn connect_failed(&mut self, began: Instant, reason: impl Into<String>) {
         count(&mut self.connections.failed, reason);
+        self.connect_outages.failed(began, Instant::now());
     }
 
     /// A response is complete; `since_open` when it was the connection's first.
@@ -39,30 +47,46 @@ impl Tally {
         self.requests.answered += 1;
         self.request_ms.push(ms(took));
         self.answer_ms.extend(since_open.map(ms));
+        self.waited.requests.add(f64::from(ms(took)));
+        self.request_outages.succeeded(Instant::now());
     }
 
-    pub(super) fn request_failed(&mut self, reason: impl Into<String>) {
+    /// A request that began then was broken off; a connection without one, when it has none.
+    pub(super) fn request_failed(&mut self, began: Option<Instant>, reason: impl Into<String>) {
         count(&mut self.requests.failed, reason);
+        if let Some(began) = began {
+            self.request_outages.failed(began, Instant::now());
+        }
     }
 
     /// A connection is over.
     pub(super) fn ended(&mut self, conn: &Conn) {
         self.rates.extend(conn.rate_mbit());
+        self.waited.streaming_s += conn.streaming().as_secs_f64();
     }
 
     /// The time is over for these.
     pub(super) fn give_up(&mut self, conns: impl Iterator<Item = Conn>) {
         for conn in conns {
+            let waited = f64::from(ms(conn.waited()));
             if conn.is_connecting() {
                 self.connections.unfinished += 1;
+                self.waited.connects.add(waited);
             } else if conn.has_request() {
                 self.requests.unfinished += 1;
+                if !conn.is_endless() {
+                    self.waited.requests.add(waited);
+                }
             }
             self.ended(&conn);
         }
     }
 
-    pub(super) fn report(self, name: String, start: Instant) -> ClientReport {
+    pub(super) fn report(mut self, name: String, start: Instant) -> ClientReport {
+        let sums = self
+            .connect_outages
+            .sums(self.request_outages, Instant::now());
+        (self.waited.outage_s, self.waited.failing_s) = sums;
         let seconds = self.first.unwrap_or(start).elapsed().as_secs_f64();
         let bits = (self.bytes_sent + self.bytes_received) as f64 * 8.0;
         ClientReport {
@@ -82,6 +106,7 @@ impl Tally {
                 0.0
             },
             connection_mbit_per_s: Spread::of(self.rates),
+            waited: self.waited,
         }
     }
 }

@@ -1,0 +1,206 @@
+//! One situation, planted and looked at: with its faults, and again without them.
+
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::build::{Built, build};
+use super::draw::{Part, Side, Situation};
+use super::grade::wrongs;
+use super::harm::Felt;
+use super::sitting::{Fault, Found, Sitting};
+use crate::engine::{Observed, observe};
+use crate::judge::{Running, cause, port_of, wrong_owner};
+use crate::scenario::{ClientSpec, Scenario};
+use crate::{Error, Programs, Stop};
+
+/// Sees a situation. A run that fails is a sitting that says why; recordings of those in which something was
+/// wrong stay in `keep`.
+pub(crate) fn sit(
+    situation: &Situation,
+    programs: &Programs,
+    keep: Option<&Path>,
+    stop: &Stop,
+) -> Result<Sitting, Error> {
+    let began = Instant::now();
+    let mut sitting = Sitting {
+        situation: situation.clone(),
+        faults: Vec::new(),
+        findings: Vec::new(),
+        without: None,
+        failed: None,
+        seconds: 0.0,
+    };
+    match see(&mut sitting, programs, keep, stop) {
+        Ok(()) => {}
+        Err(e @ (Error::Interrupted | Error::NotRoot)) => return Err(e),
+        Err(e) => sitting.failed = Some(e.to_string()),
+    }
+    sitting.seconds = (began.elapsed().as_secs_f64() * 10.0).round() / 10.0;
+    Ok(sitting)
+}
+
+fn see(
+    sitting: &mut Sitting,
+    programs: &Programs,
+    keep: Option<&Path>,
+    stop: &Stop,
+) -> Result<(), Error> {
+    let situation = &sitting.situation;
+    let look = |built: &Built| observe(&built.scenario, situation.seed, programs, keep, stop);
+    let planted = build(situation, true)?;
+    let mut harmless = build(situation, false)?;
+    harmless.scenario.name.push_str("-without");
+    for built in [&planted, &harmless] {
+        // Of a seed that is seen again.
+        let name = format!("{}.tcpwhy", built.scenario.name);
+        let _ = keep.map(|dir| std::fs::remove_dir_all(dir.join(name)));
+    }
+    let with = look(&planted)?;
+    let mut recordings = vec![with.round.recording.clone()];
+    let findings = found(&planted, &with, situation);
+    let (mut faults, mut without) = (Vec::new(), None);
+    if !situation.is_healthy() {
+        let seen = look(&harmless)?;
+        recordings.push(seen.round.recording.clone());
+        without = Some(found(&harmless, &seen, situation));
+        let parts = situation.parts.iter().enumerate();
+        for (at, part) in parts.filter(|(_, p)| p.is_fault()) {
+            faults.push(fault(at, part, &planted.parts[at], &with, &seen));
+        }
+    }
+    (sitting.findings, sitting.faults, sitting.without) = (findings, faults, without);
+    if wrongs(sitting).is_empty() {
+        for recording in recordings.into_iter().flatten() {
+            // What was told rightly need not be looked at again.
+            let _ = std::fs::remove_dir_all(recording);
+        }
+    }
+    Ok(())
+}
+
+fn fault(
+    at: usize,
+    part: &Part,
+    scenario: &Scenario,
+    with: &Observed,
+    without: &Observed,
+) -> Fault {
+    let truth = &scenario.truth;
+    let severity = scenario.severity.as_ref();
+    let side = match part.side {
+        Side::Client => severity.and_then(|s| s.client_tells.clone()),
+        Side::Server => severity.and_then(|s| s.server_tells.clone()),
+        Side::Both | Side::AsWritten => {
+            let tells = severity.map(|s| s.tells.clone());
+            tells.filter(|tells| !tells.is_empty())
+        }
+    };
+    let answers = with.round.summary.as_ref().map(|s| &s["causes"]);
+    let answers = answers.and_then(Value::as_array).into_iter().flatten();
+    let mut of_cause = answers.filter(|a| a["cause"] == *truth.cause);
+    let answer = of_cause.next().and_then(|a| a["answer"].as_str());
+    let by_factor = severity.is_some_and(|s| s.by_factor);
+    let mut may = truth.may.clone();
+    may.extend(severity.map(|s| s.may.clone()).unwrap_or_default());
+    let felt = victims(scenario).filter_map(|client| {
+        let of = |seen: &Observed| {
+            let mut clients = seen.round.workload.clients.clone().into_iter();
+            clients.find(|c| c.name == client.name)
+        };
+        Some(Felt::of(&of(with)?, &of(without)?, by_factor))
+    });
+    Fault {
+        part: at,
+        cause: truth.cause.clone(),
+        right: side.unwrap_or_else(|| vec![truth.cause.clone()]),
+        may,
+        felt: felt.collect(),
+        answer: answer.map(String::from),
+    }
+}
+
+/// The clients that a fault hurts, as far as its truth says who they are; the others beside them are controls.
+fn victims(scenario: &Scenario) -> impl Iterator<Item = &ClientSpec> {
+    let truth = &scenario.truth;
+    let server = scenario
+        .servers
+        .iter()
+        .find(|s| truth.server.as_deref() == Some(&s.name));
+    let hurt = move |client: &&ClientSpec| match (&truth.client, server, truth.port) {
+        (Some(names), ..) => names.split('|').any(|name| name == client.name),
+        (None, Some(server), _) => client.to == server.node && client.port == server.port,
+        (None, None, Some(port)) => client.port == port,
+        (None, None, None) => true,
+    };
+    scenario.clients.iter().filter(hurt)
+}
+
+/// The findings, each with the part in whose nodes it is.
+fn found(built: &Built, seen: &Observed, situation: &Situation) -> Vec<Found> {
+    let finding = |finding: &Value| {
+        let scope = &finding["scope"];
+        let node = scope["netns"]["name"].as_str();
+        let node = node.and_then(|name| seen.nodes.get(name));
+        let of_node = |p: &Scenario| node.is_some_and(|node| p.nodes.contains_key(node));
+        let part = built.parts.iter().position(of_node);
+        let owner = part.map(|at| {
+            let (drawn, scenario) = (&situation.parts[at], &built.parts[at]);
+            owner(drawn, scenario, &seen.servers, finding)
+        });
+        Found {
+            cause: cause(finding).to_string(),
+            confidence: finding["confidence"]["level"]
+                .as_str()
+                .unwrap_or("?")
+                .into(),
+            lost_s: finding["lost_s"].as_f64(),
+            part,
+            title: finding["title"].as_str().unwrap_or("?").into(),
+            wrong_owner: owner.unwrap_or_default(),
+        }
+    };
+    seen.round.findings.iter().map(finding).collect()
+}
+
+/// What a finding in the nodes of a fault says wrong about whose it is.
+fn owner(part: &Part, scenario: &Scenario, servers: &[Running], finding: &Value) -> Vec<String> {
+    let truth = &scenario.truth;
+    if !part.is_fault() || truth.is_healthy() {
+        return Vec::new();
+    }
+    let sees_all = matches!(part.side, Side::Both | Side::AsWritten);
+    if sees_all && cause(finding) == truth.cause {
+        return wrong_owner(truth, servers, &finding["scope"]);
+    }
+    // From one side, or by another name, it is at least about a port that somebody of this part asks for.
+    let Some(port) = port_of(&finding["scope"]["listener"]) else {
+        return Vec::new();
+    };
+    let asked = |c: &ClientSpec| (c.port..c.port + c.ports).contains(&port);
+    match scenario.clients.iter().any(asked) {
+        true => Vec::new(),
+        false => vec![format!("nobody asks for port {port}")],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exam::draw::templates;
+
+    #[test]
+    fn every_template_has_somebody_whom_its_fault_hurts() {
+        for template in templates().unwrap() {
+            assert!(victims(template).count() > 0, "{}", template.name);
+        }
+        let of = |name: &str| -> Vec<String> {
+            let scenario = Scenario::load(name, 1).unwrap();
+            victims(&scenario).map(|c| c.name.clone()).collect()
+        };
+        assert_eq!(of("accept-queue-overflow"), ["shop"]);
+        assert_eq!(of("reset-unread-data"), ["app", "page"]);
+        assert_eq!(of("bufferbloat"), ["upload", "buyer"]);
+    }
+}

@@ -1,0 +1,201 @@
+//! Several scenarios as one: each in nodes of its own, under names that no other has.
+
+use std::collections::BTreeMap;
+
+use super::check::{COMMAND_NAME, NODE_NAME};
+use super::{Scenario, Truth};
+use crate::Error;
+
+/// What the addresses of the links begin with: the number of the link follows.
+const IPV4: &str = "198.18.";
+
+impl Scenario {
+    /// The same scenario behind `before` other links, with `prefix` in front of every name.
+    pub(crate) fn renamed(mut self, prefix: &str, before: usize) -> Scenario {
+        let node = |name: &str| short(prefix, name, NODE_NAME);
+        let command = |name: &str| short(prefix, name, COMMAND_NAME);
+        self.nodes = std::mem::take(&mut self.nodes)
+            .into_iter()
+            .map(|(name, mut spec)| {
+                spec.gateway = spec.gateway.map(|gateway| node(&gateway));
+                spec.nft = spec.nft.map(|text| renumbered(&text, before));
+                (node(&name), spec)
+            })
+            .collect();
+        for link in &mut self.links {
+            link.between = [node(&link.between[0]), node(&link.between[1])];
+        }
+        for name in &mut self.recorded {
+            *name = node(name);
+        }
+        for server in &mut self.servers {
+            (server.name, server.node) = (command(&server.name), node(&server.node));
+        }
+        for client in &mut self.clients {
+            client.name = command(&client.name);
+            (client.node, client.to) = (node(&client.node), node(&client.to));
+        }
+        for binder in &mut self.binders {
+            (binder.name, binder.node) = (command(&binder.name), node(&binder.node));
+        }
+        for hog in &mut self.hogs {
+            (hog.name, hog.node) = (command(&hog.name), node(&hog.node));
+        }
+        let truth = &mut self.truth;
+        // What is asked of one run of one scenario alone.
+        self.suite = super::Suite::Lab;
+        (truth.fix, truth.runs) = (None, None);
+        truth.account.clear();
+        truth.server = truth.server.as_deref().map(command);
+        truth.client = truth.client.as_deref().map(|names| {
+            let names: Vec<String> = names.split('|').map(command).collect();
+            names.join("|")
+        });
+        truth.resource =
+            truth
+                .resource
+                .as_deref()
+                .map(|resource| match resource.strip_prefix("to-") {
+                    Some(name) => format!("to-{}", node(name)),
+                    None => renumbered(resource, before),
+                });
+        self
+    }
+
+    /// All of them at once; nothing is said of their truth. Names must have been made different.
+    pub(crate) fn merged(name: &str, parts: &[Scenario]) -> Scenario {
+        let mut merged = Scenario {
+            name: name.to_string(),
+            title: name.to_string(),
+            about: String::new(),
+            servers_first: parts.iter().any(|p| p.servers_first),
+            suite: super::Suite::Lab,
+            starts_together: parts.iter().any(|p| p.starts_together),
+            record: Vec::new(),
+            record_after_ms: parts.iter().map(|p| p.record_after_ms).fold(0.0, f64::max),
+            recorded: parts.iter().flat_map(recorded).collect(),
+            neighbours: 0,
+            nodes: BTreeMap::new(),
+            links: Vec::new(),
+            servers: Vec::new(),
+            clients: Vec::new(),
+            binders: Vec::new(),
+            hogs: Vec::new(),
+            truth: Truth::healthy(),
+            severity: None,
+        };
+        for part in parts {
+            let part = part.clone();
+            merged.record.extend(part.record);
+            merged.nodes.extend(part.nodes);
+            merged.links.extend(part.links);
+            merged.servers.extend(part.servers);
+            merged.clients.extend(part.clients);
+            merged.binders.extend(part.binders);
+            merged.hogs.extend(part.hogs);
+        }
+        merged.record.sort();
+        merged.record.dedup();
+        merged
+    }
+}
+
+impl Scenario {
+    /// Fails when it makes no sense: what was put together is checked as what was read.
+    pub(crate) fn sound(&self) -> Result<(), Error> {
+        self.check().map_err(|why| Error::Scenario {
+            name: self.name.clone(),
+            why,
+        })
+    }
+}
+
+/// The nodes of a part that are recorded: all when it names none.
+fn recorded(part: &Scenario) -> Vec<String> {
+    match part.recorded.is_empty() {
+        true => part.nodes.keys().cloned().collect(),
+        false => part.recorded.clone(),
+    }
+}
+
+/// A name with a prefix, cut to what the kernel takes.
+fn short(prefix: &str, name: &str, most: usize) -> String {
+    let all = format!("{prefix}-{name}");
+    all.chars().take(most).collect()
+}
+
+/// A text with the numbers of links in its addresses moved.
+fn renumbered(text: &str, before: usize) -> String {
+    let mut pieces = text.split(IPV4);
+    let mut out = pieces.next().unwrap_or_default().to_string();
+    for piece in pieces {
+        let digits = piece.bytes().take_while(u8::is_ascii_digit).count();
+        out.push_str(IPV4);
+        match piece[..digits].parse::<usize>() {
+            Ok(link) => out.push_str(&(link + before).to_string()),
+            Err(_) => out.push_str(&piece[..digits]),
+        }
+        out.push_str(&piece[digits..]);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(name: &str, prefix: &str, before: usize) -> Scenario {
+        Scenario::load(name, 1).unwrap().renamed(prefix, before)
+    }
+
+    #[test]
+    fn a_part_keeps_its_sense_under_other_names() {
+        let part = part("snat-ports", "b", 3);
+        part.check().unwrap();
+        let node = &part.nodes["b-node"];
+        let nft = node.nft.as_deref().unwrap();
+        assert!(nft.contains("daddr 198.18.5.2") && nft.contains("to 198.18.5.1:40000"));
+        assert_eq!(part.nodes["b-pod"].gateway.as_deref(), Some("b-node"));
+        assert_eq!(part.recorded, ["b-pod", "b-node"]);
+        assert_eq!(part.truth.client.as_deref(), Some("b-billing"));
+        let qdisc = Scenario::load("qdisc-drop", 1).unwrap().renamed("a", 0);
+        assert_eq!(qdisc.truth.resource.as_deref(), Some("to-a-server"));
+        let path = Scenario::load("path-loss", 1).unwrap().renamed("a", 2);
+        assert_eq!(path.truth.resource.as_deref(), Some("198.18.3.2"));
+        let old = Scenario::load("clumsy-kernel-nat", 1).unwrap();
+        let old = old.renamed("c", 0);
+        assert_eq!(old.truth.client.as_deref(), Some("c-left|c-right"));
+    }
+
+    #[test]
+    fn parts_stand_beside_each_other() {
+        let parts = [
+            part("snat-ports", "a", 0),
+            part("path-loss", "b", 2),
+            part("snat-ports", "c", 4),
+        ];
+        let merged = Scenario::merged("three", &parts);
+        merged.check().unwrap();
+        let sum = |of: fn(&Scenario) -> usize| parts.iter().map(of).sum::<usize>();
+        assert_eq!(merged.nodes.len(), sum(|p| p.nodes.len()));
+        assert_eq!(merged.links.len(), sum(|p| p.links.len()));
+        assert_eq!(merged.clients.len(), sum(|p| p.clients.len()));
+        assert!(merged.servers_first, "two of them want it");
+        // One that records all of its nodes does so beside others that do not.
+        let of = |prefix: &str| {
+            merged
+                .recorded
+                .iter()
+                .filter(|n| n.starts_with(prefix))
+                .count()
+        };
+        assert_eq!((of("a-"), of("b-"), of("c-")), (2, 3, 2));
+    }
+
+    #[test]
+    fn every_scenario_can_be_a_part() {
+        for summary in super::super::list().unwrap() {
+            part(summary.name, "n", 7).check().unwrap();
+        }
+    }
+}
