@@ -20,11 +20,11 @@ WORKLOAD = str(BUILT / "lab-workload")
 HOSTS = [f"h{i}" for i in range(1, 9)]
 
 
-def why_not() -> str | None:
-    """Why there is no lab here."""
+def why_not(*more: str) -> str | None:
+    """Why there is no lab here, or none with these programs."""
     if os.geteuid() != 0:
         return "needs root"
-    missing = [name for name in ("tcpwhy", "lab-hold", "lab-workload") if not (BUILT / name).exists()]
+    missing = [name for name in ("tcpwhy", "lab-hold", "lab-workload", *more) if not (BUILT / name).exists()]
     return f"not built: {', '.join(missing)}" if missing else None
 
 

@@ -159,15 +159,25 @@ def _requests(web1: Made, db: Made) -> None:
 
 
 def _of_hosts(*hosts: Made) -> None:
-    """Counters, settings, interfaces and labels."""
+    """Counters, settings, interfaces, cgroups and labels."""
+    for made, interface, addr in zip(hosts, ("eth0", "eth0", "bond0", "lan"), (WEB1, WEB2, DB, EDGE), strict=True):
+        made.row("interface_address", 0.1, interface=interface, addr=addr)
+        made.row("interface_address", 0.1, interface="lo", addr="127.0.0.1")
+    # An address that two interfaces have is of neither.
+    hosts[2].row("interface_address", 0.1, interface="eth7", addr="10.0.0.77")
+    hosts[2].row("interface_address", 0.1, interface="eth8", addr="10.0.0.77")
+    for made in hosts[:2]:
+        made.row("cgroup", 0.1, cgroup=1, path="/")
+        made.row("cgroup", 0.1, cgroup=3, path="/system.slice/app.service")
     for n, made in enumerate(hosts):
         made.row("counter", 0.1, group="TcpExt", name="ListenDrops", value=10)
         made.row("counter", 5.0, group="TcpExt", name="ListenDrops", value=10 + n, delta=n)
         made.row("setting", 0.1, name="net.ipv4.tcp_syncookies", value="1")
         made.row("setting", 5.0, name="net.ipv4.tcp_syncookies", value="2" if n else "1")
-        for at, dropped in ((0.1, 5.0), (9.0, 5.0 + n)):
-            made.row("resource", at, resource="network", instance="eth0", aspect="saturation", metric="tx_dropped",
-                     value=dropped, unit="count", cumulative=True)  # fmt: skip
+        for instance, rise in (("eth0", 3.0 + n), ("dummy0", 100.0)):
+            for at, dropped in ((0.1, 5.0), (9.0, 5.0 + rise)):
+                made.row("resource", at, resource="network", instance=instance, aspect="saturation",
+                         metric="tx_dropped", value=dropped, unit="count", cumulative=True)  # fmt: skip
         made.manifest["labels"] = [f"rack=r{n % 2}", "zone=z1", "spare"]
 
 

@@ -134,6 +134,8 @@ def blame(args: argparse.Namespace) -> int:
     with opened(args) as fleet:
         about = of_what(fleet)
         answers = [answer for question in args.of or BLAMED for answer in blaming.ask(fleet, question)]
+        # What something separates is told first, what is well last.
+        answers.sort(key=lambda answer: (not answer.separate, not answer.bad))
         if args.json:
             for answer in answers:
                 print(json.dumps(answer.as_json()))

@@ -16,9 +16,8 @@ MOST_GROUPS = 200_000
 # A path is lossy when it retransmits more than this for sure (Poisson), beyond what is usual.
 LOSSY = 0.005
 LEAST_SEGMENTS = 100
-# Steps of the histogram of throughput for each doubling; two modes are at least a factor of 3 apart.
+# Steps of the histogram of throughput for each doubling.
 STEPS = 3
-APART = 5
 MOST_PROGRAMS = 5
 LEAST_CONNECTIONS = 20
 # A connect that took this long had something retransmitted, or waited as long, ms.
@@ -54,13 +53,18 @@ CONNECTION = (
     "backlog",
     "congestion",
     "comm",
+    "client_cgroup",
+    "server_cgroup",
+    "client_interface",
+    "server_interface",
 )
 
 
 def lossy_paths(fleet: Fleet) -> list[Items]:
     """Paths by whether they lose."""
     rows = fleet.rows(
-        "SELECT host, local_addr, remote_addr, remote_host, segments_out, retransmitted FROM paths"
+        "SELECT host, local_addr, remote_addr, remote_host, interface, remote_interface, segments_out, retransmitted"
+        " FROM paths"
         " WHERE segments_out >= ? ORDER BY host, local_addr, remote_addr LIMIT ?",
         (LEAST_SEGMENTS, MOST_GROUPS),
     )
@@ -117,7 +121,7 @@ def _slow_of(fleet: Fleet, of: tuple[str, int], rate: float) -> Items:
 def _between_modes(steps: dict[int, int]) -> float | None:
     """The rate between two modes; none where there is one mode."""
     first, last = min(steps), max(steps)
-    at = valley([steps.get(step, 0) for step in range(first, last + 1)], APART)
+    at = valley([steps.get(step, 0) for step in range(first, last + 1)])
     return None if at is None else math.exp2((first + at) / STEPS)
 
 

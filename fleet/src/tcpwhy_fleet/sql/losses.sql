@@ -11,7 +11,7 @@
 -- segments_out | segments | Segments with data sent, retransmitted ones included.
 -- retransmitted | segments | Of those, retransmitted.
 -- not_left | segments | Retransmissions of which the host itself says that they did not leave: dropped by its queueing discipline, or refused.
--- interface_drops | count | Packets that its interfaces dropped as they left while it was recorded, of all connections.
+-- interface_drops | count | Packets that the interface of its address dropped as they left while it was recorded, of all connections; where that is not known, its interfaces together.
 -- lost_least | segments | Sent and never come: no less.
 -- lost_most | segments | No more: what was under way at the last samples is in it. What is lost is retransmitted, or not acknowledged yet.
 -- came_twice | segments | Retransmitted and not lost: the first had come, its acknowledgement was late or lost; at least.
@@ -122,13 +122,22 @@ rises AS (
     GROUP BY rec, netns, instance, metric
 ),
 dropped AS (
+    SELECT rec, netns, instance, SUM(rise) AS n FROM rises GROUP BY rec, netns, instance
+),
+dropped_by_all AS (
     SELECT rec, netns, SUM(rise) AS n FROM rises GROUP BY rec, netns
+),
+interfaces AS (
+    SELECT rec, netns, addr, MAX(interface) AS interface
+    FROM interface_address
+    GROUP BY rec, netns, addr
+    HAVING COUNT(DISTINCT interface) = 1
 )
 SELECT
     l.host, l.local_addr, l.local_port, l.remote_host, l.remote_addr, l.remote_port,
     l.segments_out, l.retransmitted,
     COALESCE(f.n, 0) AS not_left,
-    CAST(d.n AS BIGINT) AS interface_drops,
+    CAST(CASE WHEN i.interface IS NULL THEN d.n ELSE o.n END AS BIGINT) AS interface_drops,
     LEAST(l.lost_least, l.lost_most) AS lost_least,
     GREATEST(l.lost_least, l.lost_most) AS lost_most,
     GREATEST(l.retransmitted - GREATEST(l.lost_least, l.lost_most), 0) AS came_twice,
@@ -137,4 +146,6 @@ FROM bounds AS l
 LEFT JOIN refused AS f
     ON f.rec = l.rec AND f.netns = l.netns AND f.sock = l.sock
         AND f.local_port = l.local_port AND f.remote_port = l.remote_port
-LEFT JOIN dropped AS d ON d.rec = l.rec AND d.netns = l.netns
+LEFT JOIN dropped_by_all AS d ON d.rec = l.rec AND d.netns = l.netns
+LEFT JOIN interfaces AS i ON i.rec = l.rec AND i.netns = l.netns AND i.addr = l.local_addr
+LEFT JOIN dropped AS o ON o.rec = l.rec AND o.netns = l.netns AND o.instance = i.interface
