@@ -77,6 +77,9 @@ def make(directory: Path) -> None:
     _of_hosts(web1, web2, db, edge)
     _findings(web1, db)
     for made in (web1, web2, db, edge):
+        made.manifest["sources"].append(
+            {"name": "drop", "gives": "", "intent": "optional", "verdict": {"is": "attached"}, "lost": 0}
+        )
         made.write(directory)
 
 
@@ -95,6 +98,11 @@ def _with_options(web1: Made, db: Made) -> None:
     tuple_ = _tuple(101, *ends)
     web1.row("event", 1.5, kind="retransmit", state="ESTABLISHED", retransmits=1, send_error="0", **tuple_)
     web1.row("event", 1.6, kind="retransmit", state="ESTABLISHED", retransmits=2, send_error="NET_XMIT_DROP", **tuple_)
+    # Two that its own queueing discipline dropped, one that the firewall of the other did; what TCP dropped had come.
+    for at in (1.55, 1.6):
+        web1.row("event", at, kind="drop", reason="QDISC_DROP", **_tuple(0, ends[1], ends[0]) | {"sock": None})
+    for reason in ("NETFILTER_DROP", "TCP_OLD_DATA"):
+        db.row("event", 1.7, kind="drop", reason=reason, **_tuple(901, ends[1], ends[0]))
     closed(web1, 7.0, 101, *ends, first=True, bytes_acked=290_000, bytes_received=9_000, retransmits=6, rtt_us=2100)
     closed(db, 7.0015, 901, ends[1], ends[0], first=False, bytes_acked=9_000, bytes_received=290_000, retransmits=0)
 

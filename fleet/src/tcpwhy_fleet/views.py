@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from itertools import takewhile
 
 import sqlglot
 from sqlglot import exp
@@ -58,7 +59,7 @@ def views() -> dict[str, View]:
 
 
 def _view(name: str, text: str) -> View:
-    header = [line for line in text.splitlines() if line.startswith("--")]
+    header = list(takewhile(lambda line: line.startswith("--"), text.splitlines()))
     columns = tuple(m.groups() for line in header if (m := COLUMN.fullmatch(line)))
     says = " ".join(line.removeprefix("--").strip() for line in header if not COLUMN.fullmatch(line))
     kept = "Kept:" in says
