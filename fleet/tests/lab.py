@@ -62,10 +62,10 @@ class Lab:
         running += [self.client(a, "h6", *burst, name="pool", seconds=seconds) for a in ("h1", "h2")]
         return running
 
-    def recorder(self, host: str, into: Path, ready: Path, seconds: float, *options: str) -> subprocess.Popen[bytes]:
+    def recorder(self, host: str, into: Path, ready: Path, seconds: float, parts: str) -> subprocess.Popen[bytes]:
         """A recorder that calls itself as its host, and sees no other namespace."""
         record = [TCPWHY, "record", "-o", str(into), "--netns", self.netns[host], "--for", f"{seconds}s"]
-        record += ["--ready-file", str(ready), "--with", "requests", "--ring-kib", "8192", *options]
+        record += ["--ready-file", str(ready), "--with", parts, "--ring-kib", "8192"]
         renamed = ["unshare", "--uts", "sh", "-c", 'hostname "$1"; shift; exec "$@"', "sh", host, *record]
         return subprocess.Popen(renamed, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -99,12 +99,14 @@ def planted(plan: str = "lab.toml") -> Iterator[Lab]:
         hold.wait(30)
 
 
-def record(directory: Path, seconds: float = 10.0, plan: str = "lab.toml", load: Load = Lab.load) -> None:
+def record(
+    directory: Path, seconds: float = 10.0, plan: str = "lab.toml", load: Load = Lab.load, parts: str = "requests"
+) -> None:
     """Records all hosts at once, under load."""
     with planted(plan) as lab:
         hosts = [host for host in lab.netns if host != "r"]
         ready = {host: directory / f"{host}.ready" for host in hosts}
-        recorders = [lab.recorder(h, directory / f"{h}.tcpwhy", ready[h], seconds) for h in hosts]
+        recorders = [lab.recorder(h, directory / f"{h}.tcpwhy", ready[h], seconds, parts) for h in hosts]
         clients: list[subprocess.Popen[bytes]] = []
         try:
             _wait(lambda: all(path.exists() for path in ready.values()), 30)

@@ -71,6 +71,7 @@ def make(directory: Path) -> None:
     _from_cookie(web2, db)
     _older(web1, db)
     _translated(edge, db)
+    _short(edge, db)
     _refused(web2)
     _backwards(db, web1)
     _requests(web1, db)
@@ -133,6 +134,17 @@ def _translated(edge: Made, db: Made) -> None:
     accepted(db, 4.0045, 904, (DB, PORT), outside, **OPTIONS, cookie=False, mss=1448)
     sampled(edge, 5.0, 301, inside, (DB, PORT), data_segs_out=9, data_segs_in=9, snd_isn=1, rcv_isn=2)
     sampled(db, 5.0, 904, (DB, PORT), outside, data_segs_out=9, data_segs_in=9, snd_isn=2, rcv_isn=2)
+
+
+def _short(edge: Made, db: Made) -> None:
+    """A connection through the translation that nobody sampled: its SYN and SYN-ACK were seen at both ends."""
+    inside, outside, to = (EDGE, 50001), (OUTSIDE, 61001), (DB, PORT)
+    connected(edge, 6.0, 302, inside, to, took=0.004)
+    accepted(db, 6.0045, 906, to, outside, cookie=False)
+    for made, source in ((edge, inside), (db, outside)):
+        for at, (src, dst), flags, seq in ((6.0, (source, to), 2, 4294967295), (6.001, (to, source), 18, 700)):
+            made.row("packet", at, family=4, src_addr=src[0], src_port=src[1], dst_addr=dst[0], dst_port=dst[1],
+                     flags=flags, seq=seq, outgoing=(made is edge) == (flags == 2))  # fmt: skip
 
 
 def _refused(web2: Made) -> None:

@@ -67,8 +67,8 @@ def test_forty_hosts_are_forty_places_of_one(tmp_path: Path) -> None:
 
 def test_ends_tell_clocks_and_losses(fleet: Fleet) -> None:
     said = "\n".join(ends.lines(ends.read(fleet)))
-    assert "both ends of 5 connections: 3 by initial sequence numbers, 2 by addresses, ports and time" in said
-    assert "1 translated on the way" in said
+    assert "both ends of 6 connections: 4 by initial sequence numbers, 2 by addresses, ports and time" in said
+    assert "2 translated on the way" in said
     assert "db is 90.0 s ± 2 ms ahead of web1, web2, edge" in said
     assert "web1 → db, at web1: 6 of 206 segments retransmitted; 2 to 6 lost after they had left" in said
     assert "web1 itself dropped 2 packets; db itself dropped 1 packet before TCP had them" in said
@@ -172,7 +172,7 @@ def test_views_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_python_gives_relations(fleet: Fleet) -> None:
     pairs = fleet.pairs()
     assert isinstance(pairs.df(), pd.DataFrame)
-    assert len(pairs.filter("translated").fetchall()) == 1
+    assert len(pairs.filter("translated").fetchall()) == 2
     assert fleet.sql("SELECT COUNT(*) AS n FROM hosts WHERE host = ?", ["db"]).to_pylist() == [{"n": 1}]
     assert "pairs" in dir(fleet)
     with pytest.raises(AttributeError):

@@ -41,7 +41,7 @@
 -- peer_window_ms | ms | Of busy_ms, waiting for the peer's window.
 -- send_buffer_ms | ms | Of that, waiting for send buffer.
 -- bulk | yes/no | In most samples a whole segment was not sent yet, the congestion window was full, or most of the time the peer's window was: its rate was TCP's, not the application's; null when it was never sampled.
--- snd_isn | sequence number | Initial sequence number of what it sends; null when it was never sampled established.
+-- snd_isn | sequence number | Initial sequence number of what it sends; null when it was never sampled established, and no packets were recorded.
 -- rcv_isn | sequence number | Initial sequence number of what it receives.
 -- comm | text | Program that connected; null when it is not known.
 -- cgroup | id | cgroup v2 id of the socket.
@@ -154,6 +154,29 @@ interfaces AS (
     GROUP BY rec, netns, addr
     HAVING COUNT(DISTINCT interface) = 1
 ),
+openings AS (
+    SELECT
+        rec, netns, outgoing, seq,
+        CASE WHEN outgoing THEN src_addr ELSE dst_addr END AS local_addr,
+        CASE WHEN outgoing THEN src_port ELSE dst_port END AS local_port,
+        CASE WHEN outgoing THEN dst_addr ELSE src_addr END AS remote_addr,
+        CASE WHEN outgoing THEN dst_port ELSE src_port END AS remote_port,
+        -- Of what a SYN alone opens, the end that sends it counts one less, as in samples.
+        CASE WHEN outgoing AND FLOOR(flags / 16) % 2 = 0 THEN seq ELSE (seq + 1) % 4294967296 END AS isn
+    FROM packet
+    WHERE FLOOR(flags / 2) % 2 = 1
+),
+numbers AS (
+    SELECT
+        rec, netns, local_addr, local_port, remote_addr, remote_port,
+        MAX(CASE WHEN outgoing THEN isn END) AS snd_isn,
+        MAX(CASE WHEN NOT outgoing THEN isn END) AS rcv_isn
+    FROM openings
+    GROUP BY rec, netns, local_addr, local_port, remote_addr, remote_port
+    -- Ports that were used again are of nobody.
+    HAVING COUNT(DISTINCT CASE WHEN outgoing THEN seq END) = 1
+        AND COUNT(DISTINCT CASE WHEN NOT outgoing THEN seq END) = 1
+),
 cgroups AS (
     SELECT rec, cgroup, MAX(path) AS path FROM cgroup GROUP BY rec, cgroup
 )
@@ -195,10 +218,13 @@ SELECT
     (m.rwnd_us - m.older * m.rwnd_before) / 1e3 AS peer_window_ms,
     (m.sndbuf_us - m.older * m.sndbuf_before) / 1e3 AS send_buffer_ms,
     m.bulk >= 0.5 AS bulk,
-    m.snd_isn, m.rcv_isn, m.comm, m.cgroup, g.path AS cgroup_path, i.interface,
+    COALESCE(m.snd_isn, n.snd_isn) AS snd_isn, COALESCE(m.rcv_isn, n.rcv_isn) AS rcv_isn, m.comm, m.cgroup, g.path AS cgroup_path, i.interface,
     CASE WHEN m.accepted = 1 OR (m.connect_at_ns IS NULL AND p.local_port IS NOT NULL) THEN p.backlog END AS backlog
 FROM merged AS m
 LEFT JOIN ports AS p ON p.rec = m.rec AND p.netns = m.netns AND p.local_port = m.local_port
 LEFT JOIN listening AS l ON l.rec = m.rec
 LEFT JOIN interfaces AS i ON i.rec = m.rec AND i.netns = m.netns AND i.addr = m.local_addr
 LEFT JOIN cgroups AS g ON g.rec = m.rec AND g.cgroup = m.cgroup
+LEFT JOIN numbers AS n
+    ON n.rec = m.rec AND n.netns = m.netns AND n.local_addr = m.local_addr AND n.local_port = m.local_port
+        AND n.remote_addr = m.remote_addr AND n.remote_port = m.remote_port
