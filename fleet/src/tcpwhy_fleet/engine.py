@@ -134,14 +134,15 @@ class Spark(_Prepared):
         self.session = builder.getOrCreate()
 
     def query(self, sql: str, values: Sequence[Value] = ()) -> pa.Table:
-        return self._frame(sql, values).toArrow()
+        return self.frame(sql, values).toArrow()
 
     def keep(self, name: str, sql: str, values: Sequence[Value] = ()) -> None:
-        frame = self._frame(sql, values).cache()
+        frame = self.frame(sql, values).cache()
         frame.createOrReplaceTempView(name)
         self._made.add(name)
 
-    def _frame(self, sql: str, values: Sequence[Value] = ()) -> Any:
+    def frame(self, sql: str, values: Sequence[Value] = ()) -> Any:
+        """The same as a frame of Spark, computed when its rows are asked for."""
         self.prepare(sql)
         return self.session.sql(in_dialect(sql, "spark"), args=list(values) or None)
 
