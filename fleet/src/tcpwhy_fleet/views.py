@@ -29,6 +29,8 @@ class View:
     sql: str
     # Computed once where others build on it.
     kept: bool
+    # A row rests on one recording alone: of many they can be computed some at a time.
+    by_recording: bool
 
     def needs(self) -> frozenset[str]:
         """The tables and views that it reads."""
@@ -63,7 +65,8 @@ def _view(name: str, text: str) -> View:
     columns = tuple(m.groups() for line in header if (m := COLUMN.fullmatch(line)))
     says = " ".join(line.removeprefix("--").strip() for line in header if not COLUMN.fullmatch(line))
     kept = "Kept:" in says
-    return View(name, says.split("Kept:")[0].strip(), columns, text, kept)  # type: ignore[arg-type]
+    by_recording = "Kept: by recording" in says
+    return View(name, says.split("Kept:")[0].strip(), columns, text, kept, by_recording)  # type: ignore[arg-type]
 
 
 def closure(names: frozenset[str]) -> tuple[list[str], set[str]]:

@@ -1,5 +1,5 @@
 -- One row per end of a connection: each socket that connected, was accepted or was sampled while it was open,
--- attempts to connect that failed included. Kept: computed once, as others build on it.
+-- attempts to connect that failed included. Kept: by recording, as others build on it.
 --
 -- host | text | Host.
 -- rec | text | Recording.
