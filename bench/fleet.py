@@ -64,7 +64,10 @@ EVENT = {
     "retransmits": "CASE WHEN closing THEN lost ELSE 0 END",
 }
 SOCKET = {
-    **{k: EVENT[k] for k in ("rec", "netns", "sock", "family", "local_addr", "local_port", "remote_addr", "remote_port")},
+    **{
+        k: EVENT[k]
+        for k in ("rec", "netns", "sock", "family", "local_addr", "local_port", "remote_addr", "remote_port")
+    },
     "at_ns": f"{START} + i * 600 * {S} // per + step * {S} // 5",
     "state": "'ESTABLISHED'",
     "congestion": "'cubic'",
@@ -93,7 +96,7 @@ def select(table: Table, values: dict[str, str], rows: str) -> str:
     columns = []
     for field in table.stored():
         kind = {"string": "VARCHAR", "int32": "INTEGER", "int64": "BIGINT", "double": "DOUBLE", "bool": "BOOLEAN"}
-        columns.append(f"CAST({values.get(field.name, 'NULL')} AS {kind[str(field.type)]}) AS \"{field.name}\"")
+        columns.append(f'CAST({values.get(field.name, "NULL")} AS {kind[str(field.type)]}) AS "{field.name}"')
     return f"SELECT {', '.join(columns)} FROM ({rows})"
 
 
@@ -126,7 +129,9 @@ def catalog(at: Path, hosts: int) -> None:
     common = {"day": "2026-11-26", "kernel": "6.12", "machine": "x86_64", "hz": 250, "cpus": 8, "producer": "live",
               "tcpwhy": "0.6.0", "started_at_ns": START, "ended_at_ns": START + 600 * S, "complete": True,
               "explained": True, "lost_records": 0}  # fmt: skip
-    rows["recording"] = [{"rec": f"r{h}", "host": f"h{h}", "name": f"h{h}", "path": f"h{h}", **common} for h in range(hosts)]
+    rows["recording"] = [
+        {"rec": f"r{h}", "host": f"h{h}", "name": f"h{h}", "path": f"h{h}", **common} for h in range(hosts)
+    ]
     for name, schema in CATALOG.items():
         (at / name).mkdir()
         pq.write_table(pa.Table.from_pylist(rows[name], schema=schema), at / name / "all.parquet")
@@ -163,12 +168,18 @@ def few(h: int, hosts: int) -> dict[str, list[dict[str, object]]]:
                "lost_ns": S * h, "says": "5 of 9"}  # fmt: skip
     return {
         "interface_address": [{"interface": "eth0", "addr": here}],
-        "listener": [{"sock": 1, "local_addr": here, "local_port": 7000, "backlog": 128, "accept_queue": 0, "drops": 0}],
+        "listener": [
+            {"sock": 1, "local_addr": here, "local_port": 7000, "backlog": 128, "accept_queue": 0, "drops": 0}
+        ],
         "setting": [{"name": f"net.ipv4.tcp_{n}", "value": "2" if h % 50 == n else "1"} for n in range(40)],
         "counter": [{"group": "TcpExt", "name": f"c{n}", "value": 10, "delta": n} for n in range(200)],
         "exchange": exchanges,
-        "request": [service | {"exchanges": 10, "overlapped": 0, "think_ns": S, "at_ns": START + n * S} for n in range(60)],
-        "request_time": [service | {"what": "response", "at_least_ns": 0, "below_ns": 8 << n, "count": 9} for n in range(20)],
+        "request": [
+            service | {"exchanges": 10, "overlapped": 0, "think_ns": S, "at_ns": START + n * S} for n in range(60)
+        ],
+        "request_time": [
+            service | {"what": "response", "at_least_ns": 0, "below_ns": 8 << n, "count": 9} for n in range(20)
+        ],
         "finding": [finding] if h % 10 == 0 else [],
         "episode": [{"finding": 1, "ended_at_ns": START + S}] if h % 10 == 0 else [],
     }
@@ -210,7 +221,10 @@ def ask(at: str, questions: list[str]) -> None:
         rows = next(iter(answer[0].values())) if question not in QUESTIONS else len(answer)
         status = Path("/proc/self/status").read_text()
         peak = int(status.split("VmHWM:")[1].split()[0]) / 1e3
-        print(f"  {question:27} {took:7.1f} s, {peak:6,.0f} MB, {most[0] / 1e6:6,.0f} MB on disk, {rows:,} rows", flush=True)
+        print(
+            f"  {question:27} {took:7.1f} s, {peak:6,.0f} MB, {most[0] / 1e6:6,.0f} MB on disk, {rows:,} rows",
+            flush=True,
+        )
     engine.close()
 
 
@@ -243,10 +257,17 @@ def bench(at: Path, hosts: int, per: int, questions: list[str], together: bool) 
     rows = {n: sum(pq.read_metadata(f).num_rows for f in (at / n).rglob("*.parquet")) for n in ("event", "socket")}
     size = sum(f.stat().st_size for f in at.rglob("*.parquet"))
     total, connections = sum(rows.values()), hosts * per
-    print(f"bench/fleet: {hosts:,} hosts, {connections:,} connections with both ends, {total:,} rows, {MEMORY} for DuckDB", flush=True)
-    print(f"  store {size / 1e6:,.0f} MB, {size / connections:.0f} bytes a connection; made in {made:.0f} s", flush=True)
+    print(
+        f"bench/fleet: {hosts:,} hosts, {connections:,} connections with both ends, {total:,} rows, {MEMORY} for DuckDB",
+        flush=True,
+    )
+    print(
+        f"  store {size / 1e6:,.0f} MB, {size / connections:.0f} bytes a connection; made in {made:.0f} s", flush=True
+    )
     for of in [questions] if together else [[question] for question in questions]:
-        done = subprocess.run([sys.executable, __file__, "ask", str(at), ",".join(of)], stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            [sys.executable, __file__, "ask", str(at), ",".join(of)], stderr=subprocess.PIPE, text=True
+        )
         if done.returncode:
             print(f"  FAILED: {done.stderr.strip()[-300:]}", flush=True)
 

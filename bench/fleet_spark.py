@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import shutil
@@ -19,7 +20,7 @@ from fleet import Made, make
 from tcpwhy_fleet.engine import DuckDB, Spark
 from tcpwhy_fleet.views import views
 
-HOSTS, CONNECTIONS = 100, 3_600
+HOSTS = 100
 HOME = Path(pyspark.__file__).parent
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
@@ -34,7 +35,9 @@ def started(engine: str, scratch: Path) -> Iterator[str]:
 
     def start(*command: str) -> None:
         log = (scratch / f"{len(running)}.log").open("wb")
-        running.append(subprocess.Popen([str(HOME / "bin" / command[0]), *command[1:]], env=env, stdout=log, stderr=log))
+        running.append(
+            subprocess.Popen([str(HOME / "bin" / command[0]), *command[1:]], env=env, stdout=log, stderr=log)
+        )
 
     try:
         if engine == "standalone":
@@ -92,13 +95,19 @@ def differ(one: str, other: str, view: str) -> int:
 
 def main() -> None:
     """Makes the store, asks both, prints."""
-    engine, *names = sys.argv[1:] or ["local-cluster[2,1,1536]"]
-    names = names or ["ends", "pairs", "losses"]
+    parser = argparse.ArgumentParser(prog="bench/fleet-spark", description="Views on Spark, held against DuckDB.")
+    parser.add_argument(
+        "engine", nargs="?", default="local-cluster[2,1,1536]", help="or standalone, connect, spark://…"
+    )
+    parser.add_argument("views", nargs="*", default=["ends", "pairs", "losses"])
+    parser.add_argument("--connections", type=int, default=3_600, help="that each of 100 hosts opens")
+    args = parser.parse_args()
+    engine, names, per = args.engine, args.views, args.connections
     scratch = Path(tempfile.mkdtemp(prefix="bench-fleet-spark-"))
     try:
         at = scratch / "store"
-        make(at, HOSTS, CONNECTIONS)
-        print(f"bench/fleet-spark: {engine}, {HOSTS} hosts, {HOSTS * CONNECTIONS * 14:,} rows of events and samples")
+        make(at, HOSTS, per)
+        print(f"bench/fleet-spark: {engine}, {HOSTS} hosts, {HOSTS * per * 14:,} rows of events and samples")
         with started(engine, scratch) as master:
             began = time.monotonic()
             spark = Spark(Made(at), master)  # type: ignore[arg-type]
@@ -115,7 +124,10 @@ def main() -> None:
                 took.append(time.monotonic() - began)
                 rows = duckdb.sql(f"SELECT COUNT(*) FROM '{here}'").fetchall()[0][0]
                 wrong = differ(here, f"{there}/*.parquet", view)
-                print(f"  {view:12} {rows:>9,} rows, {wrong} differ; Spark {took[0]:.1f} s, DuckDB {took[1]:.1f} s", flush=True)
+                print(
+                    f"  {view:12} {rows:>9,} rows, {wrong} differ; Spark {took[0]:.1f} s, DuckDB {took[1]:.1f} s",
+                    flush=True,
+                )
                 duck.close()
             spark.close()
     finally:

@@ -162,17 +162,24 @@ class Spark(_Prepared):
             "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
             "spark.sql.session.timeZone": "UTC",
             "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
             # Views have many columns made by CASE: what may be concluded of each takes the planner minutes.
             "spark.sql.constraintPropagation.enabled": "false",
             "spark.sql.execution.arrow.pyspark.enabled": "true",
+            # Sizes are of what is compressed; what is broadcast has to fit the driver as it is.
+            "spark.sql.autoBroadcastJoinThreshold": "2m",
         }
         if master.startswith("local"):
             # As many as one machine has CPUs for, not as a cluster has.
             settings["spark.sql.shuffle.partitions"] = "4"
             settings["spark.driver.host"] = "127.0.0.1"
+            settings["spark.driver.memory"] = "2g"
             # What fits one machine is asked sooner than its queries are compiled.
             settings["spark.sql.codegen.wholeStage"] = "false"
             settings["spark.sql.codegen.factoryMode"] = "NO_CODEGEN"
+        if master.startswith("sc://"):
+            # The rest is the server's own.
+            settings = {key: value for key, value in settings.items() if key.startswith("spark.sql.")}
         for key, value in settings.items():
             builder = builder.config(key, value)
         self.session = builder.getOrCreate()
@@ -181,8 +188,7 @@ class Spark(_Prepared):
         return self.frame(sql, values).toArrow()
 
     def keep(self, name: str, sql: str, values: Sequence[Value] = ()) -> None:
-        frame = self.frame(sql, values).cache()
-        frame.createOrReplaceTempView(name)
+        _computed(self.frame(sql, values)).createOrReplaceTempView(name)
         self._made.add(name)
 
     def frame(self, sql: str, values: Sequence[Value] = ()) -> Any:
@@ -196,11 +202,17 @@ class Spark(_Prepared):
     def _view(self, name: str) -> None:
         frame = self.session.sql(in_dialect(views()[name].sql, "spark"))
         if views()[name].kept:
-            frame = frame.cache()
+            frame = _computed(frame)
         frame.createOrReplaceTempView(name)
 
     def close(self) -> None:
         self.session.stop()
+
+
+def _computed(frame: Any) -> Any:
+    """A frame of Spark computed once, without the plan behind it: plans that hold plans outgrow the driver."""
+    # Spark Connect has it since 4.0.
+    return frame.localCheckpoint() if hasattr(frame, "localCheckpoint") else frame.cache()
 
 
 def _quoted(path: Path) -> str:
