@@ -15,6 +15,7 @@ SHOWN_SLOW = 10
 SHOWN_HOSTS = 6
 
 PATH_LOSSES = """
+WITH sums AS (
 SELECT
     host, remote_host,
     COUNT(*) AS connections,
@@ -34,7 +35,9 @@ SELECT
     SUM(CASE WHEN lost_at = 'back' THEN 1 ELSE 0 END) AS at_back
 FROM losses
 GROUP BY host, remote_host
-ORDER BY SUM(lost_least) + SUM(dropped_here) DESC, SUM(retransmitted) DESC, host, remote_host
+)
+SELECT * FROM sums
+ORDER BY lost_least + dropped_here DESC, retransmitted DESC, host, remote_host
 """
 MATCHED = """
 SELECT
