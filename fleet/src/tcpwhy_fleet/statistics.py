@@ -5,11 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
-# Deviations that the emptiness between two modes is beyond chance by.
-SIGMAS = 3.0
-
 
 def log_choose(n: int, k: int) -> float:
     """Logarithm of n over k."""
@@ -50,25 +45,30 @@ def at_least(count: float, z: float = 2.0) -> float:
     return max(0.0, count - z * math.sqrt(count))
 
 
-def valley(histogram: Sequence[int]) -> int | None:
+def valley(histogram: Sequence[int], apart: int, share: float = 0.02) -> int | None:
     """Where a histogram falls into two modes: the first step of the upper one; none when it has one mode.
 
-    Of a distribution with one mode no stretch is emptier than both the fullest as long on its left and that on its
-    right. It has two where such a stretch holds at most a quarter of the lesser of those, beyond SIGMAS deviations of
-    their difference (Poisson): of normal, skewed, flat and heavy-tailed samples with one mode that is 1 in 100 or less.
+    The modes are at least `apart` steps from each other and hold at least `share` of all each; between them
+    is a step that no more than a quarter of the lower peak falls into.
     """
-    counts = np.asarray(histogram, dtype=np.int64)
-    sums = np.concatenate([[0], np.cumsum(counts)])
-    best, cut = 0.0, None
-    for width in range(1, len(counts) // 3 + 1):
-        windows = sums[width:] - sums[:-width]
-        between = windows[width:-width]
-        left = np.maximum.accumulate(windows)[: -2 * width]
-        right = np.maximum.accumulate(windows[::-1])[::-1][2 * width :]
-        peak = np.minimum(left, right)
-        apart = (peak - between) / np.sqrt(np.maximum(peak + between, 1))
-        apart[between * 4 > peak] = 0.0
-        at = int(apart.argmax())
-        if apart[at] > best:
-            best, cut = float(apart[at]), at + width + width // 2
-    return cut if best >= SIGMAS else None
+    total, best = sum(histogram), None
+    for at in range(1, len(histogram)):
+        low, high = histogram[:at], histogram[at:]
+        if min(sum(low), sum(high)) < max(3, share * total):
+            continue
+        peak_low = max(range(len(low)), key=lambda i: (low[i], -i))
+        peak_high = at + max(range(len(high)), key=lambda i: (high[i], i))
+        if peak_high - peak_low < apart:
+            continue
+        between = histogram[peak_low + 1 : peak_high]
+        depth = sum(between) / max(1, len(between))
+        if min(between) * 4 > min(histogram[peak_low], histogram[peak_high]):
+            continue
+        # The emptiest place between the peaks, in the middle of where it is empty.
+        if histogram[at] == min(between) and peak_low < at < peak_high:
+            empty = [i for i in range(peak_low + 1, peak_high) if histogram[i] == min(between)]
+            middle = empty[len(empty) // 2]
+            score = (min(sum(low), sum(high)), -depth)
+            if best is None or score > best[0]:
+                best = (score, middle)
+    return best[1] if best else None

@@ -25,7 +25,7 @@
 -- window_scaling | yes/no | Window scaling was agreed on.
 -- timestamps | yes/no | Timestamps were agreed on.
 -- mss | bytes | Segment size for sending.
--- congestion | text | Congestion control; null when it was never sampled.
+-- congestion | text | Congestion control; null when it was never sampled so.
 -- min_rtt_us | µs | Least round-trip time sampled.
 -- rtt_us | µs | Smoothed round-trip time: average of the samples, else as it closed.
 -- segments_out | segments | Segments with data sent while recorded, retransmitted ones included; null when it was never sampled.
@@ -40,7 +40,7 @@
 -- under_way | yes/no | In the last sample something was not sent or not acknowledged yet; null when it was never sampled.
 -- peer_window_ms | ms | Of busy_ms, waiting for the peer's window.
 -- send_buffer_ms | ms | Of that, waiting for send buffer.
--- bulk | yes/no | In most samples a whole segment was not sent yet, the congestion window was full, or most of the time the peer's window was: its rate was TCP's, not the application's; null when it was never sampled.
+-- bulk | yes/no | In most samples that had data under way a whole segment was not sent yet, the congestion window was full, or most of the time the peer's window was: its rate was TCP's, not the application's; null when it was never sampled.
 -- snd_isn | sequence number | Initial sequence number of what it sends; null when it was never sampled established, and no packets were recorded.
 -- rcv_isn | sequence number | Initial sequence number of what it receives.
 -- comm | text | Program that connected; null when it is not known.
@@ -91,7 +91,8 @@ WITH seen AS (
         CASE WHEN state = 'SYN_SENT' THEN NULL ELSE rtt_us END,
         data_segs_out, data_segs_in, total_retrans, total_retrans, dsack_dups, total_rto,
         bytes_acked, bytes_acked, bytes_received, bytes_received, busy_us, rwnd_limited_us, sndbuf_limited_us,
-        CASE WHEN notsent_bytes > snd_mss OR unacked >= cwnd OR rwnd_limited_us * 2 > busy_us THEN 1 ELSE 0 END,
+        CASE WHEN unacked = 0 AND notsent_bytes = 0 THEN NULL
+            WHEN notsent_bytes > snd_mss OR unacked >= cwnd OR rwnd_limited_us * 2 > busy_us THEN 1 ELSE 0 END,
         at_ns, CASE WHEN unacked > 0 OR notsent_bytes > 0 THEN at_ns END,
         snd_isn, rcv_isn, NULL, cgroup, CASE WHEN state = 'SYN_SENT' THEN 0 ELSE 1 END
     FROM socket
