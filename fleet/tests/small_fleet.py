@@ -71,12 +71,16 @@ def make(directory: Path) -> None:
     _from_cookie(web2, db)
     _older(web1, db)
     _translated(edge, db)
+    _short(edge, db)
     _refused(web2)
     _backwards(db, web1)
     _requests(web1, db)
     _of_hosts(web1, web2, db, edge)
     _findings(web1, db)
     for made in (web1, web2, db, edge):
+        made.manifest["sources"].append(
+            {"name": "drop", "gives": "", "intent": "optional", "verdict": {"is": "attached"}, "lost": 0}
+        )
         made.write(directory)
 
 
@@ -95,6 +99,11 @@ def _with_options(web1: Made, db: Made) -> None:
     tuple_ = _tuple(101, *ends)
     web1.row("event", 1.5, kind="retransmit", state="ESTABLISHED", retransmits=1, send_error="0", **tuple_)
     web1.row("event", 1.6, kind="retransmit", state="ESTABLISHED", retransmits=2, send_error="NET_XMIT_DROP", **tuple_)
+    # Two that its own queueing discipline dropped, one that the firewall of the other did; what TCP dropped had come.
+    for at in (1.55, 1.6):
+        web1.row("event", at, kind="drop", reason="QDISC_DROP", **_tuple(0, ends[1], ends[0]) | {"sock": None})
+    for reason in ("NETFILTER_DROP", "TCP_OLD_DATA"):
+        db.row("event", 1.7, kind="drop", reason=reason, **_tuple(901, ends[1], ends[0]))
     closed(web1, 7.0, 101, *ends, first=True, bytes_acked=290_000, bytes_received=9_000, retransmits=6, rtt_us=2100)
     closed(db, 7.0015, 901, ends[1], ends[0], first=False, bytes_acked=9_000, bytes_received=290_000, retransmits=0)
 
@@ -125,6 +134,17 @@ def _translated(edge: Made, db: Made) -> None:
     accepted(db, 4.0045, 904, (DB, PORT), outside, **OPTIONS, cookie=False, mss=1448)
     sampled(edge, 5.0, 301, inside, (DB, PORT), data_segs_out=9, data_segs_in=9, snd_isn=1, rcv_isn=2)
     sampled(db, 5.0, 904, (DB, PORT), outside, data_segs_out=9, data_segs_in=9, snd_isn=2, rcv_isn=2)
+
+
+def _short(edge: Made, db: Made) -> None:
+    """A connection through the translation that nobody sampled: its SYN and SYN-ACK were seen at both ends."""
+    inside, outside, to = (EDGE, 50001), (OUTSIDE, 61001), (DB, PORT)
+    connected(edge, 6.0, 302, inside, to, took=0.004)
+    accepted(db, 6.0045, 906, to, outside, cookie=False)
+    for made, source in ((edge, inside), (db, outside)):
+        for at, (src, dst), flags, seq in ((6.0, (source, to), 2, 4294967295), (6.001, (to, source), 18, 700)):
+            made.row("packet", at, family=4, src_addr=src[0], src_port=src[1], dst_addr=dst[0], dst_port=dst[1],
+                     flags=flags, seq=seq, outgoing=(made is edge) == (flags == 2))  # fmt: skip
 
 
 def _refused(web2: Made) -> None:
@@ -159,15 +179,25 @@ def _requests(web1: Made, db: Made) -> None:
 
 
 def _of_hosts(*hosts: Made) -> None:
-    """Counters, settings, interfaces and labels."""
+    """Counters, settings, interfaces, cgroups and labels."""
+    for made, interface, addr in zip(hosts, ("eth0", "eth0", "bond0", "lan"), (WEB1, WEB2, DB, EDGE), strict=True):
+        made.row("interface_address", 0.1, interface=interface, addr=addr)
+        made.row("interface_address", 0.1, interface="lo", addr="127.0.0.1")
+    # An address that two interfaces have is of neither.
+    hosts[2].row("interface_address", 0.1, interface="eth7", addr="10.0.0.77")
+    hosts[2].row("interface_address", 0.1, interface="eth8", addr="10.0.0.77")
+    for made in hosts[:2]:
+        made.row("cgroup", 0.1, cgroup=1, path="/")
+        made.row("cgroup", 0.1, cgroup=3, path="/system.slice/app.service")
     for n, made in enumerate(hosts):
         made.row("counter", 0.1, group="TcpExt", name="ListenDrops", value=10)
         made.row("counter", 5.0, group="TcpExt", name="ListenDrops", value=10 + n, delta=n)
         made.row("setting", 0.1, name="net.ipv4.tcp_syncookies", value="1")
         made.row("setting", 5.0, name="net.ipv4.tcp_syncookies", value="2" if n else "1")
-        for at, dropped in ((0.1, 5.0), (9.0, 5.0 + n)):
-            made.row("resource", at, resource="network", instance="eth0", aspect="saturation", metric="tx_dropped",
-                     value=dropped, unit="count", cumulative=True)  # fmt: skip
+        for instance, rise in (("eth0", 3.0 + n), ("dummy0", 100.0)):
+            for at, dropped in ((0.1, 5.0), (9.0, 5.0 + rise)):
+                made.row("resource", at, resource="network", instance=instance, aspect="saturation",
+                         metric="tx_dropped", value=dropped, unit="count", cumulative=True)  # fmt: skip
         made.manifest["labels"] = [f"rack=r{n % 2}", "zone=z1", "spare"]
 
 

@@ -111,7 +111,7 @@ def test_one_uplink_is_one_answer(tmp_path: Path) -> None:
     assert (answer.items, answer.bad, answer.left) == (380, 38, 0)
     assert [(f.best.attribute, f.best.value) for f in answer.separate] == [("host at an end", "h13")]
     assert (answer.separate[0].best.precision, answer.separate[0].best.recall) == (1.0, 1.0)
-    assert "all 38 lossy paths: h13 at one end" in "\n".join(blame.lines(answer))
+    assert "all 38 lossy paths have h13 at one end" in "\n".join(blame.lines(answer))
 
 
 def test_a_finding_of_one_path_names_the_uplink_of_all(tmp_path: Path) -> None:
@@ -162,5 +162,55 @@ def test_cookies_at_short_backlogs_over_many_hosts(tmp_path: Path) -> None:
     assert len(answer.separate) == 1
     same = {s.attribute for s in [answer.separate[0].best, *answer.separate[0].same]}
     assert {"made from a SYN cookie", "SACK", "window scaling"} <= same
-    assert "backlog of the listener 5" in said
-    assert "all 108 slow connections" in said
+    assert (
+        "all 108 slow connections lack SACK, window scaling and timestamps, were made from SYN cookies"
+        " and came to listeners with backlog 5"
+    ) in said
+
+
+def two_interfaces(at: Path) -> None:
+    """store0 sends over two interfaces; what leaves by eth1 loses 3 %."""
+    store = Made("store0")
+    for n, addr in enumerate(("10.0.8.1", "10.0.9.1")):
+        store.row("interface_address", 0.1, interface=f"eth{n}", addr=addr)
+        for to in range(12):
+            ends = (addr, 40000 + to), (f"10.0.{7 - n}.{to + 1}", 7000)
+            for when, share in ((1.0, 0), (8.0, 1)):
+                sampled(store, when, 100 * n + to + 1, *ends, data_segs_out=1000 * share, total_retrans=30 * n * share)
+    store.write(at)
+
+
+def test_an_interface_of_a_host_is_blamed(tmp_path: Path) -> None:
+    two_interfaces(tmp_path)
+    with tcpwhy_fleet.open(tmp_path) as fleet:
+        (answer,) = blame.ask(fleet, "lossy")
+        said = "\n".join(blame.lines(answer))
+    assert [(f.best.attribute, f.best.value) for f in answer.separate] == [("interface of the sender", "eth1")]
+    assert "eth1 of store0 at one end" in said, said
+
+
+def test_a_cgroup_is_blamed_and_not_the_slice_above_it(tmp_path: Path) -> None:
+    client, server = Made("client"), Made("server")
+    paths = {3: "/system.slice/a.service", 4: "/system.slice/b.service", 5: "/batch.slice/job-7"}
+    for cgroup, path in paths.items():
+        client.row("cgroup", 0.1, cgroup=cgroup, path=path)
+    server.row("listener", 0.1, sock=1, family=4, local_addr="10.0.0.9", local_port=80, backlog=128)
+    for n in range(60):
+        cgroup = 3 + n % 3
+        ends = ("10.0.0.1", 40000 + n), ("10.0.0.9", 80)
+        took = 1.2 if cgroup == 4 else 0.01
+        sock = n + 10
+        at = {"sock": sock, "family": 4, "local_addr": ends[0][0], "local_port": ends[0][1]}
+        at |= {"remote_addr": ends[1][0], "remote_port": ends[1][1]}
+        client.row("event", 1, kind="state", state="SYN_SENT", comm="app", cgroup=cgroup, **at)
+        client.row("event", 1 + took, kind="state", state="ESTABLISHED", old_state="SYN_SENT", **at)
+        accepted(server, 1 + took, sock, ends[1], ends[0])
+    for made in (client, server):
+        made.write(tmp_path)
+    with tcpwhy_fleet.open(tmp_path) as fleet:
+        (answer,) = blame.ask(fleet, "connects")
+    (one,) = answer.separate
+    assert (one.best.attribute, one.best.value) == ("cgroup of the client", "/system.slice/b.service")
+    assert (one.best.bad, one.best.precision, one.best.recall) == (20, 1.0, 1.0)
+    # All of them are below system.slice; that others are as well is said beside it, or not at all.
+    assert all(s.value != "/system.slice" for s in one.same)

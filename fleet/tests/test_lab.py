@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,10 +22,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     at = tmp_path_factory.mktemp("lab")
     lab.record(at)
     # The clock of h2 is three minutes ahead.
-    path = at / "h2.tcpwhy" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["clock_offset_ns"] += 180 * 10**9
-    path.write_text(json.dumps(manifest))
+    lab.shift_clock(at / "h2.tcpwhy", 180)
     assert explained.explain(at, [lab.TCPWHY], again=False, say=print) == 8
     with tcpwhy_fleet.open(at) as opened:
         yield opened

@@ -67,11 +67,11 @@ def test_forty_hosts_are_forty_places_of_one(tmp_path: Path) -> None:
 
 def test_ends_tell_clocks_and_losses(fleet: Fleet) -> None:
     said = "\n".join(ends.lines(ends.read(fleet)))
-    assert "both ends of 5 connections: 3 by initial sequence numbers, 2 by addresses, ports and time" in said
-    assert "1 translated on the way" in said
-    assert "web1 is -90.0 s ± 0.5 ms ahead of db" in said
-    assert "web1 → db: 6 of 206 segments retransmitted; 4 to 6 lost on the way" in said
-    assert "1 retransmission did not leave the host" in said
+    assert "both ends of 6 connections: 4 by initial sequence numbers, 2 by addresses, ports and time" in said
+    assert "2 translated on the way" in said
+    assert "db is 90.0 s ± 2 ms ahead of web1, web2, edge" in said
+    assert "web1 → db, at web1: 6 of 206 segments retransmitted; 2 to 6 lost after they had left" in said
+    assert "web1 itself dropped 2 packets; db itself dropped 1 packet before TCP had them" in said
     assert "web1 → db 10.0.0.9:5432: 60.0 ms = client 5, wire 12.0, server 43.0 ms (repair 5 ms)" in said
 
 
@@ -102,6 +102,21 @@ def test_a_reset_bounds_no_clock(tmp_path: Path) -> None:
         (row,) = fleet.rows("SELECT * FROM clock_offsets")
     assert row["least_ns"] <= 0 <= row["most_ns"]
     assert (row["bounded_by"], row["consistent"]) == ("round trip", True)
+
+
+def test_an_ack_of_a_handshake_that_was_lost_bounds_no_clock(tmp_path: Path) -> None:
+    """The server is established by the first data, 700 ms later: connections the other way tell that it is no clock."""
+    one, other = Made("one"), Made("two")
+    small_fleet.connected(one, 1.0, 1, ("10.0.0.1", 40000), ("10.0.0.2", 80), took=0.02)
+    small_fleet.accepted(other, 1.73, 2, ("10.0.0.2", 80), ("10.0.0.1", 40000))
+    small_fleet.connected(other, 2.0, 3, ("10.0.0.2", 40001), ("10.0.0.1", 80), took=0.02)
+    small_fleet.accepted(one, 2.03, 4, ("10.0.0.1", 80), ("10.0.0.2", 40001))
+    for made in (one, other):
+        made.write(tmp_path)
+    with tcpwhy_fleet.open(tmp_path) as fleet:
+        (row,) = fleet.rows("SELECT * FROM clock_offsets")
+    assert (row["least_ns"], row["most_ns"]) == (-10_000_000, 710_000_000)
+    assert (row["bounded_by"], row["consistent"]) == ("both directions", True)
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "table", "parquet"])
@@ -157,7 +172,7 @@ def test_views_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_python_gives_relations(fleet: Fleet) -> None:
     pairs = fleet.pairs()
     assert isinstance(pairs.df(), pd.DataFrame)
-    assert len(pairs.filter("translated").fetchall()) == 1
+    assert len(pairs.filter("translated").fetchall()) == 2
     assert fleet.sql("SELECT COUNT(*) AS n FROM hosts WHERE host = ?", ["db"]).to_pylist() == [{"n": 1}]
     assert "pairs" in dir(fleet)
     with pytest.raises(AttributeError):

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 import tcpwhy_fleet
+from tcpwhy_fleet import engine
 from tcpwhy_fleet.columns import address
 from tcpwhy_fleet.engine import DuckDB
 
 from . import small_fleet
+from .cases import EXPECTED, query, text
 from .recordings import START, Made, S
 
 
@@ -47,6 +50,17 @@ def test_a_second_opening_reads_nothing_again(tmp_path: Path) -> None:
     with tcpwhy_fleet.open(tmp_path) as fleet:
         fleet.rows("SELECT * FROM event")
         assert {path: path.stat().st_mtime_ns for path in fleet.store.at.glob("event/*/*/*.parquet")} == before
+
+
+def test_recordings_some_at_a_time_give_what_all_give(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "BATCH_BYTES", 1)
+    with tcpwhy_fleet.open(small, store=tmp_path) as fleet:
+        for case in ("ends", "connections", "losses"):
+            assert text(fleet.sql(query(case))) == (EXPECTED / f"{case}.csv").read_text()
+        # Its tables are whole again.
+        assert fleet.rows("SELECT COUNT(DISTINCT host) AS n FROM event") == [{"n": 4}]
 
 
 def test_what_a_recording_says_is_kept_to_the_bit(tmp_path: Path) -> None:

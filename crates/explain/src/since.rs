@@ -68,7 +68,16 @@ fn of_connects(story: &Story, scope: &Scope) -> Option<Since> {
 /// The rows of the first step that rests on rows that have a moment.
 fn symptom_rows(finding: &Finding) -> Vec<RowRef> {
     /// What is, not what happens.
-    const TIMELESS: &[&str] = &["setting", "holder", "process", "stack", "frame", "health"];
+    const TIMELESS: &[&str] = &[
+        "setting",
+        "interface_address",
+        "holder",
+        "process",
+        "cgroup",
+        "stack",
+        "frame",
+        "health",
+    ];
     let steps = finding.evidence.iter().map(|step| {
         let rows = step.rows.iter().copied();
         rows.filter(|row| !TIMELESS.contains(&row.table))

@@ -1,9 +1,15 @@
-//! Control groups (v2): from a path or an id to the ids of the group and of all below it.
+//! Control groups (v2): from a path or an id to the ids of the group and of all below it; what ids are called.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use recording::tables::Cgroup;
+use recording::{TableWriter, monotonic_ns};
+
+use crate::error::Error;
 
 /// As many as the programs in the kernel compare with.
 const MOST: usize = 64;
@@ -78,6 +84,52 @@ fn below(dir: &Path, ids: &mut Vec<u64>) -> io::Result<()> {
     })
 }
 
+/// As many as are called by their paths, of one walk.
+const MOST_NAMED: usize = 20_000;
+
+/// What cgroups are called, as told before.
+#[derive(Default)]
+pub struct Cgroups {
+    known: HashMap<u64, PathBuf>,
+}
+
+impl Cgroups {
+    /// Writes the ids and paths of those not told before.
+    pub fn sample(&mut self, rows: &mut TableWriter<Cgroup>) -> Result<(), Error> {
+        let Some(root) = mount() else {
+            return Ok(());
+        };
+        for (path, cgroup) in named(&root) {
+            if self.known.get(&cgroup) == Some(&path) {
+                continue;
+            }
+            rows.push(Cgroup {
+                time_ns: monotonic_ns(),
+                cgroup,
+                path: path.to_string_lossy().as_ref().into(),
+            })?;
+            if self.known.len() > MOST_NAMED {
+                self.known.clear();
+            }
+            self.known.insert(cgroup, path);
+        }
+        Ok(())
+    }
+}
+
+/// Paths below a root, which itself is `/`, and their ids.
+fn named(root: &Path) -> Vec<(PathBuf, u64)> {
+    let mut found = Vec::new();
+    let each = &mut |dir: &Path, id| {
+        let within = dir.strip_prefix(root).unwrap_or(dir);
+        found.push((Path::new("/").join(within), id));
+        found.len() < MOST_NAMED
+    };
+    // One that cannot be read is left out: its ids stay numbers.
+    let _ = walk(root, each);
+    found
+}
+
 /// Calls `each` with every directory from `top` down, until it answers no.
 fn walk(top: &Path, each: &mut impl FnMut(&Path, u64) -> bool) -> io::Result<()> {
     let mut left = vec![top.to_path_buf()];
@@ -101,6 +153,21 @@ fn walk(top: &Path, each: &mut impl FnMut(&Path, u64) -> bool) -> io::Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cgroups_are_called_by_their_paths_below_the_root() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("system.slice/web.service")).unwrap();
+        let mut found = named(root.path());
+        found.sort_unstable();
+        let id = |path: &str| fs::metadata(root.path().join(path)).unwrap().ino();
+        let expected = [
+            ("/", id("")),
+            ("/system.slice", id("system.slice")),
+            ("/system.slice/web.service", id("system.slice/web.service")),
+        ];
+        assert_eq!(found, expected.map(|(path, id)| (path.into(), id)));
+    }
 
     #[test]
     fn a_cgroup_is_found_by_path_and_by_id() {

@@ -3,6 +3,7 @@
 //! Needs no kprobe and no fentry, which hardened hosts refuse: BTF tracepoints, iterators and
 //! kernel stacks taken inside a tracepoint tell the same. Changes nothing on the host.
 
+mod addresses;
 mod budget;
 mod calls;
 mod census;

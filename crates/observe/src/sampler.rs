@@ -5,9 +5,11 @@ use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::OpenObject;
-use recording::tables::{Counter, Holder, Process, Setting};
+use recording::tables::{Cgroup, Counter, Holder, InterfaceAddress, Process, Setting};
 use recording::{HealthKind, Namespace, Source, SourceName, TableWriter, Verdict, Writer};
 
+use crate::addresses::Addresses;
+use crate::cgroups::Cgroups;
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::health::HealthLog;
@@ -40,6 +42,8 @@ const MOST: u32 = 50;
 const SETTINGS_EVERY: u64 = 5;
 /// Open files of all tasks are walked every so many rounds, and whenever a listener is new.
 const HOLDERS_EVERY: u64 = 5;
+/// Directories of cgroups are walked every so many rounds: hosts have thousands.
+const CGROUPS_EVERY: u64 = 60;
 
 /// Samples until told to stop; ready after the first round.
 pub fn sample(
@@ -80,11 +84,15 @@ struct Sampler<'a, 'o> {
     holders: Result<Holders<'o>, Error>,
     counters: Counters,
     settings: Settings,
+    addresses: Addresses,
+    cgroups: Cgroups,
     socket_rows: SocketRows,
     holder_rows: TableWriter<Holder>,
     process_rows: TableWriter<Process>,
     counter_rows: TableWriter<Counter>,
     setting_rows: TableWriter<Setting>,
+    address_rows: TableWriter<InterfaceAddress>,
+    cgroup_rows: TableWriter<Cgroup>,
     file: ProcFile,
     walks: Walks,
     seen: BTreeMap<u32, Seen>,
@@ -143,6 +151,8 @@ impl<'a, 'o> Sampler<'a, 'o> {
             holders: Holders::load(holders, Of::Streams),
             counters: Counters::default(),
             settings: Settings::default(),
+            addresses: Addresses::default(),
+            cgroups: Cgroups::default(),
             socket_rows: SocketRows {
                 sockets: writer.table()?,
                 listeners: writer.table()?,
@@ -151,6 +161,8 @@ impl<'a, 'o> Sampler<'a, 'o> {
             process_rows: writer.table()?,
             counter_rows: writer.table()?,
             setting_rows: writer.table()?,
+            address_rows: writer.table()?,
+            cgroup_rows: writer.table()?,
             file: ProcFile::default(),
             walks: Walks::new(options.interval),
             seen: BTreeMap::new(),
@@ -207,6 +219,9 @@ impl<'a, 'o> Sampler<'a, 'o> {
         }
         if space::pids_are_ours() {
             processes::sample(&self.servers, &mut self.process_rows)?;
+            if last || self.rounds.is_multiple_of(CGROUPS_EVERY) {
+                self.cgroups.sample(&mut self.cgroup_rows)?;
+            }
         }
         self.rounds += 1;
         self.longest.round = self.longest.round.max(since.elapsed());
@@ -228,6 +243,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
         let settings_due = last || !settled || self.rounds.is_multiple_of(SETTINGS_EVERY);
         let (sockets, counters) = (&mut self.sockets, &mut self.counters);
         let (settings, setting_rows) = (&mut self.settings, &mut self.setting_rows);
+        let (addresses, address_rows) = (&mut self.addresses, &mut self.address_rows);
         let (socket_rows, counter_rows) = (&mut self.socket_rows, &mut self.counter_rows);
         let (file, walks) = (&mut self.file, &mut self.walks);
         let mut listeners = HashSet::new();
@@ -241,6 +257,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
             let settled = settled || came || !empty;
             if settings_due && (came || !empty) {
                 settings.of_namespace(inode, setting_rows)?;
+                addresses.of_namespace(inode, address_rows)?;
             }
             let now = (moved, settled);
             if empty {
@@ -302,6 +319,8 @@ impl<'a, 'o> Sampler<'a, 'o> {
         self.holder_rows.seal_if_due()?;
         self.process_rows.seal_if_due()?;
         self.counter_rows.seal_if_due()?;
+        self.address_rows.seal_if_due()?;
+        self.cgroup_rows.seal_if_due()?;
         Ok(self.setting_rows.seal_if_due()?)
     }
 
@@ -311,6 +330,8 @@ impl<'a, 'o> Sampler<'a, 'o> {
         self.holder_rows.seal()?;
         self.process_rows.seal()?;
         self.counter_rows.seal()?;
+        self.address_rows.seal()?;
+        self.cgroup_rows.seal()?;
         Ok(self.setting_rows.seal()?)
     }
 
@@ -363,12 +384,12 @@ pub fn sources(holders: Verdict) -> Vec<Source> {
         ),
         Source::required(
             SourceName::Settings,
-            "the sysctls that matter to TCP",
+            "the sysctls that matter to TCP, and the addresses of interfaces",
             Verdict::Attached,
         ),
         Source::optional(
             SourceName::Processes,
-            "state and CPU time of the processes that listen",
+            "state and CPU time of the processes that listen, and what cgroups are called",
             here,
         ),
     ]

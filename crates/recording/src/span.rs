@@ -5,7 +5,14 @@ use arrow_array::{Array, RecordBatch, UInt64Array};
 use crate::table::TableInfo;
 
 /// Tables whose rows are written once and stay true.
-pub(crate) const ONCE: &[&str] = &["holder", "setting", "stack", "frame"];
+pub(crate) const ONCE: &[&str] = &[
+    "holder",
+    "setting",
+    "interface_address",
+    "cgroup",
+    "stack",
+    "frame",
+];
 
 /// Tables of samples whose rises are told from the first sample on: the one before is needed; how far it lies
 /// before, ns.

@@ -246,9 +246,9 @@ vocabulary! {
         Holders = "holders";
         /// SNMP and TcpExt counters.
         Counters = "counters";
-        /// The sysctls that matter to TCP.
+        /// The sysctls that matter to TCP, and the addresses of interfaces.
         Settings = "settings";
-        /// Processes that listen.
+        /// Processes that listen, and what cgroups are called.
         Processes = "processes";
         /// Control packets on the wire.
         Packets = "packets";

@@ -50,6 +50,7 @@ macro_rules! each_table {
             gaps: Gap,
             heartbeats: Heartbeat,
             processes: Process,
+            cgroups: Cgroup,
             threads: Thread,
             sleeps: ThreadSleep,
             epolls: Epoll,
@@ -63,6 +64,7 @@ macro_rules! each_table {
             table_sizes: TableSize,
             counters: Counter,
             settings: Setting,
+            interface_addresses: InterfaceAddress,
             health: Health,
         }
     };

@@ -26,7 +26,7 @@ OWN = {
     "congestion": "congestion control",
     "server_port": "port",
     "comm": "program",
-    "server_addr": "address connected to",
+    "server_addr": "server address",
 }
 
 
@@ -50,7 +50,12 @@ def of_connections(fleet: Fleet, items: Items) -> Iterator[Attribute]:
     known = host_attributes(fleet)
     for column in OWN:
         yield from _values(items.rows, OWN[column], _of((column,)))
-    yield from _hosts(items.rows, known, {"client": "client_host", "server": "server_host"})
+    ends = {"client": "client_host", "server": "server_host"}
+    yield from _hosts(items.rows, known, ends)
+    interfaces = {"client": "client_interface", "server": "server_interface"}
+    yield from _interfaces(items.rows, ends, interfaces)
+    for end in ends:
+        yield from _narrowest(_values(items.rows, f"cgroup of the {end}", _cgroups(f"{end}_cgroup")))
 
 
 def of_paths(fleet: Fleet, items: Items) -> Iterator[Attribute]:
@@ -59,7 +64,9 @@ def of_paths(fleet: Fleet, items: Items) -> Iterator[Attribute]:
     for row in items.rows:
         # A host that was not recorded is known by its address.
         row["to"] = row["remote_host"] or row["remote_addr"]
-    yield from _hosts(items.rows, known, {"sender": "host", "receiver": "to"})
+    ends = {"sender": "host", "receiver": "to"}
+    yield from _hosts(items.rows, known, ends)
+    yield from _interfaces(items.rows, ends, {"sender": "interface", "receiver": "remote_interface"})
     yield from _values(items.rows, "path", lambda row: [f"{row['host']} → {row['to']}"])
 
 
@@ -93,6 +100,43 @@ def _hosts(rows: list[Row], known: dict[str, dict[str, str]], ends: dict[str, st
     for name in ("rack", "zone"):
         if name in names:
             yield from _values(rows, f"{name} at an end", _of(columns, known, name))
+
+
+def _interfaces(rows: list[Row], hosts: dict[str, str], interfaces: dict[str, str]) -> Iterator[Attribute]:
+    """Interfaces by name, as hosts of a fleet call them alike; and one of a host, where it uses several."""
+    for end, column in interfaces.items():
+        yield from _values(rows, f"interface of the {end}", _of((column,)))
+    ends = [(hosts[end], interfaces[end]) for end in hosts]
+    used: dict[Any, set[Any]] = defaultdict(set)
+    for row in rows:
+        for host, interface in ends:
+            used[row[host]].add(row[interface])
+
+    def own(row: Row) -> list[str | None]:
+        several = [(row[h], row[i]) for h, i in ends if row[i] is not None and len(used[row[h]]) > 1]
+        return [f"{interface} of {host}" for host, interface in several]
+
+    yield from _values(rows, "interface at an end", own)
+
+
+def _cgroups(column: str) -> Callable[[Row], list[Any]]:
+    """A cgroup and those above it, the root apart: what is wrong may be wrong of a slice."""
+
+    def of(row: Row) -> list[Any]:
+        words = (row[column] or "").strip("/").split("/")
+        return ["/" + "/".join(words[: n + 1]) for n in range(len(words)) if words[n]]
+
+    return of
+
+
+def _narrowest(found: Iterator[Attribute]) -> Iterator[Attribute]:
+    """Of several that the same rows have, the last within the others."""
+    by_rows: dict[tuple[int, ...], Attribute] = {}
+    for attribute in found:
+        known = by_rows.get(attribute.rows)
+        if known is None or len(attribute.value) > len(known.value):
+            by_rows[attribute.rows] = attribute
+    yield from by_rows.values()
 
 
 def _of(

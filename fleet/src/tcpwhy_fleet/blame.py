@@ -20,13 +20,16 @@ from .text import number, plural, shown
 CHANCE = 0.01
 LEAST_SUPPORT = 3
 LEAST_PRECISION = 0.5
-LEAST_LIFT = 1.5
+# Those that have it are bad so many times as often as those that have not.
+LEAST_RATIO = 2.0
 # Of several that separate equally well, these are one answer.
 SAME = 0.9
-# What nearly all that are bad have in common, and the others less.
+# What nearly all that are bad have in common, though others have it as well.
 ALSO = 0.98
-ALSO_LIFT = 1.2
 MOST_ANSWERS = 5
+# What is said of an answer holds for all of them from this share on; so many attributes of it are said.
+ALL = 0.995
+MOST_SAID = 8
 Mask = npt.NDArray[np.bool_]
 
 
@@ -42,6 +45,8 @@ class Separates:
     support: int
     bad: int
     chance: float
+    # Of the bad ones that the best of a cause has, the share that this has as well.
+    shared: float = 1.0
 
 
 @dataclass
@@ -105,10 +110,13 @@ def separate(items: Items, attributes: Iterable[Attribute]) -> tuple[list[Cause]
     found: list[Cause] = []
     while len(found) < MOST_ANSWERS and bad[left].sum() >= LEAST_SUPPORT:
         scored = _scored(candidates, n, bad, left)
+        of, of_bad = int(n[left].sum()), int(bad[left].sum())
         good = [
             (s, m)
             for s, m in scored
-            if s.chance < CHANCE and s.precision >= LEAST_PRECISION and s.lift >= LEAST_LIFT and s.bad >= LEAST_SUPPORT
+            if s.chance < CHANCE
+            and s.bad >= LEAST_SUPPORT
+            and s.precision >= max(LEAST_PRECISION, LEAST_RATIO * _without(s, of, of_bad))
         ]
         if not good:
             break
@@ -117,9 +125,12 @@ def separate(items: Items, attributes: Iterable[Attribute]) -> tuple[list[Cause]
         for other, others in scored:
             if other is best:
                 continue
-            if _jaccard(mask & left, others & left, n) >= SAME and other.chance < CHANCE:
+            other.shared = _covers(others, mask & left, bad)
+            if other.chance >= CHANCE:
+                continue
+            if _jaccard(mask & left, others & left, n) >= SAME:
                 answer.same.append(other)
-            elif _covers(others, mask & left, bad) >= ALSO and other.lift >= ALSO_LIFT and other.chance < CHANCE:
+            elif other.shared >= ALSO and other.precision >= LEAST_RATIO * _without(other, of, of_bad):
                 answer.also.append(other)
         answer.same.sort(key=lambda s: -_f1(s))
         answer.also.sort(key=lambda s: -s.lift)
@@ -148,6 +159,11 @@ def _scored(
     return scored
 
 
+def _without(s: Separates, of: int, of_bad: int) -> float:
+    """The share that is bad of those that do not have it."""
+    return (of_bad - s.bad) / (of - s.support) if of > s.support else 0.0
+
+
 def _f1(of: Separates) -> float:
     total = of.precision + of.recall
     return round(2 * of.precision * of.recall / total, 3) if total else 0.0
@@ -173,42 +189,60 @@ def lines(answer: Answer) -> list[str]:
     if not answer.separate:
         looked = plural(answer.looked_at, "attribute value")
         return [*said, f"nothing separates them: {looked} looked at, none beyond chance"]
+    left = answer.bad
     for one in answer.separate:
-        said.append(f"- {_sentence(one, answer.what)}")
+        said.append(f"- {_sentence(one, answer.what, left, is_first=left == answer.bad)}")
+        left -= one.best.bad
         said.append(f"  {_numbers(one.best)}")
+        if nearly := [s for s in one.same if s.shared < ALL]:
+            said.append(f"  nearly all of them {_joined(_predicates(nearly[:MOST_SAID]))}")
         if one.also:
-            said.append(f"  all of them also: {', '.join(_is(s) for s in one.also[:8])}")
+            said.append(f"  all of them also {_joined(_predicates(one.also[:MOST_SAID]))}, as others did")
     if answer.left:
         said.append(f"- {answer.left:,} of {answer.bad:,} stay unexplained")
     return said
 
 
-def _sentence(one: Cause, what: str) -> str:
-    parts = ", ".join(_is(s) for s in [one.best, *one.same[:6]])
-    if one.best.recall >= 0.995:
-        return f"all {one.best.bad:,} {what}: {parts}"
-    return f"{one.best.bad:,} ({one.best.recall:.0%}) of the {what}: {parts}"
+def _sentence(one: Cause, what: str, left: int, *, is_first: bool) -> str:
+    """One cause; what those before it explain is not counted again."""
+    best = one.best
+    together = [best, *(s for s in one.same if s.shared >= ALL)][:MOST_SAID]
+    of = what if is_first else "that are left"
+    whose = f"all {best.bad:,} {of}" if best.recall >= ALL else f"{best.bad:,} ({best.recall:.0%}) of the {left:,} {of}"
+    return f"{whose} {_joined(_predicates(together))}"
 
 
-# How an attribute reads that is yes or no, or that stands for itself.
-WORDS = {
-    ("made from a SYN cookie", "yes"): "made from a SYN cookie",
-    ("made from a SYN cookie", "no"): "not made from a SYN cookie",
-    ("SACK", "no"): "no SACK",
-    ("SACK", "yes"): "with SACK",
-    ("window scaling", "no"): "no window scaling",
-    ("window scaling", "yes"): "with window scaling",
-    ("timestamps", "no"): "no timestamps",
-    ("timestamps", "yes"): "with timestamps",
-}
+OPTIONS = ("SACK", "window scaling", "timestamps")
+ENDS = ("client", "server", "sender", "receiver")
 
 
-def _is(s: Separates) -> str:
-    if words := WORDS.get((s.attribute, s.value)):
-        return words
-    if s.attribute == "host at an end":
-        return f"{shown(s.value)} at one end"
-    return f"{shown(s.attribute)} {shown(s.value)}"
+def _predicates(of: list[Separates]) -> list[str]:
+    """What the cases do that have these: `lack SACK and window scaling`, `were made from SYN cookies`."""
+    said: list[str] = []
+    for verb, value in (("lack", "no"), ("have", "yes")):
+        if options := [s.attribute for s in of if s.attribute in OPTIONS and s.value == value]:
+            said.append(f"{verb} {_joined(options)}")
+    rest = []
+    at_an_end = {s.value for s in of if s.attribute == "host at an end"}
+    for s in of:
+        place = s.attribute.removesuffix(" at an end")
+        if s.attribute in OPTIONS or (s.attribute in ENDS and s.value in at_an_end):
+            continue
+        if s.attribute == "made from a SYN cookie":
+            said.append("were made from SYN cookies" if s.value == "yes" else "were not made from SYN cookies")
+        elif s.attribute == "backlog of the listener":
+            said.append(f"came to listeners with backlog {shown(s.value)}")
+        elif place != s.attribute:
+            # An interface is said with its host.
+            kind = "" if place in ("host", "interface") else f"{place} "
+            said.append(f"have {kind}{shown(s.value)} at one end")
+        else:
+            rest.append(f"{shown(s.attribute)} {shown(s.value)}")
+    return [*said, f"have {_joined(rest)}"] if rest else said
+
+
+def _joined(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _numbers(s: Separates) -> str:

@@ -49,18 +49,21 @@ def opened(args: argparse.Namespace) -> Iterator[Fleet]:
 
 
 def of_what(fleet: Fleet) -> str:
-    """How much there is to ask."""
-    about = fleet.rows(
-        "SELECT COUNT(*) AS hosts, SUM(recordings) AS recordings, SUM(seconds) AS seconds,"
-        " SUM(CASE WHEN explained THEN 0 ELSE 1 END) AS unexplained, SUM(lost_records) AS lost FROM hosts"
-    )[0]
+    """How much there is to ask, and who lost records of it."""
+    (about,) = fleet.rows(
+        "SELECT COUNT(*) AS recordings, COUNT(DISTINCT host) AS hosts, MAX(seconds) AS seconds FROM recordings"
+    )
     if not about["hosts"]:
         raise ValueError("there is no recording to ask")
-    lost = f"; {int(about['lost']):,} records were lost while recording" if about["lost"] else ""
-    return (
-        f"{plural(about['hosts'], 'host')}, {plural(int(about['recordings']), 'recording')},"
-        f" {about['seconds']:.1f} s in all{lost}"
+    said = (
+        f"{plural(about['hosts'], 'host')}, {plural(about['recordings'], 'recording')}"
+        f" of up to {about['seconds']:.1f} s"
     )
+    lossy = fleet.rows("SELECT host, lost_records AS n FROM hosts WHERE lost_records > 0 ORDER BY 2 DESC, 1")
+    if lossy:
+        names = ", ".join(f"{shown(row['host'])} {int(row['n']):,}" for row in lossy[:5])
+        said += f"; records lost while recording: {names}{' …' if len(lossy) > 5 else ''}"
+    return said
 
 
 def unexplained(fleet: Fleet) -> list[str]:
@@ -134,6 +137,8 @@ def blame(args: argparse.Namespace) -> int:
     with opened(args) as fleet:
         about = of_what(fleet)
         answers = [answer for question in args.of or BLAMED for answer in blaming.ask(fleet, question)]
+        # What something separates is told first, what is well last.
+        answers.sort(key=lambda answer: (not answer.separate, not answer.bad))
         if args.json:
             for answer in answers:
                 print(json.dumps(answer.as_json()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +11,11 @@ from .fleet import Fleet
 from .text import milliseconds, number, plural, shown
 
 SHOWN = 20
+SHOWN_SLOW = 10
+SHOWN_HOSTS = 6
 
 PATH_LOSSES = """
+WITH sums AS (
 SELECT
     host, remote_host,
     COUNT(*) AS connections,
@@ -20,10 +25,19 @@ SELECT
     MAX(interface_drops) AS interface_drops,
     SUM(lost_least) AS lost_least,
     SUM(lost_most) AS lost_most,
-    SUM(came_twice) AS came_twice
+    SUM(came_twice) AS came_twice,
+    SUM(dropped_here) AS dropped_here,
+    SUM(dropped_there) AS dropped_there,
+    SUM(dropped_back) AS dropped_back,
+    SUM(CASE WHEN lost_at = 'sender' THEN 1 ELSE 0 END) AS at_sender,
+    SUM(CASE WHEN lost_at = 'receiver' THEN 1 ELSE 0 END) AS at_receiver,
+    SUM(CASE WHEN lost_at = 'path' THEN 1 ELSE 0 END) AS at_path,
+    SUM(CASE WHEN lost_at = 'back' THEN 1 ELSE 0 END) AS at_back
 FROM losses
 GROUP BY host, remote_host
-ORDER BY lost_least DESC, retransmitted DESC, host, remote_host
+)
+SELECT * FROM sums
+ORDER BY lost_least + dropped_here DESC, retransmitted DESC, host, remote_host
 """
 MATCHED = """
 SELECT
@@ -71,7 +85,7 @@ def read(fleet: Fleet) -> Ends:
         not_recorded=int(alone["not_recorded"] or 0),
         clocks=fleet.rows("SELECT * FROM clock_offsets ORDER BY host_a, host_b"),
         losses=fleet.rows(PATH_LOSSES),
-        slow=fleet.rows(f"SELECT * FROM slow_requests ORDER BY total_ms DESC LIMIT {SHOWN}"),  # noqa: S608
+        slow=fleet.rows(f"SELECT * FROM slow_requests ORDER BY total_ms DESC LIMIT {SHOWN_SLOW}"),  # noqa: S608
     )
 
 
@@ -88,9 +102,8 @@ def lines(of: Ends) -> list[str]:
         "",
         "CLOCKS",
     ]
-    said += [_clock(row) for row in of.clocks[:SHOWN]] or ["no two hosts have a connection between them"]
-    said += _more(of.clocks)
-    said += ["", "LOSSES: what one end sent against what the other received"]
+    said += _clocks(of.clocks)
+    said += ["", "LOSSES: what one end sent against what the other received, from what cost most"]
     said += [_loss(row) for row in of.losses[:SHOWN]] or ["nothing was retransmitted between recorded hosts"]
     said += _more(of.losses)
     said += ["", "SLOWEST REQUESTS of which both ends were recorded"]
@@ -98,32 +111,89 @@ def lines(of: Ends) -> list[str]:
     return [*said, ""]
 
 
-def _more(rows: list[dict[str, Any]]) -> list[str]:
+def _more(rows: Sequence[object]) -> list[str]:
     return [f"and {len(rows) - SHOWN:,} more"] if len(rows) > SHOWN else []
 
 
-def _clock(row: dict[str, Any]) -> str:
-    within = milliseconds((row["most_ns"] - row["least_ns"]) / 2)
-    said = f"{shown(row['host_b'])} is {milliseconds(row['offset_ns'])} ± {within} ahead of {shown(row['host_a'])}"
-    doubt = "" if row["consistent"] else "; the bounds contradict each other: a clock was set meanwhile"
-    return f"{said} ({plural(row['connections'], 'connection')}, bounded by {row['bounded_by']}){doubt}"
+def _clocks(rows: list[dict[str, Any]]) -> list[str]:
+    """Clocks that are off for sure, each once with those that it is off from; of the others how many agree."""
+    if not rows:
+        return ["no two hosts have a connection between them"]
+    off = [row for row in rows if not row["consistent"] or not row["least_ns"] <= 0 <= row["most_ns"]]
+    agree = len(rows) - len(off)
+    said = []
+    if agree:
+        widest = max(row["most_ns"] - row["least_ns"] for row in rows if row not in off) / 2
+        agrees = "agrees" if agree == 1 else "agree"
+        said.append(f"{plural(agree, 'pair')} of hosts {agrees}, as far as connections tell (± {milliseconds(widest)})")
+    while off:
+        counts = Counter(host for row in off for host in (row["host_a"], row["host_b"]))
+        host = min(counts, key=lambda name: (-counts[name], name))
+        mine = [row for row in off if host in (row["host_a"], row["host_b"])]
+        off = [row for row in off if row not in mine]
+        said += _clock(host, mine)
+    return said[:SHOWN] + _more(said)
+
+
+def _clock(host: str, rows: list[dict[str, Any]]) -> list[str]:
+    """How far one clock is from others; those that it is equally far from are one line."""
+    groups: list[tuple[float, float, list[str]]] = []
+    said = []
+    for row in sorted(rows, key=lambda r: (r["offset_ns"], r["host_a"], r["host_b"])):
+        other, sign = (row["host_a"], 1) if row["host_b"] == host else (row["host_b"], -1)
+        if not row["consistent"]:
+            said.append(
+                f"{shown(host)} and {shown(other)}: the bounds contradict each other: a clock was set meanwhile"
+            )
+            continue
+        ahead, within = sign * row["offset_ns"], (row["most_ns"] - row["least_ns"]) / 2
+        for at, (known, around, others) in enumerate(groups):
+            if abs(known - ahead) <= min(around, within):
+                groups[at] = (known, max(around, within), [*others, other])
+                break
+        else:
+            groups.append((ahead, within, [other]))
+    for ahead, within, others in groups:
+        way = "ahead of" if ahead > 0 else "behind"
+        names = ", ".join(shown(name) for name in others[:SHOWN_HOSTS]) + (" …" if len(others) > SHOWN_HOSTS else "")
+        length = f"{milliseconds(abs(ahead))} ± {milliseconds(within)}"
+        said.append(f"{shown(host)} is {length} {way} {names}")
+    return said
 
 
 def _loss(row: dict[str, Any]) -> str:
     sent, retransmitted = int(row["segments_out"]), int(row["retransmitted"])
     least, most = int(row["lost_least"]), int(row["lost_most"])
-    left = int(row["not_left"])
+    here, there = max(int(row["dropped_here"]), int(row["not_left"])), int(row["dropped_there"])
     said = [f"{retransmitted:,} of {sent:,} segments retransmitted"]
-    said.append(f"{least:,} to {most:,} lost on the way" if least != most else f"{least:,} lost on the way")
-    if left:
-        said.append(f"{plural(left, 'retransmission')} did not leave the host")
+    if most:
+        lost = f"{least:,} to {most:,}" if least != most else f"{least:,}"
+        said.append(f"{lost} lost after they had left")
+    if here:
+        said.append(f"{shown(row['host'])} itself dropped {plural(here, 'packet')}")
+    if there:
+        said.append(f"{shown(row['remote_host'])} itself dropped {plural(there, 'packet')} before TCP had them")
+    if row["at_back"] and row["dropped_back"]:
+        said.append(
+            f"{plural(int(row['dropped_back']), 'packet')} dropped on the way back, acknowledgements among them"
+        )
     if row["interface_drops"]:
-        said.append(f"its interfaces dropped {int(row['interface_drops']):,} packets as they left")
-    elif row["interface_drops"] is not None:
-        said.append("its interfaces dropped none")
+        said.append(f"its interface dropped {int(row['interface_drops']):,} packets as they left")
     if row["came_twice"]:
         said.append(f"at least {int(row['came_twice']):,} retransmitted though they had come")
-    return f"{shown(row['host'])} → {shown(row['remote_host'])}: {'; '.join(said)}"
+    return f"{shown(row['host'])} → {shown(row['remote_host'])}{_where(row)}: {'; '.join(said)}"
+
+
+def _where(row: dict[str, Any]) -> str:
+    """Where most of its connections lose, when that can be told."""
+    places = {
+        f"at {shown(row['host'])}": row["at_sender"],
+        f"at {shown(row['remote_host'])}": row["at_receiver"],
+        "on the path": row["at_path"],
+        "on the way back": row["at_back"],
+    }
+    place = max(places, key=lambda name: places[name])
+    return f", {place}" if places[place] else ""
 
 
 def _slow(row: dict[str, Any]) -> str:

@@ -98,7 +98,7 @@ def merged(fleet: Fleet) -> list[Merged]:
         if place.lost_s is not None:
             of.lost_s = (of.lost_s or 0.0) + place.lost_s
         of.places.append(place)
-    _share(fleet, [found for found in by_cause.values() if all("→" in p.place for p in found.places)])
+    _share(fleet, [found for found in by_cause.values() if any("→" in p.place for p in found.places)])
     return sorted(by_cause.values(), key=lambda f: (f.lost_s is None, -(f.lost_s or 0.0), f.cause))
 
 
@@ -154,7 +154,7 @@ def _share(fleet: Fleet, paths: list[Merged]) -> None:
     (lossy,) = blame.ask(fleet, "lossy")
     best = [one.best for one in lossy.separate if one.best.attribute == "host at an end"]
     for found in paths:
-        ends = [_ends(place.place, hosts) for place in found.places]
+        ends = [_ends(place, hosts) for place in found.places]
         for of in best:
             if all(of.value in pair for pair in ends):
                 found.shared_by = of.value
@@ -169,8 +169,11 @@ def _share(fleet: Fleet, paths: list[Merged]) -> None:
                 found.shared = f"{n:,} of {len(ends):,} paths have {first} at one end"
 
 
-def _ends(path: str, hosts: dict[str, str]) -> set[str]:
-    parts = (part.strip() for part in path.removeprefix("path ").split("→"))
+def _ends(place: Place, hosts: dict[str, str]) -> set[str]:
+    """Hosts at the ends of a path; of all paths of a host that host alone."""
+    if "→" not in place.place:
+        return {place.host}
+    parts = (part.strip() for part in place.place.removeprefix("path ").split("→"))
     return {hosts.get(addr, addr) for addr in parts if addr}
 
 

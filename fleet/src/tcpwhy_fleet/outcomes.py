@@ -16,7 +16,8 @@ MOST_GROUPS = 200_000
 # A path is lossy when it retransmits more than this for sure (Poisson), beyond what is usual.
 LOSSY = 0.005
 LEAST_SEGMENTS = 100
-# Steps of the histogram of throughput for each doubling; two modes are at least a factor of 3 apart.
+# Steps of the histogram of throughput for each doubling; two modes are at least a factor of 3 apart. That few gaps
+# are chance is not asked: nothing is claimed but what separates them, and that is held against chance.
 STEPS = 3
 APART = 5
 MOST_PROGRAMS = 5
@@ -54,13 +55,18 @@ CONNECTION = (
     "backlog",
     "congestion",
     "comm",
+    "client_cgroup",
+    "server_cgroup",
+    "client_interface",
+    "server_interface",
 )
 
 
 def lossy_paths(fleet: Fleet) -> list[Items]:
     """Paths by whether they lose."""
     rows = fleet.rows(
-        "SELECT host, local_addr, remote_addr, remote_host, segments_out, retransmitted FROM paths"
+        "SELECT host, local_addr, remote_addr, remote_host, interface, remote_interface, segments_out, retransmitted"
+        " FROM paths"
         " WHERE segments_out >= ? ORDER BY host, local_addr, remote_addr LIMIT ?",
         (LEAST_SEGMENTS, MOST_GROUPS),
     )

@@ -28,6 +28,8 @@ FORMAT = 1
 MARK = "tcpwhy-fleet.json"
 INSIDE = ".tcpwhy-fleet"
 LABELS = "labels.json"
+# A file of each table that has its columns and no rows.
+NO_ROWS = "day=none/host=none/none.parquet"
 
 
 class Store:
@@ -183,7 +185,7 @@ class Store:
 
     def _schema_file(self, name: str) -> None:
         """A table of no rows, so that every engine finds its columns."""
-        path = self.at / name / "day=none" / "host=none" / "none.parquet"
+        path = self.at / name / NO_ROWS
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(tables()[name].stored().empty_table(), path)

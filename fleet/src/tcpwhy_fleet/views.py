@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from itertools import takewhile
 
 import sqlglot
 from sqlglot import exp
@@ -28,6 +29,8 @@ class View:
     sql: str
     # Computed once where others build on it.
     kept: bool
+    # A row rests on one recording alone: of many they can be computed some at a time.
+    by_recording: bool
 
     def needs(self) -> frozenset[str]:
         """The tables and views that it reads."""
@@ -58,11 +61,12 @@ def views() -> dict[str, View]:
 
 
 def _view(name: str, text: str) -> View:
-    header = [line for line in text.splitlines() if line.startswith("--")]
+    header = list(takewhile(lambda line: line.startswith("--"), text.splitlines()))
     columns = tuple(m.groups() for line in header if (m := COLUMN.fullmatch(line)))
     says = " ".join(line.removeprefix("--").strip() for line in header if not COLUMN.fullmatch(line))
     kept = "Kept:" in says
-    return View(name, says.split("Kept:")[0].strip(), columns, text, kept)  # type: ignore[arg-type]
+    by_recording = "Kept: by recording" in says
+    return View(name, says.split("Kept:")[0].strip(), columns, text, kept, by_recording)  # type: ignore[arg-type]
 
 
 def closure(names: frozenset[str]) -> tuple[list[str], set[str]]:

@@ -18,10 +18,10 @@ pub use finding::{Answer, Episode, Finding};
 pub use health::Health;
 pub use heartbeat::{Gap, Heartbeat};
 pub use host::{Cpu, Interrupt, Resource, TableSize};
-pub use namespace::{Counter, Setting};
+pub use namespace::{Counter, InterfaceAddress, Setting};
 pub use request::{Exchange, Request, RequestTime};
 pub use socket::{Holder, Listener, PortUse, Socket};
-pub use task::{Epoll, Frame, Process, Sample, Stack, Thread, ThreadSleep, Wait};
+pub use task::{Cgroup, Epoll, Frame, Process, Sample, Stack, Thread, ThreadSleep, Wait};
 
 use crate::table::{Table, TableInfo};
 
@@ -40,6 +40,7 @@ pub const ALL: &[TableInfo] = &[
     Gap::INFO,
     Heartbeat::INFO,
     Process::INFO,
+    Cgroup::INFO,
     Thread::INFO,
     ThreadSleep::INFO,
     Epoll::INFO,
@@ -53,6 +54,7 @@ pub const ALL: &[TableInfo] = &[
     TableSize::INFO,
     Counter::INFO,
     Setting::INFO,
+    InterfaceAddress::INFO,
     Health::INFO,
     Finding::INFO,
     Episode::INFO,

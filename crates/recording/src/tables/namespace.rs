@@ -1,6 +1,6 @@
 //! What a network namespace counts and how it is set.
 
-use crate::cell::Text;
+use crate::cell::{Addr, Text};
 use crate::table::table;
 
 table! {
@@ -32,5 +32,19 @@ table! {
         name: Text, Name;
         /// Value, blanks folded.
         value: Text, Name;
+    }
+}
+
+table! {
+    /// An address of an interface, when first seen.
+    InterfaceAddress = "interface_address" {
+        /// When it was read.
+        time_ns: u64, Ns;
+        /// Network namespace: the inode of `/proc/PID/ns/net`.
+        netns: u32, Id;
+        /// Interface.
+        interface: Text, Name;
+        /// Its address.
+        addr: Addr, Address;
     }
 }

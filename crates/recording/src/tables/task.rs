@@ -33,6 +33,18 @@ table! {
 }
 
 table! {
+    /// A cgroup v2, when first seen: what the ids in other tables are called.
+    Cgroup = "cgroup" {
+        /// When it was seen.
+        time_ns: u64, Ns;
+        /// Its id.
+        cgroup: u64, Id;
+        /// Its path below where the hierarchy is mounted for the recorder; `/` is its root.
+        path: Text, Cgroup;
+    }
+}
+
+table! {
     /// A thread was off the CPU for at least the threshold, and what ended that. A wait that had begun before the recording counts from the recording's start; one that has not ended has no row.
     Wait = "wait" {
         /// When it was woken.

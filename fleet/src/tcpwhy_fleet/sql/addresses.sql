@@ -3,6 +3,7 @@
 --
 -- addr | address | The address.
 -- host | text | The host that has it.
+-- interface | text | The interface that has it there; null when several have it, or it was not recorded.
 WITH had AS (
     -- Not from ends, which reads all columns of both.
     SELECT DISTINCT local_addr AS addr, host FROM event WHERE kind IN ('state', 'retransmit') AND local_port <> 0
@@ -10,9 +11,20 @@ WITH had AS (
     SELECT DISTINCT local_addr AS addr, host FROM socket
     UNION
     SELECT DISTINCT local_addr AS addr, host FROM listener
+),
+named AS (
+    SELECT addr, MAX(host) AS host
+    FROM had
+    WHERE addr NOT LIKE '127.%' AND addr NOT IN ('::1', '::', '0.0.0.0')
+    GROUP BY addr
+    HAVING COUNT(DISTINCT host) = 1
+),
+interfaces AS (
+    SELECT host, addr, MAX(interface) AS interface
+    FROM interface_address
+    GROUP BY host, addr
+    HAVING COUNT(DISTINCT interface) = 1
 )
-SELECT addr, MAX(host) AS host
-FROM had
-WHERE addr NOT LIKE '127.%' AND addr NOT IN ('::1', '::', '0.0.0.0')
-GROUP BY addr
-HAVING COUNT(DISTINCT host) = 1
+SELECT n.addr, n.host, i.interface
+FROM named AS n
+LEFT JOIN interfaces AS i ON i.host = n.host AND i.addr = n.addr

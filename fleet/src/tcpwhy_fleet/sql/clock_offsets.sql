@@ -1,7 +1,8 @@
 -- How far the clocks of two hosts are apart, from the connections between them. What a host sees after its packet
 -- was seen elsewhere bounds the difference from one side: the ACK of a handshake comes after the connecting end was
--- established, and who closed last is closed after who closed first. Where no connection bounds it from the
--- other side, the shortest handshake does: its ACK took no longer than a round trip. Kept: computed once.
+-- established, and who closed last is closed after who closed first. Where connections go one way only, the shortest
+-- handshake bounds it from the other side: its ACK took no longer than a round trip, and was not lost. Kept: computed
+-- once.
 --
 -- host_a | text | A host; the first of the two by name.
 -- host_b | text | The other one.
@@ -9,7 +10,7 @@
 -- least_ns | ns | No less than this.
 -- most_ns | ns | No more than this.
 -- connections | count | Connections that bound it.
--- bounded_by | text | `both directions` when packets bound it from both sides, `round trip` when one side rests on the shortest handshake.
+-- bounded_by | text | `both directions` when packets bound it from both sides, `round trip` when one side may rest on the shortest handshake.
 -- consistent | yes/no | The bounds agree; else a clock was set meanwhile, or runs at another rate.
 WITH directed AS (
     SELECT
@@ -32,6 +33,7 @@ WITH directed AS (
 bounds AS (
     SELECT
         c_host AS host_a, s_host AS host_b, connections,
+        CASE WHEN least_established_ns IS NOT NULL THEN 1 ELSE 0 END AS there, 0 AS back,
         CASE WHEN most_ns < 9223372036854775807 THEN most_ns END AS most_ns,
         least_ns,
         least_established_ns - round_trip_ns AS by_round_trip,
@@ -41,6 +43,7 @@ bounds AS (
     UNION ALL
     SELECT
         s_host, c_host, connections,
+        0, CASE WHEN least_established_ns IS NOT NULL THEN 1 ELSE 0 END,
         -least_ns,
         CASE WHEN most_ns < 9223372036854775807 THEN -most_ns END,
         CAST(NULL AS BIGINT),
@@ -52,10 +55,21 @@ both_ways AS (
     SELECT
         host_a, host_b,
         SUM(connections) AS connections,
+        MAX(there) + MAX(back) AS ways,
         MIN(most_ns) AS most_seen, MAX(least_ns) AS least_seen,
         MIN(most_by_round_trip) AS most_assumed, MAX(by_round_trip) AS least_assumed
     FROM bounds
     GROUP BY host_a, host_b
+),
+-- Handshakes both ways need no assumption, and one that what was seen contradicts is none: each ACK was lost.
+assumed AS (
+    SELECT
+        host_a, host_b, connections, least_seen, most_seen,
+        CASE WHEN ways < 2 AND (most_seen IS NULL OR least_assumed <= most_seen) THEN least_assumed END
+            AS least_assumed,
+        CASE WHEN ways < 2 AND (least_seen IS NULL OR most_assumed >= least_seen) THEN most_assumed END
+            AS most_assumed
+    FROM both_ways
 ),
 told AS (
     SELECT
@@ -64,9 +78,9 @@ told AS (
             ELSE COALESCE(least_seen, least_assumed) END AS least_ns,
         CASE WHEN most_seen IS NOT NULL AND most_assumed IS NOT NULL THEN LEAST(most_seen, most_assumed)
             ELSE COALESCE(most_seen, most_assumed) END AS most_ns,
-        CASE WHEN least_seen IS NOT NULL AND most_seen IS NOT NULL THEN 'both directions'
-            ELSE 'round trip' END AS bounded_by
-    FROM both_ways
+        CASE WHEN least_seen < least_assumed OR most_seen > most_assumed OR least_seen IS NULL OR most_seen IS NULL
+            THEN 'round trip' ELSE 'both directions' END AS bounded_by
+    FROM assumed
 )
 SELECT
     host_a, host_b,

@@ -16,13 +16,17 @@
 -- backlog | count | Limit of the accept queue of the listener; null as for cookie.
 -- congestion | text | Congestion control of who sent more.
 -- comm | text | Program that connected.
+-- client_cgroup | text | cgroup of the connecting end, by its path; null when that is not known.
+-- server_cgroup | text | cgroup of the accepted end.
+-- client_interface | text | Interface of the connecting end.
+-- server_interface | text | Interface of the accepted end.
 -- min_rtt_us | µs | Least round-trip time sampled.
 -- segments_out | segments | Segments with data that its recorded ends sent.
 -- retransmitted | segments | Of those, retransmitted.
 -- bytes | bytes | Bytes that its recorded ends sent and had acknowledged; of one end, also what it received.
 -- busy_ms | ms | Time in which who sent more had data in flight or to send.
 -- peer_window_ms | ms | Of that, waiting for the peer's window.
--- send_rate | bytes/s | Bytes of who sent more by its busy time, where TCP and not the application set it (`bulk` of ends); null below 100 kB or 10 ms of it.
+-- send_rate | bytes/s | Bytes of who sent more by its busy time, where TCP and not the application set it (`bulk` of ends); null below 100 kB or 10 ms of it, and of the first ten round trips of what had not ended.
 WITH sides AS (
     SELECT
         e.*,
@@ -53,6 +57,10 @@ joined AS (
         COALESCE(a.timestamps, b.timestamps) AS timestamps,
         COALESCE(b.backlog, a.backlog) AS backlog,
         a.comm,
+        CASE WHEN a.side <> 'server' THEN a.cgroup_path END AS client_cgroup,
+        CASE WHEN a.side = 'server' THEN a.cgroup_path ELSE b.cgroup_path END AS server_cgroup,
+        CASE WHEN a.side <> 'server' THEN a.interface END AS client_interface,
+        CASE WHEN a.side = 'server' THEN a.interface ELSE b.interface END AS server_interface,
         (GREATEST(a.last_at_ns - a.first_at_ns, COALESCE(b.last_at_ns - b.first_at_ns, 0)) + 2000000000) / 1e6
             AS at_most_ms,
         CASE WHEN a.min_rtt_us IS NULL THEN b.min_rtt_us WHEN b.min_rtt_us IS NULL THEN a.min_rtt_us
@@ -63,10 +71,12 @@ joined AS (
             ELSE COALESCE(a.bytes_sent, 0) + COALESCE(a.bytes_received, 0) END AS bytes,
         CASE WHEN COALESCE(b.bytes_sent, 0) > COALESCE(a.bytes_sent, 0) THEN b.congestion ELSE a.congestion END
             AS congestion,
-        CASE WHEN COALESCE(b.bytes_sent, 0) > COALESCE(a.bytes_sent, 0) THEN b.bytes_sent ELSE a.bytes_sent END
-            AS more_bytes,
+        CASE WHEN COALESCE(b.bytes_sent, 0) > COALESCE(a.bytes_sent, 0) THEN b.busy_bytes ELSE a.busy_bytes END
+            AS busy_bytes,
         CASE WHEN COALESCE(b.bytes_sent, 0) > COALESCE(a.bytes_sent, 0) THEN b.busy_ms ELSE a.busy_ms END AS busy_ms,
         CASE WHEN COALESCE(b.bytes_sent, 0) > COALESCE(a.bytes_sent, 0) THEN b.bulk ELSE a.bulk END AS bulk,
+        CASE WHEN COALESCE(b.bytes_sent, 0) > COALESCE(a.bytes_sent, 0) THEN b.under_way ELSE a.under_way END
+            AS under_way,
         CASE WHEN COALESCE(b.bytes_sent, 0) > COALESCE(a.bytes_sent, 0) THEN b.peer_window_ms
             ELSE a.peer_window_ms END AS peer_window_ms
     FROM sides AS a
@@ -78,7 +88,10 @@ joined AS (
 SELECT
     client_host, server_host, seen_by, client_addr, server_addr, server_port, outcome, handshake_ms,
     CAST(syn_retransmits AS BIGINT) AS syn_retransmits, cookie, sack, window_scaling, timestamps, backlog,
-    congestion, comm, min_rtt_us, segments_out, retransmitted, bytes, busy_ms, peer_window_ms,
+    congestion, comm, client_cgroup, server_cgroup, client_interface, server_interface, min_rtt_us, segments_out, retransmitted, bytes, busy_ms, peer_window_ms,
     -- A busy time longer than the connection was seen is the kernel's clock gone wrong.
-    CASE WHEN bulk AND more_bytes >= 100000 AND busy_ms >= 10 AND busy_ms <= at_most_ms THEN more_bytes * 1000.0 / busy_ms END AS send_rate
+    -- The beginning of a transfer is slow start, whatever comes then.
+    CASE WHEN bulk AND busy_bytes >= 100000 AND busy_ms >= 10 AND busy_ms <= at_most_ms
+            AND (NOT under_way OR busy_ms * 1000 >= 10 * min_rtt_us)
+        THEN busy_bytes * 1000.0 / busy_ms END AS send_rate
 FROM joined

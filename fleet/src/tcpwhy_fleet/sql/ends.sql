@@ -1,5 +1,5 @@
 -- One row per end of a connection: each socket that connected, was accepted or was sampled while it was open,
--- attempts to connect that failed included. Kept: computed once, as others build on it.
+-- attempts to connect that failed included. Kept: by recording, as others build on it.
 --
 -- host | text | Host.
 -- rec | text | Recording.
@@ -25,7 +25,7 @@
 -- window_scaling | yes/no | Window scaling was agreed on.
 -- timestamps | yes/no | Timestamps were agreed on.
 -- mss | bytes | Segment size for sending.
--- congestion | text | Congestion control; null when it was never sampled.
+-- congestion | text | Congestion control; null when it was never sampled so.
 -- min_rtt_us | µs | Least round-trip time sampled.
 -- rtt_us | µs | Smoothed round-trip time: average of the samples, else as it closed.
 -- segments_out | segments | Segments with data sent while recorded, retransmitted ones included; null when it was never sampled.
@@ -35,14 +35,18 @@
 -- rtos | count | Retransmission timeouts; null before Linux 6.7.
 -- bytes_sent | bytes | Bytes sent and acknowledged while recorded.
 -- bytes_received | bytes | Bytes received while recorded.
--- busy_ms | ms | Time with data in flight or waiting to be sent.
--- peer_window_ms | ms | Of that, waiting for the peer's window.
+-- busy_ms | ms | Time with data in flight or waiting to be sent, until the last sample.
+-- busy_bytes | bytes | Bytes sent and acknowledged until then; bytes_sent goes on until it closed.
+-- under_way | yes/no | In the last sample something was not sent or not acknowledged yet; null when it was never sampled.
+-- peer_window_ms | ms | Of busy_ms, waiting for the peer's window.
 -- send_buffer_ms | ms | Of that, waiting for send buffer.
--- bulk | yes/no | In most samples a whole segment was not sent yet, the congestion window was full, or most of the time the peer's window was: its rate was TCP's, not the application's; null when it was never sampled.
--- snd_isn | sequence number | Initial sequence number of what it sends; null when it was never sampled established.
+-- bulk | yes/no | In most samples that had data under way a whole segment was not sent yet, the congestion window was full, or most of the time the peer's window was: its rate was TCP's, not the application's; null when it was never sampled.
+-- snd_isn | sequence number | Initial sequence number of what it sends; null when it was never sampled established, and no packets were recorded.
 -- rcv_isn | sequence number | Initial sequence number of what it receives.
 -- comm | text | Program that connected; null when it is not known.
 -- cgroup | id | cgroup v2 id of the socket.
+-- cgroup_path | text | What that is called on the host; null when nobody saw it.
+-- interface | text | Interface that has the address of this end; null when several have it, or it was not recorded.
 -- backlog | count | Of a server: limit of the accept queue of the listener that has its port.
 WITH seen AS (
     SELECT
@@ -71,6 +75,7 @@ WITH seen AS (
         bytes_acked, CAST(NULL AS BIGINT) AS acked_before, bytes_received, CAST(NULL AS BIGINT) AS received_before,
         CAST(NULL AS BIGINT) AS busy_us, CAST(NULL AS BIGINT) AS rwnd_limited_us,
         CAST(NULL AS BIGINT) AS sndbuf_limited_us, CAST(NULL AS INT) AS bulk,
+        CAST(NULL AS BIGINT) AS sampled_at, CAST(NULL AS BIGINT) AS under_way_at,
         CAST(NULL AS BIGINT) AS snd_isn, CAST(NULL AS BIGINT) AS rcv_isn,
         comm, cgroup, 0 AS sampled
     FROM event
@@ -86,7 +91,9 @@ WITH seen AS (
         CASE WHEN state = 'SYN_SENT' THEN NULL ELSE rtt_us END,
         data_segs_out, data_segs_in, total_retrans, total_retrans, dsack_dups, total_rto,
         bytes_acked, bytes_acked, bytes_received, bytes_received, busy_us, rwnd_limited_us, sndbuf_limited_us,
-        CASE WHEN notsent_bytes > snd_mss OR unacked >= cwnd OR rwnd_limited_us * 2 > busy_us THEN 1 ELSE 0 END,
+        CASE WHEN unacked = 0 AND notsent_bytes = 0 THEN NULL
+            WHEN notsent_bytes > snd_mss OR unacked >= cwnd OR rwnd_limited_us * 2 > busy_us THEN 1 ELSE 0 END,
+        at_ns, CASE WHEN unacked > 0 OR notsent_bytes > 0 THEN at_ns END,
         snd_isn, rcv_isn, NULL, cgroup, CASE WHEN state = 'SYN_SENT' THEN 0 ELSE 1 END
     FROM socket
     WHERE state NOT IN ('TIME_WAIT', 'NEW_SYN_RECV', 'SYN_RECV') AND congestion IS NOT NULL
@@ -120,11 +127,13 @@ merged AS (
         MAX(spurious) AS spurious, MIN(spurious) AS spurious_before,
         MAX(rtos) AS rtos, MIN(rtos) AS rtos_before,
         MAX(bytes_acked) AS bytes_acked, MIN(acked_before) AS acked_before,
+        MAX(acked_before) AS acked_sampled,
         MAX(bytes_received) AS bytes_received, MIN(received_before) AS received_before,
         MAX(busy_us) AS busy_us, MIN(busy_us) AS busy_before,
         MAX(rwnd_limited_us) AS rwnd_us, MIN(rwnd_limited_us) AS rwnd_before,
         MAX(sndbuf_limited_us) AS sndbuf_us, MIN(sndbuf_limited_us) AS sndbuf_before,
         AVG(bulk) AS bulk,
+        MAX(sampled_at) AS sampled_at, MAX(under_way_at) AS under_way_at,
         MAX(snd_isn) AS snd_isn,
         MAX(rcv_isn) AS rcv_isn,
         MAX(comm) AS comm,
@@ -139,6 +148,38 @@ ports AS (
 ),
 listening AS (
     SELECT DISTINCT rec FROM listener
+),
+interfaces AS (
+    SELECT rec, netns, addr, MAX(interface) AS interface
+    FROM interface_address
+    GROUP BY rec, netns, addr
+    HAVING COUNT(DISTINCT interface) = 1
+),
+openings AS (
+    SELECT
+        rec, netns, outgoing, seq,
+        CASE WHEN outgoing THEN src_addr ELSE dst_addr END AS local_addr,
+        CASE WHEN outgoing THEN src_port ELSE dst_port END AS local_port,
+        CASE WHEN outgoing THEN dst_addr ELSE src_addr END AS remote_addr,
+        CASE WHEN outgoing THEN dst_port ELSE src_port END AS remote_port,
+        -- Of what a SYN alone opens, the end that sends it counts one less, as in samples.
+        CASE WHEN outgoing AND FLOOR(flags / 16) % 2 = 0 THEN seq ELSE (seq + 1) % 4294967296 END AS isn
+    FROM packet
+    WHERE FLOOR(flags / 2) % 2 = 1
+),
+numbers AS (
+    SELECT
+        rec, netns, local_addr, local_port, remote_addr, remote_port,
+        MAX(CASE WHEN outgoing THEN isn END) AS snd_isn,
+        MAX(CASE WHEN NOT outgoing THEN isn END) AS rcv_isn
+    FROM openings
+    GROUP BY rec, netns, local_addr, local_port, remote_addr, remote_port
+    -- Ports that were used again are of nobody.
+    HAVING COUNT(DISTINCT CASE WHEN outgoing THEN seq END) = 1
+        AND COUNT(DISTINCT CASE WHEN NOT outgoing THEN seq END) = 1
+),
+cgroups AS (
+    SELECT rec, cgroup, MAX(path) AS path FROM cgroup GROUP BY rec, cgroup
 )
 SELECT
     m.host, m.rec, m.netns, m.sock, m.local_addr, m.local_port, m.remote_addr, m.remote_port,
@@ -173,11 +214,18 @@ SELECT
     m.bytes_acked - m.older * COALESCE(m.acked_before, 0) AS bytes_sent,
     m.bytes_received - m.older * COALESCE(m.received_before, 0) AS bytes_received,
     (m.busy_us - m.older * m.busy_before) / 1e3 AS busy_ms,
+    m.acked_sampled - m.older * m.acked_before AS busy_bytes,
+    CASE WHEN m.sampled_at IS NOT NULL THEN COALESCE(m.under_way_at, 0) = m.sampled_at END AS under_way,
     (m.rwnd_us - m.older * m.rwnd_before) / 1e3 AS peer_window_ms,
     (m.sndbuf_us - m.older * m.sndbuf_before) / 1e3 AS send_buffer_ms,
     m.bulk >= 0.5 AS bulk,
-    m.snd_isn, m.rcv_isn, m.comm, m.cgroup,
+    COALESCE(m.snd_isn, n.snd_isn) AS snd_isn, COALESCE(m.rcv_isn, n.rcv_isn) AS rcv_isn, m.comm, m.cgroup, g.path AS cgroup_path, i.interface,
     CASE WHEN m.accepted = 1 OR (m.connect_at_ns IS NULL AND p.local_port IS NOT NULL) THEN p.backlog END AS backlog
 FROM merged AS m
 LEFT JOIN ports AS p ON p.rec = m.rec AND p.netns = m.netns AND p.local_port = m.local_port
 LEFT JOIN listening AS l ON l.rec = m.rec
+LEFT JOIN interfaces AS i ON i.rec = m.rec AND i.netns = m.netns AND i.addr = m.local_addr
+LEFT JOIN cgroups AS g ON g.rec = m.rec AND g.cgroup = m.cgroup
+LEFT JOIN numbers AS n
+    ON n.rec = m.rec AND n.netns = m.netns AND n.local_addr = m.local_addr AND n.local_port = m.local_port
+        AND n.remote_addr = m.remote_addr AND n.remote_port = m.remote_port

@@ -4,6 +4,8 @@
 -- local_addr | address | Address that it sends from.
 -- remote_addr | address | Address that it sends to.
 -- remote_host | text | Host that has that address, where one alone has it and was recorded.
+-- interface | text | Interface that has the address that it sends from, as in `ends`.
+-- remote_interface | text | Interface of remote_host that has the other one.
 -- ends | count | Ends of connections.
 -- segments_out | segments | Segments with data sent, as far as ends were sampled.
 -- retransmitted | segments | Segments retransmitted by those ends.
@@ -17,6 +19,8 @@
 SELECT
     e.host, e.local_addr, e.remote_addr,
     MAX(a.host) AS remote_host,
+    MAX(e.interface) AS interface,
+    MAX(a.interface) AS remote_interface,
     COUNT(*) AS ends,
     SUM(e.segments_out) AS segments_out,
     SUM(CASE WHEN e.segments_out IS NOT NULL THEN e.retransmitted ELSE 0 END) AS retransmitted,
