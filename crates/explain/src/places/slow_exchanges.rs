@@ -51,6 +51,15 @@ pub(crate) enum Rule {
     Asked,
 }
 
+/// How slow exchanges are more than chance gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Excess {
+    /// They are many.
+    Many,
+    /// They take much of the time of all.
+    Dear,
+}
+
 /// What keeps a thread from working.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keeper {
@@ -222,8 +231,10 @@ impl<'a> SlowService<'a> {
             exchanges,
         };
         let asked = long.filter(mostly_own).count() > 0;
-        let ruled =
-            service.excess(&told) || is_server && (service.stalled(&told) || service.kept(&told));
+        // That nobody was served at all says more than that few took much of the time.
+        let ruled = service.excess(&told, Excess::Many)
+            || is_server && (service.stalled(&told) || service.kept(&told))
+            || service.excess(&told, Excess::Dear);
         if !ruled && !asked {
             return None;
         }
@@ -277,7 +288,7 @@ impl<'a> SlowService<'a> {
             .max(usual.saturating_add(longer))
     }
 
-    fn excess(&mut self, told: &[Told]) -> bool {
+    fn excess(&mut self, told: &[Told], by: Excess) -> bool {
         let (Some(usual_ns), of) = (self.usual_ns, self.exchanges.all.exchanges) else {
             return false;
         };
@@ -291,10 +302,14 @@ impl<'a> SlowService<'a> {
             )
         });
         let share = sums.0 as f64 / sums.1.max(1) as f64;
-        let many = count > 0 && count as f64 >= SLOW_SHARE * of as f64;
-        let whole_ns = exchanged_ns(&self.exchanges.all) as f64;
-        let dear = count >= FEW && all_ns as f64 >= SLOW_TIME * whole_ns;
-        if !(many || dear) || share < 0.5 {
+        let enough = match by {
+            Excess::Many => count > 0 && count as f64 >= SLOW_SHARE * of as f64,
+            Excess::Dear => {
+                let whole_ns = exchanged_ns(&self.exchanges.all) as f64;
+                count >= FEW && all_ns as f64 >= SLOW_TIME * whole_ns
+            }
+        };
+        if !enough || share < 0.5 {
             return false;
         }
         let longer = all_ns.saturating_sub(count.saturating_mul(usual_ns));
