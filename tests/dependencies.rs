@@ -27,7 +27,7 @@ const NAMED: &[(&str, &str)] = &[("inferno", "CDDL-1.0")];
 
 /// What a host is spared: the lab, the models, and what only they need.
 const NOT_ON_A_HOST: &[&str] = &[
-    "lab", "models", "synth", "plotters", "tun-rs", "toml", "rand", "nix", "arrow",
+    "lab", "models", "synth", "plotters", "tun-rs", "toml", "rand", "arrow",
 ];
 
 /// The package graph for Linux on both processors that we build for, as `cargo metadata` has it.

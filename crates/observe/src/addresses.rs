@@ -1,15 +1,15 @@
 //! Which interface of a namespace has which address: part of the source `settings`.
 
 use std::collections::HashSet;
-use std::ffi::CStr;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::ptr::null_mut;
+use std::net::IpAddr;
 
+use nix::ifaddrs::getifaddrs;
 use recording::tables::InterfaceAddress;
-use recording::{Addr, TableWriter, Text, monotonic_ns};
+use recording::{Addr, HealthKind, SourceName, TableWriter, Text, monotonic_ns};
 
 use crate::error::Error;
+use crate::health::HealthLog;
 
 /// Beyond, they are told again and again only as long as they come and go.
 const MAX_KNOWN: usize = 100_000;
@@ -18,6 +18,8 @@ const MAX_KNOWN: usize = 100_000;
 #[derive(Default)]
 pub struct Addresses {
     known: HashSet<(u32, Text, Addr)>,
+    /// That they cannot be read has been said.
+    said: bool,
 }
 
 impl Addresses {
@@ -26,11 +28,21 @@ impl Addresses {
         &mut self,
         netns: u32,
         rows: &mut TableWriter<InterfaceAddress>,
+        health: &HealthLog,
     ) -> Result<(), Error> {
         if self.known.len() > MAX_KNOWN {
             self.known.clear();
         }
-        for (interface, ip) in read().unwrap_or_default() {
+        let found = match read() {
+            Ok(found) => found,
+            Err(_) if self.said => return Ok(()),
+            Err(e) => {
+                self.said = true;
+                let detail = format!("which interface has which address cannot be read: {e}");
+                return Ok(health.say(SourceName::Settings, HealthKind::Partial, 0, detail)?);
+            }
+        };
+        for (interface, ip) in found {
             let (interface, addr) = (Text::from(interface.as_str()), Addr::from(ip));
             if self.known.insert((netns, interface.clone(), addr)) {
                 rows.push(InterfaceAddress {
@@ -47,43 +59,19 @@ impl Addresses {
 
 /// Interfaces of the calling thread's namespace with their IPv4 and IPv6 addresses.
 fn read() -> io::Result<Vec<(String, IpAddr)>> {
-    let mut first = null_mut();
-    // SAFETY: it writes a pointer to a list, or fails.
-    if unsafe { libc::getifaddrs(&raw mut first) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let (mut found, mut next) = (Vec::new(), first);
-    while !next.is_null() {
-        // SAFETY: entries of the list are whole until it is freed below.
-        let entry = unsafe { &*next };
-        next = entry.ifa_next;
-        if entry.ifa_addr.is_null() {
-            continue;
-        }
-        // SAFETY: the family says which of the two the address is; the name ends with a zero.
-        let (ip, name) = unsafe {
-            let ip: IpAddr = match i32::from((*entry.ifa_addr).sa_family) {
-                libc::AF_INET => {
-                    let v4 = entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned();
-                    Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)).into()
-                }
-                libc::AF_INET6 => {
-                    let v6 = entry.ifa_addr.cast::<libc::sockaddr_in6>().read_unaligned();
-                    Ipv6Addr::from(v6.sin6_addr.s6_addr).into()
-                }
-                _ => continue,
-            };
-            (ip, CStr::from_ptr(entry.ifa_name))
-        };
-        found.push((name.to_string_lossy().into_owned(), ip));
-    }
-    // SAFETY: the list is the one from above, and nothing of it is kept.
-    unsafe { libc::freeifaddrs(first) };
-    Ok(found)
+    let found = getifaddrs()?.filter_map(|entry| {
+        let address = entry.address?;
+        let v4 = address.as_sockaddr_in().map(|a| IpAddr::from(a.ip()));
+        let ip = v4.or_else(|| address.as_sockaddr_in6().map(|a| a.ip().into()))?;
+        Some((entry.interface_name, ip))
+    });
+    Ok(found.collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     #[test]

@@ -244,6 +244,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
         let (sockets, counters) = (&mut self.sockets, &mut self.counters);
         let (settings, setting_rows) = (&mut self.settings, &mut self.setting_rows);
         let (addresses, address_rows) = (&mut self.addresses, &mut self.address_rows);
+        let health = self.health;
         let (socket_rows, counter_rows) = (&mut self.socket_rows, &mut self.counter_rows);
         let (file, walks) = (&mut self.file, &mut self.walks);
         let mut listeners = HashSet::new();
@@ -257,7 +258,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
             let settled = settled || came || !empty;
             if settings_due && (came || !empty) {
                 settings.of_namespace(inode, setting_rows)?;
-                addresses.of_namespace(inode, address_rows)?;
+                addresses.of_namespace(inode, address_rows, health)?;
             }
             let now = (moved, settled);
             if empty {

@@ -1,7 +1,7 @@
 //! What is kept of ends that a story forgot: how many there were of each service, and where their time went.
 
 use crate::bounded::BoundedTree;
-use crate::conn::{Conn, Sampled, Side};
+use crate::conn::{Conn, Sampled};
 use crate::listeners::Listeners;
 
 use super::{MAX_SERVICES, Role, ServiceKey, Spent, Sums, place_by};
@@ -24,10 +24,9 @@ impl FoldedEnds {
         told: bool,
         span: (u64, u64),
     ) {
-        let listener = match conn.side {
-            Side::Opened => None,
-            Side::Older if conn.connects() => None,
-            _ => listeners.taking(conn.netns, conn.local, conn.family),
+        let listener = match conn.connects() {
+            true => None,
+            false => listeners.taking(conn.netns, conn.local, conn.family),
         };
         let listener = listener.and_then(|i| listeners.all.get(i as usize));
         let (role, at) = place_by(listener, conn, told);

@@ -166,15 +166,14 @@ fn place(story: &Story, conn: &Conn, listeners_told: bool) -> (Role, Endpoint) {
 }
 
 fn place_by(listener: Option<&Listener>, conn: &Conn, listeners_told: bool) -> (Role, Endpoint) {
-    match conn.side {
-        Side::Opened => (Role::Client, conn.remote),
-        Side::Accepted => (Role::Server, listener.map_or(conn.local, |l| l.local)),
-        Side::Older if conn.connects() => (Role::Client, conn.remote),
-        Side::Older => match listener {
-            Some(listener) => (Role::Server, listener.local),
-            None if conn.pid.is_some() || listeners_told => (Role::Client, conn.remote),
-            None => (Role::Unknown, conn.remote),
-        },
+    if conn.connects() {
+        return (Role::Client, conn.remote);
+    }
+    match (listener, conn.side) {
+        (Some(listener), _) => (Role::Server, listener.local),
+        (None, Side::Older) if conn.pid.is_some() || listeners_told => (Role::Client, conn.remote),
+        (None, Side::Older) => (Role::Unknown, conn.remote),
+        (None, _) => (Role::Server, conn.local),
     }
 }
 

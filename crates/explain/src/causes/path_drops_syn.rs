@@ -4,7 +4,7 @@ use analysis::words::{count, duration, list, plural};
 
 use crate::actions::former_sysctl;
 use crate::modes::{modes, step, syn_schedule_of};
-use crate::places::other_ports::OtherPorts;
+use crate::places::other_ports::{Hosts, OtherPorts};
 use crate::places::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
 use crate::vocabulary::*;
 
@@ -31,7 +31,11 @@ pub(crate) const CAUSE: Cause = Cause {
     explains: &[],
     no: Some(no),
     symptom: Some(Symptom::Connects),
-    find: |story| places(story).iter().filter_map(judge).collect(),
+    find: |story| {
+        let hosts = Hosts::of(story);
+        let places = places(story);
+        places.iter().filter_map(|p| judge(p, &hosts)).collect()
+    },
 };
 
 /// A path that loses every twentieth packet loses data, too; and one below is no outage.
@@ -123,13 +127,13 @@ fn no_syn_lost(asked: &Asked) -> Option<Step> {
     })
 }
 
-fn is_lost_elsewhere(silent: &UnansweredSyns) -> bool {
+fn is_lost_elsewhere(silent: &UnansweredSyns, others: &OtherPorts) -> bool {
     let n = silent.times.silent();
     let (resent, established) = silent.data_resent();
     // As shares: resent ÷ established against silent ÷ all.
     // Clients of a full accept queue retransmit data as well: the last ACK of their handshake was dropped.
-    let data_too = resent * silent.times.total() * DATA_FACTOR > n * established
-        && !other_ports(silent).are_well();
+    let data_too =
+        resent * silent.times.total() * DATA_FACTOR > n * established && !others.are_well();
     // A server that ends while SYNs are under way refuses a few.
     let clients = silent.story.all(&silent.clients).map(|(_, c)| c);
     let refused = clients.filter(|c| c.refused.is_some()).count() as u64;
@@ -144,19 +148,14 @@ fn is_lost_elsewhere(silent: &UnansweredSyns) -> bool {
         && silent.synacks_repeated * 2 < silent.times.unanswered_syns()
 }
 
-/// The connections of the same clients to other ports of that host.
-fn other_ports(silent: &UnansweredSyns) -> OtherPorts {
-    let netns = silent.client_netns();
-    let all = silent.story.conns.iter();
-    let there = all.filter(|c| Some(c.netns) == netns && c.remote.addr == silent.at.addr);
-    OtherPorts::of(silent.at.port, there)
-}
-
-fn judge(silent: &UnansweredSyns) -> Option<Finding> {
+fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
     let (story, at) = (silent.story, silent.at);
+    let netns = silent.client_netns().unwrap_or(0);
+    let clients = story.all(&silent.clients).map(|(_, c)| c);
+    let others = hosts.other_ports(netns, at, clients);
     // Without drops nobody knows whether it was this host.
     let told = [SourceName::Drops, SourceName::Retransmits];
-    if !told.iter().all(|s| story.health.sees(s)) || !is_lost_elsewhere(silent) {
+    if !told.iter().all(|s| story.health.sees(s)) || !is_lost_elsewhere(silent, &others) {
         return None;
     }
     let (n, of) = (silent.times.silent(), silent.times.total());
@@ -166,7 +165,6 @@ fn judge(silent: &UnansweredSyns) -> Option<Finding> {
     } else {
         "beyond this host"
     };
-    let netns = silent.client_netns().unwrap_or(0);
     let hanging = silent.hanging(STALLED_NS);
     let stuck = hanging.first().filter(|_| !many(silent));
     let stuck_title = stuck.map(|(_, c)| {
@@ -188,7 +186,6 @@ fn judge(silent: &UnansweredSyns) -> Option<Finding> {
         Some(_) => "tried again or gave up".into(),
         None => "tried again".into(),
     };
-    let others = other_ports(silent);
     let own = !here && others.are_well();
     let case = Case::new(story, CAUSE, silent.scope(netns))
         .placed(silent.place())
@@ -224,12 +221,14 @@ fn judge(silent: &UnansweredSyns) -> Option<Finding> {
         )
         .steps(silent.times.step())
         .steps(clusters_step(silent))
-        .steps((!own).then(|| data_step(silent)).flatten())
-        .steps(own.then(|| others.step()))
+        .steps(match own {
+            true => Some(others.step()),
+            false => data_step(silent),
+        })
         .checks(silent.times.retry_check())
         .checks(silent.times.timer_check(story))
         .checks(accepted_check(silent))
-        .advise(advice(silent));
+        .advise(advice(silent, own));
     let case = match here {
         true => case
             .fix([format!(
@@ -412,12 +411,23 @@ fn capped(silent: &UnansweredSyns) -> Option<Advice> {
     }
 }
 
-fn advice(silent: &UnansweredSyns) -> Vec<Advice> {
+/// The path passes SYNs to other ports.
+fn look_there(at: Endpoint) -> Advice {
+    Advice::to(format!(
+        "On the host of {at}, see whether its accept queue is full (Recv-Q above Send-Q), and why its program \
+         does not accept; then whether a rule limits new connections to port {}.",
+        at.port
+    ))
+    .by(Some(format!("ss -ltn 'sport = :{}'", at.port)))
+    .at(format!("the host of {at}; `tcpwhy explain` there tells the two apart"))
+    .risk("A limit of new connections may be there for a reason: raise it above the real rate, do not remove it.")
+}
+
+fn look_on_the_way(silent: &UnansweredSyns) -> Advice {
     let at = silent.at;
     let netns = silent.story.netns(silent.client_netns().unwrap_or(0));
     let trace = format!("traceroute -n -T -p {} {}", at.port, at.addr);
-    let lost = silent.times.silent() as f64 / silent.times.total().max(1) as f64;
-    let advice = Advice::to(format!(
+    Advice::to(format!(
         "Look for the hop that does not pass SYNs to port {}, and let it pass them (a rule, a limit of \
          new connections per second, SYN-flood protection).",
         at.port
@@ -431,13 +441,23 @@ fn advice(silent: &UnansweredSyns) -> Vec<Advice> {
         "SYN-flood protection is there for a reason: raise its limit above the real rate, do not remove \
          it.",
     )
-    .effect(format!(
-        "The {} of connects that lost a SYN take a round trip instead of 1 s or more, or none at all.",
-        Quantity::share(lost)
-    ))
-    .change(Change::PassSyns { at: at.to_string() });
+}
+
+fn advice(silent: &UnansweredSyns, own: bool) -> Vec<Advice> {
+    let at = silent.at;
+    let lost = silent.times.silent() as f64 / silent.times.total().max(1) as f64;
+    let first = match own {
+        true => look_there(at),
+        false => look_on_the_way(silent),
+    };
+    let first = first
+        .effect(format!(
+            "The {} of connects that lost a SYN take a round trip instead of 1 s or more, or none at all.",
+            Quantity::share(lost)
+        ))
+        .change(Change::PassSyns { at: at.to_string() });
     let until_then = [sooner(silent), first_timeout(silent), capped(silent)];
-    std::iter::once(advice)
+    std::iter::once(first)
         .chain(until_then.into_iter().flatten())
         .collect()
 }

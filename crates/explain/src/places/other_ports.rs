@@ -1,6 +1,8 @@
 //! Whether one port of a host loses packets while its others do not: then no path does.
 
-use analysis::{Conn, Outcome};
+use ahash::AHashMap;
+use analysis::{Conn, Endpoint, Outcome, Story};
+use recording::Addr;
 
 use crate::finding::Step;
 use crate::say::{Quantity, say};
@@ -10,25 +12,60 @@ use crate::say::{Quantity, say};
 const WOULD: f64 = 10.0;
 const FEWER: f64 = 4.0;
 
-/// Connections that retransmitted a SYN or data, of all; to one port of a host, and to its others.
+/// Connects that failed in vain, or retransmitted a SYN or data, of all; to one port of a host, and to its others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OtherPorts {
     own: (u64, u64),
     others: (u64, u64),
 }
 
+/// Connects to each host of each namespace, all ports together: that suffered, of all.
+pub(crate) struct Hosts(AHashMap<(u32, Addr), (u64, u64)>);
+
+impl Hosts {
+    pub(crate) fn of(story: &Story) -> Hosts {
+        let mut hosts: AHashMap<(u32, Addr), (u64, u64)> = AHashMap::new();
+        for conn in story.conns.iter().filter(|c| c.connects()) {
+            count(
+                hosts.entry((conn.netns, conn.remote.addr)).or_default(),
+                conn,
+            );
+        }
+        Hosts(hosts)
+    }
+
+    /// A port held against the others of its host, by its clients of a namespace.
+    pub(crate) fn other_ports<'a>(
+        &self,
+        netns: u32,
+        at: Endpoint,
+        clients: impl Iterator<Item = &'a Conn>,
+    ) -> OtherPorts {
+        let mut own = (0, 0);
+        for conn in clients.filter(|c| c.netns == netns && c.connects()) {
+            count(&mut own, conn);
+        }
+        let (lost, of) = self.0.get(&(netns, at.addr)).copied().unwrap_or_default();
+        let others = (lost.saturating_sub(own.0), of.saturating_sub(own.1));
+        OtherPorts { own, others }
+    }
+}
+
+fn count((lost, of): &mut (u64, u64), conn: &Conn) {
+    let in_vain = conn.outcome == Outcome::Failed && conn.refused.is_none();
+    *lost += u64::from(conn.syn_retries > 0 || conn.retransmits > 0 || in_vain);
+    *of += 1;
+}
+
 impl OtherPorts {
-    /// Of connections to one host.
+    /// Of connects to one host.
     pub(crate) fn of<'a>(port: u16, conns: impl Iterator<Item = &'a Conn>) -> OtherPorts {
         let mut ports = OtherPorts::default();
-        for conn in conns.filter(|c| c.connects()) {
-            let known = match conn.remote.port == port {
-                true => &mut ports.own,
-                false => &mut ports.others,
-            };
-            let in_vain = conn.outcome == Outcome::Failed && conn.refused.is_none();
-            known.0 += u64::from(conn.syn_retries > 0 || conn.retransmits > 0 || in_vain);
-            known.1 += 1;
+        for conn in conns {
+            match conn.remote.port == port {
+                true => count(&mut ports.own, conn),
+                false => count(&mut ports.others, conn),
+            }
         }
         ports
     }

@@ -106,7 +106,7 @@ fn connections_without_a_request_are_told_by_their_samples() {
     );
 }
 
-/// 40 clients whose 12 that came last wait for accept() from 4 s to `until` s, in samples.
+/// Short connections, of which none gets through from 3.9 s to `until_s`: 12 wait for accept(), as samples see.
 fn pause(until_s: f64) -> Fixture {
     let mut f = Fixture::new();
     let waits = |s: f64| (4.0..until_s).contains(&s);
@@ -147,4 +147,9 @@ fn an_outage_without_an_overflow_is_told_though_few_connections_were_kept_waitin
     assert!(f.impact.says.starts_with("Outage: "), "{}", f.impact.says);
     let since = f.since.expect("a moment").after_start_s;
     assert!((3.8..4.1).contains(&since), "{since}");
+}
+
+#[test]
+fn a_hiccup_is_no_outage() {
+    assert!(found(&pause(4.6)).is_empty());
 }
