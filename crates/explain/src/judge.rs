@@ -14,6 +14,7 @@ use crate::id::Id;
 use crate::inquiry::Inquiry;
 use crate::lost::{self, End};
 use crate::matters;
+use crate::one_stop;
 
 /// What the causes say of a story.
 #[derive(Default)]
@@ -50,6 +51,8 @@ pub(crate) fn judge(story: &Story, causes: &[Cause], inquiry: &Inquiry) -> Judge
         }
         all.append(&mut found);
     }
+    rank(&mut all);
+    let mut all = one_stop::told_once(all);
     drop_consequences(story, inquiry, &mut all);
     lost::settle(all.iter_mut().map(|f| &mut f.lost_s));
     rank(&mut all);
@@ -151,7 +154,7 @@ fn ask_rivals(story: &Story, cause: &Cause, finding: &mut Finding) {
         let rival = ALL.iter().find(|c| c.id == *id);
         match rival.and_then(|c| c.no).and_then(|no| no(&asked)) {
             Some(no) => finding.ruled_out.push(RuledOut::by(*id, no)),
-            None if cause.explains.contains(id) => {
+            None if cause.explains.contains(id) || one_stop::is_of(finding, *id) => {
                 let follows = "what shows of it is a consequence of this".to_string();
                 finding.ruled_out.push(RuledOut::new(*id, follows));
             }

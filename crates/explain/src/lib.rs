@@ -31,6 +31,7 @@ mod lost;
 mod matters;
 mod modes;
 mod moment;
+mod one_stop;
 mod options;
 mod place;
 mod places;

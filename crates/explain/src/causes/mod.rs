@@ -82,7 +82,7 @@ pub(crate) const ALL: &[Cause] = &[
 ];
 
 #[cfg(test)]
-mod testing {
+pub(crate) mod testing {
     //! What the tests of several causes share.
 
     use crate::{Advice, Change, Finding, Number, explain};

@@ -172,7 +172,7 @@ fn judge(slow: &SlowService) -> Finding {
         behind: scope.pid.and_then(|pid| Behind::of(slow, pid)),
         scope,
     };
-    let untold = slow.rule == Rule::Excess && !slow.is_known();
+    let untold = slow.rule == Rule::Excess && !slow.is_known() && slow.silence().is_none();
     Case::new(slow.story, CAUSE, told.scope.clone())
         .placed(slow.place())
         .noted(untold.then_some(UNTOLD))
@@ -191,6 +191,7 @@ fn judge(slow: &SlowService) -> Finding {
             "its threads serve many requests at once: what they did for these cannot be told",
         )
         .steps([slow.requests(), told.slowest(), told.meanwhile.step()])
+        .steps(told.meanwhile.silent())
         .steps(told.meanwhile.other_step())
         .steps(told.behind.as_ref().map(Behind::step))
         .steps(stopped(slow.story, &told.scope))
@@ -239,6 +240,18 @@ impl Told<'_> {
         let doing = self.meanwhile.mostly();
         match slow.rule {
             Rule::Excess => {
+                if let Some(silence) = slow.silence() {
+                    let silent = duration(silence.ns());
+                    let count = slow.count;
+                    let rest = format!(
+                        "answered nothing for at least {silent}: {count} requests took {each}."
+                    );
+                    return [
+                        format!("{who} at {at} {rest}"),
+                        format!("{who} {rest}"),
+                        format!("{comm} {rest}"),
+                    ];
+                }
                 let share = percent(slow.count as f64 / slow.exchanges.all.exchanges.max(1) as f64);
                 let rest =
                     format!("takes {each} for {share} of its requests, {usual} for half of them.");
