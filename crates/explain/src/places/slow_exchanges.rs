@@ -12,6 +12,7 @@ use recording::tables::Exchange;
 
 use crate::finding::Step;
 use crate::lost::{Lost, OfExchanges};
+use crate::matters::MUCH_OF_TIME;
 use crate::moment::{Began, Since};
 use crate::place::Place;
 use crate::places::outage::LEAST_NS;
@@ -25,8 +26,6 @@ use told::{is_stalled, part, unserved_ns};
 const TIMES_USUAL: u64 = 10;
 /// And the 99th percentile is one: that is ten times as many as chance gives.
 const SLOW_SHARE: f64 = 0.01;
-/// Or they take this share of the time of all: ten times what chance gives, of times that are spread so.
-const SLOW_TIME: f64 = 0.08;
 /// And so much longer than those: a person notices, ns.
 const NOTICED_NS: u64 = 200_000_000;
 /// Of a peer, so much longer: an answer that the network lost comes after 200 ms, 600 ms, 1.4 s, and the other
@@ -64,7 +63,7 @@ pub(crate) enum Rule {
 enum Excess {
     /// They are many.
     Many,
-    /// They take much of the time of all.
+    /// They take much of the time of all: of times that are spread so, ten times what chance gives.
     Dear,
 }
 
@@ -257,7 +256,7 @@ impl<'a> SlowService<'a> {
             Excess::Many => count > 0 && count as f64 >= SLOW_SHARE * of as f64,
             Excess::Dear => {
                 let whole_ns = exchanged_ns(&self.exchanges.all) as f64;
-                count >= FEW && all_ns as f64 >= SLOW_TIME * whole_ns
+                count >= FEW && all_ns as f64 >= MUCH_OF_TIME * whole_ns
             }
         };
         if !enough || share < 0.5 {

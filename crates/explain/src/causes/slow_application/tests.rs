@@ -48,6 +48,12 @@ fn few_that_take_much_of_the_time_are_told() {
     let f = only(&asked(few(40, 4.0)), ID);
     assert_eq!((f.impact.affected, f.impact.of), (40, 9_940));
     assert!(found(&asked(few(9, 4.0))).is_empty());
+    // 12 in 100,000: half of the time again.
+    let dear = Asked {
+        usual: (99_988, 0.15),
+        ..few(12, 0.0)
+    };
+    only(&asked(dear), ID);
     // 20 in 10,000 that take 2 % of the time.
     assert!(found(&asked(few(20, 119.0))).is_empty());
 }
