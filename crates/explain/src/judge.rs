@@ -12,6 +12,7 @@ use crate::episodes::{Episode, TIMES_LONGER};
 use crate::finding::{Finding, Level, RuledOut};
 use crate::id::Id;
 use crate::inquiry::Inquiry;
+use crate::late_behind;
 use crate::lost::{self, End};
 use crate::matters;
 use crate::one_stop;
@@ -52,7 +53,7 @@ pub(crate) fn judge(story: &Story, causes: &[Cause], inquiry: &Inquiry) -> Judge
         all.append(&mut found);
     }
     rank(&mut all);
-    let mut all = one_stop::told_once(all);
+    let mut all = late_behind::told_with_connects(story, one_stop::told_once(all));
     drop_consequences(story, inquiry, &mut all);
     lost::settle(all.iter_mut().map(|f| &mut f.lost_s));
     rank(&mut all);

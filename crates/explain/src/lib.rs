@@ -25,6 +25,7 @@ mod id;
 mod inquiry;
 mod judge;
 mod kernel;
+mod late_behind;
 mod layer;
 mod line;
 mod lost;

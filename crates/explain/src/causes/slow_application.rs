@@ -36,6 +36,17 @@ pub(crate) const CAUSE: Cause = Cause {
 /// Why nothing is found of an event loop whose answers are late now and then.
 const UNTOLD: &str = "its threads serve many requests at once: whether they worked on these, or waited for \
                       something that was to come (long polling), cannot be told";
+/// Calls in which sockets are waited for.
+const WAITS: &[&str] = &[
+    "connect",
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_pwait2",
+];
 /// The clients' wait for the answers and the server's time for them are of two sockets, and sampled.
 const AGREES: f64 = 0.2;
 
@@ -176,6 +187,7 @@ fn judge(slow: &SlowService) -> Finding {
     Case::new(slow.story, CAUSE, told.scope.clone())
         .placed(slow.place())
         .noted(untold.then_some(UNTOLD))
+        .waits_for_others(told.waits_for_others())
         .if_asked(slow.if_asked.clone(), slow.rule == Rule::Asked)
         .since(slow.since())
         .title(told.title())
@@ -347,6 +359,15 @@ impl Told<'_> {
         let p50 = within(behind.answers.p50_s);
         let waits = behind.takes_it(self.slow.each_ns());
         waits.then(|| format!("Look at {at}: it takes {p50} to answer {comm}."))
+    }
+
+    /// Whether nothing is known that it did itself: an event loop, or calls in which sockets are waited for.
+    fn waits_for_others(&self) -> bool {
+        match self.doing() {
+            None | Some(What::Untold | What::Awaited(_)) => true,
+            Some(What::Asleep(call)) => WAITS.contains(&&*call),
+            Some(_) => false,
+        }
     }
 
     /// What most of the time went with.
