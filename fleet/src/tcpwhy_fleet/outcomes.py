@@ -97,7 +97,7 @@ def slow_connections(fleet: Fleet) -> list[Items]:
         histograms.setdefault((row["program"], row["server_port"]), {})[row["step"]] = row["n"]
     told = sum(sum(h.values()) for h in histograms.values())
     if not told:
-        return [Items("slow connections", "of no connection it was TCP that set its throughput")]
+        return [Items("slow connections", "of no connection was the throughput set by TCP, and not by its application")]
     # Of few, gaps are chance.
     many = {of: h for of, h in histograms.items() if sum(h.values()) >= LEAST_CONNECTIONS}
     rates = {of: rate for of, h in many.items() if (rate := _between_modes(h)) is not None}

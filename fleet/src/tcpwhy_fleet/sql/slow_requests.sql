@@ -34,7 +34,8 @@ matched AS (
         a.accept_ns + a.unread_ns + a.think_ns AS client_ns,
         y.accept_ns + y.unread_ns + y.think_ns AS server_ns,
         a.send_ns + y.send_ns AS held_back_ns,
-        a.repair_ns + a.unheard_ns + y.repair_ns AS repair_ns,
+        -- That nothing was heard of a request that had come, and that its answer was retransmitted, may be the same time.
+        a.repair_ns + GREATEST(a.unheard_ns, y.repair_ns) AS repair_ns,
         a.clock_within_ns,
         ROW_NUMBER() OVER (
             PARTITION BY a.rec, a.netns, a.sock, a.began_at_ns
@@ -48,15 +49,18 @@ matched AS (
         -- The server's lies within the client's, as far as the clocks can tell.
         AND y.began_at_ns >= a.began_at_ns + a.clock_offset_ns - a.clock_within_ns - 1000000
         AND y.at_ns <= a.at_ns + a.clock_offset_ns + a.clock_within_ns + 1000000
+),
+parts AS (
+    SELECT *, GREATEST(total_ns - client_ns - server_ns, 0) AS wire_ns FROM matched WHERE n = 1
 )
 SELECT
     client_host, server_host, server_addr, server_port, client_comm, server_comm, began_at_ns,
     total_ns / 1e6 AS total_ms,
     client_ns / 1e6 AS client_ms,
-    GREATEST(total_ns - client_ns - server_ns, 0) / 1e6 AS wire_ms,
+    wire_ns / 1e6 AS wire_ms,
     server_ns / 1e6 AS server_ms,
-    held_back_ns / 1e6 AS held_back_ms,
-    repair_ns / 1e6 AS repair_ms,
+    -- What the other end did not read meanwhile is its own.
+    LEAST(held_back_ns, wire_ns - LEAST(repair_ns, wire_ns)) / 1e6 AS held_back_ms,
+    LEAST(repair_ns, wire_ns) / 1e6 AS repair_ms,
     clock_within_ns
-FROM matched
-WHERE n = 1
+FROM parts
