@@ -78,6 +78,26 @@ def test_no_host_at_all_is_an_error(reachable: Reachable, tmp_path: Path) -> Non
     assert main(arguments) == 1
 
 
+def test_a_second_collection_goes_beside_the_first(tmp_path: Path) -> None:
+    (tmp_path / "web.tcpw").touch()
+    reached = [collect.Reached(hosts.Host(name), 0.0, 0.0) for name in ("web", "db")]
+    assert collect.names(tmp_path, reached) == {"web": Path("web-2.tcpw"), "db": Path("db.tcpw")}
+
+
+def test_recordings_are_held_against_each_other_by_one_clock(tmp_path: Path) -> None:
+    paths = [Made("web").write(tmp_path), Made("db", clock_s=180).write(tmp_path)]
+    measured = dict(zip(paths, (0.0, 180.0), strict=True))
+    assert collect.overlap(tmp_path, measured) == ["they begin within 0 ms; 10.0 s are in all of them"]
+    (said,) = collect.overlap(tmp_path, dict.fromkeys(paths, 0.0))
+    assert said.startswith("no second is in all of them")
+
+
+def test_a_clock_is_off_where_ssh_can_tell() -> None:
+    of = [collect.Reached(hosts.Host(name), *clock) for name, clock in (("a", (0.3, 0.4)), ("b", (-5.0, 0.1)))]
+    assert collect.clocks(of) == ["b: its clock is 5 s ± 100 ms behind the one here"]
+    assert [reached.ahead_s for reached in of] == [0.0, -5.0]
+
+
 def test_fetches_what_something_else_has_filled(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     there, out = tmp_path / "there", tmp_path / "out"
     there.mkdir()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -105,3 +108,20 @@ def test_the_report_of_it(recorded: Fleet) -> None:
     page = report.page(recorded)
     assert "h3 at one end" in page
     assert "syn-cookie-options-lost" in page
+
+
+def test_the_report_draws(recorded: Fleet, tmp_path: Path) -> None:
+    chromium = shutil.which("chromium")
+    if not chromium:
+        pytest.skip("there is no chromium")
+    path = tmp_path / "report.html"
+    path.write_text(report.page(recorded))
+    command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=1000", "--dump-dom", path.as_uri()]
+    drawn = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    drawn = drawn.split("<script")[0]
+    worst = drawn.split('id="worst">')[1].split("</tbody>")[0]
+    # Loss on h3's paths, both ways; and both pictures have got their size and their scale.
+    assert sum("h3" in row for row in worst.split("<tr>")) >= 8, worst
+    assert drawn.count('style="width: ') == 2
+    assert drawn.count("linear-gradient") == 2

@@ -107,15 +107,15 @@ def collect(plan: Plan, say: Say) -> int:
     say(f"{plural(len(reached), 'host')} reached; all record from {start:%H:%M:%S} for {plan.length_s:g} s")
     for line in clocks(reached):
         say(line)
-    names = _names(plan.output, reached)
+    named = names(plan.output, reached)
     # All at once, however many: who came later would record other seconds.
-    done = _each(len(reached), reached, lambda of: _record(plan, of, names[of.host.address], start, say), say)
-    _keep_labels(plan.output, {names[of.host.address].name: of.host.labels for of in reached})
-    ahead_s = {plan.output / names[of.host.address]: of.ahead_s for of in reached}
+    done = _each(len(reached), reached, lambda of: _record(plan, of, named[of.host.address], start, say), say)
+    _keep_labels(plan.output, {named[of.host.address].name: of.host.labels for of in reached})
+    ahead_s = {plan.output / named[of.host.address]: of.ahead_s for of in reached}
     for line in overlap(plan.output, {path: ahead_s[path] for path in done}):
         say(line)
     say(f"{plural(len(done), 'recording')} of {plural(len(plan.hosts), 'host')} in {plan.output}")
-    recorded = {of.host.address for of in reached if plan.output / names[of.host.address] in done}
+    recorded = {of.host.address for of in reached if plan.output / named[of.host.address] in done}
     if failed := [host.address for host in plan.hosts if host.address not in recorded]:
         say(f"not recorded: {joined([shown(address) for address in failed], MOST_NAMED)}")
     return len(done)
@@ -142,7 +142,8 @@ def _reach(plan: Plan, host: Host) -> Reached:
     """Whether the host answers, and what its clock says, asked once ssh is there: its handshake is not in it."""
     command = _ssh(plan, host, f"echo && read go && date +%s.%N && {shlex.join(plan.tcpwhy)} --version >&2")
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as ssh:
+    # Unbuffered: what a host that has gone did not take is not written once more at the end.
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0) as ssh:
         assert ssh.stdin and ssh.stdout and ssh.stderr  # noqa: S101
         timer = threading.Timer(REACH_S, ssh.kill)
         said: list[bytes] = []
@@ -154,7 +155,6 @@ def _reach(plan: Plan, host: Host) -> Reached:
             before = time.time()
             with contextlib.suppress(BrokenPipeError):
                 ssh.stdin.write(b"\n")
-                ssh.stdin.flush()
             printed = ssh.stdout.readline(LONGEST_LINE)
             after = time.time()
             code = ssh.wait()
@@ -189,16 +189,16 @@ def _start(at: str | None, lead_s: float) -> datetime:
     return moment
 
 
-def _names(at: Path, reached: list[Reached]) -> dict[str, Path]:
+def names(at: Path, reached: list[Reached]) -> dict[str, Path]:
     """A file for each host, also where two differ by what a file's name cannot hold; one that is there stays."""
-    names: dict[str, Path] = {}
+    found: dict[str, Path] = {}
     for of in sorted(reached, key=lambda r: r.host.address):
         name, n = plain(of.host.address), 1
-        while Path(f"{name}.tcpw") in names.values() or (at / f"{name}.tcpw").exists():
+        while Path(f"{name}.tcpw") in found.values() or (at / f"{name}.tcpw").exists():
             n += 1
             name = f"{plain(of.host.address)}-{n}"
-        names[of.host.address] = Path(f"{name}.tcpw")
-    return names
+        found[of.host.address] = Path(f"{name}.tcpw")
+    return found
 
 
 def _record(plan: Plan, of: Reached, name: Path, start: datetime, say: Say) -> Path:
