@@ -198,7 +198,8 @@ def _loss(row: dict[str, Any]) -> str:
     sent, retransmitted = int(row["segments_out"]), int(row["retransmitted"])
     least, most = int(row["lost_least"]), int(row["lost_most"])
     here, there = max(int(row["dropped_here"]), int(row["not_left"])), int(row["dropped_there"])
-    said = [f"{retransmitted / sent:.1%} retransmitted ({retransmitted:,} of {sent:,} segments)"]
+    spurious = f", {int(row['came_twice']):,} or more spuriously" if row["came_twice"] else ""
+    said = [f"{retransmitted / sent:.1%} retransmitted ({retransmitted:,} of {sent:,} segments{spurious})"]
     if most:
         lost = f"{least:,} to {most:,}" if least != most else f"{least:,}"
         said.append(f"{lost} lost after they had left")
@@ -212,8 +213,6 @@ def _loss(row: dict[str, Any]) -> str:
         )
     if row["interface_drops"]:
         said.append(f"its interface dropped {int(row['interface_drops']):,} packets as they left")
-    if twice := int(row["came_twice"]):
-        said.append(f"at least {twice:,} of them spurious: {'it' if twice == 1 else 'they'} had come")
     return f"{shown(row['host'])} → {shown(row['remote_host'])}{_where(row)}: {'; '.join(said)}"
 
 
