@@ -204,8 +204,9 @@ def lines(answer: Answer) -> list[str]:
         if one.also:
             said.append(f"  all of them also {joined(_predicates(one.also[:MOST_SAID]))}, as others did")
     if answer.left:
+        stay = "stays" if answer.left == 1 else "stay"
         which = f": {joined([shown(path) for path in answer.left_paths], MOST_SAID)}" if answer.left_paths else ""
-        said.append(f"- {answer.left:,} of {answer.bad:,} stay unexplained{which}")
+        said.append(f"- {answer.left:,} of {answer.bad:,} {stay} unexplained{which}")
     return said
 
 
