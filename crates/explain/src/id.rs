@@ -63,6 +63,7 @@ ids! {
     IDLE_TIMEOUT_MISMATCH = "idle-timeout-mismatch",
     RESET_BY_PEER = "reset-by-peer",
     INTERFACE_DROP = "interface-drop",
+    INTERRUPT_IMBALANCE = "interrupt-imbalance",
     SYN_FLOOD = "syn-flood",
     CONNTRACK_INSERT_FAILED = "conntrack-insert-failed",
     SNAT_PORTS_EXHAUSTED = "snat-ports-exhausted",

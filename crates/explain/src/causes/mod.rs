@@ -13,6 +13,7 @@ mod half_open;
 mod idle_timeout_mismatch;
 mod injected_reset;
 mod interface_drop;
+mod interrupt_imbalance;
 mod local_firewall_drop;
 mod lookup_table_growth;
 mod middlebox_strips_options;
@@ -91,6 +92,7 @@ pub(crate) const ALL: &[Cause] = &[
     reset_by_peer::CAUSE,
     peer_gone::CAUSE,
     interface_drop::CAUSE,
+    interrupt_imbalance::CAUSE,
     syn_flood::CAUSE,
     conntrack_insert_failed::CAUSE,
     snat_ports_exhausted::CAUSE,
@@ -128,12 +130,6 @@ pub(crate) const NOT_TOLD: &[(&str, &str, &str)] = &[
         "hosts share a bottleneck that is used to the full",
         "that is what a bottleneck is for; what of it hurts is `bufferbloat` (the queue) or `path-loss` (what is lost \
          while none stands), and whose senders fill it one host cannot know: `tcpwhy-fleet blame` compares hosts",
-    ),
-    (
-        "C44",
-        "one CPU takes the interrupts of all queues of a device",
-        "by itself it is how many hosts are set up; what of it hurts is told: `softirq-starvation`, \
-         `receive-backlog-drop`, `interface-drop`, whose advice is to spread them",
     ),
 ];
 

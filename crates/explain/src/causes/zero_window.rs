@@ -23,7 +23,7 @@ pub(crate) const CAUSE: Cause = Cause {
         "TCP ZeroWindow in Wireshark",
     ],
     rivals: &[Id::PEER_GONE, Id::PMTU_BLACK_HOLE, Id::PATH_LOSS],
-    explains: &[Id::SLOW_READER],
+    explains: &[Id::SLOW_READER, Id::SLOW_APPLICATION],
     no: Some(no),
     symptom: None,
     find: |story| places(story).iter().map(judge).collect(),
