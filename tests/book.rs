@@ -35,6 +35,11 @@ fn tables_for_other_programs() {
 }
 
 #[test]
+fn symptoms() {
+    check("symptoms.md", &explain::symptoms_page());
+}
+
+#[test]
 fn causes() {
     check("causes.md", &explain::causes_page());
 }

@@ -28,6 +28,10 @@ pub struct Cpu {
     pub idle: f64,
     /// Times that the budget of a softirq ran out with packets left.
     pub squeezed: u64,
+    /// Packets taken from its backlog.
+    pub processed: u64,
+    /// Packets that found its backlog full.
+    pub dropped: u64,
     /// The first row and the last.
     pub rows: [RowRef; 2],
 }
@@ -149,6 +153,8 @@ impl Cpus {
                         .unwrap_or(0.0)
                         .min(1.0),
                     squeezed: rise(|r| r.softnet_squeezed.unwrap_or(0)),
+                    processed: rise(|r| r.softnet_processed.unwrap_or(0)),
+                    dropped: rise(|r| r.softnet_dropped.unwrap_or(0)),
                     rows: [*begin, *end],
                 }
             })

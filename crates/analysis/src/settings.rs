@@ -71,6 +71,12 @@ impl Settings {
         all
     }
 
+    /// Those whose names end so, by namespace, with the name before that.
+    pub fn ending<'a>(&'a self, end: &'a str) -> impl Iterator<Item = (u32, &'a str)> {
+        let names = self.values.iter().map(|((netns, name), _)| (*netns, name));
+        names.filter_map(move |(netns, name)| Some((netns, name.strip_suffix(end)?)))
+    }
+
     /// The number that a setting of one number holds.
     pub fn number(&self, netns: u32, name: &str) -> Option<u64> {
         self.get(netns, name)?.number(0)

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use ahash::AHashMap;
-use recording::tables::{Call, Counter, Event, Resource, Socket, TableSize, Thread};
+use recording::tables::{Call, Counter, Event, Interrupt, Resource, Socket, TableSize, Thread};
 use recording::{Batch, Error, EventKind, Recording, RowRef, SourceName, Table, TcpState};
 
 use crate::account::{AllRequests, FoldedEnds};
@@ -17,10 +17,10 @@ use crate::processes::read_holders;
 use crate::resources::Resources;
 use crate::words;
 use crate::{
-    Activity, Binds, Conn, ConnId, Counters, Denied, Devices, Group, Health, Heartbeats, Listeners,
-    Netns, Packets, Ports, Processes, Profile, Refusals, Resets, Sampled, Searches, Series,
-    Settings, Sleeps, Structures, Sums, Tally, Threads, Transfers, Troubles, Waits, What, link,
-    sums,
+    Activity, Binds, Conn, ConnId, Counters, Denied, Devices, Group, Health, Heartbeats,
+    Interrupts, Listeners, Netns, Packets, Ports, Processes, Profile, Refusals, Resets, Sampled,
+    Searches, Series, Settings, Sleeps, Structures, Sums, Tally, Threads, Transfers, Troubles,
+    Waits, What, link, sums,
 };
 
 /// What is derived from a recording; whoever explains or shows it asks here.
@@ -67,6 +67,8 @@ pub struct Story {
     pub threads: Threads,
     /// Time of each CPU.
     pub cpus: Cpus,
+    /// Interrupts of devices.
+    pub interrupts: Interrupts,
     /// The USE checklist.
     pub resources: Resources,
     /// How whole the recording is.
@@ -148,6 +150,7 @@ impl Story {
             denied: Denied::default(),
             threads: Threads::default(),
             cpus: Cpus::read(recording)?,
+            interrupts: Interrupts::default(),
             resources: Resources::default(),
             health: Health::read(recording)?,
             tally: Tally::default(),
@@ -214,6 +217,9 @@ impl Story {
         each(recording, |at, row: Thread| {
             self.troubles.thread(&row);
             self.threads.add(at, row, &recording.manifest);
+        })?;
+        each(recording, |at, row: Interrupt| {
+            self.interrupts.add(at, &row)
         })?;
         each(recording, |at, row: TableSize| {
             self.structures.size(at, row)
@@ -348,6 +354,7 @@ impl Story {
             denied,
             threads,
             cpus,
+            interrupts,
             resources,
             health: _, // Tells its own.
             tally,
@@ -434,6 +441,10 @@ impl Story {
                 "accounts of the threads that waited least for a CPU were not examined",
             ),
             of(cpus.folded(), "times of further CPUs were not examined"),
+            of(
+                interrupts.folded(),
+                "counts of the rarest interrupts were not examined",
+            ),
             of(
                 resources.folded(),
                 "values of resources that did not change were not examined",

@@ -9,6 +9,7 @@ use super::flags::opens;
 use super::flow::BULK_BYTES;
 use super::fold::Moved;
 use super::place::Endpoint;
+use super::shut::Shut;
 use super::stalls::{Passed, Progress, STALL, Stall, Way, Ways};
 use crate::bounded::{BoundedMap, Interest};
 
@@ -100,6 +101,11 @@ pub struct Transfer {
     pub rtts: Rtts,
     /// The same with their mean deviation added, µs.
     pub late_rtts: Rtts,
+    /// Of the samples with segments in flight, those in which the send buffer was half full or more, all of it in
+    /// flight, and both windows had room for more.
+    pub all_sent: u32,
+    /// Of these, those in which it was nearly full.
+    pub brimful: u32,
     /// Samples in which less than a segment was unsent, although the windows had room for it,
     /// something was in flight, and neither TCP_NODELAY nor TCP_CORK was set: Nagle's algorithm held it.
     pub held: u32,
@@ -111,6 +117,10 @@ pub struct Transfer {
     pub closed: u32,
     /// Limit of the receive buffer, bytes.
     pub rcvbuf: u32,
+    /// Limit of the send buffer, bytes.
+    pub sndbuf: u32,
+    /// Memory charged for what was in it, summed over the samples with segments in flight, bytes.
+    queued: u64,
     /// The best rate between two samples while there was something to send, bytes per second.
     pub peak: f64,
     /// Rows of samples that show what the counts above tell.
@@ -119,6 +129,10 @@ pub struct Transfer {
     pub resends: Resends,
     /// One that was retransmitted on the timer, time after time.
     pub stall: Stall,
+    /// The longest time that the peer's window was closed to what waited to be sent.
+    pub shut: Option<Shut>,
+    /// The same, of the latest samples.
+    shutting: Option<Shut>,
 }
 
 /// What hangs first. Of the others those that moved most, either way, whether they lost much or little:
@@ -415,12 +429,21 @@ impl Transfer {
             segments: counts.delivered.saturating_sub(self.last.delivered.max(1)),
             mss: row.snd_mss.unwrap_or(0),
         });
+        self.shutting = Shut::after(self.shutting, at, row);
+        if let Some(now) = self.shutting
+            && self
+                .shut
+                .is_none_or(|longest| now.lasts_ns() >= longest.lasts_ns())
+        {
+            self.shut = Some(now);
+        }
         self.resends.waited_sampled = self.resends.waited;
         self.samples = self.samples.saturating_add(1);
         self.last = counts;
         self.span_ns = row.time_ns.saturating_sub(self.base_ns);
         self.mss = row.snd_mss.unwrap_or(self.mss);
         self.rcvbuf = row.rcvbuf.unwrap_or(self.rcvbuf);
+        self.sndbuf = row.sndbuf.unwrap_or(self.sndbuf);
         if let Some(min) = row.min_rtt_us.filter(|us| *us > 0) {
             self.min_rtt_us = match self.min_rtt_us {
                 0 => min,
@@ -438,6 +461,7 @@ impl Transfer {
         if unacked > 0 {
             self.flying += 1;
             self.in_flight += u64::from(unacked);
+            self.queued += u64::from(row.wmem_queued.unwrap_or(0));
             let rtt = row.rtt_us.unwrap_or(0);
             self.rtts.add(rtt);
             let late = rtt.saturating_add(row.rttvar_us.unwrap_or(0));
@@ -451,6 +475,12 @@ impl Transfer {
         let room = row.cwnd.unwrap_or(0) > unacked
             && u64::from(row.snd_wnd.unwrap_or(0))
                 > u64::from(unacked) * u64::from(self.mss) + u64::from(unsent);
+        let charged = u64::from(row.wmem_queued.unwrap_or(0));
+        let limit = u64::from(row.sndbuf.unwrap_or(u32::MAX));
+        if unacked > 0 && unsent < self.mss && room && charged * 2 >= limit {
+            self.all_sent += 1;
+            self.brimful += u32::from(charged * 10 >= limit * 9);
+        }
         let nagle = row.nodelay != Some(true) && row.corked != Some(true);
         if nagle && unacked > 0 && unsent > 0 && unsent < self.mss && room {
             self.held += 1;
@@ -511,12 +541,22 @@ impl Transfer {
         us.min(LONGEST_US)
     }
 
+    /// Of that, time in which all that the send buffer holds was in flight and the application waited for room, µs.
+    /// The kernel begins to count when it sends while the application waits: of one whose writes were all sent at
+    /// once it counts nothing.
+    pub fn sndbuf_us(&self) -> u64 {
+        let us = self.last.sndbuf_us.saturating_sub(self.base.sndbuf_us);
+        us.min(LONGEST_US)
+    }
+
     /// Whether it had more to send than it was let, more often than not: the pace of any other is that of its
     /// application. Time spent waiting for the peer's window or for send buffer tells it; so do samples with
     /// something in flight; one whose samples all fell after what it sent was at it for most of the time.
     pub fn had_bulk(&self) -> bool {
-        let sndbuf_us = self.last.sndbuf_us.saturating_sub(self.base.sndbuf_us);
-        let (busy_us, held_us) = (self.busy_us(), self.rwnd_us().saturating_add(sndbuf_us));
+        let (busy_us, held_us) = (
+            self.busy_us(),
+            self.rwnd_us().saturating_add(self.sndbuf_us()),
+        );
         let waited = busy_us > 0 && held_us >= busy_us.div_ceil(2);
         waited
             || match self.flying {
@@ -529,6 +569,16 @@ impl Transfer {
     pub fn in_flight_bytes(&self) -> f64 {
         let segments = self.in_flight as f64 / f64::from(self.flying.max(1));
         segments * f64::from(self.mss)
+    }
+
+    /// Memory charged for the send buffer in the samples that had segments in flight, on average, bytes.
+    pub fn queued_bytes(&self) -> f64 {
+        self.queued as f64 / f64::from(self.flying.max(1))
+    }
+
+    /// Bytes acknowledged per second of the time with something to send.
+    pub fn busy_rate(&self) -> f64 {
+        super::stats::ratio(self.acked() as f64 * 1e6, self.busy_us() as f64).unwrap_or(0.0)
     }
 
     /// Bytes acknowledged per second, over the whole span.

@@ -268,6 +268,20 @@ pub enum Change {
         /// At least so many bytes.
         bytes: u64,
     },
+    /// Give an interface longer rings or more queues, or replace what damages its frames.
+    InterfaceQueues {
+        /// Inode of its namespace.
+        netns: u32,
+        /// Its name.
+        device: String,
+    },
+    /// Let connections have a larger send buffer.
+    SendBuffer {
+        /// The process that sends.
+        pid: Option<u32>,
+        /// At least so many bytes.
+        bytes: u64,
+    },
     /// Let the application answer sooner.
     AnswerFaster {
         /// Address and port that the requests go to.

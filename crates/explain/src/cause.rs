@@ -28,6 +28,8 @@ pub struct Cause {
     pub needs: &'static [&'static [SourceName]],
     /// From which severity on it is a finding, in words.
     pub seen_from: &'static str,
+    /// What people see of it, in the words in which they search: `40 ms gaps`.
+    pub signature: &'static [&'static str],
     /// Its look-alikes: each must say why it does not hold where this one does.
     pub rivals: &'static [Id],
     /// Causes whose findings at its places are its consequences: told under it, never beside it.
@@ -52,6 +54,7 @@ impl Cause {
             ground: Ground::Host,
             needs: &[],
             seen_from: "",
+            signature: &[],
             rivals: &[],
             explains: &[],
             no: None,

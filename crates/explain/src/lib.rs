@@ -110,6 +110,14 @@ pub fn causes_page() -> String {
          Made from `crates/explain/src/causes/`, one `.md` per cause; `make docs` writes it.\n\
          `tcpwhy explain` tests each of them; `tcpwhy explain --cause ID` tests one.\n",
     );
+    page.push_str(
+        "[What people see](symptoms.md) leads from a symptom to the causes; `tcpwhy explain --symptom WORDS` as well.\n",
+    );
+    page.push_str("\nThe numbers that are missing here are causes that a recording does not show, and why:\n\n");
+    page.push_str("| no | cause | why it is not told |\n|---|---|---|\n");
+    for (number, name, why) in causes::NOT_TOLD {
+        page.push_str(&format!("| {number} | {name} | {why} |\n"));
+    }
     for cause in causes::ALL {
         let Cause {
             id, number, title, ..
@@ -118,4 +126,46 @@ pub fn causes_page() -> String {
         page.push_str(&format!("\n## {number} `{id}`: {title}\n\n{text}\n"));
     }
     page
+}
+
+/// The book's index of symptoms, as Markdown; `make docs` writes it.
+pub fn symptoms_page() -> String {
+    let mut page = String::from(
+        "# What people see\n\n\
+         Made from the declarations in `crates/explain/src/causes/`; `make docs` writes it.\n\
+         `tcpwhy explain --symptom WORDS` lists those that have all the words.\n\n\
+         | what is seen | it may be |\n|---|---|\n",
+    );
+    for (seen, cause) in signatures("") {
+        let (id, number) = (cause.id, cause.number);
+        let anchor = format!("{}-{id}-{}", number.to_lowercase(), anchor(cause.title));
+        let seen = seen.replace('|', "\\|");
+        page.push_str(&format!("| {seen} | [`{id}`](causes.md#{anchor}) |\n"));
+    }
+    page
+}
+
+/// A heading's text as the anchor that viewers of Markdown give it.
+fn anchor(title: &str) -> String {
+    let kept = title
+        .chars()
+        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.flat_map(char::to_lowercase)
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
+}
+
+/// What people see of the causes, in alphabetical order: those whose text, title or id has all the words, in
+/// whatever case; all without words.
+pub fn signatures(words: &str) -> Vec<(&'static str, &'static Cause)> {
+    let words: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
+    let all = causes::ALL.iter();
+    let all = all.flat_map(|cause| cause.signature.iter().map(move |seen| (*seen, cause)));
+    let has = |(seen, cause): &(&str, &Cause)| {
+        let text = format!("{seen} {} {}", cause.title, cause.id).to_lowercase();
+        words.iter().all(|word| text.contains(word))
+    };
+    let mut found: Vec<_> = all.filter(has).collect();
+    found.sort_by_key(|(seen, cause)| (seen.to_lowercase(), cause.number));
+    found
 }

@@ -50,3 +50,45 @@ fn the_book_has_a_page_for_each_cause() {
         );
     }
 }
+
+#[test]
+fn every_cause_says_what_people_see_of_it() {
+    let all = explain::signatures("");
+    let page = explain::symptoms_page();
+    for cause in explain::causes() {
+        let its = all.iter().filter(|(_, of)| of.id == cause.id);
+        assert!(its.count() >= 1, "{} has no signature", cause.id);
+        assert!(page.contains(&format!("(causes.md#{}-", cause.number.to_lowercase())));
+    }
+    for (seen, cause) in &all {
+        let twice = all
+            .iter()
+            .filter(|(other, of)| other == seen && of.id == cause.id);
+        assert_eq!(twice.count(), 1, "{seen}");
+        assert!(seen.chars().count() <= 90 && !seen.ends_with('.'), "{seen}");
+    }
+}
+
+#[test]
+fn symptoms_are_found_by_their_words() {
+    let ids = |words: &str| -> Vec<&str> {
+        let found = explain::signatures(words).into_iter();
+        found.map(|(_, cause)| cause.id.as_str()).collect()
+    };
+    assert_eq!(ids("40 MS gaps"), ["nagle-delayed-ack"]);
+    assert_eq!(ids("hangs large"), ["pmtu-black-hole"]);
+    assert!(ids("exactly 1").contains(&"accept-queue-overflow"));
+    assert!(ids("gremlins").is_empty());
+    assert_eq!(ids("").len(), explain::signatures("  ").len());
+}
+
+#[test]
+fn every_number_is_told_or_has_a_reason() {
+    let page = explain::causes_page();
+    for number in 1..=53 {
+        let number = format!("C{number:02}");
+        let told = explain::causes().iter().any(|c| c.number == number);
+        let reason = page.contains(&format!("| {number} | "));
+        assert!(told != reason, "{number}");
+    }
+}

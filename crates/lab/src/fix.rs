@@ -59,6 +59,7 @@ fn apply_one(plant: &mut Plant, change: &Value, finding: &Value) -> Result<Strin
         Some("read-to-end") => transfers::read_to_end(plant, change, finding),
         Some("answer-faster") => transfers::answer_faster(plant, change, finding),
         Some("read-faster") => transfers::read_faster(plant, change, finding),
+        Some("receive-buffer") => transfers::receive_buffer(plant),
         Some("allow-syns") => allow_syns(plant, change),
         Some("pass-packets") => allow_syns(plant, change),
         Some("pass-syns") => pass_syns(plant),

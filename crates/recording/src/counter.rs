@@ -97,6 +97,12 @@ counters! {
     TCP_CHALLENGE_ACK = "TcpExt.TCPChallengeACK", "challenge ACKs sent (RFC 5961)", DOC;
     DELAYED_ACKS = "TcpExt.DelayedACKs", "ACKs that the delayed-ACK timer sent", DOC;
     EMBRYONIC_RSTS = "TcpExt.EmbryonicRsts", "resets that ended a half-open connection", DOC;
+    RCV_PRUNED = "TcpExt.RcvPruned", "segments dropped because a socket had no memory left, whatever it threw away", INPUT;
+    OFO_PRUNED = "TcpExt.OfoPruned", "times that a socket threw away its out-of-order queue for lack of memory", INPUT;
+    TCP_OFO_QUEUE = "TcpExt.TCPOFOQueue", "segments received out of order", DOC;
+    TCP_OFO_DROP = "TcpExt.TCPOFODrop", "segments received out of order and dropped for lack of memory", DOC;
+    TCP_MEMORY_PRESSURES_CHRONO = "TcpExt.TCPMemoryPressuresChrono", "time under memory pressure, ms", DOC;
+    IP_REVERSE_PATH_FILTER = "TcpExt.IPReversePathFilter", "packets dropped because the route back leads elsewhere (rp_filter)", "kernel: net/ipv4/fib_frontend.c";
     TCP_WANT_ZERO_WINDOW_ADV = "TcpExt.TCPWantZeroWindowAdv", "times that a window of zero would have been told", DOC;
     INTR_QUEUE_DROPS = "Ip.intr_queue_drops", "packets dropped because the queue of the IP interrupt was full", "FreeBSD: net.inet.ip.intr_queue_drops";
     IN_CE_PKTS = "IpExt.InCEPkts", "packets received with a congestion mark", "RFC 3168";
@@ -174,8 +180,6 @@ pub const OTHERS: &[Definition] = definitions! {
     "Udp.InCsumErrors", "datagrams received with a wrong checksum", UDP;
     "Udp.IgnoredMulti", "multicast datagrams that no socket here had joined", UDP;
     "Udp.MemErrors", "datagrams dropped because all of UDP had too much memory (net.ipv4.udp_mem)", UDP;
-    "TcpExt.RcvPruned", "segments dropped because a socket had no memory left, whatever it threw away", INPUT;
-    "TcpExt.OfoPruned", "times that a socket threw away its out-of-order queue for lack of memory", INPUT;
     "TcpExt.OutOfWindowIcmps", "ICMP messages about a connection that quote a sequence number outside its window: ignored", IPV4;
     "TcpExt.LockDroppedIcmps", "ICMP messages about a connection that came while its socket was locked: ignored", IPV4;
     "TcpExt.ArpFilter", "ARP requests not answered because the route back leads through another device (arp_filter)", "kernel: net/ipv4/arp.c";
@@ -207,7 +211,6 @@ pub const OTHERS: &[Definition] = definitions! {
     "TcpExt.TCPDSACKOfoRecv", "duplicates of our out-of-order segments that peers reported", DOC;
     "TcpExt.TCPAbortOnLinger", "connections reset at once in FIN_WAIT2, as TCP_LINGER2 asks", DOC;
     "TcpExt.TCPAbortFailed", "resets that could not be sent for lack of memory", DOC;
-    "TcpExt.TCPMemoryPressuresChrono", "time under memory pressure, ms", DOC;
     "TcpExt.TCPSACKDiscard", "SACK blocks that make no sense", DOC;
     "TcpExt.TCPDSACKIgnoredOld", "D-SACK blocks that make no sense, after something was retransmitted", DOC;
     "TcpExt.TCPDSACKIgnoredNoUndo", "D-SACK blocks that make no sense, when nothing was retransmitted", DOC;
@@ -220,10 +223,7 @@ pub const OTHERS: &[Definition] = definitions! {
     "TcpExt.TCPSackShiftFallback", "segments that could be neither moved nor merged", DOC;
     "TcpExt.PFMemallocDrop", "segments dropped because they used memory reserved for swapping", "kernel: net/core/filter.c";
     "TcpExt.TCPMinTTLDrop", "segments dropped because their TTL is less than IP_MINTTL of the socket", IPV4;
-    "TcpExt.IPReversePathFilter", "packets dropped because the route back leads elsewhere (rp_filter)", "kernel: net/ipv4/fib_frontend.c";
     "TcpExt.TCPRcvCoalesce", "segments merged into the one before in a receive queue", INPUT;
-    "TcpExt.TCPOFOQueue", "segments received out of order", DOC;
-    "TcpExt.TCPOFODrop", "segments received out of order and dropped for lack of memory", DOC;
     "TcpExt.TCPOFOMerge", "segments received out of order that overlap others in the queue", DOC;
     "TcpExt.TCPFastOpenActive", "connections whose SYN carried data that the peer took (RFC 7413)", DOC;
     "TcpExt.TCPFastOpenActiveFail", "connections whose data in the SYN was not taken", DOC;

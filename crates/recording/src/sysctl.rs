@@ -67,6 +67,8 @@ sysctls! {
     }
     /// Not recorded: those that only advice names.
     OF_ADVICE {
+        TCP_MAX_ORPHANS = "net.ipv4.tcp_max_orphans";
+        RP_FILTER_ALL = "net.ipv4.conf.all.rp_filter";
         TCP_CHILD_EHASH_ENTRIES = "net.ipv4.tcp_child_ehash_entries";
     }
 }

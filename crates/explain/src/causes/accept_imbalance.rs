@@ -18,6 +18,10 @@ pub(crate) const CAUSE: Cause = Cause {
     needs: &[&[SourceName::Sockets]],
     seen_from: "one socket of a port with somebody waiting in half of its samples, ten times as many as at the \
                 others",
+    signature: &[
+        "one worker is at 100 %, the others are idle",
+        "requests at one of several SO_REUSEPORT processes are late",
+    ],
     rivals: &[
         Id::SLOW_ACCEPT,
         Id::ACCEPT_QUEUE_OVERFLOW,

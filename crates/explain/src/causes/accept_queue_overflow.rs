@@ -26,6 +26,11 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::Drops, SourceName::Counters],
     ],
     seen_from: "10 dropped SYNs or last ACKs; or a queue that is full throughout",
+    signature: &[
+        "connect takes exactly 1, 3 or 7 s under load",
+        "connect is fast and the first request hangs",
+        "times the listen queue of a socket overflowed",
+    ],
     rivals: &[
         Id::SYN_QUEUE_OVERFLOW,
         Id::LOCAL_FIREWALL_DROP,

@@ -18,6 +18,10 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
     seen_from: "a queue of 100 ms, three times the shortest round trip",
+    signature: &[
+        "latency rises as soon as somebody uploads or downloads",
+        "ping of hundreds of milliseconds under load",
+    ],
     rivals: &[Id::SLOW_READER, Id::PATH_LOSS],
     explains: &[Id::SLOW_PEER],
     no: Some(no),

@@ -29,6 +29,11 @@ pub(crate) const CAUSE: Cause = Cause {
         ],
     ],
     seen_from: "10 refused connects; 3 of a caller over 2 s",
+    signature: &[
+        "connection refused (ECONNREFUSED)",
+        "no route to host (EHOSTUNREACH)",
+        "upstream connect error: connection refused",
+    ],
     rivals: &[Id::INJECTED_RESET, Id::ACCEPT_QUEUE_OVERFLOW],
     explains: &[],
     no: Some(no),

@@ -19,6 +19,10 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::Conntrack],
     ],
     seen_from: "10 dropped SYNs while the table is 95 % full",
+    signature: &[
+        "nf_conntrack: table full, dropping packet",
+        "new connections time out on all ports, old ones work",
+    ],
     rivals: &[
         Id::LOCAL_FIREWALL_DROP,
         Id::ACCEPT_QUEUE_OVERFLOW,

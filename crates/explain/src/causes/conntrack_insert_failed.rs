@@ -17,6 +17,10 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::Conntrack],
     ],
     seen_from: "10 dropped SYNs that connection tracking could not insert",
+    signature: &[
+        "1 s delay of some connects on Kubernetes nodes",
+        "insert_failed rises in conntrack -S",
+    ],
     rivals: &[
         Id::SNAT_PORTS_EXHAUSTED,
         Id::CONNTRACK_FULL,

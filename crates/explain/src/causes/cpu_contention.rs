@@ -22,6 +22,10 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Host,
     needs: &[&[SourceName::Threads]],
     seen_from: "a thread runnable 30 % of the time, 1 s in all, or 200 ms with its cgroup's quota spent",
+    signature: &[
+        "latency while a batch job runs on the same CPU",
+        "throttled cgroup: latency of up to 100 ms (CPU limit of a container)",
+    ],
     rivals: &[
         Id::SOFTIRQ_STARVATION,
         Id::PATH_LOSS,

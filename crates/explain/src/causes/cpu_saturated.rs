@@ -21,6 +21,10 @@ pub(crate) const CAUSE: Cause = Cause {
     needs: &[&[SourceName::Threads, SourceName::Cpus]],
     seen_from: "threads that wait half as long for a CPU as they run, 1 s in all, behind their own service; or \
                 10 % of the CPUs' time stolen",
+    signature: &[
+        "the service uses all its CPUs",
+        "steal time in a virtual machine, everything is late",
+    ],
     rivals: &[
         Id::CPU_CONTENTION,
         Id::SOFTIRQ_STARVATION,

@@ -21,6 +21,10 @@ pub(crate) const CAUSE: Cause = Cause {
     needs: &[&[SourceName::Resources, SourceName::Calls]],
     seen_from: "as many descriptors open as the limit allows while connections wait for accept(), or a call \
                 that failed for want of one",
+    signature: &[
+        "too many open files (EMFILE)",
+        "accept4() failed (24: Too many open files)",
+    ],
     rivals: &[Id::SLOW_ACCEPT, Id::ACCEPT_IMBALANCE],
     explains: &[
         Id::SLOW_ACCEPT,

@@ -19,6 +19,10 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Listeners,
     needs: &[&[SourceName::States], &[SourceName::Drops]],
     seen_from: "5 SYNs that met an established socket",
+    signature: &[
+        "connect takes 1 s to a server that rebooted clients connect to again",
+        "SYN is answered with a bare ACK (challenge ACK)",
+    ],
     rivals: &[
         Id::TIME_WAIT_COLLISION,
         Id::ACCEPT_QUEUE_OVERFLOW,

@@ -21,6 +21,11 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::Sockets],
     ],
     seen_from: "5 connections that were reset after alike pauses, 2 % of those to a server",
+    signature: &[
+        "first request after a pause fails: connection reset, broken pipe",
+        "502 now and then from a load balancer with keep-alive",
+        "connection pool gives stale connections",
+    ],
     rivals: &[
         Id::RESET_BY_PEER,
         Id::RESET_UNREAD_DATA,

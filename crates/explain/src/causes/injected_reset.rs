@@ -27,6 +27,10 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::ResetsUnmatched],
     ],
     seen_from: "10 refused connects, or 5 reset connections",
+    signature: &[
+        "connection reset, and the server never sent one",
+        "connections are reset in the middle by a firewall",
+    ],
     rivals: &[
         Id::CONNECTION_REFUSED,
         Id::RESET_UNREAD_DATA,

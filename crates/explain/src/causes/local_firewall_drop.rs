@@ -17,6 +17,10 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::Drops]],
     seen_from: "3 dropped SYNs; 20 packets of established connections, 0.1 %",
+    signature: &[
+        "connection timed out, and tcpdump sees the SYN come in",
+        "works from the host itself, not from others",
+    ],
     rivals: &[
         Id::ACCEPT_QUEUE_OVERFLOW,
         Id::SYN_QUEUE_OVERFLOW,

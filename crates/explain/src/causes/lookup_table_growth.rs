@@ -25,6 +25,11 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::Tables, SourceName::Slabs],
     ],
     seen_from: "2 % of one CPU spent in walking a table",
+    signature: &[
+        "more CPU per packet from day to day",
+        "slower the more connections, neighbours or rules there are",
+        "neighbour table overflow",
+    ],
     rivals: &[Id::PORT_SEARCH_COST, Id::SOFTIRQ_STARVATION],
     explains: &[],
     no: Some(no),

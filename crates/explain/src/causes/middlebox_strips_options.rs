@@ -20,6 +20,10 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::States], &[SourceName::Sockets]],
     seen_from: "a transfer that waits for its window 20 % of its busy time",
+    signature: &[
+        "all connections through one firewall or load balancer are slow",
+        "no SACK, no window scaling in ss, although both hosts offer them",
+    ],
     rivals: &[Id::SYN_COOKIE_OPTIONS_LOST, Id::SLOW_READER],
     explains: &[],
     no: Some(no),

@@ -12,6 +12,8 @@ mod descriptors_exhausted;
 mod half_open;
 mod idle_timeout_mismatch;
 mod injected_reset;
+mod interface_drop;
+mod interrupt_imbalance;
 mod local_firewall_drop;
 mod lookup_table_growth;
 mod middlebox_strips_options;
@@ -23,20 +25,30 @@ mod pmtu_black_hole;
 mod port_search_cost;
 mod ports_exhausted;
 mod qdisc_drop;
+mod receive_backlog_drop;
+mod receive_buffer_small;
+mod receive_queue_pruned;
+mod reordering;
 mod reset_by_application;
 mod reset_by_peer;
 mod reset_unread_data;
+mod route_or_neighbour_failure;
+mod send_buffer_small;
 mod slow_accept;
 mod slow_application;
 mod slow_peer;
 mod slow_reader;
 mod snat_ports_exhausted;
+mod socket_backlog_drop;
 mod softirq_starvation;
 mod syn_cookie_options_lost;
 mod syn_flood;
 mod syn_queue_overflow;
 mod tail_loss;
+mod tcp_memory_pressure;
 mod time_wait_collision;
+mod time_wait_table_full;
+mod zero_window;
 
 use crate::cause::Cause;
 
@@ -56,19 +68,31 @@ pub(crate) const ALL: &[Cause] = &[
     reset_by_application::CAUSE,
     injected_reset::CAUSE,
     qdisc_drop::CAUSE,
+    receive_backlog_drop::CAUSE,
     softirq_starvation::CAUSE,
     path_loss::CAUSE,
     tail_loss::CAUSE,
     bufferbloat::CAUSE,
+    reordering::CAUSE,
     nagle_delayed_ack::CAUSE,
     slow_reader::CAUSE,
+    receive_buffer_small::CAUSE,
+    receive_queue_pruned::CAUSE,
+    zero_window::CAUSE,
+    send_buffer_small::CAUSE,
     pmtu_black_hole::CAUSE,
+    tcp_memory_pressure::CAUSE,
+    time_wait_table_full::CAUSE,
     conntrack_full::CAUSE,
     lookup_table_growth::CAUSE,
     cpu_contention::CAUSE,
+    route_or_neighbour_failure::CAUSE,
+    socket_backlog_drop::CAUSE,
     idle_timeout_mismatch::CAUSE,
     reset_by_peer::CAUSE,
     peer_gone::CAUSE,
+    interface_drop::CAUSE,
+    interrupt_imbalance::CAUSE,
     syn_flood::CAUSE,
     conntrack_insert_failed::CAUSE,
     snat_ports_exhausted::CAUSE,
@@ -79,6 +103,34 @@ pub(crate) const ALL: &[Cause] = &[
     slow_peer::CAUSE,
     half_open::CAUSE,
     cpu_saturated::CAUSE,
+];
+
+/// Causes that have a number and that a recording does not show, with why.
+pub(crate) const NOT_TOLD: &[(&str, &str, &str)] = &[
+    (
+        "C19",
+        "a policer drops what exceeds a rate",
+        "which packets it drops is decided within milliseconds, and sockets are sampled once a second: from the ends it \
+         looks as `path-loss`, which is told, with the same advice to look for the box on the path",
+    ),
+    (
+        "C28",
+        "the sending application has nothing to send",
+        "it is no fault of TCP, and any idle connection has it: [the account](account.md) says how long connections were \
+         idle, and `slow-application` and `slow-peer` who kept whom waiting",
+    ),
+    (
+        "C29",
+        "the congestion window begins anew after a pause (`net.ipv4.tcp_slow_start_after_idle`)",
+        "the kernel lowers it as the next write is sent, and it has grown again some round trips later: samples a second \
+         apart do not see it, and a record of each packet's window would cost too much",
+    ),
+    (
+        "C42",
+        "hosts share a bottleneck that is used to the full",
+        "that is what a bottleneck is for; what of it hurts is `bufferbloat` (the queue) or `path-loss` (what is lost \
+         while none stands), and whose senders fill it one host cannot know: `tcpwhy-fleet blame` compares hosts",
+    ),
 ];
 
 #[cfg(test)]

@@ -20,6 +20,11 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
     seen_from: "3 samples of a held segment, with round trips of 30 to 60 ms",
+    signature: &[
+        "40 ms gaps",
+        "every request takes exactly 40 ms (or 200 ms on other systems)",
+        "slow with small writes, TCP_NODELAY helps",
+    ],
     rivals: &[Id::TAIL_LOSS, Id::SLOW_READER],
     explains: &[],
     no: Some(no),

@@ -21,6 +21,10 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::Drops],
     ],
     seen_from: "10 unanswered SYNs, 5 % of the connects; 3 connects in vain; or one that hangs for 3 s",
+    signature: &[
+        "connection timed out to one address, others work",
+        "SYN sent three times, no answer",
+    ],
     rivals: &[
         Id::LOCAL_FIREWALL_DROP,
         Id::ACCEPT_QUEUE_OVERFLOW,

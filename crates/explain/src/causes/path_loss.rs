@@ -7,7 +7,7 @@ use analysis::stats::median;
 use analysis::words::{bit_rate, bytes, count, percent, plural, rounded};
 
 use crate::places::losses::Losses;
-use crate::places::path::{End, Path, limited, median_of, paths, sample_rows};
+use crate::places::path::{End, Path, empty_us, limited, median_of, paths, sample_rows};
 use crate::places::process::connections;
 use crate::places::unanswered_syns::UnansweredSyns;
 use crate::vocabulary::*;
@@ -21,10 +21,16 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
     seen_from: "20 lost segments, 0.1 % of what is sent; of short connections 1 %",
+    signature: &[
+        "throughput falls with distance, retransmissions all the time",
+        "ping loses packets",
+        "1 % packet loss",
+    ],
     rivals: &[
         Id::QDISC_DROP,
         Id::TAIL_LOSS,
         Id::BUFFERBLOAT,
+        Id::REORDERING,
         Id::SLOW_PEER,
     ],
     explains: &[Id::SLOW_PEER],
@@ -37,9 +43,6 @@ pub(crate) const CAUSE: Cause = Cause {
 const MIN_LOST: u64 = 20;
 /// From here on, loss governs the rate of a path of 10 ms or more (Mathis: 40 segments in flight).
 const MIN_SHARE: f64 = 0.001;
-/// A round trip up to this much beyond the shortest means that no queue stood.
-const EMPTY_SHARE: f64 = 1.25;
-const EMPTY_US: u32 = 1_000;
 /// Of the losses that must have met an empty queue; the others were of any bottleneck.
 const MOST: f64 = 0.7;
 /// Mathis' constant, for a receiver that acknowledges each segment.
@@ -104,6 +107,13 @@ fn no_loss(losses: &Losses) -> Option<Step> {
         let segments = Quantity::of(losses.segments, "segment");
         return Some(say!("{lost} of {segments} were lost", lost, segments));
     }
+    if losses.spurious > losses.lost {
+        return Some(say!(
+            "the receivers had {duplicates} of {retransmitted} already (DSACK)",
+            duplicates = Quantity::count(losses.spurious),
+            retransmitted = Quantity::of(losses.spurious.saturating_add(losses.lost), "segment")
+        ));
+    }
     if losses.are_tails() {
         return Some(say!(
             "in a transfer losses are repaired on ACKs: {waited} of {retransmitted} retransmitted \
@@ -145,11 +155,6 @@ fn no_data_lost(place: &UnansweredSyns) -> Option<Step> {
             )
         })
     })
-}
-
-/// The round trip up to which no queue stood, µs.
-fn empty_us(min_rtt_us: u32) -> f64 {
-    f64::from(min_rtt_us) * EMPTY_SHARE + f64::from(EMPTY_US)
 }
 
 fn judge(path: &Path) -> Option<Finding> {

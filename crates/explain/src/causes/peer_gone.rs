@@ -18,6 +18,10 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
     seen_from: "3 timeouts in a row with nothing acknowledged, 3 s of silence",
+    signature: &[
+        "requests hang for 15 minutes, then connection timed out (ETIMEDOUT)",
+        "all connections to one host hang after a failover",
+    ],
     rivals: &[
         Id::PATH_LOSS,
         Id::PMTU_BLACK_HOLE,

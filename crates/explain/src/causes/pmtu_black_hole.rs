@@ -19,6 +19,12 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
     seen_from: "2 timeouts beside packets that pass, 4 of a connection alone; of one that hung before, 1",
+    signature: &[
+        "works with small requests, hangs with large",
+        "TLS handshake hangs after the client hello",
+        "ssh connects and freezes at the first long output",
+        "VPN or tunnel: ping works, HTTP does not",
+    ],
     rivals: &[
         Id::PATH_LOSS,
         Id::PATH_DROPS_SYN,

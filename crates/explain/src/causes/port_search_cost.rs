@@ -30,6 +30,10 @@ pub(crate) const CAUSE: Cause = Cause {
         ],
     ],
     seen_from: "50 µs of searching per connect, or a search of 10 ms",
+    signature: &[
+        "connect takes CPU and milliseconds, the more connections are open",
+        "connect or bind became slow when half of the local ports were in use",
+    ],
     rivals: &[
         Id::PORTS_EXHAUSTED,
         Id::LOOKUP_TABLE_GROWTH,

@@ -15,6 +15,10 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Connections,
     needs: &[&[SourceName::States]],
     seen_from: "5 connects without a local port",
+    signature: &[
+        "connect fails: Cannot assign requested address (EADDRNOTAVAIL)",
+        "tens of thousands of sockets in TIME_WAIT to one destination",
+    ],
     rivals: &[
         Id::CONNECTION_REFUSED,
         Id::LOCAL_FIREWALL_DROP,

@@ -17,6 +17,10 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Drops], &[SourceName::Sockets]],
     seen_from: "20 dropped packets, 0.3 % of what is sent",
+    signature: &[
+        "retransmissions as soon as much is sent, and tc -s qdisc counts dropped",
+        "throughput far below the shaper's rate",
+    ],
     rivals: &[Id::PATH_LOSS, Id::LOCAL_FIREWALL_DROP],
     explains: &[],
     no: Some(no),

@@ -17,6 +17,10 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::ResetsSent]],
     seen_from: "10 reset connections, 2 % of the listener's",
+    signature: &[
+        "connection reset by peer, and the server closes with SO_LINGER 0",
+        "recv: connection reset by peer right after close",
+    ],
     rivals: &[Id::RESET_UNREAD_DATA, Id::INJECTED_RESET, Id::RESET_BY_PEER],
     explains: &[],
     no: Some(no),

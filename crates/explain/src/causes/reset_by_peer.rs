@@ -15,6 +15,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::ResetsReceived]],
     seen_from: "5 reset connections, 2 % of those to a server",
+    signature: &["connection reset by peer (ECONNRESET)"],
     rivals: &[
         Id::IDLE_TIMEOUT_MISMATCH,
         Id::RESET_UNREAD_DATA,

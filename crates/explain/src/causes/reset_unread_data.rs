@@ -15,6 +15,10 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Listeners,
     needs: &[&[SourceName::States], &[SourceName::ResetsSent]],
     seen_from: "10 reset connections, 2 % of the listener's",
+    signature: &[
+        "connection reset by peer after the answer was sent",
+        "uploads fail with connection reset, small requests work",
+    ],
     rivals: &[
         Id::INJECTED_RESET,
         Id::RESET_BY_APPLICATION,

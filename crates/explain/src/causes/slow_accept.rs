@@ -15,6 +15,10 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Listeners,
     needs: &[&[SourceName::Sockets]],
     seen_from: "200 ms before accept() with a request waiting; or 3 s in samples",
+    signature: &[
+        "connect is fast and the first answer is late",
+        "Recv-Q of the listening socket is above 0",
+    ],
     rivals: &[
         Id::ACCEPT_QUEUE_OVERFLOW,
         Id::DESCRIPTORS_EXHAUSTED,

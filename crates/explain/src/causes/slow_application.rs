@@ -19,6 +19,10 @@ pub(crate) const CAUSE: Cause = Cause {
     needs: &[&[SourceName::Requests]],
     seen_from: "1 % of the requests, or 8 % of their time, ten times as slow as half of them, by 200 ms; \
                 or half of the thinking kept from a CPU, by a lock, or stopped; or 3 s unread",
+    signature: &[
+        "requests take long, and the network is well",
+        "is it the network or the application?",
+    ],
     rivals: &[
         Id::CPU_CONTENTION,
         Id::SLOW_READER,

@@ -16,6 +16,10 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Requests,
     needs: &[&[SourceName::Requests]],
     seen_from: "1 % of the requests, or 8 % of their time, ten times as slow as half of them, by 1 s",
+    signature: &[
+        "the database or upstream is slow, seen from its client",
+        "waiting (TTFB) is long",
+    ],
     rivals: &[
         Id::SLOW_APPLICATION,
         Id::PATH_LOSS,

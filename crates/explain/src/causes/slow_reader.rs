@@ -11,6 +11,7 @@ use analysis::words::rounded;
 use crate::places::listener::ListenerPlace;
 use crate::places::options::WithoutOptions;
 use crate::places::path::{End, ends, rwnd_share, sample_rows};
+use crate::places::window::{BULK, MIN_HELD as MIN_RWND, filled};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -22,21 +23,21 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
     seen_from: "a transfer with 16 kB unread in 75 % of its samples, or half of its time for the window",
-    rivals: &[Id::BUFFERBLOAT, Id::PATH_LOSS],
+    signature: &[
+        "Recv-Q grows, Send-Q at the other end as well",
+        "the sender waits, the receiver's window is full",
+    ],
+    rivals: &[Id::BUFFERBLOAT, Id::PATH_LOSS, Id::RECEIVE_BUFFER_SMALL],
     explains: &[Id::SLOW_APPLICATION],
     no: Some(no),
     symptom: None,
     find,
 };
 
-/// A connection that moved less is not a transfer.
-const BULK: u64 = 256 * 1024;
 /// Share of the samples that found unread data.
 const MOST: f64 = 0.75;
 /// A reader that keeps up leaves some segments; this is more than one read of most programs.
 const MIN_UNREAD: u32 = 16 * 1024;
-/// Share of the sender's busy time spent waiting for the window.
-const MIN_RWND: f64 = 0.5;
 /// Share of the samples in which the window was closed, when the sender is not on this host.
 const MIN_CLOSED: f64 = 0.2;
 /// The window would have let pass at least so many times what was read.
@@ -61,7 +62,8 @@ fn find(story: &Story) -> Vec<Finding> {
     let here = places(story);
     let away = remote::places(story);
     let here = here.iter().map(judge);
-    here.chain(away.iter().map(remote::judge)).collect()
+    here.chain(away.iter().map(|place| remote::judge(story, place)))
+        .collect()
 }
 
 fn no(asked: &Asked) -> Option<Step> {
@@ -73,8 +75,21 @@ fn no(asked: &Asked) -> Option<Step> {
         }
         None => asked
             .not_held_back()
-            .or_else(|| waited_little(&asked.losses()?.ends)),
+            .or_else(|| waited_little(&asked.losses()?.ends))
+            .or_else(|| read_in_time(asked)),
     }
+}
+
+/// Their windows were filled once per round trip, and offered again at once.
+fn read_in_time(asked: &Asked) -> Option<Step> {
+    let ends = &asked.losses()?.ends;
+    let filled = filled(asked.story, ends).len();
+    (filled > 0 && filled == ends.len()).then(|| {
+        say!(
+            "all {filled} got the whole window again within a round trip: what came was read",
+            filled = Quantity::count(filled as u64).rows(sample_rows(ends))
+        )
+    })
 }
 
 fn moved_little(lacking: &WithoutOptions) -> Option<Step> {

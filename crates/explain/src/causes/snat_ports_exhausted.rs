@@ -19,6 +19,10 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::Conntrack],
     ],
     seen_from: "10 dropped SYNs while as many connections to a destination were established as ever",
+    signature: &[
+        "connects through NAT time out to one destination only",
+        "connects of pods take 1 s or more to one address outside",
+    ],
     rivals: &[
         Id::CONNTRACK_INSERT_FAILED,
         Id::CONNTRACK_FULL,

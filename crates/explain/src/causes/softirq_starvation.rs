@@ -20,6 +20,11 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Host,
     needs: &[&[SourceName::Threads]],
     seen_from: "ksoftirqd runnable 10 % of the time, 100 ms in all",
+    signature: &[
+        "ksoftirqd at 100 %",
+        "all connections stall together for tens of milliseconds",
+        "time_squeeze rises in softnet_stat",
+    ],
     rivals: &[Id::CPU_CONTENTION, Id::LOOKUP_TABLE_GROWTH],
     explains: &[],
     no: Some(no),

@@ -19,6 +19,11 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Listeners,
     needs: &[&[SourceName::States], &[SourceName::Symbols]],
     seen_from: "a connection of at least 1 s, or with bulk, without SACK and window scaling",
+    signature: &[
+        "some connections are slow for as long as they last, new ones are fast",
+        "possible SYN flooding on port, sending cookies",
+        "throughput never above 64 kB per round trip",
+    ],
     rivals: &[
         Id::MIDDLEBOX_STRIPS_OPTIONS,
         Id::SLOW_READER,

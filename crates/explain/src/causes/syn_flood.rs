@@ -15,6 +15,10 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Listeners,
     needs: &[&[SourceName::Counters], &[SourceName::Sockets]],
     seen_from: "100 SYN cookies, of which at most half came back",
+    signature: &[
+        "possible SYN flooding on port",
+        "thousands of SYN_RECV from many addresses",
+    ],
     rivals: &[Id::SYN_QUEUE_OVERFLOW, Id::ACCEPT_QUEUE_OVERFLOW],
     explains: &[],
     no: Some(no),

@@ -24,6 +24,10 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::Drops, SourceName::Counters],
     ],
     seen_from: "10 dropped SYNs",
+    signature: &[
+        "SYNs to LISTEN sockets dropped",
+        "connects time out under load although the server is idle",
+    ],
     rivals: &[
         Id::ACCEPT_QUEUE_OVERFLOW,
         Id::LOCAL_FIREWALL_DROP,

@@ -15,6 +15,11 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
     seen_from: "10 messages that waited for a timer, 0.1 % of them",
+    signature: &[
+        "requests that take 200 ms longer now and then",
+        "latency p99 is 200 ms above p50",
+        "small requests are late, large transfers are well",
+    ],
     rivals: &[
         Id::PATH_LOSS,
         Id::NAGLE_DELAYED_ACK,

@@ -2,6 +2,7 @@
 //! not answered or refused, resets, processes and their run queues, port searches.
 
 pub(crate) mod accept_waits;
+pub(crate) mod interfaces;
 pub(crate) mod listener;
 pub(crate) mod losses;
 pub(crate) mod lost_syn;
@@ -21,3 +22,4 @@ pub(crate) mod slow_exchanges;
 pub(crate) mod syn_timer;
 pub(crate) mod unanswered_syns;
 pub(crate) mod untracked_syns;
+pub(crate) mod window;

@@ -14,6 +14,10 @@ use crate::lost::Lost;
 use crate::place::Place;
 use crate::places::listener::SHOWN_ROWS;
 
+/// A round trip up to this much beyond the shortest means that no queue stood.
+const EMPTY_SHARE: f64 = 1.25;
+const EMPTY_US: u32 = 1_000;
+
 /// Fewer segments than this say nothing about a path.
 const MIN_SEGMENTS: u64 = 10;
 
@@ -182,6 +186,11 @@ pub(crate) fn median_of(ends: &[End], value: impl Fn(&End) -> Option<f64>) -> Op
 pub(crate) fn min_rtt_us(ends: &[End]) -> Option<u32> {
     let known = ends.iter().map(|e| e.transfer.min_rtt_us);
     known.filter(|us| *us > 0).min()
+}
+
+/// The round trip up to which no queue stood, µs.
+pub(crate) fn empty_us(min_rtt_us: u32) -> f64 {
+    f64::from(min_rtt_us) * EMPTY_SHARE + f64::from(EMPTY_US)
 }
 
 /// Bytes per second of all ends together.

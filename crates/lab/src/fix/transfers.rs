@@ -36,14 +36,14 @@ pub(super) fn queue_limit(plant: &mut Plant, change: &Value) -> Result<String, S
 pub(super) fn repair_path(plant: &mut Plant) -> Result<String, String> {
     let lossy = plant.scenario.links.iter().enumerate().filter(|(_, link)| {
         let mut wires = link.path.iter().chain(&link.back);
-        wires.any(|wire| wire.loss > 0.0 || wire.cut_after_ms.is_some())
+        wires.any(|wire| wire.loss > 0.0 || wire.reorder > 0.0 || wire.cut_after_ms.is_some())
     });
     let lossy: Vec<usize> = lossy.map(|(index, _)| index).collect();
     let mut done = Vec::new();
     for index in lossy {
         plant
             .rejoin(index, |wire| {
-                wire.loss = 0.0;
+                (wire.loss, wire.reorder) = (0.0, 0.0);
                 wire.cut_after_ms = None;
             })
             .map_err(|e| e.to_string())?;
@@ -134,6 +134,17 @@ pub(super) fn read_faster(
     }
     server.read_pause_ms = 0.0;
     Ok(format!("{name} reads without a pause"))
+}
+
+/// Lets the kernel size the receive buffers of all servers.
+pub(super) fn receive_buffer(plant: &mut Plant) -> Result<String, String> {
+    let servers = plant.scenario.servers.iter_mut();
+    let fixed = servers.filter_map(|s| s.rcvbuf.take().map(|_| s.name.clone()));
+    let fixed: Vec<String> = fixed.collect();
+    match fixed.is_empty() {
+        true => Err("no server sets SO_RCVBUF".to_string()),
+        false => Ok(format!("{} does not set SO_RCVBUF", fixed.join(", "))),
+    }
 }
 
 /// Lets a server read requests to their end before it answers.

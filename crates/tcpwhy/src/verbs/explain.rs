@@ -40,6 +40,9 @@ pub struct ExplainArgs {
     /// Look for this cause only
     #[arg(long, value_name = "CAUSE", value_parser = PossibleValuesParser::new(ids()), hide_possible_values = true)]
     cause: Option<String>,
+    /// List what people see of the causes, as far as it has all these words, and the causes; records nothing
+    #[arg(long, value_name = "WORDS", num_args = 0.., conflicts_with_all = ["recording", "from", "time", "output", "cause", "command", "ready_file", "write"])]
+    symptom: Option<Vec<String>>,
     /// One JSON object per finding, and a last one with the summary
     #[arg(long)]
     json: bool,
@@ -69,6 +72,9 @@ const FINDINGS: u8 = 10;
 
 /// Runs the verb.
 pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
+    if let Some(words) = &args.symptom {
+        return symptoms(&words.join(" "), out);
+    }
     let options = match &args.cause {
         Some(id) => explain::Options::only(id)?,
         None => explain::Options::default(),
@@ -156,6 +162,23 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// What people see, and the causes that it may have.
+fn symptoms(words: &str, out: &mut impl Write) -> Result<ExitCode> {
+    let found = explain::signatures(words);
+    if found.is_empty() {
+        bail!(
+            "no symptom has all of: {words}; --symptom without words lists all, and explain itself needs none: it looks for \
+             every cause"
+        );
+    }
+    let wide = found.iter().map(|(_, cause)| cause.id.as_str().len()).max();
+    let wide = wide.unwrap_or(0);
+    for (seen, cause) in found {
+        writeln!(out, "{:<wide$}  {seen}", cause.id)?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Whether the answer would be one of all of the recording, and stays where it is written.

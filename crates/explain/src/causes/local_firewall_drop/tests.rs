@@ -78,7 +78,7 @@ fn an_ebpf_firewall_is_one_too() {
 
 #[test]
 fn another_reason_is_no_firewall() {
-    assert!(found(&dropped("IP_RPFILTER")).is_empty());
+    only(&dropped("IP_RPFILTER"), "route-or-neighbour-failure");
 }
 
 #[test]

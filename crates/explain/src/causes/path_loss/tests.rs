@@ -58,7 +58,7 @@ fn look_alikes_are_not_path_loss() {
     for socket in spurious.sockets.iter_mut().filter(|s| s.netns == CLIENT) {
         socket.dsack_dups = socket.data_segs_out.map(|n| n / 100);
     }
-    assert!(found(&spurious).is_empty());
+    only(&spurious, "reordering");
     // All within a second: an accident, over now.
     let mut burst = cases::lossy();
     let start = synth::START_NS;

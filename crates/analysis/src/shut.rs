@@ -1,0 +1,64 @@
+//! Windows that peers keep closed while something waits to be sent.
+
+use recording::tables::Socket;
+use recording::{RowRef, TcpState};
+
+/// A window that a peer keeps closed while something waits to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Shut {
+    /// When it was first seen closed, or data was last sent if that was before the recording, ns.
+    pub since_ns: u64,
+    /// When it was last seen closed, ns.
+    pub until_ns: u64,
+    /// Samples that found it closed.
+    pub samples: u32,
+    /// Bytes that wait.
+    pub unsent: u32,
+    /// How often the timer of window probes was doubled.
+    pub backoff: u8,
+    /// The retransmission timeout from which it was, µs.
+    pub rto_us: u32,
+    /// The first and the last sample.
+    pub rows: [RowRef; 2],
+    acked: u64,
+}
+
+impl Shut {
+    /// For how long it was seen closed, ns.
+    pub fn lasts_ns(&self) -> u64 {
+        self.until_ns.saturating_sub(self.since_ns)
+    }
+
+    /// What a sample shows, after what those before it showed.
+    pub(super) fn after(before: Option<Shut>, at: RowRef, row: &Socket) -> Option<Shut> {
+        let unsent = row.notsent_bytes.unwrap_or(0);
+        let closed = row
+            .snd_wnd
+            .is_some_and(|wnd| wnd < row.snd_mss.unwrap_or(0));
+        if !closed || unsent == 0 || row.state != TcpState::Established {
+            return None;
+        }
+        let acked = row.bytes_acked.unwrap_or(0);
+        let idle_ns = u64::from(row.last_data_sent_ms.unwrap_or(0)) * 1_000_000;
+        let first = Shut {
+            since_ns: row.time_ns.saturating_sub(idle_ns),
+            until_ns: row.time_ns,
+            samples: 0,
+            unsent,
+            backoff: 0,
+            rto_us: 0,
+            rows: [at, at],
+            acked,
+        };
+        let shut = before.filter(|b| b.acked == acked).unwrap_or(first);
+        Some(Shut {
+            until_ns: row.time_ns,
+            samples: shut.samples.saturating_add(1),
+            unsent,
+            backoff: row.backoff.unwrap_or(0),
+            rto_us: row.rto_us.unwrap_or(0),
+            rows: [shut.rows[0], at],
+            ..shut
+        })
+    }
+}

@@ -1,0 +1,161 @@
+//! C43: an interface of this host drops or damages packets.
+
+use analysis::words::percent;
+
+use crate::places::interfaces::{
+    MIN_LOST, MIN_SHARE, Traffic, Way, by_softnet, interfaces, is_missed, missed, missed_check,
+    not_softnet,
+};
+use crate::vocabulary::*;
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: Id::INTERFACE_DROP,
+    number: "C43",
+    title: "an interface of this host drops packets",
+    page: include_str!("interface_drop.md"),
+    layer: Layer::ThisHost,
+    ground: Ground::Host,
+    needs: &[&[SourceName::Resources], &[SourceName::Counters]],
+    seen_from: "20 packets lost by an interface, 0.1 % of its packets, that TCP missed",
+    signature: &[
+        "rx_dropped, rx_missed or rx_fifo rises in ip -s link",
+        "rx_no_buffer, rx_out_of_buffer in ethtool -S",
+        "retransmissions on all paths of one host",
+        "frame, CRC or carrier errors of an interface",
+    ],
+    rivals: &[],
+    explains: &[],
+    no: None,
+    symptom: Some(Symptom::Retransmits),
+    find,
+};
+
+fn find(story: &Story) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for ((netns, name), Traffic { received, sent }) in &interfaces(story) {
+        findings.extend(judge(story, *netns, name, received, true));
+        findings.extend(judge(story, *netns, name, sent, false));
+    }
+    findings
+}
+
+fn judge(story: &Story, netns: u32, name: &str, way: &Way, received: bool) -> Option<Finding> {
+    // What the kernel's own queue dropped counts as the interface's, and has a cause of its own.
+    let softnet = if received { by_softnet(story) } else { 0 };
+    let lost = way.lost().saturating_sub(softnet);
+    let share = lost as f64 / way.packets.saturating_add(lost).max(1) as f64;
+    if lost < MIN_LOST || share < MIN_SHARE {
+        return None;
+    }
+    let damaged = way.errors > way.dropped.max(way.fifo);
+    let scope = Scope {
+        netns: story.netns(netns),
+        resource: Some(name.to_string()),
+        ..Scope::default()
+    };
+    let (again, again_rows) = missed(story, received);
+    let (verb, direction) = match (received, damaged) {
+        (true, false) => ("drops", "of what it receives"),
+        (true, true) => ("receives damaged", "of its packets"),
+        (false, false) => ("drops", "of what it sends"),
+        (false, true) => ("cannot send", "of its packets"),
+    };
+    let packets = Quantity::of(lost, "packet");
+    let part = percent(share);
+    let says = format!(
+        "{packets} of {} were lost at {name}; any connection of this host may be hit.",
+        Quantity::count(way.packets)
+    );
+    let rows = way.rows.iter().copied();
+    let host = namespace(&scope.netns);
+    let advice = advice(&scope, name, received, damaged, &part);
+    let case = Case::new(story, CAUSE, scope)
+        .noted((!is_missed(again, lost)).then_some(
+            "TCP missed next to none of it: packets of other protocols, or such that nobody here wants",
+        ))
+        .title([
+            format!("{name} {verb} {part} {direction}: {packets}."),
+            format!("{name} loses {part} of its packets."),
+        ])
+        .fix([match (damaged, received) {
+            (true, _) => format!("See to the cable, the transceiver and the port of {name}."),
+            (false, true) => format!("Give {name} longer rings and more queues (ethtool -G, -L)."),
+            (false, false) => format!("See which queue of {name} is full (ethtool -S, tc -s qdisc)."),
+        }])
+        .affects(
+            Impact::of(lost, way.packets.saturating_add(lost), "packets", says),
+            Lost::unknown(),
+        )
+        .because("the interface counts them itself, and TCP missed as many")
+        .at_most_if(
+            Level::Medium,
+            !damaged && way.fifo == 0,
+            "the kernel does not tell which queue was full, nor whose packets they were",
+        )
+        .steps([
+            say!(
+                "{name} of {host} counted {dropped} dropped, {fifo} for which its ring had no room, and {errors} \
+                 damaged, of {packets}.",
+                dropped = Quantity::of(way.dropped, "packet").rows(rows),
+                fifo = Quantity::count(way.fifo),
+                errors = Quantity::count(way.errors),
+                packets = Quantity::of(way.packets, "packet")
+            ),
+            missed_step(received, again, again_rows),
+        ])
+        .rules_out([not_softnet(story)])
+        .checks([missed_check(story, received, lost)])
+        .advise([advice]);
+    Some(case.verify(format!(
+        "The drops in `ip -s -s link show dev {name}` stand still."
+    )))
+}
+
+fn missed_step(received: bool, again: u64, rows: Vec<RowRef>) -> Step {
+    match received {
+        true => say!(
+            "Meanwhile {out_of_order} came behind a gap (TCPOFOQueue).",
+            out_of_order = Quantity::of(again, "segment").rows(rows)
+        ),
+        false => say!(
+            "Meanwhile {retransmitted} were retransmitted.",
+            retransmitted = Quantity::of(again, "segment").rows(rows)
+        ),
+    }
+}
+
+fn advice(scope: &Scope, name: &str, received: bool, damaged: bool, part: &str) -> Advice {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-@:".contains(c);
+    let known = !name.starts_with('-') && name.chars().all(plain);
+    let look = known.then(|| format!("ethtool -S {name}"));
+    let advice = match (damaged, received) {
+        (true, _) => Advice::to(format!(
+            "Replace what damages frames of {name}: cable, transceiver, port; and see that both ends agree on \
+             speed and duplex."
+        )),
+        (false, true) => Advice::to(format!(
+            "Give {name} the longest ring (`ethtool -g` shows it) and a queue for each CPU; on a cloud instance \
+             see whether its allowance is used up (…_allowance_exceeded)."
+        )),
+        (false, false) => Advice::to(format!(
+            "See which queue of {name} is full: that of the device or of a peer interface that does not take as \
+             much; give it more, or send less at once."
+        )),
+    };
+    advice
+        .by(look.and_then(|command| command_in(&scope.netns, &command)))
+        .at(format!(
+            "{name}; the command shows the driver's own counters"
+        ))
+        .risk("Changing rings or queues takes the link down for a moment.")
+        .effect(format!(
+            "The {part} that are lost are not, and need not be retransmitted."
+        ))
+        .change(Change::InterfaceQueues {
+            netns: scope.netns.inode,
+            device: name.to_string(),
+        })
+}
+
+#[cfg(test)]
+mod tests;

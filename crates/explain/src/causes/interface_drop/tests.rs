@@ -1,0 +1,74 @@
+//! C43 is named when an interface lost what TCP missed; a note where TCP missed none.
+
+use crate::causes::testing::{found, only};
+use crate::{Change, Level, explain};
+use recording::counter;
+use recording::tables::Cpu;
+use synth::{CLIENT, Fixture, HOST, SERVER, cases};
+
+const ID: &str = "interface-drop";
+
+/// An interface that received 100,000 packets, with what rose.
+fn lost(metric: &str, n: f64, out_of_order: i64) -> Fixture {
+    let mut f = cases::bulk();
+    f.resources
+        .retain(|r| r.netns == SERVER || r.netns == CLIENT);
+    for (name, values) in [
+        ("rx_packets", [5.0, 100_005.0]),
+        ("tx_packets", [0.0, 50_000.0]),
+        (metric, [7.0, 7.0 + n]),
+    ] {
+        f.resource("network", "eth0", name, values);
+    }
+    f.resources
+        .iter_mut()
+        .filter(|r| &*r.instance == "eth0")
+        .for_each(|r| r.netns = HOST);
+    f.raise(SERVER, counter::TCP_OFO_QUEUE, out_of_order);
+    f
+}
+
+#[test]
+fn a_ring_that_overflows() {
+    let f = only(&lost("rx_fifo", 300.0, 250), ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert_eq!((f.impact.affected, f.impact.of), (300, 100_300));
+    assert_eq!(f.scope.resource.as_deref(), Some("eth0"));
+    assert!(f.arithmetic.iter().all(|c| c.agrees));
+    let longer = Change::InterfaceQueues {
+        netns: HOST,
+        device: "eth0".into(),
+    };
+    assert_eq!(f.advice[0].change, Some(longer));
+    // Which queue it was the kernel tells of its ring alone.
+    assert_eq!(
+        only(&lost("rx_dropped", 300.0, 250), ID).confidence.level,
+        Level::Medium
+    );
+    let damaged = only(&lost("rx_errors", 300.0, 250), ID);
+    assert!(damaged.title.contains("damaged"), "{}", damaged.title);
+}
+
+#[test]
+fn what_tcp_did_not_miss_is_a_note() {
+    let f = lost("rx_dropped", 300.0, 3);
+    assert!(found(&f).is_empty());
+    let notes = explain(&f.write().unwrap()).unwrap().notes;
+    assert!(notes.iter().any(|n| n.cause == ID), "{notes:?}");
+}
+
+#[test]
+fn look_alikes_are_not_it() {
+    // Few; a small share; the kernel's own queue, which has a cause of its own.
+    assert!(found(&lost("rx_dropped", 19.0, 250)).is_empty());
+    assert!(found(&lost("rx_dropped", 90.0, 250)).is_empty());
+    let mut softnet = lost("rx_dropped", 300.0, 250);
+    let cpu = |second: u64, n: u64| Cpu {
+        time_ns: synth::START_NS + second * 1_000_000_000,
+        softnet_processed: Some(n * 1_000_000),
+        softnet_dropped: Some(n * 290),
+        ..Cpu::default()
+    };
+    softnet.cpus.extend([cpu(0, 0), cpu(9, 1)]);
+    assert!(found(&softnet).iter().all(|f| f.cause != ID));
+}

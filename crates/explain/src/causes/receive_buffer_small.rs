@@ -1,0 +1,288 @@
+//! C24: the receiver's window is filled once per round trip, and the path has room for more.
+
+use analysis::stats::median;
+use analysis::words::rounded;
+
+use crate::places::path::{End, rate, rwnd_share, sample_rows, senders};
+use crate::places::window::{Allowance, HeldBack, MIN_HELD, filled, held_back};
+use crate::vocabulary::*;
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: Id::RECEIVE_BUFFER_SMALL,
+    number: "C24",
+    title: "the receive buffer is too small for the path",
+    page: include_str!("receive_buffer_small.md"),
+    layer: Layer::ThisHost,
+    ground: Ground::Transfers,
+    needs: &[&[SourceName::Sockets]],
+    seen_from: "a transfer of 16 windows that waits half of its time for the peer's, which it fills",
+    signature: &[
+        "throughput is the same whatever the link: a window per round trip",
+        "slow over long distances only, fast in the same data centre",
+        "iperf with -w or more streams is faster",
+    ],
+    rivals: &[Id::SLOW_READER, Id::BUFFERBLOAT, Id::PATH_LOSS],
+    explains: &[],
+    no: Some(no),
+    symptom: None,
+    find: |story| {
+        held_back(story)
+            .iter()
+            .filter_map(|p| judge(story, p))
+            .collect()
+    },
+};
+
+/// A reader that keeps up leaves less than this share of its window unread, in the median.
+const UNREAD: f64 = 0.25;
+/// What passes in a round trip beside the window: the round trip varies.
+const BEYOND: f64 = 1.25;
+/// So much more is advised: two doublings, as the path's own limit is not known.
+const LARGER: u64 = 4;
+
+fn no(asked: &Asked) -> Option<Step> {
+    if let Place::Receivers(ids) = asked.place {
+        return left_unread(asked.story, ids);
+    }
+    let ends = &asked.losses()?.ends;
+    let share = rwnd_share(ends);
+    if share < MIN_HELD {
+        return Some(say!(
+            "these connections waited {window_limited} of their busy time for the peer's window",
+            window_limited = Quantity::share(share).rows(sample_rows(ends))
+        ));
+    }
+    let windows = ends.iter();
+    let windows = windows.filter_map(|e| Allowance::of_window(asked.story, e));
+    let window = Allowance::usual(windows)?;
+    filled(asked.story, ends)
+        .is_empty()
+        .then(|| window.told("its size did not limit"))
+}
+
+/// Of ends that receive from other hosts: what came lay there.
+fn left_unread(story: &Story, ids: &[ConnId]) -> Option<Step> {
+    let ends: Vec<End> = ids.iter().filter_map(|id| End::of(story, *id)).collect();
+    let sum = |of: fn(&End) -> u32| Quantity::count(ends.iter().map(of).sum::<u32>());
+    (!ends.is_empty()).then(|| {
+        say!(
+            "{unread} of {samples} samples found unread data: it is not the size of the buffer",
+            unread = sum(|e| e.transfer.unread),
+            samples = sum(|e| e.transfer.samples).rows(sample_rows(&ends))
+        )
+    })
+}
+
+/// The end that receives, when it is on this host.
+fn receiver<'a>(story: &'a Story, end: &End) -> Option<End<'a>> {
+    End::of(story, end.conn.peer?)
+}
+
+/// Whether the window of its peer is what holds it back, by its size.
+fn is_held(story: &Story, end: &End) -> bool {
+    let small = Allowance::of_window(story, end).filter(Allowance::is_too_small);
+    let Some(window) = small else { return false };
+    receiver(story, end).is_none_or(|r| {
+        let unread = median(&mut r.transfer.unread_bytes.clone()).unwrap_or(0);
+        let found = u64::from(r.transfer.unread) * 2 >= u64::from(r.transfer.samples);
+        !found || f64::from(unread) <= UNREAD * f64::from(window.bytes)
+    })
+}
+
+fn judge(story: &Story, place: &HeldBack) -> Option<Finding> {
+    let held = place.held.iter().copied();
+    let held: Vec<End> = held.filter(|e| is_held(story, e)).collect();
+    let windows = held.iter().filter_map(|e| Allowance::of_window(story, e));
+    let window = Allowance::usual(windows)?;
+    let to = place.to;
+    let limit = Limit::of(story, &held);
+    let scope = senders(story, place.netns, &held, Some(format!("path to {to}")));
+    let n = held.len() as u64;
+    let share = Quantity::share(rwnd_share(&held));
+    let (size, sent) = (Quantity::bytes(window.bytes), Quantity::rate(rate(&held)));
+    let says = format!(
+        "{} of {} to it waited {share} of their busy time for its window of {size}, at {sent} in all.",
+        Quantity::count(n),
+        Quantity::of(place.all, "transfer")
+    );
+    let who = limit.who();
+    let larger = u64::from(window.bytes).saturating_mul(LARGER);
+    Some(
+        Case::new(story, CAUSE, scope)
+            .layer(limit.layer())
+            .placed(Place::ends(&held))
+            .title([
+                format!("The window of {to} is too small for the path ({size}): senders wait {share}."),
+                format!("The window of {to} is too small for the path."),
+            ])
+            .fix([limit.fix(to.to_string())])
+            .affects(
+                Impact::of(n, place.all, "connections", says),
+                Lost::states(story, held.iter().map(|e| e.conn), &[State::PeerWindow], 1.0),
+            )
+            .because("the kernel counts the time in which the peer's window let nothing pass")
+            .at_most_if(
+                Level::Medium,
+                limit == Limit::Elsewhere,
+                "the receiver is not on this host: what limits its buffer is not seen",
+            )
+            .steps([
+                say!(
+                    "{senders} waited {rwnd_limited} of the time with something to send for the window \
+                     of the peer.",
+                    senders = Quantity::of(n, "sender"),
+                    rwnd_limited = share.rows(sample_rows(&held))
+                ),
+                window.told(&format!("no queue stood, and {who}")),
+            ])
+            .steps(read_in_time(story, &held))
+            .checks([once_per_round_trip(&window)])
+            .advise([limit.advice(story, to.to_string(), larger, &window)])
+            .verify(format!(
+                "`ss -ti dst {to}` shows rwnd_limited below {} of busy.",
+                Quantity::share(MIN_HELD)
+            )),
+    )
+}
+
+/// Of receivers on this host: that they keep up.
+fn read_in_time(story: &Story, held: &[End]) -> Option<Step> {
+    let receivers: Vec<End> = held.iter().filter_map(|e| receiver(story, e)).collect();
+    let sum = |of: fn(&End) -> u32| Quantity::count(receivers.iter().map(of).sum::<u32>());
+    (!receivers.is_empty()).then(|| {
+        say!(
+            "The receivers read as data comes: {unread} of {samples} samples found some unread.",
+            unread = sum(|e| e.transfer.unread),
+            samples = sum(|e| e.transfer.samples).rows(sample_rows(&receivers))
+        )
+    })
+}
+
+fn once_per_round_trip(window: &Allowance) -> Check {
+    let mbit = |rate: f64| rounded(rate * 8.0 / 1e6);
+    Check {
+        formula: format!(
+            "rate ≤ widest window ÷ shortest round trip = {} ÷ {}",
+            Quantity::bytes(window.bytes),
+            Quantity::us(window.min_rtt_us)
+        ),
+        expected: mbit(window.per_s()),
+        measured: mbit(window.rate),
+        unit: "Mbit/s".into(),
+        agrees: window.rate <= BEYOND * window.per_s(),
+        tolerance: "not above it by more than 25 %: the window is sampled".into(),
+    }
+}
+
+/// What keeps the buffer small.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    /// It is on another host.
+    Elsewhere,
+    /// The kernel does not size it (net.ipv4.tcp_moderate_rcvbuf=0), in this namespace.
+    NotSized(u32),
+    /// The third number of net.ipv4.tcp_rmem, of this namespace.
+    Most(u32),
+    /// The application, by SO_RCVBUF: its process.
+    Application(Option<u32>),
+}
+
+impl Limit {
+    fn of(story: &Story, held: &[End]) -> Limit {
+        let Some(receiver) = held.iter().find_map(|e| receiver(story, e)) else {
+            return Limit::Elsewhere;
+        };
+        let netns = receiver.conn.netns;
+        if story.settings.number(netns, sysctl::TCP_MODERATE_RCVBUF) == Some(0) {
+            return Limit::NotSized(netns);
+        }
+        let most = story.settings.get(netns, sysctl::TCP_RMEM);
+        let most = most.and_then(|value| value.number(2));
+        match most {
+            Some(most) if u64::from(receiver.transfer.rcvbuf) < most => {
+                Limit::Application(story.owner(receiver.conn).map(|(pid, _)| pid))
+            }
+            _ => Limit::Most(netns),
+        }
+    }
+
+    fn layer(self) -> Layer {
+        match self {
+            Limit::Elsewhere => Layer::Peer,
+            Limit::Application(_) => Layer::Application,
+            Limit::NotSized(_) | Limit::Most(_) => Layer::ThisHost,
+        }
+    }
+
+    fn who(self) -> &'static str {
+        match self {
+            Limit::Elsewhere => "the receive buffer there is too small for the path",
+            Limit::NotSized(_) => {
+                "the kernel does not size the buffer (net.ipv4.tcp_moderate_rcvbuf=0)"
+            }
+            Limit::Most(_) => "net.ipv4.tcp_rmem lets the buffer grow no further",
+            Limit::Application(_) => "the application set the size of the buffer (SO_RCVBUF)",
+        }
+    }
+
+    fn fix(self, to: String) -> String {
+        match self {
+            Limit::Elsewhere => {
+                format!("Raise the receive buffer at {to} (tcp_rmem, or no SO_RCVBUF).")
+            }
+            Limit::NotSized(_) => "Set net.ipv4.tcp_moderate_rcvbuf=1.".into(),
+            Limit::Most(_) => "Raise the maximum of net.ipv4.tcp_rmem.".into(),
+            Limit::Application(_) => {
+                "Let the receiver not set SO_RCVBUF: the kernel sizes the buffer itself.".into()
+            }
+        }
+    }
+
+    fn advice(self, story: &Story, to: String, bytes: u64, window: &Allowance) -> Advice {
+        let effect = format!(
+            "The rate of a transfer rises with the window, from {} now, until the path is full.",
+            Quantity::rate(rounded(window.rate))
+        );
+        let risk = "Each connection may take so much memory; net.ipv4.tcp_mem bounds all together.";
+        let sysctl = |netns: u32, name: &'static str, value: String| {
+            let at = story.netns(netns);
+            Advice::to(format!("Set {name}=\"{value}\"."))
+                .by(command_in(&at, &format!("sysctl -w {name}=\"{value}\"")))
+                .at(format!(
+                    "{}; a file in /etc/sysctl.d/ keeps it",
+                    namespace(&at)
+                ))
+                .risk(risk)
+                .effect(effect.clone())
+                .change(Change::Sysctl {
+                    netns,
+                    name: name.into(),
+                    value,
+                })
+        };
+        match self {
+            Limit::NotSized(netns) => sysctl(netns, sysctl::TCP_MODERATE_RCVBUF, "1".into()),
+            Limit::Most(netns) => {
+                let now = story.settings.get(netns, sysctl::TCP_RMEM);
+                let word = |nth| now.as_ref().and_then(|value| value.number(nth));
+                let (least, first) = (word(0).unwrap_or(4_096), word(1).unwrap_or(131_072));
+                // Half of a buffer and more goes to headers and pages that are not full.
+                let most = bytes.saturating_mul(2);
+                sysctl(netns, sysctl::TCP_RMEM, format!("{least} {first} {most}"))
+            }
+            Limit::Elsewhere | Limit::Application(_) => Advice::to(format!(
+                "Let the receivers at {to} have a larger buffer: do not set SO_RCVBUF, and let the maximum \
+                 of net.ipv4.tcp_rmem be {} at least.",
+                Quantity::bytes(bytes.saturating_mul(2))
+            ))
+            .by(Some(format!("ss -tmi dst {to}")))
+            .at("the receiving host; the command shows rwnd_limited at the sender")
+            .risk(risk)
+            .effect(effect)
+            .change(Change::ReceiveBuffer { to, bytes }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! C24 is named when the window is filled once per round trip of an empty path, and read as it is filled.
+
+use crate::causes::testing::{found, only, ruled_out, sysctls};
+use crate::{Change, Layer, Level};
+use synth::{CLIENT, Fixture, Flow, Listen, SERVER, cases};
+
+const ID: &str = "receive-buffer-small";
+
+/// Two uploads over 20 ms that a window of 64 kB holds to 3 MB/s.
+fn held() -> Flow {
+    Flow {
+        rate: 3_000_000,
+        rwnd_share: 0.9,
+        unacked: 44,
+        window: 64_000,
+        ..Flow::default()
+    }
+}
+
+fn host(flow: Flow) -> Fixture {
+    let mut f = Fixture::new();
+    f.listen(Listen::default());
+    for port in [40_000, 40_001] {
+        f.flow(Flow {
+            from: format!("10.79.0.2:{port}"),
+            ..flow.clone()
+        });
+    }
+    f
+}
+
+#[test]
+fn the_application_set_it() {
+    let f = only(&host(held()), ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert_eq!((f.layer, f.impact.affected), (Layer::Application, 2));
+    assert!(matches!(
+        f.advice[0].change,
+        Some(Change::ReceiveBuffer { .. })
+    ));
+    assert!(f.arithmetic.iter().all(|check| check.agrees));
+    assert!(ruled_out(&f, "slow-reader").contains("within a round trip"));
+}
+
+#[test]
+fn the_kernels_limits() {
+    let mut most = host(held());
+    most.set(SERVER, "net.ipv4.tcp_rmem", "4096 32768 64000");
+    let f = only(&most, ID);
+    assert_eq!(f.layer, Layer::ThisHost);
+    let set = "net.ipv4.tcp_rmem=4096 32768 512000".to_string();
+    assert_eq!(sysctls(&f), [(SERVER, set)]);
+    let mut fixed = host(held());
+    fixed.set(SERVER, "net.ipv4.tcp_moderate_rcvbuf", "0");
+    let set = "net.ipv4.tcp_moderate_rcvbuf=1".to_string();
+    assert_eq!(sysctls(&only(&fixed, ID)), [(SERVER, set)]);
+}
+
+#[test]
+fn the_sender_alone() {
+    let mut away = host(held());
+    away.seen_from(CLIENT);
+    let f = only(&away, ID);
+    assert_eq!((f.layer, f.confidence.level), (Layer::Peer, Level::Medium));
+}
+
+#[test]
+fn look_alikes_are_not_it() {
+    let none = |flow: Flow| {
+        let mut f = host(flow);
+        assert!(found(&f).iter().all(|f| f.cause != ID));
+        f.seen_from(CLIENT);
+        assert!(found(&f).iter().all(|f| f.cause != ID));
+    };
+    none(Flow {
+        rwnd_share: 0.4,
+        ..held()
+    });
+    // A queue stands: a larger window would only lengthen it.
+    none(Flow {
+        rtt_us: [60_000, 300, 20_000],
+        ..held()
+    });
+    // It would let far more pass: it is closed in between.
+    none(Flow {
+        window: 1_000_000,
+        ..held()
+    });
+    // It is still growing.
+    none(Flow {
+        rate: 60_000,
+        ..held()
+    });
+    // The reader leaves half a window unread.
+    let unread = host(Flow {
+        unread: 40_000,
+        ..held()
+    });
+    assert!(found(&unread).iter().all(|f| f.cause != ID));
+    only(&cases::slow_reader(), "slow-reader");
+}

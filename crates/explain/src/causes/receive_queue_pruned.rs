@@ -1,0 +1,158 @@
+//! C25: sockets throw away what they have received, for lack of receive buffer.
+
+use analysis::words::percent;
+
+use crate::places::interfaces::{MIN_LOST, MIN_SHARE, not_counted};
+use crate::places::path::{End, ends};
+use crate::vocabulary::*;
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: Id::RECEIVE_QUEUE_PRUNED,
+    number: "C25",
+    title: "receive queues are pruned",
+    page: include_str!("receive_queue_pruned.md"),
+    layer: Layer::ThisHost,
+    ground: Ground::Connections,
+    needs: &[&[SourceName::Counters]],
+    seen_from: "20 segments dropped for want of receive buffer, 0.1 % of what is received",
+    signature: &[
+        "packets pruned from receive queue because of socket buffer overrun (netstat -s)",
+        "RcvPruned, TCPRcvQDrop or TCPOFODrop rises in nstat",
+        "packets collapsed in receive queue due to low socket buffer",
+    ],
+    rivals: &[],
+    explains: &[],
+    no: None,
+    symptom: Some(Symptom::Retransmits),
+    find: |story| {
+        let netns: std::collections::BTreeSet<u32> = DROPPED
+            .iter()
+            .flat_map(|name| story.counters.rises(name).into_keys())
+            .collect();
+        let found = netns.into_iter().filter_map(|netns| judge(story, netns));
+        found.collect()
+    },
+};
+
+/// What counts segments that a socket had no memory for.
+const DROPPED: &[&str] = &[
+    counter::RCV_PRUNED,
+    counter::TCP_RCV_Q_DROP,
+    counter::TCP_OFO_DROP,
+];
+/// So much more is advised.
+const LARGER: u64 = 4;
+/// What `net.ipv4.tcp_rmem` is by default, bytes.
+const DEFAULT: [u64; 3] = [4_096, 131_072, 6_291_456];
+
+fn judge(story: &Story, netns: u32) -> Option<Finding> {
+    let rise = |name| story.counters.rise(netns, name);
+    // What is pruned is counted as dropped where it came, too: the largest, not the sum.
+    let most = DROPPED.iter().map(|name| (rise(name), *name));
+    let (most, name) = most.max_by_key(|(rise, _)| rise.by)?;
+    let lost = most.by;
+    let received = rise(counter::IN_SEGS);
+    let share = lost as f64 / received.by.max(lost).max(1) as f64;
+    // What is dropped there was counted as received before: without, the share is not known.
+    let known = received.by >= lost;
+    if lost < MIN_LOST || share < MIN_SHARE || !known {
+        return None;
+    }
+    let full = ends(story).filter(|e| e.conn.netns == netns && is_full(e));
+    let full: Vec<End> = full.collect();
+    let scope = Scope {
+        netns: story.netns(netns),
+        resource: Some("receive queues".into()),
+        ..owners(story, full.iter().map(|e| e.conn))
+    };
+    let (segments, part) = (Quantity::of(lost, "segment"), percent(share));
+    let who = application(&scope).to_string();
+    let says = format!(
+        "{segments} of {} received were dropped; each is retransmitted by its sender.",
+        Quantity::count(received.by)
+    );
+    let collapsed = rise(counter::PRUNE_CALLED);
+    let short = counter::short(name);
+    let advice = advice(story, &scope);
+    let case = Case::new(story, CAUSE, scope)
+        .title([
+            format!("Receive queues of {who} are full: {segments} that came were dropped ({part})."),
+            format!("Receive queues are full: {segments} that came were dropped."),
+        ])
+        .fix([format!(
+            "Raise net.ipv4.tcp_rmem, and let {who} read sooner and set no SO_RCVBUF."
+        )])
+        .affects(
+            Impact::of(lost, received.by.max(lost), "packets", says),
+            Lost::unknown(),
+        )
+        .because("the kernel counts the segments that a socket had no memory for")
+        .at_most_if(
+            Level::Medium,
+            full.is_empty(),
+            "no sampled socket was near its limit: whose they are is not known",
+        )
+        .steps([
+            say!(
+                "{dropped} that came in were dropped ({short}), {share} of {received}; sockets copied or threw away \
+                 what was queued {pruned} (PruneCalled).",
+                dropped = Quantity::of(lost, "segment").rows(most.rows()),
+                share = Quantity::share(share),
+                received = Quantity::of(received.by, "segment").rows(received.rows()),
+                pruned = Quantity::times(collapsed.by).rows(collapsed.rows())
+            ),
+        ])
+        .steps((!full.is_empty()).then(|| {
+            let buffers = full.iter().map(|e| e.transfer.rcvbuf).max().unwrap_or(0);
+            say!(
+                "{full} had unread data worth half of their receive buffer, {rcvbuf} at most.",
+                full = Quantity::of(full.len() as u64, "connection")
+                    .rows(full.iter().flat_map(|e| e.transfer.rows.first().copied()).take(SHOWN_ROWS)),
+                rcvbuf = Quantity::bytes(buffers)
+            )
+        }))
+        .rules_out([
+            not_counted(story, netns, Id::TCP_MEMORY_PRESSURE, counter::TCP_MEMORY_PRESSURES),
+            not_counted(story, netns, Id::SOCKET_BACKLOG_DROP, counter::TCP_BACKLOG_DROP),
+        ])
+        .checks([at_least(
+            "times that sockets pruned their queues (PruneCalled) ≥ segments dropped ÷ 100",
+            lost / 100,
+            collapsed.by,
+            "times",
+        )])
+        .advise([advice]);
+    Some(case.verify(format!("`nstat -az TcpExt{short}` no longer rises.")))
+}
+
+/// Whether it left half of its buffer unread: with headers and pages that are not full that is all of it.
+fn is_full(end: &End) -> bool {
+    let most = end.transfer.unread_bytes.iter().max().copied().unwrap_or(0);
+    end.transfer.rcvbuf > 0 && u64::from(most) * 2 >= u64::from(end.transfer.rcvbuf)
+}
+
+fn advice(story: &Story, scope: &Scope) -> Advice {
+    let now = story.settings.get(scope.netns.inode, sysctl::TCP_RMEM);
+    let word = |nth: usize| {
+        now.as_ref()
+            .and_then(|v| v.number(nth))
+            .unwrap_or(DEFAULT[nth])
+    };
+    let value = format!("{} {} {}", word(0), word(1), word(2).saturating_mul(LARGER));
+    let name = sysctl::TCP_RMEM;
+    Advice::to(format!(
+        "Set {name}=\"{value}\", let nobody set a small SO_RCVBUF, and have the application read sooner."
+    ))
+    .by(command_in(&scope.netns, &format!("sysctl -w {name}=\"{value}\"")))
+    .at(format!("{}; a file in /etc/sysctl.d/ keeps it", namespace(&scope.netns)))
+    .risk("Each connection may take so much memory; net.ipv4.tcp_mem bounds all together.")
+    .effect("What the window promised finds room, also where segments are small.")
+    .change(Change::Sysctl {
+        netns: scope.netns.inode,
+        name: name.into(),
+        value,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,244 @@
+//! C36: this host throws packets away because it knows no way for them, or holds theirs to be wrong.
+
+use std::collections::BTreeMap;
+
+use analysis::words::list;
+use analysis::{Group, What, is_firewall};
+
+use crate::finding::RuledOut;
+use crate::vocabulary::*;
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: Id::ROUTE_OR_NEIGHBOUR_FAILURE,
+    number: "C36",
+    title: "this host knows no way for packets, or takes theirs for wrong",
+    page: include_str!("route_or_neighbour_failure.md"),
+    layer: Layer::ThisHost,
+    ground: Ground::Connections,
+    needs: &[&[SourceName::Drops]],
+    seen_from: "10 packets dropped for the route, the reverse path or the neighbour",
+    signature: &[
+        "SYNs come in and nothing answers, no firewall: asymmetric routing, rp_filter",
+        "IPReversePathFilter rises in nstat",
+        "martian source in the kernel's log",
+        "network is unreachable (ENETUNREACH)",
+        "connections hang after a route or a neighbour changed",
+    ],
+    rivals: &[],
+    explains: &[],
+    no: None,
+    symptom: None,
+    find,
+};
+
+/// Fewer are a probe, or a packet that came while a route changed.
+const MIN_DROPPED: u64 = 10;
+
+/// What this host holds against a packet.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Why {
+    ReversePath,
+    NoRoute,
+    Neighbour,
+}
+
+impl Why {
+    fn of(group: &Group) -> Option<Why> {
+        match group.reason.as_deref()? {
+            "IP_RPFILTER" | "IP_LOCAL_SOURCE" | "IP_INVALID_SOURCE" => Some(Why::ReversePath),
+            "IP_OUTNOROUTES" | "IP_INNOROUTES" => Some(Why::NoRoute),
+            "NEIGH_FAILED" | "NEIGH_CREATEFAIL" | "NEIGH_QUEUEFULL" | "NEIGH_DEAD"
+            | "NEIGH_HH_FILLFAIL" => Some(Why::Neighbour),
+            _ => None,
+        }
+    }
+
+    fn says(self) -> &'static str {
+        match self {
+            Why::ReversePath => "the way back to their source leads elsewhere (rp_filter)",
+            Why::NoRoute => "no route leads to where they go",
+            Why::Neighbour => "the next hop does not answer ARP or neighbour discovery",
+        }
+    }
+}
+
+fn find(story: &Story) -> Vec<Finding> {
+    let mut places: BTreeMap<(u32, Why), Vec<&Group>> = BTreeMap::new();
+    for group in story.packets.all() {
+        let dropped = matches!(group.what, What::SynDropped | What::Dropped);
+        if let Some(why) = Why::of(group).filter(|_| dropped) {
+            places.entry((group.netns, why)).or_default().push(group);
+        }
+    }
+    let found = places.into_iter();
+    found
+        .filter_map(|((netns, why), groups)| judge(story, netns, why, &groups))
+        .collect()
+}
+
+/// Connects of this host that such a drop failed with an error are told by `connection-refused`.
+fn is_told(story: &Story, groups: &[&Group]) -> bool {
+    let failed = story.conns.iter().filter(|c| c.unreachable().is_some());
+    let told = failed
+        .filter(|c| groups.iter().any(|g| g.local == c.remote))
+        .count() as u64;
+    told > 0
+}
+
+fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Finding> {
+    let lost: u64 = groups.iter().map(|g| g.count).sum();
+    if lost < MIN_DROPPED || is_told(story, groups) {
+        return None;
+    }
+    let opening = groups.iter().filter(|g| g.what == What::SynDropped);
+    let syns: u64 = opening.map(|g| g.count).sum();
+    let mut from: BTreeMap<String, u64> = BTreeMap::new();
+    for (addr, n) in groups.iter().flat_map(|g| &g.remotes) {
+        *from.entry(addr.to_string()).or_default() += n;
+    }
+    let mut from: Vec<(String, u64)> = from.into_iter().collect();
+    from.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let names: Vec<String> = from.iter().take(3).map(|(name, _)| name.clone()).collect();
+    let sources = list(&names);
+    let at = groups
+        .iter()
+        .filter(|g| g.local.port != 0)
+        .max_by_key(|g| g.count);
+    let scope = Scope {
+        netns: story.netns(netns),
+        listener: at.map_or(String::new(), |g| g.local.to_string()),
+        resource: Some(format!("packets from {sources}")),
+        ..Scope::default()
+    };
+    let packets = Quantity::of(lost, "packet");
+    let rows = groups.iter().flat_map(|g| g.rows.iter().copied());
+    let reason = groups
+        .first()
+        .and_then(|g| g.reason.clone())
+        .unwrap_or_default();
+    let host = namespace(&scope.netns);
+    let says = format!(
+        "{packets} from {sources} were dropped here, {} of them SYNs.",
+        Quantity::count(syns)
+    );
+    let advice = advice(&scope, why, names.first().map_or("", |n| n));
+    let rise = story.counters.rise(netns, counter::IP_REVERSE_PATH_FILTER);
+    let counted = (why == Why::ReversePath && story.counters.covers(netns)).then(|| {
+        let formula =
+            "packets that rp_filter dropped (IPReversePathFilter) ≥ those of TCP seen dropped";
+        at_least(formula, lost, rise.by, "packets")
+    });
+    let case = Case::new(story, CAUSE, scope)
+        .title([
+            format!("This host drops {packets} from {sources}: {}.", why.says()),
+            format!("This host drops {packets}: {}.", why.says()),
+            format!("This host drops {packets} for their route ({reason})."),
+        ])
+        .fix([
+            match why {
+                Why::ReversePath => {
+                    format!("Give {host} a route back, or set rp_filter=2 (loose).")
+                }
+                Why::NoRoute => format!("Give {host} a route to {sources}."),
+                Why::Neighbour => format!("Bring up the next hop of {host}."),
+            },
+            "Correct the routes of this host.".into(),
+        ])
+        .affects(
+            Impact::of(lost, lost, "packets", says),
+            lost_by(story, groups),
+        )
+        .because("the kernel gives it as the reason of each drop")
+        .steps([say!(
+            "{dropped} were dropped in {host}, reason {reason}: {why}.",
+            dropped = Quantity::of(lost, "packet").rows(rows.take(SHOWN_ROWS)),
+            why = Quantity::new(syns, why.says())
+        )])
+        .rules_out([not_firewall(story, groups)])
+        .checks(counted)
+        .advise([advice]);
+    Some(
+        case.verify(
+            "`tcpwhy trace drops` shows none with this reason, and the connections succeed.",
+        ),
+    )
+}
+
+/// Connects of this host to the same places that nothing answered.
+fn lost_by(story: &Story, groups: &[&Group]) -> Lost {
+    let there = |c: &Conn| {
+        groups
+            .iter()
+            .any(|g| g.local.port != 0 && g.local == c.remote)
+    };
+    let silent = |c: &Conn| c.connects() && (c.syn_retries > 0 || c.failed());
+    let hung = story.conns.iter().filter(|c| silent(c) && there(c));
+    let (ended, pending): (Vec<&Conn>, Vec<&Conn>) =
+        hung.partition(|c| c.outcome != Outcome::Pending);
+    let mut lost = Lost::connects(story, ended);
+    for conn in pending {
+        let ns = story.end_ns.saturating_sub(conn.start_ns);
+        lost.add(conn, State::Connecting, ns);
+    }
+    lost
+}
+
+/// What a firewall dropped at the same places.
+fn not_firewall(story: &Story, groups: &[&Group]) -> RuledOut {
+    let there = |g: &&Group| {
+        groups
+            .iter()
+            .any(|of| of.local == g.local && of.netns == g.netns)
+    };
+    let all = story.packets.all().iter().filter(there);
+    let by_rule = all.filter(|g| g.reason.as_deref().is_some_and(is_firewall));
+    let dropped: u64 = by_rule.map(|g| g.count).sum();
+    RuledOut::by(
+        Id::LOCAL_FIREWALL_DROP,
+        say!(
+            "firewalls of this host dropped {dropped} there",
+            dropped = Quantity::of(dropped, "packet")
+        ),
+    )
+}
+
+fn advice(scope: &Scope, why: Why, from: &str) -> Advice {
+    let at = namespace(&scope.netns);
+    if why == Why::ReversePath {
+        let loose = format!("sysctl -w {}=2", sysctl::RP_FILTER_ALL);
+        return Advice::to(format!(
+            "Give {at} the route by which packets from {from} come (`ip route get {from}`); where both ways are \
+             meant to differ set {}=2 (loose).",
+            sysctl::RP_FILTER_ALL
+        ))
+        .by(command_in(&scope.netns, &loose))
+        .at(format!("{at}; the larger of this and the interface's own value counts"))
+        .risk("A source that is forged within what this host has routes for is no longer refused.")
+        .effect("The packets are taken, and answered by the way that the routes give.")
+        .change(Change::Sysctl {
+            netns: scope.netns.inode,
+            name: sysctl::RP_FILTER_ALL.into(),
+            value: "2".into(),
+        });
+    }
+    let look = match why {
+        Why::Neighbour => "ip neigh show".to_string(),
+        Why::ReversePath | Why::NoRoute => format!("ip route get {from}"),
+    };
+    Advice::to(format!(
+        "Give {at} a route for these packets over a next hop that answers."
+    ))
+    .by(command_in(&scope.netns, &look))
+    .at(format!(
+        "{at}; the command shows the way that it would take"
+    ))
+    .risk("A new route moves whatever else it fits.")
+    .effect("The packets are sent on, or taken and answered.")
+    .change(Change::RepairPath {
+        from: at,
+        to: from.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! C27: all that the send buffer holds is in flight, and the path has room for more.
+
+use analysis::words::rounded;
+
+use crate::places::path::{
+    End, Path, median_of, min_rtt_us, paths, rate, sample_rows, senders, usual_rtt,
+};
+use crate::places::window::{Allowance, BULK};
+use crate::vocabulary::*;
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: Id::SEND_BUFFER_SMALL,
+    number: "C27",
+    title: "the send buffer is too small for the path",
+    page: include_str!("send_buffer_small.md"),
+    layer: Layer::ThisHost,
+    ground: Ground::Transfers,
+    needs: &[&[SourceName::Sockets]],
+    seen_from: "a transfer of 256 kB that has its whole send buffer in flight in half of its samples",
+    signature: &[
+        "one connection is slow over a long path, several in parallel are fast",
+        "upload is slow and download over the same path is fast",
+    ],
+    rivals: &[
+        Id::SLOW_READER,
+        Id::RECEIVE_BUFFER_SMALL,
+        Id::BUFFERBLOAT,
+        Id::PATH_LOSS,
+    ],
+    explains: &[],
+    no: None,
+    symptom: None,
+    find: |story| paths(story).iter().filter_map(judge).collect(),
+};
+
+/// The kernel wakes the application when a third is free, and what it writes fills it again: of samples at any
+/// moment one in three or more finds it nearly full; of few samples fewer. A message that never fills it does not
+/// wait for it.
+const BRIMFUL: u32 = 8;
+/// What was in flight is known of one moment a second.
+const SAMPLED: f64 = 0.5;
+/// So much more is advised: two doublings, as the path's own limit is not known.
+const LARGER: u64 = 4;
+
+/// Whether its buffer holds it back.
+fn is_held(end: &End) -> bool {
+    let t = end.transfer;
+    let full = t.flying >= 2
+        && t.all_sent.saturating_mul(2) >= t.flying
+        && t.brimful.saturating_mul(BRIMFUL) >= t.flying;
+    let small = Allowance::of_send_buffer(end).is_some_and(|buffer| buffer.is_too_small());
+    t.acked() >= BULK && full && small
+}
+
+/// The time with something to send: its buffer is what it waited for.
+fn lost(held: &[End]) -> Lost {
+    let mut lost = Lost::unknown();
+    for end in held {
+        let busy_ns = end.transfer.busy_us().saturating_mul(1_000);
+        lost.add(end.conn, State::SendBuffer, busy_ns);
+    }
+    lost
+}
+
+fn judge(path: &Path) -> Option<Finding> {
+    let story = path.story;
+    let held: Vec<End> = path.ends.iter().copied().filter(is_held).collect();
+    let buffer = Allowance::usual(held.iter().filter_map(Allowance::of_send_buffer))?;
+    let scope = senders(
+        story,
+        path.netns,
+        &held,
+        Some(format!("path {}", path.name())),
+    );
+    let (n, of) = (held.len() as u64, path.ends.len() as u64);
+    let share = Quantity::share(full_share(&held));
+    let (size, sent) = (Quantity::bytes(buffer.bytes), Quantity::rate(rate(&held)));
+    let most = story.settings.get(path.netns, sysctl::TCP_WMEM);
+    let most_row = most.as_ref().map(|value| value.row);
+    let most = most.and_then(|value| value.number(2));
+    // The kernel sizes it itself up to there, unless the application did.
+    let at_limit = most.is_none_or(|most| u64::from(buffer.bytes) >= most);
+    let comm = application(&scope).to_string();
+    let who = match at_limit {
+        true => "net.ipv4.tcp_wmem".to_string(),
+        false => format!("{comm} (SO_SNDBUF)"),
+    };
+    let says = format!(
+        "{} of {} had all that a send buffer of {size} holds in flight ({share} of the samples), at {sent} in all.",
+        Quantity::count(n),
+        Quantity::of(of, "connection")
+    );
+    let (to, netns) = (path.to, scope.netns.clone());
+    let larger = u64::from(buffer.bytes).saturating_mul(LARGER);
+    let raise = match at_limit {
+        true => raise(story, &netns, larger, &buffer),
+        false => leave(&comm, &scope, larger, most),
+    };
+    Some(
+        Case::new(story, CAUSE, scope)
+            .layer(if at_limit { Layer::ThisHost } else { Layer::Application })
+            .placed(Place::ends(&held))
+            .title([
+                format!("A send buffer of {size} ({who}) holds {comm} to {sent} towards {to}."),
+                format!("A send buffer of {size} is too small for the path to {to}."),
+            ])
+            .fix([match at_limit {
+                true => format!(
+                    "Raise the maximum of net.ipv4.tcp_wmem to {} bytes.",
+                    Quantity::count(larger)
+                ),
+                false => format!("Let {comm} not set SO_SNDBUF: the kernel sizes the buffer itself."),
+            }])
+            .affects(
+                Impact::of(n, of, "connections", says),
+                lost(&held),
+            )
+            .because(
+                "what the kernel charges for the send buffer was at its limit while both windows had room",
+            )
+            .steps([
+                in_flight(&held),
+                say!(
+                    "The buffer is {sndbuf}; net.ipv4.tcp_wmem allows {allowed}: {who} sets it.",
+                    sndbuf = Quantity::bytes(buffer.bytes).rows(buffer.row),
+                    allowed = match most {
+                        Some(most) => Quantity::bytes(most).rows(most_row),
+                        None => Quantity::new(0u64, "what was not recorded"),
+                    }
+                ),
+            ])
+            .steps(min_rtt_us(&held).map(|us| {
+                say!(
+                    "The shortest round trip is {min_rtt_us}, and no queue stood: the path had room.",
+                    min_rtt_us = Quantity::us(us)
+                )
+            }))
+            .checks(per_round_trip(&held))
+            .advise([raise])
+            .verify(format!(
+                "`ss -tmi dst {to}` shows t (of skmem) well below tb while data moves."
+            )),
+    )
+}
+
+/// Share of the samples with data in flight in which the buffer held nothing else.
+fn full_share(held: &[End]) -> f64 {
+    let all_sent: u32 = held.iter().map(|e| e.transfer.all_sent).sum();
+    let flying: u32 = held.iter().map(|e| e.transfer.flying).sum();
+    f64::from(all_sent) / f64::from(flying.max(1))
+}
+
+fn in_flight(held: &[End]) -> Step {
+    let sum = |of: fn(&End) -> u32| Quantity::count(held.iter().map(of).sum::<u32>());
+    let limited = held.iter().map(|e| e.transfer.sndbuf_us()).sum::<u64>();
+    say!(
+        "In {all_sent} of {samples} samples of {connections} all that was written was in flight, with the buffer half \
+         full or more ({brimful} times nearly full) and room in both windows; the kernel counted {sndbuf_limited} \
+         of waiting for room.",
+        all_sent = sum(|e| e.transfer.all_sent).rows(sample_rows(held)),
+        samples = sum(|e| e.transfer.flying),
+        connections = Quantity::of(held.len() as u64, "connection"),
+        brimful = sum(|e| e.transfer.brimful),
+        sndbuf_limited = Quantity::ns(limited.saturating_mul(1_000))
+    )
+}
+
+/// What was in flight, once per round trip, beside what was acknowledged.
+fn per_round_trip(held: &[End]) -> Option<Check> {
+    let in_flight = median_of(held, |e| Some(e.transfer.in_flight_bytes()))?;
+    let rtt_us = median_of(held, |e| Some(usual_rtt(e)?.into()))?;
+    let measured = median_of(held, |e| Some(e.transfer.busy_rate()))?;
+    let expected = in_flight / rtt_us.max(1.0) * 1e6;
+    let mbit = |rate: f64| rounded(rate * 8.0 / 1e6);
+    Some(Check {
+        formula: format!(
+            "rate = what was in flight ÷ round trip = {} ÷ {}",
+            Quantity::bytes(in_flight as u64),
+            Quantity::us(rtt_us as u32)
+        ),
+        expected: mbit(expected),
+        measured: mbit(measured),
+        unit: "Mbit/s".into(),
+        agrees: (measured - expected).abs() <= SAMPLED * expected.max(measured),
+        tolerance: "± 50 %: what is in flight is sampled once a second".into(),
+    })
+}
+
+fn raise(story: &Story, netns: &Netns, bytes: u64, buffer: &Allowance) -> Advice {
+    let now = story.settings.get(netns.inode, sysctl::TCP_WMEM);
+    let word = |nth| now.as_ref().and_then(|value| value.number(nth));
+    let value = format!(
+        "{} {} {bytes}",
+        word(0).unwrap_or(4_096),
+        word(1).unwrap_or(16_384)
+    );
+    Advice::to(format!("Set {}=\"{value}\".", sysctl::TCP_WMEM))
+        .by(command_in(
+            netns,
+            &format!("sysctl -w {}=\"{value}\"", sysctl::TCP_WMEM),
+        ))
+        .at(format!(
+            "{}; a file in /etc/sysctl.d/ keeps it",
+            namespace(netns)
+        ))
+        .risk("A connection may take so much memory; net.ipv4.tcp_mem bounds all of them together.")
+        .effect(format!(
+            "Up to {} per connection over a round trip of {}, until the path or a window is full.",
+            Quantity::rate(buffer.per_s() * LARGER as f64),
+            Quantity::us(buffer.min_rtt_us)
+        ))
+        .change(Change::Sysctl {
+            netns: netns.inode,
+            name: sysctl::TCP_WMEM.into(),
+            value,
+        })
+}
+
+fn leave(comm: &str, scope: &Scope, bytes: u64, most: Option<u64>) -> Advice {
+    Advice::to(format!(
+        "Let {comm} not set SO_SNDBUF, or set it to {} and more.",
+        Quantity::bytes(bytes)
+    ))
+    .by(command_in(&scope.netns, "ss -tmi state established"))
+    .at(format!(
+        "the source or configuration of {comm}; the command shows the limit as tb in skmem"
+    ))
+    .risk("A connection takes more memory while it is full.")
+    .effect(match most {
+        Some(most) => format!(
+            "The kernel lets it grow with the path, up to {}.",
+            Quantity::bytes(most)
+        ),
+        None => "The kernel lets it grow with the path.".into(),
+    })
+    .change(Change::SendBuffer {
+        pid: scope.pid,
+        bytes,
+    })
+}
+
+#[cfg(test)]
+mod tests;

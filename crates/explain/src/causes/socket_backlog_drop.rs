@@ -1,0 +1,143 @@
+//! C37: segments for a socket are dropped because its owner keeps it locked.
+
+use std::collections::BTreeMap;
+
+use analysis::words::percent;
+
+use crate::places::interfaces::{MIN_LOST, MIN_SHARE, not_counted, not_softnet};
+use crate::vocabulary::*;
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: Id::SOCKET_BACKLOG_DROP,
+    number: "C37",
+    title: "the backlog of a locked socket is full",
+    page: include_str!("socket_backlog_drop.md"),
+    layer: Layer::ThisHost,
+    ground: Ground::Connections,
+    needs: &[&[SourceName::Counters, SourceName::Drops]],
+    seen_from: "20 segments dropped from the backlog of a socket, 0.1 % of what is received",
+    signature: &[
+        "TCPBacklogDrop rises in nstat",
+        "loss under load on one busy connection, and no device drops",
+    ],
+    rivals: &[],
+    explains: &[],
+    no: None,
+    symptom: Some(Symptom::Retransmits),
+    find: |story| {
+        let counted = story.counters.rises(counter::TCP_BACKLOG_DROP);
+        let counted = counted.into_iter().map(|(netns, rise)| (netns, rise.by));
+        let mut all: BTreeMap<u32, u64> = counted.collect();
+        for group in story.packets.all().iter().filter(|g| g.is_for(REASON)) {
+            all.entry(group.netns).or_default();
+        }
+        all.into_iter()
+            .filter_map(|(netns, by)| judge(story, netns, by))
+            .collect()
+    },
+};
+
+/// The kernel's reason.
+const REASON: &str = "SOCKET_BACKLOG";
+/// So much more is advised.
+const LARGER: u64 = 2;
+/// What `net.ipv4.tcp_rmem` is by default, bytes.
+const DEFAULT: [u64; 3] = [4_096, 131_072, 6_291_456];
+
+fn judge(story: &Story, netns: u32, counted: u64) -> Option<Finding> {
+    let groups = story.packets.all().iter();
+    let groups = groups.filter(|g| g.netns == netns && g.is_for(REASON));
+    let seen: u64 = groups.clone().map(|g| g.count).sum();
+    let rows: Vec<RowRef> = groups.flat_map(|g| g.rows.iter().copied()).collect();
+    let lost = counted.max(seen);
+    let received = story.counters.rise(netns, counter::IN_SEGS);
+    let share = lost as f64 / received.by.max(lost).max(1) as f64;
+    // What is dropped there was counted as received before: without, the share is not known.
+    let known = received.by >= lost;
+    if lost < MIN_LOST || share < MIN_SHARE || !known {
+        return None;
+    }
+    let dropped = story.transfers.all_dropped();
+    let dropped =
+        dropped.filter(|((of, ..), d)| *of == netns && d.reason.as_deref() == Some(REASON));
+    let most = dropped.max_by_key(|(_, d)| d.otherwise);
+    let at = most.map(|((_, _, to), _)| *to);
+    let conns = story.conns.iter().filter(|c| c.netns == netns);
+    let hit = conns.filter(|c| at.is_some_and(|at| c.local == at));
+    let scope = Scope {
+        netns: story.netns(netns),
+        resource: Some(match at {
+            Some(at) => format!("socket {at}"),
+            None => "sockets".into(),
+        }),
+        ..owners(story, hit)
+    };
+    let segments = Quantity::of(lost, "segment");
+    let part = percent(share);
+    let who = application(&scope).to_string();
+    let says = format!(
+        "{segments} of {} received were dropped; each is retransmitted by its sender.",
+        Quantity::count(received.by)
+    );
+    let rise = story.counters.rise(netns, counter::TCP_BACKLOG_DROP);
+    let advice = advice(story, &scope, &who);
+    let covered = story.counters.covers(netns) && seen > 0;
+    let formula = "segments that the kernel counts (TCPBacklogDrop) = drops seen with that reason";
+    let case = Case::new(story, CAUSE, scope)
+        .title([
+            format!("The backlog of a socket of {who} is full: {segments} dropped, {part} of what came."),
+            format!("The backlog of a locked socket is full: {segments} dropped."),
+        ])
+        .fix([format!(
+            "Let {who} read and write less at a time, or give its sockets more buffer."
+        )])
+        .affects(
+            Impact::of(lost, received.by.max(lost), "packets", says),
+            Lost::unknown(),
+        )
+        .because("the kernel counts what finds the backlog of a socket full")
+        .at_most_if(
+            Level::Medium,
+            seen == 0,
+            "drops were not recorded: which sockets they were is not known",
+        )
+        .steps([say!(
+            "{dropped} came while their socket was locked and its backlog full: {share} of {received}.",
+            dropped = Quantity::of(lost, "segment").rows(rows.into_iter().chain(rise.rows()).take(SHOWN_ROWS)),
+            share = Quantity::share(share),
+            received = Quantity::of(received.by, "segment").rows(received.rows())
+        )])
+        .rules_out([
+            not_softnet(story),
+            not_counted(story, netns, Id::RECEIVE_QUEUE_PRUNED, counter::TCP_RCV_Q_DROP),
+        ])
+        .checks(covered.then(|| same_count(formula, counted, seen, "segments")))
+        .advise([advice]);
+    Some(case.verify("`nstat -az TcpExtTCPBacklogDrop` no longer rises."))
+}
+
+fn advice(story: &Story, scope: &Scope, who: &str) -> Advice {
+    let now = story.settings.get(scope.netns.inode, sysctl::TCP_RMEM);
+    let word = |nth: usize| {
+        now.as_ref()
+            .and_then(|v| v.number(nth))
+            .unwrap_or(DEFAULT[nth])
+    };
+    let value = format!("{} {} {}", word(0), word(1), word(2).saturating_mul(LARGER));
+    let name = sysctl::TCP_RMEM;
+    Advice::to(format!(
+        "Set {name}=\"{value}\"; better, let {who} move less per call, and not call from many threads at once."
+    ))
+    .by(command_in(&scope.netns, &format!("sysctl -w {name}=\"{value}\"")))
+    .at(format!("{}; the backlog may hold the send and the receive buffer", namespace(&scope.netns)))
+    .risk("Each connection may take so much memory.")
+    .effect("More may wait while the socket is locked.")
+    .change(Change::Sysctl {
+        netns: scope.netns.inode,
+        name: name.into(),
+        value,
+    })
+}
+
+#[cfg(test)]
+mod tests;

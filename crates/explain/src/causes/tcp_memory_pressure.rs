@@ -1,0 +1,202 @@
+//! C31: TCP as a whole has as much memory as it may.
+
+use analysis::resources::Line;
+
+use crate::finding::RuledOut;
+
+use crate::vocabulary::*;
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: Id::TCP_MEMORY_PRESSURE,
+    number: "C31",
+    title: "TCP has no memory left, or too many orphans",
+    page: include_str!("tcp_memory_pressure.md"),
+    layer: Layer::ThisHost,
+    ground: Ground::Host,
+    needs: &[&[SourceName::Counters], &[SourceName::Resources]],
+    seen_from: "TCP's memory at the second number of net.ipv4.tcp_mem; 3 connections reset for memory",
+    signature: &[
+        "TCP: out of memory -- consider tuning tcp_mem",
+        "TCP: too many orphaned sockets",
+        "all connections of a host became slow, windows shrank",
+        "TCPAbortOnMemory or TCPMemoryPressures rises in nstat",
+    ],
+    rivals: &[],
+    explains: &[],
+    no: None,
+    symptom: None,
+    find: |story| judge(story).into_iter().collect(),
+};
+
+/// A connection or two that were reset for memory are orphans of a client that vanished.
+const MIN_ABORTED: u64 = 3;
+/// So much more is advised.
+const LARGER: u64 = 2;
+
+/// What is used of what, at most.
+fn line<'a>(story: &'a Story, metric: &'a str) -> Option<&'a Line> {
+    let mut lines = story.resources.of("socket-memory", metric);
+    lines.next().map(|(_, line)| line)
+}
+
+/// The rise of a counter over all namespaces: memory is one for all.
+fn risen(story: &Story, name: &str) -> Quantity {
+    let rises = story.counters.rises(name);
+    let by: u64 = rises.values().map(|rise| rise.by).sum();
+    let rows = rises.values().flat_map(|rise| rise.rows());
+    Quantity::times(by).rows(rows.take(SHOWN_ROWS))
+}
+
+fn sum(story: &Story, name: &str) -> u64 {
+    let rises = story.counters.rises(name);
+    rises.values().map(|rise| rise.by).sum()
+}
+
+fn judge(story: &Story) -> Option<Finding> {
+    let aborted = sum(story, counter::TCP_ABORT_ON_MEMORY);
+    let began = sum(story, counter::TCP_MEMORY_PRESSURES);
+    let memory = line(story, "tcp_bytes_to_pressure")?;
+    let at_mark = memory.share().is_some_and(|share| share >= 1.0);
+    // The mark is passed between two readings as well.
+    let pressed = at_mark || began > 0;
+    if !pressed && aborted < MIN_ABORTED {
+        return None;
+    }
+    let (bytes, mark) = (
+        Quantity::bytes(memory.most.max(0.0) as u64).rows([memory.row]),
+        Quantity::bytes(memory.limit.unwrap_or(0.0).max(0.0) as u64),
+    );
+    let orphans = line(story, "orphans").filter(|_| !pressed);
+    let scope = Scope {
+        resource: Some("TCP memory".into()),
+        ..Scope::default()
+    };
+    let of = story.conns.len() as u64;
+    let times = Quantity::of(aborted, "connection");
+    let says = match pressed {
+        true => format!(
+            "Windows shrink and sends wait on all connections; {times} were reset for memory."
+        ),
+        false => format!("{times} that no process had any more were reset."),
+    };
+    let affected = if pressed { of } else { aborted };
+    Some(
+        Case::new(story, CAUSE, scope)
+            .title(match pressed {
+                true => [
+                    format!("TCP has {bytes} of memory, beyond the mark of {mark}: windows shrink."),
+                    "TCP is under memory pressure: windows shrink.".into(),
+                ],
+                false => [
+                    format!("{times} reset for memory: too many that no process has any more (orphans)."),
+                    format!("{times} reset for memory."),
+                ],
+            })
+            .fix([match pressed {
+                true => "Find who holds it (`ss -tm`), or raise net.ipv4.tcp_mem.",
+                false => "Let applications close when peers have read, or raise net.ipv4.tcp_max_orphans.",
+            }
+            .to_string()])
+            .affects(
+                Impact::of(affected, of.max(aborted), "connections", says),
+                Lost::unknown(),
+            )
+            .because("the kernel counts when it comes under pressure, and what it resets for memory")
+            .at_most_if(
+                Level::Medium,
+                !at_mark && pressed,
+                "no reading found the memory beyond the mark: it lasted less than a second",
+            )
+            .steps([say!(
+                "TCP had {tcp_bytes} at most; the second number of net.ipv4.tcp_mem is {mark}. It came under pressure \
+                 {pressures} and reset connections {aborts} (TCPAbortOnMemory).",
+                tcp_bytes = bytes,
+                mark,
+                pressures = risen(story, counter::TCP_MEMORY_PRESSURES),
+                aborts = risen(story, counter::TCP_ABORT_ON_MEMORY)
+            )])
+            .steps(orphans.map(|line| {
+                say!(
+                    "{orphans} connections at most had no process any more, of {most} (net.ipv4.tcp_max_orphans).",
+                    orphans = Quantity::count(line.most.max(0.0) as u64).rows([line.row]),
+                    most = Quantity::count(line.limit.unwrap_or(0.0).max(0.0) as u64)
+                )
+            }))
+            .rules_out([told_apart(story, pressed)])
+            .checks(at_mark.then(|| counted(story, began)))
+            .advise([advice(story, pressed)])
+            .verify("`nstat -az TcpExtTCPMemoryPressures TcpExtTCPAbortOnMemory` no longer rises."),
+    )
+}
+
+/// What single sockets, or their applications, would show.
+fn told_apart(story: &Story, pressed: bool) -> RuledOut {
+    match pressed {
+        true => RuledOut::by(
+            Id::RECEIVE_QUEUE_PRUNED,
+            say!(
+                "it is the memory of all sockets together: sockets dropped for their own limit {dropped} (RcvPruned)",
+                dropped = risen(story, counter::RCV_PRUNED)
+            ),
+        ),
+        false => RuledOut::by(
+            Id::RESET_BY_APPLICATION,
+            say!(
+                "the kernel counts these resets as for memory: {aborts}",
+                aborts = risen(story, counter::TCP_ABORT_ON_MEMORY)
+            ),
+        ),
+    }
+}
+
+/// Memory beyond the mark has been counted as pressure, then or before.
+fn counted(story: &Story, began: u64) -> Check {
+    let ever = story.counters.rises(counter::TCP_MEMORY_PRESSURES);
+    let ever: u64 = ever.values().map(|rise| rise.value).sum();
+    Check {
+        formula: "memory beyond the mark: the kernel came under pressure at least once (TCPMemoryPressures)".into(),
+        expected: 1.0,
+        measured: ever.max(began) as f64,
+        unit: "times".into(),
+        agrees: ever.max(began) >= 1,
+        tolerance: "not below it".into(),
+    }
+}
+
+fn advice(story: &Story, pressed: bool) -> Advice {
+    let now = story.settings.get(0, sysctl::TCP_MEM);
+    let larger = |nth| {
+        now.as_ref()
+            .and_then(|v| v.number(nth))
+            .map(|n| n.saturating_mul(LARGER))
+    };
+    let values = [larger(0), larger(1), larger(2)].map(|n| n.map(|n| n.to_string()));
+    let values: Option<Vec<String>> = values.into_iter().collect();
+    let name = match pressed {
+        true => sysctl::TCP_MEM,
+        false => sysctl::TCP_MAX_ORPHANS,
+    };
+    let orphans = line(story, "orphans")
+        .and_then(|line| line.limit)
+        .unwrap_or(65_536.0);
+    let value = match pressed {
+        true => values.map_or_else(|| "twice what it is".into(), |v| v.join(" ")),
+        false => (orphans.max(0.0) as u64).saturating_mul(LARGER).to_string(),
+    };
+    let known = now.is_some() || !pressed;
+    Advice::to(format!(
+        "Find what holds the memory (`ss -tmn`: Recv-Q, Send-Q and skmem), and end that; or set {name}=\"{value}\"."
+    ))
+    .by(known.then(|| format!("sysctl -w {name}=\"{value}\"")))
+    .at("the host's own namespace: one value for all; the numbers of tcp_mem are pages")
+    .risk("The kernel's memory cannot be swapped: leave enough for everything else.")
+    .effect("Windows grow again, and nothing is reset for memory.")
+    .change(Change::Sysctl {
+        netns: 0,
+        name: name.into(),
+        value,
+    })
+}
+
+#[cfg(test)]
+mod tests;

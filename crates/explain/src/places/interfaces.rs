@@ -1,0 +1,146 @@
+//! What this host lost as it received or sent: at interfaces, in the queues of CPUs (softnet) and of sockets; and
+//! whether TCP missed it.
+
+use std::collections::BTreeMap;
+
+use analysis::Story;
+use analysis::resources::Line;
+use recording::{RowRef, counter};
+
+use crate::finding::{Check, RuledOut};
+use crate::id::Id;
+use crate::say::{Quantity, say};
+
+/// Fewer are what any host does when a load begins.
+pub(crate) const MIN_LOST: u64 = 20;
+/// From here on loss governs the rate of connections: that of `path-loss`.
+pub(crate) const MIN_SHARE: f64 = 0.001;
+/// TCP missed what was lost where it shows at least so many in a hundred: segments out of order behind a gap, or
+/// what was retransmitted. Of other protocols, or of what nobody wanted, it shows none.
+const MISSED: f64 = 0.1;
+
+/// Packets of one direction of an interface.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Way {
+    pub(crate) packets: u64,
+    /// By the queue in the device or the kernel that was full.
+    pub(crate) dropped: u64,
+    /// By the device's ring alone.
+    pub(crate) fifo: u64,
+    /// Damaged on the wire.
+    pub(crate) errors: u64,
+    pub(crate) rows: Vec<RowRef>,
+}
+
+impl Way {
+    /// What was lost; the sums of drivers include each other.
+    pub(crate) fn lost(&self) -> u64 {
+        self.dropped.max(self.fifo).max(self.errors)
+    }
+
+    fn take(&mut self, metric: &str, line: &Line) {
+        let rise = line.rise() as u64;
+        match metric {
+            "packets" => self.packets = rise,
+            "dropped" => self.dropped = rise,
+            "fifo" => self.fifo = rise,
+            "errors" => self.errors = rise,
+            _ => return,
+        }
+        if metric != "packets" && rise > 0 {
+            self.rows.push(line.row);
+        }
+    }
+}
+
+/// What an interface received and sent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Traffic {
+    pub(crate) received: Way,
+    pub(crate) sent: Way,
+}
+
+/// Every interface that was read twice, by namespace and name.
+pub(crate) fn interfaces(story: &Story) -> BTreeMap<(u32, String), Traffic> {
+    let mut all: BTreeMap<(u32, String), Traffic> = BTreeMap::new();
+    let lines = story.resources.all();
+    let lines = lines
+        .filter(|(name, line)| &*name.resource == "network" && line.cumulative && line.compares());
+    for (name, line) in lines {
+        let (way, metric) = match name.metric.split_once('_') {
+            Some((way @ ("rx" | "tx"), metric)) => (way, metric),
+            _ => continue,
+        };
+        let traffic = all.entry((name.netns, name.instance.to_string()));
+        let traffic = traffic.or_default();
+        match way {
+            "rx" => traffic.received.take(metric, line),
+            _ => traffic.sent.take(metric, line),
+        }
+    }
+    all
+}
+
+/// What the queues of the CPUs dropped.
+pub(crate) fn by_softnet(story: &Story) -> u64 {
+    story.cpus.all().map(|cpu| cpu.dropped).sum()
+}
+
+/// That it was not the queue of a CPU.
+pub(crate) fn not_softnet(story: &Story) -> RuledOut {
+    let rows = story.cpus.all().map(|cpu| cpu.rows[1]);
+    let dropped = Quantity::of(by_softnet(story), "packet").rows(rows.take(4));
+    RuledOut::by(
+        Id::RECEIVE_BACKLOG_DROP,
+        say!(
+            "the queues of the CPUs (softnet) dropped {dropped}",
+            dropped
+        ),
+    )
+}
+
+/// That a counter of the namespace which tells of another cause rose by so little.
+pub(crate) fn not_counted(story: &Story, netns: u32, id: Id, name: &str) -> RuledOut {
+    let rise = story.counters.rise(netns, name);
+    let counted = Quantity::count(rise.by).rows(rise.rows());
+    let name = counter::short(name);
+    RuledOut::by(
+        id,
+        say!("{name} of the namespace rose by {counted}", counted),
+    )
+}
+
+/// Segments that came out of order, or that were retransmitted, over all namespaces: what crosses an interface may
+/// be of any.
+pub(crate) fn missed(story: &Story, received: bool) -> (u64, Vec<RowRef>) {
+    let name = match received {
+        true => counter::TCP_OFO_QUEUE,
+        false => counter::RETRANS_SEGS,
+    };
+    let rises = story.counters.rises(name);
+    let by = rises.values().map(|rise| rise.by).sum();
+    let rows = rises.values().flat_map(|rise| rise.rows());
+    (by, rows.take(4).collect())
+}
+
+/// What TCP missed, against what was lost.
+pub(crate) fn missed_check(story: &Story, received: bool, lost: u64) -> Check {
+    let (missed, _) = missed(story, received);
+    let formula = match received {
+        true => "segments that came out of order (TCPOFOQueue) ≥ a tenth of what was lost",
+        false => "segments retransmitted (RetransSegs) ≥ a tenth of what was lost",
+    };
+    Check {
+        formula: formula.into(),
+        expected: (lost as f64 * MISSED).ceil(),
+        measured: missed as f64,
+        unit: "segments".into(),
+        agrees: is_missed(missed, lost),
+        tolerance: "not below it".into(),
+    }
+}
+
+/// Whether TCP missed what was lost.
+pub(crate) fn is_missed(missed: u64, lost: u64) -> bool {
+    missed as f64 >= MISSED * lost as f64
+}

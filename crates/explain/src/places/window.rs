@@ -1,0 +1,140 @@
+//! What a window or a buffer lets pass once per round trip, beside what passed: whether it holds a transfer back by
+//! its size.
+
+use std::collections::BTreeMap;
+
+use analysis::Story;
+use analysis::stats::median;
+use analysis::words::rounded;
+use recording::{Addr, RowRef};
+
+use crate::finding::Step;
+use crate::places::path::{End, empty_us, ends, rwnd_share, usual_rtt};
+use crate::say::{Quantity, say};
+
+/// A connection that moved less is no transfer, bytes.
+pub(crate) const BULK: u64 = 256 * 1024;
+/// Share of its busy time from which on it is this that holds a transfer back.
+pub(crate) const MIN_HELD: f64 = 0.5;
+/// Far more would have passed than did: so many times.
+const SPARE: f64 = 2.0;
+/// Receivers size their window, and senders their buffer, by what passed within a round trip: they double it in
+/// each. After so many of them it would have grown.
+const ROUND_TRIPS: u64 = 16;
+
+/// What so many bytes per round trip allow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowance {
+    pub(crate) bytes: u32,
+    pub(crate) min_rtt_us: u32,
+    usual_rtt_us: u32,
+    /// Bytes per second that were acknowledged while there was something to send.
+    pub(crate) rate: f64,
+    pub(crate) row: Option<RowRef>,
+    acked: u64,
+}
+
+impl Allowance {
+    /// Of an end with so many bytes; `None` when its round trip or they are not known.
+    fn of(end: &End, bytes: u32) -> Option<Allowance> {
+        let min_rtt_us = end.transfer.min_rtt_us;
+        (bytes > 0 && min_rtt_us > 0).then(|| Allowance {
+            bytes,
+            min_rtt_us,
+            usual_rtt_us: usual_rtt(end).unwrap_or(min_rtt_us).max(min_rtt_us),
+            rate: end.transfer.busy_rate(),
+            row: end.transfer.rows.first().copied(),
+            acked: end.transfer.acked(),
+        })
+    }
+
+    /// The widest window of its peer.
+    pub(crate) fn of_window(story: &Story, end: &End) -> Option<Allowance> {
+        Allowance::of(end, story.samples(end.conn)?.snd_wnd_max)
+    }
+
+    /// Its own send buffer.
+    pub(crate) fn of_send_buffer(end: &End) -> Option<Allowance> {
+        Allowance::of(end, end.transfer.sndbuf)
+    }
+
+    /// Bytes per second, of an empty path.
+    pub(crate) fn per_s(&self) -> f64 {
+        f64::from(self.bytes) / f64::from(self.min_rtt_us) * 1e6
+    }
+
+    /// Far more would have passed than did, of the path as it was: it is not its size.
+    pub(crate) fn has_room(&self) -> bool {
+        let usual = f64::from(self.bytes) / f64::from(self.usual_rtt_us) * 1e6;
+        self.rate * SPARE <= usual
+    }
+
+    /// It was filled once per round trip, for longer than it takes to grow, and no queue stood: the path had room.
+    pub(crate) fn is_too_small(&self) -> bool {
+        let empty = f64::from(self.usual_rtt_us) <= empty_us(self.min_rtt_us);
+        let lasting = self.acked >= ROUND_TRIPS.saturating_mul(self.bytes.into());
+        empty && lasting && !self.has_room()
+    }
+
+    /// A window and what passed, and what that says.
+    pub(crate) fn told(&self, why: &str) -> Step {
+        say!(
+            "At its widest the window was {window}, which once per {min_rtt_us} lets {allowed} pass; {rate} \
+             passed: {why}.",
+            window = Quantity::bytes(self.bytes).rows(self.row),
+            min_rtt_us = Quantity::us(self.min_rtt_us),
+            allowed = Quantity::rate(rounded(self.per_s())),
+            rate = Quantity::rate(rounded(self.rate))
+        )
+    }
+
+    /// The one in the middle, by what it lets pass.
+    pub(crate) fn usual(all: impl IntoIterator<Item = Allowance>) -> Option<Allowance> {
+        let mut all: Vec<Allowance> = all.into_iter().collect();
+        let usual = median(&mut all.iter().map(Allowance::per_s).collect::<Vec<_>>())?;
+        let nearest = |a: &Allowance| (a.per_s() - usual).abs();
+        all.sort_by(|a, b| nearest(a).total_cmp(&nearest(b)));
+        all.into_iter().next()
+    }
+}
+
+/// The ends that send from a namespace to a host whose windows hold them back.
+pub(crate) struct HeldBack<'a> {
+    pub(crate) netns: u32,
+    pub(crate) to: Addr,
+    pub(crate) held: Vec<End<'a>>,
+    /// Transfers to it, held back or not.
+    pub(crate) all: u64,
+}
+
+/// Whether it moved enough to judge by, to another host or namespace, by windows that are not those of old stacks.
+fn moves(end: &End) -> bool {
+    let scaled = end.conn.agreed.is_some_and(|a| a.window_scaling);
+    let bulk = end.transfer.acked() >= BULK && end.transfer.samples >= 2;
+    scaled && bulk && !end.conn.remote.is_loopback()
+}
+
+/// All of them, in a fixed order.
+pub(crate) fn held_back(story: &Story) -> Vec<HeldBack<'_>> {
+    let mut places: BTreeMap<(u32, Addr), Vec<End>> = BTreeMap::new();
+    for end in ends(story).filter(moves) {
+        let key = (end.conn.netns, end.conn.remote.addr);
+        places.entry(key).or_default().push(end);
+    }
+    let places = places.into_iter().map(|((netns, to), ends)| HeldBack {
+        netns,
+        to,
+        all: ends.len() as u64,
+        held: ends
+            .into_iter()
+            .filter(|e| rwnd_share(&[*e]) >= MIN_HELD)
+            .collect(),
+    });
+    places.filter(|p| !p.held.is_empty()).collect()
+}
+
+/// Of ends that wait for their peer's window: those that fill it once per round trip.
+pub(crate) fn filled(story: &Story, ends: &[End]) -> Vec<Allowance> {
+    let allowances = ends.iter().filter_map(|e| Allowance::of_window(story, e));
+    allowances.filter(Allowance::is_too_small).collect()
+}
