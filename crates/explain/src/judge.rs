@@ -13,7 +13,7 @@ use crate::finding::{Finding, Level, RuledOut};
 use crate::id::Id;
 use crate::inquiry::Inquiry;
 use crate::late_behind;
-use crate::lost::{self, End};
+use crate::lost;
 use crate::matters;
 use crate::one_stop;
 
@@ -97,11 +97,16 @@ impl Judged {
     }
 }
 
-/// Whether one tells already of most of those that suffer from the other: it knows more of the time.
+/// Whether one tells already of most of those that suffer from the other: it knows more of the time. When an end
+/// began that is older than the part the part does not know.
 fn tells(known: &Finding, other: &Finding) -> bool {
-    let ends: AHashSet<End> = known.lost_s.ends().collect();
-    let of: AHashSet<End> = other.lost_s.ends().collect();
-    let told = of.intersection(&ends).count();
+    let ends = |f: &Finding| -> AHashSet<_> {
+        let all = f.lost_s.ends();
+        all.map(|(netns, local, remote, _)| (netns, local, remote))
+            .collect()
+    };
+    let (of, known) = (ends(other), ends(known));
+    let told = of.intersection(&known).count();
     told > 0 && told * 2 >= of.len()
 }
 
