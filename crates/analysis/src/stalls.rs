@@ -118,6 +118,8 @@ pub struct Stall {
     pub first_ns: u64,
     /// The last, or the last sample of one that hung already.
     pub last_ns: u64,
+    /// The one before the last, after which nothing had come by the last: this one failed for sure.
+    pub failed_ns: u64,
     /// How many were seen.
     pub timeouts: u64,
     /// How many the first sample had counted, of a connection that hung when the recording began, and has got
@@ -182,6 +184,7 @@ impl Stall {
         }
         self.open = true;
         self.timeouts += 1;
+        self.failed_ns = self.last_ns;
         self.last_ns = row.time_ns;
         if passed.is_some_and(|p| p.since_ns > self.first_ns) {
             self.beside += 1;

@@ -29,7 +29,7 @@ pub(crate) const CAUSE: Cause = Cause {
     signature: &[
         "connect takes exactly 1, 3 or 7 s under load",
         "connect is fast and the first request hangs",
-        "times the listen queue of a socket overflowed",
+        "ListenOverflows rises in nstat",
     ],
     rivals: &[
         Id::SYN_QUEUE_OVERFLOW,

@@ -60,8 +60,8 @@ fn find(story: &Story) -> Vec<Finding> {
         .into_iter()
         .filter_map(Outage::of)
         .collect();
-    // Of one between two namespaces of this host both sides tell.
-    all.sort_by_key(|o| std::cmp::Reverse(o.waited_ns()));
+    // Of one between two namespaces of this host both sides tell: then the one that asks.
+    all.sort_by_key(|o| std::cmp::Reverse((o.asks(), o.waited_ns())));
     let mut told: Vec<Outage> = Vec::new();
     for outage in all {
         if !told.iter().any(|t| t.is_other_way_of(&outage)) {
@@ -117,6 +117,20 @@ impl<'a> Outage<'a> {
             from_ns,
             to_ns,
         })
+    }
+
+    /// Most of those that hung were opened here.
+    fn asks(&self) -> bool {
+        let asks = self.hung.iter().filter(|e| e.conn.asks()).count();
+        asks * 2 > self.hung.len()
+    }
+
+    /// For how long nothing passed, at least, ns: what was retransmitted last may have come through.
+    fn down_ns(&self) -> u64 {
+        let stalls = || self.hung.iter().map(|e| &e.transfer.stall);
+        let first = stalls().map(|s| s.first_ns).min().unwrap_or(0);
+        let failed = stalls().map(|s| s.failed_ns).max().unwrap_or(0);
+        failed.saturating_sub(first)
     }
 
     fn is_other_way_of(&self, other: &Outage) -> bool {
@@ -181,8 +195,10 @@ impl<'a> Outage<'a> {
             timeouts = Quantity::times(timeouts).rows(rows.take(2 * SHOWN_ROWS))
         );
         let back = say!(
-            "They hung together for {together_s}, and then were answered: neither closed, nor lost one by one.",
-            together_s = Quantity::ns(self.to_ns - self.from_ns)
+            "They hung together for {together_s}, and then were answered: neither closed, nor lost one by one. \
+             Nothing passed for {down_s} at least; each then waited for its timer.",
+            together_s = Quantity::ns(self.to_ns - self.from_ns),
+            down_s = Quantity::ns(self.down_ns())
         );
         [tries, back]
     }
@@ -199,7 +215,7 @@ impl<'a> Outage<'a> {
         let netns = scope.netns.clone();
         let since = self.hung.iter().map(|e| e.transfer.stall.first_ns).min();
         let says = format!(
-            "{} of {} that stood retransmitted in vain for {together} at least.",
+            "{} of {} that stood hung together, for {together}.",
             count(self.hung.len() as u64),
             plural(self.stood, "connection")
         );
@@ -207,8 +223,9 @@ impl<'a> Outage<'a> {
             .placed(Place::ends(&self.hung))
             .since(Since::at(story, since.unwrap_or(story.start_ns), Began::Seen))
             .title([
-                format!("Nothing passed from {from} to {to} for at least {together}: {n} hung at once."),
-                format!("Nothing passed from {from} to {to} for at least {together}."),
+                format!("{n} from {from} to {to} hung at once, for {together}: nothing passed, then it did."),
+                format!("{n} to {to} hung at once, for {together}: nothing passed, then it did."),
+                format!("{n} to {to} hung at once, for {together}."),
             ])
             .fix([
                 format!("Find what cut {from} off from {to} then: a link that flapped, a failover, a route."),

@@ -177,7 +177,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
         )])
         .rules_out([not_firewall(story, groups)])
         .checks(counted)
-        .advise([advice]);
+        .advise(advice);
     Some(
         case.verify(
             "`tcpwhy trace drops` shows none with this reason, and the connections succeed.",
@@ -235,42 +235,49 @@ fn not_firewall(story: &Story, groups: &[&Group]) -> RuledOut {
     )
 }
 
-fn advice(scope: &Scope, why: Why, from: &str) -> Advice {
+/// A route first; that the reverse path is not asked for is for those who mean both ways to differ.
+fn advice(scope: &Scope, why: Why, from: &str) -> Vec<Advice> {
     let at = namespace(&scope.netns);
-    if why == Why::ReversePath {
-        let loose = format!("sysctl -w {}=2", sysctl::RP_FILTER_ALL);
-        return Advice::to(format!(
-            "Give {at} the route by which packets from {from} come (`ip route get {from}`); where both ways are \
-             meant to differ set {}=2 (loose).",
-            sysctl::RP_FILTER_ALL
-        ))
-        .by(command_in(&scope.netns, &loose))
-        .at(format!("{at}; the larger of this and the interface's own value counts"))
-        .risk("A source that is forged within what this host has routes for is no longer refused.")
-        .effect("The packets are taken, and answered by the way that the routes give.")
-        .change(Change::Sysctl {
-            netns: scope.netns.inode,
-            name: sysctl::RP_FILTER_ALL.into(),
-            value: "2".into(),
-        });
-    }
-    let look = match why {
-        Why::Neighbour => "ip neigh show".to_string(),
-        Why::ReversePath | Why::NoRoute => format!("ip route get {from}"),
+    let (action, look) = match why {
+        Why::ReversePath => (
+            format!("Give {at} the route to {from} by which its packets come."),
+            format!("ip route get {from}"),
+        ),
+        Why::NoRoute => (
+            format!("Give {at} a route for these packets."),
+            format!("ip route get {from}"),
+        ),
+        Why::Neighbour => (
+            format!("Bring up the next hop of {at}, or give it a route over one that answers."),
+            "ip neigh show".to_string(),
+        ),
     };
-    Advice::to(format!(
-        "Give {at} a route for these packets over a next hop that answers."
+    let route = Advice::to(action)
+        .by(command_in(&scope.netns, &look))
+        .at(format!(
+            "{at}; the command shows the way that it would take"
+        ))
+        .risk("A new route moves whatever else it fits.")
+        .effect("The packets are taken and answered, or sent on.")
+        .change(Change::RepairPath {
+            from: at.clone(),
+            to: from.to_string(),
+        });
+    let name = sysctl::RP_FILTER_ALL;
+    let loose = Advice::to(format!(
+        "Where both ways are meant to differ: set {name}=2 (loose), by which any route back will do."
     ))
-    .by(command_in(&scope.netns, &look))
-    .at(format!(
-        "{at}; the command shows the way that it would take"
-    ))
-    .risk("A new route moves whatever else it fits.")
-    .effect("The packets are sent on, or taken and answered.")
-    .change(Change::RepairPath {
-        from: at,
-        to: from.to_string(),
-    })
+    .by(command_in(&scope.netns, &format!("sysctl -w {name}=2")))
+    .at(format!("{at}; the larger of this and the interface's own value counts"))
+    .risk("A source that is forged within what this host has routes for is no longer refused.")
+    .effect("Packets are taken whichever interface they come in by.")
+    .change(Change::Sysctl {
+        netns: scope.netns.inode,
+        name: name.into(),
+        value: "2".into(),
+    });
+    let loose = (why == Why::ReversePath).then_some(loose);
+    std::iter::once(route).chain(loose).collect()
 }
 
 #[cfg(test)]

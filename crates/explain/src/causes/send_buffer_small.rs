@@ -82,7 +82,7 @@ fn judge(path: &Path) -> Option<Finding> {
     let at_limit = most.is_none_or(|most| u64::from(buffer.bytes) >= most);
     let comm = application(&scope).to_string();
     let who = match at_limit {
-        true => "net.ipv4.tcp_wmem".to_string(),
+        true => sysctl::TCP_WMEM.to_string(),
         false => format!("{comm} (SO_SNDBUF)"),
     };
     let says = format!(

@@ -62,7 +62,7 @@ fn judge(story: &Story, netns: u32, rise: Rise) -> Option<Finding> {
     let entered = story.counters.rise(netns, counter::TW).by;
     let scope = Scope {
         netns: story.netns(netns),
-        resource: Some("TIME_WAIT".into()),
+        resource: Some("TIME_WAIT sockets".into()),
         ..Scope::default()
     };
     let (closed, table) = (Quantity::of(rise.by, "connection"), Quantity::count(most));

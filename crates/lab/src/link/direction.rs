@@ -92,13 +92,15 @@ impl Direction {
         self.spare.push(buffer);
     }
 
-    /// Whether it is so long since the first SYN, or its answer, came.
+    /// Whether it is so long since the first SYN, or its answer, came, and not yet over.
     fn is_cut(&mut self, now: u64, after: u64, packet: &Packet) -> bool {
+        let lasts = self.wire.cut_for_ms.map_or(u64::MAX, ns);
         if self.first_syn.is_none() && is_handshake(packet.bytes()) {
             self.first_syn = Some(now);
         }
-        self.first_syn
-            .is_some_and(|first| now.saturating_sub(first) >= after)
+        let since = |first| now.saturating_sub(first).checked_sub(after);
+        let cut = self.first_syn.and_then(since);
+        cut.is_some_and(|since| since < lasts)
     }
 
     /// A packet comes in at the time `now`, ns.
@@ -340,6 +342,12 @@ mod tests {
         }
         let passed: Vec<_> = drain(&mut d).into_iter().map(|(_, mark)| mark).collect();
         assert_eq!((passed, d.counters.lost), (vec![1, 0x45, 2], 2));
+        // And again when it is over.
+        d.wire.cut_for_ms = Some(493.0);
+        offer(&mut d, 501_000_000, 100, 5);
+        offer(&mut d, 502_000_000, 100, 6);
+        let passed: Vec<_> = drain(&mut d).into_iter().map(|(_, mark)| mark).collect();
+        assert_eq!((passed, d.counters.lost), (vec![6], 3));
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub struct Wire {
     pub hole: Option<u16>,
     /// Nothing passes any more so long after the first SYN or SYN-ACK, ms: the host behind it is gone.
     pub cut_after_ms: Option<f64>,
+    /// After so long it passes again, ms: the path was down for a while.
+    pub cut_for_ms: Option<f64>,
     /// Bytes of the largest IP packet; of a link, that of its first direction counts.
     pub mtu: u16,
 }
@@ -75,6 +77,7 @@ impl Default for Wire {
             lose_first_syn: false,
             hole: None,
             cut_after_ms: None,
+            cut_for_ms: None,
             mtu: MTU,
         }
     }
@@ -96,6 +99,7 @@ impl Wire {
             .or_else(|| time("jitter_ms", self.jitter_ms))
             .or_else(|| time("reorder_ms", self.reorder_ms))
             .or_else(|| time("cut_after_ms", self.cut_after_ms.unwrap_or(0.0)))
+            .or_else(|| time("cut_for_ms", self.cut_for_ms.unwrap_or(0.0)))
             .or_else(|| {
                 let (low, high) = (MTUS.start(), MTUS.end());
                 let wrong = !MTUS.contains(&self.mtu);

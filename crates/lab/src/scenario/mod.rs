@@ -72,6 +72,7 @@ const ALL: &[(&str, &str)] = &[
     scenario!("path-loss"),
     scenario!("tail-loss"),
     scenario!("pmtu-black-hole"),
+    scenario!("path-outage"),
     scenario!("peer-gone"),
     scenario!("bufferbloat"),
     scenario!("nagle-delayed-ack"),
