@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-TCPWHY=$PWD/dist/tcpwhy
+TCPWHY=${TCPWHY:-$PWD/dist/tcpwhy}
 LAB=$PWD/dist/tcpwhy-lab
 [ -x "$TCPWHY" ] || { echo "bench: build first: make build" >&2; exit 1; }
 [ "$(id -u)" -eq 0 ] || { echo "bench: needs root: sudo $0" >&2; exit 1; }

@@ -1,5 +1,6 @@
 //! `--with requests`: what an exchange's time went with, against what the program at each end measured.
 
+use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::channel;
@@ -8,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::live::{Done, Live, Space};
 use crate::common::need_root;
-use recording::Role;
-use recording::tables::{Exchange, Request};
+use recording::tables::{Exchange, Request, RequestTime};
+use recording::{Role, Timed};
 use rustix::fs::sendfile;
 use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{SpliceFlags, pipe, splice};
@@ -484,5 +485,61 @@ fn beside_a_busy_service_each_request_of_a_quiet_one_is_counted() {
     assert!(quiet.iter().all(|r| r.one_in == 1), "{quiet:#?}");
     if took < Duration::from_secs(8) {
         assert!(busy.iter().any(|r| r.one_in > 1), "{took:?}: {busy:#?}");
+    }
+}
+
+#[test]
+fn of_a_busy_service_each_late_answer_is_counted() {
+    need_root();
+    const BUSY: u32 = 60_000;
+    const ONE_IN: u32 = 5_000;
+    // A step of the histogram begins at the latter, and the kernel's stamps are no finer than a tick.
+    const SLEEPS: Duration = Duration::from_millis(200);
+    const LATE_NS: u64 = 9 << 24;
+    let space = Space::new("late");
+    let live = Live::begin(&["--with", "requests", "--netns", &space.inode().to_string()]);
+    let (late, took) = space.inside(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let answered = Cell::new(0);
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                answer_after(&listener, || {
+                    answered.set(answered.get() + 1);
+                    if answered.get() % ONE_IN == 0 {
+                        thread::sleep(SLEEPS);
+                    }
+                })
+            });
+            let (began, mut late) = (Instant::now(), 0);
+            let mut conn = TcpStream::connect(at).unwrap();
+            for _ in 0..BUSY {
+                let asked = Instant::now();
+                conn.write_all(&[1; 100]).unwrap();
+                conn.read_exact(&mut [0; 200]).unwrap();
+                late += u64::from(asked.elapsed().as_nanos() >= u128::from(LATE_NS));
+            }
+            (late, began.elapsed())
+        })
+    });
+    let done = live.end();
+    // A program that interrupts itself on a CPU is not run: of so many calls a few do, and it is said.
+    let missed: u64 = done.manifest().sources.iter().map(|s| s.lost).sum();
+    let counted = |role| {
+        let rows = done.rows::<RequestTime>();
+        let late = rows.iter().filter(|r| {
+            (&r.role, &r.what) == (&role, &Timed::Response) && r.at_least_ns >= LATE_NS
+        });
+        late.map(|r| r.count).sum::<u64>()
+    };
+    let slept = u64::from(BUSY / ONE_IN);
+    assert_eq!(counted(Role::Client), late);
+    assert!(
+        (slept..=late).contains(&counted(Role::Server)),
+        "{slept} to {late}"
+    );
+    if took < Duration::from_secs(8) {
+        let rows = done.rows::<Request>();
+        assert!(rows.iter().any(|r| r.one_in > 1), "{took:?}: {rows:#?}");
     }
 }

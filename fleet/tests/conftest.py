@@ -10,7 +10,8 @@ import pytest
 import tcpwhy_fleet
 from tcpwhy_fleet import Fleet
 
-from . import small_fleet
+from . import lab, reach, small_fleet
+from .reach import Collected
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,3 +31,11 @@ def fleet(small: Path) -> Iterator[Fleet]:
     """The small fleet, opened."""
     with tcpwhy_fleet.open(small) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def collected(tmp_path_factory: pytest.TempPathFactory) -> Collected:
+    """The eight hosts of the lab as `collect` brings them."""
+    if why := lab.why_not():
+        pytest.fail(why)
+    return reach.collect_all(tmp_path_factory.mktemp("lab"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -19,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 BUILT = Path(os.environ.get("TCPWHY_BUILT", ROOT / "target" / "debug"))
 TCPWHY = str(BUILT / "tcpwhy")
 WORKLOAD = str(BUILT / "lab-workload")
+CLOCK = Path(__file__).with_name("clock.py")
 HOSTS = [f"h{i}" for i in range(1, 9)]
 
 
@@ -109,7 +109,7 @@ def record(
         recorders = [lab.recorder(h, directory / f"{h}.tcpwhy", ready[h], seconds, parts) for h in hosts]
         clients: list[subprocess.Popen[bytes]] = []
         try:
-            _wait(lambda: all(path.exists() for path in ready.values()), 30)
+            wait(lambda: all(path.exists() for path in ready.values()), 30)
             clients = load(lab, seconds - 2)
             for recorder in recorders:
                 assert recorder.wait(seconds + 60) == 0
@@ -121,15 +121,8 @@ def record(
                 path.unlink(missing_ok=True)
 
 
-def shift_clock(recording: Path, by_s: float) -> None:
-    """Makes a recording one of a host whose clock is ahead."""
-    path = recording / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["clock_offset_ns"] += round(by_s * 1e9)
-    path.write_text(json.dumps(manifest))
-
-
-def _wait(until: Callable[[], bool], seconds: float) -> None:
+def wait(until: Callable[[], bool], seconds: float) -> None:
+    """Waits until something holds."""
     ends = time.monotonic() + seconds
     while not until():
         if time.monotonic() > ends:

@@ -172,10 +172,10 @@ def _requests(web1: Made, db: Made) -> None:
         made.row("request_time", 2.0, what="response", at_least_ns=0, below_ns=8 * MS, count=9, **who)
         made.row("request_time", 2.0, what="response", at_least_ns=8 * MS, below_ns=64 * MS, count=1, **who)
     ends = (WEB1, 40001), (DB, PORT)
-    web1.row("exchange", 1.16, began_ns=1.1, role="client", comm="app", pid=7, tid=7, await_ns=50 * MS,
-             repair_ns=5 * MS, think_ns=5 * MS, **_tuple(101, *ends))  # fmt: skip
+    web1.row("exchange", 1.16, began_ns=1.1, role="client", comm="app", pid=7, tid=7, await_ns=46 * MS,
+             send_ns=4 * MS, unheard_ns=5 * MS, think_ns=5 * MS, **_tuple(101, *ends))  # fmt: skip
     db.row("exchange", 1.15, began_ns=1.107, role="server", comm="postgres", pid=9, tid=9, think_ns=40 * MS,
-           unread_ns=3 * MS, **_tuple(901, ends[1], ends[0]))  # fmt: skip
+           unread_ns=3 * MS, repair_ns=4 * MS, **_tuple(901, ends[1], ends[0]))  # fmt: skip
 
 
 def _of_hosts(*hosts: Made) -> None:

@@ -14,6 +14,8 @@ import pytest
 
 import tcpwhy_fleet
 from tcpwhy_fleet import Fleet
+from tcpwhy_fleet.about import of_what
+from tcpwhy_fleet.cli import main
 from tcpwhy_fleet.manifest import UnfitError, parse, plain
 from tcpwhy_fleet.text import shown
 from tcpwhy_fleet.unpack import unpack
@@ -76,6 +78,17 @@ def test_a_bomb_ends_its_reader_and_nobody_else(tmp_path: Path) -> None:
     assert "claims 3000000 rows" in left_out["bomb.tcpwhy"]
     assert fleet.rows("SELECT COUNT(*) AS n FROM ends")[0]["n"] == 1
     fleet.close()
+
+
+def test_a_host_without_a_connection_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good().write(tmp_path)
+    Made("idle").write(tmp_path)
+    for verb in ("findings", "ends", "blame"):
+        assert main([verb, str(tmp_path)]) == 0
+        assert capsys.readouterr().out.startswith("2 hosts, 2 recordings of up to 10.0 s")
+    assert main(["report", str(tmp_path), "-o", str(tmp_path / "r.html")]) == 0
+    assert main(["sql", str(tmp_path), "SELECT host FROM hosts ORDER BY host", "--format", "csv"]) == 0
+    assert capsys.readouterr().out == "host\nidle\nweb\n"
 
 
 def test_a_directory_of_none_is_an_empty_fleet(tmp_path: Path) -> None:
@@ -205,13 +218,23 @@ def test_a_packed_one_is_read_as_far_as_it_came(tmp_path: Path) -> None:
     (at / "whole.tcpw").write_bytes(whole)
     cut = manifest.replace(b'"web"', b'"cut"')
     packed_cut = packed([file("r.tcpwhy/manifest.json", cut), *segments]).getvalue()
-    # Into the middle of the last file.
+    # Into the manifest, and into the middle of the last file.
+    (at / "short.tcpw").write_bytes(whole[:700])
     (at / "cut.tcpw").write_bytes(packed_cut[: len(packed_cut) - 10240 - len(segment) // 2])
+    # Between two files, and into the header of one.
+    for name, n in (("between", 0), ("header", 100)):
+        manifest_of = manifest.replace(b'"web"', f'"{name}"'.encode())
+        one = packed([file("r.tcpwhy/manifest.json", manifest_of), *segments[:1]]).getvalue().rstrip(b"\0")
+        end = -(-len(one) // 512) * 512
+        two = packed([file("r.tcpwhy/manifest.json", manifest_of), *segments]).getvalue()
+        (at / f"{name}.tcpw").write_bytes(two[: end + n])
     fleet, left_out = opened(at)
-    assert not left_out
+    assert left_out == {"short.tcpw": "cut short before its manifest.json"}
+    assert "; cut short, and read as far as they go: between.tcpw, cut.tcpw and header.tcpw" in of_what(fleet)
     rows = fleet.rows("SELECT r.name, r.complete, COUNT(*) AS n FROM event AS e JOIN recordings AS r ON r.rec = e.rec"
                       " GROUP BY r.name, r.complete ORDER BY r.name")  # fmt: skip
-    assert rows == [{"name": "cut", "complete": False, "n": 1}, {"name": "web", "complete": True, "n": 2}]
+    cut_ones = [{"name": name, "complete": False, "n": 1} for name in ("between", "cut", "header")]
+    assert rows == [*cut_ones, {"name": "web", "complete": True, "n": 2}]
     fleet.close()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,101 +12,29 @@ from tcpwhy_fleet import collect, hosts
 from tcpwhy_fleet.cli import main
 from tcpwhy_fleet.manifest import UnfitError
 
-from . import lab
+from . import lab, reach
+from .reach import Reachable
 from .recordings import Made
 
-SSHD = Path("/usr/sbin/sshd")
-CONFIG = """
-Port 2222
-HostKey {at}/host_key
-AuthorizedKeysFile {at}/key.pub
-PidFile none
-StrictModes no
-UsePAM no
-PermitRootLogin yes
-"""
-CLIENT = """
-Host h*
-  Port 2222
-  User root
-  IdentityFile {at}/key
-  UserKnownHostsFile {at}/known
-  StrictHostKeyChecking accept-new
-"""
-# The tcpwhy of a host records its own namespace: all of them share one kernel.
-WRAPPED = """#!/bin/sh
-case $1 in
-record) shift; exec {tcpwhy} record --netns "$(cat {at}/netns.$(hostname))" "$@" ;;
-*) exec {tcpwhy} "$@" ;;
-esac
-"""
 
-
-def run(*command: str | Path) -> None:
-    subprocess.run(command, check=True, capture_output=True)
-
-
-@pytest.fixture
-def reachable(tmp_path: Path) -> Iterator[tuple[lab.Lab, str, Path]]:
-    """Three hosts with sshd; how to call ssh from the router, and the tcpwhy of hosts."""
+@pytest.fixture(scope="module")
+def reachable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reachable]:
+    """Three hosts with sshd."""
     if why := lab.why_not():
         pytest.fail(why)
-    run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "host_key")
-    run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key")
-    (tmp_path / "sshd_config").write_text(CONFIG.format(at=tmp_path))
-    names = "".join(f"Host h{i}\n  HostName 198.18.{i}.2\n" for i in range(1, 10))
-    (tmp_path / "ssh_config").write_text(names + CLIENT.format(at=tmp_path))
-    wrapped = tmp_path / "tcpwhy"
-    wrapped.write_text(WRAPPED.format(at=tmp_path, tcpwhy=lab.TCPWHY))
-    wrapped.chmod(0o755)
-    made = not Path("/run/sshd").exists()
-    Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-    servers = []
-    with lab.planted() as planted:
-        try:
-            for host in ("h1", "h2", "h3"):
-                (tmp_path / f"netns.{host}").write_text(planted.netns[host])
-                within = [
-                    "nsenter",
-                    f"--net=/run/netns/{planted.netns[host]}",
-                    str(SSHD),
-                    "-D",
-                    "-f",
-                    str(tmp_path / "sshd_config"),
-                ]
-                renamed = ["unshare", "--uts", "sh", "-c", 'hostname "$1"; shift; exec "$@"', "sh", host, *within]
-                servers.append(subprocess.Popen(renamed, stderr=subprocess.DEVNULL))
-            ssh = f"nsenter --net=/run/netns/{planted.netns['r']} ssh -F {tmp_path / 'ssh_config'}"
-            _wait_for(ssh, ["h1", "h2", "h3"])
-            yield planted, ssh, wrapped
-        finally:
-            for server in servers:
-                server.terminate()
-                server.wait()
-            if made:
-                Path("/run/sshd").rmdir()
-
-
-def _wait_for(ssh: str, names: list[str]) -> None:
-    for name in names:
-        for _ in range(100):
-            if subprocess.run([*ssh.split(), name, "true"], capture_output=True, check=False).returncode == 0:
-                break
-            time.sleep(0.1)
-        else:
-            raise TimeoutError(name)
+    with reach.reachable(tmp_path_factory.mktemp("reachable"), ["h1", "h2", "h3"]) as found:
+        yield found
 
 
 @pytest.mark.ssh
 def test_the_same_seconds_on_many_hosts(
-    reachable: tuple[lab.Lab, str, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    reachable: Reachable, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    planted, ssh, tcpwhy = reachable
     file, out = tmp_path / "hosts.txt", tmp_path / "out"
     # h3's tcpwhy knows no such namespace, and nobody is h9.
-    (tmp_path / "netns.h3").write_text("nowhere")
+    (reachable.at / "netns.h3").write_text("nowhere")
     file.write_text("# the hosts\nh1 rack=r1 role=web\nh2 rack=r2\nh3\nh9\n")
-    load = planted.client("h1", "h2", "--keep", "--request", "5000", name="mesh", seconds=20)
+    load = reachable.lab.client("h1", "h2", "--keep", "--request", "5000", name="mesh", seconds=20)
     try:
         arguments = [
             "collect",
@@ -118,10 +44,12 @@ def test_the_same_seconds_on_many_hosts(
             str(out),
             "--for",
             "2s",
+            "--at",
+            "+2s",
             "--ssh",
-            ssh,
+            reachable.ssh,
             "--tcpwhy",
-            str(tcpwhy),
+            str(reachable.tcpwhy),
         ]
         assert main([*arguments, "--no-explain"]) == 0
     finally:
@@ -132,6 +60,7 @@ def test_the_same_seconds_on_many_hosts(
     assert "FAILED h9:" in said
     assert "FAILED h3:" in said
     assert "2 recordings of 4 hosts" in said
+    assert "not recorded: h3 and h9" in said
     assert sorted(path.name for path in out.glob("*.tcpw")) == ["h1.tcpw", "h2.tcpw"]
     with tcpwhy_fleet.open(out) as fleet:
         assert not fleet.store.left_out
@@ -143,11 +72,30 @@ def test_the_same_seconds_on_many_hosts(
 
 
 @pytest.mark.ssh
-def test_no_host_at_all_is_an_error(reachable: tuple[lab.Lab, str, Path], tmp_path: Path) -> None:
-    _, ssh, _ = reachable
+def test_no_host_at_all_is_an_error(reachable: Reachable, tmp_path: Path) -> None:
     (tmp_path / "hosts.txt").write_text("h9\n")
-    arguments = ["collect", "--hosts", str(tmp_path / "hosts.txt"), "-o", str(tmp_path / "out"), "--ssh", ssh]
+    arguments = ["collect", "--hosts", str(tmp_path / "hosts.txt"), "-o", str(tmp_path / "out"), "--ssh", reachable.ssh]
     assert main(arguments) == 1
+
+
+def test_a_second_collection_goes_beside_the_first(tmp_path: Path) -> None:
+    (tmp_path / "web.tcpw").touch()
+    reached = [collect.Reached(hosts.Host(name), 0.0, 0.0) for name in ("web", "db")]
+    assert collect.names(tmp_path, reached) == {"web": Path("web-2.tcpw"), "db": Path("db.tcpw")}
+
+
+def test_recordings_are_held_against_each_other_by_one_clock(tmp_path: Path) -> None:
+    paths = [Made("web").write(tmp_path), Made("db", clock_s=180).write(tmp_path)]
+    measured = dict(zip(paths, (0.0, 180.0), strict=True))
+    assert collect.overlap(tmp_path, measured) == ["they begin within 0 ms; 10.0 s are in all of them"]
+    (said,) = collect.overlap(tmp_path, dict.fromkeys(paths, 0.0))
+    assert said.startswith("no second is in all of them")
+
+
+def test_a_clock_is_off_where_ssh_can_tell() -> None:
+    of = [collect.Reached(hosts.Host(name), *clock) for name, clock in (("a", (0.3, 0.4)), ("b", (-5.0, 0.1)))]
+    assert collect.clocks(of) == ["b: its clock is 5 s ± 100 ms behind the one here"]
+    assert [reached.ahead_s for reached in of] == [0.0, -5.0]
 
 
 def test_fetches_what_something_else_has_filled(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import tcpwhy_fleet
-from tcpwhy_fleet import Fleet, blame, ends, explained, findings, report
+from tcpwhy_fleet import Fleet, blame, ends, findings, report
 
 from . import lab
+from .reach import Collected
 
 pytestmark = pytest.mark.lab
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    if why := lab.why_not():
-        pytest.fail(why)
-    at = tmp_path_factory.mktemp("lab")
-    lab.record(at)
-    # The clock of h2 is three minutes ahead.
-    lab.shift_clock(at / "h2.tcpwhy", 180)
-    assert explained.explain(at, [lab.TCPWHY], again=False, say=print) == 8
-    with tcpwhy_fleet.open(at) as opened:
+def recorded(collected: Collected) -> Iterator[Fleet]:
+    with tcpwhy_fleet.open(collected.at) as opened:
         yield opened
 
 
+def test_collect_says_who_came_and_whose_clock_is_off(collected: Collected) -> None:
+    said = collected.said
+    assert "8 hosts reached" in said
+    clocks = [line for line in said.splitlines() if "its clock is" in line]
+    assert len(clocks) == 1, said
+    assert re.match(r"h2: its clock is 180 s ± [0-9.]+ ms ahead of the one here", clocks[0]), said
+    # By the clock here: how far starts lie apart is what recorders take to attach.
+    begin = re.search(r"they begin within ([0-9.,]+ m?s); ([0-9.]+) s are in all of them", said)
+    assert begin, said
+    assert float(begin[2]) > 5, said
+    assert "8 recordings of 8 hosts" in said
+    assert "explained 8 recordings" in said
+
+
 def test_every_host_is_there(recorded: Fleet) -> None:
+    rows = recorded.rows("SELECT host, rack, role FROM hosts WHERE host IN ('h4', 'h5') ORDER BY host")
+    assert [tuple(row.values()) for row in rows] == [("h4", "r1", "mesh"), ("h5", "r2", "pool")]
     assert not recorded.store.left_out
     assert [row["host"] for row in recorded.rows("SELECT host FROM hosts ORDER BY host")] == lab.HOSTS
 
@@ -91,7 +104,24 @@ def test_the_fault_at_h5_is_told_once(recorded: Fleet) -> None:
     assert "middlebox-strips-options" not in found
 
 
-def test_the_report_of_it(recorded: Fleet, tmp_path: Path) -> None:
+def test_the_report_of_it(recorded: Fleet) -> None:
     page = report.page(recorded)
     assert "h3 at one end" in page
     assert "syn-cookie-options-lost" in page
+
+
+def test_the_report_draws(recorded: Fleet, tmp_path: Path) -> None:
+    chromium = shutil.which("chromium")
+    if not chromium:
+        pytest.skip("there is no chromium")
+    path = tmp_path / "report.html"
+    path.write_text(report.page(recorded))
+    command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=1000", "--dump-dom", path.as_uri()]
+    drawn = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    drawn = drawn.split("<script")[0]
+    worst = drawn.split('id="worst">')[1].split("</tbody>")[0]
+    # Loss on h3's paths, both ways; and both pictures have got their size and their scale.
+    assert sum("h3" in row for row in worst.split("<tr>")) >= 8, worst
+    assert drawn.count('style="width: ') == 2
+    assert drawn.count("linear-gradient") == 2

@@ -15,7 +15,7 @@ import pytest
 import tcpwhy_fleet
 from tcpwhy_fleet import Fleet
 
-from . import lab
+from . import clock, lab
 
 pytestmark = pytest.mark.case
 # Where what goes from one host to another is lost: h1's own queue, h2's link both ways, h3's firewall.
@@ -41,7 +41,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     at = tmp_path_factory.mktemp("truth")
     lab.record(at, 12.0, "truth.toml", load, "requests,packets")
     for host, by_s in CLOCKS_S.items():
-        lab.shift_clock(at / f"{host}.tcpwhy", by_s)
+        clock.shift(at / f"{host}.tcpwhy", by_s)
     with tcpwhy_fleet.open(at) as opened:
         yield opened
 

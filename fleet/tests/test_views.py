@@ -10,7 +10,7 @@ import sqlglot
 from sqlglot import exp
 
 from tcpwhy_fleet import Fleet
-from tcpwhy_fleet.views import in_dialect, views
+from tcpwhy_fleet.views import closure, in_dialect, views
 
 from .cases import CASES, EXPECTED, query, text
 
@@ -36,6 +36,13 @@ def test_documents_its_columns(name: str, fleet: Fleet) -> None:
         assert is_text == pa.types.is_string(kind), f"{column} is {kind}"
         assert (unit == "yes/no") == pa.types.is_boolean(kind), f"{column} is {kind}"
         assert says.endswith("."), f"{column}: {says}"
+
+
+@pytest.mark.parametrize("name", [name for name, view in views().items() if view.by_recording])
+def test_rests_on_one_recording(name: str) -> None:
+    # Of some recordings at a time it reads their tables: what is kept would be of all.
+    order, _ = closure(views()[name].needs())
+    assert not [other for other in order if views()[other].kept]
 
 
 @pytest.mark.parametrize("name", views())

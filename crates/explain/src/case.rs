@@ -34,6 +34,7 @@ impl<'a> Case<'a> {
             note: None,
             if_asked: Vec::new(),
             only_if_asked: false,
+            waits_for_others: false,
             impact: Impact::default(),
             lost_s: Lost::unknown(),
             since: None,
@@ -71,6 +72,12 @@ impl<'a> Case<'a> {
     /// Why it is a note and no finding, if it is.
     pub(crate) fn noted(mut self, why: Option<&'static str>) -> Self {
         self.finding.note = why;
+        self
+    }
+
+    /// Its process may have waited for its own connects.
+    pub(crate) fn waits_for_others(mut self, waits: bool) -> Self {
+        self.finding.waits_for_others = waits;
         self
     }
 

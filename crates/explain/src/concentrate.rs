@@ -24,6 +24,7 @@ const OF_PATHS: &[(Id, &str)] = &[
     (Id::SLOW_READER, "lead to slow readers"),
     (Id::PMTU_BLACK_HOLE, "swallow full segments"),
     (Id::PEER_GONE, "have fallen silent"),
+    (Id::PATH_OUTAGE, "were cut off for a while"),
 ];
 /// What paths share is at fault when more than this share of them is in trouble: were it well, so would most be.
 const MOST: f64 = 0.5;

@@ -51,6 +51,9 @@ pub struct Finding {
     /// It is one then only, and else not even a note.
     #[serde(skip)]
     pub(crate) only_if_asked: bool,
+    /// As far as is known its process waited for others, and its own connects may be why.
+    #[serde(skip)]
+    pub(crate) waits_for_others: bool,
     /// How many suffer, and how much.
     pub impact: Impact,
     /// Time that connections lost to it, all ends together, s; null when there is nothing to measure it

@@ -54,6 +54,7 @@ ids! {
     PMTU_BLACK_HOLE = "pmtu-black-hole",
     TCP_MEMORY_PRESSURE = "tcp-memory-pressure",
     TIME_WAIT_TABLE_FULL = "time-wait-table-full",
+    PATH_OUTAGE = "path-outage",
     PEER_GONE = "peer-gone",
     CONNTRACK_FULL = "conntrack-full",
     LOOKUP_TABLE_GROWTH = "lookup-table-growth",

@@ -23,16 +23,20 @@ pub(crate) struct Inquiry<'a> {
 }
 
 impl<'a> Inquiry<'a> {
-    /// By the filter; without one by the command that ran while the recording was made.
+    /// By the filter; without one by that of the recorder, or by the command that ran while it recorded.
     pub(crate) fn of(story: &'a Story, recording: &Recording, filter: &Filter) -> Inquiry<'a> {
-        let mut ends = match filter.asks() {
-            true => asked_for(story, filter),
-            false => {
+        let filters = [filter, &recording.manifest.asked];
+        let ends = match filters.into_iter().find(|filter| filter.asks()) {
+            Some(filter) => {
+                let mut ends = asked_for(story, filter);
+                ends.retain(|(netns, ..)| filter.netns_ok(*netns));
+                ends
+            }
+            None => {
                 let program = program(&recording.manifest.command_line);
                 program.map_or_else(AHashSet::new, |name| of_command(story, &name))
             }
         };
-        ends.retain(|(netns, ..)| filter.netns_ok(*netns));
         Inquiry { story, ends }
     }
 

@@ -12,8 +12,10 @@ use crate::episodes::{Episode, TIMES_LONGER};
 use crate::finding::{Finding, Level, RuledOut};
 use crate::id::Id;
 use crate::inquiry::Inquiry;
-use crate::lost::{self, End};
+use crate::late_behind;
+use crate::lost;
 use crate::matters;
+use crate::one_stop;
 
 /// What the causes say of a story.
 #[derive(Default)]
@@ -50,6 +52,8 @@ pub(crate) fn judge(story: &Story, causes: &[Cause], inquiry: &Inquiry) -> Judge
         }
         all.append(&mut found);
     }
+    rank(&mut all);
+    let mut all = late_behind::told_with_connects(story, one_stop::told_once(all));
     drop_consequences(story, inquiry, &mut all);
     lost::settle(all.iter_mut().map(|f| &mut f.lost_s));
     rank(&mut all);
@@ -93,11 +97,16 @@ impl Judged {
     }
 }
 
-/// Whether one tells already of most of those that suffer from the other: it knows more of the time.
+/// Whether one tells already of most of those that suffer from the other: it knows more of the time. When an end
+/// began that is older than the part the part does not know.
 fn tells(known: &Finding, other: &Finding) -> bool {
-    let ends: AHashSet<End> = known.lost_s.ends().collect();
-    let of: AHashSet<End> = other.lost_s.ends().collect();
-    let told = of.intersection(&ends).count();
+    let ends = |f: &Finding| -> AHashSet<_> {
+        let all = f.lost_s.ends();
+        all.map(|(netns, local, remote, _)| (netns, local, remote))
+            .collect()
+    };
+    let (of, known) = (ends(other), ends(known));
+    let told = of.intersection(&known).count();
     told > 0 && told * 2 >= of.len()
 }
 
@@ -151,7 +160,7 @@ fn ask_rivals(story: &Story, cause: &Cause, finding: &mut Finding) {
         let rival = ALL.iter().find(|c| c.id == *id);
         match rival.and_then(|c| c.no).and_then(|no| no(&asked)) {
             Some(no) => finding.ruled_out.push(RuledOut::by(*id, no)),
-            None if cause.explains.contains(id) => {
+            None if cause.explains.contains(id) || one_stop::is_of(finding, *id) => {
                 let follows = "what shows of it is a consequence of this".to_string();
                 finding.ruled_out.push(RuledOut::new(*id, follows));
             }

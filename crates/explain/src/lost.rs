@@ -163,6 +163,8 @@ impl Lost {
                 None => conn.start_ns,
                 Some(_) => conn.ended_ns.unwrap_or(conn.start_ns),
             };
+            // Of an older one whose end was not recorded no moment is known.
+            let from = from.max(story.start_ns);
             failed.entry(caller(conn)).or_default().push((from, conn));
         }
         let places: BTreeSet<_> = failed.keys().map(|(netns, _, to)| (*netns, *to)).collect();
@@ -291,13 +293,13 @@ fn stopped_trying(failed: &[(u64, &Conn)]) -> Option<u64> {
 }
 
 pub(crate) fn caller(conn: &Conn) -> Caller {
-    match conn.side {
-        Side::Accepted => (
-            conn.netns,
-            None,
-            Endpoint::new(conn.remote.addr, conn.local.port),
-        ),
-        Side::Opened | Side::Older => (conn.netns, conn.pid, conn.remote),
+    // An older one that came to a listener was accepted as well.
+    match conn.side == Side::Accepted || conn.listener.is_some() {
+        true => {
+            let to = Endpoint::new(conn.remote.addr, conn.local.port);
+            (conn.netns, None, to)
+        }
+        false => (conn.netns, conn.pid, conn.remote),
     }
 }
 
@@ -364,7 +366,7 @@ mod tests {
         (well.outcome, well.established_ns) = (Outcome::Closed, Some(12 * S));
         story.conns = failed.clone();
         story.conns.push(well);
-        story.end_ns = 15 * S;
+        (story.start_ns, story.end_ns) = (0, 15 * S);
         // From 10 to 12 s, and from 13 s to the end.
         assert_eq!(seconds(&story, &failed), 4.0);
         // Somebody else's success ends nothing while it goes on trying.
@@ -376,6 +378,11 @@ mod tests {
         // The least that one costs, though the recording ends at once.
         story.end_ns = 13 * S;
         assert_eq!(seconds(&story, &failed[2..]), 1.0);
+        // Older than the recording, its end lost: no more than there is a recording of.
+        (story.start_ns, story.end_ns) = (9 * S, 15 * S);
+        (failed[0].start_ns, failed[0].established_ns) = (0, Some(0));
+        failed[0].ended_ns = None;
+        assert_eq!(seconds(&story, &failed[..1]), 6.0);
     }
 
     #[test]

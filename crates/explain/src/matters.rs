@@ -23,6 +23,8 @@ const OFTEN_TO_ONE: u64 = 20;
 const SHARE: f64 = 0.001;
 /// And it took so much of the time in which the service was not idle.
 const SHARE_OF_TIME: f64 = 0.01;
+/// Or so much of that, however few it happened to: of a busy service's requests few are slow while it is stuck.
+pub(crate) const MUCH_OF_TIME: f64 = 0.08;
 /// Or it kept one connection waiting for so long: people give up.
 const STALL_NS: u64 = 3_000_000_000;
 /// Or one caller failed so often, over at least so long, in so much of what it tried.
@@ -76,6 +78,7 @@ impl Stake {
         let often = self.times.0 >= OFTEN_TO_ONE || self.times.0 >= OFTEN && self.ends >= 2;
         let (failed, attempts, over_ns) = self.failed;
         often && at_least(self.times, SHARE) && at_least(self.lost_ns, SHARE_OF_TIME)
+            || often && at_least(self.lost_ns, MUCH_OF_TIME)
             || self.longest_ns >= STALL_NS
             // Of clients that hang, few connect: their share stays small however long it lasts.
             || self.outage_ns >= outage::LEAST_NS

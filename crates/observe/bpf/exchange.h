@@ -67,6 +67,10 @@ struct {
 } shares SEC(".maps");
 /* In each the slowest exchange of each service is told once, and each connection looks up its share. */
 u32 this_round;
+/* An exchange whose next step took so many jiffies is counted, whatever the lot said: a few that are late may be
+ * most of the time that is lost, and one in many would miss them. It then stands for its connection alone. */
+u32 late_jiffies = 0x7fffffff;
+const volatile u32 jiffy_ns = 4000000;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -108,24 +112,40 @@ static __always_inline bool draw(struct end *e)
 	return !(bpf_get_prandom_u32() & (e->one_in / known - 1));
 }
 
+static __always_inline void begin_at(struct end *e, u8 at, u64 began)
+{
+	__builtin_memset(e->ns, 0, sizeof(e->ns));
+	e->alone_ns = e->cpu_ns = e->runqueue_ns = 0;
+	e->began = e->since = began;
+	e->at = at;
+	e->drawn = e->taken = e->early = e->overlapped = e->unaccepted = 0;
+	e->retransmits = 0;
+}
+
 /* An exchange begins; whether it is counted. To those that are not no time is given: on a host with
  * very many that is most of the cost. */
 static __always_inline bool begin(struct end *e, u8 at)
 {
-	u64 now;
-
 	if (!e->drawn && !draw(e)) {
 		e->at = AT_SKIP;
 		return false;
 	}
-	now = bpf_ktime_get_ns();
-	__builtin_memset(e->ns, 0, sizeof(e->ns));
-	e->alone_ns = e->cpu_ns = e->runqueue_ns = 0;
-	e->began = e->since = now;
-	e->at = at;
-	e->drawn = e->taken = e->early = e->overlapped = e->unaccepted = 0;
-	e->retransmits = 0;
+	begin_at(e, at, bpf_ktime_get_ns());
 	return true;
+}
+
+/* Since one of the kernel's own stamps, in jiffies; another CPU's may be a tick ahead of ours. */
+static __always_inline u32 age(u32 stamp)
+{
+	s32 ago = (u32)bpf_jiffies64() - stamp;
+
+	return ago > 0 ? ago : 0;
+}
+
+/* The wait that began then was long. */
+static __always_inline bool is_late(u32 stamp)
+{
+	return age(stamp) >= late_jiffies;
 }
 
 static __always_inline u64 total(const struct end *e)
@@ -164,21 +184,28 @@ static __always_inline void used(u64 *cpu, u64 *runqueue, u64 *slept)
 	*runqueue = bpf_core_field_exists(t->sched_info.run_delay) ? t->sched_info.run_delay : 0;
 }
 
-/* The current thread takes a request up. */
-static __always_inline void take(struct end *e, const struct sock *sk)
+/* The current thread is the one that has to do with the exchange; false where that cannot be told. */
+static __always_inline bool name(struct end *e, const struct sock *sk)
 {
 	u64 id = bpf_get_current_pid_tgid();
-	u32 *reads;
 
 	e->taken = 1;
 	e->pid = e->tid = e->reads = 0;
 	/* In softirq context (sockmap, kTLS) the current thread is anybody. */
 	if (!sk->sk_lock.owned)
-		return;
+		return false;
 	e->pid = id >> 32;
 	e->tid = id;
+	return true;
+}
+
+/* The current thread takes a request up. */
+static __always_inline void take(struct end *e, const struct sock *sk)
+{
+	u32 *reads;
+
 	/* A client's thread is only named. */
-	if (e->service.role != TW_ROLE_SERVER)
+	if (!name(e, sk) || e->service.role != TW_ROLE_SERVER)
 		return;
 	reads = bpf_task_storage_get(&takers, bpf_get_current_task_btf(), 0,
 				     BPF_LOCAL_STORAGE_GET_F_CREATE);

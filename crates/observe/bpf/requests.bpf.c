@@ -38,7 +38,7 @@ struct {
 	__uint(max_entries, 1 << 18); /* set anew before load */
 } ring SEC(".maps");
 
-enum { LOST_RING, LOST_SERVICE, LOST_END, MET, COUNTED, COUNTS };
+enum { LOST_RING, LOST_SERVICE, LOST_END, MET, COUNTED, LATE, COUNTS };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, u32);
@@ -256,10 +256,39 @@ static __always_inline void count_push(struct end *e, struct sock *sk)
 
 static __always_inline void request_came(struct end *e, const struct sock *sk)
 {
-	if (begin(e, AT_UNREAD))
-		e->unaccepted = !sk->sk_socket;
-	else
+	if (!begin(e, AT_UNREAD))
 		e->rcv_nxt--; /* what is written next is an answer */
+	e->unaccepted = !sk->sk_socket;
+}
+
+/* The step that ends was a long one: whether it was in the lot does not matter. */
+static __always_inline void weigh(struct end *e, u32 stamp)
+{
+	if (e->weight == e->stands_for || !is_late(stamp))
+		return;
+	e->weight = e->stands_for;
+	count(LATE);
+}
+
+/* One that was not counted is, for the step that ends was a long one; whether it is. */
+static __always_inline bool take_late(struct end *e, const struct tcp_sock *tp, u8 at, u32 stamp)
+{
+	u8 unaccepted = e->unaccepted;
+
+	if (!is_late(stamp))
+		return false;
+	count(LATE);
+	begin_at(e, at, bpf_ktime_get_ns() - (u64)age(stamp) * jiffy_ns);
+	e->unaccepted = unaccepted;
+	e->weight = e->stands_for;
+	e->copied_seq = tp->copied_seq;
+	return true;
+}
+
+/* The first word after a request that was not counted. */
+static __always_inline bool answers_late(struct end *e, const struct tcp_sock *tp)
+{
+	return e->rcv_nxt == tp->copied_seq && take_late(e, tp, AT_AWAIT, tp->lsndtime);
 }
 
 /* Data is in flight, or waits to be. */
@@ -337,6 +366,7 @@ static __always_inline void arrived(struct end *e, struct sock *sk, const struct
 		request_came(e, sk);
 		break;
 	case AT_AWAIT:
+		weigh(e, tp->lsndtime);
 		judge_repair(e, tp, w);
 		/* Who had received all that we wrote would acknowledge it: this answers something else. */
 		e->overlapped |= w.acked != tp->write_seq;
@@ -357,7 +387,7 @@ static __always_inline void arrived(struct end *e, struct sock *sk, const struct
 
 /* Something is written, and the exchange is not counted: only then the lot is drawn for the next one. Most calls
  * on a busy host come no further. */
-static __always_inline bool skips(struct end *e, const struct tcp_sock *tp)
+static __always_inline bool skips(struct end *e, const struct sock *sk, const struct tcp_sock *tp)
 {
 	if (e->at != AT_SKIP)
 		return false;
@@ -365,6 +395,11 @@ static __always_inline bool skips(struct end *e, const struct tcp_sock *tp)
 	if (e->rcv_nxt == tp->rcv_nxt)
 		return true;
 	e->rcv_nxt = tp->rcv_nxt;
+	if (e->service.role == TW_ROLE_SERVER &&
+	    take_late(e, tp, AT_THINK, tp->inet_conn.icsk_ack.lrcvtime)) {
+		name(e, sk);
+		return false;
+	}
 	if (!draw(e))
 		return true;
 	e->drawn = 1;
@@ -395,10 +430,12 @@ static __always_inline void answer(struct end *e, struct sock *sk, const struct 
 		e->overlapped = 1;
 		if (!e->taken)
 			return;
+		weigh(e, tp->inet_conn.icsk_ack.lrcvtime);
 		pass(e, TW_PART_UNREAD, now);
 		e->at = AT_SENT;
 		return;
 	case AT_THINK:
+		weigh(e, tp->inet_conn.icsk_ack.lrcvtime);
 		thought(e, now);
 		pass(e, TW_PART_THINK, now);
 		e->at = AT_SENT;
@@ -440,7 +477,7 @@ static __always_inline void ask(struct end *e, struct sock *sk, const struct tcp
 static __always_inline void sent(struct end *e, struct sock *sk, const struct tcp_sock *tp)
 {
 	e->write_seq = tp->write_seq;
-	if (skips(e, tp))
+	if (skips(e, sk, tp))
 		return;
 	if (e->service.role == TW_ROLE_SERVER)
 		answer(e, sk, tp);
@@ -455,11 +492,11 @@ int on_data_ready(u64 *ctx)
 	const struct tcp_sock *tp;
 	struct end *e = known(sk);
 
-	if (e && e->at == AT_SKIP)
+	if (e && e->at == AT_SKIP && e->service.role == TW_ROLE_SERVER)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(sk);
 	e = end_of(e, sk, tp);
-	if (!e)
+	if (!e || (e->at == AT_SKIP && (unread(sk, tp) <= 0 || !answers_late(e, tp))))
 		return 0;
 	/* Over loopback the answer may come before the write of the request returns. */
 	if (write_ends && tp->write_seq != e->write_seq)
@@ -485,12 +522,12 @@ int on_segment(u64 *ctx)
 	if (end_seq - seq <= fin)
 		return 0;
 	e = known(sk);
-	if (e && e->at == AT_SKIP)
+	if (e && e->at == AT_SKIP && e->service.role == TW_ROLE_SERVER)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(sk);
 	e = end_of(e, sk, tp);
 	/* Data that came before is not waited for. */
-	if (!e || (s32)(end_seq - tp->rcv_nxt) <= 0)
+	if (!e || (s32)(end_seq - tp->rcv_nxt) <= 0 || (e->at == AT_SKIP && !answers_late(e, tp)))
 		return 0;
 	/* It is not processed yet, its timestamps are not read. */
 	w.rcv_nxt = end_seq;
@@ -505,27 +542,38 @@ int on_read(u64 *ctx)
 	struct sock *sk = (struct sock *)ctx[0];
 	const struct tcp_sock *tp;
 	struct end *e = known(sk);
-	bool server;
+	bool server = !e || e->service.role == TW_ROLE_SERVER;
+	u32 stamp;
 
-	if (!e || e->at == AT_SKIP) {
-		if (!e || e->service.role == TW_ROLE_SERVER)
+	if (!e || (e->at == AT_SKIP && !server)) {
+		if (!e)
 			read_else();
 		return 0;
 	}
-	if (e->at != AT_UNREAD)
+	if (e->at != AT_UNREAD && e->at != AT_SKIP)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(sk);
-	/* MSG_PEEK comes here, too, and moves nothing. */
-	if (!tp || tp->copied_seq == e->copied_seq)
+	if (!tp)
 		return 0;
+	stamp = tp->inet_conn.icsk_ack.lrcvtime;
+	if (e->at == AT_SKIP) {
+		if (!take_late(e, tp, AT_UNREAD, stamp)) {
+			read_else();
+			return 0;
+		}
+		e->rcv_nxt = tp->rcv_nxt;
+	} else if (tp->copied_seq == e->copied_seq) {
+		return 0; /* MSG_PEEK comes here, too, and moves nothing. */
+	}
 	e->copied_seq = tp->copied_seq;
-	server = e->service.role == TW_ROLE_SERVER;
 	/* The rest of what waits is still unread. */
 	if (unread(sk, tp) > 0 && (!server || e->taken))
 		return 0;
+	if (server)
+		weigh(e, stamp);
 	pass(e, e->unaccepted ? TW_PART_ACCEPT : TW_PART_UNREAD, bpf_ktime_get_ns());
 	e->unaccepted = 0;
-	if (server && !e->taken)
+	if (!e->taken)
 		take(e, sk);
 	if (unread(sk, tp) <= 0)
 		e->at = server ? AT_THINK : AT_READ;
@@ -672,6 +720,24 @@ int on_state(u64 *ctx)
 	return 0;
 }
 
+/* What an end is at whose exchange is not counted, and since when (jiffies). */
+static __always_inline u8 skipped_at(const struct end *e, struct sock *sk, u32 *stamp)
+{
+	const struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+
+	if (!tp)
+		return AT_NOTHING;
+	if (e->service.role == TW_ROLE_CLIENT) {
+		*stamp = tp->lsndtime;
+		return tp->rcv_nxt == e->rcv_nxt ? AT_AWAIT : AT_NOTHING;
+	}
+	*stamp = tp->inet_conn.icsk_ack.lrcvtime;
+	if (unread(sk, tp) > 0)
+		return AT_UNREAD;
+	/* A FIN is no request. */
+	return (s32)(tp->rcv_nxt - (sk->sk_shutdown & 1) - e->rcv_nxt) > 0 ? AT_THINK : AT_NOTHING;
+}
+
 /* The exchanges that are under way. */
 SEC("iter/bpf_sk_storage_map")
 int dump(struct bpf_iter__bpf_sk_storage_map *ctx)
@@ -679,29 +745,48 @@ int dump(struct bpf_iter__bpf_sk_storage_map *ctx)
 	struct sock *sk = ctx->sk;
 	struct end *e = ctx->value;
 	struct tw_exchange x;
-	u64 now;
+	u64 now, began, since;
+	u32 stamp = 0;
+	bool skipped;
+	u8 at;
 
 	if (!sk || !e)
 		return 0;
-	if (e->at != AT_UNREAD && e->at != AT_THINK && e->at != AT_AWAIT)
-		return 0;
 	now = bpf_ktime_get_ns();
-	if (now - e->began < open_over_ns)
+	at = e->at;
+	skipped = at == AT_SKIP;
+	if (skipped) {
+		at = skipped_at(e, sk, &stamp);
+		began = since = now - (u64)age(stamp) * jiffy_ns;
+	} else {
+		began = e->began;
+		since = e->since;
+	}
+	if (at != AT_UNREAD && at != AT_THINK && at != AT_AWAIT)
+		return 0;
+	if (now - began < open_over_ns)
 		return 0;
 	fill(&x, e, sk);
+	if (skipped) {
+		/* What is kept is of an older one. */
+		__builtin_memset(x.ns, 0, sizeof(x.ns));
+		x.alone_ns = x.cpu_ns = x.runqueue_ns = 0;
+		x.retransmits = x.overlapped = 0;
+		x.began_ns = began;
+	}
 	x.sock = sock_id(sk);
 	x.open = 1;
 	x.time_ns = now;
-	if (now > e->since)
-		switch (e->at) {
+	if (now > since)
+		switch (at) {
 		case AT_UNREAD:
-			x.ns[e->unaccepted ? TW_PART_ACCEPT : TW_PART_UNREAD] += now - e->since;
+			x.ns[e->unaccepted ? TW_PART_ACCEPT : TW_PART_UNREAD] += now - since;
 			break;
 		case AT_THINK:
-			x.ns[TW_PART_THINK] += now - e->since;
+			x.ns[TW_PART_THINK] += now - since;
 			break;
 		case AT_AWAIT:
-			x.ns[TW_PART_AWAIT] += now - e->since;
+			x.ns[TW_PART_AWAIT] += now - since;
 			break;
 		}
 	bpf_seq_write(ctx->meta->seq, &x, sizeof(x));

@@ -274,6 +274,7 @@ fn manifest(options: &Options) -> Manifest {
         end_ns: start_ns,
         clock_offset_ns: host::clock_offset_ns(),
         command_line: options.command_line.clone(),
+        asked: options.filter.clone(),
         labels: options.labels.clone(),
         ..Manifest::default()
     }

@@ -4,12 +4,15 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Addr, Manifest};
 
 /// Kinds that are given must all match; any of one kind does. Empty means everything.
 ///
 /// A source applies what it knows about: a CPU sample has no port, a packet on the wire no pid.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Filter {
     /// Network namespaces, by inode.
     pub netns: Vec<u32>,
@@ -71,7 +74,8 @@ fn cut(comm: &str) -> &[u8] {
 }
 
 /// An address or a network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Prefix {
     /// Its address.
     pub addr: Addr,
@@ -99,6 +103,20 @@ impl std::str::FromStr for Prefix {
             addr: ip.into(),
             bits: offset + len,
         })
+    }
+}
+
+impl From<Prefix> for String {
+    fn from(prefix: Prefix) -> String {
+        prefix.to_string()
+    }
+}
+
+impl TryFrom<String> for Prefix {
+    type Error = String;
+
+    fn try_from(s: String) -> Result<Prefix, String> {
+        s.parse()
     }
 }
 

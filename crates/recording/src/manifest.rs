@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::files::{make_file, open_file, open_given_dir};
 use crate::vocabulary::SourceName;
-use crate::{Error, limits, scrub};
+use crate::{Error, Filter, limits, scrub};
 
 /// The newest format this code writes and reads. Raised when an old reader would misread.
 pub const FORMAT: u64 = 1;
@@ -41,6 +41,9 @@ pub struct Manifest {
     pub clock_offset_ns: i64,
     /// The command line of the recorder; what looks like a secret in it is `***`.
     pub command_line: Vec<String>,
+    /// What was asked for when it was made; absent when that was everything.
+    #[serde(default, skip_serializing_if = "asks_nothing")]
+    pub asked: Filter,
     /// What whoever made it calls it, with `--label`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
@@ -53,6 +56,10 @@ pub struct Manifest {
     pub sources: Vec<Source>,
     /// What the recording cost.
     pub cost: OwnCost,
+}
+
+fn asks_nothing(filter: &Filter) -> bool {
+    !filter.asks()
 }
 
 /// The host of a recording.
@@ -218,6 +225,14 @@ impl Manifest {
         self.command_line.truncate(limits::LIST);
         self.command_line = scrub::arguments(&self.command_line);
         self.command_line.iter_mut().for_each(cut);
+        self.asked.comms.truncate(limits::LIST);
+        self.asked.comms.iter_mut().for_each(cut);
+        self.asked.addrs.truncate(limits::LIST);
+        for ids in [&mut self.asked.netns, &mut self.asked.pids] {
+            ids.truncate(limits::LIST);
+        }
+        self.asked.cgroups.truncate(limits::LIST);
+        self.asked.ports.truncate(limits::LIST);
         let host = &mut self.host;
         let texts = [
             &mut self.tcpwhy,

@@ -91,6 +91,7 @@ impl Redactor {
         m.host.name = self.pseudonym("host", &m.host.name);
         m.host.boot_id = String::new();
         m.command_line = command(&m.command_line);
+        m.asked = self.filter(m.asked).unwrap_or_default();
         // They may hold any name.
         m.labels.clear();
         m.namespaces = m

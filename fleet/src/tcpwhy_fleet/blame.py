@@ -14,7 +14,7 @@ from .attributes import Attribute, of_connections, of_paths
 from .fleet import Fleet
 from .outcomes import Items
 from .statistics import by_chance, holm
-from .text import number, plural, shown
+from .text import joined, number, plural, shown
 
 # An attribute separates when chance would give it less than once in so many looks at such a fleet.
 CHANCE = 0.01
@@ -72,6 +72,8 @@ class Answer:
     looked_at: int
     separate: list[Cause] = field(default_factory=list)
     left: int = 0
+    # Which paths those are.
+    left_paths: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
         """The same for programs."""
@@ -96,12 +98,15 @@ def _answer(fleet: Fleet, question: str, items: Items) -> Answer:
         answer.left = items.total_bad
         return answer
     attributes = of_paths(fleet, items) if question == "lossy" else of_connections(fleet, items)
-    answer.separate, answer.looked_at, answer.left = separate(items, attributes)
+    answer.separate, answer.looked_at, left = separate(items, attributes)
+    answer.left = sum(items.rows[at]["bad"] for at in left)
+    if question == "lossy":
+        answer.left_paths = [f"{items.rows[at]['host']} → {items.rows[at]['to']}" for at in left]
     return answer
 
 
-def separate(items: Items, attributes: Iterable[Attribute]) -> tuple[list[Cause], int, int]:
-    """The attributes that separate, each cause once; how many were looked at; how many bad ones stay unexplained."""
+def separate(items: Items, attributes: Iterable[Attribute]) -> tuple[list[Cause], int, list[int]]:
+    """The attributes that separate, each cause once; how many were looked at; which bad rows stay unexplained."""
     n = np.array([row["n"] for row in items.rows], dtype=np.int64)
     bad = np.array([row["bad"] for row in items.rows], dtype=np.int64)
     candidates = [(a, a.mask(items.rows)) for a in attributes]
@@ -136,7 +141,7 @@ def separate(items: Items, attributes: Iterable[Attribute]) -> tuple[list[Cause]
         answer.also.sort(key=lambda s: -s.lift)
         found.append(answer)
         left = left & ~mask
-    return found, len(candidates), int(bad[left].sum())
+    return found, len(candidates), [int(at) for at in np.flatnonzero(left & (bad > 0))]
 
 
 def _scored(
@@ -195,11 +200,13 @@ def lines(answer: Answer) -> list[str]:
         left -= one.best.bad
         said.append(f"  {_numbers(one.best)}")
         if nearly := [s for s in one.same if s.shared < ALL]:
-            said.append(f"  nearly all of them {_joined(_predicates(nearly[:MOST_SAID]))}")
+            said.append(f"  nearly all of them {joined(_predicates(nearly[:MOST_SAID]))}")
         if one.also:
-            said.append(f"  all of them also {_joined(_predicates(one.also[:MOST_SAID]))}, as others did")
+            said.append(f"  all of them also {joined(_predicates(one.also[:MOST_SAID]))}, as others did")
     if answer.left:
-        said.append(f"- {answer.left:,} of {answer.bad:,} stay unexplained")
+        stay = "stays" if answer.left == 1 else "stay"
+        which = f": {joined([shown(path) for path in answer.left_paths], MOST_SAID)}" if answer.left_paths else ""
+        said.append(f"- {answer.left:,} of {answer.bad:,} {stay} unexplained{which}")
     return said
 
 
@@ -209,7 +216,7 @@ def _sentence(one: Cause, what: str, left: int, *, is_first: bool) -> str:
     together = [best, *(s for s in one.same if s.shared >= ALL)][:MOST_SAID]
     of = what if is_first else "that are left"
     whose = f"all {best.bad:,} {of}" if best.recall >= ALL else f"{best.bad:,} ({best.recall:.0%}) of the {left:,} {of}"
-    return f"{whose} {_joined(_predicates(together))}"
+    return f"{whose} {joined(_predicates(together))}"
 
 
 OPTIONS = ("SACK", "window scaling", "timestamps")
@@ -221,7 +228,7 @@ def _predicates(of: list[Separates]) -> list[str]:
     said: list[str] = []
     for verb, value in (("lack", "no"), ("have", "yes")):
         if options := [s.attribute for s in of if s.attribute in OPTIONS and s.value == value]:
-            said.append(f"{verb} {_joined(options)}")
+            said.append(f"{verb} {joined(options)}")
     rest = []
     at_an_end = {s.value for s in of if s.attribute == "host at an end"}
     for s in of:
@@ -230,6 +237,8 @@ def _predicates(of: list[Separates]) -> list[str]:
             continue
         if s.attribute == "made from a SYN cookie":
             said.append("were made from SYN cookies" if s.value == "yes" else "were not made from SYN cookies")
+        elif s.attribute == "server address":
+            said.append(f"go to {shown(s.value)}")
         elif s.attribute == "backlog of the listener":
             said.append(f"came to listeners with backlog {shown(s.value)}")
         elif place != s.attribute:
@@ -238,11 +247,7 @@ def _predicates(of: list[Separates]) -> list[str]:
             said.append(f"have {kind}{shown(s.value)} at one end")
         else:
             rest.append(f"{shown(s.attribute)} {shown(s.value)}")
-    return [*said, f"have {_joined(rest)}"] if rest else said
-
-
-def _joined(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return [*said, f"have {joined(rest)}"] if rest else said
 
 
 def _numbers(s: Separates) -> str:

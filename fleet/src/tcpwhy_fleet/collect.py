@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import re
 import shlex
+import signal
 import subprocess
 import threading
 import time
@@ -21,7 +23,7 @@ from .catalog import Say
 from .hosts import Host
 from .manifest import UnfitError, plain
 from .store import LABELS, Store
-from .text import milliseconds, plural, shown
+from .text import joined, milliseconds, plural, shown
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -34,6 +36,11 @@ SESSIONS_A_SECOND = 40
 GRACE_S = 60.0
 REACH_S = 20.0
 CHUNK = 1 << 20
+LONGEST_LINE = 4096
+# Clocks that differ by less are kept by NTP well enough for logs to be read beside each other.
+CLOCK_OFF_S = 0.1
+# Hosts that a line names.
+MOST_NAMED = 10
 MOST_BYTES = 8 << 30
 SSH_OPTIONS = ["-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
 
@@ -83,6 +90,11 @@ class Reached:
     clock_s: float
     within_s: float
 
+    @property
+    def ahead_s(self) -> float:
+        """How far its clock is ahead, where ssh can tell; one that may be right is better than what ssh tells."""
+        return self.clock_s if abs(self.clock_s) > self.within_s else 0.0
+
 
 def collect(plan: Plan, say: Say) -> int:
     """Records on all hosts; one that fails is said, and the rest goes on. Gives how many recordings there are."""
@@ -93,13 +105,19 @@ def collect(plan: Plan, say: Say) -> int:
         return 0
     start = _start(plan.at, LEAD_S + len(reached) / SESSIONS_A_SECOND)
     say(f"{plural(len(reached), 'host')} reached; all record from {start:%H:%M:%S} for {plan.length_s:g} s")
-    names = _names(reached)
+    for line in clocks(reached):
+        say(line)
+    named = names(plan.output, reached)
     # All at once, however many: who came later would record other seconds.
-    done = _each(len(reached), reached, lambda of: _record(plan, of, names[of.host.address], start, say), say)
-    _keep_labels(plan.output, {names[of.host.address].name: of.host.labels for of in reached})
-    for line in overlap(plan.output, {path for path in done if path}):
+    done = _each(len(reached), reached, lambda of: _record(plan, of, named[of.host.address], start, say), say)
+    _keep_labels(plan.output, {named[of.host.address].name: of.host.labels for of in reached})
+    ahead_s = {plan.output / named[of.host.address]: of.ahead_s for of in reached}
+    for line in overlap(plan.output, {path: ahead_s[path] for path in done}):
         say(line)
     say(f"{plural(len(done), 'recording')} of {plural(len(plan.hosts), 'host')} in {plan.output}")
+    recorded = {of.host.address for of in reached if plan.output / named[of.host.address] in done}
+    if failed := [host.address for host in plan.hosts if host.address not in recorded]:
+        say(f"not recorded: {joined([shown(address) for address in failed], MOST_NAMED)}")
     return len(done)
 
 
@@ -121,18 +139,34 @@ def _ssh(plan: Plan, host: Host, remote: str) -> list[str]:
 
 
 def _reach(plan: Plan, host: Host) -> Reached:
-    """Whether the host answers, and what its clock says."""
-    before = time.time()
-    command = _ssh(plan, host, f"date +%s.%N && {shlex.join(plan.tcpwhy)} --version >&2")
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=REACH_S, check=False)
-    except subprocess.TimeoutExpired:
-        raise UnfitError(f"{host.address}: did not answer within {REACH_S:g} s") from None
-    after = time.time()
-    if done.returncode:
-        raise UnfitError(f"{host.address}: {done.stderr.strip()[-200:] or f'ssh ended with {done.returncode}'}")
+    """Whether the host answers, and what its clock says, asked once ssh is there: its handshake is not in it."""
+    command = _ssh(plan, host, f"echo && read go && date +%s.%N && {shlex.join(plan.tcpwhy)} --version >&2")
+    pipe = subprocess.PIPE
+    # Unbuffered: what a host that has gone did not take is not written once more at the end.
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0) as ssh:
+        assert ssh.stdin and ssh.stdout and ssh.stderr  # noqa: S101
+        timer = threading.Timer(REACH_S, ssh.kill)
+        said: list[bytes] = []
+        listener = threading.Thread(target=_last_words, args=(ssh.stderr, said))
+        timer.start()
+        listener.start()
+        try:
+            ssh.stdout.readline(LONGEST_LINE)
+            before = time.time()
+            with contextlib.suppress(BrokenPipeError):
+                ssh.stdin.write(b"\n")
+            printed = ssh.stdout.readline(LONGEST_LINE)
+            after = time.time()
+            code = ssh.wait()
+        finally:
+            timer.cancel()
+            listener.join(5)
+    if code == -signal.SIGKILL:
+        raise UnfitError(f"{host.address}: did not answer within {REACH_S:g} s")
+    if code:
+        raise UnfitError(f"{host.address}: {_words(said) or f'ssh ended with {code}'}")
     # Not every date knows nanoseconds.
-    found = re.match(r"\d+(\.\d+)?", done.stdout)
+    found = re.match(rb"\d+(\.\d+)?", printed)
     if not found:
         raise UnfitError(f"{host.address}: `date` printed no time")
     clock = float(found[0])
@@ -155,22 +189,22 @@ def _start(at: str | None, lead_s: float) -> datetime:
     return moment
 
 
-def _names(reached: list[Reached]) -> dict[str, Path]:
-    """A file for each host, also where two differ by what a file's name cannot hold."""
-    names: dict[str, Path] = {}
+def names(at: Path, reached: list[Reached]) -> dict[str, Path]:
+    """A file for each host, also where two differ by what a file's name cannot hold; one that is there stays."""
+    found: dict[str, Path] = {}
     for of in sorted(reached, key=lambda r: r.host.address):
         name, n = plain(of.host.address), 1
-        while Path(f"{name}.tcpw") in names.values():
+        while Path(f"{name}.tcpw") in found.values() or (at / f"{name}.tcpw").exists():
             n += 1
             name = f"{plain(of.host.address)}-{n}"
-        names[of.host.address] = Path(f"{name}.tcpw")
-    return names
+        found[of.host.address] = Path(f"{name}.tcpw")
+    return found
 
 
 def _record(plan: Plan, of: Reached, name: Path, start: datetime, say: Say) -> Path:
     """Records one host into a file; what comes is bounded, and half of one is not taken for a whole."""
     # Each host waits by its own clock for the moment that is this one here.
-    wait_until = start.timestamp() + of.clock_s
+    wait_until = start.timestamp() + of.ahead_s
     pause = f"sleep $(awk -v t={wait_until:.3f} -v n=$(date +%s.%N) 'BEGIN {{ d = t - n; print (d > 0 ? d : 0) }}')"
     labels = [word for key, value in of.host.labels.items() for word in ("--label", f"{key}={value}")]
     record = [*plan.tcpwhy, "record", "-o", "-", "--for", f"{round(plan.length_s * 1000)}ms", *labels, *plan.record]
@@ -196,8 +230,7 @@ def _record(plan: Plan, of: Reached, name: Path, start: datetime, say: Say) -> P
             listener.join(5)
     if code or not size:
         made.unlink()
-        why = b"".join(said)[-300:].decode("utf-8", "replace").strip()
-        raise UnfitError(f"{of.host.address}: {why or f'ended with {code}'}")
+        raise UnfitError(f"{of.host.address}: {_words(said) or f'ended with {code}'}")
     made.replace(path)
     took = time.monotonic() - began
     say(f"{shown(of.host.address)}: {size / 1e6:.1f} MB in {took:.0f} s -> {name}")
@@ -224,6 +257,11 @@ def _last_words(source: IO[bytes], said: list[bytes]) -> None:
         del said[:-2]
 
 
+def _words(said: list[bytes]) -> str:
+    """The end of it as text."""
+    return b"".join(said)[-300:].decode("utf-8", "replace").strip()
+
+
 def _keep_labels(at: Path, labels: dict[str, dict[str, str]]) -> None:
     """Labels of the file of hosts, for recorders that do not know them."""
     path = at / LABELS
@@ -231,18 +269,28 @@ def _keep_labels(at: Path, labels: dict[str, dict[str, str]]) -> None:
     path.write_text(json.dumps(known | labels, indent=1, sort_keys=True))
 
 
-def overlap(at: Path, paths: set[Path]) -> list[str]:
-    """How far the recordings are of the same seconds, by the clocks of their hosts."""
+def clocks(reached: list[Reached]) -> list[str]:
+    """Hosts whose clock is off for sure."""
+    off = [of for of in reached if abs(of.ahead_s) > CLOCK_OFF_S]
+    off.sort(key=lambda of: (-abs(of.ahead_s), of.host.address))
+    lines = []
+    for of in off[:MOST_NAMED]:
+        way = "ahead of" if of.clock_s > 0 else "behind"
+        length = f"{milliseconds(abs(of.clock_s) * 1e9)} ± {milliseconds(of.within_s * 1e9)}"
+        lines.append(f"{shown(of.host.address)}: its clock is {length} {way} the one here")
+    return lines + ([f"and {plural(len(off) - MOST_NAMED, 'more clock')}"] if len(off) > MOST_NAMED else [])
+
+
+def overlap(at: Path, ahead_s: dict[Path, float]) -> list[str]:
+    """How far these recordings are of the same seconds, by the clock of this machine."""
     store = Store(at)
-    left_out = [f"left out {path.name}: {why}" for path, why in store.left_out.items() if path in paths]
-    entries = [e for e in store.entries.values() if e.given in paths]
+    left_out = [f"left out {path.name}: {why}" for path, why in sorted(store.left_out.items()) if path in ahead_s]
+    entries = [e for e in store.entries.values() if e.given in ahead_s]
     if len(entries) <= 1:
         return left_out
-    starts = [e.manifest.started_at_ns for e in entries]
-    ends = [e.manifest.ended_at_ns for e in entries]
+    starts = [e.manifest.started_at_ns - round(ahead_s[e.given] * 1e9) for e in entries]
+    ends = [e.manifest.ended_at_ns - round(ahead_s[e.given] * 1e9) for e in entries]
     skew, both = max(starts) - min(starts), min(ends) - max(starts)
-    lines = left_out
-    lines += [f"starts lie {milliseconds(skew)} apart; {milliseconds(max(both, 0))} are in all of them"]
     if both <= 0:
-        lines.append("some clocks are far off: `tcpwhy-fleet ends` bounds by how much")
-    return lines
+        return [*left_out, "no second is in all of them: some recorders started late, or a clock was set meanwhile"]
+    return [*left_out, f"they begin within {milliseconds(skew)}; {milliseconds(both)} are in all of them"]

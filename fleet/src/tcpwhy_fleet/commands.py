@@ -19,6 +19,7 @@ from . import explained, output
 from . import fetch as fetching
 from . import findings as merging
 from . import report as reporting
+from .about import of_what, unexplained
 from .fleet import Fleet, open_fleet
 from .output import FORMATS
 from .schema import CATALOG, tables
@@ -46,33 +47,6 @@ def opened(args: argparse.Namespace) -> Iterator[Fleet]:
             say(f"left out {plural(len(left_out), 'recording')}:")
             for line in left_out:
                 say(f"  {shown(line)}")
-
-
-def of_what(fleet: Fleet) -> str:
-    """How much there is to ask, and who lost records of it."""
-    (about,) = fleet.rows(
-        "SELECT COUNT(*) AS recordings, COUNT(DISTINCT host) AS hosts, MAX(seconds) AS seconds FROM recordings"
-    )
-    if not about["hosts"]:
-        raise ValueError("there is no recording to ask")
-    said = (
-        f"{plural(about['hosts'], 'host')}, {plural(about['recordings'], 'recording')}"
-        f" of up to {about['seconds']:.1f} s"
-    )
-    lossy = fleet.rows("SELECT host, lost_records AS n FROM hosts WHERE lost_records > 0 ORDER BY 2 DESC, 1")
-    if lossy:
-        names = ", ".join(f"{shown(row['host'])} {int(row['n']):,}" for row in lossy[:5])
-        said += f"; records lost while recording: {names}{' …' if len(lossy) > 5 else ''}"
-    return said
-
-
-def unexplained(fleet: Fleet) -> list[str]:
-    """Which recordings have no findings because nobody asked."""
-    rows = fleet.rows("SELECT path FROM recordings WHERE NOT explained ORDER BY path")
-    if not rows:
-        return []
-    names = ", ".join(shown(row["path"]) for row in rows[:5]) + (" …" if len(rows) > 5 else "")
-    return [f"not explained yet: {names}; `tcpwhy-fleet explain {fleet.store.source}` does it"]
 
 
 def collect(args: argparse.Namespace) -> int:
@@ -209,7 +183,6 @@ def views_(args: argparse.Namespace) -> int:
 def report(args: argparse.Namespace) -> int:
     """One HTML file."""
     with opened(args) as fleet:
-        of_what(fleet)
         args.output.write_text(reporting.page(fleet), encoding="utf-8")
         say(f"wrote {args.output}")
     return 0

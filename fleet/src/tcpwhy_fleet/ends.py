@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .fleet import Fleet
-from .text import milliseconds, number, plural, shown
+from .text import joined, milliseconds, number, plural, shown
 
-SHOWN = 20
-SHOWN_SLOW = 10
-SHOWN_HOSTS = 6
+SHOWN = 12
+SHOWN_HOSTS = 8
+# From so many ms on a request is told in whole ones.
+WHOLE_MS = 100
 
 PATH_LOSSES = """
 WITH sums AS (
@@ -61,6 +61,25 @@ GROUP BY CASE WHEN e.role = 'server' THEN e.local_addr ELSE e.remote_addr END
 """
 
 
+# Of each service that a host asks, its slowest.
+SLOW = """
+WITH ranked AS (
+SELECT
+    *,
+    COUNT(*) OVER (PARTITION BY client_host, server_host, server_addr, server_port) AS requests,
+    ROW_NUMBER() OVER (
+        PARTITION BY client_host, server_host, server_addr, server_port ORDER BY total_ms DESC, began_at_ns
+    ) AS n
+FROM slow_requests
+)
+SELECT
+    client_host, server_host, server_addr, server_port, client_comm, server_comm, requests, began_at_ns,
+    total_ms, client_ms, wire_ms, server_ms, held_back_ms, repair_ms, clock_within_ns
+FROM ranked WHERE n = 1
+ORDER BY total_ms DESC, client_host, server_host, server_addr, server_port
+"""
+
+
 @dataclass
 class Ends:
     """What both ends tell together."""
@@ -85,7 +104,7 @@ def read(fleet: Fleet) -> Ends:
         not_recorded=int(alone["not_recorded"] or 0),
         clocks=fleet.rows("SELECT * FROM clock_offsets ORDER BY host_a, host_b"),
         losses=fleet.rows(PATH_LOSSES),
-        slow=fleet.rows(f"SELECT * FROM slow_requests ORDER BY total_ms DESC LIMIT {SHOWN_SLOW}"),  # noqa: S608
+        slow=fleet.rows(f"{SLOW} LIMIT {SHOWN + 1}"),
     )
 
 
@@ -94,25 +113,36 @@ def lines(of: Ends) -> list[str]:
     both = sum(m["connections"] for m in of.matched)
     by_isn = sum(m["connections"] for m in of.matched if m["matched_by"] == "isn")
     translated = sum(m["connections"] for m in of.matched if m["translated"])
-    said = [
-        f"{plural(of.established, 'end')} established; both ends of {plural(both, 'connection')}: "
-        f"{by_isn:,} by initial sequence numbers, {both - by_isn:,} by addresses, ports and time; "
-        f"{translated:,} translated on the way.",
-        f"{of.alone:,} ends stay alone, {of.not_recorded:,} of them with a host that was not recorded.",
-        "",
-        "CLOCKS",
-    ]
-    said += _clocks(of.clocks)
-    said += ["", "LOSSES: what one end sent against what the other received, from what cost most"]
+    how = []
+    if by_isn:
+        how.append(f"{by_isn:,} by initial sequence numbers")
+    if both > by_isn:
+        how.append(f"{both - by_isn:,} by addresses, ports and time")
+    said = [f"both ends of {plural(both, 'connection')} are known{': ' if how else ''}{', '.join(how)}"]
+    if translated:
+        said[0] += f"; {translated:,} translated on the way"
+    if of.alone:
+        said.append(_alone(of))
+    said += ["", "CLOCKS", *_clocks(of.clocks)]
+    said += ["", "LOSSES: what one end sent against what the other received, most lost first"]
     said += [_loss(row) for row in of.losses[:SHOWN]] or ["nothing was retransmitted between recorded hosts"]
-    said += _more(of.losses)
-    said += ["", "SLOWEST REQUESTS of which both ends were recorded"]
-    said += [_slow(row) for row in of.slow] or ["none: requests were not recorded at both ends (--with requests)"]
+    if len(of.losses) > SHOWN:
+        said.append(f"and {len(of.losses) - SHOWN:,} more; what they have in common: tcpwhy-fleet blame --of lossy")
+    said += ["", "SLOWEST REQUESTS of each client and service, both ends recorded"]
+    if of.slow:
+        said += ["ms; of the wire, held back by windows and buffers, and repairing losses", *_slow(of.slow[:SHOWN])]
+    else:
+        said.append("none: requests were not recorded at both ends (--record '--with requests')")
+    if len(of.slow) > SHOWN:
+        said.append('and more: tcpwhy-fleet sql DIR "SELECT * FROM slow_requests ORDER BY total_ms DESC"')
     return [*said, ""]
 
 
-def _more(rows: Sequence[object]) -> list[str]:
-    return [f"and {len(rows) - SHOWN:,} more"] if len(rows) > SHOWN else []
+def _alone(of: Ends) -> str:
+    ends = f"{of.alone:,} of {plural(of.established, 'end')} {'is' if of.alone == 1 else 'are'} alone"
+    if of.not_recorded == of.alone:
+        return f"{ends}: the other host was not recorded"
+    return f"{ends}, {of.not_recorded:,} because the other host was not recorded"
 
 
 def _clocks(rows: list[dict[str, Any]]) -> list[str]:
@@ -125,14 +155,17 @@ def _clocks(rows: list[dict[str, Any]]) -> list[str]:
     if agree:
         widest = max(row["most_ns"] - row["least_ns"] for row in rows if row not in off) / 2
         agrees = "agrees" if agree == 1 else "agree"
-        said.append(f"{plural(agree, 'pair')} of hosts {agrees}, as far as connections tell (± {milliseconds(widest)})")
+        said.append(
+            f"{plural(agree, 'pair')} of hosts {agrees} within what connections tell (± {milliseconds(widest)})"
+        )
     while off:
         counts = Counter(host for row in off for host in (row["host_a"], row["host_b"]))
         host = min(counts, key=lambda name: (-counts[name], name))
         mine = [row for row in off if host in (row["host_a"], row["host_b"])]
         off = [row for row in off if row not in mine]
         said += _clock(host, mine)
-    return said[:SHOWN] + _more(said)
+    more = [f"and {len(said) - SHOWN:,} more"] if len(said) > SHOWN else []
+    return said[:SHOWN] + more
 
 
 def _clock(host: str, rows: list[dict[str, Any]]) -> list[str]:
@@ -155,7 +188,7 @@ def _clock(host: str, rows: list[dict[str, Any]]) -> list[str]:
             groups.append((ahead, within, [other]))
     for ahead, within, others in groups:
         way = "ahead of" if ahead > 0 else "behind"
-        names = ", ".join(shown(name) for name in others[:SHOWN_HOSTS]) + (" …" if len(others) > SHOWN_HOSTS else "")
+        names = joined([shown(name) for name in sorted(others)], SHOWN_HOSTS)
         length = f"{milliseconds(abs(ahead))} ± {milliseconds(within)}"
         said.append(f"{shown(host)} is {length} {way} {names}")
     return said
@@ -165,7 +198,8 @@ def _loss(row: dict[str, Any]) -> str:
     sent, retransmitted = int(row["segments_out"]), int(row["retransmitted"])
     least, most = int(row["lost_least"]), int(row["lost_most"])
     here, there = max(int(row["dropped_here"]), int(row["not_left"])), int(row["dropped_there"])
-    said = [f"{retransmitted:,} of {sent:,} segments retransmitted"]
+    spurious = f", {int(row['came_twice']):,} or more spuriously" if row["came_twice"] else ""
+    said = [f"{retransmitted / sent:.1%} retransmitted ({retransmitted:,} of {sent:,} segments{spurious})"]
     if most:
         lost = f"{least:,} to {most:,}" if least != most else f"{least:,}"
         said.append(f"{lost} lost after they had left")
@@ -179,8 +213,6 @@ def _loss(row: dict[str, Any]) -> str:
         )
     if row["interface_drops"]:
         said.append(f"its interface dropped {int(row['interface_drops']):,} packets as they left")
-    if row["came_twice"]:
-        said.append(f"at least {int(row['came_twice']):,} retransmitted though they had come")
     return f"{shown(row['host'])} → {shown(row['remote_host'])}{_where(row)}: {'; '.join(said)}"
 
 
@@ -196,10 +228,15 @@ def _where(row: dict[str, Any]) -> str:
     return f", {place}" if places[place] else ""
 
 
-def _slow(row: dict[str, Any]) -> str:
-    parts = f"client {number(row['client_ms'])}, wire {number(row['wire_ms'])}, server {number(row['server_ms'])} ms"
-    repair = f" (repair {number(row['repair_ms'])} ms)" if row["repair_ms"] else ""
-    where = (
-        f"{shown(row['client_host'])} → {shown(row['server_host'])} {shown(row['server_addr'])}:{row['server_port']}"
-    )
-    return f"{where}: {number(row['total_ms'])} ms = {parts}{repair}"
+def _slow(rows: list[dict[str, Any]]) -> list[str]:
+    """A table: the parts that a request took, and which of them were TCP's."""
+    heads = ["TOTAL", "CLIENT", "WIRE", "SERVER", "HELD BACK", "REPAIR", "RECORDED"]
+    table = [[*heads, ""]]
+    for row in rows:
+        parts = [row[f"{head.lower().replace(' ', '_')}_ms"] for head in heads[:-1]]
+        service = f"{shown(row['server_host'])} {shown(row['server_addr'])}:{row['server_port']}"
+        # Of what took long, parts of a millisecond tell nothing.
+        cells = [f"{ms:,.0f}" if row["total_ms"] >= WHOLE_MS else number(ms) for ms in parts]
+        table.append([*cells, f"{row['requests']:,}", f"{shown(row['client_host'])} → {service}"])
+    widths = [max(len(line[at]) for line in table) for at in range(len(heads))]
+    return ["  ".join([*map(str.rjust, line, widths), line[-1]]).rstrip() for line in table]

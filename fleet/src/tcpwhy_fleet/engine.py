@@ -109,7 +109,8 @@ class DuckDB(_Prepared):
 
     def _by_recording(self, view: View) -> None:
         """Computes a view for some recordings at a time: what has to be in memory at once stays bounded."""
-        names = sorted(name for name in view.needs() if name not in CATALOG)
+        # What views it reads say follows the tables below them.
+        names = sorted(name for name in closure(view.needs())[1] if name not in CATALOG)
         self.connection.execute(f'DROP TABLE IF EXISTS "{view.name}"')
         into = f'CREATE TABLE "{view.name}" AS'
         try:

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import blame
 from .fleet import Fleet
-from .text import number, plural, seconds, shown
+from .text import joined, lost, number, plural, shown
 
 # Paths share a bottleneck where at least so many have one host at an end, and no more than so many do not.
 SHARED_PLACES = 3
@@ -65,6 +65,8 @@ class Place:
     fix: str
     # What hosts call it that see it from outside, and how many do.
     from_outside: dict[str, int] = field(default_factory=dict)
+    # Of a path, the names of the hosts at its ends, in order.
+    between: tuple[str, ...] = ()
 
 
 @dataclass
@@ -154,7 +156,9 @@ def _share(fleet: Fleet, paths: list[Merged]) -> None:
     (lossy,) = blame.ask(fleet, "lossy")
     best = [one.best for one in lossy.separate if one.best.attribute == "host at an end"]
     for found in paths:
-        ends = [_ends(place, hosts) for place in found.places]
+        for place in found.places:
+            place.between = _between(place, hosts)
+        ends = [set(place.between) or {place.host} for place in found.places]
         for of in best:
             if all(of.value in pair for pair in ends):
                 found.shared_by = of.value
@@ -169,12 +173,12 @@ def _share(fleet: Fleet, paths: list[Merged]) -> None:
                 found.shared = f"{n:,} of {len(ends):,} paths have {first} at one end"
 
 
-def _ends(place: Place, hosts: dict[str, str]) -> set[str]:
-    """Hosts at the ends of a path; of all paths of a host that host alone."""
+def _between(place: Place, hosts: dict[str, str]) -> tuple[str, ...]:
+    """Hosts at the ends of a path; none of what is no path, as all paths of a host."""
     if "→" not in place.place:
-        return {place.host}
+        return ()
     parts = (part.strip() for part in place.place.removeprefix("path ").split("→"))
-    return {hosts.get(addr, addr) for addr in parts if addr}
+    return tuple(hosts.get(addr, addr) for addr in parts if addr)
 
 
 def lines(found: list[Merged]) -> list[str]:
@@ -182,14 +186,13 @@ def lines(found: list[Merged]) -> list[str]:
     said: list[str] = []
     for at, of in enumerate(found, 1):
         first = of.places[0]
-        said.append(f"{at}. {shown(of.cause)}: {seconds(of.lost_s)} lost, {first.confidence} confidence")
+        said.append(f"{at}. {shown(of.cause)}: {lost(of.lost_s)}, {first.confidence} confidence")
         if of.shared_by:
             said.append(f"   {shown(of.shared)}: look at its uplink first")
-        if len(of.places) == 1:
-            said.append(f"   {shown(first.host)}: {shown(first.title)}")
-        else:
-            said.append(f"   at {plural(len(of.places), 'place')} on {plural(len(of.hosts), 'host')}; the costliest:")
-            said.append(f"   {shown(first.host)}: {shown(first.title)}")
+        if len(of.places) > 1:
+            where = f"on {plural(len(of.hosts), 'host')}" if len(of.hosts) > 1 else f"of {shown(first.host)}"
+            said.append(f"   at {plural(len(of.places), 'place')} {where}; the costliest:")
+        said.append(f"   {shown(first.host)}: {shown(first.title)}")
         said.append(f"   do: {shown(first.fix)}")
         if len(of.places) > 1:
             said += [f"   {_line(place)}" for place in of.places[:SHOWN_PLACES]]
@@ -197,13 +200,16 @@ def lines(found: list[Merged]) -> list[str]:
                 said.append(f"   and {plural(more, 'more place')}")
         elif first.seen_at_both:
             said.append(f"   told by both ends ({plural(first.told_by, 'host')}), counted once")
-        for place in of.places[:SHOWN_PLACES]:
-            said += [
-                f"   {plural(n, 'other host')} see {shown(place.host)}'s as {shown(cause)}"
-                for cause, n in place.from_outside.items()
-            ]
+        said += [f"   {_from_outside(place, one=len(of.places) == 1)}" for place in of.places if place.from_outside]
         said.append("")
     return said or ["No host tells of a finding.", ""]
+
+
+def _from_outside(place: Place, *, one: bool) -> str:
+    """How hosts call it that cannot see the cause."""
+    called = joined([f"{shown(cause)} by {plural(n, 'other host')}" for cause, n in place.from_outside.items()])
+    whose = "it" if one else f"that of {shown(place.host)}"
+    return f"{whose} is called {called}, which cannot see the cause: counted once"
 
 
 def _line(place: Place) -> str:
@@ -211,4 +217,7 @@ def _line(place: Place) -> str:
     counted = f"{place.affected:,} of {place.of:,} {shown(place.counted)}" if place.of else ""
     lost = "" if place.lost_s is None else f"{number(place.lost_s)} s"
     parts = [part for part in (lost, counted) if part]
-    return f"- {shown(place.host)}, {shown(place.place)}: {', '.join(parts)}{both}"
+    where = f"{shown(place.host)}, {shown(place.place)}"
+    if place.between:
+        where = f"{' → '.join(map(shown, place.between))} ({shown(place.place).removeprefix('path ')})"
+    return f"- {where}: {', '.join(parts)}{both}"

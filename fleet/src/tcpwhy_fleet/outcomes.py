@@ -17,9 +17,11 @@ MOST_GROUPS = 200_000
 LOSSY = 0.005
 LEAST_SEGMENTS = 100
 # Steps of the histogram of throughput for each doubling; two modes are at least a factor of 3 apart. That few gaps
-# are chance is not asked: nothing is claimed but what separates them, and that is held against chance.
+# are chance is not asked: nothing is claimed but what separates them, and that is held against chance. Nearer ones,
+# a factor of 2 apart, are two where the gap is no chance: samples of one mode have such a one in less than one of 100.
 STEPS = 3
 APART = 5
+NEAR = 3
 MOST_PROGRAMS = 5
 LEAST_CONNECTIONS = 20
 # A connect that took this long had something retransmitted, or waited as long, ms.
@@ -97,7 +99,7 @@ def slow_connections(fleet: Fleet) -> list[Items]:
         histograms.setdefault((row["program"], row["server_port"]), {})[row["step"]] = row["n"]
     told = sum(sum(h.values()) for h in histograms.values())
     if not told:
-        return [Items("slow connections", "of no connection it was TCP that set its throughput")]
+        return [Items("slow connections", "of no connection was the throughput set by TCP, and not by its application")]
     # Of few, gaps are chance.
     many = {of: h for of, h in histograms.items() if sum(h.values()) >= LEAST_CONNECTIONS}
     rates = {of: rate for of, h in many.items() if (rate := _between_modes(h)) is not None}
@@ -123,7 +125,7 @@ def _slow_of(fleet: Fleet, of: tuple[str, int], rate: float) -> Items:
 def _between_modes(steps: dict[int, int]) -> float | None:
     """The rate between two modes; none where there is one mode."""
     first, last = min(steps), max(steps)
-    at = valley([steps.get(step, 0) for step in range(first, last + 1)], APART)
+    at = valley([steps.get(step, 0) for step in range(first, last + 1)], APART, NEAR)
     return None if at is None else math.exp2((first + at) / STEPS)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from importlib import resources
 from typing import Any
 
 from . import blame, ends, findings
+from .about import of_what, unexplained
 from .fleet import Fleet
 from .text import shown
 
@@ -32,12 +34,12 @@ def page(fleet: Fleet) -> str:
     data = json.dumps(matrix(fleet), separators=(",", ":"))
     # Nothing in it may end the element that holds it.
     data = data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-    about = fleet.rows("SELECT COUNT(*) AS hosts, SUM(recordings) AS recordings, MAX(seconds) AS seconds FROM hosts")[0]
-    title = f"{about['hosts']} hosts, {about['recordings']} recordings of up to {about['seconds'] or 0:.0f} s"
+    title, _, lead = of_what(fleet).partition(", begun ")
     left_out = fleet.left_out_lines()
     parts = {
         "TITLE": html.escape(title),
-        "FINDINGS": _text(findings.lines(findings.merged(fleet))),
+        "LEAD": html.escape(f"begun {lead}"),
+        "FINDINGS": _text([*unexplained(fleet), *findings.lines(findings.merged(fleet))]),
         "BLAME": _text([line for q in blame.QUESTIONS for a in blame.ask(fleet, q) for line in [*blame.lines(a), ""]]),
         "ENDS": _text(ends.lines(ends.read(fleet))),
         "LEFT_OUT": _text([shown(line) for line in left_out] or ["nothing"]),
@@ -52,6 +54,11 @@ def _text(lines: list[str]) -> str:
     return html.escape("\n".join(lines).rstrip())
 
 
+def _in_order(name: str) -> list[tuple[bool, int, str]]:
+    """By which web2 comes before web10."""
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"([0-9]+)", name)]
+
+
 def matrix(fleet: Fleet) -> dict[str, Any]:
     """Hosts in order of zone, rack and name, and what is known of each path between them."""
     hosts = fleet.rows("SELECT host, rack, zone, role FROM hosts")
@@ -61,7 +68,7 @@ def matrix(fleet: Fleet) -> dict[str, Any]:
         for host in (cell["host"], cell["remote_host"]):
             lost[host] = lost.get(host, 0.0) + float(cell["retransmitted"] or 0)
     worst = sorted(hosts, key=lambda h: (-lost.get(h["host"], 0.0), h["host"]))[:MOST_HOSTS]
-    ordered = sorted(worst, key=lambda h: (h["zone"] or "", h["rack"] or "", h["host"]))
+    ordered = sorted(worst, key=lambda h: [_in_order(h[k] or "") for k in ("zone", "rack", "host")])
     places = {h["host"]: at for at, h in enumerate(ordered)}
     known = [c for c in cells if c["host"] in places and c["remote_host"] in places]
     return {

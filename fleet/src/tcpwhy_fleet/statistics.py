@@ -45,11 +45,19 @@ def at_least(count: float, z: float = 2.0) -> float:
     return max(0.0, count - z * math.sqrt(count))
 
 
-def valley(histogram: Sequence[int], apart: int, share: float = 0.02) -> int | None:
+def no_more_by_chance(count: int, expected: float) -> float:
+    """Probability, at most, of no more than `count` where more are expected (Poisson, Chernoff's bound)."""
+    if count >= expected:
+        return 1.0
+    return math.exp(count - expected + (count * math.log(expected / count) if count else 0.0))
+
+
+def valley(histogram: Sequence[int], apart: int, near: int, share: float = 0.02, chance: float = 0.01) -> int | None:
     """Where a histogram falls into two modes: the first step of the upper one; none when it has one mode.
 
-    The modes are at least `apart` steps from each other and hold at least `share` of all each; between them
-    is a step that no more than a quarter of the lower peak falls into.
+    The modes hold at least `share` of all each; between them is a step that no more than a quarter of the lower peak
+    falls into. They are at least `apart` steps from each other, or `near` where that step is that empty by more than
+    chance: of one mode it would have as many as the lower peak.
     """
     total, best = sum(histogram), None
     for at in range(1, len(histogram)):
@@ -58,11 +66,15 @@ def valley(histogram: Sequence[int], apart: int, share: float = 0.02) -> int | N
             continue
         peak_low = max(range(len(low)), key=lambda i: (low[i], -i))
         peak_high = at + max(range(len(high)), key=lambda i: (high[i], i))
-        if peak_high - peak_low < apart:
+        if peak_high - peak_low < near:
             continue
         between = histogram[peak_low + 1 : peak_high]
         depth = sum(between) / max(1, len(between))
-        if min(between) * 4 > min(histogram[peak_low], histogram[peak_high]):
+        lower = min(histogram[peak_low], histogram[peak_high])
+        if min(between) * 4 > lower:
+            continue
+        by_luck = no_more_by_chance(min(between), lower) * len(histogram)
+        if peak_high - peak_low < apart and by_luck > chance:
             continue
         # The emptiest place between the peaks, in the middle of where it is empty.
         if histogram[at] == min(between) and peak_low < at < peak_high:

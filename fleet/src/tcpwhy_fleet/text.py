@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
 # Control, format, surrogate, private use, unassigned; and what breaks lines.
 ACTING = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -28,15 +29,22 @@ def number(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"
 
 
-def seconds(value: float | None) -> str:
+def lost(seconds: float | None) -> str:
     """Seconds that were lost."""
-    return "unknown" if value is None else f"{number(value)} s"
+    return "cost unknown" if seconds is None else f"{number(seconds)} s lost"
 
 
 def plural(count: int, what: str) -> str:
     """`1 host`, `2 hosts`."""
     ending = "es" if what.endswith(("s", "x", "ch")) else "s"
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}{ending}"
+
+
+def joined(words: Sequence[str], most: int | None = None) -> str:
+    """`a, b and c`; of more than so many the first, and how many more."""
+    if most is not None and len(words) > most + 1:
+        return joined([*words[:most], f"{len(words) - most:,} more"])
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def milliseconds(ns: float) -> str:

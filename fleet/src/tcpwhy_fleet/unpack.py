@@ -7,7 +7,8 @@ import re
 import shutil
 import tarfile
 from pathlib import Path, PurePosixPath
-from typing import IO
+from tarfile import EOFHeaderError  # type: ignore[attr-defined]
+from typing import IO, Self
 
 from .manifest import UnfitError
 
@@ -23,10 +24,11 @@ TABLE = re.compile(r"[a-z_]{1,32}")
 
 def unpack(source: IO[bytes], to: Path) -> bool:
     """Makes files of a recording in `to`, and nothing else; false when the source ended too early."""
+    whole = False
     files, room = 0, min(MOST_BYTES, shutil.disk_usage(to).free // 2)
     has_manifest = False
     try:
-        with tarfile.open(fileobj=source, mode="r|*", tarinfo=_Member) as tar:
+        with _Tar.open(fileobj=source, mode="r|*") as tar:
             for member in tar:
                 files += 1
                 if files > MOST_FILES:
@@ -41,26 +43,33 @@ def unpack(source: IO[bytes], to: Path) -> bool:
                 room -= max(member.size, 4096)
                 if room < 0:
                     raise UnfitError("larger than what there is room for")
-                has_manifest |= place.name == "manifest.json"
                 content = tar.extractfile(member)
                 if content is None or not _write(content, to / place, member.size):
                     break
-            else:
-                if not has_manifest:
-                    raise UnfitError("it has no manifest.json")
-                return True
+                has_manifest |= place.name == "manifest.json"
+            if tar.has_end and not has_manifest:
+                raise UnfitError("it has no manifest.json")
+            whole = tar.has_end
     except (tarfile.ReadError, EOFError) as e:
         if not has_manifest:
-            raise UnfitError(f"neither a recording's directory nor one packed into a file: {e}") from None
+            raise UnfitError(f"no recording packed into a file: {e}") from None
     except (tarfile.TarError, OSError, ValueError) as e:
         raise UnfitError(f"damaged: {str(e)[:100]}") from None
     if not has_manifest:
         raise UnfitError("cut short before its manifest.json")
-    return False
+    return whole
 
 
 class _Member(tarfile.TarInfo):
     """A member whose extension headers cannot claim more than they may."""
+
+    @classmethod
+    def fromtarfile(cls, tarfile: _Tar) -> Self:  # type: ignore[override]
+        try:
+            return super().fromtarfile(tarfile)
+        except EOFHeaderError:
+            tarfile.has_end = True
+            raise
 
     def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
         extensions = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
@@ -70,6 +79,13 @@ class _Member(tarfile.TarInfo):
             raise UnfitError("it has a sparse file")
         made: tarfile.TarInfo = super()._proc_member(tar)  # type: ignore[misc]
         return made
+
+
+class _Tar(tarfile.TarFile):
+    """A tar of which it is known whether its end came: one cut between two files would look whole."""
+
+    tarinfo = _Member
+    has_end = False
 
 
 def _place(name: str) -> PurePosixPath | None:

@@ -4,8 +4,10 @@ use recording::RowRef;
 use recording::tables::{Exchange, Request};
 
 use super::exchanged::is_multiplexed;
-use super::requests::{Histogram, Sums};
-use super::{Percentiles, Role, ServiceKey};
+use super::histogram::{Histogram, Percentiles};
+use super::requests::Sums;
+use super::silence::Silence;
+use super::{Role, ServiceKey};
 use crate::{Conn, ConnId, Story, Waited};
 
 /// The exchanges of one service.
@@ -19,6 +21,8 @@ pub struct Exchanges {
     pub slowest: Vec<(RowRef, Exchange)>,
     /// The row of the second in which they took most time.
     pub busiest: Option<RowRef>,
+    /// The longest time in which nothing was answered, and something asked.
+    pub silence: Option<Silence>,
     response: Histogram,
 }
 
@@ -31,6 +35,7 @@ impl Exchanges {
             all: sums.all,
             slowest: recorded.collect(),
             busiest: sums.busiest.and_then(|(_, row)| row),
+            silence: sums.silences.longest,
             response: sums.response,
         }
     }

@@ -4,9 +4,11 @@ mod exchange;
 mod exchanged;
 mod exchanges;
 mod folded;
+mod histogram;
 mod ledger;
 mod requests;
 mod round_trips;
+mod silence;
 mod state;
 
 use std::collections::BTreeMap;
@@ -19,10 +21,12 @@ pub use exchanged::{add_requests, exchanged_ns, is_multiplexed};
 pub use exchanges::Exchanges;
 pub(crate) use folded::FoldedEnds;
 pub use folded::Forgotten;
+pub use histogram::Percentiles;
 pub(crate) use ledger::Ledger;
 pub(crate) use requests::AllRequests;
-pub use requests::{Asked, Parts, Percentiles, Requests, Thinking, Whose};
+pub use requests::{Asked, Parts, Requests, Thinking, Whose};
 pub use round_trips::RoundTrips;
+pub use silence::Silence;
 pub use state::{Role, Spent, State};
 
 use crate::bounded::{BoundedTree, Interest};

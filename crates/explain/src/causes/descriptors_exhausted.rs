@@ -86,10 +86,13 @@ fn of_processes(story: &Story) -> BTreeMap<u32, (&str, &Line)> {
     named.collect()
 }
 
+/// With a limit no higher nobody can serve: three standard ones and a listener. It is a sandbox (sshd's child).
+const SANDBOX: f64 = 4.0;
+
 /// The kernel gives the next descriptor below the limit: when as many are open, there is none.
 fn is_full(line: &Line) -> bool {
     line.limit
-        .is_some_and(|limit| line.most >= limit && limit > 0.0)
+        .is_some_and(|limit| line.most >= limit && limit > SANDBOX)
 }
 
 fn places(story: &Story) -> Vec<Full<'_>> {

@@ -287,6 +287,10 @@ fn judge(site: &Site, own: &Own) -> Option<Finding> {
     let advice = advice(site, &scope.netns);
     let case = Case::new(site.story, CAUSE, scope)
         .placed(ends.place())
+        .layer(match here {
+            true => Layer::ThisHost,
+            false => CAUSE.layer,
+        })
         .title(match here {
             true => [
                 format!("A firewall of this host resets {what} to {at}."),

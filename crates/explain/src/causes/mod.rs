@@ -20,6 +20,7 @@ mod middlebox_strips_options;
 mod nagle_delayed_ack;
 mod path_drops_syn;
 mod path_loss;
+mod path_outage;
 mod peer_gone;
 mod pmtu_black_hole;
 mod port_search_cost;
@@ -103,6 +104,7 @@ pub(crate) const ALL: &[Cause] = &[
     slow_peer::CAUSE,
     half_open::CAUSE,
     cpu_saturated::CAUSE,
+    path_outage::CAUSE,
 ];
 
 /// Causes that have a number and that a recording does not show, with why.
@@ -134,7 +136,7 @@ pub(crate) const NOT_TOLD: &[(&str, &str, &str)] = &[
 ];
 
 #[cfg(test)]
-mod testing {
+pub(crate) mod testing {
     //! What the tests of several causes share.
 
     use crate::{Advice, Change, Finding, Number, explain};

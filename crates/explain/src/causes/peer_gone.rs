@@ -66,6 +66,13 @@ fn no(asked: &Asked) -> Option<Step> {
             timeouts_in_a_row
         ));
     }
+    if !ends.iter().any(|e| e.stuck(asked.story).is_some()) {
+        let hung = Quantity::of(ends.len() as u64, "connection").rows(sample_rows(ends));
+        return Some(say!(
+            "none of {hung} hung any more when it was sampled last: it answers",
+            hung
+        ));
+    }
     (beside > 0).then(|| {
         say!(
             "{beside} of {timeouts_in_a_row} timeouts came after something had passed the same way",
@@ -83,7 +90,7 @@ fn places(story: &Story) -> Vec<Silent<'_>> {
 /// What hangs at an end from which nothing was heard since, for long enough.
 fn stuck(story: &Story, end: &End) -> Option<Stuck> {
     // With a closed window it is the reader who lets the sender wait.
-    let stuck = end.transfer.stall.seen.filter(|s| s.window > 0)?;
+    let stuck = end.stuck(story).filter(|s| s.window > 0)?;
     let hangs = stuck.counted >= STALL && stuck.sacked == 0;
     let silent = silence_ns(story, end) >= SILENT_NS;
     // Clients of a server vanish every day.

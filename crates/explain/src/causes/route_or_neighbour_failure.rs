@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use analysis::words::list;
 use analysis::{Group, What, is_firewall};
 
+use recording::Addr;
+
 use crate::finding::RuledOut;
 use crate::vocabulary::*;
 
@@ -98,14 +100,27 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
     }
     let opening = groups.iter().filter(|g| g.what == What::SynDropped);
     let syns: u64 = opening.map(|g| g.count).sum();
-    let mut from: BTreeMap<String, u64> = BTreeMap::new();
-    for (addr, n) in groups.iter().flat_map(|g| &g.remotes) {
-        *from.entry(addr.to_string()).or_default() += n;
+    let ours = leaving(story, netns, groups);
+    let mut others: BTreeMap<String, u64> = BTreeMap::new();
+    let mut other = |addr: Addr, n: u64| *others.entry(addr.to_string()).or_default() += n;
+    match ours.is_empty() {
+        true => {
+            let from = groups.iter().flat_map(|g| &g.remotes);
+            from.for_each(|(addr, n)| other(*addr, *n));
+        }
+        false => story
+            .all(&ours)
+            .for_each(|(_, c)| other(c.remote.addr, story.transfers.dropped(c))),
     }
-    let mut from: Vec<(String, u64)> = from.into_iter().collect();
-    from.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    let names: Vec<String> = from.iter().take(3).map(|(name, _)| name.clone()).collect();
+    let mut others: Vec<(String, u64)> = others.into_iter().collect();
+    others.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let names: Vec<String> = others
+        .iter()
+        .take(3)
+        .map(|(name, _)| name.clone())
+        .collect();
     let sources = list(&names);
+    let way = if ours.is_empty() { "from" } else { "to" };
     let at = groups
         .iter()
         .filter(|g| g.local.port != 0)
@@ -113,7 +128,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
     let scope = Scope {
         netns: story.netns(netns),
         listener: at.map_or(String::new(), |g| g.local.to_string()),
-        resource: Some(format!("packets from {sources}")),
+        resource: Some(format!("packets {way} {sources}")),
         ..Scope::default()
     };
     let packets = Quantity::of(lost, "packet");
@@ -124,7 +139,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
         .unwrap_or_default();
     let host = namespace(&scope.netns);
     let says = format!(
-        "{packets} from {sources} were dropped here, {} of them SYNs.",
+        "{packets} {way} {sources} were dropped here, {} of them SYNs.",
         Quantity::count(syns)
     );
     let advice = advice(&scope, why, names.first().map_or("", |n| n));
@@ -134,9 +149,15 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
             "packets that rp_filter dropped (IPReversePathFilter) ≥ those of TCP seen dropped";
         at_least(formula, lost, rise.by, "packets")
     });
-    let case = Case::new(story, CAUSE, scope)
+    let waited = story.all(&ours).map(|(_, c)| c);
+    let waited = Lost::states(story, waited, &[State::Repair], 1.0);
+    let mut case = Case::new(story, CAUSE, scope);
+    if !ours.is_empty() {
+        case = case.placed(Place::Ends(ours));
+    }
+    let case = case
         .title([
-            format!("This host drops {packets} from {sources}: {}.", why.says()),
+            format!("This host drops {packets} {way} {sources}: {}.", why.says()),
             format!("This host drops {packets}: {}.", why.says()),
             format!("This host drops {packets} for their route ({reason})."),
         ])
@@ -152,7 +173,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
         ])
         .affects(
             Impact::of(lost, lost, "packets", says),
-            lost_by(story, groups),
+            lost_by(story, groups).and(waited),
         )
         .because("the kernel gives it as the reason of each drop")
         .steps([say!(
@@ -168,6 +189,18 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
             "`tcpwhy trace drops` shows none with this reason, and the connections succeed.",
         ),
     )
+}
+
+/// Ends of this host whose packets these were: none where they came in. The kernel does not say which way one went,
+/// but the address that it came from does.
+fn leaving(story: &Story, netns: u32, groups: &[&Group]) -> Vec<ConnId> {
+    let own = |c: &Conn| {
+        let mut remotes = groups.iter().flat_map(|g| &g.remotes);
+        remotes.any(|(addr, _)| *addr == c.local.addr)
+    };
+    let sent = |c: &Conn| c.netns == netns && own(c) && story.transfers.dropped(c) > 0;
+    let ends = (0..).zip(&story.conns).filter(|(_, c)| sent(c));
+    ends.map(|(id, _)| id).collect()
 }
 
 /// Connects of this host to the same places that nothing answered.

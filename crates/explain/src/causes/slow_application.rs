@@ -40,6 +40,17 @@ pub(crate) const CAUSE: Cause = Cause {
 /// Why nothing is found of an event loop whose answers are late now and then.
 const UNTOLD: &str = "its threads serve many requests at once: whether they worked on these, or waited for \
                       something that was to come (long polling), cannot be told";
+/// Calls in which sockets are waited for.
+const WAITS: &[&str] = &[
+    "connect",
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_pwait2",
+];
 /// The clients' wait for the answers and the server's time for them are of two sockets, and sampled.
 const AGREES: f64 = 0.2;
 
@@ -176,10 +187,11 @@ fn judge(slow: &SlowService) -> Finding {
         behind: scope.pid.and_then(|pid| Behind::of(slow, pid)),
         scope,
     };
-    let untold = slow.rule == Rule::Excess && !slow.is_known();
+    let untold = slow.rule == Rule::Excess && !slow.is_known() && slow.silence().is_none();
     Case::new(slow.story, CAUSE, told.scope.clone())
         .placed(slow.place())
         .noted(untold.then_some(UNTOLD))
+        .waits_for_others(told.waits_for_others())
         .if_asked(slow.if_asked.clone(), slow.rule == Rule::Asked)
         .since(slow.since())
         .title(told.title())
@@ -195,6 +207,7 @@ fn judge(slow: &SlowService) -> Finding {
             "its threads serve many requests at once: what they did for these cannot be told",
         )
         .steps([slow.requests(), told.slowest(), told.meanwhile.step()])
+        .steps(told.meanwhile.silent())
         .steps(told.meanwhile.other_step())
         .steps(told.behind.as_ref().map(Behind::step))
         .steps(stopped(slow.story, &told.scope))
@@ -243,6 +256,18 @@ impl Told<'_> {
         let doing = self.meanwhile.mostly();
         match slow.rule {
             Rule::Excess => {
+                if let Some(silence) = slow.silence() {
+                    let silent = duration(silence.ns());
+                    let count = slow.count;
+                    let rest = format!(
+                        "answered nothing for at least {silent}: {count} requests took {each}."
+                    );
+                    return [
+                        format!("{who} at {at} {rest}"),
+                        format!("{who} {rest}"),
+                        format!("{comm} {rest}"),
+                    ];
+                }
                 let share = percent(slow.count as f64 / slow.exchanges.all.exchanges.max(1) as f64);
                 let rest =
                     format!("takes {each} for {share} of its requests, {usual} for half of them.");
@@ -338,6 +363,15 @@ impl Told<'_> {
         let p50 = within(behind.answers.p50_s);
         let waits = behind.takes_it(self.slow.each_ns());
         waits.then(|| format!("Look at {at}: it takes {p50} to answer {comm}."))
+    }
+
+    /// Whether nothing is known that it did itself: an event loop, or calls in which sockets are waited for.
+    fn waits_for_others(&self) -> bool {
+        match self.doing() {
+            None | Some(What::Untold | What::Awaited(_)) => true,
+            Some(What::Asleep(call)) => WAITS.contains(&&*call),
+            Some(_) => false,
+        }
     }
 
     /// What most of the time went with.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::account::{Exchanges, Role};
+use analysis::account::{Exchanges, Role, Silence};
 use analysis::words::{duration, list, percent};
 use analysis::{Endpoint, ProcessState, Story, Waited};
 use recording::RowRef;
@@ -86,6 +86,8 @@ pub(crate) struct Meanwhile<'a> {
     slept_ns: (u64, u64),
     /// Of another one that was waited for, its exchanges with this host.
     elsewhere: Vec<Exchanges>,
+    /// The time in which nothing was answered, and the thread that answered then.
+    silence: Option<(Silence, u32)>,
 }
 
 impl<'a> Meanwhile<'a> {
@@ -98,6 +100,9 @@ impl<'a> Meanwhile<'a> {
             rows: Vec::new(),
             slept_ns: (0, 0),
             elsewhere: all.filter(|e| e.role() == Role::Client).collect(),
+            silence: slow
+                .silence()
+                .and_then(|s| Some((s, slow.slow.iter().find_map(|t| t.x.tid)?))),
         };
         slow.slow.iter().for_each(|t| meanwhile.add(t));
         meanwhile
@@ -217,6 +222,40 @@ impl<'a> Meanwhile<'a> {
             says: format!("{}{}.", step.says, list(&told)),
             ..step
         }
+    }
+
+    /// What the thread that answered did while nothing was: an event loop that sleeps holds its answers back, or
+    /// waits for somebody; one that does not is busy with something else.
+    pub(crate) fn silent(&self) -> Option<Step> {
+        let (silence, tid) = self.silence?;
+        let mut slept: BTreeMap<What, u64> = BTreeMap::new();
+        let mut rows = Vec::new();
+        for wait in self.story.waits_of(tid, silence.from_ns, silence.to_ns) {
+            let within = wait.end_ns.saturating_sub(silence.from_ns);
+            *slept.entry(What::of(wait)).or_default() += wait.waited_ns.min(within);
+            rows.push(wait.row);
+        }
+        let longest = slept.into_iter().max_by_key(|(_, ns)| *ns);
+        let longest = longest.filter(|(_, ns)| *ns as f64 >= MOST * silence.ns() as f64);
+        let whole = Quantity::ns(silence.ns());
+        Some(match longest {
+            Some((what, ns)) => {
+                let of = Quantity::ns(ns).rows(rows.into_iter().take(SHOWN_ROWS));
+                let step = say!(
+                    "Of {whole_s} in which nothing was answered, thread {tid} was for {of_s} ",
+                    whole_s = whole,
+                    of_s = of
+                );
+                Step {
+                    says: format!("{}{}.", step.says, what.says()),
+                    ..step
+                }
+            }
+            None => say!(
+                "In {whole_s} in which nothing was answered, thread {tid} slept for less than half of the time.",
+                whole_s = whole
+            ),
+        })
     }
 
     /// Of the other one that was waited for: how its exchanges with this host went.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use analysis::account::{self, State};
 use analysis::stats::{median, ratio};
-use analysis::{Conn, ConnId, Outcome, Side, Story, Transfer, Way};
+use analysis::{Conn, ConnId, Outcome, Side, Story, Stuck, Transfer, Way};
 use recording::{Addr, RowRef, counter};
 
 use crate::checks::same_count;
@@ -35,6 +35,12 @@ pub(crate) struct End<'a> {
 }
 
 impl<'a> End<'a> {
+    /// How it hung when it was sampled last; `None` of one that had got on by then.
+    pub(crate) fn stuck(&self, story: &Story) -> Option<Stuck> {
+        let last = story.samples(self.conn)?.last.row;
+        self.transfer.stall.seen.filter(|seen| seen.row == last)
+    }
+
     /// This end, if it was sampled.
     pub(crate) fn of(story: &'a Story, id: ConnId) -> Option<End<'a>> {
         let transfer = story.transfers.of(id).filter(|t| t.samples > 0)?;

@@ -1,26 +1,31 @@
 //! What is slow of the exchanges of a service: which ones, by which rule, and whose time that was.
 
+mod told;
+
 use std::collections::BTreeMap;
 
-use ahash::{AHashMap, AHashSet};
-use analysis::account::{Exchanges, Role, Slow, State, exchanged_ns};
-use analysis::{Conn, ConnId, Endpoint, Outcome, Side, Story};
+use ahash::AHashSet;
+use analysis::account::{Exchanges, Role, Silence, State, exchanged_ns};
+use analysis::{Conn, ConnId, Outcome, Story};
 use recording::RowRef;
 use recording::tables::Exchange;
 
 use crate::finding::Step;
 use crate::lost::{Lost, OfExchanges};
+use crate::matters::MUCH_OF_TIME;
 use crate::moment::{Began, Since};
 use crate::place::Place;
+use crate::places::outage::LEAST_NS;
 use crate::say::{Quantity, say};
+
+pub(crate) use told::{Ends, Told};
+use told::{is_stalled, part, unserved_ns};
 
 /// A slow exchange takes so many times as long as half of them do: of times that are spread as those of a
 /// queue (exponentially), one in a thousand does.
 const TIMES_USUAL: u64 = 10;
 /// And the 99th percentile is one: that is ten times as many as chance gives.
 const SLOW_SHARE: f64 = 0.01;
-/// Or they take this share of the time of all: ten times what chance gives, of times that are spread so.
-const SLOW_TIME: f64 = 0.08;
 /// And so much longer than those: a person notices, ns.
 const NOTICED_NS: u64 = 200_000_000;
 /// Of a peer, so much longer: an answer that the network lost comes after 200 ms, 600 ms, 1.4 s, and the other
@@ -28,11 +33,13 @@ const NOTICED_NS: u64 = 200_000_000;
 const PEERS_NS: u64 = 1_000_000_000;
 /// Whoever asks about an exchange asks about one of this length, ns.
 const ASKED_NS: u64 = 1_000_000_000;
-/// Somebody gives up when what he sent was not read or accepted for so long, ns.
-const STALL_NS: u64 = 3_000_000_000;
 /// Threads that were kept from working cost each exchange so much on average: waits below are not recorded
 /// one by one, and a scheduler's turn takes as long, ns.
 const KEPT_NS: u64 = 10_000_000;
+/// Where so many answers would have come, none by chance is out of the question.
+const EXPECTED: f64 = 20.0;
+/// One that waits may have its own reason.
+const WAITING: u64 = 2;
 /// Of fewer exchanges percentiles say nothing that the slowest does not.
 const FEW: u64 = 10;
 /// Exchanges are typical when the slowest ones take no more than so many times as long as half of all.
@@ -56,7 +63,7 @@ pub(crate) enum Rule {
 enum Excess {
     /// They are many.
     Many,
-    /// They take much of the time of all.
+    /// They take much of the time of all: of times that are spread so, ten times what chance gives.
     Dear,
 }
 
@@ -69,37 +76,6 @@ pub(crate) enum Keeper {
     Lock,
     /// It is stopped (SIGSTOP, a debugger).
     Stopped,
-}
-
-/// An exchange that is told by itself.
-#[derive(Debug)]
-pub(crate) struct Told {
-    pub(crate) row: RowRef,
-    pub(crate) x: Exchange,
-    /// This end of its connection, if that was kept.
-    pub(crate) end: Option<ConnId>,
-    /// The time of whoever answers: of a server its not accepting, not reading and thinking; of a client the
-    /// wait for the answer beyond a round trip.
-    pub(crate) own_ns: u64,
-}
-
-impl Told {
-    pub(crate) fn took_ns(&self) -> u64 {
-        Slow::took_ns(&self.x)
-    }
-
-    /// When it ended; of an open one, when it was looked at.
-    pub(crate) fn end_ns(&self) -> u64 {
-        self.x.began_ns.saturating_add(self.took_ns())
-    }
-
-    /// Of its own time, what is known: not accepting, not reading, and thinking where one thread did nothing
-    /// else meanwhile.
-    fn known_ns(&self) -> u64 {
-        let x = &self.x;
-        let waited = x.accept_ns.saturating_add(x.unread_ns);
-        waited.saturating_add(x.think_alone_ns.min(x.think_ns))
-    }
 }
 
 /// A service whose exchanges are slow.
@@ -149,35 +125,6 @@ fn listener(story: &Story, exchanges: &Exchanges) -> Option<u32> {
     let mut all = story.listeners.all.iter().zip(0..);
     let here = all.find(|(l, _)| l.netns == netns && l.local == at);
     here.filter(|_| role == Role::Server).map(|(_, i)| i)
-}
-
-/// The ends of connections by their addresses, in order of time.
-pub(crate) struct Ends<'a> {
-    story: &'a Story,
-    by_place: AHashMap<(u32, Endpoint, Endpoint), Vec<ConnId>>,
-}
-
-impl<'a> Ends<'a> {
-    pub(crate) fn of(story: &'a Story) -> Ends<'a> {
-        let mut by_place: AHashMap<_, Vec<ConnId>> = AHashMap::new();
-        for (conn, id) in story.conns.iter().zip(0..) {
-            let place = (conn.netns, conn.local, conn.remote);
-            by_place.entry(place).or_default().push(id);
-        }
-        Ends { story, by_place }
-    }
-
-    /// The end that an exchange went over.
-    pub(crate) fn end(&self, x: &Exchange) -> Option<(ConnId, &'a Conn)> {
-        let local = Endpoint::new(x.local_addr, x.local_port);
-        let remote = Endpoint::new(x.remote_addr, x.remote_port);
-        let ids = self.by_place.get(&(x.netns, local, remote))?;
-        let conns = ids
-            .iter()
-            .filter_map(|id| Some((*id, self.story.conn(*id)?)));
-        let began = conns.filter(|(_, c)| c.side == Side::Older || c.start_ns <= x.time_ns);
-        began.max_by_key(|(_, c)| c.start_ns)
-    }
 }
 
 impl<'a> SlowService<'a> {
@@ -295,6 +242,9 @@ impl<'a> SlowService<'a> {
         let least_ns = self.least_ns();
         let (count, all_ns) = self.exchanges.beyond(least_ns);
         let slow = told.iter().filter(|t| !t.x.open && t.took_ns() >= least_ns);
+        // The steps of the histogram are no finer than an eighth; none took longer than the slowest.
+        let slowest_ns = slow.clone().map(Told::took_ns).max().unwrap_or(0);
+        let all_ns = all_ns.min(count.saturating_mul(slowest_ns));
         let sums = slow.fold((0u64, 0u64), |(own, took), t| {
             (
                 own.saturating_add(t.own_ns),
@@ -306,7 +256,7 @@ impl<'a> SlowService<'a> {
             Excess::Many => count > 0 && count as f64 >= SLOW_SHARE * of as f64,
             Excess::Dear => {
                 let whole_ns = exchanged_ns(&self.exchanges.all) as f64;
-                count >= FEW && all_ns as f64 >= SLOW_TIME * whole_ns
+                count >= FEW && all_ns as f64 >= MUCH_OF_TIME * whole_ns
             }
         };
         if !enough || share < 0.5 {
@@ -375,6 +325,19 @@ impl<'a> SlowService<'a> {
         waited.chain(runnable).max_by_key(|(_, ns)| *ns)
     }
 
+    /// The time in which it answered nothing, where that is what its slow exchanges waited for: nearly all of them
+    /// were under way, and by its usual rate many others would have been answered. A request that is answered
+    /// when something happens (long polling) waits while others are served.
+    pub(crate) fn silence(&self) -> Option<Silence> {
+        let silence = self.exchanges.silence?;
+        let elsewhere = (self.story.seconds() * 1e9) as u64;
+        let elsewhere = elsewhere.saturating_sub(silence.ns());
+        let rate = self.exchanges.all.exchanges as f64 / elsewhere.max(1) as f64;
+        let waited = silence.open >= WAITING && self.count * 2 <= silence.open * 3;
+        let is_one = silence.ns() >= LEAST_NS && rate * silence.ns() as f64 >= EXPECTED;
+        (self.rule == Rule::Excess && waited && is_one).then_some(silence)
+    }
+
     /// Whether most of what its slow exchanges were thought about is told by threads that did nothing else.
     pub(crate) fn is_known(&self) -> bool {
         let sum = |of: fn(&Told) -> u64| self.slow.iter().map(of).fold(0, u64::saturating_add);
@@ -424,7 +387,9 @@ impl<'a> SlowService<'a> {
         let connections: AHashSet<_> = self.slow.iter().map(|t| t.x.remote_port).collect();
         let stalled = self.slow.iter().map(|t| unserved_ns(&t.x)).max();
         let all = &self.exchanges.all;
-        lost.and(Lost::elsewhere(left)).of_exchanges(OfExchanges {
+        let outage = self.silence().map(|s| s.ns());
+        let lost = lost.and(Lost::elsewhere(left)).in_outage(outage);
+        lost.of_exchanges(OfExchanges {
             slow: self.count,
             of: all.exchanges.max(self.count),
             connections: connections.len() as u64,
@@ -524,26 +489,4 @@ impl Keeper {
             Keeper::Stopped => "stopped (SIGSTOP or a debugger)",
         }
     }
-}
-
-/// The state of the account in which most of a server's exchange was.
-fn part(x: &Exchange) -> State {
-    let parts = [
-        (x.think_ns, State::Owing),
-        (x.unread_ns, State::Unread),
-        (x.accept_ns, State::Unaccepted),
-    ];
-    let longest = parts.into_iter().max_by_key(|(ns, _)| *ns);
-    longest.map_or(State::Owing, |(_, state)| state)
-}
-
-/// Whether nobody accepted or read a request for seconds on end: of an upload of an hour moments add up to that.
-fn is_stalled(told: &Told) -> bool {
-    let unserved = unserved_ns(&told.x);
-    unserved >= STALL_NS && unserved.saturating_mul(2) >= told.took_ns()
-}
-
-/// How long a request waited to be accepted and read, ns.
-fn unserved_ns(x: &Exchange) -> u64 {
-    x.accept_ns.saturating_add(x.unread_ns)
 }

@@ -14,7 +14,7 @@ use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
 use crate::health::HealthLog;
 use crate::iter;
-use crate::kernel::{KernelBtf, MISSED, Missed};
+use crate::kernel::{KernelBtf, MISSED, Missed, hz};
 use crate::ring::{Count, RING_FULL, ring_of_bytes};
 use crate::wire::requests::{RequestsSkel, RequestsSkelBuilder};
 use crate::wire::{read, same, tw_exchange, tw_requests, tw_service};
@@ -65,8 +65,8 @@ const OTHERS: &[&[Program]] = &[
 ];
 /// The iterator over exchanges under way.
 const DUMP: &str = "dump";
-/// What is lost, by the key of the map; the keys after them count the connections that were taken up, and the
-/// exchanges that were counted.
+/// What is lost, by the key of the map; the keys after them count the connections that were taken up, the
+/// exchanges that were counted, and those of them that were because they were late.
 const LOSSES: [&str; 3] = [
     RING_FULL,
     "exchanges of more listeners and destinations than are counted",
@@ -85,11 +85,13 @@ pub struct Requests<'o> {
     skel: RequestsSkel<'o>,
     links: Vec<Link>,
     dump: Link,
+    jiffy_ns: u32,
     /// Namespaces whose listeners are not known, and what that means.
     unasked: Option<(u64, String)>,
     losses: [Count; LOSSES.len()],
     met: Count,
     counted: Count,
+    late: Count,
     missed: Missed,
     lost: u64,
 }
@@ -109,6 +111,8 @@ impl<'o> Requests<'o> {
             what: format!("{what} the programs that follow requests"),
             why: bpf_error(&e),
         };
+        // 250 ticks a second are the commonest.
+        let jiffy_ns = 1_000_000_000 / hz().unwrap_or(250).max(1);
         let mut open = RequestsSkelBuilder::default()
             .open(object)
             .map_err(|e| failed("opening", e))?;
@@ -119,6 +123,7 @@ impl<'o> Requests<'o> {
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             rodata.sock_key = options.sock_key;
             rodata.write_ends = programs.contains(&WRITE_ENDS);
+            rodata.jiffy_ns = jiffy_ns;
             rodata.filter = same(&options.filter.wire().map_err(Error::Usage)?);
         }
         let wanted = |name: &OsStr| name == DUMP || programs.iter().any(|p| name == p.name);
@@ -159,6 +164,7 @@ impl<'o> Requests<'o> {
             skel,
             links,
             dump,
+            jiffy_ns,
             unasked: listening.unasked.map(|(n, why)| {
                 let detail = "ends that listeners made before the recording are taken for clients, where these \
                               could not be asked for";
@@ -167,6 +173,7 @@ impl<'o> Requests<'o> {
             losses: Default::default(),
             met: Count::default(),
             counted: Count::default(),
+            late: Count::default(),
             missed: Missed::default(),
             lost: 0,
         }))
@@ -228,6 +235,20 @@ impl<'o> Requests<'o> {
     pub fn newly_counted(&mut self) -> Result<u64, Error> {
         let key = LOSSES.len() as u32 + 1;
         self.counted.news(&self.skel.maps.counts, key)
+    }
+
+    /// Exchanges that were counted since the last call because they were late.
+    pub fn newly_late(&mut self) -> Result<u64, Error> {
+        let key = LOSSES.len() as u32 + 2;
+        self.late.news(&self.skel.maps.counts, key)
+    }
+
+    /// From now on an exchange is late when a step of it took so long.
+    pub fn late_from(&mut self, ns: u64) {
+        let jiffies = ns.div_ceil(self.jiffy_ns.into());
+        if let Some(data) = self.skel.maps.data_data.as_deref_mut() {
+            data.late_jiffies = jiffies.try_into().unwrap_or(i32::MAX as u32);
+        }
     }
 
     /// From now on of the exchanges of a service one in so many is counted.

@@ -22,6 +22,23 @@ pub fn afford(one_in: u32, per_second: f64, most: f64) -> u32 {
     one_in
 }
 
+/// Of exchanges that are not counted the late ones are all the same: one in many would miss the few that take most
+/// of the time. From so long on one is, ns: below it nobody notices.
+pub const LATE_NS: u64 = 100_000_000;
+/// With more late ones a second than this there are enough in the lot.
+const MANY_LATE: f64 = 1_000.0;
+
+/// From how long on one is late, ns; back down only with room to spare.
+pub fn late(ns: u64, per_second: f64) -> u64 {
+    if per_second > MANY_LATE {
+        return ns.saturating_mul(2);
+    }
+    match per_second < MANY_LATE / 4.0 {
+        true => (ns / 2).max(LATE_NS),
+        false => ns,
+    }
+}
+
 /// Of the exchanges of each service one in how many is counted.
 pub struct Shares<K>(BTreeMap<K, u32>);
 
@@ -75,6 +92,14 @@ mod tests {
         assert_eq!(afford(1, 12_500.0, MANY_NEW), 4);
         assert_eq!(afford(4, 7_500.0, MANY_NEW), 4, "not back and forth");
         assert_eq!(afford(4, 2_400.0, MANY_NEW), 1);
+    }
+
+    #[test]
+    fn where_all_are_late_those_in_the_lot_are_enough() {
+        assert_eq!(late(LATE_NS, 20.0), LATE_NS);
+        assert_eq!(late(LATE_NS, 9_000.0), 2 * LATE_NS);
+        assert_eq!(late(2 * LATE_NS, 600.0), 2 * LATE_NS, "not back and forth");
+        assert_eq!(late(2 * LATE_NS, 100.0), LATE_NS);
     }
 
     #[test]

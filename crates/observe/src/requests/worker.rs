@@ -8,7 +8,7 @@ use recording::{HealthKind, SourceName, Writer, monotonic_ns};
 
 use super::driver::{RequestOptions, Requests, source};
 use super::rows::{Open, Rows, key};
-use super::shares::{MANY, MANY_NEW, Shares, afford};
+use super::shares::{LATE_NS, MANY, MANY_NEW, Shares, afford, late};
 use crate::error::Error;
 use crate::health::HealthLog;
 use crate::netns;
@@ -48,7 +48,8 @@ pub fn watch(
     let mut pace = Pace::new(EVERY, MOST);
     let (mut round, mut looked) = (Instant::now(), Instant::now());
     let mut shares = Shares::default();
-    let (mut one_new_in, mut counted) = (1, 0);
+    let (mut one_new_in, mut counted, mut late_ns) = (1, 0, LATE_NS);
+    requests.late_from(late_ns);
     loop {
         let stopping = control.stopping(DRAIN_EVERY);
         if stopping {
@@ -94,6 +95,8 @@ pub fn watch(
             }
             let met = requests.newly_met()? as f64 * f64::from(one_new_in);
             one_new_in = afford(one_new_in, met / seconds, MANY_NEW);
+            late_ns = late(late_ns, requests.newly_late()? as f64 / seconds);
+            requests.late_from(late_ns);
             requests.next_round(one_new_in);
             counted = 0;
             requests.say_losses(health)?;

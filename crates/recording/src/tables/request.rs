@@ -17,7 +17,7 @@ table! {
         addr: Addr, Address;
         /// Port of the server.
         port: u16, Id;
-        /// Exchanges that ended. On a busy host one in so many is counted, drawn by lot, of new connections as of exchanges, and stands for as many.
+        /// Exchanges that ended. On a busy host one in so many is counted, drawn by lot, of new connections as of exchanges, and stands for as many; of followed connections those that are late (100 ms) all are.
         exchanges: u64, Count;
         /// Of those, such that a message began before the answer to the one before had ended: pipelining, multiplexing.
         overlapped: u64, Count;
@@ -51,7 +51,7 @@ table! {
         think_cpu_ns: u64, Ns;
         /// Of `think_alone_ns`: the thread waited for a CPU. What is left it slept: locks, disks, other connections.
         think_runqueue_ns: u64, Ns;
-        /// Exchanges that each one counted stands for, at the most; 1: all were counted.
+        /// Exchanges that each one drawn by lot stands for, at the most; 1: all were counted.
         one_in: u32, Count;
     }
 }

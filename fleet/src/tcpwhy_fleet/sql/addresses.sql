@@ -19,12 +19,13 @@ named AS (
     GROUP BY addr
     HAVING COUNT(DISTINCT host) = 1
 ),
-interfaces AS (
+-- Of a host in all its recordings.
+of_host AS (
     SELECT host, addr, MAX(interface) AS interface
-    FROM interface_address
+    FROM interfaces
     GROUP BY host, addr
     HAVING COUNT(DISTINCT interface) = 1
 )
 SELECT n.addr, n.host, i.interface
 FROM named AS n
-LEFT JOIN interfaces AS i ON i.host = n.host AND i.addr = n.addr
+LEFT JOIN of_host AS i ON i.host = n.host AND i.addr = n.addr

@@ -149,12 +149,6 @@ ports AS (
 listening AS (
     SELECT DISTINCT rec FROM listener
 ),
-interfaces AS (
-    SELECT rec, netns, addr, MAX(interface) AS interface
-    FROM interface_address
-    GROUP BY rec, netns, addr
-    HAVING COUNT(DISTINCT interface) = 1
-),
 openings AS (
     SELECT
         rec, netns, outgoing, seq,

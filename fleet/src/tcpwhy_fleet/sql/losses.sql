@@ -152,12 +152,6 @@ dropped AS (
 dropped_by_all AS (
     SELECT rec, netns, SUM(rise) AS n FROM rises GROUP BY rec, netns
 ),
-interfaces AS (
-    SELECT rec, netns, addr, MAX(interface) AS interface
-    FROM interface_address
-    GROUP BY rec, netns, addr
-    HAVING COUNT(DISTINCT interface) = 1
-),
 told AS (
     SELECT
         l.*,

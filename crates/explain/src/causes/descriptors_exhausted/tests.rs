@@ -61,6 +61,8 @@ fn with_room_it_accepts_late() {
 fn nobody_waits() {
     let mut f = Fixture::new();
     f.descriptors("haproxy/900", [64.0, 64.0], 64.0);
+    // A sandbox, as sshd puts its child into.
+    f.descriptors("sshd/901", [1.0, 1.0], 1.0);
     let explained = explain(&f.write().expect("writes")).expect("reads");
     assert!(explained.findings.is_empty(), "{:?}", explained.findings);
     assert_eq!(explained.notes.len(), 1);

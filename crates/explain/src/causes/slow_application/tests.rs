@@ -1,7 +1,8 @@
 //! C50 is named for what is slow beside its own median, kept from working, unread, or asked about: not for what
 //! always takes as long.
 
-use recording::Filter;
+use recording::tables::Request;
+use recording::{Filter, Role};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Explanation, Level, Number, Options, explain, explain_with};
@@ -47,6 +48,12 @@ fn few_that_take_much_of_the_time_are_told() {
     let f = only(&asked(few(40, 4.0)), ID);
     assert_eq!((f.impact.affected, f.impact.of), (40, 9_940));
     assert!(found(&asked(few(9, 4.0))).is_empty());
+    // 12 in 100,000: half of the time again.
+    let dear = Asked {
+        usual: (99_988, 0.15),
+        ..few(12, 0.0)
+    };
+    only(&asked(dear), ID);
     // 20 in 10,000 that take 2 % of the time.
     assert!(found(&asked(few(20, 119.0))).is_empty());
 }
@@ -89,6 +96,43 @@ fn the_server_alone_tells_it_too() {
     };
     let f = only(&asked(here), ID);
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+}
+
+/// An event loop's clients wait for 4 s now and then; `open` do so in seconds in which nothing is answered.
+fn silent(waiting: u64, open: &[u64]) -> Fixture {
+    let mut f = asked(Asked {
+        usual: (9_900, 4.0),
+        slow: (waiting, 4_000.0),
+        slept_in: None,
+        ..Asked::default()
+    });
+    let all = f.requests.iter().find(|r| r.role == Role::Server);
+    let all = all.expect("the server was recorded").clone();
+    for (second, open) in (3..).zip(open) {
+        f.requests.push(Request {
+            time_ns: f.manifest.start_ns + second * 1_000_000_000,
+            netns: all.netns,
+            role: all.role.clone(),
+            addr: all.addr,
+            port: all.port,
+            open: Some(*open),
+            one_in: 1,
+            ..Request::default()
+        });
+    }
+    f.requests.sort_by_key(|r| r.time_ns);
+    f
+}
+
+#[test]
+fn an_event_loop_that_answered_nobody_is_told_and_one_that_lets_some_wait_is_not() {
+    let f = only(&silent(20, &[0, 20, 20, 20]), ID);
+    let title = "answered nothing for at least 3 s: 20 requests took 4 s";
+    assert!(f.title.contains(title), "{}", f.title);
+    assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
+    // As many others wait while it answers: long polling. And two of twenty in a pause of the rest.
+    assert!(found(&silent(20, &[0, 0, 0, 0])).is_empty());
+    assert!(found(&silent(20, &[0, 2, 2, 2])).is_empty());
 }
 
 #[test]

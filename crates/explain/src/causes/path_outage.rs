@@ -1,0 +1,255 @@
+//! C54: for a while nothing passed between two addresses, and then it did again.
+
+use analysis::STALL;
+use analysis::words::{count, plural};
+
+use crate::moment::{Began, Since};
+use crate::places::outage::LEAST_NS;
+use crate::places::path::{End, Path, paths_of, senders};
+use crate::vocabulary::*;
+
+pub(crate) const CAUSE: Cause = Cause {
+    id: Id::PATH_OUTAGE,
+    number: "C54",
+    title: "nothing passes for a while",
+    page: include_str!("path_outage.md"),
+    layer: Layer::Network,
+    ground: Ground::Transfers,
+    needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
+    seen_from: "3 timeouts in a row of two connections at once, and of most that stand, over 1 s",
+    signature: &[
+        "all requests to one host hang at once for seconds and then go on",
+        "spikes of 1 s, 3 s, 6 s at one moment",
+        "link flap, failover",
+    ],
+    rivals: &[
+        Id::PATH_LOSS,
+        Id::PEER_GONE,
+        Id::QDISC_DROP,
+        Id::LOCAL_FIREWALL_DROP,
+    ],
+    explains: &[
+        Id::PATH_LOSS,
+        Id::TAIL_LOSS,
+        Id::SLOW_PEER,
+        Id::ROUTE_OR_NEIGHBOUR_FAILURE,
+    ],
+    no: None,
+    symptom: Some(Symptom::Retransmits),
+    find,
+};
+
+/// One that hangs may have its own reason.
+const AT_LEAST: usize = 2;
+/// Of the connections that stood; of random loss one in thousands hangs so.
+const MOST: f64 = 0.8;
+
+/// Two addresses between which nothing passed.
+struct Outage<'a> {
+    path: Path<'a>,
+    hung: Vec<End<'a>>,
+    /// Connections that stood throughout.
+    stood: u64,
+    /// All of them hung from here to there, ns.
+    from_ns: u64,
+    to_ns: u64,
+}
+
+fn find(story: &Story) -> Vec<Finding> {
+    let mut all: Vec<Outage> = paths_of(story, 0)
+        .into_iter()
+        .filter_map(Outage::of)
+        .collect();
+    // Of one between two namespaces of this host both sides tell.
+    all.sort_by_key(|o| std::cmp::Reverse(o.waited_ns()));
+    let mut told: Vec<Outage> = Vec::new();
+    for outage in all {
+        if !told.iter().any(|t| t.is_other_way_of(&outage)) {
+            told.push(outage);
+        }
+    }
+    told.iter().map(Outage::judge).collect()
+}
+
+/// Whether its oldest segment was retransmitted on the timer three times in a row, and was acknowledged later.
+fn hung(story: &Story, end: &End) -> bool {
+    let stall = &end.transfer.stall;
+    let lost = end.conn.ended_ns.is_some() && end.conn.failed();
+    stall.in_a_row() >= STALL && stall.before == 0 && !lost && end.stuck(story).is_none()
+}
+
+impl<'a> Outage<'a> {
+    fn of(path: Path<'a>) -> Option<Outage<'a>> {
+        let story = path.story;
+        let hung: Vec<End> = path
+            .ends
+            .iter()
+            .filter(|e| hung(story, e))
+            .copied()
+            .collect();
+        // What the most have in common: those that hung at another time have another reason.
+        let mut begins: Vec<u64> = hung.iter().map(|e| e.transfer.stall.first_ns).collect();
+        begins.sort_unstable();
+        let middle = *begins.get(begins.len() / 2)?;
+        let then = |e: &End| {
+            let stall = &e.transfer.stall;
+            stall.first_ns <= middle + LEAST_NS && stall.last_ns >= middle + LEAST_NS
+        };
+        let hung: Vec<End> = hung.into_iter().filter(then).collect();
+        let from_ns = hung.iter().map(|e| e.transfer.stall.first_ns).max()?;
+        let to_ns = hung.iter().map(|e| e.transfer.stall.last_ns).min()?;
+        let stands = |e: &&End| {
+            let sends = e.transfer.flying > 0 || e.transfer.segments() > 0;
+            let until = e.conn.ended_ns.unwrap_or(u64::MAX);
+            sends && e.conn.start_ns <= from_ns && until >= to_ns
+        };
+        let stood = path.ends.iter().filter(stands).count().max(hung.len());
+        let timeouts: u64 = hung.iter().map(|e| e.transfer.stall.timeouts).sum();
+        let dropped: u64 = hung.iter().map(|e| story.transfers.dropped(e.conn)).sum();
+        let is_one = hung.len() >= AT_LEAST
+            && hung.len() as f64 >= MOST * stood as f64
+            && to_ns >= from_ns.saturating_add(LEAST_NS)
+            && dropped * 2 < timeouts;
+        is_one.then_some(Outage {
+            path,
+            hung,
+            stood: stood as u64,
+            from_ns,
+            to_ns,
+        })
+    }
+
+    fn is_other_way_of(&self, other: &Outage) -> bool {
+        let ends = |o: &Outage<'_>| (o.path.from, o.path.to);
+        let (from, to) = ends(self);
+        ends(other) == (to, from) && self.from_ns <= other.to_ns && other.from_ns <= self.to_ns
+    }
+
+    /// From its first timer on until its last retransmission, each.
+    fn waits(&self) -> impl Iterator<Item = (End<'a>, u64)> + '_ {
+        self.hung.iter().map(|e| {
+            let stall = &e.transfer.stall;
+            let timer = u64::from(e.transfer.rto_us).saturating_mul(1_000);
+            (*e, stall.last_ns - stall.first_ns + timer)
+        })
+    }
+
+    fn waited_ns(&self) -> u64 {
+        self.waits().map(|(_, ns)| ns).fold(0, u64::saturating_add)
+    }
+
+    fn lost(&self) -> Lost {
+        let mut lost = Lost::unknown();
+        for (end, ns) in self.waits() {
+            lost.add(end.conn, State::Repair, ns);
+        }
+        lost.in_outage(Some(self.to_ns - self.from_ns))
+    }
+
+    /// What this host dropped itself meanwhile, as the next hop was not found.
+    fn dropped(&self) -> Option<Step> {
+        let story = self.path.story;
+        let groups = story.packets.all().iter().filter(|g| {
+            let there =
+                g.netns == self.path.netns && g.remotes.iter().any(|(a, _)| *a == self.path.from);
+            let neighbour = |r: &str| r.starts_with("NEIGH_");
+            there && g.last_ns >= self.from_ns && g.reason.as_deref().is_some_and(neighbour)
+        });
+        let (mut n, mut rows) = (0, Vec::new());
+        for group in groups {
+            n += group.count;
+            rows.extend(group.rows.iter().copied().take(SHOWN_ROWS));
+        }
+        (n > 0).then(|| {
+            say!(
+                "{dropped} of them had not even left: the next hop did not answer ARP or neighbour discovery.",
+                dropped = Quantity::of(n, "packet").rows(rows)
+            )
+        })
+    }
+
+    fn steps(&self) -> [Step; 2] {
+        let stalls = || self.hung.iter().map(|e| &e.transfer.stall);
+        let rows = stalls().flat_map(|s| s.rows.into_iter().flatten());
+        let timeouts = stalls().map(|s| s.timeouts).sum::<u64>();
+        let (from, to) = (self.path.from, self.path.to);
+        let tries = say!(
+            "{hung} of {stood} from {from} to {to} retransmitted the same segment {timeouts} on the RTO, all of \
+             them at the same time.",
+            hung = Quantity::count(self.hung.len() as u64),
+            stood = Quantity::of(self.stood, "connection"),
+            timeouts = Quantity::times(timeouts).rows(rows.take(2 * SHOWN_ROWS))
+        );
+        let back = say!(
+            "They hung together for {together_s}, and then were answered: neither closed, nor lost one by one.",
+            together_s = Quantity::ns(self.to_ns - self.from_ns)
+        );
+        [tries, back]
+    }
+
+    fn judge(&self) -> Finding {
+        let path = &self.path;
+        let (story, from, to) = (path.story, path.from, path.to);
+        let together = Quantity::ns(self.to_ns - self.from_ns);
+        let n = plural(self.hung.len() as u64, "connection");
+        let scope = Scope {
+            resource: Some(format!("path {from} → {to}")),
+            ..senders(story, path.netns, &self.hung, None)
+        };
+        let netns = scope.netns.clone();
+        let since = self.hung.iter().map(|e| e.transfer.stall.first_ns).min();
+        let says = format!(
+            "{} of {} that stood retransmitted in vain for {together} at least.",
+            count(self.hung.len() as u64),
+            plural(self.stood, "connection")
+        );
+        Case::new(story, CAUSE, scope)
+            .placed(Place::ends(&self.hung))
+            .since(Since::at(story, since.unwrap_or(story.start_ns), Began::Seen))
+            .title([
+                format!("Nothing passed from {from} to {to} for at least {together}: {n} hung at once."),
+                format!("Nothing passed from {from} to {to} for at least {together}."),
+            ])
+            .fix([
+                format!("Find what cut {from} off from {to} then: a link that flapped, a failover, a route."),
+                "Find what cut the path then: a link that flapped, a failover, a route.".into(),
+            ])
+            .affects(
+                Impact::of(self.hung.len() as u64, self.stood, "connections", says),
+                self.lost(),
+            )
+            .because("nearly all connections between two addresses hung at the same time, and went on later")
+            .at_most_if(
+                Level::Medium,
+                !path.whole(),
+                "the other host is not seen: one that is paused looks like a path that is cut",
+            )
+            .rests_on(&[SourceName::Retransmits, SourceName::Drops])
+            .steps(self.steps())
+            .steps(self.dropped())
+            .advise([
+                Advice::to("See which interface lost its carrier, here and on the way.")
+                    .by(command_in(&netns, "grep . /sys/class/net/*/carrier_changes"))
+                    .at(format!("{from}, {to} and what is between them"))
+                    .risk("None: it only looks.")
+                    .effect("Names the link, if it was one: then its cable, its peer, its bonding.")
+                    .change(Change::RepairPath {
+                        from: from.to_string(),
+                        to: to.to_string(),
+                    }),
+                Advice::to(
+                    "Or shorten the timers (TCP_RTO_MAX_MS, net.ipv4.tcp_rto_max_ms, Linux 6.15): connections go on \
+                     sooner once the path is back.",
+                )
+                .at(format!("the senders at {from}"))
+                .risk("More retransmissions into a path that is congested.")
+                .effect("No timer is longer than that: the wait after an outage is as short."),
+            ])
+            .verify(format!(
+                "`tcpwhy trace retransmits --addr {to}` shows no bursts of `rto` of many connections at once."
+            ))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! A process that was stopped is one finding, whatever waited for it: requests, connections in its accept queue.
+
+use analysis::ProcessState;
+
+use crate::finding::{Finding, Step};
+use crate::id::Id;
+use crate::scope::culprit;
+
+/// Causes that a stopped process has at once.
+const OF_A_STOP: &[Id] = &[
+    Id::SLOW_APPLICATION,
+    Id::SLOW_ACCEPT,
+    Id::ACCEPT_QUEUE_OVERFLOW,
+];
+
+/// The process whose stop it tells of.
+fn stopped(finding: &Finding) -> Option<u32> {
+    let culprit = culprit(&finding.scope).filter(|_| OF_A_STOP.contains(&finding.cause))?;
+    let is = matches!(
+        culprit.state,
+        ProcessState::Stopped | ProcessState::WasStopped
+    );
+    is.then_some(culprit.pid)
+}
+
+/// Whether what shows of another cause is of the stop that this one tells of.
+pub(crate) fn is_of(finding: &Finding, rival: Id) -> bool {
+    OF_A_STOP.contains(&rival) && stopped(finding).is_some()
+}
+
+/// Of those that tell of one stop, the first stays, the most time lost first; it says what the others cost.
+pub(crate) fn told_once(ranked: Vec<Finding>) -> Vec<Finding> {
+    let mut told: Vec<Finding> = Vec::new();
+    for finding in ranked {
+        let pid = stopped(&finding);
+        let first = told.iter_mut().find(|f| pid.is_some() && stopped(f) == pid);
+        let Some(first) = first else {
+            told.push(finding);
+            continue;
+        };
+        let rows = finding.evidence.iter().flat_map(|step| step.rows.clone());
+        let step = Step::new(format!("Of the same stop: {}", finding.title));
+        first.evidence.push(step.rows(rows));
+        for sentence in finding.impact.says.split_inclusive(". ") {
+            if !first.impact.says.contains(sentence.trim_end()) {
+                first.impact.says = format!("{} {}", first.impact.says, sentence.trim_end());
+            }
+        }
+        // The same waits are told of both: of requests, and of the connections that they came over.
+        let outage_ns = finding.lost_s.outage_ns();
+        first.lost_s = std::mem::take(&mut first.lost_s).in_outage(Some(outage_ns));
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::causes::testing::found;
+    use synth::{Asked, Dial, Fixture, Listen};
+
+    /// 30 requests unread for 4 s, and six connections in the accept queue all the time.
+    fn kept_by(state: &'static str) -> Fixture {
+        let mut f = Fixture::new();
+        f.listen(Listen {
+            backlog: 4_096,
+            accept_queue: vec![6; 11],
+            held_by: vec![(812, 1, "iperf3", state)],
+            cpu: 0.0,
+            ..Listen::default()
+        });
+        f.ask(Asked {
+            slow: (30, 4_000.0),
+            unread_ms: 3_990.0,
+            ..Asked::default()
+        });
+        for i in 0..6 {
+            f.dial(Dial {
+                from: format!("10.79.0.2:{}", 50_000 + i),
+                older: true,
+                ..Dial::default()
+            });
+        }
+        for row in f.sockets.iter_mut().filter(|s| s.remote_port >= 50_000) {
+            row.inode = None;
+        }
+        f
+    }
+
+    #[test]
+    fn what_waits_for_a_stopped_process_is_one_finding() {
+        let causes = |f: &Fixture| found(f).iter().map(|f| f.cause).collect::<Vec<_>>();
+        let both = [Id::SLOW_APPLICATION, Id::SLOW_ACCEPT];
+        assert_eq!(causes(&kept_by("S")), both);
+        let all = found(&kept_by("T"));
+        let [one] = &all[..] else {
+            panic!("{all:#?}");
+        };
+        assert_eq!(one.cause, Id::SLOW_APPLICATION);
+        let says = |says: &str| one.evidence.iter().any(|s| s.says.starts_with(says));
+        assert!(says("Of the same stop: "), "{:?}", one.evidence);
+        assert!(
+            one.impact.says.contains("6 connections"),
+            "{}",
+            one.impact.says
+        );
+        let ruled_out = one.ruled_out.iter().find(|r| r.cause == Id::SLOW_ACCEPT);
+        assert!(ruled_out.is_some(), "{:?}", one.ruled_out);
+    }
+}
