@@ -47,6 +47,8 @@ fn judge(story: &Story, netns: u32, name: &str, way: &Way, received: bool) -> Op
     if lost < MIN_LOST || share < MIN_SHARE {
         return None;
     }
+    // A ring that overflows, and a frame that is damaged, lose what was wanted.
+    let certain = way.fifo.max(way.errors) >= MIN_LOST;
     let damaged = way.errors > way.dropped.max(way.fifo);
     let scope = Scope {
         netns: story.netns(netns),
@@ -70,7 +72,7 @@ fn judge(story: &Story, netns: u32, name: &str, way: &Way, received: bool) -> Op
     let host = namespace(&scope.netns);
     let advice = advice(&scope, name, received, damaged, &part);
     let case = Case::new(story, CAUSE, scope)
-        .noted((!is_missed(again, lost)).then_some(
+        .noted((!is_missed(again, lost, certain)).then_some(
             "TCP missed next to none of it: packets of other protocols, or such that nobody here wants",
         ))
         .title([
@@ -104,7 +106,7 @@ fn judge(story: &Story, netns: u32, name: &str, way: &Way, received: bool) -> Op
             missed_step(received, again, again_rows),
         ])
         .rules_out([not_softnet(story)])
-        .checks([missed_check(story, received, lost)])
+        .checks([missed_check(story, received, lost, certain)])
         .advise([advice]);
     Some(case.verify(format!(
         "The drops in `ip -s -s link show dev {name}` stand still."

@@ -59,7 +59,7 @@ fn judge(story: &Story) -> Option<Finding> {
         "{packets} of {} for {place} were dropped; any connection of this host may be hit.",
         Quantity::count(of)
     );
-    let unharmed = of_tcp == 0 && !is_missed(again, lost);
+    let unharmed = of_tcp == 0 && !is_missed(again, lost, true);
     let case = Case::new(story, CAUSE, scope)
         .noted(unharmed.then_some("no packet of TCP was among them, and none was missed"))
         .placed(Place::Cpus(numbers))
@@ -85,7 +85,7 @@ fn judge(story: &Story) -> Option<Finding> {
                 of_tcp = Quantity::of(of_tcp, "packet").rows(rows.into_iter().take(SHOWN_ROWS))
             )
         }))
-        .checks([missed_check(story, true, lost)])
+        .checks([missed_check(story, true, lost, true)])
         .advise(advice(longer, &place));
     Some(case.verify("The second column of /proc/net/softnet_stat no longer rises."))
 }

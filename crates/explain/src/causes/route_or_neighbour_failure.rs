@@ -18,7 +18,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Connections,
     needs: &[&[SourceName::Drops]],
-    seen_from: "10 packets dropped for the route, the reverse path or the neighbour",
+    seen_from: "10 packets dropped for the route, the reverse path or the neighbour, 0.1 % of the segments",
     signature: &[
         "SYNs come in and nothing answers, no firewall: asymmetric routing, rp_filter",
         "IPReversePathFilter rises in nstat",
@@ -35,6 +35,9 @@ pub(crate) const CAUSE: Cause = Cause {
 
 /// Fewer are a probe, or a packet that came while a route changed.
 const MIN_DROPPED: u64 = 10;
+/// Nor is less than this, of what the namespace sends and receives, more than a neighbour that is down while somebody
+/// asks for it.
+const MIN_SHARE: f64 = 0.001;
 
 /// What this host holds against a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,7 +92,10 @@ fn is_told(story: &Story, groups: &[&Group]) -> bool {
 
 fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Finding> {
     let lost: u64 = groups.iter().map(|g| g.count).sum();
-    if lost < MIN_DROPPED || is_told(story, groups) {
+    let rise = |name| story.counters.rise(netns, name).by;
+    let moved = rise(counter::IN_SEGS).saturating_add(rise(counter::OUT_SEGS));
+    let few = lost < MIN_DROPPED || (lost as f64) < MIN_SHARE * moved as f64;
+    if few || is_told(story, groups) {
         return None;
     }
     let opening = groups.iter().filter(|g| g.what == What::SynDropped);

@@ -18,6 +18,9 @@ pub(crate) const MIN_SHARE: f64 = 0.001;
 /// TCP missed what was lost where it shows at least so many in a hundred: segments out of order behind a gap, or
 /// what was retransmitted. Of other protocols, or of what nobody wanted, it shows none.
 const MISSED: f64 = 0.1;
+/// Where the kernel counts as dropped also what nobody wants (frames of protocols that it does not speak), as many:
+/// behind each gap come several segments.
+const MISSED_ALL: f64 = 1.0;
 
 /// Packets of one direction of an interface.
 #[derive(Clone, Debug, Default)]
@@ -123,24 +126,30 @@ pub(crate) fn missed(story: &Story, received: bool) -> (u64, Vec<RowRef>) {
     (by, rows.take(4).collect())
 }
 
-/// What TCP missed, against what was lost.
-pub(crate) fn missed_check(story: &Story, received: bool, lost: u64) -> Check {
+/// What TCP missed, against what was lost. `certain`: all of it was wanted.
+pub(crate) fn missed_check(story: &Story, received: bool, lost: u64, certain: bool) -> Check {
     let (missed, _) = missed(story, received);
-    let formula = match received {
-        true => "segments that came out of order (TCPOFOQueue) ≥ a tenth of what was lost",
-        false => "segments retransmitted (RetransSegs) ≥ a tenth of what was lost",
+    let of = match received {
+        true => "segments that came out of order (TCPOFOQueue)",
+        false => "segments retransmitted (RetransSegs)",
     };
+    let part = if certain { "a tenth of " } else { "" };
     Check {
-        formula: formula.into(),
-        expected: (lost as f64 * MISSED).ceil(),
+        formula: format!("{of} ≥ {part}what was lost"),
+        expected: least_missed(lost, certain),
         measured: missed as f64,
         unit: "segments".into(),
-        agrees: is_missed(missed, lost),
+        agrees: is_missed(missed, lost, certain),
         tolerance: "not below it".into(),
     }
 }
 
+fn least_missed(lost: u64, certain: bool) -> f64 {
+    let share = if certain { MISSED } else { MISSED_ALL };
+    (share * lost as f64).ceil()
+}
+
 /// Whether TCP missed what was lost.
-pub(crate) fn is_missed(missed: u64, lost: u64) -> bool {
-    missed as f64 >= MISSED * lost as f64
+pub(crate) fn is_missed(missed: u64, lost: u64, certain: bool) -> bool {
+    missed as f64 >= least_missed(lost, certain)
 }

@@ -40,6 +40,9 @@ fn no_route_and_no_neighbour() {
 #[test]
 fn a_rule_is_not_it() {
     only(&dropped("NETFILTER_DROP"), "local-firewall-drop");
+    let mut share = dropped("NEIGH_FAILED");
+    share.raise(SERVER, counter::OUT_SEGS, 50_000);
+    assert!(found(&share).iter().all(|f| f.cause != ID));
     let mut few = dropped("IP_RPFILTER");
     let mut kept = 0;
     few.events.retain(|e| {
