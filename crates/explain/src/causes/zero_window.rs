@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::Shut;
+use analysis::{Shut, account};
 use recording::Addr;
 
 use crate::places::path::{End, ends, sample_rows, senders};
@@ -31,6 +31,8 @@ pub(crate) const CAUSE: Cause = Cause {
 
 /// People notice from then on; a reader that is slow opens its window again sooner, ns.
 const CLOSED_NS: u64 = 3_000_000_000;
+/// Of the time that a sender waited for the window.
+const MOST: f64 = 2.0 / 3.0;
 /// Of a window that was seen closed once nobody knows whether it stayed so.
 const MIN_SAMPLES: u32 = 2;
 /// The first window probe comes after the retransmission timeout, at least this, µs (TCP_RTO_MIN).
@@ -59,6 +61,13 @@ fn no(asked: &Asked) -> Option<Step> {
     })
 }
 
+/// Whether that one time is most of what the end waited for the window: a reader that reads now and then, as with a
+/// limit of its rate, closes it again and again.
+fn has_stopped(story: &Story, end: &End, shut: &Shut) -> bool {
+    let waited = account::of_end(story, end.conn).of(State::PeerWindow);
+    shut.lasts_ns() as f64 >= MOST * waited as f64
+}
+
 fn places(story: &Story) -> Vec<Stopped<'_>> {
     let mut places: BTreeMap<(u32, Addr), Stopped> = BTreeMap::new();
     for end in ends(story) {
@@ -72,7 +81,9 @@ fn places(story: &Story) -> Vec<Stopped<'_>> {
         });
         place.all += 1;
         let shut = end.transfer.shut.filter(|s| s.samples >= MIN_SAMPLES);
-        if let Some(shut) = shut.filter(|s| s.lasts_ns() >= CLOSED_NS) {
+        if let Some(shut) =
+            shut.filter(|s| s.lasts_ns() >= CLOSED_NS && has_stopped(story, &end, s))
+        {
             place.hung.push((end, shut));
         }
     }

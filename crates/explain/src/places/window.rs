@@ -63,10 +63,9 @@ impl Allowance {
         f64::from(self.bytes) / f64::from(self.min_rtt_us) * 1e6
     }
 
-    /// Far more would have passed than did, of the path as it was: it is not its size.
+    /// Far more would have passed than did: it is not its size.
     pub(crate) fn has_room(&self) -> bool {
-        let usual = f64::from(self.bytes) / f64::from(self.usual_rtt_us) * 1e6;
-        self.rate * SPARE <= usual
+        self.rate * SPARE <= self.per_s()
     }
 
     /// It was filled once per round trip, for longer than it takes to grow, and no queue stood: the path had room.

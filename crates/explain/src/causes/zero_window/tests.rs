@@ -70,6 +70,16 @@ fn look_alikes_are_not_it() {
         socket.bytes_acked = Some(nth as u64 / 2 * 10_000);
     }
     none(moves);
+    // Twice for four seconds, and between it was read: a reader with a limit of its rate.
+    let mut bursts = stopped();
+    let sender = bursts.sockets.iter_mut().filter(|s| s.netns == CLIENT);
+    for (second, socket) in (0..).zip(sender) {
+        socket.bytes_acked = Some(second / 4 * 5_000_000 + 1);
+        socket.last_data_sent_ms = Some((second % 4 * 1_000 + 700) as u32);
+        socket.busy_us = Some(second * 1_000_000);
+        socket.rwnd_limited_us = Some(second * 1_000_000);
+    }
+    none(bursts);
     // Nothing waits for it; it is open.
     for change in [
         |s: &mut recording::tables::Socket| s.notsent_bytes = Some(0),
