@@ -89,6 +89,15 @@ fn every_scenario_is_in_the_book() {
     }
 }
 
+#[test]
+fn every_cause_is_in_the_readme() {
+    let readme = fs::read_to_string(docs("../README.md")).unwrap();
+    for cause in explain::causes() {
+        let row = format!("| `{}` |", cause.id);
+        assert!(readme.contains(&row), "{row}");
+    }
+}
+
 /// Files that people read as words: code, the book, the page of the report.
 fn prose(dir: &Path, found: &mut Vec<PathBuf>) {
     let kinds = ["rs", "md", "ts", "tsx", "toml", "c", "h"];

@@ -9,6 +9,7 @@ use super::flags::opens;
 use super::flow::BULK_BYTES;
 use super::fold::Moved;
 use super::place::Endpoint;
+use super::resends::{KEPT_RTTS, Resends, Rtts};
 use super::shut::Shut;
 use super::stalls::{Passed, Progress, STALL, Stall, Way, Ways};
 use crate::bounded::{BoundedMap, Interest};
@@ -17,8 +18,6 @@ use crate::bounded::{BoundedMap, Interest};
 const MAX_TRANSFERS: usize = 1 << 16;
 /// Pairs of addresses and ports whose drops are counted apart.
 const MAX_DROPS: usize = 1 << 16;
-/// Round trips kept per connection and kind, evenly over time.
-const KEPT_RTTS: usize = 32;
 /// Rows kept per kind; the rest is counted.
 const KEPT_ROWS: usize = 3;
 /// A rate over less busy time than this is that of a few round trips, µs.
@@ -170,63 +169,6 @@ struct Counts {
     busy_us: u64,
     rwnd_us: u64,
     sndbuf_us: u64,
-}
-
-/// Segments that one socket retransmitted.
-#[derive(Clone, Debug, Default)]
-pub struct Resends {
-    /// On ACKs or on the reordering timer.
-    pub fast: u64,
-    /// Tail loss probes.
-    pub probes: u64,
-    /// On the retransmission timer.
-    pub timeouts: u64,
-    /// By something that is not known.
-    pub other: u64,
-    /// Segments for which a timer had to wait (probes and first timeouts), of connections over which
-    /// both ends had spoken before: the last of what was sent, as nothing after them told of the loss.
-    pub waited: u64,
-    /// The same until the last sample, which tells which of them the peer had got already.
-    pub waited_sampled: u64,
-    /// The one counted last.
-    waited_seq: Option<u32>,
-    /// Round trips when they were retransmitted, µs.
-    pub rtts: Rtts,
-    /// Parts of the recording with one, as bits.
-    pub slots: u32,
-    /// Some of the rows.
-    pub rows: Vec<RowRef>,
-}
-
-/// Some round trips of many, evenly over time.
-#[derive(Clone, Debug, Default)]
-pub struct Rtts {
-    kept: Vec<u32>,
-    every: u32,
-    seen: u32,
-}
-
-impl Rtts {
-    fn add(&mut self, rtt_us: u32) {
-        self.every = self.every.max(1);
-        if self.seen.is_multiple_of(self.every) {
-            if self.kept.len() == KEPT_RTTS {
-                let mut nth = 0;
-                self.kept.retain(|_| {
-                    nth += 1;
-                    nth % 2 == 1
-                });
-                self.every = self.every.saturating_mul(2);
-            }
-            self.kept.push(rtt_us);
-        }
-        self.seen = self.seen.saturating_add(1);
-    }
-
-    /// Those kept, µs, in order of time.
-    pub fn all(&self) -> &[u32] {
-        &self.kept
-    }
 }
 
 impl Transfers {
@@ -587,13 +529,6 @@ impl Transfer {
     }
 }
 
-impl Resends {
-    /// All of them.
-    pub fn count(&self) -> u64 {
-        self.fast + self.probes + self.timeouts + self.other
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -631,13 +566,5 @@ mod tests {
         assert!(held(0, 0, 100, 50) && !held(0, 0, 0, 0));
         // Between two transfers nothing is in flight.
         assert!(of(0, 0, 500) && !of(0, 0, 499));
-    }
-
-    #[test]
-    fn round_trips_kept_are_few_and_from_all_times() {
-        let mut rtts = Rtts::default();
-        (0..10_000).for_each(|i| rtts.add(i));
-        assert!(rtts.all().len() <= KEPT_RTTS);
-        assert!(rtts.all().first() == Some(&0) && rtts.all().last() > Some(&9_000));
     }
 }

@@ -72,17 +72,22 @@ pub(crate) fn former_sysctl(story: &Story, netns: u32, name: &str) -> String {
 pub(crate) fn set_sysctl(
     netns: &Netns,
     name: &'static str,
-    value: u64,
+    value: impl ToString,
     risk: &str,
     expected: String,
 ) -> Advice {
+    let value = value.to_string();
+    let quoted = match value.contains(' ') {
+        true => format!("\"{value}\""),
+        false => value.clone(),
+    };
     let place = match &netns.name {
         Some(name) => format!("in namespace {name}"),
         None => format!("in network namespace {}", netns.inode),
     };
     Advice {
-        action: format!("Set {name}={value} {place}."),
-        command: command_in(netns, &format!("sysctl -w {name}={value}")),
+        action: format!("Set {name}={quoted} {place}."),
+        command: command_in(netns, &format!("sysctl -w {name}={quoted}")),
         r#where: format!("{}; a file in /etc/sysctl.d/ keeps it", namespace(netns)),
         risk: risk.into(),
         undo: None,
@@ -90,9 +95,30 @@ pub(crate) fn set_sysctl(
         change: Some(Change::Sysctl {
             netns: netns.inode,
             name: name.into(),
-            value: value.to_string(),
+            value,
         }),
     }
+}
+
+/// The default of `net.ipv4.tcp_rmem` and of `net.ipv4.tcp_wmem`, bytes: least, first, most.
+const RMEM: [u64; 3] = [4_096, 131_072, 6_291_456];
+const WMEM: [u64; 3] = [4_096, 16_384, 4_194_304];
+
+/// The numbers of `net.ipv4.tcp_rmem` or `tcp_wmem` of a namespace with another last one: what buffers may grow to.
+pub(crate) fn buffer_sizes(
+    story: &Story,
+    netns: u32,
+    name: &'static str,
+    most: impl FnOnce(u64) -> u64,
+) -> String {
+    let now = story.settings.get(netns, name);
+    let default = if name == sysctl::TCP_WMEM { WMEM } else { RMEM };
+    let word = |nth: usize| {
+        now.as_ref()
+            .and_then(|v| v.number(nth))
+            .unwrap_or(default[nth])
+    };
+    format!("{} {} {}", word(0), word(1), most(word(2)))
 }
 
 /// What timestamps cost.

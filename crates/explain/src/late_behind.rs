@@ -11,7 +11,9 @@ pub(crate) fn told_with_connects(story: &Story, ranked: Vec<Finding>) -> Vec<Fin
     let mut told = Vec::new();
     for late in late {
         let behind = |f: &Finding| late.scope.pid.map_or(0, |pid| failing(story, f, pid));
-        let most = others.iter_mut().max_by_key(|f| behind(f));
+        // A note takes no finding away.
+        let causes = others.iter_mut().filter(|f| f.note.is_none());
+        let most = causes.max_by_key(|f| behind(f));
         // One failed connect and more for each late answer, or for every second one where they are retried.
         match most.filter(|f| behind(f).saturating_mul(2) >= late.impact.affected.max(1)) {
             Some(cause) => tell(cause, late),

@@ -4,6 +4,7 @@ use analysis::ProcessState;
 
 use crate::finding::{Finding, Step};
 use crate::id::Id;
+use crate::moment::Began;
 use crate::scope::culprit;
 
 /// Causes that a stopped process has at once.
@@ -46,6 +47,11 @@ pub(crate) fn told_once(ranked: Vec<Finding>) -> Vec<Finding> {
                 first.impact.says = format!("{} {}", first.impact.says, sentence.trim_end());
             }
         }
+        // A queue may have overflowed before: what hung has the moment of the stop.
+        let seen = finding.since.filter(|since| since.began == Began::Seen);
+        if first.since.as_ref().is_none_or(|s| s.began != Began::Seen) {
+            first.since = seen.or(first.since.take());
+        }
         // The same waits are told of both: of requests, and of the connections that they came over.
         let outage_ns = finding.lost_s.outage_ns();
         first.lost_s = std::mem::take(&mut first.lost_s).in_outage(Some(outage_ns));
@@ -56,8 +62,9 @@ pub(crate) fn told_once(ranked: Vec<Finding>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::causes::late_to_accept::six_wait;
     use crate::causes::testing::found;
-    use synth::{Asked, Dial, Fixture, Listen};
+    use synth::{Asked, Fixture, Listen};
 
     /// 30 requests unread for 4 s, and six connections in the accept queue all the time.
     fn kept_by(state: &'static str) -> Fixture {
@@ -74,16 +81,7 @@ mod tests {
             unread_ms: 3_990.0,
             ..Asked::default()
         });
-        for i in 0..6 {
-            f.dial(Dial {
-                from: format!("10.79.0.2:{}", 50_000 + i),
-                older: true,
-                ..Dial::default()
-            });
-        }
-        for row in f.sockets.iter_mut().filter(|s| s.remote_port >= 50_000) {
-            row.inode = None;
-        }
+        six_wait(&mut f);
         f
     }
 
@@ -104,6 +102,8 @@ mod tests {
             "{}",
             one.impact.says
         );
+        let since = one.since.as_ref().expect("of the stop");
+        assert_eq!(since.began, Began::Seen, "{since:?}");
         let ruled_out = one.ruled_out.iter().find(|r| r.cause == Id::SLOW_ACCEPT);
         assert!(ruled_out.is_some(), "{:?}", one.ruled_out);
     }

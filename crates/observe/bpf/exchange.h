@@ -67,10 +67,6 @@ struct {
 } shares SEC(".maps");
 /* In each the slowest exchange of each service is told once, and each connection looks up its share. */
 u32 this_round;
-/* An exchange whose next step took so many jiffies is counted, whatever the lot said: a few that are late may be
- * most of the time that is lost, and one in many would miss them. It then stands for its connection alone. */
-u32 late_jiffies = 0x7fffffff;
-const volatile u32 jiffy_ns = 4000000;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -86,6 +82,23 @@ struct {
 	__type(key, int);
 	__type(value, u32);
 } takers SEC(".maps");
+
+/* What was lost, and how much was taken up and counted: user space reads them by these numbers. */
+enum { LOST_RING, LOST_SERVICE, LOST_END, MET, COUNTED, LATE, COUNTS };
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, u32);
+	__type(value, u64);
+	__uint(max_entries, COUNTS);
+} counts SEC(".maps");
+
+static __always_inline void count(u32 kind)
+{
+	u64 *n = bpf_map_lookup_elem(&counts, &kind);
+
+	if (n)
+		*n += 1;
+}
 
 static __always_inline void pass(struct end *e, u32 part, u64 now)
 {
@@ -132,20 +145,6 @@ static __always_inline bool begin(struct end *e, u8 at)
 	}
 	begin_at(e, at, bpf_ktime_get_ns());
 	return true;
-}
-
-/* Since one of the kernel's own stamps, in jiffies; another CPU's may be a tick ahead of ours. */
-static __always_inline u32 age(u32 stamp)
-{
-	s32 ago = (u32)bpf_jiffies64() - stamp;
-
-	return ago > 0 ? ago : 0;
-}
-
-/* The wait that began then was long. */
-static __always_inline bool is_late(u32 stamp)
-{
-	return age(stamp) >= late_jiffies;
 }
 
 static __always_inline u64 total(const struct end *e)

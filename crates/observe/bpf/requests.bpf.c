@@ -3,6 +3,7 @@
  * what their time went with, summed by listener and destination in the kernel. No payload is read. */
 #include "exchange.h"
 #include "filter.h"
+#include "late.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -38,14 +39,6 @@ struct {
 	__uint(max_entries, 1 << 18); /* set anew before load */
 } ring SEC(".maps");
 
-enum { LOST_RING, LOST_SERVICE, LOST_END, MET, COUNTED, LATE, COUNTS };
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__type(key, u32);
-	__type(value, u64);
-	__uint(max_entries, COUNTS);
-} counts SEC(".maps");
-
 const struct tw_requests fresh;
 /* Set before load: a write is told when it returns, not when it begins. */
 const volatile bool write_ends;
@@ -53,14 +46,6 @@ const volatile bool write_ends;
 u64 open_over_ns;
 /* All programs are attached: while some are, an answer may go unseen, and seem never to have come. */
 u32 watching;
-
-static __always_inline void count(u32 kind)
-{
-	u64 *n = bpf_map_lookup_elem(&counts, &kind);
-
-	if (n)
-		*n += 1;
-}
 
 static __always_inline bool is_server(u32 netns, u16 port)
 {
@@ -139,16 +124,6 @@ static __always_inline struct end *end_of(struct end *e, struct sock *sk, const 
 		meet(e, sk, tp);
 	}
 	return e->at == AT_END ? NULL : e;
-}
-
-/* Bytes that came and were not read; a FIN is none. */
-static __always_inline s32 unread(const struct sock *sk, const struct tcp_sock *tp)
-{
-	u32 to = tp->rcv_nxt;
-
-	if (sk->sk_shutdown & 1)
-		to--;
-	return to - tp->copied_seq;
 }
 
 static __always_inline void fill(struct tw_exchange *x, const struct end *e, const struct sock *sk)
@@ -259,36 +234,6 @@ static __always_inline void request_came(struct end *e, const struct sock *sk)
 	if (!begin(e, AT_UNREAD))
 		e->rcv_nxt--; /* what is written next is an answer */
 	e->unaccepted = !sk->sk_socket;
-}
-
-/* The step that ends was a long one: whether it was in the lot does not matter. */
-static __always_inline void weigh(struct end *e, u32 stamp)
-{
-	if (e->weight == e->stands_for || !is_late(stamp))
-		return;
-	e->weight = e->stands_for;
-	count(LATE);
-}
-
-/* One that was not counted is, for the step that ends was a long one; whether it is. */
-static __always_inline bool take_late(struct end *e, const struct tcp_sock *tp, u8 at, u32 stamp)
-{
-	u8 unaccepted = e->unaccepted;
-
-	if (!is_late(stamp))
-		return false;
-	count(LATE);
-	begin_at(e, at, bpf_ktime_get_ns() - (u64)age(stamp) * jiffy_ns);
-	e->unaccepted = unaccepted;
-	e->weight = e->stands_for;
-	e->copied_seq = tp->copied_seq;
-	return true;
-}
-
-/* The first word after a request that was not counted. */
-static __always_inline bool answers_late(struct end *e, const struct tcp_sock *tp)
-{
-	return e->rcv_nxt == tp->copied_seq && take_late(e, tp, AT_AWAIT, tp->lsndtime);
 }
 
 /* Data is in flight, or waits to be. */
@@ -718,24 +663,6 @@ int on_state(u64 *ctx)
 	}
 	e->at = AT_END;
 	return 0;
-}
-
-/* What an end is at whose exchange is not counted, and since when (jiffies). */
-static __always_inline u8 skipped_at(const struct end *e, struct sock *sk, u32 *stamp)
-{
-	const struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-
-	if (!tp)
-		return AT_NOTHING;
-	if (e->service.role == TW_ROLE_CLIENT) {
-		*stamp = tp->lsndtime;
-		return tp->rcv_nxt == e->rcv_nxt ? AT_AWAIT : AT_NOTHING;
-	}
-	*stamp = tp->inet_conn.icsk_ack.lrcvtime;
-	if (unread(sk, tp) > 0)
-		return AT_UNREAD;
-	/* A FIN is no request. */
-	return (s32)(tp->rcv_nxt - (sk->sk_shutdown & 1) - e->rcv_nxt) > 0 ? AT_THINK : AT_NOTHING;
 }
 
 /* The exchanges that are under way. */

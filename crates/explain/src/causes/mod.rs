@@ -136,6 +136,9 @@ pub(crate) const NOT_TOLD: &[(&str, &str, &str)] = &[
 ];
 
 #[cfg(test)]
+pub(crate) use slow_accept::tests as late_to_accept;
+
+#[cfg(test)]
 pub(crate) mod testing {
     //! What the tests of several causes share.
 

@@ -223,9 +223,9 @@ impl<'a> Outage<'a> {
             .placed(Place::ends(&self.hung))
             .since(Since::at(story, since.unwrap_or(story.start_ns), Began::Seen))
             .title([
-                format!("{n} from {from} to {to} hung at once, for {together}: nothing passed, then it did."),
-                format!("{n} to {to} hung at once, for {together}: nothing passed, then it did."),
-                format!("{n} to {to} hung at once, for {together}."),
+                format!("{n} from {from} to {to} hung at once for {together}, and then went on."),
+                format!("{n} to {to} hung at once for {together}, and then went on."),
+                format!("{n} to {to} hung at once for {together}."),
             ])
             .fix([
                 format!("Find what cut {from} off from {to} then: a link that flapped, a failover, a route."),

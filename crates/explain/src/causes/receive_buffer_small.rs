@@ -244,31 +244,16 @@ impl Limit {
             Quantity::rate(rounded(window.rate))
         );
         let risk = "Each connection may take so much memory; net.ipv4.tcp_mem bounds all together.";
-        let sysctl = |netns: u32, name: &'static str, value: String| {
-            let at = story.netns(netns);
-            Advice::to(format!("Set {name}=\"{value}\"."))
-                .by(command_in(&at, &format!("sysctl -w {name}=\"{value}\"")))
-                .at(format!(
-                    "{}; a file in /etc/sysctl.d/ keeps it",
-                    namespace(&at)
-                ))
-                .risk(risk)
-                .effect(effect.clone())
-                .change(Change::Sysctl {
-                    netns,
-                    name: name.into(),
-                    value,
-                })
+        let set = |netns, name, value: String| {
+            set_sysctl(&story.netns(netns), name, value, risk, effect.clone())
         };
         match self {
-            Limit::NotSized(netns) => sysctl(netns, sysctl::TCP_MODERATE_RCVBUF, "1".into()),
+            Limit::NotSized(netns) => set(netns, sysctl::TCP_MODERATE_RCVBUF, "1".into()),
             Limit::Most(netns) => {
-                let now = story.settings.get(netns, sysctl::TCP_RMEM);
-                let word = |nth| now.as_ref().and_then(|value| value.number(nth));
-                let (least, first) = (word(0).unwrap_or(4_096), word(1).unwrap_or(131_072));
                 // Half of a buffer and more goes to headers and pages that are not full.
-                let most = bytes.saturating_mul(2);
-                sysctl(netns, sysctl::TCP_RMEM, format!("{least} {first} {most}"))
+                let most = |_| bytes.saturating_mul(2);
+                let value = buffer_sizes(story, netns, sysctl::TCP_RMEM, most);
+                set(netns, sysctl::TCP_RMEM, value)
             }
             Limit::Elsewhere | Limit::Application(_) => Advice::to(format!(
                 "Let the receivers at {to} have a larger buffer: do not set SO_RCVBUF, and let the maximum \

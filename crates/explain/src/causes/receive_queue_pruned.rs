@@ -42,8 +42,6 @@ const DROPPED: &[&str] = &[
 ];
 /// So much more is advised.
 const LARGER: u64 = 4;
-/// What `net.ipv4.tcp_rmem` is by default, bytes.
-const DEFAULT: [u64; 3] = [4_096, 131_072, 6_291_456];
 
 fn judge(story: &Story, netns: u32) -> Option<Finding> {
     let rise = |name| story.counters.rise(netns, name);
@@ -132,26 +130,20 @@ fn is_full(end: &End) -> bool {
 }
 
 fn advice(story: &Story, scope: &Scope) -> Advice {
-    let now = story.settings.get(scope.netns.inode, sysctl::TCP_RMEM);
-    let word = |nth: usize| {
-        now.as_ref()
-            .and_then(|v| v.number(nth))
-            .unwrap_or(DEFAULT[nth])
-    };
-    let value = format!("{} {} {}", word(0), word(1), word(2).saturating_mul(LARGER));
-    let name = sysctl::TCP_RMEM;
-    Advice::to(format!(
-        "Set {name}=\"{value}\", let nobody set a small SO_RCVBUF, and have the application read sooner."
-    ))
-    .by(command_in(&scope.netns, &format!("sysctl -w {name}=\"{value}\"")))
-    .at(format!("{}; a file in /etc/sysctl.d/ keeps it", namespace(&scope.netns)))
-    .risk("Each connection may take so much memory; net.ipv4.tcp_mem bounds all together.")
-    .effect("What the window promised finds room, also where segments are small.")
-    .change(Change::Sysctl {
-        netns: scope.netns.inode,
-        name: name.into(),
-        value,
-    })
+    let (name, netns) = (sysctl::TCP_RMEM, scope.netns.inode);
+    let value = buffer_sizes(story, netns, name, |most| most.saturating_mul(LARGER));
+    Advice {
+        action: format!(
+            "Set {name}=\"{value}\", let nobody set a small SO_RCVBUF, and have the application read sooner."
+        ),
+        ..set_sysctl(
+            &scope.netns,
+            name,
+            value,
+            "Each connection may take so much memory; net.ipv4.tcp_mem bounds all together.",
+            "What the window promised finds room, also where segments are small.".into(),
+        )
+    }
 }
 
 #[cfg(test)]

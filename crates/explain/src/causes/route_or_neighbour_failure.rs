@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use analysis::words::list;
 use analysis::{Group, What, is_firewall};
-
 use recording::Addr;
 
 use crate::finding::RuledOut;

@@ -187,33 +187,18 @@ fn per_round_trip(held: &[End]) -> Option<Check> {
 }
 
 fn raise(story: &Story, netns: &Netns, bytes: u64, buffer: &Allowance) -> Advice {
-    let now = story.settings.get(netns.inode, sysctl::TCP_WMEM);
-    let word = |nth| now.as_ref().and_then(|value| value.number(nth));
-    let value = format!(
-        "{} {} {bytes}",
-        word(0).unwrap_or(4_096),
-        word(1).unwrap_or(16_384)
-    );
-    Advice::to(format!("Set {}=\"{value}\".", sysctl::TCP_WMEM))
-        .by(command_in(
-            netns,
-            &format!("sysctl -w {}=\"{value}\"", sysctl::TCP_WMEM),
-        ))
-        .at(format!(
-            "{}; a file in /etc/sysctl.d/ keeps it",
-            namespace(netns)
-        ))
-        .risk("A connection may take so much memory; net.ipv4.tcp_mem bounds all of them together.")
-        .effect(format!(
+    let name = sysctl::TCP_WMEM;
+    set_sysctl(
+        netns,
+        name,
+        buffer_sizes(story, netns.inode, name, |_| bytes),
+        "A connection may take so much memory; net.ipv4.tcp_mem bounds all of them together.",
+        format!(
             "Up to {} per connection over a round trip of {}, until the path or a window is full.",
             Quantity::rate(buffer.per_s() * LARGER as f64),
             Quantity::us(buffer.min_rtt_us)
-        ))
-        .change(Change::Sysctl {
-            netns: netns.inode,
-            name: sysctl::TCP_WMEM.into(),
-            value,
-        })
+        ),
+    )
 }
 
 fn leave(comm: &str, scope: &Scope, bytes: u64, most: Option<u64>) -> Advice {

@@ -41,8 +41,6 @@ pub(crate) const CAUSE: Cause = Cause {
 const REASON: &str = "SOCKET_BACKLOG";
 /// So much more is advised.
 const LARGER: u64 = 2;
-/// What `net.ipv4.tcp_rmem` is by default, bytes.
-const DEFAULT: [u64; 3] = [4_096, 131_072, 6_291_456];
 
 fn judge(story: &Story, netns: u32, counted: u64) -> Option<Finding> {
     let groups = story.packets.all().iter();
@@ -117,26 +115,25 @@ fn judge(story: &Story, netns: u32, counted: u64) -> Option<Finding> {
 }
 
 fn advice(story: &Story, scope: &Scope, who: &str) -> Advice {
-    let now = story.settings.get(scope.netns.inode, sysctl::TCP_RMEM);
-    let word = |nth: usize| {
-        now.as_ref()
-            .and_then(|v| v.number(nth))
-            .unwrap_or(DEFAULT[nth])
-    };
-    let value = format!("{} {} {}", word(0), word(1), word(2).saturating_mul(LARGER));
-    let name = sysctl::TCP_RMEM;
-    Advice::to(format!(
-        "Set {name}=\"{value}\"; better, let {who} move less per call, and not call from many threads at once."
-    ))
-    .by(command_in(&scope.netns, &format!("sysctl -w {name}=\"{value}\"")))
-    .at(format!("{}; the backlog may hold the send and the receive buffer", namespace(&scope.netns)))
-    .risk("Each connection may take so much memory.")
-    .effect("More may wait while the socket is locked.")
-    .change(Change::Sysctl {
-        netns: scope.netns.inode,
-        name: name.into(),
-        value,
-    })
+    let (name, netns) = (sysctl::TCP_RMEM, scope.netns.inode);
+    let value = buffer_sizes(story, netns, name, |most| most.saturating_mul(LARGER));
+    let set = set_sysctl(
+        &scope.netns,
+        name,
+        &value,
+        "Each connection may take so much memory.",
+        "More may wait while the socket is locked.".into(),
+    );
+    let at = format!(
+        "{}; the backlog may hold the send and the receive buffer",
+        namespace(&scope.netns)
+    );
+    Advice {
+        action: format!(
+            "Set {name}=\"{value}\"; better, let {who} move less per call, and not call from many threads at once."
+        ),
+        ..set.at(at)
+    }
 }
 
 #[cfg(test)]

@@ -226,7 +226,7 @@ pub(crate) fn raise_backlog(
         let cut = format!("It no longer cuts the backlog to {}.", count(max));
         let risk =
             "None for others: it only allows larger backlogs. listen() must be called again.";
-        let allow = set_sysctl(&scope.netns, sysctl::SOMAXCONN, backlog.into(), risk, cut);
+        let allow = set_sysctl(&scope.netns, sysctl::SOMAXCONN, backlog, risk, cut);
         // Without it the larger backlog is cut: the application may ask for enough already.
         let first = usize::from(scope.backlog.is_none_or(|b| u64::from(b) < max));
         advice.insert(first, allow);

@@ -25,7 +25,7 @@ fn all_hang_and_go_on() {
     let f = only(&back(3), ID);
     assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
     assert_eq!((f.impact.affected, f.impact.of), (3, 3));
-    let title = "3 connections from 10.79.0.2 to 10.79.0.1 hung at once, for ";
+    let title = "3 connections from 10.79.0.2 to 10.79.0.1 hung at once for ";
     assert!(f.title.starts_with(title), "{}", f.title);
     assert!(ruled_out(&f, "peer-gone").contains("none of 3 connections hung any more"));
     let lost = f.lost_s.seconds().expect("measured");

@@ -25,6 +25,20 @@ pub(crate) fn late(slow_ms: f64, accept_ms: f64, queue: Vec<u32>) -> Fixture {
     f
 }
 
+/// Six connections, older than the recording, that nobody has accepted.
+pub(crate) fn six_wait(f: &mut Fixture) {
+    for i in 0..6 {
+        f.dial(Dial {
+            from: format!("10.79.0.2:{}", 50_000 + i),
+            older: true,
+            ..Dial::default()
+        });
+    }
+    for row in f.sockets.iter_mut().filter(|s| s.remote_port >= 50_000) {
+        row.inode = None;
+    }
+}
+
 /// A queue in which four wait for most of the time.
 fn four() -> Vec<u32> {
     vec![0, 4, 4, 4, 4, 4, 4, 4, 0, 0, 0]
@@ -86,16 +100,7 @@ fn a_queue_that_overflows_explains_it() {
 #[test]
 fn connections_without_a_request_are_told_by_their_samples() {
     let mut f = late(4.0, 0.0, vec![6; 11]);
-    for i in 0..6 {
-        f.dial(Dial {
-            from: format!("10.79.0.2:{}", 50_000 + i),
-            older: true,
-            ..Dial::default()
-        });
-    }
-    for row in f.sockets.iter_mut().filter(|s| s.remote_port >= 50_000) {
-        row.inode = None;
-    }
+    six_wait(&mut f);
     let f = only(&f, ID);
     assert_eq!(f.impact.affected, 6);
     assert!(
