@@ -8,7 +8,7 @@ use analysis::Agreed;
 use analysis::words::{count, list, plural};
 
 use crate::places::listener::{ListenerPlace, listener_places};
-use crate::places::options::{Sorted, ThroughputLoss, WithoutOptions, any_lasts};
+use crate::places::options::{QUEUED, Sorted, ThroughputLoss, WithoutOptions, any_lasts};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -162,7 +162,8 @@ fn judge(place: &Stripped) -> Finding {
             plural(n, "connection")
         )),
     };
-    case.at_most_if(
+    case.noted(place.without_options().are_queued().then_some(QUEUED))
+        .at_most_if(
         Level::Low,
         place.all_older() && place.proven == 0,
         "all of them are older than the recording",

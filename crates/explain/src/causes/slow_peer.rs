@@ -1,5 +1,7 @@
 //! C51: the other end takes its time over some requests, seen from here.
 
+mod unanswered;
+
 use analysis::account::Role as Account;
 use analysis::words::{duration, percent, rounded};
 
@@ -58,7 +60,13 @@ fn no(asked: &Asked) -> Option<Step> {
 
 fn find(story: &Story) -> Vec<Finding> {
     let services = slow_exchanges::services(story, Account::Client);
-    services.iter().map(judge).collect()
+    let told = services.iter().filter(|s| s.rule != Rule::Asked);
+    let told: Vec<_> = told
+        .map(|s| (s.exchanges.service.0, s.exchanges.service.2))
+        .collect();
+    let mut found: Vec<Finding> = services.iter().map(judge).collect();
+    found.extend(unanswered::findings(story, &told));
+    found
 }
 
 fn judge(slow: &SlowService) -> Finding {

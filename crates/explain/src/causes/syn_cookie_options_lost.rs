@@ -7,7 +7,7 @@ use analysis::stats::{median, most_within};
 use analysis::words::{count, plural};
 
 use crate::places::listener::{ListenerPlace, listener_places, roomy_backlog};
-use crate::places::options::{Sorted, ThroughputLoss, WithoutOptions, any_lasts};
+use crate::places::options::{QUEUED, Sorted, ThroughputLoss, WithoutOptions, any_lasts};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -120,17 +120,23 @@ fn judge(cookies: &Cookies) -> Finding {
             false => case.because(why),
         };
     }
-    case.noted(cookies.short.then_some(TOO_SHORT))
-        .rests_on(&[SourceName::Counters, SourceName::Sockets])
-        .steps(evidence::steps(cookies, &scope))
-        .checks(cookies.came_back())
-        .checks(cookies.throughput.rate_check())
-        .advise(advice::advice(cookies, &scope))
-        .verify(format!(
-            "Connect again under the same load: `nstat -az TcpExtTCPReqQFullDoCookies` no longer \
+    let queued = cookies.without_options().are_queued();
+    case.noted(
+        cookies
+            .short
+            .then_some(TOO_SHORT)
+            .or(queued.then_some(QUEUED)),
+    )
+    .rests_on(&[SourceName::Counters, SourceName::Sockets])
+    .steps(evidence::steps(cookies, &scope))
+    .checks(cookies.came_back())
+    .checks(cookies.throughput.rate_check())
+    .advise(advice::advice(cookies, &scope))
+    .verify(format!(
+        "Connect again under the same load: `nstat -az TcpExtTCPReqQFullDoCookies` no longer \
              rises, and `ss -tien 'sport = :{}'` shows sack and wscale on every new connection.",
-            here.listener.local.port
-        ))
+        here.listener.local.port
+    ))
 }
 
 impl<'a> Cookies<'a> {

@@ -10,7 +10,7 @@ use crate::finding::{Check, Impact, Step};
 use crate::lost::Lost;
 use crate::place::Place;
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS};
-use crate::places::path::End;
+use crate::places::path::{End, empty_us, rwnd_share, usual_rtt};
 use crate::say::{Quantity, say};
 
 /// The largest window without window scaling, bytes: the header's field has 16 bits.
@@ -23,6 +23,11 @@ const RATE_TOLERANCE: f64 = 0.25;
 /// A sender that fills this share of the largest unscaled window is limited by its size: a reader that
 /// does not keep up would close it.
 const FULL: f64 = 0.5;
+/// A transfer waits for its window if it does so for this share of its busy time.
+const WAITS: f64 = 0.2;
+/// Why a window that is too small is a note.
+pub(crate) const QUEUED: &str =
+    "a queue stands on their path: with a larger window they would only wait longer in it";
 
 /// The connections that a listener accepted, by what became of their options.
 #[derive(Debug, Default)]
@@ -123,6 +128,19 @@ impl<'a> WithoutOptions<'a> {
         let ends = ids.flatten().filter_map(|id| End::of(self.story, id));
         let sends = |e: &End| e.conn.bytes_acked > e.conn.bytes_received;
         ends.filter(sends).collect()
+    }
+
+    /// Those that wait for the window do so while a queue stands: the path is full.
+    pub(crate) fn are_queued(&self) -> bool {
+        let senders = self.senders();
+        let waiting = senders.iter().filter(|e| rwnd_share(&[**e]) >= WAITS);
+        let (mut queued, mut all) = (0, 0);
+        for end in waiting.filter(|e| e.transfer.min_rtt_us > 0) {
+            let usual = usual_rtt(end).map_or(0.0, f64::from);
+            queued += usize::from(usual > empty_us(end.transfer.min_rtt_us));
+            all += 1;
+        }
+        all > 0 && queued * 2 > all
     }
 
     /// Their throughput, compared with nobody's.

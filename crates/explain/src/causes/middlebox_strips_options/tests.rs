@@ -70,6 +70,17 @@ fn the_same_client_with_and_without_makes_it_likelier() {
 }
 
 #[test]
+fn a_path_that_is_full_is_not_the_windows_fault() {
+    let mut recording = cases::stripped();
+    for socket in &mut recording.sockets {
+        // Of 10 ms each, 8 in a queue.
+        socket.min_rtt_us = socket.rtt_us.map(|us| us / 5);
+        socket.unacked = Some(40);
+    }
+    assert!(found(&recording).is_empty());
+}
+
+#[test]
 fn only_the_client_here() {
     let mut recording = cases::stripped();
     recording.seen_from(CLIENT);

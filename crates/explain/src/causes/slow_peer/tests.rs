@@ -2,7 +2,7 @@
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Level, Number, explain};
-use synth::{Asked, Fixture, Listen};
+use synth::{Asked, CLIENT, Fixture, Flow, Listen};
 
 const ID: &str = "slow-peer";
 
@@ -92,4 +92,50 @@ fn where_the_one_that_answers_is_here_it_is_asked_itself() {
     let explained = explain(&f.write().expect("writes")).expect("reads");
     let causes: Vec<_> = explained.findings.iter().map(|f| f.cause).collect();
     assert_eq!(causes, ["slow-application"]);
+}
+
+/// Connections to a server elsewhere of which so many get no answer to what they asked, and so many do.
+fn hanging(unanswered: u16, answered: u16) -> Fixture {
+    let mut f = Fixture::new();
+    for i in 0..unanswered + answered {
+        f.flow(Flow {
+            from: format!("10.79.0.2:{}", 40_000 + i),
+            rate: 0,
+            unacked: 0,
+            unsent: 0,
+            ..Flow::default()
+        });
+    }
+    f.seen_from(CLIENT);
+    for row in &mut f.sockets {
+        let got = u32::from(row.local_port >= 40_000 + unanswered);
+        row.bytes_acked = Some(300);
+        row.data_segs_out = Some(1);
+        row.data_segs_in = Some(got);
+        row.bytes_received = Some(u64::from(got) * 500);
+    }
+    f
+}
+
+#[test]
+fn one_of_several_workers_that_hangs() {
+    let f = only(&hanging(5, 15), ID);
+    assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
+    assert!(
+        f.title
+            .starts_with("10.79.0.1:5000 has answered nothing on 5 of 20 connections"),
+        "{}",
+        f.title
+    );
+    assert!(f.lost_s.seconds().is_some_and(|s| s > 15.0));
+    // Few, few of many, and those of a protocol that answers nobody.
+    for (unanswered, answered) in [(4, 15), (5, 96), (20, 0)] {
+        assert!(found(&hanging(unanswered, answered)).is_empty());
+    }
+    // It goes on sending.
+    let mut uploads = hanging(5, 15);
+    for row in &mut uploads.sockets {
+        row.notsent_bytes = Some(60_000);
+    }
+    assert!(found(&uploads).is_empty());
 }

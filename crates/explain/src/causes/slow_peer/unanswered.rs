@@ -1,0 +1,119 @@
+//! Connections that the peer's kernel has accepted and on which nothing was ever answered, while others to the same
+//! address are: a worker of it hangs.
+
+use std::collections::BTreeMap;
+
+use analysis::Conn;
+use analysis::account::{self, State};
+use analysis::words::{duration, percent};
+
+use super::CAUSE;
+use crate::places::path::{End, senders};
+use crate::vocabulary::*;
+
+/// A person waits no longer.
+const LONG_NS: u64 = 3_000_000_000;
+/// Fewer may be of those that are answered when something happens.
+const OFTEN: u64 = 5;
+/// Of the connections that were made meanwhile.
+const SHARE: f64 = 0.05;
+
+/// The connections that were made to one address while it was recorded, by what came of them.
+#[derive(Default)]
+struct Asked<'a> {
+    unanswered: Vec<(End<'a>, u64)>,
+    answered: u64,
+}
+
+/// How long a connection that was opened here has waited for a first byte, ns; `None` of one that got it. One that
+/// goes on sending does not wait.
+fn waited_ns(story: &Story, conn: &Conn) -> Option<u64> {
+    let last = story.samples(conn)?.last;
+    let none = last.bytes_received == 0 && conn.bytes_received == 0;
+    none.then(|| account::of_end(story, conn).of(State::Awaiting))
+}
+
+/// A finding for each address, of those that `known` does not name already.
+pub(super) fn findings(story: &Story, known: &[(u32, Endpoint)]) -> Vec<Finding> {
+    let mut places: BTreeMap<(u32, Endpoint), Asked> = BTreeMap::new();
+    for (id, conn) in story.conns.iter().zip(0..).map(|(conn, id)| (id, conn)) {
+        let elsewhere = conn.peer.is_none() && conn.listener.is_none() && conn.connects();
+        let key = (conn.netns, conn.remote);
+        if !elsewhere || conn.established_ns.is_none() || known.contains(&key) {
+            continue;
+        }
+        let place = places.entry(key).or_default();
+        match waited_ns(story, conn).filter(|ns| *ns >= LONG_NS) {
+            Some(ns) => place
+                .unanswered
+                .extend(End::of(story, id).map(|end| (end, ns))),
+            None => place.answered += u64::from(conn.bytes_received > 0),
+        }
+    }
+    let judged = places.into_iter();
+    judged
+        .filter_map(|((netns, at), asked)| judge(story, netns, at, &asked))
+        .collect()
+}
+
+fn judge(story: &Story, netns: u32, at: Endpoint, asked: &Asked) -> Option<Finding> {
+    let n = asked.unanswered.len() as u64;
+    let of = n + asked.answered;
+    if n < OFTEN || asked.answered < OFTEN || (n as f64) < SHARE * of as f64 {
+        return None;
+    }
+    let (ends, waits): (Vec<End>, Vec<u64>) = asked.unanswered.iter().copied().unzip();
+    let longest = waits.iter().copied().max()?;
+    let mut lost = Lost::default();
+    for (end, ns) in &asked.unanswered {
+        lost.add(end.conn, State::Awaiting, *ns);
+    }
+    let scope = Scope {
+        listener: at.to_string(),
+        role: Role::Client,
+        ..senders(story, netns, &ends, None)
+    };
+    let who = application(&scope).to_string();
+    let (of_conns, long) = (Quantity::of(of, "connection"), duration(LONG_NS));
+    let title = format!("{at} has answered nothing on {n} of {of_conns} for {long} and longer");
+    let rows = ends
+        .iter()
+        .filter_map(|e| Some(story.samples(e.conn)?.last.row));
+    let says = format!(
+        "{n} of {of_conns} that were made meanwhile got not one byte for {}, the longest; the others were answered.",
+        duration(longest)
+    );
+    let share = percent(n as f64 / of as f64);
+    Some(
+        Case::new(story, CAUSE, scope)
+            .placed(Place::ends(&ends))
+            .title([format!("{title}; the others were answered."), format!("{title}.")])
+            .fix([
+                format!("Look at {at}: one of its workers or backends hangs, and the network has no part in it."),
+                format!("Look at {at}: one of its workers or backends hangs."),
+            ])
+            .affects(Impact::of(n, of, "connections", says), lost)
+            .because("what was asked was acknowledged, and others to the same address were answered")
+            .at_most(
+                Level::Medium,
+                "the peer is another host: that it answers when something happens (long polling), only it can tell",
+            )
+            .steps([say!(
+                "{unanswered} of {connections} were established, what {who} asked was acknowledged, and no byte came \
+                 back within {least_ms}.",
+                unanswered = Quantity::count(n).rows(rows.take(SHOWN_ROWS)),
+                connections = of_conns,
+                least_ms = Quantity::ns(LONG_NS)
+            )])
+            .advise([Advice::to(format!(
+                "Find which of the workers or backends of {at} accepts but does not answer: about {share} of what \
+                 is asked goes to it."
+            ))
+            .by(Some(format!("tcpwhy explain --for 10s --port {}", at.port)))
+            .at(format!("the host of {}", at.addr))
+            .risk("None: it only looks.")
+            .effect("Connections are given to those that answer.")
+            .change(Change::AnswerFaster { at: at.to_string() })])
+            .verify(format!("New connections to {at} get a first byte as soon as the others.")),
+    )
+}
