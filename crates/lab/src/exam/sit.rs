@@ -124,15 +124,18 @@ fn fault(
 /// The clients that a fault hurts, as far as its truth says who they are; the others beside them are controls.
 fn victims(scenario: &Scenario) -> impl Iterator<Item = &ClientSpec> {
     let truth = &scenario.truth;
-    let server = scenario
-        .servers
-        .iter()
-        .find(|s| truth.server.as_deref() == Some(&s.name));
+    let server = truth.server.as_deref();
+    let server = server.and_then(|name| scenario.listener(name));
+    let hurts = scenario.severity.as_ref().map_or(&[][..], |s| &s.hurts);
     let hurt = move |client: &&ClientSpec| match (&truth.client, server, truth.port) {
         (Some(names), ..) => names.split('|').any(|name| name == client.name),
-        (None, Some(server), _) => client.to == server.node && client.port == server.port,
+        (None, Some((node, port)), _) => client.to == node && client.port == port,
         (None, None, Some(port)) => client.port == port,
         (None, None, None) => true,
+    };
+    let hurt = move |client: &&ClientSpec| match hurts.is_empty() {
+        true => hurt(client),
+        false => hurts.contains(&client.name),
     };
     scenario.clients.iter().filter(hurt)
 }

@@ -1,7 +1,9 @@
 //! Whether a scenario makes sense: checked when it is read, so that a mistake in a file is one
 //! clear line and not a load that does nothing.
 
-use super::spec::{BinderSpec, ClientSpec, HogSpec, NodeSpec, Scenario, ServerSpec, Suite, Tbf};
+use super::spec::{
+    BinderSpec, ClientSpec, HogSpec, NodeSpec, ProgramSpec, Scenario, ServerSpec, Suite, Tbf,
+};
 use crate::outcome;
 
 /// Where the kernel takes local ports from by default. A server there would now and then find
@@ -17,6 +19,8 @@ const MOST_RULES: u32 = 20_000;
 const MOST_NEIGHBOURS: u32 = 250;
 /// Ports that a scan asks for.
 const MOST_PORTS: u16 = 1_000;
+/// Bytes that a client says.
+const MOST_SAID: usize = 4_096;
 /// Processes that burn a CPU.
 const MOST_HOGS: u64 = 32;
 /// Addresses of one end of a link.
@@ -81,6 +85,9 @@ impl Scenario {
             "`record_after_ms` without `servers_first`".to_string()
         })?;
         self.servers.iter().try_for_each(|s| self.check_server(s))?;
+        self.programs
+            .iter()
+            .try_for_each(|p| self.check_program(p))?;
         self.clients.iter().try_for_each(|c| self.check_client(c))?;
         self.binders.iter().try_for_each(|b| self.check_binder(b))?;
         self.hogs.iter().try_for_each(|h| self.check_hog(h))?;
@@ -130,6 +137,34 @@ impl Scenario {
         )
     }
 
+    fn check_program(&self, program: &ProgramSpec) -> Result<(), String> {
+        let name = &program.name;
+        self.node(&program.node)?;
+        check_name(name)?;
+        let same = self.programs.iter().filter(|p| p.name == *name).count();
+        let servers = self.servers.iter().filter(|s| s.name == *name).count();
+        ensure(same + servers == 1, || {
+            format!("two servers or programs are called `{name}`")
+        })?;
+        ensure(!program.command.is_empty(), || {
+            format!("program `{name}`: no command")
+        })?;
+        let plain = |file: &String| !file.contains('/') && !file.starts_with('.');
+        let mut files = program.files.keys().chain(program.blobs.keys());
+        ensure(files.all(plain) && plain(name), || {
+            format!("program `{name}`: names of files in its directory, without `/`")
+        })?;
+        let port = program.port.unwrap_or(1);
+        ensure((1..FIRST_EPHEMERAL_PORT).contains(&port), || {
+            format!("program `{name}`: port {port} is among the local ports")
+        })?;
+        let mut others = self.servers.iter().map(|s| (&s.node, Some(s.port)));
+        let taken = others.any(|at| at == (&program.node, program.port));
+        ensure(!taken, || {
+            format!("program `{name}`: a server listens at its port")
+        })
+    }
+
     fn check_client(&self, client: &ClientSpec) -> Result<(), String> {
         self.node(&client.node)?;
         self.node(&client.to)?;
@@ -153,6 +188,22 @@ impl Scenario {
         ensure(client.pause_ms == 0.0 || client.keep, || {
             format!("client `{}`: `pause_ms` without `keep`", client.name)
         })?;
+        ensure(client.says.is_some() == client.speaks.is_some(), || {
+            format!(
+                "client `{}`: `says` and `speaks` belong together",
+                client.name
+            )
+        })?;
+        let long = client.says.as_ref().is_some_and(|s| s.len() > MOST_SAID);
+        ensure(
+            !long && (client.says.is_none() || client.stream.is_none()),
+            || {
+                format!(
+                    "client `{}`: it `says` more than {MOST_SAID} bytes, or a stream",
+                    client.name
+                )
+            },
+        )?;
         ensure(client.active.is_none() || client.keep, || {
             format!("client `{}`: `active` without `keep`", client.name)
         })?;
@@ -227,18 +278,23 @@ impl Scenario {
         let truth = &self.truth;
         let of_account = truth.account.iter().map(|account| &account.server);
         for name in truth.server.iter().chain(of_account) {
-            ensure(self.servers.iter().any(|s| s.name == *name), || {
+            ensure(self.listener(name).is_some(), || {
                 format!("the truth speaks of a server `{name}`, and there is none")
             })?;
         }
         let asks = |name: &str| {
             let clients = self.clients.iter().map(|c| &c.name);
-            let mut asking = clients.chain(self.binders.iter().map(|b| &b.name));
+            let programs = self.programs.iter().map(|p| &p.name);
+            let binders = self.binders.iter().map(|b| &b.name);
+            let mut asking = clients.chain(binders).chain(programs);
             ensure(asking.any(|n| n == name), || {
                 format!("the truth speaks of a client `{name}`, and there is none")
             })
         };
         for name in truth.client.iter().flat_map(|names| names.split('|')) {
+            asks(name)?;
+        }
+        for name in self.severity.iter().flat_map(|s| &s.hurts) {
             asks(name)?;
         }
         for less in truth.fix.iter().flat_map(|fix| &fix.less) {
@@ -261,6 +317,17 @@ impl Scenario {
         ensure(about != truth.is_healthy(), || {
             "the truth names a server, a port or a resource, unless it is `healthy`".to_string()
         })
+    }
+
+    /// Where a server or a program listens.
+    pub(crate) fn listener(&self, name: &str) -> Option<(&str, u16)> {
+        let servers = self
+            .servers
+            .iter()
+            .map(|s| (&s.name, &s.node, Some(s.port)));
+        let programs = self.programs.iter().map(|p| (&p.name, &p.node, p.port));
+        let mut of_name = servers.chain(programs).filter(|s| s.0 == name);
+        of_name.find_map(|(_, node, port)| Some((node.as_str(), port?)))
     }
 
     /// The link that joins two nodes: its index, and whether `from` is its first.
@@ -433,6 +500,31 @@ mod tests {
                 "name = \"web\"",
                 "name = \"a-name-that-is-too-long\"",
                 "command name",
+            ),
+            (
+                "seconds = 1.0",
+                "seconds = 1.0\nsays = \"PING\"",
+                "belong together",
+            ),
+            (
+                "[nodes.client]",
+                "programs = [{ name = \"web\", node = \"server\", package = \"p\", command = [\"p\"] }]\n[nodes.client]",
+                "two servers or programs",
+            ),
+            (
+                "[nodes.client]",
+                "programs = [{ name = \"db\", node = \"server\", package = \"p\", command = [] }]\n[nodes.client]",
+                "no command",
+            ),
+            (
+                "[nodes.client]",
+                "programs = [{ name = \"db\", node = \"server\", package = \"p\", command = [\"p\"], port = 7000 }]\n[nodes.client]",
+                "listens at its port",
+            ),
+            (
+                "[nodes.client]",
+                "programs = [{ name = \"db\", node = \"server\", package = \"p\", command = [\"p\"], files = { \"../x\" = \"\" } }]\n[nodes.client]",
+                "in its directory",
             ),
             (
                 "[nodes.server]",

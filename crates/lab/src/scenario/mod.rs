@@ -12,8 +12,8 @@ use serde::Deserialize;
 pub(crate) use severity::{Dose, LADDER, Severity};
 pub(crate) use spec::Sysctl;
 pub use spec::{
-    AccountTruth, BinderSpec, ClientSpec, FixTruth, HogSpec, Less, LinkSpec, NodeSpec, RunsTruth,
-    Scenario, ServerSpec, Suite, Tbf, Truth,
+    AccountTruth, BinderSpec, ClientSpec, FixTruth, HogSpec, Less, LinkSpec, NodeSpec, ProgramSpec,
+    RunsTruth, Scenario, ServerSpec, Suite, Tbf, Truth,
 };
 pub use suite::{Check, checks};
 
@@ -114,6 +114,19 @@ const ALL: &[(&str, &str)] = &[
     scenario!("healthy-short"),
     scenario!("healthy-bursts"),
     scenario!("healthy-access"),
+    scenario!("healthy-redis"),
+    scenario!("healthy-proxy"),
+    scenario!("healthy-postgres"),
+    scenario!("redis-slow-command"),
+    scenario!("nginx-descriptors"),
+    scenario!("haproxy-maxconn"),
+    scenario!("nginx-slow-upstream"),
+    scenario!("nginx-upstream-refused"),
+    scenario!("nginx-path-loss"),
+    scenario!("nginx-shaped"),
+    scenario!("iperf3-path-loss"),
+    scenario!("postgres-lock"),
+    scenario!("nginx-keepalive"),
 ];
 
 /// What a list of scenarios shows.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::severity::Severity;
 use crate::link::Wire;
-use crate::workload::{Closer, Stream};
+use crate::workload::{Closer, Speaks, Stream};
 
 /// A fault, or its absence, and the load that shows it. Anywhere in the file a number may be
 /// written `{ between = [60, 100] }`: the seed then draws it, so that runs differ while the
@@ -55,6 +55,9 @@ pub struct Scenario {
     /// Who listens.
     #[serde(default)]
     pub servers: Vec<ServerSpec>,
+    /// Programs of the distribution that take part.
+    #[serde(default)]
+    pub programs: Vec<ProgramSpec>,
     /// Who connects.
     pub clients: Vec<ClientSpec>,
     /// Who asks for a port meanwhile.
@@ -80,6 +83,8 @@ pub enum Suite {
     /// `make test-lab`.
     #[default]
     Lab,
+    /// None: it is run by name, and by the exam.
+    Exam,
 }
 
 /// One network namespace.
@@ -271,6 +276,44 @@ fn generous_backlog() -> u32 {
     4096
 }
 
+/// A program of the distribution, as it runs in production: a server, or a client that ends by itself. In the
+/// texts `{dir}` is a directory of its own.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramSpec {
+    /// By which the file and errors speak of it, and the name of its directory.
+    pub name: String,
+    /// Where it runs.
+    pub node: String,
+    /// The Debian package that has it.
+    pub package: String,
+    /// The program and its arguments; it stays in the foreground.
+    pub command: Vec<String>,
+    /// A command that is run once, before it and before anything is recorded.
+    #[serde(default)]
+    pub prepare: Vec<String>,
+    /// Files of its directory, and what is in them.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// Files of so many zeros.
+    #[serde(default)]
+    pub blobs: BTreeMap<String, u64>,
+    /// Where it listens; absent of a client, which starts when the load does.
+    pub port: Option<u16>,
+    /// It also has to print this before it is ready.
+    pub ready: Option<String>,
+    /// The user whose it is; root when absent.
+    pub user: Option<String>,
+}
+
+impl ProgramSpec {
+    /// What the kernel calls its processes.
+    pub(crate) fn comm(&self) -> &str {
+        let file = self.command[0].rsplit('/').next().unwrap_or_default();
+        file.get(..15).unwrap_or(file)
+    }
+}
+
 /// One process that connects.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -307,6 +350,11 @@ pub struct ClientSpec {
     /// Bytes of a response.
     #[serde(default = "small")]
     pub response: u64,
+    /// What a request is instead, of a program that does not know the lab's own: as it stands (HTTP), commands,
+    /// one a line (redis), a statement (postgres).
+    pub says: Option<String>,
+    /// The protocol of that: `http`, `redis`, `postgres`.
+    pub speaks: Option<Speaks>,
     /// Which side closes first.
     #[serde(default)]
     pub closes: Closer,
