@@ -86,7 +86,11 @@ fn recorded(scenario: &Scenario, side: Side) -> Vec<String> {
         // A file may know what else belongs to the clients' host.
         Side::Client if written.iter().any(|node| clients.contains(node)) => written.clone(),
         Side::Client => clients,
-        // Nor is a proxy of the clients', though it connects.
+        // Or that of all servers one host is recorded.
+        Side::Server if !written.is_empty() && !written.iter().any(|n| clients.contains(n)) => {
+            written.clone()
+        }
+        // A proxy is none of the clients', though it connects.
         Side::Server => {
             let servers = scenario.servers.iter().map(|s| &s.node);
             let programs = scenario.programs.iter().filter(|p| p.port.is_some());
@@ -263,6 +267,9 @@ mod tests {
         let of = |side| recorded(&Scenario::load("nginx-upstream-refused", 1).unwrap(), side);
         assert_eq!(of(Side::Server), ["backend", "proxy"]);
         assert_eq!(of(Side::Client), ["client"]);
+        let elsewhere = Scenario::load("nginx-upstream-elsewhere", 1).unwrap();
+        assert_eq!(recorded(&elsewhere, Side::Server), ["proxy"]);
+        assert_eq!(recorded(&elsewhere, Side::Both).len(), 3);
         let measured = Scenario::load("iperf3-path-loss", 1).unwrap();
         assert_eq!(recorded(&measured, Side::Server), ["server"]);
         assert!(!can_use_ipv6(&measured) && !can_be_translated(&measured));

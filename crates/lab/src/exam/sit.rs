@@ -182,7 +182,10 @@ fn owner(part: &Part, scenario: &Scenario, servers: &[Running], finding: &Value)
         return Vec::new();
     };
     let asked = |c: &ClientSpec| (c.port..c.port + c.ports).contains(&port);
-    match scenario.clients.iter().any(asked) {
+    // A proxy asks, too: of whom it asks its own files tell.
+    let proxied = !scenario.programs.is_empty() && scenario.servers.iter().any(|s| s.port == port);
+    let named = truth.port == Some(port);
+    match scenario.clients.iter().any(asked) || proxied || named {
         true => Vec::new(),
         false => vec![format!("nobody asks for port {port}")],
     }

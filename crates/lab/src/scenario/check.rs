@@ -1,14 +1,12 @@
 //! Whether a scenario makes sense: checked when it is read, so that a mistake in a file is one
 //! clear line and not a load that does nothing.
 
-use super::spec::{
-    BinderSpec, ClientSpec, HogSpec, NodeSpec, ProgramSpec, Scenario, ServerSpec, Suite, Tbf,
-};
+use super::spec::{BinderSpec, ClientSpec, HogSpec, NodeSpec, Scenario, ServerSpec, Suite, Tbf};
 use crate::outcome;
 
 /// Where the kernel takes local ports from by default. A server there would now and then find
 /// its port taken by somebody's connection.
-const FIRST_EPHEMERAL_PORT: u16 = 32_768;
+pub(super) const FIRST_EPHEMERAL_PORT: u16 = 32_768;
 /// With `to-` in front the name of a node is the name of a device, which has 15 bytes.
 pub(super) const NODE_NAME: usize = 12;
 /// Bytes of a command name.
@@ -135,34 +133,6 @@ impl Scenario {
                 )
             },
         )
-    }
-
-    fn check_program(&self, program: &ProgramSpec) -> Result<(), String> {
-        let name = &program.name;
-        self.node(&program.node)?;
-        check_name(name)?;
-        let same = self.programs.iter().filter(|p| p.name == *name).count();
-        let servers = self.servers.iter().filter(|s| s.name == *name).count();
-        ensure(same + servers == 1, || {
-            format!("two servers or programs are called `{name}`")
-        })?;
-        ensure(!program.command.is_empty(), || {
-            format!("program `{name}`: no command")
-        })?;
-        let plain = |file: &String| !file.contains('/') && !file.starts_with('.');
-        let mut files = program.files.keys().chain(program.blobs.keys());
-        ensure(files.all(plain) && plain(name), || {
-            format!("program `{name}`: names of files in its directory, without `/`")
-        })?;
-        let port = program.port.unwrap_or(1);
-        ensure((1..FIRST_EPHEMERAL_PORT).contains(&port), || {
-            format!("program `{name}`: port {port} is among the local ports")
-        })?;
-        let mut others = self.servers.iter().map(|s| (&s.node, Some(s.port)));
-        let taken = others.any(|at| at == (&program.node, program.port));
-        ensure(!taken, || {
-            format!("program `{name}`: a server listens at its port")
-        })
     }
 
     fn check_client(&self, client: &ClientSpec) -> Result<(), String> {
@@ -348,7 +318,7 @@ impl Scenario {
         })
     }
 
-    fn node(&self, name: &str) -> Result<(), String> {
+    pub(super) fn node(&self, name: &str) -> Result<(), String> {
         ensure(self.nodes.contains_key(name), || {
             format!("there is no node `{name}`")
         })
@@ -366,13 +336,13 @@ fn check_node(name: &str, node: &NodeSpec) -> Result<(), String> {
     })
 }
 
-fn check_name(name: &str) -> Result<(), String> {
+pub(super) fn check_name(name: &str) -> Result<(), String> {
     ensure((1..=COMMAND_NAME).contains(&name.len()), || {
         format!("`{name}` is no command name: at most {COMMAND_NAME} bytes")
     })
 }
 
-fn ensure(good: bool, why: impl FnOnce() -> String) -> Result<(), String> {
+pub(super) fn ensure(good: bool, why: impl FnOnce() -> String) -> Result<(), String> {
     if good { Ok(()) } else { Err(why()) }
 }
 
@@ -505,26 +475,6 @@ mod tests {
                 "seconds = 1.0",
                 "seconds = 1.0\nsays = \"PING\"",
                 "belong together",
-            ),
-            (
-                "[nodes.client]",
-                "programs = [{ name = \"web\", node = \"server\", package = \"p\", command = [\"p\"] }]\n[nodes.client]",
-                "two servers or programs",
-            ),
-            (
-                "[nodes.client]",
-                "programs = [{ name = \"db\", node = \"server\", package = \"p\", command = [] }]\n[nodes.client]",
-                "no command",
-            ),
-            (
-                "[nodes.client]",
-                "programs = [{ name = \"db\", node = \"server\", package = \"p\", command = [\"p\"], port = 7000 }]\n[nodes.client]",
-                "listens at its port",
-            ),
-            (
-                "[nodes.client]",
-                "programs = [{ name = \"db\", node = \"server\", package = \"p\", command = [\"p\"], files = { \"../x\" = \"\" } }]\n[nodes.client]",
-                "in its directory",
             ),
             (
                 "[nodes.server]",

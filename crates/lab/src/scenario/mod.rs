@@ -2,6 +2,7 @@
 
 mod check;
 mod merge;
+mod program;
 mod severity;
 mod spec;
 mod suite;
@@ -9,11 +10,12 @@ mod vary;
 
 use serde::Deserialize;
 
+pub use program::ProgramSpec;
 pub(crate) use severity::{Dose, LADDER, Severity};
 pub(crate) use spec::Sysctl;
 pub use spec::{
-    AccountTruth, BinderSpec, ClientSpec, FixTruth, HogSpec, Less, LinkSpec, NodeSpec, ProgramSpec,
-    RunsTruth, Scenario, ServerSpec, Suite, Tbf, Truth,
+    AccountTruth, BinderSpec, ClientSpec, FixTruth, HogSpec, Less, LinkSpec, NodeSpec, RunsTruth,
+    Scenario, ServerSpec, Suite, Tbf, Truth,
 };
 pub use suite::{Check, checks};
 
@@ -117,10 +119,12 @@ const ALL: &[(&str, &str)] = &[
     scenario!("healthy-redis"),
     scenario!("healthy-proxy"),
     scenario!("healthy-postgres"),
+    scenario!("healthy-iperf3"),
     scenario!("redis-slow-command"),
     scenario!("nginx-descriptors"),
     scenario!("haproxy-maxconn"),
     scenario!("nginx-slow-upstream"),
+    scenario!("nginx-upstream-elsewhere"),
     scenario!("nginx-upstream-refused"),
     scenario!("nginx-path-loss"),
     scenario!("nginx-shaped"),
