@@ -25,6 +25,8 @@ pub struct Guest {
 pub struct Outcome {
     /// Causes found, in the order of the findings.
     pub found: Vec<String>,
+    /// What the lab's judge has against it, a line each.
+    pub why: Vec<String>,
     /// Why there are none, in one line.
     pub error: String,
     pub seconds: u64,
@@ -81,7 +83,9 @@ impl Guest {
             serde_json::from_str(&read(&self.out, &format!("scenario-{scenario}.out")))
                 .unwrap_or_default();
         let causes = run["findings"].as_array().into_iter().flatten();
+        let why = run["why"].as_array().into_iter().flatten();
         Outcome {
+            why: why.filter_map(|w| Some(w.as_str()?.to_string())).collect(),
             found: causes
                 .filter_map(|f| Some(f["cause"].as_str()?.to_string()))
                 .collect(),
@@ -202,10 +206,11 @@ impl Guest {
         }
         for (i, scenario) in matrix.scenario.iter().enumerate() {
             let outcome = self.outcome(i);
-            if !outcome.found.contains(&scenario.finding) {
+            let finding = self.kernel.finding(scenario);
+            if !outcome.found.iter().any(|f| f == finding) {
                 wrong.push(format!(
-                    "scenario {}: found {:?}, not {}; {}",
-                    scenario.name, outcome.found, scenario.finding, outcome.error
+                    "scenario {}: found {:?}, not {finding}; {}",
+                    scenario.name, outcome.found, outcome.error
                 ));
             }
             if read(&self.out, &format!("explain-{i}.code")) != "0" {

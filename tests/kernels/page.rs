@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use recording::{Source, SourceName, Verdict};
 
 use super::guest::Guest;
-use super::spec::Matrix;
+use super::spec::{Matrix, Scenario};
 
 /// Where the page is.
 pub fn path() -> PathBuf {
@@ -53,6 +53,14 @@ const TAIL: &str = "
   many, on a real one few or none.
 ";
 
+const SCENARIOS: &str = "
+## Scenarios
+
+What the lab planted, and what was found, by the lab's own judge. An emulated processor is slow enough to be a fault of
+its own, so other findings may stand beside it.
+
+";
+
 /// The page.
 pub fn page(matrix: &Matrix, guests: &[Guest]) -> String {
     let mut page = String::from(HEAD);
@@ -77,25 +85,32 @@ pub fn page(matrix: &Matrix, guests: &[Guest]) -> String {
         page.push('\n');
     }
 
-    page += "\n## Scenarios\n\nWhat the lab planted, and what was found. An emulated processor is slow enough to be a\n\
-             fault of its own, so other findings may stand beside it.\n\n";
+    page += SCENARIOS;
     head(&mut page, "scenario", &columns);
+    let mut against: Vec<String> = Vec::new();
     for (i, scenario) in matrix.scenario.iter().enumerate() {
-        let cells = guests.iter().map(|guest| {
-            let outcome = guest.outcome(i);
-            match outcome.found.iter().position(|f| *f == scenario.finding) {
-                Some(0) => format!("found ({} s)", outcome.seconds),
-                Some(n) => format!(
-                    "found, after `{}` ({} s)",
-                    outcome.found[..n].join("`, `"),
-                    outcome.seconds
-                ),
-                None => "not found".into(),
-            }
-        });
-        row(&mut page, &format!("`{}`", scenario.name), cells);
+        let cells: Vec<String> = guests
+            .iter()
+            .map(|guest| told(guest, i, scenario, &mut against))
+            .collect();
+        row(
+            &mut page,
+            &format!("`{}`", scenario.name),
+            cells.into_iter(),
+        );
     }
-
+    let right = guests.iter().map(|guest| {
+        let all = 0..matrix.scenario.len();
+        let right = all.filter(|i| {
+            let outcome = guest.outcome(*i);
+            outcome
+                .found
+                .iter()
+                .any(|f| *f == matrix.scenario[*i].finding)
+        });
+        format!("{} of {}", right.count(), matrix.scenario.len())
+    });
+    row(&mut page, "named", right);
     let parts = super::spec::optional_parts().join(",");
     let recorded = guests.iter().map(|g| match g.lost() {
         None => "failed".into(),
@@ -103,6 +118,12 @@ pub fn page(matrix: &Matrix, guests: &[Guest]) -> String {
         Some(lost) => format!("recorded, {lost} records lost"),
     });
     row(&mut page, &format!("`record --with {parts}`"), recorded);
+    if !against.is_empty() {
+        page += "\nWhat the judge has against those with a letter:\n\n";
+    }
+    for (letter, why) in letters().zip(&against) {
+        let _ = writeln!(page, "- {letter}. {why}");
+    }
 
     page += "\n## Restricted hosts\n\nMade in the same guests: what `tcpwhy doctor` then says.\n\n";
     for (i, situation) in matrix.situation.iter().enumerate() {
@@ -131,6 +152,33 @@ pub fn page(matrix: &Matrix, guests: &[Guest]) -> String {
     let doctor_seconds = guests.iter().map(|g| format!("{} s", g.doctor_seconds()));
     row(&mut page, "`tcpwhy doctor`", doctor_seconds);
     page + TAIL
+}
+
+/// What a guest told of a scenario, with the letter of what the judge has against it.
+fn told(guest: &Guest, i: usize, scenario: &Scenario, against: &mut Vec<String>) -> String {
+    let outcome = guest.outcome(i);
+    let finding = guest.kernel.finding(scenario);
+    let what = match outcome.found.iter().any(|f| f == finding) {
+        true if finding == scenario.finding => "found".into(),
+        true => format!("`{finding}`"),
+        false => "not found".into(),
+    };
+    let mut letter = None;
+    if !outcome.why.is_empty() {
+        let why = escape(&outcome.why.join("; "));
+        let of = format!("`{}` on {}: {why}", scenario.name, guest.kernel.suite);
+        against.push(of);
+        letter = letters().nth(against.len() - 1);
+    }
+    let letter = letter.map(|l| format!(" ({l})")).unwrap_or_default();
+    format!("{what}{letter} ({} s)", outcome.seconds)
+}
+
+/// a, b … z, aa, ab …
+fn letters() -> impl Iterator<Item = String> {
+    let one = || ('a'..='z').map(String::from);
+    let two = one().flat_map(move |first| one().map(move |last| format!("{first}{last}")));
+    one().chain(two)
 }
 
 /// The names of all sources, in the order of their first appearance.

@@ -32,6 +32,13 @@ pub struct Matrix {
     pub situation: Vec<Situation>,
 }
 
+impl Kernel {
+    /// The finding that a scenario must lead to here.
+    pub fn finding<'k>(&'k self, scenario: &'k Scenario) -> &'k str {
+        self.tells.get(&scenario.name).unwrap_or(&scenario.finding)
+    }
+}
+
 /// A scenario of the lab and the finding that it must lead to.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,6 +58,9 @@ pub struct Kernel {
     pub series: String,
     /// Sources that it does not have, each with words of the reason that doctor gives.
     pub lacks: BTreeMap<String, String>,
+    /// Scenarios of which it tells something else, for want of these sources: what.
+    #[serde(default)]
+    pub tells: BTreeMap<String, String>,
 }
 
 /// A restricted host, made in the guest.

@@ -19,7 +19,7 @@ pub struct ExamArgs {
     /// Where the sittings stand: what is there is not seen again
     dir: PathBuf,
     /// So many situations
-    #[arg(long, value_name = "N", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 720, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     seeds: u64,
     /// Seeds that do not grade, from this on
     #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true, default_missing_value = "1",

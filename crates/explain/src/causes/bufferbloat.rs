@@ -17,7 +17,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
-    seen_from: "a queue of 100 ms, three times the shortest round trip",
+    seen_from: "a queue of 33 ms beside others, three times the shortest round trip",
     signature: &[
         "latency rises as soon as somebody uploads or downloads",
         "ping of hundreds of milliseconds under load",
@@ -29,10 +29,12 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| paths(story).iter().filter_map(judge).collect(),
 };
 
-/// A request of a few round trips is then late by what people notice; and a queue of less is what
-/// a bottleneck needs on a path across a continent.
-const MIN_QUEUE_US: u32 = 100_000;
-/// The queue is longer than the path: so many times its shortest round trip.
+/// A request of three round trips, as a new connection with a little data needs, is then late by 100 ms, which
+/// people notice.
+const MIN_QUEUE_US: u32 = 33_000;
+/// Where nobody waits beside the transfers, it is told from here on: whoever comes would.
+const MIN_QUEUE_ALONE_US: u32 = 100_000;
+/// A bottleneck needs a queue as long as the path at most: this many times the shortest round trip are two of them.
 const MIN_TIMES: u32 = 3;
 /// Bytes acknowledged from which on a connection is a bulk transfer.
 const BULK: u64 = 256 * 1024;
@@ -115,7 +117,8 @@ impl<'a> Queue<'a> {
             beside,
             min_rtt_us,
         };
-        (queue.loss() <= MAX_LOSS && rwnd_share(&queue.bulk) <= MAX_RWND).then_some(queue)
+        let deep = !queue.late.is_empty() || queue.wait_us() >= MIN_QUEUE_ALONE_US;
+        (deep && queue.loss() <= MAX_LOSS && rwnd_share(&queue.bulk) <= MAX_RWND).then_some(queue)
     }
 
     fn loss(&self) -> f64 {

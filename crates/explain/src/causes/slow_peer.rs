@@ -15,7 +15,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Peer,
     ground: Ground::Requests,
     needs: &[&[SourceName::Requests]],
-    seen_from: "1 % of the requests, or 8 % of their time, ten times as slow as half of them, by 1 s",
+    seen_from: "1 % of the requests, or 8 % of their time, ten times as slow as half of them, by 200 ms (1 s where segments were lost)",
     signature: &[
         "the database or upstream is slow, seen from its client",
         "waiting (TTFB) is long",
@@ -69,16 +69,28 @@ fn judge(slow: &SlowService) -> Finding {
         .if_asked(slow.if_asked.clone(), slow.rule == Rule::Asked)
         .since(slow.since())
         .title(title(slow, &scope))
-        .fix([
-            format!("Look at {at}: the request was there, and the network has no part in the wait."),
-            format!("Look at {at}: the network has no part in the wait."),
-        ])
+        .fix(match slow.may_be_lost() {
+            true => [
+                format!("Look at {at}: it took its time, or its answers got lost on the way back."),
+                format!("Look at {at}: it took its time, or its answers got lost."),
+            ],
+            false => [
+                format!("Look at {at}: the request was there, and the network has no part in the wait."),
+                format!("Look at {at}: the network has no part in the wait."),
+            ],
+        })
         .affects(impact(slow), slow.lost())
-        .because("nothing was retransmitted, and a round trip is a small part of the wait")
+        .because("nothing was retransmitted from here, and a round trip is a small part of the wait")
         .at_most(
             Level::Medium,
             "the peer is another host: that it answers late on purpose (long polling), or retransmitted its \
              answer, only it can tell",
+        )
+        .at_most_if(
+            Level::Low,
+            slow.may_be_lost(),
+            "an answer that was lost on the way back is sent again after 200 ms or 600 ms: only the other host can \
+             tell that from one that it took its time for",
         )
         .steps([slow.requests(), slowest(slow), innocent(slow)])
         .checks(round_trip(slow))

@@ -28,8 +28,8 @@ const TIMES_USUAL: u64 = 10;
 const SLOW_SHARE: f64 = 0.01;
 /// And so much longer than those: a person notices, ns.
 const NOTICED_NS: u64 = 200_000_000;
-/// Of a peer, so much longer: an answer that the network lost comes after 200 ms, 600 ms, 1.4 s, and the other
-/// host alone knows that it sent it before, ns.
+/// Of a peer, so much longer where something was lost on the way there: an answer that was lost on the way back comes
+/// after 200 ms, 600 ms, 1.4 s, and the other host alone knows that it sent it before, ns.
 const PEERS_NS: u64 = 1_000_000_000;
 /// Whoever asks about an exchange asks about one of this length, ns.
 const ASKED_NS: u64 = 1_000_000_000;
@@ -228,6 +228,7 @@ impl<'a> SlowService<'a> {
         let usual = self.usual_ns.unwrap_or(0);
         let longer = match self.exchanges.role() {
             Role::Server => NOTICED_NS,
+            _ if self.exchanges.all.retransmits == 0 => NOTICED_NS,
             Role::Client | Role::Unknown => PEERS_NS,
         };
         usual
@@ -363,6 +364,11 @@ impl<'a> SlowService<'a> {
             Rule::Excess => longer.saturating_add(self.usual_ns.unwrap_or(0)),
             _ => self.slow.first().map_or(0, Told::took_ns),
         }
+    }
+
+    /// So late came the answers of a peer that they may have been sent in time and lost on the way.
+    pub(crate) fn may_be_lost(&self) -> bool {
+        self.rule == Rule::Excess && self.lost_ns < self.count.saturating_mul(PEERS_NS)
     }
 
     /// What it cost: the caller's time, where the caller is here.

@@ -28,7 +28,7 @@ pub mod bars {
     /// Findings name the right listener, process, resource.
     pub const OWNER: f64 = 0.95;
     /// So many situations are the least, …
-    pub const SITUATIONS: u64 = 600;
+    pub const SITUATIONS: u64 = 720;
     /// … so many of them healthy, and so many faults among those that are taken for each other.
     pub const HEALTHY: u64 = 100;
     /// Faults of each group.

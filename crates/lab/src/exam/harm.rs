@@ -13,6 +13,8 @@ const FLOOR_MS: f64 = 5.0;
 /// What slow waits without the fault took longer than is usual is taken off so often: a host of two CPUs has
 /// bad moments.
 const LUCK: f64 = 2.0;
+/// Requests that move so much, bytes, are transfers: a user notices their rate.
+const TRANSFER: u64 = 256 * 1024;
 
 /// What one client lost to a fault.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -32,7 +34,7 @@ pub struct Felt {
     pub failing_s: f64,
     /// How long it had no success after a failure, in all, s.
     pub outage_s: f64,
-    /// What its endless transfers took longer than without the fault, and how long they ran, s.
+    /// What its transfers, endless or not, took longer than without the fault, and how long they ran, s.
     pub streaming_s: (f64, f64),
 }
 
@@ -64,7 +66,12 @@ impl Felt {
         let floor_ms = if by_factor { 0.0 } else { FLOOR_MS };
         let late = |with, without| Late::of(with, without, floor_ms);
         let connects = late(&with.waited.connects, &without.waited.connects);
-        let requests = late(&with.waited.requests, &without.waited.requests);
+        let mut requests = late(&with.waited.requests, &without.waited.requests);
+        let transfers = moves_much(without);
+        if transfers {
+            // What they lost is in their rate.
+            (requests.lost_ms, requests.slow) = (0.0, 0);
+        }
         let (failed, attempts) = failures(with);
         let (failed_without, attempts_without) = failures(without);
         let as_many = attempts as f64 / attempts_without.max(1) as f64;
@@ -85,7 +92,7 @@ impl Felt {
                 true => rounded(fewer(with.waited.outage_s, without.waited.outage_s)),
                 false => 0.0,
             },
-            streaming_s: streaming(with, without),
+            streaming_s: streaming(with, without, transfers),
         }
     }
 
@@ -163,17 +170,28 @@ fn failures(report: &ClientReport) -> (u64, u64) {
     (failed, failed + made.max(report.connections.connected))
 }
 
-/// What endless transfers took longer than without the fault, and how long they ran, s.
-fn streaming(with: &ClientReport, without: &ClientReport) -> (f64, f64) {
+/// Its requests are transfers.
+fn moves_much(report: &ClientReport) -> bool {
+    let bytes = report.bytes_sent + report.bytes_received;
+    report.requests.answered > 0 && bytes / report.requests.answered >= TRANSFER
+}
+
+/// What transfers took longer than without the fault, and how long they ran, s; `asked`: those that were asked for,
+/// else those without an end.
+fn streaming(with: &ClientReport, without: &ClientReport, asked: bool) -> (f64, f64) {
+    let ran_s = |r: &ClientReport| match asked {
+        true => r.waited.requests.sum_ms() / 1e3,
+        false => r.waited.streaming_s,
+    };
     let rate = |r: &ClientReport| {
         let bytes = (r.bytes_sent + r.bytes_received) as f64;
-        (r.waited.streaming_s > 0.0).then(|| bytes / r.waited.streaming_s)
+        (ran_s(r) > 0.0).then(|| bytes / ran_s(r))
     };
     let Some((rate, usual)) = rate(with).zip(rate(without)) else {
-        return (0.0, with.waited.streaming_s);
+        return (0.0, rounded(ran_s(with)));
     };
-    let lost = with.waited.streaming_s * (1.0 - rate / usual.max(1.0));
-    (rounded(lost.max(0.0)), rounded(with.waited.streaming_s))
+    let lost = ran_s(with) * (1.0 - rate / usual.max(1.0));
+    (rounded(lost.max(0.0)), rounded(ran_s(with)))
 }
 
 fn rounded(v: f64) -> f64 {
@@ -256,6 +274,20 @@ mod tests {
         assert_eq!(felt.streaming_s, (6.0, 10.0));
         assert!((felt.significance() - 6.0).abs() < 1e-9);
         assert_eq!(Felt::of(&stream(1100), &stream(1000), false).lost_s(), 0.0);
+    }
+
+    #[test]
+    fn requests_that_move_much_lose_by_their_rate() {
+        let asked = |took_ms| ClientReport {
+            bytes_sent: 100_000_000,
+            ..report(&[took_ms; 100])
+        };
+        let felt = Felt::of(&asked(160.0), &asked(100.0), false);
+        assert_eq!((felt.slow.0, felt.slow_s.0), (0, 0.0));
+        assert_eq!(felt.streaming_s, (6.0, 16.0));
+        // The same of small ones is not twice as long.
+        let felt = Felt::of(&report(&[160.0; 100]), &report(&[100.0; 100]), false);
+        assert_eq!(felt.lost_s(), 0.0);
     }
 
     #[test]

@@ -239,7 +239,7 @@ fn write_head(page: &mut String, sittings: &[Sitting], grade: &Grade) -> fmt::Re
     )?;
     writeln!(
         page,
-        "Made by\n\n    sudo tcpwhy lab exam DIR --seeds 600\n    tcpwhy lab exam DIR --grade --page docs/exam.md\n\n\
+        "Made by\n\n    sudo tcpwhy lab exam DIR --seeds 720\n    tcpwhy lab exam DIR --grade --page docs/exam.md\n\n\
          The seeds from {GRADING} on grade: they are fixed, and a situation is never drawn anew because of what \
          came out. Whoever changes tcpwhy looks at others (`--building`).\n"
     )

@@ -40,6 +40,21 @@ fn look_alikes_are_not_bufferbloat() {
 }
 
 #[test]
+fn a_shorter_queue_is_told_where_somebody_waits_in_it() {
+    // 60 ms, of a path of 20 ms.
+    let mut recording = cases::bloated();
+    for socket in &mut recording.sockets {
+        let waits = socket.rtt_us.is_some_and(|us| us > 200_000);
+        socket.rtt_us = socket.rtt_us.map(|us| if waits { 80_000 } else { us });
+    }
+    let f = only(&recording, ID);
+    assert_eq!(number(&f, "rtt_us"), &Number::Count(80_000));
+    let bulk = |s: &recording::tables::Socket| s.local_port < 41_000 && s.remote_port < 41_000;
+    recording.sockets.retain(bulk);
+    assert!(found(&recording).is_empty());
+}
+
+#[test]
 fn without_samples_there_is_silence() {
     let mut recording = cases::bloated();
     recording.without(SourceName::Sockets);

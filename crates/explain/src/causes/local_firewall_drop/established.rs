@@ -1,10 +1,12 @@
 //! A firewall of this host drops packets of connections that are established: of a rate limit, or what
 //! connection tracking calls invalid.
 
+mod coming;
+
 use std::collections::BTreeMap;
 
 use analysis::account;
-use analysis::{Dropped, is_firewall};
+use analysis::{Conn, Dropped, is_firewall};
 
 use super::CAUSE;
 use crate::finding::RuledOut;
@@ -29,10 +31,15 @@ struct Walled<'a> {
 }
 
 pub(super) fn findings(story: &Story) -> Vec<Finding> {
-    places(story).iter().filter_map(judge).collect()
+    let leaving = places(story, |c| (c.local, c.remote));
+    let mut found: Vec<Finding> = leaving.iter().filter_map(judge).collect();
+    let coming = places(story, |c| (c.remote, c.local));
+    found.extend(coming.iter().filter_map(coming::judge));
+    found
 }
 
-fn places(story: &Story) -> Vec<Walled<'_>> {
+/// What was dropped of connections, by whose rules it was, going one way.
+fn places(story: &Story, way: fn(&Conn) -> (Endpoint, Endpoint)) -> Vec<Walled<'_>> {
     let mut by_ends: BTreeMap<(Endpoint, Endpoint), Vec<(u32, &Dropped)>> = BTreeMap::new();
     for ((netns, from, to), dropped) in story.transfers.all_dropped() {
         if dropped.by_firewall > 0 {
@@ -44,8 +51,7 @@ fn places(story: &Story) -> Vec<Walled<'_>> {
     }
     let mut places: BTreeMap<(u32, Endpoint), Walled> = BTreeMap::new();
     for end in ends(story) {
-        let way = (end.conn.local, end.conn.remote);
-        for (netns, dropped) in by_ends.get(&way).into_iter().flatten() {
+        for (netns, dropped) in by_ends.get(&way(end.conn)).into_iter().flatten() {
             let (_, _, at) = account::service(story, end.conn);
             let walled = places.entry((*netns, at)).or_insert_with(|| Walled {
                 story,
@@ -73,16 +79,7 @@ fn judge(walled: &Walled) -> Option<Finding> {
     }
     let rules = story.netns(walled.netns);
     let rules_of = namespace(&rules);
-    let first = walled.ends.first()?;
-    let scope = Scope {
-        listener: at.to_string(),
-        ..senders(
-            story,
-            first.conn.netns,
-            &walled.ends,
-            Some(format!("firewall of {rules_of}")),
-        )
-    };
+    let scope = walled.scope(&rules)?;
     let packets = Quantity::of(dropped, "packet");
     let (affected, share) = (walled.ends.len() as u64, Quantity::share(share));
     let impact = Impact::of(
@@ -129,6 +126,15 @@ fn judge(walled: &Walled) -> Option<Finding> {
 }
 
 impl Walled<'_> {
+    fn scope(&self, rules: &Netns) -> Option<Scope> {
+        let resource = format!("firewall of {}", namespace(rules));
+        let netns = self.ends.first()?.conn.netns;
+        Some(Scope {
+            listener: self.at.to_string(),
+            ..senders(self.story, netns, &self.ends, Some(resource))
+        })
+    }
+
     fn ruled_out(&self, losses: &Losses, dropped: u64) -> [RuledOut; 2] {
         let by_qdisc: u64 = self.dropped.iter().map(|d| d.by_qdisc).sum();
         [

@@ -155,3 +155,40 @@ fn packets_of_established_connections_are_told_with_the_rules_that_drop_them() {
             .contains("NETFILTER_DROP in nft_do_chain")
     );
 }
+
+/// Uploads to a server here, of which its rules drop three packets a second.
+fn coming(flow: Flow) -> Fixture {
+    let mut recording = Fixture::new();
+    recording.listen(Listen::default());
+    recording.flow(flow);
+    let events = recording.events.iter_mut();
+    for event in events.filter(|e| e.kind == EventKind::Drop) {
+        event.netns = SERVER;
+        event.reason = Some("NETFILTER_DROP".into());
+    }
+    recording.seen_from(SERVER);
+    recording
+}
+
+#[test]
+fn packets_that_come_from_elsewhere_are_told_though_nobody_here_sends_them_again() {
+    let upload = Flow {
+        dropped: 3,
+        ..Flow::default()
+    };
+    let f = only(&coming(upload.clone()), ID);
+    assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
+    assert!(f.title.contains("packets that come to"), "{}", f.title);
+    assert_eq!(number(&f, "dropped"), &Number::Count(8 * 3));
+    // Of a download it is acknowledgements that come: the next makes them good.
+    let download = Flow {
+        answers: true,
+        ..upload.clone()
+    };
+    assert!(found(&coming(download)).is_empty());
+    let few = Flow {
+        dropped: 2,
+        ..upload
+    };
+    assert!(found(&coming(few)).is_empty());
+}

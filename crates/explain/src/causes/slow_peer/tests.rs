@@ -44,12 +44,25 @@ fn what_the_network_may_have_lost_is_not_the_peers() {
         ..Asked::default()
     };
     assert!(found(&asked(lost)).is_empty());
-    // An answer that was lost comes as late.
-    let late = Asked {
+}
+
+#[test]
+fn below_a_second_its_answers_may_as_well_have_been_lost() {
+    let late = |retransmits| Asked {
         slow: (30, 420.0),
+        retransmits,
         ..Asked::default()
     };
-    assert!(found(&asked(late)).is_empty());
+    let f = only(&asked(late(0)), ID);
+    assert_eq!(f.confidence.level, Level::Low, "{:?}", f.confidence);
+    assert!(f.fix.contains("or its answers got lost"), "{}", f.fix);
+    // Something of ours was.
+    assert!(found(&asked(late(1))).is_empty());
+    let unnoticed = Asked {
+        slow: (30, 150.0),
+        ..Asked::default()
+    };
+    assert!(found(&asked(unnoticed)).is_empty());
 }
 
 #[test]

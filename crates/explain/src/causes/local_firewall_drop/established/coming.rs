@@ -1,0 +1,77 @@
+//! Packets of established connections that a firewall of this host drops as they come, whose senders are on other
+//! hosts: what it costs them is not seen here.
+
+use super::{CAUSE, MIN_DROPS, MIN_SHARE, Walled};
+use crate::places::path::{End, sample_rows};
+use crate::vocabulary::*;
+
+/// Its peer is elsewhere, and most of what comes is data: an acknowledgement that is dropped is made good by the next.
+fn receives(end: &&End) -> bool {
+    let t = end.transfer;
+    end.conn.peer.is_none() && came(end) > t.segments()
+}
+
+/// Segments with data that came, those dropped left out.
+fn came(end: &End) -> u64 {
+    end.transfer
+        .received()
+        .div_ceil(end.transfer.mss.max(1).into())
+}
+
+pub(super) fn judge(walled: &Walled) -> Option<Finding> {
+    let Walled { story, at, .. } = walled;
+    let ends = walled.ends.iter().zip(&walled.dropped);
+    let (ends, dropped) = ends.filter(|(end, _)| receives(end)).unzip();
+    let walled = Walled {
+        ends,
+        dropped,
+        ..*walled
+    };
+    let dropped: u64 = walled.dropped.iter().map(|d| d.by_firewall).sum();
+    let came: u64 = walled.ends.iter().map(came).sum();
+    let of = dropped.saturating_add(came);
+    let share = dropped as f64 / of.max(1) as f64;
+    if dropped < MIN_DROPS || share < MIN_SHARE {
+        return None;
+    }
+    let rules = story.netns(walled.netns);
+    let rules_of = namespace(&rules);
+    let affected = walled.ends.len() as u64;
+    let packets = Quantity::of(dropped, "packet");
+    let says = format!(
+        "{} from other hosts had packets dropped by a firewall; each waited until its sender sent them again.",
+        Quantity::of(affected, "connection"),
+    );
+    let share = Quantity::share(share);
+    let case = Case::new(story, CAUSE, walled.scope(&rules)?)
+        .title([
+            format!("A firewall here drops packets that come to {at}: {packets}, {share} of them."),
+            format!("A firewall here drops packets that come to {at}: {packets}."),
+        ])
+        .fix([
+            format!("Let the rules of {rules_of} pass established connections to {at}."),
+            format!("Let the firewall pass established connections to {at}."),
+        ])
+        .affects(
+            Impact::of(affected, affected, "connections", says),
+            Lost::unknown(),
+        )
+        .because(
+            "the kernel says that its firewall dropped the packets, of which connection, and where",
+        )
+        .at_most_if(
+            Level::Medium,
+            true,
+            "the senders are not on this host: what it costs them was not seen",
+        )
+        .steps([
+            walled.dropped_step(dropped),
+            say!(
+                "Of the data that came for these connections {passed} passed: {share} was dropped.",
+                passed = Quantity::of(came, "segment").rows(sample_rows(&walled.ends)),
+                share
+            ),
+        ])
+        .advise([walled.advice(&rules)]);
+    Some(case.verify(format!("`tcpwhy trace drops` shows no packet for {at}.")))
+}
