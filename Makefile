@@ -5,6 +5,8 @@ BUILD_DEBS := build-essential pkg-config clang libelf-dev zlib1g-dev
 NPM_DEBS   := nodejs npm
 RUN_DEBS   := iproute2
 TEST_DEBS  := clang-format nginx-light apache2-utils wrk nftables tmux xz-utils bpftool chromium fonts-dejavu-core
+# Programs that take part in the lab.
+PROGRAM_DEBS := nginx-light haproxy redis-server postgresql iperf3
 BENCH_DEBS := libbpf-tools bpftool python3 redis-server redis-tools
 DIST_DEBS  := mmdebstrap rpm python3 bash-completion man-db
 # Spark runs on Java; sshd is what collect is tried with.
@@ -18,7 +20,7 @@ TCPWHY := target/debug/tcpwhy
 PREFIX ?= /usr/local
 BPF_SOURCES := $(wildcard crates/observe/bpf/*.c crates/observe/bpf/*.h)
 
-.PHONY: demo test test-built test-pure test-live test-page test-views test-fleet test-lab test-browser test-signals test-hostile test-kernels check-arm64 build dist test-dist install uninstall page lint docs pictures bench need-build need-page need-run need-test need-fleet need-ssh need-spark need-dist need-kernels clean
+.PHONY: demo test test-built test-pure test-live test-page test-views test-fleet test-lab test-browser test-signals test-hostile test-kernels check-arm64 build dist test-dist install uninstall page lint docs pictures bench need-build need-page need-run need-test need-programs need-fleet need-ssh need-spark need-dist need-kernels clean
 
 demo: need-build need-run
 	@cargo build -q --workspace --bin tcpwhy --bin tcpwhy-lab || { echo "make demo: the build failed" >&2; exit 1; }
@@ -72,7 +74,7 @@ test-fleet: need-build need-run need-ssh $(if $(findstring spark,$(or $(FLEET),s
 	    || { echo "make test-fleet: the fleet's tests failed (above)" >&2; exit 1; }
 
 # The lab's own tests, the scenarios that `make test` leaves out, and the advice of all that have some.
-test-lab: need-build need-run need-test test-built
+test-lab: need-build need-run need-test need-programs test-built
 	@rm -f target/test-times
 	@$(TIMED) RUN_AS='$(ROOT)' cargo test -q --workspace --test lab_live -- --test-threads=1 --format=pretty \
 	    || { echo "make test-lab: the lab's own tests failed (above)" >&2; exit 1; }
@@ -183,6 +185,9 @@ need-run:
 
 need-test:
 	@tools/need $(TEST_DEBS)
+
+need-programs:
+	@tools/need $(PROGRAM_DEBS)
 
 need-bench:
 	@tools/need $(BENCH_DEBS)

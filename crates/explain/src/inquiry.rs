@@ -1,6 +1,7 @@
 //! What the user asked about: the connections that a filter names, or those of the command that was recorded.
 //!
-//! Of these a slow answer is worth telling though the service always takes as long.
+//! Of these a slow answer is worth telling though the service always takes as long. A filter that names
+//! network namespaces alone asks about no connection more than about another: it says which host.
 
 use std::path::Path;
 
@@ -26,7 +27,7 @@ impl<'a> Inquiry<'a> {
     /// By the filter; without one by that of the recorder, or by the command that ran while it recorded.
     pub(crate) fn of(story: &'a Story, recording: &Recording, filter: &Filter) -> Inquiry<'a> {
         let filters = [filter, &recording.manifest.asked];
-        let ends = match filters.into_iter().find(|filter| filter.asks()) {
+        let ends = match filters.into_iter().find(|filter| filter.asks_for_some()) {
             Some(filter) => {
                 let mut ends = asked_for(story, filter);
                 ends.retain(|(netns, ..)| filter.netns_ok(*netns));

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use analysis::ProcessState;
+
 use crate::finding::Scope;
+use crate::scope::{culprit, process};
 
 /// A setting.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +14,8 @@ pub(crate) enum Setting {
     Backlog { value: u32, port: u16 },
     /// TCP_NODELAY.
     NoDelay,
+    /// How many connections it has at most: it leaves others in the accept queue.
+    Connections,
 }
 
 /// How the program of a scope is told; `None` of one that is not known.
@@ -18,11 +23,22 @@ pub(crate) fn setting(scope: &Scope, setting: Setting) -> Option<String> {
     let said = |program| match setting {
         Setting::Backlog { value, port } => backlog(program, value, port),
         Setting::NoDelay => no_delay(program).map(String::from),
+        Setting::Connections => connections(program).map(String::from),
     };
     let comm = scope.comm.as_deref();
     // Node and Java name their threads; the command line has the program.
     let line = scope.cmdline.as_deref().and_then(program);
     [comm, line].into_iter().flatten().find_map(said)
+}
+
+/// What a program that sleeps while connections wait for it has reached, if it has such a limit.
+pub(crate) fn at_its_limit(scope: &Scope) -> Option<String> {
+    let asleep = culprit(scope).is_some_and(|doing| doing.state == ProcessState::Asleep);
+    let limit = asleep.then(|| setting(scope, Setting::Connections))??;
+    let who = process(scope);
+    Some(format!(
+        "Raise {limit} of {who}: it sleeps while connections wait."
+    ))
 }
 
 /// The program of a command line: `nginx: worker process`, `/usr/bin/python3 x.py`.
@@ -64,6 +80,15 @@ fn no_delay(program: &str) -> Option<&'static str> {
         python if python.starts_with("python") => {
             "`sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)`"
         }
+        _ => return None,
+    })
+}
+
+/// Of those that then accept nobody; others accept, and close at once.
+fn connections(program: &str) -> Option<&'static str> {
+    Some(match program {
+        "haproxy" => "`maxconn`",
+        "memcached" => "`-c`",
         _ => return None,
     })
 }

@@ -94,6 +94,7 @@ pub(crate) fn observe(
         loud: false,
     };
     run.plant.wait_joined(&run.stop)?;
+    run.plant.prepare(&run.stop)?;
     let (round, servers) = run.round(&scenario.name)?;
     let nodes = run.plant.nodes().iter();
     let nodes = nodes.map(|(node, netns)| (netns.name().to_string(), node.clone()));
@@ -137,6 +138,7 @@ pub(crate) fn run_until(options: &RunOptions, stop: Stop) -> Result<Outcome, Err
         loud,
     };
     run.plant.wait_joined(&run.stop)?;
+    run.plant.prepare(&run.stop)?;
     let name = format!("{}-{}", scenario.name, options.seed);
     let (round, servers) = run.round(&name)?;
     let truth = truth_of(&scenario, &servers);
@@ -247,7 +249,13 @@ impl Run {
 
     /// The servers as they run, for the judge.
     fn running(&self) -> Result<Vec<Running>, Error> {
-        let servers = self.plant.scenario.servers.iter();
+        let scenario = &self.plant.scenario;
+        let programs = scenario.programs.iter().filter_map(|spec| {
+            let pids = self.plant.program_pids(&spec.name);
+            let netns = self.plant.nodes()[&spec.node].name();
+            Some(Ok(Running::program(spec, spec.port?, pids, netns)))
+        });
+        let servers = scenario.servers.iter();
         servers
             .map(|spec| {
                 let netns = &self.plant.nodes()[&spec.node];
@@ -262,6 +270,7 @@ impl Run {
                     ..Running::new(spec, pid, netns.name(), somaxconn.unwrap_or(u32::MAX))
                 })
             })
+            .chain(programs)
             .collect()
     }
 

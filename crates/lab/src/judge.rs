@@ -3,13 +3,16 @@
 use serde_json::Value;
 
 use crate::outcome::{Figure, Fix};
-use crate::scenario::{RunsTruth, Scenario, ServerSpec, Truth};
+use crate::scenario::{ProgramSpec, RunsTruth, Scenario, ServerSpec, Truth};
 
 /// A server as it really ran: what a finding about it has to say.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     pub(crate) name: String,
-    pub(crate) pid: u32,
+    /// Its command name.
+    pub(crate) comm: String,
+    /// Its processes: a program may have several.
+    pub(crate) pids: Vec<u32>,
     pub(crate) port: u16,
     /// The name of its namespace: every pod has the same loopback.
     pub(crate) netns: String,
@@ -23,10 +26,24 @@ impl Running {
     pub(crate) fn new(spec: &ServerSpec, pid: u32, netns: &str, somaxconn: u32) -> Running {
         Running {
             name: spec.name.clone(),
-            pid,
+            comm: spec.name.clone(),
+            pids: vec![pid],
             port: spec.port,
             netns: netns.to_string(),
             backlog: spec.backlog.min(somaxconn),
+            counted: false,
+        }
+    }
+
+    /// A program of the distribution; what backlog it gives to listen(2) is its own affair.
+    pub(crate) fn program(spec: &ProgramSpec, port: u16, pids: Vec<u32>, netns: &str) -> Running {
+        Running {
+            name: spec.name.clone(),
+            comm: spec.comm().to_string(),
+            pids,
+            port,
+            netns: netns.to_string(),
+            backlog: 0,
             counted: false,
         }
     }
@@ -94,7 +111,7 @@ pub(crate) fn wrong_owner(truth: &Truth, servers: &[Running], scope: &Value) -> 
         },
         None => wrong_port(truth, scope),
     };
-    wrong.extend(wrong_names(truth, scope));
+    wrong.extend(wrong_names(truth, servers, scope));
     wrong
 }
 
@@ -150,8 +167,8 @@ fn wrong_scope(truth: &Truth, server: &Running, scope: &Value) -> Vec<String> {
                 &scope["listener"],
                 port_of(&scope["listener"]) == Some(server.port),
             ),
-            "pid" => (&scope["pid"], names_pid(scope, server.pid)),
-            "comm" => (&scope["comm"], scope["comm"].as_str() == Some(&server.name)),
+            "pid" => (&scope["pid"], names_pid(scope, &server.pids)),
+            "comm" => (&scope["comm"], scope["comm"].as_str() == Some(&server.comm)),
             "backlog" => (
                 &scope["backlog"],
                 scope["backlog"].as_u64() == Some(server.backlog.into()),
@@ -226,7 +243,14 @@ pub(crate) fn judge_account(truth: &Truth, servers: &[Running], accounts: &[Valu
 }
 
 /// What the truth says besides of a client, a resource, a function, and the scope does not.
-fn wrong_names(truth: &Truth, scope: &Value) -> Vec<String> {
+fn wrong_names(truth: &Truth, servers: &[Running], scope: &Value) -> Vec<String> {
+    // A program is called as its command is.
+    let comm = |name: &str| {
+        let program = servers.iter().find(|s| s.name == name);
+        program.map_or_else(|| name.to_string(), |s| s.comm.clone())
+    };
+    let names = truth.client.as_deref().map(|names| names.split('|'));
+    let client = names.map(|names| names.map(comm).collect::<Vec<_>>().join("|"));
     let said = |key: &str| scope[key].as_str().unwrap_or("nothing").to_string();
     let is = |key, wanted: &Option<String>, fits: fn(&str, &str) -> bool| {
         let wanted = wanted.as_deref()?;
@@ -235,7 +259,7 @@ fn wrong_names(truth: &Truth, scope: &Value) -> Vec<String> {
             .then(|| format!("as {key} the finding says {said}; the truth is {wanted}"))
     };
     let wrong = [
-        is("comm", &truth.client, |said, wanted| {
+        is("comm", &client, |said, wanted| {
             wanted.split('|').any(|one| one == said)
         }),
         (truth.client.is_some() && scope["pid"].as_u64().is_none_or(|pid| pid == 0))
@@ -325,10 +349,11 @@ pub(crate) fn judge_runs(
         .collect()
 }
 
-fn names_pid(scope: &Value, pid: u32) -> bool {
+fn names_pid(scope: &Value, right: &[u32]) -> bool {
     let pids = scope["pids"].as_array().into_iter().flatten();
     pids.chain([&scope["pid"]])
-        .any(|p| p.as_u64() == Some(pid.into()))
+        .filter_map(Value::as_u64)
+        .any(|pid| right.iter().any(|right| u64::from(*right) == pid))
 }
 
 fn wrong_port(truth: &Truth, scope: &Value) -> Vec<String> {

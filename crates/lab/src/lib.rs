@@ -37,12 +37,12 @@ pub use recorder::EXPLAINED;
 pub use repeat::{Repeated, RunLine, render_runs, repeat};
 pub use report::render;
 pub use scenario::{
-    AccountTruth, BinderSpec, Check, ClientSpec, FixTruth, Less, LinkSpec, NodeSpec, RunsTruth,
-    Scenario, ServerSpec, Suite, Summary, Tbf, Truth, checks, list,
+    AccountTruth, BinderSpec, Check, ClientSpec, FixTruth, Less, LinkSpec, NodeSpec, ProgramSpec,
+    RunsTruth, Scenario, ServerSpec, Suite, Summary, Tbf, Truth, checks, list,
 };
 pub use stop::Stop;
 pub use workload::{
     BinderArgs, BinderReport, ClientArgs, ClientReport, Closer, Common, Connections, HogArgs,
-    PortRange, Requests, Role, ServerArgs, ServerReport, Spread, Stream, Waited, Waits,
+    PortRange, Requests, Role, ServerArgs, ServerReport, Speaks, Spread, Stream, Waited, Waits,
     WorkloadArgs, workload_main,
 };

@@ -1,7 +1,9 @@
 //! A program the lab started: watched while it runs, killed when its value is dropped.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread::JoinHandle;
@@ -20,6 +22,8 @@ pub(crate) struct Process {
     child: Child,
     lines: Receiver<String>,
     errors: Option<JoinHandle<String>>,
+    /// Where all that it prints goes instead.
+    log: Option<PathBuf>,
     ended: Option<ExitStatus>,
 }
 
@@ -59,8 +63,43 @@ impl Process {
             child,
             lines,
             errors: Some(errors),
+            log: None,
             ended: None,
         })
+    }
+
+    /// The same of a program that prints nothing that the lab reads: all of it goes to a file, of which
+    /// errors tell the end.
+    pub(crate) fn start_logged(
+        name: impl Into<String>,
+        mut command: Command,
+        log: &Path,
+    ) -> Result<Process, Error> {
+        let name = name.into();
+        let failed = || Error::io(format!("starting {name}"));
+        let out = File::create(log).map_err(failed())?;
+        let err = out.try_clone().map_err(failed())?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err)
+            .process_group(0)
+            .spawn()
+            .map_err(failed())?;
+        Ok(Process {
+            name,
+            child,
+            lines: channel().1,
+            errors: None,
+            log: Some(log.to_path_buf()),
+            ended: None,
+        })
+    }
+
+    /// What it has printed so far into its file.
+    pub(crate) fn log(&self) -> String {
+        let bytes = self.log.as_ref().and_then(|log| std::fs::read(log).ok());
+        String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
     }
 
     /// How errors call it.
@@ -89,6 +128,14 @@ impl Process {
         match self.poll()? {
             None => Ok(()),
             Some(status) => Err(self.failure(status)),
+        }
+    }
+
+    /// Fails when it has ended with an error.
+    pub(crate) fn check_well(&mut self) -> Result<(), Error> {
+        match self.poll()? {
+            Some(status) if !status.success() => Err(self.failure(status)),
+            _ => Ok(()),
         }
     }
 
@@ -129,6 +176,12 @@ impl Process {
         Ok(self.lines.iter().collect())
     }
 
+    /// Waits for its end, however it ends.
+    pub(crate) fn wait_end(&mut self, stop: &Stop, budget: Duration) -> Result<(), Error> {
+        let what = format!("the end of {}", self.name);
+        stop.wait(&what, budget, || self.poll()).map(drop)
+    }
+
     /// Asks it to end with `signal`, and then as [`Process::finish`].
     pub(crate) fn end(
         &mut self,
@@ -145,12 +198,20 @@ impl Process {
             .errors
             .take()
             .and_then(|t| t.join().ok())
-            .unwrap_or_default();
+            .unwrap_or_else(|| last_lines(&self.log()));
         Error::Command {
             command: self.name.clone(),
             why: one_line(&text).unwrap_or_else(|| status.to_string()),
         }
     }
+}
+
+/// The end of what a program printed.
+fn last_lines(text: &str) -> String {
+    const LINES: usize = 3;
+    let mut lines: Vec<&str> = text.lines().rev().take(LINES).collect();
+    lines.reverse();
+    lines.join("\n")
 }
 
 impl Drop for Process {

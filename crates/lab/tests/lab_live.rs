@@ -4,4 +4,5 @@ mod common;
 mod engine;
 mod link;
 mod namespaces;
+mod programs;
 mod workload;

@@ -39,8 +39,12 @@ impl Filter {
 
     /// Whether it asks for anything in particular.
     pub fn asks(&self) -> bool {
-        let anywhere = self.netns.is_empty() && self.ports.is_empty() && self.addrs.is_empty();
-        self.asks_for_tasks() || !anywhere
+        !self.netns.is_empty() || self.asks_for_some()
+    }
+
+    /// Whether it asks for some of what is in its namespaces: who names a namespace alone names a host.
+    pub fn asks_for_some(&self) -> bool {
+        self.asks_for_tasks() || !(self.ports.is_empty() && self.addrs.is_empty())
     }
 
     /// Whether it asks for processes, names or cgroups at all.

@@ -12,6 +12,7 @@ use crate::moment::{Began, Since};
 use crate::places::listener::{ListenerPlace, listener_places};
 use crate::places::lost_syn::{ConnectTimes, MIN_DROPS};
 use crate::places::outage::Outage;
+use crate::programs;
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -224,6 +225,9 @@ impl<'a> Overflow<'a> {
     fn fix(&self, scope: &Scope) -> [String; 2] {
         let who = process(scope);
         let one = |says: String| [says.clone(), says];
+        if let Some(says) = programs::at_its_limit(scope) {
+            return one(says);
+        }
         match (culprit(scope).map(|p| p.state), self.sustained(scope)) {
             (Some(ProcessState::WasStopped), _) => {
                 one(format!("Find out who sent SIGSTOP to {who}."))

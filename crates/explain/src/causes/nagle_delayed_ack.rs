@@ -45,6 +45,9 @@ const MIN_HELD: u32 = 3;
 const WAITS_NS: std::ops::RangeInclusive<u64> = 36_000_000..=60_000_000;
 /// A message is a segment in flight and the one that is held behind it.
 const SEGMENTS: u64 = 2;
+/// Segments that are sent for each that is held: those of a megabyte and a half take longer than the delay of
+/// one below 300 Mbit/s.
+const MOST_SENT: f64 = 1_000.0;
 /// Counted by timer and by segment, at different moments.
 const SAME: f64 = 0.25;
 
@@ -97,7 +100,7 @@ fn places(story: &Story) -> Vec<Sender<'_>> {
         held: ends.into_iter().filter(is_held).collect(),
     });
     let often = |s: &Sender| s.held.iter().map(|e| e.transfer.held).sum::<u32>() >= MIN_HELD;
-    senders.filter(often).collect()
+    senders.filter(|s| often(s) && s.is_delayed()).collect()
 }
 
 /// A small segment was held in some samples, and round trips swing up to the delay.
@@ -195,6 +198,36 @@ impl Sender<'_> {
 
     fn delay(&self) -> Quantity {
         Quantity::real_us(self.delay_us())
+    }
+
+    /// How often something was held, if the samples that found it so stand for all the time.
+    fn times(&self) -> f64 {
+        let of_end = |e: &End| {
+            let share = ratio(e.transfer.held.into(), e.transfer.samples.into());
+            let delay_us = longest(e).unwrap_or(LEAST_US);
+            share.unwrap_or(0.0) * e.transfer.span_ns as f64 / 1e3 / delay_us
+        };
+        self.held.iter().map(of_end).sum()
+    }
+
+    /// Whether there were so many delayed ACKs to wait for: a transfer that is paced (BBR, fq) has a piece of a
+    /// segment left now and then, and sends it when its time has come.
+    fn is_delayed(&self) -> bool {
+        let times = self.times();
+        let sent: u64 = self.held.iter().map(|e| e.transfer.segments()).sum();
+        let counters = &self.story.counters;
+        let rise = |netns: u32| {
+            let covered = counters.covers(netns);
+            covered.then(|| counters.rise(netns, counter::DELAYED_ACKS).by)
+        };
+        let peers = self.held.iter().map(|e| {
+            let peer = self.story.conn(e.conn.peer?)?;
+            Some(peer.netns)
+        });
+        let peers: Option<BTreeSet<u32>> = peers.collect();
+        let acks: Option<u64> = peers.and_then(|all| all.into_iter().map(rise).sum());
+        let enough = acks.is_none_or(|acks| acks as f64 * 2.0 >= times);
+        enough && sent as f64 <= times * MOST_SENT
     }
 
     /// Messages, if each is written in two pieces.

@@ -1,9 +1,10 @@
 //! C27: all that the send buffer holds is in flight, and the path has room for more.
 
+use analysis::account::service;
 use analysis::words::rounded;
 
 use crate::places::path::{
-    End, Path, median_of, min_rtt_us, paths, rate, sample_rows, senders, usual_rtt,
+    End, Path, ends, median_of, min_rtt_us, paths, rate, sample_rows, senders, usual_rtt,
 };
 use crate::places::window::{Allowance, BULK};
 use crate::vocabulary::*;
@@ -52,6 +53,20 @@ fn is_held(end: &End) -> bool {
     t.acked() >= BULK && full && small
 }
 
+/// Whether another connection of the same service has a larger buffer: who sets SO_SNDBUF sets it alike, and the
+/// kernel lets each grow until what is written at a time fits, so that messages of one size fill it and wait for
+/// nothing.
+fn is_sized_by_the_kernel(story: &Story, held: &[End]) -> bool {
+    let alike = |a: &End, b: &End| service(story, a.conn) == service(story, b.conn);
+    let larger = |e: &End| {
+        let mut smaller = held
+            .iter()
+            .filter(|h| h.transfer.sndbuf < e.transfer.sndbuf);
+        smaller.any(|h| alike(h, e))
+    };
+    ends(story).any(|e| larger(&e))
+}
+
 /// The time with something to send: its buffer is what it waited for.
 fn lost(held: &[End]) -> Lost {
     let mut lost = Lost::unknown();
@@ -80,6 +95,9 @@ fn judge(path: &Path) -> Option<Finding> {
     let most = most.and_then(|value| value.number(2));
     // The kernel sizes it itself up to there, unless the application did.
     let at_limit = most.is_none_or(|most| u64::from(buffer.bytes) >= most);
+    if !at_limit && is_sized_by_the_kernel(story, &held) {
+        return None;
+    }
     let comm = application(&scope).to_string();
     let who = match at_limit {
         true => sysctl::TCP_WMEM.to_string(),

@@ -4,6 +4,7 @@ use analysis::ProcessState;
 use analysis::words::duration;
 
 use crate::places::accept_waits::{self, AcceptWaits, waiting_samples};
+use crate::programs;
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -84,7 +85,7 @@ fn judge(waits: &AcceptWaits) -> Finding {
             format!("{at}: {count} wait {each} for accept(){why}."),
         ])
         .fix([
-            fix(&who, state),
+            programs::at_its_limit(&scope).unwrap_or_else(|| fix(&who, state)),
             format!("Make {} call accept() sooner.", application(&scope)),
         ])
         .affects(impact, waits.lost())

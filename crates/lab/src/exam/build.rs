@@ -86,7 +86,16 @@ fn recorded(scenario: &Scenario, side: Side) -> Vec<String> {
         // A file may know what else belongs to the clients' host.
         Side::Client if written.iter().any(|node| clients.contains(node)) => written.clone(),
         Side::Client => clients,
-        Side::Server => scenario.servers.iter().map(|s| s.node.clone()).collect(),
+        // Or that of all servers one host is recorded.
+        Side::Server if !written.is_empty() && !written.iter().any(|n| clients.contains(n)) => {
+            written.clone()
+        }
+        // A proxy is none of the clients', though it connects.
+        Side::Server => {
+            let servers = scenario.servers.iter().map(|s| &s.node);
+            let programs = scenario.programs.iter().filter(|p| p.port.is_some());
+            servers.chain(programs.map(|p| &p.node)).cloned().collect()
+        }
     };
     nodes.sort();
     nodes.dedup();
@@ -96,7 +105,8 @@ fn recorded(scenario: &Scenario, side: Side) -> Vec<String> {
 /// Whether a scenario may as well use IPv6: its rules, routes and old clients are of IPv4.
 pub(crate) fn can_use_ipv6(scenario: &Scenario) -> bool {
     let of_ipv4 = |n: &NodeSpec| n.gateway.is_some() || n.nft.is_some() || n.old_clients;
-    !scenario.nodes.values().any(of_ipv4)
+    // Files of programs name addresses.
+    scenario.programs.is_empty() && !scenario.nodes.values().any(of_ipv4)
 }
 
 /// Whether the only client node of a scenario may be behind one that translates addresses.
@@ -121,6 +131,7 @@ fn client_link(scenario: &Scenario) -> Option<(String, usize)> {
             .iter()
             .any(|c| c.ipv6 || c.bind || c.local_ports.is_some())
         && !scenario.servers.iter().any(|s| s.node == *node || s.ipv6)
+        && !scenario.programs.iter().any(|p| p.node == *node)
         && scenario.links.len() == 1
         && (spec.gateway.is_none() && spec.nft.is_none() && spec.sysctl.is_empty())
         && link.tbf.is_none()
@@ -249,6 +260,22 @@ mod tests {
             let other = Scenario::load(other, 1).unwrap();
             assert!(!can_be_translated(&other), "{}", other.name);
         }
+    }
+
+    #[test]
+    fn programs_that_listen_are_on_the_servers_side() {
+        let of = |side| recorded(&Scenario::load("nginx-upstream-refused", 1).unwrap(), side);
+        assert_eq!(of(Side::Server), ["backend", "proxy"]);
+        assert_eq!(of(Side::Client), ["client"]);
+        let elsewhere = Scenario::load("nginx-upstream-elsewhere", 1).unwrap();
+        assert_eq!(recorded(&elsewhere, Side::Server), ["proxy"]);
+        assert_eq!(recorded(&elsewhere, Side::Both).len(), 3);
+        let measured = Scenario::load("iperf3-path-loss", 1).unwrap();
+        assert_eq!(recorded(&measured, Side::Server), ["server"]);
+        assert!(!can_use_ipv6(&measured) && !can_be_translated(&measured));
+        assert!(can_be_translated(
+            &Scenario::load("redis-slow-command", 1).unwrap()
+        ));
     }
 
     #[test]

@@ -26,6 +26,9 @@ const BESIDE: &[&str] = &[
     "healthy-resets",
     "healthy-idle",
     "healthy-services",
+    "healthy-redis",
+    "healthy-proxy",
+    "healthy-postgres",
 ];
 /// Those of which one at a time is enough.
 const HEAVY: &[&str] = &[

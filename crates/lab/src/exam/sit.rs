@@ -124,15 +124,18 @@ fn fault(
 /// The clients that a fault hurts, as far as its truth says who they are; the others beside them are controls.
 fn victims(scenario: &Scenario) -> impl Iterator<Item = &ClientSpec> {
     let truth = &scenario.truth;
-    let server = scenario
-        .servers
-        .iter()
-        .find(|s| truth.server.as_deref() == Some(&s.name));
+    let server = truth.server.as_deref();
+    let server = server.and_then(|name| scenario.listener(name));
+    let hurts = scenario.severity.as_ref().map_or(&[][..], |s| &s.hurts);
     let hurt = move |client: &&ClientSpec| match (&truth.client, server, truth.port) {
         (Some(names), ..) => names.split('|').any(|name| name == client.name),
-        (None, Some(server), _) => client.to == server.node && client.port == server.port,
+        (None, Some((node, port)), _) => client.to == node && client.port == port,
         (None, None, Some(port)) => client.port == port,
         (None, None, None) => true,
+    };
+    let hurt = move |client: &&ClientSpec| match hurts.is_empty() {
+        true => hurt(client),
+        false => hurts.contains(&client.name),
     };
     scenario.clients.iter().filter(hurt)
 }
@@ -179,7 +182,10 @@ fn owner(part: &Part, scenario: &Scenario, servers: &[Running], finding: &Value)
         return Vec::new();
     };
     let asked = |c: &ClientSpec| (c.port..c.port + c.ports).contains(&port);
-    match scenario.clients.iter().any(asked) {
+    // A proxy asks, too: of whom it asks its own files tell.
+    let proxied = !scenario.programs.is_empty() && scenario.servers.iter().any(|s| s.port == port);
+    let named = truth.port == Some(port);
+    match scenario.clients.iter().any(asked) || proxied || named {
         true => Vec::new(),
         false => vec![format!("nobody asks for port {port}")],
     }

@@ -6,7 +6,8 @@ use serde_json::json;
 fn servers() -> Vec<Running> {
     let run = |name: &str, pid, port, backlog| Running {
         name: name.to_string(),
-        pid,
+        comm: name.to_string(),
+        pids: vec![pid],
         port,
         netns: "pod".to_string(),
         backlog,
@@ -123,7 +124,8 @@ fn evidence_impact_and_process_are_looked_at() {
     });
     let servers = [Running {
         name: "store".to_string(),
-        pid: 10,
+        comm: "store".to_string(),
+        pids: vec![10],
         port: 7000,
         netns: "pod".to_string(),
         backlog: 5,
@@ -190,7 +192,8 @@ fn what_else_was_planted_is_found_and_nothing_more() {
 fn the_account_of_a_server_is_held_to_the_truth() {
     let servers = [Running {
         name: "orders".to_string(),
-        pid: 10,
+        comm: "orders".to_string(),
+        pids: vec![10],
         port: 7000,
         netns: "pod".to_string(),
         backlog: 5,
@@ -272,4 +275,28 @@ fn many_runs_are_compared_where_some_have_the_fault() {
         assert_eq!(wrong(bad, true, &compared(1.0)).len(), 1, "{bad} of 5");
         assert_eq!(wrong(bad, false, &compared(1.0)), [""; 0], "other seeds");
     }
+}
+
+#[test]
+fn a_program_is_called_as_its_command_is_and_any_of_its_processes_is_right() {
+    let truth = Truth {
+        server: Some("edge".into()),
+        client: Some("edge".into()),
+        names: vec!["pid".into(), "comm".into()],
+        ..Truth::default()
+    };
+    let nginx = Running {
+        name: "edge".to_string(),
+        comm: "nginx".to_string(),
+        pids: vec![20, 21],
+        port: 8080,
+        netns: "pod".to_string(),
+        backlog: 0,
+        counted: false,
+    };
+    let scope = |pid: u32, comm: &str| json!({ "pid": pid, "comm": comm });
+    let wrong = |scope| wrong_owner(&truth, std::slice::from_ref(&nginx), &scope);
+    assert_eq!(wrong(scope(21, "nginx")), [""; 0]);
+    assert_eq!(wrong(scope(22, "nginx")).len(), 1);
+    assert_eq!(wrong(scope(20, "edge")).len(), 2, "as server and as client");
 }

@@ -3,6 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::Command;
 
+use clap::ValueEnum;
+
 use super::{Plant, addresses};
 use crate::scenario::{BinderSpec, ClientSpec, HogSpec, ServerSpec};
 use crate::workload::{Closer, Stream};
@@ -125,8 +127,6 @@ impl Plant {
             .maybe("--start-ns", start_ns)
             .option("--seconds", spec.seconds)
             .option("--concurrency", spec.concurrency)
-            .option("--request", spec.request)
-            .option("--response", spec.response)
             .option("--closes", closes)
             .maybe("--connections", spec.connections)
             .maybe("--rate", spec.rate)
@@ -139,6 +139,16 @@ impl Plant {
             .maybe("--cpu", spec.cpu)
             .maybe("--connect-timeout-ms", spec.connect_timeout_ms)
             .0;
+        match (&spec.says, spec.speaks) {
+            (Some(says), Some(speaks)) => {
+                let speaks = speaks.to_possible_value().expect("none is hidden");
+                command.args(["--says", says, "--speaks", speaks.get_name()]);
+            }
+            _ => {
+                let (request, response) = (spec.request.to_string(), spec.response.to_string());
+                command.args(["--request", &request, "--response", &response]);
+            }
+        }
         for (flag, given) in [
             ("--keep", spec.keep),
             ("--nagle", spec.nagle),

@@ -5,15 +5,17 @@ pub(crate) mod cgroup;
 mod commands;
 pub(crate) mod faults;
 mod neighbour;
+mod program;
 mod rules;
 mod tracked;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use recording::Owner;
+use recording::{Owner, Scratch};
 use rustix::process::Signal;
 
 use crate::link::{self, Counters, End, Link, Wire};
@@ -24,6 +26,7 @@ use crate::workload::{BinderReport, ClientReport, ServerReport};
 use crate::{Error, Stop};
 use cgroup::Cgroup;
 use neighbour::Neighbour;
+use program::Program;
 
 /// How long anything may take that takes milliseconds on an idle machine.
 pub(crate) const BUDGET: Duration = Duration::from_secs(30);
@@ -83,6 +86,9 @@ pub(crate) struct Running {
 #[derive(Debug)]
 pub struct Plant {
     servers: BTreeMap<String, Process>,
+    /// Those of the distribution, and where their files are.
+    others: BTreeMap<String, Program>,
+    dir: Option<Scratch>,
     /// Of the servers that have one; a cgroup can only go when nobody is in it.
     cgroups: BTreeMap<String, Cgroup>,
     links: Vec<Option<Link>>,
@@ -104,6 +110,8 @@ impl Plant {
         require_root()?;
         let mut plant = Plant {
             servers: BTreeMap::new(),
+            others: BTreeMap::new(),
+            dir: None,
             cgroups: BTreeMap::new(),
             links: Vec::new(),
             nodes: BTreeMap::new(),
@@ -157,6 +165,34 @@ impl Plant {
         self.route()
     }
 
+    /// Writes the files of programs, and has them make what they start from, once: before anything is recorded.
+    pub(crate) fn prepare(&mut self, stop: &Stop) -> Result<(), Error> {
+        if self.scenario.programs.is_empty() || self.dir.is_some() {
+            return Ok(());
+        }
+        let dir = crate::leftovers::temp_dir()?;
+        // Those that run as another user have to reach what is theirs.
+        let mode = std::fs::Permissions::from_mode(0o711);
+        std::fs::set_permissions(dir.path(), mode).map_err(Error::io("opening a directory"))?;
+        for spec in &self.scenario.programs {
+            Program::prepare(spec, dir.path(), &self.nodes[&spec.node], stop)?;
+        }
+        self.dir = Some(dir);
+        Ok(())
+    }
+
+    /// Starts programs: those that listen, or those that do not.
+    fn start_programs(&mut self, listen: bool) -> Result<(), Error> {
+        let specs = self.scenario.programs.iter();
+        for spec in specs.filter(|spec| spec.port.is_some() == listen) {
+            if let Some(dir) = &self.dir {
+                let program = Program::start(spec, dir.path(), &self.nodes[&spec.node])?;
+                self.others.insert(spec.name.clone(), program);
+            }
+        }
+        Ok(())
+    }
+
     /// The namespaces by the names of their nodes.
     pub fn nodes(&self) -> &BTreeMap<String, Netns> {
         &self.nodes
@@ -175,6 +211,11 @@ impl Plant {
     /// The process of a server that runs.
     pub fn server_pid(&self, name: &str) -> Option<u32> {
         self.servers.get(name).map(Process::pid)
+    }
+
+    /// The processes of a program that runs.
+    pub(crate) fn program_pids(&self, name: &str) -> Vec<u32> {
+        self.others.get(name).map(Program::pids).unwrap_or_default()
     }
 
     /// Joins the nodes of a link.
@@ -273,6 +314,7 @@ impl Plant {
     /// Starts every server and waits until all listen.
     pub fn start_servers(&mut self, stop: &Stop) -> Result<(), Error> {
         self.fill_tables()?;
+        self.prepare(stop)?;
         for spec in &self.scenario.servers {
             let command = self.server_command(spec);
             let process = Process::start(format!("server {}", spec.name), command)?;
@@ -285,8 +327,12 @@ impl Plant {
                     .take_in(process.pid())?;
             }
         }
+        self.start_programs(true)?;
         for process in self.servers.values_mut() {
             process.wait_ready(stop, BUDGET)?;
+        }
+        for program in self.others.values_mut() {
+            program.wait_ready(stop)?;
         }
         Ok(())
     }
@@ -325,6 +371,7 @@ impl Plant {
                 hogs.push(process);
             }
         }
+        self.start_programs(false)?;
         let mut running = Vec::new();
         let start_ns = self.scenario.starts_together.then(soon);
         for spec in &self.scenario.clients {
@@ -361,6 +408,9 @@ impl Plant {
         for process in self.servers.values_mut() {
             process.check_runs()?;
         }
+        for program in self.others.values_mut() {
+            program.check_runs()?;
+        }
         for mut hog in running.hogs {
             hog.check_runs()?;
             hog.end(Signal::TERM, stop, BUDGET)?;
@@ -370,6 +420,9 @@ impl Plant {
 
     /// Ends every server.
     pub fn stop_servers(&mut self, stop: &Stop) -> Result<Vec<ServerReport>, Error> {
+        for program in std::mem::take(&mut self.others).into_values() {
+            program.end(stop)?;
+        }
         let servers = std::mem::take(&mut self.servers);
         let reports = servers.into_values().map(|mut process| {
             let lines = process.end(Signal::TERM, stop, BUDGET)?;

@@ -6,7 +6,7 @@ use crate::outcome;
 
 /// Where the kernel takes local ports from by default. A server there would now and then find
 /// its port taken by somebody's connection.
-const FIRST_EPHEMERAL_PORT: u16 = 32_768;
+pub(super) const FIRST_EPHEMERAL_PORT: u16 = 32_768;
 /// With `to-` in front the name of a node is the name of a device, which has 15 bytes.
 pub(super) const NODE_NAME: usize = 12;
 /// Bytes of a command name.
@@ -17,6 +17,8 @@ const MOST_RULES: u32 = 20_000;
 const MOST_NEIGHBOURS: u32 = 250;
 /// Ports that a scan asks for.
 const MOST_PORTS: u16 = 1_000;
+/// Bytes that a client says.
+const MOST_SAID: usize = 4_096;
 /// Processes that burn a CPU.
 const MOST_HOGS: u64 = 32;
 /// Addresses of one end of a link.
@@ -81,6 +83,9 @@ impl Scenario {
             "`record_after_ms` without `servers_first`".to_string()
         })?;
         self.servers.iter().try_for_each(|s| self.check_server(s))?;
+        self.programs
+            .iter()
+            .try_for_each(|p| self.check_program(p))?;
         self.clients.iter().try_for_each(|c| self.check_client(c))?;
         self.binders.iter().try_for_each(|b| self.check_binder(b))?;
         self.hogs.iter().try_for_each(|h| self.check_hog(h))?;
@@ -153,6 +158,22 @@ impl Scenario {
         ensure(client.pause_ms == 0.0 || client.keep, || {
             format!("client `{}`: `pause_ms` without `keep`", client.name)
         })?;
+        ensure(client.says.is_some() == client.speaks.is_some(), || {
+            format!(
+                "client `{}`: `says` and `speaks` belong together",
+                client.name
+            )
+        })?;
+        let long = client.says.as_ref().is_some_and(|s| s.len() > MOST_SAID);
+        ensure(
+            !long && (client.says.is_none() || client.stream.is_none()),
+            || {
+                format!(
+                    "client `{}`: it `says` more than {MOST_SAID} bytes, or a stream",
+                    client.name
+                )
+            },
+        )?;
         ensure(client.active.is_none() || client.keep, || {
             format!("client `{}`: `active` without `keep`", client.name)
         })?;
@@ -227,18 +248,23 @@ impl Scenario {
         let truth = &self.truth;
         let of_account = truth.account.iter().map(|account| &account.server);
         for name in truth.server.iter().chain(of_account) {
-            ensure(self.servers.iter().any(|s| s.name == *name), || {
+            ensure(self.listener(name).is_some(), || {
                 format!("the truth speaks of a server `{name}`, and there is none")
             })?;
         }
         let asks = |name: &str| {
             let clients = self.clients.iter().map(|c| &c.name);
-            let mut asking = clients.chain(self.binders.iter().map(|b| &b.name));
+            let programs = self.programs.iter().map(|p| &p.name);
+            let binders = self.binders.iter().map(|b| &b.name);
+            let mut asking = clients.chain(binders).chain(programs);
             ensure(asking.any(|n| n == name), || {
                 format!("the truth speaks of a client `{name}`, and there is none")
             })
         };
         for name in truth.client.iter().flat_map(|names| names.split('|')) {
+            asks(name)?;
+        }
+        for name in self.severity.iter().flat_map(|s| &s.hurts) {
             asks(name)?;
         }
         for less in truth.fix.iter().flat_map(|fix| &fix.less) {
@@ -263,6 +289,17 @@ impl Scenario {
         })
     }
 
+    /// Where a server or a program listens.
+    pub(crate) fn listener(&self, name: &str) -> Option<(&str, u16)> {
+        let servers = self
+            .servers
+            .iter()
+            .map(|s| (&s.name, &s.node, Some(s.port)));
+        let programs = self.programs.iter().map(|p| (&p.name, &p.node, p.port));
+        let mut of_name = servers.chain(programs).filter(|s| s.0 == name);
+        of_name.find_map(|(_, node, port)| Some((node.as_str(), port?)))
+    }
+
     /// The link that joins two nodes: its index, and whether `from` is its first.
     pub(crate) fn link_between(&self, from: &str, to: &str) -> Option<(usize, bool)> {
         self.links.iter().enumerate().find_map(|(i, link)| {
@@ -281,7 +318,7 @@ impl Scenario {
         })
     }
 
-    fn node(&self, name: &str) -> Result<(), String> {
+    pub(super) fn node(&self, name: &str) -> Result<(), String> {
         ensure(self.nodes.contains_key(name), || {
             format!("there is no node `{name}`")
         })
@@ -299,13 +336,13 @@ fn check_node(name: &str, node: &NodeSpec) -> Result<(), String> {
     })
 }
 
-fn check_name(name: &str) -> Result<(), String> {
+pub(super) fn check_name(name: &str) -> Result<(), String> {
     ensure((1..=COMMAND_NAME).contains(&name.len()), || {
         format!("`{name}` is no command name: at most {COMMAND_NAME} bytes")
     })
 }
 
-fn ensure(good: bool, why: impl FnOnce() -> String) -> Result<(), String> {
+pub(super) fn ensure(good: bool, why: impl FnOnce() -> String) -> Result<(), String> {
     if good { Ok(()) } else { Err(why()) }
 }
 
@@ -433,6 +470,11 @@ mod tests {
                 "name = \"web\"",
                 "name = \"a-name-that-is-too-long\"",
                 "command name",
+            ),
+            (
+                "seconds = 1.0",
+                "seconds = 1.0\nsays = \"PING\"",
+                "belong together",
             ),
             (
                 "[nodes.server]",

@@ -31,6 +31,16 @@ impl Scenario {
         for server in &mut self.servers {
             (server.name, server.node) = (command(&server.name), node(&server.node));
         }
+        for program in &mut self.programs {
+            (program.name, program.node) = (command(&program.name), node(&program.node));
+            let files = program.files.values_mut();
+            for text in files
+                .chain(&mut program.command)
+                .chain(&mut program.prepare)
+            {
+                *text = renumbered(text, before);
+            }
+        }
         for client in &mut self.clients {
             client.name = command(&client.name);
             (client.node, client.to) = (node(&client.node), node(&client.to));
@@ -51,6 +61,9 @@ impl Scenario {
             let names: Vec<String> = names.split('|').map(command).collect();
             names.join("|")
         });
+        for name in self.severity.iter_mut().flat_map(|s| &mut s.hurts) {
+            *name = command(name);
+        }
         truth.resource =
             truth
                 .resource
@@ -78,6 +91,7 @@ impl Scenario {
             nodes: BTreeMap::new(),
             links: Vec::new(),
             servers: Vec::new(),
+            programs: Vec::new(),
             clients: Vec::new(),
             binders: Vec::new(),
             hogs: Vec::new(),
@@ -90,6 +104,7 @@ impl Scenario {
             merged.nodes.extend(part.nodes);
             merged.links.extend(part.links);
             merged.servers.extend(part.servers);
+            merged.programs.extend(part.programs);
             merged.clients.extend(part.clients);
             merged.binders.extend(part.binders);
             merged.hogs.extend(part.hogs);
@@ -165,6 +180,18 @@ mod tests {
         let old = Scenario::load("clumsy-kernel-nat", 1).unwrap();
         let old = old.renamed("c", 0);
         assert_eq!(old.truth.client.as_deref(), Some("c-left|c-right"));
+    }
+
+    #[test]
+    fn programs_are_told_where_the_others_are_now() {
+        let part = part("healthy-proxy", "b", 3);
+        let lb = &part.programs[0];
+        assert_eq!((lb.name.as_str(), lb.node.as_str()), ("b-lb", "b-proxy"));
+        assert!(lb.files["haproxy.cfg"].contains("server one 198.18.5.2:8090"));
+        let refused = Scenario::load("nginx-upstream-refused", 1).unwrap();
+        let refused = refused.renamed("c", 0);
+        assert_eq!(refused.truth.client.as_deref(), Some("c-edge"));
+        assert_eq!(refused.severity.unwrap().hurts, ["c-shop"]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod check;
 mod merge;
+mod program;
 mod severity;
 mod spec;
 mod suite;
@@ -9,6 +10,7 @@ mod vary;
 
 use serde::Deserialize;
 
+pub use program::ProgramSpec;
 pub(crate) use severity::{Dose, LADDER, Severity};
 pub(crate) use spec::Sysctl;
 pub use spec::{
@@ -114,6 +116,21 @@ const ALL: &[(&str, &str)] = &[
     scenario!("healthy-short"),
     scenario!("healthy-bursts"),
     scenario!("healthy-access"),
+    scenario!("healthy-redis"),
+    scenario!("healthy-proxy"),
+    scenario!("healthy-postgres"),
+    scenario!("healthy-iperf3"),
+    scenario!("redis-slow-command"),
+    scenario!("nginx-descriptors"),
+    scenario!("haproxy-maxconn"),
+    scenario!("nginx-slow-upstream"),
+    scenario!("nginx-upstream-elsewhere"),
+    scenario!("nginx-upstream-refused"),
+    scenario!("nginx-path-loss"),
+    scenario!("nginx-shaped"),
+    scenario!("iperf3-path-loss"),
+    scenario!("postgres-lock"),
+    scenario!("nginx-keepalive"),
 ];
 
 /// What a list of scenarios shows.

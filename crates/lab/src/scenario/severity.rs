@@ -27,6 +27,9 @@ pub(crate) struct Severity {
     /// It costs microseconds each time: it counts by how many times as long everything takes.
     #[serde(default)]
     pub(crate) by_factor: bool,
+    /// The clients that it hurts, where that is not all that connect to what the truth names.
+    #[serde(default)]
+    pub(crate) hurts: Vec<String>,
     /// The fault still shows when the recording begins some seconds after it.
     #[serde(default)]
     pub(crate) may_be_older: bool,
@@ -161,6 +164,7 @@ mod tests {
             server_tells: None,
             may: Vec::new(),
             by_factor: false,
+            hurts: Vec::new(),
             may_be_older: false,
             alone: false,
         };

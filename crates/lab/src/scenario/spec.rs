@@ -6,9 +6,10 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::program::ProgramSpec;
 use super::severity::Severity;
 use crate::link::Wire;
-use crate::workload::{Closer, Stream};
+use crate::workload::{Closer, Speaks, Stream};
 
 /// A fault, or its absence, and the load that shows it. Anywhere in the file a number may be
 /// written `{ between = [60, 100] }`: the seed then draws it, so that runs differ while the
@@ -55,6 +56,9 @@ pub struct Scenario {
     /// Who listens.
     #[serde(default)]
     pub servers: Vec<ServerSpec>,
+    /// Programs of the distribution that take part.
+    #[serde(default)]
+    pub programs: Vec<ProgramSpec>,
     /// Who connects.
     pub clients: Vec<ClientSpec>,
     /// Who asks for a port meanwhile.
@@ -80,6 +84,8 @@ pub enum Suite {
     /// `make test-lab`.
     #[default]
     Lab,
+    /// None: it is run by name, and by the exam.
+    Exam,
 }
 
 /// One network namespace.
@@ -307,6 +313,11 @@ pub struct ClientSpec {
     /// Bytes of a response.
     #[serde(default = "small")]
     pub response: u64,
+    /// What a request is instead, of a program that does not know the lab's own: as it stands (HTTP), commands,
+    /// one a line (redis), a statement (postgres).
+    pub says: Option<String>,
+    /// The protocol of that: `http`, `redis`, `postgres`.
+    pub speaks: Option<Speaks>,
     /// Which side closes first.
     #[serde(default)]
     pub closes: Closer,

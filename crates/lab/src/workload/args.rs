@@ -6,6 +6,8 @@ use std::str::FromStr;
 use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use super::speaks::Speaks;
+
 /// A small TCP client or server, for the lab.
 #[derive(Clone, Debug, Args)]
 pub struct WorkloadArgs {
@@ -148,6 +150,12 @@ pub struct ClientArgs {
     /// Bytes of a response.
     #[arg(long, default_value_t = 100)]
     pub response: u64,
+    /// What a request is instead, as it stands: of a program that does not know the lab's own.
+    #[arg(long, requires = "speaks", conflicts_with_all = ["stream", "request", "response"])]
+    pub says: Option<String>,
+    /// The protocol of that, by which the end of an answer is known.
+    #[arg(long, value_enum, requires = "says")]
+    pub speaks: Option<Speaks>,
     /// Which side closes a connection first.
     #[arg(long, value_enum, default_value_t = Closer::Client)]
     pub closes: Closer,

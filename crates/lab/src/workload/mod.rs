@@ -11,6 +11,7 @@ mod poller;
 mod report;
 mod server;
 mod socket;
+mod speaks;
 mod waits;
 mod wire;
 
@@ -28,6 +29,7 @@ pub use args::{
     WorkloadArgs,
 };
 pub use report::{BinderReport, ClientReport, Connections, Requests, ServerReport, Spread};
+pub use speaks::Speaks;
 pub use waits::{Waited, Waits};
 
 use crate::{Error, Stop};

@@ -18,6 +18,8 @@ use crate::{Error, Stop};
 const ACCEPT_BATCH: usize = 64;
 /// Chunks moved on one connection before the others are served.
 const MOVES: usize = 4;
+/// Bytes of a request of HTTP at most.
+const HTTP: usize = 16 * 1024;
 /// How often the flag that ends the server is looked at.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -27,6 +29,10 @@ struct Conn {
     interest: Interest,
     header: [u8; HEADER],
     header_len: usize,
+    /// A request of HTTP instead, as far as it has come.
+    http: Vec<u8>,
+    /// What is written before the rest of a response.
+    head: Vec<u8>,
     /// Bytes of the request still to come.
     to_read: u64,
     /// Bytes of the response still to go.
@@ -178,6 +184,8 @@ impl Server<'_> {
                 interest: Interest::Read,
                 header: [0; HEADER],
                 header_len: 0,
+                http: Vec::new(),
+                head: Vec::new(),
                 to_read: 0,
                 to_write: 0,
                 closes: false,
@@ -226,6 +234,8 @@ impl Conn {
                 self.write(scratch, report)
             } else if self.to_read > 0 {
                 self.read_body(args, scratch, report)
+            } else if !self.http.is_empty() {
+                self.read_http(args, scratch, report)
             } else {
                 match self.read_header(args, report) {
                     Ok(moved) => moved,
@@ -251,7 +261,7 @@ impl Conn {
 
     /// Whether it stands between a response and the next request.
     fn is_answered(&self) -> bool {
-        self.to_read == 0 && self.to_write == 0 && self.header_len == 0
+        self.to_read == 0 && self.to_write == 0 && self.header_len == 0 && self.http.is_empty()
     }
 
     fn read_header(
@@ -263,7 +273,10 @@ impl Conn {
         if let Moved::Bytes(n) = moved {
             report.bytes_received += n as u64;
             self.header_len += n;
-            if self.header_len == HEADER {
+            if self.header_len == HEADER && self.header.starts_with(b"GET /") {
+                self.http = self.header.to_vec();
+                self.read_http_end(args, report);
+            } else if self.header_len == HEADER {
                 let header = Header::from_bytes(&self.header)
                     .ok_or_else(|| "not a request of the lab".to_string())?;
                 self.to_read = header.request - HEADER as u64;
@@ -277,6 +290,39 @@ impl Conn {
             }
         }
         Ok(moved)
+    }
+
+    /// A proxy asks by HTTP, for as many bytes as the path says: `GET /1000`.
+    fn read_http(
+        &mut self,
+        args: &ServerArgs,
+        scratch: &mut [u8],
+        report: &mut ServerReport,
+    ) -> Moved {
+        let moved = read_some(&self.fd, &mut scratch[..HTTP]);
+        if let Moved::Bytes(n) = moved {
+            report.bytes_received += n as u64;
+            self.http.extend_from_slice(&scratch[..n]);
+            self.read_http_end(args, report);
+        }
+        match self.http.len() > HTTP {
+            true => Moved::Failed(Errno::MSGSIZE),
+            false => moved,
+        }
+    }
+
+    fn read_http_end(&mut self, args: &ServerArgs, report: &mut ServerReport) {
+        if !self.http.ends_with(b"\r\n\r\n") {
+            return;
+        }
+        let request = String::from_utf8_lossy(&std::mem::take(&mut self.http)).to_ascii_lowercase();
+        let path = request.split([' ', '/']).nth(2);
+        let bytes: u64 = path.and_then(|p| p.parse().ok()).unwrap_or(0);
+        let bytes = bytes.min(ENDLESS / 4);
+        self.closes = request.contains("connection: close");
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n");
+        self.answer(args, head.len() as u64 + bytes, report);
+        self.head = head.into();
     }
 
     fn read_body(
@@ -329,8 +375,13 @@ impl Conn {
         let most = scratch
             .len()
             .min(usize::try_from(self.to_write).unwrap_or(usize::MAX));
-        let moved = write_some(&self.fd, &scratch[..most]);
+        let bytes = match self.head.is_empty() {
+            true => &scratch[..most],
+            false => &self.head[..],
+        };
+        let moved = write_some(&self.fd, bytes);
         if let Moved::Bytes(n) = moved {
+            self.head.drain(..n.min(self.head.len()));
             report.bytes_sent += n as u64;
             spend(&mut self.to_write, n);
             if self.to_write == 0 {

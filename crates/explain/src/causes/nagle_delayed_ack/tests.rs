@@ -2,6 +2,7 @@
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
+use recording::counter;
 use recording::tables::Socket;
 use synth::{CLIENT, Fixture, Flow, Listen, SERVER, cases};
 
@@ -41,6 +42,7 @@ fn the_answers_of_a_server_are_one_finding_whoever_its_clients_are() {
             ..cases::held()
         });
     }
+    f.raise(CLIENT, counter::DELAYED_ACKS, 5 * 23 * 8);
     let f = only(&f, ID);
     assert_eq!((f.impact.affected, f.scope.netns.inode), (5, SERVER));
     assert_eq!(f.scope.listener, "10.79.0.1:5000");
@@ -63,6 +65,30 @@ fn who_has_switched_nagle_off_or_corks_is_not_held_by_it() {
     let mut f = cases::nagle();
     f.sockets.iter_mut().for_each(|s| s.nodelay = Some(false));
     only(&f, ID);
+}
+
+#[test]
+fn a_paced_transfer_has_a_piece_left_now_and_then_and_waits_for_no_ack() {
+    // Seen from both sides: the peer's timer sent next to none.
+    let held = |rate, acks| {
+        let mut f = Fixture::new();
+        f.listen(Listen::default());
+        for i in 0..5 {
+            f.flow(Flow {
+                from: format!("10.79.0.2:{}", 40_000 + i),
+                rate,
+                ..cases::held()
+            });
+        }
+        f.raise(SERVER, counter::DELAYED_ACKS, acks);
+        f
+    };
+    only(&held(23 * 2_896, 500), ID);
+    assert!(found(&held(23 * 2_896, 20)).is_empty());
+    // From the sender's alone: a transfer of 400 Mbit/s does not wait 40 ms for every piece.
+    let mut fast = held(50_000_000, 500);
+    fast.seen_from(CLIENT);
+    assert!(found(&fast).is_empty());
 }
 
 #[test]

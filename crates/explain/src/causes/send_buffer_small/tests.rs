@@ -57,6 +57,23 @@ fn the_applications_limit() {
 }
 
 #[test]
+fn who_sets_it_sets_it_on_all_connections() {
+    let beside = |sndbuf| {
+        let mut f = host(held(), "4096 16384 4194304");
+        f.flow(Flow {
+            from: "10.79.0.2:40001".into(),
+            unacked: 10,
+            sndbuf,
+            ..held()
+        });
+        f
+    };
+    only(&beside(65_536), ID);
+    // The kernel let this one grow further: nobody has set the others.
+    assert!(found(&beside(1_506_816)).is_empty());
+}
+
+#[test]
 fn a_check_that_does_not_agree_costs_confidence() {
     // More passes than what is in flight can explain.
     let fast = Flow {

@@ -45,6 +45,27 @@ fn four() -> Vec<u32> {
 }
 
 #[test]
+fn haproxy_sleeps_when_it_has_all_the_connections_that_it_may_have() {
+    let told = |comm| {
+        let mut f = Fixture::new();
+        f.listen(Listen {
+            backlog: 4_096,
+            accept_queue: four(),
+            held_by: vec![(812, 1, comm, "S")],
+            ..Listen::default()
+        });
+        f.ask(Asked {
+            slow: (30, 1_200.0),
+            accept_ms: 1_190.0,
+            ..Asked::default()
+        });
+        only(&f, ID).fix
+    };
+    assert!(told("haproxy").contains("`maxconn`"), "{}", told("haproxy"));
+    assert!(told("shopd").contains("accept()"), "{}", told("shopd"));
+}
+
+#[test]
 fn a_queue_with_room() {
     let f = only(&late(1_200.0, 1_190.0, four()), ID);
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);

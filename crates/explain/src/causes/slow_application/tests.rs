@@ -174,6 +174,15 @@ fn one_that_is_not_answered_is_told_to_whoever_asked() {
 }
 
 #[test]
+fn who_names_a_namespace_alone_asks_about_no_answer_in_it() {
+    let mut f = asked(steady());
+    f.manifest.asked.netns = vec![SERVER];
+    assert!(found(&f).is_empty());
+    f.manifest.asked.ports = vec![5_000];
+    only(&f, ID);
+}
+
+#[test]
 fn a_command_asks_about_its_own_requests() {
     let mut f = asked(steady());
     let words = |line: &str| line.split(' ').map(String::from).collect();

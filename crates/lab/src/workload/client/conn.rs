@@ -12,6 +12,7 @@ use crate::workload::args::{ClientArgs, Closer, Stream};
 use crate::workload::poller::Interest;
 use crate::workload::report::errno_name;
 use crate::workload::socket::{Moved, read_some, write_some};
+use crate::workload::speaks::{Answer, Speaks};
 use crate::workload::wire::{ENDLESS, HEADER, Header, spend};
 
 /// Chunks moved on one connection before the others are served.
@@ -19,7 +20,17 @@ const MOVES: usize = 4;
 
 /// What every connection of a client does.
 pub(super) struct Plan {
-    header: Header,
+    /// What a request begins with; whatever follows it means nothing.
+    text: Vec<u8>,
+    /// Bytes of a request.
+    request: u64,
+    /// Bytes of a response, unless it says itself how long it is.
+    response: u64,
+    server_closes: bool,
+    /// The protocol of another program.
+    speaks: Option<Speaks>,
+    /// What that wants to hear first.
+    opening: Option<Vec<u8>>,
     keep: bool,
     two_writes: bool,
 }
@@ -31,12 +42,24 @@ impl Plan {
             Some(Stream::Up) => (ENDLESS, 0),
             Some(Stream::Down) => (HEADER as u64, ENDLESS),
         };
+        let server_closes = args.closes == Closer::Server && !args.keep;
+        let header = Header {
+            request,
+            response,
+            server_closes,
+        };
+        let said = args.speaks.zip(args.says.as_deref());
+        let text = match said {
+            Some((speaks, says)) => speaks.request(says),
+            None => header.to_bytes().to_vec(),
+        };
         Plan {
-            header: Header {
-                request,
-                response,
-                server_closes: args.closes == Closer::Server && !args.keep,
-            },
+            request: said.map_or(request, |_| text.len() as u64),
+            response,
+            text,
+            server_closes,
+            speaks: args.speaks,
+            opening: args.speaks.and_then(Speaks::opening),
             keep: args.keep && args.stream.is_none(),
             two_writes: args.two_writes,
         }
@@ -78,6 +101,10 @@ pub(super) struct Conn {
     /// Time spent on finished requests.
     busy: Duration,
     answered: u64,
+    /// The other program has heard what it wants to hear first.
+    is_open: bool,
+    /// What it answers, as far as it has come.
+    answer: Option<Answer>,
     /// Bytes of the request sent.
     sent: u64,
     /// Bytes still to send, and to receive.
@@ -98,6 +125,8 @@ impl Conn {
             began: now,
             busy: Duration::ZERO,
             answered: 0,
+            is_open: false,
+            answer: None,
             sent: 0,
             to_send: 0,
             to_receive: 0,
@@ -220,19 +249,22 @@ impl Conn {
     }
 
     fn send(&mut self, plan: &Plan, scratch: &mut [u8], tally: &mut Tally) -> Moved {
+        let opening = plan.opening.as_ref().filter(|_| !self.is_open);
+        let text = opening.unwrap_or(&plan.text);
         if self.sent == 0 {
-            self.to_send = plan.header.request;
-            self.to_receive = plan.header.response;
-            scratch[..HEADER].copy_from_slice(&plan.header.to_bytes());
+            self.to_send = opening.map_or(plan.request, |o| o.len() as u64);
+            // Of an answer that says how long it is, one byte is always to come until it is complete.
+            self.to_receive = plan.speaks.map_or(plan.response, |_| 1);
+            self.answer = plan.speaks.map(|speaks| Answer::to(speaks, text));
+            scratch[..text.len()].copy_from_slice(text);
         }
-        let header = plan.header.to_bytes();
         let most = scratch
             .len()
             .min(usize::try_from(self.to_send).unwrap_or(usize::MAX));
         let bytes = match usize::try_from(self.sent) {
             // So small a first write is rare, but a full send buffer may take part of a header.
-            Ok(sent) if (1..HEADER).contains(&sent) => &header[sent..],
-            Ok(0) if plan.two_writes => &header[..],
+            Ok(sent) if (1..text.len()).contains(&sent) => &text[sent..],
+            Ok(0) if plan.two_writes => &text[..],
             _ => &scratch[..most],
         };
         let moved = write_some(&self.fd, bytes);
@@ -254,7 +286,7 @@ impl Conn {
 
     fn receive(&mut self, scratch: &mut [u8], tally: &mut Tally) -> Moved {
         let most = match self.state {
-            State::Receiving => scratch
+            State::Receiving if self.answer.is_none() => scratch
                 .len()
                 .min(usize::try_from(self.to_receive).unwrap_or(usize::MAX)),
             _ => scratch.len(),
@@ -263,8 +295,12 @@ impl Conn {
         if let Moved::Bytes(n) = moved {
             self.bytes += n as u64;
             tally.bytes_received += n as u64;
-            if self.state == State::Receiving {
-                spend(&mut self.to_receive, n);
+            match (&mut self.answer, self.state) {
+                (Some(answer), State::Receiving) => {
+                    self.to_receive = u64::from(!answer.take(&scratch[..n]));
+                }
+                (None, State::Receiving) => spend(&mut self.to_receive, n),
+                _ => {}
             }
         }
         moved
@@ -274,14 +310,30 @@ impl Conn {
     fn answered(&mut self, plan: &Plan, tally: &mut Tally) -> Option<Step> {
         let took = self.began.elapsed();
         self.busy += took;
-        self.answered += 1;
-        let first = (self.answered == 1).then(|| self.opened.elapsed());
-        tally.answered(took, first);
+        let answer = self.answer.take();
+        let closes = answer.as_ref().is_some_and(|a| a.closes);
+        match answer.and_then(|a| a.error) {
+            Some(why) => tally.request_failed(Some(self.began), why),
+            None => {
+                self.answered += 1;
+                let first = (self.answered == 1).then(|| self.opened.elapsed());
+                tally.answered(took, first);
+            }
+        }
+        if closes {
+            tally.ended(self);
+            return Some(Step::Close);
+        }
+        if plan.opening.is_some() && !self.is_open {
+            self.is_open = true;
+            self.begin(Instant::now());
+            return None;
+        }
         if plan.keep {
             self.state = State::Idle;
             return Some(Step::Idle);
         }
-        if plan.header.server_closes {
+        if plan.server_closes {
             self.state = State::Ending;
             return None;
         }
