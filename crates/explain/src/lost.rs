@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ahash::AHashMap;
 use analysis::account::{self, State};
-use analysis::{Conn, Endpoint, Outcome, Side, Story};
+use analysis::{Conn, Endpoint, Outcome, Story};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A request or a connect that failed costs its caller at least this: what retries, retries after it, ns.
@@ -293,13 +293,13 @@ fn stopped_trying(failed: &[(u64, &Conn)]) -> Option<u64> {
 }
 
 pub(crate) fn caller(conn: &Conn) -> Caller {
-    // An older one that came to a listener was accepted as well.
-    match conn.side == Side::Accepted || conn.listener.is_some() {
-        true => {
+    // Whoever asks may ask a listener of this host.
+    match conn.asks() {
+        true => (conn.netns, conn.pid, conn.remote),
+        false => {
             let to = Endpoint::new(conn.remote.addr, conn.local.port);
             (conn.netns, None, to)
         }
-        false => (conn.netns, conn.pid, conn.remote),
     }
 }
 
@@ -360,6 +360,8 @@ mod tests {
         failed.truncate(3);
         for (conn, at) in failed.iter_mut().zip([10, 11, 13]) {
             (conn.start_ns, conn.pid) = (at * S, Some(5));
+            // It asked a listener that is here, too: it is no other caller for that.
+            conn.listener = Some(0);
             conn.ended_ns = Some(at * S);
         }
         let mut well = failed[0].clone();

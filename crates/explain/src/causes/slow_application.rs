@@ -17,8 +17,8 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Application,
     ground: Ground::Answers,
     needs: &[&[SourceName::Requests]],
-    seen_from: "1 % of the requests, or 8 % of their time, ten times as slow as half of them, by 200 ms; \
-                or half of the thinking kept from a CPU, by a lock, or stopped; or 3 s unread",
+    seen_from: "1 % of the requests, or 8 % of their time, ten times as slow as half of them, by 200 ms (30 ms for three \
+                quarters of their time); or half of the thinking kept from a CPU, by a lock, or stopped; or 3 s unread",
     signature: &[
         "requests take long, and the network is well",
         "is it the network or the application?",
@@ -187,7 +187,8 @@ fn judge(slow: &SlowService) -> Finding {
         behind: scope.pid.and_then(|pid| Behind::of(slow, pid)),
         scope,
     };
-    let untold = slow.rule == Rule::Excess && !slow.is_known() && slow.silence().is_none();
+    let untold =
+        matches!(slow.rule, Rule::Excess(_)) && !slow.is_known() && slow.silence().is_none();
     Case::new(slow.story, CAUSE, told.scope.clone())
         .placed(slow.place())
         .noted(untold.then_some(UNTOLD))
@@ -255,7 +256,7 @@ impl Told<'_> {
         let usual = duration(slow.usual_ns.unwrap_or(0));
         let doing = self.meanwhile.mostly();
         match slow.rule {
-            Rule::Excess => {
+            Rule::Excess(_) => {
                 if let Some(silence) = slow.silence() {
                     let silent = duration(silence.ns());
                     let count = slow.count;

@@ -97,7 +97,7 @@ fn judge(slow: &SlowService) -> Finding {
         .at_most_if(
             Level::Low,
             slow.may_be_lost(),
-            "an answer that was lost on the way back is sent again after 200 ms or 600 ms: only the other host can \
+            "an answer that was lost on the way back is retransmitted after 200 ms or 600 ms: only the other host can \
              tell that from one that it took its time for",
         )
         .steps([slow.requests(), slowest(slow), innocent(slow)])
@@ -129,7 +129,7 @@ fn title(slow: &SlowService, scope: &Scope) -> [String; 2] {
     let (at, who) = (slow.exchanges.service.2, process(scope));
     let each = duration(slow.each_ns());
     match slow.rule {
-        Rule::Excess => {
+        Rule::Excess(_) => {
             let share = percent(slow.count as f64 / slow.exchanges.all.exchanges.max(1) as f64);
             let usual = duration(slow.usual_ns.unwrap_or(0));
             let rest = format!("{each} to answer {share} of the requests of");

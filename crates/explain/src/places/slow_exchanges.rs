@@ -28,6 +28,10 @@ const TIMES_USUAL: u64 = 10;
 const SLOW_SHARE: f64 = 0.01;
 /// And so much longer than those: a person notices, ns.
 const NOTICED_NS: u64 = 200_000_000;
+/// Or so much longer, where they take most of the time of all, ns: others have the CPU for that long at times, on a
+/// busy host.
+const SOON_NS: u64 = 30_000_000;
+const MOST_OF_TIME: f64 = 0.75;
 /// Of a peer, so much longer where something was lost on the way there: an answer that was lost on the way back comes
 /// after 200 ms, 600 ms, 1.4 s, and the other host alone knows that it sent it before, ns.
 const PEERS_NS: u64 = 1_000_000_000;
@@ -49,7 +53,7 @@ const TYPICAL: u64 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// Some of its exchanges take much longer than it usually does.
-    Excess,
+    Excess(Excess),
     /// It left a request unread, or a connection unaccepted, for seconds.
     Stalled,
     /// Its threads were kept from working for at least half of their thinking.
@@ -60,11 +64,13 @@ pub(crate) enum Rule {
 
 /// How slow exchanges are more than chance gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Excess {
+pub(crate) enum Excess {
     /// They are many.
     Many,
     /// They take much of the time of all: of times that are spread so, ten times what chance gives.
     Dear,
+    /// They are many and take most of the time of all, though a person alone would not notice one.
+    Most,
 }
 
 /// What keeps a thread from working.
@@ -181,14 +187,15 @@ impl<'a> SlowService<'a> {
         // That nobody was served at all says more than that few took much of the time.
         let ruled = service.excess(&told, Excess::Many)
             || is_server && (service.stalled(&told) || service.kept(&told))
-            || service.excess(&told, Excess::Dear);
+            || service.excess(&told, Excess::Dear)
+            || is_server && service.excess(&told, Excess::Most);
         if !ruled && !asked {
             return None;
         }
         service.slow = told;
         match service.rule {
-            Rule::Excess => {
-                let least_ns = service.least_ns();
+            Rule::Excess(by) => {
+                let least_ns = service.least_ns(by);
                 service
                     .slow
                     .retain(|t| !t.x.open && t.took_ns() >= least_ns);
@@ -224,9 +231,10 @@ impl<'a> SlowService<'a> {
     }
 
     /// From how long on an exchange is slow here, ns.
-    fn least_ns(&self) -> u64 {
+    fn least_ns(&self, by: Excess) -> u64 {
         let usual = self.usual_ns.unwrap_or(0);
         let longer = match self.exchanges.role() {
+            _ if by == Excess::Most => SOON_NS,
             Role::Server => NOTICED_NS,
             _ if self.exchanges.all.retransmits == 0 => NOTICED_NS,
             Role::Client | Role::Unknown => PEERS_NS,
@@ -240,7 +248,7 @@ impl<'a> SlowService<'a> {
         let (Some(usual_ns), of) = (self.usual_ns, self.exchanges.all.exchanges) else {
             return false;
         };
-        let least_ns = self.least_ns();
+        let least_ns = self.least_ns(by);
         let (count, all_ns) = self.exchanges.beyond(least_ns);
         let slow = told.iter().filter(|t| !t.x.open && t.took_ns() >= least_ns);
         // The steps of the histogram are no finer than an eighth; none took longer than the slowest.
@@ -253,18 +261,21 @@ impl<'a> SlowService<'a> {
             )
         });
         let share = sums.0 as f64 / sums.1.max(1) as f64;
+        let many = count > 0 && count as f64 >= SLOW_SHARE * of as f64;
+        let takes = |share: f64| {
+            let whole_ns = exchanged_ns(&self.exchanges.all) as f64;
+            count >= FEW && all_ns as f64 >= share * whole_ns
+        };
         let enough = match by {
-            Excess::Many => count > 0 && count as f64 >= SLOW_SHARE * of as f64,
-            Excess::Dear => {
-                let whole_ns = exchanged_ns(&self.exchanges.all) as f64;
-                count >= FEW && all_ns as f64 >= MUCH_OF_TIME * whole_ns
-            }
+            Excess::Many => many,
+            Excess::Dear => takes(MUCH_OF_TIME),
+            Excess::Most => many && takes(MOST_OF_TIME),
         };
         if !enough || share < 0.5 {
             return false;
         }
         let longer = all_ns.saturating_sub(count.saturating_mul(usual_ns));
-        self.rule = Rule::Excess;
+        self.rule = Rule::Excess(by);
         (self.count, self.lost_ns) = (count, (longer as f64 * share) as u64);
         true
     }
@@ -336,7 +347,7 @@ impl<'a> SlowService<'a> {
         let rate = self.exchanges.all.exchanges as f64 / elsewhere.max(1) as f64;
         let waited = silence.open >= WAITING && self.count * 2 <= silence.open * 3;
         let is_one = silence.ns() >= LEAST_NS && rate * silence.ns() as f64 >= EXPECTED;
-        (self.rule == Rule::Excess && waited && is_one).then_some(silence)
+        (matches!(self.rule, Rule::Excess(_)) && waited && is_one).then_some(silence)
     }
 
     /// Whether most of what its slow exchanges were thought about is told by threads that did nothing else.
@@ -361,14 +372,14 @@ impl<'a> SlowService<'a> {
     pub(crate) fn each_ns(&self) -> u64 {
         let longer = self.lost_ns / self.count.max(1);
         match self.rule {
-            Rule::Excess => longer.saturating_add(self.usual_ns.unwrap_or(0)),
+            Rule::Excess(_) => longer.saturating_add(self.usual_ns.unwrap_or(0)),
             _ => self.slow.first().map_or(0, Told::took_ns),
         }
     }
 
     /// So late came the answers of a peer that they may have been sent in time and lost on the way.
     pub(crate) fn may_be_lost(&self) -> bool {
-        self.rule == Rule::Excess && self.lost_ns < self.count.saturating_mul(PEERS_NS)
+        matches!(self.rule, Rule::Excess(_)) && self.lost_ns < self.count.saturating_mul(PEERS_NS)
     }
 
     /// What it cost: the caller's time, where the caller is here.
@@ -379,7 +390,11 @@ impl<'a> SlowService<'a> {
             let Some(conn) = t.end.and_then(|id| self.story.conn(id)) else {
                 continue;
             };
-            let less = if self.rule == Rule::Excess { usual } else { 0 };
+            let less = if matches!(self.rule, Rule::Excess(_)) {
+                usual
+            } else {
+                0
+            };
             let own = t.own_ns.saturating_sub(less).min(left);
             left -= own;
             let server = self.exchanges.role() == Role::Server;
@@ -430,7 +445,7 @@ impl<'a> SlowService<'a> {
         let (of, lost) = (Quantity::of(of, "request"), Quantity::ns(self.lost_ns));
         let each = Quantity::ns(self.lost_ns / self.count.max(1));
         match self.rule {
-            Rule::Excess => {
+            Rule::Excess(_) => {
                 format!("{slow} of {of} took {each} longer than half of them do, on average.")
             }
             Rule::Kept(keeper) => {

@@ -39,7 +39,7 @@ pub(super) fn judge(walled: &Walled) -> Option<Finding> {
     let affected = walled.ends.len() as u64;
     let packets = Quantity::of(dropped, "packet");
     let says = format!(
-        "{} from other hosts had packets dropped by a firewall; each waited until its sender sent them again.",
+        "{} from other hosts had packets dropped by a firewall; each waited until its sender retransmitted them.",
         Quantity::of(affected, "connection"),
     );
     let share = Quantity::share(share);
