@@ -12,7 +12,7 @@ DIST_DEBS  := mmdebstrap rpm python3 bash-completion man-db
 # Spark runs on Java; sshd is what collect is tried with.
 FLEET_DEBS  := openssh-server
 SPARK_DEBS  := openjdk-17-jre-headless
-KERNEL_DEBS := qemu-system-x86 busybox-static cpio kmod xz-utils binutils
+KERNEL_DEBS := qemu-system-x86 busybox-static cpio kmod xz-utils binutils nftables
 
 # Recording a host takes root. As another user, only the programs run under sudo, not the build.
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo -E)

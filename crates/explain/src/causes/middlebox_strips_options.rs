@@ -8,7 +8,7 @@ use analysis::Agreed;
 use analysis::words::{count, list, plural};
 
 use crate::places::listener::{ListenerPlace, listener_places};
-use crate::places::options::{QUEUED, Sorted, ThroughputLoss, WithoutOptions, any_lasts};
+use crate::places::options::{QUEUED, Sorted, ThroughputLoss, WAITS, WithoutOptions, any_lasts};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -31,9 +31,7 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| places(story).iter().map(judge).collect(),
 };
 
-/// A transfer is held up by the window if it waits for it this share of its busy time…
-const MIN_WAITED: f64 = 0.2;
-/// … or, seen from the receiver, if it reaches this share of 65,535 bytes per round trip.
+/// Seen from the receiver a transfer is held up by the window if it reaches this share of 65,535 bytes per round trip.
 const MIN_OF_CEILING: f64 = 0.5;
 /// Servers that clients of this host connect to, looked at one by one.
 const MAX_PLACES: usize = 65_536;
@@ -162,12 +160,13 @@ fn judge(place: &Stripped) -> Finding {
             plural(n, "connection")
         )),
     };
-    case.noted(place.without_options().are_queued().then_some(QUEUED))
+    let queued = place.without_options().are_queued(&place.kept);
+    case.noted(queued.then_some(QUEUED))
         .at_most_if(
-        Level::Low,
-        place.all_older() && place.proven == 0,
-        "all of them are older than the recording",
-    )
+            Level::Low,
+            place.all_older() && place.proven == 0,
+            "all of them are older than the recording",
+        )
     .steps(evidence::steps(place, &missing))
     .checks(place.throughput.rate_check())
     .advise(advice(place, &scope, &missing))
@@ -326,7 +325,7 @@ fn held_up(throughput: &ThroughputLoss) -> bool {
         return false;
     };
     throughput.slow.iter().any(|f| {
-        let waits = f.rwnd_share.is_some_and(|share| share >= MIN_WAITED);
+        let waits = f.rwnd_share.is_some_and(|share| share >= WAITS);
         let at_ceiling = f.rate >= MIN_OF_CEILING * ceiling && f.rate <= ceiling * 1.25;
         small(f.snd_wnd) && (waits || (f.rwnd_share.is_none() && at_ceiling))
     })

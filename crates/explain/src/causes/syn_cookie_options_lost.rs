@@ -120,23 +120,19 @@ fn judge(cookies: &Cookies) -> Finding {
             false => case.because(why),
         };
     }
-    let queued = cookies.without_options().are_queued();
-    case.noted(
-        cookies
-            .short
-            .then_some(TOO_SHORT)
-            .or(queued.then_some(QUEUED)),
-    )
-    .rests_on(&[SourceName::Counters, SourceName::Sockets])
-    .steps(evidence::steps(cookies, &scope))
-    .checks(cookies.came_back())
-    .checks(cookies.throughput.rate_check())
-    .advise(advice::advice(cookies, &scope))
-    .verify(format!(
-        "Connect again under the same load: `nstat -az TcpExtTCPReqQFullDoCookies` no longer \
+    let queued = cookies.without_options().are_queued(&cookies.sorted.kept);
+    let queued = queued.then_some(QUEUED);
+    case.noted(cookies.short.then_some(TOO_SHORT).or(queued))
+        .rests_on(&[SourceName::Counters, SourceName::Sockets])
+        .steps(evidence::steps(cookies, &scope))
+        .checks(cookies.came_back())
+        .checks(cookies.throughput.rate_check())
+        .advise(advice::advice(cookies, &scope))
+        .verify(format!(
+            "Connect again under the same load: `nstat -az TcpExtTCPReqQFullDoCookies` no longer \
              rises, and `ss -tien 'sport = :{}'` shows sack and wscale on every new connection.",
-        here.listener.local.port
-    ))
+            here.listener.local.port
+        ))
 }
 
 impl<'a> Cookies<'a> {

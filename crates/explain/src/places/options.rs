@@ -1,5 +1,7 @@
 //! Connections that lack TCP options, and what that costs them beside those that have them.
 
+use std::collections::BTreeSet;
+
 use analysis::account::State;
 use analysis::stats::{median, ratio};
 use analysis::words::{bit_rate, bytes, count, duration, percent, plural, rounded};
@@ -24,7 +26,7 @@ const RATE_TOLERANCE: f64 = 0.25;
 /// does not keep up would close it.
 const FULL: f64 = 0.5;
 /// A transfer waits for its window if it does so for this share of its busy time.
-const WAITS: f64 = 0.2;
+pub(crate) const WAITS: f64 = 0.2;
 /// Why a window that is too small is a note.
 pub(crate) const QUEUED: &str =
     "a queue stands on their path: with a larger window they would only wait longer in it";
@@ -130,8 +132,14 @@ impl<'a> WithoutOptions<'a> {
         ends.filter(sends).collect()
     }
 
-    /// Those that wait for the window do so while a queue stands: the path is full.
-    pub(crate) fn are_queued(&self) -> bool {
+    /// Those that wait for the window do so while a queue stands: the path is full. Where others on the same path
+    /// have the options, these take what a larger window would give.
+    pub(crate) fn are_queued(&self, kept: &[ConnId]) -> bool {
+        let path = |c: &Conn| (c.local.addr, c.remote.addr);
+        let paths: BTreeSet<_> = self.conns().map(|(_, c)| path(c)).collect();
+        if self.story.all(kept).any(|(_, c)| paths.contains(&path(c))) {
+            return false;
+        }
         let senders = self.senders();
         let waiting = senders.iter().filter(|e| rwnd_share(&[**e]) >= WAITS);
         let (mut queued, mut all) = (0, 0);

@@ -25,18 +25,20 @@ struct Asked<'a> {
     answered: u64,
 }
 
-/// How long a connection that was opened here has waited for a first byte, ns; `None` of one that got it. One that
-/// goes on sending does not wait.
+/// How long a connection that was opened here has waited for a first byte, ns; `None` of one that got it, or whose
+/// request is not known to have arrived. One that goes on sending does not wait.
 fn waited_ns(story: &Story, conn: &Conn) -> Option<u64> {
     let last = story.samples(conn)?.last;
     let none = last.bytes_received == 0 && conn.bytes_received == 0;
-    none.then(|| account::of_end(story, conn).of(State::Awaiting))
+    // The SYN is among what was acknowledged.
+    let asked = last.bytes_acked > 1;
+    (none && asked).then(|| account::of_end(story, conn).of(State::Awaiting))
 }
 
 /// A finding for each address, of those that `known` does not name already.
 pub(super) fn findings(story: &Story, known: &[(u32, Endpoint)]) -> Vec<Finding> {
     let mut places: BTreeMap<(u32, Endpoint), Asked> = BTreeMap::new();
-    for (id, conn) in story.conns.iter().zip(0..).map(|(conn, id)| (id, conn)) {
+    for (conn, id) in story.conns.iter().zip(0..) {
         let elsewhere = conn.peer.is_none() && conn.listener.is_none() && conn.connects();
         let key = (conn.netns, conn.remote);
         if !elsewhere || conn.established_ns.is_none() || known.contains(&key) {
@@ -51,9 +53,8 @@ pub(super) fn findings(story: &Story, known: &[(u32, Endpoint)]) -> Vec<Finding>
         }
     }
     let judged = places.into_iter();
-    judged
-        .filter_map(|((netns, at), asked)| judge(story, netns, at, &asked))
-        .collect()
+    let judged = judged.filter_map(|((netns, at), asked)| judge(story, netns, at, &asked));
+    judged.collect()
 }
 
 fn judge(story: &Story, netns: u32, at: Endpoint, asked: &Asked) -> Option<Finding> {
