@@ -3,7 +3,7 @@
 use recording::RowRef;
 
 use super::Story;
-use super::conn::{Conn, ConnId};
+use super::conn::{Conn, ConnId, Sample};
 use super::stats::ratio;
 
 /// A connection that moved less than this says nothing about throughput: it fits into four
@@ -61,7 +61,7 @@ impl Story {
                 None
             }
         });
-        let rate = paced.or_else(|| self.over_life(conn, conn.bytes_acked))?;
+        let rate = paced.or_else(|| self.over_life(conn, conn.bytes_acked, |s| s.bytes_acked))?;
         let known = |v: u32| (v > 0).then_some(v);
         let sampled = |of: fn(&super::conn::Sampled) -> u32| samples.map(of).and_then(known);
         Some(Flow {
@@ -85,7 +85,8 @@ impl Story {
             let ns = s.last.time_ns.saturating_sub(s.first.time_ns);
             (moved >= BULK_BYTES).then(|| ratio(moved as f64 * 1e9, ns as f64))?
         });
-        let rate = paced.or_else(|| self.over_life(conn, conn.bytes_received))?;
+        let rate =
+            paced.or_else(|| self.over_life(conn, conn.bytes_received, |s| s.bytes_received))?;
         let rtt = samples.map(|s| s.last.rtt_us).filter(|rtt| *rtt > 0);
         Some(Flow {
             rate,
@@ -99,11 +100,14 @@ impl Story {
         })
     }
 
-    /// The mean rate of a connection whose beginning we saw, up to its end or last sample.
-    fn over_life(&self, conn: &Conn, bytes: u64) -> Option<f64> {
-        let sampled = self.samples(conn).map(|s| s.last.time_ns);
-        let until = conn.ended_ns.or(sampled)?;
+    /// The mean rate of a connection whose beginning we saw, up to its last sample, or its end if it has none. Of
+    /// one that had moved next to nothing by then the pace was not seen: it may have been idle for most of its life.
+    fn over_life(&self, conn: &Conn, bytes: u64, sampled: fn(&Sample) -> u64) -> Option<f64> {
+        let (until, bytes) = match self.samples(conn) {
+            Some(s) => (s.last.time_ns, sampled(&s.last)),
+            None => (conn.ended_ns?, bytes),
+        };
         let ns = until.checked_sub(conn.established_ns?)?;
-        ratio(bytes as f64 * 1e9, ns as f64)
+        (bytes >= BULK_BYTES).then(|| ratio(bytes as f64 * 1e9, ns as f64))?
     }
 }

@@ -231,8 +231,11 @@ impl ThroughputLoss {
     /// What it costs, as the end of a sentence whose subject is the connections.
     pub(crate) fn cost(&self) -> String {
         let mut says = match (self.throughput_ratio(), self.rtt_ns, self.ceiling()) {
-            (Some(r), ..) => format!("run at {} of the others' throughput", percent(r)),
-            (None, Some(rtt), Some(ceiling)) => format!(
+            // Of few that were compared those with the options may have had little to send.
+            (Some(r), ..) if r < 1.0 => {
+                format!("run at {} of the others' throughput", percent(r))
+            }
+            (_, Some(rtt), Some(ceiling)) => format!(
                 "can move no more than {} each (65,535 bytes per round trip of {})",
                 bit_rate(ceiling),
                 duration(rtt)

@@ -91,6 +91,26 @@ fn a_path_that_is_full_is_not_the_windows_fault() {
 }
 
 #[test]
+fn others_that_were_idle_when_sampled_are_no_measure() {
+    let mut recording = cases::stripped();
+    assert!(only(&recording, ID).impact.throughput_ratio.is_some());
+    // What they moved, they moved after the last sample, and may have been idle for most of their lives.
+    let theirs = synth::place("10.79.0.3:1").0;
+    let of_theirs =
+        |s: &&mut recording::tables::Socket| s.local_addr == theirs || s.remote_addr == theirs;
+    for socket in recording.sockets.iter_mut().filter(of_theirs) {
+        (socket.bytes_acked, socket.bytes_received) = (Some(1), Some(0));
+    }
+    let f = only(&recording, ID);
+    assert!(f.impact.throughput_ratio.is_none(), "{:?}", f.impact);
+    assert!(
+        f.impact.says.contains("can move no more than"),
+        "{}",
+        f.impact.says
+    );
+}
+
+#[test]
 fn only_the_client_here() {
     let mut recording = cases::stripped();
     recording.seen_from(CLIENT);
