@@ -214,7 +214,7 @@ pub enum Change {
         /// Bytes that may wait.
         bytes: u64,
     },
-    /// Find and repair what loses packets between two addresses.
+    /// Find and repair what loses, reorders or delays packets between two addresses.
     RepairPath {
         /// Address of the sender.
         from: String,

@@ -36,6 +36,9 @@ const MIN_QUEUE_US: u32 = 33_000;
 const MIN_QUEUE_ALONE_US: u32 = 100_000;
 /// A bottleneck needs a queue as long as the path at most: this many times the shortest round trip are two of them.
 const MIN_TIMES: u32 = 3;
+/// BBR keeps up to five round trips of the path in flight where several start together, however deep the buffer is:
+/// a round trip of more is not its own doing.
+const MIN_TIMES_BBR: u32 = 6;
 /// Bytes acknowledged from which on a connection is a bulk transfer.
 const BULK: u64 = 256 * 1024;
 /// A bulk transfer that fills a link has more than this in flight.
@@ -48,10 +51,21 @@ const MAX_RWND: f64 = 0.3;
 /// sampled once a second. On an empty path it would be a third or less.
 const ALIKE: f64 = 0.5;
 
-/// The round trip from which on a queue counts as deep, on a path whose shortest is this.
-fn least_us(shortest: u32) -> u32 {
-    let times = shortest.saturating_mul(MIN_TIMES);
+/// The round trip from which on a queue counts as deep, on a path whose shortest is this, where these send.
+fn least_us(shortest: u32, ends: &[End]) -> u32 {
+    let times = if all_bbr(ends) {
+        MIN_TIMES_BBR
+    } else {
+        MIN_TIMES
+    };
+    let times = shortest.saturating_mul(times);
     times.max(shortest.saturating_add(MIN_QUEUE_US))
+}
+
+/// Whether all of those that fill a link do it by BBR.
+fn all_bbr(ends: &[End]) -> bool {
+    let mut bulk = ends.iter().filter(|e| is_bulk(e)).peekable();
+    bulk.peek().is_some() && bulk.all(|e| e.transfer.congestion.starts_with("bbr"))
 }
 
 /// Transfers of a path whose packets wait in a queue, and what waits with them.
@@ -75,7 +89,7 @@ fn no(asked: &Asked) -> Option<Step> {
     // Of those that lost something, when they lost it; else of all samples.
     let usual = median(&mut at_loss.flatten().copied().collect::<Vec<u32>>())
         .or_else(|| median_rtt(&losses.ends))?;
-    (usual < least_us(shortest)).then(|| {
+    (usual < least_us(shortest, &losses.ends)).then(|| {
         say!(
             "a round trip took {rtt_us} (median), the shortest {min_rtt_us}: no deep queue stood",
             rtt_us = Quantity::us(usual).rows(sample_rows(&losses.ends)),
@@ -98,7 +112,8 @@ fn is_bulk(end: &End) -> bool {
 impl<'a> Queue<'a> {
     fn of(path: &'a Path<'a>) -> Option<Queue<'a>> {
         let min_rtt_us = path.min_rtt_us()?;
-        let is_late = |e: &End| usual_rtt(e).is_some_and(|rtt| rtt >= least_us(min_rtt_us));
+        let least = least_us(min_rtt_us, &path.ends);
+        let is_late = |e: &End| usual_rtt(e).is_some_and(|rtt| rtt >= least);
         let (all_bulk, beside): (Vec<End>, Vec<End>) = path.ends.iter().copied().partition(is_bulk);
         let bulk: Vec<End> = all_bulk.iter().copied().filter(is_late).collect();
         // Every transfer that fills the queue waits in it.
@@ -226,35 +241,20 @@ impl<'a> Queue<'a> {
         })
     }
 
-    fn advice(&self, netns: &Netns, comm: &str) -> [Advice; 4] {
-        let uses = self.bulk.iter().map(|e| &*e.transfer.congestion).max();
-        let uses = uses.unwrap_or("cubic");
-        let path = self.bytes_in(self.min_rtt_us).max(15_000.0) as u64;
-        [
-            Advice::to(format!(
-                "Let {comm} use BBR, not {uses}, to {}: by the route or by TCP_CONGESTION.",
-                self.path.to
-            ))
-            .by_route(netns, self.path.to, "congctl bbr")
-            .risk("BBR and cubic share a full queue unevenly; needs the module tcp_bbr.")
-            .effect(format!(
-                "One new connection keeps two round trips of the path in flight, several together up \
-                 to five: {} to {} instead of {}.",
-                Quantity::bytes(2 * path),
-                Quantity::bytes(5 * path),
-                Quantity::bytes(self.bytes_in(self.rtt_us) as u64)
-            ))
-            .change(Change::Congestion {
-                netns: netns.inode,
-                value: "bbr".into(),
-            }),
+    fn advice(&self, netns: &Netns, comm: &str) -> Vec<Advice> {
+        let own = (!all_bbr(&self.bulk)).then(|| self.use_bbr(netns, comm));
+        let rest = [
             Advice::to(format!(
                 "Put an active queue (fq_codel, cake) before the bottleneck, shaped a little below {}.",
                 Quantity::rate(rate(&self.bulk))
             ))
             .at("the router or modem in front of the slow link")
             .risk("A shaper costs some per cent of the rate and CPU on that box.")
-            .effect("The queue stays near 5 ms, and short connections do not wait for bulk."),
+            .effect("The queue stays near 5 ms, and short connections do not wait for bulk.")
+            .change(Change::RepairPath {
+                from: self.path.from.to_string(),
+                to: self.path.to.to_string(),
+            }),
             Advice::to(format!(
                 "Let {comm} keep unsent data itself (TCP_NOTSENT_LOWAT), so that it can send what is \
                  urgent first."
@@ -263,7 +263,39 @@ impl<'a> Queue<'a> {
             .risk("More wakeups of the sending threads.")
             .effect("Shortens the queue in this host's sockets, not the one on the path."),
             forget_path(netns, self.path.to),
-        ]
+        ];
+        own.into_iter().chain(rest).collect()
+    }
+
+    fn fix(&self, comm: &str) -> [String; 2] {
+        if all_bbr(&self.bulk) {
+            return ["Put fq_codel or cake before the bottleneck."; 2].map(String::from);
+        }
+        let candidates = [&format!("Let {comm} use"), "Use"];
+        candidates.map(|who| format!("{who} BBR, or put fq_codel or cake before the bottleneck."))
+    }
+
+    fn use_bbr(&self, netns: &Netns, comm: &str) -> Advice {
+        let uses = self.bulk.iter().map(|e| &*e.transfer.congestion).max();
+        let uses = uses.unwrap_or("cubic");
+        let path = self.bytes_in(self.min_rtt_us).max(15_000.0) as u64;
+        Advice::to(format!(
+            "Let {comm} use BBR, not {uses}, to {}: by the route or by TCP_CONGESTION.",
+            self.path.to
+        ))
+        .by_route(netns, self.path.to, "congctl bbr")
+        .risk("BBR and cubic share a full queue unevenly; needs the module tcp_bbr.")
+        .effect(format!(
+            "One new connection keeps two round trips of the path in flight, several together up to \
+             five: {} to {} instead of {}.",
+            Quantity::bytes(2 * path),
+            Quantity::bytes(5 * path),
+            Quantity::bytes(self.bytes_in(self.rtt_us) as u64)
+        ))
+        .change(Change::Congestion {
+            netns: netns.inode,
+            value: "bbr".into(),
+        })
     }
 }
 
@@ -273,7 +305,7 @@ fn judge(path: &Path) -> Option<Finding> {
     let named = senders(path.story, path.netns, &queue.bulk, None);
     (scope.pid, scope.comm) = (named.pid, named.comm);
     let comm = scope.comm.as_deref().unwrap_or("the senders");
-    let fix = format!("Let {comm} use BBR, or put fq_codel or cake before the bottleneck.");
+    let fix = queue.fix(comm);
     let advice = queue.advice(&scope.netns, comm);
     let (name, to, stands) = (path.name(), path.to, queue.queue());
     let (short, long) = (Quantity::us(queue.min_rtt_us), Quantity::us(queue.rtt_us));
@@ -287,10 +319,7 @@ fn judge(path: &Path) -> Option<Finding> {
             ),
             format!("A queue stands on the path to {to}: {long}, not {short}."),
         ])
-        .fix([
-            fix,
-            "Use BBR, or put fq_codel or cake before the bottleneck.".into(),
-        ])
+        .fix(fix)
         .affects(queue.impact(), queue.lost())
         .because(format!(
             "the round trip was {} times the shortest while {} of the segments were lost",

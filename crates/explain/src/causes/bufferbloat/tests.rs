@@ -55,6 +55,26 @@ fn a_shorter_queue_is_told_where_somebody_waits_in_it() {
 }
 
 #[test]
+fn what_bbr_keeps_in_flight_itself_is_no_deep_buffer() {
+    // Five times 20 ms is what several of them make of any path; eleven times is a buffer.
+    let mut recording = cases::bloated();
+    for socket in &mut recording.sockets {
+        socket.congestion = Some("bbr".into());
+    }
+    let f = only(&recording, ID);
+    assert!(matches!(
+        f.advice[0].change,
+        Some(Change::RepairPath { .. })
+    ));
+    assert!(f.advice.iter().all(|a| !a.action.contains("BBR")));
+    assert!(!f.fix.contains("BBR"), "{}", f.fix);
+    for socket in &mut recording.sockets {
+        socket.rtt_us = socket.rtt_us.map(|us| us.min(100_000));
+    }
+    assert!(found(&recording).is_empty());
+}
+
+#[test]
 fn without_samples_there_is_silence() {
     let mut recording = cases::bloated();
     recording.without(SourceName::Sockets);
