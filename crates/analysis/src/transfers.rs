@@ -116,6 +116,8 @@ pub struct Transfer {
     pub closed: u32,
     /// Limit of the receive buffer, bytes.
     pub rcvbuf: u32,
+    /// What its kernel knows of how it is read.
+    pub taken: Taken,
     /// Limit of the send buffer, bytes.
     pub sndbuf: u32,
     /// Memory charged for what was in it, summed over the samples with segments in flight, bytes.
@@ -332,6 +334,30 @@ fn keep(rows: &mut Vec<RowRef>, at: RowRef) {
     }
 }
 
+/// What a receiver's kernel knows of how its application reads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Taken {
+    /// The widest window that it offered, bytes.
+    pub widest_wnd: u32,
+    /// The most that its application took within a round trip, bytes.
+    pub space: u32,
+    /// Its estimate of the round trip in the last sample that had one, µs.
+    pub rtt_us: u32,
+    /// Limit of the receive buffer in the first sample, bytes: the kernel lets it grow as it is filled.
+    pub first_rcvbuf: u32,
+}
+
+impl Taken {
+    fn see(&mut self, row: &Socket) {
+        self.widest_wnd = self.widest_wnd.max(row.rcv_wnd.unwrap_or(0));
+        self.space = self.space.max(row.rcv_space.unwrap_or(0));
+        self.rtt_us = row.rcv_rtt_us.filter(|us| *us > 0).unwrap_or(self.rtt_us);
+        if self.first_rcvbuf == 0 {
+            self.first_rcvbuf = row.rcvbuf.unwrap_or(0);
+        }
+    }
+}
+
 impl Transfer {
     /// Takes a sample; gives what it shows to have been acknowledged since the one before.
     fn sample(
@@ -385,6 +411,7 @@ impl Transfer {
         self.span_ns = row.time_ns.saturating_sub(self.base_ns);
         self.mss = row.snd_mss.unwrap_or(self.mss);
         self.rcvbuf = row.rcvbuf.unwrap_or(self.rcvbuf);
+        self.taken.see(row);
         self.sndbuf = row.sndbuf.unwrap_or(self.sndbuf);
         if let Some(min) = row.min_rtt_us.filter(|us| *us > 0) {
             self.min_rtt_us = match self.min_rtt_us {

@@ -1,5 +1,7 @@
 //! C24: the receiver's window is filled once per round trip, and the path has room for more.
 
+mod at_receiver;
+
 use analysis::stats::median;
 use analysis::words::rounded;
 
@@ -26,10 +28,9 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     symptom: None,
     find: |story| {
-        held_back(story)
-            .iter()
-            .filter_map(|p| judge(story, p))
-            .collect()
+        let held = held_back(story);
+        let by_senders = held.iter().filter_map(|p| judge(story, p));
+        by_senders.chain(at_receiver::find(story)).collect()
     },
 };
 
@@ -80,7 +81,7 @@ fn receiver<'a>(story: &'a Story, end: &End) -> Option<End<'a>> {
 
 /// Whether the window of its peer is what holds it back, by its size.
 fn is_held(story: &Story, end: &End) -> bool {
-    let small = Allowance::of_window(story, end).filter(Allowance::is_too_small);
+    let small = Allowance::of_window(story, end).filter(Allowance::is_filled);
     let Some(window) = small else { return false };
     receiver(story, end).is_none_or(|r| {
         let unread = median(&mut r.transfer.unread_bytes.clone()).unwrap_or(0);
@@ -105,7 +106,10 @@ fn judge(story: &Story, place: &HeldBack) -> Option<Finding> {
         Quantity::count(n),
         Quantity::of(place.all, "transfer")
     );
-    let who = limit.who();
+    let who = match window.is_path_empty() {
+        true => format!("no queue stood, and {}", limit.who()),
+        false => limit.who().to_string(),
+    };
     let larger = u64::from(window.bytes).saturating_mul(LARGER);
     Some(
         Case::new(story, CAUSE, scope)
@@ -126,6 +130,15 @@ fn judge(story: &Story, place: &HeldBack) -> Option<Finding> {
                 limit == Limit::Elsewhere,
                 "the receiver is not on this host: what limits its buffer is not seen",
             )
+            .at_most_if(
+                Level::Medium,
+                !window.is_path_empty(),
+                &format!(
+                    "round trips took {}, the shortest {}: where that is a queue, a wider window lengthens it",
+                    Quantity::us(window.usual_rtt_us),
+                    Quantity::us(window.min_rtt_us)
+                ),
+            )
             .steps([
                 say!(
                     "{senders} waited {rwnd_limited} of the time with something to send for the window \
@@ -133,11 +146,11 @@ fn judge(story: &Story, place: &HeldBack) -> Option<Finding> {
                     senders = Quantity::of(n, "sender"),
                     rwnd_limited = share.rows(sample_rows(&held))
                 ),
-                window.told(&format!("no queue stood, and {who}")),
+                window.told(&who),
             ])
             .steps(read_in_time(story, &held))
             .checks([once_per_round_trip(&window)])
-            .advise([limit.advice(story, to.to_string(), larger, &window)])
+            .advise([limit.advice(story, to.to_string(), larger, window.rate)])
             .verify(format!(
                 "`ss -ti dst {to}` shows rwnd_limited below {} of busy.",
                 Quantity::share(MIN_HELD)
@@ -189,9 +202,11 @@ enum Limit {
 
 impl Limit {
     fn of(story: &Story, held: &[End]) -> Limit {
-        let Some(receiver) = held.iter().find_map(|e| receiver(story, e)) else {
-            return Limit::Elsewhere;
-        };
+        let receiver = held.iter().find_map(|e| receiver(story, e));
+        receiver.map_or(Limit::Elsewhere, |r| Limit::of_receiver(story, &r))
+    }
+
+    fn of_receiver(story: &Story, receiver: &End) -> Limit {
         let netns = receiver.conn.netns;
         if story.settings.number(netns, sysctl::TCP_MODERATE_RCVBUF) == Some(0) {
             return Limit::NotSized(netns);
@@ -238,10 +253,10 @@ impl Limit {
         }
     }
 
-    fn advice(self, story: &Story, to: String, bytes: u64, window: &Allowance) -> Advice {
+    fn advice(self, story: &Story, to: String, bytes: u64, rate: f64) -> Advice {
         let effect = format!(
             "The rate of a transfer rises with the window, from {} now, until the path is full.",
-            Quantity::rate(rounded(window.rate))
+            Quantity::rate(rounded(rate))
         );
         let risk = "Each connection may take so much memory; net.ipv4.tcp_mem bounds all together.";
         let set = |netns, name, value: String| {

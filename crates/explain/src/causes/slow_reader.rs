@@ -8,9 +8,8 @@ use analysis::account::{self, Role as Serves, ServiceKey};
 use analysis::stats::{median, ratio};
 use analysis::words::rounded;
 
-use crate::places::listener::ListenerPlace;
 use crate::places::options::WithoutOptions;
-use crate::places::path::{End, ends, rwnd_share, sample_rows};
+use crate::places::path::{End, ends, receiver_scope, rwnd_share, sample_rows};
 use crate::places::window::{BULK, MIN_HELD as MIN_RWND, filled};
 use crate::vocabulary::*;
 
@@ -40,6 +39,10 @@ const MOST: f64 = 0.75;
 const MIN_UNREAD: u32 = 16 * 1024;
 /// Share of the samples in which the window was closed, when the sender is not on this host.
 const MIN_CLOSED: f64 = 0.2;
+/// When the window is not closed: what came lies unread for so long, µs, …
+const MIN_BEHIND_US: f64 = 10_000.0;
+/// … and for so many round trips.
+const BEHIND_RTTS: f64 = 2.0;
 /// The window would have let pass at least so many times what was read.
 const SPARE: f64 = 2.0;
 
@@ -149,9 +152,18 @@ fn is_slow(story: &Story, end: &End) -> bool {
     let waits = match sender(story, end) {
         // What it waited is counted all the time: of a host with many namespaces the reader may have one sample.
         Some(sender) => sender.transfer.samples >= 2 && rwnd_share(&[sender]) >= MIN_RWND,
-        None => t.samples >= 2 && of_samples(t.closed) >= MIN_CLOSED,
+        None => t.samples >= 2 && (of_samples(t.closed) >= MIN_CLOSED || is_behind(end)),
     };
     t.samples > 0 && of_samples(t.unread) >= MOST && unread >= MIN_UNREAD && waits
+}
+
+/// What came lies there for longer than a reader leaves it that is about to run, or than it was on the way.
+fn is_behind(end: &End) -> bool {
+    let t = end.transfer;
+    let unread = median(&mut t.unread_bytes.clone()).unwrap_or(0);
+    let per_us = ratio(t.received() as f64 * 1e3, t.span_ns as f64);
+    let waits_us = per_us.and_then(|rate| ratio(f64::from(unread), rate));
+    waits_us.is_some_and(|us| us >= MIN_BEHIND_US.max(BEHIND_RTTS * f64::from(t.taken.rtt_us)))
 }
 
 fn judge(reader: &Reader) -> Finding {
@@ -191,6 +203,11 @@ fn judge(reader: &Reader) -> Finding {
             sends.is_empty(),
             "the senders are not on this host: that they wait is inferred from the window",
         )
+        .at_most_if(
+            Level::Low,
+            sends.is_empty() && !reader.is_closed(),
+            "the window had room in most samples: that the senders wait for it is inferred from what lies unread",
+        )
         .steps(reader.senders_wait())
         .steps([reader.unread_data()])
         .steps(reader.between_reads(&scope))
@@ -204,17 +221,14 @@ fn judge(reader: &Reader) -> Finding {
 
 impl Reader<'_> {
     fn scope(&self) -> Scope {
-        let first = self.slow.first().map(|e| e.conn);
-        let accepted = first.filter(|c| c.side == Side::Accepted);
-        if let Some(listener) = accepted.and_then(|c| ListenerPlace::at(self.story, c.listener?)) {
-            return listener.scope();
-        }
-        Scope {
-            netns: self.story.netns(self.netns),
-            listener: self.at.to_string(),
-            role: Role::Client,
-            ..owners(self.story, self.slow.iter().map(|e| e.conn))
-        }
+        receiver_scope(self.story, self.netns, self.at, &self.slow)
+    }
+
+    /// Whether any of their windows was seen closed as often as it takes.
+    fn is_closed(&self) -> bool {
+        self.slow
+            .iter()
+            .any(|e| f64::from(e.transfer.closed) >= MIN_CLOSED * f64::from(e.transfer.samples))
     }
 
     /// Bytes read per second, over all of them.
@@ -243,9 +257,11 @@ impl Reader<'_> {
                 format!("; their senders waited {share} of the time for the window")
             }
         };
-        format!(
-            "{slow} of {all} blocked by a closed receive window, {unread} unread in Recv-Q{waited}."
-        )
+        let by = match self.senders.is_empty() && !self.is_closed() {
+            true => "by a reader that is behind",
+            false => "by a closed receive window",
+        };
+        format!("{slow} of {all} blocked {by}, {unread} unread in Recv-Q{waited}.")
     }
 
     /// What senders waited for the window; of senders on other hosts, while data lay unread.

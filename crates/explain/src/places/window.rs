@@ -17,17 +17,17 @@ pub(crate) const BULK: u64 = 256 * 1024;
 /// Share of its busy time from which on it is this that holds a transfer back.
 pub(crate) const MIN_HELD: f64 = 0.5;
 /// Far more would have passed than did: so many times.
-const SPARE: f64 = 2.0;
+pub(crate) const SPARE: f64 = 2.0;
 /// Receivers size their window, and senders their buffer, by what passed within a round trip: they double it in
 /// each. After so many of them it would have grown.
-const ROUND_TRIPS: u64 = 16;
+pub(crate) const ROUND_TRIPS: u64 = 16;
 
 /// What so many bytes per round trip allow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
     pub(crate) bytes: u32,
     pub(crate) min_rtt_us: u32,
-    usual_rtt_us: u32,
+    pub(crate) usual_rtt_us: u32,
     /// Bytes per second that were acknowledged while there was something to send.
     pub(crate) rate: f64,
     pub(crate) row: Option<RowRef>,
@@ -70,9 +70,24 @@ impl Allowance {
 
     /// It was filled once per round trip, for longer than it takes to grow, and no queue stood: the path had room.
     pub(crate) fn is_too_small(&self) -> bool {
-        let empty = f64::from(self.usual_rtt_us) <= empty_us(self.min_rtt_us);
-        let lasting = self.acked >= ROUND_TRIPS.saturating_mul(self.bytes.into());
-        empty && lasting && !self.has_room()
+        self.is_path_empty() && self.is_lasting() && !self.has_room()
+    }
+
+    /// It was filled once per round trip, for longer than it takes to grow. Where it limits, less stands in queues than
+    /// it holds itself: the round trip is below twice the shortest.
+    pub(crate) fn is_filled(&self) -> bool {
+        let below = self.usual_rtt_us < self.min_rtt_us.saturating_mul(2);
+        let per_s = f64::from(self.bytes) / f64::from(self.usual_rtt_us) * 1e6;
+        self.is_too_small() || below && self.is_lasting() && self.rate * SPARE > per_s
+    }
+
+    /// Round trips were as on an empty path.
+    pub(crate) fn is_path_empty(&self) -> bool {
+        f64::from(self.usual_rtt_us) <= empty_us(self.min_rtt_us)
+    }
+
+    fn is_lasting(&self) -> bool {
+        self.acked >= ROUND_TRIPS.saturating_mul(self.bytes.into())
     }
 
     /// A window and what passed, and what that says.
@@ -135,5 +150,5 @@ pub(crate) fn held_back(story: &Story) -> Vec<HeldBack<'_>> {
 /// Of ends that wait for their peer's window: those that fill it once per round trip.
 pub(crate) fn filled(story: &Story, ends: &[End]) -> Vec<Allowance> {
     let allowances = ends.iter().filter_map(|e| Allowance::of_window(story, e));
-    allowances.filter(Allowance::is_too_small).collect()
+    allowances.filter(Allowance::is_filled).collect()
 }

@@ -64,6 +64,57 @@ fn the_sender_alone() {
     assert_eq!((f.layer, f.confidence.level), (Layer::Peer, Level::Medium));
 }
 
+/// The uploads from elsewhere: in each round trip of 20 ms the application takes all that the window holds.
+fn received() -> Fixture {
+    let mut f = host(held());
+    f.seen_from(SERVER);
+    for row in &mut f.sockets {
+        let receives = row.bytes_received.is_some_and(|bytes| bytes > 0);
+        if receives {
+            row.rcv_wnd = Some(64_000);
+            row.rcv_space = Some(65_000);
+            row.rcv_rtt_us = Some(20_000);
+        }
+    }
+    f
+}
+
+#[test]
+fn the_receiver_alone() {
+    let f = only(&received(), ID);
+    assert_eq!(
+        (f.layer, f.confidence.level),
+        (Layer::Application, Level::Medium)
+    );
+    assert!(ruled_out(&f, "slow-reader").contains("found unread data"));
+    let none = |change: fn(&mut recording::tables::Socket)| {
+        let mut f = received();
+        f.sockets.iter_mut().for_each(change);
+        assert!(found(&f).iter().all(|f| f.cause != ID));
+    };
+    // It took half of the window in any round trip.
+    none(|row| row.rcv_space = row.rcv_space.map(|_| 32_000));
+    // Once it took it all; but so much comes now and then only.
+    none(|row| row.rcv_rtt_us = row.rcv_rtt_us.map(|_| 2_000));
+    // The kernel lets the buffer grow.
+    none(|row| row.rcvbuf = row.rcvbuf.map(|_| (row.time_ns % 1_000_003) as u32));
+    none(|row| row.recv_queue = row.recv_queue.map(|_| 30_000));
+}
+
+#[test]
+fn round_trips_between_those_of_an_empty_path_and_twice_that() {
+    let f = only(
+        &host(Flow {
+            rtt_us: [37_000, 300, 20_000],
+            rate: 1_700_000,
+            ..held()
+        }),
+        ID,
+    );
+    assert_eq!(f.confidence.level, Level::Medium);
+    assert!(f.confidence.because.iter().any(|why| why.contains("37 ms")));
+}
+
 #[test]
 fn look_alikes_are_not_it() {
     let none = |flow: Flow| {

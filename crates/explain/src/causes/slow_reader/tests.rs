@@ -32,9 +32,15 @@ fn the_receiver_alone_tells_by_its_window() {
     }
     recording.seen_from(SERVER);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
-    // An open window says that nobody waits.
+    // An open window: what lies there for 100 ms, of a path of few, says that the reader is behind, not that the
+    // senders wait.
     for socket in &mut recording.sockets {
         socket.rcv_wnd = Some(50_000);
+    }
+    assert_eq!(only(&recording, ID).confidence.level, Level::Low);
+    // A hundred times as fast it is taken within a millisecond.
+    for socket in &mut recording.sockets {
+        socket.bytes_received = socket.bytes_received.map(|bytes| bytes * 100);
     }
     assert!(found(&recording).is_empty());
 }
