@@ -56,6 +56,8 @@ pub struct Conn {
     pub bytes_acked: u64,
     /// Bytes received.
     pub bytes_received: u64,
+    /// Bytes written and not acknowledged when it ended.
+    pub bytes_unacked: u32,
     /// A reset answered the SYN.
     pub refused: Option<EventRow>,
     /// The name of the error that ended it; `None` when its program did, or it is not known.
@@ -141,6 +143,7 @@ impl Conn {
             close_cwnd: 0,
             bytes_acked: 0,
             bytes_received: 0,
+            bytes_unacked: 0,
             refused: None,
             error: None,
             first_retry: None,

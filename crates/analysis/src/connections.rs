@@ -151,6 +151,7 @@ impl Connections {
             conn.rtt_us = row.rtt_us.filter(|rtt| *rtt > 0).unwrap_or(conn.rtt_us);
             conn.bytes_acked = conn.bytes_acked.max(row.bytes_acked.unwrap_or(0));
             conn.bytes_received = conn.bytes_received.max(row.bytes_received.unwrap_or(0));
+            conn.bytes_unacked = row.bytes_unacked.unwrap_or(0);
             let sent_again = row.retransmits.unwrap_or(0);
             let after_handshake = sent_again.saturating_sub(conn.syn_retries);
             conn.retransmits = conn.retransmits.max(after_handshake);

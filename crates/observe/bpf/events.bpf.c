@@ -144,6 +144,14 @@ static __always_inline u8 error_of(const struct sock *sk)
 	return sk->sk_err ? sk->sk_err : sk->sk_err_soft;
 }
 
+/* The change to CLOSE: what the kernel threw away of what was written, and why it ended. */
+static __always_inline void fill_end(struct tw_event *e, const struct sock *sk,
+				     const struct tcp_sock *tp)
+{
+	e->attempt = tp->write_seq - tp->snd_una;
+	e->error = error_of(sk);
+}
+
 static __always_inline bool sock_ok(const struct sock *sk)
 {
 	return netns_ok(netns_of(&sk->__sk_common)) &&
@@ -279,7 +287,8 @@ static __always_inline void fill_change(struct tw_event *e, const struct sock *s
 		fill_tcp(e, tp);
 		e->bytes_acked = tp->bytes_acked;
 		e->bytes_received = tp->bytes_received;
-		e->error = new == TCP_CLOSE ? error_of(sk) : 0;
+		if (new == TCP_CLOSE)
+			fill_end(e, sk, tp);
 	}
 }
 

@@ -148,7 +148,7 @@ static __always_inline bool life_ends(struct tw_slot *s, u64 id, struct sock *sk
 		fill_tcp(e, tp);
 		e->bytes_acked = tp->bytes_acked;
 		e->bytes_received = tp->bytes_received;
-		e->error = error_of(sk);
+		fill_end(e, sk, tp);
 		bpf_ringbuf_submit(life, BPF_RB_NO_WAKEUP);
 	} else {
 		count_lost(TW_STATE, changes(s) + 1);

@@ -55,7 +55,7 @@ struct tw_event {
 	u32 retransmits;
 	u32 mss;
 	u32 backlog;
-	u32 attempt;
+	u32 attempt; /* of a change to CLOSE: bytes written and not acknowledged */
 	u16 local_port;
 	u16 remote_port;
 	u8 kind;

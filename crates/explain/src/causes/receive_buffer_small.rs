@@ -29,8 +29,9 @@ pub(crate) const CAUSE: Cause = Cause {
     symptom: None,
     find: |story| {
         let held = held_back(story);
-        let by_senders = held.iter().filter_map(|p| judge(story, p));
-        by_senders.chain(at_receiver::find(story)).collect()
+        let mut found: Vec<Finding> = held.iter().filter_map(|p| judge(story, p)).collect();
+        found.extend(at_receiver::find(story, &held));
+        found
     },
 };
 

@@ -1,5 +1,5 @@
 //! C40: resets come from a server on another host, always at the same phase of a connection: before it has
-//! answered, or instead of an answer.
+//! answered, before it has taken the request, or instead of an answer.
 
 use analysis::words::{count, percent, plural};
 
@@ -30,7 +30,7 @@ pub(crate) const CAUSE: Cause = Cause {
 
 /// Whether somebody waited for what did not come.
 fn waited(phase: Phase) -> bool {
-    matches!(phase, Phase::Unanswered | Phase::Asked)
+    matches!(phase, Phase::Unanswered | Phase::Asking | Phase::Asked)
 }
 
 fn no(asked: &Asked) -> Option<Step> {
@@ -48,7 +48,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let waited = phases.filter(|r| waited(r.phase)).count();
     (waited < MIN_RESET).then(|| {
         say!(
-            "{waited} of {resets} came before an answer or instead of one",
+            "{waited} of {resets} came before an answer, instead of one, or before all of the request was taken",
             waited = Quantity::count(waited as u64),
             resets = Quantity::of(resets.count(), "reset").rows(resets.received_rows())
         )
@@ -63,11 +63,17 @@ fn find(story: &Story) -> Vec<Finding> {
 
 /// When most of them came.
 fn when(resets: &PeerResets) -> &'static str {
-    let before = resets.of_phase(Phase::Unanswered);
-    match before >= resets.of_phase(Phase::Asked) {
-        true => "before it answers",
-        false => "instead of an answer",
-    }
+    let says = [
+        (Phase::Unanswered, "before it answers"),
+        (Phase::Asking, "before it has the request"),
+        (Phase::Asked, "instead of an answer"),
+    ];
+    // Of as many, the first.
+    let most = says
+        .iter()
+        .rev()
+        .max_by_key(|(phase, _)| resets.of_phase(*phase));
+    most.map_or("", |(_, says)| says)
 }
 
 fn judge(resets: &PeerResets) -> Finding {
@@ -109,10 +115,12 @@ fn steps(place: &PeerResets) -> [Step; 2] {
     let at = place.at;
     let came = say!(
         "{resets} of {connections} came from {at}, which is not on this host: {unanswered} before it had \
-         sent a byte, {asked} instead of an answer on a connection that had had some.",
+         sent a byte, {asking} while it had not acknowledged all of the request, {asked} instead of an answer on \
+         a connection that had had some.",
         resets = Quantity::count(place.count()).rows(place.rows()),
         connections = Quantity::of(place.of, "connection"),
         unanswered = Quantity::count(place.of_phase(Phase::Unanswered)),
+        asking = Quantity::count(place.of_phase(Phase::Asking)),
         asked = Quantity::count(place.of_phase(Phase::Asked))
     );
     let sent = place.conns().filter(|c| c.bytes_acked > 1);

@@ -13,6 +13,7 @@ use crate::finding::{Check, Role, Scope};
 use crate::lost::Lost;
 use crate::place::Place;
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS};
+use crate::scope::owners;
 
 /// A round trip up to this much beyond the shortest means that no queue stood.
 const EMPTY_SHARE: f64 = 1.25;
@@ -231,7 +232,7 @@ pub(crate) fn receiver_scope(story: &Story, netns: u32, at: Endpoint, ends: &[En
         netns: story.netns(netns),
         listener: at.to_string(),
         role: Role::Client,
-        ..crate::vocabulary::owners(story, ends.iter().map(|e| e.conn))
+        ..owners(story, ends.iter().map(|e| e.conn))
     }
 }
 

@@ -37,7 +37,9 @@ pub(crate) enum Phase {
     /// After the other end had closed its side, in a pause that had lasted so long by then, ns; the
     /// connection was used nevertheless.
     Closed(u64),
-    /// While data moved, or where no sample tells. Servers do that which abort a transfer on purpose.
+    /// While what its program had written was on its way: the request was not taken in whole.
+    Asking,
+    /// While an answer came, or where no sample tells. Servers do that which abort a transfer on purpose.
     Midway,
 }
 
@@ -120,6 +122,9 @@ pub(crate) fn places(story: &Story, counts: impl Fn(&Reset) -> bool) -> Vec<Peer
 fn phase(story: &Story, conn: &Conn, at_ns: u64) -> Phase {
     if conn.bytes_received == 0 && conn.side == Side::Opened {
         return Phase::Unanswered;
+    }
+    if conn.bytes_unacked > 0 {
+        return Phase::Asking;
     }
     let Some(last) = story.samples(conn).map(|s| s.last) else {
         return Phase::Midway;

@@ -175,6 +175,8 @@ impl Decoder {
             &mut to.bytes_received,
             rows().map(|e| ends(e).then_some(e.bytes_received)),
         );
+        let left = |e: &tw_event| ends(e).then_some(e.attempt);
+        Cell::extend(&mut to.bytes_unacked, rows().map(left));
         for e in rows() {
             match e.error {
                 0 => to.error.push_null(),

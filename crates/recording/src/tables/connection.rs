@@ -71,6 +71,8 @@ table! {
         bytes_acked: Option<u64>, Bytes, null "not the end of a connection";
         /// Bytes received over the connection's life.
         bytes_received: Option<u64>, Bytes, null "not the end of a connection";
+        /// Bytes that its program had written and the other side had not acknowledged when it ended; a FIN counts as one.
+        bytes_unacked: Option<u32>, Bytes, null "not the end of a connection";
         /// The name of the error that ended it (`ECONNREFUSED`, `EHOSTUNREACH`, `ETIMEDOUT`), whoever caused it: a reset, an ICMP message, a timer. Of one that its program closed, what an ICMP message had said before.
         error: Option<Text>, Name, null "not the end of a connection, or no error was met";
         /// Kernel stack from which a reset was sent, as in `stack`.

@@ -8,7 +8,7 @@ use analysis::account::{self, ServiceKey};
 use super::{CAUSE, LARGER, Limit};
 use crate::finding::RuledOut;
 use crate::places::path::{End, ends, receiver_scope, sample_rows};
-use crate::places::window::{BULK, ROUND_TRIPS, SPARE};
+use crate::places::window::{BULK, HeldBack, ROUND_TRIPS, SPARE};
 use crate::vocabulary::*;
 
 /// What the application took within a round trip, as a share of the widest window, from which on that was full.
@@ -23,7 +23,12 @@ struct Receiving<'a> {
     all: u64,
 }
 
-pub(super) fn find(story: &Story) -> Vec<Finding> {
+/// Those that no sender on this host tells of: behind an address that is translated the ends are no pair, but the window
+/// that one offers is that which the other has.
+pub(super) fn find(story: &Story, senders: &[HeldBack]) -> Vec<Finding> {
+    let senders = senders.iter().flat_map(|p| &p.held);
+    let told = senders.filter_map(|e| Some(story.samples(e.conn)?.snd_wnd_max));
+    let told: Vec<u32> = told.collect();
     let mut places: BTreeMap<ServiceKey, Vec<End>> = BTreeMap::new();
     for end in ends(story).filter(|e| e.transfer.received() >= BULK) {
         let key = account::service(story, end.conn);
@@ -33,7 +38,10 @@ pub(super) fn find(story: &Story) -> Vec<Finding> {
         story,
         key,
         all: ends.len() as u64,
-        held: ends.into_iter().filter(|e| is_held(story, e)).collect(),
+        held: ends
+            .into_iter()
+            .filter(|e| is_held(story, e) && !told.contains(&e.transfer.taken.widest_wnd))
+            .collect(),
     });
     places.filter_map(|p| p.judge()).collect()
 }

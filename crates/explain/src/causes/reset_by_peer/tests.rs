@@ -55,6 +55,25 @@ fn a_server_elsewhere_resets_before_it_answers() {
 }
 
 #[test]
+fn before_the_request_was_taken() {
+    let mut recording = elsewhere(5, 15.0, 500);
+    assert!(
+        found(&recording).is_empty(),
+        "that is how some servers close"
+    );
+    for end in recording
+        .events
+        .iter_mut()
+        .filter(|e| e.bytes_unacked.is_some())
+    {
+        end.bytes_unacked = Some(100_000);
+    }
+    let f = only(&recording, ID);
+    assert!(f.title.contains("before it has the request"), "{}", f.title);
+    assert_eq!(number(&f, "asking"), &Number::Count(12));
+}
+
+#[test]
 fn resets_at_the_end_of_an_answer_and_few_of_them_are_healthy() {
     assert!(found(&elsewhere(5, 15.0, 20_000)).is_empty());
     assert!(found(&elsewhere(15, 15.0, 0)).is_empty());
