@@ -1,7 +1,7 @@
 //! Recording the live host: what is kept, what is said, and that a healthy host has no findings.
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -30,6 +30,40 @@ fn connect(listener: &TcpListener, n: usize) {
         // The end of the client's stream, so that it closes first.
         assert_eq!(server.read(&mut [0; 16]).unwrap(), 0);
     }
+}
+
+#[test]
+fn what_a_reset_threw_away_is_counted() {
+    need_root();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.tcpwhy");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut child = begin(&path, &[]);
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (server, _) = listener.accept().unwrap();
+    client.set_nonblocking(true).unwrap();
+    // Until neither its own buffer nor the server's takes more.
+    let mut written = 0;
+    while let Ok(n) = client.write(&[7; 65_536]) {
+        written += n as u64;
+    }
+    // What it has not read makes the server's kernel send a reset.
+    drop(server);
+    wait_until("the reset is there", || {
+        client.take_error().unwrap().is_some()
+    });
+    signal(&child, Signal::INT);
+    assert!(child.wait().unwrap().success());
+
+    let events = rows::<Event>(&path);
+    let is_end = |e: &&Event| e.remote_port == port && e.state == Some(TcpState::Close);
+    let end = events.iter().find(is_end).expect("the client's end");
+    assert_eq!(end.error.as_deref(), Some("ECONNRESET"));
+    let unacked = u64::from(end.bytes_unacked.unwrap());
+    // The SYN is among what was acknowledged.
+    assert_eq!(end.bytes_acked.unwrap() - 1 + unacked, written);
+    assert!(unacked > 0);
 }
 
 #[test]

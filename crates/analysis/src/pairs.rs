@@ -130,10 +130,15 @@ impl Pairs {
                 }
             }
         }
+        // Those that have ended wait no more, and their numbers are as good.
+        let all = 0..conns.len() as ConnId;
+        let alone: Vec<ConnId> = all
+            .filter(|id| conns[*id as usize].peer.is_none())
+            .collect();
+        by_isns(&alone, conns, isns);
         let mut left: Vec<ConnId> = self.waiting.values().copied().collect();
         left.extend(self.same.values().flatten());
         left.sort_unstable();
-        by_isns(&left, conns, isns);
         for id in left {
             if conns[id as usize].peer.is_some() {
                 continue;

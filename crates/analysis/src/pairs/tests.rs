@@ -135,6 +135,17 @@ fn a_tuple_that_is_used_again_is_another_connection() {
 }
 
 #[test]
+fn ends_that_are_translated_find_each_other_after_they_have_ended() {
+    let mut ends = Ends::default();
+    let client = ends.add(1, Side::Opened, CLIENT, "10.96.0.1:80");
+    let server = ends.add(2, Side::Accepted, SERVER, "10.0.0.9:1024");
+    ends.sampled_both([client, server], 7, 70);
+    ends.pairs.ended(client, &ends.conns);
+    ends.pairs.ended(server, &ends.conns);
+    assert_eq!(ends.peers(), [Some(1), Some(0)]);
+}
+
+#[test]
 fn sequence_numbers_tell_who_is_whose_where_addresses_do_not() {
     let mut ends = Ends::default();
     // Two bridges with the same addresses, all older than the recording.

@@ -6,6 +6,7 @@ use analysis::stats::median;
 use analysis::words::rounded;
 
 use crate::places::path::{End, rate, rwnd_share, sample_rows, senders};
+use crate::places::receivers::other;
 use crate::places::window::{Allowance, HeldBack, MIN_HELD, filled, held_back};
 use crate::vocabulary::*;
 
@@ -29,9 +30,8 @@ pub(crate) const CAUSE: Cause = Cause {
     symptom: None,
     find: |story| {
         let held = held_back(story);
-        let mut found: Vec<Finding> = held.iter().filter_map(|p| judge(story, p)).collect();
-        found.extend(at_receiver::find(story, &held));
-        found
+        let by_senders = held.iter().filter_map(|p| judge(story, p));
+        by_senders.chain(at_receiver::find(story)).collect()
     },
 };
 
@@ -75,16 +75,11 @@ fn left_unread(story: &Story, ids: &[ConnId]) -> Option<Step> {
     })
 }
 
-/// The end that receives, when it is on this host.
-fn receiver<'a>(story: &'a Story, end: &End) -> Option<End<'a>> {
-    End::of(story, end.conn.peer?)
-}
-
 /// Whether the window of its peer is what holds it back, by its size.
 fn is_held(story: &Story, end: &End) -> bool {
     let small = Allowance::of_window(story, end).filter(Allowance::is_filled);
     let Some(window) = small else { return false };
-    receiver(story, end).is_none_or(|r| {
+    other(story, end).is_none_or(|r| {
         let unread = median(&mut r.transfer.unread_bytes.clone()).unwrap_or(0);
         let found = u64::from(r.transfer.unread) * 2 >= u64::from(r.transfer.samples);
         !found || f64::from(unread) <= UNREAD * f64::from(window.bytes)
@@ -151,7 +146,11 @@ fn judge(story: &Story, place: &HeldBack) -> Option<Finding> {
             ])
             .steps(read_in_time(story, &held))
             .checks([once_per_round_trip(&window)])
-            .advise([limit.advice(story, to.to_string(), larger, window.rate)])
+            .advise([limit.advice(story, larger, window.rate, Receiving {
+                at: to.to_string(),
+                look: Some(format!("ss -tmi dst {to}")),
+                shows: "the receiving host; the command shows rwnd_limited at the sender",
+            })])
             .verify(format!(
                 "`ss -ti dst {to}` shows rwnd_limited below {} of busy.",
                 Quantity::share(MIN_HELD)
@@ -161,7 +160,7 @@ fn judge(story: &Story, place: &HeldBack) -> Option<Finding> {
 
 /// Of receivers on this host: that they keep up.
 fn read_in_time(story: &Story, held: &[End]) -> Option<Step> {
-    let receivers: Vec<End> = held.iter().filter_map(|e| receiver(story, e)).collect();
+    let receivers: Vec<End> = held.iter().filter_map(|e| other(story, e)).collect();
     let sum = |of: fn(&End) -> u32| Quantity::count(receivers.iter().map(of).sum::<u32>());
     (!receivers.is_empty()).then(|| {
         say!(
@@ -188,6 +187,14 @@ fn once_per_round_trip(window: &Allowance) -> Check {
     }
 }
 
+/// Where something is received, and how to look there.
+struct Receiving {
+    at: String,
+    look: Option<String>,
+    /// Where, and what the command shows.
+    shows: &'static str,
+}
+
 /// What keeps the buffer small.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Limit {
@@ -203,7 +210,7 @@ enum Limit {
 
 impl Limit {
     fn of(story: &Story, held: &[End]) -> Limit {
-        let receiver = held.iter().find_map(|e| receiver(story, e));
+        let receiver = held.iter().find_map(|e| other(story, e));
         receiver.map_or(Limit::Elsewhere, |r| Limit::of_receiver(story, &r))
     }
 
@@ -254,7 +261,7 @@ impl Limit {
         }
     }
 
-    fn advice(self, story: &Story, to: String, bytes: u64, rate: f64) -> Advice {
+    fn advice(self, story: &Story, bytes: u64, rate: f64, receiving: Receiving) -> Advice {
         let effect = format!(
             "The rate of a transfer rises with the window, from {} now, until the path is full.",
             Quantity::rate(rounded(rate))
@@ -272,15 +279,19 @@ impl Limit {
                 set(netns, sysctl::TCP_RMEM, value)
             }
             Limit::Elsewhere | Limit::Application(_) => Advice::to(format!(
-                "Let the receivers at {to} have a larger buffer: do not set SO_RCVBUF, and let the maximum \
+                "Let the receivers at {} have a larger buffer: do not set SO_RCVBUF, and let the maximum \
                  of net.ipv4.tcp_rmem be {} at least.",
+                receiving.at,
                 Quantity::bytes(bytes.saturating_mul(2))
             ))
-            .by(Some(format!("ss -tmi dst {to}")))
-            .at("the receiving host; the command shows rwnd_limited at the sender")
+            .by(receiving.look)
+            .at(receiving.shows)
             .risk(risk)
             .effect(effect)
-            .change(Change::ReceiveBuffer { to, bytes }),
+            .change(Change::ReceiveBuffer {
+                to: receiving.at,
+                bytes,
+            }),
         }
     }
 }

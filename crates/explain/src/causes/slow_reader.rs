@@ -2,14 +2,13 @@
 
 mod remote;
 
-use std::collections::BTreeMap;
-
-use analysis::account::{self, Role as Serves, ServiceKey};
+use analysis::account::Role as Serves;
 use analysis::stats::{median, ratio};
 use analysis::words::rounded;
 
 use crate::places::options::WithoutOptions;
-use crate::places::path::{End, ends, receiver_scope, rwnd_share, sample_rows};
+use crate::places::path::{End, rwnd_share, sample_rows};
+use crate::places::receivers::{self, other, per_s, receivers};
 use crate::places::window::{BULK, MIN_HELD as MIN_RWND, filled};
 use crate::vocabulary::*;
 
@@ -117,39 +116,30 @@ fn waited_little(senders: &[End]) -> Option<Step> {
 }
 
 fn places(story: &Story) -> Vec<Reader<'_>> {
-    // Clients have a port each: told by where they connect to.
-    let mut places: BTreeMap<ServiceKey, Vec<End>> = BTreeMap::new();
-    for end in ends(story).filter(|e| e.transfer.received() >= BULK) {
-        let key = account::service(story, end.conn);
-        places.entry(key).or_default().push(end);
-    }
-    let readers = places.into_iter().map(|((netns, serves, at), ends)| {
-        let all = ends.len() as u64;
-        let slow: Vec<End> = ends.into_iter().filter(|e| is_slow(story, e)).collect();
-        let senders = slow.iter().filter_map(|e| sender(story, e)).collect();
-        Reader {
-            story,
-            netns,
-            serves,
-            at,
-            slow,
-            senders,
-            all,
-        }
-    });
+    let readers = receivers(story)
+        .into_iter()
+        .map(|((netns, serves, at), ends)| {
+            let all = ends.len() as u64;
+            let slow: Vec<End> = ends.into_iter().filter(|e| is_slow(story, e)).collect();
+            let senders = slow.iter().filter_map(|e| other(story, e)).collect();
+            Reader {
+                story,
+                netns,
+                serves,
+                at,
+                slow,
+                senders,
+                all,
+            }
+        });
     readers.filter(|r| !r.slow.is_empty()).collect()
-}
-
-/// The end that sends to this one, when it is on this host.
-fn sender<'a>(story: &'a Story, end: &End) -> Option<End<'a>> {
-    End::of(story, end.conn.peer?)
 }
 
 fn is_slow(story: &Story, end: &End) -> bool {
     let t = end.transfer;
     let of_samples = |n: u32| f64::from(n) / f64::from(t.samples.max(1));
     let unread = median(&mut t.unread_bytes.clone()).unwrap_or(0);
-    let waits = match sender(story, end) {
+    let waits = match other(story, end) {
         // What it waited is counted all the time: of a host with many namespaces the reader may have one sample.
         Some(sender) => sender.transfer.samples >= 2 && rwnd_share(&[sender]) >= MIN_RWND,
         None => t.samples >= 2 && (of_samples(t.closed) >= MIN_CLOSED || is_behind(end)),
@@ -161,8 +151,7 @@ fn is_slow(story: &Story, end: &End) -> bool {
 fn is_behind(end: &End) -> bool {
     let t = end.transfer;
     let unread = median(&mut t.unread_bytes.clone()).unwrap_or(0);
-    let per_us = ratio(t.received() as f64 * 1e3, t.span_ns as f64);
-    let waits_us = per_us.and_then(|rate| ratio(f64::from(unread), rate));
+    let waits_us = ratio(f64::from(unread) * 1e6, per_s(end));
     waits_us.is_some_and(|us| us >= MIN_BEHIND_US.max(BEHIND_RTTS * f64::from(t.taken.rtt_us)))
 }
 
@@ -221,7 +210,7 @@ fn judge(reader: &Reader) -> Finding {
 
 impl Reader<'_> {
     fn scope(&self) -> Scope {
-        receiver_scope(self.story, self.netns, self.at, &self.slow)
+        receivers::scope(self.story, self.netns, self.at, &self.slow)
     }
 
     /// Whether any of their windows was seen closed as often as it takes.
@@ -233,11 +222,7 @@ impl Reader<'_> {
 
     /// Bytes read per second, over all of them.
     fn rate(&self) -> f64 {
-        let rate = |e: &End| {
-            let ns = e.transfer.span_ns as f64;
-            ratio(e.transfer.received() as f64 * 1e9, ns).unwrap_or(0.0)
-        };
-        self.slow.iter().map(rate).sum()
+        self.slow.iter().map(per_s).sum()
     }
 
     fn unread(&self) -> Quantity {

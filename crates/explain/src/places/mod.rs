@@ -14,6 +14,7 @@ pub(crate) mod path;
 pub(crate) mod peer_resets;
 pub(crate) mod port_search;
 pub(crate) mod process;
+pub(crate) mod receivers;
 pub(crate) mod refusals;
 pub(crate) mod reset_ends;
 pub(crate) mod runqueue;

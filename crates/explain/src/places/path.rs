@@ -5,15 +5,14 @@ use std::collections::BTreeMap;
 
 use analysis::account::{self, State};
 use analysis::stats::{median, ratio};
-use analysis::{Conn, ConnId, Endpoint, Outcome, Side, Story, Stuck, Transfer, Way};
+use analysis::{Conn, ConnId, Outcome, Side, Story, Stuck, Transfer, Way};
 use recording::{Addr, RowRef, counter};
 
 use crate::checks::same_count;
 use crate::finding::{Check, Role, Scope};
 use crate::lost::Lost;
 use crate::place::Place;
-use crate::places::listener::{ListenerPlace, SHOWN_ROWS};
-use crate::scope::owners;
+use crate::places::listener::SHOWN_ROWS;
 
 /// A round trip up to this much beyond the shortest means that no queue stood.
 const EMPTY_SHARE: f64 = 1.25;
@@ -219,21 +218,6 @@ pub(crate) fn lost(ends: &[End]) -> u64 {
 /// Median smoothed round trip of an end while it had data in flight, µs.
 pub(crate) fn usual_rtt(end: &End) -> Option<u32> {
     median(&mut end.transfer.rtts.all().to_vec())
-}
-
-/// Who receives over these ends: a listener, or those who connected to an address.
-pub(crate) fn receiver_scope(story: &Story, netns: u32, at: Endpoint, ends: &[End]) -> Scope {
-    let first = ends.first().map(|e| e.conn);
-    let accepted = first.filter(|c| c.side == Side::Accepted);
-    if let Some(listener) = accepted.and_then(|c| ListenerPlace::at(story, c.listener?)) {
-        return listener.scope();
-    }
-    Scope {
-        netns: story.netns(netns),
-        listener: at.to_string(),
-        role: Role::Client,
-        ..owners(story, ends.iter().map(|e| e.conn))
-    }
 }
 
 /// Share of their time with something to send that ends spent waiting for the peer's window.

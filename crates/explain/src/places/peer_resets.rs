@@ -123,11 +123,12 @@ fn phase(story: &Story, conn: &Conn, at_ns: u64) -> Phase {
     if conn.bytes_received == 0 && conn.side == Side::Opened {
         return Phase::Unanswered;
     }
-    if conn.bytes_unacked > 0 {
-        return Phase::Asking;
-    }
+    let moving = match conn.bytes_unacked {
+        0 => Phase::Midway,
+        _ => Phase::Asking,
+    };
     let Some(last) = story.samples(conn).map(|s| s.last) else {
-        return Phase::Midway;
+        return moving;
     };
     let paused = |from: Option<u64>, to: u64| {
         let ns = to.checked_sub(from?)?;
@@ -143,8 +144,8 @@ fn phase(story: &Story, conn: &Conn, at_ns: u64) -> Phase {
     }
     match silent {
         true if conn.bytes_acked > last.bytes_acked => Phase::Asked,
-        true => paused(last.heard_ns, at_ns).map_or(Phase::Midway, Phase::Paused),
-        false => Phase::Midway,
+        true => paused(last.heard_ns, at_ns).map_or(moving, Phase::Paused),
+        false => moving,
     }
 }
 

@@ -9,6 +9,7 @@ use super::build::{Built, build};
 use super::draw::{Part, Side, Situation};
 use super::grade::wrongs;
 use super::harm::Felt;
+use super::host_time::HostTime;
 use super::sitting::{Fault, Found, Sitting};
 use crate::engine::{Observed, observe};
 use crate::judge::{Running, cause, port_of, wrong_owner};
@@ -21,36 +22,6 @@ const STOLEN: f64 = 0.05;
 /// … so often at most.
 const MOST_STOLEN: u32 = 5;
 
-/// The time of all CPUs since the machine started, in ticks, as in /proc/stat.
-#[derive(Clone, Copy, Default)]
-struct HostTime {
-    all: u64,
-    stolen: u64,
-}
-
-impl HostTime {
-    fn now() -> HostTime {
-        HostTime::of(&std::fs::read_to_string("/proc/stat").unwrap_or_default())
-    }
-
-    fn of(stat: &str) -> HostTime {
-        let first = stat.lines().next().unwrap_or_default();
-        let ticks = first.split_whitespace().skip(1);
-        // user, nice, system, idle, iowait, irq, softirq, steal; what follows is in the first two.
-        let ticks: Vec<u64> = ticks.take(8).filter_map(|t| t.parse().ok()).collect();
-        HostTime {
-            all: ticks.iter().sum(),
-            stolen: ticks.get(7).copied().unwrap_or(0),
-        }
-    }
-
-    /// The share of it that the hypervisor took since another moment.
-    fn stolen_since(self, before: HostTime) -> f64 {
-        let all = self.all.saturating_sub(before.all);
-        self.stolen.saturating_sub(before.stolen) as f64 / all.max(1) as f64
-    }
-}
-
 /// Sees a situation. A run that fails is a sitting that says why; recordings of those in which something was
 /// wrong stay in `keep`.
 pub(crate) fn sit(
@@ -59,30 +30,29 @@ pub(crate) fn sit(
     keep: Option<&Path>,
     stop: &Stop,
 ) -> Result<Sitting, Error> {
-    let began = Instant::now();
-    let mut sitting = Sitting {
-        situation: situation.clone(),
-        faults: Vec::new(),
-        findings: Vec::new(),
-        without: None,
-        failed: None,
-        stolen: 0,
-        seconds: 0.0,
-    };
+    let mut stolen = 0;
     loop {
-        let before = HostTime::now();
+        let (began, before) = (Instant::now(), HostTime::now());
+        let mut sitting = Sitting {
+            situation: situation.clone(),
+            faults: Vec::new(),
+            findings: Vec::new(),
+            without: None,
+            failed: None,
+            stolen,
+            seconds: 0.0,
+        };
         match see(&mut sitting, programs, keep, stop) {
-            Ok(()) => sitting.failed = None,
+            Ok(()) => {}
             Err(e @ (Error::Interrupted | Error::NotRoot)) => return Err(e),
             Err(e) => sitting.failed = Some(e.to_string()),
         }
-        if HostTime::now().stolen_since(before) < STOLEN || sitting.stolen >= MOST_STOLEN {
-            break;
+        sitting.seconds = (began.elapsed().as_secs_f64() * 10.0).round() / 10.0;
+        if HostTime::now().stolen_since(before) < STOLEN || stolen == MOST_STOLEN {
+            return Ok(sitting);
         }
-        sitting.stolen += 1;
+        stolen += 1;
     }
-    sitting.seconds = (began.elapsed().as_secs_f64() * 10.0).round() / 10.0;
-    Ok(sitting)
 }
 
 fn see(

@@ -32,6 +32,9 @@ fn pool(n: u32) -> Fixture {
             ..Broken::default()
         });
     }
+    // The request that the reset answers.
+    let ends = f.events.iter_mut().filter_map(|e| e.bytes_unacked.as_mut());
+    ends.for_each(|bytes| *bytes = 200);
     f
 }
 

@@ -1,0 +1,44 @@
+//! What the hypervisor took of this machine's time.
+
+/// The time of all CPUs since the machine started, in ticks, as in /proc/stat.
+#[derive(Clone, Copy, Default)]
+pub(super) struct HostTime {
+    all: u64,
+    stolen: u64,
+}
+
+impl HostTime {
+    pub(super) fn now() -> HostTime {
+        HostTime::of(&std::fs::read_to_string("/proc/stat").unwrap_or_default())
+    }
+
+    fn of(stat: &str) -> HostTime {
+        let first = stat.lines().next().unwrap_or_default();
+        let ticks = first.split_whitespace().skip(1);
+        // user, nice, system, idle, iowait, irq, softirq, steal; what follows is in the first two.
+        let ticks: Vec<u64> = ticks.take(8).filter_map(|t| t.parse().ok()).collect();
+        HostTime {
+            all: ticks.iter().sum(),
+            stolen: ticks.get(7).copied().unwrap_or(0),
+        }
+    }
+
+    /// The share of it that the hypervisor took since another moment.
+    pub(super) fn stolen_since(self, before: HostTime) -> f64 {
+        let all = self.all.saturating_sub(before.all);
+        self.stolen.saturating_sub(before.stolen) as f64 / all.max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hypervisors_share() {
+        let before = HostTime::of("cpu  10 0 10 70 0 0 0 10 0 0\ncpu0 1 2 3");
+        let now = HostTime::of("cpu  20 0 20 130 0 0 0 30 7 7\n");
+        assert!((now.stolen_since(before) - 0.2).abs() < 1e-9);
+        assert_eq!(HostTime::of("").stolen_since(before), 0.0);
+    }
+}
