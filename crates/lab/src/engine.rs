@@ -6,6 +6,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::host_time::{HostTime, tells_of_steal};
 use crate::judge::{Running, cause, judge, judge_account, judge_fix, judge_notes, truth_of};
 use crate::leftovers::clean_leftovers;
 use crate::outcome::{Fix, LinkReport, Outcome, Round, Workload, figures};
@@ -181,6 +182,7 @@ impl Run {
         let begins = Instant::now() + after;
         let is_time = || Ok((Instant::now() >= begins).then_some(()));
         self.stop.wait("the load to run", after + BUDGET, is_time)?;
+        let began = HostTime::now();
         let recorder = self.record(&recording)?;
         if !first {
             self.plant.start_servers(&self.stop)?;
@@ -191,12 +193,14 @@ impl Run {
             None => self.plant.run_clients(&self.stop)?,
         };
         recorder.finish(&self.stop)?;
+        let stolen = HostTime::now().stolen_since(began);
         let running = self.running()?;
         let servers = self.plant.stop_servers(&self.stop)?;
         say(self.loud, "explaining the recording");
         let mut diagnosis = diagnose(&self.tcpwhy, &recording, &self.stop)?;
+        // What else happens on the host is not planted.
+        diagnosis.findings.retain(|f| !tells_of_steal(f, stolen));
         if self.plant.scenario.neighbours > 0 {
-            // What else happens on the host is not planted.
             let ours = self.plant.recorded();
             let is_ours = |f: &serde_json::Value| {
                 let netns = f["scope"]["netns"]["name"].as_str();

@@ -7,6 +7,7 @@ mod engine;
 mod error;
 mod exam;
 mod fix;
+mod host_time;
 mod judge;
 mod leftovers;
 mod link;

@@ -4,7 +4,6 @@ mod build;
 mod draw;
 mod grade;
 mod harm;
-mod host_time;
 mod render;
 mod sit;
 mod sitting;

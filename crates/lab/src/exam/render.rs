@@ -129,14 +129,6 @@ fn write_page(
     curve: Option<&str>,
 ) -> fmt::Result {
     write_head(page, sittings, grade)?;
-    let stolen: u32 = sittings.iter().map(|s| s.stolen).sum();
-    if stolen > 0 {
-        writeln!(
-            page,
-            "{stolen} sittings did not count and were seen again: the hypervisor took more than 5 % of the machine's \
-             time meanwhile.\n"
-        )?;
-    }
     writeln!(page, "## Against what is asked\n")?;
     writeln!(
         page,

@@ -9,18 +9,11 @@ use super::build::{Built, build};
 use super::draw::{Part, Side, Situation};
 use super::grade::wrongs;
 use super::harm::Felt;
-use super::host_time::HostTime;
 use super::sitting::{Fault, Found, Sitting};
 use crate::engine::{Observed, observe};
 use crate::judge::{Running, cause, port_of, wrong_owner};
 use crate::scenario::{ClientSpec, Scenario};
 use crate::{Error, Programs, Stop};
-
-/// Of a machine whose hypervisor takes more of its time than this, the clients' logs tell little of the fault, and
-/// tcpwhy says what is true of the machine: the situation is seen again, …
-const STOLEN: f64 = 0.05;
-/// … so often at most.
-const MOST_STOLEN: u32 = 5;
 
 /// Sees a situation. A run that fails is a sitting that says why; recordings of those in which something was
 /// wrong stay in `keep`.
@@ -30,29 +23,22 @@ pub(crate) fn sit(
     keep: Option<&Path>,
     stop: &Stop,
 ) -> Result<Sitting, Error> {
-    let mut stolen = 0;
-    loop {
-        let (began, before) = (Instant::now(), HostTime::now());
-        let mut sitting = Sitting {
-            situation: situation.clone(),
-            faults: Vec::new(),
-            findings: Vec::new(),
-            without: None,
-            failed: None,
-            stolen,
-            seconds: 0.0,
-        };
-        match see(&mut sitting, programs, keep, stop) {
-            Ok(()) => {}
-            Err(e @ (Error::Interrupted | Error::NotRoot)) => return Err(e),
-            Err(e) => sitting.failed = Some(e.to_string()),
-        }
-        sitting.seconds = (began.elapsed().as_secs_f64() * 10.0).round() / 10.0;
-        if HostTime::now().stolen_since(before) < STOLEN || stolen == MOST_STOLEN {
-            return Ok(sitting);
-        }
-        stolen += 1;
+    let began = Instant::now();
+    let mut sitting = Sitting {
+        situation: situation.clone(),
+        faults: Vec::new(),
+        findings: Vec::new(),
+        without: None,
+        failed: None,
+        seconds: 0.0,
+    };
+    match see(&mut sitting, programs, keep, stop) {
+        Ok(()) => {}
+        Err(e @ (Error::Interrupted | Error::NotRoot)) => return Err(e),
+        Err(e) => sitting.failed = Some(e.to_string()),
     }
+    sitting.seconds = (began.elapsed().as_secs_f64() * 10.0).round() / 10.0;
+    Ok(sitting)
 }
 
 fn see(

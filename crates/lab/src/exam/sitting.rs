@@ -26,9 +26,6 @@ pub struct Sitting {
     pub without: Option<Vec<Found>>,
     /// The run failed: why.
     pub failed: Option<String>,
-    /// How often it was seen before, and did not count: the hypervisor took too much of this machine's time.
-    #[serde(default)]
-    pub stolen: u32,
     /// How long it took, s.
     pub seconds: f64,
 }
@@ -177,7 +174,6 @@ pub(super) mod tests {
             findings: Vec::new(),
             without: None,
             failed: None,
-            stolen: 0,
             seconds: 10.0,
         }
     }
