@@ -285,6 +285,8 @@ pub struct Sample {
     pub spoke_ns: Option<u64>,
     /// The other end had closed its side.
     pub peer_closed: bool,
+    /// Its own program had closed it.
+    pub closed: bool,
     /// It waited for accept().
     pub unaccepted: bool,
 }

@@ -247,6 +247,7 @@ impl Connections {
             heard_ns: ago(row.last_ack_recv_ms),
             spoke_ns: ago(row.last_data_sent_ms).max(ago(row.last_data_recv_ms)),
             peer_closed: row.state == TcpState::CloseWait,
+            closed: row.state.own_closed(),
             unaccepted: waits_for_accept(row),
         };
         let conn = &mut self.all[id as usize];

@@ -33,6 +33,8 @@ pub struct Resets {
     late: AHashMap<ConnId, Got>,
     /// From and to: in whose name this host sent a reset that did not answer a SYN.
     senders: AHashSet<(Endpoint, Endpoint)>,
+    /// From where those were sent.
+    origins: AHashSet<Endpoint>,
     /// From and to: packets that a firewall of this host dropped.
     rejected: AHashMap<(Endpoint, Endpoint), Rejected>,
     /// How many of those sent are of each namespace and for each reason.
@@ -180,7 +182,10 @@ impl Resets {
         let remote = Endpoint::new(row.remote_addr, row.remote_port);
         if *kind == EventKind::ResetSent && !opens(row.flags) {
             match self.senders.len() < MAX_KEPT || self.senders.contains(&(local, remote)) {
-                true => drop(self.senders.insert((local, remote))),
+                true => {
+                    self.senders.insert((local, remote));
+                    self.origins.insert(local);
+                }
                 false => self.folded += 1,
             }
         }
@@ -252,6 +257,11 @@ impl Resets {
     /// Whether this host sent a reset in the name of the other end of a connection.
     pub fn was_sent(&self, conn: &Conn) -> bool {
         self.senders.contains(&(conn.remote, conn.local))
+    }
+
+    /// Whether this host sent any from there: to an address that was translated on the way, too.
+    pub fn come_from(&self, at: Endpoint) -> bool {
+        self.origins.contains(&at)
     }
 
     /// Whether this host refused what came for this end when it was gone: its SYN was answered, and late.

@@ -105,6 +105,8 @@ pub struct Transfer {
     pub all_sent: u32,
     /// Of these, those in which it was nearly full.
     pub brimful: u32,
+    /// When it was sampled last, neither TCP_NODELAY nor TCP_CORK was set.
+    pub nagle: bool,
     /// Samples in which less than a segment was unsent, although the windows had room for it,
     /// something was in flight, and neither TCP_NODELAY nor TCP_CORK was set: Nagle's algorithm held it.
     pub held: u32,
@@ -450,8 +452,8 @@ impl Transfer {
             self.all_sent += 1;
             self.brimful += u32::from(charged * 10 >= limit * 9);
         }
-        let nagle = row.nodelay != Some(true) && row.corked != Some(true);
-        if nagle && unacked > 0 && unsent > 0 && unsent < self.mss && room {
+        self.nagle = row.nodelay != Some(true) && row.corked != Some(true);
+        if self.nagle && unacked > 0 && unsent > 0 && unsent < self.mss && room {
             self.held += 1;
             keep(&mut self.rows, at);
         }

@@ -16,6 +16,7 @@ use crate::late_behind;
 use crate::lost;
 use crate::matters;
 use crate::one_stop;
+use crate::place::Place;
 
 /// What the causes say of a story.
 #[derive(Default)]
@@ -139,7 +140,10 @@ fn drop_consequences(story: &Story, inquiry: &Inquiry, all: &mut Vec<Finding>) {
     let follows = |f: &Finding| {
         let Some(place) = &f.place else { return false };
         let mut told = causes.iter().filter(|by| {
-            let there = by.place.as_ref().is_some_and(|at| at.meets(place));
+            let there = by.place.as_ref().is_some_and(|at| {
+                let is_its = |pid: &u32| f.scope.pid == Some(*pid);
+                at.meets(place) || matches!(at, Place::Process(pid) if is_its(pid))
+            });
             there && explains(by).contains(&f.cause)
         });
         told.any(|by| matters(by) || !matters(f))

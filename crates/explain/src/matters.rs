@@ -178,7 +178,9 @@ impl Stake {
             outage_ns = outage_ns.max(ns);
             if let Some(lost) = sending.get(&end(conn)) {
                 stake.sending.0 = stake.sending.0.saturating_add(*lost);
-                stake.sending.1 = stake.sending.1.saturating_add(spent.sending());
+                // Of a receiver it is the time of a sender that is elsewhere.
+                let sent = spent.sending().max(*lost);
+                stake.sending.1 = stake.sending.1.saturating_add(sent);
             }
             if conn.established_ns.is_none() {
                 let of_caller = failed.entry(caller(conn)).or_insert((0, u64::MAX, 0));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Source `heartbeats`: messages that came at regular intervals and then were late, by socket and sender. */
 #include "common.h"
+#include "file.h"
 #include "filter.h"
 #include "rhythm.h"
 
@@ -308,37 +309,26 @@ static __always_inline void tell(struct seq_file *seq, const struct flow *f, con
 	bpf_seq_write(seq, &g, sizeof(g));
 }
 
-/* What has not come, of sockets with one peer. */
-SEC("iter/bpf_sk_storage_map")
-int dump_flows(struct bpf_iter__bpf_sk_storage_map *ctx)
+/* What has not come, of the sockets that processes have open. */
+SEC("iter/task_file")
+int dump(struct bpf_iter__task_file *ctx)
 {
-	struct watched *w = ctx->value;
-	struct sock *sk = ctx->sk;
+	u32 types = 1U << SOCK_STREAM | 1U << SOCK_DGRAM;
+	struct file *file = ctx->file;
+	struct socket *sock = file ? socket_of(file, types) : NULL;
+	struct sock *sk = sock ? sock->sk : NULL;
+	struct watched *w = sk ? bpf_sk_storage_get(&watched, sk, NULL, 0) : NULL;
+	struct peers *all;
 	u64 now;
 
-	if (!sk || !w)
+	if (!w)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (is_pending(&w->flow, sk, now))
 		tell(ctx->meta->seq, &w->flow, NULL, sk, now);
-	return 0;
-}
-
-/* The same of the others. */
-SEC("iter/bpf_sk_storage_map")
-int dump_peers(struct bpf_iter__bpf_sk_storage_map *ctx)
-{
-	struct peers *all = ctx->value;
-	struct sock *sk = ctx->sk;
-	struct watched *w;
-	u64 now;
-
-	if (!sk || !all)
+	all = bpf_sk_storage_get(&peers, sk, NULL, 0);
+	if (!all)
 		return 0;
-	w = bpf_sk_storage_get(&watched, sk, NULL, 0);
-	if (!w)
-		return 0;
-	now = bpf_ktime_get_ns();
 	for (u32 i = 0; i < PEERS; i++) {
 		struct peer *p = &all->all[i];
 

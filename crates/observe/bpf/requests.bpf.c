@@ -2,6 +2,7 @@
 /* Source `requests`: the exchanges of each connection, from the movement of its sequence numbers, and
  * what their time went with, summed by listener and destination in the kernel. No payload is read. */
 #include "exchange.h"
+#include "file.h"
 #include "filter.h"
 #include "late.h"
 
@@ -281,6 +282,16 @@ static __always_inline void judge_repair(struct end *e, const struct tcp_sock *t
 	e->ns[TW_PART_REPAIR] = 0;
 }
 
+/* A client's last write left later: Nagle's algorithm, a window or pacing had held it back. The kernel stamps data
+ * as it leaves, by the jiffy. */
+static __always_inline void left_late(struct end *e, const struct tcp_sock *tp, u64 now)
+{
+	u64 left = now - (u64)age(tp->lsndtime) * jiffy_ns;
+
+	if ((s64)(left - e->since) > 2 * (s64)jiffy_ns)
+		pass(e, TW_PART_SEND, left);
+}
+
 static __always_inline void arrived(struct end *e, struct sock *sk, const struct tcp_sock *tp,
 				    struct word w)
 {
@@ -313,6 +324,7 @@ static __always_inline void arrived(struct end *e, struct sock *sk, const struct
 	case AT_AWAIT:
 		weigh(e, tp->lsndtime);
 		judge_repair(e, tp, w);
+		left_late(e, tp, now);
 		/* Who had received all that we wrote would acknowledge it: this answers something else. */
 		e->overlapped |= w.acked != tp->write_seq;
 		pass(e, TW_PART_AWAIT, now);
@@ -665,20 +677,15 @@ int on_state(u64 *ctx)
 	return 0;
 }
 
-/* The exchanges that are under way. */
-SEC("iter/bpf_sk_storage_map")
-int dump(struct bpf_iter__bpf_sk_storage_map *ctx)
+/* An exchange that is under way. */
+static __always_inline void tell_open(struct seq_file *seq, const struct end *e, struct sock *sk)
 {
-	struct sock *sk = ctx->sk;
-	struct end *e = ctx->value;
 	struct tw_exchange x;
 	u64 now, began, since;
 	u32 stamp = 0;
 	bool skipped;
 	u8 at;
 
-	if (!sk || !e)
-		return 0;
 	now = bpf_ktime_get_ns();
 	at = e->at;
 	skipped = at == AT_SKIP;
@@ -690,9 +697,9 @@ int dump(struct bpf_iter__bpf_sk_storage_map *ctx)
 		since = e->since;
 	}
 	if (at != AT_UNREAD && at != AT_THINK && at != AT_AWAIT)
-		return 0;
+		return;
 	if (now - began < open_over_ns)
-		return 0;
+		return;
 	fill(&x, e, sk);
 	if (skipped) {
 		/* What is kept is of an older one. */
@@ -716,6 +723,28 @@ int dump(struct bpf_iter__bpf_sk_storage_map *ctx)
 			x.ns[TW_PART_AWAIT] += now - since;
 			break;
 		}
-	bpf_seq_write(ctx->meta->seq, &x, sizeof(x));
+	bpf_seq_write(seq, &x, sizeof(x));
+}
+
+/* All that are. */
+SEC("iter/bpf_sk_storage_map")
+int dump(struct bpf_iter__bpf_sk_storage_map *ctx)
+{
+	if (ctx->sk && ctx->value)
+		tell_open(ctx->meta->seq, ctx->value, ctx->sk);
+	return 0;
+}
+
+/* In its place where the kernel does not let us: those whose connection some process has open. */
+SEC("iter/task_file")
+int dump_files(struct bpf_iter__task_file *ctx)
+{
+	struct file *file = ctx->file;
+	struct socket *sock = file ? stream_socket(file) : NULL;
+	struct sock *sk = sock ? sock->sk : NULL;
+	struct end *e = sk ? known(sk) : NULL;
+
+	if (e)
+		tell_open(ctx->meta->seq, e, sk);
 	return 0;
 }

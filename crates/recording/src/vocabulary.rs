@@ -79,6 +79,12 @@ impl TcpState {
         use TcpState::{CloseWait, Closing, LastAck};
         matches!(self, CloseWait | LastAck | Closing)
     }
+
+    /// The program of a socket in this state has closed it.
+    pub fn own_closed(&self) -> bool {
+        use TcpState::{Closing, FinWait1, FinWait2, LastAck, TimeWait};
+        matches!(self, FinWait1 | FinWait2 | Closing | LastAck | TimeWait)
+    }
 }
 
 vocabulary! {

@@ -25,6 +25,8 @@ pub struct Asked {
     pub unread_ms: f64,
     /// Of that, its connection was not accepted, ms.
     pub accept_ms: f64,
+    /// Of that, the end of the request had not left its client, ms.
+    pub unsent_ms: f64,
     /// Of its thinking, its thread was on a CPU, and waited for one: shares.
     pub awake: [f64; 2],
     /// The call in which its thread slept, if one thread did nothing else.
@@ -43,6 +45,7 @@ impl Default for Asked {
             slow: (30, 1_200.0),
             unread_ms: 0.0,
             accept_ms: 0.0,
+            unsent_ms: 0.0,
             awake: [0.0, 0.0],
             slept_in: Some("futex"),
             open: false,
@@ -81,7 +84,7 @@ impl Fixture {
                     _ => (remote, local),
                 };
                 let began_ns = at_ms(1_000.0 + i as f64 * 200.0);
-                let parts = asked.parts(&role, asked.slow.1, [asked.unread_ms, asked.accept_ms]);
+                let parts = asked.parts(&role, asked.slow.1, asked.waited());
                 let by = if role == Role::Server { ANSWERS } else { ASKS };
                 self.exchanges.push(Exchange {
                     time_ns: began_ns + ns(asked.slow.1),
@@ -105,6 +108,7 @@ impl Fixture {
                     think_cpu_ns: parts.think_cpu_ns,
                     think_runqueue_ns: parts.think_runqueue_ns,
                     await_ns: parts.await_ns,
+                    send_ns: parts.send_ns,
                     ..Exchange::default()
                 });
                 let awake = parts.think_cpu_ns + parts.think_runqueue_ns;
@@ -138,8 +142,8 @@ impl Fixture {
         };
         let slow = if asked.open { 0 } else { asked.slow.0 };
         for (count, ms, waited) in [
-            (asked.usual.0, asked.usual.1, [0.0, 0.0]),
-            (slow, asked.slow.1, [asked.unread_ms, asked.accept_ms]),
+            (asked.usual.0, asked.usual.1, [0.0; 3]),
+            (slow, asked.slow.1, asked.waited()),
         ] {
             let parts = asked.parts(role, ms, waited);
             all.exchanges += count;
@@ -150,6 +154,7 @@ impl Fixture {
             all.think_cpu_ns += count * parts.think_cpu_ns;
             all.think_runqueue_ns += count * parts.think_runqueue_ns;
             all.await_ns += count * parts.await_ns;
+            all.send_ns += count * parts.send_ns;
             if count > 0 {
                 self.request_times.push(RequestTime {
                     time_ns: at_ms(9_000.0),
@@ -169,11 +174,18 @@ impl Fixture {
 }
 
 impl Asked {
+    /// What a slow one waited for.
+    fn waited(&self) -> [f64; 3] {
+        [self.unread_ms, self.accept_ms, self.unsent_ms]
+    }
+
     /// What one of them took so long for, at one end.
-    fn parts(&self, role: &Role, ms: f64, [unread_ms, accept_ms]: [f64; 2]) -> Request {
+    fn parts(&self, role: &Role, ms: f64, waited: [f64; 3]) -> Request {
+        let [unread_ms, accept_ms, unsent_ms] = waited;
         if *role != Role::Server {
             return Request {
-                await_ns: ns(ms),
+                send_ns: ns(unsent_ms),
+                await_ns: ns(ms - unsent_ms),
                 ..Request::default()
             };
         }

@@ -63,6 +63,7 @@ impl Ends {
             heard_ns: None,
             spoke_ns: None,
             peer_closed: false,
+            closed: false,
             unaccepted: false,
         };
         self.conns[id as usize].sampled = Some(self.samples.len() as u32);

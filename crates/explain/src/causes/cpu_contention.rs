@@ -32,7 +32,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SLOW_APPLICATION,
         Id::CPU_SATURATED,
     ],
-    explains: &[Id::SLOW_APPLICATION, Id::SLOW_ACCEPT],
+    explains: &[Id::SLOW_APPLICATION, Id::SLOW_ACCEPT, Id::SLOW_READER],
     no: Some(no),
     symptom: None,
     find: |story| places(story).iter().map(judge).collect(),

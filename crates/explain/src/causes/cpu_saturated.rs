@@ -30,7 +30,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SOFTIRQ_STARVATION,
         Id::SLOW_APPLICATION,
     ],
-    explains: &[Id::SLOW_APPLICATION, Id::SLOW_ACCEPT],
+    explains: &[Id::SLOW_APPLICATION, Id::SLOW_ACCEPT, Id::SLOW_READER],
     no: Some(no),
     symptom: None,
     find: |story| {

@@ -1,5 +1,7 @@
 //! C22: a small segment waits for an ACK that the peer delays.
 
+mod left_late;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::Rise;
@@ -10,6 +12,7 @@ use analysis::words::{figure, rounded};
 use crate::places::path::{End, ends, median_of, min_rtt_us, sample_rows, senders, usual_rtt};
 use crate::programs::{self, Setting};
 use crate::vocabulary::*;
+use left_late::LeftLate;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::NAGLE_DELAYED_ACK,
@@ -19,7 +22,8 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Application,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
-    seen_from: "3 samples of a held segment, with round trips of 30 to 60 ms",
+    seen_from: "3 samples of a held segment, with round trips of 30 to 60 ms; or 3 requests the end of \
+                which left so late",
     signature: &[
         "40 ms gaps",
         "every request takes exactly 40 ms (or 200 ms on other systems)",
@@ -59,6 +63,8 @@ struct Sender<'a> {
     /// Where it listens, or where it connects to.
     at: Endpoint,
     held: Vec<End<'a>>,
+    /// Its requests that left late, where exchanges tell it.
+    late: Option<LeftLate>,
     /// Its connections, held or not.
     all: u64,
 }
@@ -91,16 +97,37 @@ fn places(story: &Story) -> Vec<Sender<'_>> {
         let service = account::service(story, end.conn);
         places.entry(service).or_default().push(end);
     }
-    let senders = places.into_iter().map(|((netns, role, at), ends)| Sender {
-        story,
-        netns,
-        role,
-        at,
-        all: ends.len() as u64,
-        held: ends.into_iter().filter(is_held).collect(),
+    let mut late = late(story);
+    let senders = places.into_iter().map(|(service, ends)| {
+        let (netns, role, at) = service;
+        let late = late.remove(&service).filter(|late| late.is_of(&ends));
+        let all = ends.len() as u64;
+        let held = ends
+            .into_iter()
+            .filter(|e| is_held(e) || late.is_some() && is_near(e));
+        Sender {
+            story,
+            netns,
+            role,
+            at,
+            held: held.collect(),
+            late,
+            all,
+        }
     });
-    let often = |s: &Sender| s.held.iter().map(|e| e.transfer.held).sum::<u32>() >= MIN_HELD;
-    senders.filter(|s| often(s) && s.is_delayed()).collect()
+    let often = |s: &Sender| {
+        let samples = s.held.iter().map(|e| e.transfer.held).sum::<u32>();
+        s.late.is_some() || samples >= MIN_HELD
+    };
+    let held = senders.filter(|s| !s.held.is_empty());
+    held.filter(|s| often(s) && s.is_delayed()).collect()
+}
+
+/// The requests that left late, by service.
+fn late(story: &Story) -> BTreeMap<ServiceKey, LeftLate> {
+    let exchanges = story.exchanges().into_iter();
+    let late = exchanges.filter_map(|e| Some((e.service, LeftLate::of(&e)?)));
+    late.collect()
 }
 
 /// A small segment was held in some samples, and round trips swing up to the delay.
@@ -108,7 +135,12 @@ fn is_held(end: &End) -> bool {
     let t = end.transfer;
     let late = longest(end).is_some_and(|us| (LEAST_US..=MOST_US).contains(&us));
     let quiet = t.resends.count() * 10 <= t.segments();
-    t.held > 0 && late && quiet && t.min_rtt_us <= MAX_RTT_US
+    t.held > 0 && late && quiet && is_near(end)
+}
+
+/// Its path does not hide the delay, nor does it switch Nagle's algorithm off.
+fn is_near(end: &End) -> bool {
+    end.transfer.nagle && end.transfer.min_rtt_us <= MAX_RTT_US
 }
 
 /// Mean of the round trips and their mean deviation: where they are short and long by turns, the
@@ -148,6 +180,11 @@ fn judge(sender: &Sender, waits: &Waits) -> Finding {
     let peers = sender.peers_netns();
     let delayed_acks = peers.map(|netns| story.counters.rise(netns, counter::DELAYED_ACKS));
     let held = sender.held.iter().map(|e| e.conn);
+    let lost = Lost::states(story, held, &[State::Path], 1.0);
+    let lost = match &sender.late {
+        None => lost,
+        Some(late) => lost.of_exchanges(late.lost(sender.held.len() as u64)),
+    };
     let advice = sender.advice(&scope, &comm);
     let titles = match sender.answers() {
         true => [
@@ -166,11 +203,11 @@ fn judge(sender: &Sender, waits: &Waits) -> Finding {
             format!("Let {comm} set TCP_NODELAY, or write each message with one call."),
             "Set TCP_NODELAY, or write each message with one call.".into(),
         ])
-        .affects(
-            sender.impact(),
-            Lost::states(story, held, &[State::Path], 1.0),
-        )
-        .because("less than a segment was unsent although both windows had room")
+        .affects(sender.impact(), lost)
+        .because(match sender.late {
+            None => "less than a segment was unsent although both windows had room",
+            Some(_) => "small requests leave in two segments, the second so late, with Nagle's algorithm on",
+        })
         .at_most_if(
             Level::Medium,
             peers.is_none(),
@@ -178,7 +215,9 @@ fn judge(sender: &Sender, waits: &Waits) -> Finding {
         )
         .rests_on(&[SourceName::Retransmits])
         .steps(sender.waits_step(waits))
-        .steps([sender.held_step(), sender.round_trips_step()])
+        .steps(sender.late_step())
+        .steps(sender.held_step())
+        .steps(sender.round_trips_step())
         .steps(delayed_acks.as_ref().and_then(|r| sender.acks_step(r)))
         .checks(sender.one_per_delay())
         .checks(delayed_acks.map(|r| sender.acks_check(r.by)))
@@ -193,15 +232,20 @@ impl Sender<'_> {
     }
 
     fn delay_us(&self) -> f64 {
-        median_of(&self.held, longest).unwrap_or(0.0)
+        let late = self.late.as_ref().map(|late| late.delay_us);
+        let delay = late.or_else(|| median_of(&self.held, longest));
+        delay.unwrap_or(0.0)
     }
 
     fn delay(&self) -> Quantity {
         Quantity::real_us(self.delay_us())
     }
 
-    /// How often something was held, if the samples that found it so stand for all the time.
+    /// How often something was held: counted, or if the samples that found it so stand for all the time.
     fn times(&self) -> f64 {
+        if let Some(late) = &self.late {
+            return late.times as f64;
+        }
         let of_end = |e: &End| {
             let share = ratio(e.transfer.held.into(), e.transfer.samples.into());
             let delay_us = longest(e).unwrap_or(LEAST_US);
@@ -230,8 +274,11 @@ impl Sender<'_> {
         enough && sent as f64 <= times * MOST_SENT
     }
 
-    /// Messages, if each is written in two pieces.
+    /// Messages: counted, or if each is written in two pieces.
     fn messages(&self) -> u64 {
+        if let Some(late) = &self.late {
+            return late.of;
+        }
         let sent: u64 = self.held.iter().map(|e| e.transfer.segments()).sum();
         sent / SEGMENTS
     }
@@ -277,27 +324,43 @@ impl Sender<'_> {
         })
     }
 
-    fn held_step(&self) -> Step {
-        let sum = |of: fn(&End) -> u32| Quantity::count(self.held.iter().map(of).sum::<u32>());
-        let connections = Quantity::of(self.held.len() as u64, "connection");
-        say!(
-            "In {held} of {samples} samples of {connections} a small segment waited unsent behind one \
-             in flight, with room in both windows: Nagle's algorithm held it.",
-            held = sum(|e| e.transfer.held).rows(sample_rows(&self.held)),
-            samples = sum(|e| e.transfer.samples)
-        )
+    fn late_step(&self) -> Option<Step> {
+        let late = self.late.as_ref()?;
+        Some(say!(
+            "The end of {late_requests} of {requests} left {late_us} after it was written (median), and \
+             nothing was retransmitted; {told} are told one by one.",
+            late_requests = Quantity::count(late.times),
+            requests = Quantity::of(late.of, "request"),
+            late_us = self.delay(),
+            told = Quantity::count(late.told).rows(late.rows.iter().copied())
+        ))
     }
 
-    fn round_trips_step(&self) -> Step {
+    fn held_step(&self) -> Option<Step> {
+        let sum = |of: fn(&End) -> u32| self.held.iter().map(of).sum::<u32>();
+        let held = sum(|e| e.transfer.held);
+        let connections = Quantity::of(self.held.len() as u64, "connection");
+        (held > 0).then(|| {
+            say!(
+                "In {held} of {samples} samples of {connections} a small segment waited unsent behind one \
+                 in flight, with room in both windows: Nagle's algorithm held it.",
+                held = Quantity::count(held).rows(sample_rows(&self.held)),
+                samples = Quantity::count(sum(|e| e.transfer.samples))
+            )
+        })
+    }
+
+    fn round_trips_step(&self) -> Option<Step> {
         let mean = median_of(&self.held, |e| Some(usual_rtt(e)?.into()));
         let shortest = min_rtt_us(&self.held).unwrap_or(0);
-        say!(
+        let delay_us = median_of(&self.held, longest)?;
+        Some(say!(
             "RTT min {min_rtt_us}, srtt {rtt_us}, srtt + rttvar {delay_us}, which is the peer's \
              delayed-ACK timer.",
             min_rtt_us = Quantity::us(shortest).rows(sample_rows(&self.held)),
             rtt_us = Quantity::real_us(mean.unwrap_or(0.0)),
-            delay_us = self.delay()
-        )
+            delay_us = Quantity::real_us(delay_us)
+        ))
     }
 
     fn acks_step(&self, rise: &Rise) -> Option<Step> {

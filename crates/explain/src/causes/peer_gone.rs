@@ -98,7 +98,13 @@ fn stuck(story: &Story, end: &End) -> Option<Stuck> {
     // The listener of one that has moved but its SYN may have had no room for it.
     let known = opened && stuck.moved > 1;
     let gone = story.transfers.dropped(end.conn) == 0;
-    (hangs && silent && known && gone).then_some(stuck)
+    (hangs && silent && known && gone && !is_left_over(story, end)).then_some(stuck)
+}
+
+/// Its program had closed it before the recording began: the kernel tries on, and nobody waits.
+fn is_left_over(story: &Story, end: &End) -> bool {
+    let closed = story.samples(end.conn).is_some_and(|s| s.first.closed);
+    closed && end.conn.established_ns.is_none()
 }
 
 /// When something was last heard from the other end, ns; it may be before the recording.

@@ -69,9 +69,11 @@ fn is_client(conn: &Conn) -> bool {
     conn.asks() && matches!(conn.outcome, Outcome::Open | Outcome::Closed)
 }
 
-/// A reset that nobody on this host is known to have sent.
+/// A reset that nobody on this host is known to have sent: where addresses are translated on the way, its peer has
+/// another one, and not every short connection shows which.
 pub(crate) fn is_foreign(story: &Story, conn: &Conn) -> bool {
-    conn.peer.is_none() && !story.resets.was_sent(conn)
+    let resets = &story.resets;
+    conn.peer.is_none() && !resets.was_sent(conn) && !resets.come_from(conn.remote)
 }
 
 /// The reset of an end, if one ended it.

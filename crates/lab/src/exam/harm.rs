@@ -47,6 +47,8 @@ pub mod noticed {
     pub const SLOW_SHARE: f64 = 0.001;
     /// … and what they take beyond is this share of all that is waited.
     pub const SLOW_TIME: f64 = 0.01;
+    /// Of a fault that costs microseconds each time, they come to so much of the time that the client ran.
+    pub const SMALL_TIME: f64 = 0.01;
     /// One wait lasts so much longer than is usual, s.
     pub const STALL_S: f64 = 3.0;
     /// So many connects or requests fail, …
@@ -65,8 +67,12 @@ impl Felt {
     pub(crate) fn of(with: &ClientReport, without: &ClientReport, by_factor: bool) -> Felt {
         let floor_ms = if by_factor { 0.0 } else { FLOOR_MS };
         let late = |with, without| Late::of(with, without, floor_ms);
-        let connects = late(&with.waited.connects, &without.waited.connects);
+        let mut connects = late(&with.waited.connects, &without.waited.connects);
         let mut requests = late(&with.waited.requests, &without.waited.requests);
+        let small_s = (connects.lost_ms + requests.lost_ms) / 1e3;
+        if by_factor && small_s < noticed::SMALL_TIME * with.seconds {
+            (connects.slow, requests.slow) = (0, 0);
+        }
         let transfers = moves_much(without);
         if transfers {
             // What they lost is in their rate.
@@ -241,6 +247,13 @@ mod tests {
         let felt = Felt::of(&with, &without, true);
         assert_eq!(felt.slow, (100, 100));
         assert!(felt.significance() > 10.0);
+        // Together 45 ms: of ten seconds that is nothing.
+        let long = ClientReport {
+            seconds: 10.0,
+            ..with
+        };
+        let felt = Felt::of(&long, &without, true);
+        assert!(felt.slow.0 == 0 && felt.significance() < 0.01, "{felt:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Loads and attaches the program that knows the rhythm of flows; reads gaps and what has not come.
 
+use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject, RingBuffer};
@@ -36,7 +36,7 @@ pub struct Heartbeats<'o> {
     skel: HeartbeatsSkel<'o>,
     /// Drop it to stop watching; what is in the ring stays.
     pub link: Option<Link>,
-    dumps: [Link; 2],
+    dump: Link,
     losses: [Count; LOSSES],
     regular: Count,
     missed: Missed,
@@ -87,13 +87,18 @@ impl<'o> Heartbeats<'o> {
 
     /// Hands every message that should have come, and has not, to `each`.
     pub fn pending(&self, mut each: impl FnMut(&tw_gap)) -> Result<(), Error> {
-        for dump in &self.dumps {
-            iter::run(dump, "the iterator over heartbeats", |gap| {
-                each(gap);
+        // Processes may share a socket.
+        let mut told = BTreeSet::new();
+        iter::run(
+            &self.dump,
+            "the iterator over heartbeats",
+            |gap: &tw_gap| {
+                if told.insert((gap.sock, gap.remote_addr, gap.remote_port)) {
+                    each(gap);
+                }
                 Ok(())
-            })?;
-        }
-        Ok(())
+            },
+        )
     }
 
     /// Flows that were found to be regular since the last call.
@@ -132,17 +137,12 @@ fn loaded<'o>(
     open: crate::wire::heartbeats::OpenHeartbeatsSkel<'o>,
 ) -> Result<Heartbeats<'o>, libbpf_rs::Error> {
     let skel = open.load()?;
-    let dumps = [
-        skel.progs
-            .dump_flows
-            .attach_iter(skel.maps.watched.as_fd())?,
-        skel.progs.dump_peers.attach_iter(skel.maps.peers.as_fd())?,
-    ];
+    let dump = skel.progs.dump.attach()?;
     let link = skel.progs.on_data_ready.attach()?;
     Ok(Heartbeats {
         skel,
         link: Some(link),
-        dumps,
+        dump,
         losses: Default::default(),
         regular: Count::default(),
         missed: Missed::default(),

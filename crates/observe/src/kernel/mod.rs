@@ -3,6 +3,7 @@
 mod btf;
 mod config;
 mod missed;
+mod notes;
 mod run_time;
 mod symbols;
 mod syscalls;
@@ -10,6 +11,7 @@ mod syscalls;
 pub use btf::{KernelBtf, Names};
 pub use config::hz;
 pub use missed::{MISSED, Missed};
+pub use notes::walks_notes;
 pub use run_time::Moment;
 pub use symbols::{Callers, Symbols, retransmit_kind};
 pub use syscalls::{Syscalls, epoll_calls, lock_calls, takes_fd};

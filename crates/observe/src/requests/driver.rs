@@ -1,5 +1,6 @@
 //! Loads and attaches the programs that follow requests; reads the sums and the slowest exchanges.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
@@ -14,7 +15,7 @@ use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
 use crate::health::HealthLog;
 use crate::iter;
-use crate::kernel::{KernelBtf, MISSED, Missed, hz};
+use crate::kernel::{KernelBtf, MISSED, Missed, hz, walks_notes};
 use crate::ring::{Count, RING_FULL, ring_of_bytes};
 use crate::wire::requests::{RequestsSkel, RequestsSkelBuilder};
 use crate::wire::{read, same, tw_exchange, tw_requests, tw_service};
@@ -63,8 +64,9 @@ const OTHERS: &[&[Program]] = &[
     &[program("on_retransmit", "tcp_retransmit_skb", 2)],
     &[program("on_state", "inet_sock_set_state", 3)],
 ];
-/// The iterator over exchanges under way.
-const DUMP: &str = "dump";
+/// The iterators over exchanges under way: over all that are followed, and over those whose connection some
+/// process has open.
+const DUMPS: [&str; 2] = ["dump", "dump_files"];
 /// What is lost, by the key of the map; the keys after them count the connections that were taken up, the
 /// exchanges that were counted, and those of them that were because they were late.
 const LOSSES: [&str; 3] = [
@@ -86,8 +88,8 @@ pub struct Requests<'o> {
     links: Vec<Link>,
     dump: Link,
     jiffy_ns: u32,
-    /// Namespaces whose listeners are not known, and what that means.
-    unasked: Option<(u64, String)>,
+    /// What is not known from the beginning on, and of how many.
+    unknown: Vec<(u64, String)>,
     losses: [Count; LOSSES.len()],
     met: Count,
     counted: Count,
@@ -126,9 +128,11 @@ impl<'o> Requests<'o> {
             rodata.jiffy_ns = jiffy_ns;
             rodata.filter = same(&options.filter.wire().map_err(Error::Usage)?);
         }
-        let wanted = |name: &OsStr| name == DUMP || programs.iter().any(|p| name == p.name);
+        let refused = walks_notes().err();
+        let dump = DUMPS[usize::from(refused.is_some())];
+        let wanted = |name: &OsStr| programs.iter().any(|p| name == p.name);
         for mut program in open.open_object_mut().progs_mut() {
-            let wanted = wanted(program.name());
+            let wanted = program.name() == dump || wanted(program.name());
             program.set_autoload(wanted);
         }
         let mut skel = match open.load() {
@@ -144,15 +148,17 @@ impl<'o> Requests<'o> {
                 .update(&key, &[1], MapFlags::ANY)
                 .map_err(|e| failed("telling of listeners to", e))?;
         }
-        let ends = skel.maps.ends.as_fd();
-        let dump = skel.progs.dump.attach_iter(ends);
+        let dump = match refused {
+            None => skel.progs.dump.attach_iter(skel.maps.ends.as_fd()),
+            Some(_) => skel.progs.dump_files.attach(),
+        };
         let dump = match dump {
             Ok(dump) => dump,
             Err(e) => return Ok(Err(Verdict::Failed(bpf_error(&e)))),
         };
         let mut links = Vec::new();
         for program in skel.object_mut().progs_mut() {
-            if program.name() != DUMP && wanted(program.name()) {
+            if wanted(program.name()) {
                 match program.attach() {
                     Ok(link) => links.push(link),
                     Err(e) => return Ok(Err(Verdict::Failed(bpf_error(&e)))),
@@ -160,16 +166,22 @@ impl<'o> Requests<'o> {
             }
         }
         watching(&mut skel, true);
+        let unasked = listening.unasked.map(|(n, why)| {
+            let detail = "ends that listeners made before the recording are taken for clients, where these could \
+                          not be asked for";
+            (n, format!("{detail}: {why}"))
+        });
+        let unaccepted = refused.map(|why| {
+            let detail = "of requests under way those that wait for accept() are not told, as this kernel does \
+                          not let us walk the notes on sockets";
+            (0, format!("{detail}: {why}"))
+        });
         Ok(Ok(Requests {
             skel,
             links,
             dump,
             jiffy_ns,
-            unasked: listening.unasked.map(|(n, why)| {
-                let detail = "ends that listeners made before the recording are taken for clients, where these \
-                              could not be asked for";
-                (n, format!("{detail}: {why}"))
-            }),
+            unknown: unasked.into_iter().chain(unaccepted).collect(),
             losses: Default::default(),
             met: Count::default(),
             counted: Count::default(),
@@ -218,12 +230,21 @@ impl<'o> Requests<'o> {
     pub fn open(
         &mut self,
         over_ns: u64,
-        each: impl FnMut(&tw_exchange) -> Result<(), Error>,
+        mut each: impl FnMut(&tw_exchange) -> Result<(), Error>,
     ) -> Result<(), Error> {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.open_over_ns = over_ns;
         }
-        iter::run(&self.dump, "the iterator over requests", each)
+        // Processes may share a connection.
+        let mut told = BTreeSet::new();
+        iter::run(
+            &self.dump,
+            "the iterator over requests",
+            |x: &tw_exchange| match told.insert(x.sock) {
+                true => each(x),
+                false => Ok(()),
+            },
+        )
     }
 
     /// Connections that were taken up since the last call.
@@ -280,7 +301,7 @@ impl<'o> Requests<'o> {
 
     /// Says what was lost since the last call, and what is not known from the beginning on.
     pub fn say_losses(&mut self, health: &HealthLog) -> Result<(), Error> {
-        if let Some((count, detail)) = self.unasked.take() {
+        for (count, detail) in self.unknown.drain(..) {
             health.say(SourceName::Requests, HealthKind::Partial, count, detail)?;
         }
         let mut news = Vec::new();

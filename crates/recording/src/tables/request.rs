@@ -37,9 +37,9 @@ table! {
         receive_ns: u64, Ns;
         /// All was read, and our application worked: a server on the answer, a client on more of the request.
         think_ns: u64, Ns;
-        /// A client awaited the answer: network and peer.
+        /// A client awaited the answer, from when the last of its request had left: network and peer.
         await_ns: u64, Ns;
-        /// Between two writes of a message, with full segments not yet sent: windows and buffers held them back.
+        /// Between two writes of a message, with full segments not yet sent: windows and buffers held them back. Of a client, also from its last write until that left, where it is two jiffies and more: Nagle's algorithm, a window or pacing.
         send_ns: u64, Ns;
         /// From a write until what was sent was retransmitted.
         repair_ns: u64, Ns;

@@ -4,7 +4,7 @@ use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
 use recording::counter;
 use recording::tables::Socket;
-use synth::{CLIENT, Fixture, Flow, Listen, SERVER, cases};
+use synth::{Asked, CLIENT, Fixture, Flow, Listen, SERVER, cases};
 
 const ID: &str = "nagle-delayed-ack";
 
@@ -112,4 +112,45 @@ fn look_alikes_are_not_it() {
     }
     assert!(found(&slow).is_empty());
     assert!(found(&cases::used_to_the_full()).is_empty());
+}
+
+/// Fifty requests of a client, of which the end of some left so late, ms; no sample found anything in flight.
+fn left_late(late: u64, ms: f64) -> Fixture {
+    let mut f = Fixture::new();
+    f.ask(Asked {
+        here: [false, true],
+        usual: (50 - late, 0.2),
+        slow: (late, ms + 0.2),
+        unsent_ms: ms,
+        ..Asked::default()
+    });
+    f.flow(Flow {
+        from: "10.79.0.2:41000".into(),
+        rate: 12 * 1_448,
+        rtt_us: [200, 50, 100],
+        unacked: 0,
+        ..Flow::default()
+    });
+    f.seen_from(CLIENT);
+    f
+}
+
+#[test]
+fn requests_that_left_late_tell_it_where_no_sample_does() {
+    let f = only(&left_late(20, 40.0), ID);
+    assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
+    assert_eq!(number(&f, "late_requests"), &Number::Count(20));
+    assert!(f.title.contains("loses 40 ms per message"), "{}", f.title);
+    // Twice is chance; a window that closes or a round trip takes any time.
+    assert!(found(&left_late(2, 40.0)).is_empty());
+    assert!(found(&left_late(20, 120.0)).iter().all(|f| f.cause != ID));
+    let none = |change: fn(&mut Socket)| {
+        let mut f = left_late(20, 40.0);
+        f.sockets.iter_mut().for_each(change);
+        assert!(found(&f).iter().all(|f| f.cause != ID));
+    };
+    none(|row| row.nodelay = Some(true));
+    none(|row| row.min_rtt_us = Some(30_000));
+    // Forty segments a request: it takes so long to send.
+    none(|row| row.data_segs_out = row.data_segs_out.map(|n| n * 20));
 }

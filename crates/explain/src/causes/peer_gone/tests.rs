@@ -2,6 +2,7 @@
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Level, Number};
+use recording::TcpState;
 use synth::{CLIENT, Dial, Fixture, SERVER, cases};
 
 const ID: &str = "peer-gone";
@@ -101,4 +102,15 @@ fn look_alikes_are_not_it() {
     for recording in [cases::lossy(), cases::tails(), cases::bloated()] {
         assert!(found(&recording).iter().all(|f| f.cause.as_str() != ID));
     }
+}
+
+#[test]
+fn what_its_program_had_closed_before_keeps_nobody_waiting() {
+    // The sockets of a process that has ended.
+    let mut f = silent();
+    f.events.clear();
+    for row in &mut f.sockets {
+        row.state = TcpState::FinWait1;
+    }
+    assert!(found(&f).iter().all(|f| f.cause != ID));
 }

@@ -40,10 +40,12 @@ fn is_held(story: &Story, end: &End) -> bool {
     let lasting = t.received() >= ROUND_TRIPS.saturating_mul(taken.widest_wnd.into());
     let filled = widest > 0.0 && f64::from(taken.space) >= FULL * widest;
     let all_along = per_s(end) * f64::from(taken.rtt_us) / 1e6 * SPARE >= widest;
+    // Of requests that come one by one it measures how long they take to come, not how long a round trip takes.
+    let is_round_trip = taken.rtt_us < t.min_rtt_us.saturating_mul(2);
     let grew = taken.first_rcvbuf != t.rcvbuf;
     let in_time = t.unread.saturating_mul(2) < t.samples;
     let here = away && scaled && !end.conn.remote.is_loopback();
-    here && t.samples >= 2 && lasting && filled && all_along && !grew && in_time
+    here && t.samples >= 2 && lasting && filled && is_round_trip && all_along && !grew && in_time
 }
 
 impl Filled<'_> {

@@ -1,0 +1,70 @@
+//! Requests the end of which left as long after it was written as an ACK is delayed: what exchanges tell of it.
+
+use std::ops::RangeInclusive;
+
+use analysis::account::{Exchanges, Role, exchanged_ns};
+use analysis::stats::median;
+use recording::RowRef;
+
+use super::{MIN_HELD, SEGMENTS};
+use crate::lost::OfExchanges;
+use crate::places::path::End;
+use crate::vocabulary::SHOWN_ROWS;
+
+/// An ACK is delayed so long, and its timer fires up to some ticks late, ns.
+const DELAYED_NS: RangeInclusive<u64> = 30_000_000..=60_000_000;
+
+/// The requests of a service that left so, as far as exchanges are told one by one, and all of them.
+pub(super) struct LeftLate {
+    /// Those told one by one.
+    pub(super) told: u64,
+    pub(super) rows: Vec<RowRef>,
+    /// How late the end of one left, µs (median).
+    pub(super) delay_us: f64,
+    /// Of all, by the time that they lost together.
+    pub(super) times: u64,
+    pub(super) of: u64,
+    lost_ns: u64,
+    whole_ns: u64,
+}
+
+impl LeftLate {
+    pub(super) fn of(exchanges: &Exchanges) -> Option<LeftLate> {
+        let told = exchanges.slowest.iter();
+        let late =
+            told.filter(|(_, x)| !x.open && x.retransmits == 0 && DELAYED_NS.contains(&x.send_ns));
+        let (rows, mut delays): (Vec<RowRef>, Vec<u64>) =
+            late.map(|(row, x)| (*row, x.send_ns)).unzip();
+        let told = delays.len() as u64;
+        let delay_ns = median(&mut delays).filter(|_| told >= MIN_HELD.into())?;
+        let all = &exchanges.all;
+        (exchanges.role() == Role::Client).then(|| LeftLate {
+            told,
+            rows: rows.into_iter().take(SHOWN_ROWS).collect(),
+            delay_us: delay_ns as f64 / 1e3,
+            times: (all.send_ns / delay_ns).clamp(told, all.exchanges.max(told)),
+            of: all.exchanges.max(told),
+            lost_ns: all.send_ns,
+            whole_ns: exchanged_ns(all).max(all.send_ns),
+        })
+    }
+
+    /// Nagle's algorithm may have held them: it was on, and a request is what is in flight and what waits for
+    /// that, not a transfer that takes so long to send.
+    pub(super) fn is_of(&self, ends: &[End]) -> bool {
+        let sent: u64 = ends.iter().map(|e| e.transfer.segments()).sum();
+        ends.iter().any(|e| e.transfer.nagle) && sent <= (SEGMENTS + 1) * self.of
+    }
+
+    /// What they lost, of connections so many.
+    pub(super) fn lost(&self, connections: u64) -> OfExchanges {
+        OfExchanges {
+            slow: self.times,
+            of: self.of,
+            connections,
+            lost_ns: self.lost_ns,
+            whole_ns: self.whole_ns,
+            stalled_ns: 0,
+        }
+    }
+}
