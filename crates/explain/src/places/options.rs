@@ -1,6 +1,6 @@
 //! Connections that lack TCP options, and what that costs them beside those that have them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::account::State;
 use analysis::stats::{median, ratio};
@@ -141,11 +141,20 @@ impl<'a> WithoutOptions<'a> {
             return false;
         }
         let senders = self.senders();
+        // A connection that began while the queue stood has never seen the path without it.
+        let mut shortest: BTreeMap<_, u32> = BTreeMap::new();
+        for end in senders.iter().filter(|e| e.transfer.min_rtt_us > 0) {
+            let least = shortest.entry(path(end.conn)).or_insert(u32::MAX);
+            *least = (*least).min(end.transfer.min_rtt_us);
+        }
         let waiting = senders.iter().filter(|e| rwnd_share(&[**e]) >= WAITS);
         let (mut queued, mut all) = (0, 0);
-        for end in waiting.filter(|e| e.transfer.min_rtt_us > 0) {
+        for end in waiting {
+            let Some(least) = shortest.get(&path(end.conn)) else {
+                continue;
+            };
             let usual = usual_rtt(end).map_or(0.0, f64::from);
-            queued += usize::from(usual > empty_us(end.transfer.min_rtt_us));
+            queued += usize::from(usual > empty_us(*least));
             all += 1;
         }
         all > 0 && queued * 2 > all
