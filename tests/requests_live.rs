@@ -129,6 +129,33 @@ fn spin(time: Duration) {
 }
 
 #[test]
+fn what_nagles_algorithm_holds_has_not_left_and_nobody_owes_an_answer_yet() {
+    need_root();
+    let in_two_writes = |at| {
+        let mut conn = TcpStream::connect(at).unwrap();
+        let began = Instant::now();
+        for _ in 0..TIMES {
+            conn.write_all(&[1; 50]).unwrap();
+            conn.write_all(&[1; 50]).unwrap();
+            conn.read_exact(&mut [0; 200]).unwrap();
+        }
+        began.elapsed()
+    };
+    let recorded = Recorded::of(|l| answer_after(&l, || ()), in_two_writes);
+    let unsent = recorded.time(Role::Client, |r| r.send_ns);
+    // An ACK is delayed by 40 ms, of which the kernel's stamp may miss two ticks; the first ones are not.
+    let least = Duration::from_millis(30) * (TIMES / 2);
+    assert!(
+        (least..=recorded.asked).contains(&unsent),
+        "{unsent:?} of {:?}",
+        recorded.asked
+    );
+    let at_once = Recorded::of(|l| answer_after(&l, || ()), ask_and_wait);
+    let at_once = at_once.time(Role::Client, |r| r.send_ns);
+    assert!(at_once * 4 < unsent, "{at_once:?}, {unsent:?}");
+}
+
+#[test]
 fn a_server_that_sleeps_thinks_and_its_client_awaits_it() {
     need_root();
     let think = Duration::from_millis(20);
@@ -533,11 +560,13 @@ fn of_a_busy_service_each_late_answer_is_counted() {
         late.map(|r| r.count).sum::<u64>()
     };
     let slept = u64::from(BUSY / ONE_IN);
-    assert_eq!(counted(Role::Client), late);
-    assert!(
-        (slept..=late).contains(&counted(Role::Server)),
-        "{slept} to {late}"
-    );
+    for (role, least) in [(Role::Client, late), (Role::Server, slept)] {
+        let all = least.saturating_sub(missed)..=late;
+        assert!(
+            all.contains(&counted(role)),
+            "{least} to {late}, less {missed}"
+        );
+    }
     if took < Duration::from_secs(8) {
         let rows = done.rows::<Request>();
         assert!(rows.iter().any(|r| r.one_in > 1), "{took:?}: {rows:#?}");
