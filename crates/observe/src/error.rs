@@ -147,14 +147,13 @@ fn locked_down() -> bool {
 /// nearest to the trouble.
 fn telling_line(warnings: &str) -> Option<&str> {
     let lines = || warnings.lines().map(str::trim).filter(|l| !l.is_empty());
-    let mut verdict = None;
-    for line in lines() {
-        if line.starts_with("processed ") && line.contains(" insns") {
-            return verdict;
-        }
-        verdict = Some(line);
-    }
-    lines().next().map(|l| l.trim_start_matches("libbpf: "))
+    let ends_log = |l: &&str| l.starts_with("processed ") && l.contains(" insns");
+    let log = lines().position(|l| ends_log(&l));
+    let verdict = log.and_then(|end| lines().take(end).last());
+    // Who refuses before the verifier looks leaves its log empty.
+    let verdict = verdict.filter(|l| !l.ends_with("BEGIN PROG LOAD LOG --"));
+    let first = || lines().next().map(|l| l.trim_start_matches("libbpf: "));
+    verdict.or_else(first)
 }
 
 #[cfg(test)]
@@ -175,6 +174,11 @@ mod tests {
             telling_line(plain),
             Some("map 'ring': failed to create: EPERM")
         );
+        let refused = "libbpf: prog 'walk': BPF program load failed: -EPERM\n\
+                       libbpf: prog 'walk': -- BEGIN PROG LOAD LOG --\n\
+                       processed 0 insns (limit 1000000)\n-- END --\n";
+        let first = "prog 'walk': BPF program load failed: -EPERM";
+        assert_eq!(telling_line(refused), Some(first));
         assert_eq!(telling_line(""), None);
     }
 
