@@ -109,6 +109,7 @@ impl Fixture {
                     think_runqueue_ns: parts.think_runqueue_ns,
                     await_ns: parts.await_ns,
                     send_ns: parts.send_ns,
+                    receive_ns: parts.receive_ns,
                     ..Exchange::default()
                 });
                 let awake = parts.think_cpu_ns + parts.think_runqueue_ns;
@@ -155,6 +156,7 @@ impl Fixture {
             all.think_runqueue_ns += count * parts.think_runqueue_ns;
             all.await_ns += count * parts.await_ns;
             all.send_ns += count * parts.send_ns;
+            all.receive_ns += count * parts.receive_ns;
             if count > 0 {
                 self.request_times.push(RequestTime {
                     time_ns: at_ms(9_000.0),
@@ -189,11 +191,12 @@ impl Asked {
                 ..Request::default()
             };
         }
-        let think_ns = ns(ms - unread_ms - accept_ms);
+        let think_ns = ns(ms - unread_ms - accept_ms - unsent_ms);
         let alone = if self.slept_in.is_some() { think_ns } else { 0 };
         let part = |share: f64| (alone as f64 * share) as u64;
         Request {
             accept_ns: ns(accept_ms),
+            receive_ns: ns(unsent_ms),
             unread_ns: ns(unread_ms),
             think_ns,
             think_alone_ns: alone,

@@ -58,6 +58,16 @@ fn behind_others_on_its_cpu() {
     assert!(ruled_out(&f, "softirq-starvation").contains("iperf3"));
 }
 
+#[test]
+fn a_reader_that_it_keeps_off_the_cpu_is_no_finding_of_its_own() {
+    let mut f = cases::slow_reader();
+    only(&f, "slow-reader");
+    f.thread(812, "iperf3", [0.1, 0.7]);
+    on_cpu(&mut f, 812, "iperf3", 0, 1_000);
+    on_cpu(&mut f, 900, "batch", 0, 9_000);
+    only(&f, ID);
+}
+
 /// The only finding, though its advice has no change that a program could apply.
 fn needs_more_cpu(f: &Fixture) -> Finding {
     let mut found = crate::explain(&f.write().unwrap()).unwrap().findings;

@@ -2,7 +2,7 @@
 
 use crate::causes::testing::{found, only, ruled_out, sysctls};
 use crate::{Change, Layer, Level};
-use synth::{CLIENT, Fixture, Flow, Listen, SERVER, cases};
+use synth::{CLIENT, Fixture, Flow, Listen, SERVER, START_NS, cases};
 
 const ID: &str = "receive-buffer-small";
 
@@ -101,6 +101,15 @@ fn the_receiver_alone() {
     // The kernel lets the buffer grow.
     none(|row| row.rcvbuf = row.rcvbuf.map(|_| (row.time_ns % 1_000_003) as u32));
     none(|row| row.recv_queue = row.recv_queue.map(|_| 30_000));
+}
+
+#[test]
+fn at_a_receiver_the_share_of_their_time_counts() {
+    // Neither many nor for long.
+    let mut f = received();
+    f.sockets
+        .retain(|row| row.time_ns < START_NS + 3_000_000_000);
+    only(&f, ID);
 }
 
 #[test]

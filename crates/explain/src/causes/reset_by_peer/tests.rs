@@ -1,12 +1,12 @@
 //! C40 is named when a server elsewhere resets connections before it answers, or instead of an answer; not
 //! for resets at the end of an answer, after a pause, or of one moment.
 
-use recording::tables::Socket;
-use recording::{SourceName, TcpState};
+use recording::tables::{Event, Socket};
+use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Level, Number, Role};
-use synth::{Broken, CLIENT, Dial, Fixture};
+use synth::{Broken, CLIENT, Dial, Fixture, SERVER};
 
 const ID: &str = "reset-by-peer";
 const AT: &str = "192.0.2.9:443";
@@ -71,6 +71,31 @@ fn before_the_request_was_taken() {
     let f = only(&recording, ID);
     assert!(f.title.contains("before it has the request"), "{}", f.title);
     assert_eq!(number(&f, "asking"), &Number::Count(12));
+}
+
+#[test]
+fn where_addresses_are_translated_this_host_may_have_sent_them() {
+    let mut f = elsewhere(5, 15.0, 0);
+    // To the address that the clients have beyond the translation.
+    let (addr, port, _) = synth::place("203.0.113.1:40000");
+    let sent = f
+        .events
+        .iter()
+        .filter(|e| e.kind == EventKind::ResetReceived);
+    let sent: Vec<Event> = sent
+        .map(|e| Event {
+            netns: SERVER,
+            kind: EventKind::ResetSent,
+            state: Some(TcpState::Close),
+            local_addr: e.remote_addr,
+            local_port: e.remote_port,
+            remote_addr: addr,
+            remote_port: port,
+            ..e.clone()
+        })
+        .collect();
+    f.events.extend(sent);
+    assert!(found(&f).iter().all(|f| f.cause != ID));
 }
 
 #[test]

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* An exchange that has ended: it is added to the sums of its service, and the slowest is told by itself. */
+#ifndef TCPWHY_COUNTED_H
+#define TCPWHY_COUNTED_H
+
+#include "exchange.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, 1); /* BPF_F_NO_PREALLOC */
+	__type(key, struct tw_service);
+	__type(value, struct tw_requests);
+	__uint(max_entries, 1 << 12); /* memory only for what there is: 11 MB at most */
+} services SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 18); /* set anew before load */
+} ring SEC(".maps");
+
+const struct tw_requests fresh;
+
+static __always_inline void fill(struct tw_exchange *x, const struct end *e, const struct sock *sk)
+{
+	const struct sock_common *skc = &sk->__sk_common;
+
+	__builtin_memset(x, 0, sizeof(*x));
+	x->time_ns = e->since;
+	x->began_ns = e->began;
+	__builtin_memcpy(x->ns, e->ns, sizeof(x->ns));
+	x->alone_ns = e->alone_ns;
+	x->cpu_ns = e->cpu_ns;
+	x->runqueue_ns = e->runqueue_ns;
+	x->service = e->service;
+	x->family = load_addrs(x->local_addr, x->remote_addr, skc);
+	x->local_port = skc->skc_num;
+	x->remote_port = bpf_ntohs(skc->skc_dport);
+	x->pid = e->pid;
+	x->tid = e->tid;
+	x->retransmits = e->retransmits;
+	x->overlapped = e->overlapped;
+}
+
+static __always_inline struct tw_requests *requests_of(const struct end *e)
+{
+	struct tw_requests *r = bpf_map_lookup_elem(&services, &e->service);
+
+	if (r)
+		return r;
+	bpf_map_update_elem(&services, &e->service, &fresh, 1 /* BPF_NOEXIST */);
+	r = bpf_map_lookup_elem(&services, &e->service);
+	if (!r)
+		count(LOST_SERVICE);
+	return r;
+}
+
+#define ADD(field, n) __sync_fetch_and_add(&(field), n)
+
+static __always_inline void time_it(u32 *buckets, u64 ns, u32 weight)
+{
+	u32 at = bucket(ns);
+
+	if (at < TW_BUCKETS)
+		ADD(buckets[at], weight);
+}
+
+/* An exchange has ended. Not inlined: several programs and places end one. */
+static __noinline int count_exchange(struct end *e, struct sock *sk)
+{
+	struct tw_requests *r;
+	struct tw_exchange *x;
+	u64 took, weight;
+
+	if (!e || !sk)
+		return 0;
+	r = requests_of(e);
+	if (!r)
+		return 0;
+	count(COUNTED);
+	weight = e->weight;
+	took = total(e);
+	ADD(r->exchanges, weight);
+	if (e->overlapped)
+		ADD(r->overlapped, weight);
+	if (e->retransmits)
+		ADD(r->retransmits, weight * e->retransmits);
+	for (int i = 0; i < TW_PARTS; i++)
+		if (e->ns[i])
+			ADD(r->ns[i], weight * e->ns[i]);
+	if (e->alone_ns) {
+		ADD(r->alone_ns, weight * e->alone_ns);
+		ADD(r->cpu_ns, weight * e->cpu_ns);
+		ADD(r->runqueue_ns, weight * e->runqueue_ns);
+	}
+	time_it(r->response, took, weight);
+	time_it(r->think, e->ns[TW_PART_THINK], weight);
+	time_it(r->unread, e->ns[TW_PART_UNREAD] + e->ns[TW_PART_ACCEPT], weight);
+	/* Two CPUs may both tell: one row more. */
+	if (r->round == this_round && took <= r->slowest_ns)
+		return 0;
+	r->round = this_round;
+	r->slowest_ns = took;
+	x = bpf_ringbuf_reserve(&ring, sizeof(*x), 0);
+	if (!x) {
+		count(LOST_RING);
+		return 0;
+	}
+	fill(x, e, sk);
+	x->sock = sock_id(sk);
+	bpf_ringbuf_submit(x, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* A message that nobody asked for. */
+static __always_inline void count_push(struct end *e, struct sock *sk)
+{
+	struct tw_requests *r;
+
+	count_exchange(e, sk);
+	e->at = AT_NOTHING;
+	r = requests_of(e);
+	if (r)
+		ADD(r->pushed, e->weight);
+}
+
+#endif
