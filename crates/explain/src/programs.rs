@@ -16,6 +16,8 @@ pub(crate) enum Setting {
     NoDelay,
     /// How many connections it has at most: it leaves others in the accept queue.
     Connections,
+    /// How many clients it has at most: it accepts others, says so, and closes.
+    Clients,
 }
 
 /// How the program of a scope is told; `None` of one that is not known.
@@ -24,6 +26,7 @@ pub(crate) fn setting(scope: &Scope, setting: Setting) -> Option<String> {
         Setting::Backlog { value, port } => backlog(program, value, port),
         Setting::NoDelay => no_delay(program).map(String::from),
         Setting::Connections => connections(program).map(String::from),
+        Setting::Clients => clients(program).map(String::from),
     };
     let comm = scope.comm.as_deref();
     // Node and Java name their threads; the command line has the program.
@@ -84,7 +87,15 @@ fn no_delay(program: &str) -> Option<&'static str> {
     })
 }
 
-/// Of those that then accept nobody; others accept, and close at once.
+/// Of those that accept others, and close at once.
+fn clients(program: &str) -> Option<&'static str> {
+    Some(match program {
+        "redis-server" | "valkey-server" => "`maxclients`",
+        _ => return None,
+    })
+}
+
+/// Of those that then accept nobody.
 fn connections(program: &str) -> Option<&'static str> {
     Some(match program {
         "haproxy" => "`maxconn`",

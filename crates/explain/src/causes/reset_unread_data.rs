@@ -4,6 +4,7 @@ use analysis::Why;
 use analysis::words::{count, percent, plural};
 
 use crate::places::server_resets::{Closing, ServerResets, places};
+use crate::programs::{self, Setting};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -43,6 +44,9 @@ const UNREAD: Closing = Closing {
     exact: true,
 };
 
+/// What came in one segment was a whole request, and no large body, bytes.
+const ONE_SEGMENT: u64 = 1_460;
+
 fn no(asked: &Asked) -> Option<Step> {
     asked.resets()?.none_sent(&[Why::UnreadData], "unread data")
 }
@@ -58,10 +62,16 @@ fn judge(resets: &ServerResets) -> Finding {
             format!("{short} closes with data unread: {n} of {of} reset."),
             format!("{short} closes with data unread."),
         ])
-        .fix([
-            format!("Let {app} read requests to their end before it closes, or drain them."),
-            "Let it read requests to their end before it closes.".into(),
-        ])
+        .fix(match turns_away(resets) {
+            false => [
+                format!("Let {app} read requests to their end before it closes, or drain them."),
+                "Let it read requests to their end before it closes.".into(),
+            ],
+            true => [
+                format!("See why {app} turns clients away: it closes before it reads what they ask."),
+                "See why it turns clients away.".into(),
+            ],
+        })
         .advise(advice(resets, &scope))
         .verify(format!(
             "`tcpwhy trace resets` shows no {} of port {}, and `nstat -az TcpExtTCPAbortOnClose` no \
@@ -70,7 +80,12 @@ fn judge(resets: &ServerResets) -> Finding {
         ))
 }
 
-fn advice(resets: &ServerResets, scope: &Scope) -> [Advice; 2] {
+/// It left small requests unread: whom it serves it reads.
+fn turns_away(resets: &ServerResets) -> bool {
+    resets.asked_bytes() <= ONE_SEGMENT
+}
+
+fn advice(resets: &ServerResets, scope: &Scope) -> Vec<Advice> {
     let app = application(scope);
     let port = resets.here.listener.local.port;
     let (read, command, at) = match app {
@@ -81,6 +96,20 @@ fn advice(resets: &ServerResets, scope: &Scope) -> [Advice; 2] {
             "nginx -T | grep -E 'lingering|client_max_body_size'".to_string(),
             "nginx.conf, in http, server or location; then `nginx -s reload`".to_string(),
         ),
+        _ if turns_away(resets) => {
+            let limit = programs::setting(scope, Setting::Clients);
+            let limit = limit.map_or("a limit of clients".into(), |name| {
+                format!("its limit of clients, {name}")
+            });
+            (
+                format!(
+                    "See in the log of {app} why it closes before it reads a request ({limit}; overload); \
+                     whom it turns away it should read before it closes."
+                ),
+                format!("ss -tnp 'sport = :{port}'"),
+                format!("the configuration of {app}; the command shows whom it serves"),
+            )
+        }
         _ => (
             format!(
                 "Let {app} read each request to its end before it answers and closes; or answer, call \
@@ -90,26 +119,27 @@ fn advice(resets: &ServerResets, scope: &Scope) -> [Advice; 2] {
             format!("the source or configuration of {app}; the command shows unread data as Recv-Q"),
         ),
     };
-    [
-        Advice::to(read)
-            .by(command_in(&scope.netns, &command))
-            .at(at)
-            .risk(
-                "A client that never stops sending holds its connection: limit the bytes and the time \
+    let read = Advice::to(read)
+        .by(command_in(&scope.netns, &command))
+        .at(at)
+        .risk(
+            "A client that never stops sending holds its connection: limit the bytes and the time \
                  that are spent on it.",
-            )
-            .effect(format!(
-                "The {} of connections that end with a reset now end with the answer.",
-                percent(resets.share())
-            ))
-            .change(Change::ReadToEnd {
-                listener: resets.here.address(),
-            }),
+        )
+        .effect(format!(
+            "The {} of connections that end with a reset now end with the answer.",
+            percent(resets.share())
+        ))
+        .change(Change::ReadToEnd {
+            listener: resets.here.address(),
+        });
+    let ask =
         Advice::to("Or let clients ask before they send a large body (Expect: 100-continue).")
             .at("the clients")
             .risk("A round trip more per request.")
-            .effect("A refusal reaches them before they send what nobody reads."),
-    ]
+            .effect("A refusal reaches them before they send what nobody reads.");
+    let large = !turns_away(resets);
+    [read].into_iter().chain(large.then_some(ask)).collect()
 }
 
 #[cfg(test)]

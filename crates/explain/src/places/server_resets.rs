@@ -197,15 +197,19 @@ impl<'a> ServerResets<'a> {
         .number("share", self.share())
     }
 
+    /// What had come in of a request when it was reset (median), bytes.
+    pub(crate) fn asked_bytes(&self) -> u64 {
+        let asked = self.all.iter().map(|(_, c, _)| c.bytes_received);
+        median(&mut asked.collect::<Vec<_>>()).unwrap_or(0)
+    }
+
     /// How much had been said by either side.
     fn bytes_step(&self) -> Step {
-        let asked = self.all.iter().map(|(_, c, _)| c.bytes_received);
-        let asked = median(&mut asked.collect::<Vec<_>>()).unwrap_or(0);
         let rows = self.all.iter().filter_map(|(_, c, _)| c.row());
         say!(
             "When they were reset {request_bytes} of a request had come in, in the median, and clients \
              had acknowledged {acknowledged_bytes} of an answer; none of them had closed its side.",
-            request_bytes = Quantity::bytes(asked).rows(rows.take(SHOWN_ROWS)),
+            request_bytes = Quantity::bytes(self.asked_bytes()).rows(rows.take(SHOWN_ROWS)),
             acknowledged_bytes = self.answered()
         )
     }

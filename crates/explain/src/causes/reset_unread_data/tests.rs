@@ -30,6 +30,19 @@ fn both_ends_here() {
 }
 
 #[test]
+fn who_leaves_small_requests_unread_turns_clients_away() {
+    let mut recording = cases::unread();
+    assert_eq!(only(&recording, ID).advice.len(), 2);
+    for end in recording.events.iter_mut() {
+        end.bytes_received = end.bytes_received.map(|bytes| bytes.min(7));
+    }
+    let f = only(&recording, ID);
+    assert!(f.fix.contains("turns clients away"), "{}", f.fix);
+    // There is no large body to ask about.
+    assert_eq!(f.advice.len(), 1);
+}
+
+#[test]
 fn only_the_server_here() {
     let mut recording = cases::unread();
     recording.seen_from(SERVER);
