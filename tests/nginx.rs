@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// nginx in the foreground, ended when dropped.
 struct Nginx {
     master: Child,
+    worker: u32,
     port: u16,
 }
 
@@ -45,20 +46,24 @@ impl Nginx {
         wait_until("nginx listens", || {
             TcpStream::connect(("127.0.0.1", port)).is_ok()
         });
-        Nginx { master, port }
+        // The master listens before it has forked the worker.
+        let mut worker = None;
+        wait_until("nginx has its worker", || {
+            worker = first_child(master.id());
+            worker.is_some()
+        });
+        Nginx {
+            master,
+            worker: worker.expect("waited for"),
+            port,
+        }
     }
+}
 
-    fn worker(&self) -> u32 {
-        let master = self.master.id();
-        let children = fs::read_to_string(format!("/proc/{master}/task/{master}/children"));
-        let children = children.unwrap();
-        children
-            .split_ascii_whitespace()
-            .next()
-            .unwrap()
-            .parse()
-            .unwrap()
-    }
+/// The process that this one has forked first and that still lives.
+fn first_child(pid: u32) -> Option<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    children.split_ascii_whitespace().next()?.parse().ok()
 }
 
 impl Nginx {
@@ -80,7 +85,7 @@ fn cpu_ns(pid: u32) -> u64 {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        signal(self.worker(), Signal::CONT);
+        signal(self.worker, Signal::CONT);
         signal(self.master.id(), Signal::TERM);
         let _ = self.master.wait();
     }
@@ -95,7 +100,7 @@ fn a_stopped_worker_is_named() {
     need_root();
     let dir = tempfile::tempdir().unwrap();
     let nginx = Nginx::start(dir.path());
-    let worker = nginx.worker();
+    let worker = nginx.worker;
     let ready = dir.path().join("ready");
     let explain = tcpwhy(&[
         "explain",

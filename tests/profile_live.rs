@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::hint::black_box;
+use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
+use crate::common::live::Space;
 use crate::common::{begin, finish, need_root, rows, stacks, wait_until};
 use recording::Recording;
 use recording::tables::Sample;
@@ -144,6 +146,36 @@ fn the_kernel_alone_and_one_cpu_alone() {
             .iter()
             .all(|s| s.pid == 0 || s.kernel_stack.is_some())
     );
+}
+
+#[test]
+fn of_tasks_of_other_namespaces_only_the_softirqs_are_sampled() {
+    need_root();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.tcpwhy");
+    let netns = Space::new("profiled");
+    let with = ["--with", "profile", "--profile-hz", "997"];
+    let child = begin(&path, &[&with[..], &["--netns", netns.name()]].concat());
+    // Each packet over loopback is received in a softirq on the time of who sends it.
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = socket.local_addr().unwrap();
+    let me = std::process::id();
+    let begun = cpu_ns(me);
+    wait_until("a second of CPU time went into packets", || {
+        for _ in 0..10_000 {
+            // What finds no room is dropped: it was received all the same.
+            let _ = socket.send_to(&[0; 100], to);
+        }
+        cpu_ns(me) - begun > 1_000_000_000
+    });
+    finish(child);
+    let samples: Vec<Sample> = rows(&path);
+    assert!(samples.iter().all(|s| s.pid != me && s.tid != me));
+    let outside = |s: &&Sample| s.comm == "softirq";
+    let outside: Vec<_> = samples.iter().filter(outside).collect();
+    assert!(outside.len() > 20, "{} samples", outside.len());
+    let nobodys = |s: &&Sample| s.softirq && s.pid == 0 && s.user_stack.is_none();
+    assert!(outside.iter().all(nobodys));
 }
 
 #[test]

@@ -10,6 +10,8 @@ const MAX_WAYS: usize = 1 << 16;
 /// So many timeouts of one segment in a row are a stall: what loses one packet in twenty does that
 /// to one segment in 160,000.
 pub const STALL: u64 = 3;
+/// What an own SYN counts, of bytes acknowledged.
+const SYN: u64 = 1;
 /// Segments of this share of the largest, on average, had full ones among them: a message that takes
 /// more than one segment fills them to more than a half.
 const FULL: f64 = 0.5;
@@ -120,6 +122,8 @@ pub struct Stall {
     pub last_ns: u64,
     /// The one before the last, after which nothing had come by the last: this one failed for sure.
     pub failed_ns: u64,
+    /// Something had been acknowledged or received before it.
+    pub spoken: bool,
     /// How many were seen.
     pub timeouts: u64,
     /// How many the first sample had counted, of a connection that hung when the recording began, and has got
@@ -162,8 +166,8 @@ pub struct Stuck {
 
 impl Stall {
     /// A timeout: another one of the same segment, or the first of one. Of several stalls the first
-    /// is kept.
-    pub(super) fn timeout(&mut self, at: RowRef, row: &Event, passed: Option<Passed>) {
+    /// is kept. So many bytes had passed on the connection.
+    pub(super) fn timeout(&mut self, at: RowRef, row: &Event, passed: Option<Passed>, moved: u64) {
         let Some(seq) = row.seq else { return };
         if self.timeouts == 0 && self.before > 0 {
             self.seq = seq;
@@ -176,6 +180,7 @@ impl Stall {
             *self = Stall {
                 seq,
                 first_ns: row.time_ns,
+                spoken: moved > SYN,
                 rows: [Some(at), None],
                 ..Stall::default()
             };
@@ -223,6 +228,8 @@ impl Stall {
         if !self.open || counted == 0 || segments == 0 {
             return;
         }
+        let moved = row.bytes_acked.max(row.bytes_received).unwrap_or(0);
+        self.spoken |= moved > SYN;
         let queued = row.send_queue.unwrap_or(0);
         self.seen = Some(Stuck {
             row: at,
@@ -231,7 +238,7 @@ impl Stall {
             sacked: row.sacked.unwrap_or(0),
             mss: row.snd_mss.unwrap_or(0),
             pmtu: row.pmtu.unwrap_or(0),
-            moved: row.bytes_acked.max(row.bytes_received).unwrap_or(0),
+            moved,
             window: row.snd_wnd.unwrap_or(0),
             counted: counted.into(),
             timeouts: self.in_a_row(),

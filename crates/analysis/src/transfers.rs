@@ -216,10 +216,14 @@ impl Transfers {
         let passed = self.passed((row.netns, row.local_addr, row.remote_addr));
         let Some(id) = id else { return };
         let transfer = self.entry(id);
+        let moved = match transfer.samples {
+            0 => 0,
+            _ => transfer.last.acked.max(transfer.last.received),
+        };
         if row.retransmit_kind == Some(RetransmitKind::Rto) {
-            transfer.stall.timeout(at, row, passed);
+            transfer.stall.timeout(at, row, passed, moved);
         }
-        let spoken = transfer.samples > 0 && transfer.last.acked.max(transfer.last.received) > 0;
+        let spoken = moved > 0;
         let resends = &mut transfer.resends;
         let first = row.attempt.is_none_or(|nth| nth <= 1) && row.seq != resends.waited_seq;
         if spoken

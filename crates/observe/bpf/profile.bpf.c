@@ -44,12 +44,14 @@ int on_sample(struct bpf_perf_event_data *ctx)
 		return 0;
 	if (filter.n_cgroups && !cgroup_ok(bpf_get_current_cgroup_id()))
 		return 0;
-	if (!task_netns_ok((struct task_struct *)bpf_get_current_task()))
-		return 0;
+	/* Packets of a namespace are handled by whatever task is on the CPU, the idle one as well. */
+	s->outside = !task_netns_ok((struct task_struct *)bpf_get_current_task());
+	if (s->outside)
+		__builtin_memcpy(s->comm, "softirq\0\0\0\0\0\0\0\0", sizeof(s->comm));
 	s->time_ns = bpf_ktime_get_ns();
 	s->cpu = bpf_get_smp_processor_id();
-	s->pid = pid;
-	s->tid = task;
+	s->pid = s->outside ? 0 : pid;
+	s->tid = s->outside ? 0 : task;
 	s->n_kernel = 0;
 	s->n_user = 0;
 	bytes = bpf_get_stack(ctx, s->frames, TW_FRAMES * sizeof(u64), 0);
@@ -60,7 +62,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	size = s->n_kernel;
 	if (size > TW_FRAMES)
 		return 0;
-	if (pid && !kernel_only) {
+	if (pid && !kernel_only && !s->outside) {
 		bytes =
 		    bpf_get_stack(ctx, s->frames + size, TW_FRAMES * sizeof(u64), BPF_F_USER_STACK);
 		if (bytes > 0)

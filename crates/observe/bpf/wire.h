@@ -470,7 +470,7 @@ struct tw_sample {
 	u32 tid;
 	u32 n_kernel;
 	u32 n_user;
-	u32 zero;
+	u32 outside; /* of a task in a namespace that is not recorded: a softirq may still be ours */
 	char comm[16];
 	u64 frames[2 * TW_FRAMES]; /* kernel, then user; only those that there are */
 };

@@ -1,6 +1,7 @@
 //! The thread that samples: visits every namespace and reads sockets, counters and settings.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::io;
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
@@ -111,6 +112,8 @@ struct Seen {
     namespace: Namespace,
     /// The last walk over its sockets; none as long as it had none.
     walked: Option<Walked>,
+    /// It has sockets, which were not walked in this round yet.
+    due: bool,
     /// Whether a packet came or went since then.
     moved: bool,
     /// Whether its settings were read.
@@ -127,6 +130,32 @@ struct Walked {
     jiffies: u32,
     /// CPU time that it used; of the first one, which is over everything, nothing follows for later ones.
     cpu: Duration,
+}
+
+/// What one walk found.
+struct Walk {
+    began: Instant,
+    cpu: Duration,
+    listeners: HashSet<u64>,
+}
+
+impl Walk {
+    /// Over the sockets of the calling thread's namespace, of those that moved since so many jiffies.
+    fn over(
+        sockets: &mut Sockets,
+        since: Option<u32>,
+        rows: &mut SocketRows,
+    ) -> Result<Walk, Error> {
+        let (began, mut listeners) = (Instant::now(), HashSet::new());
+        let cpu = sockets.dump(since, rows, |inode| {
+            listeners.insert(inode);
+        })?;
+        Ok(Walk {
+            began,
+            cpu,
+            listeners,
+        })
+    }
 }
 
 impl<'a, 'o> Sampler<'a, 'o> {
@@ -181,17 +210,33 @@ impl<'a, 'o> Sampler<'a, 'o> {
         let mut namespaces = netns::find();
         let wanted = &self.options.netns;
         namespaces.retain(|inode, _| wanted.is_empty() || wanted.contains(inode));
-        let mut in_turn: Vec<&Found> = namespaces.values().collect();
-        in_turn.sort_by_key(|found| {
-            let seen = self.seen.get(&found.namespace.inode);
-            let still = seen.is_some_and(|s| !s.moved);
-            (still, seen.and_then(|s| Some(s.walked.as_ref()?.at)))
-        });
         self.walks
             .begin(since.saturating_duration_since(self.round_began));
         self.round_began = since;
-        for found in in_turn {
+        for found in namespaces.values() {
             new_listener |= self.namespace(found, last)?;
+        }
+        // All have been asked whether something moved: those where it did go first.
+        let mut due: Vec<(bool, Instant, &Found)> = Vec::new();
+        for found in namespaces.values() {
+            let seen = self.seen.get(&found.namespace.inode);
+            let Some(Seen {
+                due: true,
+                moved,
+                walked: Some(walked),
+                ..
+            }) = seen
+            else {
+                continue;
+            };
+            self.walks.wants(walked.cpu);
+            due.push((!moved, walked.at, found));
+        }
+        due.sort_by_key(|(still, at, _)| (*still, *at));
+        for (still, at, found) in due {
+            if self.walks.allow(at.elapsed(), !still) {
+                new_listener |= self.walk(found)?;
+            }
         }
         if let Some(detail) = self.walks.end() {
             self.health
@@ -228,16 +273,16 @@ impl<'a, 'o> Sampler<'a, 'o> {
         self.seal_if_due()
     }
 
-    /// One sample of one namespace, from inside it. Whether there is a listener that was not there before.
+    /// One sample of one namespace, from inside it: all but its sockets, and these where they were never walked
+    /// or no other round follows. Whether there is a listener that was not there before.
     fn namespace(&mut self, found: &Found, last: bool) -> Result<bool, Error> {
         let inode = found.namespace.inode;
         let seen = self.seen.get(&inode);
         let is_new = seen.is_none();
         // Made while we record: its counters began at zero.
         let young = is_new && self.rounds > 0;
-        let walked = seen.and_then(|s| s.walked.as_ref());
         // One that had no sockets yet is dumped whole, like all in the first round.
-        let jiffies = walked.map(|w| w.jiffies);
+        let jiffies = seen.and_then(|s| Some(s.walked.as_ref()?.jiffies));
         let moved_before = seen.is_some_and(|s| s.moved);
         let settled = seen.is_some_and(|s| s.settled);
         let settings_due = last || !settled || self.rounds.is_multiple_of(SETTINGS_EVERY);
@@ -246,45 +291,26 @@ impl<'a, 'o> Sampler<'a, 'o> {
         let (addresses, address_rows) = (&mut self.addresses, &mut self.address_rows);
         let health = self.health;
         let (socket_rows, counter_rows) = (&mut self.socket_rows, &mut self.counter_rows);
-        let (file, walks) = (&mut self.file, &mut self.walks);
-        let mut listeners = HashSet::new();
-        let began = Instant::now();
+        let file = &mut self.file;
         let visited = self.home.visit(found, || {
             let empty = sockstat::sockets(file) == Some(0);
             let counted = counters.sample(inode, young, empty, counter_rows)?;
             // What it counted before the recording moved nothing while we watch.
             let came = counted && !is_new;
-            let moved = came || moved_before;
-            let settled = settled || came || !empty;
             if settings_due && (came || !empty) {
                 settings.of_namespace(inode, setting_rows)?;
                 addresses.of_namespace(inode, address_rows, health)?;
             }
-            let now = (moved, settled);
-            if empty {
-                return Ok((now, None));
-            }
-            if let Some(walked) = walked {
-                walks.wants(walked.cpu);
-                if !last && !walks.allow(walked.at.elapsed(), moved) {
-                    return Ok((now, None));
-                }
-            }
-            let walk_began = Instant::now();
-            let cpu = sockets.dump(jiffies, socket_rows, |inode| {
-                listeners.insert(inode);
-            })?;
-            Ok::<_, Error>((now, Some((cpu, walk_began.elapsed()))))
+            let walks = !empty && (last || jiffies.is_none());
+            let walk = walks.then(|| Walk::over(sockets, jiffies, socket_rows));
+            Ok::<_, Error>((empty, came, walk.transpose()?))
         });
-        let ((moved, settled), walk) = match visited {
+        let (empty, came, walk) = match visited {
             Ok(result) => result?,
-            // It may have ended between finding and visiting it.
             Err(why) => {
-                if self.told.insert(inode) {
-                    let name = &found.namespace.name;
-                    let detail = format!("namespace {name} could not be visited: {why}");
-                    self.health
-                        .say(SourceName::Sockets, HealthKind::Partial, 1, detail)?;
+                self.could_not_be_visited(found, &why)?;
+                if let Some(seen) = self.seen.get_mut(&inode) {
+                    seen.due = false;
                 }
                 return Ok(false);
             }
@@ -292,26 +318,61 @@ impl<'a, 'o> Sampler<'a, 'o> {
         let seen = self.seen.entry(inode).or_insert_with(|| Seen {
             namespace: found.namespace.clone(),
             walked: None,
+            due: false,
             moved: false,
             settled: false,
             listeners: HashSet::new(),
         });
-        (seen.moved, seen.settled) = (moved, settled);
-        let Some((cpu, took)) = walk else {
-            return Ok(false);
+        seen.moved = came || moved_before;
+        seen.settled = settled || came || !empty;
+        seen.due = !empty && walk.is_none();
+        Ok(walk.is_some_and(|walk| self.walked(inode, walk)))
+    }
+
+    /// Walks the sockets of a namespace that was walked before. Whether there is a new listener.
+    fn walk(&mut self, found: &Found) -> Result<bool, Error> {
+        let inode = found.namespace.inode;
+        let seen = self.seen.get(&inode);
+        let jiffies = seen.and_then(|s| Some(s.walked.as_ref()?.jiffies));
+        let (sockets, rows) = (&mut self.sockets, &mut self.socket_rows);
+        match self
+            .home
+            .visit(found, || Walk::over(sockets, jiffies, rows))
+        {
+            Ok(walk) => Ok(walk.map(|walk| self.walked(inode, walk))?),
+            Err(why) => self.could_not_be_visited(found, &why).map(|()| false),
+        }
+    }
+
+    /// What a walk over the sockets of a visited namespace leaves behind. Whether there is a new listener.
+    fn walked(&mut self, inode: u32, walk: Walk) -> bool {
+        self.longest.snapshot = self.longest.snapshot.max(walk.began.elapsed());
+        let Some(seen) = self.seen.get_mut(&inode) else {
+            return false;
         };
-        self.longest.snapshot = self.longest.snapshot.max(took);
-        let cpu = jiffies.map_or(Duration::ZERO, |_| cpu);
+        let cpu = seen.walked.as_ref().map_or(Duration::ZERO, |_| walk.cpu);
         self.walks.used(cpu);
-        let new_listener = !listeners.is_subset(&seen.listeners);
-        seen.listeners = listeners;
-        seen.moved = false;
+        let new_listener = !walk.listeners.is_subset(&seen.listeners);
+        seen.listeners = walk.listeners;
+        (seen.moved, seen.due) = (false, false);
         seen.walked = Some(Walked {
-            at: began,
+            at: walk.began,
             jiffies: self.sockets.last_dump(),
             cpu,
         });
-        Ok(new_listener)
+        new_listener
+    }
+
+    /// It may have ended between finding and visiting it.
+    fn could_not_be_visited(&mut self, found: &Found, why: &io::Error) -> Result<(), Error> {
+        if !self.told.insert(found.namespace.inode) {
+            return Ok(());
+        }
+        let name = &found.namespace.name;
+        let detail = format!("namespace {name} could not be visited: {why}");
+        Ok(self
+            .health
+            .say(SourceName::Sockets, HealthKind::Partial, 1, detail)?)
     }
 
     fn seal_if_due(&mut self) -> Result<(), Error> {

@@ -84,6 +84,14 @@ pub(crate) fn headline(services: &[Service]) -> Option<String> {
     if r.exchanges == 0 || whole < LEAST_ANSWER_S || its_own < DOMINANT * r.total_s {
         return None;
     }
+    // The server is here, too, and answered at once: the client's wait was neither's own.
+    let answered = of_role(Role::Server).filter_map(|s| Some((s, s.requests.as_ref()?)));
+    let mut answered = answered.filter(|(s, _)| s.at.port == service.at.port);
+    if service.role == Role::Client
+        && answered.any(|(_, s)| s.exchanges >= r.exchanges / 2 && s.total_s < DOMINANT * its_own)
+    {
+        return None;
+    }
     let who = match (&service.comm, service.pid) {
         (Some(comm), Some(pid)) => format!("{comm} (pid {pid})"),
         _ => "a client here".into(),

@@ -17,7 +17,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
-    seen_from: "a queue of 33 ms beside others, three times the shortest round trip",
+    seen_from: "a queue of 33 ms beside others, and round trips of 2.5 times the shortest",
     signature: &[
         "latency rises as soon as somebody uploads or downloads",
         "ping of hundreds of milliseconds under load",
@@ -34,11 +34,12 @@ pub(crate) const CAUSE: Cause = Cause {
 const MIN_QUEUE_US: u32 = 33_000;
 /// Where nobody waits beside the transfers, it is told from here on: whoever comes would.
 const MIN_QUEUE_ALONE_US: u32 = 100_000;
-/// A bottleneck needs a queue as long as the path at most: this many times the shortest round trip are two of them.
-const MIN_TIMES: u32 = 3;
+/// A bottleneck needs a queue as long as the path at most, which doubles the shortest round trip: so many times it
+/// is half as much again.
+const MIN_TIMES: f64 = 2.5;
 /// BBR keeps up to five round trips of the path in flight where several start together, however deep the buffer is:
 /// a round trip of more is not its own doing.
-const MIN_TIMES_BBR: u32 = 6;
+const MIN_TIMES_BBR: f64 = 6.0;
 /// Bytes acknowledged from which on a connection is a bulk transfer.
 const BULK: u64 = 256 * 1024;
 /// A bulk transfer that fills a link has more than this in flight.
@@ -48,7 +49,7 @@ const MAX_LOSS: f64 = 0.01;
 /// A larger share of the time spent waiting for the window, and the reader limits.
 const MAX_RWND: f64 = 0.3;
 /// What waits in the same queue has at least this share of the transfers' round trip: smoothed, and
-/// sampled once a second. On an empty path it would be a third or less.
+/// sampled once a second. On an empty path it would be two fifths or less.
 const ALIKE: f64 = 0.5;
 
 /// The round trip from which on a queue counts as deep, on a path whose shortest is this, where these send.
@@ -58,7 +59,7 @@ fn least_us(shortest: u32, ends: &[End]) -> u32 {
     } else {
         MIN_TIMES
     };
-    let times = shortest.saturating_mul(times);
+    let times = (f64::from(shortest) * times) as u32;
     times.max(shortest.saturating_add(MIN_QUEUE_US))
 }
 
@@ -237,7 +238,8 @@ impl<'a> Queue<'a> {
             measured: rounded(beside / 1e3),
             unit: "ms".into(),
             agrees: beside >= bulk * ALIKE,
-            tolerance: "at least half of it: on an empty path it would be a third or less".into(),
+            tolerance: "at least half of it: on an empty path it would be two fifths or less"
+                .into(),
         })
     }
 

@@ -75,7 +75,15 @@ fn find(story: &Story) -> Vec<Finding> {
 fn hung(story: &Story, end: &End) -> bool {
     let stall = &end.transfer.stall;
     let lost = end.conn.ended_ns.is_some() && end.conn.failed();
-    stall.in_a_row() >= STALL && stall.before == 0 && !lost && end.stuck(story).is_none()
+    let hung = stall.in_a_row() >= STALL && stall.spoken && stall.before == 0;
+    hung && !lost && end.stuck(story).is_none()
+}
+
+/// Whether the first that it sent hung: where the accept queue is full, the last ACK of the handshake is dropped
+/// with all that follows, so that this says nothing of the path.
+fn began(end: &End) -> bool {
+    let stall = &end.transfer.stall;
+    stall.in_a_row() >= STALL && !stall.spoken
 }
 
 impl<'a> Outage<'a> {
@@ -101,7 +109,7 @@ impl<'a> Outage<'a> {
         let stands = |e: &&End| {
             let sends = e.transfer.flying > 0 || e.transfer.segments() > 0;
             let until = e.conn.ended_ns.unwrap_or(u64::MAX);
-            sends && e.conn.start_ns <= from_ns && until >= to_ns
+            sends && !began(e) && e.conn.start_ns <= from_ns && until >= to_ns
         };
         let stood = path.ends.iter().filter(stands).count().max(hung.len());
         let timeouts: u64 = hung.iter().map(|e| e.transfer.stall.timeouts).sum();

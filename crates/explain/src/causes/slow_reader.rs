@@ -140,8 +140,8 @@ fn is_slow(story: &Story, end: &End) -> bool {
     let of_samples = |n: u32| f64::from(n) / f64::from(t.samples.max(1));
     let unread = median(&mut t.unread_bytes.clone()).unwrap_or(0);
     let waits = match other(story, end) {
-        // What it waited is counted all the time: of a host with many namespaces the reader may have one sample.
-        Some(sender) => sender.transfer.samples >= 2 && rwnd_share(&[sender]) >= MIN_RWND,
+        // What it waited is counted all the time: on a host with many namespaces each may have one sample.
+        Some(sender) => rwnd_share(&[sender]) >= MIN_RWND,
         None => t.samples >= 2 && (of_samples(t.closed) >= MIN_CLOSED || is_behind(end)),
     };
     t.samples > 0 && of_samples(t.unread) >= MOST && unread >= MIN_UNREAD && waits

@@ -26,6 +26,8 @@ pub(super) struct Program {
     process: Process,
     port: Option<u16>,
     ready: Option<String>,
+    /// What is run once it is ready, with where that logs.
+    first: Option<(Command, PathBuf)>,
 }
 
 impl Program {
@@ -64,14 +66,22 @@ impl Program {
         let dir = place(spec, dir);
         let command = command(spec, &spec.command, &dir, netns)?;
         let log = dir.join("log");
+        let first = match &spec.first[..] {
+            [] => None,
+            words => Some((
+                self::command(spec, words, &dir, netns)?,
+                dir.join("first.log"),
+            )),
+        };
         Ok(Program {
             process: Process::start_logged(format!("program {}", spec.name), command, &log)?,
             port: spec.port,
             ready: spec.ready.clone(),
+            first,
         })
     }
 
-    /// Waits until it listens and has said that it is ready, if it says so.
+    /// Waits until it listens and has said that it is ready, if it says so, and then for what is run first.
     pub(super) fn wait_ready(&mut self, stop: &Stop) -> Result<(), Error> {
         let what = format!("{} listening", self.process.name());
         stop.wait(&what, BUDGET, || {
@@ -82,7 +92,12 @@ impl Program {
             let says = |text: &String| self.process.log().contains(text.as_str());
             let is_ready = listens && self.ready.as_ref().is_none_or(says);
             Ok(is_ready.then_some(()))
-        })
+        })?;
+        if let Some((command, log)) = self.first.take() {
+            let name = format!("what is run first of {}", self.process.name());
+            Process::start_logged(name, command, &log)?.finish(stop, BUDGET)?;
+        }
+        Ok(())
     }
 
     /// Fails when it has ended, unless it is one that ends by itself.

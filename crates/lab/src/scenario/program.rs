@@ -33,6 +33,9 @@ pub struct ProgramSpec {
     pub port: Option<u16>,
     /// It also has to print this before it is ready.
     pub ready: Option<String>,
+    /// A command that is run once when it is ready, before anything is recorded: a client that fills its caches.
+    #[serde(default)]
+    pub first: Vec<String>,
     /// The user whose it is; root when absent.
     pub user: Option<String>,
 }

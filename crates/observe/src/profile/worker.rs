@@ -100,7 +100,7 @@ impl Sink {
             kernel => Some(self.stacks.kernel(kernel)?),
         };
         let context = kernel.map(|k| k.context).unwrap_or_default();
-        if self.softirq_only && !context.softirq {
+        if (self.softirq_only || s.outside != 0) && !context.softirq {
             return Ok(());
         }
         // The idle task is on a CPU also while an interrupt is handled there.

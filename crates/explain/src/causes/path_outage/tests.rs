@@ -50,3 +50,17 @@ fn look_alikes_are_not_it() {
         assert!(!causes(&recording).contains(&ID));
     }
 }
+
+#[test]
+fn a_connection_of_which_nothing_ever_arrived_says_nothing_of_the_path() {
+    let acked = |bytes| {
+        let mut f = back(3);
+        for row in f.sockets.iter_mut() {
+            row.bytes_acked = Some(bytes);
+            row.bytes_received = Some(0);
+        }
+        found(&f).iter().any(|f| f.cause.as_str() == ID)
+    };
+    assert!(!acked(1), "the SYN alone");
+    assert!(acked(300));
+}
