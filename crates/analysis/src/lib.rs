@@ -57,6 +57,7 @@ pub mod timeline;
 mod timers;
 mod transfers;
 mod troubles;
+pub mod unrouted;
 mod waits;
 pub mod words;
 
@@ -97,4 +98,5 @@ pub use threads::{Thread, Threads};
 pub use timers::timer;
 pub use transfers::{Dropped, SLOTS, Transfer, Transfers, is_firewall};
 pub use troubles::{Trouble, Troubles};
+pub use unrouted::Unrouted;
 pub use waits::{Arrival, Waited, Waits};

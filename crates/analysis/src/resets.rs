@@ -269,6 +269,18 @@ impl Resets {
         self.senders.contains(&(conn.local, conn.remote))
     }
 
+    /// The ends whose first packet to `at` a firewall of this host dropped, until `before_ns`, and whether it dropped
+    /// another one later.
+    pub fn rejected_at(
+        &self,
+        at: Endpoint,
+        before_ns: u64,
+    ) -> impl Iterator<Item = (Endpoint, bool)> + '_ {
+        let there = self.rejected.iter().filter(move |((_, to), _)| *to == at);
+        let early = there.filter(move |(_, r)| r.first_ns <= before_ns);
+        early.map(|((from, _), r)| (*from, r.last_ns - r.first_ns > AT_ONCE_NS))
+    }
+
     /// The packet of this end that a firewall dropped when the end got a reset.
     pub fn rejected(&self, conn: &Conn, time_ns: u64) -> Option<&Rejected> {
         let rejected = self.rejected.get(&(conn.local, conn.remote))?;

@@ -17,10 +17,10 @@ use crate::processes::read_holders;
 use crate::resources::Resources;
 use crate::words;
 use crate::{
-    Activity, Binds, Conn, ConnId, Counters, Denied, Devices, Group, Health, Heartbeats,
+    Activity, Binds, Conn, ConnId, Counters, Denied, Devices, Endpoint, Group, Health, Heartbeats,
     Interrupts, Listeners, Netns, Packets, Ports, Processes, Profile, Refusals, Resets, Sampled,
     Searches, Series, Settings, Sleeps, Structures, Sums, Tally, Threads, Transfers, Troubles,
-    Waits, What, link, sums,
+    Unrouted, Waits, What, link, sums,
 };
 
 /// What is derived from a recording; whoever explains or shows it asks here.
@@ -63,6 +63,8 @@ pub struct Story {
     pub searches: Searches,
     /// Calls that found no descriptor left.
     pub denied: Denied,
+    /// connect() calls for which no way was known.
+    pub unrouted: Unrouted,
     /// What threads did with their time.
     pub threads: Threads,
     /// Time of each CPU.
@@ -148,6 +150,7 @@ impl Story {
             binds: Binds::default(),
             searches: Searches::default(),
             denied: Denied::default(),
+            unrouted: Unrouted::default(),
             threads: Threads::default(),
             cpus: Cpus::read(recording)?,
             interrupts: Interrupts::default(),
@@ -228,6 +231,7 @@ impl Story {
             self.binds.add(at, &row);
             self.searches.add(at, &row);
             self.denied.add(at, &row);
+            self.unrouted.add(at, &row);
         })?;
         self.binds.finish();
         self.searches.finish();
@@ -352,6 +356,7 @@ impl Story {
             binds,
             searches,
             denied,
+            unrouted,
             threads,
             cpus,
             interrupts,
@@ -419,6 +424,10 @@ impl Story {
                 denied.folded,
                 "further calls that found no descriptor were not examined",
             ),
+            of(
+                unrouted.folded,
+                "further connect() calls without a route were not examined",
+            ),
             of(settings.folded(), "further settings were not examined"),
             of(
                 processes.folded(),
@@ -472,6 +481,22 @@ impl Story {
     /// The connection with this id.
     pub fn conn(&self, id: ConnId) -> Option<&Conn> {
         self.conns.get(id as usize)
+    }
+
+    /// Where the packets of this end come from and go to: as it says itself, and as its other end here does where
+    /// addresses are translated in between.
+    pub fn ways(&self, conn: &Conn) -> impl Iterator<Item = (Endpoint, Endpoint)> + use<> {
+        let own = (conn.local, conn.remote);
+        let peer = conn.peer.and_then(|peer| self.conn(peer));
+        let other = peer.map(|peer| (peer.remote, peer.local));
+        std::iter::once(own).chain(other.filter(|other| *other != own))
+    }
+
+    /// How many packets of this end were dropped on this host, wherever.
+    pub fn dropped(&self, conn: &Conn) -> u64 {
+        let ways = self.ways(conn);
+        ways.map(|(from, to)| self.transfers.dropped(from, to))
+            .sum()
     }
 
     /// The process of one end: whoever called connect(), or holds the listener that accepted it.

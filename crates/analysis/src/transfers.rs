@@ -307,10 +307,9 @@ impl Transfers {
         self.drops.iter()
     }
 
-    /// How many packets of this end were dropped on this host, wherever.
-    pub fn dropped(&self, conn: &Conn) -> u64 {
-        let dropped = self.anywhere.get(&(conn.local, conn.remote));
-        dropped.copied().unwrap_or(0)
+    /// How many packets from one end to another were dropped on this host, wherever.
+    pub(super) fn dropped(&self, from: Endpoint, to: Endpoint) -> u64 {
+        self.anywhere.get(&(from, to)).copied().unwrap_or(0)
     }
 
     /// What is known to have passed from one address to another.

@@ -53,7 +53,7 @@ mod validate;
 mod vocabulary;
 mod waits;
 
-use recording::{Error, Recording};
+use recording::{Error, Recording, SourceName};
 
 pub use advice::{Advice, Change};
 pub use analysis::account::{self, Service, State};
@@ -103,8 +103,8 @@ pub fn explain_with(recording: &Recording, options: &Options) -> Result<Explanat
     Reading::of(recording)?.explain(recording, options)
 }
 
-/// The book's page of causes, as Markdown; `make docs` writes it.
-pub fn causes_page() -> String {
+/// The book's page of causes, as Markdown, with the scenarios in which the lab plants each; `make docs` writes it.
+pub fn causes_page(planted: impl Fn(Id) -> Vec<String>) -> String {
     let mut page = String::from(
         "# The causes\n\n\
          Made from `crates/explain/src/causes/`, one `.md` per cause; `make docs` writes it.\n\
@@ -118,6 +118,15 @@ pub fn causes_page() -> String {
     for (number, name, why) in causes::NOT_TOLD {
         page.push_str(&format!("| {number} | {name} | {why} |\n"));
     }
+    page.push_str(
+        "\nWhat each of the others needs, at least one source of each group; the causes that it is told apart from; and \
+         where [the lab](lab.md) plants it. What it cannot make here is tested on recordings made up row by row. How often \
+         each is found: [the exam](exam.md).\n\n\
+         | cause | needs | told apart from | planted by |\n|---|---|---|---|\n",
+    );
+    for cause in causes::ALL {
+        page.push_str(&row_of(cause, &planted(cause.id)));
+    }
     for cause in causes::ALL {
         let Cause {
             id, number, title, ..
@@ -126,6 +135,27 @@ pub fn causes_page() -> String {
         page.push_str(&format!("\n## {number} `{id}`: {title}\n\n{text}\n"));
     }
     page
+}
+
+/// A line of the table of causes.
+fn row_of(cause: &Cause, planted: &[String]) -> String {
+    let code = |names: &mut dyn Iterator<Item = String>, between: &str| {
+        let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+        names.join(between)
+    };
+    let any = |group: &&[SourceName]| code(&mut group.iter().map(|s| s.to_string()), " or ");
+    let needs: Vec<String> = cause.needs.iter().map(any).collect();
+    let planted = match planted {
+        [] => "nowhere: made up row by row".to_string(),
+        names => code(&mut names.iter().cloned(), ", "),
+    };
+    format!(
+        "| {} `{}` | {} | {} | {planted} |\n",
+        cause.number,
+        cause.id,
+        needs.join("; "),
+        code(&mut cause.rivals.iter().map(|id| id.to_string()), ", ")
+    )
 }
 
 /// The book's index of symptoms, as Markdown; `make docs` writes it.

@@ -289,11 +289,8 @@ static __always_inline void fill(struct tw_call *c, struct inside *in, struct ta
 		c->remote_port = in->remote_port;
 	} else {
 		c->family = fill_addrs(c->local_addr, c->remote_addr, skc);
-		c->local_port = BPF_CORE_READ(skc, skc_num);
+		c->local_port = local_port_of(sk);
 		c->remote_port = bpf_ntohs(BPF_CORE_READ(skc, skc_dport));
-		if (!c->local_port) /* cleared when a connection ends; this is not */
-			c->local_port =
-			    bpf_ntohs(BPF_CORE_READ((struct inet_sock *)sk, inet_sport));
 	}
 	c->netns = c->kind == TW_CALL_CLOSE ? in->netns : BPF_CORE_READ(skc, skc_net.net, ns.inum);
 	if (c->kind == TW_CALL_CONNECT)

@@ -110,6 +110,7 @@ counters! {
     TCP_KEEP_ALIVE = "TcpExt.TCPKeepAlive", "keepalive probes sent", DOC;
     IN_DEST_UNREACHS = "Icmp.InDestUnreachs", "ICMP messages received that something was unreachable, `fragmentation needed` included", "RFC 2011";
     MP_CURR_ESTAB = "MPTcpExt.MPCurrEstab", "MPTCP connections established now", "kernel: net/mptcp/mib.c";
+    IP_OUT_NO_ROUTES = "Ip.OutNoRoutes", "connect() calls and packets to send for which no route led to their destination", "RFC 4293";
     RTO_ALGORITHM = "Tcp.RtoAlgorithm", "how the RTO is computed; a setting", MIB;
     RTO_MIN = "Tcp.RtoMin", "the least RTO, ms; a setting", MIB;
     RTO_MAX = "Tcp.RtoMax", "the largest RTO, ms; a setting", MIB;
@@ -134,7 +135,6 @@ pub const OTHERS: &[Definition] = definitions! {
     "Ip.InDelivers", "packets handed to a protocol above IP", "RFC 4293";
     "Ip.OutRequests", "packets that protocols of this host gave to IP to send, without those forwarded", "RFC 4293";
     "Ip.OutDiscards", "packets to send that were dropped though nothing was wrong with them: no memory, a firewall's verdict", "RFC 4293";
-    "Ip.OutNoRoutes", "packets to send that were dropped because no route led to their destination", "RFC 4293";
     "Ip.OutTransmits", "packets handed to a device, forwarded ones and fragments included", "RFC 4293";
     "Ip.ReasmTimeout", "packets given up because fragments of them did not come in time (net.ipv4.ipfrag_time)", "RFC 4293";
     "Ip.ReasmReqds", "fragments received", "RFC 4293";

@@ -16,8 +16,8 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Application,
     ground: Ground::Listeners,
     needs: &[&[SourceName::Sockets]],
-    seen_from: "one socket of a port with somebody waiting in half of its samples, ten times as many as at the \
-                others",
+    seen_from: "one socket of a port with somebody waiting in half of its samples, or for 3 s, ten times as many \
+                as at the others",
     signature: &[
         "one worker is at 100 %, the others are idle",
         "requests at one of several SO_REUSEPORT processes are late",
@@ -40,8 +40,9 @@ pub(crate) const CAUSE: Cause = Cause {
     },
 };
 
-/// A queue that a worker empties is found empty by most samples.
+/// A queue that a worker empties is found empty by most samples, and never stands for seconds.
 const LEAST_WAITING: f64 = 0.5;
+const LEAST_SAMPLES: u32 = 3;
 /// The kernel spreads connections evenly: of queues that are emptied alike, one in e¹⁰ is so many times as long
 /// as they are on average.
 const TIMES: f64 = 10.0;
@@ -97,7 +98,8 @@ impl<'a> Uneven<'a> {
     fn of(here: ListenerPlace<'a>) -> Option<Uneven<'a>> {
         let stands = |s: &&ListenSock| {
             let share = f64::from(s.waiting_samples) / f64::from(s.samples.max(1));
-            s.waiting_samples >= 2 && share >= LEAST_WAITING
+            let stood = s.waiting_samples >= LEAST_SAMPLES;
+            stood || s.waiting_samples >= 2 && share >= LEAST_WAITING
         };
         let (mut stuck, idle): (Vec<_>, Vec<_>) = live(here).into_iter().partition(stands);
         let idle_queue = idle.iter().map(|s| s.mean_queue()).sum::<f64>() / idle.len() as f64;

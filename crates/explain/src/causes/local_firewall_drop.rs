@@ -2,8 +2,11 @@
 
 mod established;
 
-use analysis::words::{count, percent};
+use std::collections::BTreeSet;
 
+use analysis::words::{count, percent, plural};
+
+use crate::lost::SYN_TIMEOUT_NS;
 use crate::places::losses::Losses;
 use crate::places::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
 use crate::vocabulary::*;
@@ -100,6 +103,40 @@ fn no_syn_dropped(place: &UnansweredSyns) -> Option<Step> {
     })
 }
 
+/// Of clients elsewhere, hardly one sends a SYN again: so they were answered, or do not wait.
+const ANSWERED: f64 = 0.98;
+/// What is dropped is retransmitted after a second; so much later it has come, ns.
+const COMES_AGAIN_NS: u64 = SYN_TIMEOUT_NS + SYN_TIMEOUT_NS / 2;
+
+/// Whether clients elsewhere that were dropped let it be, as those do that a rule answers (`reject`).
+fn is_let_be(place: &UnansweredSyns) -> bool {
+    let story = place.story;
+    let before_ns = story.end_ns.saturating_sub(COMES_AGAIN_NS);
+    let listener = place.listener();
+    let accepted = listener.map(|(_, l)| story.all(&l.accepted).map(|(_, c)| c.remote));
+    let accepted: BTreeSet<Endpoint> = accepted.into_iter().flatten().collect();
+    let (mut once, mut of) = (0, 0);
+    for (from, again) in story.resets.rejected_at(place.at, before_ns) {
+        of += 1;
+        once += u64::from(!again && !accepted.contains(&from));
+    }
+    let few = once < MIN_LOST || (once as f64) < ANSWERED * of as f64;
+    place.times.delayed.is_empty() && !few
+}
+
+/// What those lost: for as long as they were turned away, each host of them.
+fn turned_away(place: &UnansweredSyns, lost: u64) -> Lost {
+    let from_ns = place.firewalled().map(|g| g.first_ns).min();
+    let to_ns = place.firewalled().map(|g| g.last_ns).max();
+    let over_ns = to_ns
+        .zip(from_ns)
+        .map_or(0, |(to, from)| to.saturating_sub(from));
+    let hosts = place.firewalled().map(|g| g.remotes.len() as u64).max();
+    let outage_ns = over_ns.saturating_add(SYN_TIMEOUT_NS);
+    let each_ns = lost.saturating_mul(SYN_TIMEOUT_NS);
+    Lost::elsewhere(each_ns.min(outage_ns.saturating_mul(hosts.unwrap_or(1))))
+}
+
 /// Clients elsewhere were dropped and let in by turns: nobody wants that of a rule.
 fn by_turns(place: &UnansweredSyns) -> bool {
     let Some((_, listener)) = place.listener() else {
@@ -128,25 +165,35 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
     if !clients_here && !by_turns(place) {
         return None;
     }
-    let passed = place.passed();
+    let (passed, let_be) = (place.passed(), is_let_be(place));
     let scope = place.scope(netns);
+    let does = if let_be { "turns away" } else { "drops" };
     let rules_of = namespace(&scope.netns);
     let advice = advice(place, &scope.netns, lost, passed);
     let case = Case::new(story, CAUSE, scope)
         .placed(place.place())
         .title([
             format!(
-                "A firewall here drops SYNs to {at}: {}, while {} passed.",
+                "A firewall here {does} SYNs to {at}: {}, while {} passed.",
                 count(lost),
                 count(passed)
             ),
-            format!("A firewall here drops SYNs to {at}: {}.", count(lost)),
+            format!("A firewall here {does} SYNs to {at}: {}.", count(lost)),
         ])
         .fix([
             format!("Let the rules of {rules_of} pass SYNs to {at}, or raise their limit."),
             format!("Let the firewall pass SYNs to {at}, or raise its limit."),
         ])
-        .affects(place.impact(lost, passed), place.times.lost(story, lost))
+        .affects(
+            match let_be {
+                true => turned_away_says(lost, passed),
+                false => place.impact(lost, passed),
+            },
+            match let_be {
+                true => turned_away(place, lost),
+                false => place.times.lost(story, lost),
+            },
+        )
         .if_asked(place.times.delayed_ids().to_vec(), false)
         .because("the kernel says that its firewall dropped the SYNs, and where")
         .at_most_if(
@@ -161,6 +208,18 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
     Some(case.verify(format!(
         "`tcpwhy trace drops` shows no SYN to {at}, and connects to it take a round trip."
     )))
+}
+
+fn turned_away_says(lost: u64, passed: u64) -> Impact {
+    let of = lost.saturating_add(passed);
+    let share = percent(lost as f64 / of.max(1) as f64);
+    let says = format!(
+        "{} were turned away while {} completed ({share} of what arrived). Hardly one came again, as dropped ones do \
+         after 1 s: the rule answers them (`reject`: a reset, ICMP), or their clients do not wait.",
+        plural(lost, "SYN"),
+        plural(passed, "handshake")
+    );
+    Impact::of(lost, of, "SYNs", says)
 }
 
 /// Rules there are.

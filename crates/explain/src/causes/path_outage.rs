@@ -113,7 +113,7 @@ impl<'a> Outage<'a> {
         };
         let stood = path.ends.iter().filter(stands).count().max(hung.len());
         let timeouts: u64 = hung.iter().map(|e| e.transfer.stall.timeouts).sum();
-        let dropped: u64 = hung.iter().map(|e| story.transfers.dropped(e.conn)).sum();
+        let dropped: u64 = hung.iter().map(|e| story.dropped(e.conn)).sum();
         let is_one = hung.len() >= AT_LEAST
             && hung.len() as f64 >= MOST * stood as f64
             && to_ns >= from_ns.saturating_add(LEAST_NS)

@@ -97,7 +97,7 @@ fn stuck(story: &Story, end: &End) -> Option<Stuck> {
     // Of one that hung before: what was sent later has arrived, and the timer failed nevertheless.
     let hung = stall.before > 0 && (stall.beside >= MIN_BESIDE_OLDER || stuck.sacked > 0);
     let hangs = hung || seen_to_hang(end);
-    let gone = story.transfers.dropped(conn) == 0;
+    let gone = story.dropped(conn) == 0;
     (known && hangs && gone).then_some(stuck)
 }
 

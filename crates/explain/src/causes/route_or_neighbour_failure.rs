@@ -1,5 +1,7 @@
 //! C36: this host throws packets away because it knows no way for them, or holds theirs to be wrong.
 
+mod unroutable;
+
 use std::collections::BTreeMap;
 
 use analysis::words::list;
@@ -17,7 +19,8 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Connections,
     needs: &[&[SourceName::Drops]],
-    seen_from: "10 packets dropped for the route, the reverse path or the neighbour, 0.1 % of the segments",
+    seen_from: "10 packets dropped for the route, the reverse path or the neighbour, 0.1 % of the segments; \
+                3 connects without a route over 2 s (5, where calls are not recorded)",
     signature: &[
         "SYNs come in and nothing answers, no firewall: asymmetric routing, rp_filter",
         "IPReversePathFilter rises in nstat",
@@ -77,6 +80,7 @@ fn find(story: &Story) -> Vec<Finding> {
     let found = places.into_iter();
     found
         .filter_map(|((netns, why), groups)| judge(story, netns, why, &groups))
+        .chain(unroutable::find(story))
         .collect()
 }
 
@@ -109,7 +113,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
         }
         false => story
             .all(&ours)
-            .for_each(|(_, c)| other(c.remote.addr, story.transfers.dropped(c))),
+            .for_each(|(_, c)| other(c.remote.addr, story.dropped(c))),
     }
     let mut others: Vec<(String, u64)> = others.into_iter().collect();
     others.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -197,7 +201,7 @@ fn leaving(story: &Story, netns: u32, groups: &[&Group]) -> Vec<ConnId> {
         let mut remotes = groups.iter().flat_map(|g| &g.remotes);
         remotes.any(|(addr, _)| *addr == c.local.addr)
     };
-    let sent = |c: &Conn| c.netns == netns && own(c) && story.transfers.dropped(c) > 0;
+    let sent = |c: &Conn| c.netns == netns && own(c) && story.dropped(c) > 0;
     let ends = (0..).zip(&story.conns).filter(|(_, c)| sent(c));
     ends.map(|(id, _)| id).collect()
 }

@@ -45,7 +45,7 @@ impl<'a> Losses<'a> {
         let again = sum(|e| e.transfer.resends.count());
         let spurious = sum(|e| e.transfer.twice());
         let dropped = ends.iter();
-        let dropped = dropped.map(|e| story.transfers.dropped(e.conn)).sum();
+        let dropped = dropped.map(|e| story.dropped(e.conn)).sum();
         let slots = ends.iter().map(|e| e.transfer.resends.slots);
         let slots = slots.fold(0, |all, of_one| all | of_one).count_ones();
         let longest = ends.iter().map(|e| e.transfer.span_ns).max();

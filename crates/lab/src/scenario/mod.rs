@@ -144,6 +144,8 @@ pub struct Summary {
     pub about: String,
     /// Id of the planted cause, or `healthy`.
     pub cause: String,
+    /// Ids of what else it must be told of: other faults, and what harms nobody.
+    pub beside: Vec<String>,
     /// Which suite of tests runs it.
     pub suite: Suite,
 }
@@ -153,11 +155,13 @@ pub fn list() -> Result<Vec<Summary>, Error> {
     ALL.iter()
         .map(|(name, _)| {
             let scenario = Scenario::load(name, 1)?;
+            let truth = scenario.truth;
             Ok(Summary {
                 name,
                 title: scenario.title,
                 about: scenario.about,
-                cause: scenario.truth.cause,
+                cause: truth.cause,
+                beside: [truth.beside, truth.notes].concat(),
                 suite: scenario.suite,
             })
         })

@@ -59,6 +59,12 @@ fn one_worker_does_not_accept() {
     assert_eq!(f.scope.pids, [814]);
     assert!(f.title.contains("5 connections wait"), "{}", f.title);
     assert!(says(&f, "1 of 4 sockets"), "{:?}", f.evidence);
+    // Of a long recording it stands for a part.
+    let mut for_a_while = one_stands();
+    for_a_while[2] = vec![0, 0, 0, 0, 0, 0, 0, 8, 12, 16, 0];
+    let all = found(&workers(for_a_while, own));
+    assert_eq!(all[0].cause, ID, "{all:#?}");
+    assert_eq!(all[0].scope.pid, Some(814));
 }
 
 #[test]

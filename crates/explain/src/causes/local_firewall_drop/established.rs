@@ -6,7 +6,7 @@ mod coming;
 use std::collections::BTreeMap;
 
 use analysis::account;
-use analysis::{Conn, Dropped, is_firewall};
+use analysis::{Dropped, is_firewall};
 
 use super::CAUSE;
 use crate::finding::RuledOut;
@@ -31,15 +31,18 @@ struct Walled<'a> {
 }
 
 pub(super) fn findings(story: &Story) -> Vec<Finding> {
-    let leaving = places(story, |c| (c.local, c.remote));
+    let leaving = places(story, |way| way);
     let mut found: Vec<Finding> = leaving.iter().filter_map(judge).collect();
-    let coming = places(story, |c| (c.remote, c.local));
+    let coming = places(story, |(from, to)| (to, from));
     found.extend(coming.iter().filter_map(coming::judge));
     found
 }
 
 /// What was dropped of connections, by whose rules it was, going one way.
-fn places(story: &Story, way: fn(&Conn) -> (Endpoint, Endpoint)) -> Vec<Walled<'_>> {
+fn places(
+    story: &Story,
+    turned: fn((Endpoint, Endpoint)) -> (Endpoint, Endpoint),
+) -> Vec<Walled<'_>> {
     let mut by_ends: BTreeMap<(Endpoint, Endpoint), Vec<(u32, &Dropped)>> = BTreeMap::new();
     for ((netns, from, to), dropped) in story.transfers.all_dropped() {
         if dropped.by_firewall > 0 {
@@ -51,7 +54,8 @@ fn places(story: &Story, way: fn(&Conn) -> (Endpoint, Endpoint)) -> Vec<Walled<'
     }
     let mut places: BTreeMap<(u32, Endpoint), Walled> = BTreeMap::new();
     for end in ends(story) {
-        for (netns, dropped) in by_ends.get(&way(end.conn)).into_iter().flatten() {
+        let ways = story.ways(end.conn).map(turned);
+        for (netns, dropped) in ways.filter_map(|way| by_ends.get(&way)).flatten() {
             let (_, _, at) = account::service(story, end.conn);
             let walled = places.entry((*netns, at)).or_insert_with(|| Walled {
                 story,

@@ -88,6 +88,28 @@ fn clients_elsewhere_dropped_and_let_in_by_turns() {
     let f = only(&recording, ID);
     assert_eq!((f.impact.affected, &*f.impact.counted), (30, "SYNs"));
     assert_eq!(f.confidence.level, Level::Medium);
+    assert!(f.title.contains("drops SYNs"), "{}", f.title);
+    assert_eq!(f.lost_s.seconds(), Some(30.0));
+}
+
+#[test]
+fn clients_elsewhere_that_a_rule_answers_do_not_come_again() {
+    let mut recording = dropped("NETFILTER_DROP");
+    let turned_away = |e: &Event| e.local_port % 3 == 1 || e.remote_port % 3 == 1;
+    recording
+        .events
+        .retain(|e| e.kind == EventKind::Drop || !turned_away(e));
+    recording.seen_from(SERVER);
+    let f = only(&recording, ID);
+    assert!(f.title.contains("turns away SYNs"), "{}", f.title);
+    assert!(
+        f.impact.says.contains("Hardly one came again"),
+        "{}",
+        f.impact.says
+    );
+    // From the first to the last, and the second that the last one waits.
+    let lost = f.lost_s.seconds().expect("measured");
+    assert!((5.3..5.4).contains(&lost), "{lost}");
 }
 
 #[test]
@@ -154,6 +176,48 @@ fn packets_of_established_connections_are_told_with_the_rules_that_drop_them() {
             .says
             .contains("NETFILTER_DROP in nft_do_chain")
     );
+}
+
+#[test]
+fn packets_of_a_translated_connection_are_those_of_both_its_ends() {
+    let mut recording = Fixture::new();
+    recording.listen(Listen::default());
+    recording.flow(Flow {
+        again: vec![(RetransmitKind::Fast, 20_000); 3],
+        dropped: 3,
+        ..Flow::default()
+    });
+    // The server, and whoever drops there, knows the client by another address.
+    let (translated, ..) = place("192.0.2.1:1");
+    let (client, ..) = place("10.79.0.2:1");
+    let other = |addr: &mut recording::Addr| {
+        if *addr == client {
+            *addr = translated;
+        }
+    };
+    for event in &mut recording.events {
+        if event.kind == EventKind::Drop {
+            event.netns = SERVER;
+            event.reason = Some("NETFILTER_DROP".into());
+        }
+        if event.netns == SERVER {
+            other(&mut event.remote_addr);
+        }
+    }
+    for row in &mut recording.sockets {
+        // The SYN of who connected is among what was acknowledged to it.
+        let (sent, received) = match row.netns {
+            SERVER => (7_001, 9_001),
+            _ => (9_000, 7_001),
+        };
+        (row.snd_isn, row.rcv_isn) = (Some(sent), Some(received));
+        if row.netns == SERVER {
+            other(&mut row.remote_addr);
+        }
+    }
+    let f = only(&recording, ID);
+    assert!(f.title.contains("packets of connections to"), "{}", f.title);
+    assert_eq!(number(&f, "dropped"), &Number::Count(8 * 3));
 }
 
 /// Uploads to a server here, of which its rules drop three packets a second.

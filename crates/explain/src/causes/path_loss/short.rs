@@ -84,7 +84,7 @@ impl<'a> Short<'a> {
             to,
             syns: (syns_again, conns.len() as u64 + syns_again),
             data: (again, segments + again),
-            dropped: syns_dropped + sum(&|c| story.transfers.dropped(c)),
+            dropped: syns_dropped + sum(&|c| story.dropped(c)),
             conns,
         }
     }

@@ -3,8 +3,9 @@
 use crate::causes::local_firewall_drop::tests::dropped;
 use crate::causes::testing::{found, only, sysctls};
 use crate::{Change, Level};
-use recording::counter;
-use synth::SERVER;
+use recording::tables::Call;
+use recording::{CallKind, counter};
+use synth::{CLIENT, Fixture, SERVER, START_NS, Task, place};
 
 const ID: &str = "route-or-neighbour-failure";
 
@@ -50,4 +51,77 @@ fn a_rule_is_not_it() {
         e.reason.is_none() || kept < 10
     });
     assert!(found(&few).iter().all(|f| f.cause != ID));
+}
+
+fn at_s(second: u64) -> u64 {
+    START_NS + second * 1_000_000_000
+}
+
+/// A program connects to `to` once a second, so often, and is told that there is no way.
+fn without_a_way(to: &str, times: u64) -> Fixture {
+    let mut f = Fixture::new();
+    let (remote_addr, remote_port, family) = place(to);
+    f.calls.extend((0..times).map(|i| Call {
+        error: Some("ENETUNREACH".into()),
+        family,
+        remote_addr,
+        remote_port,
+        ..Task::new(77, "billing").call(at_s(1 + i), CLIENT, CallKind::Connect, 9_000)
+    }));
+    f
+}
+
+#[test]
+fn connect_without_a_route() {
+    let mut f = without_a_way("192.0.2.9:443", 5);
+    let found = only(&f, ID);
+    assert_ne!(
+        found.confidence.level,
+        Level::High,
+        "the counter says nothing"
+    );
+    f.raise(CLIENT, counter::IP_OUT_NO_ROUTES, 5);
+    let found = only(&f, ID);
+    assert_eq!(
+        found.confidence.level,
+        Level::High,
+        "{:?}",
+        found.confidence
+    );
+    assert_eq!((found.scope.pid, found.impact.affected), (Some(77), 5));
+    assert!(found.title.contains("192.0.2.9"), "{}", found.title);
+    assert_eq!(found.lost_s.seconds(), Some(4.0));
+}
+
+#[test]
+fn a_connect_or_two_without_a_route_or_a_moment_of_them() {
+    assert!(found(&without_a_way("192.0.2.9:443", 2)).is_empty());
+    let mut burst = without_a_way("192.0.2.9:443", 8);
+    for (i, call) in (0..).zip(&mut burst.calls) {
+        call.time_ns = at_s(2) + i;
+    }
+    assert!(found(&burst).is_empty());
+    let mut other = without_a_way("192.0.2.9:443", 5);
+    other.calls.iter_mut().for_each(|c| c.call = CallKind::Bind);
+    assert!(found(&other).is_empty());
+}
+
+#[test]
+fn the_counter_alone() {
+    let risen = |seconds: &[u64], by| {
+        let mut f = Fixture::new();
+        for second in seconds {
+            f.raise(CLIENT, counter::IP_OUT_NO_ROUTES, by);
+            f.counters.last_mut().unwrap().time_ns = at_s(*second);
+        }
+        f
+    };
+    let f = only(&risen(&[2, 4, 6], 5), ID);
+    assert_eq!(f.confidence.level, Level::Low, "{:?}", f.confidence);
+    assert_eq!((f.impact.affected, f.lost_s.seconds()), (15, None));
+    assert!(found(&risen(&[2, 4, 6], 1)).is_empty(), "few");
+    assert!(
+        found(&risen(&[2, 4], 50)).is_empty(),
+        "while something started"
+    );
 }

@@ -1,0 +1,211 @@
+//! connect() for which the kernel knows no way: no packet is made of it, so that only the call tells, or a counter.
+
+use std::collections::BTreeMap;
+
+use analysis::unrouted::NoWay;
+use analysis::words::{count, list};
+
+use super::CAUSE;
+use crate::finding::RuledOut;
+use crate::moment::{Began, Since};
+use crate::vocabulary::*;
+
+/// A caller that failed so often, over so long, ns, tries again and again.
+const MIN_FAILED: u64 = 3;
+const MIN_OVER_NS: u64 = 2_000_000_000;
+/// Without the calls: so many, …
+const MIN_COUNTED: u64 = 5;
+/// … in so many intervals between two samples of the counter: not the burst of a program that starts.
+const MIN_INTERVALS: usize = 3;
+/// Destinations that are named.
+const SHOWN: usize = 3;
+
+pub(super) fn find(story: &Story) -> Vec<Finding> {
+    let callers = story.unrouted.callers();
+    let callers = callers.filter(|((netns, pid), way)| insists(story, *netns, *pid, way));
+    let told: Vec<_> = callers
+        .map(|(who, way)| (who, of_caller(story, who, way)))
+        .collect();
+    let mut counted = counted(story);
+    counted.retain(|netns, _| !told.iter().any(|((of, _), _)| of == netns));
+    let counted = counted.into_iter();
+    let counted = counted.map(|(netns, intervals)| of_counter(story, netns, intervals));
+    told.into_iter()
+        .map(|(_, finding)| finding)
+        .chain(counted)
+        .collect()
+}
+
+/// Whether it tried again and again, and nothing else helped it: who has an address of the other family goes on with
+/// that (RFC 8305), and hosts without IPv6 are many.
+fn insists(story: &Story, netns: u32, pid: u32, way: &NoWay) -> bool {
+    let over_ns = way.last_ns.saturating_sub(way.first_ns);
+    let opened = story
+        .conns
+        .iter()
+        .filter(|c| c.netns == netns && c.pid == Some(pid));
+    let opened = opened
+        .filter(|c| c.side == Side::Opened && !c.failed())
+        .count() as u64;
+    let goes_on = way.ipv4 == 0 && opened >= way.count;
+    way.count >= MIN_FAILED && over_ns >= MIN_OVER_NS && !goes_on
+}
+
+fn of_caller(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> Finding {
+    let to: Vec<String> = way.to.iter().take(SHOWN).map(|a| a.to_string()).collect();
+    let first = to.first().cloned().unwrap_or_default();
+    let (failed, error) = (Quantity::of(way.count, "connect"), way.error);
+    let scope = Scope {
+        netns: story.netns(netns),
+        resource: Some(format!("route to {}", list(&to))),
+        role: Role::Client,
+        pid: Some(pid),
+        pids: vec![pid],
+        comm: Some(way.comm.to_string()),
+        ..Scope::default()
+    };
+    let (who, at) = (process(&scope), namespace(&scope.netns));
+    let over_ns = way.last_ns.saturating_sub(way.first_ns);
+    let says = format!(
+        "{failed} failed at once with {error}, over {}.",
+        Quantity::ns(over_ns)
+    );
+    let rise = story.counters.rise(netns, counter::IP_OUT_NO_ROUTES);
+    let counts = way.ipv4 > 0 && way.error == "ENETUNREACH" && story.counters.covers(netns);
+    Case::new(story, CAUSE, scope.clone())
+        .since(Since::at(story, way.first_ns, Began::Seen))
+        .title([
+            format!("No route leads from here to {}: {failed} of {who} ended with {error}.", list(&to)),
+            format!("{who} has no route to {first}: {failed} ended with {error}."),
+            format!("{who} has no route to {first}."),
+        ])
+        .fix([
+            format!("Give {at} a route to {}.", list(&to)),
+            format!("Give this namespace a route to {first}."),
+            "Add the route.".into(),
+        ])
+        .affects(
+            Impact::of(way.count, way.count, "connects", says),
+            Lost::elsewhere(over_ns).in_outage(Some(over_ns)),
+        )
+        .because("connect() itself returned the error: no packet was made of it")
+        .steps([say!(
+            "{calls} of {who} returned {error}, to {to}.",
+            calls = Quantity::of(way.count, "connect").rows(way.rows),
+            to = Quantity::new(way.to.len() as u64, list(&to))
+        )])
+        .rules_out([never_left(story, (netns, pid), way)])
+        .checks(counts.then(|| {
+            at_least(
+                "packets and connects without a route (IpOutNoRoutes) ≥ IPv4 connects that failed for want of one",
+                way.ipv4,
+                rise.by,
+                "connects",
+            )
+        }))
+        .advise([route(&scope.netns, &first)])
+        .verify(format!("`ip route get {first}` names a device there, and the connects succeed."))
+}
+
+/// Whoever refuses or drops a connection has got its SYN.
+fn never_left(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> RuledOut {
+    let its = story
+        .conns
+        .iter()
+        .filter(|c| c.netns == netns && c.pid == Some(pid));
+    let there = its.filter(|c| c.side == Side::Opened && way.to.contains(&c.remote.addr));
+    let sent = Quantity::of(there.count() as u64, "SYN");
+    RuledOut::by(
+        Id::CONNECTION_REFUSED,
+        say!("it sent {sent} to there meanwhile: nobody refused it", sent),
+    )
+}
+
+/// Of namespaces of which no call tells: in how many intervals the counter rose, beyond what packets were dropped for.
+fn counted(story: &Story) -> BTreeMap<u32, (u64, usize)> {
+    let mut all = BTreeMap::new();
+    for (netns, rise) in story.counters.rises(counter::IP_OUT_NO_ROUTES) {
+        let groups = story.packets.all().iter().filter(|g| g.netns == netns);
+        let dropped: u64 = groups
+            .filter(|g| g.is_for("IP_OUTNOROUTES"))
+            .map(|g| g.count)
+            .sum();
+        let lines = story.series.lines(netns);
+        let mut line = lines.filter(|line| line.name == counter::IP_OUT_NO_ROUTES);
+        let rises = |deltas: Vec<f64>| deltas.into_iter().filter(|by| *by > 0.0).count();
+        let intervals = line.next().map_or(0, |line| rises(line.deltas));
+        let by = rise.by.saturating_sub(dropped);
+        if by >= MIN_COUNTED && intervals >= MIN_INTERVALS {
+            all.insert(netns, (by, intervals));
+        }
+    }
+    all
+}
+
+fn of_counter(story: &Story, netns: u32, (by, intervals): (u64, usize)) -> Finding {
+    let scope = Scope {
+        netns: story.netns(netns),
+        resource: Some("routes".into()),
+        ..Scope::default()
+    };
+    let at = namespace(&scope.netns);
+    let rise = story.counters.rise(netns, counter::IP_OUT_NO_ROUTES);
+    let times = Quantity::of(by, "time").rows(rise.rows());
+    Case::new(story, CAUSE, scope.clone())
+        .title([
+            format!("No route leads where {} were to go, in {at}.", many(by)),
+            format!("No route leads where {} were to go.", many(by)),
+        ])
+        .fix([
+            "Record the calls, too, to see whose: tcpwhy explain --with calls.".to_string(),
+            "See whose: tcpwhy explain --with calls.".into(),
+        ])
+        .affects(
+            Impact::of(by, by, "times", format!("{by} connects or packets found no route.")),
+            Lost::unknown(),
+        )
+        .because("the kernel counts each")
+        .at_most(
+            Level::Low,
+            "whose they were is not recorded, and UDP is counted, too",
+        )
+        .steps([say!(
+            "IpOutNoRoutes rose {times} in {intervals} between samples: connect() or a packet found no route.",
+            times,
+            intervals = Quantity::of(intervals as u64, "interval")
+        )])
+        .advise([Advice::to("See who asks, and for which address.")
+            .by(Some("tcpwhy explain --with calls --for 10s".into()))
+            .at("this host")
+            .risk("None: it only looks.")
+            .effect("Names the process, the address and the error of each connect() that fails.")
+            .change(Change::RepairPath {
+                from: at.clone(),
+                to: "where no route leads".into(),
+            })])
+        .verify("`nstat -z IpOutNoRoutes` no longer rises.")
+}
+
+fn many(n: u64) -> String {
+    match n {
+        1 => "1 connect or packet".into(),
+        n => format!("{} connects or packets", count(n)),
+    }
+}
+
+fn route(netns: &Netns, to: &str) -> Advice {
+    let at = namespace(netns);
+    Advice::to(format!(
+        "Give {at} a route to {to}, or bring up the interface that had it."
+    ))
+    .by(command_in(netns, &format!("ip route get {to}")))
+    .at(format!(
+        "{at}; the command shows the way that it would take, or the same error"
+    ))
+    .risk("A new route moves whatever else it fits.")
+    .effect("connect() sends its SYN.")
+    .change(Change::RepairPath {
+        from: at.clone(),
+        to: to.to_string(),
+    })
+}
