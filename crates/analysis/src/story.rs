@@ -180,6 +180,7 @@ impl Story {
         link::link(&mut story.conns, &mut story.listeners);
         story.holders(recording, &connections.unowned)?;
         story.packets.link(&story.listeners);
+        story.transfers.claim(&story.conns);
         sums::add_kept(&mut story.sums, &story.conns, &story.listeners);
         Ok(story)
     }

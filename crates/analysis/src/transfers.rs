@@ -1,6 +1,6 @@
 //! What samples, retransmissions and drops say of how data moved over each connection.
 
-use ahash::AHashMap;
+use ahash::{AHashMap, AHashSet};
 use recording::tables::{Event, Socket};
 use recording::{RetransmitKind, RowRef, Text};
 
@@ -45,6 +45,9 @@ pub struct Transfers {
     drops: BoundedMap<(u32, Endpoint, Endpoint), Dropped, MAX_DROPS>,
     /// The same, whichever namespace it was: a packet may be dropped on its way through several.
     anywhere: BoundedMap<(Endpoint, Endpoint), u64, MAX_DROPS>,
+    /// Packets' sources and destinations that no connection here has, and what was dropped by destination.
+    nobodys: AHashSet<(Endpoint, Endpoint)>,
+    unclaimed: AHashMap<Endpoint, u64>,
     /// Segments retransmitted after the handshake, per namespace.
     resends: AHashMap<u32, u64>,
     ways: Ways,
@@ -300,6 +303,40 @@ impl Transfers {
     /// The packets of this end that its own namespace dropped as they left.
     pub fn dropped_leaving(&self, conn: &Conn) -> Option<&Dropped> {
         self.drops.get(&(conn.netns, conn.local, conn.remote))
+    }
+
+    /// What queueing disciplines dropped whose source is no end of this host, as where addresses are translated before:
+    /// by the namespace that did, and where it was to go.
+    pub fn unclaimed(&self) -> impl Iterator<Item = (u32, Endpoint, &Dropped)> {
+        let all = self.drops.iter();
+        let nobodys = all.filter(|((_, from, to), _)| self.nobodys.contains(&(*from, *to)));
+        nobodys.map(|((netns, _, to), dropped)| (*netns, *to, dropped))
+    }
+
+    /// How many of those packets were to go there.
+    pub fn unclaimed_to(&self, to: Endpoint) -> u64 {
+        self.unclaimed.get(&to).copied().unwrap_or(0)
+    }
+
+    /// All connections are known: what was dropped is theirs, or nobody's.
+    pub(super) fn claim(&mut self, conns: &[Conn]) {
+        let by_qdisc = self
+            .drops
+            .iter()
+            .filter(|(_, dropped)| dropped.by_qdisc > 0);
+        self.nobodys = by_qdisc.map(|((_, from, to), _)| (*from, *to)).collect();
+        for conn in conns {
+            if self.nobodys.is_empty() {
+                return;
+            }
+            self.nobodys.remove(&(conn.local, conn.remote));
+            self.nobodys.remove(&(conn.remote, conn.local));
+        }
+        for ((_, from, to), dropped) in self.drops.iter() {
+            if self.nobodys.contains(&(*from, *to)) {
+                *self.unclaimed.entry(*to).or_default() += dropped.by_qdisc;
+            }
+        }
     }
 
     /// What was dropped, by the namespace that did, and the packets' source and destination.

@@ -39,7 +39,7 @@ pub enum Suite {
 /// Arguments of `tcpwhy lab run`.
 #[derive(Args, Debug)]
 pub struct RunArgs {
-    /// The scenario
+    /// The scenario, or a file that describes one (x.toml)
     name: String,
     /// Another seed varies counts and timing a little; the truth stays
     #[arg(long, default_value_t = 1)]

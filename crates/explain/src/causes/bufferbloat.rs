@@ -44,7 +44,7 @@ const MIN_TIMES_BBR: f64 = 6.0;
 const BULK: u64 = 256 * 1024;
 /// A bulk transfer that fills a link has more than this in flight.
 const MIN_FLIGHT: f64 = 4.0;
-/// More loss than this, and it is the loss that limits.
+/// More loss than this that did not find the queue full, and it is the loss that limits.
 const MAX_LOSS: f64 = 0.01;
 /// A larger share of the time spent waiting for the window, and the reader limits.
 const MAX_RWND: f64 = 0.3;
@@ -134,7 +134,15 @@ impl<'a> Queue<'a> {
             min_rtt_us,
         };
         let deep = !queue.late.is_empty() || queue.wait_us() >= MIN_QUEUE_ALONE_US;
-        (deep && queue.loss() <= MAX_LOSS && rwnd_share(&queue.bulk) <= MAX_RWND).then_some(queue)
+        let little = queue.loss() <= MAX_LOSS || queue.is_full(least);
+        (deep && little && rwnd_share(&queue.bulk) <= MAX_RWND).then_some(queue)
+    }
+
+    /// What was lost found it as long as that: it is its end that drops.
+    fn is_full(&self, least_us: u32) -> bool {
+        let at_loss = self.bulk.iter().flat_map(|e| e.transfer.resends.rtts.all());
+        let usual = median(&mut at_loss.copied().collect::<Vec<u32>>());
+        usual.is_some_and(|us| us >= least_us)
     }
 
     fn loss(&self) -> f64 {
@@ -299,6 +307,11 @@ impl<'a> Queue<'a> {
             value: "bbr".into(),
         })
     }
+}
+
+/// Whether it is told of a path.
+pub(super) fn stands(path: &Path) -> bool {
+    Queue::of(path).is_some()
 }
 
 fn judge(path: &Path) -> Option<Finding> {

@@ -1,5 +1,6 @@
 //! C17: the path loses packets, whatever the load.
 
+mod full;
 mod short;
 
 use analysis::STALL;
@@ -20,11 +21,12 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
-    seen_from: "20 lost segments, 0.1 % of what is sent; of short connections 1 %",
+    seen_from: "20 lost segments, 0.1 % of what is sent, 2 % where a queue is full; of short connections 1 %",
     signature: &[
         "throughput falls with distance, retransmissions all the time",
         "ping loses packets",
         "1 % packet loss",
+        "throughput saws below a rate that was bought: a policer",
     ],
     rivals: &[
         Id::QDISC_DROP,
@@ -53,7 +55,7 @@ const MATHIS_TOLERANCE: f64 = 1.6;
 fn find(story: &Story) -> Vec<Finding> {
     let (mut ways, mut findings) = (Vec::new(), Vec::new());
     for path in paths(story) {
-        if let Some(finding) = judge(&path) {
+        if let Some(finding) = judge(&path).or_else(|| full::judge(&path)) {
             ways.push(path.way());
             findings.push(finding);
         }
@@ -208,7 +210,11 @@ fn judge(path: &Path) -> Option<Finding> {
             !path.whole(),
             "the receivers are not on this host: what their host drops looks the same from here",
         )
-        .steps(evidence(&losses, min_rtt_us))
+        .steps(evidence(
+            &losses,
+            min_rtt_us,
+            ": no queue stood, and it never stopped",
+        ))
         .checks(path.counted_again())
         .checks(mathis(&losses, min_rtt_us))
         .advise(advice);
@@ -229,7 +235,7 @@ fn impact(path: &Path, losses: &Losses) -> Impact {
     Impact::of(affected, of, "connections", says)
 }
 
-fn evidence(losses: &Losses, min_rtt_us: u32) -> [Step; 3] {
+fn evidence(losses: &Losses, min_rtt_us: u32, so: &str) -> [Step; 3] {
     let resends = losses.suffering.iter().map(|e| &e.transfer.resends);
     let last = resends.flat_map(|r| r.rows.first().copied()).rev();
     let rtt = median_of(&losses.suffering, |e| {
@@ -249,8 +255,7 @@ fn evidence(losses: &Losses, min_rtt_us: u32) -> [Step; 3] {
         ),
         say!(
             "They were lost at a round trip of {rtt_at_loss_us} (the shortest is {min_rtt_us}), in \
-             {parts_with_loss} of the {parts} parts of the recording in which data moved: no queue \
-             stood, and it never stopped.",
+             {parts_with_loss} of the {parts} parts of the recording in which data moved{so}.",
             rtt_at_loss_us = Quantity::us(rtt.unwrap_or(0.0) as u32).rows(last.take(SHOWN_ROWS)),
             min_rtt_us = Quantity::us(min_rtt_us),
             parts_with_loss = Quantity::count(losses.slots.0),

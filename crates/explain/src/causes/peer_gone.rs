@@ -42,6 +42,11 @@ const SILENT_NS: u64 = 3_000_000_000;
 const TIMEOUTS_OFF: f64 = 1.0;
 /// Sockets that fell silent within this time did for one reason, ns: each sends at its own pace.
 const AT_ONCE_NS: u64 = 1_000_000_000;
+/// The first timeout of a segment comes after so long at most, on paths of less than 200 ms, ns.
+const FIRST_RTO_NS: u64 = 1_000_000_000;
+/// Quiet for so long before what hangs was sent, beyond its first RTO, a connection was idle, ns.
+const IDLE_NS: u64 = 1_500_000_000;
+
 /// How long a sender tries in vain by default (tcp_retries2), in words.
 const TRIES_FOR: &str = "15 minutes";
 
@@ -116,7 +121,12 @@ fn heard_ns(story: &Story, end: &End) -> Option<u64> {
 fn silence_ns(story: &Story, end: &End) -> u64 {
     let stall = &end.transfer.stall;
     let heard = heard_ns(story, end).unwrap_or(stall.first_ns);
-    until_ns(story, end).saturating_sub(heard.min(stall.first_ns))
+    // A pause before the next request cost nobody anything.
+    let sent = match stall.before {
+        0 => stall.first_ns.saturating_sub(FIRST_RTO_NS),
+        _ => 0,
+    };
+    until_ns(story, end).saturating_sub(heard.max(sent).min(stall.first_ns))
 }
 
 /// Whether packets of the other end still come.
@@ -183,6 +193,23 @@ impl<'a> Silent<'a> {
         Some((heard().min()?, heard().max()?))
     }
 
+    /// The shortest and the usual time for which they had been idle when the next request went out, ns, where all had been and
+    /// others that had not are answered.
+    fn idle(&self) -> Option<(u64, u64)> {
+        let story = self.path.story;
+        let pause = |(end, _): &(End, Stuck)| {
+            let sent = end.transfer.stall.first_ns;
+            let seen = end.transfer.stall.before == 0;
+            heard_ns(story, end)
+                .filter(|_| seen)
+                .map_or(0, |heard| sent.saturating_sub(heard))
+        };
+        let mut pauses: Vec<u64> = self.hung.iter().map(pause).collect();
+        let least = pauses.iter().copied().min().unwrap_or(0);
+        let usual = median(&mut pauses)?;
+        (self.others_pass && least >= IDLE_NS).then_some((least, usual))
+    }
+
     /// What they waited of the recording.
     fn lost(&self) -> Lost {
         let story = self.path.story;
@@ -224,7 +251,14 @@ impl<'a> Silent<'a> {
         );
         let rows = self.hung.iter().map(|(_, s)| s.row).take(SHOWN_ROWS);
         let silence = self.silence().rows(rows);
+        let idle = self.idle().map(|(_, usual)| Quantity::ns(usual));
         let heard = match (self.hears(), self.at_once()) {
+            _ if idle.is_some() => say!(
+                "Nothing had moved on them for {idle} (median) when the next request went out, and nothing was heard in the \
+                 {silence} (median) since.",
+                idle = idle.unwrap_or_else(|| Quantity::ns(0)),
+                silence
+            ),
             (true, _) => say!(
                 "Its own packets still come; for {silence} (median) none that was sent to it was \
                  acknowledged: only the way to it is cut.",
@@ -329,10 +363,17 @@ fn judge(silent: &Silent) -> Finding {
     let (n, silence) = (silent.hung.len() as u64, silent.silence());
     let connections = Quantity::of(n, "connection");
     let hang = if n == 1 { "hangs" } else { "hang" };
+    let idle = silent.idle().map(|(least, _)| Quantity::ns(least));
     let titles = match silent.others_pass {
         false => [
             format!("{to} has not answered for {silence}: {connections} of {comm} {hang}."),
             format!("{to} has not answered for {silence}."),
+        ],
+        true if idle.is_some() => [
+            format!(
+                "{connections} of {comm} to {to} {hang} after a pause; others are answered: the path forgot them."
+            ),
+            format!("{connections} to {to} {hang} after a pause, while others are answered."),
         ],
         true => [
             format!(
@@ -353,10 +394,16 @@ fn judge(silent: &Silent) -> Finding {
     }
     case.placed(Place::ends(&ends))
         .title(titles)
-        .fix([
-            format!("See whether {to} is alive; let {comm} give up sooner (TCP_USER_TIMEOUT)."),
-            "See whether it is alive; let the application give up sooner.".into(),
-        ])
+        .fix(match &idle {
+            Some(idle) => [
+                format!("Let {comm} send keep-alives, or close what is idle, well within {idle}: a NAT or firewall forgets it."),
+                format!("Let keep-alives come, or close what is idle, well within {idle}."),
+            ],
+            None => [
+                format!("See whether {to} is alive; let {comm} give up sooner (TCP_USER_TIMEOUT)."),
+                "See whether it is alive; let the application give up sooner.".into(),
+            ],
+        })
         .affects(silent.impact(), silent.lost())
         .because("nothing that was sent was acknowledged any more, and the timers back off")
         .at_most_if(

@@ -1,6 +1,6 @@
 //! C14: a queueing discipline of this host drops what its connections send.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::Dropped;
 use recording::Text;
@@ -44,6 +44,8 @@ struct Egress<'a> {
     story: &'a Story,
     netns: u32,
     hit: Vec<(&'a Conn, &'a Dropped)>,
+    /// Where connections of other namespaces go to that are translated here.
+    to: BTreeSet<Endpoint>,
     /// Connections of the namespace, hit or not.
     of: u64,
     /// Those of them that were sampled while they sent.
@@ -57,9 +59,13 @@ fn no(asked: &Asked) -> Option<Step> {
         return None;
     }
     let losses = asked.losses()?;
+    let transfers = &asked.story.transfers;
     let of = losses.ends.iter();
-    let of = of.filter_map(|e| asked.story.transfers.dropped_leaving(e.conn));
-    let dropped: u64 = of.map(|d| d.by_qdisc).sum();
+    let of = of.filter_map(|e| transfers.dropped_leaving(e.conn));
+    let own: u64 = of.map(|d| d.by_qdisc).sum();
+    let to: BTreeSet<Endpoint> = losses.ends.iter().map(|e| e.conn.remote).collect();
+    let translated: u64 = to.into_iter().map(|to| transfers.unclaimed_to(to)).sum();
+    let dropped = own.saturating_add(translated);
     (dropped < MIN_DROPS || dropped.saturating_mul(10) <= losses.lost).then(|| {
         say!(
             "queueing disciplines of this host dropped {dropped_leaving} of the packets of these \
@@ -72,37 +78,52 @@ fn no(asked: &Asked) -> Option<Step> {
 
 fn places(story: &Story) -> Vec<Egress<'_>> {
     let mut places: BTreeMap<u32, Egress> = BTreeMap::new();
+    let at = |netns| Egress {
+        story,
+        netns,
+        hit: Vec::new(),
+        to: BTreeSet::new(),
+        of: 0,
+        ends: Vec::new(),
+        devices: story.devices.sending(netns),
+    };
     for conn in &story.conns {
         let dropped = story.transfers.dropped_leaving(conn);
         if let Some(dropped) = dropped.filter(|d| d.by_qdisc > 0) {
-            let egress = places.entry(conn.netns).or_insert_with(|| Egress {
-                story,
-                netns: conn.netns,
-                hit: Vec::new(),
-                of: 0,
-                ends: Vec::new(),
-                devices: story.devices.sending(conn.netns),
-            });
+            let egress = places.entry(conn.netns).or_insert_with(|| at(conn.netns));
             egress.hit.push((conn, dropped));
         }
     }
-    if places.is_empty() {
-        return Vec::new();
-    }
-    for conn in &story.conns {
-        if let Some(egress) = places.get_mut(&conn.netns) {
-            egress.of += 1;
+    for (netns, to, dropped) in story.transfers.unclaimed() {
+        let resends = |id| story.transfers.of(id).map_or(0, |t| t.resends.count());
+        let sends =
+            |(id, c): &(ConnId, &Conn)| c.remote == to && c.netns != netns && resends(*id) > 0;
+        if let Some((_, conn)) = (0..).zip(&story.conns).find(sends) {
+            let egress = places.entry(netns).or_insert_with(|| at(netns));
+            egress.hit.push((conn, dropped));
+            egress.to.insert(to);
         }
     }
-    for path in paths(story) {
-        if let Some(egress) = places.get_mut(&path.netns) {
-            egress.ends.extend(path.ends);
+    for egress in places.values_mut() {
+        let conns = story.conns.iter().map(|c| (c.netns, c.remote));
+        egress.of = conns
+            .filter(|(netns, to)| egress.takes(*netns, *to))
+            .count() as u64;
+        for path in paths(story) {
+            let mut ends = path.ends;
+            ends.retain(|e| egress.takes(e.conn.netns, e.conn.remote));
+            egress.ends.extend(ends);
         }
     }
     places.into_values().collect()
 }
 
 impl Egress<'_> {
+    /// Whether what a connection sends leaves here.
+    fn takes(&self, netns: u32, to: Endpoint) -> bool {
+        netns == self.netns || self.to.contains(&to)
+    }
+
     fn drops(&self) -> u64 {
         self.hit.iter().map(|(_, d)| d.by_qdisc).sum()
     }

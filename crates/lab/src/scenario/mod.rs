@@ -8,6 +8,9 @@ mod spec;
 mod suite;
 mod vary;
 
+use std::fs;
+use std::path::Path;
+
 use serde::Deserialize;
 
 pub use program::ProgramSpec;
@@ -176,9 +179,15 @@ fn text_of(name: &str) -> Result<&'static str, Error> {
 }
 
 impl Scenario {
-    /// The scenario of that name, with what varies drawn from `seed`.
+    /// The scenario of that name, or of that file (`x.toml`), with what varies drawn from `seed`.
     pub fn load(name: &str, seed: u64) -> Result<Scenario, Error> {
-        Scenario::parse(name, text_of(name)?, seed)
+        let path = Path::new(name);
+        if path.extension().is_none_or(|ends| ends != "toml") {
+            return Scenario::parse(name, text_of(name)?, seed);
+        }
+        let text = fs::read_to_string(path).map_err(Error::io(format!("reading {name}")))?;
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        Scenario::parse(&stem, &text, seed)
     }
 
     /// The same with so much of its fault as the exam asks for.
@@ -235,7 +244,7 @@ mod tests {
             }
         }
         let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
-        let mut there: Vec<String> = std::fs::read_dir(dir)
+        let mut there: Vec<String> = fs::read_dir(dir)
             .unwrap()
             .map(|e| e.unwrap().file_name().into_string().unwrap())
             .collect();
@@ -246,6 +255,13 @@ mod tests {
 
     #[test]
     fn an_unknown_scenario_says_where_to_look() {
+        let error = Scenario::load("nowhere.toml", 1).unwrap_err().to_string();
+        assert!(error.contains("nowhere.toml"), "{error}");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mine.toml");
+        fs::write(&path, text_of("refused").unwrap()).unwrap();
+        let mine = Scenario::load(&path.to_string_lossy(), 1).unwrap();
+        assert_eq!(mine.title, Scenario::load("refused", 1).unwrap().title);
         let error = Scenario::load("nonsense", 1).unwrap_err().to_string();
         assert!(
             error.contains("nonsense") && error.contains("lab list"),

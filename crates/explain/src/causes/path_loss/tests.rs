@@ -72,6 +72,35 @@ fn look_alikes_are_not_path_loss() {
     assert!(found(&burst).is_empty());
 }
 
+/// The same losses, each at twice the round trip of an empty path, of a tenth or a hundredth of the segments.
+fn at_a_full_queue(fewer: u32) -> Fixture {
+    let mut f = cases::lossy();
+    let events = f.events.iter_mut();
+    for event in events.filter(|e| e.kind == EventKind::Retransmit) {
+        event.rtt_us = event.rtt_us.map(|us| us * 2);
+    }
+    for socket in &mut f.sockets {
+        socket.data_segs_out = socket.data_segs_out.map(|n| n / fewer);
+    }
+    f
+}
+
+#[test]
+fn much_that_is_lost_at_a_full_queue_is_told_and_not_as_random() {
+    let f = only(&at_a_full_queue(100), ID);
+    assert!(f.title.contains("full"), "{}", f.title);
+    assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
+    assert!(
+        f.evidence
+            .iter()
+            .all(|s| !s.says.contains("no queue stood"))
+    );
+    assert!(
+        found(&at_a_full_queue(1)).is_empty(),
+        "any bottleneck has that"
+    );
+}
+
 /// 400 short connections to a server elsewhere, of which so many retransmit a SYN, and so many a segment of
 /// their data.
 fn short(lose_syn: u32, lose_data: u32) -> Fixture {

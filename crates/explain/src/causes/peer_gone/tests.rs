@@ -71,11 +71,27 @@ fn an_address_that_answers_others_is_told_so() {
         });
     }
     f.seen_from(CLIENT);
-    let f = only(&f, ID);
+    let busy = only(&f, ID);
     assert!(
-        f.title.ends_with("while others are answered."),
+        busy.title.ends_with("while others are answered."),
         "{}",
-        f.title
+        busy.title
+    );
+    assert!(!busy.title.contains("after a pause"), "{}", busy.title);
+    // The same after a pause: their last acknowledgement came 4 s before what hangs was sent.
+    for row in f.sockets.iter_mut().filter(|s| s.rto_count.is_some()) {
+        row.last_ack_recv_ms = row.last_ack_recv_ms.map(|ms| ms + 4_000);
+    }
+    let idle = only(&f, ID);
+    assert!(idle.title.contains("after a pause"), "{}", idle.title);
+    assert!(idle.fix.contains("keep-alives"), "{}", idle.fix);
+    // The pause itself costs nobody anything.
+    let lost = |f: &crate::Finding| f.lost_s.seconds().unwrap();
+    assert!(
+        lost(&idle) <= lost(&busy) + 3.0,
+        "{} {}",
+        lost(&idle),
+        lost(&busy)
     );
 }
 

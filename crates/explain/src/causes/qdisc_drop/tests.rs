@@ -2,7 +2,8 @@
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, Flow, cases};
+use recording::{EventKind, RetransmitKind};
+use synth::{CLIENT, Fixture, Flow, Listen, SERVER, cases, place};
 
 const ID: &str = "qdisc-drop";
 
@@ -21,6 +22,36 @@ fn drops_are_told_with_their_device() {
         bytes: 100_000,
     };
     assert_eq!(f.advice[0].change, Some(limit));
+}
+
+#[test]
+fn what_a_node_drops_of_translated_packets_is_told_of_those_who_sent_them() {
+    const NODE: u32 = 4_026_539_999;
+    let mut recording = Fixture::new();
+    recording.listen(Listen::default());
+    for i in 0..4 {
+        recording.flow(Flow {
+            from: format!("10.79.0.2:{}", 40_000 + i),
+            again: vec![(RetransmitKind::Fast, 20_000); 7],
+            dropped: 7,
+            ..Flow::default()
+        });
+    }
+    let (translated, ..) = place("192.0.2.1:1");
+    for event in recording
+        .events
+        .iter_mut()
+        .filter(|e| e.kind == EventKind::Drop)
+    {
+        event.netns = NODE;
+        event.remote_addr = translated;
+    }
+    recording.events.retain(|e| e.netns != SERVER);
+    recording.sockets.retain(|s| s.netns != SERVER);
+    let f = only(&recording, ID);
+    assert_eq!(f.scope.netns.inode, NODE);
+    assert_eq!(number(&f, "dropped"), &Number::Count(4 * 8 * 7));
+    assert_eq!(f.impact.affected, 4);
 }
 
 #[test]

@@ -1,0 +1,84 @@
+//! So much is lost where a queue is full, or a policer limits a rate, that whoever shares it waits for timers.
+
+use analysis::words::bit_rate;
+
+use super::{CAUSE, MIN_LOST, evidence, impact, percent_of_loss};
+use crate::causes::bufferbloat;
+use crate::places::losses::Losses;
+use crate::places::path::{Path, limited, rate};
+use crate::vocabulary::*;
+
+/// From here on each connection has some nine segments in flight (Mathis: 1.22 ÷ √p), and after a loss half of them:
+/// too few for the next one to be noticed by duplicate ACKs.
+const LEAST_SHARE: f64 = 0.02;
+/// In so much of the time in which data moved: an outage loses much at once.
+const LEAST_PARTS: f64 = 0.25;
+
+/// Where losses did not meet an empty queue.
+pub(super) fn judge(path: &Path) -> Option<Finding> {
+    let story = path.story;
+    // BBR overfills a shallow buffer while it probes, and minds no loss.
+    let mut by_loss = path.ends.clone();
+    by_loss.retain(|e| !e.transfer.congestion.starts_with("bbr"));
+    let losses = Losses::of(story, by_loss);
+    let min_rtt_us = path.min_rtt_us()?;
+    let enough = losses.lost >= MIN_LOST && losses.share() >= LEAST_SHARE;
+    let real = losses.spurious * 2 <= losses.lost && losses.are_elsewhere();
+    let lasts = f64::from(losses.slots.0) >= LEAST_PARTS * f64::from(losses.slots.1);
+    let stuck = losses
+        .ends
+        .iter()
+        .map(|e| e.transfer.stall.timeouts)
+        .sum::<u64>();
+    let told = bufferbloat::stands(path);
+    if !enough || !real || !lasts || losses.are_tails() || stuck * 2 > losses.lost || told {
+        return None;
+    }
+    let scope = path.scope();
+    let (name, from, to) = (path.name(), path.from, path.to);
+    let p = percent_of_loss(losses.share());
+    let all = bit_rate(rate(&losses.ends));
+    let repair = Advice::to(format!(
+        "Find what limits {from} to {all} on the way to {to}: a link that is full (its own counter of drops rises), or a \
+         policer, which a shaper before it spares."
+    ))
+    .by(command_in(&scope.netns, &format!("mtr -T -r -c 1000 {to}")))
+    .at(format!("every hop between {from} and {to}"))
+    .risk("More rate for these takes it from others.")
+    .effect(format!("Windows grow beyond the few segments that a loss of {p} leaves them."))
+    .change(Change::RepairPath {
+        from: from.to_string(),
+        to: to.to_string(),
+    });
+    let paced = Advice::to(
+        "Or use BBR, which sends at the rate that comes through and not until something is lost.",
+    )
+    .by_route(&scope.netns, to, "congctl bbr")
+    .risk("It takes bandwidth from connections that go by loss; needs the module tcp_bbr.")
+    .effect("The rate no longer falls with what is lost.");
+    let case = Case::new(story, CAUSE, scope)
+        .placed(Place::ends(&losses.suffering))
+        .title([
+            format!("The path {name} loses {p} of the packets: its bottleneck is full, or a policer limits it."),
+            format!("The path to {to} loses {p} of the packets: it is full, or policed."),
+        ])
+        .fix([
+            format!("Find what limits {from} to {all} on the way to {to}, a full link or a policer."),
+            "Find what limits the path: a full link, or a policer.".into(),
+        ])
+        .affects(
+            impact(path, &losses),
+            limited(story, &losses.suffering).happened(losses.lost, losses.segments),
+        )
+        .because(format!("the senders retransmitted {p} of what they sent, and this host did not drop it"))
+        .at_most(
+            Level::Medium,
+            "a queue that is full, a policer, and a bad link under load look alike from the ends",
+        )
+        .steps(evidence(&losses, min_rtt_us, ""))
+        .checks(path.counted_again())
+        .advise([repair, paced]);
+    Some(case.verify(format!(
+        "`nstat -az TcpRetransSegs` rises by less than 1 % of TcpOutSegs while data moves to {to}."
+    )))
+}
