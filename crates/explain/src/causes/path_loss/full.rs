@@ -11,9 +11,6 @@ use crate::vocabulary::*;
 /// From here on each connection has some nine segments in flight (Mathis: 1.22 ÷ √p), and after a loss half of them:
 /// too few for the next one to be noticed by duplicate ACKs.
 const LEAST_SHARE: f64 = 0.02;
-/// In so much of the time in which data moved: an outage loses much at once.
-const LEAST_PARTS: f64 = 0.25;
-
 /// Where losses did not meet an empty queue.
 pub(super) fn judge(path: &Path) -> Option<Finding> {
     let story = path.story;
@@ -24,13 +21,14 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
     let min_rtt_us = path.min_rtt_us()?;
     let enough = losses.lost >= MIN_LOST && losses.share() >= LEAST_SHARE;
     let real = losses.spurious * 2 <= losses.lost && losses.are_elsewhere();
-    let lasts = f64::from(losses.slots.0) >= LEAST_PARTS * f64::from(losses.slots.1);
     let stuck = losses
         .ends
         .iter()
         .map(|e| e.transfer.stall.timeouts)
         .sum::<u64>();
     let told = bufferbloat::stands(path);
+    // Slow start overshoots once, by a whole window, and an outage loses much at once.
+    let lasts = losses.are_spread();
     if !enough || !real || !lasts || losses.are_tails() || stuck * 2 > losses.lost || told {
         return None;
     }
