@@ -17,10 +17,10 @@ use crate::processes::read_holders;
 use crate::resources::Resources;
 use crate::words;
 use crate::{
-    Activity, Binds, Conn, ConnId, Counters, Denied, Devices, Endpoint, Group, Health, Heartbeats,
-    Interrupts, Listeners, Netns, Packets, Ports, Processes, Profile, Refusals, Resets, Sampled,
-    Searches, Series, Settings, Sleeps, Structures, Sums, Tally, Threads, Transfers, Troubles,
-    Unrouted, Waits, What, link, sums,
+    Activity, Binds, Conn, ConnId, Counters, Denied, Devices, Drops, Endpoint, Group, Health,
+    Heartbeats, Interrupts, Listeners, Netns, Packets, Ports, Processes, Profile, Refusals, Resets,
+    Sampled, Searches, Series, Settings, Sleeps, Structures, Sums, Tally, Threads, Transfers,
+    Troubles, Unrouted, Waits, What, link, sums,
 };
 
 /// What is derived from a recording; whoever explains or shows it asks here.
@@ -79,6 +79,8 @@ pub struct Story {
     pub tally: Tally,
     /// Data transfers: rates, windows, losses.
     pub transfers: Transfers,
+    /// Packets of connections that this host dropped.
+    pub drops: Drops,
     /// Interfaces.
     pub devices: Devices,
     /// In which calls threads slept.
@@ -158,6 +160,7 @@ impl Story {
             health: Health::read(recording)?,
             tally: Tally::default(),
             transfers: Transfers::new(manifest.start_ns, manifest.end_ns),
+            drops: Drops::default(),
             devices: Devices::default(),
             sleeps: Sleeps::read(recording)?,
             heartbeats: Heartbeats::read(recording)?,
@@ -180,7 +183,7 @@ impl Story {
         link::link(&mut story.conns, &mut story.listeners);
         story.holders(recording, &connections.unowned)?;
         story.packets.link(&story.listeners);
-        story.transfers.claim(&story.conns);
+        story.drops.claim(&story.conns);
         sums::add_kept(&mut story.sums, &story.conns, &story.listeners);
         Ok(story)
     }
@@ -320,7 +323,7 @@ impl Story {
             }
             _ => {
                 if *kind == EventKind::Drop {
-                    self.transfers.drop(at, row);
+                    self.drops.add(at, row);
                 }
                 self.resets.event(at, kind, row, connections.of(row));
                 let resets_tell = self.health.sees(&SourceName::ResetsUnmatched);
@@ -365,6 +368,7 @@ impl Story {
             health: _, // Tells its own.
             tally,
             transfers,
+            drops,
             devices,
             sleeps,
             heartbeats,
@@ -461,7 +465,11 @@ impl Story {
             ),
             of(
                 transfers.folded(),
-                "samples and drops of the least transfers were not examined",
+                "samples of the least transfers were not examined",
+            ),
+            of(
+                drops.folded(),
+                "drops between the ends with fewest were not examined",
             ),
             of(
                 devices.folded(),
@@ -496,8 +504,7 @@ impl Story {
     /// How many packets of this end were dropped on this host, wherever.
     pub fn dropped(&self, conn: &Conn) -> u64 {
         let ways = self.ways(conn);
-        ways.map(|(from, to)| self.transfers.dropped(from, to))
-            .sum()
+        ways.map(|(from, to)| self.drops.between(from, to)).sum()
     }
 
     /// The process of one end: whoever called connect(), or holds the listener that accepted it.

@@ -1,14 +1,12 @@
-//! What samples, retransmissions and drops say of how data moved over each connection.
+//! What samples and retransmissions say of how data moved over each connection.
 
-use ahash::{AHashMap, AHashSet};
+use ahash::AHashMap;
 use recording::tables::{Event, Socket};
 use recording::{RetransmitKind, RowRef, Text};
 
 use super::conn::{Conn, ConnId};
-use super::flags::opens;
 use super::flow::BULK_BYTES;
 use super::fold::Moved;
-use super::place::Endpoint;
 use super::resends::{KEPT_RTTS, Resends, Rtts};
 use super::shut::Shut;
 use super::stalls::{Passed, Progress, STALL, Stall, Way, Ways};
@@ -16,8 +14,6 @@ use crate::bounded::{BoundedMap, Interest};
 
 /// Connections followed; at most 1 kB each. Of more, those that moved least are in the counters only.
 const MAX_TRANSFERS: usize = 1 << 16;
-/// Pairs of addresses and ports whose drops are counted apart.
-const MAX_DROPS: usize = 1 << 16;
 /// Rows kept per kind; the rest is counted.
 const KEPT_ROWS: usize = 3;
 /// A rate over less busy time than this is that of a few round trips, µs.
@@ -26,14 +22,6 @@ const PEAK_US: u64 = 100_000;
 const LONGEST_US: u64 = 1 << 40;
 /// What is received comes in segments of at least so many bytes, for all that is known (RFC 9293, 3.7.1).
 const LEAST_MSS: u32 = 536;
-/// The kernel's reasons for what a firewall drops.
-const FIREWALLS: &[&str] = &[
-    "NETFILTER_DROP",
-    "TC_INGRESS",
-    "TC_EGRESS",
-    "XDP",
-    "BPF_CGROUP_EGRESS",
-];
 /// Parts of the recording in which losses are looked for.
 pub const SLOTS: u32 = 32;
 
@@ -41,35 +29,11 @@ pub const SLOTS: u32 = 32;
 #[derive(Debug, Default)]
 pub struct Transfers {
     of_conn: BoundedMap<ConnId, Box<Transfer>, MAX_TRANSFERS>,
-    /// By the namespace that dropped, the packet's source and destination.
-    drops: BoundedMap<(u32, Endpoint, Endpoint), Dropped, MAX_DROPS>,
-    /// The same, whichever namespace it was: a packet may be dropped on its way through several.
-    anywhere: BoundedMap<(Endpoint, Endpoint), u64, MAX_DROPS>,
-    /// Packets' sources and destinations that no connection here has, and what was dropped by destination.
-    nobodys: AHashSet<(Endpoint, Endpoint)>,
-    unclaimed: AHashMap<Endpoint, u64>,
     /// Segments retransmitted after the handshake, per namespace.
     resends: AHashMap<u32, u64>,
     ways: Ways,
     /// Start and length of the recording, ns.
     span: (u64, u64),
-}
-
-/// Packets of one direction of a connection that a host dropped.
-#[derive(Clone, Debug, Default)]
-pub struct Dropped {
-    /// By a queueing discipline, as they left.
-    pub by_qdisc: u64,
-    /// By anything else that is not TCP's own choice.
-    pub otherwise: u64,
-    /// Of these by a firewall, other than packets that open a connection.
-    pub by_firewall: u64,
-    /// The kernel's reason of the first.
-    pub reason: Option<Text>,
-    /// The function that dropped it.
-    pub location: Option<Text>,
-    /// Some of the rows.
-    pub rows: Vec<RowRef>,
 }
 
 /// How data moved over one end of a connection.
@@ -154,16 +118,6 @@ impl Interest for Transfer {
     }
 }
 
-/// By how many packets.
-impl Interest for Dropped {
-    fn interest(&self) -> u64 {
-        self.counted()
-    }
-    fn counted(&self) -> u64 {
-        self.by_qdisc.saturating_add(self.otherwise)
-    }
-}
-
 /// Cumulative counts of a socket.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
@@ -181,7 +135,7 @@ struct Counts {
 impl Transfers {
     /// How often something found no room.
     pub fn folded(&self) -> u64 {
-        self.of_conn.folded() + self.drops.folded() + self.ways.folded()
+        self.of_conn.folded() + self.ways.folded()
     }
 
     pub(super) fn new(start_ns: u64, end_ns: u64) -> Transfers {
@@ -250,41 +204,6 @@ impl Transfers {
         keep(&mut resends.rows, at);
     }
 
-    /// A packet was dropped on this host.
-    pub(super) fn drop(&mut self, at: RowRef, row: &Event) {
-        let reason = row.reason.as_deref().unwrap_or("");
-        // What TCP throws away it has received, or does not want: old data, duplicates.
-        if reason.starts_with("TCP_") || matches!(reason, "" | "NOT_SPECIFIED" | "NO_SOCKET") {
-            return;
-        }
-        let from = Endpoint::new(row.remote_addr, row.remote_port);
-        let to = Endpoint::new(row.local_addr, row.local_port);
-        let key = (row.netns, from, to);
-        let dropped = self.drops.slot(key, Dropped::default);
-        *self.anywhere.slot((from, to), || 0) += 1;
-        if is_qdisc(reason) {
-            if dropped.by_qdisc == 0 {
-                dropped.reason = row.reason.clone();
-                dropped.location = row.location.clone();
-                dropped.rows.clear();
-            }
-            dropped.by_qdisc += 1;
-            keep(&mut dropped.rows, at);
-        } else {
-            if dropped.by_qdisc + dropped.otherwise == 0 {
-                dropped.reason = row.reason.clone();
-                dropped.location = row.location.clone();
-            }
-            dropped.otherwise += 1;
-            if is_firewall(reason) && !opens(row.flags) {
-                dropped.by_firewall += 1;
-            }
-            if dropped.by_qdisc == 0 {
-                keep(&mut dropped.rows, at);
-            }
-        }
-    }
-
     fn entry(&mut self, id: ConnId) -> &mut Transfer {
         self.of_conn.slot(id, Box::default)
     }
@@ -300,55 +219,6 @@ impl Transfers {
         self.of_conn.get(&id).map(Box::as_ref)
     }
 
-    /// The packets of this end that its own namespace dropped as they left.
-    pub fn dropped_leaving(&self, conn: &Conn) -> Option<&Dropped> {
-        self.drops.get(&(conn.netns, conn.local, conn.remote))
-    }
-
-    /// What queueing disciplines dropped whose source is no end of this host, as where addresses are translated before:
-    /// by the namespace that did, and where it was to go.
-    pub fn unclaimed(&self) -> impl Iterator<Item = (u32, Endpoint, &Dropped)> {
-        let all = self.drops.iter();
-        let nobodys = all.filter(|((_, from, to), _)| self.nobodys.contains(&(*from, *to)));
-        nobodys.map(|((netns, _, to), dropped)| (*netns, *to, dropped))
-    }
-
-    /// How many of those packets were to go there.
-    pub fn unclaimed_to(&self, to: Endpoint) -> u64 {
-        self.unclaimed.get(&to).copied().unwrap_or(0)
-    }
-
-    /// All connections are known: what was dropped is theirs, or nobody's.
-    pub(super) fn claim(&mut self, conns: &[Conn]) {
-        let by_qdisc = self
-            .drops
-            .iter()
-            .filter(|(_, dropped)| dropped.by_qdisc > 0);
-        self.nobodys = by_qdisc.map(|((_, from, to), _)| (*from, *to)).collect();
-        for conn in conns {
-            if self.nobodys.is_empty() {
-                return;
-            }
-            self.nobodys.remove(&(conn.local, conn.remote));
-            self.nobodys.remove(&(conn.remote, conn.local));
-        }
-        for ((_, from, to), dropped) in self.drops.iter() {
-            if self.nobodys.contains(&(*from, *to)) {
-                *self.unclaimed.entry(*to).or_default() += dropped.by_qdisc;
-            }
-        }
-    }
-
-    /// What was dropped, by the namespace that did, and the packets' source and destination.
-    pub fn all_dropped(&self) -> impl Iterator<Item = (&(u32, Endpoint, Endpoint), &Dropped)> {
-        self.drops.iter()
-    }
-
-    /// How many packets from one end to another were dropped on this host, wherever.
-    pub(super) fn dropped(&self, from: Endpoint, to: Endpoint) -> u64 {
-        self.anywhere.get(&(from, to)).copied().unwrap_or(0)
-    }
-
     /// What is known to have passed from one address to another.
     pub fn passed(&self, way: Way) -> Option<Passed> {
         self.ways.get(way)
@@ -360,17 +230,8 @@ impl Transfers {
     }
 }
 
-/// Whether a reason is that of a queueing discipline: `QDISC_DROP`, `QDISC_OVERLIMIT` …
-fn is_qdisc(reason: &str) -> bool {
-    reason.starts_with("QDISC_")
-}
-
-/// Whether a reason is that of a firewall: netfilter, and programs of tc, XDP and cgroups.
-pub fn is_firewall(reason: &str) -> bool {
-    FIREWALLS.contains(&reason)
-}
-
-fn keep(rows: &mut Vec<RowRef>, at: RowRef) {
+/// Keeps the first rows of a kind.
+pub(super) fn keep(rows: &mut Vec<RowRef>, at: RowRef) {
     if rows.len() < KEPT_ROWS {
         rows.push(at);
     }

@@ -289,7 +289,7 @@ static __always_inline void fill(struct tw_call *c, struct inside *in, struct ta
 		c->remote_port = in->remote_port;
 	} else {
 		c->family = fill_addrs(c->local_addr, c->remote_addr, skc);
-		c->local_port = local_port_of(sk);
+		c->local_port = local_port_of(sk, BPF_CORE_READ(skc, skc_num));
 		c->remote_port = bpf_ntohs(BPF_CORE_READ(skc, skc_dport));
 	}
 	c->netns = c->kind == TW_CALL_CLOSE ? in->netns : BPF_CORE_READ(skc, skc_net.net, ns.inum);

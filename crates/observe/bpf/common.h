@@ -46,12 +46,11 @@ static __always_inline u64 sock_id_through(u64 *place, const void *sk)
 	return sock_id_of(number_through(place, sk));
 }
 
-/* The local port. skc_num is cleared when a connection ends, also one that waits for accept(); inet_sport is not. */
-static __always_inline u16 local_port_of(const struct sock *sk)
+/* The local port, of which skc_num is `number`: that is cleared when a connection ends, also one that waits for
+ * accept(); inet_sport is not. */
+static __always_inline u16 local_port_of(const struct sock *sk, u16 number)
 {
-	u16 port = BPF_CORE_READ(sk, __sk_common.skc_num);
-
-	return port ?: bpf_ntohs(BPF_CORE_READ((const struct inet_sock *)sk, inet_sport));
+	return number ?: bpf_ntohs(BPF_CORE_READ((const struct inet_sock *)sk, inet_sport));
 }
 
 /* sock_common's addresses, by plain loads, which typed pointers of tracepoints and iterators allow:

@@ -33,7 +33,7 @@ static __always_inline void fill(struct tw_exchange *x, const struct end *e, con
 	x->runqueue_ns = e->runqueue_ns;
 	x->service = e->service;
 	x->family = load_addrs(x->local_addr, x->remote_addr, skc);
-	x->local_port = local_port_of(sk);
+	x->local_port = local_port_of(sk, skc->skc_num);
 	x->remote_port = bpf_ntohs(skc->skc_dport);
 	x->pid = e->pid;
 	x->tid = e->tid;

@@ -35,7 +35,7 @@ static __always_inline void meet(struct end *e, const struct sock *sk, const str
 {
 	const struct sock_common *skc = &sk->__sk_common;
 	u8 local[16] __attribute__((aligned(8))), remote[16] __attribute__((aligned(8)));
-	u16 port = local_port_of(sk), remote_port = bpf_ntohs(skc->skc_dport);
+	u16 port = local_port_of(sk, skc->skc_num), remote_port = bpf_ntohs(skc->skc_dport);
 	u32 netns = skc->skc_net.net->ns.inum;
 
 	e->at = AT_NOTHING;
@@ -72,7 +72,7 @@ static __always_inline struct end *known(struct sock *sk)
 static __always_inline bool is_drawn(const struct sock *sk)
 {
 	const struct sock_common *skc = &sk->__sk_common;
-	u16 port = local_port_of(sk), remote_port = bpf_ntohs(skc->skc_dport);
+	u16 port = local_port_of(sk, skc->skc_num), remote_port = bpf_ntohs(skc->skc_dport);
 	u64 lot = ((u64)port << 16 | remote_port) * 0x9e3779b97f4a7c15ULL >> 48;
 
 	return watching && !(lot & (one_new_in - 1)) && netns_ok(skc->skc_net.net->ns.inum) &&

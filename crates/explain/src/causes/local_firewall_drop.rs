@@ -70,7 +70,7 @@ fn no(asked: &Asked) -> Option<Step> {
 /// Of ends that send.
 fn no_data_dropped(story: &Story, losses: &Losses) -> Option<Step> {
     let of = losses.ends.iter();
-    let of = of.filter_map(|e| story.transfers.dropped_leaving(e.conn));
+    let of = of.filter_map(|e| story.drops.leaving(e.conn));
     let otherwise: u64 = of.map(|d| d.otherwise).sum();
     (otherwise < MIN_LOST).then(|| {
         say!(

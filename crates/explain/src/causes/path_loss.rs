@@ -1,4 +1,4 @@
-//! C17: the path loses packets, whatever the load.
+//! C17: the path loses packets: at random, or so many that a full link or a policer must drop them.
 
 mod full;
 mod short;
@@ -16,7 +16,7 @@ use crate::vocabulary::*;
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::PATH_LOSS,
     number: "C17",
-    title: "the path loses packets at random",
+    title: "the path loses packets",
     page: include_str!("path_loss.md"),
     layer: Layer::Network,
     ground: Ground::Transfers,
@@ -26,7 +26,7 @@ pub(crate) const CAUSE: Cause = Cause {
         "throughput falls with distance, retransmissions all the time",
         "ping loses packets",
         "1 % packet loss",
-        "throughput saws below a rate that was bought: a policer",
+        "throughput is a sawtooth below the rate that was bought: a policer",
     ],
     rivals: &[
         Id::QDISC_DROP,

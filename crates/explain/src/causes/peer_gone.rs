@@ -251,25 +251,24 @@ impl<'a> Silent<'a> {
         );
         let rows = self.hung.iter().map(|(_, s)| s.row).take(SHOWN_ROWS);
         let silence = self.silence().rows(rows);
-        let idle = self.idle().map(|(_, usual)| Quantity::ns(usual));
-        let heard = match (self.hears(), self.at_once()) {
-            _ if idle.is_some() => say!(
+        let heard = match (self.idle(), self.hears(), self.at_once()) {
+            (Some((_, usual)), ..) => say!(
                 "Nothing had moved on them for {idle} (median) when the next request went out, and nothing was heard in the \
                  {silence} (median) since.",
-                idle = idle.unwrap_or_else(|| Quantity::ns(0)),
+                idle = Quantity::ns(usual),
                 silence
             ),
-            (true, _) => say!(
+            (None, true, _) => say!(
                 "Its own packets still come; for {silence} (median) none that was sent to it was \
                  acknowledged: only the way to it is cut.",
                 silence
             ),
-            (false, true) => say!(
+            (None, false, true) => say!(
                 "The last that was heard from it came {silence} before (median), for all of them within \
                  a second: it was one event.",
                 silence
             ),
-            (false, false) => say!(
+            (None, false, false) => say!(
                 "The last that was heard from it came {silence} before (median).",
                 silence
             ),

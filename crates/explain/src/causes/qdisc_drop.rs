@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ahash::{AHashMap, AHashSet};
 use analysis::Dropped;
 use recording::Text;
 
@@ -44,7 +45,7 @@ struct Egress<'a> {
     story: &'a Story,
     netns: u32,
     hit: Vec<(&'a Conn, &'a Dropped)>,
-    /// Where connections of other namespaces go to that are translated here.
+    /// Where connections of other namespaces go to whose packets pass through here.
     to: BTreeSet<Endpoint>,
     /// Connections of the namespace, hit or not.
     of: u64,
@@ -59,12 +60,14 @@ fn no(asked: &Asked) -> Option<Step> {
         return None;
     }
     let losses = asked.losses()?;
-    let transfers = &asked.story.transfers;
-    let of = losses.ends.iter();
-    let of = of.filter_map(|e| transfers.dropped_leaving(e.conn));
-    let own: u64 = of.map(|d| d.by_qdisc).sum();
-    let to: BTreeSet<Endpoint> = losses.ends.iter().map(|e| e.conn.remote).collect();
-    let translated: u64 = to.into_iter().map(|to| transfers.unclaimed_to(to)).sum();
+    let drops = &asked.story.drops;
+    let ways = |e: &End| (e.conn.local, e.conn.remote);
+    let of: AHashSet<_> = losses.ends.iter().map(ways).collect();
+    let own = drops
+        .all()
+        .filter(|((_, from, to), _)| of.contains(&(*from, *to)));
+    let own: u64 = own.map(|(_, d)| d.by_qdisc).sum();
+    let translated = drops.translated_to(of.iter().map(|(_, to)| *to));
     let dropped = own.saturating_add(translated);
     (dropped < MIN_DROPS || dropped.saturating_mul(10) <= losses.lost).then(|| {
         say!(
@@ -87,21 +90,15 @@ fn places(story: &Story) -> Vec<Egress<'_>> {
         ends: Vec::new(),
         devices: story.devices.sending(netns),
     };
-    for conn in &story.conns {
-        let dropped = story.transfers.dropped_leaving(conn);
-        if let Some(dropped) = dropped.filter(|d| d.by_qdisc > 0) {
-            let egress = places.entry(conn.netns).or_insert_with(|| at(conn.netns));
+    let senders = Senders::of(story);
+    for ((netns, from, to), dropped) in story.drops.all() {
+        let conn = senders.who(*netns, *from, *to);
+        if let Some(conn) = conn.filter(|_| dropped.by_qdisc > 0) {
+            let egress = places.entry(*netns).or_insert_with(|| at(*netns));
             egress.hit.push((conn, dropped));
-        }
-    }
-    for (netns, to, dropped) in story.transfers.unclaimed() {
-        let resends = |id| story.transfers.of(id).map_or(0, |t| t.resends.count());
-        let sends =
-            |(id, c): &(ConnId, &Conn)| c.remote == to && c.netns != netns && resends(*id) > 0;
-        if let Some((_, conn)) = (0..).zip(&story.conns).find(sends) {
-            let egress = places.entry(netns).or_insert_with(|| at(netns));
-            egress.hit.push((conn, dropped));
-            egress.to.insert(to);
+            if conn.netns != *netns {
+                egress.to.insert(*to);
+            }
         }
     }
     for egress in places.values_mut() {
@@ -116,6 +113,45 @@ fn places(story: &Story) -> Vec<Egress<'_>> {
         }
     }
     places.into_values().collect()
+}
+
+/// Who sends what queueing disciplines drop.
+struct Senders<'a> {
+    /// In the namespace that dropped, and in others, whose packets pass through it.
+    own: AHashMap<(u32, Endpoint, Endpoint), &'a Conn>,
+    passing: AHashMap<(Endpoint, Endpoint), &'a Conn>,
+    /// By where they go, of those that retransmitted: their packets may have been translated.
+    to: AHashMap<Endpoint, &'a Conn>,
+}
+
+impl<'a> Senders<'a> {
+    fn of(story: &'a Story) -> Senders<'a> {
+        let by_qdisc = || story.drops.all().filter(|(_, d)| d.by_qdisc > 0);
+        let places: AHashSet<_> = by_qdisc().map(|((_, from, to), _)| (*from, *to)).collect();
+        let ends: AHashSet<Endpoint> = places.iter().map(|(_, to)| *to).collect();
+        let (mut own, mut passing, mut to) = (AHashMap::new(), AHashMap::new(), AHashMap::new());
+        for (id, conn) in (0..).zip(&story.conns) {
+            let way = (conn.local, conn.remote);
+            if places.contains(&way) {
+                own.entry((conn.netns, way.0, way.1)).or_insert(conn);
+            }
+            // Each namespace has a loopback of its own.
+            if places.contains(&way) && !conn.remote.is_loopback() {
+                passing.entry(way).or_insert(conn);
+            }
+            let resends = story.transfers.of(id).map_or(0, |t| t.resends.count());
+            if ends.contains(&conn.remote) && resends > 0 {
+                to.entry(conn.remote).or_insert(conn);
+            }
+        }
+        Senders { own, passing, to }
+    }
+
+    fn who(&self, netns: u32, from: Endpoint, to: Endpoint) -> Option<&'a Conn> {
+        let own = self.own.get(&(netns, from, to));
+        let conn = own.or_else(|| self.passing.get(&(from, to)));
+        conn.or_else(|| self.to.get(&to)).copied()
+    }
 }
 
 impl Egress<'_> {

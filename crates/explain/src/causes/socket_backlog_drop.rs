@@ -55,7 +55,7 @@ fn judge(story: &Story, netns: u32, counted: u64) -> Option<Finding> {
     if lost < MIN_LOST || share < MIN_SHARE || !known {
         return None;
     }
-    let dropped = story.transfers.all_dropped();
+    let dropped = story.drops.all();
     let dropped =
         dropped.filter(|((of, ..), d)| *of == netns && d.reason.as_deref() == Some(REASON));
     let most = dropped.max_by_key(|(_, d)| d.otherwise);

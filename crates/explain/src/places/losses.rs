@@ -1,8 +1,6 @@
 //! What was lost on a path, and how it was noticed.
 
-use std::collections::BTreeSet;
-
-use analysis::{Endpoint, Resends, SLOTS, Story};
+use analysis::{Resends, SLOTS, Story};
 
 use crate::finding::Step;
 use crate::places::listener::SHOWN_ROWS;
@@ -47,12 +45,9 @@ impl<'a> Losses<'a> {
         let again = sum(|e| e.transfer.resends.count());
         let spurious = sum(|e| e.transfer.twice());
         let dropped: u64 = ends.iter().map(|e| story.dropped(e.conn)).sum();
-        // Behind a translation, of all that go there.
-        let to: BTreeSet<Endpoint> = ends.iter().map(|e| e.conn.remote).collect();
-        let translated: u64 = to
-            .into_iter()
-            .map(|to| story.transfers.unclaimed_to(to))
-            .sum();
+        let translated = story
+            .drops
+            .translated_to(ends.iter().map(|e| e.conn.remote));
         let dropped = dropped.saturating_add(translated);
         let slots = ends.iter().map(|e| e.transfer.resends.slots);
         let slots = slots.fold(0, |all, of_one| all | of_one).count_ones();

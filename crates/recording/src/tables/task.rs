@@ -197,11 +197,11 @@ table! {
         time_ns: u64, Ns;
         /// CPU.
         cpu: u32, Id;
-        /// Process that was on it; 0 when the CPU was idle.
+        /// Process that was on it; 0 when the CPU was idle, or in a softirq on the time of a process of a network namespace that is not recorded.
         pid: u32, Id;
         /// Its thread.
         tid: u32, Id;
-        /// Its command name.
+        /// Its command name; `softirq` of such a process.
         comm: Text, Program;
         /// The CPU was in a softirq, whoever was interrupted by it.
         softirq: bool, Flag;

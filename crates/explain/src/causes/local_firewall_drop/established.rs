@@ -44,7 +44,7 @@ fn places(
     turned: fn((Endpoint, Endpoint)) -> (Endpoint, Endpoint),
 ) -> Vec<Walled<'_>> {
     let mut by_ends: BTreeMap<(Endpoint, Endpoint), Vec<(u32, &Dropped)>> = BTreeMap::new();
-    for ((netns, from, to), dropped) in story.transfers.all_dropped() {
+    for ((netns, from, to), dropped) in story.drops.all() {
         if dropped.by_firewall > 0 {
             by_ends
                 .entry((*from, *to))

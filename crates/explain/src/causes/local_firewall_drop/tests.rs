@@ -153,8 +153,8 @@ fn a_client_that_gave_up_counts() {
     assert!(f.arithmetic[0].agrees, "{:?}", f.arithmetic);
 }
 
-#[test]
-fn packets_of_established_connections_are_told_with_the_rules_that_drop_them() {
+/// An upload that loses three packets a second on this host.
+fn upload_with_drops() -> Fixture {
     let mut recording = Fixture::new();
     recording.listen(Listen::default());
     recording.flow(Flow {
@@ -162,6 +162,12 @@ fn packets_of_established_connections_are_told_with_the_rules_that_drop_them() {
         dropped: 3,
         ..Flow::default()
     });
+    recording
+}
+
+#[test]
+fn packets_of_established_connections_are_told_with_the_rules_that_drop_them() {
+    let mut recording = upload_with_drops();
     let events = recording.events.iter_mut();
     for event in events.filter(|e| e.kind == EventKind::Drop) {
         event.reason = Some("NETFILTER_DROP".into());
@@ -180,13 +186,7 @@ fn packets_of_established_connections_are_told_with_the_rules_that_drop_them() {
 
 #[test]
 fn packets_of_a_translated_connection_are_those_of_both_its_ends() {
-    let mut recording = Fixture::new();
-    recording.listen(Listen::default());
-    recording.flow(Flow {
-        again: vec![(RetransmitKind::Fast, 20_000); 3],
-        dropped: 3,
-        ..Flow::default()
-    });
+    let mut recording = upload_with_drops();
     // The server, and whoever drops there, knows the client by another address.
     let (translated, ..) = place("192.0.2.1:1");
     let (client, ..) = place("10.79.0.2:1");

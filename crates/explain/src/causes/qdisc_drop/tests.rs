@@ -25,8 +25,18 @@ fn drops_are_told_with_their_device() {
 }
 
 #[test]
-fn what_a_node_drops_of_translated_packets_is_told_of_those_who_sent_them() {
+fn what_a_node_drops_of_packets_that_pass_through_it_is_told_of_those_who_sent_them() {
     const NODE: u32 = 4_026_539_999;
+    for from in ["192.0.2.1:1", "10.79.0.2:1"] {
+        let f = only(&dropped_by_a_node(NODE, from), ID);
+        assert_eq!(f.scope.netns.inode, NODE);
+        assert_eq!(number(&f, "dropped"), &Number::Count(4 * 8 * 7), "{from}");
+        assert_eq!(f.impact.affected, 4);
+    }
+}
+
+/// Of four uploads; the node knows where they come from by this address.
+fn dropped_by_a_node(node: u32, from: &str) -> Fixture {
     let mut recording = Fixture::new();
     recording.listen(Listen::default());
     for i in 0..4 {
@@ -37,21 +47,18 @@ fn what_a_node_drops_of_translated_packets_is_told_of_those_who_sent_them() {
             ..Flow::default()
         });
     }
-    let (translated, ..) = place("192.0.2.1:1");
+    let (addr, ..) = place(from);
     for event in recording
         .events
         .iter_mut()
         .filter(|e| e.kind == EventKind::Drop)
     {
-        event.netns = NODE;
-        event.remote_addr = translated;
+        event.netns = node;
+        event.remote_addr = addr;
     }
     recording.events.retain(|e| e.netns != SERVER);
     recording.sockets.retain(|s| s.netns != SERVER);
-    let f = only(&recording, ID);
-    assert_eq!(f.scope.netns.inode, NODE);
-    assert_eq!(number(&f, "dropped"), &Number::Count(4 * 8 * 7));
-    assert_eq!(f.impact.affected, 4);
+    recording
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::causes::testing::{found, only, sysctls};
 use crate::{Change, Level};
 use recording::tables::Call;
 use recording::{CallKind, counter};
-use synth::{CLIENT, Fixture, SERVER, START_NS, Task, place};
+use synth::{CLIENT, Dial, Fixture, Listen, SERVER, START_NS, Task, place};
 
 const ID: &str = "route-or-neighbour-failure";
 
@@ -124,4 +124,19 @@ fn the_counter_alone() {
         found(&risen(&[2, 4], 50)).is_empty(),
         "while something started"
     );
+}
+
+#[test]
+fn who_goes_on_by_ipv4_needs_no_route_for_ipv6() {
+    let mut f = without_a_way("[2001:db8::9]:443", 5);
+    only(&f, ID);
+    f.listen(Listen::default());
+    for i in 0..5u16 {
+        f.dial(Dial {
+            from: format!("10.79.0.2:{}", 41_000 + i),
+            at_ms: 1_000.0 * f64::from(i + 1),
+            ..Dial::default()
+        });
+    }
+    assert!(found(&f).is_empty(), "{:?}", found(&f));
 }

@@ -21,9 +21,13 @@ const MIN_INTERVALS: usize = 3;
 const SHOWN: usize = 3;
 
 pub(super) fn find(story: &Story) -> Vec<Finding> {
-    let callers = story.unrouted.callers();
-    let callers = callers.filter(|((netns, pid), way)| insists(story, *netns, *pid, way));
+    let callers = story.unrouted.callers().filter(|(_, way)| insists(way));
+    let mut callers: Vec<_> = callers.collect();
+    callers.sort_by_key(|(_, way)| std::cmp::Reverse(way.count));
+    callers.truncate(MOST_PER_CAUSE);
+    callers.retain(|(who, way)| !goes_on(story, *who, way));
     let told: Vec<_> = callers
+        .into_iter()
         .map(|(who, way)| (who, of_caller(story, who, way)))
         .collect();
     let mut counted = counted(story);
@@ -36,19 +40,26 @@ pub(super) fn find(story: &Story) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether it tried again and again, and nothing else helped it: who has an address of the other family goes on with
-/// that (RFC 8305), and hosts without IPv6 are many.
-fn insists(story: &Story, netns: u32, pid: u32, way: &NoWay) -> bool {
+/// Whether it tried again and again.
+fn insists(way: &NoWay) -> bool {
     let over_ns = way.last_ns.saturating_sub(way.first_ns);
-    let opened = story
+    way.count >= MIN_FAILED && over_ns >= MIN_OVER_NS
+}
+
+/// The connections that a process opened.
+fn opened(story: &Story, (netns, pid): (u32, u32)) -> impl Iterator<Item = &Conn> {
+    let its = move |c: &&Conn| c.netns == netns && c.pid == Some(pid);
+    story
         .conns
         .iter()
-        .filter(|c| c.netns == netns && c.pid == Some(pid));
-    let opened = opened
-        .filter(|c| c.side == Side::Opened && !c.failed())
-        .count() as u64;
-    let goes_on = way.ipv4 == 0 && opened >= way.count;
-    way.count >= MIN_FAILED && over_ns >= MIN_OVER_NS && !goes_on
+        .filter(its)
+        .filter(|c| c.side == Side::Opened)
+}
+
+/// Whether who has no route for IPv6 goes on with an address of IPv4 (RFC 8305): hosts without IPv6 are many.
+fn goes_on(story: &Story, who: (u32, u32), way: &NoWay) -> bool {
+    let well = || opened(story, who).filter(|c| !c.failed()).count() as u64;
+    way.ipv4 == 0 && well() >= way.count
 }
 
 fn of_caller(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> Finding {
@@ -108,12 +119,8 @@ fn of_caller(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> Finding {
 }
 
 /// Whoever refuses or drops a connection has got its SYN.
-fn never_left(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> RuledOut {
-    let its = story
-        .conns
-        .iter()
-        .filter(|c| c.netns == netns && c.pid == Some(pid));
-    let there = its.filter(|c| c.side == Side::Opened && way.to.contains(&c.remote.addr));
+fn never_left(story: &Story, who: (u32, u32), way: &NoWay) -> RuledOut {
+    let there = opened(story, who).filter(|c| way.to.contains(&c.remote.addr));
     let sent = Quantity::of(there.count() as u64, "SYN");
     RuledOut::by(
         Id::CONNECTION_REFUSED,
