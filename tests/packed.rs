@@ -7,10 +7,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use recording::Manifest;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{
-    TCPWHY, arg, json_lines, one_event, one_line, stderr, stdout, tcpwhy, wait_until,
+    TCPWHY, arg, json_lines, one_event, one_line, run, stderr, stdout, tcpwhy, wait_until,
 };
 
 /// A recording as a directory, and as one file.
@@ -160,6 +161,63 @@ fn a_terminal_gets_no_recording() {
         "{says}"
     );
     assert_eq!(says.trim().lines().count(), 1, "{says}");
+}
+
+#[test]
+fn ctrl_c_is_for_the_pager() {
+    let dir = tempfile::tempdir().unwrap();
+    let tmp = tempfile::tempdir().unwrap();
+    let (_, file) = made(dir.path());
+    let pager = dir.path().join("pager");
+    // As Ctrl-C in less: it goes on, and what it shows stays.
+    let script = "cat >/dev/null; kill -INT $PPID; sleep 0.5; ls $TMPDIR; echo paged to its end";
+    fs::write(&pager, script).unwrap();
+    let line = format!("{TCPWHY} explain {}", arg(&file));
+    let output = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .env("TCPWHY_PAGER", format!("sh {}", arg(&pager)))
+        .env("TMPDIR", tmp.path())
+        .env("TERM", "xterm")
+        .stdin(Stdio::null())
+        .output()
+        .expect("script runs");
+    let says = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{says}");
+    assert!(says.contains("-unpack-"), "{says}");
+    assert!(says.contains("paged to its end"), "{says}");
+    assert_eq!(fs::read_dir(tmp.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn one_that_lost_power_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, _) = made(dir.path());
+    let manifest = Manifest {
+        complete: false,
+        ..Manifest::read(&path).unwrap()
+    };
+    manifest.write(&path).unwrap();
+    fs::write(path.join("event/000002.parquet"), b"").unwrap();
+    let output = run(&["explain", arg(&path), "--json"]);
+    assert_eq!(json_lines(&output).last().unwrap()["complete"], false);
+    let says = stderr(&output);
+    assert!(says.contains("empty or cut (1 in all)"), "{says}");
+    assert_eq!(says.lines().count(), 1, "{says}");
+}
+
+#[test]
+fn one_that_a_killed_run_moved_away_is_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, _) = made(dir.path());
+    // One more than the largest pid that Linux gives.
+    let aside = dir.path().join("tcpwhy-4194304-1-1-replaced-x");
+    fs::create_dir(&aside).unwrap();
+    fs::rename(&path, aside.join("r.tcpwhy")).unwrap();
+    let output = run(&["explain", arg(&path), "--json"]);
+    assert_eq!(json_lines(&output).last().unwrap()["complete"], true);
+    let says = stderr(&output);
+    assert!(says.contains("r.tcpwhy: is back"), "{says}");
+    assert!(path.is_dir() && !aside.exists());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -122,6 +123,23 @@ fn when_the_reader_has_gone_it_ends() {
     assert!(says.contains("whoever read it has gone"), "{says}");
     assert_eq!(says.lines().count(), 1, "{says}");
     assert_eq!(entries(tmp.path()), 0);
+}
+
+#[test]
+fn a_reader_that_stalls_keeps_nobody() {
+    need_root();
+    for given in [Signal::INT, Signal::TERM] {
+        let tmp = tempfile::tempdir().unwrap();
+        let mut child = begin(&["-o", "-", "--for", "5s"], tmp.path());
+        // Recording has ended once there is something to read; more than a pipe holds follows.
+        let mut first = [0];
+        let stdout = child.stdout.as_mut().unwrap();
+        stdout.read_exact(&mut first).unwrap();
+        signal(&child, given);
+        let status = child.wait().unwrap();
+        assert_eq!(status.signal(), Some(given.as_raw()), "{status}");
+        assert_eq!(entries(tmp.path()), 0, "{given:?}");
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::common::need_root;
 use recording::tables::{Exchange, Request, RequestTime};
 use recording::{Role, Timed};
 use rustix::fs::sendfile;
+use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{SpliceFlags, pipe, splice};
 
@@ -402,6 +403,60 @@ fn who_has_said_that_it_asks_no_more_still_awaits_the_answer() {
     }
     let awaited = recorded.time(Role::Client, |r| r.await_ns);
     recorded.assert_between("awaiting", awaited);
+}
+
+#[test]
+fn requests_that_are_given_up_are_told_with_the_time_that_they_waited() {
+    need_root();
+    let patience = Duration::from_millis(200);
+    // Which the client gives up, by a FIN or a reset; what is a last word; and what the server ends.
+    let serve = move |listener: TcpListener| {
+        for nth in 0..6 {
+            let (mut conn, _) = listener.accept().unwrap();
+            conn.read_exact(&mut [0; 100]).unwrap();
+            match nth {
+                5 => thread::sleep(patience),
+                // Until it has gone.
+                _ => _ = conn.read(&mut [0; 1]),
+            }
+        }
+        Duration::ZERO
+    };
+    let ask = move |at: SocketAddr| {
+        let mut gave_up = Duration::ZERO;
+        for nth in 0..6 {
+            let mut conn = TcpStream::connect(at).unwrap();
+            let began = Instant::now();
+            conn.write_all(&[1; 100]).unwrap();
+            match nth {
+                0..4 => thread::sleep(patience),
+                5 => _ = conn.read(&mut [0; 1]),
+                _ => {}
+            }
+            if nth % 2 == 1 {
+                set_socket_linger(&conn, Some(Duration::ZERO)).unwrap();
+            }
+            if nth < 4 {
+                gave_up += began.elapsed();
+            }
+        }
+        gave_up
+    };
+    let recorded = Recorded::of(serve, ask);
+    for role in [Role::Server, Role::Client] {
+        let sum = |column| recorded.sum(role.clone(), column);
+        assert_eq!(sum(|r| r.unanswered), 6, "{role}");
+        assert_eq!(sum(|r| r.given_up.unwrap()), 4, "{role}");
+        let waited = Duration::from_nanos(sum(|r| r.given_up_ns.unwrap()));
+        let most = recorded.asked + patience;
+        assert!((patience * 3..most).contains(&waited), "{role}: {waited:?}");
+        let told = recorded.done.rows::<Exchange>();
+        let told = told
+            .iter()
+            .filter(|x| x.role == role && x.given_up == Some(true));
+        assert!(told.clone().count() >= 1, "{role}");
+        assert!(told.clone().all(|x| x.open), "{role}");
+    }
 }
 
 #[test]

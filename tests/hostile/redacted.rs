@@ -16,6 +16,7 @@ use recording::{
 const NAMES: &[&str] = &[
     "dbhost7",
     "bluespace",
+    "plumspace",
     "frobnicator",
     "gizmod",
     "198.51.100.77",
@@ -194,13 +195,19 @@ fn made(dir: &Path) -> PathBuf {
             value: (time_ns / second) as i64 * 20,
             delta: Some(20),
         }),
-        [Health {
+        [
+            "bluespace on dbhost7: 203.0.113.9:443 was not read",
+            // No manifest names it: it could not be visited.
+            "namespace plumspace could not be visited: the namespace is gone",
+            "functions of /srv/acme/bin/gizmod (process 71) are not named: it is behind a link",
+        ]
+        .map(|detail| Health {
             time_ns: second,
             source: SourceName::Holders,
             what: HealthKind::Partial,
             count: 1,
-            detail: "bluespace on dbhost7: 203.0.113.9:443 was not read".into(),
-        }],
+            detail: detail.into(),
+        }),
         times().map(|time_ns| Sample {
             time_ns,
             pid: 71,

@@ -44,10 +44,12 @@ const TAIL: &str = "
 - `requests` (before Linux 5.12): the account is that of states, from samples. A server that thinks, one that reads
   late and a peer that thinks are told right where clients rest between requests (tried with 20 ms). One that asks
   again in the tick (4 ms) in which the answer came may be told as `idle`.
+- `heartbeats` (before Linux 6.3): late heartbeats are not told (`trace gaps`), nor are they evidence of
+  `softirq-starvation`.
 - `symbols`, `wait-waker`, `profile-symbols`: `sysctl kernel.kptr_restrict=1` brings them back for
   root.
-- Secure boot (lockdown: integrity) takes nothing. In confidentiality mode no tool that uses BPF can
-  look at the kernel.
+- Secure boot (lockdown: integrity) disables no source. In confidentiality mode no BPF program may read
+  kernel memory, and nothing can be recorded.
 - Since Linux 7 the kernel may preempt a program while it records, and passes over events on that CPU
   meanwhile. They are counted as lost, and lower the confidence; on an emulated processor there are
   many, on a real one few or none.

@@ -168,13 +168,15 @@ impl<M: Keyed, const MOST: usize> Bounded<M, MOST> {
         // Equals by their keys: what is kept must not depend on the order of a hash map.
         let (_, most_folded, _) = ranks.select_nth_unstable(half);
         let bound = most_folded.clone();
-        let mut folded = 0;
+        let mut folded = 0u64;
         self.map.keep(|key, value| {
             let goes = (value.interest(), key) <= (bound.0, &bound.1);
-            folded += if goes { value.counted() } else { 0 };
+            if goes {
+                folded = value.counted().saturating_add(folded);
+            }
             !goes
         });
-        self.folded += folded;
+        self.folded = self.folded.saturating_add(folded);
     }
 }
 
@@ -185,11 +187,13 @@ pub fn fold_list<T: Interest>(all: &mut Vec<T>) -> u64 {
     let mut ranks: Vec<_> = ranks.collect();
     let half = ranks.len() / 2;
     let (_, most_folded, _) = ranks.select_nth_unstable(half);
-    let (bound, mut index, mut folded) = (*most_folded, 0, 0);
+    let (bound, mut index, mut folded) = (*most_folded, 0, 0u64);
     all.retain(|one| {
         let goes = (one.interest(), index) <= bound;
         index += 1;
-        folded += if goes { one.counted() } else { 0 };
+        if goes {
+            folded = one.counted().saturating_add(folded);
+        }
         !goes
     });
     folded

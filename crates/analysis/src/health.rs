@@ -6,6 +6,7 @@ use recording::tables::Health as Row;
 use recording::{Error, HealthKind, Manifest, Recording, SourceName, Verdict};
 use serde::{Deserialize, Serialize};
 
+use crate::bounded::BoundedTree;
 use crate::tally::Tally;
 use crate::words;
 
@@ -57,6 +58,8 @@ impl NoteKind {
 
 /// Health rows kept; a recorder in trouble repeats itself.
 const KEPT_NOTES: usize = 100;
+/// Sources that nobody here knows, whose losses are kept apart: of a later recorder, a few.
+const MAX_UNKNOWN: usize = 100;
 
 /// One lost of so many changes no finding: the least share of connections that is one is ten times as large.
 const LITTLE: u64 = 10_000;
@@ -68,6 +71,8 @@ pub struct Health {
     asked: BTreeSet<SourceName>,
     absent: BTreeMap<SourceName, String>,
     lost: BTreeMap<SourceName, u64>,
+    /// Records that further sources lost.
+    lost_more: u64,
     /// What else a source told, of those that lost so little of it that nothing depends on it.
     little: BTreeMap<SourceName, u64>,
     notes: Vec<HealthNote>,
@@ -81,10 +86,15 @@ impl Health {
         let mut health = Health::default();
         health.manifest(&recording.manifest);
         let mut lost: BTreeMap<SourceName, u64> = BTreeMap::new();
+        let mut unknown: BoundedTree<SourceName, u64, MAX_UNKNOWN> = BoundedTree::default();
         for batch in recording.scan::<Row>()? {
             for (_, row) in batch?.rows() {
                 if row.what == HealthKind::Lost {
-                    let sum = lost.entry(row.source.clone()).or_default();
+                    let sum = match row.source {
+                        SourceName::Unknown(_) => unknown.first_come(row.source, || 0),
+                        known => Some(lost.entry(known).or_default()),
+                    };
+                    let sum = sum.unwrap_or(&mut health.lost_more);
                     *sum = sum.saturating_add(row.count);
                     continue;
                 }
@@ -99,7 +109,10 @@ impl Health {
             }
         }
         // The manifest's sum is written at the end; after a crash only the rows tell.
-        for (source, count) in lost {
+        let unknown = unknown
+            .iter()
+            .map(|(source, count)| (source.clone(), *count));
+        for (source, count) in lost.into_iter().chain(unknown) {
             let known = health.lost.entry(source).or_default();
             *known = (*known).max(count);
         }
@@ -200,6 +213,14 @@ impl Health {
                 says,
             });
         }
+        if self.lost_more > 0 {
+            let lost = words::plural(self.lost_more, "record");
+            notes.push(HealthNote {
+                source: SourceName::Recorder.to_string(),
+                kind: NoteKind::Lost,
+                says: format!("further sources lost {lost}"),
+            });
+        }
         if self.more > 0 {
             notes.push(HealthNote {
                 source: SourceName::Recorder.to_string(),
@@ -211,5 +232,46 @@ impl Health {
             });
         }
         notes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use recording::{FORMAT, Text, Writer};
+
+    use super::*;
+
+    #[test]
+    fn what_sources_without_number_lost_is_summed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("host.tcpwhy");
+        let manifest = Manifest {
+            format: FORMAT,
+            end_ns: 1,
+            ..Manifest::default()
+        };
+        let writer = Writer::create(&path, &manifest).unwrap();
+        let mut rows = writer.table::<Row>().unwrap();
+        let lost = |source: SourceName, count| Row {
+            source,
+            what: HealthKind::Lost,
+            count,
+            ..Row::default()
+        };
+        for nth in 0..2 * MAX_UNKNOWN {
+            let name = Text::from(format!("made-up-{nth}"));
+            rows.push(lost(SourceName::from(name), 3)).unwrap();
+        }
+        rows.push(lost(SourceName::Drops, 5)).unwrap();
+        rows.seal().unwrap();
+        let recording = Recording::open(&path).unwrap();
+        let health = Health::read(&recording).unwrap();
+        assert_eq!(health.lost(&SourceName::Drops), 5);
+        assert_eq!(health.lost.len(), MAX_UNKNOWN + 1);
+        let notes = health.notes();
+        let further = notes.iter().find(|n| n.says.starts_with("further sources"));
+        let further = further.expect("told");
+        assert_eq!(further.says, "further sources lost 300 records");
+        assert_eq!(further.kind, NoteKind::Lost);
     }
 }

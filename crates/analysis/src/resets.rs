@@ -235,7 +235,8 @@ impl Resets {
     fn reject(&mut self, at: RowRef, row: &Event, ends: (Endpoint, Endpoint)) {
         let time_ns = row.time_ns;
         if let Some(known) = self.rejected.get_mut(&ends) {
-            known.last_ns = time_ns;
+            known.first_ns = known.first_ns.min(time_ns);
+            known.last_ns = known.last_ns.max(time_ns);
         } else if self.rejected.len() < MAX_KEPT {
             let rejected = Rejected {
                 netns: row.netns,
@@ -278,7 +279,10 @@ impl Resets {
     ) -> impl Iterator<Item = (Endpoint, bool)> + '_ {
         let there = self.rejected.iter().filter(move |((_, to), _)| *to == at);
         let early = there.filter(move |(_, r)| r.first_ns <= before_ns);
-        early.map(|((from, _), r)| (*from, r.last_ns - r.first_ns > AT_ONCE_NS))
+        early.map(|((from, _), r)| {
+            let over_ns = r.last_ns.saturating_sub(r.first_ns);
+            (*from, over_ns > AT_ONCE_NS)
+        })
     }
 
     /// The packet of this end that a firewall dropped when the end got a reset.
@@ -312,5 +316,37 @@ impl Resets {
     /// Resets that sockets of a namespace sent for this reason.
     pub fn sent_for(&self, netns: u32, why: Why) -> u64 {
         self.counts.get(&(netns, why)).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use recording::Addr;
+
+    use super::*;
+
+    #[test]
+    fn drops_that_are_told_out_of_order_are_of_the_same_time() {
+        let at = RowRef {
+            table: "event",
+            segment: 1,
+            row: 0,
+        };
+        let end = |port| Endpoint::new(Addr::from(std::net::Ipv4Addr::LOCALHOST), port);
+        let mut resets = Resets::default();
+        for time_ns in [2 * AT_ONCE_NS, 0, AT_ONCE_NS] {
+            let row = Event {
+                time_ns,
+                reason: Some("NETFILTER_DROP".into()),
+                local_addr: end(80).addr,
+                local_port: 80,
+                remote_addr: end(9).addr,
+                remote_port: 9,
+                ..Event::default()
+            };
+            resets.event(at, &EventKind::Drop, &row, None);
+        }
+        let rejected: Vec<_> = resets.rejected_at(end(80), u64::MAX).collect();
+        assert_eq!(rejected, [(end(9), true)]);
     }
 }

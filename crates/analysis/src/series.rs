@@ -5,8 +5,12 @@ use std::collections::BTreeMap;
 use recording::RowRef;
 use recording::tables::Counter;
 
+use crate::bounded::BoundedTree;
+
 /// Changes kept over all counters: hours of a busy host. About 100 MB.
 const MAX_CHANGES: usize = 1 << 21;
+/// Namespaces followed: a dense host has some hundred.
+const MAX_NAMESPACES: usize = 1_024;
 /// Samples of a namespace, and counters of it; a kernel has some 400.
 const MAX_SAMPLES: usize = 1 << 14;
 const MAX_COUNTERS: usize = 1_024;
@@ -14,9 +18,9 @@ const MAX_COUNTERS: usize = 1_024;
 /// All counters that changed.
 #[derive(Debug, Default)]
 pub struct Series {
-    namespaces: BTreeMap<u32, OfNetns>,
+    namespaces: BoundedTree<u32, OfNetns, MAX_NAMESPACES>,
     kept: usize,
-    /// Changes beyond the bound.
+    /// Changes beyond the bounds.
     pub folded: u64,
 }
 
@@ -41,7 +45,11 @@ pub struct Line<'a> {
 impl Series {
     /// Takes a row.
     pub(crate) fn add(&mut self, at: RowRef, row: &Counter) {
-        let of_netns = self.namespaces.entry(row.netns).or_default();
+        let delta = row.delta.filter(|d| *d != 0);
+        let Some(of_netns) = self.namespaces.first_come(row.netns, OfNetns::default) else {
+            self.folded += u64::from(delta.is_some());
+            return;
+        };
         // Counters of one sample are read within a few ms of each other, the first of them first.
         const ONE_SAMPLE: u64 = 50_000_000;
         let last = of_netns.times.last().copied();
@@ -49,9 +57,7 @@ impl Series {
         if later && of_netns.times.len() <= MAX_SAMPLES {
             of_netns.times.push(row.time_ns);
         }
-        let Some(delta) = row.delta.filter(|d| *d != 0) else {
-            return;
-        };
+        let Some(delta) = delta else { return };
         let name = format!("{}.{}", row.group, row.name).into_boxed_str();
         let room = of_netns.changes.len() < MAX_COUNTERS || of_netns.changes.contains_key(&name);
         if self.kept >= MAX_CHANGES || of_netns.times.len() > MAX_SAMPLES || !room {
@@ -102,5 +108,36 @@ impl OfNetns {
             deltas,
             row: most.2,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_any_number_of_namespaces_some_are_followed_and_the_changes_of_others_counted() {
+        let at = RowRef {
+            table: "counter",
+            segment: 1,
+            row: 0,
+        };
+        let mut series = Series::default();
+        for netns in 0..3 * MAX_NAMESPACES as u32 {
+            for (time_ns, delta) in [(0, None), (1_000_000_000, Some(5))] {
+                let row = Counter {
+                    time_ns,
+                    netns,
+                    group: "Tcp".into(),
+                    name: "OutRsts".into(),
+                    value: 5,
+                    delta,
+                };
+                series.add(at, &row);
+            }
+        }
+        assert_eq!(series.namespaces.len(), MAX_NAMESPACES);
+        assert_eq!(series.folded, 2 * MAX_NAMESPACES as u64);
+        assert_eq!(series.lines(0).count(), 1);
     }
 }

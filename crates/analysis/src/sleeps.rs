@@ -1,14 +1,14 @@
 //! In which system calls each process slept, summed over its threads.
 
-use std::collections::BTreeMap;
-
 use recording::tables::ThreadSleep;
 use recording::{Error, Recording, RowRef, Text};
 
-use crate::bounded::{BoundedMap, Interest};
+use crate::bounded::{BoundedMap, BoundedTree, Interest};
 
 /// Processes followed.
 const MAX_PROCESSES: usize = 1 << 15;
+/// System calls of each that are told apart: programs sleep in a dozen, kernels have some hundred.
+const MAX_CALLS: usize = 64;
 /// Rows kept per system call.
 const KEPT_ROWS: usize = 3;
 
@@ -20,7 +20,7 @@ pub struct Sleeps {
 
 /// The system calls of one process.
 #[derive(Debug, Default)]
-struct Calls(BTreeMap<Text, Slept>);
+struct Calls(BoundedTree<Text, Slept, MAX_CALLS>);
 
 /// By how long it slept.
 impl Interest for Calls {
@@ -29,7 +29,7 @@ impl Interest for Calls {
     }
     fn counted(&self) -> u64 {
         let counts = self.0.values().map(|s| s.count);
-        counts.fold(0, u64::saturating_add)
+        counts.fold(self.0.folded(), u64::saturating_add)
     }
 }
 
@@ -41,10 +41,21 @@ pub struct Slept {
     pub rows: Vec<RowRef>,
 }
 
+/// By how long it was.
+impl Interest for Slept {
+    fn interest(&self) -> u64 {
+        self.ns
+    }
+    fn counted(&self) -> u64 {
+        self.count
+    }
+}
+
 impl Sleeps {
     /// How often something found no room.
     pub fn folded(&self) -> u64 {
-        self.by_pid.folded()
+        let calls = self.by_pid.values().map(|calls| calls.0.folded());
+        calls.fold(self.by_pid.folded(), u64::saturating_add)
     }
 
     pub(crate) fn read(recording: &Recording) -> Result<Sleeps, Error> {
@@ -59,7 +70,7 @@ impl Sleeps {
 
     fn add(&mut self, at: RowRef, row: ThreadSleep) {
         let calls = self.by_pid.slot(row.pid, Calls::default);
-        let slept = calls.0.entry(row.syscall).or_default();
+        let slept = calls.0.slot(row.syscall, Slept::default);
         slept.ns = slept.ns.saturating_add(row.sleep_ns);
         slept.count = slept.count.saturating_add(row.count);
         if slept.rows.len() < KEPT_ROWS {
@@ -72,5 +83,36 @@ impl Sleeps {
         let calls = self.by_pid.get(&pid)?.0.iter();
         let (call, slept) = calls.max_by_key(|(_, slept)| slept.ns)?;
         Some((call, slept))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_any_number_of_calls_the_longest_are_kept_and_the_others_counted() {
+        let at = RowRef {
+            table: "thread_sleep",
+            segment: 1,
+            row: 0,
+        };
+        const ALL: u64 = 1_000;
+        let mut sleeps = Sleeps::default();
+        for nth in 0..ALL {
+            let row = ThreadSleep {
+                pid: 7,
+                syscall: format!("call-{nth}").into(),
+                sleep_ns: if nth == 300 { 1_000_000 } else { nth },
+                count: 2,
+                ..ThreadSleep::default()
+            };
+            sleeps.add(at, row);
+        }
+        let calls = &sleeps.by_pid.get(&7).expect("followed").0;
+        assert!(calls.len() <= MAX_CALLS);
+        assert_eq!(calls.len() as u64 * 2 + sleeps.folded(), ALL * 2);
+        let (longest, slept) = sleeps.longest(7).expect("followed");
+        assert_eq!((longest, slept.ns), ("call-300", 1_000_000));
     }
 }

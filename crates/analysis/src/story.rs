@@ -4,13 +4,13 @@
 //! of memory, and what was folded away is counted and said.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use ahash::AHashMap;
 use recording::tables::{Call, Counter, Event, Interrupt, Resource, Socket, TableSize, Thread};
 use recording::{Batch, Error, EventKind, Recording, RowRef, SourceName, Table, TcpState};
 
-use crate::account::{AllRequests, FoldedEnds};
+use crate::account::{AllRequests, Exchanges, FoldedEnds};
 use crate::connections::{Connections, MAX_CONNECTIONS};
 use crate::cpus::Cpus;
 use crate::processes::read_holders;
@@ -89,6 +89,7 @@ pub struct Story {
     pub heartbeats: Heartbeats,
     /// Requests and their answers.
     pub(crate) requests: AllRequests,
+    pub(crate) exchanges: OnceLock<Vec<Exchanges>>,
     /// Each kind of trouble over time.
     pub troubles: Troubles,
     /// Of the host's Linux, major and minor; `None` of another system's.
@@ -165,6 +166,7 @@ impl Story {
             sleeps: Sleeps::read(recording)?,
             heartbeats: Heartbeats::read(recording)?,
             requests: AllRequests::read(recording)?,
+            exchanges: OnceLock::new(),
             troubles: Troubles::new(manifest.start_ns, manifest.end_ns),
             sums: AHashMap::new(),
             folded_ends: FoldedEnds::default(),
@@ -345,6 +347,7 @@ impl Story {
             end_ns: _,
             conns: _,
             samples: _,
+            exchanges: _,
             listeners,
             packets,
             counters,

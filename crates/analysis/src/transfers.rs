@@ -89,6 +89,8 @@ pub struct Transfer {
     pub taken: Taken,
     /// Limit of the send buffer, bytes.
     pub sndbuf: u32,
+    /// Whether the application set that.
+    pub sndbuf_set: Option<bool>,
     /// Memory charged for what was in it, summed over the samples with segments in flight, bytes.
     queued: u64,
     /// The best rate between two samples while there was something to send, bytes per second.
@@ -316,6 +318,7 @@ impl Transfer {
         self.rcvbuf = row.rcvbuf.unwrap_or(self.rcvbuf);
         self.taken.see(row);
         self.sndbuf = row.sndbuf.unwrap_or(self.sndbuf);
+        self.sndbuf_set = row.sndbuf_set.or(self.sndbuf_set);
         if let Some(min) = row.min_rtt_us.filter(|us| *us > 0) {
             self.min_rtt_us = match self.min_rtt_us {
                 0 => min,

@@ -9,6 +9,8 @@ use recording::{Addr, CallKind, RowRef, Text};
 const MAX_CALLERS: usize = 10_000;
 /// Destinations kept of each.
 const MAX_DESTINATIONS: usize = 16;
+/// Moments kept of each: of more calls those of every second one, of twice as many of every fourth.
+const MAX_MOMENTS: usize = 256;
 
 /// The calls that failed for want of a route, by network namespace and process.
 #[derive(Debug, Default)]
@@ -31,6 +33,10 @@ pub struct NoWay {
     pub first_ns: u64,
     /// See `first_ns`.
     pub last_ns: u64,
+    /// When they returned, ns, as they came: the first, and of many some of the others, evenly.
+    pub failed_ns: Vec<u64>,
+    /// One of so many calls is among those.
+    one_in: u64,
     /// The error of the last.
     pub error: &'static str,
     /// Where they went to: the first of many.
@@ -63,10 +69,13 @@ impl Unrouted {
             ipv4: 0,
             first_ns: call.time_ns,
             last_ns: call.time_ns,
+            failed_ns: Vec::new(),
+            one_in: 1,
             error,
             to: BTreeSet::new(),
             rows: [at, at],
         });
+        known.note(call.time_ns);
         known.count += 1;
         known.ipv4 += u64::from(call.family == 4);
         known.last_ns = known.last_ns.max(call.time_ns);
@@ -80,5 +89,53 @@ impl Unrouted {
     /// All of them, by network namespace and process.
     pub fn callers(&self) -> impl Iterator<Item = ((u32, u32), &NoWay)> {
         self.callers.iter().map(|(key, way)| (*key, way))
+    }
+}
+
+impl NoWay {
+    /// Keeps the moment of the next call, if it is one of those that are kept.
+    fn note(&mut self, time_ns: u64) {
+        if self.failed_ns.len() >= MAX_MOMENTS && self.count.is_multiple_of(self.one_in) {
+            let mut nth = 0u64;
+            self.failed_ns.retain(|_| {
+                nth += 1;
+                !nth.is_multiple_of(2)
+            });
+            self.one_in = self.one_in.saturating_mul(2);
+        }
+        if self.count.is_multiple_of(self.one_in) {
+            self.failed_ns.push(time_ns);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_calls_moments_are_kept_evenly() {
+        let at = RowRef {
+            table: "call",
+            segment: 1,
+            row: 0,
+        };
+        let mut unrouted = Unrouted::default();
+        for time_ns in 0..5_000 {
+            let call = Call {
+                time_ns,
+                call: CallKind::Connect,
+                error: Some("ENETUNREACH".into()),
+                family: 4,
+                ..Call::default()
+            };
+            unrouted.add(at, &call);
+        }
+        let (_, way) = unrouted.callers().next().expect("a caller");
+        assert_eq!((way.count, way.first_ns, way.last_ns), (5_000, 0, 4_999));
+        let kept = &way.failed_ns;
+        assert!((MAX_MOMENTS / 2..=MAX_MOMENTS).contains(&kept.len()));
+        assert_eq!(kept.first(), Some(&0));
+        assert!(kept.windows(2).all(|w| w[1] - w[0] == way.one_in));
     }
 }

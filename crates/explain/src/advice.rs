@@ -209,7 +209,7 @@ pub enum Change {
     QueueLimit {
         /// Inode of the device's namespace.
         netns: u32,
-        /// The device; `None` when the recording does not tell which of several it is.
+        /// The device; null when the recording does not tell which of several it is.
         device: Option<String>,
         /// Bytes that may wait.
         bytes: u64,

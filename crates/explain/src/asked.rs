@@ -5,6 +5,7 @@ use std::cell::OnceCell;
 use ahash::AHashSet;
 use analysis::account::exchanged_ns;
 use analysis::{Conn, Story, Way};
+use recording::SourceName;
 
 use crate::finding::Step;
 use crate::place::{Place, SlowCalls};
@@ -85,8 +86,11 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// What the ends that send lost, with those ends.
+    /// What the ends that send lost, with those ends; `None` also where retransmissions were not recorded.
     pub(crate) fn losses(&self) -> Option<&Losses<'a>> {
+        if !self.story.health.has(&SourceName::Retransmits) {
+            return None;
+        }
         let losses = self.losses.get_or_init(|| match self.place {
             Place::Ends(ids) | Place::Service { ids, .. } => {
                 let ends = ids.iter().filter_map(|id| End::of(self.story, *id));

@@ -1,8 +1,10 @@
 //! Counters that moved with a symptom, ranked over all of them.
 
+use std::net::SocketAddr;
+
 use ahash::AHashMap;
 use analysis::words::{figure, list, plural};
-use analysis::{Conn, Side, Story};
+use analysis::{Conn, Endpoint, Side, Story};
 use recording::{RowRef, counter, strongest_correlation};
 
 use crate::finding::{Scope, Step};
@@ -86,26 +88,52 @@ pub(crate) fn step(story: &Story, symptom: Symptom, scope: &Scope) -> Option<Ste
     (!moved.is_empty()).then_some(step)
 }
 
-/// Whether it is a connect to the scope's port, or from its namespace where it has none, that
-/// retransmitted its SYN or failed.
-pub(crate) fn in_trouble(conn: &Conn, scope: &Scope) -> bool {
-    let port = scope.listener.rsplit_once(':');
-    let port = port.and_then(|(_, port)| port.parse::<u16>().ok());
-    let here = match port {
-        Some(port) => conn.remote.port == port,
-        None => conn.netns == scope.netns.inode,
-    };
-    conn.connects() && here && (conn.syn_retries > 0 || conn.failed())
+/// The connects of a scope that retransmitted their SYN or failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InTrouble {
+    /// To an address and port; of a loopback address, in this namespace.
+    To(Option<u32>, Endpoint),
+    /// To a port at any address: of a listener at the wildcard, or behind another address.
+    ToPort(u16),
+    /// From a namespace.
+    From(u32),
+}
+
+impl InTrouble {
+    pub(crate) fn of(story: &Story, scope: &Scope) -> InTrouble {
+        let netns = scope.netns.inode;
+        let Ok(at) = scope.listener.parse::<SocketAddr>() else {
+            return InTrouble::From(netns);
+        };
+        let at = Endpoint::new(at.ip().into(), at.port());
+        // Any other address is one place in all namespaces: that of a scope may be the server's, or a firewall's.
+        let exactly = InTrouble::To(at.is_loopback().then_some(netns), at);
+        match story.conns.iter().any(|c| exactly.has(c)) {
+            true => exactly,
+            false => InTrouble::ToPort(at.port),
+        }
+    }
+
+    /// Whether a connection is one of them.
+    pub(crate) fn has(self, conn: &Conn) -> bool {
+        let there = match self {
+            InTrouble::To(netns, at) => conn.remote == at && netns.is_none_or(|n| n == conn.netns),
+            InTrouble::ToPort(port) => conn.remote.port == port,
+            InTrouble::From(netns) => conn.netns == netns,
+        };
+        there && conn.connects() && (conn.syn_retries > 0 || conn.failed())
+    }
 }
 
 fn connects(story: &Story, scope: &Scope) -> Option<(String, u64, Vec<Moved>)> {
     // By namespace: when connects in trouble began, and when all did. What refuses or loses a SYN
     // counts at once, not when the client notices.
+    let in_trouble = InTrouble::of(story, scope);
     let mut by_netns: AHashMap<u32, (Vec<u64>, Vec<u64>)> = AHashMap::new();
     for conn in story.conns.iter().filter(|c| c.side == Side::Opened) {
         let (troubled, all) = by_netns.entry(conn.netns).or_default();
         all.push(conn.start_ns);
-        if in_trouble(conn, scope) {
+        if in_trouble.has(conn) {
             troubled.push(conn.start_ns);
         }
     }
@@ -201,6 +229,7 @@ fn closest(mut moved: Vec<Moved>, total: f64) -> Vec<Moved> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use synth::{CLIENT, Dial, Fate, Fixture, HOST, SERVER};
 
     const LOAD: [f64; 8] = [50.0, 52.0, 49.0, 51.0, 20.0, 21.0, 19.0, 20.0];
     const TROUBLE: [f64; 8] = [0.0, 0.0, 1.0, 0.0, 9.0, 10.0, 8.0, 9.0];
@@ -229,6 +258,46 @@ mod tests {
         let few = |all: &[f64; 8]| all[3..6].to_vec();
         let short = moves_with(&few(&TROUBLE), &few(&LOAD), &few(&resets));
         assert_eq!(short, None, "three intervals prove nothing");
+    }
+
+    #[test]
+    fn connects_in_trouble_are_those_to_the_address_where_any_are() {
+        let mut f = Fixture::new();
+        let connects = [
+            (CLIENT, "192.0.2.1:443"),
+            (CLIENT, "192.0.2.2:443"),
+            (HOST, "192.0.2.2:443"),
+            (CLIENT, "127.0.0.1:443"),
+            (HOST, "127.0.0.1:443"),
+            (HOST, "127.0.0.1:443"),
+        ];
+        for ((netns, to), port) in connects.into_iter().zip(40_000..) {
+            f.dial(Dial {
+                client: Some(netns),
+                server: None,
+                from: format!("10.79.0.2:{port}"),
+                to,
+                fate: Fate::Refused,
+                ..Dial::default()
+            });
+        }
+        let written = f.write().expect("writes");
+        let story = Story::read(&written.recording).expect("reads");
+        let of = |inode, listener: &str| {
+            let scope = Scope {
+                netns: story.netns(inode),
+                listener: listener.into(),
+                ..Scope::default()
+            };
+            let in_trouble = InTrouble::of(&story, &scope);
+            story.conns.iter().filter(|c| in_trouble.has(c)).count()
+        };
+        assert_eq!(of(CLIENT, "192.0.2.1:443"), 1);
+        assert_eq!(of(SERVER, "192.0.2.2:443"), 2, "of whichever namespace");
+        assert_eq!(of(HOST, "127.0.0.1:443"), 2, "each has its own loopback");
+        assert_eq!(of(SERVER, "0.0.0.0:443"), 6, "the wildcard");
+        assert_eq!(of(SERVER, "10.79.0.1:443"), 6, "behind another address");
+        assert_eq!(of(HOST, ""), 3);
     }
 
     #[test]

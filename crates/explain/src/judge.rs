@@ -73,13 +73,15 @@ impl Judged {
     pub(crate) fn take(&mut self, part: Judged, episode: Episode, seconds: f64) {
         for mut finding in part.findings {
             finding.episodes = vec![episode];
-            self.little.retain(|(little, _)| !same(little, &finding));
-            let told = self.findings.iter().any(|known| tells(known, &finding));
+            let mut known = self.findings.iter();
+            let told = known.any(|known| tells(known, &finding) || entails(known, &finding));
             let known = self.findings.iter_mut().find(|known| same(known, &finding));
+            if known.is_none() && told {
+                continue;
+            }
+            self.little.retain(|(little, _)| !same(little, &finding));
             let Some(known) = known else {
-                if !told {
-                    self.findings.push(finding);
-                }
+                self.findings.push(finding);
                 continue;
             };
             let mut episodes = std::mem::take(&mut known.episodes);
@@ -96,6 +98,22 @@ impl Judged {
         }
         rank(&mut self.findings);
     }
+}
+
+/// What follows from a cause at the same place.
+fn explains(finding: &Finding) -> &'static [Id] {
+    let cause = ALL.iter().find(|c| c.id == finding.cause);
+    cause.map_or(&[], |c| c.explains)
+}
+
+/// Whether what was found in a part of the time follows from what holds in the whole, at a place that is the same in
+/// both: an index is of one story.
+fn entails(known: &Finding, part: &Finding) -> bool {
+    let here = matches!(
+        known.place,
+        Some(Place::At(..) | Place::LocalPorts(..) | Place::Process(_) | Place::Table(..))
+    );
+    here && known.place == part.place && explains(known).contains(&part.cause)
 }
 
 /// Whether one tells already of most of those that suffer from the other: it knows more of the time. When an end
@@ -131,10 +149,6 @@ fn same(a: &Finding, b: &Finding) -> bool {
 /// Leaves out what follows from another finding at the same place. What is too little to be a finding does not
 /// take one away that matters.
 fn drop_consequences(story: &Story, inquiry: &Inquiry, all: &mut Vec<Finding>) {
-    let explains = |f: &Finding| {
-        let cause = ALL.iter().find(|c| c.id == f.cause);
-        cause.map_or(&[][..], |c| c.explains)
-    };
     let matters = |f: &Finding| matters::too_little(story, f, inquiry.asks(f)).is_none();
     let causes: Vec<&Finding> = all.iter().filter(|f| !explains(f).is_empty()).collect();
     let follows = |f: &Finding| {

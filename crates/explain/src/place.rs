@@ -1,5 +1,6 @@
 //! The place of a finding, by which its rivals are asked and its consequences known.
 
+use ahash::AHashSet;
 use analysis::account::ServiceKey;
 use analysis::{ConnId, Endpoint};
 use recording::Addr;
@@ -70,7 +71,7 @@ impl Place {
             | (Place::Receivers(these), Place::Receivers(those))
             | (Place::Resets(these), Place::Resets(those))
             | (Place::WithoutOptions(these), Place::WithoutOptions(those)) => {
-                these.iter().any(|id| those.contains(id))
+                have_in_common(these, those)
             }
             (Place::Service { .. }, Place::Service { .. }) => self == other,
             (other, service @ Place::Service { .. }) | (service @ Place::Service { .. }, other) => {
@@ -94,7 +95,41 @@ impl Place {
         match other {
             Place::Listener(index) => *listener == Some(*index),
             Place::Process(pid) => pids.contains(pid),
-            _ => other.ids().iter().any(|id| ids.contains(id)),
+            _ => have_in_common(other.ids(), ids),
         }
+    }
+}
+
+/// So few are looked for one by one.
+const FEW: usize = 8;
+
+/// Whether one is in both lists, which may be long.
+fn have_in_common(these: &[ConnId], those: &[ConnId]) -> bool {
+    let (few, many) = match these.len() <= those.len() {
+        true => (these, those),
+        false => (those, these),
+    };
+    if few.len() <= FEW {
+        return few.iter().any(|id| many.contains(id));
+    }
+    let few: AHashSet<ConnId> = few.iter().copied().collect();
+    many.iter().any(|id| few.contains(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_any_length_meet_where_they_have_one_in_common() {
+        let ends = |ids: std::ops::Range<ConnId>| Place::Ends(ids.collect());
+        for n in [1, FEW as ConnId, 1_000] {
+            let these = ends(0..n);
+            assert!(these.meets(&ends(n - 1..n + 1_000)), "{n}");
+            assert!(ends(n - 1..n + 1_000).meets(&these), "{n}");
+            assert!(!these.meets(&ends(n..n + 1_000)), "{n}");
+            assert!(!these.meets(&Place::Receivers(vec![0])), "{n}");
+        }
+        assert!(!ends(0..0).meets(&ends(0..0)));
     }
 }

@@ -11,7 +11,7 @@ use recording::{Error, EventKind, Recording, Row, RowRef};
 
 use crate::causes::ALL;
 use crate::changes::{change, per_bin};
-use crate::correlated_counters::{Symptom, in_trouble};
+use crate::correlated_counters::{InTrouble, Symptom};
 use crate::finding::{Finding, Scope};
 use crate::moment::{Began, Since};
 
@@ -50,7 +50,8 @@ pub(crate) fn tell(
 
 /// Of the connects in trouble: when they became frequent, else the first of them.
 fn of_connects(story: &Story, scope: &Scope) -> Option<Since> {
-    let conns = story.conns.iter().filter(|c| in_trouble(c, scope));
+    let in_trouble = InTrouble::of(story, scope);
+    let conns = story.conns.iter().filter(|c| in_trouble.has(c));
     let older = conns.clone().any(|c| c.side == Side::Older);
     let times: Vec<u64> = conns.map(|c| c.start_ns).collect();
     let (first, last) = (*times.iter().min()?, *times.iter().max()?);

@@ -43,7 +43,7 @@ pub struct Summary {
     pub symptoms: Vec<Symptom>,
     /// The host's resources: what is scarce, and what is not.
     pub resources: Vec<ResourceLine>,
-    /// What threads waited for; `None` when waits were not recorded.
+    /// What threads waited for; null when waits were not recorded.
     pub waits: Option<WaitSummary>,
     /// What the recording lacks, and what explain itself had to leave out.
     pub health: Vec<HealthNote>,

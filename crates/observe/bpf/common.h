@@ -25,6 +25,24 @@ static __always_inline u64 number_through(u64 *place, const void *pointer)
 	return *(volatile u64 *)place;
 }
 
+/* Whether an argument of a tracepoint that may be NULL is not. Linux 6.2 to 6.12 take each for a valid pointer: they
+ * delete a test of it and load through it without a net (CVE-2024-56702). As a number it is told. */
+static __always_inline bool is_given(const u64 *arg)
+{
+	u64 number = 0;
+
+	bpf_probe_read_kernel(&number, sizeof(number), arg);
+	return number;
+}
+
+/* Since one of the kernel's own stamps, in jiffies; another CPU's may be a tick ahead of ours. */
+static __always_inline u32 age(u32 stamp)
+{
+	s32 ago = (u32)bpf_jiffies64() - stamp;
+
+	return ago > 0 ? ago : 0;
+}
+
 static __always_inline u64 sock_id_of(u64 number)
 {
 	u64 x = (number ^ sock_key[0]) * sock_key[1];

@@ -64,11 +64,24 @@ static __always_inline void time_it(u32 *buckets, u64 ns, u32 weight)
 		ADD(buckets[at], weight);
 }
 
+static __always_inline void tell(const struct end *e, const struct sock *sk, bool given_up)
+{
+	struct tw_exchange *x = bpf_ringbuf_reserve(&ring, sizeof(*x), 0);
+
+	if (!x) {
+		count(LOST_RING);
+		return;
+	}
+	fill(x, e, sk);
+	x->sock = sock_id(sk);
+	x->open = x->given_up = given_up;
+	bpf_ringbuf_submit(x, BPF_RB_NO_WAKEUP);
+}
+
 /* An exchange has ended. Not inlined: several programs and places end one. */
 static __noinline int count_exchange(struct end *e, struct sock *sk)
 {
 	struct tw_requests *r;
-	struct tw_exchange *x;
 	u64 took, weight;
 
 	if (!e || !sk)
@@ -100,14 +113,27 @@ static __noinline int count_exchange(struct end *e, struct sock *sk)
 		return 0;
 	r->round = this_round;
 	r->slowest_ns = took;
-	x = bpf_ringbuf_reserve(&ring, sizeof(*x), 0);
-	if (!x) {
-		count(LOST_RING);
+	tell(e, sk, false);
+	return 0;
+}
+
+/* Whoever asked has closed the connection before the answer, after so long a wait. Of each service one is told in a
+ * round. */
+static __noinline int count_given_up(struct end *e, struct sock *sk, u64 waited)
+{
+	struct tw_requests *r;
+
+	if (!e || !sk)
 		return 0;
-	}
-	fill(x, e, sk);
-	x->sock = sock_id(sk);
-	bpf_ringbuf_submit(x, BPF_RB_NO_WAKEUP);
+	r = requests_of(e);
+	if (!r)
+		return 0;
+	ADD(r->given_up, e->weight);
+	ADD(r->given_up_ns, e->weight * waited);
+	if (r->given_up_round == this_round)
+		return 0;
+	r->given_up_round = this_round;
+	tell(e, sk, true);
 	return 0;
 }
 

@@ -41,6 +41,7 @@ struct end {
 	struct tw_service service;
 	/* The next ones. */
 	u64 began;
+	u64 gone; /* the FIN of whoever asks came */
 	u64 ns[TW_PARTS];
 	u64 alone_ns, cpu_ns, runqueue_ns;
 	u64 cpu, runqueue, slept; /* of the thread when it took the request; slept: how often */
@@ -133,6 +134,7 @@ static __always_inline void begin_at(struct end *e, u8 at, u64 began)
 	e->at = at;
 	e->drawn = e->taken = e->early = e->overlapped = e->unaccepted = 0;
 	e->retransmits = 0;
+	e->pid = e->tid = e->reads = 0;
 }
 
 /* An exchange begins; whether it is counted. To those that are not no time is given: on a host with

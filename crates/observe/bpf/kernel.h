@@ -62,6 +62,7 @@ enum {
 	TCP_FIN_WAIT2 = 5,
 	TCP_TIME_WAIT = 6,
 	TCP_CLOSE = 7,
+	TCP_CLOSE_WAIT = 8,
 	TCP_LAST_ACK = 9,
 	TCP_LISTEN = 10,
 	TCP_NEW_SYN_RECV = 12,
@@ -306,7 +307,6 @@ struct tcp_sock {
 
 struct inet_timewait_sock {
 	struct sock_common __tw_common;
-	__be16 tw_sport;
 };
 struct tcp_timewait_sock {
 	struct inet_timewait_sock tw_sk;

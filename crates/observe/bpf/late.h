@@ -11,14 +11,6 @@
 u32 late_jiffies = 0x7fffffff;
 const volatile u32 jiffy_ns = 4000000;
 
-/* Since one of the kernel's own stamps, in jiffies; another CPU's may be a tick ahead of ours. */
-static __always_inline u32 age(u32 stamp)
-{
-	s32 ago = (u32)bpf_jiffies64() - stamp;
-
-	return ago > 0 ? ago : 0;
-}
-
 /* The wait that began then was long. */
 static __always_inline bool is_late(u32 stamp)
 {

@@ -15,6 +15,9 @@ TW_SHARE(struct, tw_exchange);
 
 /* Set before load: a write is told when it returns, not when it begins. */
 const volatile bool write_ends;
+/* After so long a wait whoever closes before the answer has given up on it, set before load. Shorter ones are a
+ * last word that nobody answers: Terminate, QUIT. */
+const volatile u64 given_up_ns = 100000000;
 /* Open exchanges at least this old are told by `dump`. */
 u64 open_over_ns;
 
@@ -303,6 +306,8 @@ int on_read(u64 *ctx)
 	stamp = tp->inet_conn.icsk_ack.lrcvtime;
 	if (e->at == AT_SKIP) {
 		if (!take_late(e, tp, AT_UNREAD, stamp)) {
+			if (e->unaccepted)
+				e->unaccepted = 0;
 			read_else();
 			return 0;
 		}
@@ -401,42 +406,95 @@ int on_retransmit(u64 *ctx)
 	return 0;
 }
 
+/* What an exchange that is under way waits for. */
+static __always_inline u32 waiting_for(const struct end *e)
+{
+	if (e->at == AT_AWAIT)
+		return TW_PART_AWAIT;
+	if (e->at == AT_THINK)
+		return TW_PART_THINK;
+	return e->unaccepted ? TW_PART_ACCEPT : TW_PART_UNREAD;
+}
+
+#define ECONNRESET 104
+
+/* Whether the one that asked closes it: its program, or of a server's end a FIN or a reset that came. */
+static __always_inline bool asker_closes(const struct end *e, const struct sock *sk, u32 from)
+{
+	if (e->service.role == TW_ROLE_CLIENT)
+		return from == TCP_ESTABLISHED && !sk->sk_err;
+	return from == TCP_CLOSE_WAIT || (from == TCP_ESTABLISHED && sk->sk_err == ECONNRESET);
+}
+
+/* The connection closes before the answer. */
+static __always_inline void unanswered(struct end *e, struct sock *sk, const struct tcp_sock *tp,
+				       u32 from)
+{
+	bool server = e->service.role == TW_ROLE_SERVER;
+	struct tw_requests *r = requests_of(e);
+	u64 since = e->since, until = bpf_ktime_get_ns();
+
+	if (!r)
+		return;
+	weigh(e, server ? tp->inet_conn.icsk_ack.lrcvtime : tp->lsndtime);
+	ADD(r->unanswered, e->weight);
+	/* A server may close long after whoever asked did, who waited since it had asked all. */
+	if (server && from == TCP_CLOSE_WAIT)
+		until = e->gone;
+	if (server && !e->ns[TW_PART_RECEIVE])
+		since = e->began;
+	pass(e, waiting_for(e), until);
+	if (until > since && until - since >= given_up_ns && asker_closes(e, sk, from))
+		count_given_up(e, sk, until - since);
+}
+
 SEC("tp_btf/inet_sock_set_state")
 int on_state(u64 *ctx)
 {
 	struct sock *sk = (struct sock *)ctx[0];
-	u32 to = ctx[2];
-	struct tw_listening at = {};
+	u32 from = ctx[1], to = ctx[2], stamp = 0;
+	struct tw_listening listens = {};
 	const struct tcp_sock *tp;
-	struct tw_requests *r;
 	struct end *e;
-	u8 one = 1;
+	u8 one = 1, at;
 
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return 0;
 	if (to == TCP_LISTEN) {
 		/* It stays when this one goes: others may listen there, too. */
-		at.netns = sk->__sk_common.skc_net.net->ns.inum;
-		at.port = sk->__sk_common.skc_num;
-		bpf_map_update_elem(&listening, &at, &one, BPF_ANY);
+		listens.netns = sk->__sk_common.skc_net.net->ns.inum;
+		listens.port = sk->__sk_common.skc_num;
+		bpf_map_update_elem(&listening, &listens, &one, BPF_ANY);
 		return 0;
 	}
-	if (!watching || (to != TCP_CLOSE && to != TCP_FIN_WAIT1 && to != TCP_LAST_ACK))
+	if (!watching ||
+	    (to != TCP_CLOSE && to != TCP_FIN_WAIT1 && to != TCP_LAST_ACK && to != TCP_CLOSE_WAIT))
 		return 0;
 	e = bpf_sk_storage_get(&ends, sk, NULL, 0);
 	if (!e || e->at == AT_END)
 		return 0;
+	if (to == TCP_CLOSE_WAIT) {
+		e->gone = bpf_ktime_get_ns();
+		return 0;
+	}
 	/* Who has asked all may say so, and still await the answer. */
 	if (to == TCP_FIN_WAIT1 && e->service.role == TW_ROLE_CLIENT && !(sk->sk_shutdown & 1))
 		return 0;
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 0;
+	if (e->at == AT_SKIP) {
+		at = skipped_at(e, sk, &stamp);
+		if (at != AT_NOTHING)
+			take_late(e, tp, at, stamp);
+	}
 	switch (e->at) {
 	case AT_UNREAD:
 		/* A client need not read what has come. */
-		if (e->service.role == TW_ROLE_SERVER)
-			goto unanswered;
+		if (e->service.role == TW_ROLE_SERVER) {
+			unanswered(e, sk, tp, from);
+			break;
+		}
 		pass(e, TW_PART_UNREAD, bpf_ktime_get_ns());
 		count_exchange(e, sk);
 		break;
@@ -454,11 +512,10 @@ int on_state(u64 *ctx)
 			count_exchange(e, sk);
 			break;
 		}
+		unanswered(e, sk, tp, from);
+		break;
 	case AT_THINK:
-	unanswered:
-		r = requests_of(e);
-		if (r)
-			ADD(r->unanswered, e->weight);
+		unanswered(e, sk, tp, from);
 		break;
 	}
 	e->at = AT_END;

@@ -89,6 +89,9 @@ static __always_inline u64 beat(struct flow *f, u64 now, u32 tick)
 	u64 gap_ns = now - f->began;
 	bool first = !f->began;
 
+	/* Another CPU had one that came later. */
+	if (now <= f->began)
+		return 0;
 	/* What takes longer to come is no heartbeat. */
 	if (f->last_tick - f->began_tick >= apart_ticks)
 		forget(f);

@@ -4,7 +4,8 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-#define TCP_ECN_OK 1
+#define TCP_ECN_OK	 1
+#define SOCK_SNDBUF_LOCK 1
 
 /* User space sets these between runs. */
 u32 full_dump; /* report idle connections, too */
@@ -61,7 +62,7 @@ static __always_inline int emit_listener(struct bpf_iter__tcp *ctx, struct tcp_s
 
 static __always_inline void fill_chrono(struct tw_socket *s, const struct tcp_sock *tp)
 {
-	u32 running = now - tp->chrono_start;
+	u32 running = age(tp->chrono_start);
 	u8 type = BPF_CORE_READ_BITFIELD(tp, chrono_type);
 
 	/* enum tcp_chrono: 1 busy, 2 limited by the peer's window, 3 by the send buffer. The
@@ -110,9 +111,9 @@ static __always_inline void fill_full(struct tw_socket *s, struct tcp_sock *tp)
 	}
 	s->rto = icsk->icsk_rto;
 	s->ato = BPF_CORE_READ_BITFIELD(icsk, icsk_ack.ato);
-	s->since_data_sent = now - tp->lsndtime;
-	s->since_data_recv = now - icsk->icsk_ack.lrcvtime;
-	s->since_ack_recv = now - tp->rcv_tstamp;
+	s->since_data_sent = age(tp->lsndtime);
+	s->since_data_recv = age(icsk->icsk_ack.lrcvtime);
+	s->since_ack_recv = age(tp->rcv_tstamp);
 	fill_chrono(s, tp);
 	s->snd_mss = tp->mss_cache;
 	s->rcv_mss = icsk->icsk_ack.rcv_mss;
@@ -153,6 +154,7 @@ static __always_inline void fill_full(struct tw_socket *s, struct tcp_sock *tp)
 	s->rcv_isn = tp->rcv_nxt - (u32)tp->bytes_received;
 	s->rcvbuf = sk->sk_rcvbuf;
 	s->sndbuf = sk->sk_sndbuf;
+	s->sndbuf_set = BPF_CORE_READ_BITFIELD(sk, sk_userlocks) & SOCK_SNDBUF_LOCK;
 	s->rmem_alloc = sk->sk_backlog.rmem_alloc.counter;
 	s->wmem_queued = sk->sk_wmem_queued;
 	s->drops = sk->sk_drops.counter;

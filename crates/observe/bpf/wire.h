@@ -227,7 +227,8 @@ struct tw_socket {
 	u8 app_limited;
 	u8 nonagle; /* TCP_NAGLE_OFF, TCP_NAGLE_CORK … */
 	u8 tells; /* tw_socket_tells: what this kernel has */
-	u8 zero[4];
+	u8 sndbuf_set; /* the application set SO_SNDBUF */
+	u8 zero[3];
 };
 _Static_assert(sizeof(struct tw_socket) == 368, "tw_socket is shared with Rust");
 
@@ -381,8 +382,7 @@ enum tw_state {
 enum tw_wait_bits {
 	TW_WAIT_CAUSE = 1, /* the socket and the addresses are known */
 	TW_WAIT_RESENT = 2, /* the packet was a retransmission that this host sent */
-	TW_WAIT_COMPAT = 4, /* a system call of the 32-bit kind: other numbers */
-	TW_WAIT_ANSWER = 8, /* with RESENT: it answered the retransmission, which was this end's */
+	TW_WAIT_ANSWER = 4, /* with RESENT: it answered the retransmission, which was this end's */
 };
 
 #define TW_FRAMES	127
@@ -511,6 +511,8 @@ struct tw_requests {
 	u64 overlapped; /* a message began before the answer to the one before had ended */
 	u64 pushed; /* messages that nobody had asked for */
 	u64 unanswered; /* connections that closed before the answer */
+	u64 given_up; /* of those: whoever asked closed it, after a wait that is noticed */
+	u64 given_up_ns; /* how long they had waited */
 	u64 retransmits;
 	u64 ns[TW_PARTS];
 	u64 alone_ns; /* of think: one thread read and answered, and read nothing else meanwhile */
@@ -521,9 +523,9 @@ struct tw_requests {
 	u32 response[TW_BUCKETS]; /* how many took how long: the whole exchange */
 	u32 think[TW_BUCKETS];
 	u32 unread[TW_BUCKETS]; /* the wait for accept() included */
-	u32 zero;
+	u32 given_up_round; /* in which one that was given up was told last */
 };
-_Static_assert(sizeof(struct tw_requests) == 2736, "tw_requests is shared with Rust");
+_Static_assert(sizeof(struct tw_requests) == 2752, "tw_requests is shared with Rust");
 
 /* One exchange. */
 struct tw_exchange {
@@ -544,8 +546,9 @@ struct tw_exchange {
 	u32 retransmits;
 	u8 family;
 	u8 open; /* not yet answered */
+	u8 given_up; /* nor will it be */
 	u8 overlapped;
-	u8 zero[5];
+	u8 zero[4];
 };
 _Static_assert(sizeof(struct tw_exchange) == 192, "tw_exchange is shared with Rust");
 

@@ -7,6 +7,8 @@ use libbpf_rs::{Iter, Link};
 use crate::error::{Error, bpf_error};
 use crate::wire::{Record, read};
 
+/// What a read answers where the kernel has looked at a million objects without an output: it is to go on.
+pub const EAGAIN: i32 = rustix::io::Errno::AGAIN.raw_os_error();
 /// As much as the kernel's own buffer gives at once, and more.
 const BUFFER: usize = 64 << 10;
 
@@ -23,12 +25,16 @@ pub fn run<R: Record>(
     let mut buffer = vec![0; BUFFER];
     let mut filled = 0;
     loop {
-        let n = iter
-            .read(&mut buffer[filled..])
-            .map_err(|why| Error::System {
-                what: format!("reading {what}"),
-                why,
-            })?;
+        let n = match iter.read(&mut buffer[filled..]) {
+            Ok(n) => n,
+            Err(e) if e.raw_os_error() == Some(EAGAIN) => continue,
+            Err(why) => {
+                return Err(Error::System {
+                    what: format!("reading {what}"),
+                    why,
+                });
+            }
+        };
         if n == 0 {
             return Ok(());
         }

@@ -65,7 +65,7 @@ pub use redact::Redactor;
 pub use replace::replace;
 pub use rows::{Row, Rows};
 pub use scan::{Batch, Scan};
-pub use scratch::{Scratch, sweep};
+pub use scratch::{ASIDE, Scratch, left_aside, sweep};
 pub use stacks::{Place, Stacks};
 #[doc(hidden)]
 pub use table::Columnar;

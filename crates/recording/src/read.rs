@@ -78,16 +78,20 @@ pub struct Recording {
     redactor: Option<Arc<Redactor>>,
     /// The time that is read; `None` for all of it.
     span: Option<Span>,
+    /// Segments at the ends of its tables that are passed over.
+    torn: usize,
 }
 
 impl Recording {
-    /// Opens the recording at `dir`.
+    /// Opens the recording at `dir`. Of one that its recorder did not end, the last segments of tables may be empty
+    /// or cut, as a host leaves them that loses power: they are passed over (see [`torn`](Self::torn)), and what is
+    /// left ended with the last that is whole.
     ///
     /// # Errors
     ///
     /// There is no recording there, its manifest is damaged, or of a newer format.
     pub fn open(dir: &Path) -> Result<Recording, Error> {
-        Ok(Recording::new(dir, Manifest::read(dir)?))
+        Ok(Recording::new(dir, Manifest::read(dir)?).without_torn())
     }
 
     pub(crate) fn new(dir: &Path, manifest: Manifest) -> Recording {
@@ -98,7 +102,51 @@ impl Recording {
             manifest,
             redactor: None,
             span: None,
+            torn: 0,
         }
+    }
+
+    /// Passes over what never got to the disk.
+    fn without_torn(mut self) -> Recording {
+        if self.manifest.complete {
+            return self;
+        }
+        let mut ends = Vec::new();
+        for table in tables::ALL {
+            // What cannot be read here is told by who reads the table.
+            let Ok(Some(dir)) = TableDir::open(&self.dir, &self.shown, table.name) else {
+                continue;
+            };
+            let (Ok(all), Ok(whole)) = (dir.numbers(), self.whole(&dir)) else {
+                continue;
+            };
+            self.torn += all.len().saturating_sub(whole.len());
+            ends.extend(whole.last().map(|last| (dir, *last)));
+        }
+        if self.torn > 0 {
+            let ends = ends.iter();
+            let ends = ends.filter_map(|(dir, number)| {
+                let last = SegmentFile::open(dir, *number).ok()??;
+                last.last_ns()
+            });
+            let manifest = &mut self.manifest;
+            let end_ns = ends.max().unwrap_or(manifest.start_ns);
+            manifest.end_ns = manifest.end_ns.min(end_ns).max(manifest.start_ns);
+        }
+        self
+    }
+
+    /// The numbers of the segments of a table that are read, in order.
+    fn whole(&self, dir: &TableDir) -> Result<Vec<u32>, Error> {
+        let mut numbers = dir.numbers()?;
+        if !self.manifest.complete {
+            while let Some(&last) = numbers.last()
+                && SegmentFile::is_torn(dir, last)
+            {
+                numbers.pop();
+            }
+        }
+        Ok(numbers)
     }
 
     /// Unpacks a recording that is one file (see [`pack`](crate::pack)), plain or gzip'ed, into `scratch`, which
@@ -121,7 +169,13 @@ impl Recording {
             shown: name.to_path_buf(),
             unpacked: Some(Arc::new(unpacked)),
             ..Recording::new(&dir, manifest)
-        })
+        }
+        .without_torn())
+    }
+
+    /// How many segments at the ends of its tables are passed over, as they are empty or cut.
+    pub fn torn(&self) -> usize {
+        self.torn
     }
 
     /// Whether the file that it was unpacked from ends too early.
@@ -142,6 +196,7 @@ impl Recording {
             shown: self.shown.clone(),
             unpacked: self.unpacked.clone(),
             redactor: self.redactor.clone(),
+            torn: self.torn,
             span: Some(Span { from_ns, to_ns }),
             manifest,
         }
@@ -177,7 +232,7 @@ impl Recording {
     /// The directory of the table cannot be read.
     pub fn segments(&self, table: &str) -> Result<Vec<u32>, Error> {
         let dir = TableDir::open(&self.dir, &self.shown, table)?;
-        dir.map_or(Ok(Vec::new()), |dir| dir.numbers())
+        dir.map_or(Ok(Vec::new()), |dir| self.whole(&dir))
     }
 
     /// All rows of a table, in batches, in order of time within each group of rows; of `event` only
@@ -188,11 +243,14 @@ impl Recording {
     /// The directory of the table cannot be read. What is wrong with a segment comes with its batch.
     pub fn scan<T: Table>(&self) -> Result<Scan<T>, Error> {
         let dir = TableDir::open(&self.dir, &self.shown, T::INFO.name)?;
-        Scan::new(
+        let segments = dir.as_ref().map(|dir| self.whole(dir)).transpose()?;
+        let mapping = Mapping::of(&T::INFO, self.redactor.as_ref());
+        Ok(Scan::new(
             dir,
-            Mapping::of(&T::INFO, self.redactor.as_ref()),
+            segments.unwrap_or_default(),
+            mapping,
             self.span,
-        )
+        ))
     }
 
     /// All events in order of time, whole lives taken apart into the changes they were made of.

@@ -46,6 +46,16 @@ const KERNEL: &[&str] = &[
     "cpuhp/",
 ];
 
+/// Files that lie everywhere, the kernel's own among them...
+const EVERYWHERE: &[&str] = &["/proc", "/sys", "/etc/sysctl.d"];
+/// ... but for those whose paths hold names of others.
+const SOMEWHERE: &[&str] = &["/sys/fs/cgroup", "/root/", "/cwd/"];
+/// What may stand before a path, and after one.
+const OPENING: &[char] = &['(', '[', '"', '\'', '`', '='];
+const CLOSING: &[char] = &[')', ']', '"', '\'', '`', '.', ',', ':', ';', '!', '?'];
+/// Before `namespace` and a name; before `namespace` and anything else stand other words.
+const BEFORE_NAMESPACE: &[&str] = &["", "of", "in", "network"];
+
 /// Namespaces that have no name of their own.
 const UNNAMED: &[&str] = &["", "host"];
 /// A shorter name is found in other words too easily.
@@ -175,9 +185,9 @@ impl Redactor {
         }
     }
 
-    /// Plain words without the names and addresses in them.
+    /// Plain words without the paths, names and addresses in them.
     fn words(&self, text: &str) -> String {
-        let mut text = text.to_string();
+        let mut text = self.named(text);
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
         for (name, new) in &*names {
             if text.contains(name.as_str()) {
@@ -195,6 +205,50 @@ impl Redactor {
             rest = &from[end..];
         }
         out + rest
+    }
+
+    /// Plain words without the paths in them, and without names of namespaces that no manifest told yet: of one that
+    /// is made while a host is recorded, or that could not be visited.
+    fn named(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let (mut before, mut last) = ("", "");
+        let mut words = text.split_inclusive(char::is_whitespace).peekable();
+        while let Some(word) = words.next() {
+            let bare = word.trim_end();
+            let number = |next: &&str| next.starts_with(|c: char| c.is_ascii_digit());
+            // `pid 7` says nothing that the rows do not.
+            let is_pid = bare == "pid" && words.peek().is_some_and(number);
+            let follows = last == "namespace" && BEFORE_NAMESPACE.contains(&before);
+            out += &match follows && !is_pid {
+                true => self.namespace_in(word),
+                false => self.path_in(word),
+            };
+            (before, last) = (last, bare);
+        }
+        out
+    }
+
+    /// The word with a pseudonym for the name of a namespace in it; numbers are inodes.
+    fn namespace_in(&self, word: &str) -> String {
+        let name = word.trim_end().trim_end_matches(CLOSING);
+        match name.bytes().all(|b| b.is_ascii_digit()) {
+            true => word.into(),
+            false => format!("{}{}", self.namespace(name), &word[name.len()..]),
+        }
+    }
+
+    /// The word with a pseudonym for the path in it, the one that it has as a file of its own.
+    fn path_in(&self, word: &str) -> String {
+        let (before, rest) = word.split_at(word.find('/').unwrap_or(word.len()));
+        let path = rest.trim_end().trim_end_matches(CLOSING);
+        let is_path = (before.is_empty() || before.ends_with(OPENING)) && path.len() >= SHORTEST;
+        match is_path && !is_everywhere(path) {
+            true => {
+                let new = self.text(Unit::File, path);
+                format!("{before}{new}{}", &rest[path.len()..])
+            }
+            false => word.into(),
+        }
     }
 
     /// The pseudonym of what is an address, a port or a full stop after it or not; else the text.
@@ -269,6 +323,15 @@ impl Redactor {
             ..prefix
         })
     }
+}
+
+/// Whether a path tells of no host.
+fn is_everywhere(path: &str) -> bool {
+    let below = |dir: &&str| {
+        let rest = path.strip_prefix(*dir);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    EVERYWHERE.iter().any(below) && !SOMEWHERE.iter().any(|part| path.contains(*part))
 }
 
 /// Whether this is one of ours already, as of a recording that was redacted.
@@ -461,6 +524,45 @@ mod tests {
             assert!(!note.contains(name), "{note}");
         }
         assert!(note.contains(":80 and ") && note.contains("ns-"), "{note}");
+    }
+
+    #[test]
+    fn words_hold_no_paths_and_no_names_that_came_later() {
+        let redactor = redactor("a");
+        let words = |text: &str| redactor.text(Unit::Note, text);
+        // As it is called where it is a file of its own.
+        let file = redactor.text(Unit::File, "/opt/acme/bin/x");
+        assert_eq!(
+            words("functions of /opt/acme/bin/x (process 7) are not named: 2 /s, 3 kB/s"),
+            format!("functions of {file} (process 7) are not named: 2 /s, 3 kB/s")
+        );
+        assert_eq!(words("(in `/opt/acme/bin/x`)"), format!("(in `{file}`)"));
+        let ns = redactor.namespace("plum");
+        for said in [
+            "namespace plum was made",
+            "packets of namespace plum: none",
+            "in network namespace plum (7)",
+        ] {
+            let redacted = said.replace("plum", &ns);
+            assert_eq!(words(said), redacted);
+            assert_eq!(words(&redacted), redacted, "once");
+        }
+        for same in [
+            "/proc/slabinfo is not there, nor /sys/kernel/btf/vmlinux.",
+            "namespace pid 77 could not be visited: the namespace is gone",
+            "no namespace was visited; a PID namespace of its own; in network namespace 4026531840",
+            "namespace host was made",
+            "segments/s, 1/2, and/or, a / b, ::1/128",
+        ] {
+            assert_eq!(words(same), same);
+        }
+        for path in [
+            "/sys/fs/cgroup/acme",
+            "/proc/7/root/acme/x",
+            "/procure/acme",
+        ] {
+            assert!(!words(path).contains("acme"), "{path}");
+        }
     }
 
     #[test]

@@ -120,22 +120,23 @@ impl<T: Table> Batch<T> {
 }
 
 impl<T: Table> Scan<T> {
+    /// Of these segments of a table's directory.
     pub(crate) fn new(
         dir: Option<TableDir>,
+        segments: Vec<u32>,
         mapping: Mapping,
         span: Option<Span>,
-    ) -> Result<Scan<T>, Error> {
-        let segments = dir.as_ref().map(TableDir::numbers).transpose()?;
-        Ok(Scan {
+    ) -> Scan<T> {
+        Scan {
             dir,
-            segments: segments.unwrap_or_default().into_iter(),
+            segments: segments.into_iter(),
             open: None,
             rows: 0,
             bytes: 0,
             mapping,
             span: span.map(|span| span.of(&T::INFO)),
             row: PhantomData,
-        })
+        }
     }
 
     fn advance(&mut self) -> Result<Option<Batch<T>>, Error> {

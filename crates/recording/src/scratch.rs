@@ -11,6 +11,9 @@ use tempfile::TempDir;
 
 use crate::Owner;
 
+/// The `thing` of a [`Scratch`] that holds what is the user's, out of the way for a while: it is never swept.
+pub const ASIDE: &str = "replaced";
+
 /// A directory of this process that nobody else may look into, removed with its value. Of a process
 /// that was killed it stays behind until [`sweep`] finds it.
 #[derive(Debug)]
@@ -46,16 +49,30 @@ impl Scratch {
 
 /// Removes what killed processes left in `place`, and says what it was. Only real directories that
 /// are ours are removed, of owners that run no more, here or in another pid namespace. What cannot be
-/// removed stays: that is no reason not to do what one came for.
+/// removed stays: that is no reason not to do what one came for. So does what is [`left_aside`].
 pub fn sweep(place: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(place).into_iter().flatten().flatten();
-    let named = entries.filter(|entry| {
-        let name = entry.file_name();
-        let owner = name.to_str().and_then(Owner::of);
-        owner.is_some_and(|owner| !owner.lives())
-    });
-    let left = named.map(|entry| entry.path()).filter(|dir| is_left(dir));
+    let left = left(place, false);
     left.filter(|dir| fs::remove_dir_all(dir).is_ok()).collect()
+}
+
+/// Of what killed processes left in `place` the directories that hold what is the user's: see [`ASIDE`].
+pub fn left_aside(place: &Path) -> Vec<PathBuf> {
+    left(place, true).collect()
+}
+
+fn left(place: &Path, aside: bool) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(place).into_iter().flatten().flatten();
+    let named = entries.filter(move |entry| {
+        let name = entry.file_name();
+        let name = name.to_str().unwrap_or_default();
+        is_aside(name) == aside && Owner::of(name).is_some_and(|owner| !owner.lives())
+    });
+    named.map(|entry| entry.path()).filter(|dir| is_left(dir))
+}
+
+/// Whether it is so called: `tcpwhy-PID-STARTED-RUN-replaced-…`.
+fn is_aside(name: &str) -> bool {
+    name.split('-').nth(4) == Some(ASIDE)
 }
 
 /// Whether a directory is our own, and nobody uses it.
@@ -103,6 +120,17 @@ mod tests {
         fs::create_dir_all(left.join("live.tcpwhy/event")).unwrap();
         assert_eq!(sweep(place.path()), std::slice::from_ref(&left));
         assert!(!left.exists());
+    }
+
+    #[test]
+    fn what_is_the_users_is_never_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let left = place.path().join(dead("replaced-x1y2z3"));
+        fs::create_dir_all(left.join("r.tcpwhy")).unwrap();
+        let live = Scratch::make(place.path(), ASIDE).unwrap();
+        assert!(sweep(place.path()).is_empty());
+        assert_eq!(left_aside(place.path()), [left.as_path()]);
+        assert!(left.join("r.tcpwhy").exists() && live.path().exists());
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub(crate) const BATCH_ROWS: usize = 8_192;
 
 /// The end of a file: the footer's length, and who is to read it.
 const TAIL: u64 = 8;
+const MAGIC: [u8; 4] = *b"PAR1";
 
 /// A segment, its footer read.
 #[derive(Debug)]
@@ -64,6 +65,16 @@ impl SegmentFile {
             metadata: Arc::new(metadata),
             rows,
         }))
+    }
+
+    /// Whether a segment ends as none does that was written to its end: it is empty, cut, or was never filled. What
+    /// else is wrong with it is told when it is read.
+    pub(crate) fn is_torn(dir: &TableDir, number: u32) -> bool {
+        let Ok(Some((file, length))) = dir.file(number) else {
+            return false;
+        };
+        let end = tail(&Chunks::of(file, length));
+        end.is_ok_and(|end| end.is_none_or(|[_, _, _, _, magic @ ..]| magic != MAGIC))
     }
 
     /// How many rows it says it has; no more than 32 bits can count.
@@ -109,6 +120,18 @@ impl SegmentFile {
             }
         }
         Ok(false)
+    }
+
+    /// When the last row of its last group happened; `None` where that cannot be read.
+    pub(crate) fn last_ns(&self) -> Option<u64> {
+        let time = Schema::new(vec![Field::new(TIMES[0], DataType::UInt64, false)]);
+        let group = self.metadata.num_row_groups().checked_sub(1)?;
+        let mut reader = self.columns(&time, group, None).ok()?;
+        let mut last: Option<u64> = None;
+        while let Some(batch) = guarded(&self.path, || reader.next().transpose()).ok()? {
+            last = last.max(span::times(&batch)?.map(|(_, last)| last).max());
+        }
+        last
     }
 
     /// Reads columns of a group of rows, or of it what is selected.
@@ -164,17 +187,25 @@ pub(crate) fn wrong_column(path: &Path, column: &str) -> Error {
     )
 }
 
+/// Reads the end; `None` of what is too short to have one.
+fn tail(chunks: &Chunks) -> std::io::Result<Option<[u8; TAIL as usize]>> {
+    let Some(at) = chunks.len().checked_sub(TAIL) else {
+        return Ok(None);
+    };
+    let mut tail = [0; TAIL as usize];
+    chunks.read_at(&mut tail, at)?;
+    Ok(Some(tail))
+}
+
 /// Reads the footer.
 fn footer(chunks: &Chunks, path: &Path) -> Result<ParquetMetaData, Error> {
     let damaged = |why: &str| Error::damaged(path, why);
-    let end = chunks.len().checked_sub(TAIL);
-    let end = end.ok_or_else(|| damaged("too short for a segment"))?;
-    let mut tail = [0; TAIL as usize];
-    chunks.read_at(&mut tail, end).map_err(Error::io(path))?;
-    let [a, b, c, d, magic @ ..] = tail;
-    if magic != *b"PAR1" {
+    let tail = tail(chunks).map_err(Error::io(path))?;
+    let [a, b, c, d, magic @ ..] = tail.ok_or_else(|| damaged("too short for a segment"))?;
+    if magic != MAGIC {
         return Err(damaged("it does not end as a Parquet file does"));
     }
+    let end = chunks.len().saturating_sub(TAIL);
     let length = u64::from(u32::from_le_bytes([a, b, c, d]));
     if length > end || length > limits::FOOTER {
         return Err(damaged("the footer claims an impossible size"));

@@ -5,13 +5,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use recording::tables::Event;
-use recording::{Error, EventKind, FORMAT, Manifest, Recording, Writer};
+use recording::tables::{Counter, Event};
+use recording::{
+    Error, EventKind, FORMAT, Manifest, Recording, Scratch, Table, TableWriter, Writer, pack,
+};
 
 fn make(dir: &Path) -> PathBuf {
     let path = dir.join("r.tcpwhy");
     let manifest = Manifest {
         format: FORMAT,
+        complete: true,
         ..Manifest::default()
     };
     let writer = Writer::create(&path, &manifest).unwrap();
@@ -84,11 +87,93 @@ fn newer_formats_say_so() {
 fn a_recorder_that_was_killed_loses_only_its_open_segment() {
     let dir = tempfile::tempdir().unwrap();
     let path = make(dir.path());
+    incomplete(&path);
     // What a kill leaves: an open segment, half a footer, a manifest of the start.
     fs::write(path.join("event/000002.open"), b"PAR1half").unwrap();
     fs::write(path.join("manifest.json.open"), b"{").unwrap();
     assert_eq!(read(&path).unwrap(), 2_000);
     assert!(!Recording::open(&path).unwrap().manifest.complete);
+}
+
+/// As before its recorder ended it.
+fn incomplete(path: &Path) {
+    let manifest = Manifest {
+        complete: false,
+        ..Manifest::read(path).unwrap()
+    };
+    manifest.write(path).unwrap();
+}
+
+/// Four segments of a table, a row each, at 1,000 to 4,000 ns.
+fn fill<T: Table>(mut table: TableWriter<T>, row: impl Fn(u64) -> T) {
+    for i in 1..=4 {
+        table.push(row(i * 1_000)).unwrap();
+        table.seal().unwrap();
+    }
+}
+
+fn rows<T: Table>(recording: &Recording) -> Result<usize, Error> {
+    recording
+        .scan::<T>()?
+        .try_fold(0, |n, batch| Ok(n + batch?.len()))
+}
+
+#[test]
+fn what_never_got_to_the_disk_is_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.tcpwhy");
+    let manifest = Manifest {
+        format: FORMAT,
+        end_ns: 9_999,
+        ..Manifest::default()
+    };
+    let writer = Writer::create(&path, &manifest).unwrap();
+    fill(writer.table().unwrap(), |time_ns| Event {
+        time_ns,
+        ..Event::default()
+    });
+    fill(writer.table().unwrap(), |time_ns| Counter {
+        time_ns,
+        ..Counter::default()
+    });
+    let whole = Recording::open(&path).unwrap();
+    assert_eq!((whole.torn(), whole.manifest.end_ns), (0, 9_999));
+    // What a host leaves that loses power: half a file, none of it, and blocks that were never written.
+    let at = |name: &str| path.join(name);
+    let event = fs::read(at("event/000003.parquet")).unwrap();
+    fs::write(at("event/000003.parquet"), &event[..event.len() / 2]).unwrap();
+    fs::write(at("event/000004.parquet"), b"").unwrap();
+    let counter = fs::read(at("counter/000004.parquet")).unwrap();
+    fs::write(at("counter/000004.parquet"), vec![0_u8; counter.len()]).unwrap();
+    let mut packed = Vec::new();
+    pack(&path, &mut packed).unwrap();
+    let scratch = Scratch::make(dir.path(), "unpack").unwrap();
+    for recording in [
+        Recording::open(&path).unwrap(),
+        Recording::unpack(&packed[..], Path::new("x.tcpw"), scratch).unwrap(),
+    ] {
+        assert_eq!(recording.torn(), 3);
+        assert_eq!(rows::<Event>(&recording).unwrap(), 2);
+        assert_eq!(rows::<Counter>(&recording).unwrap(), 3);
+        assert_eq!(recording.segments("event").unwrap(), [1, 2]);
+        // It ended with the last row that is left.
+        assert_eq!(recording.manifest.end_ns, 3_000);
+    }
+    // With whole ones behind it, it is damage.
+    fs::write(at("counter/000002.parquet"), b"").unwrap();
+    let recording = Recording::open(&path).unwrap();
+    let e = rows::<Counter>(&recording).unwrap_err().to_string();
+    assert!(e.contains("counter/000002.parquet: damaged"), "{e}");
+    // So it is in one that its recorder ended.
+    let complete = Manifest {
+        complete: true,
+        ..manifest
+    };
+    complete.write(&path).unwrap();
+    let recording = Recording::open(&path).unwrap();
+    assert_eq!((recording.torn(), recording.manifest.end_ns), (0, 9_999));
+    let e = rows::<Event>(&recording).unwrap_err().to_string();
+    assert!(e.contains("event/000003.parquet: damaged"), "{e}");
 }
 
 #[test]

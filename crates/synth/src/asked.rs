@@ -33,6 +33,8 @@ pub struct Asked {
     pub slept_in: Option<&'static str>,
     /// Slow ones are not answered.
     pub open: bool,
+    /// Nor will they be: the client closed after that time.
+    pub given_up: bool,
     /// Segments retransmitted in each slow one.
     pub retransmits: u32,
 }
@@ -49,6 +51,7 @@ impl Default for Asked {
             awake: [0.0, 0.0],
             slept_in: Some("futex"),
             open: false,
+            given_up: false,
             retransmits: 0,
         }
     }
@@ -99,12 +102,18 @@ impl Fixture {
                     pid: Some(by.pid),
                     tid: Some(by.pid + i as u32),
                     comm: Some(by.comm.into()),
-                    open: asked.open,
+                    open: asked.open || asked.given_up,
+                    given_up: Some(asked.given_up),
                     retransmits: asked.retransmits,
                     accept_ns: parts.accept_ns,
                     unread_ns: parts.unread_ns,
                     think_ns: parts.think_ns,
-                    think_alone_ns: parts.think_alone_ns,
+                    // Its thread has not come back to one that was given up.
+                    think_alone_ns: if asked.given_up {
+                        0
+                    } else {
+                        parts.think_alone_ns
+                    },
                     think_cpu_ns: parts.think_cpu_ns,
                     think_runqueue_ns: parts.think_runqueue_ns,
                     await_ns: parts.await_ns,
@@ -114,13 +123,14 @@ impl Fixture {
                 });
                 let awake = parts.think_cpu_ns + parts.think_runqueue_ns;
                 let slept = parts.think_alone_ns.saturating_sub(awake);
+                let longer = if asked.given_up { ns(1_000.0) } else { 0 };
                 if let (Some(call), Role::Server) = (asked.slept_in, &role) {
                     self.waits.push(Wait {
                         tid: by.pid + i as u32,
                         syscall: Some(call.into()),
                         state: "S".into(),
                         waker: Waker::Task,
-                        ..by.wait(began_ns + ns(asked.slow.1), netns, slept)
+                        ..by.wait(began_ns + ns(asked.slow.1) + longer, netns, slept + longer)
                     });
                 }
             }
@@ -141,7 +151,13 @@ impl Fixture {
             retransmits: asked.slow.0 * u64::from(asked.retransmits),
             ..Request::default()
         };
-        let slow = if asked.open { 0 } else { asked.slow.0 };
+        if asked.given_up {
+            all.unanswered = asked.slow.0;
+            all.given_up = Some(asked.slow.0);
+            all.given_up_ns = Some(asked.slow.0 * ns(asked.slow.1));
+        }
+        let unanswered = asked.open || asked.given_up;
+        let slow = if unanswered { 0 } else { asked.slow.0 };
         for (count, ms, waited) in [
             (asked.usual.0, asked.usual.1, [0.0; 3]),
             (slow, asked.slow.1, asked.waited()),

@@ -4,19 +4,12 @@ use std::fs::{self, File};
 use std::io::{self, Cursor, IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use recording::{Error, Recording, is_packed};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::{flag, low_level};
 
-use crate::surroundings;
+use crate::{kept, signals, surroundings};
 
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// As much as tells what a file is.
 const HEAD: u64 = 512;
 const STDIN: &str = "standard input";
@@ -31,24 +24,24 @@ pub enum Given {
 /// Opens a recording. One that is no directory is unpacked into a temporary one, which goes with its value, or
 /// when a signal ends the process.
 pub fn open(path: &Path) -> Result<Recording> {
-    match path.is_dir() {
-        true => Ok(Recording::open(path)?),
+    match is_dir(path) {
+        true => directory(path),
         false => unpack(input(path)?, path, true),
     }
 }
 
 /// The same for a verb that ends orderly when a signal comes.
 pub fn open_held(path: &Path) -> Result<Recording> {
-    match path.is_dir() {
-        true => Ok(Recording::open(path)?),
+    match is_dir(path) {
+        true => directory(path),
         false => unpack(input(path)?, path, false),
     }
 }
 
 /// A recording, or what is none.
 pub fn either(path: &Path) -> Result<Given> {
-    if path.is_dir() {
-        return Ok(Given::Recording(Recording::open(path)?.into()));
+    if is_dir(path) {
+        return Ok(Given::Recording(directory(path)?.into()));
     }
     let mut input = input(path)?;
     let mut head = Vec::new();
@@ -103,6 +96,37 @@ fn input(path: &Path) -> Result<Box<dyn Read>> {
     Ok(Box::new(File::open(path).with_context(shown)?))
 }
 
+/// Whether a directory is named. One that a killed run moved out of the way is back then.
+fn is_dir(path: &Path) -> bool {
+    if !is_stdin(path) && fs::symlink_metadata(path).is_err() {
+        kept::settle(path);
+    }
+    path.is_dir()
+}
+
+fn directory(path: &Path) -> Result<Recording> {
+    let recording = Recording::open(path)?;
+    if !recording.manifest.complete {
+        // Its recorder may have been killed before it put back what it was to replace.
+        kept::settle(path);
+    }
+    tell_torn(&recording, path);
+    Ok(recording)
+}
+
+/// Says what is passed over, if anything.
+fn tell_torn(recording: &Recording, name: &Path) {
+    let torn = recording.torn();
+    if torn > 0 {
+        let left = recording.manifest.length().as_secs_f64();
+        cli::say(&format!(
+            "tcpwhy: {}: the last segments of its tables are empty or cut ({torn} in all), as a host leaves them \
+             that loses power; {left:.1} s are left of it",
+            name.display()
+        ));
+    }
+}
+
 fn unpack(input: Box<dyn Read>, path: &Path, watched: bool) -> Result<Recording> {
     let name = match is_stdin(path) {
         true => Path::new(STDIN),
@@ -111,7 +135,7 @@ fn unpack(input: Box<dyn Read>, path: &Path, watched: bool) -> Result<Recording>
     surroundings::sweep_all();
     let scratch = surroundings::scratch("unpack")?;
     if watched {
-        gone_with_signals(scratch.path())?;
+        signals::end_the_process(Some(scratch.path()))?;
     }
     let recording = Recording::unpack(input, name, scratch)?;
     if recording.is_cut_short() {
@@ -121,40 +145,6 @@ fn unpack(input: Box<dyn Read>, path: &Path, watched: bool) -> Result<Recording>
             "tcpwhy: {name}: cut short, {left:.1} s are left of it"
         ));
     }
+    tell_torn(&recording, name);
     Ok(recording)
-}
-
-/// Directories that go when a signal ends the process; those that have gone are in it, too.
-static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-fn gone_with_signals(dir: &Path) -> Result<()> {
-    let mut all = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
-    all.push(dir.to_path_buf());
-    if all.len() > 1 {
-        return Ok(());
-    }
-    let came = Arc::new(AtomicUsize::new(0));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // Under nohup it is to go on.
-        if !surroundings::is_ignored(signal) {
-            let flag = flag::register_usize(signal, came.clone(), signal.unsigned_abs() as usize);
-            flag.context("installing signal handlers")?;
-        }
-    }
-    let wait = move || {
-        let signal = loop {
-            match came.load(Ordering::Relaxed) {
-                0 => thread::sleep(LOOK_EVERY),
-                signal => break signal,
-            }
-        };
-        for dir in &*TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner) {
-            // Something may be made in it meanwhile; what stays goes with a later run.
-            let _ = fs::remove_dir_all(dir).or_else(|_| fs::remove_dir_all(dir));
-        }
-        let _ = low_level::emulate_default_handler(i32::try_from(signal).unwrap_or(SIGTERM));
-    };
-    let thread = thread::Builder::new().name("signals".into());
-    thread.spawn(wait).context("starting a thread")?;
-    Ok(())
 }

@@ -1,6 +1,8 @@
 //! Where a recording is kept that is being made: a directory, one file, standard output, or nowhere.
 
+use std::cell::Cell;
 use std::env;
+use std::ffi::OsStr;
 use std::fs::{self, rename};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -12,10 +14,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use cli::Target;
 use jiff::Timestamp;
-use recording::{PACKED, Scratch, is_recording, pack};
+use recording::{ASIDE, PACKED, Scratch, is_recording, left_aside, pack};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::surroundings;
+use crate::{signals, surroundings};
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
@@ -28,8 +30,8 @@ pub struct Kept {
     /// Where it is packed to.
     packed: Option<Target>,
     /// What `dir` is in, when the user did not name it.
-    _scratch: Option<Scratch>,
-    _replaced: Option<Replaced>,
+    scratch: Option<Scratch>,
+    replaced: Option<Replaced>,
 }
 
 impl Kept {
@@ -46,7 +48,10 @@ impl Kept {
         }
         let is_packed = !target.is_file() || name.extension().is_some_and(|end| end == PACKED);
         let there = match target.is_file() {
-            true => fs::symlink_metadata(name).ok(),
+            true => {
+                settle(name);
+                fs::symlink_metadata(name).ok()
+            }
             false => None,
         };
         if there.is_some() {
@@ -57,8 +62,8 @@ impl Kept {
                 dir: name.to_path_buf(),
                 name: name.to_path_buf(),
                 packed: None,
-                _scratch: None,
-                _replaced: there.map(|_| Replaced::of(name)).transpose()?,
+                scratch: None,
+                replaced: there.map(|_| Replaced::of(name)).transpose()?,
             });
         }
         // Before the work: what cannot be written is said at once.
@@ -67,7 +72,7 @@ impl Kept {
         Ok(Kept {
             packed: Some(target),
             name: name.to_path_buf(),
-            _replaced: is_dir.then(|| Replaced::of(name)).transpose()?,
+            replaced: is_dir.then(|| Replaced::of(name)).transpose()?,
             ..Kept::nowhere("record")?
         })
     }
@@ -79,8 +84,8 @@ impl Kept {
             dir: scratch.path().join("live.tcpwhy"),
             name: PathBuf::new(),
             packed: None,
-            _scratch: Some(scratch),
-            _replaced: None,
+            scratch: Some(scratch),
+            replaced: None,
         })
     }
 
@@ -92,6 +97,13 @@ impl Kept {
     /// What the user named.
     pub fn name(&self) -> &Path {
         &self.name
+    }
+
+    /// Recording has begun: the directory is there, and of our making.
+    pub fn begun(&self) {
+        if let (None, Some(replaced)) = (&self.packed, &self.replaced) {
+            replaced.begun.set(true);
+        }
     }
 
     /// Whether nothing else may be printed on standard output.
@@ -118,11 +130,27 @@ impl Kept {
         Ok(())
     }
 
-    /// Puts what was recorded where it goes.
-    pub fn end(&self) -> Result<()> {
-        let Some(target) = &self.packed else {
-            return Ok(());
-        };
+    /// From now on a signal ends the process: nothing of this is left to be ended orderly.
+    pub fn ends_with_signals(&self) -> Result<()> {
+        signals::end_the_process(self.scratch.as_ref().map(Scratch::path))
+    }
+
+    /// Puts what was recorded where it goes. It is whole then, and what had its name before goes.
+    pub fn end(&mut self) -> Result<()> {
+        if let Some(target) = &self.packed {
+            if !target.is_file() {
+                // Whoever reads a pipe may stall for ever. Without it, it is written all the same.
+                let _ = self.ends_with_signals();
+            }
+            self.pack(target)?;
+        }
+        if let Some(replaced) = self.replaced.take() {
+            replaced.end();
+        }
+        Ok(())
+    }
+
+    fn pack(&self, target: &Target) -> Result<()> {
         let written = target.write_private(|out| Ok(pack(&self.dir, out)?));
         match written {
             Ok(_) => Ok(()),
@@ -163,41 +191,97 @@ fn may_be_replaced(name: &Path, force: bool) -> Result<()> {
     Ok(())
 }
 
-/// What was there before: out of the way while the new one is made. It goes when there is a new one, else it
-/// comes back.
+/// What was there before: out of the way while the new one is made. It goes when there is a whole new one, else
+/// it comes back.
 struct Replaced {
     at: PathBuf,
     aside: PathBuf,
+    /// What it is in, as long as it may come back.
     scratch: Option<Scratch>,
+    /// What is at the place now is of our making.
+    begun: Cell<bool>,
 }
 
 impl Replaced {
     fn of(at: &Path) -> Result<Replaced> {
-        let beside = match at.parent() {
-            Some(dir) if dir != Path::new("") => dir,
-            _ => Path::new("."),
-        };
-        let moved = Scratch::make(beside, "replaced").and_then(|scratch| {
-            let aside = scratch.path().join("older");
+        let moved = Scratch::make(beside(at), ASIDE).and_then(|scratch| {
+            let aside = scratch.path().join(name_aside(at));
             rename(at, &aside)?;
             Ok(Replaced {
                 at: at.to_path_buf(),
                 aside,
                 scratch: Some(scratch),
+                begun: Cell::new(false),
             })
         });
         moved.with_context(|| format!("{}: moving it out of the way", at.display()))
+    }
+
+    /// There is a whole new one: the older goes.
+    fn end(mut self) {
+        drop(self.scratch.take());
     }
 }
 
 impl Drop for Replaced {
     fn drop(&mut self) {
-        let is_new = fs::symlink_metadata(&self.at).is_ok();
-        if !is_new && rename(&self.aside, &self.at).is_err() {
-            // Better left where it is than removed.
-            std::mem::forget(self.scratch.take());
+        let Some(scratch) = self.scratch.take() else {
+            return;
+        };
+        if self.begun.get() {
+            // A thread that has not ended yet may make something in it meanwhile.
+            let remove = || fs::remove_dir_all(&self.at);
+            let _ = remove().or_else(|_| remove());
+        }
+        let is_free = fs::symlink_metadata(&self.at).is_err();
+        if !is_free || rename(&self.aside, &self.at).is_err() {
+            // Better left where it is than removed; and what others made at its place is theirs.
+            std::mem::forget(scratch);
+            cli::error(&left_in(&self.at, &self.aside));
         }
     }
+}
+
+/// Puts back what a killed run moved out of the way of `name`; where something has that name, says where it lies.
+pub fn settle(name: &Path) {
+    for dir in left_aside(beside(name)) {
+        let aside = dir.join(name_aside(name));
+        if fs::symlink_metadata(&aside).is_err() {
+            continue;
+        }
+        let is_free = fs::symlink_metadata(name).is_err();
+        if is_free && rename(&aside, name).is_ok() {
+            // Nothing else is in it; else it stays.
+            let _ = fs::remove_dir(&dir);
+            cli::say(&format!(
+                "tcpwhy: {}: is back; a killed run had moved it out of the way",
+                name.display()
+            ));
+        } else {
+            cli::say(&left_in(name, &aside));
+        }
+    }
+}
+
+fn left_in(name: &Path, aside: &Path) -> String {
+    format!(
+        "tcpwhy: {}: the recording that was to be replaced is left in {}; move it back, or remove it",
+        name.display(),
+        aside.display()
+    )
+}
+
+/// The directory that holds what has this name.
+fn beside(name: &Path) -> &Path {
+    match name.parent() {
+        Some(dir) if dir != Path::new("") => dir,
+        _ => Path::new("."),
+    }
+}
+
+/// What it is called while it is out of the way.
+fn name_aside(at: &Path) -> &OsStr {
+    at.file_name().unwrap_or(OsStr::new("older"))
 }
 
 /// A name for who gives none.
@@ -262,8 +346,9 @@ mod tests {
         for name in ["r.tcpwhy", "r.tcpw"] {
             let at = place.path().join(name);
             let record = |label: &str, force| -> Result<()> {
-                let kept = Kept::at(&at, force)?;
+                let mut kept = Kept::at(&at, force)?;
                 make(kept.dir(), label);
+                kept.begun();
                 kept.end()
             };
             record("first", false).unwrap();
@@ -272,6 +357,12 @@ mod tests {
             // Nothing was recorded: the older one is there again.
             drop(Kept::at(&at, true).unwrap());
             assert_eq!(label(&at), "first", "{name}");
+            // What was recorded is not whole: the same.
+            let failed = Kept::at(&at, true).unwrap();
+            make(failed.dir(), "half");
+            failed.begun();
+            drop(failed);
+            assert_eq!(label(&at), "first", "{name}");
             record("second", true).unwrap();
             assert_eq!(label(&at), "second", "{name}");
         }
@@ -279,7 +370,7 @@ mod tests {
         let (dir, file) = (place.path().join("r.tcpwhy"), place.path().join("r.tcpw"));
         fs::remove_file(&file).unwrap();
         rename(&dir, &file).unwrap();
-        let kept = Kept::at(&file, true).unwrap();
+        let mut kept = Kept::at(&file, true).unwrap();
         make(kept.dir(), "third");
         kept.end().unwrap();
         drop(kept);
@@ -290,6 +381,45 @@ mod tests {
             1,
             "nothing beside it"
         );
+    }
+
+    #[test]
+    fn what_others_made_meanwhile_stays_and_so_does_the_older() {
+        let place = tempfile::tempdir().unwrap();
+        let at = place.path().join("r.tcpwhy");
+        make(&at, "first");
+        let kept = Kept::at(&at, true).unwrap();
+        // Of another run, so that ours does not begin.
+        make(&at, "another");
+        drop(kept);
+        assert_eq!(label(&at), "another");
+        let aside = left_aside(place.path());
+        assert!(aside.is_empty(), "this process lives: {aside:?}");
+        let dirs = fs::read_dir(place.path()).unwrap().map(|e| e.unwrap());
+        let mut older = dirs.map(|e| e.path().join("r.tcpwhy"));
+        let older = older.find(|older| older.exists()).unwrap();
+        assert_eq!(label(&older), "first");
+    }
+
+    #[test]
+    fn what_a_killed_run_moved_away_comes_back() {
+        let place = tempfile::tempdir().unwrap();
+        let at = place.path().join("r.tcpwhy");
+        // One more than the largest pid that Linux gives.
+        let dir = place.path().join("tcpwhy-4194304-1-1-replaced-x");
+        fs::create_dir(&dir).unwrap();
+        make(&dir.join("r.tcpwhy"), "first");
+        settle(&place.path().join("other.tcpwhy"));
+        assert!(!at.exists());
+        settle(&at);
+        assert_eq!(label(&at), "first");
+        assert!(!dir.exists());
+        // Something has the name: both stay.
+        fs::create_dir(&dir).unwrap();
+        make(&dir.join("r.tcpwhy"), "second");
+        settle(&at);
+        assert_eq!(label(&at), "first");
+        assert_eq!(label(&dir.join("r.tcpwhy")), "second");
     }
 
     #[test]

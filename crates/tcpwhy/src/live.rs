@@ -90,6 +90,14 @@ pub struct LiveArgs {
     pub filters: FilterArgs,
 }
 
+/// What was recorded.
+pub struct Recorded {
+    /// Not redacted, whatever is kept.
+    pub manifest: Manifest,
+    /// Why it ended before its time, if an error ended it: what came before is whole.
+    pub cut_by: Option<anyhow::Error>,
+}
+
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a command may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
@@ -127,7 +135,7 @@ impl WhatArgs {
 }
 
 /// Records `parts` and what is asked for into `kept` for `time`, or, when there is a command and no `time`, until it ends;
-/// or until `stop` is set. The manifest that it gives is not redacted, whatever is kept.
+/// or until `stop` is set.
 pub fn record(
     stop: &AtomicBool,
     kept: &Kept,
@@ -135,7 +143,7 @@ pub fn record(
     filter: Filter,
     parts: impl Iterator<Item = Part>,
     args: &LiveArgs,
-) -> Result<Manifest> {
+) -> Result<Recorded> {
     let ready = ready_target(args.ready_file.as_ref())?;
     let options = Options {
         redact: args.redact,
@@ -144,6 +152,7 @@ pub fn record(
     };
     let began = Instant::now();
     let mut session = Session::start(kept.dir(), &options)?;
+    kept.begun();
     let attached = began.elapsed();
     let begun = say_ready(ready).and_then(|()| start(&args.command, kept.takes_stdout()));
     let child = match begun {
@@ -155,14 +164,20 @@ pub fn record(
             return Err(e);
         }
     };
-    wait(&mut session, child, time, stop)?;
+    let cut_by = wait(&mut session, child, time, stop)?;
     let manifest = session.stop()?;
     tell_sources(&manifest);
     cli::detail(&format!(
         "tcpwhy: attaching took {attached:.2?}, recording {:.2?}",
         began.elapsed().saturating_sub(attached)
     ));
-    Ok(manifest)
+    let lasted = manifest.length().as_secs_f64();
+    let cut_by = cut_by.map(|why| {
+        anyhow::Error::new(why).context(format!(
+            "an error ended the recording after {lasted:.1} s; what it holds is whole"
+        ))
+    });
+    Ok(Recorded { manifest, cut_by })
 }
 
 /// Every source with its verdict, and what was lost of it, where details are asked for.
@@ -214,14 +229,16 @@ fn start(command: &[String], no_stdout: bool) -> Result<Option<Child>> {
     Ok(Some(child))
 }
 
+/// Waits for the end; if an error brought it, that.
 fn wait(
     session: &mut Session,
     mut child: Option<Child>,
     time: Option<Duration>,
     stop: &AtomicBool,
-) -> Result<()> {
+) -> Result<Option<observe::Error>> {
     let began = Instant::now();
     let mut ended_itself;
+    let mut cut_by = None;
     let bar = progress(time);
     loop {
         if !bar.is_hidden() {
@@ -240,8 +257,11 @@ fn wait(
         }
         match session.tick() {
             Ok(says) => says.iter().for_each(|says| tell(&bar, says)),
-            // Ending the recording meets the same obstacle, and tells of it.
-            Err(_) => break,
+            // It may have passed when the recording is ended, which then tells of none.
+            Err(e) => {
+                cut_by = Some(e);
+                break;
+            }
         }
         sleep(LOOK_EVERY);
     }
@@ -257,7 +277,7 @@ fn wait(
         cli::say("");
         cli::say(&format!("tcpwhy: the command {how}"));
     }
-    Ok(())
+    Ok(cut_by)
 }
 
 /// Ends the command we started, by pid, if it still runs.

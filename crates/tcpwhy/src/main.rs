@@ -12,6 +12,7 @@ mod mistakes;
 mod pager;
 mod seen;
 mod sibling;
+mod signals;
 mod surroundings;
 mod terminal;
 #[cfg(test)]

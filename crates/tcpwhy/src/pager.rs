@@ -3,12 +3,9 @@
 use std::env;
 use std::io::{self, IsTerminal, Write};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
-use signal_hook::consts::SIGINT;
 
 use crate::looks;
+use crate::signals::Paging;
 
 /// What less does by itself: colours pass, the screen stays when it ends, and what fits needs no key.
 const LESS: &str = "FRX";
@@ -35,13 +32,8 @@ pub fn page(text: &str) -> bool {
         // A pager with root's rights must not offer a shell.
         command.env("LESSSECURE", "1");
     }
-    // Ctrl-C is for the pager, which goes on.
-    let ignored = signal_hook::flag::register(SIGINT, Arc::new(AtomicBool::new(false)));
-    let shown = show(&mut command, text);
-    if let Ok(id) = ignored {
-        signal_hook::low_level::unregister(id);
-    }
-    shown.is_ok_and(|status| status.success())
+    let _paging = Paging::begin();
+    show(&mut command, text).is_ok_and(|status| status.success())
 }
 
 fn show(pager: &mut Command, text: &str) -> io::Result<ExitStatus> {

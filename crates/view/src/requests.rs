@@ -44,8 +44,13 @@ pub(crate) fn line(role: Role, r: &Requests) -> Option<String> {
     if r.open > 0 {
         says.push(format!("{} not answered for a second or longer", r.open));
     }
-    if r.unanswered > 0 {
-        says.push(format!("{} never answered", r.unanswered));
+    if r.given_up > 0 {
+        let each = seconds(r.given_up_s / r.given_up as f64);
+        says.push(format!("{} given up after {each} (mean)", r.given_up));
+    }
+    let closed = r.unanswered.saturating_sub(r.given_up);
+    if closed > 0 {
+        says.push(format!("{closed} never answered"));
     }
     let mut says = says.join(", ");
     let total = r.spent_s.total();

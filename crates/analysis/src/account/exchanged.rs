@@ -13,6 +13,15 @@ pub fn add_requests(all: &mut Request, more: &Request) {
         (all.time_ns, all.one_in) = (more.time_ns, more.one_in);
     }
     for (sum, more) in [
+        (&mut all.given_up, more.given_up),
+        (&mut all.given_up_ns, more.given_up_ns),
+    ] {
+        *sum = match (*sum, more) {
+            (Some(sum), Some(more)) => Some(sum.saturating_add(more)),
+            (sum, more) => sum.or(more),
+        };
+    }
+    for (sum, more) in [
         (&mut all.exchanges, more.exchanges),
         (&mut all.overlapped, more.overlapped),
         (&mut all.pushed, more.pushed),

@@ -23,6 +23,8 @@ pub struct Exchanges {
     pub busiest: Option<RowRef>,
     /// The longest time in which nothing was answered, and something asked.
     pub silence: Option<Silence>,
+    /// The one that went on as it was looked at last.
+    pub silent_now: Option<Silence>,
     response: Histogram,
 }
 
@@ -36,6 +38,7 @@ impl Exchanges {
             slowest: recorded.collect(),
             busiest: sums.busiest.and_then(|(_, row)| row),
             silence: sums.silences.longest,
+            silent_now: sums.silences.now,
             response: sums.response,
         }
     }
@@ -66,8 +69,15 @@ impl Exchanges {
 
 impl Story {
     /// The exchanges of each service, in the order of their places.
-    pub fn exchanges(&self) -> Vec<Exchanges> {
-        self.requests.exchanges(self)
+    pub fn exchanges(&self) -> &[Exchanges] {
+        self.exchanges.get_or_init(|| self.requests.exchanges(self))
+    }
+
+    /// Those of one service.
+    pub fn exchanges_of(&self, service: ServiceKey) -> Option<&Exchanges> {
+        let all = self.exchanges();
+        let at = all.binary_search_by_key(&service, |e| e.service).ok()?;
+        all.get(at)
     }
 
     /// The waits of a thread that ended between two moments, as far as they were recorded.

@@ -1,10 +1,9 @@
 //! How long the exchanges of a service took: counts by steps, and percentiles of them.
 
-use std::collections::BTreeMap;
-
 use recording::tables::RequestTime;
 use serde::{Deserialize, Serialize};
 
+use crate::bounded::BoundedTree;
 use crate::words;
 
 /// Steps of a histogram: more than any recorder writes, and few enough for one that was made to hurt.
@@ -24,21 +23,23 @@ pub struct Percentiles {
 
 /// How many took how long, by steps.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Histogram(BTreeMap<(u64, u64), u64>);
+pub(super) struct Histogram(BoundedTree<(u64, u64), u64, MAX_STEPS>);
 
 impl Histogram {
     pub(super) fn add(&mut self, row: &RequestTime) {
         let step = (row.at_least_ns, row.below_ns.unwrap_or(row.at_least_ns));
-        if self.0.len() < MAX_STEPS || self.0.contains_key(&step) {
-            let n = self.0.entry(step).or_default();
-            *n = n.saturating_add(row.count);
-        }
+        self.count(step, row.count);
     }
 
     pub(super) fn absorb(&mut self, other: &Histogram) {
-        for (step, count) in &other.0 {
-            let n = self.0.entry(*step).or_default();
-            *n = n.saturating_add(*count);
+        for (step, count) in other.0.iter() {
+            self.count(*step, *count);
+        }
+    }
+
+    fn count(&mut self, step: (u64, u64), count: u64) {
+        if let Some(n) = self.0.first_come(step, || 0) {
+            *n = n.saturating_add(count);
         }
     }
 
@@ -73,7 +74,7 @@ impl Histogram {
     fn quantile(&self, share: f64) -> Option<f64> {
         let all: f64 = self.0.values().map(|n| *n as f64).sum();
         let (wanted, mut below) = (share * all, 0.0);
-        for ((from, to), n) in &self.0 {
+        for ((from, to), n) in self.0.iter() {
             let n = *n as f64;
             if below + n >= wanted && n > 0.0 {
                 let (from, to) = (*from as f64, *to as f64);
@@ -111,6 +112,17 @@ mod tests {
         let p = p.unwrap();
         assert!((0.001..0.002).contains(&p.p50_s), "{p:?}");
         assert!((0.8..1.6).contains(&p.p99_s), "{p:?}");
+    }
+
+    #[test]
+    fn several_together_have_no_more_steps_than_one() {
+        let mut all = timed(&[(1, 7)]);
+        for nth in 0..5u64 {
+            let steps = (0..400).map(|i| (1 + nth * 400 + i, 1));
+            all.absorb(&timed(&steps.collect::<Vec<_>>()));
+        }
+        assert_eq!(all.0.len(), MAX_STEPS);
+        assert_eq!(all.0.get(&(1, 2)), Some(&8));
     }
 
     #[test]

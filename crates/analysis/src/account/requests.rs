@@ -30,6 +30,10 @@ pub struct Requests {
     pub exchanges: u64,
     /// Connections that closed before the answer.
     pub unanswered: u64,
+    /// Of those, such that the end that asked closed after 100 ms of waiting and more: it gave up.
+    pub given_up: u64,
+    /// How long these had waited, all together, s.
+    pub given_up_s: f64,
     /// Exchanges that had been under way for a second or longer when the recording ended.
     pub open: u64,
     /// More than 5 % of the exchanges overlapped (pipelining, multiplexing) or were not asked for: there are
@@ -153,13 +157,15 @@ pub(super) struct Sums {
     pub(super) silences: Silences,
 }
 
-/// By how long its exchanges took.
+/// By how long its exchanges took, and those that were given up.
 impl Interest for Sums {
     fn interest(&self) -> u64 {
-        exchanged_ns(&self.all)
+        let given_up_ns = self.all.given_up_ns.unwrap_or(0);
+        exchanged_ns(&self.all).saturating_add(given_up_ns)
     }
     fn counted(&self) -> u64 {
-        self.all.exchanges
+        let given_up = self.all.given_up.unwrap_or(0);
+        self.all.exchanges.saturating_add(given_up)
     }
 }
 
@@ -334,7 +340,13 @@ impl Sums {
         self.slowest.extend(more);
         self.slowest
             .sort_by_key(|(_, x)| std::cmp::Reverse(Slow::took_ns(x)));
-        self.slowest.truncate(MAX_SLOW);
+        // Of those that were given up as many: they need not be the slowest.
+        let mut kept = [0; 2];
+        self.slowest.retain(|(_, x)| {
+            let kept = &mut kept[usize::from(x.given_up == Some(true))];
+            *kept += 1;
+            *kept <= MAX_SLOW
+        });
     }
 
     fn told(self, role: Role, slow: impl Fn(&Exchange) -> Slow) -> Requests {
@@ -358,6 +370,8 @@ impl Sums {
         Requests {
             exchanges: all.exchanges,
             unanswered: all.unanswered,
+            given_up: all.given_up.unwrap_or(0),
+            given_up_s: s(all.given_up_ns.unwrap_or(0)),
             open: all.open.unwrap_or(0),
             multiplexed,
             retransmits: all.retransmits,

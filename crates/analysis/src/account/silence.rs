@@ -11,6 +11,10 @@ pub struct Silence {
     pub to_ns: u64,
     /// The most exchanges that were under way when a second of it ended.
     pub open: u64,
+    /// Of these, how many more than when its first second ended: asked meanwhile, and not answered either.
+    pub asked: u64,
+    /// How long all of them waited in it, ns.
+    pub waited_ns: u64,
 }
 
 impl Silence {
@@ -25,7 +29,7 @@ impl Silence {
 pub(super) struct Silences {
     /// When the last second ended in which something was answered, or nothing asked.
     heard_ns: Option<u64>,
-    now: Option<Silence>,
+    pub(super) now: Option<Silence>,
     pub(super) longest: Option<Silence>,
 }
 
@@ -41,12 +45,18 @@ impl Silences {
             (self.heard_ns, self.now) = (Some(row.time_ns), None);
             return;
         }
+        let from_ns = self.heard_ns.unwrap_or(row.time_ns);
         let now = self.now.get_or_insert(Silence {
-            from_ns: self.heard_ns.unwrap_or(row.time_ns),
-            to_ns: row.time_ns,
+            from_ns,
+            to_ns: from_ns,
             open,
+            asked: 0,
+            waited_ns: 0,
         });
+        let ns = row.time_ns.saturating_sub(now.to_ns);
+        now.waited_ns = now.waited_ns.saturating_add(open.saturating_mul(ns));
         now.to_ns = row.time_ns.max(now.to_ns);
+        now.asked = now.asked.saturating_add(open.saturating_sub(now.open));
         now.open = now.open.max(open);
         let longer = |longest: &Silence| longest.ns() < now.ns();
         if self.longest.as_ref().is_none_or(longer) {
@@ -100,5 +110,21 @@ mod tests {
         );
         // How long before is not known.
         assert_eq!(longest(&[waits(3)]), Some((0, 3)));
+    }
+
+    #[test]
+    fn who_asks_in_the_silence_waits_as_well() {
+        let mut all = Silences::default();
+        for (at, (exchanges, open)) in (1..).zip([(50, 0), (0, 4), (0, 9), (0, 8), (0, 15)]) {
+            all.add(&Request {
+                time_ns: at * 1_000_000_000,
+                exchanges,
+                open: Some(open),
+                ..Request::default()
+            });
+        }
+        let longest = all.longest.unwrap();
+        assert_eq!((longest.open, longest.asked), (15, 11));
+        assert_eq!(longest.waited_ns, (4 + 9 + 8 + 15) * 1_000_000_000);
     }
 }

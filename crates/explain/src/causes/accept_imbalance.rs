@@ -16,8 +16,8 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Application,
     ground: Ground::Listeners,
     needs: &[&[SourceName::Sockets]],
-    seen_from: "one socket of a port with somebody waiting in half of its samples, or for 3 s, ten times as many \
-                as at the others",
+    seen_from: "one socket of a port with somebody waiting in half of its samples, or for 3 s, or requests that waited \
+                200 ms for accept(), ten times as many as at the others",
     signature: &[
         "one worker is at 100 %, the others are idle",
         "requests at one of several SO_REUSEPORT processes are late",
@@ -40,12 +40,15 @@ pub(crate) const CAUSE: Cause = Cause {
     },
 };
 
-/// A queue that a worker empties is found empty by most samples, and never stands for seconds.
+/// A queue that a worker empties is found empty by most samples, and never stands for seconds. Where requests tell how
+/// long they waited, any sample says in which queue.
 const LEAST_WAITING: f64 = 0.5;
 const LEAST_SAMPLES: u32 = 3;
 /// The kernel spreads connections evenly: of queues that are emptied alike, one in e¹⁰ is so many times as long
 /// as they are on average.
 const TIMES: f64 = 10.0;
+/// So many that came later were served meanwhile: with two workers chance gives a stuck one none of five in one of 32.
+const MIN_OVERTAKEN: u64 = 5;
 /// Fewer than this on average is an empty queue.
 const EMPTY: f64 = 0.1;
 /// What is spread at random lies within so many standard deviations.
@@ -59,6 +62,8 @@ struct Uneven<'a> {
     /// Those whose queues are emptied.
     idle: Vec<&'a ListenSock>,
     waits: Option<AcceptWaits<'a>>,
+    /// Samples saw the queue.
+    sampled: bool,
 }
 
 fn no(asked: &Asked) -> Option<Step> {
@@ -96,21 +101,52 @@ fn live(here: ListenerPlace<'_>) -> Vec<&ListenSock> {
 
 impl<'a> Uneven<'a> {
     fn of(here: ListenerPlace<'a>) -> Option<Uneven<'a>> {
+        if live(here).len() < 2 {
+            return None;
+        }
+        let waits = accept_waits::at(here);
+        let measured = waits.as_ref().is_some_and(AcceptWaits::are_measured);
         let stands = |s: &&ListenSock| {
             let share = f64::from(s.waiting_samples) / f64::from(s.samples.max(1));
             let stood = s.waiting_samples >= LEAST_SAMPLES;
-            stood || s.waiting_samples >= 2 && share >= LEAST_WAITING
+            let often = s.waiting_samples >= 2 && share >= LEAST_WAITING;
+            stood || often || measured && s.waiting_samples > 0
         };
         let (mut stuck, idle): (Vec<_>, Vec<_>) = live(here).into_iter().partition(stands);
         let idle_queue = idle.iter().map(|s| s.mean_queue()).sum::<f64>() / idle.len() as f64;
         stuck.retain(|s| s.mean_queue() >= TIMES * idle_queue.max(EMPTY));
         stuck.sort_by(|a, b| b.mean_queue().total_cmp(&a.mean_queue()));
-        let uneven = !stuck.is_empty() && !idle.is_empty();
-        uneven.then(|| Uneven {
+        // A moment in which somebody waits most of them may have had.
+        let once = stuck.iter().all(|s| s.waiting_samples < 2);
+        let fewer = !once || stuck.len() < idle.len() || stuck.len() == 1;
+        let uneven = !stuck.is_empty() && !idle.is_empty() && fewer;
+        if !uneven && measured {
+            return Uneven::by_requests(here, waits?);
+        }
+        uneven.then_some(Uneven {
             here,
             stuck,
             idle,
-            waits: accept_waits::at(here),
+            waits,
+            sampled: true,
+        })
+    }
+
+    /// Where samples missed it: one process read all that had waited, and others that came meanwhile were served.
+    fn by_requests(here: ListenerPlace<'a>, waits: AcceptWaits<'a>) -> Option<Uneven<'a>> {
+        let reader = waits.reader()?;
+        if waits.overtaken_by() < MIN_OVERTAKEN {
+            return None;
+        }
+        let holds = |s: &&ListenSock| s.held_by[..] == [reader];
+        let (stuck, idle): (Vec<_>, Vec<_>) = live(here).into_iter().partition(holds);
+        let one = stuck.len() == 1 && !idle.is_empty();
+        one.then_some(Uneven {
+            here,
+            stuck,
+            idle,
+            waits: Some(waits),
+            sampled: false,
         })
     }
 
@@ -167,6 +203,7 @@ impl<'a> Uneven<'a> {
         (mean * over_ns) as u64
     }
 
+    /// How many waited, at once as far as samples saw it.
     fn waiting(&self) -> u64 {
         let longest = self.stuck.iter().map(|s| s.longest_accept_queue.0);
         longest.map(u64::from).sum()
@@ -260,10 +297,13 @@ impl<'a> Uneven<'a> {
 fn judge(uneven: &Uneven) -> Finding {
     let here = uneven.here;
     let scope = uneven.scope();
-    let (n, of) = (uneven.waiting(), uneven.sockets() as u64);
-    let waiting = match n {
-        1 => "1 connection waits".to_string(),
-        n => format!("{} wait", Quantity::of(n, "connection")),
+    let measured = uneven.waits.as_ref().filter(|_| !uneven.sampled);
+    let n = measured.map_or_else(|| uneven.waiting(), AcceptWaits::count);
+    let of = uneven.sockets() as u64;
+    let (waiting, are) = match (n, uneven.sampled) {
+        (n, false) => (format!("{} waited", Quantity::of(n, "connection")), "were"),
+        (1, true) => ("1 connection waits".to_string(), "are"),
+        (n, true) => (format!("{} wait", Quantity::of(n, "connection")), "are"),
     };
     let who = match scope.pid {
         Some(pid) => format!("{} (pid {pid})", application(&scope)),
@@ -298,9 +338,9 @@ fn judge(uneven: &Uneven) -> Finding {
     let case = Case::new(here.story, CAUSE, scope.clone())
         .placed(Place::Listener(here.index))
         .title([
-            format!("{waiting} at {at} for {who}, while {idle} of the port are idle."),
-            format!("{waiting} for {who}, while {idle} are idle."),
-            format!("{waiting} for one worker, while {idle} are idle."),
+            format!("{waiting} at {at} for {who}, while {idle} of the port {are} idle."),
+            format!("{waiting} for {who}, while {idle} {are} idle."),
+            format!("{waiting} for one worker, while {idle} {are} idle."),
         ])
         .fix([
             match stopped {

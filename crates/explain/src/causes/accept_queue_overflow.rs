@@ -78,7 +78,7 @@ fn no(asked: &Asked) -> Option<Step> {
     };
     let local = here.listener.local;
     let holds = dropped(here).is_some() || Standing::of(here).is_some();
-    (!holds).then(|| {
+    (!holds && here.is_counted()).then(|| {
         say!(
             "ListenOverflows rose by {listen_overflows} and ListenDrops by {listen_drops} where \
              {local} listens",

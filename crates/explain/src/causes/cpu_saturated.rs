@@ -4,10 +4,11 @@ mod steal;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ahash::AHashMap;
 use analysis::Thread;
 use analysis::words::{duration, figure, percent, rounded};
 
-use crate::places::process::{connections, owners};
+use crate::places::process::{connections_of, owners};
 use crate::places::runqueue::{self, Rivals, serves_softirq, thread_step};
 use crate::vocabulary::*;
 
@@ -126,53 +127,83 @@ fn throttled_ms(story: &Story, pid: u32) -> f64 {
 fn places(story: &Story) -> Vec<Saturated<'_>> {
     // Processes that hold a listener in common are one service.
     let mut services: BTreeMap<(bool, u32), BTreeSet<u32>> = BTreeMap::new();
+    let mut first: AHashMap<u32, u32> = AHashMap::new();
+    for (listener, index) in story.listeners.all.iter().zip(0..) {
+        for holder in &listener.holders {
+            first.entry(holder.pid).or_insert(index);
+        }
+    }
     for pid in owners(story) {
-        let listeners = story.listeners.all.iter().zip(0..);
-        let mut held = listeners.filter(|(l, _)| l.holders.iter().any(|h| h.pid == pid));
-        let key = held.next().map_or((false, pid), |(_, index)| (true, index));
+        let held = first.get(&pid).copied();
+        let key = held.map_or((false, pid), |index| (true, index));
         services.entry(key).or_default().insert(pid);
     }
-    let all = services.into_values();
-    let mut all: Vec<_> = all.filter_map(|pids| Saturated::of(story, pids)).collect();
+    let mut threads: AHashMap<u32, Vec<&Thread>> = AHashMap::new();
+    for thread in story.threads.all().filter(|t| !serves_softirq(&t.comm)) {
+        threads.entry(thread.pid).or_default().push(thread);
+    }
+    let all = services.into_values().filter_map(|pids| {
+        let its = pids.iter().filter_map(|pid| threads.get(pid));
+        let its: Vec<&Thread> = its.flatten().copied().collect();
+        Saturated::of(story, pids, its)
+    });
+    let mut all: Vec<_> = all.collect();
     all.sort_by_key(|s| std::cmp::Reverse(s.waited_ns()));
     all.truncate(MOST_PER_CAUSE);
     all
 }
 
+/// Of all threads together.
+fn sum(threads: &[&Thread], of: fn(&Thread) -> u64) -> u64 {
+    let each = threads.iter().map(|t| of(t));
+    each.fold(0, u64::saturating_add)
+}
+
+/// Of all threads, each time that one wanted a CPU, ns.
+fn mean_wait_ns(threads: &[&Thread]) -> u64 {
+    sum(threads, Thread::waited_ns) / sum(threads, |t| t.switches).max(1)
+}
+
+/// Whether threads wait for a CPU for long, as often as that is, and beside what they run.
+fn are_kept_waiting(threads: &[&Thread]) -> bool {
+    let waited = sum(threads, Thread::waited_ns);
+    waited >= LEAST_IN_ALL_NS
+        && waited as f64 >= LEAST_TO_RUNNING * sum(threads, Thread::on_cpu_ns) as f64
+        && mean_wait_ns(threads) >= LEAST_MEAN_NS
+}
+
 impl<'a> Saturated<'a> {
-    fn of(story: &'a Story, pids: BTreeSet<u32>) -> Option<Saturated<'a>> {
-        let its = |t: &&Thread| pids.contains(&t.pid) && !serves_softirq(&t.comm);
-        let threads: Vec<&Thread> = story.threads.all().filter(its).collect();
+    fn of(
+        story: &'a Story,
+        pids: BTreeSet<u32>,
+        threads: Vec<&'a Thread>,
+    ) -> Option<Saturated<'a>> {
         let longest = *threads.iter().max_by_key(|t| t.waited_ns())?;
+        // Of most services that is enough to know: the profile and the connections are looked at last.
+        let kept = || throttled_ms(story, longest.pid) * 1e6;
+        let quota = || kept() >= LEAST_THROTTLED * longest.waited_ns() as f64;
+        if !are_kept_waiting(&threads) || quota() {
+            return None;
+        }
         let rivals = Rivals::of(story, longest, None);
-        let conns = pids.iter().flat_map(|pid| connections(story, *pid));
-        let conns: BTreeMap<ConnId, &Conn> = conns.collect();
-        let service = Saturated {
+        let known_s = rivals.own_seconds() + rivals.foreign_seconds();
+        let seen = known_s * 1e9 >= LEAST_SEEN * longest.waited_ns() as f64;
+        if !seen || !rivals.are_its_own() {
+            return None;
+        }
+        let conns = connections_of(story, &pids);
+        (!conns.is_empty()).then_some(Saturated {
             story,
             pids,
             threads,
             longest,
             rivals,
             conns,
-        };
-        let (waited, ran) = (service.waited_ns(), service.on_cpu_ns());
-        let waits = waited >= LEAST_IN_ALL_NS
-            && waited as f64 >= LEAST_TO_RUNNING * ran as f64
-            && service.mean_wait_ns() >= LEAST_MEAN_NS;
-        let (own, foreign) = (
-            service.rivals.own_seconds(),
-            service.rivals.foreign_seconds(),
-        );
-        let seen = (own + foreign) * 1e9 >= LEAST_SEEN * longest.waited_ns() as f64;
-        let kept = throttled_ms(story, longest.pid) * 1e6;
-        let quota = kept >= LEAST_THROTTLED * longest.waited_ns() as f64;
-        let own = service.rivals.are_its_own();
-        (waits && seen && own && !quota && !service.conns.is_empty()).then_some(service)
+        })
     }
 
     fn sum(&self, of: fn(&Thread) -> u64) -> u64 {
-        let each = self.threads.iter().map(|t| of(t));
-        each.fold(0, u64::saturating_add)
+        sum(&self.threads, of)
     }
 
     fn waited_ns(&self) -> u64 {
@@ -184,7 +215,7 @@ impl<'a> Saturated<'a> {
     }
 
     fn mean_wait_ns(&self) -> u64 {
-        self.waited_ns() / self.sum(|t| t.switches).max(1)
+        mean_wait_ns(&self.threads)
     }
 
     /// CPUs that its threads would have used.

@@ -136,9 +136,8 @@ impl Mismatch<'_> {
     fn unanswered(&self) -> Option<(u64, Option<RowRef>)> {
         let story = self.resets.story;
         let service = account::service(story, self.resets.conns().next()?);
-        let exchanges = story.exchanges().into_iter();
-        let here = exchanges.filter(|e| e.service == service);
-        here.map(|e| (e.all.unanswered, e.busiest)).next()
+        let here = story.exchanges_of(service)?;
+        Some((here.all.unanswered, here.busiest))
     }
 
     /// By how much the moments at which it closed differ, and by how much the pauses, ns; `None` where only

@@ -125,8 +125,8 @@ fn places(story: &Story) -> Vec<Sender<'_>> {
 
 /// The requests that left late, by service.
 fn late(story: &Story) -> BTreeMap<ServiceKey, LeftLate> {
-    let exchanges = story.exchanges().into_iter();
-    let late = exchanges.filter_map(|e| Some((e.service, LeftLate::of(&e)?)));
+    let exchanges = story.exchanges().iter();
+    let late = exchanges.filter_map(|e| Some((e.service, LeftLate::of(e)?)));
     late.collect()
 }
 

@@ -21,7 +21,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
-    seen_from: "20 lost segments, 0.1 % of what is sent, 2 % where a queue is full; of short connections 1 %",
+    seen_from: "20 lost segments, 0.1 % of what is sent, 4.2 % where a queue is full; of short connections 1 %",
     signature: &[
         "throughput falls with distance, retransmissions all the time",
         "ping loses packets",
@@ -210,6 +210,7 @@ fn judge(path: &Path) -> Option<Finding> {
             !path.whole(),
             "the receivers are not on this host: what their host drops looks the same from here",
         )
+        .rests_on(&[SourceName::Drops])
         .steps(evidence(
             &losses,
             min_rtt_us,

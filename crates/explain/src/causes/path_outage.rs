@@ -101,7 +101,8 @@ impl<'a> Outage<'a> {
         let middle = *begins.get(begins.len() / 2)?;
         let then = |e: &End| {
             let stall = &e.transfer.stall;
-            stall.first_ns <= middle + LEAST_NS && stall.last_ns >= middle + LEAST_NS
+            let after = |ns: u64| ns.saturating_sub(middle);
+            after(stall.first_ns) <= LEAST_NS && after(stall.last_ns) >= LEAST_NS
         };
         let hung: Vec<End> = hung.into_iter().filter(then).collect();
         let from_ns = hung.iter().map(|e| e.transfer.stall.first_ns).max()?;
@@ -116,8 +117,8 @@ impl<'a> Outage<'a> {
         let dropped: u64 = hung.iter().map(|e| story.dropped(e.conn)).sum();
         let is_one = hung.len() >= AT_LEAST
             && hung.len() as f64 >= MOST * stood as f64
-            && to_ns >= from_ns.saturating_add(LEAST_NS)
-            && dropped * 2 < timeouts;
+            && to_ns.saturating_sub(from_ns) >= LEAST_NS
+            && dropped.saturating_mul(2) < timeouts;
         is_one.then_some(Outage {
             path,
             hung,
@@ -125,6 +126,11 @@ impl<'a> Outage<'a> {
             from_ns,
             to_ns,
         })
+    }
+
+    /// For how long all of them hung, ns.
+    fn together_ns(&self) -> u64 {
+        self.to_ns.saturating_sub(self.from_ns)
     }
 
     /// Most of those that hung were opened here.
@@ -152,7 +158,8 @@ impl<'a> Outage<'a> {
         self.hung.iter().map(|e| {
             let stall = &e.transfer.stall;
             let timer = u64::from(e.transfer.rto_us).saturating_mul(1_000);
-            (*e, stall.last_ns - stall.first_ns + timer)
+            let hung_ns = stall.last_ns.saturating_sub(stall.first_ns);
+            (*e, hung_ns.saturating_add(timer))
         })
     }
 
@@ -165,7 +172,7 @@ impl<'a> Outage<'a> {
         for (end, ns) in self.waits() {
             lost.add(end.conn, State::Repair, ns);
         }
-        lost.in_outage(Some(self.to_ns - self.from_ns))
+        lost.in_outage(Some(self.together_ns()))
     }
 
     /// What this host dropped itself meanwhile, as the next hop was not found.
@@ -205,7 +212,7 @@ impl<'a> Outage<'a> {
         let back = say!(
             "They hung together for {together_s}, and then were answered: neither closed, nor lost one by one. \
              Nothing passed for {down_s} at least; each then waited for its timer.",
-            together_s = Quantity::ns(self.to_ns - self.from_ns),
+            together_s = Quantity::ns(self.together_ns()),
             down_s = Quantity::ns(self.down_ns())
         );
         [tries, back]
@@ -214,7 +221,7 @@ impl<'a> Outage<'a> {
     fn judge(&self) -> Finding {
         let path = &self.path;
         let (story, from, to) = (path.story, path.from, path.to);
-        let together = Quantity::ns(self.to_ns - self.from_ns);
+        let together = Quantity::ns(self.together_ns());
         let n = plural(self.hung.len() as u64, "connection");
         let scope = Scope {
             resource: Some(format!("path {from} → {to}")),

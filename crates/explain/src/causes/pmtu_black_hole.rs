@@ -7,7 +7,7 @@ use analysis::{Passed, STALL, Stuck};
 use recording::Addr;
 
 use crate::moment::{Began, Since};
-use crate::places::path::{End, Path, paths_of, sample_rows, senders};
+use crate::places::path::{End, Path, on_ways, paths_of, sample_rows, senders};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -84,7 +84,18 @@ fn places(story: &Story) -> Vec<BlackHole<'_>> {
         path.ends.retain(|e| e.transfer.segments() > 0 || hung(e));
         path
     });
-    paths.filter_map(BlackHole::of).collect()
+    let mut holes: Vec<BlackHole> = paths.filter_map(BlackHole::of).collect();
+    let conns = on_ways(story, holes.iter().map(|hole| hole.path.way()));
+    holes.retain_mut(|hole| {
+        let conns = conns.get(&hole.path.way());
+        let conns = conns.map_or(&[][..], Vec::as_slice);
+        hole.look_at(conns);
+        let (mss, since_ns) = (hole.least_mss(), hole.span.0);
+        !hole
+            .path
+            .full_passed_over(conns.iter().copied(), mss, since_ns)
+    });
+    holes
 }
 
 /// What hangs at an end, if its segments are retransmitted over and over beside others that pass.
@@ -138,7 +149,7 @@ impl<'a> BlackHole<'a> {
         let pmtu = hung.iter().map(|(_, s)| s.pmtu).min()?;
         let safe = safe(path.to, pmtu).filter(|(_, safe)| *safe < mss)?;
         let passed = path.story.transfers.passed(path.way())?;
-        let mut hole = BlackHole {
+        Some(BlackHole {
             path,
             hung,
             span,
@@ -146,16 +157,13 @@ impl<'a> BlackHole<'a> {
             made: (0, Vec::new()),
             passed,
             safe,
-        };
-        hole.look_at_conns();
-        (!hole.path.full_passed(mss, span.0)).then_some(hole)
+        })
     }
 
     /// Counts the connections on the way.
-    fn look_at_conns(&mut self) {
-        let path = &self.path;
-        for conn in path.story.conns.iter().filter(|c| path.has(c)) {
-            self.of += 1;
+    fn look_at(&mut self, conns: &[&Conn]) {
+        self.of = conns.len() as u64;
+        for conn in conns {
             let meanwhile = |at: u64| (self.span.0..=self.span.1).contains(&at);
             if conn.established_ns.is_some_and(meanwhile) {
                 self.made.0 += 1;
@@ -168,6 +176,12 @@ impl<'a> BlackHole<'a> {
 
     fn median(&self, of: fn(&Stuck) -> u32) -> u32 {
         median(&mut self.hung.iter().map(|(_, s)| of(s)).collect::<Vec<_>>()).unwrap_or(0)
+    }
+
+    /// The smallest of the segments that hang, bytes.
+    fn least_mss(&self) -> u32 {
+        let each = self.hung.iter().map(|(_, s)| s.mss);
+        each.min().unwrap_or(0)
     }
 
     /// The segments that hang, bytes.

@@ -44,15 +44,25 @@ const LEAST_QUEUE: f64 = 100_000.0;
 struct Egress<'a> {
     story: &'a Story,
     netns: u32,
-    hit: Vec<(&'a Conn, &'a Dropped)>,
-    /// Where connections of other namespaces go to whose packets pass through here.
-    to: BTreeSet<Endpoint>,
-    /// Connections of the namespace, hit or not.
+    /// Of each flow.
+    flows: Vec<&'a Dropped>,
+    /// Where these went.
+    to: BTreeMap<Endpoint, There>,
+    /// Connections of the namespace, hit or not, and those of others that pass through it.
     of: u64,
     /// Those of them that were sampled while they sent.
     ends: Vec<End<'a>>,
     /// Devices other than loopback that sent, with bytes per second.
     devices: Vec<(Text, f64, RowRef)>,
+}
+
+/// A place that dropped packets were for.
+#[derive(Default)]
+struct There {
+    /// Flows of which some were dropped, whoever sent them.
+    hit: u64,
+    /// Connections seen here that go there, and leave by the same way.
+    conns: u64,
 }
 
 fn no(asked: &Asked) -> Option<Step> {
@@ -81,11 +91,12 @@ fn no(asked: &Asked) -> Option<Step> {
 
 fn places(story: &Story) -> Vec<Egress<'_>> {
     let mut places: BTreeMap<u32, Egress> = BTreeMap::new();
+    let mut passed: Passed = AHashMap::new();
     let at = |netns| Egress {
         story,
         netns,
-        hit: Vec::new(),
-        to: BTreeSet::new(),
+        flows: Vec::new(),
+        to: BTreeMap::new(),
         of: 0,
         ends: Vec::new(),
         devices: story.devices.sending(netns),
@@ -95,24 +106,44 @@ fn places(story: &Story) -> Vec<Egress<'_>> {
         let conn = senders.who(*netns, *from, *to);
         if let Some(conn) = conn.filter(|_| dropped.by_qdisc > 0) {
             let egress = places.entry(*netns).or_insert_with(|| at(*netns));
-            egress.hit.push((conn, dropped));
+            egress.flows.push(dropped);
+            egress.to.entry(*to).or_default().hit += 1;
             if conn.netns != *netns {
-                egress.to.insert(*to);
+                passed.entry(*to).or_default().insert(*netns);
             }
         }
     }
-    for egress in places.values_mut() {
-        let conns = story.conns.iter().map(|c| (c.netns, c.remote));
-        egress.of = conns
-            .filter(|(netns, to)| egress.takes(*netns, *to))
-            .count() as u64;
-        for path in paths(story) {
-            let mut ends = path.ends;
-            ends.retain(|e| egress.takes(e.conn.netns, e.conn.remote));
-            egress.ends.extend(ends);
+    if places.is_empty() {
+        return Vec::new();
+    }
+    for conn in &story.conns {
+        for netns in left_by(conn, &passed) {
+            if let Some(egress) = places.get_mut(&netns) {
+                egress.of += 1;
+                if let Some(there) = egress.to.get_mut(&conn.remote) {
+                    there.conns += 1;
+                }
+            }
+        }
+    }
+    for end in paths(story).into_iter().flat_map(|path| path.ends) {
+        for netns in left_by(end.conn, &passed) {
+            if let Some(egress) = places.get_mut(&netns) {
+                egress.ends.push(end);
+            }
         }
     }
     places.into_values().collect()
+}
+
+/// By where they go, the namespaces that packets of others pass through.
+type Passed = AHashMap<Endpoint, BTreeSet<u32>>;
+
+/// The namespaces that what a connection sends leaves: its own, and those that it passes through.
+fn left_by<'a>(conn: &Conn, passed: &'a Passed) -> impl Iterator<Item = u32> + use<'a> {
+    let own = conn.netns;
+    let others = passed.get(&conn.remote).into_iter().flatten();
+    std::iter::once(own).chain(others.copied().filter(move |netns| *netns != own))
 }
 
 /// Who sends what queueing disciplines drop.
@@ -155,13 +186,20 @@ impl<'a> Senders<'a> {
 }
 
 impl Egress<'_> {
-    /// Whether what a connection sends leaves here.
-    fn takes(&self, netns: u32, to: Endpoint) -> bool {
-        netns == self.netns || self.to.contains(&to)
+    fn drops(&self) -> u64 {
+        self.flows.iter().map(|d| d.by_qdisc).sum()
     }
 
-    fn drops(&self) -> u64 {
-        self.hit.iter().map(|(_, d)| d.by_qdisc).sum()
+    /// Connections that were hit, of those that are seen here. Where a source is no end of this host its address was
+    /// translated, or it is of another host: of those that go to the same place no more than there are.
+    fn affected(&self) -> u64 {
+        self.to.values().map(|t| t.hit.min(t.conns)).sum()
+    }
+
+    /// Flows of others that were hit as they passed through, at least.
+    fn of_others(&self) -> u64 {
+        let beyond = |t: &There| t.hit.saturating_sub(t.conns);
+        self.to.values().map(beyond).sum()
     }
 
     /// Segments that the namespace sent, or those of the sampled connections if it was not counted.
@@ -212,14 +250,21 @@ impl Egress<'_> {
     }
 
     fn reason(&self) -> &str {
-        let first = self.hit.first().and_then(|(_, d)| d.reason.as_deref());
+        let first = self.flows.first().and_then(|d| d.reason.as_deref());
         first.unwrap_or("QDISC_DROP")
     }
 
     fn impact(&self) -> Impact {
-        let affected = self.hit.len() as u64;
+        let affected = self.affected();
+        let passing = match self.of_others() {
+            0 => String::new(),
+            n => format!(
+                " So had {} of others, which pass through.",
+                Quantity::of(n, "connection")
+            ),
+        };
         let says = format!(
-            "{} of {} had packets dropped before they left the host; together they sent {}.",
+            "{} of {} had packets dropped before they left the host; together they sent {}.{passing}",
             Quantity::count(affected),
             Quantity::of(self.of, "connection"),
             Quantity::rate(self.rate())
@@ -238,8 +283,8 @@ impl Egress<'_> {
     }
 
     fn dropped(&self) -> Step {
-        let rows = self.hit.iter().flat_map(|(_, d)| d.rows.iter().copied());
-        let location = self.hit.first().and_then(|(_, d)| d.location.as_deref());
+        let rows = self.flows.iter().flat_map(|d| d.rows.iter().copied());
+        let location = self.flows.first().and_then(|d| d.location.as_deref());
         let location = location.map_or(String::new(), |l| format!(" in {l}"));
         let reason = self.reason();
         say!(

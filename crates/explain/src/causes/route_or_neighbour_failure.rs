@@ -9,6 +9,7 @@ use analysis::{Group, What, is_firewall};
 use recording::Addr;
 
 use crate::finding::RuledOut;
+use crate::lost::SYN_TIMEOUT_NS;
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -85,8 +86,9 @@ fn find(story: &Story) -> Vec<Finding> {
 }
 
 /// Connects of this host that such a drop failed with an error are told by `connection-refused`.
-fn is_told(story: &Story, groups: &[&Group]) -> bool {
-    let failed = story.conns.iter().filter(|c| c.unreachable().is_some());
+fn is_told(story: &Story, netns: u32, groups: &[&Group]) -> bool {
+    let here = story.conns.iter().filter(|c| c.netns == netns);
+    let failed = here.filter(|c| c.unreachable().is_some());
     let told = failed
         .filter(|c| groups.iter().any(|g| g.local == c.remote))
         .count() as u64;
@@ -98,7 +100,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
     let rise = |name| story.counters.rise(netns, name).by;
     let moved = rise(counter::IN_SEGS).saturating_add(rise(counter::OUT_SEGS));
     let few = lost < MIN_DROPPED || (lost as f64) < MIN_SHARE * moved as f64;
-    if few || is_told(story, groups) {
+    if few || is_told(story, netns, groups) {
         return None;
     }
     let opening = groups.iter().filter(|g| g.what == What::SynDropped);
@@ -154,6 +156,10 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
     });
     let waited = story.all(&ours).map(|(_, c)| c);
     let waited = Lost::states(story, waited, &[State::Repair], 1.0);
+    let mut cost = lost_by(story, groups).and(waited);
+    if cost.claimed() == 0 && ours.is_empty() {
+        cost = waited_elsewhere(groups);
+    }
     let mut case = Case::new(story, CAUSE, scope);
     if !ours.is_empty() {
         case = case.placed(Place::Ends(ours));
@@ -174,10 +180,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
             },
             "Correct the routes of this host.".into(),
         ])
-        .affects(
-            Impact::of(lost, lost, "packets", says),
-            lost_by(story, groups).and(waited),
-        )
+        .affects(Impact::of(lost, lost, "packets", says), cost)
         .because("the kernel gives it as the reason of each drop")
         .steps([say!(
             "{dropped} were dropped in {host}, reason {reason}: {why}.",
@@ -223,6 +226,15 @@ fn lost_by(story: &Story, groups: &[&Group]) -> Lost {
         lost.add(conn, State::Connecting, ns);
     }
     lost
+}
+
+/// Clients elsewhere: each SYN that comes again does so after a timeout at least. What comes once may be forged, as what
+/// rp_filter is there for.
+fn waited_elsewhere(groups: &[&Group]) -> Lost {
+    let opening = groups.iter().filter(|g| g.what == What::SynDropped);
+    let again = opening.flat_map(|g| &g.remotes);
+    let again = again.map(|(_, n)| *n).filter(|n| *n > 1);
+    Lost::elsewhere(again.sum::<u64>().saturating_mul(SYN_TIMEOUT_NS))
 }
 
 /// What a firewall dropped at the same places.

@@ -53,10 +53,14 @@ fn is_held(end: &End) -> bool {
     t.acked() >= BULK && full && small
 }
 
-/// Whether another connection of the same service has a larger buffer: who sets SO_SNDBUF sets it alike, and the
-/// kernel lets each grow until what is written at a time fits, so that messages of one size fill it and wait for
-/// nothing.
+/// The kernel lets each grow until what is written at a time fits, so that messages of one size fill it and wait for
+/// nothing. Where it does not say that it does, another connection of the same service may: who sets SO_SNDBUF sets it
+/// alike.
 fn is_sized_by_the_kernel(story: &Story, held: &[End]) -> bool {
+    let told: Vec<bool> = held.iter().filter_map(|e| e.transfer.sndbuf_set).collect();
+    if !told.is_empty() {
+        return !told.contains(&true);
+    }
     let alike = |a: &End, b: &End| service(story, a.conn) == service(story, b.conn);
     let larger = |e: &End| {
         let mut smaller = held

@@ -49,7 +49,12 @@ fn no(asked: &Asked) -> Option<Step> {
 
 fn judge(waits: &AcceptWaits) -> Finding {
     let (here, story) = (waits.here, waits.here.story);
-    let scope = here.scope();
+    // Of several processes that accept there, the one that was late.
+    let holds = |pid: &u32| here.listener.holders.iter().any(|h| h.pid == *pid);
+    let scope = match waits.reader().filter(holds) {
+        Some(reader) => here.scope_about(reader),
+        None => here.scope(),
+    };
     let each = duration(waits.each_ns());
     let who = process(&scope);
     let at = &scope.listener;

@@ -18,7 +18,8 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Answers,
     needs: &[&[SourceName::Requests]],
     seen_from: "1 % of the requests, or 8 % of their time, ten times as slow as half of them, by 200 ms (30 ms for three \
-                quarters of their time); or half of the thinking kept from a CPU, by a lock, or stopped; or 3 s unread",
+                quarters of their time); or half of the thinking kept from a CPU, by a lock, or stopped; or 3 s unread, or without any answer while more is asked; or 5 \
+                requests and 1 % given up after as long",
     signature: &[
         "requests take long, and the network is well",
         "is it the network or the application?",
@@ -63,15 +64,15 @@ fn no(asked: &Asked) -> Option<Step> {
         _ => false,
     };
     if let Some(all) = slow_exchanges::at(asked.story, asked.place) {
-        return thought_little(&all);
+        return thought_little(all);
     }
     if matches!(asked.place, Place::Service { .. }) {
-        let told = asked.story.health.sees(&SourceName::Requests);
+        let told = asked.story.health.has(&SourceName::Requests);
         return told.then(|| say!("no request to it was read, and so none was thought about"));
     }
     let services = slow_exchanges::services(asked.story, Account::Server);
     let mut here = services.iter().filter(|s| of_place(&s.place()));
-    let all = &here.next()?.exchanges;
+    let all = here.next()?.exchanges;
     let thought = Quantity::ns(all.all.think_ns).rows(all.busiest);
     let waited = all.all.think_runqueue_ns;
     if matches!(asked.place, Place::Process(_)) && waited.saturating_mul(2) >= all.all.think_ns {
@@ -121,28 +122,29 @@ struct Told<'a> {
     slow: &'a SlowService<'a>,
     meanwhile: Meanwhile<'a>,
     scope: Scope,
-    behind: Option<Behind>,
+    behind: Option<Behind<'a>>,
 }
 
 /// The service that the process asks most itself: a proxy's backend, a program's database.
-struct Behind {
+struct Behind<'a> {
     at: Endpoint,
-    exchanges: Exchanges,
+    exchanges: &'a Exchanges,
     answers: Percentiles,
     /// What the process waited for all that it asked, as if one after the other; ns.
     awaited_ns: u64,
 }
 
-impl Behind {
-    fn of(slow: &SlowService, pid: u32) -> Option<Behind> {
+impl<'a> Behind<'a> {
+    fn of(slow: &SlowService<'a>, pid: u32) -> Option<Behind<'a>> {
         let asks = |e: &Exchanges| {
             let mut told = e.slowest.iter();
             e.role() == Account::Client && told.any(|(_, x)| x.pid == Some(pid))
         };
-        let all: Vec<Exchanges> = slow.story.exchanges().into_iter().filter(asks).collect();
-        let took_ns = |e: &Exchanges| exchanged_ns(&e.all);
-        let awaited_ns = all.iter().map(took_ns).sum();
-        let exchanges = all.into_iter().max_by_key(took_ns)?;
+        let all = slow.story.exchanges().iter().filter(|e| asks(e));
+        let took_ns = |e: &&Exchanges| exchanged_ns(&e.all);
+        let each = all.clone().map(|e| took_ns(&e));
+        let awaited_ns = each.fold(0, u64::saturating_add);
+        let exchanges = all.max_by_key(took_ns)?;
         Some(Behind {
             at: exchanges.service.2,
             answers: exchanges.response()?,
@@ -205,7 +207,10 @@ fn judge(slow: &SlowService) -> Finding {
         .at_most_if(
             Level::Medium,
             !slow.is_known(),
-            "its threads serve many requests at once: what they did for these cannot be told",
+            match slow.rule {
+                Rule::GivenUp | Rule::Silent => "no thread came back to them: what was done for them cannot be told",
+                _ => "its threads serve many requests at once: what they did for these cannot be told",
+            },
         )
         .steps([slow.requests(), told.slowest(), told.meanwhile.step()])
         .steps(told.meanwhile.silent())
@@ -278,6 +283,25 @@ impl Told<'_> {
                     format!("{comm} {rest}"),
                 ]
             }
+            Rule::Silent => {
+                let waiting = Quantity::of(slow.count, "request");
+                let rest = format!("has answered nothing for {each}, while {waiting} wait.");
+                [
+                    format!("{who} at {at} {rest}"),
+                    format!("{who} {rest}"),
+                    format!("{comm} {rest}"),
+                ]
+            }
+            Rule::GivenUp => {
+                let share = percent(slow.count as f64 / slow.asked() as f64);
+                let rest =
+                    format!("leaves {share} of its requests unanswered, given up after {each}.");
+                [
+                    format!("{who} at {at} {rest}"),
+                    format!("{who} {rest}"),
+                    format!("{comm} {rest}"),
+                ]
+            }
             Rule::Kept(keeper) => {
                 let all = &slow.exchanges.all;
                 let mean = |ns: u64| duration(ns / all.exchanges.max(1));
@@ -304,9 +328,9 @@ impl Told<'_> {
                 ]
             }
             Rule::Asked => {
-                let rest = match slow.is_open() {
-                    true => format!("has not answered for {each}"),
-                    false => format!("took {each} to answer"),
+                let rest = match slow.verb() {
+                    "took" => format!("took {each} to answer"),
+                    _ => format!("has not answered for {each}"),
                 };
                 let share = |ns: u64| percent(self.meanwhile.share(ns));
                 let doing =
@@ -387,9 +411,7 @@ impl Told<'_> {
 
     fn impact(&self) -> Impact {
         let slow = self.slow;
-        let of = slow.exchanges.all.exchanges.max(slow.count);
-        let says = slow.cost();
-        Impact::of(slow.count, of, "requests", says)
+        Impact::of(slow.count, slow.asked(), "requests", slow.cost())
     }
 
     fn slowest(&self) -> Step {
@@ -397,11 +419,7 @@ impl Told<'_> {
         let took = Quantity::ns(self.slow.each_ns().max(first.map_or(0, |t| t.took_ns())));
         let part = |ns: Option<u64>| Quantity::ns(ns.unwrap_or(0));
         let x = first.map(|t| &t.x);
-        let verb = if self.slow.is_open() {
-            "is open after"
-        } else {
-            "took"
-        };
+        let verb = self.slow.verb();
         let step = say!(
             "{took_ms}: {accept_ms} until it was accepted, {unread_ms} until it was read, {think_ms} until it \
              was answered.",
@@ -429,11 +447,11 @@ impl Told<'_> {
     /// Where its clients are here: what they waited for its answers.
     fn awaited(&self) -> Option<Check> {
         let slow = self.slow;
-        let clients = slow.story.exchanges().into_iter();
+        let clients = slow.story.exchanges().iter();
         let clients = clients.filter(|e| e.role() == Account::Client);
         let conns = || slow.slow.iter().filter_map(|t| slow.story.conn(t.end?));
         let places: Vec<_> = conns().map(|c| (c.remote, c.local)).collect();
-        let mut awaited = clients.flat_map(|e| e.slowest).filter(|(_, x)| {
+        let mut awaited = clients.flat_map(|e| &e.slowest).filter(|(_, x)| {
             let ends = (
                 Endpoint::new(x.local_addr, x.local_port),
                 Endpoint::new(x.remote_addr, x.remote_port),

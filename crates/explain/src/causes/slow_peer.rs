@@ -17,7 +17,8 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Peer,
     ground: Ground::Requests,
     needs: &[&[SourceName::Requests]],
-    seen_from: "1 % of the requests, or 8 % of their time, ten times as slow as half of them, by 200 ms (1 s where segments were lost)",
+    seen_from: "1 % of the requests, or 8 % of their time, ten times as slow as half of them, by 200 ms (1 s where segments were lost), answered or given up; 3 s \
+                without any answer while more is asked; or 5 requests given up after 1 s and none answered",
     signature: &[
         "the database or upstream is slow, seen from its client",
         "waiting (TTFB) is long",
@@ -88,7 +89,7 @@ fn judge(slow: &SlowService) -> Finding {
             ],
         })
         .affects(impact(slow), slow.lost())
-        .because("nothing was retransmitted from here, and a round trip is a small part of the wait")
+        .because("nothing was retransmitted in most of them, and a round trip is a small part of the wait")
         .at_most(
             Level::Medium,
             "the peer is another host: that it answers late on purpose (long polling), or retransmitted its \
@@ -138,11 +139,31 @@ fn title(slow: &SlowService, scope: &Scope) -> [String; 2] {
                 format!("{at} takes {rest} {}.", application(scope)),
             ]
         }
+        Rule::Silent => {
+            let waiting = Quantity::of(slow.count, "request");
+            let rest = format!("has answered nothing for {each}: {waiting} of");
+            [
+                format!("{at} {rest} {who} wait."),
+                format!("{at} {rest} {} wait.", application(scope)),
+            ]
+        }
+        Rule::GivenUp => {
+            let share = percent(slow.count as f64 / slow.asked() as f64);
+            [
+                format!(
+                    "{who} gives up on {share} of its requests to {at}, unanswered after {each}."
+                ),
+                format!(
+                    "{} gives up on {share} of its requests to {at}.",
+                    application(scope)
+                ),
+            ]
+        }
         _ => {
             let round_trip = slow.round_trip_ns.map(duration).unwrap_or_default();
-            let rest = match slow.is_open() {
-                true => format!("has not answered {who} for {each}"),
-                false => format!("took {each} to answer {who}"),
+            let rest = match slow.verb() {
+                "took" => format!("took {each} to answer {who}"),
+                _ => format!("has not answered {who} for {each}"),
             };
             [
                 format!("{at} {rest}; a round trip takes {round_trip}."),
@@ -153,18 +174,13 @@ fn title(slow: &SlowService, scope: &Scope) -> [String; 2] {
 }
 
 fn impact(slow: &SlowService) -> Impact {
-    let of = slow.exchanges.all.exchanges.max(slow.count);
-    Impact::of(slow.count, of, "requests", slow.cost())
+    Impact::of(slow.count, slow.asked(), "requests", slow.cost())
 }
 
 fn slowest(slow: &SlowService) -> Step {
     let first = slow.slow.first();
     let part = |ns: Option<u64>| Quantity::ns(ns.unwrap_or(0));
-    let verb = if slow.is_open() {
-        "is open after"
-    } else {
-        "took"
-    };
+    let verb = slow.verb();
     let step = say!(
         "{took_ms}: {await_ms} for the answer to begin, of which a round trip is {round_trip_ms}.",
         took_ms = part(first.map(|t| t.took_ns())).rows(slow.rows().take(SHOWN_ROWS)),
@@ -180,17 +196,14 @@ fn slowest(slow: &SlowService) -> Step {
 /// That TCP had no part in it, as far as it shows here.
 fn innocent(slow: &SlowService) -> Step {
     let sum = |of: fn(&recording::tables::Exchange) -> u64| {
-        Quantity::ns(
-            slow.slow
-                .iter()
-                .map(|t| of(&t.x))
-                .fold(0, u64::saturating_add),
-        )
+        let each = slow.slow.iter().map(|t| of(&t.x));
+        each.fold(0, u64::saturating_add)
     };
     say!(
-        "In those that are told nothing was retransmitted from here; windows and buffers held them back for \
-         {send_ms}.",
-        send_ms = sum(|x| x.send_ns)
+        "In those that are told {retransmitted} were retransmitted from here; windows and buffers held them back \
+         for {send_ms}.",
+        retransmitted = Quantity::of(sum(|x| x.retransmits.into()), "segment"),
+        send_ms = Quantity::ns(sum(|x| x.send_ns))
     )
 }
 

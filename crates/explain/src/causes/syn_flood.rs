@@ -49,7 +49,7 @@ struct Flood<'a> {
 fn no(asked: &Asked) -> Option<Step> {
     let here = asked.silent()?.listener_place()?;
     let (sent, returned) = cookies(here);
-    if unanswered_requests(here) {
+    if unanswered_requests(here) || !here.is_counted() {
         return None;
     }
     (!is_flood(sent.by, returned.by)).then(|| {

@@ -79,7 +79,8 @@ fn no(asked: &Asked) -> Option<Step> {
     };
     let full = here.rise(counter::TCP_REQ_Q_FULL_DROP);
     let tcp_req_q_full_drop = Quantity::count(full.by).rows(full.rows());
-    (full.by < MIN_DROPS && Overflow::of(here).is_none()).then(|| {
+    let fits = full.by < MIN_DROPS && Overflow::of(here).is_none();
+    (fits && here.is_counted()).then(|| {
         say!(
             "TCPReqQFullDrop rose by {tcp_req_q_full_drop}",
             tcp_req_q_full_drop

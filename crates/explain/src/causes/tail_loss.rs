@@ -36,9 +36,9 @@ pub(crate) const CAUSE: Cause = Cause {
 const MIN_WAITED: u64 = 10;
 /// One message in a thousand: what the 99.9th percentile shows.
 const MIN_SHARE: f64 = 0.001;
-/// Of what a timer retransmitted, the receiver had this many times as much as was lost, at most: each
-/// answer lost makes the request a duplicate. Where a CPU was late, all of it are.
-const MOST_TWICE: u64 = 2;
+/// Of what a timer retransmitted, the receiver had this many times as much as was lost, at most: what is lost on the
+/// way back makes a duplicate each, and one way may lose more than the other. Where a CPU was late, all are.
+const MOST_TWICE: u64 = 4;
 /// A timer sooner than that is a probe that two round trips after the loss does its job, µs.
 const MIN_TIMER_US: f64 = 100_000.0;
 /// Of a timer's time that a wait lasts which it ended: it began with the message, or soon after.

@@ -30,7 +30,7 @@ const NOISE: f64 = 0.5;
 /// Connections that waited for accept().
 pub(crate) struct AcceptWaits<'a> {
     pub(crate) here: ListenerPlace<'a>,
-    exchanges: Option<Exchanges>,
+    exchanges: Option<&'a Exchanges>,
     /// Requests that came before accept() and waited for it for most of their time, the slowest first.
     told: Vec<(RowRef, Exchange, Option<ConnId>)>,
     /// When nobody was accepted at all, though they waited.
@@ -42,28 +42,28 @@ pub(crate) struct AcceptWaits<'a> {
 /// Of every listener where some did.
 pub(crate) fn all(story: &Story) -> Vec<AcceptWaits<'_>> {
     let ends = Ends::of(story);
-    let mut exchanges = story.exchanges();
-    let all = listener_places(story).filter_map(|here| {
-        let service = (here.listener.netns, Role::Server, here.listener.local);
-        let its = exchanges.iter().position(|e| e.service == service);
-        let its = its.map(|at| exchanges.swap_remove(at));
-        AcceptWaits::of(here, its, &ends)
-    });
+    let all = listener_places(story).filter_map(|here| AcceptWaits::of(here, its(here), &ends));
     all.collect()
 }
 
 /// Of one listener.
 pub(crate) fn at<'a>(here: ListenerPlace<'a>) -> Option<AcceptWaits<'a>> {
+    if waiting_samples(here).0 == 0 {
+        return None;
+    }
+    AcceptWaits::of(here, its(here), &Ends::of(here.story))
+}
+
+/// The exchanges of a listener.
+fn its(here: ListenerPlace<'_>) -> Option<&Exchanges> {
     let service = (here.listener.netns, Role::Server, here.listener.local);
-    let its = here.story.exchanges();
-    let its = its.into_iter().find(|e| e.service == service);
-    AcceptWaits::of(here, its, &Ends::of(here.story))
+    here.story.exchanges_of(service)
 }
 
 impl<'a> AcceptWaits<'a> {
     fn of(
         here: ListenerPlace<'a>,
-        exchanges: Option<Exchanges>,
+        exchanges: Option<&'a Exchanges>,
         ends: &Ends<'a>,
     ) -> Option<AcceptWaits<'a>> {
         let story = here.story;
@@ -117,6 +117,31 @@ impl<'a> AcceptWaits<'a> {
     pub(crate) fn waited_ns(&self) -> u64 {
         let standing = self.standing.iter().map(|(_, ns)| *ns);
         standing.fold(self.of_requests_ns(), u64::saturating_add)
+    }
+
+    /// Whether requests tell of it, and not samples alone.
+    pub(crate) fn are_measured(&self) -> bool {
+        !self.told.is_empty()
+    }
+
+    /// The process that read them all in the end, of several that accept there.
+    pub(crate) fn reader(&self) -> Option<u32> {
+        let mut read = self.told.iter().filter_map(|(_, x, _)| x.pid);
+        let first = read.next()?;
+        (self.standing.is_empty() && read.all(|pid| pid == first)).then_some(first)
+    }
+
+    /// Connections that came while the longest of them waited, and had been served by its end.
+    pub(crate) fn overtaken_by(&self) -> u64 {
+        let longest = self.told.iter().max_by_key(|(_, x, _)| x.accept_ns);
+        let Some((_, x, _)) = longest else { return 0 };
+        let until = x.began_ns.saturating_add(x.accept_ns);
+        let accepted = self.here.story.all(&self.here.listener.accepted);
+        let served = accepted.filter(|(_, c)| {
+            let ended = c.ended_ns.filter(|_| c.bytes_acked > 0);
+            c.start_ns > x.began_ns && ended.is_some_and(|at| at < until)
+        });
+        served.count() as u64
     }
 
     /// How many waited so long that it is noticed.
@@ -280,7 +305,8 @@ impl<'a> AcceptWaits<'a> {
     /// What waits in a queue on average is what all wait in it, by Little's law: what is accepted at once and
     /// read late waits in no queue.
     pub(crate) fn check(&self) -> Check {
-        let over_ns = self.here.story.end_ns - self.here.story.start_ns;
+        let story = self.here.story;
+        let over_ns = story.end_ns.saturating_sub(story.start_ns);
         let expected = self.waited_ns() as f64 / over_ns.max(1) as f64;
         let socks = self.here.listener.socks.iter();
         let measured: f64 = socks.map(|s| s.mean_queue()).sum();

@@ -82,10 +82,15 @@ impl<'a> ListenerPlace<'a> {
         self.listener.call.as_ref().map(|c| c.row.into())
     }
 
+    /// Whether the counters of its namespace were read: without, that none rose says nothing.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.story.counters.covers(self.listener.netns)
+    }
+
     /// SYNs that it dropped itself. Its socket also counts packets that fit no connection, and SYNs that come
     /// again because their answer was lost, and are answered again: only without counters it has to do.
     pub(crate) fn dropped(&self) -> u64 {
-        match self.story.counters.covers(self.listener.netns) {
+        match self.is_counted() {
             true => self.rise(counter::LISTEN_DROPS).by,
             false => self.listener.drops().unwrap_or(0),
         }
@@ -135,6 +140,19 @@ impl<'a> ListenerPlace<'a> {
             backlog: listener.backlog(),
             processes,
             ..Scope::default()
+        }
+    }
+
+    /// The same, about one of its holders.
+    pub(crate) fn scope_about(&self, pid: u32) -> Scope {
+        let seen = self.story.processes.get(pid);
+        let comm = seen.map_or(self.comm(pid), |s| &s.comm);
+        let cmdline = seen.map(|s| s.cmdline.to_string());
+        Scope {
+            pid: Some(pid),
+            comm: Some(comm.to_string()),
+            cmdline: cmdline.filter(|c| !c.is_empty()),
+            ..self.scope()
         }
     }
 

@@ -9,7 +9,7 @@ use recording::RowRef;
 
 use crate::finding::{Scope, Step};
 use crate::places::listener::SHOWN_ROWS;
-use crate::places::slow_exchanges::{Keeper, SlowService, Told};
+use crate::places::slow_exchanges::{Keeper, SlowService, Told, sleeps, slept};
 use crate::say::{Quantity, say};
 
 /// A smaller share of the time is not told.
@@ -85,14 +85,14 @@ pub(crate) struct Meanwhile<'a> {
     /// Sleep that the exchanges tell, and of that what waits tell, ns.
     slept_ns: (u64, u64),
     /// Of another one that was waited for, its exchanges with this host.
-    elsewhere: Vec<Exchanges>,
+    elsewhere: Vec<&'a Exchanges>,
     /// The time in which nothing was answered, and the thread that answered then.
     silence: Option<(Silence, u32)>,
 }
 
 impl<'a> Meanwhile<'a> {
     pub(crate) fn of(slow: &SlowService<'a>) -> Meanwhile<'a> {
-        let all = slow.story.exchanges().into_iter();
+        let all = slow.story.exchanges().iter();
         let mut meanwhile = Meanwhile {
             story: slow.story,
             spent: BTreeMap::new(),
@@ -118,23 +118,24 @@ impl<'a> Meanwhile<'a> {
             let rest = x.think_ns.saturating_sub(ns);
             return self.spend(What::Untold, rest);
         }
-        let alone = x.think_alone_ns.min(x.think_ns);
+        let alone = told.alone_ns;
         self.spend(What::Untold, x.think_ns - alone);
         self.spend(What::OnCpu, x.think_cpu_ns.min(alone));
         self.spend(What::Runqueue, x.think_runqueue_ns.min(alone));
         let awake = x.think_cpu_ns.saturating_add(x.think_runqueue_ns);
         let slept = alone.saturating_sub(awake);
         let mut left = slept;
-        if let Some(tid) = x.tid {
-            for wait in self.story.waits_of(tid, x.began_ns, told.end_ns()) {
-                let ns = wait.waited_ns.min(left);
-                left -= ns;
-                self.spend(What::of(wait), ns);
-                self.rows.push(wait.row);
-            }
+        for (wait, ns) in sleeps(self.story, x) {
+            let ns = ns.min(left);
+            left -= ns;
+            self.spend(What::of(wait), ns);
+            self.rows.push(wait.row);
         }
-        self.slept_ns.0 = self.slept_ns.0.saturating_add(slept);
-        self.slept_ns.1 = self.slept_ns.1.saturating_add(slept - left);
+        // Of one that is not answered the sleep is known by the waits alone.
+        if !x.open {
+            self.slept_ns.0 = self.slept_ns.0.saturating_add(slept);
+            self.slept_ns.1 = self.slept_ns.1.saturating_add(slept - left);
+        }
         let what = if x.open { What::Untold } else { What::Briefly };
         self.spend(what, left);
     }
@@ -146,14 +147,12 @@ impl<'a> Meanwhile<'a> {
             .began_ns
             .saturating_add(x.accept_ns.saturating_add(x.unread_ns));
         let mut left = x.unread_ns;
-        if let Some(tid) = x.tid {
-            for wait in self.story.waits_of(tid, x.began_ns, read_ns) {
-                let within = wait.end_ns.saturating_sub(x.began_ns);
-                let ns = wait.waited_ns.min(within).min(left);
-                left -= ns;
-                self.spend(What::of(wait), ns);
-                self.rows.push(wait.row);
-            }
+        let tid = x.tid.into_iter();
+        for (wait, ns) in tid.flat_map(|tid| slept(self.story, tid, x.began_ns, read_ns)) {
+            let ns = ns.min(left);
+            left -= ns;
+            self.spend(What::of(wait), ns);
+            self.rows.push(wait.row);
         }
         self.spend(What::NotAccepting, x.accept_ns);
         self.spend(What::NotReading, left);
@@ -228,14 +227,13 @@ impl<'a> Meanwhile<'a> {
     /// waits for somebody; one that does not is busy with something else.
     pub(crate) fn silent(&self) -> Option<Step> {
         let (silence, tid) = self.silence?;
-        let mut slept: BTreeMap<What, u64> = BTreeMap::new();
+        let mut spent: BTreeMap<What, u64> = BTreeMap::new();
         let mut rows = Vec::new();
-        for wait in self.story.waits_of(tid, silence.from_ns, silence.to_ns) {
-            let within = wait.end_ns.saturating_sub(silence.from_ns);
-            *slept.entry(What::of(wait)).or_default() += wait.waited_ns.min(within);
+        for (wait, ns) in slept(self.story, tid, silence.from_ns, silence.to_ns) {
+            *spent.entry(What::of(wait)).or_default() += ns;
             rows.push(wait.row);
         }
-        let longest = slept.into_iter().max_by_key(|(_, ns)| *ns);
+        let longest = spent.into_iter().max_by_key(|(_, ns)| *ns);
         let longest = longest.filter(|(_, ns)| *ns as f64 >= MOST * silence.ns() as f64);
         let whole = Quantity::ns(silence.ns());
         Some(match longest {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use ahash::AHashMap;
 use analysis::account::{self, State};
 use analysis::stats::{median, ratio};
 use analysis::{Conn, ConnId, Outcome, Side, Story, Stuck, Transfer, Way};
@@ -118,10 +119,21 @@ impl<'a> Path<'a> {
     /// Whether full segments of this size passed after a moment: of what was sampled, or of a connection too
     /// short for that.
     pub(crate) fn full_passed(&self, mss: u32, since_ns: u64) -> bool {
+        let conns = self.story.conns.iter().filter(|c| self.has(c));
+        self.full_passed_over(conns, mss, since_ns)
+    }
+
+    /// The same, where the connections that go this way are known.
+    pub(crate) fn full_passed_over<'c>(
+        &self,
+        conns: impl IntoIterator<Item = &'c Conn>,
+        mss: u32,
+        since_ns: u64,
+    ) -> bool {
         let passed = self.story.transfers.passed(self.way());
         let sampled = passed.is_some_and(|p| p.full_since(mss, since_ns));
-        let mut conns = self.story.conns.iter();
-        sampled || conns.any(|c| self.has(c) && sent_full(c, mss, since_ns))
+        let mut conns = conns.into_iter();
+        sampled || conns.any(|c| sent_full(c, mss, since_ns))
     }
 
     /// Segments retransmitted after handshakes as the kernel counted them, against those seen;
@@ -145,6 +157,21 @@ impl<'a> Path<'a> {
         let resource = Some(format!("path {}", self.name()));
         senders(self.story, self.netns, &self.ends, resource)
     }
+}
+
+/// The connections that go each of these ways.
+pub(crate) fn on_ways(story: &Story, ways: impl Iterator<Item = Way>) -> AHashMap<Way, Vec<&Conn>> {
+    let mut all: AHashMap<Way, Vec<&Conn>> = ways.map(|way| (way, Vec::new())).collect();
+    if all.is_empty() {
+        return all;
+    }
+    for conn in &story.conns {
+        let way = (conn.netns, conn.local.addr, conn.remote.addr);
+        if let Some(conns) = all.get_mut(&way) {
+            conns.push(conn);
+        }
+    }
+    all
 }
 
 /// A scope that names the processes of the ends, the one that sent most first.

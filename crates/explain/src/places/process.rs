@@ -1,6 +1,6 @@
 //! A process, and the connections that it opened or accepted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::{Conn, ConnId, Story};
 
@@ -19,12 +19,19 @@ pub(crate) fn listens(story: &Story, pid: u32) -> bool {
 
 /// Connections that a process opened or accepted.
 pub(crate) fn connections(story: &Story, pid: u32) -> Vec<(ConnId, &Conn)> {
+    let all = connections_of(story, &BTreeSet::from([pid]));
+    all.into_iter().collect()
+}
+
+/// The same of several processes.
+pub(crate) fn connections_of<'a>(
+    story: &'a Story,
+    pids: &BTreeSet<u32>,
+) -> BTreeMap<ConnId, &'a Conn> {
     let listeners = story.listeners.all.iter();
-    let held = listeners.filter(|l| l.holders.iter().any(|h| h.pid == pid));
+    let held = listeners.filter(|l| l.holders.iter().any(|h| pids.contains(&h.pid)));
     let accepted = held.flat_map(|l| story.all(&l.accepted));
-    let mut ids: BTreeSet<ConnId> = accepted.map(|(id, _)| id).collect();
-    let conns = story.conns.iter().zip(0..);
-    ids.extend(conns.filter(|(c, _)| c.pid == Some(pid)).map(|(_, id)| id));
-    let all = ids.into_iter();
-    all.filter_map(|id| Some((id, story.conn(id)?))).collect()
+    let conns = (0..).zip(&story.conns);
+    let own = conns.filter(|(_, c)| c.pid.is_some_and(|pid| pids.contains(&pid)));
+    accepted.chain(own).collect()
 }

@@ -18,8 +18,8 @@ use crate::place::Place;
 use crate::places::outage::LEAST_NS;
 use crate::say::{Quantity, say};
 
-pub(crate) use told::{Ends, Told};
-use told::{is_stalled, part, unserved_ns};
+pub(crate) use told::{Ends, Told, sleeps, slept};
+use told::{STALL_NS, alone_ns, is_stalled, part, unserved_ns};
 
 /// A slow exchange takes so many times as long as half of them do: of times that are spread as those of a
 /// queue (exponentially), one in a thousand does.
@@ -42,6 +42,12 @@ const ASKED_NS: u64 = 1_000_000_000;
 const KEPT_NS: u64 = 10_000_000;
 /// Where so many answers would have come, none by chance is out of the question.
 const EXPECTED: f64 = 20.0;
+/// Fewer callers that give up may have their own reasons: one that is interrupted, a program that ends.
+const OFTEN: u64 = 5;
+/// Where nothing at all is answered nobody knows what is usual: callers that gave up after so long, ns, …
+const PATIENT_NS: u64 = 1_000_000_000;
+/// … and after waits that differ by no more than this share, waited for an answer: it is their timeout.
+const ALIKE: f64 = 0.2;
 /// One that waits may have its own reason.
 const WAITING: u64 = 2;
 /// Of fewer exchanges percentiles say nothing that the slowest does not.
@@ -56,6 +62,10 @@ pub(crate) enum Rule {
     Excess(Excess),
     /// It left a request unread, or a connection unaccepted, for seconds.
     Stalled,
+    /// Callers gave up on some of its exchanges, after much longer than it usually takes.
+    GivenUp,
+    /// It answers nothing any more, and more and more is asked.
+    Silent,
     /// Its threads were kept from working for at least half of their thinking.
     Kept(Keeper),
     /// An exchange took a second or longer: worth telling whoever asked about it, and nobody else.
@@ -69,7 +79,7 @@ pub(crate) enum Excess {
     Many,
     /// They take much of the time of all: of times that are spread so, ten times what chance gives.
     Dear,
-    /// They are many and take most of the time of all, though a person alone would not notice one.
+    /// They are many and take most of the time of all, though a person alone would not notice one; after accept().
     Most,
 }
 
@@ -87,7 +97,7 @@ pub(crate) enum Keeper {
 /// A service whose exchanges are slow.
 pub(crate) struct SlowService<'a> {
     pub(crate) story: &'a Story,
-    pub(crate) exchanges: Exchanges,
+    pub(crate) exchanges: &'a Exchanges,
     pub(crate) rule: Rule,
     /// The slow exchanges that are told one by one, the slowest first.
     pub(crate) slow: Vec<Told>,
@@ -103,6 +113,8 @@ pub(crate) struct SlowService<'a> {
     pub(crate) if_asked: Vec<ConnId>,
     /// The listener that the exchanges came to, of those on this host.
     pub(crate) listener: Option<u32>,
+    /// Connections of the service.
+    over: u64,
 }
 
 /// The services of a role that are slow.
@@ -111,18 +123,18 @@ pub(crate) fn services(story: &Story, role: Role) -> Vec<SlowService<'_>> {
     let ends = Ends::of(story);
     // Where both ends are here the one that answers knows.
     let answered: AHashSet<u32> = all.iter().filter_map(|e| listener(story, e)).collect();
-    let asked = all.into_iter().filter(|e| e.role() == role);
+    let asked = all.iter().filter(|e| e.role() == role);
     let slow = asked.filter_map(|e| SlowService::of(story, e, &ends));
     slow.filter(|s| role == Role::Server || s.listener.is_none_or(|l| !answered.contains(&l)))
         .collect()
 }
 
 /// The exchanges of one service.
-pub(crate) fn at(story: &Story, place: &Place) -> Option<Exchanges> {
+pub(crate) fn at<'a>(story: &'a Story, place: &Place) -> Option<&'a Exchanges> {
     let Place::Service { key, .. } = place else {
         return None;
     };
-    story.exchanges().into_iter().find(|e| e.service == *key)
+    story.exchanges_of(*key)
 }
 
 /// The listener of a server's exchanges.
@@ -134,7 +146,7 @@ fn listener(story: &Story, exchanges: &Exchanges) -> Option<u32> {
 }
 
 impl<'a> SlowService<'a> {
-    fn of(story: &'a Story, exchanges: Exchanges, ends: &Ends<'a>) -> Option<SlowService<'a>> {
+    fn of(story: &'a Story, exchanges: &'a Exchanges, ends: &Ends<'a>) -> Option<SlowService<'a>> {
         let response = exchanges.response();
         if response.is_none() && exchanges.all.exchanges > 0 {
             return None;
@@ -158,6 +170,7 @@ impl<'a> SlowService<'a> {
             .map(|(row, x, end)| Told {
                 row: *row,
                 end: end.map(|(id, _)| id),
+                alone_ns: alone_ns(story, x),
                 own_ns: own(x),
                 x: (*x).clone(),
             })
@@ -169,7 +182,7 @@ impl<'a> SlowService<'a> {
         let client_of = with_ends.iter().find_map(|(_, _, end)| here((*end)?.1));
         let mut service = SlowService {
             listener: if is_server {
-                listener(story, &exchanges)
+                listener(story, exchanges)
             } else {
                 client_of
             },
@@ -181,12 +194,16 @@ impl<'a> SlowService<'a> {
             usual_ns: response.map(|p| (p.p50_s * 1e9) as u64),
             round_trip_ns,
             if_asked: if_asked.collect(),
+            over: ends.of_service(exchanges.service),
             exchanges,
         };
         let asked = long.filter(mostly_own).count() > 0;
         // That nobody was served at all says more than that few took much of the time.
         let ruled = service.excess(&told, Excess::Many)
-            || is_server && (service.stalled(&told) || service.kept(&told))
+            || service.given_up(&told)
+            || is_server && service.stalled(&told)
+            || service.silent(&told)
+            || is_server && service.kept(&told)
             || service.excess(&told, Excess::Dear)
             || is_server && service.excess(&told, Excess::Most);
         if !ruled && !asked {
@@ -201,6 +218,8 @@ impl<'a> SlowService<'a> {
                     .retain(|t| !t.x.open && t.took_ns() >= least_ns);
             }
             Rule::Stalled => service.slow.retain(is_stalled),
+            Rule::GivenUp => service.slow.retain(Told::is_given_up),
+            Rule::Silent => service.slow.retain(|t| t.x.open && !t.is_given_up()),
             Rule::Kept(_) => {}
             Rule::Asked => {
                 let slow = |t: &Told| t.took_ns() >= ASKED_NS && mostly_own(&t);
@@ -254,9 +273,14 @@ impl<'a> SlowService<'a> {
         // The steps of the histogram are no finer than an eighth; none took longer than the slowest.
         let slowest_ns = slow.clone().map(Told::took_ns).max().unwrap_or(0);
         let all_ns = all_ns.min(count.saturating_mul(slowest_ns));
+        // The first request of a connection may wait for a fork or a thread of its own, on a busy host.
+        let first = |t: &Told| match by {
+            Excess::Most => t.x.accept_ns,
+            Excess::Many | Excess::Dear => 0,
+        };
         let sums = slow.fold((0u64, 0u64), |(own, took), t| {
             (
-                own.saturating_add(t.own_ns),
+                own.saturating_add(t.own_ns.saturating_sub(first(t))),
                 took.saturating_add(t.took_ns()),
             )
         });
@@ -278,6 +302,73 @@ impl<'a> SlowService<'a> {
         self.rule = Rule::Excess(by);
         (self.count, self.lost_ns) = (count, (longer as f64 * share) as u64);
         true
+    }
+
+    /// What was not answered took at least as long as its caller waited.
+    fn given_up(&mut self, told: &[Told]) -> bool {
+        let all = &self.exchanges.all;
+        let (count, waited_ns) = (all.given_up.unwrap_or(0), all.given_up_ns.unwrap_or(0));
+        let of = all.exchanges.saturating_add(count);
+        if count < OFTEN || (count as f64) < SLOW_SHARE * of as f64 {
+            return false;
+        }
+        let told = told.iter().filter(|t| t.is_given_up());
+        let sum = |of: fn(&Told) -> u64| told.clone().map(of).fold(0, u64::saturating_add);
+        let share = sum(|t| t.own_ns) as f64 / sum(Told::took_ns).max(1) as f64;
+        let waits = told.clone().map(Told::took_ns);
+        let (shortest, longest) = (waits.clone().min(), waits.max().unwrap_or(0));
+        let alike = shortest.is_some_and(|ns| ns as f64 >= (1.0 - ALIKE) * longest as f64);
+        let long = match (self.usual_ns, self.exchanges.role()) {
+            (Some(_), _) if all.exchanges >= FEW => {
+                waited_ns / count >= self.least_ns(Excess::Many)
+            }
+            // What nobody answers may be a protocol without answers: the end that asks knows how long it waits for one.
+            (_, Role::Client) => alike && longest >= PATIENT_NS,
+            _ => false,
+        };
+        if !long || share < 0.5 {
+            return false;
+        }
+        self.rule = Rule::GivenUp;
+        let usual = count.saturating_mul(self.usual_ns.unwrap_or(0));
+        let longer = waited_ns.saturating_sub(usual);
+        (self.count, self.lost_ns) = (count, (longer as f64 * share) as u64);
+        true
+    }
+
+    /// What waits in a pool that asks and waits may wait for something to happen (long polling, a queue); where more and
+    /// more is asked somebody expects answers.
+    fn silent(&mut self, told: &[Told]) -> bool {
+        let Some(silence) = self.exchanges.silent_now else {
+            return false;
+        };
+        let waiting = told.iter().filter(|t| t.x.open && !t.is_given_up());
+        let sum = |of: fn(&Told) -> u64| waiting.clone().map(of).fold(0, u64::saturating_add);
+        let share = sum(|t| t.own_ns) as f64 / sum(Told::took_ns).max(1) as f64;
+        let long = silence.ns() >= STALL_NS && self.would_have_answered(silence);
+        if !long || silence.asked < OFTEN || share < 0.5 {
+            return false;
+        }
+        self.rule = Rule::Silent;
+        (self.count, self.lost_ns) = (silence.open, (silence.waited_ns as f64 * share) as u64);
+        true
+    }
+
+    /// Whether by its usual rate others would have been answered in that time.
+    fn would_have_answered(&self, silence: Silence) -> bool {
+        let elsewhere = (self.story.seconds() * 1e9) as u64;
+        let elsewhere = elsewhere.saturating_sub(silence.ns());
+        let rate = self.exchanges.all.exchanges as f64 / elsewhere.max(1) as f64;
+        rate * silence.ns() as f64 >= EXPECTED
+    }
+
+    /// How many exchanges there were, those that were given up included where these are what is slow.
+    pub(crate) fn asked(&self) -> u64 {
+        let all = self.exchanges.all.exchanges;
+        match self.rule {
+            Rule::GivenUp | Rule::Silent => all.saturating_add(self.count),
+            _ => all.max(self.count),
+        }
     }
 
     fn stalled(&mut self, told: &[Told]) -> bool {
@@ -311,16 +402,17 @@ impl<'a> SlowService<'a> {
         for t in told.iter().filter(|t| !t.x.open) {
             thought = thought.saturating_add(t.x.think_ns);
             each.push(t.took_ns());
-            let tid = t.x.tid.filter(|_| t.x.think_alone_ns > 0);
-            let waits = tid.map(|tid| self.story.waits_of(tid, t.x.began_ns, t.end_ns()));
-            for wait in waits.into_iter().flatten() {
+            let mut left = t.alone_ns;
+            for (wait, ns) in sleeps(self.story, &t.x) {
+                let ns = ns.min(left);
+                left -= ns;
                 let keeper = match (wait.syscall.as_deref(), &*wait.state) {
                     (_, "T" | "t") => Keeper::Stopped,
                     (Some("futex"), _) => Keeper::Lock,
                     _ => continue,
                 };
                 let sum = kept.entry(keeper.name()).or_insert((keeper, 0));
-                sum.1 = sum.1.saturating_add(wait.waited_ns.min(t.x.think_ns));
+                sum.1 = sum.1.saturating_add(ns);
             }
         }
         // The slowest stand for all where all are like them.
@@ -341,12 +433,12 @@ impl<'a> SlowService<'a> {
     /// were under way, and by its usual rate many others would have been answered. A request that is answered
     /// when something happens (long polling) waits while others are served.
     pub(crate) fn silence(&self) -> Option<Silence> {
+        if self.rule == Rule::Silent {
+            return self.exchanges.silent_now;
+        }
         let silence = self.exchanges.silence?;
-        let elsewhere = (self.story.seconds() * 1e9) as u64;
-        let elsewhere = elsewhere.saturating_sub(silence.ns());
-        let rate = self.exchanges.all.exchanges as f64 / elsewhere.max(1) as f64;
         let waited = silence.open >= WAITING && self.count * 2 <= silence.open * 3;
-        let is_one = silence.ns() >= LEAST_NS && rate * silence.ns() as f64 >= EXPECTED;
+        let is_one = silence.ns() >= LEAST_NS && self.would_have_answered(silence);
         (matches!(self.rule, Rule::Excess(_)) && waited && is_one).then_some(silence)
     }
 
@@ -372,14 +464,16 @@ impl<'a> SlowService<'a> {
     pub(crate) fn each_ns(&self) -> u64 {
         let longer = self.lost_ns / self.count.max(1);
         match self.rule {
-            Rule::Excess(_) => longer.saturating_add(self.usual_ns.unwrap_or(0)),
+            Rule::Excess(_) | Rule::GivenUp => longer.saturating_add(self.usual_ns.unwrap_or(0)),
+            Rule::Silent => self.silence().map_or(0, |s| s.ns()),
             _ => self.slow.first().map_or(0, Told::took_ns),
         }
     }
 
     /// So late came the answers of a peer that they may have been sent in time and lost on the way.
     pub(crate) fn may_be_lost(&self) -> bool {
-        matches!(self.rule, Rule::Excess(_)) && self.lost_ns < self.count.saturating_mul(PEERS_NS)
+        matches!(self.rule, Rule::Excess(_) | Rule::GivenUp)
+            && self.lost_ns < self.count.saturating_mul(PEERS_NS)
     }
 
     /// What it cost: the caller's time, where the caller is here.
@@ -390,10 +484,9 @@ impl<'a> SlowService<'a> {
             let Some(conn) = t.end.and_then(|id| self.story.conn(id)) else {
                 continue;
             };
-            let less = if matches!(self.rule, Rule::Excess(_)) {
-                usual
-            } else {
-                0
+            let less = match self.rule {
+                Rule::Excess(_) | Rule::GivenUp => usual,
+                _ => 0,
             };
             let own = t.own_ns.saturating_sub(less).min(left);
             left -= own;
@@ -405,19 +498,33 @@ impl<'a> SlowService<'a> {
                 None => lost.add(conn, State::Awaiting, own),
             }
         }
-        let connections: AHashSet<_> = self.slow.iter().map(|t| t.x.remote_port).collect();
         let stalled = self.slow.iter().map(|t| unserved_ns(&t.x)).max();
-        let all = &self.exchanges.all;
         let outage = self.silence().map(|s| s.ns());
         let lost = lost.and(Lost::elsewhere(left)).in_outage(outage);
         lost.of_exchanges(OfExchanges {
             slow: self.count,
-            of: all.exchanges.max(self.count),
-            connections: connections.len() as u64,
+            of: self.asked(),
+            connections: self.connections(),
             lost_ns: self.lost_ns,
-            whole_ns: exchanged_ns(all).max(self.lost_ns),
-            stalled_ns: stalled.filter(|_| self.rule == Rule::Stalled).unwrap_or(0),
+            whole_ns: self.whole_ns(),
+            stalled_ns: match self.rule {
+                Rule::Stalled => stalled.unwrap_or(0),
+                Rule::Silent => outage.unwrap_or(0),
+                _ => 0,
+            },
         })
+    }
+
+    /// Over how many connections the slow ones went: a few are told, and the others are taken to be spread likewise.
+    fn connections(&self) -> u64 {
+        if self.rule == Rule::GivenUp {
+            // Each closed its own.
+            return self.count;
+        }
+        let told = self.slow.len() as u64;
+        let over: AHashSet<_> = self.slow.iter().map(|t| t.ends()).collect();
+        let likewise = (over.len() as u64).saturating_mul(self.count) / told.max(1);
+        likewise.min(self.over).max(over.len() as u64)
     }
 
     /// The place: its rivals are asked about it by its exchanges, and by the ends that were slow.
@@ -440,9 +547,11 @@ impl<'a> SlowService<'a> {
 
     /// What it cost, in a sentence.
     pub(crate) fn cost(&self) -> String {
-        let of = self.exchanges.all.exchanges.max(self.count);
         let slow = Quantity::count(self.count);
-        let (of, lost) = (Quantity::of(of, "request"), Quantity::ns(self.lost_ns));
+        let (of, lost) = (
+            Quantity::of(self.asked(), "request"),
+            Quantity::ns(self.lost_ns),
+        );
         let each = Quantity::ns(self.lost_ns / self.count.max(1));
         match self.rule {
             Rule::Excess(_) => {
@@ -454,6 +563,13 @@ impl<'a> SlowService<'a> {
                     keeper.name()
                 )
             }
+            Rule::GivenUp => {
+                let waited = Quantity::ns(self.each_ns());
+                format!("{slow} of {of} were given up after {waited}, on average.")
+            }
+            Rule::Silent => {
+                format!("{slow} of {of} were waiting in the end, for {lost} all together.")
+            }
             Rule::Stalled | Rule::Asked => {
                 format!("{slow} of {of} took {each} on average.")
             }
@@ -462,7 +578,7 @@ impl<'a> SlowService<'a> {
 
     /// How many there were, and how long they took.
     pub(crate) fn requests(&self) -> Step {
-        let all = &self.exchanges;
+        let all = self.exchanges;
         let answered = Quantity::of(all.all.exchanges, "request").rows(all.busiest);
         let quantile = |s: f64| Quantity::ns((s * 1e9) as u64);
         match all.response().filter(|_| all.all.exchanges >= FEW) {
@@ -474,6 +590,28 @@ impl<'a> SlowService<'a> {
             ),
             None => say!("Answered {answered}.", answered),
         }
+    }
+
+    /// What became of the slowest.
+    pub(crate) fn verb(&self) -> &'static str {
+        match self.slow.first() {
+            Some(first) if first.is_given_up() => "was given up after",
+            _ if self.is_open() => "is open after",
+            _ => "took",
+        }
+    }
+
+    /// The time of all exchanges, ns.
+    fn whole_ns(&self) -> u64 {
+        let all = &self.exchanges.all;
+        let unanswered = match self.rule {
+            Rule::GivenUp => all.given_up_ns.unwrap_or(0),
+            Rule::Silent => self.lost_ns,
+            _ => 0,
+        };
+        exchanged_ns(all)
+            .saturating_add(unanswered)
+            .max(self.lost_ns)
     }
 
     /// When the first of the slow ones that are told began.
@@ -497,7 +635,7 @@ impl<'a> SlowService<'a> {
         let first = self.slow.first();
         let conn = first.and_then(|t| self.story.conn(t.end?));
         let stands = conn.is_none_or(|c| c.outcome == Outcome::Open);
-        stands && first.is_some_and(|t| t.x.open)
+        stands && first.is_some_and(|t| t.x.open && !t.is_given_up())
     }
 }
 

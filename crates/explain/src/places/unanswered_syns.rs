@@ -187,19 +187,19 @@ impl<'a> UnansweredSyns<'a> {
             ids.filter_map(|id| self.story.conn(*id))
         };
         let told = all().filter(|c| c.unreachable().is_some());
-        let at_once = all().filter(|c| fails_at_once(self.story, c));
-        let at_once: Vec<&Conn> = at_once.collect();
         // A program that does not block in connect() has fetched the error when it closes: as many ICMP
-        // messages must have come.
-        let netns = at_once.first().map_or(0, |c| c.netns);
-        let came = self
-            .story
-            .counters
-            .rise(netns, counter::IN_DEST_UNREACHS)
-            .by;
-        let believed = at_once.len() as u64 <= came;
-        told.chain(at_once.into_iter().filter(|_| believed))
-            .collect()
+        // messages must have come to its namespace. Those of ICMPv6 are not recorded: of these nobody knows.
+        let mut at_once: BTreeMap<u32, Vec<&Conn>> = BTreeMap::new();
+        let counted = all().filter(|c| c.remote.addr.ip().is_ipv4());
+        for conn in counted.filter(|c| fails_at_once(self.story, c)) {
+            at_once.entry(conn.netns).or_default().push(conn);
+        }
+        let counters = &self.story.counters;
+        let came = |netns| counters.rise(netns, counter::IN_DEST_UNREACHS).by;
+        let believed = at_once
+            .into_iter()
+            .filter(|(netns, conns)| conns.len() as u64 <= came(*netns));
+        told.chain(believed.flat_map(|(_, conns)| conns)).collect()
     }
 
     /// Whether errors answer the SYNs, though perhaps not all: somebody rejects them.

@@ -177,15 +177,16 @@ fn translate(scenario: &mut Scenario) {
     }
 }
 
-/// An address of a link as IPv6 has it: `198.18.3.2` is `fd18:3::2`.
+/// The addresses of links as IPv6 has them: `path to 198.18.3.2` is `path to fd18:3::2`.
 fn as_ipv6(text: &str) -> String {
-    let numbers = text
-        .strip_prefix("198.18.")
-        .and_then(|rest| rest.split_once('.'));
-    match numbers {
-        Some((link, host)) => format!("fd18:{link}::{host}"),
-        None => text.to_string(),
-    }
+    let words = text.split(' ').map(|word| {
+        let numbers = word.strip_prefix("198.18.");
+        match numbers.and_then(|rest| rest.split_once('.')) {
+            Some((link, host)) => format!("fd18:{link}::{host}"),
+            None => word.to_string(),
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -287,6 +288,7 @@ mod tests {
         let scenario = built(six, true);
         assert!(scenario.clients.iter().all(|c| c.ipv6));
         assert_eq!(as_ipv6("198.18.12.2"), "fd18:12::2");
+        assert_eq!(as_ipv6("path to 198.18.1.2"), "path to fd18:1::2");
         assert_eq!(as_ipv6("CPU 1"), "CPU 1");
         assert!(!can_use_ipv6(&Scenario::load("snat-ports", 1).unwrap()));
     }

@@ -212,9 +212,12 @@ fn write_head(page: &mut String, sittings: &[Sitting], grade: &Grade) -> fmt::Re
         .count();
     let seeds = sittings.iter().map(|s| s.situation.seed);
     let (first, last) = (seeds.clone().min().unwrap_or(0), seeds.max().unwrap_or(0));
-    let whose = match grade.grading {
-        true => "grading seeds",
-        false => "building seeds, not those that grade",
+    let (whose, which) = match grade.grading {
+        true => ("grading seeds", String::new()),
+        false => (
+            "building seeds, not those that grade",
+            format!(" --building={first}"),
+        ),
     };
     writeln!(
         page,
@@ -239,9 +242,11 @@ fn write_head(page: &mut String, sittings: &[Sitting], grade: &Grade) -> fmt::Re
     )?;
     writeln!(
         page,
-        "Made by\n\n    sudo tcpwhy lab exam DIR --seeds 720\n    tcpwhy lab exam DIR --grade --page docs/exam.md\n\n\
+        "Made by\n\n    sudo tcpwhy lab exam DIR{which} --seeds {}\n    tcpwhy lab exam DIR --grade --page \
+         docs/exam.md\n\n\
          The seeds from {GRADING} on grade: they are fixed, and a situation is never drawn anew because of what \
-         came out. Whoever changes tcpwhy looks at others (`--building`).\n"
+         came out. Whoever changes tcpwhy looks at others (`--building`).\n",
+        last + 1 - first,
     )
 }
 

@@ -9,6 +9,7 @@ use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject};
 
 use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
+use crate::iter::EAGAIN;
 use crate::wire::census::{CensusSkel, CensusSkelBuilder};
 use crate::wire::{read, same, tw_census, tw_destination, tw_port_count};
 
@@ -129,8 +130,6 @@ impl<'o> Walk<'o> {
         Ok(())
     }
 }
-
-const EAGAIN: i32 = rustix::io::Errno::AGAIN.raw_os_error();
 
 #[cfg(test)]
 mod tests {

@@ -11,6 +11,7 @@ use recording::{HealthKind, Source, SourceName, Verdict};
 
 use super::listening::Listening;
 use super::rows::Key;
+use super::shares::LATE_NS;
 use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
 use crate::health::HealthLog;
@@ -126,7 +127,12 @@ impl<'o> Requests<'o> {
             rodata.sock_key = options.sock_key;
             rodata.write_ends = programs.contains(&WRITE_ENDS);
             rodata.jiffy_ns = jiffy_ns;
+            rodata.given_up_ns = LATE_NS;
             rodata.filter = same(&options.filter.wire().map_err(Error::Usage)?);
+        }
+        if let Some(bss) = open.maps.bss_data.as_deref_mut() {
+            // What a service was told of in round 0 is nothing yet.
+            bss.this_round = 1;
         }
         let refused = walks_notes().err();
         let dump = DUMPS[usize::from(refused.is_some())];

@@ -93,6 +93,8 @@ impl Rows {
             overlapped: rise(|r| r.overlapped),
             pushed: rise(|r| r.pushed),
             unanswered: rise(|r| r.unanswered),
+            given_up: Some(rise(|r| r.given_up)),
+            given_up_ns: Some(rise(|r| r.given_up_ns)),
             open: waiting,
             retransmits: rise(|r| r.retransmits),
             accept_ns: part(tw_part::TW_PART_ACCEPT),
@@ -112,9 +114,10 @@ impl Rows {
             row.exchanges,
             row.pushed,
             row.unanswered,
+            row.given_up.unwrap_or(0),
             row.open.unwrap_or(0),
         ];
-        if happened == [0; 4] {
+        if happened == [0; 5] {
             return Ok(0);
         }
         let exchanges = row.exchanges;
@@ -202,6 +205,7 @@ fn row(x: &tw_exchange) -> Exchange {
         tid: thread(x.tid),
         comm: thread(x.tid).and_then(|tid| comm(x.pid, tid)),
         open: x.open != 0,
+        given_up: Some(x.given_up != 0),
         overlapped: x.overlapped != 0,
         retransmits: x.retransmits,
         accept_ns: part(tw_part::TW_PART_ACCEPT),

@@ -13,6 +13,7 @@ use recording::{TableWriter, monotonic_ns};
 
 use super::decode::Decoder;
 use crate::error::{Error, bpf_error};
+use crate::iter::EAGAIN;
 use crate::pace::thread_cpu;
 use crate::wire::sockets::{SocketsSkel, SocketsSkelBuilder};
 use crate::wire::{read, tw_listener, tw_record, tw_socket};
@@ -145,6 +146,7 @@ fn read_all(mut iter: Iter, send: &SyncSender<io::Result<(u64, Vec<u8>)>>) {
         let chunk = match iter.read(&mut buffer) {
             Ok(0) => return,
             Ok(n) => Ok((monotonic_ns(), buffer[..n].to_vec())),
+            Err(e) if e.raw_os_error() == Some(EAGAIN) => continue,
             Err(e) => Err(e),
         };
         let failed = chunk.is_err();

@@ -81,6 +81,8 @@ const MAP_AGAIN: Duration = Duration::from_secs(1);
 const MAP_AGAIN_AT_LAST: Duration = Duration::from_secs(8);
 /// Bytes that the maps of made code of all processes may take.
 const MAX_MADE: usize = 64 << 20;
+/// How the kernel marks a file that has no name any more.
+const DELETED: &str = " (deleted)";
 /// A module's name can be four kilobytes.
 const MAX_MODULE: usize = 512;
 
@@ -292,7 +294,7 @@ fn functions(
     }
     let read = reading.took(|| files.read(pid, mapping));
     let id = read.unwrap_or_else(|why| {
-        let name = &mapping.name;
+        let name = as_a_word(&mapping.name);
         notes.push(format!(
             "functions of {name} (process {pid}) are not named: {why}"
         ));
@@ -371,6 +373,15 @@ fn map_of(pid: u32) -> Result<Option<PerfMap>, String> {
         .map_err(|e| format!("{path} is not read: {}", foreign::why(&e)))
 }
 
+/// A file's name without blanks, as the kernel's tables of mounts have them: who redacts a note knows where it ends.
+fn as_a_word(name: &str) -> String {
+    let (path, gone) = match name.strip_suffix(DELETED) {
+        Some(path) => (path, DELETED),
+        None => (name, ""),
+    };
+    path.replace(char::is_whitespace, "\\040") + gone
+}
+
 /// Whether something, or its process, is not there any more.
 fn has_gone(e: &io::Error) -> bool {
     e.kind() == io::ErrorKind::NotFound || e.raw_os_error() == Some(Errno::SRCH.raw_os_error())
@@ -444,6 +455,15 @@ mod tests {
         seen.started = seen.started.map(|at| at - 1);
         resolver.look(pid);
         assert!(!resolver.processes[&pid].made.refused);
+    }
+
+    #[test]
+    fn a_file_is_one_word_of_a_note() {
+        assert_eq!(as_a_word("/opt/x"), "/opt/x");
+        assert_eq!(
+            as_a_word("/opt/a b\tc (deleted)"),
+            "/opt/a\\040b\\040c (deleted)"
+        );
     }
 
     #[test]

@@ -25,6 +25,10 @@ table! {
         pushed: u64, Count;
         /// Connections that closed before the answer.
         unanswered: u64, Count;
+        /// Of those: the end that asked closed or reset it after a wait of 100 ms and more, and so gave up on the request.
+        given_up: Option<u64>, Count, null "recorded before 0.6 told it";
+        /// How long these had waited.
+        given_up_ns: Option<u64>, Ns, null "as for `given_up`";
         /// Exchanges that were a second old, or more, and not answered, when the second ended.
         open: Option<u64>, Count, null "not looked at in this second";
         /// Segments of ours that were retransmitted while the other side's next word was awaited.
@@ -83,7 +87,7 @@ table! {
 table! {
     /// The slowest exchanges of each second and `request` row; at the end, and where one was left open, the oldest that is not answered.
     Exchange = "exchange" {
-        /// When it ended; of an open one, when it was looked at.
+        /// When it ended, or was given up; of another open one, when it was looked at.
         time_ns: u64, Ns;
         /// When its first byte came, or was written.
         began_ns: u64, Ns;
@@ -111,6 +115,8 @@ table! {
         comm: Option<Text>, Program, null "as for `tid`, or the thread has ended";
         /// It is not answered.
         open: bool, Flag;
+        /// Nor will it be: the end that asked closed or reset the connection at `time_ns`. Of each `request` row one is told.
+        given_up: Option<bool>, Flag, null "recorded before 0.6 told it";
         /// A message began before the answer to the one before had ended.
         overlapped: bool, Flag;
         /// As in `request`.

@@ -151,6 +151,8 @@ table! {
         rcvbuf: Option<u32>, Bytes, null "as for congestion";
         /// Send buffer limit (SO_SNDBUF).
         sndbuf: Option<u32>, Bytes, null "as for congestion";
+        /// The application set it (SO_SNDBUF): the kernel does not size it any more.
+        sndbuf_set: Option<bool>, Flag, null "as for congestion; recorded before 0.6 told it";
         /// Memory charged for received data.
         rmem_alloc: Option<u32>, Bytes, null "as for congestion";
         /// Memory charged for data to send.

@@ -90,8 +90,8 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
         );
     }
     // Read before it goes, when it is a temporary one.
-    let kept;
-    let mut filter = None;
+    let mut kept;
+    let (mut filter, mut cut_by) = (None, None);
     let named = args.recording.as_ref().or(args.from.as_ref());
     let dir = match named {
         Some(recording) => recording.as_path(),
@@ -107,10 +107,13 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
                 .time
                 .or(args.live.command.is_empty().then_some(DEFAULT_TIME));
             let parts = Part::to_explain();
-            let manifest = live::record(&stop, &kept, time, asked.clone(), parts, &args.live)?;
+            let recorded = live::record(&stop, &kept, time, asked.clone(), parts, &args.live)?;
             kept.end()?;
+            // Explaining may take long, and what is kept is whole.
+            kept.ends_with_signals()?;
+            cut_by = recorded.cut_by;
             filter = Some(if args.live.redact {
-                redacted(&manifest, asked)?
+                redacted(&recorded.manifest, asked)?
             } else {
                 asked
             });
@@ -147,6 +150,9 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     }
     if let (None, Some(kept)) = (named, &args.output) {
         cli::say(&format!("kept the recording: {}", kept.display()));
+    }
+    if let Some(why) = cut_by {
+        return Err(why);
     }
     if nothing {
         bail!(

@@ -41,11 +41,12 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
         .unwrap_or_else(|| kept::default_name(args.live.redact));
     let filter = args.live.filters.live()?;
     let stop = surroundings::begin()?;
-    let kept = Kept::at(&name, args.force)?;
+    let mut kept = Kept::at(&name, args.force)?;
     kept.stops_with_reader(&stop)?;
     let parts = Part::by_default();
-    let manifest = live::record(&stop, &kept, time, filter, parts, &args.live)?;
+    let recorded = live::record(&stop, &kept, time, filter, parts, &args.live)?;
     kept.end()?;
+    let manifest = recorded.manifest;
     let lost: u64 = manifest.sources.iter().map(|s| s.lost).sum();
     let seconds = manifest.length().as_secs_f64();
     let name = kept.name().display();
@@ -61,5 +62,8 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
         lost => format!(", {lost} records lost (see --ring-kib)"),
     };
     cli::say(&format!("recorded {seconds:.1} s{into}{lost}{next}"));
-    Ok(ExitCode::SUCCESS)
+    match recorded.cut_by {
+        Some(why) => Err(why),
+        None => Ok(ExitCode::SUCCESS),
+    }
 }

@@ -168,8 +168,8 @@ fn service(page: &mut Page, key: &ServiceKey, snapshot: &Snapshot, how: &How) ->
         Look::Plain
     };
     let not = format!(
-        "{} for a second or longer; {} whose connections closed",
-        told.open, told.unanswered
+        "{} for a second or longer; {} whose connections closed, {} of them given up by whoever asked",
+        told.open, told.unanswered, told.given_up
     );
     page.item("unanswered", look, &not);
     let percentiles = |p: &Percentiles| {

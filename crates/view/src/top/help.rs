@@ -50,7 +50,7 @@ const PANES: [&str; Pane::ALL.len()] = [
     "what explain says of the last seconds, or of the whole recording; below the selected one what to do. Enter: the whole case, with its evidence, what was ruled out, and what to do.",
     "what happened per second, what did not happen last; in the title how long connects took, those under way with what they have taken so far. Retransmissions, resets and drops with their kinds and reasons.",
     "requests and their answers by listener (server) and destination (client): how long, and whose time it was: the application's, TCP's, the network's, the peer's; where most time went first. Enter: the parts, and the slowest with their threads.",
-    "the queue that accept() takes from, against its backlog; half-open connections; packets dropped there.",
+    "the queue that accept() takes from, against its backlog; requests in SYN_RECV; packets dropped there.",
     "connections that did something in the last seconds; those that retransmit first, then those whose queues wait longest.",
     "what each did with its time, in shares of the window; those first that are stopped or wait for a CPU, then those that did most, tcpwhy's own last. A letter that is missing is time of which nothing was told.",
     "where in the kernel the CPUs were: in the function itself, and with all that it called.",

@@ -3,7 +3,7 @@
 use crate::causes::slow_accept::tests::late;
 use crate::causes::testing::{found, only};
 use crate::{Finding, Level};
-use synth::{Fixture, Listen};
+use synth::{Dial, Fixture, Listen};
 
 const ID: &str = "accept-imbalance";
 const PIDS: [(u32, &str); 4] = [(812, "w0"), (813, "w1"), (814, "w2"), (815, "w3")];
@@ -65,6 +65,54 @@ fn one_worker_does_not_accept() {
     let all = found(&workers(for_a_while, own));
     assert_eq!(all[0].cause, ID, "{all:#?}");
     assert_eq!(all[0].scope.pid, Some(814));
+}
+
+#[test]
+fn a_second_is_enough_where_requests_tell_how_long_they_waited() {
+    let mut once = one_stands();
+    once[2] = vec![0, 0, 0, 0, 0, 14, 0, 0, 0, 0, 0];
+    let all = found(&workers(once.clone(), own));
+    assert_eq!(all[0].cause, ID, "{all:#?}");
+    // Samples alone may have met it in the moment before it was emptied.
+    let mut sampled = workers(once, own);
+    sampled.requests.clear();
+    sampled.exchanges.clear();
+    assert!(found(&sampled).iter().all(|f| f.cause != ID));
+}
+
+#[test]
+fn one_that_samples_missed_is_told_by_those_that_overtook() {
+    let missed = |overtaken: u16| {
+        let mut once = [vec![0; 11], vec![0; 11], vec![0; 11], vec![0; 11]];
+        once[0][5] = 1;
+        let mut f = workers(once, own);
+        for i in 0..overtaken {
+            let at_ms = 7_000.0 + 20.0 * f64::from(i);
+            f.dial(Dial {
+                from: format!("10.79.0.2:{}", 60_000 + i),
+                at_ms,
+                took_ms: 1.0,
+                ends_ms: Some(at_ms + 200.0),
+                ..Dial::default()
+            });
+        }
+        // Each was answered.
+        let answered = f.events.iter_mut().filter(|e| e.remote_port >= 60_000);
+        answered.for_each(|e| e.bytes_acked = e.bytes_acked.map(|_| 200));
+        f
+    };
+    let all = found(&missed(8));
+    assert_eq!(all[0].cause, ID, "{all:#?}");
+    assert_eq!(all[0].scope.pid, Some(812));
+    assert!(
+        all[0].title.contains("30 connections waited"),
+        "{}",
+        all[0].title
+    );
+    // Nobody else was served meanwhile.
+    let all = found(&missed(2));
+    assert_eq!(all[0].cause, "slow-accept", "{all:#?}");
+    assert_eq!(all[0].scope.pid, Some(812));
 }
 
 #[test]

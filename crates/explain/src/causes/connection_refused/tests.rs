@@ -378,3 +378,45 @@ fn an_error_that_its_program_has_fetched_shows_by_the_icmp_messages() {
     f.counters.clear();
     assert!(found(&f).is_empty());
 }
+
+#[test]
+fn the_icmp_messages_of_a_namespace_are_its_own_and_those_of_ipv4() {
+    let fetched = |mut f: Fixture| {
+        f.events.iter_mut().for_each(|e| e.error = None);
+        f
+    };
+    // Those of another namespace, to which none came, changed their mind.
+    let mut f = rejected("ECONNREFUSED", 1);
+    for i in 0..20u32 {
+        f.dial(Dial {
+            client: Some(HOST),
+            server: None,
+            from: format!("10.79.0.3:{}", 40_000 + i),
+            to: "10.96.0.10:80",
+            at_ms: 120.0 + f64::from(i) * 350.0,
+            took_ms: 0.2,
+            fate: Fate::Fails("ECONNREFUSED"),
+            ..Dial::default()
+        });
+    }
+    let f = only(&fetched(f), ID);
+    assert_eq!((f.impact.affected, f.impact.of), (20, 20));
+    assert_eq!(f.scope.netns.inode, CLIENT);
+    // What IPv4 got says nothing of IPv6.
+    let mut f = Fixture::new();
+    f.count(CLIENT, "Icmp.InDestUnreachs", 0, 20);
+    for i in 0..20u32 {
+        f.dial(Dial {
+            server: None,
+            from: format!("[2001:db8::2]:{}", 40_000 + i),
+            to: "[2001:db8::9]:80",
+            at_ms: 100.0 + f64::from(i) * 350.0,
+            took_ms: 0.2,
+            fate: Fate::Fails("ECONNREFUSED"),
+            ..Dial::default()
+        });
+    }
+    let named = only(&f, ID);
+    assert_eq!(named.impact.affected, 20, "the kernel says so");
+    assert!(found(&fetched(f)).is_empty());
+}

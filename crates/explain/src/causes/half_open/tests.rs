@@ -5,7 +5,7 @@ use recording::{EventKind, RetransmitKind, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Level, Number, Role, explain};
-use synth::{ACK, CLIENT, Dial, End, Fixture, Listen, SERVER, START_NS, SYN, place};
+use synth::{ACK, CLIENT, Dial, End, Fixture, HOST, Listen, SERVER, START_NS, SYN, place};
 
 const ID: &str = "half-open";
 const MS: u64 = 1_000_000;
@@ -86,6 +86,24 @@ fn syns_that_met_established_sockets() {
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert!(f.arithmetic.len() == 2 && f.arithmetic.iter().all(|c| c.agrees));
     assert!(ruled_out(&f, "time-wait-collision").starts_with("0 SYNs"));
+}
+
+#[test]
+fn what_another_namespace_accepts_at_the_same_address_is_another_servers() {
+    let mut f = met(20, TcpState::Established);
+    for i in 0..100u16 {
+        let at_ms = 100.0 + f64::from(i) * 20.0;
+        f.dial(Dial {
+            client: None,
+            server: Some(HOST),
+            from: format!("10.79.0.9:{}", 30_000 + i),
+            at_ms,
+            ends_ms: Some(at_ms + 30.0),
+            ..Dial::default()
+        });
+    }
+    let f = only(&f, ID);
+    assert_eq!((f.impact.affected, f.impact.of), (20, 60));
 }
 
 #[test]

@@ -8,9 +8,9 @@ use crate::places::losses::Losses;
 use crate::places::path::{Path, limited, rate};
 use crate::vocabulary::*;
 
-/// From here on each connection has some nine segments in flight (Mathis: 1.22 ÷ √p), and after a loss half of them:
-/// too few for the next one to be noticed by duplicate ACKs.
-const LEAST_SHARE: f64 = 0.02;
+/// From here on a window grows to eight segments at the most before it loses one (p = 8 ÷ 3w², Mathis et al. 1997), and
+/// is then halved to four: of fewer three cannot report a loss as duplicate ACKs, and a timer has to.
+const LEAST_SHARE: f64 = 8.0 / (3.0 * 8.0 * 8.0);
 /// Where losses did not meet an empty queue.
 pub(super) fn judge(path: &Path) -> Option<Finding> {
     let story = path.story;
@@ -73,6 +73,7 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
             Level::Medium,
             "a queue that is full, a policer, and a bad link under load look alike from the ends",
         )
+        .rests_on(&[SourceName::Drops])
         .steps(evidence(&losses, min_rtt_us, ""))
         .checks(path.counted_again())
         .advise([repair, paced]);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use ahash::AHashSet;
+use ahash::{AHashMap, AHashSet};
 use analysis::words::{count, plural, rounded};
 use analysis::{Way, What};
 use recording::Addr;
@@ -48,20 +48,98 @@ fn is_short(conn: &Conn) -> bool {
     conn.side == Side::Opened && conn.bytes_acked < SHORT && !conn.remote.is_loopback()
 }
 
+/// The short connections of each way.
+type ByWay<'a> = BTreeMap<Way, Vec<&'a Conn>>;
+
 pub(super) fn places(story: &Story) -> Vec<Short<'_>> {
-    let mut places: BTreeMap<(u32, Addr, Addr), Vec<&Conn>> = BTreeMap::new();
+    let mut places: ByWay = BTreeMap::new();
     for conn in story.conns.iter().filter(|c| is_short(c)) {
         let key = (conn.netns, conn.local.addr, conn.remote.addr);
         places.entry(key).or_default().push(conn);
     }
+    let drops = SynDrops::of(story, &places);
+    let dropped: Vec<u64> = places.keys().map(|way| drops.on(*way, &places)).collect();
     let places = places
         .into_iter()
-        .map(|((netns, from, to), conns)| Short::of(story, netns, from, to, conns));
+        .zip(dropped)
+        .map(|((way, conns), syns_dropped)| Short::of(story, way, conns, syns_dropped));
     places.filter(Short::is_lossy).collect()
 }
 
+/// SYNs that this host dropped on their way to where short connections go.
+#[derive(Default)]
+struct SynDrops {
+    /// By where they came from and went to: in which namespaces, and how many.
+    of: AHashMap<(Addr, Addr), AHashMap<u32, u64>>,
+    /// By where they went, those that are of none of these connections: translated on their way, or another host's.
+    nobodys: AHashMap<Addr, u64>,
+}
+
+impl SynDrops {
+    fn of(story: &Story, places: &ByWay) -> SynDrops {
+        let ends = places.keys().map(|(_, from, to)| (*from, *to));
+        let ends: AHashSet<(Addr, Addr)> = ends.collect();
+        let to: AHashSet<Addr> = ends.iter().map(|(_, to)| *to).collect();
+        let mut drops = SynDrops::default();
+        let groups = story.packets.all().iter();
+        let groups = groups.filter(|g| g.what == What::SynDropped && to.contains(&g.local.addr));
+        for group in groups {
+            let to = group.local.addr;
+            let mut nobodys = group.count;
+            for (from, n) in &group.remotes {
+                if ends.contains(&(*from, to)) {
+                    let of = drops.of.entry((*from, to)).or_default();
+                    let of = of.entry(group.netns).or_default();
+                    *of = of.saturating_add(*n);
+                    nobodys = nobodys.saturating_sub(*n);
+                }
+            }
+            drops.add_nobodys(to, nobodys);
+        }
+        drops.take_translated(places);
+        drops
+    }
+
+    fn add_nobodys(&mut self, to: Addr, n: u64) {
+        let sum = self.nobodys.entry(to).or_default();
+        *sum = sum.saturating_add(n);
+    }
+
+    /// A namespace drops no more of its own SYNs than were retransmitted or are not answered: the others were given its
+    /// address on their way.
+    fn take_translated(&mut self, places: &ByWay) {
+        let own = |c: &&Conn| u64::from(c.syn_retries) + u64::from(c.established_ns.is_none());
+        let mut translated = Vec::new();
+        for ((from, to), of) in self.of.iter_mut() {
+            for (netns, n) in of.iter_mut() {
+                if let Some(conns) = places.get(&(*netns, *from, *to)) {
+                    let own: u64 = conns.iter().map(own).sum();
+                    translated.push((*to, n.saturating_sub(own)));
+                    *n = own.min(*n);
+                }
+            }
+        }
+        for (to, n) in translated {
+            self.add_nobodys(to, n);
+        }
+    }
+
+    /// Those of a way: dropped where its packets begin, or where they pass. Another namespace with the same addresses
+    /// drops its own.
+    fn on(&self, way: Way, places: &ByWay) -> u64 {
+        let (netns, from, to) = way;
+        let passes = |at: u32| at == netns || !places.contains_key(&(at, from, to));
+        let of = self.of.get(&(from, to)).into_iter();
+        let of = of.flat_map(|of| of.iter());
+        let of = of.filter(|(at, _)| passes(**at)).map(|(_, n)| *n);
+        let nobodys = self.nobodys.get(&to).copied().unwrap_or(0);
+        of.fold(nobodys, u64::saturating_add)
+    }
+}
+
 impl<'a> Short<'a> {
-    fn of(story: &'a Story, netns: u32, from: Addr, to: Addr, conns: Vec<&'a Conn>) -> Short<'a> {
+    fn of(story: &'a Story, way: Way, conns: Vec<&'a Conn>, syns_dropped: u64) -> Short<'a> {
+        let (netns, from, to) = way;
         let sum = |of: &dyn Fn(&Conn) -> u64| conns.iter().map(|c| of(c)).sum::<u64>();
         let syns_again = sum(&|c| c.syn_retries.into());
         // One whose server has dropped its last ACK retransmits in vain.
@@ -74,9 +152,6 @@ impl<'a> Short<'a> {
                 0
             }
         });
-        let to_it = story.packets.all().iter();
-        let to_it = to_it.filter(|g| g.what == What::SynDropped && g.local.addr == to);
-        let syns_dropped: u64 = to_it.map(|g| g.count).sum();
         Short {
             story,
             netns,
@@ -84,7 +159,7 @@ impl<'a> Short<'a> {
             to,
             syns: (syns_again, conns.len() as u64 + syns_again),
             data: (again, segments + again),
-            dropped: syns_dropped + sum(&|c| story.dropped(c)),
+            dropped: syns_dropped.saturating_add(sum(&|c| story.dropped(c))),
             conns,
         }
     }

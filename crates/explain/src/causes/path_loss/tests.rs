@@ -1,10 +1,11 @@
 //! C17 is named when packets vanish on the path, and not when a queue or this host drops them.
 
+use recording::tables::Event;
 use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, Dial, Fixture, SERVER, cases};
+use synth::{CLIENT, Dial, End, Fixture, HOST, SERVER, START_NS, SYN, cases, place};
 
 const ID: &str = "path-loss";
 
@@ -61,7 +62,7 @@ fn look_alikes_are_not_path_loss() {
     only(&spurious, "reordering");
     // All within a second: an accident, over now.
     let mut burst = cases::lossy();
-    let start = synth::START_NS;
+    let start = START_NS;
     for event in burst
         .events
         .iter_mut()
@@ -165,5 +166,64 @@ fn short_connections_that_lose_only_one_kind_or_next_to_nothing() {
     only(&short(10, 0), "path-drops-syn");
     for healthy in [short(0, 0), short(0, 30), short(80, 70)] {
         assert!(found(&healthy).is_empty());
+    }
+}
+
+/// A namespace drops SYNs from an address to where short connections go.
+fn syns_dropped(f: &mut Fixture, netns: u32, from: &str, n: u64) {
+    let (addr, ..) = place(from);
+    let (remote, port, family) = place("192.0.2.9:80");
+    let packet = End {
+        netns,
+        sock: 0,
+        family,
+        local: (remote, port),
+        remote: (addr, 50_000),
+    };
+    f.events.extend((0..n).map(|i| Event {
+        reason: Some("NETFILTER_DROP".into()),
+        location: Some("nf_hook_slow".into()),
+        ..packet.stray(START_NS + 1_000_000_000 + i, EventKind::Drop, SYN)
+    }));
+}
+
+#[test]
+fn what_is_dropped_of_others_says_nothing_of_a_path() {
+    let tells = |f: &Fixture| found(f).iter().any(|f| f.cause == ID);
+    // Somebody in another namespace connects there as well, and sends so many SYNs again.
+    let beside = |retries: u32| {
+        let mut f = short(10, 7);
+        for i in 0..10u32 {
+            f.dial(Dial {
+                client: Some(HOST),
+                server: None,
+                from: format!("10.79.0.3:{}", 40_000 + i),
+                to: "192.0.2.9:80",
+                took_ms: 10.4 + 1_000.0 * f64::from(retries),
+                retries,
+                ends_ms: Some(8_000.0),
+                ..Dial::default()
+            });
+        }
+        f
+    };
+    // Its own firewall has something against that.
+    let mut f = beside(3);
+    syns_dropped(&mut f, HOST, "10.79.0.3:1", 30);
+    assert!(tells(&f));
+    // What has its address and is not its own was translated there.
+    let mut f = beside(0);
+    assert!(tells(&f));
+    syns_dropped(&mut f, HOST, "10.79.0.3:1", 30);
+    assert!(!tells(&f));
+    // The path's own are dropped here wherever they pass, and so may be those whose source was translated.
+    for (netns, from) in [
+        (CLIENT, "10.79.0.2:1"),
+        (SERVER, "10.79.0.2:1"),
+        (SERVER, "192.0.2.77:1"),
+    ] {
+        let mut f = short(10, 7);
+        syns_dropped(&mut f, netns, from, 30);
+        assert!(!tells(&f), "{netns} {from}");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::Level;
 use crate::causes::testing::{found, only, ruled_out};
+use recording::EventKind;
 use synth::{CLIENT, Fixture, cases};
 
 const ID: &str = "path-outage";
@@ -63,4 +64,14 @@ fn a_connection_of_which_nothing_ever_arrived_says_nothing_of_the_path() {
     };
     assert!(!acked(1), "the SYN alone");
     assert!(acked(300));
+}
+
+#[test]
+fn moments_at_the_end_of_all_time_are_none() {
+    let mut f = back(3);
+    let events = f.events.iter_mut();
+    for event in events.filter(|e| e.kind == EventKind::Retransmit) {
+        event.time_ns = u64::MAX;
+    }
+    assert!(found(&f).iter().all(|f| f.cause != ID));
 }

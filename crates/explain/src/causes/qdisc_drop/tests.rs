@@ -35,6 +35,20 @@ fn what_a_node_drops_of_packets_that_pass_through_it_is_told_of_those_who_sent_t
     }
 }
 
+#[test]
+fn flows_of_others_are_told_apart() {
+    let mut f = dropped_by_a_node(4_026_539_999, "192.0.2.1:1");
+    let drops = f.events.iter_mut().filter(|e| e.kind == EventKind::Drop);
+    for (event, nth) in drops.zip(0u16..) {
+        event.remote_port = 1_000 + nth % 20;
+    }
+    let f = only(&f, ID);
+    assert_eq!((f.impact.affected, f.impact.of), (4, 4));
+    assert_eq!(number(&f, "dropped"), &Number::Count(4 * 8 * 7));
+    let says = &f.impact.says;
+    assert!(says.contains("16 connections of others"), "{says}");
+}
+
 /// Of four uploads; the node knows where they come from by this address.
 fn dropped_by_a_node(node: u32, from: &str) -> Fixture {
     let mut recording = Fixture::new();

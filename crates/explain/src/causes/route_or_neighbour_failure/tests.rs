@@ -1,11 +1,11 @@
 //! C36 is named by the kernel's reasons for what it drops.
 
 use crate::causes::local_firewall_drop::tests::dropped;
-use crate::causes::testing::{found, only, sysctls};
+use crate::causes::testing::{found, only, ruled_out, sysctls};
 use crate::{Change, Level};
 use recording::tables::Call;
 use recording::{CallKind, counter};
-use synth::{CLIENT, Dial, Fixture, Listen, SERVER, START_NS, Task, place};
+use synth::{CLIENT, Dial, Fate, Fixture, Listen, SERVER, START_NS, Task, place};
 
 const ID: &str = "route-or-neighbour-failure";
 
@@ -22,6 +22,8 @@ fn the_reverse_path() {
         [(SERVER, "net.ipv4.conf.all.rp_filter=2".to_string())]
     );
     assert_eq!(all.len(), 1, "{:?}", all[1].cause);
+    // Clients elsewhere waited for their timers, one for each SYN.
+    assert!(f.lost_s.seconds() >= Some(30.0), "{:?}", f.lost_s.seconds());
     // The counter does not say so.
     let f = only(&dropped("IP_RPFILTER"), ID);
     assert_ne!(f.confidence.level, Level::High);
@@ -139,4 +141,57 @@ fn who_goes_on_by_ipv4_needs_no_route_for_ipv6() {
         });
     }
     assert!(found(&f).is_empty(), "{:?}", found(&f));
+}
+
+/// It gets through to where it had no way, each time 100 ms after it failed.
+fn back(f: &mut Fixture, to: &'static str, times: u16) {
+    for i in 0..times {
+        f.dial(Dial {
+            server: None,
+            from: format!("10.79.0.2:{}", 41_000 + i),
+            to,
+            at_ms: 1_000.0 * f64::from(i + 1) + 90.0,
+            took_ms: 10.0,
+            ..Dial::default()
+        });
+    }
+}
+
+#[test]
+fn no_way_lasts_until_it_gets_through() {
+    let to = "192.0.2.9:443";
+    let mut f = without_a_way(to, 5);
+    back(&mut f, to, 5);
+    assert_eq!(only(&f, ID).lost_s.seconds(), Some(0.4));
+    // To somewhere else it had one all the while.
+    let mut f = without_a_way(to, 5);
+    back(&mut f, "192.0.2.10:443", 5);
+    assert_eq!(only(&f, ID).lost_s.seconds(), Some(4.0));
+    // Three that failed in vain, and nobody was kept for long.
+    let mut f = without_a_way(to, 3);
+    only(&f, ID);
+    back(&mut f, to, 3);
+    assert!(found(&f).is_empty(), "{:?}", found(&f));
+}
+
+#[test]
+fn who_refused_it_is_not_hidden() {
+    let to = "192.0.2.9:443";
+    let mut f = without_a_way(to, 5);
+    let refused = |f: &Fixture| ruled_out(&only(f, ID), "connection-refused").to_string();
+    assert!(refused(&f).contains("of 0 SYNs"), "{}", refused(&f));
+    back(&mut f, to, 2);
+    f.dial(Dial {
+        server: None,
+        from: "10.79.0.2:42000".into(),
+        to,
+        at_ms: 6_000.0,
+        fate: Fate::Refused,
+        ..Dial::default()
+    });
+    let says = refused(&f);
+    assert!(
+        says.contains("of 3 SYNs") && says.ends_with("resets answered 1"),
+        "{says}"
+    );
 }

@@ -62,6 +62,29 @@ fn goes_on(story: &Story, who: (u32, u32), way: &NoWay) -> bool {
     way.ipv4 == 0 && well() >= way.count
 }
 
+/// For how long it had no way, ns, and the longest of these times: from a call that failed on until it got through to
+/// one of the addresses, or failed last.
+fn without_ns(story: &Story, who: (u32, u32), way: &NoWay) -> (u64, u64) {
+    let there = opened(story, who).filter(|c| way.to.contains(&c.remote.addr));
+    let mut well: Vec<u64> = there.filter_map(|c| c.established_ns).collect();
+    well.sort_unstable();
+    let mut failed = way.failed_ns.clone();
+    failed.sort_unstable();
+    let (mut all, mut longest, mut until) = (0u64, 0, 0);
+    for from in failed.into_iter().filter(|ns| *ns < way.last_ns) {
+        // One that failed before it was back is within the time that is counted.
+        if from < until {
+            continue;
+        }
+        let next = well.get(well.partition_point(|at| *at <= from)).copied();
+        until = next.unwrap_or(way.last_ns).min(way.last_ns);
+        let ns = until.saturating_sub(from);
+        all = all.saturating_add(ns);
+        longest = longest.max(ns);
+    }
+    (all, longest)
+}
+
 fn of_caller(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> Finding {
     let to: Vec<String> = way.to.iter().take(SHOWN).map(|a| a.to_string()).collect();
     let first = to.first().cloned().unwrap_or_default();
@@ -77,6 +100,7 @@ fn of_caller(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> Finding {
     };
     let (who, at) = (process(&scope), namespace(&scope.netns));
     let over_ns = way.last_ns.saturating_sub(way.first_ns);
+    let (without, longest) = without_ns(story, (netns, pid), way);
     let says = format!(
         "{failed} failed at once with {error}, over {}.",
         Quantity::ns(over_ns)
@@ -97,7 +121,7 @@ fn of_caller(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> Finding {
         ])
         .affects(
             Impact::of(way.count, way.count, "connects", says),
-            Lost::elsewhere(over_ns).in_outage(Some(over_ns)),
+            Lost::elsewhere(without).in_outage(Some(longest)),
         )
         .because("connect() itself returned the error: no packet was made of it")
         .steps([say!(
@@ -121,10 +145,18 @@ fn of_caller(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> Finding {
 /// Whoever refuses or drops a connection has got its SYN.
 fn never_left(story: &Story, who: (u32, u32), way: &NoWay) -> RuledOut {
     let there = opened(story, who).filter(|c| way.to.contains(&c.remote.addr));
-    let sent = Quantity::of(there.count() as u64, "SYN");
+    let (mut sent, mut refused) = (0u64, 0u64);
+    for conn in there {
+        sent += 1;
+        refused += u64::from(conn.refused.is_some());
+    }
     RuledOut::by(
         Id::CONNECTION_REFUSED,
-        say!("it sent {sent} to there meanwhile: nobody refused it", sent),
+        say!(
+            "these calls sent no SYN; of {sent} that it did send to there, resets answered {refused}",
+            sent = Quantity::of(sent, "SYN"),
+            refused = Quantity::count(refused)
+        ),
     )
 }
 

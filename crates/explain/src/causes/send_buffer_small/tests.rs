@@ -57,6 +57,19 @@ fn the_applications_limit() {
 }
 
 #[test]
+fn what_the_kernel_sizes_holds_nobody() {
+    let set = |set| {
+        let mut f = host(held(), "4096 16384 4194304");
+        for socket in &mut f.sockets {
+            socket.sndbuf_set = Some(set);
+        }
+        f
+    };
+    only(&set(true), ID);
+    assert!(found(&set(false)).is_empty());
+}
+
+#[test]
 fn who_sets_it_sets_it_on_all_connections() {
     let beside = |sndbuf| {
         let mut f = host(held(), "4096 16384 4194304");

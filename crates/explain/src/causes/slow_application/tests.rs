@@ -6,7 +6,7 @@ use recording::{Filter, Role};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Explanation, Level, Number, Options, explain, explain_with};
-use synth::{Asked, Fixture, Listen, SERVER};
+use synth::{Asked, Fixture, Listen, SERVER, START_NS};
 
 const ID: &str = "slow-application";
 
@@ -47,6 +47,12 @@ fn short_stalls_that_most_of_the_time_goes_to_are_told() {
     // 30 in 1,000 that take 50 ms are 84 % of the time.
     let f = only(&asked(stalls(30, 0.3, 50.0)), ID);
     assert_eq!((f.impact.affected, f.impact.of), (30, 1_000));
+    // A fork for each new connection.
+    let forks = Asked {
+        accept_ms: 45.0,
+        ..stalls(30, 0.3, 50.0)
+    };
+    assert!(found(&asked(forks)).is_empty());
     // 28 % of it; what a busy host gives; fewer than one in a hundred.
     for well in [
         stalls(30, 4.0, 50.0),
@@ -55,6 +61,81 @@ fn short_stalls_that_most_of_the_time_goes_to_are_told() {
     ] {
         assert!(found(&asked(well)).is_empty());
     }
+}
+
+#[test]
+fn requests_that_callers_give_up_are_told() {
+    let given_up = |n, ms, usual| Asked {
+        usual: (usual, 4.0),
+        slow: (n, ms),
+        slept_in: Some("clock_nanosleep"),
+        given_up: true,
+        ..Asked::default()
+    };
+    let f = only(&asked(given_up(30, 500.0, 970)), ID);
+    assert_eq!((f.impact.affected, f.impact.of), (30, 1_000));
+    assert!(
+        f.title
+            .ends_with("leaves 3 % of its requests unanswered, given up after 500 ms."),
+        "{}",
+        f.title
+    );
+    // The thread that read each slept on long after that.
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert!(f.fix.contains("sleeps in clock_nanosleep"), "{}", f.fix);
+    let busy = Asked {
+        slept_in: None,
+        ..given_up(30, 500.0, 970)
+    };
+    let f = only(&asked(busy), ID);
+    assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
+    // A few; soon after; and what may be a protocol without answers.
+    for well in [(4, 500.0, 96), (30, 150.0, 970), (30, 2_000.0, 0)] {
+        let (n, ms, usual) = well;
+        assert!(found(&asked(given_up(n, ms, usual))).is_empty(), "{well:?}");
+    }
+}
+
+/// From the fifth second on it answers nothing, and so many wait as each second ends.
+fn falls_silent(waiting: [u64; 4]) -> Fixture {
+    let mut f = asked(Asked {
+        slow: (1, 4_000.0),
+        slept_in: None,
+        open: true,
+        ..Asked::default()
+    });
+    let second = |nth: u64| START_NS + nth * 1_000_000_000;
+    let mut later = Vec::new();
+    for row in &mut f.requests {
+        (row.time_ns, row.open) = (second(5), Some(0));
+        later.extend((6..).zip(waiting).map(|(nth, open)| Request {
+            time_ns: second(nth),
+            netns: row.netns,
+            role: row.role.clone(),
+            addr: row.addr,
+            port: row.port,
+            open: Some(open),
+            one_in: 1,
+            ..Request::default()
+        }));
+    }
+    f.requests.extend(later);
+    f
+}
+
+#[test]
+fn a_service_that_answers_nothing_any_more_while_more_is_asked() {
+    let f = only(&falls_silent([2, 9, 16, 23]), ID);
+    assert!(
+        f.title
+            .contains("has answered nothing for 4 s, while 23 requests wait"),
+        "{}",
+        f.title
+    );
+    assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
+    // A pool that asks for what is to come (BLPOP), when nothing comes.
+    assert!(found(&falls_silent([8; 4])).is_empty());
+    assert!(found(&falls_silent([2, 9, 0, 0])).is_empty());
 }
 
 #[test]

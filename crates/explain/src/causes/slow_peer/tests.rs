@@ -94,6 +94,51 @@ fn where_the_one_that_answers_is_here_it_is_asked_itself() {
     assert_eq!(causes, ["slow-application"]);
 }
 
+#[test]
+fn requests_that_the_client_gives_up() {
+    let given_up = |slow, usual| Asked {
+        usual,
+        slow,
+        given_up: true,
+        ..Asked::default()
+    };
+    let f = only(&asked(given_up((30, 2_000.0), (970, 4.0))), ID);
+    assert!(
+        f.title.starts_with(
+            "wrk (pid 77) gives up on 3 % of its requests to 10.79.0.1:5000, unanswered after 2 s."
+        ),
+        "{}",
+        f.title
+    );
+    assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
+    let lost = f.lost_s.seconds().unwrap();
+    assert!((59.0..60.0).contains(&lost), "{lost}");
+    // Nobody knows what is usual, and all gave up after the same time: theirs.
+    let none = only(&asked(given_up((30, 2_000.0), (0, 0.0))), ID);
+    assert!(
+        none.title.contains("gives up on 100 % of its requests"),
+        "{}",
+        none.title
+    );
+    // As few as a person would try: each was a connection of its own.
+    only(&asked(given_up((5, 2_000.0), (0, 0.0))), ID);
+    only(&asked(given_up((30, 2_000.0), (3, 4.0))), ID);
+    // A few, soon, and such as wait for no answer.
+    for (slow, usual) in [
+        ((4, 2_000.0), (96, 4.0)),
+        ((30, 150.0), (970, 4.0)),
+        ((30, 150.0), (0, 0.0)),
+    ] {
+        assert!(
+            found(&asked(given_up(slow, usual))).is_empty(),
+            "{slow:?} {usual:?}"
+        );
+    }
+    let mut unlike = asked(given_up((30, 2_000.0), (0, 0.0)));
+    unlike.exchanges[3].await_ns = 9_000_000_000;
+    assert!(found(&unlike).is_empty());
+}
+
 /// Connections to a server elsewhere of which so many get no answer to what they asked, and so many do.
 fn hanging(unanswered: u16, answered: u16) -> Fixture {
     let mut f = Fixture::new();

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use ahash::AHashSet;
 use analysis::Conn;
 use analysis::account::{self, State};
 use analysis::words::{duration, percent};
@@ -38,6 +39,7 @@ fn waited_ns(story: &Story, conn: &Conn) -> Option<u64> {
 /// A finding for each address, of those that `known` does not name already.
 pub(super) fn findings(story: &Story, known: &[(u32, Endpoint)]) -> Vec<Finding> {
     let mut places: BTreeMap<(u32, Endpoint), Asked> = BTreeMap::new();
+    let known: AHashSet<(u32, Endpoint)> = known.iter().copied().collect();
     for (conn, id) in story.conns.iter().zip(0..) {
         let elsewhere = conn.peer.is_none() && conn.listener.is_none() && conn.connects();
         let key = (conn.netns, conn.remote);

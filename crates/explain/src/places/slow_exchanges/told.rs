@@ -1,13 +1,15 @@
 //! The slow exchanges that are told one by one, and the ends that they went over.
 
+use std::cell::OnceCell;
+
 use ahash::AHashMap;
-use analysis::account::{Slow, State};
-use analysis::{Conn, ConnId, Endpoint, Side, Story};
-use recording::RowRef;
+use analysis::account::{self, ServiceKey, Slow, State};
+use analysis::{Conn, ConnId, Endpoint, Side, Story, Waited};
 use recording::tables::Exchange;
+use recording::{Addr, RowRef};
 
 /// Somebody gives up when what he sent was not read or accepted for so long, ns.
-const STALL_NS: u64 = 3_000_000_000;
+pub(super) const STALL_NS: u64 = 3_000_000_000;
 /// An exchange that is told by itself.
 #[derive(Debug)]
 pub(crate) struct Told {
@@ -15,6 +17,8 @@ pub(crate) struct Told {
     pub(crate) x: Exchange,
     /// This end of its connection, if that was kept.
     pub(crate) end: Option<ConnId>,
+    /// Of its thinking, what one thread did that did nothing else, ns.
+    pub(crate) alone_ns: u64,
     /// The time of whoever answers: of a server its not accepting, not reading and thinking; of a client the
     /// wait for the answer beyond a round trip.
     pub(crate) own_ns: u64,
@@ -23,6 +27,17 @@ pub(crate) struct Told {
 impl Told {
     pub(crate) fn took_ns(&self) -> u64 {
         Slow::took_ns(&self.x)
+    }
+
+    /// The two ends of its connection.
+    pub(super) fn ends(&self) -> [(Addr, u16); 2] {
+        let x = &self.x;
+        [(x.local_addr, x.local_port), (x.remote_addr, x.remote_port)]
+    }
+
+    /// Whoever asked closed the connection before the answer.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.x.given_up == Some(true)
     }
 
     /// When it ended; of an open one, when it was looked at.
@@ -35,14 +50,59 @@ impl Told {
     pub(super) fn known_ns(&self) -> u64 {
         let x = &self.x;
         let waited = x.accept_ns.saturating_add(x.unread_ns);
-        waited.saturating_add(x.think_alone_ns.min(x.think_ns))
+        waited.saturating_add(self.alone_ns)
     }
+}
+
+/// Of the thinking, what one thread did that did nothing else, ns. The thread of one that is not answered has not come
+/// back to it, and is known to have done nothing else where it slept for most of the time.
+pub(super) fn alone_ns(story: &Story, x: &Exchange) -> u64 {
+    if !x.open {
+        return x.think_alone_ns.min(x.think_ns);
+    }
+    let slept = sleeps(story, x).map(|(_, ns)| ns);
+    let slept = slept.fold(0, u64::saturating_add).min(x.think_ns);
+    if slept.saturating_mul(2) >= x.think_ns {
+        slept
+    } else {
+        0
+    }
+}
+
+/// The waits of its thread that were under way after it had read the request, and for how long of that, ns.
+pub(crate) fn sleeps<'a>(
+    story: &'a Story,
+    x: &Exchange,
+) -> impl Iterator<Item = (&'a Waited, u64)> + use<'a> {
+    let from_ns = x.began_ns.saturating_add(unserved_ns(x));
+    let to_ns = x.began_ns.saturating_add(Slow::took_ns(x));
+    let tid = x.tid.into_iter();
+    tid.flat_map(move |tid| slept(story, tid, from_ns, to_ns))
+}
+
+/// The waits of a thread that were under way between two moments, and for how long of that, ns: one may have ended
+/// later.
+pub(crate) fn slept(
+    story: &Story,
+    tid: u32,
+    from_ns: u64,
+    to_ns: u64,
+) -> impl Iterator<Item = (&Waited, u64)> {
+    let began_ns = |wait: &Waited| wait.end_ns.saturating_sub(wait.waited_ns);
+    story
+        .waits_of(tid, from_ns, u64::MAX)
+        .take_while(move |wait| began_ns(wait) < to_ns)
+        .map(move |wait| {
+            let within = wait.end_ns.min(to_ns);
+            (wait, within.saturating_sub(began_ns(wait).max(from_ns)))
+        })
 }
 
 /// The ends of connections by their addresses, in order of time.
 pub(crate) struct Ends<'a> {
     story: &'a Story,
     by_place: AHashMap<(u32, Endpoint, Endpoint), Vec<ConnId>>,
+    by_service: OnceCell<AHashMap<ServiceKey, u64>>,
 }
 
 impl<'a> Ends<'a> {
@@ -52,7 +112,25 @@ impl<'a> Ends<'a> {
             let place = (conn.netns, conn.local, conn.remote);
             by_place.entry(place).or_default().push(id);
         }
-        Ends { story, by_place }
+        Ends {
+            story,
+            by_place,
+            by_service: OnceCell::new(),
+        }
+    }
+
+    /// How many connections a service has.
+    pub(super) fn of_service(&self, service: ServiceKey) -> u64 {
+        let by_service = self.by_service.get_or_init(|| {
+            let mut by_service = AHashMap::new();
+            for conn in &self.story.conns {
+                *by_service
+                    .entry(account::service(self.story, conn))
+                    .or_default() += 1;
+            }
+            by_service
+        });
+        by_service.get(&service).copied().unwrap_or(0)
     }
 
     /// The end that an exchange went over.
