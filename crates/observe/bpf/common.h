@@ -26,12 +26,15 @@ static __always_inline u64 number_through(u64 *place, const void *pointer)
 }
 
 /* Whether an argument of a tracepoint that may be NULL is not. Linux 6.2 to 6.12 take each for a valid pointer: they
- * delete a test of it and load through it without a net (CVE-2024-56702). As a number it is told. */
-static __always_inline bool is_given(const u64 *arg)
+ * delete a test of it and load through it without a net (CVE-2024-56702). As a number it is told; later ones want
+ * the test of the pointer, too. */
+static __always_inline bool is_given(const u64 *ctx, u32 nth)
 {
 	u64 number = 0;
 
-	bpf_probe_read_kernel(&number, sizeof(number), arg);
+	/* Another pointer to the compiler: its loads have to go through the context as it is. */
+	asm volatile("" : "+r"(ctx));
+	bpf_probe_read_kernel(&number, sizeof(number), ctx + nth);
 	return number;
 }
 

@@ -457,16 +457,19 @@ int on_send_reset(u64 *ctx)
 	u32 netns;
 
 	/* Either may be absent: no socket for a stray packet, no packet when the socket aborts. */
-	bool has_sk = is_given(&ctx[0]), has_skb = is_given(&ctx[1]);
+	bool has_sk = is_given(ctx, 0), has_skb = is_given(ctx, 1);
 
-	if (has_sk)
+	if (has_sk && sk) {
+		if (!sock_ok(sk))
+			return 0;
 		netns = netns_of(&sk->__sk_common);
-	else if (has_skb)
+	} else if (has_skb && skb) {
 		netns = netns_of_packet(skb);
-	else
+		if (!netns_ok(netns))
+			return 0;
+	} else {
 		return 0;
-	if (has_sk ? !sock_ok(sk) : !netns_ok(netns))
-		return 0;
+	}
 	r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
 	if (!r) {
 		count_lost(TW_RESET_SENT, 1);
@@ -476,10 +479,10 @@ int on_send_reset(u64 *ctx)
 	start(e, TW_RESET_SENT, netns);
 	__builtin_memset(r->frames, 0, sizeof(r->frames));
 	bpf_get_stack(ctx, r->frames, sizeof(r->frames), 0);
-	if (has_sk)
+	if (has_sk && sk)
 		fill_sock(e, sk, bpf_skc_to_tcp_sock(sk));
 	/* A listener's own addresses are not the connection's; the packet's are. */
-	if (has_skb)
+	if (has_skb && skb)
 		fill_packet(e, skb);
 	if (reset_has_reason) {
 		e->reason = ctx[2];
@@ -520,10 +523,12 @@ int on_drop(u64 *ctx)
 	protocol = skb->protocol;
 	if (protocol != bpf_htons(ETH_P_IP) && protocol != bpf_htons(ETH_P_IPV6))
 		return 0;
-	if (kfree_has_sock && is_given(&ctx[3])) {
+	if (kfree_has_sock && is_given(ctx, 3)) {
 		sk = (struct sock *)ctx[3];
-		state = sk->__sk_common.skc_state;
-		netns = netns_of(&sk->__sk_common);
+		if (sk) {
+			state = sk->__sk_common.skc_state;
+			netns = netns_of(&sk->__sk_common);
+		}
 	}
 	/* "Not specified" is how packets end that were used up, too. The one that matters is a
 	 * SYN that a TIME_WAIT socket refused. */
