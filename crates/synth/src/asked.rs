@@ -187,6 +187,29 @@ impl Fixture {
                 });
             }
         }
+        if asked.given_up {
+            // Of two seconds.
+            let half = |n: Option<u64>| n.map(|n| n / 2);
+            let (given_up, given_up_ns) = (half(all.given_up), half(all.given_up_ns));
+            self.requests.push(Request {
+                time_ns: at_ms(8_000.0),
+                netns,
+                role: role.clone(),
+                addr,
+                port,
+                unanswered: all.unanswered / 2,
+                given_up,
+                given_up_ns,
+                one_in: 1,
+                ..Request::default()
+            });
+            all.unanswered -= all.unanswered / 2;
+            all.given_up = all.given_up.zip(given_up).map(|(all, half)| all - half);
+            all.given_up_ns = all
+                .given_up_ns
+                .zip(given_up_ns)
+                .map(|(all, half)| all - half);
+        }
         self.requests.push(all);
     }
 }

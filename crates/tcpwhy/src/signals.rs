@@ -1,4 +1,4 @@
-//! Signals where nothing is left to end orderly: what is temporary goes, and the process with it.
+//! Signals where nothing is left to end cleanly: what is temporary goes, and the process with it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -25,6 +25,8 @@ pub struct Exchanges {
     pub silence: Option<Silence>,
     /// The one that went on as it was looked at last.
     pub silent_now: Option<Silence>,
+    /// In how many seconds some were given up.
+    pub given_up_in: u64,
     response: Histogram,
 }
 
@@ -39,6 +41,7 @@ impl Exchanges {
             busiest: sums.busiest.and_then(|(_, row)| row),
             silence: sums.silences.longest,
             silent_now: sums.silences.now,
+            given_up_in: sums.given_up_in,
             response: sums.response,
         }
     }

@@ -155,6 +155,8 @@ pub(super) struct Sums {
     /// The second in which exchanges took most time, and that time, ns.
     pub(super) busiest: Option<(u64, Option<RowRef>)>,
     pub(super) silences: Silences,
+    /// In how many seconds some were given up.
+    pub(super) given_up_in: u64,
 }
 
 /// By how long its exchanges took, and those that were given up.
@@ -223,6 +225,7 @@ impl<const MOST: usize> Asked<MOST> {
         let sums = self.all.slot(key, Sums::default);
         add_requests(&mut sums.all, row);
         sums.silences.add(row);
+        sums.given_up_in += u64::from(row.given_up > Some(0));
         sums.busiest = sums.busiest.max(Some((exchanged_ns(row), at)));
     }
 
@@ -333,6 +336,7 @@ impl Sums {
         self.think.absorb(&other.think);
         self.busiest = self.busiest.max(other.busiest);
         self.silences.follow(&other.silences);
+        self.given_up_in = self.given_up_in.saturating_add(other.given_up_in);
         self.keep_slowest(other.slowest.iter().cloned());
     }
 

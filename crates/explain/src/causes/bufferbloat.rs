@@ -85,7 +85,9 @@ fn no(asked: &Asked) -> Option<Step> {
     let Some(losses) = asked.losses() else {
         return asked.brought();
     };
-    let shortest = min_rtt_us(&losses.ends)?;
+    let Some(shortest) = min_rtt_us(&losses.ends) else {
+        return handshakes(asked);
+    };
     let at_loss = losses.ends.iter().map(|e| e.transfer.resends.rtts.all());
     // Of those that lost something, when they lost it; else of all samples.
     let usual = median(&mut at_loss.flatten().copied().collect::<Vec<u32>>())
@@ -94,6 +96,21 @@ fn no(asked: &Asked) -> Option<Step> {
         say!(
             "a round trip took {rtt_us} (median), the shortest {min_rtt_us}: no deep queue stood",
             rtt_us = Quantity::us(usual).rows(sample_rows(&losses.ends)),
+            min_rtt_us = Quantity::us(shortest)
+        )
+    })
+}
+
+/// Of connections that are over before a sample sees them: how long their handshakes took.
+fn handshakes(asked: &Asked) -> Option<Step> {
+    let conns = asked.story.all(asked.place.ids()).map(|(_, c)| c);
+    let mut took: Vec<u32> = conns.map(|c| c.rtt_us).filter(|us| *us > 0).collect();
+    let shortest = took.iter().copied().min()?;
+    let usual = median(&mut took)?;
+    (usual < least_us(shortest, &[])).then(|| {
+        say!(
+            "handshakes took {rtt_us} (median), the shortest {min_rtt_us}: no deep queue stood",
+            rtt_us = Quantity::us(usual),
             min_rtt_us = Quantity::us(shortest)
         )
     })

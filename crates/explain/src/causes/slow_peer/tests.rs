@@ -120,6 +120,7 @@ fn requests_that_the_client_gives_up() {
         "{}",
         none.title
     );
+    assert!(ruled_out(&none, "bufferbloat").contains("handshakes took 1 ms"));
     // As few as a person would try: each was a connection of its own.
     only(&asked(given_up((5, 2_000.0), (0, 0.0))), ID);
     only(&asked(given_up((30, 2_000.0), (3, 4.0))), ID);
@@ -134,6 +135,13 @@ fn requests_that_the_client_gives_up() {
             "{slow:?} {usual:?}"
         );
     }
+    // All at one moment: the program ended.
+    let mut ended = asked(given_up((30, 2_000.0), (970, 4.0)));
+    ended.requests.retain(|r| r.exchanges > 0);
+    for row in &mut ended.requests {
+        (row.given_up, row.given_up_ns) = (Some(30), Some(60_000_000_000));
+    }
+    assert!(found(&ended).is_empty());
     let mut unlike = asked(given_up((30, 2_000.0), (0, 0.0)));
     unlike.exchanges[3].await_ns = 9_000_000_000;
     assert!(found(&unlike).is_empty());
