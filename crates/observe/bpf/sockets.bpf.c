@@ -10,7 +10,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* User space sets these between runs. */
 u32 full_dump; /* report idle connections, too */
 u32 since; /* jiffies of the previous run */
-/* The program sets this: jiffies at the start of this run. */
+/* The program sets this: jiffies at the start of this run, from which on the next one tells what has moved. */
 u32 now;
 
 TW_SHARE(struct, tw_listener);

@@ -18,8 +18,8 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Answers,
     needs: &[&[SourceName::Requests]],
     seen_from: "1 % of the requests, or 8 % of their time, ten times as slow as half of them, by 200 ms (30 ms for three \
-                quarters of their time); or half of the thinking kept from a CPU, by a lock, or stopped; or 3 s unread, or without any answer while more is asked; or 5 \
-                requests and 1 % given up after as long",
+                quarters of their time); or half of the thinking kept from a CPU, by a lock, or stopped; or 3 s unread, \
+                or without any answer while more is asked; or 5 requests and 1 % given up after as long",
     signature: &[
         "requests take long, and the network is well",
         "is it the network or the application?",
@@ -328,9 +328,9 @@ impl Told<'_> {
                 ]
             }
             Rule::Asked => {
-                let rest = match slow.verb() {
-                    "took" => format!("took {each} to answer"),
-                    _ => format!("has not answered for {each}"),
+                let rest = match slow.is_answered() {
+                    true => format!("took {each} to answer"),
+                    false => format!("has not answered for {each}"),
                 };
                 let share = |ns: u64| percent(self.meanwhile.share(ns));
                 let doing =

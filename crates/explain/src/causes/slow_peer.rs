@@ -161,9 +161,9 @@ fn title(slow: &SlowService, scope: &Scope) -> [String; 2] {
         }
         _ => {
             let round_trip = slow.round_trip_ns.map(duration).unwrap_or_default();
-            let rest = match slow.verb() {
-                "took" => format!("took {each} to answer {who}"),
-                _ => format!("has not answered {who} for {each}"),
+            let rest = match slow.is_answered() {
+                true => format!("took {each} to answer {who}"),
+                false => format!("has not answered {who} for {each}"),
             };
             [
                 format!("{at} {rest}; a round trip takes {round_trip}."),

@@ -1,8 +1,7 @@
-//! What is slow of the exchanges of a service: which ones, by which rule, and whose time that was.
+//! What is slow of the exchanges of a service: which ones, and whose time that was.
 
+mod rules;
 mod told;
-
-use std::collections::BTreeMap;
 
 use ahash::AHashSet;
 use analysis::account::{Exchanges, Role, Silence, State, exchanged_ns};
@@ -12,87 +11,22 @@ use recording::tables::Exchange;
 
 use crate::finding::Step;
 use crate::lost::{Lost, OfExchanges};
-use crate::matters::MUCH_OF_TIME;
 use crate::moment::{Began, Since};
 use crate::place::Place;
 use crate::places::outage::LEAST_NS;
 use crate::say::{Quantity, say};
 
+use rules::PEERS_NS;
+pub(crate) use rules::{Excess, Keeper, Rule};
 pub(crate) use told::{Ends, Told, sleeps, slept};
-use told::{STALL_NS, alone_ns, is_stalled, part, unserved_ns};
+use told::{alone_ns, is_stalled, part, unserved_ns};
 
-/// A slow exchange takes so many times as long as half of them do: of times that are spread as those of a
-/// queue (exponentially), one in a thousand does.
-const TIMES_USUAL: u64 = 10;
-/// And the 99th percentile is one: that is ten times as many as chance gives.
-const SLOW_SHARE: f64 = 0.01;
-/// And so much longer than those: a person notices, ns.
-const NOTICED_NS: u64 = 200_000_000;
-/// Or so much longer, where they take most of the time of all, ns: others have the CPU for that long at times, on a
-/// busy host.
-const SOON_NS: u64 = 30_000_000;
-const MOST_OF_TIME: f64 = 0.75;
-/// Of a peer, so much longer where something was lost on the way there: an answer that was lost on the way back comes
-/// after 200 ms, 600 ms, 1.4 s, and the other host alone knows that it sent it before, ns.
-const PEERS_NS: u64 = 1_000_000_000;
 /// Whoever asks about an exchange asks about one of this length, ns.
 const ASKED_NS: u64 = 1_000_000_000;
-/// Threads that were kept from working cost each exchange so much on average: waits below are not recorded
-/// one by one, and a scheduler's turn takes as long, ns.
-const KEPT_NS: u64 = 10_000_000;
-/// Where so many answers would have come, none by chance is out of the question.
-const EXPECTED: f64 = 20.0;
-/// Fewer callers that give up may have their own reasons: one that is interrupted, a program that ends.
-const OFTEN: u64 = 5;
-/// Where nothing at all is answered nobody knows what is usual: callers that gave up after so long, ns, …
-const PATIENT_NS: u64 = 1_000_000_000;
-/// … and after waits that differ by no more than this share, waited for an answer: it is their timeout.
-const ALIKE: f64 = 0.2;
 /// One that waits may have its own reason.
 const WAITING: u64 = 2;
 /// Of fewer exchanges percentiles say nothing that the slowest does not.
 const FEW: u64 = 10;
-/// Exchanges are typical when the slowest ones take no more than so many times as long as half of all.
-const TYPICAL: u64 = 3;
-
-/// By which rule a service is slow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
-    /// Some of its exchanges take much longer than it usually does.
-    Excess(Excess),
-    /// It left a request unread, or a connection unaccepted, for seconds.
-    Stalled,
-    /// Callers gave up on some of its exchanges, after much longer than it usually takes.
-    GivenUp,
-    /// It answers nothing any more, and more and more is asked.
-    Silent,
-    /// Its threads were kept from working for at least half of their thinking.
-    Kept(Keeper),
-    /// An exchange took a second or longer: worth telling whoever asked about it, and nobody else.
-    Asked,
-}
-
-/// How slow exchanges are more than chance gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Excess {
-    /// They are many.
-    Many,
-    /// They take much of the time of all: of times that are spread so, ten times what chance gives.
-    Dear,
-    /// They are many and take most of the time of all, though a person alone would not notice one; after accept().
-    Most,
-}
-
-/// What keeps a thread from working.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keeper {
-    /// Others have the CPU.
-    Runqueue,
-    /// A lock (futex).
-    Lock,
-    /// It is stopped (SIGSTOP, a debugger).
-    Stopped,
-}
 
 /// A service whose exchanges are slow.
 pub(crate) struct SlowService<'a> {
@@ -249,121 +183,6 @@ impl<'a> SlowService<'a> {
         self.count = open + likewise;
     }
 
-    /// From how long on an exchange is slow here, ns.
-    fn least_ns(&self, by: Excess) -> u64 {
-        let usual = self.usual_ns.unwrap_or(0);
-        let longer = match self.exchanges.role() {
-            _ if by == Excess::Most => SOON_NS,
-            Role::Server => NOTICED_NS,
-            _ if self.exchanges.all.retransmits == 0 => NOTICED_NS,
-            Role::Client | Role::Unknown => PEERS_NS,
-        };
-        usual
-            .saturating_mul(TIMES_USUAL)
-            .max(usual.saturating_add(longer))
-    }
-
-    fn excess(&mut self, told: &[Told], by: Excess) -> bool {
-        let (Some(usual_ns), of) = (self.usual_ns, self.exchanges.all.exchanges) else {
-            return false;
-        };
-        let least_ns = self.least_ns(by);
-        let (count, all_ns) = self.exchanges.beyond(least_ns);
-        let slow = told.iter().filter(|t| !t.x.open && t.took_ns() >= least_ns);
-        // The steps of the histogram are no finer than an eighth; none took longer than the slowest.
-        let slowest_ns = slow.clone().map(Told::took_ns).max().unwrap_or(0);
-        let all_ns = all_ns.min(count.saturating_mul(slowest_ns));
-        // The first request of a connection may wait for a fork or a thread of its own, on a busy host.
-        let first = |t: &Told| match by {
-            Excess::Most => t.x.accept_ns,
-            Excess::Many | Excess::Dear => 0,
-        };
-        let sums = slow.fold((0u64, 0u64), |(own, took), t| {
-            (
-                own.saturating_add(t.own_ns.saturating_sub(first(t))),
-                took.saturating_add(t.took_ns()),
-            )
-        });
-        let share = sums.0 as f64 / sums.1.max(1) as f64;
-        let many = count > 0 && count as f64 >= SLOW_SHARE * of as f64;
-        let takes = |share: f64| {
-            let whole_ns = exchanged_ns(&self.exchanges.all) as f64;
-            count >= FEW && all_ns as f64 >= share * whole_ns
-        };
-        let enough = match by {
-            Excess::Many => many,
-            Excess::Dear => takes(MUCH_OF_TIME),
-            Excess::Most => many && takes(MOST_OF_TIME),
-        };
-        if !enough || share < 0.5 {
-            return false;
-        }
-        let longer = all_ns.saturating_sub(count.saturating_mul(usual_ns));
-        self.rule = Rule::Excess(by);
-        (self.count, self.lost_ns) = (count, (longer as f64 * share) as u64);
-        true
-    }
-
-    /// What was not answered took at least as long as its caller waited.
-    fn given_up(&mut self, told: &[Told]) -> bool {
-        let all = &self.exchanges.all;
-        let (count, waited_ns) = (all.given_up.unwrap_or(0), all.given_up_ns.unwrap_or(0));
-        let of = all.exchanges.saturating_add(count);
-        // A program that ends closes all at one moment, whatever it waited for.
-        let often = count >= OFTEN && self.exchanges.given_up_in > 1;
-        if !often || (count as f64) < SLOW_SHARE * of as f64 {
-            return false;
-        }
-        let told = told.iter().filter(|t| t.is_given_up());
-        let sum = |of: fn(&Told) -> u64| told.clone().map(of).fold(0, u64::saturating_add);
-        let share = sum(|t| t.own_ns) as f64 / sum(Told::took_ns).max(1) as f64;
-        let waits = told.clone().map(Told::took_ns);
-        let (shortest, longest) = (waits.clone().min(), waits.max().unwrap_or(0));
-        let alike = shortest.is_some_and(|ns| ns as f64 >= (1.0 - ALIKE) * longest as f64);
-        let long = match (self.usual_ns, self.exchanges.role()) {
-            (Some(_), _) if all.exchanges >= FEW => {
-                waited_ns / count >= self.least_ns(Excess::Many)
-            }
-            // What nobody answers may be a protocol without answers: the end that asks knows how long it waits for one.
-            (_, Role::Client) => alike && longest >= PATIENT_NS,
-            _ => false,
-        };
-        if !long || share < 0.5 {
-            return false;
-        }
-        self.rule = Rule::GivenUp;
-        let usual = count.saturating_mul(self.usual_ns.unwrap_or(0));
-        let longer = waited_ns.saturating_sub(usual);
-        (self.count, self.lost_ns) = (count, (longer as f64 * share) as u64);
-        true
-    }
-
-    /// What waits in a pool that asks and waits may wait for something to happen (long polling, a queue); where more and
-    /// more is asked somebody expects answers.
-    fn silent(&mut self, told: &[Told]) -> bool {
-        let Some(silence) = self.exchanges.silent_now else {
-            return false;
-        };
-        let waiting = told.iter().filter(|t| t.x.open && !t.is_given_up());
-        let sum = |of: fn(&Told) -> u64| waiting.clone().map(of).fold(0, u64::saturating_add);
-        let share = sum(|t| t.own_ns) as f64 / sum(Told::took_ns).max(1) as f64;
-        let long = silence.ns() >= STALL_NS && self.would_have_answered(silence);
-        if !long || silence.asked < OFTEN || share < 0.5 {
-            return false;
-        }
-        self.rule = Rule::Silent;
-        (self.count, self.lost_ns) = (silence.open, (silence.waited_ns as f64 * share) as u64);
-        true
-    }
-
-    /// Whether by its usual rate others would have been answered in that time.
-    fn would_have_answered(&self, silence: Silence) -> bool {
-        let elsewhere = (self.story.seconds() * 1e9) as u64;
-        let elsewhere = elsewhere.saturating_sub(silence.ns());
-        let rate = self.exchanges.all.exchanges as f64 / elsewhere.max(1) as f64;
-        rate * silence.ns() as f64 >= EXPECTED
-    }
-
     /// How many exchanges there were, those that were given up included where these are what is slow.
     pub(crate) fn asked(&self) -> u64 {
         let all = self.exchanges.all.exchanges;
@@ -371,64 +190,6 @@ impl<'a> SlowService<'a> {
             Rule::GivenUp | Rule::Silent => all.saturating_add(self.count),
             _ => all.max(self.count),
         }
-    }
-
-    fn stalled(&mut self, told: &[Told]) -> bool {
-        let stalled = told.iter().any(is_stalled);
-        if stalled {
-            self.rule = Rule::Stalled;
-        }
-        stalled
-    }
-
-    fn kept(&mut self, told: &[Told]) -> bool {
-        let all = &self.exchanges.all;
-        let Some((keeper, kept_ns)) = self.keeper(told) else {
-            return false;
-        };
-        let each_ns = kept_ns / all.exchanges.max(1);
-        let most = kept_ns.saturating_mul(2) >= all.think_ns && all.think_ns > 0;
-        if !most || each_ns < KEPT_NS {
-            return false;
-        }
-        self.rule = Rule::Kept(keeper);
-        (self.count, self.lost_ns) = (all.exchanges, kept_ns);
-        true
-    }
-
-    /// What kept threads longest, and for how long in all exchanges together, ns.
-    fn keeper(&self, told: &[Told]) -> Option<(Keeper, u64)> {
-        let all = &self.exchanges.all;
-        let mut kept: BTreeMap<&str, (Keeper, u64)> = BTreeMap::new();
-        let (mut thought, mut each) = (0u64, Vec::new());
-        for t in told.iter().filter(|t| !t.x.open) {
-            thought = thought.saturating_add(t.x.think_ns);
-            each.push(t.took_ns());
-            let mut left = t.alone_ns;
-            for (wait, ns) in sleeps(self.story, &t.x) {
-                let ns = ns.min(left);
-                left -= ns;
-                let keeper = match (wait.syscall.as_deref(), &*wait.state) {
-                    (_, "T" | "t") => Keeper::Stopped,
-                    (Some("futex"), _) => Keeper::Lock,
-                    _ => continue,
-                };
-                let sum = kept.entry(keeper.name()).or_insert((keeper, 0));
-                sum.1 = sum.1.saturating_add(ns);
-            }
-        }
-        // The slowest stand for all where all are like them.
-        each.sort_unstable();
-        let median = each.get(each.len() / 2).copied().unwrap_or(0);
-        let typical = median <= self.usual_ns.unwrap_or(0).saturating_mul(TYPICAL);
-        let stand_for = match typical && thought > 0 {
-            true => (all.think_ns as f64 / thought as f64).max(1.0),
-            false => 1.0,
-        };
-        let waited = kept.into_values();
-        let waited = waited.map(|(keeper, ns)| (keeper, (ns as f64 * stand_for) as u64));
-        let runnable = std::iter::once((Keeper::Runqueue, all.think_runqueue_ns));
-        waited.chain(runnable).max_by_key(|(_, ns)| *ns)
     }
 
     /// The time in which it answered nothing, where that is what its slow exchanges waited for: nearly all of them
@@ -603,6 +364,12 @@ impl<'a> SlowService<'a> {
         }
     }
 
+    /// Whether the slowest was answered.
+    pub(crate) fn is_answered(&self) -> bool {
+        let given_up = self.slow.first().is_some_and(Told::is_given_up);
+        !given_up && !self.is_open()
+    }
+
     /// The time of all exchanges, ns.
     fn whole_ns(&self) -> u64 {
         let all = &self.exchanges.all;
@@ -638,16 +405,5 @@ impl<'a> SlowService<'a> {
         let conn = first.and_then(|t| self.story.conn(t.end?));
         let stands = conn.is_none_or(|c| c.outcome == Outcome::Open);
         stands && first.is_some_and(|t| t.x.open && !t.is_given_up())
-    }
-}
-
-impl Keeper {
-    /// What a thread is that is kept so.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Keeper::Runqueue => "waiting for a CPU",
-            Keeper::Lock => "waiting for a lock (futex)",
-            Keeper::Stopped => "stopped (SIGSTOP or a debugger)",
-        }
     }
 }

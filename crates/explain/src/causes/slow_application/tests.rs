@@ -136,6 +136,12 @@ fn a_service_that_answers_nothing_any_more_while_more_is_asked() {
     // A pool that asks for what is to come (BLPOP), when nothing comes.
     assert!(found(&falls_silent([8; 4])).is_empty());
     assert!(found(&falls_silent([2, 9, 0, 0])).is_empty());
+    // Nobody waits any more: seconds without anything have no row.
+    let mut over = falls_silent([2, 9, 16, 23]);
+    for row in &mut over.requests {
+        row.time_ns -= 4_000_000_000;
+    }
+    assert!(found(&over).is_empty());
 }
 
 #[test]
