@@ -42,6 +42,7 @@ static __always_inline int emit_listener(struct bpf_iter__tcp *ctx, struct tcp_s
 	u8 nobody[16] __attribute__((aligned(8)));
 
 	l.record = TW_RECORD_LISTENER;
+	l.time_ns = bpf_ktime_get_ns();
 	l.netns = netns;
 	l.sock = sock_id(sk);
 	l.inode = file_inode(sk);
@@ -201,6 +202,7 @@ int dump(struct bpf_iter__tcp *ctx)
 		return 0;
 	__builtin_memset(s, 0, sizeof(*s));
 	s->record = TW_RECORD_SOCKET;
+	s->time_ns = bpf_ktime_get_ns();
 	s->netns = netns;
 	s->sock = sock_id_through(&s->sock, skc);
 	s->family = load_addrs(s->local_addr, s->remote_addr, skc);

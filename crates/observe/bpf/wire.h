@@ -113,6 +113,7 @@ enum tw_record { TW_RECORD_LISTENER = 1, TW_RECORD_SOCKET = 2 };
 struct tw_listener {
 	u32 record;
 	u32 netns;
+	u64 time_ns;
 	u64 sock;
 	u64 inode;
 	u64 cgroup;
@@ -129,7 +130,7 @@ struct tw_listener {
 	u8 reuseport;
 	u8 zero[3];
 };
-_Static_assert(sizeof(struct tw_listener) == 80, "tw_listener is shared with Rust");
+_Static_assert(sizeof(struct tw_listener) == 88, "tw_listener is shared with Rust");
 
 /* What younger kernels count for each connection. */
 enum tw_socket_tells {
@@ -141,6 +142,7 @@ enum tw_socket_tells {
 struct tw_socket {
 	u32 record;
 	u32 netns;
+	u64 time_ns; /* the socket was locked: nothing happens to it meanwhile */
 	u64 sock;
 	u64 inode;
 	u64 cgroup;
@@ -230,7 +232,7 @@ struct tw_socket {
 	u8 sndbuf_set; /* the application set SO_SNDBUF */
 	u8 zero[3];
 };
-_Static_assert(sizeof(struct tw_socket) == 368, "tw_socket is shared with Rust");
+_Static_assert(sizeof(struct tw_socket) == 376, "tw_socket is shared with Rust");
 
 struct tw_holder {
 	u64 inode;

@@ -2,6 +2,7 @@
 
 mod census;
 mod common;
+mod ends;
 mod namespaces;
 mod odd_packets;
 mod packets_with_events;

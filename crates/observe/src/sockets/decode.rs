@@ -32,9 +32,9 @@ impl Decoder {
     }
 
     /// A listener's row.
-    pub fn listener(&self, time_ns: u64, l: &tw_listener) -> Listener {
+    pub fn listener(&self, l: &tw_listener) -> Listener {
         Listener {
-            time_ns,
+            time_ns: l.time_ns,
             netns: l.netns,
             sock: l.sock,
             inode: nonzero(l.inode),
@@ -54,11 +54,11 @@ impl Decoder {
     }
 
     /// Any other socket's row.
-    pub fn socket(&mut self, time_ns: u64, s: &tw_socket) -> Socket {
+    pub fn socket(&mut self, s: &tw_socket) -> Socket {
         let state = self.names.state(s.state);
         let full = s.full != 0;
         let mut row = Socket {
-            time_ns,
+            time_ns: s.time_ns,
             netns: s.netns,
             sock: s.sock,
             inode: nonzero(s.inode),

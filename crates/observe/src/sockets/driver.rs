@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, OpenObject};
+use recording::TableWriter;
 use recording::tables::{Listener, Socket};
-use recording::{TableWriter, monotonic_ns};
 
 use super::decode::Decoder;
 use crate::error::{Error, bpf_error};
@@ -94,12 +94,12 @@ impl<'o> Sockets<'o> {
             });
             let mut pending = Vec::new();
             for chunk in chunks {
-                let (time_ns, bytes) = chunk.map_err(|why| Error::System {
+                let bytes = chunk.map_err(|why| Error::System {
                     what: "reading the socket iterator".into(),
                     why,
                 })?;
                 pending.extend_from_slice(&bytes);
-                let used = self.records(time_ns, &pending, rows, &mut listener)?;
+                let used = self.records(&pending, rows, &mut listener)?;
                 pending.drain(..used);
             }
             walk.join().map_err(|_| Error::Thread("walk"))
@@ -109,7 +109,6 @@ impl<'o> Sockets<'o> {
     /// Writes the whole records at the start of `bytes`; how many bytes they were.
     fn records(
         &mut self,
-        time_ns: u64,
         bytes: &[u8],
         rows: &mut SocketRows,
         listener: &mut impl FnMut(u64),
@@ -125,27 +124,26 @@ impl<'o> Sockets<'o> {
                     return Ok(at);
                 };
                 listener(record.inode);
-                rows.listeners
-                    .push(self.decoder.listener(time_ns, &record))?;
+                rows.listeners.push(self.decoder.listener(&record))?;
                 at += size_of::<tw_listener>();
             } else {
                 let Some(record) = read::<tw_socket>(bytes) else {
                     return Ok(at);
                 };
-                rows.sockets.push(self.decoder.socket(time_ns, &record))?;
+                rows.sockets.push(self.decoder.socket(&record))?;
                 at += size_of::<tw_socket>();
             }
         }
     }
 }
 
-/// Reads the iterator to its end, each chunk with the time it was read at.
-fn read_all(mut iter: Iter, send: &SyncSender<io::Result<(u64, Vec<u8>)>>) {
+/// Reads the iterator to its end.
+fn read_all(mut iter: Iter, send: &SyncSender<io::Result<Vec<u8>>>) {
     let mut buffer = vec![0; READ_BYTES];
     loop {
         let chunk = match iter.read(&mut buffer) {
             Ok(0) => return,
-            Ok(n) => Ok((monotonic_ns(), buffer[..n].to_vec())),
+            Ok(n) => Ok(buffer[..n].to_vec()),
             Err(e) if e.raw_os_error() == Some(EAGAIN) => continue,
             Err(e) => Err(e),
         };
