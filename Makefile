@@ -149,7 +149,7 @@ test-hostile: build
 	@tools/hostile $(N) $(SEED) || { echo "make test-hostile: something went wrong (above)" >&2; exit 1; }
 
 # Boots older and newer kernels under emulation, some minutes each, and writes docs/kernels.md.
-test-kernels: need-build need-run need-kernels
+test-kernels: need-run need-kernels build
 	@cargo test -q --workspace --test commands kernels:: -- --ignored --nocapture \
 	    || { echo "make test-kernels: a kernel gives something else than expected (above)" >&2; exit 1; }
 

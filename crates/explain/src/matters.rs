@@ -25,8 +25,9 @@ const SHARE: f64 = 0.001;
 const SHARE_OF_TIME: f64 = 0.01;
 /// Or so much of that, however few it happened to: of a busy service's requests few are slow while it is stuck.
 pub(crate) const MUCH_OF_TIME: f64 = 0.08;
-/// Or it kept one connection waiting for so long: people give up.
-const STALL_NS: u64 = 3_000_000_000;
+/// Or it kept one connection waiting for so long: people give up. Three timeouts of 200 ms are over by then, and
+/// of a socket sampled once a second there are some samples.
+pub(crate) const STALL_NS: u64 = 3_000_000_000;
 /// Or one caller failed so often, over at least so long, in so much of what it tried.
 const FAILED: u64 = 3;
 const FAILED_OVER_NS: u64 = 2_000_000_000;

@@ -3,6 +3,7 @@
 use analysis::words::{count, duration, list, plural};
 
 use crate::actions::former_sysctl;
+use crate::matters::STALL_NS;
 use crate::modes::{modes, step, syn_schedule_of};
 use crate::places::other_ports::{Hosts, OtherPorts};
 use crate::places::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
@@ -46,9 +47,6 @@ pub(crate) const CAUSE: Cause = Cause {
 const MIN_SHARE: f64 = 0.05;
 /// Of clients that give up fewer say so much: all that these tried was in vain.
 const MIN_IN_VAIN: u64 = 3;
-/// One connect that waits so long for any answer is not chance: its SYN was lost twice or more, and
-/// nobody else got through meanwhile.
-const STALLED_NS: u64 = 3_000_000_000;
 /// Timeouts no longer than this, ms: twice the first.
 const CAP_MS: u64 = 2_000;
 /// Of connections so many times fewer lose data than lose SYNs.
@@ -70,9 +68,7 @@ fn few_retried(asked: &Asked) -> Option<Step> {
         let retried = Quantity::of(n, "connect");
         return (n < MIN_LOST).then(|| say!("{retried} retransmitted a SYN", retried));
     }
-    let place = asked
-        .silent()
-        .filter(|p| p.hanging(STALLED_NS).is_empty())?;
+    let place = asked.silent().filter(|p| p.hanging(STALL_NS).is_empty())?;
     let (silent, connects) = (place.times.silent(), place.times.total());
     (!many(place) && connects > 0).then(|| {
         say!(
@@ -141,7 +137,7 @@ fn is_lost_elsewhere(silent: &UnansweredSyns, others: &OtherPorts) -> bool {
     // A server that ends while SYNs are under way refuses a few.
     let clients = silent.story.all(&silent.clients).map(|(_, c)| c);
     let refused = clients.filter(|c| c.refused.is_some()).count() as u64;
-    let hangs = !silent.hanging(STALLED_NS).is_empty();
+    let hangs = !silent.hanging(STALL_NS).is_empty();
     (many(silent) || hangs)
         && !data_too
         && refused * 2 < n
@@ -169,7 +165,7 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
     } else {
         "beyond this host"
     };
-    let hanging = silent.hanging(STALLED_NS);
+    let hanging = silent.hanging(STALL_NS);
     let stuck = hanging.first().filter(|_| !many(silent));
     let stuck_title = stuck.map(|(_, c)| {
         let waited = story.end_ns.saturating_sub(c.start_ns);

@@ -5,6 +5,7 @@ use analysis::stats::median;
 use analysis::words::rounded;
 use analysis::{STALL, Stall, Stuck};
 
+use crate::matters::STALL_NS;
 use crate::moment::{Began, Since};
 use crate::places::path::{End, Path, paths_of, sample_rows, senders};
 use crate::vocabulary::*;
@@ -35,8 +36,6 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| places(story).iter().map(judge).collect(),
 };
 
-/// People notice from then on, and three timeouts of 200 ms are over before, ns.
-const SILENT_NS: u64 = 3_000_000_000;
 /// A timer that is backed off n times has waited 2ⁿ - 1 times; the kernel's jitter, a first timer that was
 /// still of the handshake, and a probe before it shift that by one.
 const TIMEOUTS_OFF: f64 = 1.0;
@@ -97,7 +96,7 @@ fn stuck(story: &Story, end: &End) -> Option<Stuck> {
     // With a closed window it is the reader who lets the sender wait.
     let stuck = end.stuck(story).filter(|s| s.window > 0)?;
     let hangs = stuck.counted >= STALL && stuck.sacked == 0;
-    let silent = silence_ns(story, end) >= SILENT_NS;
+    let silent = silence_ns(story, end) >= STALL_NS;
     // Clients of a server vanish every day.
     let opened = account::service(story, end.conn).1 == account::Role::Client;
     // The listener of one that has moved but its SYN may have had no room for it.

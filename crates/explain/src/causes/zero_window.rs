@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use analysis::{Shut, account};
 use recording::Addr;
 
+use crate::matters::STALL_NS;
 use crate::places::path::{End, ends, sample_rows, senders};
 use crate::vocabulary::*;
 
@@ -29,8 +30,6 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| places(story).iter().map(judge).collect(),
 };
 
-/// People notice from then on; a reader that is slow opens its window again sooner, ns.
-const CLOSED_NS: u64 = 3_000_000_000;
 /// Of the time that a sender waited for the window.
 const MOST: f64 = 2.0 / 3.0;
 /// Of a window that was seen closed once nobody knows whether it stayed so.
@@ -53,7 +52,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let longest = ends.iter().filter_map(|e| e.transfer.shut);
     let longest = longest.max_by_key(Shut::lasts_ns);
     let ns = longest.map_or(0, |shut| shut.lasts_ns());
-    (ns < CLOSED_NS).then(|| {
+    (ns < STALL_NS).then(|| {
         say!(
             "the peer's window was closed to them for {closed} at most",
             closed = Quantity::ns(ns).rows(sample_rows(ends))
@@ -81,8 +80,7 @@ fn places(story: &Story) -> Vec<Stopped<'_>> {
         });
         place.all += 1;
         let shut = end.transfer.shut.filter(|s| s.samples >= MIN_SAMPLES);
-        if let Some(shut) =
-            shut.filter(|s| s.lasts_ns() >= CLOSED_NS && has_stopped(story, &end, s))
+        if let Some(shut) = shut.filter(|s| s.lasts_ns() >= STALL_NS && has_stopped(story, &end, s))
         {
             place.hung.push((end, shut));
         }

@@ -9,6 +9,7 @@ use recording::tables::Exchange;
 
 use crate::finding::{Check, Step};
 use crate::lost::{Lost, OfExchanges};
+use crate::matters::STALL_NS;
 use crate::moment::{Began, Since};
 use crate::place::Place;
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS, listener_places};
@@ -19,9 +20,6 @@ use crate::say::{Quantity, say};
 /// A thread that waits for connections runs within a turn of the scheduler, milliseconds; a person notices this,
 /// ns.
 const NOTICED_NS: u64 = 200_000_000;
-/// Sockets are sampled once a second: of one without a request that waits for accept() nothing is known of less
-/// than some samples; people give up from here on, ns.
-const STANDING_NS: u64 = 3_000_000_000;
 /// Queues are looked at once a second, of some seconds of waiting.
 const TIMES_OFF: f64 = 2.0;
 /// Of less than this on average samples show one or none.
@@ -92,7 +90,7 @@ impl<'a> AcceptWaits<'a> {
         });
         let outage = Outage::of(here).filter(|outage| outage.ns() >= outage::LEAST_NS);
         // Who waits while nobody is accepted does not wait for a reason of its own.
-        let least = outage.map_or(STANDING_NS, |outage| STANDING_NS.min(outage.ns() / 2));
+        let least = outage.map_or(STALL_NS, |outage| STALL_NS.min(outage.ns() / 2));
         let standing: Vec<_> = standing.filter(|(_, ns)| *ns >= least).collect();
         (!told.is_empty() || !standing.is_empty()).then_some(AcceptWaits {
             here,

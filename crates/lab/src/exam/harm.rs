@@ -123,6 +123,13 @@ impl Felt {
                 share(self.slow_s.0, self.slow_s.1) / SLOW_TIME,
             ]),
             self.longest_s / STALL_S,
+            // Without success after a failure, time and again, is waiting.
+            all(&[
+                failed / SLOW,
+                share(failed, attempts) / SLOW_SHARE,
+                share(self.outage_s, self.slow_s.1 + self.outage_s) / SLOW_TIME,
+                self.failing_s / FAILING_S,
+            ]),
             // Half as long is half as bad, and longer is no worse than many.
             all(&[failed / FAILED, share(failed, attempts) / FAILED_SHARE])
                 * (self.failing_s / FAILING_S).min(1.0),
@@ -271,6 +278,28 @@ mod tests {
         assert_eq!(brief.significance(), 4.0);
         let felt = Felt::of(&with, &with, false);
         assert_eq!((felt.failed.0, felt.significance()), (0, 0.0));
+    }
+
+    #[test]
+    fn few_failures_that_keep_it_from_succeeding_are_waits() {
+        let felt = Felt {
+            slow_s: (0.0, 19.9),
+            failed: (20, 10_000),
+            failing_s: 9.3,
+            outage_s: 10.1,
+            ..Felt::default()
+        };
+        assert_eq!(felt.significance(), 2.0, "0.2 % of all");
+        let at_once = Felt {
+            outage_s: 0.01,
+            ..felt.clone()
+        };
+        assert!(at_once.significance() < 0.1, "the next attempt succeeds");
+        let burst = Felt {
+            failing_s: 0.2,
+            ..felt
+        };
+        assert!(burst.significance() <= 0.1, "once is no habit");
     }
 
     #[test]

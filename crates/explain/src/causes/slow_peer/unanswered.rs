@@ -9,11 +9,10 @@ use analysis::account::{self, State};
 use analysis::words::{duration, percent};
 
 use super::CAUSE;
+use crate::matters::STALL_NS;
 use crate::places::path::{End, senders};
 use crate::vocabulary::*;
 
-/// A person waits no longer.
-const LONG_NS: u64 = 3_000_000_000;
 /// Fewer may be of those that are answered when something happens.
 const OFTEN: u64 = 5;
 /// Of the connections that were made meanwhile.
@@ -47,7 +46,7 @@ pub(super) fn findings(story: &Story, known: &[(u32, Endpoint)]) -> Vec<Finding>
             continue;
         }
         let place = places.entry(key).or_default();
-        match waited_ns(story, conn).filter(|ns| *ns >= LONG_NS) {
+        match waited_ns(story, conn).filter(|ns| *ns >= STALL_NS) {
             Some(ns) => place
                 .unanswered
                 .extend(End::of(story, id).map(|end| (end, ns))),
@@ -77,7 +76,7 @@ fn judge(story: &Story, netns: u32, at: Endpoint, asked: &Asked) -> Option<Findi
         ..senders(story, netns, &ends, None)
     };
     let who = application(&scope).to_string();
-    let (of_conns, long) = (Quantity::of(of, "connection"), duration(LONG_NS));
+    let (of_conns, long) = (Quantity::of(of, "connection"), duration(STALL_NS));
     let title = format!("{at} has answered nothing on {n} of {of_conns} for {long} and longer");
     let rows = ends
         .iter()
@@ -106,7 +105,7 @@ fn judge(story: &Story, netns: u32, at: Endpoint, asked: &Asked) -> Option<Findi
                  back within {least_ms}.",
                 unanswered = Quantity::count(n).rows(rows.take(SHOWN_ROWS)),
                 connections = of_conns,
-                least_ms = Quantity::ns(LONG_NS)
+                least_ms = Quantity::ns(STALL_NS)
             )])
             .advise([Advice::to(format!(
                 "Find which of the workers or backends of {at} accepts but does not answer: about {share} of what \

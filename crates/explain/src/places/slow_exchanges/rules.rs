@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use analysis::account::{Role, Silence, exchanged_ns};
 
-use super::told::{STALL_NS, is_stalled};
+use super::told::is_stalled;
 use super::{FEW, SlowService, Told, sleeps};
-use crate::matters::MUCH_OF_TIME;
+use crate::matters::{MUCH_OF_TIME, STALL_NS};
 
 /// A slow exchange takes so many times as long as half of them do: of times that are spread as those of a
 /// queue (exponentially), one in a thousand does.

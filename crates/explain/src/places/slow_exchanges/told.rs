@@ -8,8 +8,8 @@ use analysis::{Conn, ConnId, Endpoint, Side, Story, Waited};
 use recording::tables::Exchange;
 use recording::{Addr, RowRef};
 
-/// Somebody gives up when what he sent was not read or accepted for so long, ns.
-pub(super) const STALL_NS: u64 = 3_000_000_000;
+use crate::matters::STALL_NS;
+
 /// An exchange that is told by itself.
 #[derive(Debug)]
 pub(crate) struct Told {
