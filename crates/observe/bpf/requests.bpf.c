@@ -575,8 +575,14 @@ static __always_inline void tell_open(struct seq_file *seq, const struct end *e,
 SEC("iter/bpf_sk_storage_map")
 int dump(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
-	if (ctx->sk && ctx->value)
-		tell_open(ctx->meta->seq, ctx->value, ctx->sk);
+	struct sock *sk = ctx->sk;
+	struct end *e = ctx->value;
+
+	/* To the verifier (6.1) each load is a value of its own: what is tested has to be what is used. */
+	barrier_var(sk);
+	barrier_var(e);
+	if (sk && e)
+		tell_open(ctx->meta->seq, e, sk);
 	return 0;
 }
 

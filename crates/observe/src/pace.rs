@@ -8,20 +8,29 @@ use rustix::time::{ClockId, clock_gettime};
 /// The time between the rounds of one thread.
 pub struct Pace {
     wanted: Duration,
-    /// A round may use one part in so many of a CPU.
-    pub most: u32,
+    /// Rounds may use one part in so many of a CPU.
+    most: u32,
     /// Time until the next round.
     pub interval: Duration,
+    /// Time that cheap rounds left for a dear one: some do more than others, every fifth reads settings.
+    saved: Duration,
+    /// The longest interval that was told.
+    told: Duration,
     began: Duration,
 }
 
+/// As many rounds of nothing may a dear one have saved up.
+const SAVED_ROUNDS: u32 = 10;
+
 impl Pace {
-    /// Rounds every `wanted` as long as they use less than one part in `most` of a CPU.
+    /// Rounds every `wanted` as long as they use less than one part in `most` of a CPU, on average.
     pub fn new(wanted: Duration, most: u32) -> Pace {
         Pace {
             wanted,
             most,
             interval: wanted,
+            saved: Duration::ZERO,
+            told: wanted,
             began: Duration::ZERO,
         }
     }
@@ -39,14 +48,18 @@ impl Pace {
 
     /// The same of a round that used so much CPU time.
     pub fn used(&mut self, used: Duration) -> Option<String> {
-        let needed = self.wanted.max(used * self.most);
-        let slowed = needed > self.interval * 2;
-        self.interval = needed;
+        // What has to pass before that much CPU time is a fair share of it.
+        let price = used * self.most;
+        self.interval = self.wanted.max(price.saturating_sub(self.saved));
+        let saved = (self.saved + self.interval).saturating_sub(price);
+        self.saved = saved.min(self.wanted * SAVED_ROUNDS);
+        let slowed = self.interval > self.told * 2;
+        self.told = self.told.max(self.interval);
         slowed.then(|| {
             format!(
                 "takes {} ms of CPU: once every {:.0} s",
                 used.as_millis(),
-                needed.as_secs_f64()
+                self.interval.as_secs_f64()
             )
         })
     }
@@ -75,15 +88,43 @@ mod tests {
         };
         assert!(busy(&mut pace).unwrap().contains("every"));
         assert!(pace.interval >= wanted * 100);
-        pace.interval = Duration::from_secs(1); // whatever the host did meanwhile
+        pace.told = Duration::from_secs(1); // whatever the host did meanwhile
         assert_eq!(busy(&mut pace), None, "not slower than before");
         pace.begin();
         assert_eq!(pace.end(), None);
         assert!(pace.interval < Duration::from_secs(1));
         pace.used(Duration::from_secs(1));
         assert!(
-            pace.interval >= Duration::from_secs(50),
+            pace.interval >= Duration::from_secs(49),
             "of another thread"
         );
+    }
+
+    #[test]
+    fn cheap_rounds_pay_for_a_dear_one() {
+        let wanted = Duration::from_secs(1);
+        let mut pace = Pace::new(wanted, 50);
+        for _ in 0..4 {
+            assert_eq!(pace.used(Duration::from_millis(4)), None);
+        }
+        // They left 0.8 s each.
+        assert_eq!(pace.used(Duration::from_millis(80)), None);
+        assert_eq!(pace.interval, wanted);
+        let says = pace.used(Duration::from_millis(80)).expect("it is slowed");
+        assert!(
+            says.contains("takes 80 ms of CPU: once every 4 s"),
+            "{says}"
+        );
+    }
+
+    #[test]
+    fn a_long_rest_pays_for_no_long_work() {
+        let wanted = Duration::from_secs(1);
+        let mut pace = Pace::new(wanted, 50);
+        for _ in 0..1_000 {
+            pace.used(Duration::ZERO);
+        }
+        pace.used(Duration::from_secs(1));
+        assert_eq!(pace.interval, Duration::from_secs(40));
     }
 }
