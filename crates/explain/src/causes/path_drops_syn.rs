@@ -16,11 +16,7 @@ pub(crate) const CAUSE: Cause = Cause {
     page: include_str!("path_drops_syn.md"),
     layer: Layer::Network,
     ground: Ground::Connections,
-    needs: &[
-        &[SourceName::States],
-        &[SourceName::Retransmits],
-        &[SourceName::Drops],
-    ],
+    needs: &[&[SourceName::States], &[SourceName::Retransmits]],
     seen_from: "10 unanswered SYNs, 5 % of the connects; 3 connects in vain; or one that hangs for 3 s",
     signature: &[
         "connection timed out to one address, others work",
@@ -153,17 +149,17 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
     let netns = silent.client_netns().unwrap_or(0);
     let clients = story.all(&silent.clients).map(|(_, c)| c);
     let others = hosts.other_ports(netns, at, clients);
-    // Without drops nobody knows whether it was this host.
-    let told = [SourceName::Drops, SourceName::Retransmits];
-    if !told.iter().all(|s| story.health.sees(s)) || !is_lost_elsewhere(silent, &others) {
+    if !story.health.sees(&SourceName::Retransmits) || !is_lost_elsewhere(silent, &others) {
         return None;
     }
+    // Without them nobody knows whether it was this host.
+    let sees_drops = story.health.sees(&SourceName::Drops);
     let (n, of) = (silent.times.silent(), silent.times.total());
     let here = silent.listener().is_some();
-    let where_lost = if here {
-        "on the path"
-    } else {
-        "beyond this host"
+    let where_lost = match sees_drops {
+        false => "on the path or on this host",
+        true if here => "on the path",
+        true => "beyond this host",
     };
     let hanging = silent.hanging(STALL_NS);
     let stuck = hanging.first().filter(|_| !many(silent));
@@ -211,10 +207,15 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
                 ),
             ],
         })
-        .because(format!(
-            "{} left this host and no drop of them was seen on it",
-            plural(silent.times.retries + of, "SYN")
-        ))
+        .because(match (plural(silent.times.retries + of, "SYN"), sees_drops) {
+            (syns, true) => format!("{syns} left this host and no drop of them was seen on it"),
+            (syns, false) => format!("{n} of {of} connects sent {syns} in all, and nothing refused them"),
+        })
+        .at_most_if(
+            Level::Low,
+            !sees_drops,
+            "packets dropped on this host were not recorded: a firewall here looks the same",
+        )
         .affects(
             silent.times.impact(silent.times.retries, of),
             silent.times.lost(story, 0),
@@ -228,7 +229,7 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
         .checks(silent.times.retry_check())
         .checks(silent.times.timer_check(story))
         .checks(accepted_check(silent))
-        .advise(advice(silent, own));
+        .advise(advice(silent, own, sees_drops));
     let case = match here {
         true => case
             .fix([format!(
@@ -257,6 +258,12 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
                 Level::Low,
                 "the server is not on this host: a full queue or a firewall there looks the same",
             ),
+    };
+    let case = match sees_drops {
+        true => case,
+        false => case.fix([format!(
+            "See whether a firewall of this host drops SYNs to {at}; then record on the host of {at}, too."
+        )]),
     };
     Some(case.verify(format!(
         "`tcpwhy trace connects` shows connects to {at} with one SYN each; TCPSynRetrans stays."
@@ -443,7 +450,23 @@ fn look_on_the_way(silent: &UnansweredSyns) -> Advice {
     )
 }
 
-fn advice(silent: &UnansweredSyns, own: bool) -> Vec<Advice> {
+/// Where nothing tells what this host drops.
+fn look_here(silent: &UnansweredSyns) -> Advice {
+    let netns = silent.story.netns(silent.client_netns().unwrap_or(0));
+    Advice::to(format!(
+        "See whether a rule of this host drops SYNs to port {}: its counter rises with each.",
+        silent.at.port
+    ))
+    .by(command_in(&netns, "nft list ruleset"))
+    .at(format!(
+        "{}; `iptables-save -c` where rules were made by iptables",
+        namespace(&netns)
+    ))
+    .risk("None: the command only looks.")
+    .effect("One place less: the kernel tells of such drops from Linux 5.17 on.")
+}
+
+fn advice(silent: &UnansweredSyns, own: bool, sees_drops: bool) -> Vec<Advice> {
     let at = silent.at;
     let lost = silent.times.silent() as f64 / silent.times.total().max(1) as f64;
     let first = match own {
@@ -458,6 +481,7 @@ fn advice(silent: &UnansweredSyns, own: bool) -> Vec<Advice> {
         .change(Change::PassSyns { at: at.to_string() });
     let until_then = [sooner(silent), first_timeout(silent), capped(silent)];
     std::iter::once(first)
+        .chain((!sees_drops).then(|| look_here(silent)))
         .chain(until_then.into_iter().flatten())
         .collect()
 }

@@ -110,12 +110,29 @@ fn a_path_that_loses_everything_is_another_cause() {
 }
 
 #[test]
-fn without_drops_nobody_knows() {
-    for source in [SourceName::Drops, SourceName::Retransmits] {
-        let mut recording = lost(0);
-        recording.without(source.clone());
-        assert!(found(&recording).is_empty(), "{source}");
-    }
+fn without_drops_it_may_be_this_host() {
+    let mut recording = lost(0);
+    recording.without(SourceName::Drops);
+    let f = only(&recording, ID);
+    assert!(
+        f.title.contains("on the path or on this host"),
+        "{}",
+        f.title
+    );
+    assert_eq!(f.confidence.level, Level::Low);
+    assert!(f.ruled_out.iter().all(|r| r.cause != "local-firewall-drop"));
+    let look = f.advice[1].command.as_deref();
+    assert!(
+        look.is_some_and(|c| c.contains("nft list ruleset")),
+        "{look:?}"
+    );
+}
+
+#[test]
+fn without_retransmissions_nobody_knows() {
+    let mut recording = lost(0);
+    recording.without(SourceName::Retransmits);
+    assert!(found(&recording).is_empty());
 }
 
 #[test]
