@@ -10,9 +10,10 @@ mod spec;
 
 use std::fs;
 use std::path::Path;
+use std::thread::{self, available_parallelism};
 
 use guest::Guest;
-use spec::Matrix;
+use spec::{Kernel, Matrix};
 
 #[test]
 #[ignore = "minutes long: make test-kernels"]
@@ -20,20 +21,31 @@ fn every_kernel_gives_what_is_expected_of_it() {
     let matrix = Matrix::load();
     // One suite alone, while something is being tried out; the page needs all.
     let only = std::env::var("SUITE").ok();
+    let wanted = |kernel: &&Kernel| only.as_ref().is_none_or(|suite| *suite == kernel.suite);
+    let kernels: Vec<&Kernel> = matrix.kernel.iter().filter(wanted).collect();
     let mut guests = Vec::new();
     let mut wrong = Vec::new();
-    for kernel in &matrix.kernel {
-        if only.as_ref().is_some_and(|suite| *suite != kernel.suite) {
-            continue;
-        }
-        eprintln!("booting the kernel of {}", kernel.suite);
-        match Guest::boot(&matrix, kernel) {
-            Ok(guest) => {
-                eprintln!("{}", guest.summary());
-                wrong.extend(guest.wrong(&matrix));
-                guests.push(guest);
+    // Each guest is one thread of the emulator.
+    let at_once = available_parallelism().map_or(1, |n| n.get());
+    for kernels in kernels.chunks(at_once) {
+        let booted: Vec<Result<Guest, String>> = thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for kernel in kernels {
+                eprintln!("booting the kernel of {}", kernel.suite);
+                threads.push(scope.spawn(|| Guest::boot(&matrix, kernel)));
             }
-            Err(why) => wrong.push(why),
+            let ends = threads.into_iter().map(|t| t.join().expect("no panic"));
+            ends.collect()
+        });
+        for guest in booted {
+            match guest {
+                Ok(guest) => {
+                    eprintln!("{}", guest.summary());
+                    wrong.extend(guest.wrong(&matrix));
+                    guests.push(guest);
+                }
+                Err(why) => wrong.push(why),
+            }
         }
     }
     let page = page::page(&matrix, &guests);

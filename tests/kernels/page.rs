@@ -34,7 +34,8 @@ const TAIL: &str = "
 
 - `drop` (before Linux 5.17): a full accept queue, SYN queue or SYN cookies are found all the same,
   from counters, listeners and stacks. Packets that netfilter drops are not seen, so a firewall is
-  neither found nor ruled out.
+  neither found nor ruled out: SYNs without an answer are `path-drops-syn` of low confidence,
+  \"on the path or on this host\".
 - `reset-unmatched` (before Linux 6.10): the kernel does not tell that it answered a SYN with a reset
   because nothing listens. Where `drop` works, the drop of that SYN tells it, and nothing is lost.
   Where both are missing, `connection-refused` is of medium confidence: only a counter (`OutRsts`)

@@ -58,7 +58,7 @@ pub struct Kernel {
     pub series: String,
     /// Sources that it does not have, each with words of the reason that doctor gives.
     pub lacks: BTreeMap<String, String>,
-    /// Scenarios of which it tells something else, for want of these sources: what.
+    /// Scenarios of which it tells something else, for want of these sources: what; or nothing.
     #[serde(default)]
     pub tells: BTreeMap<String, String>,
 }
@@ -86,7 +86,7 @@ impl Matrix {
     pub fn script(&self) -> String {
         let mut lines = vec![
             format!(
-                "step() {{\n  name=$1; shift\n  since=$(date +%s)\n  \
+                "step() {{\n  name=$1; shift\n  since=$(date +%s)\n  echo \"$name: $*\" >/dev/console\n  \
                  timeout -s KILL {} \"$@\" >/out/$name.out 2>/out/$name.err </dev/null\n  \
                  echo $? >/out/$name.code\n  \
                  echo $(($(date +%s) - since)) >/out/$name.seconds\n}}",
