@@ -155,7 +155,8 @@ fn write_page(
          ×1 is where a user begins to notice, by the clients' own log: {:.0} waits and more, {:.1} % of all, \
          of more than twice the usual length that take {:.0} % of all time waited; or one stall of {:.0} s; or \
          {:.0} failures, {:.0} % of all attempts, over {:.0} s, or as few as waits may be if as much time passes \
-         without a success; or transfers that lose {:.0} % of their time. What is usual is what the same client met in the same situation without its faults.\n",
+         without a success; or transfers that lose {:.0} % of their time. What is usual is what the same client met \
+         in the same situation without its faults.\n",
         noticed::SLOW,
         100.0 * noticed::SLOW_SHARE,
         100.0 * noticed::SLOW_TIME,
