@@ -14,7 +14,7 @@ pub struct Pace {
     pub interval: Duration,
     /// Time that cheap rounds left for a dear one: some do more than others, every fifth reads settings.
     saved: Duration,
-    /// The longest interval that was told.
+    /// The interval that was told last, or was wanted.
     told: Duration,
     began: Duration,
 }
@@ -54,7 +54,9 @@ impl Pace {
         let saved = (self.saved + self.interval).saturating_sub(price);
         self.saved = saved.min(self.wanted * SAVED_ROUNDS);
         let slowed = self.interval > self.told * 2;
-        self.told = self.told.max(self.interval);
+        if slowed {
+            self.told = self.interval;
+        }
         slowed.then(|| {
             format!(
                 "takes {} ms of CPU: once every {:.0} s",
@@ -115,6 +117,15 @@ mod tests {
             says.contains("takes 80 ms of CPU: once every 4 s"),
             "{says}"
         );
+    }
+
+    #[test]
+    fn what_slows_down_little_by_little_is_said() {
+        let mut pace = Pace::new(Duration::from_secs(1), 50);
+        assert_eq!(pace.used(Duration::from_millis(38)), None);
+        assert!(pace.used(Duration::from_millis(70)).is_some());
+        assert_eq!(pace.used(Duration::from_millis(130)), None);
+        assert!(pace.used(Duration::from_millis(150)).is_some());
     }
 
     #[test]
