@@ -99,8 +99,8 @@ def test_two_causes_are_two_answers_and_what_goes_along_is_no_third() -> None:
     assert len(left) == sum(bad) - sum(a or b for a, b in zip(one, other, strict=True))
 
 
-def mesh(at: Path, hosts: int, faulty: int) -> None:
-    """Everybody sends to everybody; what goes to or from one host loses 3 %."""
+def mesh(at: Path, hosts: int, faulty: int, in_vain: int = 0) -> None:
+    """Everybody sends to everybody; what goes to or from one host loses 3 %, and all may retransmit in vain."""
     for a in range(hosts):
         made = Made(f"h{a}")
         made.manifest["labels"] = [f"rack=r{a % 3}"]
@@ -110,9 +110,9 @@ def mesh(at: Path, hosts: int, faulty: int) -> None:
             ends = (f"10.0.0.{a + 1}", 40000 + b), (f"10.0.0.{b + 1}", 7000)
             lost = 30 if faulty in (a, b) else (a + b) % 2
             for when, share in ((1.0, 0.0), (8.0, 1.0)):
-                sampled(
-                    made, when, 100 + b, *ends, data_segs_out=round(1000 * share), total_retrans=round(lost * share)
-                )
+                retransmitted, twice = round((lost + in_vain) * share), round(in_vain * share)
+                sent = round(1000 * share)
+                sampled(made, when, 100 + b, *ends, data_segs_out=sent, total_retrans=retransmitted, dsack_dups=twice)
         made.write(at)
 
 
@@ -142,8 +142,9 @@ def test_a_finding_of_one_path_names_the_uplink_of_all(tmp_path: Path) -> None:
     assert found.shared == "37 of the fleet's 37 lossy paths have h13 at one end"
 
 
-def test_nobody_is_blamed_for_a_healthy_mesh(tmp_path: Path) -> None:
-    mesh(tmp_path, hosts=8, faulty=99)
+@pytest.mark.parametrize("in_vain", [0, 40])
+def test_nobody_is_blamed_for_a_healthy_mesh(tmp_path: Path, in_vain: int) -> None:
+    mesh(tmp_path, hosts=8, faulty=99, in_vain=in_vain)
     with tcpwhy_fleet.open(tmp_path) as fleet:
         answers = [answer for question in blame.QUESTIONS for answer in blame.ask(fleet, question)]
     assert [(a.bad, a.separate) for a in answers] == [(0, []), (0, []), (0, [])]

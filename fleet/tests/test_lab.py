@@ -82,8 +82,8 @@ def test_one_uplink_is_blamed_for_all_lossy_paths(recorded: Fleet) -> None:
     first = answer.separate[0].best
     assert (first.attribute, first.value) == ("host at an end", "h3")
     assert first.precision >= 0.8
-    # Bursts may overflow the queue of a path as well.
-    assert first.recall >= 0.7
+    # Bursts overflow the queues to h5 and h6; no other path loses, however late acknowledgements come.
+    assert [path for path in answer.left_paths if not path.endswith(("→ h5", "→ h6"))] == []
 
 
 def test_slow_connections_are_those_of_syn_cookies_at_h5(recorded: Fleet) -> None:
